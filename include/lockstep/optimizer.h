@@ -1,0 +1,159 @@
+/* Optimisers and learning-rate schedules, with Keras' names and defaults.
+ *
+ *     lk_optimizer *o = lk_adam(.learning_rate = 0.01, .clipnorm = 1);
+ *     lk_grads *g = lk_tape_gradient(tape, loss, variables);
+ *     lk_optimizer_apply(o, g);
+ *
+ * Slots are variables, made at the first apply. Clipping acts on the gradient summed over all rows; then weight decay, the update, the
+ * moving average, and iterations += 1. Rates are kept in the type of a float. */
+#ifndef LOCKSTEP_OPTIMIZER_H
+#define LOCKSTEP_OPTIMIZER_H
+
+#include "grad.h"
+#include "tensor.h"
+
+LK_BEGIN
+
+typedef struct lk_optimizer lk_optimizer;
+typedef struct lk_schedule  lk_schedule;
+
+/* What every optimiser takes. At most one of the three clips. */
+#define LKI_OPTIMIZER_COMMON                                                                                                    \
+    char         kw_;                                                                                                           \
+    double       learning_rate;              /* default: the optimiser's own, below */                                         \
+    lk_schedule *schedule;                   /* instead of learning_rate: a rate that follows the iterations */                 \
+    double       weight_decay;               /* default none: w -= w * rate * weight_decay before the update */                 \
+    double       clipnorm;                   /* default none: limit the norm of each gradient */                                \
+    double       global_clipnorm;            /* default none: limit the norm of all gradients together */                       \
+    double       clipvalue;                  /* default none: limit each element */                                             \
+    lk_switch    use_ema;                    /* default LK_OFF: keep a moving average of the variables */                       \
+    lk_number    ema_momentum;               /* default 0.99 */                                                                 \
+    int          ema_overwrite_frequency;    /* default never: every so many steps the average replaces the variables */        \
+    int          gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */   \
+    const char  *name                        /* default "sgd", "adam", ... */
+
+typedef struct lk_sgd_args {
+    LKI_OPTIMIZER_COMMON; /* learning_rate 0.01 */
+    double    momentum;   /* default 0 */
+    lk_switch nesterov;   /* default LK_OFF */
+} lk_sgd_args;
+
+typedef struct lk_adam_args {
+    LKI_OPTIMIZER_COMMON; /* learning_rate 0.001; adamw: weight_decay 0.004 */
+    lk_number beta_1;     /* default 0.9 */
+    lk_number beta_2;     /* default 0.999; lion 0.99 */
+    lk_number epsilon;    /* default 1e-7 */
+    lk_switch amsgrad;    /* default LK_OFF; adam and adamw only */
+} lk_adam_args;
+
+typedef struct lk_rmsprop_args {
+    LKI_OPTIMIZER_COMMON; /* learning_rate 0.001 */
+    lk_number rho;        /* default 0.9 */
+    double    momentum;   /* default 0 */
+    lk_number epsilon;    /* default 1e-7 */
+    lk_switch centered;   /* default LK_OFF */
+} lk_rmsprop_args;
+
+typedef struct lk_adagrad_args {
+    LKI_OPTIMIZER_COMMON;                /* learning_rate 0.001 */
+    lk_number initial_accumulator_value; /* default 0.1 */
+    lk_number epsilon;                   /* default 1e-7 */
+} lk_adagrad_args;
+
+typedef struct lk_adadelta_args {
+    LKI_OPTIMIZER_COMMON; /* learning_rate 0.001 */
+    lk_number rho;        /* default 0.95 */
+    lk_number epsilon;    /* default 1e-7 */
+} lk_adadelta_args;
+
+typedef struct lk_ftrl_args {
+    LKI_OPTIMIZER_COMMON;                /* learning_rate 0.001 */
+    lk_number learning_rate_power;       /* default -0.5 */
+    lk_number initial_accumulator_value; /* default 0.1 */
+    double    l1_regularization_strength;
+    double    l2_regularization_strength;
+    double    l2_shrinkage_regularization_strength;
+    double    beta;
+} lk_ftrl_args;
+
+#define lk_sgd(...) lk_sgd_kw(LKI_KW(lk_sgd_args, __VA_ARGS__))
+#define lk_adam(...) lk_adam_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_adamw(...) lk_adamw_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_adamax(...) lk_adamax_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_nadam(...) lk_nadam_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_lion(...) lk_lion_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_lamb(...) lk_lamb_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
+#define lk_rmsprop(...) lk_rmsprop_kw(LKI_KW(lk_rmsprop_args, __VA_ARGS__))
+#define lk_adagrad(...) lk_adagrad_kw(LKI_KW(lk_adagrad_args, __VA_ARGS__))
+#define lk_adadelta(...) lk_adadelta_kw(LKI_KW(lk_adadelta_args, __VA_ARGS__))
+#define lk_ftrl(...) lk_ftrl_kw(LKI_KW(lk_ftrl_args, __VA_ARGS__))
+
+LK_API lk_optimizer *lk_sgd_kw(lk_sgd_args args);
+LK_API lk_optimizer *lk_adam_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_adamw_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_adamax_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_nadam_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_lion_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_lamb_kw(lk_adam_args args);
+LK_API lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args args);
+LK_API lk_optimizer *lk_adagrad_kw(lk_adagrad_args args);
+LK_API lk_optimizer *lk_adadelta_kw(lk_adadelta_args args);
+LK_API lk_optimizer *lk_ftrl_kw(lk_ftrl_args args);
+
+/* Update the variables `grads` was taken for. Variables without a gradient are left out with one warning; none left is an error,
+ * and so is a variable the first apply did not see. */
+LK_API lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads);
+
+/* The same from a list: gradients.item[i] (NULL: none) belongs to variables.item[i]. */
+LK_API lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables);
+
+/* Put the moving averages into the variables; does nothing without use_ema. */
+LK_API lk_status lk_optimizer_finalize(lk_optimizer *o);
+
+/* Make the slots now rather than at the first apply. */
+LK_API lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables);
+
+LK_API int64_t   lk_optimizer_iterations(const lk_optimizer *o);
+LK_API double    lk_optimizer_learning_rate(const lk_optimizer *o); /* now: the variable, or the schedule at the iterations */
+LK_API lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error where a schedule is used */
+
+/* Iterations, learning rate (without a schedule) and slots, in Keras' order.  Owner  the optimiser, until its next apply. */
+LK_API lk_variables lk_optimizer_variables(lk_optimizer *o);
+
+/* ---- schedules ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lk_decay_args {
+    char      kw_;
+    double    initial_learning_rate; /* required */
+    double    decay_steps;           /* required */
+    double    decay_rate;            /* exponential, inverse time: required */
+    lk_switch staircase;             /* default LK_OFF */
+    lk_number end_learning_rate;     /* polynomial: default 0.0001 */
+    lk_number power;                 /* polynomial: default 1 */
+    lk_switch cycle;                 /* polynomial: default LK_OFF */
+    double    alpha;                 /* cosine: default 0 */
+    lk_number warmup_target;         /* cosine: default none */
+    double    warmup_steps;          /* cosine: default 0 */
+    lk_number t_mul, m_mul;          /* cosine restarts: default 2 and 1; decay_steps is the first period */
+} lk_decay_args;
+
+#define lk_exponential_decay(...) lk_exponential_decay_kw(LKI_KW(lk_decay_args, __VA_ARGS__))
+#define lk_inverse_time_decay(...) lk_inverse_time_decay_kw(LKI_KW(lk_decay_args, __VA_ARGS__))
+#define lk_polynomial_decay(...) lk_polynomial_decay_kw(LKI_KW(lk_decay_args, __VA_ARGS__))
+#define lk_cosine_decay(...) lk_cosine_decay_kw(LKI_KW(lk_decay_args, __VA_ARGS__))
+#define lk_cosine_decay_restarts(...) lk_cosine_decay_restarts_kw(LKI_KW(lk_decay_args, __VA_ARGS__))
+
+LK_API lk_schedule *lk_exponential_decay_kw(lk_decay_args args);
+LK_API lk_schedule *lk_inverse_time_decay_kw(lk_decay_args args);
+LK_API lk_schedule *lk_polynomial_decay_kw(lk_decay_args args);
+LK_API lk_schedule *lk_cosine_decay_kw(lk_decay_args args);
+LK_API lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args args);
+
+/* values[i] up to and including boundaries[i]; values has one more. At most 9 boundaries. */
+LK_API lk_schedule *lk_piecewise_constant_decay(int boundaries_count, const double *boundaries, const double *values);
+
+LK_API double lk_schedule_at(const lk_schedule *s, int64_t iteration);
+
+LK_END
+
+#endif

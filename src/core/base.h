@@ -1,0 +1,29 @@
+/* Small things every file of the library may use. */
+#ifndef LKI_CORE_BASE_H
+#define LKI_CORE_BASE_H
+
+#include <lockstep/base.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LKI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define LKI_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define LKI_CACHE_LINE 64
+
+/* Pass an error on. */
+#define LKI_TRY(call)                                                                                                           \
+    do {                                                                                                                        \
+        lk_status lki_try_ = (call);                                                                                            \
+        if (lki_try_ != LK_OK) return lki_try_;                                                                                 \
+    } while (0)
+
+static inline int64_t lki_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t lki_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t lki_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t lki_round_up(int64_t a, int64_t b) { return lki_ceil_div(a, b) * b; }
+
+/* Where share p of `parts` of a row of `units` begins. */
+static inline int64_t lki_share(int64_t units, int p, int parts) { return units * p / parts; }
+
+#endif

@@ -1,0 +1,21 @@
+/* The two hooks through which the library speaks, and the topics of LOCKSTEP_VERBOSE. Nothing else in src/ prints. */
+#ifndef LKI_CORE_LOG_H
+#define LKI_CORE_LOG_H
+
+#include "core/base.h"
+
+/* "WARNING:lockstep: ..." and "INFO:lockstep: ..." through the log hook. */
+void lki_warn(const char *format, ...) LKI_PRINTF(1, 2);
+void lki_info(const char *format, ...) LKI_PRINTF(1, 2);
+
+/* Text exactly as given through the output hook. */
+void lki_output(const char *format, ...) LKI_PRINTF(1, 2);
+
+/* LOCKSTEP_VERBOSE=lanes,dispatch asks for lines on these topics. */
+typedef enum lki_topic { LKI_TOPIC_LANES, LKI_TOPIC_DISPATCH, LKI_TOPIC_PLAN, LKI_TOPIC_TRACE, LKI_TOPIC_COUNT } lki_topic;
+bool lki_verbose(lki_topic topic);
+
+/* A line on a topic, through the log hook, when it was asked for. */
+void lki_tell(lki_topic topic, const char *format, ...) LKI_PRINTF(2, 3);
+
+#endif

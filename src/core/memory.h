@@ -1,0 +1,39 @@
+/* All memory of the library comes from here.
+ *
+ * Invariants
+ * 1. Every block is aligned to 64 bytes; blocks of 2 MiB and more are aligned to 2 MiB and offered to the kernel as huge pages.
+ * 2. A failed request records LK_ENOMEM with the size that was asked for and returns NULL; nothing is lost.
+ * 3. Released blocks of up to 64 MiB wait in free lists by size class (4 classes per power of two) and serve later requests, so that
+ *    a loop that repeats itself stops asking the system. The lists hold at most lki_memory_limit_cached() bytes.
+ * 4. Safe from any thread. */
+#ifndef LKI_CORE_MEMORY_H
+#define LKI_CORE_MEMORY_H
+
+#include "core/base.h"
+
+void *lki_alloc(size_t bytes);  /* contents undefined; 0 bytes give a valid block */
+void *lki_zalloc(size_t bytes); /* zeroed */
+void *lki_realloc(void *mem, size_t bytes);
+void  lki_release(void *mem); /* NULL is ignored */
+char *lki_strdup(const char *text);
+
+/* Make room for `want` items in a growing array; false (and LK_ENOMEM) when there is none. */
+bool lki_grow(void **items, int *capacity, int want, size_t item_bytes);
+
+/* Give what waits in the free lists back to the system. */
+void lki_memory_trim(void);
+
+/* For tests: let the n-th request from now on (1 is the next) and all after it fail; 0 ends that. Requests counted since start. */
+void    lki_memory_fail_after(int64_t requests);
+int64_t lki_memory_requests(void);
+int64_t lki_memory_in_use(void); /* bytes handed out and not released */
+
+/* An arena hands out pieces of blocks and takes them all back at once. Not shared between threads. */
+typedef struct lki_arena {
+    struct lki_arena_block *block;
+} lki_arena;
+
+void *lki_arena_alloc(lki_arena *a, size_t bytes); /* zeroed, 16-byte aligned */
+void  lki_arena_clear(lki_arena *a);               /* releases everything */
+
+#endif

@@ -1,0 +1,52 @@
+/* Objects with a reference count, and the pools and steps that own them.
+ *
+ *     pool of the library            LK_POOL { }                     LK_STEP { }
+ *     (one, any thread)              (a stack per thread)            (a stack per thread)
+ *           \_____________ objects: models, variables, kept tensors        \____ tensors and tuples made in the step
+ *
+ * Invariants
+ * 1. An object starts with one reference, held by its owner: the innermost open step for objects of a kind that lives in steps
+ *    (LKI_LIVES_IN_STEP), else the innermost open pool of the thread, else the library's pool.
+ * 2. Whoever keeps a pointer to an object holds a reference (lki_retain, lki_drop). destroy() runs when the last one goes; it
+ *    drops what the object itself holds, then the memory returns to lki_release().
+ * 3. lk_free() drops the owner's reference early; an object is never on two owners' lists. */
+#ifndef LKI_CORE_OBJECT_H
+#define LKI_CORE_OBJECT_H
+
+#include "core/base.h"
+#include <lockstep/tensor.h>
+
+typedef struct lki_object lki_object;
+typedef struct lki_owner  lki_owner;
+
+typedef enum lki_kind {
+    LKI_KIND_TENSOR,
+    LKI_KIND_TUPLE,
+    LKI_KIND_VARIABLE,
+    LKI_KIND_TAPE,
+    LKI_KIND_GRADS,
+    LKI_KIND_FUNCTION,
+    LKI_KIND_OPTIMIZER,
+    LKI_KIND_SCHEDULE,
+    LKI_KIND_OTHER,
+} lki_kind;
+
+struct lki_object { /* the first member of every object */
+    uint32_t    magic;
+    lki_kind    kind;
+    int         refs; /* atomic */
+    void        (*destroy)(void *object); /* optional */
+    lki_owner  *owner;
+    lki_object *previous, *next; /* on the owner's list */
+};
+
+typedef enum lki_life { LKI_LIVES_IN_STEP, LKI_LIVES_IN_POOL, LKI_LIVES_BY_REFERENCE } lki_life;
+
+/* Zeroed memory with the header filled in. LKI_LIVES_BY_REFERENCE: no owner; the caller holds the one reference. */
+void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)(void *));
+void *lki_retain(void *object); /* returns it; NULL is passed through */
+void  lki_drop(void *object);   /* NULL is ignored */
+void  lki_object_keep(void *object); /* from its step to the current pool */
+bool  lki_is_kind(const void *object, lki_kind kind);
+
+#endif

@@ -1,0 +1,44 @@
+/* A team of threads that run one function together, and the barrier they meet at.
+ *
+ * Invariants
+ * 1. Thread 0 of a team is the caller; the others are started at first need, pinned to one core each where hwloc is found at run
+ *    time (dlopen) and there are enough cores, and sleep between runs.
+ * 2. The barrier spins for about a microsecond, then sleeps (futex). Whoever arrives last wakes sleepers only if there are some; a
+ *    sleeper announces itself before it looks at the generation for the last time, so no wake-up is lost.
+ * 3. All threads compute with the same floating-point environment (round to nearest, subnormals flushed), whatever the caller's is.
+ * 4. After fork() the child starts with no team; it makes its own at first need. */
+#ifndef LKI_CORE_THREAD_H
+#define LKI_CORE_THREAD_H
+
+#include "core/base.h"
+#include <lockstep/error.h>
+
+typedef struct lki_barrier {
+    _Alignas(LKI_CACHE_LINE) unsigned arrived;    /* atomic */
+    _Alignas(LKI_CACHE_LINE) unsigned generation; /* atomic; futex word */
+    unsigned sleepers;                            /* atomic */
+    unsigned size;
+    unsigned spins;
+} lki_barrier;
+
+void lki_barrier_init(lki_barrier *b, int size);
+void lki_barrier_wait(lki_barrier *b);
+
+typedef struct lki_team lki_team;
+typedef void lki_team_fn(void *arg, int thread);
+
+/* The process's team of `threads`, made or resized at first need. NULL and an error when threads cannot be started. */
+lki_team *lki_team_get(int threads);
+
+/* Run fn(arg, 0) here and fn(arg, t) on the others; returns when all have. One run at a time per team: others wait their turn. */
+void lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
+int  lki_team_size(const lki_team *team);
+
+/* Cores this process may use. */
+int lki_cores(void);
+
+/* The floating-point environment of kernels: set it, remembering the caller's; put the caller's back. A few cycles when equal. */
+unsigned lki_fp_enter(void);
+void     lki_fp_leave(unsigned before);
+
+#endif

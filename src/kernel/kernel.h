@@ -1,0 +1,162 @@
+/* Kernels: arithmetic on raw memory. One table per device, one function per slot and element type, one argument struct for all.
+ *
+ * Contract of every kernel
+ *  1. Single-threaded, never allocates, never fails, keeps no state. Temporary space comes with the call (scratch).
+ *  2. All arrays are stored row by row without gaps. Zero-size arrays are fine; a sum over nothing is +0.
+ *  3. It writes exactly the elements lo <= i < hi of dst[0] (flat index), and the same leading entries of further dst. Splitting the
+ *     range over calls never changes a bit of the result. Slots say which multiples lo and hi must have (kernels.inc).
+ *  4. The order of every floating-point sum is part of the slot's definition, in one of the forms below. Kernels for one slot, plain or
+ *     vectorised, give the same bits: the reference loop is the definition, and the tests compare for equality.
+ *
+ * Orders of summation
+ *  CHAIN   acc = +0; for k ascending: acc = fma(a[k], b[k], acc)   (for plain sums: acc = acc + a[k]).
+ *          One chain per output element, in the order of k the slot states. Vector code keeps one accumulator lane per output element,
+ *          so blocking, tiling and vector width do not show.
+ *  LANES   a sum over rows: with `lanes` given, one CHAIN per lane over the entries bound[s] <= i < bound[s+1], then the lane sums up
+ *          a binary tree: (0,1) (2,3) ..., then pairs of those. An empty lane counts as +0. Without `lanes`: one CHAIN.
+ *  FOLD    a sum along contiguous memory: blocks of 4096 elements; in a block element j goes to accumulator j mod 16 (each from +0), and
+ *          the accumulators fold 16 to 8 to 4 to 2 to 1 by acc[i] += acc[i + half]; block sums are combined pairwise by a tree that
+ *          splits n blocks at the largest power of two below n (fold.h).
+ *
+ * Adding a zero product never changes a chain (it starts at +0 and so is never -0), so a kernel may skip zeros where all factors are
+ * finite. */
+#ifndef LKI_KERNEL_H
+#define LKI_KERNEL_H
+
+#include "core/cpu.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+/* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
+typedef struct lki_window {
+    int64_t size[2];     /* of the window (kernel) */
+    int64_t stride[2];
+    int64_t dilation[2]; /* 1 for pooling */
+    int64_t pad[2];      /* cells before the image; what lies behind it follows from the sizes */
+} lki_window;
+
+/* What happens to a sum before it is stored, in this order: + bias[last axis], relu, 2x2 max pool. */
+typedef struct lki_epilogue {
+    int32_t bias; /* src[2] is [channels] */
+    int32_t relu;
+    int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
+} lki_epilogue;
+
+enum { LKI_PAD_CONSTANT, LKI_PAD_REFLECT, LKI_PAD_SYMMETRIC };
+
+/* Attributes of an op; each slot says which member it reads. Filled from zeroed memory, compared with memcmp. */
+typedef struct lki_attr {
+    lki_epilogue epilogue; /* matmul, conv2d; zero: none */
+    union {
+        struct {
+            double a, b;
+        } num; /* clip: low, high; leaky_relu: alpha; one_hot: on, off; fill: value */
+        struct {
+            int32_t ta, tb;
+        } matmul;
+        lki_window window;
+        struct {
+            int32_t first, last; /* the axes first..last, neighbours, are reduced */
+        } reduce;
+        struct {
+            int32_t axis, exclusive, reverse;
+        } scan; /* cumsum; axis alone: concat, gather, gather_grad */
+        struct {
+            int64_t k;
+        } top;
+        struct {
+            int32_t axis[LK_MAX_RANK]; /* dst axis i is src axis axis[i] */
+        } perm;
+        struct {
+            int64_t begin[LK_MAX_RANK], stride[LK_MAX_RANK]; /* strides may be negative */
+        } slice;
+        struct {
+            int64_t before[LK_MAX_RANK];
+            int32_t mode;
+            double  value;
+        } pad;
+        struct {
+            int32_t ignore;
+            int64_t ignore_class;
+        } xent;
+        struct {
+            uint64_t key;
+            uint64_t call;
+            double   low, high; /* uniform: [low, high); normal: mean, deviation; dropout_mask: rate in low */
+        } random;
+        struct {
+            int32_t flags;
+            int32_t every; /* update only when (t + 1) % every == 0; 0 or 1: always */
+            double  p[12]; /* hyper-parameters, in the order the slot states */
+        } update;
+        struct {
+            int32_t form; /* lki_schedule_form */
+            int32_t count;
+            double  p[20];
+        } schedule;
+    };
+} lki_attr;
+
+typedef struct lki_view {
+    void           *data;
+    const lk_shape *shape;
+    lk_dtype        dtype;
+} lki_view;
+
+typedef struct lki_lanes {
+    int            count; /* a power of two */
+    const int64_t *bound; /* count + 1 entries of the summed leading axis */
+} lki_lanes;
+
+typedef struct lki_args {
+    const lki_view  *src;
+    const lki_view  *dst;
+    int              nsrc, ndst;
+    const lki_attr  *attr;
+    const lki_lanes *lanes;   /* NULL outside sums over rows */
+    int64_t          lo, hi;  /* which elements of dst[0] */
+    int64_t          first;   /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
+    void            *scratch; /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
+    int             *fault;   /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
+} lki_args;
+
+typedef void lki_kernel(const lki_args *a);
+
+/* Temporary space a call wants, from shapes alone; `a` may have no data pointers. */
+typedef size_t lki_scratch_fn(const lki_args *a);
+
+#define LKI_SLOT(name, types, order, text) LKI_K_##name,
+typedef enum lki_slot {
+    LKI_K_none,
+#include "kernel/kernels.inc"
+    LKI_SLOT_COUNT
+} lki_slot;
+#undef LKI_SLOT
+
+typedef struct lki_kernels {
+    lki_kernel     *fn[LKI_SLOT_COUNT][LK_DTYPE_COUNT]; /* by the type of src[0] (of dst[0] where there is no src) */
+    lki_scratch_fn *scratch[LKI_SLOT_COUNT][LK_DTYPE_COUNT];
+    const char     *variant[LKI_SLOT_COUNT][LK_DTYPE_COUNT]; /* "ref", "avx2", ...: for LOCKSTEP_VERBOSE=dispatch */
+} lki_kernels;
+
+const char *lki_slot_name(lki_slot slot);
+
+/* Fill a table: reference first, then what `isa` does better. */
+void lki_cpu_kernels(lki_kernels *k, lki_isa isa);
+
+/* The parts of it; each family registers its own slots. */
+void lki_kernels_ref(lki_kernels *k);
+void lki_kernels_avx2(lki_kernels *k);
+void lki_kernels_avx512(lki_kernels *k);
+
+/* The table for this machine, made once. */
+const lki_kernels *lki_kernels_here(void);
+
+static inline void lki_kernel_set(lki_kernels *k, lki_slot slot, lk_dtype dtype, lki_kernel *fn, lki_scratch_fn *scratch, const char *variant)
+{
+    k->fn[slot][dtype] = fn;
+    k->scratch[slot][dtype] = scratch;
+    k->variant[slot][dtype] = variant;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* Ops: one line of ops.inc each, and the two ways to apply one: to tensors (a new tensor comes out) and to variables (in place).
+ *
+ * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph; either way
+ * active tapes record it. This is the second of the three calls from a public op to its kernel. */
+#ifndef LKI_OP_OP_H
+#define LKI_OP_OP_H
+
+#include "core/error.h"
+#include "kernel/kernel.h"
+#include "op/tensor.h"
+
+#define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) LKI_OP_##name,
+typedef enum lki_op {
+#include "op/ops.inc"
+    LKI_OP_COUNT
+} lki_op;
+#undef LKI_OP
+
+const char *lki_op_name(lki_op op);
+
+/* Apply an op to tensors. Any NULL or poisoned operand gives a poisoned result. `dst` receives op's outputs; the first is returned. */
+lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
+
+/* Ops of one output, by operand count; attr may be NULL. */
+lk_tensor *lki_apply0(lki_op op, const lki_attr *attr, lk_shape shape, lk_dtype dtype); /* fill, range */
+lk_tensor *lki_apply1(lki_op op, const lki_attr *attr, lk_tensor *a);
+lk_tensor *lki_apply2(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b);
+lk_tensor *lki_apply3(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b, lk_tensor *c);
+
+/* An op that writes variables in place: dst of the kernel is var[0..nvar-1]'s storage. Not recorded by tapes. The op's shape rule
+ * checks that all variables and the first src agree where they must. */
+lk_status lki_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, int nvar, lk_variable *const *var);
+
+#endif
