@@ -47,6 +47,8 @@ enum { LKI_PAD_CONSTANT, LKI_PAD_REFLECT, LKI_PAD_SYMMETRIC };
 /* Attributes of an op; each slot says which member it reads. Filled from zeroed memory, compared with memcmp. */
 typedef struct lki_attr {
     lki_epilogue epilogue; /* matmul, conv2d; zero: none */
+    lk_shape     shape;    /* of the result, for ops whose operands do not tell; kernels go by dst[0].shape instead */
+    lk_dtype     dtype;    /* likewise */
     union {
         struct {
             double a, b;

@@ -1,0 +1,181 @@
+/* What neural networks are made of, as functions of tensors: layers without their variables, and losses per example.
+ * Images are NHWC, kernels [height, width, in, out]. */
+#ifndef LOCKSTEP_NN_H
+#define LOCKSTEP_NN_H
+
+#include "ops.h"
+
+LK_BEGIN
+
+typedef enum lk_activation {
+    LK_LINEAR, LK_RELU, LK_RELU6, LK_GELU, LK_GELU_TANH, LK_SIGMOID, LK_TANH, LK_SOFTPLUS, LK_SOFTSIGN, LK_ELU, LK_SELU,
+    LK_LEAKY_RELU, LK_SWISH, LK_HARD_SIGMOID, LK_MISH, LK_EXPONENTIAL, LK_SOFTMAX, LK_LOG_SOFTMAX, LK_ACTIVATION_COUNT
+} lk_activation;
+typedef enum lk_padding { LK_VALID, LK_SAME, LK_CAUSAL } lk_padding;
+
+LK_API lk_tensor *lk_activate(lk_tensor *x, lk_activation activation); /* LK_ELU with alpha 1, LK_LEAKY_RELU with 0.2 */
+
+/* activation(x . kernel + bias) along the last axis of x, of any rank; bias may be NULL. */
+LK_API lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_activation activation);
+
+typedef struct lk_conv_args {
+    char          kw_;
+    lk_tensor    *x, *kernel;  /* required */
+    lk_tensor    *bias;        /* default none */
+    lk_axes       strides;     /* default 1; one value serves both directions */
+    lk_padding    padding;     /* default LK_VALID; LK_CAUSAL in one dimension only */
+    lk_axes       dilation;    /* default 1 */
+    lk_activation activation;  /* default LK_LINEAR */
+    lk_tensor    *pointwise;   /* separable only, required there: [1, 1, in*multiplier, out] */
+} lk_conv_args;
+#define lk_nn_conv1d(...) lk_nn_conv1d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_conv2d(...) lk_nn_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_depthwise_conv2d(...) lk_nn_depthwise_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_separable_conv2d(...) lk_nn_separable_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_conv2d_transpose(...) lk_nn_conv2d_transpose_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+LK_API lk_tensor *lk_nn_conv1d_kw(lk_conv_args args);           /* x [n, steps, in], kernel [size, in, out] */
+LK_API lk_tensor *lk_nn_conv2d_kw(lk_conv_args args);
+LK_API lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args args); /* kernel [height, width, in, multiplier] */
+LK_API lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args args);
+LK_API lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args args); /* kernel [height, width, out, in] */
+
+typedef struct lk_pool_args {
+    char       kw_;
+    lk_tensor *x;       /* required */
+    lk_axes    size;    /* default 2; one value serves both directions */
+    lk_axes    strides; /* default: the size */
+    lk_padding padding; /* default LK_VALID */
+} lk_pool_args;
+#define lk_nn_max_pool2d(...) lk_nn_max_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+#define lk_nn_avg_pool2d(...) lk_nn_avg_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+#define lk_nn_max_pool1d(...) lk_nn_max_pool1d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+#define lk_nn_avg_pool1d(...) lk_nn_avg_pool1d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+LK_API lk_tensor *lk_nn_max_pool2d_kw(lk_pool_args args); /* the gradient goes to the first of equal values */
+LK_API lk_tensor *lk_nn_avg_pool2d_kw(lk_pool_args args); /* divides by the cells inside the image */
+LK_API lk_tensor *lk_nn_max_pool1d_kw(lk_pool_args args);
+LK_API lk_tensor *lk_nn_avg_pool1d_kw(lk_pool_args args);
+LK_API lk_tensor *lk_nn_global_max_pool(lk_tensor *x); /* [n, ..., c] to [n, c] */
+LK_API lk_tensor *lk_nn_global_avg_pool(lk_tensor *x);
+
+typedef struct lk_norm_args {
+    char       kw_;
+    lk_tensor *x;           /* required */
+    lk_tensor *gamma, *beta; /* default none */
+    lk_number  epsilon;     /* default 0.001 */
+    int        groups;      /* group norm: required */
+    lk_tensor *moving_mean, *moving_variance; /* batch norm: required */
+    lk_number  momentum;    /* batch norm: default 0.99 */
+    lk_switch  training;    /* batch norm: default LK_OFF */
+} lk_norm_args;
+#define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
+#define lk_nn_layer_norm(...) lk_nn_layer_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
+#define lk_nn_group_norm(...) lk_nn_group_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
+/* y; in training also the moving mean and variance after: three items. Statistics run over all axes but the last. */
+LK_API lk_tuple   lk_nn_batch_norm_kw(lk_norm_args args);
+LK_API lk_tensor *lk_nn_layer_norm_kw(lk_norm_args args); /* over the last axis */
+LK_API lk_tensor *lk_nn_group_norm_kw(lk_norm_args args);
+
+LK_API lk_tensor *lk_nn_embedding(lk_tensor *ids, lk_tensor *table);
+
+typedef struct lk_dropout_args {
+    char        kw_;
+    lk_tensor  *x;         /* required */
+    double      rate;      /* required: 0 <= rate < 1 */
+    const char *stream;    /* as lk_random_uniform */
+    lk_tensor  *iteration; /* as lk_random_uniform */
+    int64_t     call;
+} lk_dropout_args;
+#define lk_nn_dropout(...) lk_nn_dropout_kw(LKI_KW(lk_dropout_args, __VA_ARGS__))
+LK_API lk_tensor *lk_nn_dropout_kw(lk_dropout_args args);
+
+typedef struct lk_rnn_args {
+    char       kw_;
+    lk_tensor *x;         /* required: [n, steps, in] */
+    lk_tensor *kernel;    /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
+    lk_tensor *recurrent; /* required: [units, gates*units] */
+    lk_tensor *bias;      /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
+    lk_tensor *mask;      /* default none: [n, steps] bool; where false the state stays and the output repeats */
+    lk_switch  return_sequences; /* default LK_OFF: the last output */
+    lk_switch  reset_after;      /* GRU: default LK_ON */
+    lk_tensor *initial_h, *initial_c; /* default zeros */
+} lk_rnn_args;
+#define lk_nn_lstm(...) lk_nn_lstm_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
+#define lk_nn_gru(...) lk_nn_gru_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
+#define lk_nn_simple_rnn(...) lk_nn_simple_rnn_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
+LK_API lk_tensor *lk_nn_lstm_kw(lk_rnn_args args);
+LK_API lk_tensor *lk_nn_gru_kw(lk_rnn_args args);
+LK_API lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args args);
+
+/* softmax(query . key^T / sqrt(d) + mask) . value; [..., steps, d] each; mask (bool, NULL: none) broadcasts to [..., query, key]. */
+LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask);
+
+typedef struct lk_attention_args {
+    char       kw_;
+    lk_tensor *query, *value; /* required: [n, steps, width] */
+    lk_tensor *key;           /* default: value */
+    lk_tensor *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim] */
+    lk_tensor *output_kernel;                            /* required: [heads, key_dim, out] */
+    lk_tensor *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim] */
+    lk_tensor *output_bias;                              /* default none: [out] */
+    lk_tensor *mask; /* default none: [n, query, value] bool, true = attend */
+} lk_attention_args;
+#define lk_nn_multi_head_attention(...) lk_nn_multi_head_attention_kw(LKI_KW(lk_attention_args, __VA_ARGS__))
+LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
+
+/* ---- losses: one value per example ----------------------------------------------------------------------------------------------------- */
+
+typedef struct lk_loss_args {
+    char       kw_;
+    lk_tensor *labels, *predictions; /* required */
+    lk_switch  from_logits;     /* default LK_OFF */
+    double     label_smoothing; /* default 0 */
+    lk_number  ignore_class;    /* default none; sparse only */
+    lk_number  delta;           /* Huber: default 1 */
+} lk_loss_args;
+#define LK_LOSS_LIST(X)                                                                                                         \
+    X(sparse_categorical_crossentropy) X(categorical_crossentropy) X(binary_crossentropy) X(mean_squared_error)                 \
+    X(mean_absolute_error) X(huber) X(log_cosh) X(hinge) X(kl_divergence)
+#define lk_nn_sparse_categorical_crossentropy(...) lk_nn_sparse_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_categorical_crossentropy(...) lk_nn_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_binary_crossentropy(...) lk_nn_binary_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_mean_squared_error(...) lk_nn_mean_squared_error_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_mean_absolute_error(...) lk_nn_mean_absolute_error_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_huber(...) lk_nn_huber_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_log_cosh(...) lk_nn_log_cosh_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_hinge(...) lk_nn_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_kl_divergence(...) lk_nn_kl_divergence_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define LKI_LOSS_DECLARE(name) LK_API lk_tensor *lk_nn_##name##_kw(lk_loss_args args);
+LK_LOSS_LIST(LKI_LOSS_DECLARE)
+#undef LKI_LOSS_DECLARE
+
+typedef enum lk_reduction {
+    LK_REDUCTION_NONE = 1, LK_REDUCTION_SUM, LK_REDUCTION_SUM_OVER_BATCH_SIZE, LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT
+} lk_reduction;
+
+/* values * weights (NULL: 1), then the reduction. */
+LK_API lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction reduction);
+
+typedef struct lk_average_args {
+    char       kw_;
+    lk_tensor *per_example_loss;  /* required: at least one axis */
+    lk_tensor *sample_weight;     /* default none */
+    int64_t    global_batch_size; /* default: the rows of the batch */
+} lk_average_args;
+
+/* The sum of all elements over the global batch size, each row divided before it is summed; 0 when that size is 0. */
+#define lk_compute_average_loss(...) lk_compute_average_loss_kw(LKI_KW(lk_average_args, __VA_ARGS__))
+LK_API lk_tensor *lk_compute_average_loss_kw(lk_average_args args);
+
+LK_API lk_tensor *lk_nn_l1(lk_tensor *w, double c); /* c * sum |w| */
+LK_API lk_tensor *lk_nn_l2(lk_tensor *w, double c); /* c * sum w^2 */
+
+/* ---- first values: a pure function of the seed and the stream's name ------------------------------------------------------------------------ */
+
+LK_API lk_tensor *lk_glorot_uniform(lk_shape shape, const char *stream);
+LK_API lk_tensor *lk_glorot_normal(lk_shape shape, const char *stream);
+LK_API lk_tensor *lk_he_uniform(lk_shape shape, const char *stream);
+LK_API lk_tensor *lk_he_normal(lk_shape shape, const char *stream);
+
+LK_END
+
+#endif

@@ -1,0 +1,158 @@
+/* Arithmetic on tensors. Every op checks its operands, runs at once (or is recorded, inside a function being traced), and returns a new
+ * tensor; a mistake gives a poisoned tensor and lk_error(). Operands broadcast as in NumPy. f16 and bf16 are storage: sums run in f32.
+ *
+ * The reference of all primitive ops, with their shape, lane and gradient rules, is docs/ops.md, made from src/op/ops.inc. */
+#ifndef LOCKSTEP_OPS_H
+#define LOCKSTEP_OPS_H
+
+#include "tensor.h"
+
+LK_BEGIN
+
+/* ---- element-wise ---------------------------------------------------------------------------------------------------------------- */
+
+#define LK_UNARY_LIST(X)                                                                                                        \
+    X(neg) X(abs) X(sign) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(square) X(reciprocal) X(sin) X(cos) X(tanh)        \
+    X(sigmoid) X(erf) X(floor) X(ceil) X(round) X(is_finite) X(logical_not)                                                     \
+    X(relu) X(relu6) X(softplus) X(softsign) X(selu) X(swish) X(mish) X(hard_sigmoid)
+#define LKI_UNARY_DECLARE(name) LK_API lk_tensor *lk_##name(lk_tensor *x);
+LK_UNARY_LIST(LKI_UNARY_DECLARE)
+#undef LKI_UNARY_DECLARE
+
+#define LK_BINARY_LIST(X)                                                                                                       \
+    X(add) X(sub) X(mul) X(div) X(floordiv) X(mod) X(pow) X(maximum) X(minimum) X(squared_difference)                           \
+    X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or)
+#define LKI_BINARY_DECLARE(name) LK_API lk_tensor *lk_##name(lk_tensor *a, lk_tensor *b);
+LK_BINARY_LIST(LKI_BINARY_DECLARE)
+#undef LKI_BINARY_DECLARE
+
+LK_API lk_tensor *lk_elu(lk_tensor *x, double alpha);        /* x > 0 ? x : alpha * (e^x - 1) */
+LK_API lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha); /* x > 0 ? x : alpha * x */
+LK_API lk_tensor *lk_gelu(lk_tensor *x, lk_switch approximate); /* default LK_OFF: by erf; LK_ON: by tanh */
+LK_API lk_tensor *lk_clip(lk_tensor *x, double low, double high);
+LK_API lk_tensor *lk_cast(lk_tensor *x, lk_dtype to);
+LK_API lk_tensor *lk_where(lk_tensor *condition, lk_tensor *a, lk_tensor *b);
+LK_API lk_tensor *lk_add_n(lk_tuple terms); /* added from left to right */
+LK_API lk_tensor *lk_identity(lk_tensor *x);
+
+/* ---- products --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lk_matmul_args {
+    char       kw_;
+    lk_tensor *a, *b; /* required: [..., m, k] and [..., k, n]; leading axes broadcast */
+    lk_switch  transpose_a, transpose_b; /* default LK_OFF */
+} lk_matmul_args;
+#define lk_matmul(...) lk_matmul_kw(LKI_KW(lk_matmul_args, __VA_ARGS__))
+LK_API lk_tensor *lk_matmul_kw(lk_matmul_args args);
+
+/* ---- reductions -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lk_reduce_args {
+    char       kw_;
+    lk_tensor *x;        /* required */
+    lk_axes    axis;     /* default: all; LK_AXES(1, 2) */
+    lk_switch  keepdims; /* default LK_OFF */
+} lk_reduce_args;
+#define LK_REDUCE_LIST(X) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod) X(reduce_any) X(reduce_all) X(reduce_logsumexp) X(reduce_variance)
+#define lk_reduce_sum(...) lk_reduce_sum_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_mean(...) lk_reduce_mean_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_max(...) lk_reduce_max_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_min(...) lk_reduce_min_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_prod(...) lk_reduce_prod_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_any(...) lk_reduce_any_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_all(...) lk_reduce_all_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_logsumexp(...) lk_reduce_logsumexp_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define lk_reduce_variance(...) lk_reduce_variance_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
+#define LKI_REDUCE_DECLARE(name) LK_API lk_tensor *lk_##name##_kw(lk_reduce_args args);
+LK_REDUCE_LIST(LKI_REDUCE_DECLARE)
+#undef LKI_REDUCE_DECLARE
+
+typedef struct lk_axis_args {
+    char       kw_;
+    lk_tensor *x;         /* required */
+    lk_axis    axis;      /* default LK_AXIS(-1); LK_AXIS(0) for cumsum, argmax and argmin, as in TensorFlow */
+    lk_switch  exclusive; /* cumsum: default LK_OFF */
+    lk_switch  reverse;   /* cumsum: default LK_OFF */
+} lk_axis_args;
+#define lk_softmax(...) lk_softmax_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
+#define lk_log_softmax(...) lk_log_softmax_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
+#define lk_cumsum(...) lk_cumsum_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
+#define lk_argmax(...) lk_argmax_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
+#define lk_argmin(...) lk_argmin_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
+LK_API lk_tensor *lk_softmax_kw(lk_axis_args args);
+LK_API lk_tensor *lk_log_softmax_kw(lk_axis_args args);
+LK_API lk_tensor *lk_cumsum_kw(lk_axis_args args);
+LK_API lk_tensor *lk_argmax_kw(lk_axis_args args); /* i64 */
+LK_API lk_tensor *lk_argmin_kw(lk_axis_args args); /* i64 */
+
+/* The k largest along the last axis, descending: values and their i32 indices. */
+LK_API lk_tuple lk_top_k(lk_tensor *x, int64_t k);
+
+/* ---- moves --------------------------------------------------------------------------------------------------------------------------- */
+
+LK_API lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape); /* one size may be -1 */
+LK_API lk_tensor *lk_flatten_rows(lk_tensor *x);            /* [n, a, b, ...] to [n, a*b*...] */
+LK_API lk_tensor *lk_expand_dims(lk_tensor *x, int axis);
+LK_API lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes); /* {0}: every axis of size 1 */
+LK_API lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm); /* {0}: reversed */
+LK_API lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape);
+LK_API lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size); /* a size of -1: all that is left */
+LK_API lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes);
+
+typedef struct lk_strided_slice_args {
+    char       kw_;
+    lk_tensor *x; /* required */
+    lk_axes    begin, end, strides; /* required, a value per axis; negative begin and end count from the back */
+    unsigned   begin_mask, end_mask; /* bit i: take all on that side of axis i */
+} lk_strided_slice_args;
+#define lk_strided_slice(...) lk_strided_slice_kw(LKI_KW(lk_strided_slice_args, __VA_ARGS__))
+LK_API lk_tensor *lk_strided_slice_kw(lk_strided_slice_args args);
+
+typedef enum lk_pad_mode { LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC } lk_pad_mode;
+typedef struct lk_pad_args {
+    char        kw_;
+    lk_tensor  *x;             /* required */
+    lk_axes     before, after; /* required, a value per axis */
+    lk_pad_mode mode;          /* default LK_PAD_CONSTANT */
+    double      value;         /* default 0 */
+} lk_pad_args;
+#define lk_pad(...) lk_pad_kw(LKI_KW(lk_pad_args, __VA_ARGS__))
+LK_API lk_tensor *lk_pad_kw(lk_pad_args args);
+
+LK_API lk_tensor *lk_concat(lk_tuple parts, int axis);
+LK_API lk_tensor *lk_stack(lk_tuple parts, int axis);
+LK_API lk_tuple   lk_split(lk_tensor *x, lk_axes sizes, int axis);
+LK_API lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples);
+LK_API lk_tensor *lk_gather(lk_tensor *x, lk_tensor *ids, int axis); /* ids i32 or i64, any shape */
+
+typedef struct lk_one_hot_args {
+    char       kw_;
+    lk_tensor *ids;   /* required: integers */
+    int64_t    depth; /* required */
+    lk_number  on;    /* default 1 */
+    double     off;   /* default 0 */
+    lk_dtype   dtype; /* default LK_F32 */
+} lk_one_hot_args;
+#define lk_one_hot(...) lk_one_hot_kw(LKI_KW(lk_one_hot_args, __VA_ARGS__))
+LK_API lk_tensor *lk_one_hot_kw(lk_one_hot_args args); /* an id out of range gives a row of `off` */
+
+/* ---- random numbers: a pure function of seed, stream, iteration, call, global row and element ------------------------------------------- */
+
+typedef struct lk_random_args {
+    char        kw_;
+    lk_shape    shape;     /* required */
+    const char *stream;    /* default "": names an independent sequence, e.g. the path of a layer */
+    lk_tensor  *iteration; /* default 0: i64 scalar */
+    int64_t     call;      /* default 0: which call within a step */
+    double      low;       /* uniform: default 0; normal: the mean, default 0 */
+    lk_number   high;      /* uniform: default 1; normal: the deviation, default 1 */
+    lk_tensor  *rows_of;   /* default none: take the leading axis, and what it means, from this tensor; shape is then that of a row */
+} lk_random_args;
+#define lk_random_uniform(...) lk_random_uniform_kw(LKI_KW(lk_random_args, __VA_ARGS__))
+#define lk_random_normal(...) lk_random_normal_kw(LKI_KW(lk_random_args, __VA_ARGS__))
+LK_API lk_tensor *lk_random_uniform_kw(lk_random_args args);
+LK_API lk_tensor *lk_random_normal_kw(lk_random_args args);
+
+LK_END
+
+#endif

@@ -1,0 +1,56 @@
+/* What an op's result will look like, worked out before anything runs: shapes and types (shape rules, infer.c), and what the rows of the
+ * batch become (lane rules, lane.c).
+ *
+ * A lane rule also says how the op may be cut:
+ *   EACH   every row of the result depends on the same row of the operands in `cut` (bit i: operand i is cut along its leading axis) and
+ *          on all of the others; it can run lane by lane.
+ *   SUM    the result is a sum over the rows of the operands in `cut`; it runs lane by lane and up the tree.
+ *   WHOLE  neither; it runs once, over everything. */
+#ifndef LKI_OP_INFER_H
+#define LKI_OP_INFER_H
+
+#include "op/op.h"
+
+enum { LKI_MAX_DST = 4 };
+
+typedef enum lki_mode { LKI_WHOLE, LKI_EACH, LKI_SUM } lki_mode;
+
+typedef struct lki_infer {
+    lki_op            op;
+    const lki_attr   *attr;
+    int               nsrc;
+    lk_tensor *const *src;
+    int               nvar;
+    lk_variable *const *var; /* of lki_update */
+    /* results */
+    int      ndst;
+    lk_shape shape[LKI_MAX_DST];
+    lk_dtype dtype[LKI_MAX_DST];
+    lki_rows rows; /* of every result */
+    lki_mode mode;
+    uint64_t cut;  /* EACH and SUM; operands past 63 are all cut */
+} lki_infer;
+
+typedef lk_status lki_shape_fn(lki_infer *f);
+typedef void      lki_lane_fn(lki_infer *f);
+
+typedef struct lki_op_info {
+    const char   *name;
+    int           nsrc, ndst;
+    lki_shape_fn *shape;
+    lki_lane_fn  *lane;
+    lki_slot      slot;
+    const char   *text;
+} lki_op_info;
+
+const lki_op_info *lki_op_line(lki_op op);
+
+/* Apply both rules. */
+lk_status lki_infer_op(lki_infer *f);
+
+/* A message about operands: "matmul: a [7, 9] f32, b [8, 6] f32: <what is wrong>". */
+lk_status lki_fail_op(const lki_infer *f, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
+
+static inline bool lki_is_cut(uint64_t cut, int operand) { return operand > 63 || (cut >> operand & 1); }
+
+#endif
