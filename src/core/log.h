@@ -4,6 +4,8 @@
 
 #include "core/base.h"
 
+enum { LKI_LOG_TEXT = 2048 }; /* longer lines of the log are cut */
+
 /* "WARNING:lockstep: ..." and "INFO:lockstep: ..." through the log hook. */
 void lki_warn(const char *format, ...) LKI_PRINTF(1, 2);
 void lki_info(const char *format, ...) LKI_PRINTF(1, 2);

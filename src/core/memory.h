@@ -23,6 +23,10 @@ bool lki_grow(void **items, int *capacity, int want, size_t item_bytes);
 /* Give what waits in the free lists back to the system. */
 void lki_memory_trim(void);
 
+/* Most bytes the free lists may hold: a quarter of the machine's memory. */
+size_t  lki_memory_limit_cached(void);
+int64_t lki_memory_cached(void); /* bytes they hold now */
+
 /* For tests: let the n-th request from now on (1 is the next) and all after it fail; 0 ends that. Requests counted since start. */
 void    lki_memory_fail_after(int64_t requests);
 int64_t lki_memory_requests(void);

@@ -9,7 +9,10 @@
  *    (LKI_LIVES_IN_STEP), else the innermost open pool of the thread, else the library's pool.
  * 2. Whoever keeps a pointer to an object holds a reference (lki_retain, lki_drop). destroy() runs when the last one goes; it
  *    drops what the object itself holds, then the memory returns to lki_release().
- * 3. lk_free() drops the owner's reference early; an object is never on two owners' lists. */
+ * 3. lk_free() drops the owner's reference early; an object is never on two owners' lists.
+ * 4. A pool or step that ends lets its objects go in reverse order of creation.
+ * 5. Objects with static storage have a header of zeros and are never counted, owned or destroyed.
+ * 6. Safe from any thread, but a pool or step ends on the thread that opened it. */
 #ifndef LKI_CORE_OBJECT_H
 #define LKI_CORE_OBJECT_H
 
@@ -32,7 +35,7 @@ typedef enum lki_kind {
 } lki_kind;
 
 struct lki_object { /* the first member of every object */
-    uint32_t    magic;
+    uint32_t    magic; /* 0 for static objects */
     lki_kind    kind;
     int         refs; /* atomic */
     void        (*destroy)(void *object); /* optional */

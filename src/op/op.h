@@ -21,8 +21,7 @@ const char *lki_op_name(lki_op op);
 /* Apply an op to tensors. Any NULL or poisoned operand gives a poisoned result. `dst` receives op's outputs; the first is returned. */
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
 
-/* Ops of one output, by operand count; attr may be NULL. */
-lk_tensor *lki_apply0(lki_op op, const lki_attr *attr, lk_shape shape, lk_dtype dtype); /* fill, range */
+/* Ops of one result, by operand count; attr may be NULL. */
 lk_tensor *lki_apply1(lki_op op, const lki_attr *attr, lk_tensor *a);
 lk_tensor *lki_apply2(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b);
 lk_tensor *lki_apply3(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b, lk_tensor *c);

@@ -5,7 +5,7 @@
  * 2. A traced tensor (graph != NULL) has no data: it names a value of the graph being recorded on this thread.
  * 3. All failed ops return the one tensor lki_poison.
  * 4. A variable's storage never moves, so plans may point into it. lk_read() hands out a tensor on that storage; before the storage is
- *    written, a tensor somebody still holds is given a copy of its own (the reader moves away, the storage stays).
+ *    written, tensors somebody still holds move to a copy (readers move away, the storage stays).
  * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along. */
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
@@ -40,7 +40,9 @@ struct lk_tensor {
     uint64_t     id; /* unique in the process; what tapes remember */
     void        *graph; /* while traced: the graph, and which value of it */
     int          value;
-    lk_variable *variable; /* read from it; not a reference */
+    bool         weak;  /* a plain number: takes the type of what it meets */
+    lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
+    lk_tensor   *reader_previous, *reader_next;
 };
 
 struct lk_variable {
@@ -50,7 +52,7 @@ struct lk_variable {
     char       *name;
     bool        trainable;
     lki_buffer *buffer;
-    lk_tensor  *reading; /* the tensor lk_read() last handed out for this value; a reference */
+    lk_tensor  *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
 };
 
 extern lk_tensor lki_poison;
@@ -66,7 +68,13 @@ lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 /* A variable made at once, also while a function is traced, every element `fill`. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
-/* The storage, about to be written: whoever still reads the old value gets a copy first. */
+/* The storage, about to be written: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
 void *lki_variable_storage(lk_variable *v);
+
+/* A tensor that has no data: value `value` of `graph`. */
+lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value);
+
+/* A tuple of `count` tensors; NULL items stay NULL ("none"). */
+lk_tuple lki_tuple_new(int count, lk_tensor *const *items);
 
 #endif

@@ -1,0 +1,43 @@
+# The library, compiled once and linked twice, and its installation: headers, lockstep.pc, CMake package.
+# What is exported is what the headers declare with LK_API; everything else is hidden (tests/house/symbols.sh checks that).
+find_package(Threads REQUIRED)
+
+file(GLOB_RECURSE LK_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+if(NOT LK_X86)
+  list(FILTER LK_SOURCES EXCLUDE REGEX "_(avx2|avx512)\\.c$")
+endif()
+lk_set_isa_flags(${LK_SOURCES})
+lk_set_conversion_warnings(${LK_SOURCES})
+
+add_library(lockstep_objects OBJECT ${LK_SOURCES})
+target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(lockstep_objects PRIVATE lockstep_flags)
+set_target_properties(lockstep_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+add_library(lockstep_shared SHARED $<TARGET_OBJECTS:lockstep_objects>)
+add_library(lockstep_static STATIC $<TARGET_OBJECTS:lockstep_objects>)
+set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep EXPORT_NAME lockstep VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_target_properties(lockstep_static PROPERTIES OUTPUT_NAME lockstep EXPORT_NAME static)
+foreach(library lockstep_shared lockstep_static)
+  target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:lockstep_flags> Threads::Threads ${CMAKE_DL_LIBS} m)
+endforeach()
+if(NOT APPLE)
+  target_link_options(lockstep_shared PRIVATE -Wl,-z,nodelete) # its threads outlive a dlclose
+endif()
+add_library(lockstep::lockstep ALIAS lockstep_shared)
+add_library(lockstep::static ALIAS lockstep_static)
+
+# ---- installation ------------------------------------------------------------------------------------------------------------
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
+
+install(TARGETS lockstep_shared lockstep_static EXPORT lockstepTargets)
+install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

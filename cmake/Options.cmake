@@ -1,0 +1,39 @@
+# Compiler flags of every target of this project, as the interface library lockstep_flags; none of them reaches a user of the library.
+#
+# Bits first: no -ffast-math, no -march=native, no contraction of a * b + c; kernels that want a fused multiply-add say so.
+add_library(lockstep_flags INTERFACE)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ffp-contract=off -fno-math-errno)
+if(LK_WERROR)
+  target_compile_options(lockstep_flags INTERFACE -Werror)
+endif()
+if(LK_SANITIZE)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=${LK_SANITIZE})
+endif()
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64|i[3-6]86)$")
+  set(LK_X86 ON)
+else()
+  set(LK_X86 OFF)
+endif()
+
+# Instruction sets are chosen per file, by its name, and per machine, at run time.
+set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)
+set(LK_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
+
+function(lk_set_isa_flags)
+  foreach(source ${ARGN})
+    if(source MATCHES "_(avx2|avx512)\\.c$")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${LK_FLAGS_${CMAKE_MATCH_1}})
+    endif()
+  endforeach()
+endfunction()
+
+# Implicit conversions that lose values are warned about where sizes and counts are handled; kernels convert on purpose, all the time.
+function(lk_set_conversion_warnings)
+  foreach(source ${ARGN})
+    if(source MATCHES "/src/(core|format)/")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -Wconversion -Wno-sign-conversion)
+    endif()
+  endforeach()
+endfunction()

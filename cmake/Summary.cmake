@@ -1,0 +1,17 @@
+# What was found and what that enables, as the last words of configuring.
+macro(lk_line name found with without)
+  if(${found})
+    message(STATUS "  ${name} ${with}")
+  else()
+    message(STATUS "  ${name} ${without}")
+  endif()
+endmacro()
+
+message(STATUS "lockstep ${PROJECT_VERSION}: ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_SYSTEM_PROCESSOR}")
+lk_line("kernels   " LK_X86 "reference, AVX2, AVX-512; chosen at run time" "reference only on this processor")
+lk_line("tests     " CMOCKA_FOUND "cmocka ${CMOCKA_VERSION}" "no C tests: cmocka or pkg-config not found (Debian: apt-get install pkg-config libcmocka-dev)")
+lk_line("golden    " JANSSON_FOUND "jansson ${JANSSON_VERSION}" "no comparison with stored results: jansson not found (Debian: apt-get install libjansson-dev)")
+lk_line("oneDNN    " LK_ONEDNN_FOUND "bench/ compares with it" "not found or OFF: bench/ has nothing to compare with (LK_ONEDNN)")
+if(LK_SANITIZE)
+  message(STATUS "  sanitizers ${LK_SANITIZE}")
+endif()

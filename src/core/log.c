@@ -1,0 +1,130 @@
+/* The output hook, the log hook, and LOCKSTEP_VERBOSE.
+ *
+ * Invariants
+ * 1. A hook is called without any lock held, so it may call the library, also to set another hook.
+ * 2. One call is one piece of text: lines of several threads do not mix on stdout or stderr. */
+#include "core/log.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include <lockstep/error.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct hook {
+    lk_text_hook call;
+    void        *user;
+} hook;
+
+static hook output_hook, log_hook;
+
+static void set_hook(hook *h, lk_text_hook call, void *user)
+{
+    lki_lock_take(LKI_LOCK_LOG);
+    *h = (hook){call, user};
+    lki_lock_give(LKI_LOCK_LOG);
+}
+
+static hook get_hook(const hook *h)
+{
+    lki_lock_take(LKI_LOCK_LOG);
+    hook copy = *h;
+    lki_lock_give(LKI_LOCK_LOG);
+    return copy;
+}
+
+void lk_set_output(lk_text_hook call, void *user) { set_hook(&output_hook, call, user); }
+void lk_set_log(lk_text_hook call, void *user) { set_hook(&log_hook, call, user); }
+
+static void say(const char *prefix, const char *format, va_list args)
+{
+    char line[LKI_LOG_TEXT];
+    int  used = snprintf(line, sizeof line, "%s", prefix);
+    vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    hook h = get_hook(&log_hook);
+    if (h.call) h.call(line, h.user);
+    else fprintf(stderr, "%s\n", line);
+}
+
+void lki_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("WARNING:lockstep: ", format, args);
+    va_end(args);
+}
+
+void lki_info(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("INFO:lockstep: ", format, args);
+    va_end(args);
+}
+
+/* Text for a hook may be of any length; when there is no memory for all of it, the hook gets its beginning. */
+static void output_to_hook(hook h, const char *format, va_list args)
+{
+    char    line[LKI_LOG_TEXT];
+    va_list again;
+    va_copy(again, args);
+    int   length = vsnprintf(line, sizeof line, format, args);
+    char *text = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    h.call(text ? text : line, h.user);
+    lki_release(text);
+}
+
+void lki_output(const char *format, ...)
+{
+    hook    h = get_hook(&output_hook);
+    va_list args;
+    va_start(args, format);
+    if (h.call) output_to_hook(h, format, args);
+    else vprintf(format, args);
+    va_end(args);
+}
+
+/* ---- topics ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *const topic_names[LKI_TOPIC_COUNT] = {"lanes", "dispatch", "plan", "trace"};
+static bool              topic_wanted[LKI_TOPIC_COUNT];
+static pthread_once_t    topics_read = PTHREAD_ONCE_INIT;
+
+static bool want_topic(const char *name, size_t length)
+{
+    for (int i = 0; i < LKI_TOPIC_COUNT; i++)
+        if (strlen(topic_names[i]) == length && memcmp(topic_names[i], name, length) == 0) return topic_wanted[i] = true;
+    return length == 0;
+}
+
+static void read_topics(void)
+{
+    const char *text = getenv("LOCKSTEP_VERBOSE");
+    while (text && *text) {
+        size_t length = strcspn(text, ",");
+        if (!want_topic(text, length))
+            lki_warn("LOCKSTEP_VERBOSE: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)length, text);
+        text += length + (text[length] == ',');
+    }
+}
+
+bool lki_verbose(lki_topic topic)
+{
+    pthread_once(&topics_read, read_topics);
+    return topic_wanted[topic];
+}
+
+void lki_tell(lki_topic topic, const char *format, ...)
+{
+    if (!lki_verbose(topic)) return;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "INFO:lockstep: %s: ", topic_names[topic]);
+    va_list args;
+    va_start(args, format);
+    say(prefix, format, args);
+    va_end(args);
+}

@@ -1,0 +1,336 @@
+/* Blocks, free lists and arenas; see memory.h for the invariants.
+ *
+ *     small block (aligned_alloc)                  block of 2 MiB and more (mmap)
+ *     | header, 64 bytes | contents ...            | ... header | contents, from a multiple of 2 MiB ...
+ *
+ *     size classes, in units of 64 bytes:  1 2 3 4 | 5 6 7 8 | 10 12 14 16 | 20 24 28 32 | ... up to 64 MiB
+ */
+#include "core/memory.h"
+#include "core/error.h"
+#include "core/lock.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WATCHED 1
+#endif
+#endif
+
+/* Under AddressSanitizer a block in a free list is as forbidden as a freed one. */
+#ifdef WATCHED
+#include <sanitizer/asan_interface.h>
+#define FORBID(mem, bytes) ASAN_POISON_MEMORY_REGION(mem, bytes)
+#define ALLOW(mem, bytes) ASAN_UNPOISON_MEMORY_REGION(mem, bytes)
+#else
+#define FORBID(mem, bytes) ((void)(mem), (void)(bytes))
+#define ALLOW(mem, bytes) ((void)(mem), (void)(bytes))
+#endif
+
+#define UNIT ((size_t)64)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define LARGEST_CLASS ((size_t)64 << 20)
+#define LARGEST_REQUEST ((size_t)PTRDIFF_MAX / 2)
+
+enum { CLASSES = 76, NO_CLASS = -1 };
+
+typedef struct header {
+    size_t         bytes;    /* asked for */
+    size_t         capacity; /* of the class */
+    void          *base;     /* what the system gave, and how much of it */
+    size_t         mapped;   /* 0: from aligned_alloc */
+    struct header *next;     /* in its free list */
+    int            class;
+} header;
+
+_Static_assert(sizeof(header) <= 64, "the header takes one unit");
+
+static struct {
+    header *list[CLASSES];
+    int64_t cached, in_use, requests;
+    int64_t fail_from; /* the request that fails, and all after it; 0: none */
+} heap;
+
+static header *header_of(void *mem) { return (header *)((char *)mem - UNIT); }
+static void   *contents_of(header *h) { return (char *)h + UNIT; }
+
+size_t lki_memory_limit_cached(void)
+{
+    static size_t limit; /* the same for all threads, so a race is harmless */
+    size_t        known = __atomic_load_n(&limit, __ATOMIC_RELAXED);
+    if (known) return known;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    known = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : (size_t)1 << 30;
+    __atomic_store_n(&limit, known, __ATOMIC_RELAXED);
+    return known;
+}
+
+/* ---- size classes ---------------------------------------------------------------------------------------------------------- */
+
+/* The class that holds `bytes`, and how much it holds. */
+static int class_of(size_t bytes, size_t *capacity)
+{
+    size_t units = bytes ? (bytes + UNIT - 1) / UNIT : 1;
+    if (bytes > LARGEST_CLASS) {
+        *capacity = units * UNIT;
+        return NO_CLASS;
+    }
+    if (units <= 4) {
+        *capacity = units * UNIT;
+        return (int)units - 1;
+    }
+    int    power = 63 - __builtin_clzll((unsigned long long)units - 1); /* 2^power < units <= 2^(power + 1) */
+    size_t step = (size_t)1 << (power - 2);
+    size_t steps = (units + step - 1) / step; /* 5 to 8 */
+    *capacity = steps * step * UNIT;
+    return 4 * (power - 1) + (int)steps - 5;
+}
+
+/* ---- from and to the system ------------------------------------------------------------------------------------------------ */
+
+static header *system_small(size_t capacity)
+{
+    header *h = aligned_alloc(UNIT, UNIT + capacity);
+    if (h) *h = (header){.base = h, .capacity = capacity};
+    return h;
+}
+
+static header *system_huge(size_t capacity)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t length = (capacity + page - 1) / page * page + HUGE_PAGE + page;
+    char  *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return NULL;
+    char *mem = (char *)(((uintptr_t)base + page + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    char *first = mem - page; /* the page of the header */
+    char *last = mem + (capacity + page - 1) / page * page;
+    if (first > base) munmap(base, (size_t)(first - base));
+    if (last < base + length) munmap(last, (size_t)(base + length - last));
+#ifdef MADV_HUGEPAGE
+    madvise(mem, (size_t)(last - mem), MADV_HUGEPAGE);
+#endif
+    header *h = header_of(mem);
+    *h = (header){.base = first, .mapped = (size_t)(last - first), .capacity = capacity};
+    return h;
+}
+
+static header *system_take(size_t capacity) { return capacity < HUGE_PAGE ? system_small(capacity) : system_huge(capacity); }
+
+static void system_give(header *h)
+{
+    ALLOW(contents_of(h), h->capacity);
+    if (h->mapped) munmap(h->base, h->mapped);
+    else free(h->base);
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------------------------- */
+
+/* Count a request; true when it is one that a test wants to fail. Called with the lock held. */
+static bool request_fails(void)
+{
+    heap.requests++;
+    return heap.fail_from && heap.requests >= heap.fail_from;
+}
+
+static header *list_take(int class)
+{
+    header *h = class == NO_CLASS ? NULL : heap.list[class];
+    if (!h) return NULL;
+    heap.list[class] = h->next;
+    heap.cached -= (int64_t)h->capacity;
+    return h;
+}
+
+static bool list_give(header *h)
+{
+    if (h->class == NO_CLASS || (size_t)heap.cached + h->capacity > lki_memory_limit_cached()) return false;
+    FORBID(contents_of(h), h->capacity);
+    h->next = heap.list[h->class];
+    heap.list[h->class] = h;
+    heap.cached += (int64_t)h->capacity;
+    return true;
+}
+
+/* A block, from the lists or, when they have none, from the system; the second time after emptying the lists. */
+static header *find_block(size_t bytes, bool *fresh)
+{
+    size_t capacity = 0;
+    int    class = class_of(bytes, &capacity);
+    lki_lock_take(LKI_LOCK_MEMORY);
+    bool    fails = request_fails();
+    header *h = fails ? NULL : list_take(class);
+    lki_lock_give(LKI_LOCK_MEMORY);
+    *fresh = !h;
+    if (fails || h) return h;
+    h = system_take(capacity);
+    if (!h) {
+        lki_memory_trim();
+        h = system_take(capacity);
+    }
+    if (h) h->class = class;
+    return h;
+}
+
+static void *out_of_memory(size_t bytes)
+{
+    lki_fail(LK_ENOMEM, "out of memory: no %zu bytes left beside the %lld in use", bytes, (long long)lki_memory_in_use());
+    return NULL;
+}
+
+static void set_bytes(header *h, size_t before, size_t bytes)
+{
+    h->bytes = bytes;
+    __atomic_fetch_add(&heap.in_use, (int64_t)bytes - (int64_t)before, __ATOMIC_RELAXED);
+    ALLOW(contents_of(h), bytes);
+    FORBID((char *)contents_of(h) + bytes, h->capacity - bytes);
+}
+
+static void *take(size_t bytes, bool zeroed)
+{
+    bool    fresh = false;
+    header *h = bytes <= LARGEST_REQUEST ? find_block(bytes, &fresh) : NULL;
+    if (!h) return out_of_memory(bytes);
+    set_bytes(h, 0, bytes);
+    if (zeroed && !(fresh && h->mapped)) memset(contents_of(h), 0, bytes);
+    return contents_of(h);
+}
+
+void *lki_alloc(size_t bytes) { return take(bytes, false); }
+void *lki_zalloc(size_t bytes) { return take(bytes, true); }
+
+void *lki_realloc(void *mem, size_t bytes)
+{
+    if (!mem) return lki_alloc(bytes);
+    header *h = header_of(mem);
+    lki_lock_take(LKI_LOCK_MEMORY);
+    bool fits = bytes <= h->capacity && !(heap.fail_from && heap.requests + 1 >= heap.fail_from);
+    if (fits) heap.requests++;
+    lki_lock_give(LKI_LOCK_MEMORY);
+    if (fits) {
+        set_bytes(h, h->bytes, bytes);
+        return mem;
+    }
+    void *moved = lki_alloc(bytes);
+    if (!moved) return NULL;
+    memcpy(moved, mem, h->bytes < bytes ? h->bytes : bytes);
+    lki_release(mem);
+    return moved;
+}
+
+void lki_release(void *mem)
+{
+    if (!mem) return;
+    header *h = header_of(mem);
+    __atomic_fetch_sub(&heap.in_use, (int64_t)h->bytes, __ATOMIC_RELAXED);
+    lki_lock_take(LKI_LOCK_MEMORY);
+    bool kept = list_give(h);
+    lki_lock_give(LKI_LOCK_MEMORY);
+    if (!kept) system_give(h);
+}
+
+char *lki_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char  *copy = lki_alloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+bool lki_grow(void **items, int *capacity, int want, size_t item_bytes)
+{
+    if (want <= *capacity) return true;
+    int64_t room = lki_max(want, lki_min(INT32_MAX, lki_max(8, 2 * (int64_t)*capacity)));
+    size_t  bytes;
+    if (__builtin_mul_overflow((size_t)room, item_bytes, &bytes)) return out_of_memory(SIZE_MAX), false;
+    void *old;
+    memcpy(&old, items, sizeof old); /* the caller's variable is a pointer of another type */
+    void *grown = lki_realloc(old, bytes);
+    if (!grown) return false;
+    memcpy(items, &grown, sizeof grown);
+    *capacity = (int)room;
+    return true;
+}
+
+void lki_memory_trim(void)
+{
+    header *all[CLASSES];
+    lki_lock_take(LKI_LOCK_MEMORY);
+    memcpy(all, heap.list, sizeof all);
+    memset(heap.list, 0, sizeof heap.list);
+    heap.cached = 0;
+    lki_lock_give(LKI_LOCK_MEMORY);
+    for (int i = 0; i < CLASSES; i++)
+        for (header *h = all[i], *next; h; h = next) {
+            next = h->next;
+            system_give(h);
+        }
+}
+
+/* ---- for tests ------------------------------------------------------------------------------------------------------------- */
+
+void lki_memory_fail_after(int64_t requests)
+{
+    lki_lock_take(LKI_LOCK_MEMORY);
+    heap.fail_from = requests > 0 ? heap.requests + requests : 0;
+    lki_lock_give(LKI_LOCK_MEMORY);
+}
+
+static int64_t read_counter(const int64_t *counter)
+{
+    lki_lock_take(LKI_LOCK_MEMORY);
+    int64_t value = *counter;
+    lki_lock_give(LKI_LOCK_MEMORY);
+    return value;
+}
+
+int64_t lki_memory_requests(void) { return read_counter(&heap.requests); }
+int64_t lki_memory_cached(void) { return read_counter(&heap.cached); }
+int64_t lki_memory_in_use(void) { return __atomic_load_n(&heap.in_use, __ATOMIC_RELAXED); }
+
+/* ---- arenas ---------------------------------------------------------------------------------------------------------------- */
+
+enum { ARENA_ALIGN = 16, ARENA_BLOCK = 32 << 10 };
+
+typedef struct lki_arena_block {
+    struct lki_arena_block *next;
+    size_t                  used, capacity;
+    size_t                  pad_;
+} lki_arena_block;
+
+_Static_assert(sizeof(lki_arena_block) % ARENA_ALIGN == 0, "pieces start aligned");
+
+static lki_arena_block *arena_block(size_t bytes)
+{
+    size_t           capacity = bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK;
+    lki_arena_block *b = lki_alloc(sizeof *b + capacity);
+    if (b) *b = (lki_arena_block){.capacity = capacity};
+    return b;
+}
+
+void *lki_arena_alloc(lki_arena *a, size_t bytes)
+{
+    if (bytes > LARGEST_REQUEST) return out_of_memory(bytes);
+    size_t           room = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    lki_arena_block *b = a->block;
+    if (!b || b->capacity - b->used < room) {
+        b = arena_block(room);
+        if (!b) return NULL;
+        b->next = a->block;
+        a->block = b;
+    }
+    void *piece = (char *)(b + 1) + b->used;
+    b->used += room;
+    return memset(piece, 0, room);
+}
+
+void lki_arena_clear(lki_arena *a)
+{
+    while (a->block) {
+        lki_arena_block *next = a->block->next;
+        lki_release(a->block);
+        a->block = next;
+    }
+}

@@ -1,0 +1,373 @@
+/* The team, the barrier, cores and the floating-point environment; see thread.h for the invariants.
+ *
+ * All teams of a process share one set of workers; a team is a number of them, so a pointer to one stays good when another size is
+ * asked for. Everything is in static storage: a worker that is on its way back to sleep never touches memory that went away.
+ *
+ *     caller                        worker t                       words and who waits on them
+ *     publish job, pending = n-1    sleep while go[t] is old       go[t]    the worker
+ *     go[t] += 1, wake ------------> run job                       pending  the caller
+ *     run job as thread 0           pending -= 1, last one wakes   generation of a barrier: its threads
+ *     sleep while pending > 0 <-----                                                                      */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* affinity */
+#endif
+#include "core/thread.h"
+#include "core/error.h"
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+enum { MAX_THREADS = 1024, SPIN_NANOSECONDS = 1000 };
+
+/* ---- waiting --------------------------------------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+static void word_sleep(unsigned *word, unsigned value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
+static void word_wake(unsigned *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0); }
+#else
+static void word_sleep(unsigned *word, unsigned value)
+{
+    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) sched_yield();
+}
+static void word_wake(unsigned *word) { (void)word; }
+#endif
+
+static inline void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A pause takes 4 to 140 cycles, depending on the processor; measured once, the shortest of a few tries. */
+static unsigned spins_measured;
+
+static void measure_spins(void)
+{
+    enum { PAUSES = 64, TRIES = 8 };
+    int64_t shortest = INT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t before = nanoseconds();
+        for (int k = 0; k < PAUSES; k++)
+            pause_core();
+        shortest = lki_min(shortest, nanoseconds() - before);
+    }
+    spins_measured = (unsigned)lki_min(SPIN_NANOSECONDS * PAUSES / lki_max(shortest, 1), 4096);
+}
+
+/* Spinning helps only where the one waited for has a core of its own. */
+static unsigned spins_for(int threads)
+{
+    static pthread_once_t measured = PTHREAD_ONCE_INIT;
+    pthread_once(&measured, measure_spins);
+    return threads <= lki_cores() ? spins_measured : 0;
+}
+
+/* Return when *word is no longer `old`. */
+static void wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigned spins)
+{
+    for (unsigned i = 0; i < spins; i++) {
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return;
+        pause_core();
+    }
+    __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == old)
+        word_sleep(word, old);
+    __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+/* To be called after *word was changed. */
+static void wake(unsigned *word, unsigned *sleepers)
+{
+    if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST)) word_wake(word);
+}
+
+/* ---- barrier --------------------------------------------------------------------------------------------------------------- */
+
+void lki_barrier_init(lki_barrier *b, int size) { *b = (lki_barrier){.size = (unsigned)size, .spins = spins_for(size)}; }
+
+void lki_barrier_wait(lki_barrier *b)
+{
+    unsigned generation = __atomic_load_n(&b->generation, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) < b->size) {
+        wait_while(&b->generation, generation, &b->sleepers, b->spins);
+        return;
+    }
+    __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&b->generation, 1, __ATOMIC_SEQ_CST);
+    wake(&b->generation, &b->sleepers);
+}
+
+/* ---- cores ----------------------------------------------------------------------------------------------------------------- */
+
+int lki_cores(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 ? (int)cores : 1;
+}
+
+/* hwloc, found at run time: one processing unit of each physical core this process may use. Its handles are pointers to us. */
+typedef struct hwloc {
+    int (*topology_init)(void **topology);
+    int (*topology_load)(void *topology);
+    void (*topology_destroy)(void *topology);
+    void *(*bitmap_alloc)(void);
+    void (*bitmap_free)(void *set);
+    int (*bitmap_next)(const void *set, int previous);
+    int (*get_cpubind)(void *topology, void *set, int flags);
+    int (*bitmap_singlify_per_core)(void *topology, void *set, unsigned which);
+} hwloc;
+
+static bool hwloc_open(hwloc *h)
+{
+    static const char *const names[] = {
+        "hwloc_topology_init", "hwloc_topology_load", "hwloc_topology_destroy", "hwloc_bitmap_alloc",
+        "hwloc_bitmap_free",   "hwloc_bitmap_next",   "hwloc_get_cpubind",      "hwloc_bitmap_singlify_per_core",
+    };
+    _Static_assert(sizeof(hwloc) == LKI_COUNT(names) * sizeof(void *), "one name for each function");
+    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; library && i < LKI_COUNT(names); i++) {
+        void *symbol = dlsym(library, names[i]);
+        if (!symbol) return false;
+        memcpy((char *)h + (size_t)i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return library != NULL;
+}
+
+enum { CPUBIND_PROCESS = 1 };
+
+static int list_cores(const hwloc *h, void *topology, int *core, int room)
+{
+    int   count = 0;
+    void *set = h->bitmap_alloc();
+    if (set && h->get_cpubind(topology, set, CPUBIND_PROCESS) == 0 && h->bitmap_singlify_per_core(topology, set, 0) == 0)
+        for (int unit = h->bitmap_next(set, -1); unit >= 0 && count < room; unit = h->bitmap_next(set, unit))
+            core[count++] = unit;
+    if (set) h->bitmap_free(set);
+    return count;
+}
+
+/* Fills core[] and returns how many there are; 0 without hwloc. */
+static int physical_cores(int *core, int room)
+{
+    hwloc h;
+    void *topology = NULL;
+    int   count = 0;
+    if (!hwloc_open(&h) || h.topology_init(&topology) != 0) return 0;
+    if (h.topology_load(topology) == 0) count = list_cores(&h, topology, core, room);
+    h.topology_destroy(topology);
+    return count;
+}
+
+/* ---- floating-point environment -------------------------------------------------------------------------------------------- */
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+
+enum {
+    CSR_FLAGS = 0x003f,  /* what happened, as opposed to what is wanted */
+    CSR_KERNEL = 0x9fc0, /* flush to zero, denormals are zero, round to nearest, all exceptions masked */
+};
+
+unsigned lki_fp_enter(void)
+{
+    unsigned before = _mm_getcsr();
+    if ((before & ~(unsigned)CSR_FLAGS) != CSR_KERNEL) _mm_setcsr(CSR_KERNEL);
+    return before;
+}
+
+void lki_fp_leave(unsigned before)
+{
+    if ((before & ~(unsigned)CSR_FLAGS) != CSR_KERNEL) _mm_setcsr(before);
+}
+#else
+unsigned lki_fp_enter(void) { return 0; }
+void     lki_fp_leave(unsigned before) { (void)before; }
+#endif
+
+/* ---- team ------------------------------------------------------------------------------------------------------------------ */
+
+struct lki_team { /* number n of the table below is the team of n threads; there is nothing else to know about it */
+    char place;
+};
+
+typedef struct worker {
+    _Alignas(LKI_CACHE_LINE) unsigned go; /* futex word; grows by one per run */
+    unsigned sleepers;                    /* 0 or 1 */
+    unsigned spins;
+} worker;
+
+static struct {
+    pthread_mutex_t turn;    /* one run at a time, and none while workers are started */
+    unsigned        process; /* grows by one in a forked child */
+    int             workers; /* how many run: 1 .. workers; 0 is the caller. Atomic */
+    int             cores;   /* physical ones; -1: not asked for yet */
+    lki_team_fn    *fn;
+    void           *arg;
+    _Alignas(LKI_CACHE_LINE) unsigned pending; /* futex word; workers of this run that are not through */
+    unsigned sleepers;
+} crew = {.turn = PTHREAD_MUTEX_INITIALIZER, .cores = -1};
+
+static worker             workers[MAX_THREADS];
+static int                core_of[MAX_THREADS];
+static lki_team           teams[MAX_THREADS + 1];
+static _Thread_local bool inside_run;
+
+/* In a forked child the workers are gone, and whoever held the turn is gone or is the one thread left. */
+static void forget_crew(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    crew.turn = fresh;
+    crew.process++;
+    crew.workers = 0;
+    crew.pending = crew.sleepers = 0;
+    inside_run = false;
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, forget_crew); }
+
+static void *work(void *index)
+{
+    int     t = (int)(intptr_t)index;
+    worker *w = &workers[t];
+    lki_fp_enter();
+    inside_run = true;
+    for (unsigned seen = 0;; seen++) {
+        wait_while(&w->go, seen, &w->sleepers, w->spins);
+        crew.fn(crew.arg, t);
+        if (__atomic_sub_fetch(&crew.pending, 1, __ATOMIC_SEQ_CST) == 0) wake(&crew.pending, &crew.sleepers);
+    }
+    return NULL;
+}
+
+/* Worker t gets core t for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to move. */
+static void place_worker(pthread_attr_t *attr, int t, int threads)
+{
+    if (crew.cores < 0) crew.cores = physical_cores(core_of, MAX_THREADS);
+    if (threads > crew.cores) return;
+#ifdef __linux__
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core_of[t], &set);
+    pthread_attr_setaffinity_np(attr, sizeof set, &set);
+#else
+    (void)attr, (void)t;
+#endif
+}
+
+/* The user's signal handlers run on the user's threads: workers block all signals. */
+static int start_worker(int t, int threads)
+{
+    pthread_t      thread;
+    pthread_attr_t attr;
+    sigset_t       all, before;
+    workers[t] = (worker){.spins = spins_for(threads)};
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    place_worker(&attr, t, threads);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&thread, &attr, work, (void *)(intptr_t)t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return failure;
+}
+
+static lk_status start_workers(int threads)
+{
+    for (int t = crew.workers + 1; t < threads; t++) {
+        int failure = start_worker(t, threads);
+        if (failure) return lki_fail(LK_EDEVICE, "threads: starting number %d of %d failed: %s", t + 1, threads, strerror(failure));
+        __atomic_store_n(&crew.workers, t, __ATOMIC_RELEASE);
+    }
+    return LK_OK;
+}
+
+lki_team *lki_team_get(int threads)
+{
+    if (threads < 1 || threads > MAX_THREADS) {
+        lki_fail(LK_EINVAL, "threads: a team of %d; 1 to %d are possible", threads, MAX_THREADS);
+        return NULL;
+    }
+    lk_status status = LK_OK;
+    if (__atomic_load_n(&crew.workers, __ATOMIC_ACQUIRE) < threads - 1) {
+        pthread_mutex_lock(&crew.turn);
+        status = start_workers(threads);
+        pthread_mutex_unlock(&crew.turn);
+    }
+    return status == LK_OK ? &teams[threads] : NULL;
+}
+
+int lki_team_size(const lki_team *team) { return (int)(team - teams); }
+
+static void set_workers_going(int threads)
+{
+    __atomic_store_n(&crew.pending, (unsigned)threads - 1, __ATOMIC_RELAXED);
+    for (int t = 1; t < threads; t++) {
+        worker *w = &workers[t];
+        __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
+        wake(&w->go, &w->sleepers);
+    }
+}
+
+static void wait_for_workers(unsigned spins)
+{
+    for (unsigned left; (left = __atomic_load_n(&crew.pending, __ATOMIC_ACQUIRE)) > 0;)
+        wait_while(&crew.pending, left, &crew.sleepers, spins);
+}
+
+/* With the turn taken. `forked` tells that fn itself forked and this is the child: it ran alone, and the turn is nobody's. */
+static void run_with_workers(int threads, lki_team_fn *fn, void *arg, bool *forked)
+{
+    unsigned process = crew.process;
+    inside_run = true;
+    crew.fn = fn;
+    crew.arg = arg;
+    set_workers_going(threads);
+    fn(arg, 0);
+    *forked = crew.process != process;
+    if (!*forked) wait_for_workers(workers[1].spins);
+    inside_run = false;
+}
+
+static void run_together(int threads, lki_team_fn *fn, void *arg)
+{
+    bool forked = false;
+    assert(!inside_run);
+    pthread_mutex_lock(&crew.turn);
+    if (start_workers(threads) == LK_OK) run_with_workers(threads, fn, arg, &forked);
+    if (!forked) pthread_mutex_unlock(&crew.turn);
+}
+
+void lki_team_run(lki_team *team, lki_team_fn *fn, void *arg)
+{
+    int      threads = lki_team_size(team);
+    unsigned before = lki_fp_enter();
+    if (threads == 1) fn(arg, 0);
+    else run_together(threads, fn, arg);
+    lki_fp_leave(before);
+}

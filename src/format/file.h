@@ -1,0 +1,55 @@
+/* What the readers of formats share: a whole file in memory, an array that was in it, and compressed bytes.
+ *
+ * Invariants
+ * 1. A reader trusts no number of a file: every length, offset and product is checked against what is there before it is used.
+ * 2. Every refusal is LK_EFORMAT (LK_EIO for the system's) and says: file, what is wrong, where, what would be right.
+ * 3. On failure the results are empty and nothing is held. */
+#ifndef LKI_FORMAT_FILE_H
+#define LKI_FORMAT_FILE_H
+
+#include "core/error.h"
+#include <lockstep/tensor.h>
+
+typedef struct lki_bytes {
+    uint8_t *data; /* from lki_alloc */
+    size_t   size;
+} lki_bytes;
+
+lk_status lki_file_read(const char *path, lki_bytes *out);
+lk_status lki_file_write(const char *path, int parts, const lki_bytes *part); /* one after the other; a file half written is removed */
+void      lki_bytes_free(lki_bytes *b);
+
+/* Elements row by row, little endian as the machine. */
+typedef struct lki_array {
+    lk_dtype dtype;
+    lk_shape shape;
+    void    *data; /* from lki_alloc */
+} lki_array;
+
+/* An array without its elements; refuses ranks, sizes and products of sizes that are too large, in the name of `file`. */
+lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint64_t *dim, lki_array *out);
+lk_status lki_array_alloc(lki_array *a); /* room for them */
+void      lki_array_free(lki_array *a);
+
+/* Unpack deflate (as in zip) or gzip data with zlib, looked for at run time. `size` is the exact unpacked size; LKI_SIZE_UNKNOWN: whatever
+ * comes out, at most what deflate can make of that many bytes. */
+typedef enum lki_packing { LKI_DEFLATE, LKI_GZIP } lki_packing;
+#define LKI_SIZE_UNKNOWN SIZE_MAX
+lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packed, size_t packed_size, size_t size, lki_bytes *out);
+
+/* Numbers as files store them. */
+static inline uint64_t lki_get_le(const uint8_t *p, int bytes)
+{
+    uint64_t x = 0;
+    for (int i = bytes; i-- > 0;) x = x << 8 | p[i];
+    return x;
+}
+
+static inline uint64_t lki_get_be(const uint8_t *p, int bytes)
+{
+    uint64_t x = 0;
+    for (int i = 0; i < bytes; i++) x = x << 8 | p[i];
+    return x;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* What the vectorised products share: the tile, one description of work for the inner loop of every one of them.
+ *
+ * A tile is up to LKI_TILE_ROWS x LKI_TILE_COLS results c[p][j], each one chain of fused multiply-adds
+ *
+ *     for i2 < count[2], i1 < count[1], i0 < count[0]:   c[p][j] = fma(a[p][i2*astep[2] + i1*astep[1] + i0*astep[0]],
+ *                                                                     b[i2*bstep[2] + i1*bstep[1] + i0*bstep[0] + j], c[p][j])
+ *
+ * Rows are pointers of their own, so a row is a row of a matrix (astep[0] = 1), a column (astep[0] = row length), an output pixel of a
+ * convolution (the levels are kh, kw, in) or a weight (image, output row, output column). Accumulators stay in registers over all levels
+ * and lanes. What a tile sums is fixed by its description, so how a result is cut into tiles never shows in its bits.
+ *
+ * With lanes, level `lane_level` runs from bound[s] to bound[s+1] for each lane s, and lane sums go up the tree of kernel.h through a
+ * stack of at most log2(lanes) tiles on the C stack. */
+#ifndef LKI_KERNEL_CPU_PRODUCTS_H
+#define LKI_KERNEL_CPU_PRODUCTS_H
+
+#include "kernel/register.h"
+
+enum { LKI_TILE_ROWS = 8, LKI_TILE_COLS = 32, LKI_MAX_LANES = 1024, LKI_LANE_DEPTH = 11 };
+
+typedef struct lki_tile {
+    const float   *a[LKI_TILE_ROWS];
+    const float   *b;
+    float         *c[LKI_TILE_ROWS];
+    int64_t        count[3], astep[3], bstep[3]; /* level 0 is the innermost */
+    int            cols;
+    int            more;       /* start from c instead of +0; only without lanes */
+    int            relu;       /* x > 0 ? x : 0 before storing */
+    const float   *bias;       /* added before that; NULL for none */
+    int            lanes;      /* 0: none */
+    int            lane_level; /* 0 or 2 */
+    const int64_t *bound;
+} lki_tile;
+
+/* A tile whose rows leave out some of the steps: row p takes part at i1, i0 when first[p][l] <= i_l < last[p][l] for l = 0, 1. */
+typedef struct lki_ragged {
+    int64_t first[LKI_TILE_ROWS][2], last[LKI_TILE_ROWS][2];
+} lki_ragged;
+
+/* rows: 1 .. 6 (AVX2) or 8 (AVX-512); cols: 1 .. 16 or 32. b may be read up to cols only. */
+void lki_tile_avx2(int rows, const lki_tile *t);
+void lki_tile_avx512(int rows, const lki_tile *t);
+void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
+void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);
+
+void lki_register_matmul_avx2(lki_kernels *k);
+void lki_register_matmul_avx512(lki_kernels *k);
+void lki_register_conv_avx2(lki_kernels *k);
+void lki_register_conv_avx512(lki_kernels *k);
+void lki_register_depthwise_avx2(lki_kernels *k);
+void lki_register_depthwise_avx512(lki_kernels *k);
+void lki_register_pool_avx2(lki_kernels *k);
+void lki_register_pool_avx512(lki_kernels *k);
+
+/* The AVX2 matrix product, for shapes in which half a 64-byte vector would stay empty. */
+void lki_f32_matmul_avx2(const lki_args *a);
+
+/* Row r of `rows` in pieces of at most `most`, as even as possible: pieces of 5 and 4 instead of 8 and 1. */
+static inline int64_t lki_even_pieces(int64_t rows, int64_t most) { return lki_ceil_div(rows, most); }
+static inline int64_t lki_even_begin(int64_t rows, int64_t pieces, int64_t piece) { return rows * piece / pieces; }
+
+#endif

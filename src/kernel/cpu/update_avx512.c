@@ -1,0 +1,34 @@
+/* Updates of optimisers with AVX-512: cpu/update.inc on vectors of 64 bytes. */
+#include "kernel/update.h"
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+void lki_register_update_avx512(lki_kernels *k);
+
+#define VARIANT "avx512"
+
+#define T float
+#define V __m512
+#define SQRT(x) _mm512_sqrt_ps(x)
+#define MAX(a, b) _mm512_max_ps(a, b) /* b when either is NaN: a > b ? a : b */
+#define NAME(x) f32_##x
+#include "kernel/cpu/update.inc"
+#undef T
+#undef V
+#undef SQRT
+#undef MAX
+#undef NAME
+
+#define T double
+#define V __m512d
+#define SQRT(x) _mm512_sqrt_pd(x)
+#define MAX(a, b) _mm512_max_pd(a, b)
+#define NAME(x) f64_##x
+#include "kernel/cpu/update.inc"
+
+void lki_register_update_avx512(lki_kernels *k)
+{
+    f32_register(k, LK_F32);
+    f64_register(k, LK_F64);
+}

@@ -1,0 +1,270 @@
+/* Element-wise slots: what each one is, as one expression.
+ *
+ * MAP writes dst[i] = f(x) with x = src[i]; ZIP writes dst[i] = f(x, y) with both operands broadcast to dst. T is the element type,
+ * W the type its arithmetic wraps in (types.h). */
+#include "kernel/broadcast.h"
+#include "kernel/ref/math.h"
+#include "kernel/ref/types.h"
+#include "kernel/register.h"
+
+/* ---- one operand ------------------------------------------------------------------------------------------------------------ */
+
+#define MAP(name, T, D, expression)                                                                                             \
+    static void T##_##name(const lki_args *a)                                                                                   \
+    {                                                                                                                           \
+        const T *src = (const T *)a->src[0].data;                                                                               \
+        D       *dst = (D *)a->dst[0].data;                                                                                     \
+        for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
+            T x = src[i];                                                                                                       \
+            dst[i] = (D)(expression);                                                                                           \
+        }                                                                                                                       \
+    }
+
+#define MAP_F(name, single_expression, double_expression)                                                                       \
+    MAP(name, f32, f32, single_expression)                                                                                      \
+    MAP(name, f64, f64, double_expression)
+
+#define MAP_N(name, single_expression, double_expression, integer_expression)                                                   \
+    MAP_F(name, single_expression, double_expression)                                                                           \
+    MAP(name, i32, i32, integer_expression)                                                                                     \
+    MAP(name, i64, i64, integer_expression)
+
+static double sigmoid_f64(double x)
+{
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+MAP_N(neg, -x, -x, 0 - (u64)x)
+MAP_N(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u64)x : (u64)x)
+MAP_N(sign, x != x ? x : (f32)((x > 0) - (x < 0)), x != x ? x : (f64)((x > 0) - (x < 0)), (x > 0) - (x < 0))
+MAP_N(square, x * x, x * x, (u64)x * (u64)x)
+MAP_F(exp, lki_exp_f32(x), exp(x))
+MAP_F(expm1, lki_expm1_f32(x), expm1(x))
+MAP_F(log, lki_log_f32(x), log(x))
+MAP_F(log1p, lki_log1p_f32(x), log1p(x))
+MAP_F(sqrt, sqrtf(x), sqrt(x))
+MAP_F(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
+MAP_F(reciprocal, 1 / x, 1 / x)
+MAP_F(sin, lki_sin_f32(x), sin(x))
+MAP_F(cos, lki_cos_f32(x), cos(x))
+MAP_F(tanh, lki_tanh_f32(x), tanh(x))
+MAP_F(sigmoid, lki_sigmoid_f32(x), sigmoid_f64(x))
+MAP_F(erf, lki_erf_f32(x), erf(x))
+MAP_F(softplus, lki_softplus_f32(x), (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
+MAP_F(relu, x > 0 ? x : 0, x > 0 ? x : 0)
+MAP_F(leaky_relu, x > 0 ? x : (f32)a->attr->num.a * x, x > 0 ? x : a->attr->num.a * x)
+MAP_F(floor, floorf(x), floor(x))
+MAP_F(ceil, ceilf(x), ceil(x))
+MAP_F(round, rintf(x), rint(x))
+
+MAP(is_finite, f32, u8, isfinite(x) != 0)
+MAP(is_finite, f64, u8, isfinite(x) != 0)
+MAP(logical_not, u8, u8, !x)
+
+/* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
+#define CLIP(T)                                                                                                                 \
+    static void T##_clip(const lki_args *a)                                                                                     \
+    {                                                                                                                           \
+        const T *src = (const T *)a->src[0].data;                                                                               \
+        T       *dst = (T *)a->dst[0].data, low, high;                                                                          \
+        lki_element_set(a->src[0].dtype, &low, 0, a->attr->num.a);                                                              \
+        lki_element_set(a->src[0].dtype, &high, 0, a->attr->num.b);                                                             \
+        for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
+            T x = high < src[i] ? high : src[i];                                                                                \
+            dst[i] = low > x ? low : x;                                                                                         \
+        }                                                                                                                       \
+    }
+
+CLIP(f32)
+CLIP(f64)
+CLIP(i32)
+CLIP(i64)
+
+/* ---- two operands ----------------------------------------------------------------------------------------------------------- */
+
+#define ZIP(name, T, D, expression)                                                                                             \
+    static void T##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)        \
+    {                                                                                                                           \
+        typedef T##_wrap W;                                                                                                     \
+        const T *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                                   \
+        D       *dst = (D *)(void *)dense;                                                                                      \
+        (void)a, (void)sizeof(W);                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                                       \
+            T x = xs[i * step[0]], y = ys[i * step[1]];                                                                         \
+            dst[i] = (D)(expression);                                                                                           \
+        }                                                                                                                       \
+    }                                                                                                                           \
+    static void T##_##name(const lki_args *a) { lki_broadcast(a, 2, T##_##name##_run); }
+
+#define ZIP_F(name, single_expression, double_expression)                                                                       \
+    ZIP(name, f32, f32, single_expression)                                                                                      \
+    ZIP(name, f64, f64, double_expression)
+
+#define ZIP_N(name, expression)                                                                                                 \
+    ZIP(name, f32, f32, expression)                                                                                             \
+    ZIP(name, f64, f64, expression)                                                                                             \
+    ZIP(name, i32, i32, expression)                                                                                             \
+    ZIP(name, i64, i64, expression)
+
+/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. */
+#define FLOAT_MOD(T, fmod)                                                                                                      \
+    static T T##_floor_mod(T x, T y)                                                                                            \
+    {                                                                                                                           \
+        T r = fmod(x, y);                                                                                                       \
+        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                        \
+    }
+
+/* y = -1 is apart because the smallest integer has no negative: it wraps. */
+#define INTEGER_DIV(T)                                                                                                          \
+    static T T##_floor_div(const lki_args *a, T x, T y)                                                                         \
+    {                                                                                                                           \
+        if (y == 0) return lki_set_fault(a), 0;                                                                                 \
+        if (y == -1) return (T)(0 - (T##_wrap)x);                                                                               \
+        T q = x / y;                                                                                                            \
+        return q - (x % y != 0 && (x < 0) != (y < 0));                                                                          \
+    }                                                                                                                           \
+    static T T##_floor_mod(const lki_args *a, T x, T y)                                                                         \
+    {                                                                                                                           \
+        if (y == 0) return lki_set_fault(a), 0;                                                                                 \
+        if (y == -1) return 0;                                                                                                  \
+        T r = x % y;                                                                                                            \
+        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                        \
+    }
+
+FLOAT_MOD(f32, fmodf)
+FLOAT_MOD(f64, fmod)
+INTEGER_DIV(i32)
+INTEGER_DIV(i64)
+
+ZIP_N(add, (W)x + (W)y)
+ZIP_N(sub, (W)x - (W)y)
+ZIP_N(mul, (W)x * (W)y)
+ZIP_N(maximum, x != x ? x : x > y ? x : y)
+ZIP_N(minimum, x != x ? x : x < y ? x : y)
+ZIP_F(div, x / y, x / y)
+ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
+ZIP_F(floordiv, floorf(x / y), floor(x / y))
+ZIP_F(mod, f32_floor_mod(x, y), f64_floor_mod(x, y))
+ZIP(floordiv, i32, i32, i32_floor_div(a, x, y))
+ZIP(floordiv, i64, i64, i64_floor_div(a, x, y))
+ZIP(mod, i32, i32, i32_floor_mod(a, x, y))
+ZIP(mod, i64, i64, i64_floor_mod(a, x, y))
+
+/* x is dy; y is the result (or operand) of the forward op. */
+ZIP_F(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0)
+ZIP_F(leaky_relu_grad, y > 0 ? x : (f32)a->attr->num.a * x, y > 0 ? x : a->attr->num.a * x)
+ZIP_F(sigmoid_grad, x * (y * (1 - y)), x * (y * (1 - y)))
+ZIP_F(tanh_grad, x * (1 - y * y), x * (1 - y * y))
+
+/* ---- comparisons: dst is bool ---------------------------------------------------------------------------------------------- */
+
+#define SAME(x) (x)
+
+#define COMPARE(name, tag, S, value_of, operation)                                                                              \
+    static void tag##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)      \
+    {                                                                                                                           \
+        const S *xs = (const S *)(const void *)src[0], *ys = (const S *)(const void *)src[1];                                   \
+        u8      *dst = (u8 *)dense;                                                                                             \
+        (void)a;                                                                                                                \
+        for (int64_t i = 0; i < n; i++) dst[i] = value_of(xs[i * step[0]]) operation value_of(ys[i * step[1]]);                 \
+    }                                                                                                                           \
+    static void tag##_##name(const lki_args *a) { lki_broadcast(a, 2, tag##_##name##_run); }
+
+#define COMPARE_ALL(name, operation)                                                                                            \
+    COMPARE(name, f32, f32, SAME, operation)                                                                                    \
+    COMPARE(name, f64, f64, SAME, operation)                                                                                    \
+    COMPARE(name, f16, u16, lki_f16_to_float, operation)                                                                        \
+    COMPARE(name, bf16, u16, lki_bf16_to_float, operation)                                                                      \
+    COMPARE(name, i32, i32, SAME, operation)                                                                                    \
+    COMPARE(name, i64, i64, SAME, operation)                                                                                    \
+    COMPARE(name, u8, u8, SAME, operation)
+
+COMPARE_ALL(equal, ==)
+COMPARE_ALL(not_equal, !=)
+COMPARE_ALL(less, <)
+COMPARE_ALL(less_equal, <=)
+COMPARE_ALL(greater, >)
+COMPARE_ALL(greater_equal, >=)
+COMPARE(logical_and, u8, u8, SAME, &&)
+COMPARE(logical_or, u8, u8, SAME, ||)
+
+/* ---- where ------------------------------------------------------------------------------------------------------------------- */
+
+#define WHERE(T)                                                                                                                \
+    static void T##_where_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)           \
+    {                                                                                                                           \
+        const T  *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                                  \
+        const u8 *condition = (const u8 *)src[2];                                                                               \
+        T        *dst = (T *)(void *)dense;                                                                                     \
+        (void)a;                                                                                                                \
+        for (int64_t i = 0; i < n; i++) dst[i] = condition[i * step[2]] ? xs[i * step[0]] : ys[i * step[1]];                    \
+    }                                                                                                                           \
+    static void T##_where(const lki_args *a) { lki_broadcast(a, 3, T##_where_run); }
+
+WHERE(u8)
+WHERE(u16)
+WHERE(u32)
+WHERE(u64)
+
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
+
+#define SET_COMPARE(k, slot)                                                                                                    \
+    (LKI_SET_N(k, slot), LKI_SET(k, slot, f16, LK_F16, NULL), LKI_SET(k, slot, bf16, LK_BF16, NULL),                            \
+     LKI_SET(k, slot, u8, LK_U8, NULL), LKI_SET(k, slot, u8, LK_BOOL, NULL))
+
+static void register_maps(lki_kernels *k)
+{
+    LKI_SET_N(k, neg);
+    LKI_SET_N(k, abs);
+    LKI_SET_N(k, sign);
+    LKI_SET_N(k, square);
+    LKI_SET_N(k, clip);
+    LKI_SET_F(k, exp);
+    LKI_SET_F(k, expm1);
+    LKI_SET_F(k, log);
+    LKI_SET_F(k, log1p);
+    LKI_SET_F(k, sqrt);
+    LKI_SET_F(k, rsqrt);
+    LKI_SET_F(k, reciprocal);
+    LKI_SET_F(k, sin);
+    LKI_SET_F(k, cos);
+    LKI_SET_F(k, tanh);
+    LKI_SET_F(k, sigmoid);
+    LKI_SET_F(k, erf);
+    LKI_SET_F(k, softplus);
+    LKI_SET_F(k, relu);
+    LKI_SET_F(k, leaky_relu);
+    LKI_SET_F(k, floor);
+    LKI_SET_F(k, ceil);
+    LKI_SET_F(k, round);
+    LKI_SET_F(k, is_finite);
+    LKI_SET(k, logical_not, u8, LK_BOOL, NULL);
+}
+
+void lki_register_elementwise_ref(lki_kernels *k)
+{
+    register_maps(k);
+    LKI_SET_N(k, add);
+    LKI_SET_N(k, sub);
+    LKI_SET_N(k, mul);
+    LKI_SET_N(k, floordiv);
+    LKI_SET_N(k, mod);
+    LKI_SET_N(k, maximum);
+    LKI_SET_N(k, minimum);
+    LKI_SET_F(k, div);
+    LKI_SET_F(k, pow);
+    LKI_SET_F(k, relu_grad);
+    LKI_SET_F(k, leaky_relu_grad);
+    LKI_SET_F(k, sigmoid_grad);
+    LKI_SET_F(k, tanh_grad);
+    SET_COMPARE(k, equal);
+    SET_COMPARE(k, not_equal);
+    SET_COMPARE(k, less);
+    SET_COMPARE(k, less_equal);
+    SET_COMPARE(k, greater);
+    SET_COMPARE(k, greater_equal);
+    LKI_SET(k, logical_and, u8, LK_BOOL, NULL);
+    LKI_SET(k, logical_or, u8, LK_BOOL, NULL);
+    LKI_SET_M(k, where);
+}

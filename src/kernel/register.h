@@ -1,0 +1,32 @@
+/* Who fills the table: one registration function per family and variant. A family sets the slots it has and leaves the others alone,
+ * so the order of the calls in kernel.c is the order of preference, last one wins. */
+#ifndef LKI_KERNEL_REGISTER_H
+#define LKI_KERNEL_REGISTER_H
+
+#include "kernel/kernel.h"
+
+/* Reference: plain loops, every slot, every type. */
+void lki_register_elementwise_ref(lki_kernels *k);
+void lki_register_cast_ref(lki_kernels *k);
+void lki_register_reduce_ref(lki_kernels *k);
+void lki_register_rows_ref(lki_kernels *k);
+void lki_register_move_ref(lki_kernels *k);
+void lki_register_gather_ref(lki_kernels *k);
+void lki_register_random_ref(lki_kernels *k);
+void lki_register_products_ref(lki_kernels *k);
+void lki_register_update_ref(lki_kernels *k);
+
+/* f32 with 8 or 16 values at a time. Only compiled for x86-64. */
+void lki_register_elementwise_avx2(lki_kernels *k);
+void lki_register_reduce_avx2(lki_kernels *k);
+void lki_register_rows_avx2(lki_kernels *k);
+void lki_register_products_avx2(lki_kernels *k);
+void lki_register_update_avx2(lki_kernels *k);
+
+void lki_register_elementwise_avx512(lki_kernels *k);
+void lki_register_reduce_avx512(lki_kernels *k);
+void lki_register_rows_avx512(lki_kernels *k);
+void lki_register_products_avx512(lki_kernels *k);
+void lki_register_update_avx512(lki_kernels *k);
+
+#endif

@@ -1,0 +1,538 @@
+/* Optimisers: what each one keeps and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded while a
+ * function is traced; so this file is the same for eager and compiled steps.
+ *
+ *     gradients -> mean of several calls -> clip -> per variable: decay, update -> moving averages -> iteration += 1
+ *
+ * Invariants
+ * 1. State is variables, named and ordered as Keras does: iteration, learning rate (unless there is a schedule), averages, accumulators,
+ *    then the groups of slots of the algorithm, variable by variable within a group.
+ * 2. The first apply fixes the variables; it makes all state, or none of it when something fails.
+ * 3. A gradient made of rows (of an embedding) counts each row's own square, as Keras does: rows that meet in one entry add up in the
+ *    gradient, and their squares add up in what stands for its square. Clipping and accumulation act on the sum, and end that. */
+#include "nn/optimizer.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "op/gradient.h"
+#include "op/op.h"
+#include <lockstep/ops.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SLOTS = 3, MAX_SRC = 5 };
+
+typedef struct gradient {
+    lk_tensor *value;
+    lk_tensor *squares; /* NULL: those of value */
+    int        index;   /* of the variable */
+} gradient;
+
+typedef lk_status step_fn(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t);
+
+typedef struct algorithm {
+    const char *name;
+    double      rate;
+    lki_op      op;
+    step_fn    *step;
+    bool        of_sizes; /* "squares" are |g| */
+    struct {
+        const char *name;
+        int         group;
+    } slot[MAX_SLOTS];
+} algorithm;
+
+typedef struct common {
+    LKI_OPTIMIZER_COMMON;
+} common;
+
+struct lk_optimizer {
+    lki_object       object;
+    const algorithm *kind;
+    common           set;
+    lki_attr         attr;    /* update */
+    unsigned         slots;   /* bit i: slot i of the algorithm is in use */
+    double           initial; /* of slot 0 */
+    bool             nadam, warned;
+    char            *name;
+    lk_variable     *iteration, *rate, *product;
+    int              count; /* variables; 0 before the first apply */
+    lk_variable    **variable, **average, **accumulator, **slot[MAX_SLOTS];
+    lk_variable    **state; /* all of it, in Keras' order */
+    int              states, room;
+};
+
+static step_fn plain_step, nadam_step, lamb_step;
+
+static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, false, {{"momentum", 0}}};
+static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, false, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, false, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, true, {{"momentum", 0}, {"norm", 0}}};
+static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, false, {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, false, {{"momentum", 0}}};
+static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, false, {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, false, {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
+static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, false, {{"accumulator", 0}}};
+static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, false, {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
+static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, false, {{"accumulator", 0}, {"linear", 0}}};
+
+/* ---- making one ------------------------------------------------------------------------------------------------------------------ */
+
+static void drop_all(lk_variable ***list, int count)
+{
+    for (int i = 0; *list && i < count; i++) lki_drop((*list)[i]);
+    lki_release(*list);
+    *list = NULL;
+}
+
+static void forget_variables(lk_optimizer *o)
+{
+    drop_all(&o->variable, o->count);
+    drop_all(&o->average, o->count);
+    drop_all(&o->accumulator, o->count);
+    for (int s = 0; s < MAX_SLOTS; s++) drop_all(&o->slot[s], o->count);
+    lki_drop(o->product);
+    o->product = NULL;
+    o->states = o->rate ? 2 : 1;
+    o->count = 0;
+}
+
+static void destroy(void *object)
+{
+    lk_optimizer *o = object;
+    forget_variables(o);
+    lki_drop(o->iteration);
+    lki_drop(o->rate);
+    lki_drop(o->set.schedule);
+    lki_release(o->state);
+    lki_release(o->name);
+}
+
+static bool refuse(const char *who, const char *what, double value, const char *right)
+{
+    lki_fail(LK_EINVAL, "%s: %s is %g: must be %s", who, what, value, right);
+    return false;
+}
+
+static bool common_is_valid(const char *who, const common *c)
+{
+    const int clips = (c->clipnorm != 0) + (c->global_clipnorm != 0) + (c->clipvalue != 0);
+    if (clips > 1) {
+        lki_fail(LK_EINVAL, "%s: clipnorm %g, global_clipnorm %g, clipvalue %g: at most one of them may be given", who, c->clipnorm,
+                 c->global_clipnorm, c->clipvalue);
+        return false;
+    }
+    if (c->ema_momentum.set && !(c->ema_momentum.value >= 0 && c->ema_momentum.value <= 1)) return refuse(who, "ema_momentum", c->ema_momentum.value, "from 0 to 1");
+    if (c->ema_overwrite_frequency < 0) return refuse(who, "ema_overwrite_frequency", c->ema_overwrite_frequency, "at least 1");
+    if (c->gradient_accumulation_steps < 0) return refuse(who, "gradient_accumulation_steps", c->gradient_accumulation_steps, "at least 1");
+    if (c->schedule && !lki_is_kind(c->schedule, LKI_KIND_SCHEDULE)) {
+        lki_fail(LK_EINVAL, "%s: schedule is not a schedule", who);
+        return false;
+    }
+    if (c->schedule && c->learning_rate != 0) return refuse(who, "learning_rate", c->learning_rate, "left out when a schedule is given");
+    return true;
+}
+
+/* Take over a variable just made, at the end of the state. */
+static lk_variable *keep_state(lk_optimizer *o, lk_variable *v)
+{
+    if (!v || !lki_grow((void **)&o->state, &o->room, o->states + 1, sizeof *o->state)) return NULL;
+    o->state[o->states++] = v;
+    return lki_retain(v);
+}
+
+static lk_variable *scalar_state(lk_optimizer *o, const char *name, lk_dtype dtype, double value)
+{
+    char           text[512];
+    const lk_shape scalar = {0};
+    snprintf(text, sizeof text, "%s/%s", o->name, name);
+    return keep_state(o, lki_variable_new(text, &scalar, dtype, value, false));
+}
+
+static lk_optimizer *optimizer_new(const algorithm *kind, const common *set, unsigned slots)
+{
+    if (!common_is_valid(kind->name, set)) return NULL;
+    lk_optimizer *o = lki_object_new(sizeof *o, LKI_KIND_OPTIMIZER, LKI_LIVES_IN_POOL, destroy);
+    if (!o) return NULL;
+    o->kind = kind;
+    o->set = *set;
+    o->slots = slots;
+    o->nadam = kind == &NADAM;
+    o->attr.update.every = set->gradient_accumulation_steps;
+    o->attr.update.p[LKI_UPDATE_DECAY] = set->weight_decay;
+    lki_retain(set->schedule);
+    o->name = lki_strdup(set->name ? set->name : kind->name);
+    if (!o->name) goto failed;
+    o->iteration = scalar_state(o, "iteration", LK_I64, 0);
+    if (!o->iteration) goto failed;
+    if (!set->schedule) {
+        o->rate = scalar_state(o, "learning_rate", LK_F32, set->learning_rate != 0 ? set->learning_rate : kind->rate);
+        if (!o->rate) goto failed;
+    }
+    return o;
+failed:
+    lk_free(o);
+    return NULL;
+}
+
+#define COMMON(a)                                                                                                               \
+    &(common){.learning_rate = (a).learning_rate, .schedule = (a).schedule, .weight_decay = (a).weight_decay,                   \
+              .clipnorm = (a).clipnorm, .global_clipnorm = (a).global_clipnorm, .clipvalue = (a).clipvalue,                     \
+              .use_ema = (a).use_ema, .ema_momentum = (a).ema_momentum, .ema_overwrite_frequency = (a).ema_overwrite_frequency, \
+              .gradient_accumulation_steps = (a).gradient_accumulation_steps, .name = (a).name}
+
+static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
+
+static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const double *p)
+{
+    if (!o) return NULL;
+    o->attr.update.flags = flags;
+    for (int i = 0; i < count; i++) o->attr.update.p[i] = p[i];
+    return o;
+}
+
+#define WITH(o, flags, ...) with_numbers(o, flags, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
+
+lk_optimizer *lk_sgd_kw(lk_sgd_args a)
+{
+    if (!(a.momentum >= 0 && a.momentum <= 1)) return refuse("sgd", "momentum", a.momentum, "from 0 to 1"), NULL;
+    return WITH(optimizer_new(&SGD, COMMON(a), a.momentum != 0), a.nesterov == LK_ON ? LKI_SGD_NESTEROV : 0, a.momentum);
+}
+
+static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, double beta_2)
+{
+    const bool amsgrad = a->amsgrad == LK_ON, has = kind == &ADAM || kind == &ADAMW;
+    if (amsgrad && !has) {
+        lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
+        return NULL;
+    }
+    const unsigned slots = kind == &LION ? 1 : amsgrad ? 7 : 3;
+    return WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
+                number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7));
+}
+
+lk_optimizer *lk_adam_kw(lk_adam_args a) { return adam_like(&ADAM, &a, 0.999); }
+lk_optimizer *lk_adamax_kw(lk_adam_args a) { return adam_like(&ADAMAX, &a, 0.999); }
+lk_optimizer *lk_nadam_kw(lk_adam_args a) { return adam_like(&NADAM, &a, 0.999); }
+lk_optimizer *lk_lion_kw(lk_adam_args a) { return adam_like(&LION, &a, 0.99); }
+lk_optimizer *lk_lamb_kw(lk_adam_args a) { return adam_like(&LAMB, &a, 0.999); }
+
+lk_optimizer *lk_adamw_kw(lk_adam_args a)
+{
+    if (a.weight_decay == 0) a.weight_decay = 0.004;
+    return adam_like(&ADAMW, &a, 0.999);
+}
+
+lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
+{
+    const bool centered = a.centered == LK_ON, moving = a.momentum > 0;
+    return WITH(optimizer_new(&RMSPROP, COMMON(a), 1u | (moving ? 2u : 0) | (centered ? 4u : 0)),
+                (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), number_or(a.rho, 0.9), a.momentum,
+                number_or(a.epsilon, 1e-7));
+}
+
+lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
+{
+    lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, number_or(a.epsilon, 1e-7));
+    if (o) o->initial = number_or(a.initial_accumulator_value, 0.1);
+    return o;
+}
+
+lk_optimizer *lk_adadelta_kw(lk_adadelta_args a)
+{
+    return WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, number_or(a.rho, 0.95), number_or(a.epsilon, 1e-7));
+}
+
+lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
+{
+    const double power = number_or(a.learning_rate_power, -0.5), initial = number_or(a.initial_accumulator_value, 0.1);
+    if (!(power <= 0)) return refuse("ftrl", "learning_rate_power", power, "at most 0"), NULL;
+    if (!(initial >= 0)) return refuse("ftrl", "initial_accumulator_value", initial, "at least 0"), NULL;
+    if (!(a.l1_regularization_strength >= 0 && a.l2_regularization_strength >= 0 && a.l2_shrinkage_regularization_strength >= 0)) {
+        lki_fail(LK_EINVAL, "ftrl: regularisation strengths %g, %g, %g: must be at least 0", a.l1_regularization_strength,
+                 a.l2_regularization_strength, a.l2_shrinkage_regularization_strength);
+        return NULL;
+    }
+    lk_optimizer *o = WITH(optimizer_new(&FTRL, COMMON(a), 3), 0, power, a.l1_regularization_strength, a.l2_regularization_strength,
+                           a.l2_shrinkage_regularization_strength, a.beta);
+    if (o) o->initial = initial;
+    return o;
+}
+
+/* ---- the state of the variables ------------------------------------------------------------------------------------------------------ */
+
+/* "adam/dense_kernel_momentum" for the variable "dense/kernel". */
+static lk_variable *slot_new(lk_optimizer *o, const lk_variable *v, const char *what, double fill)
+{
+    const size_t size = strlen(o->name) + strlen(v->name) + strlen(what) + 3;
+    char        *text = lki_alloc(size);
+    if (!text) return NULL;
+    const int prefix = snprintf(text, size, "%s/", o->name);
+    snprintf(text + prefix, size - (size_t)prefix, "%s_%s", v->name, what);
+    for (char *c = text + prefix; *c; c++)
+        if (*c == '/') *c = '_';
+    lk_variable *made = lki_variable_new(text, &v->shape, v->dtype, fill, false);
+    lki_release(text);
+    return keep_state(o, made);
+}
+
+static bool slots_new(lk_optimizer *o, lk_variable ***list, const char *what)
+{
+    *list = lki_zalloc((size_t)o->count * sizeof **list);
+    for (int i = 0; *list && i < o->count; i++) {
+        (*list)[i] = slot_new(o, o->variable[i], what, 0);
+        if (!(*list)[i]) return false;
+    }
+    return *list != NULL;
+}
+
+static bool group_new(lk_optimizer *o, int group)
+{
+    for (int i = 0; i < o->count; i++)
+        for (int s = 0; s < MAX_SLOTS; s++) {
+            if (!(o->slots >> s & 1) || o->kind->slot[s].group != group) continue;
+            if (!o->slot[s]) o->slot[s] = lki_zalloc((size_t)o->count * sizeof *o->slot[s]);
+            if (!o->slot[s]) return false;
+            o->slot[s][i] = slot_new(o, o->variable[i], o->kind->slot[s].name, s == 0 ? o->initial : 0);
+            if (!o->slot[s][i]) return false;
+        }
+    return true;
+}
+
+static bool state_new(lk_optimizer *o)
+{
+    if (o->set.use_ema == LK_ON && !slots_new(o, &o->average, "average")) return false;
+    if (o->set.gradient_accumulation_steps > 1 && !slots_new(o, &o->accumulator, "gradient_accumulator")) return false;
+    for (int group = 0; group < MAX_SLOTS; group++)
+        if (!group_new(o, group)) return false;
+    if (o->nadam) {
+        const lk_shape scalar = {0};
+        o->product = keep_state(o, lki_variable_new("variable", &scalar, o->variable[0]->dtype, 1, false));
+        if (!o->product) return false;
+    }
+    return true;
+}
+
+lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer: not an optimiser");
+    if (o->count) return LK_OK;
+    if (variables.count <= 0) return lki_fail(LK_EINVAL, "%s: no variables to optimise", o->name);
+    o->variable = lki_zalloc((size_t)variables.count * sizeof *o->variable);
+    if (!o->variable) return LK_ENOMEM;
+    for (int i = 0; i < variables.count; i++) {
+        const lk_variable *v = variables.item[i];
+        if (!lki_is_kind(v, LKI_KIND_VARIABLE) || (v->dtype != LK_F32 && v->dtype != LK_F64)) {
+            forget_variables(o);
+            return lki_fail(LK_EDTYPE, "%s: variable %d of %d is not an f32 or f64 variable", o->name, i, variables.count);
+        }
+        o->variable[i] = lki_retain(variables.item[i]);
+        o->count = i + 1;
+    }
+    if (state_new(o)) return LK_OK;
+    forget_variables(o);
+    return LK_ENOMEM;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
+static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
+{
+    (void)o;
+    (void)g;
+    return NULL;
+}
+
+/* The variable, and the slots in use, in the algorithm's order. */
+static int places_of(lk_optimizer *o, int index, lk_variable **place)
+{
+    int n = 0;
+    place[n++] = o->variable[index];
+    for (int s = 0; s < MAX_SLOTS; s++)
+        if (o->slots >> s & 1) place[n++] = o->slot[s][index];
+    return n;
+}
+
+static lk_status plain_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+{
+    lk_variable *place[1 + MAX_SLOTS];
+    lk_tensor   *src[] = {g->value, rate, t, g->squares};
+    return lki_update(o->kind->op, &o->attr, g->squares ? 4 : 3, src, places_of(o, g->index, place), place);
+}
+
+static lk_status nadam_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+{
+    lk_variable *place[1 + MAX_SLOTS];
+    lk_tensor   *src[] = {g->value, rate, t, lk_read(o->product), g->squares};
+    return lki_update(o->kind->op, &o->attr, g->squares ? 5 : 4, src, places_of(o, g->index, place), place);
+}
+
+static lk_status lamb_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+{
+    lk_variable *w = o->variable[g->index], *moment[] = {o->slot[0][g->index], o->slot[1][g->index]};
+    lk_tensor   *src[MAX_SRC] = {g->value, rate, t, g->squares};
+    if (o->set.weight_decay != 0) LKI_TRY(lki_update(LKI_OP_update_decay, &o->attr, 3, src, 1, &w));
+    LKI_TRY(lki_update(LKI_OP_update_moments, &o->attr, g->squares ? 4 : 3, src, 2, moment));
+    src[0] = lki_apply3(LKI_OP_lamb_direction, &o->attr, lk_read(moment[0]), lk_read(moment[1]), t);
+    src[3] = lki_apply1(LKI_OP_sum_squares, NULL, lk_read(w));
+    src[4] = lki_apply1(LKI_OP_sum_squares, NULL, src[0]);
+    return lki_update(LKI_OP_update_lamb, &o->attr, 5, src, 1, &w);
+}
+
+/* Over several calls: the mean with what was kept, of which only the last call of each round makes use. */
+static lk_status accumulate(lk_optimizer *o, int n, gradient *g, lk_tensor *rate, lk_tensor *t)
+{
+    for (int i = 0; i < n; i++) {
+        lk_variable *kept = o->accumulator[g[i].index];
+        lk_tensor   *src[] = {g[i].value, rate, t};
+        g[i].value = lk_div(lk_add(g[i].value, lk_read(kept)), lki_like(g[i].value, o->set.gradient_accumulation_steps));
+        g[i].squares = NULL;
+        LKI_TRY(lki_update(LKI_OP_update_accumulate, &o->attr, 3, src, 1, &kept));
+    }
+    return LK_OK;
+}
+
+static void clip(const lk_optimizer *o, int n, gradient *g)
+{
+    const common *c = &o->set;
+    const bool    global = c->global_clipnorm != 0;
+    lk_tensor    *all = NULL;
+    lki_attr      by_norm = {0}, by_value = {0};
+    by_norm.update.p[0] = global ? c->global_clipnorm : c->clipnorm;
+    by_norm.update.flags = global ? LKI_CLIP_GLOBAL : 0;
+    by_value.num.a = -c->clipvalue;
+    by_value.num.b = c->clipvalue;
+    if (by_norm.update.p[0] == 0 && c->clipvalue == 0) return;
+    for (int i = 0; global && i < n; i++) {
+        lk_tensor *sum = lki_apply1(LKI_OP_sum_squares, NULL, g[i].value);
+        all = all ? lk_add(all, lk_cast(sum, lk_tensor_dtype(all))) : sum;
+    }
+    for (int i = 0; i < n; i++) {
+        lk_tensor *x = g[i].value;
+        g[i].squares = NULL;
+        if (c->clipvalue != 0) g[i].value = lki_apply1(LKI_OP_clip, &by_value, x);
+        else g[i].value = lki_apply2(LKI_OP_clip_by_norm, &by_norm, x, global ? all : lki_apply1(LKI_OP_sum_squares, NULL, x));
+    }
+}
+
+static lk_status average(lk_optimizer *o, lk_tensor *t)
+{
+    lki_attr attr = {0};
+    attr.update.every = o->attr.update.every;
+    for (int i = 0; o->average && i < o->count; i++) {
+        lk_tensor *src[] = {lk_read(o->variable[i]), t};
+        attr.update.p[0] = number_or(o->set.ema_momentum, 0.99);
+        LKI_TRY(lki_update(LKI_OP_update_ema, &attr, 2, src, 1, &o->average[i]));
+        if (!o->set.ema_overwrite_frequency) continue;
+        src[0] = lk_read(o->average[i]);
+        attr.update.p[0] = o->set.ema_overwrite_frequency;
+        LKI_TRY(lki_update(LKI_OP_update_overwrite, &attr, 2, src, 1, &o->variable[i]));
+    }
+    return LK_OK;
+}
+
+static lk_status step(lk_optimizer *o, int n, gradient *g)
+{
+    lk_tensor *t = lk_read(o->iteration);
+    lk_tensor *rate = o->set.schedule ? lki_apply1(LKI_OP_schedule, &o->set.schedule->attr, t) : lk_read(o->rate);
+    if (o->accumulator) LKI_TRY(accumulate(o, n, g, rate, t));
+    clip(o, n, g);
+    if (o->nadam) LKI_TRY(lki_update(LKI_OP_nadam_product, &o->attr, 3, (lk_tensor *[]){lk_read(o->product), rate, t}, 1, &o->product));
+    for (int i = 0; i < n; i++) LKI_TRY(o->kind->step(o, &g[i], rate, t));
+    LKI_TRY(average(o, t));
+    return lki_update(LKI_OP_increment, NULL, 0, NULL, 1, &o->iteration);
+}
+
+/* ---- applying gradients -------------------------------------------------------------------------------------------------------------------- */
+
+static int index_of(const lk_optimizer *o, const lk_variable *v, int guess)
+{
+    if (guess < o->count && o->variable[guess] == v) return guess;
+    for (int i = 0; i < o->count; i++)
+        if (o->variable[i] == v) return i;
+    return -1;
+}
+
+static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    char   text[400] = "";
+    size_t used = 0;
+    for (int i = 0; i < variables.count && !o->warned; i++)
+        if (!gradients.item[i] && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", variables.item[i]->name);
+    if (used) lki_warn("%s: no gradient for %s: not updated", o->name, text);
+    o->warned = o->warned || used;
+}
+
+lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_apply: not an optimiser");
+    if (gradients.count != variables.count)
+        return lki_fail(LK_EINVAL, "%s: %d gradients for %d variables: must be as many", o->name, gradients.count, variables.count);
+    LKI_TRY(lk_optimizer_build(o, variables));
+    gradient *g = lki_zalloc((size_t)variables.count * sizeof *g + 1);
+    if (!g) return LK_ENOMEM;
+    lk_status status = LK_OK;
+    int       n = 0;
+    for (int i = 0; i < variables.count && status == LK_OK; i++) {
+        if (!gradients.item[i]) continue;
+        g[n] = (gradient){.value = gradients.item[i], .squares = squares_of(o, gradients.item[i]), .index = index_of(o, variables.item[i], i)};
+        if (g[n++].index < 0)
+            status = lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables", o->name,
+                              variables.item[i]->name);
+    }
+    if (status == LK_OK && !n) status = lki_fail(LK_EINVAL, "%s: no gradients for any variable", o->name);
+    if (status == LK_OK) {
+        warn_missing(o, gradients, variables);
+        status = step(o, n, g);
+    }
+    lki_release(g);
+    return status;
+}
+
+lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads)
+{
+    const int     n = grads ? lk_grads_count(grads) : 0;
+    lk_tensor   **g = lki_zalloc((size_t)n * sizeof *g + 1);
+    lk_variable **v = lki_zalloc((size_t)n * sizeof *v + 1);
+    lk_status     status = LK_ENOMEM;
+    if (g && v) {
+        for (int i = 0; i < n; i++) {
+            g[i] = lk_grads_item(grads, i);
+            v[i] = lk_grads_variable(grads, i);
+        }
+        status = grads ? lk_optimizer_apply_gradients(o, (lk_tuple){n, g}, (lk_variables){n, v})
+                       : lki_fail(LK_EINVAL, "optimizer_apply: no gradients: lk_tape_gradient() failed");
+    }
+    lki_release(g);
+    lki_release(v);
+    return status;
+}
+
+lk_status lk_optimizer_finalize(lk_optimizer *o)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_finalize: not an optimiser");
+    for (int i = 0; o->average && i < o->count; i++) LKI_TRY(lk_assign(o->variable[i], lk_read(o->average[i])));
+    return LK_OK;
+}
+
+int64_t lk_optimizer_iterations(const lk_optimizer *o)
+{
+    const int every = o->set.gradient_accumulation_steps;
+    const int64_t calls = (int64_t)lk_item(lk_read(o->iteration));
+    return every > 1 ? calls / every : calls;
+}
+
+double lk_optimizer_learning_rate(const lk_optimizer *o)
+{
+    if (o->set.schedule) return lk_schedule_at(o->set.schedule, (int64_t)lk_item(lk_read(o->iteration)));
+    return lk_item(lk_read(o->rate));
+}
+
+lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate)
+{
+    if (!o->rate) return lki_fail(LK_ESTATE, "%s: the learning rate follows a schedule and cannot be set", o->name);
+    return lk_assign(o->rate, lk_scalar(rate));
+}
+
+lk_variables lk_optimizer_variables(lk_optimizer *o) { return (lk_variables){o->states, o->state}; }

@@ -1,0 +1,86 @@
+/* Learning-rate schedules: a form and its numbers. The arithmetic is the kernel's (kernel/update.h), so that asking for a rate, an eager
+ * step and a compiled step give the same one. */
+#include "core/error.h"
+#include "nn/optimizer.h"
+
+static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
+
+static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers, const double *p)
+{
+    lk_schedule *s = lki_object_new(sizeof *s, LKI_KIND_SCHEDULE, LKI_LIVES_IN_POOL, NULL);
+    if (!s) return NULL;
+    s->attr.schedule.form = form;
+    s->attr.schedule.count = count;
+    for (int i = 0; i < numbers; i++) s->attr.schedule.p[i] = p[i];
+    return s;
+}
+
+#define NEW(form, ...) schedule_new(form, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
+
+static bool check(const char *who, const lk_decay_args *a, bool needs_rate)
+{
+    if (!(a->decay_steps > 0)) return lki_fail(LK_EINVAL, "%s: decay_steps is %g: must be above 0", who, a->decay_steps) == LK_OK;
+    if (needs_rate && a->decay_rate == 0) return lki_fail(LK_EINVAL, "%s: decay_rate is missing: give .decay_rate = 0.5 or so", who) == LK_OK;
+    return true;
+}
+
+lk_schedule *lk_exponential_decay_kw(lk_decay_args a)
+{
+    if (!check("exponential_decay", &a, true)) return NULL;
+    return NEW(LKI_SCHEDULE_EXPONENTIAL, a.initial_learning_rate, a.decay_steps, a.decay_rate, a.staircase == LK_ON);
+}
+
+lk_schedule *lk_inverse_time_decay_kw(lk_decay_args a)
+{
+    if (!check("inverse_time_decay", &a, true)) return NULL;
+    return NEW(LKI_SCHEDULE_INVERSE_TIME, a.initial_learning_rate, a.decay_steps, a.decay_rate, a.staircase == LK_ON);
+}
+
+lk_schedule *lk_polynomial_decay_kw(lk_decay_args a)
+{
+    if (!check("polynomial_decay", &a, false)) return NULL;
+    return NEW(LKI_SCHEDULE_POLYNOMIAL, a.initial_learning_rate, a.decay_steps, number_or(a.end_learning_rate, 1e-4),
+               number_or(a.power, 1), a.cycle == LK_ON);
+}
+
+lk_schedule *lk_cosine_decay_kw(lk_decay_args a)
+{
+    if (!check("cosine_decay", &a, false)) return NULL;
+    return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, a.warmup_target.set != 0, a.warmup_target.value,
+               a.warmup_steps);
+}
+
+lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
+{
+    const double t_mul = number_or(a.t_mul, 2), m_mul = number_or(a.m_mul, 1);
+    if (!check("cosine_decay_restarts", &a, false)) return NULL;
+    if (!(t_mul > 0)) {
+        lki_fail(LK_EINVAL, "cosine_decay_restarts: t_mul is %g: must be above 0", t_mul);
+        return NULL;
+    }
+    return NEW(LKI_SCHEDULE_COSINE_RESTARTS, a.initial_learning_rate, a.decay_steps, a.alpha, t_mul, m_mul);
+}
+
+lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, const double *values)
+{
+    double p[20];
+    if (count < 1 || count > 9) {
+        lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be 1 to 9", count);
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        if (i && boundaries[i] <= boundaries[i - 1]) {
+            lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i], boundaries[i - 1]);
+            return NULL;
+        }
+        p[i] = boundaries[i];
+    }
+    for (int i = 0; i <= count; i++) p[count + i] = values[i];
+    return schedule_new(LKI_SCHEDULE_PIECEWISE, count, 2 * count + 1, p);
+}
+
+double lk_schedule_at(const lk_schedule *s, int64_t iteration)
+{
+    if (!lki_is_kind(s, LKI_KIND_SCHEDULE)) return lki_fail(LK_EINVAL, "schedule_at: not a schedule"), 0.0 / 0.0;
+    return (float)lki_schedule_rate(&s->attr, iteration);
+}

@@ -1,0 +1,158 @@
+/* Applying an op: check, run or trace, record. The second of the three calls from a public op to its kernel. */
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "op/infer.h"
+#include "op/record.h"
+#include "op/run.h"
+#include <lockstep/ops.h>
+#include <string.h>
+
+static _Thread_local lki_recorder *recorders;
+static _Thread_local int           paused;
+static _Thread_local lki_tracer   *tracer;
+
+void lki_recorder_push(lki_recorder *r)
+{
+    r->outer = recorders;
+    recorders = r;
+}
+
+void lki_recorder_remove(lki_recorder *r)
+{
+    for (lki_recorder **at = &recorders; *at; at = &(*at)->outer)
+        if (*at == r) {
+            *at = r->outer;
+            r->outer = NULL;
+            return;
+        }
+}
+
+lki_recorder *lki_recorders(void)
+{
+    return paused ? NULL : recorders;
+}
+
+void lki_recording_pause(void)
+{
+    paused++;
+}
+
+void lki_recording_resume(void)
+{
+    paused--;
+}
+
+void lki_tracer_set(lki_tracer *t)
+{
+    tracer = t;
+}
+
+lki_tracer *lki_tracer_current(void)
+{
+    return tracer;
+}
+
+/* ---- making operands fit ---- */
+
+static const lki_attr no_attributes;
+
+static lk_tensor *poison_all(lki_op op, lk_tensor **dst)
+{
+    for (int i = 0; dst && i < lki_op_line(op)->ndst; i++) dst[i] = &lki_poison;
+    return &lki_poison;
+}
+
+static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
+{
+    for (int i = 0; i < nsrc; i++) {
+        if (!src[i]) lki_fail(LK_EINVAL, "%s: operand %d is NULL", lki_op_name(op), i + 1);
+        if (lki_bad(src[i])) return false;
+    }
+    return true;
+}
+
+/* A plain number takes the type of the operand it meets. */
+static void adapt_numbers(int nsrc, lk_tensor **src)
+{
+    const lk_tensor *strong = NULL;
+    for (int i = 0; i < nsrc && i < 2; i++)
+        if (!src[i]->weak && !strong) strong = src[i];
+    for (int i = 0; i < nsrc && i < 2; i++)
+        if (src[i]->weak && strong && strong->dtype != src[i]->dtype && strong->dtype != LK_BOOL)
+            src[i] = lk_fill(src[i]->shape, strong->dtype, lki_element_get(src[i]->dtype, src[i]->data, 0));
+}
+
+/* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so gradients
+ * pass through them. */
+static bool wants_widening(lki_op op, int nsrc, lk_tensor *const *src)
+{
+    lki_slot slot = lki_op_line(op)->slot;
+    return nsrc && lki_is_half(src[0]->dtype) && slot != LKI_K_none && !lki_kernels_here()->fn[slot][src[0]->dtype];
+}
+
+static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
+{
+    lk_dtype    narrow = src[0]->dtype;
+    lk_tensor **wide = lki_alloc((size_t)nsrc * sizeof *wide);
+    if (!wide) return poison_all(op, dst);
+    for (int i = 0; i < nsrc; i++) wide[i] = src[i]->dtype == narrow ? lk_cast(src[i], LK_F32) : src[i];
+    lk_tensor *out[LKI_MAX_DST] = {0};
+    lki_apply(op, attr, nsrc, wide, out);
+    lki_release(wide);
+    for (int i = 0; i < lki_op_line(op)->ndst; i++) {
+        if (!lki_bad(out[i]) && out[i]->dtype == LK_F32) out[i] = lk_cast(out[i], narrow);
+        if (dst) dst[i] = out[i];
+    }
+    return out[0];
+}
+
+/* ---- to tensors ---- */
+
+lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
+{
+    lk_tensor *out[LKI_MAX_DST] = {0}, *pair[4];
+    if (!attr) attr = &no_attributes;
+    if (!operands_good(op, nsrc, src)) return poison_all(op, dst);
+    if (nsrc >= 2 && nsrc <= 4 && (src[0]->weak || src[1]->weak)) {
+        memcpy(pair, src, (size_t)nsrc * sizeof *pair);
+        adapt_numbers(nsrc, pair);
+        if (!operands_good(op, nsrc, pair)) return poison_all(op, dst);
+        src = pair;
+    }
+    if (wants_widening(op, nsrc, src)) return apply_widened(op, attr, nsrc, src, dst);
+
+    lki_infer f = {.op = op, .attr = attr, .nsrc = nsrc, .src = src};
+    if (lki_infer_op(&f) != LK_OK) return poison_all(op, dst);
+    lk_status status = tracer ? tracer->op(tracer, &f, out) : lki_run(&f, out);
+    if (status != LK_OK) return poison_all(op, dst);
+    for (lki_recorder *r = lki_recorders(); r; r = r->outer) r->op(r, &f, out);
+    for (int i = 0; dst && i < f.ndst; i++) dst[i] = out[i];
+    return out[0];
+}
+
+lk_tensor *lki_apply1(lki_op op, const lki_attr *attr, lk_tensor *a)
+{
+    return lki_apply(op, attr, 1, (lk_tensor *const[]){a}, NULL);
+}
+
+lk_tensor *lki_apply2(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b)
+{
+    return lki_apply(op, attr, 2, (lk_tensor *const[]){a, b}, NULL);
+}
+
+lk_tensor *lki_apply3(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b, lk_tensor *c)
+{
+    return lki_apply(op, attr, 3, (lk_tensor *const[]){a, b, c}, NULL);
+}
+
+/* ---- to variables ---- */
+
+lk_status lki_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, int nvar, lk_variable *const *var)
+{
+    lki_infer f = {.op = op, .attr = attr ? attr : &no_attributes, .nsrc = nsrc, .src = src, .nvar = nvar, .var = var};
+    if (!operands_good(op, nsrc, src)) return lk_error_code();
+    for (int i = 0; i < nvar; i++)
+        if (!var[i]) return lki_fail(LK_EINVAL, "%s: variable %d is NULL", lki_op_name(op), i + 1);
+    LKI_TRY(lki_infer_op(&f));
+    return tracer ? tracer->update(tracer, &f) : lki_run_update(&f);
+}

@@ -1,0 +1,326 @@
+/* Gradient rules, one short function per rule named in ops.inc, in the order of that list. Every rule is written with ops, so gradients can
+ * be recorded, traced and differentiated again.
+ *
+ * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its gradient,
+ * computed only if it is asked for. */
+#include "op/gradient.h"
+#include "core/dtype.h"
+#include "op/infer.h"
+#include <lockstep/grad.h>
+#include <lockstep/ops.h>
+
+#define RULE(name) static void grad_##name(lki_backward *b)
+#define X(i) (b->src[i])
+#define Y(i) (b->dst[i])
+#define DY(i) (b->dy[i])
+#define GIVE(i, expr)                                                                                                           \
+    do {                                                                                                                        \
+        if (b->need[i]) b->dx[i] = (expr);                                                                                      \
+    } while (0)
+#define NUMBER(value) lki_like(DY(0), value)
+
+static lk_tensor *add(lk_tensor *a, lk_tensor *b) { return lk_add(a, b); }
+static lk_tensor *sub(lk_tensor *a, lk_tensor *b) { return lk_sub(a, b); }
+static lk_tensor *mul(lk_tensor *a, lk_tensor *b) { return lk_mul(a, b); }
+static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
+static lk_tensor *to(lk_tensor *t, const lk_tensor *like) { return lki_reduce_to(t, &like->shape); }
+static lk_tensor *like(lk_tensor *t, lk_tensor *shape_of) { return lki_apply2(LKI_OP_broadcast_like, NULL, t, shape_of); }
+static lk_tensor *mask(lk_tensor *condition, lk_tensor *t) { return lk_where(condition, t, lki_like(t, 0)); }
+
+/* ---- element-wise ---- */
+
+RULE(neg) { GIVE(0, lk_neg(DY(0))); }
+RULE(abs) { GIVE(0, mul(DY(0), lk_sign(X(0)))); }
+RULE(exp) { GIVE(0, mul(DY(0), Y(0))); }
+RULE(expm1) { GIVE(0, mul(DY(0), add(Y(0), NUMBER(1)))); }
+RULE(log) { GIVE(0, divide(DY(0), X(0))); }
+RULE(log1p) { GIVE(0, divide(DY(0), add(X(0), NUMBER(1)))); }
+RULE(sqrt) { GIVE(0, divide(mul(DY(0), NUMBER(0.5)), Y(0))); }
+RULE(rsqrt) { GIVE(0, mul(mul(DY(0), NUMBER(-0.5)), mul(Y(0), lk_square(Y(0))))); }
+RULE(square) { GIVE(0, mul(DY(0), mul(X(0), NUMBER(2)))); }
+RULE(reciprocal) { GIVE(0, lk_neg(mul(DY(0), lk_square(Y(0))))); }
+RULE(sin) { GIVE(0, mul(DY(0), lk_cos(X(0)))); }
+RULE(cos) { GIVE(0, lk_neg(mul(DY(0), lk_sin(X(0))))); }
+RULE(tanh) { GIVE(0, lki_apply2(LKI_OP_tanh_grad, NULL, DY(0), Y(0))); }
+RULE(sigmoid) { GIVE(0, lki_apply2(LKI_OP_sigmoid_grad, NULL, DY(0), Y(0))); }
+RULE(erf) { GIVE(0, mul(DY(0), mul(NUMBER(1.12837916709551257390), lk_exp(lk_neg(lk_square(X(0))))))); }
+RULE(softplus) { GIVE(0, mul(DY(0), lk_sigmoid(X(0)))); }
+RULE(relu) { GIVE(0, lki_apply2(LKI_OP_relu_grad, NULL, DY(0), Y(0))); }
+RULE(leaky_relu) { GIVE(0, lki_apply2(LKI_OP_leaky_relu_grad, b->attr, DY(0), X(0))); }
+RULE(identity) { GIVE(0, lk_identity(DY(0))); }
+
+RULE(clip)
+{
+    lk_tensor *inside = lk_logical_and(lk_greater_equal(X(0), NUMBER(b->attr->num.a)), lk_less_equal(X(0), NUMBER(b->attr->num.b)));
+    GIVE(0, mask(inside, DY(0)));
+}
+
+RULE(cast)
+{
+    if (lki_is_float(X(0)->dtype) && lki_is_float(Y(0)->dtype)) GIVE(0, lk_cast(DY(0), X(0)->dtype));
+}
+
+RULE(add)
+{
+    GIVE(0, to(DY(0), X(0)));
+    GIVE(1, to(DY(0), X(1)));
+}
+
+RULE(sub)
+{
+    GIVE(0, to(DY(0), X(0)));
+    GIVE(1, lk_neg(to(DY(0), X(1))));
+}
+
+RULE(mul)
+{
+    GIVE(0, to(mul(DY(0), X(1)), X(0)));
+    GIVE(1, to(mul(DY(0), X(0)), X(1)));
+}
+
+RULE(div)
+{
+    GIVE(0, to(divide(DY(0), X(1)), X(0)));
+    GIVE(1, lk_neg(to(divide(mul(DY(0), Y(0)), X(1)), X(1))));
+}
+
+RULE(mod) /* a - floor(a / b) * b */
+{
+    GIVE(0, to(DY(0), X(0)));
+    GIVE(1, lk_neg(to(mul(DY(0), lk_floordiv(X(0), X(1))), X(1))));
+}
+
+RULE(pow)
+{
+    GIVE(0, to(mul(DY(0), mul(X(1), lk_pow(X(0), sub(X(1), NUMBER(1))))), X(0)));
+    if (b->need[1]) { /* where the base is not positive the logarithm is left out, as TensorFlow does */
+        lk_tensor *positive = lk_greater(X(0), NUMBER(0));
+        lk_tensor *log = lk_where(positive, lk_log(lk_where(positive, X(0), NUMBER(1))), NUMBER(0));
+        b->dx[1] = to(mul(DY(0), mul(Y(0), log)), X(1));
+    }
+}
+
+static void larger(lki_backward *b, lk_tensor *first)
+{
+    GIVE(0, to(mask(first, DY(0)), X(0)));
+    GIVE(1, to(mask(lk_logical_not(first), DY(0)), X(1)));
+}
+
+RULE(maximum) { larger(b, lk_greater_equal(X(0), X(1))); }
+RULE(minimum) { larger(b, lk_less_equal(X(0), X(1))); }
+
+RULE(relu_grad) { GIVE(0, lki_apply2(LKI_OP_relu_grad, NULL, DY(0), X(1))); }
+RULE(leaky_relu_grad) { GIVE(0, lki_apply2(LKI_OP_leaky_relu_grad, b->attr, DY(0), X(1))); }
+
+RULE(sigmoid_grad)
+{
+    GIVE(0, lki_apply2(LKI_OP_sigmoid_grad, NULL, DY(0), X(1)));
+    GIVE(1, mul(mul(DY(0), X(0)), sub(NUMBER(1), mul(X(1), NUMBER(2)))));
+}
+
+RULE(tanh_grad)
+{
+    GIVE(0, lki_apply2(LKI_OP_tanh_grad, NULL, DY(0), X(1)));
+    GIVE(1, mul(mul(DY(0), X(0)), mul(X(1), NUMBER(-2))));
+}
+
+RULE(where)
+{
+    GIVE(0, to(mask(X(2), DY(0)), X(0)));
+    GIVE(1, to(mask(lk_logical_not(X(2)), DY(0)), X(1)));
+}
+
+/* ---- reductions ---- */
+
+/* A result of a reduction, with the reduced axes back as axes of size 1. */
+static lk_tensor *kept(lki_backward *b, lk_tensor *t)
+{
+    lk_shape s = X(0)->shape;
+    for (int i = b->attr->reduce.first; i <= b->attr->reduce.last; i++) s.dim[i] = 1;
+    return lk_reshape(t, s);
+}
+
+RULE(reduce_sum) { GIVE(0, like(kept(b, DY(0)), X(0))); }
+
+RULE(reduce_max)
+{
+    lk_tensor *hit = lk_cast(lk_equal(X(0), kept(b, Y(0))), X(0)->dtype);
+    lk_tensor *hits = lki_apply1(LKI_OP_reduce_sum, b->attr, hit);
+    GIVE(0, mul(hit, kept(b, divide(DY(0), hits))));
+}
+
+RULE(reduce_prod) /* the product of the others: safe where elements are zero */
+{
+    lk_tensor *zero = lk_equal(X(0), NUMBER(0)), *one = NUMBER(1);
+    lk_tensor *rest = lk_where(zero, one, X(0));
+    lk_tensor *zeros = kept(b, lki_apply1(LKI_OP_reduce_sum, b->attr, lk_cast(zero, X(0)->dtype)));
+    lk_tensor *product = kept(b, lki_apply1(LKI_OP_reduce_prod, b->attr, rest));
+    lk_tensor *no_zero = mask(lk_equal(zeros, NUMBER(0)), product), *one_zero = mask(lk_equal(zeros, one), product);
+    GIVE(0, mul(kept(b, DY(0)), lk_where(zero, one_zero, divide(no_zero, rest))));
+}
+
+RULE(sum_squares) { GIVE(0, mul(X(0), mul(DY(0), NUMBER(2)))); }
+
+RULE(cumsum)
+{
+    lki_attr back = *b->attr;
+    back.scan.reverse = !back.scan.reverse;
+    GIVE(0, lki_apply1(LKI_OP_cumsum, &back, DY(0)));
+}
+
+RULE(top_k)
+{
+    int        last = X(0)->shape.rank - 1;
+    lk_tensor *where = lk_one_hot(Y(1), X(0)->shape.dim[last], .dtype = X(0)->dtype); /* [..., k, n] */
+    GIVE(0, lk_reduce_sum(mul(where, lk_expand_dims(DY(0), -1)), .axis = LK_AXES(last)));
+}
+
+/* ---- the last axis ---- */
+
+static lk_tensor *row_sum(lk_tensor *t)
+{
+    return lk_reduce_sum(t, .axis = LK_AXES(-1), .keepdims = LK_ON);
+}
+
+RULE(softmax)
+{
+    lk_tensor *weighted = mul(DY(0), Y(0));
+    GIVE(0, sub(weighted, mul(Y(0), row_sum(weighted))));
+}
+
+RULE(log_softmax) { GIVE(0, sub(DY(0), mul(lk_exp(Y(0)), row_sum(DY(0))))); }
+
+RULE(sparse_xent) { GIVE(0, lki_apply3(LKI_OP_sparse_xent_grad, b->attr, X(0), X(1), DY(0))); }
+
+RULE(sparse_xent_grad) /* of dy * (softmax(x) - one_hot(label)) */
+{
+    lk_tensor *g = DY(0), *dy = lk_expand_dims(X(2), -1), *p = lki_apply1(LKI_OP_softmax, NULL, X(0));
+    if (b->attr->xent.ignore) {
+        lk_tensor *live = lk_not_equal(lk_cast(X(1), LK_I64), lk_fill((lk_shape){0}, LK_I64, (double)b->attr->xent.ignore_class));
+        g = mask(lk_expand_dims(live, -1), g);
+    }
+    lk_tensor *weighted = mul(g, p);
+    GIVE(0, mul(dy, sub(weighted, mul(p, row_sum(weighted)))));
+    if (b->need[2]) {
+        lk_tensor *hot = lk_one_hot(X(1), X(0)->shape.dim[X(0)->shape.rank - 1], .dtype = p->dtype);
+        b->dx[2] = lk_reduce_sum(mul(g, sub(p, hot)), .axis = LK_AXES(-1));
+    }
+}
+
+/* ---- moves ---- */
+
+RULE(reshape) { GIVE(0, lk_reshape(DY(0), X(0)->shape)); }
+RULE(broadcast) { GIVE(0, to(DY(0), X(0))); }
+RULE(broadcast_like) { GIVE(0, to(DY(0), X(0))); }
+
+RULE(transpose)
+{
+    lk_axes back = {.count = X(0)->shape.rank};
+    for (int i = 0; i < back.count; i++) back.value[b->attr->perm.axis[i]] = i;
+    GIVE(0, lk_transpose(DY(0), back));
+}
+
+static lk_tensor *reshaped(lki_backward *b, lki_op op, lk_tensor *t)
+{
+    lki_attr attr = *b->attr;
+    attr.shape = X(0)->shape;
+    return lki_apply1(op, &attr, t);
+}
+
+RULE(slice) { GIVE(0, reshaped(b, LKI_OP_unslice, DY(0))); }
+RULE(unslice) { GIVE(0, reshaped(b, LKI_OP_slice, DY(0))); }
+RULE(pad_grad) { GIVE(0, reshaped(b, LKI_OP_pad, DY(0))); }
+
+RULE(pad)
+{
+    if (b->attr->pad.mode != LKI_PAD_CONSTANT) {
+        GIVE(0, reshaped(b, LKI_OP_pad_grad, DY(0)));
+        return;
+    }
+    lk_axes begin = {.count = X(0)->shape.rank}, size = {.count = X(0)->shape.rank};
+    for (int i = 0; i < begin.count; i++) {
+        begin.value[i] = b->attr->pad.before[i];
+        size.value[i] = X(0)->shape.dim[i];
+    }
+    GIVE(0, lk_slice(DY(0), begin, size));
+}
+
+RULE(concat)
+{
+    lk_axes begin = {.count = X(0)->shape.rank}, size = {.count = X(0)->shape.rank};
+    for (int i = 0; i < b->nsrc; i++) {
+        for (int d = 0; d < size.count; d++) size.value[d] = X(i)->shape.dim[d];
+        GIVE(i, lk_slice(DY(0), begin, size));
+        begin.value[b->attr->scan.axis] += X(i)->shape.dim[b->attr->scan.axis];
+    }
+}
+
+RULE(gather)
+{
+    lki_attr attr = *b->attr;
+    attr.shape = X(0)->shape;
+    GIVE(0, lki_apply2(LKI_OP_gather_grad, &attr, DY(0), X(1)));
+}
+
+RULE(gather_grad) { GIVE(0, lki_apply2(LKI_OP_gather, b->attr, DY(0), X(1))); }
+
+/* ---- products ---- */
+
+static lk_tensor *product(lk_tensor *a, bool ta, lk_tensor *c, bool tc)
+{
+    return lk_matmul(a, c, .transpose_a = ta ? LK_ON : LK_OFF, .transpose_b = tc ? LK_ON : LK_OFF);
+}
+
+RULE(matmul) /* y = A B with A = a or a^T, B = b or b^T */
+{
+    bool ta = b->attr->matmul.ta, tb = b->attr->matmul.tb;
+    GIVE(0, to(ta ? product(X(1), tb, DY(0), true) : product(DY(0), false, X(1), !tb), X(0)));
+    GIVE(1, to(tb ? product(DY(0), true, X(0), ta) : product(X(0), !ta, DY(0), false), X(1)));
+}
+
+static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_like, lk_tensor *p, lk_tensor *q)
+{
+    lki_attr attr = *b->attr;
+    attr.shape = result_like->shape;
+    return q ? lki_apply2(op, &attr, p, q) : lki_apply1(op, &attr, p);
+}
+
+/* The three directions of a convolution are each other's gradients. */
+#define CONVOLUTION(forward)                                                                                                    \
+    RULE(forward)                                                                                                               \
+    {                                                                                                                           \
+        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), DY(0), X(1)));                                                     \
+        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), X(0), DY(0)));                                                     \
+    }                                                                                                                           \
+    RULE(forward##_grad_x) /* of (dy, w) */                                                                                     \
+    {                                                                                                                           \
+        GIVE(0, windowed(b, LKI_OP_##forward, X(0), DY(0), X(1)));                                                              \
+        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), DY(0), X(0)));                                                     \
+    }                                                                                                                           \
+    RULE(forward##_grad_w) /* of (x, dy) */                                                                                     \
+    {                                                                                                                           \
+        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), X(1), DY(0)));                                                     \
+        GIVE(1, windowed(b, LKI_OP_##forward, X(1), X(0), DY(0)));                                                              \
+    }
+CONVOLUTION(conv2d)
+CONVOLUTION(depthwise)
+
+RULE(max_pool) { GIVE(0, windowed(b, LKI_OP_max_pool_grad, X(0), DY(0), Y(1))); }
+RULE(max_pool_grad) { GIVE(0, windowed(b, LKI_OP_max_pool_pick, X(0), DY(0), X(1))); }
+RULE(max_pool_pick) { GIVE(0, windowed(b, LKI_OP_max_pool_grad, X(0), DY(0), X(1))); }
+RULE(avg_pool) { GIVE(0, windowed(b, LKI_OP_avg_pool_grad, X(0), DY(0), NULL)); }
+RULE(avg_pool_grad) { GIVE(0, windowed(b, LKI_OP_avg_pool, X(0), DY(0), NULL)); }
+
+/* ---- the table ---- */
+
+#define grad_none NULL
+static lki_gradient_fn *const rules[LKI_OP_COUNT] = {
+#define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) grad_##grad,
+#include "op/ops.inc"
+#undef LKI_OP
+};
+
+lki_gradient_fn *lki_gradient_of(lki_op op)
+{
+    return rules[op];
+}

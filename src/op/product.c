@@ -1,0 +1,86 @@
+/* Products: matrix product, convolutions and pooling as ops. How padding words become numbers is decided here. */
+#include "op/product.h"
+#include <lockstep/ops.h>
+
+lk_tensor *lk_matmul_kw(lk_matmul_args args)
+{
+    lki_attr attr = {.matmul = {args.transpose_a == LK_ON, args.transpose_b == LK_ON}};
+    return lki_apply2(LKI_OP_matmul, &attr, args.a, args.b);
+}
+
+/* Cells before the image, and how many outputs there are, along one direction. */
+static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, int64_t *out)
+{
+    int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1;
+    if (padding == LK_VALID) {
+        w->pad[i] = 0;
+        *out = in >= reach ? (in - reach) / w->stride[i] + 1 : 0;
+        return;
+    }
+    *out = lki_ceil_div(in, w->stride[i]);
+    int64_t all = padding == LK_CAUSAL ? reach - 1 : lki_max(0, (*out - 1) * w->stride[i] + reach - in);
+    w->pad[i] = padding == LK_CAUSAL ? all : all / 2;
+}
+
+/* One value serves both directions; none means `otherwise`. */
+static bool pair_of(const char *call, const char *name, const lk_axes *given, const int64_t *otherwise, int64_t *out)
+{
+    for (int i = 0; i < 2; i++) {
+        out[i] = given->count == 0 ? otherwise[i] : given->value[given->count == 1 ? 0 : i];
+        if (out[i] < 1 || given->count > 2) {
+            lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more", call, name);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const lk_axes *strides, const lk_axes *dilation)
+{
+    static const int64_t ones[2] = {1, 1};
+    w->size[0] = size[0];
+    w->size[1] = size[1];
+    return pair_of(call, "strides", strides, ones, w->stride) && pair_of(call, "dilation", dilation, ones, w->dilation);
+}
+
+bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const lk_axes *strides)
+{
+    static const int64_t twos[2] = {2, 2};
+    w->dilation[0] = w->dilation[1] = 1;
+    return pair_of(call, "size", size, twos, w->size) && pair_of(call, "strides", strides, w->size, w->stride);
+}
+
+lk_shape lki_window_output(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels)
+{
+    lk_shape y = {4, {image->dim[0], 0, 0, channels}};
+    for (int i = 0; i < 2; i++) place_window(w, i, image->dim[1 + i], padding, &y.dim[1 + i]);
+    return y;
+}
+
+lk_shape lki_window_input(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels)
+{
+    lk_shape x = {4, {image->dim[0], 0, 0, channels}};
+    for (int i = 0; i < 2; i++) {
+        int64_t in = image->dim[1 + i], reach = (w->size[i] - 1) * w->dilation[i] + 1, out;
+        x.dim[1 + i] = padding == LK_SAME ? in * w->stride[i] : (in - 1) * w->stride[i] + lki_max(reach, w->stride[i]);
+        place_window(w, i, x.dim[1 + i], padding, &out);
+    }
+    return x;
+}
+
+static lk_tensor *windowed(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *a, lk_tensor *b)
+{
+    lki_attr attr = {.shape = shape, .window = *w};
+    return b ? lki_apply2(op, &attr, a, b) : lki_apply1(op, &attr, a);
+}
+
+lk_tensor *lki_conv2d(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *a, lk_tensor *b)
+{
+    if (lki_bad(a) || lki_bad(b)) return &lki_poison;
+    return windowed(op, w, shape, a, b);
+}
+
+lk_tensor *lki_pool(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *x)
+{
+    return windowed(op, w, shape, x, NULL);
+}

@@ -1,0 +1,402 @@
+/* Making tensors and looking at them. */
+#include "op/tensor.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "op/op.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+lk_tensor lki_poison = {.object = {.kind = LKI_KIND_TENSOR, .refs = 1}, .shape = {0}};
+
+static uint64_t next_id(void)
+{
+    static uint64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void unlink_reader(lk_tensor *t)
+{
+    if (t->reader_previous)
+        t->reader_previous->reader_next = t->reader_next;
+    else
+        t->variable->readers = t->reader_next;
+    if (t->reader_next) t->reader_next->reader_previous = t->reader_previous;
+    t->variable = NULL;
+    t->reader_previous = t->reader_next = NULL;
+}
+
+static void tensor_destroy(void *object)
+{
+    lk_tensor *t = object;
+    pthread_mutex_lock(&readers_lock);
+    if (t->variable) unlink_reader(t);
+    pthread_mutex_unlock(&readers_lock);
+    lki_buffer_drop(t->buffer);
+}
+
+static lk_tensor *tensor_object(lk_dtype dtype, const lk_shape *shape)
+{
+    lk_tensor *t = lki_object_new(sizeof *t, LKI_KIND_TENSOR, LKI_LIVES_IN_STEP, tensor_destroy);
+    if (!t) return &lki_poison;
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->id = next_id();
+    return t;
+}
+
+lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape)
+{
+    lki_buffer *buffer = lki_buffer_new(lki_device_current(), (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
+    if (!buffer) return &lki_poison;
+    lk_tensor *t = tensor_object(dtype, shape);
+    if (lki_bad(t)) {
+        lki_buffer_drop(buffer);
+        return t;
+    }
+    t->buffer = buffer;
+    t->data = buffer->data;
+    return t;
+}
+
+lk_tensor *lki_tensor_view(lk_tensor *from, const lk_shape *shape)
+{
+    lk_tensor *t = tensor_object(from->dtype, shape);
+    if (lki_bad(t)) return t;
+    pthread_mutex_lock(&readers_lock);
+    t->buffer = lki_buffer_retain(from->buffer);
+    t->data = from->data;
+    t->variable = from->variable;
+    if (t->variable) {
+        t->reader_next = t->variable->readers;
+        if (t->reader_next) t->reader_next->reader_previous = t;
+        t->variable->readers = t;
+    }
+    pthread_mutex_unlock(&readers_lock);
+    return t;
+}
+
+lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value)
+{
+    lk_tensor *t = tensor_object(dtype, shape);
+    if (lki_bad(t)) return t;
+    t->rows = *rows;
+    t->graph = graph;
+    t->value = value;
+    return t;
+}
+
+lk_tensor *lki_variable_reader(lk_variable *v)
+{
+    lk_tensor *t = tensor_object(v->dtype, &v->shape);
+    if (lki_bad(t)) return t;
+    pthread_mutex_lock(&readers_lock);
+    t->buffer = lki_buffer_retain(v->buffer);
+    t->data = v->buffer->data;
+    t->variable = v;
+    t->reader_next = v->readers;
+    if (t->reader_next) t->reader_next->reader_previous = t;
+    v->readers = t;
+    pthread_mutex_unlock(&readers_lock);
+    return t;
+}
+
+void *lki_variable_storage(lk_variable *v)
+{
+    void *storage = v->buffer->data;
+    pthread_mutex_lock(&readers_lock);
+    if (v->readers) {
+        lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
+        if (!copy)
+            storage = NULL;
+        else {
+            v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
+            while (v->readers) {
+                lk_tensor *t = v->readers;
+                unlink_reader(t);
+                lki_buffer_drop(t->buffer);
+                t->buffer = lki_buffer_retain(copy);
+                t->data = copy->data;
+            }
+            lki_buffer_drop(copy);
+        }
+    }
+    pthread_mutex_unlock(&readers_lock);
+    return storage;
+}
+
+/* ---- public ---- */
+
+static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype dtype)
+{
+    char text[LKI_SHAPE_TEXT];
+    if ((unsigned)dtype >= LK_DTYPE_COUNT) {
+        lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)dtype);
+        return &lki_poison;
+    }
+    if (!lki_shape_valid(shape)) {
+        lki_fail(LK_ESHAPE, "%s: %s is not a shape; sizes are 0 or more, at most %d of them, and their product must be countable", call,
+                 lki_shape_text(shape, text), LK_MAX_RANK);
+        return &lki_poison;
+    }
+    return lki_tensor_new(dtype, shape);
+}
+
+lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_based)
+{
+    lk_tensor *t = new_checked("lk_tensor_of", &shape, LK_F32);
+    if (lki_bad(t)) return t;
+    int64_t size = lki_shape_size(&shape);
+    if (count > size || (count == 0 && size > 0)) {
+        lki_fail(LK_ESHAPE, "lk_tensor_of: %d values for %lld elements", count, (long long)size);
+        return &lki_poison;
+    }
+    for (int64_t i = 0; i < size; i++) ((float *)t->data)[i] = (float)one_based[1 + lki_min(i, count - 1)];
+    return t;
+}
+
+lk_tensor *lk_tensor_from(lk_shape shape, lk_dtype dtype, const void *data)
+{
+    lk_tensor *t = new_checked("lk_tensor_from", &shape, dtype);
+    if (lki_bad(t)) return t;
+    size_t bytes = (size_t)lki_shape_size(&shape) * lk_dtype_bytes(dtype);
+    if (bytes && !data) {
+        lki_fail(LK_EINVAL, "lk_tensor_from: data is NULL");
+        return &lki_poison;
+    }
+    if (bytes) memcpy(t->data, data, bytes);
+    return t;
+}
+
+static void copy_strided(const lk_shape *shape, int axis, size_t bytes, char **dst, const char *src, const int64_t *strides)
+{
+    if (axis == shape->rank) {
+        memcpy(*dst, src, bytes);
+        *dst += bytes;
+        return;
+    }
+    for (int64_t i = 0; i < shape->dim[axis]; i++) copy_strided(shape, axis + 1, bytes, dst, src + i * strides[axis] * (int64_t)bytes, strides);
+}
+
+lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *data, const int64_t *strides)
+{
+    lk_tensor *t = new_checked("lk_tensor_from_strided", &shape, dtype);
+    if (lki_bad(t)) return t;
+    if (lki_shape_size(&shape) && (!data || (shape.rank && !strides))) {
+        lki_fail(LK_EINVAL, "lk_tensor_from_strided: %s is NULL", data ? "strides" : "data");
+        return &lki_poison;
+    }
+    char *dst = t->data;
+    if (lki_shape_size(&shape)) copy_strided(&shape, 0, lk_dtype_bytes(dtype), &dst, data, strides);
+    return t;
+}
+
+lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
+{
+    lk_tensor *t = new_checked("lk_fill", &shape, dtype);
+    if (lki_bad(t)) return t;
+    int64_t size = lki_shape_size(&shape);
+    size_t  bytes = lk_dtype_bytes(dtype);
+    if (size) lki_element_set(dtype, t->data, 0, value);
+    for (int64_t done = 1; done < size; done *= 2)
+        memcpy((char *)t->data + (size_t)done * bytes, t->data, (size_t)lki_min(done, size - done) * bytes);
+    return t;
+}
+
+lk_tensor *lk_scalar(double value)
+{
+    lk_tensor *t = lk_fill((lk_shape){0}, LK_F32, value);
+    if (!lki_bad(t)) t->weak = true;
+    return t;
+}
+
+lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype)
+{
+    return lk_fill(shape, dtype, 0);
+}
+
+lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype)
+{
+    return lk_fill(shape, dtype, 1);
+}
+
+lk_tensor *lk_range(int64_t count, lk_dtype dtype)
+{
+    lk_shape   shape = {1, {count}};
+    lk_tensor *t = new_checked("lk_range", &shape, dtype);
+    if (lki_bad(t)) return t;
+    for (int64_t i = 0; i < count; i++) lki_element_set(dtype, t->data, i, (double)i);
+    return t;
+}
+
+lk_shape lk_tensor_shape(const lk_tensor *t)
+{
+    return t ? t->shape : (lk_shape){0};
+}
+
+lk_dtype lk_tensor_dtype(const lk_tensor *t)
+{
+    return t ? t->dtype : LK_F32;
+}
+
+int lk_rank(const lk_tensor *t)
+{
+    return t ? t->shape.rank : 0;
+}
+
+int64_t lk_dim(const lk_tensor *t, int axis)
+{
+    int i = lki_bad(t) ? -1 : lki_axis_normal(axis, t->shape.rank);
+    if (i >= 0) return t->shape.dim[i];
+    if (!lki_bad(t)) lki_fail(LK_EINVAL, "lk_dim: axis %d is outside rank %d", axis, t->shape.rank);
+    return -1;
+}
+
+int64_t lk_size(const lk_tensor *t)
+{
+    return lki_bad(t) ? 0 : lki_shape_size(&t->shape);
+}
+
+int lk_poisoned(const lk_tensor *t)
+{
+    return lki_bad(t);
+}
+
+const void *lk_data(const lk_tensor *t)
+{
+    if (!t) lki_fail(LK_EINVAL, "lk_data: the tensor is NULL");
+    if (lki_bad(t)) return NULL;
+    if (t->graph) {
+        lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and look at what lk_call() gives");
+        return NULL;
+    }
+    return t->data;
+}
+
+double lk_item(const lk_tensor *t)
+{
+    const void *data = lk_data(t);
+    char        text[LKI_SHAPE_TEXT];
+    if (!data) return NAN;
+    if (lki_shape_size(&t->shape) == 1) return lki_element_get(t->dtype, data, 0);
+    lki_fail(LK_ESHAPE, "lk_item: %s has %lld elements, not one", lki_shape_text(&t->shape, text), (long long)lki_shape_size(&t->shape));
+    return NAN;
+}
+
+lk_tensor *lk_keep(lk_tensor *t)
+{
+    if (!lki_bad(t)) lki_object_keep(t);
+    return t;
+}
+
+lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch)
+{
+    if (lki_bad(t)) return &lki_poison;
+    char text[LKI_SHAPE_TEXT];
+    if (t->shape.rank < 1) {
+        lki_fail(LK_ESHAPE, "lk_rows: a scalar has no rows");
+        return &lki_poison;
+    }
+    if (global_batch < 0 || (global_batch && global_batch < t->shape.dim[0])) {
+        lki_fail(LK_EINVAL, "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
+                 lki_shape_text(&t->shape, text), (long long)t->shape.dim[0], (long long)global_batch);
+        return &lki_poison;
+    }
+    lki_attr attr = {.num = {.a = (double)global_batch}};
+    return lki_apply1(LKI_OP_rows, &attr, t);
+}
+
+/* ---- tuples ---- */
+
+typedef struct tuple_object {
+    lki_object object;
+    int        count;
+    lk_tensor *item[];
+} tuple_object;
+
+enum { READABLE_ITEMS = 8 };
+
+static void tuple_destroy(void *object)
+{
+    tuple_object *t = object;
+    for (int i = 0; i < t->count; i++)
+        if (!lki_bad(t->item[i])) lki_drop(t->item[i]);
+}
+
+static lk_tuple poisoned_tuple(void)
+{
+    static lk_tensor *items[READABLE_ITEMS] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison};
+    return (lk_tuple){0, items};
+}
+
+lk_tuple lki_tuple_new(int count, lk_tensor *const *items)
+{
+    int           room = count > READABLE_ITEMS ? count : READABLE_ITEMS;
+    tuple_object *t = lki_object_new(sizeof *t + (size_t)room * sizeof t->item[0], LKI_KIND_TUPLE, LKI_LIVES_IN_STEP, tuple_destroy);
+    if (!t) return poisoned_tuple();
+    t->count = count;
+    for (int i = 0; i < room; i++) t->item[i] = i < count ? items[i] : &lki_poison;
+    for (int i = 0; i < count; i++)
+        if (!lki_bad(t->item[i])) lki_retain(t->item[i]);
+    return (lk_tuple){count, t->item};
+}
+
+lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based)
+{
+    return count < 0 ? poisoned_tuple() : lki_tuple_new(count, one_based + 1);
+}
+
+/* ---- printing ---- */
+
+enum { EDGE = 3, SHORTEN_ABOVE = 1000 };
+
+static void print_number(lk_dtype dtype, const void *data, int64_t i)
+{
+    if (dtype == LK_BOOL)
+        lki_output("%s", ((const uint8_t *)data)[i] ? "true" : "false");
+    else if (dtype == LK_I64)
+        lki_output("%lld", (long long)((const int64_t *)data)[i]);
+    else
+        lki_output("%.*g", dtype == LK_F64 ? 15 : 7, lki_element_get(dtype, data, i));
+}
+
+static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorten)
+{
+    if (axis == t->shape.rank) {
+        print_number(t->dtype, t->data, offset);
+        return;
+    }
+    int64_t n = t->shape.dim[axis], inner = lki_shape_size_from(&t->shape, axis + 1);
+    lki_output("[");
+    for (int64_t i = 0; i < n; i++) {
+        if (i) lki_output(", ");
+        if (shorten && n > 2 * EDGE && i == EDGE) {
+            lki_output("..., ");
+            i = n - EDGE;
+        }
+        print_axis(t, axis + 1, offset + i * inner, shorten);
+    }
+    lki_output("]");
+}
+
+lk_status lk_print(const lk_tensor *t)
+{
+    if (lki_bad(t)) {
+        lki_output("poisoned: %s\n", lk_error());
+        return lk_error_code();
+    }
+    if (t->graph) {
+        char text[LKI_SHAPE_TEXT];
+        lki_output("traced %s %s\n", lk_dtype_name(t->dtype), lki_shape_text(&t->shape, text));
+        return LK_OK;
+    }
+    print_axis(t, 0, 0, lki_shape_size(&t->shape) > SHORTEN_ABOVE);
+    lki_output("\n");
+    return LK_OK;
+}

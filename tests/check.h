@@ -1,0 +1,41 @@
+/* What every test program includes: cmocka, and a way to make each allocation of a piece of code fail once. */
+#ifndef LK_TESTS_CHECK_H
+#define LK_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include <lockstep/error.h>
+
+#define TEST(name) static void name(void **state_ __attribute__((unused)))
+#define TESTS(...)                                                                                                              \
+    int main(void)                                                                                                              \
+    {                                                                                                                           \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                                                                        \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                                       \
+    }
+
+/* Run `attempt` with its first allocation failing, then its second, and so on until it needs no more of them. `attempt` returns
+ * whether it succeeded and cleans up after itself either way; a failure must be told as LK_ENOMEM and leave no memory behind. */
+static inline int check_every_allocation(int (*attempt)(void))
+{
+    for (int n = 1;; n++) {
+        int64_t before = lki_memory_in_use();
+        lk_clear_error();
+        lki_memory_fail_after(n);
+        int succeeded = attempt();
+        lki_memory_fail_after(0);
+        assert_int_equal(lki_memory_in_use(), before);
+        if (succeeded && !lk_failed()) return n - 1;
+        assert_int_equal(lk_error_code(), LK_ENOMEM);
+        lk_clear_error();
+        assert_true(n < 10000);
+    }
+}
+
+#endif

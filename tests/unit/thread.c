@@ -1,0 +1,308 @@
+/* The barrier under stress (more threads than cores, naps at bad moments), teams of several sizes, fork, the floating-point
+ * environment. A lost wake-up shows as a hang, which the alarm turns into a failure. */
+#include "check.h"
+#include "core/thread.h"
+#include <float.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 16 };
+
+static int limit_time(void **state)
+{
+    (void)state;
+    alarm(60);
+    return 0;
+}
+
+/* ---- barrier --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct meeting {
+    lki_barrier barrier;
+    int         rounds;
+    int         naps;          /* every so many rounds somebody comes late, so that the others fall asleep; 0: never */
+    int         at[MOST];      /* round each thread is in; plain ints, ordered by the barrier alone */
+    int         differences;   /* atomic */
+} meeting;
+
+static void nap(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
+
+static void meet(void *arg, int thread)
+{
+    meeting *m = arg;
+    for (int round = 1; round <= m->rounds; round++) {
+        if (m->naps && (round + thread) % m->naps == 0) nap(round % 3 * 1000);
+        m->at[thread] = round;
+        lki_barrier_wait(&m->barrier);
+        for (unsigned i = 0; i < m->barrier.size; i++)
+            if (m->at[i] != round) __atomic_fetch_add(&m->differences, 1, __ATOMIC_RELAXED);
+        lki_barrier_wait(&m->barrier);
+    }
+}
+
+static void check_meeting(int threads, int rounds, int naps)
+{
+    meeting m = {.rounds = rounds, .naps = naps};
+    lki_barrier_init(&m.barrier, threads);
+    lki_team *team = lki_team_get(threads);
+    assert_non_null(team);
+    lki_team_run(team, meet, &m);
+    assert_int_equal(m.differences, 0);
+    for (int i = 0; i < threads; i++)
+        assert_int_equal(m.at[i], rounds);
+}
+
+TEST(two_threads_meet) { check_meeting(2, 20000, 0); }
+TEST(one_thread_meets_itself) { check_meeting(1, 1000, 0); }
+
+TEST(more_threads_than_cores_meet)
+{
+    check_meeting(3, 2000, 0);
+    check_meeting(8, 500, 0);
+    check_meeting(MOST, 200, 0);
+}
+
+TEST(late_comers_find_the_sleepers_woken)
+{
+    check_meeting(2, 3000, 3);
+    check_meeting(5, 500, 7);
+}
+
+/* Every patience from none to 64 pauses puts the decision to sleep at another distance from the arrival of the last one. */
+TEST(no_wake_up_is_lost)
+{
+    for (int threads = 2; threads <= 4; threads += 2)
+        for (unsigned spins = 0; spins < 64; spins++) {
+            meeting m = {.rounds = 150};
+            lki_barrier_init(&m.barrier, threads);
+            m.barrier.spins = spins;
+            lki_team_run(lki_team_get(threads), meet, &m);
+            assert_int_equal(m.differences, 0);
+        }
+}
+
+/* ---- teams ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct roll {
+    int       called[MOST];
+    pthread_t who[MOST];
+} roll;
+
+static void call(void *arg, int thread)
+{
+    roll *r = arg;
+    r->called[thread]++;
+    r->who[thread] = pthread_self();
+}
+
+static void check_roll(lki_team *team, int threads)
+{
+    roll r = {0};
+    for (int run = 1; run <= 50; run++) {
+        lki_team_run(team, call, &r);
+        for (int i = 0; i < MOST; i++)
+            assert_int_equal(r.called[i], i < threads ? run : 0);
+    }
+    assert_true(pthread_equal(r.who[0], pthread_self()));
+    for (int i = 1; i < threads; i++)
+        for (int k = 0; k < i; k++)
+            assert_false(pthread_equal(r.who[i], r.who[k]));
+}
+
+TEST(teams_of_several_sizes)
+{
+    lki_team *two = lki_team_get(2), *five = lki_team_get(5), *one = lki_team_get(1);
+    assert_int_equal(lki_team_size(one), 1);
+    assert_int_equal(lki_team_size(two), 2);
+    assert_int_equal(lki_team_size(five), 5);
+    assert_ptr_equal(lki_team_get(2), two);
+    for (int i = 0; i < 3; i++) {
+        check_roll(five, 5);
+        check_roll(two, 2);
+        check_roll(one, 1);
+    }
+}
+
+TEST(impossible_teams_are_refused)
+{
+    assert_null(lki_team_get(0));
+    assert_int_equal(lk_error_code(), LK_EINVAL);
+    lk_clear_error();
+    assert_null(lki_team_get(1 << 20));
+    assert_int_equal(lk_error_code(), LK_EINVAL);
+    lk_clear_error();
+}
+
+static void count_runs(void *arg, int thread)
+{
+    int *counter = arg; /* not atomic: runs take turns, and only thread 0 counts */
+    if (thread == 0) ++*counter;
+}
+
+static int total;
+
+static void *run_many(void *team)
+{
+    for (int i = 0; i < 500; i++)
+        lki_team_run(team, count_runs, &total);
+    return NULL;
+}
+
+TEST(runs_take_turns)
+{
+    pthread_t callers[3];
+    lki_team *team = lki_team_get(2);
+    total = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&callers[i], NULL, run_many, team), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(callers[i], NULL);
+    assert_int_equal(total, 1500);
+}
+
+TEST(there_are_cores) { assert_true(lki_cores() >= 1); }
+
+#ifdef __linux__
+static void note_signals(void *arg, int thread)
+{
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    ((int *)arg)[thread] = sigismember(&blocked, SIGINT);
+}
+
+TEST(workers_leave_signals_to_the_program)
+{
+    int blocked[3] = {0};
+    lki_team_run(lki_team_get(3), note_signals, blocked);
+    assert_int_equal(blocked[0], 0);
+    assert_int_equal(blocked[1] & blocked[2], 1);
+}
+#else
+TEST(workers_leave_signals_to_the_program) { skip(); }
+#endif
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------------ */
+
+static int child_result(pid_t child)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int run_in_child(lki_team *team, int threads)
+{
+    roll r = {0};
+    alarm(20);
+    lki_team_run(team, call, &r);
+    for (int i = 0; i < threads; i++)
+        if (r.called[i] != 1) return 1;
+    return lki_team_get(threads) == team && !lk_failed() ? 0 : 2;
+}
+
+TEST(a_forked_child_makes_its_own_team)
+{
+    lki_team *team = lki_team_get(3);
+    check_roll(team, 3);
+    pid_t child = fork();
+    if (child == 0) _exit(run_in_child(team, 3));
+    assert_int_equal(child_result(child), 0);
+    check_roll(team, 3);
+}
+
+static void *keep_allocating(void *stop)
+{
+    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
+        lki_release(lki_alloc(100));
+    return NULL;
+}
+
+TEST(locks_held_elsewhere_do_not_bind_a_child)
+{
+    int       stop = 0;
+    pthread_t busy;
+    assert_int_equal(pthread_create(&busy, NULL, keep_allocating, &stop), 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            void *mem = lki_alloc(100);
+            lki_release(mem);
+            _exit(mem == NULL);
+        }
+        assert_int_equal(child_result(child), 0);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(busy, NULL);
+}
+
+static void fork_inside(void *arg, int thread)
+{
+    if (thread == 0) *(pid_t *)arg = fork();
+}
+
+TEST(a_child_forked_inside_a_run_gets_out_of_it)
+{
+    lki_team *team = lki_team_get(2);
+    pid_t     child = -1;
+    lki_team_run(team, fork_inside, &child);
+    if (child == 0) _exit(run_in_child(team, 2));
+    assert_int_equal(child_result(child), 0);
+}
+
+/* ---- floating-point environment -------------------------------------------------------------------------------------------- */
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+
+static float half_of_smallest(void)
+{
+    volatile float x = FLT_MIN;
+    return x * 0.5f;
+}
+
+static void note_halves(void *arg, int thread) { ((float *)arg)[thread] = half_of_smallest(); }
+
+TEST(subnormals_are_flushed_on_all_threads)
+{
+    float half[3] = {1, 1, 1};
+    assert_true(half_of_smallest() > 0);
+    lki_team_run(lki_team_get(3), note_halves, half);
+    assert_true(half[0] == 0 && half[1] == 0 && half[2] == 0);
+    assert_true(half_of_smallest() > 0);
+    lki_team_run(lki_team_get(1), note_halves, half);
+    assert_true(half_of_smallest() > 0);
+}
+
+TEST(the_callers_environment_comes_back)
+{
+    unsigned mine = _mm_getcsr(), upward = (mine & ~0x6000u) | 0x4000u;
+    _mm_setcsr(upward);
+    unsigned outer = lki_fp_enter();
+    assert_int_equal(_mm_getcsr() & 0xffc0, 0x9fc0);
+    unsigned inner = lki_fp_enter();
+    lki_fp_leave(inner);
+    assert_int_equal(_mm_getcsr() & 0xffc0, 0x9fc0);
+    lki_fp_leave(outer);
+    assert_int_equal(_mm_getcsr(), upward);
+    _mm_setcsr(mine);
+}
+#else
+TEST(subnormals_are_flushed_on_all_threads) { skip(); }
+TEST(the_callers_environment_comes_back) { skip(); }
+#endif
+
+#define TIMED(name) cmocka_unit_test_setup(name, limit_time)
+
+TESTS(TIMED(one_thread_meets_itself), TIMED(two_threads_meet), TIMED(more_threads_than_cores_meet),
+      TIMED(late_comers_find_the_sleepers_woken), TIMED(no_wake_up_is_lost), TIMED(teams_of_several_sizes),
+      TIMED(impossible_teams_are_refused), TIMED(runs_take_turns), TIMED(there_are_cores), TIMED(workers_leave_signals_to_the_program),
+      TIMED(a_forked_child_makes_its_own_team), TIMED(locks_held_elsewhere_do_not_bind_a_child),
+      TIMED(a_child_forked_inside_a_run_gets_out_of_it), TIMED(subnormals_are_flushed_on_all_threads),
+      TIMED(the_callers_environment_comes_back))
