@@ -42,7 +42,13 @@ static inline vm vm_wins(vf x, vf best) { return _mm512_mask_cmp_ps_mask(_mm512_
 
 /* n <= 16 bytes to integers and back. */
 static inline vi vi_of_bytes(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(vm_first(n), p)); }
-static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, vm_first(n), x); }
+static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
+{
+    if (n == 16)
+        _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
+    else
+        _mm_mask_storeu_epi8(p, vm_first(n), _mm512_cvtepi32_epi8(x));
+}
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm512_mask_storeu_epi32(p, m, x); }
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm512_maskz_loadu_epi32(m, p); }

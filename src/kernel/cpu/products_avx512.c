@@ -1,0 +1,8 @@
+/* All AVX-512 products into the table. */
+#include "kernel/cpu/products.h"
+
+void lki_register_products_avx512(lki_kernels *k)
+{
+    lki_register_matmul_avx512(k);
+    lki_register_conv_avx512(k);
+}

@@ -1,0 +1,42 @@
+/* Attention, plain and with several heads. Heads become an axis of a batched product. */
+#include "op/gradient.h"
+#include <lockstep/nn.h>
+#include <math.h>
+
+lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask)
+{
+    if (lki_bad(query) || lki_bad(key) || lki_bad(value)) return &lki_poison;
+    double     width = query->shape.rank ? (double)query->shape.dim[query->shape.rank - 1] : 1;
+    lk_tensor *scores = lk_matmul(lk_mul(query, lki_like(query, 1 / sqrt(width))), key, .transpose_b = LK_ON);
+    if (mask && !lki_bad(scores)) scores = lk_where(mask, scores, lki_like(scores, -3.4028234663852886e38 / 2));
+    return lk_matmul(lk_softmax(scores), value);
+}
+
+/* [n, steps, width] by [width, heads, d] (+ [heads, d]) to [n, heads, steps, d]. */
+static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
+{
+    if (lki_bad(x) || lki_bad(kernel)) return &lki_poison;
+    if (x->shape.rank != 3 || kernel->shape.rank != 3) {
+        lki_fail(LK_ESHAPE, "lk_nn_multi_head_attention: inputs are [n, steps, width], their kernels [width, heads, key_dim]");
+        return &lki_poison;
+    }
+    int64_t    heads = kernel->shape.dim[1], d = kernel->shape.dim[2];
+    lk_tensor *flat_bias = bias ? lk_reshape(bias, LK_SHAPE(heads * d)) : NULL;
+    lk_tensor *y = lk_nn_dense(x, lk_reshape(kernel, LK_SHAPE(kernel->shape.dim[0], heads * d)), flat_bias, LK_LINEAR);
+    return lk_transpose(lk_reshape(y, LK_SHAPE(x->shape.dim[0], x->shape.dim[1], heads, d)), LK_AXES(0, 2, 1, 3));
+}
+
+lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
+{
+    if (!a.query || !a.value || !a.query_kernel || !a.key_kernel || !a.value_kernel || !a.output_kernel)
+        lki_fail(LK_EINVAL, "lk_nn_multi_head_attention: query, value and the four kernels are required");
+    lk_tensor *q = project(a.query, a.query_kernel, a.query_bias);
+    lk_tensor *k = project(a.key ? a.key : a.value, a.key_kernel, a.key_bias);
+    lk_tensor *v = project(a.value, a.value_kernel, a.value_bias);
+    lk_tensor *mixed = lk_nn_attention(q, k, v, a.mask ? lk_expand_dims(a.mask, 1) : NULL);
+    if (lki_bad(mixed) || lki_bad(a.output_kernel)) return &lki_poison;
+    int64_t    n = mixed->shape.dim[0], heads = mixed->shape.dim[1], steps = mixed->shape.dim[2], d = mixed->shape.dim[3];
+    lk_tensor *joined = lk_reshape(lk_transpose(mixed, LK_AXES(0, 2, 1, 3)), LK_SHAPE(n, steps, heads * d));
+    int64_t    out = a.output_kernel->shape.rank == 3 ? a.output_kernel->shape.dim[2] : -1;
+    return lk_nn_dense(joined, lk_reshape(a.output_kernel, LK_SHAPE(heads * d, out)), a.output_bias, LK_LINEAR);
+}

@@ -1,0 +1,81 @@
+/* Normalisations. Batch statistics are sums over rows, so they go up the lane tree and do not depend on how the batch was shared out. */
+#include "op/gradient.h"
+#include <lockstep/grad.h>
+#include <lockstep/nn.h>
+
+static double epsilon_of(const lk_norm_args *a)
+{
+    return a->epsilon.set ? a->epsilon.value : 0.001;
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta */
+static lk_tensor *normalize(lk_tensor *x, lk_tensor *mean, lk_tensor *variance, const lk_norm_args *a)
+{
+    lk_tensor *scale = lk_rsqrt(lk_add(variance, lki_like(variance, epsilon_of(a))));
+    lk_tensor *y = lk_mul(lk_sub(x, mean), scale);
+    if (a->gamma) y = lk_mul(y, a->gamma);
+    if (a->beta) y = lk_add(y, a->beta);
+    return y;
+}
+
+static lk_tensor *moved(lk_tensor *moving, lk_tensor *now, double momentum)
+{
+    now = lk_stop_gradient(now);
+    return lk_add(lk_mul(moving, lki_like(now, momentum)), lk_mul(now, lki_like(now, 1 - momentum)));
+}
+
+lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
+{
+    lk_tensor *poison[3] = {&lki_poison, &lki_poison, &lki_poison};
+    bool       training = a.training == LK_ON;
+    if (!a.x || !a.moving_mean || !a.moving_variance) lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
+    if (lki_bad(a.x) || lki_bad(a.moving_mean) || lki_bad(a.moving_variance)) return lki_tuple_new(training ? 3 : 1, poison);
+    if (!training) {
+        lk_tensor *y = normalize(a.x, a.moving_mean, a.moving_variance, &a);
+        return lki_tuple_new(1, &y);
+    }
+    lk_axes axes = {0};
+    for (int i = 0; i < a.x->shape.rank - 1; i++) axes.value[axes.count++] = i;
+    if (!axes.count) {
+        lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x needs rows and channels");
+        return lki_tuple_new(3, poison);
+    }
+    lk_tensor *mean = lk_reduce_mean(a.x, .axis = axes);
+    lk_tensor *variance = lk_reduce_mean(lk_square(lk_sub(a.x, mean)), .axis = axes);
+    double     momentum = a.momentum.set ? a.momentum.value : 0.99;
+    bool       empty = lki_shape_size(&a.x->shape) == 0; /* nothing was seen: the statistics stay */
+    lk_tensor *out[3] = {normalize(a.x, mean, variance, &a), empty ? a.moving_mean : moved(a.moving_mean, mean, momentum),
+                         empty ? a.moving_variance : moved(a.moving_variance, variance, momentum)};
+    return lki_tuple_new(3, out);
+}
+
+lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
+{
+    if (!a.x) lki_fail(LK_EINVAL, "lk_nn_layer_norm: x is missing");
+    if (lki_bad(a.x)) return &lki_poison;
+    lk_tensor *mean = lk_reduce_mean(a.x, .axis = LK_AXES(-1), .keepdims = LK_ON);
+    lk_tensor *variance = lk_reduce_mean(lk_square(lk_sub(a.x, mean)), .axis = LK_AXES(-1), .keepdims = LK_ON);
+    return normalize(a.x, mean, variance, &a);
+}
+
+/* Channels in groups: [n, cells, groups, channels / groups], each group normalised over its cells and channels. */
+lk_tensor *lk_nn_group_norm_kw(lk_norm_args a)
+{
+    if (!a.x) lki_fail(LK_EINVAL, "lk_nn_group_norm: x is missing");
+    if (lki_bad(a.x)) return &lki_poison;
+    int64_t channels = a.x->shape.rank > 1 ? a.x->shape.dim[a.x->shape.rank - 1] : 0;
+    if (a.groups < 1 || channels % a.groups || !channels) {
+        lki_fail(LK_EINVAL, "lk_nn_group_norm: %lld channels do not divide into %d groups", (long long)channels, a.groups);
+        return &lki_poison;
+    }
+    lk_shape     shape = a.x->shape;
+    int64_t      cells = lki_shape_size_from(&shape, 1) / channels;
+    lk_norm_args plain = {.epsilon = a.epsilon};
+    lk_tensor   *x = lk_reshape(a.x, LK_SHAPE(shape.dim[0], cells, a.groups, channels / a.groups));
+    lk_tensor   *mean = lk_reduce_mean(x, .axis = LK_AXES(1, 3), .keepdims = LK_ON);
+    lk_tensor   *variance = lk_reduce_mean(lk_square(lk_sub(x, mean)), .axis = LK_AXES(1, 3), .keepdims = LK_ON);
+    lk_tensor   *y = lk_reshape(normalize(x, mean, variance, &plain), shape);
+    if (a.gamma) y = lk_mul(y, a.gamma);
+    if (a.beta) y = lk_add(y, a.beta);
+    return y;
+}

@@ -1,0 +1,18 @@
+#!/bin/bash
+# What only one place of src/ may do: print (core/log.c), ask the system for memory (core/memory.c); and what none may: end the process.
+cd "$(dirname "$0")/../.." || exit 1
+bad=0
+
+only_in() { # file, what it is, pattern
+    local found
+    found=$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" src --include='*.[ch]' --include='*.inc' | grep -v "^$1:" | grep -vE ':[0-9]+: *(/?\*|//)')
+    [ -z "$found" ] && return
+    echo "$2 belongs in $1 alone:"
+    echo "$found"
+    bad=1
+}
+
+only_in src/core/log.c "printing" 'printf|fprintf|vprintf|vfprintf|puts|putchar|fputs|perror'
+only_in src/core/memory.c "memory from the system" 'malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|mmap'
+only_in no-file "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
+exit $bad

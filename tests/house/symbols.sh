@@ -1,0 +1,26 @@
+#!/bin/bash
+# symbols.sh BUILD: the shared library exports what the public headers declare, no more and no less: lk_ names and the few lki_ ones
+# that public macros call. Global names of the static library begin with lk_ or lki_.
+build=${1:?usage: symbols.sh BUILD}
+cd "$(dirname "$0")/../.." || exit 1
+command -v nm >/dev/null || exit 77
+bad=0
+
+declared=$(for header in include/lockstep/*.h; do echo "#include <lockstep/$(basename "$header")>"; done |
+    ${CC:-cc} -x c -std=c11 -E -P -Iinclude - | tr '\n' ' ' | grep -oE 'visibility\("default"\)\)\) [^;(]*\(' |
+    sed 's/ *($//; s/.*[ *]//' | sort -u)
+exported=$(nm -D --defined-only "$build/liblockstep.so" | awk '{print $NF}' | sed 's/@.*//' | grep -vE '^__(asan|odr_asan|ubsan|tsan|lsan|sanitizer)' | sort -u)
+global=$(nm -g --defined-only "$build/liblockstep.a" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -vE '^__(asan|odr_asan|ubsan|tsan|lsan|sanitizer)' | sort -u)
+
+complain() { # text, names
+    [ -z "$2" ] && return
+    echo "$1:"
+    echo "$2" | sed 's/^/    /'
+    bad=1
+}
+
+complain "exported but not declared with LK_API in a public header" "$(comm -13 <(echo "$declared") <(echo "$exported"))"
+complain "declared with LK_API but not in the library" "$(comm -23 <(echo "$declared") <(echo "$exported"))"
+complain "exported, but neither lk_ nor one of the block helpers" "$(grep -vE '^(lk_.*|lki_(pool|step)_(enter|leave))$' <<<"$exported")"
+complain "global names outside lk_ and lki_ in the static library" "$(grep -vE '^lki?_' <<<"$global")"
+exit $bad
