@@ -7,11 +7,11 @@ if(NOT LK_X86)
   list(FILTER LK_SOURCES EXCLUDE REGEX "_(avx2|avx512)\\.c$")
 endif()
 lk_set_isa_flags(${LK_SOURCES})
-lk_set_conversion_warnings(${LK_SOURCES})
 
 add_library(lockstep_objects OBJECT ${LK_SOURCES})
 target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(lockstep_objects PRIVATE lockstep_flags)
+target_compile_options(lockstep_objects PRIVATE -Wconversion -Wno-sign-conversion) # no implicit conversion that loses values
 set_target_properties(lockstep_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 add_library(lockstep_shared SHARED $<TARGET_OBJECTS:lockstep_objects>)

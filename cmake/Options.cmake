@@ -28,12 +28,3 @@ function(lk_set_isa_flags)
     endif()
   endforeach()
 endfunction()
-
-# Implicit conversions that lose values are warned about where sizes and counts are handled; kernels convert on purpose, all the time.
-function(lk_set_conversion_warnings)
-  foreach(source ${ARGN})
-    if(source MATCHES "/src/(core|format)/")
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -Wconversion -Wno-sign-conversion)
-    endif()
-  endforeach()
-endfunction()

@@ -13,11 +13,11 @@
 #include <lockstep/error.h>
 
 #define TEST(name) static void name(void **state_ __attribute__((unused)))
-#define TESTS(...)                                                                                                              \
-    int main(void)                                                                                                              \
-    {                                                                                                                           \
-        const struct CMUnitTest tests[] = {__VA_ARGS__};                                                                        \
-        return cmocka_run_group_tests(tests, NULL, NULL);                                                                       \
+#define TESTS(...)                                                                                                                 \
+    int main(void)                                                                                                                 \
+    {                                                                                                                              \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                                                                           \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                                          \
     }
 
 /* Run `attempt` with its first allocation failing, then its second, and so on until it needs no more of them. `attempt` returns

@@ -41,8 +41,8 @@ static uint32_t round_off(uint32_t bits, int count)
 uint16_t lki_f16_of(float x)
 {
     uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
-    if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff)); /* NaN */
-    if (size >= 0x47800000) return (uint16_t)(sign | 0x7c00);                       /* 65536 and more */
+    if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));        /* NaN */
+    if (size >= 0x47800000) return (uint16_t)(sign | 0x7c00);                              /* 65536 and more */
     if (size >= 0x38800000) return (uint16_t)(sign | (round_off(size, 13) - (112 << 10))); /* 2^-14 and more: normal */
     int exponent = (int)(size >> 23);
     if (exponent < 102) return (uint16_t)sign; /* below half of the smallest */

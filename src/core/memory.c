@@ -40,11 +40,11 @@ enum { CLASSES = 76, NO_CLASS = -1 };
 
 typedef struct header {
     size_t         bytes;    /* asked for */
-    size_t         capacity; /* of the class */
+    size_t         capacity; /* of the size class */
     void          *base;     /* what the system gave, and how much of it */
     size_t         mapped;   /* 0: from aligned_alloc */
     struct header *next;     /* in its free list */
-    int            class;
+    int            size_class;
 } header;
 
 _Static_assert(sizeof(header) <= 64, "the header takes one unit");
@@ -71,7 +71,7 @@ size_t lki_memory_limit_cached(void)
 
 /* ---- size classes ---------------------------------------------------------------------------------------------------------- */
 
-/* The class that holds `bytes`, and how much it holds. */
+/* The size class that holds `bytes`, and how much it holds. */
 static int class_of(size_t bytes, size_t *capacity)
 {
     size_t units = bytes ? (bytes + UNIT - 1) / UNIT : 1;
@@ -136,21 +136,21 @@ static bool request_fails(void)
     return heap.fail_from && heap.requests >= heap.fail_from;
 }
 
-static header *list_take(int class)
+static header *list_take(int size_class)
 {
-    header *h = class == NO_CLASS ? NULL : heap.list[class];
+    header *h = size_class == NO_CLASS ? NULL : heap.list[size_class];
     if (!h) return NULL;
-    heap.list[class] = h->next;
+    heap.list[size_class] = h->next;
     heap.cached -= (int64_t)h->capacity;
     return h;
 }
 
 static bool list_give(header *h)
 {
-    if (h->class == NO_CLASS || (size_t)heap.cached + h->capacity > lki_memory_limit_cached()) return false;
+    if (h->size_class == NO_CLASS || (size_t)heap.cached + h->capacity > lki_memory_limit_cached()) return false;
     FORBID(contents_of(h), h->capacity);
-    h->next = heap.list[h->class];
-    heap.list[h->class] = h;
+    h->next = heap.list[h->size_class];
+    heap.list[h->size_class] = h;
     heap.cached += (int64_t)h->capacity;
     return true;
 }
@@ -159,10 +159,10 @@ static bool list_give(header *h)
 static header *find_block(size_t bytes, bool *fresh)
 {
     size_t capacity = 0;
-    int    class = class_of(bytes, &capacity);
+    int    size_class = class_of(bytes, &capacity);
     lki_lock_take(LKI_LOCK_MEMORY);
     bool    fails = request_fails();
-    header *h = fails ? NULL : list_take(class);
+    header *h = fails ? NULL : list_take(size_class);
     lki_lock_give(LKI_LOCK_MEMORY);
     *fresh = !h;
     if (fails || h) return h;
@@ -171,7 +171,7 @@ static header *find_block(size_t bytes, bool *fresh)
         lki_memory_trim();
         h = system_take(capacity);
     }
-    if (h) h->class = class;
+    if (h) h->size_class = size_class;
     return h;
 }
 

@@ -16,7 +16,7 @@ struct lki_owner {
     bool        is_step;
 };
 
-static lki_owner               library;
+static lki_owner                library;
 static _Thread_local lki_owner *pools, *steps; /* the innermost of each */
 
 static _Thread_local lki_object *dying; /* linked by `next` */

@@ -63,9 +63,10 @@ static double log_of(double x)
 }
 
 /* Sine and cosine of t in [-pi/4, pi/4], by their series. */
-static const double sine[] = {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
-static const double cosine[] = {1,           -1.0 / 2,         1.0 / 24,          -1.0 / 720,        1.0 / 40320,
-                                -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+static const double sine[] = {
+    1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
+static const double cosine[] = {
+    1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
 
 /* The point of the unit circle `turn` / 2^32 of the way round. */
 static void circle(uint32_t turn, double *x, double *y)

@@ -3,7 +3,7 @@
  * Invariants
  * 1. Thread 0 of a team is the caller; the others are started at first need, pinned to one core each where hwloc is found at run
  *    time (dlopen) and there are enough cores, and sleep between runs.
- * 2. The barrier spins for about a microsecond, then sleeps (futex). Whoever arrives last wakes sleepers only if there are some; a
+ * 2. The barrier spins for about 20 microseconds, then sleeps (futex). Whoever arrives last wakes sleepers only if there are some; a
  *    sleeper announces itself before it looks at the generation for the last time, so no wake-up is lost.
  * 3. All threads compute with the same floating-point environment (round to nearest, subnormals flushed), whatever the caller's is.
  * 4. After fork() the child starts with no team; it makes its own at first need. */

@@ -5,14 +5,14 @@ bad=0
 
 only_in() { # file, what it is, pattern
     local found
-    found=$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" src --include='*.[ch]' --include='*.inc' | grep -v "^$1:" | grep -vE ':[0-9]+: *(/?\*|//)')
+    found=$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" src --include='*.[ch]' --include='*.inc' | grep -vF "$1:" | grep -vE ':[0-9]+: *(/?\*|//)')
     [ -z "$found" ] && return
-    echo "$2 belongs in $1 alone:"
+    echo "$2 belongs in $1 and nowhere else:"
     echo "$found"
     bad=1
 }
 
 only_in src/core/log.c "printing" 'printf|fprintf|vprintf|vfprintf|puts|putchar|fputs|perror'
 only_in src/core/memory.c "memory from the system" 'malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|mmap'
-only_in no-file "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
+only_in "(no file)" "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
 exit $bad

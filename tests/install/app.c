@@ -6,7 +6,7 @@ int main(void)
 {
     double sum = 0;
     LK_POOL {
-        lk_tensor *x = lk_tensor_of(LK_SHAPE(2, 2), 1, 2, 3, 4);
+        lk_tensor   *x = lk_tensor_of(LK_SHAPE(2, 2), 1, 2, 3, 4);
         const float *data = lk_data(x);
         for (int i = 0; data && i < lk_size(x); i++)
             sum += (double)data[i];

@@ -1,6 +1,6 @@
 /* Instruction sets and caches. The cap of LOCKSTEP_ISA is read once per process, so each name is tried in a child. */
-#include "check.h"
 #include "core/cpu.h"
+#include "check.h"
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* The table of types, the 16-bit floats (all of them, against the processor where it can), single elements. */
+#include "core/dtype.h"
 #include "check.h"
 #include "core/cpu.h"
-#include "core/dtype.h"
 #include <math.h>
 #include <string.h>
 
@@ -67,8 +67,8 @@ TEST(every_half_survives_a_round_trip)
 TEST(halves_round_to_nearest_even)
 {
     for (uint32_t h = 0; h < 0x7bff; h++) {
-        double low = half_value((uint16_t)h), high = half_value((uint16_t)(h + 1));
-        float  middle = (float)((low + high) / 2);
+        double   low = half_value((uint16_t)h), high = half_value((uint16_t)(h + 1));
+        float    middle = (float)((low + high) / 2);
         uint32_t even = h + (h & 1);
         assert_int_equal(lki_f16_of(middle), even);
         assert_int_equal(lki_f16_of(nextafterf(middle, 0)), h);
@@ -150,7 +150,7 @@ TEST(integers_saturate)
     assert_true(stored_as(LK_BOOL, NAN) == 1 && stored_as(LK_BOOL, 0.25) == 1 && stored_as(LK_BOOL, -0.0) == 0);
 }
 
-/* Rounding a double to float first and then to a half would give 1 and 65504 + 32 here. */
+/* Rounding to float first and then to a half would give 1 in the first line, and infinity for the number below 65520. */
 TEST(doubles_are_rounded_once)
 {
     assert_true(stored_as(LK_F16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10);

@@ -1,6 +1,6 @@
 /* The sticky error: the first cause wins, one line, per thread, never too long. */
-#include "check.h"
 #include "core/error.h"
+#include "check.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

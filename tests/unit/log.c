@@ -1,6 +1,6 @@
 /* The two hooks and the topics of LOCKSTEP_VERBOSE. */
-#include "check.h"
 #include "core/log.h"
+#include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,8 @@ TEST(topics_come_from_the_environment)
     assert_false(lki_verbose(LKI_TOPIC_DISPATCH));
     assert_true(lki_verbose(LKI_TOPIC_PLAN));
     assert_false(lki_verbose(LKI_TOPIC_TRACE));
-    assert_string_equal(said.text, "WARNING:lockstep: LOCKSTEP_VERBOSE: no topic \"weather\"; there are lanes, dispatch, plan, trace");
+    assert_string_equal(said.text,
+                        "WARNING:lockstep: LOCKSTEP_VERBOSE: no topic \"weather\"; there are lanes, dispatch, plan, trace");
     assert_int_equal(said.calls, 1);
     lki_tell(LKI_TOPIC_DISPATCH, "unwanted");
     assert_int_equal(said.calls, 1);
@@ -120,12 +121,9 @@ int main(void)
 {
     setenv("LOCKSTEP_VERBOSE", "lanes,,weather,plan,", 1);
     const struct CMUnitTest tests[] = {
-        HEARD(topics_come_from_the_environment),
-        HEARD(warnings_and_information),
-        HEARD(output_is_exactly_as_given),
-        HEARD(long_output_is_whole),
-        HEARD(long_output_without_memory_is_cut),
-        HEARD(long_lines_of_the_log_are_cut),
+        HEARD(topics_come_from_the_environment),  HEARD(warnings_and_information),
+        HEARD(output_is_exactly_as_given),        HEARD(long_output_is_whole),
+        HEARD(long_output_without_memory_is_cut), HEARD(long_lines_of_the_log_are_cut),
         HEARD(a_hook_may_call_the_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,9 +243,10 @@ TEST(threads_share_the_lists)
     assert_int_equal(lki_memory_in_use(), before);
 }
 
-TESTS(cmocka_unit_test(blocks_are_aligned), cmocka_unit_test(large_blocks_are_whole), cmocka_unit_test(zeroed_blocks_are_zero_after_use),
-      cmocka_unit_test(released_blocks_serve_again), cmocka_unit_test(classes_waste_little),
-      cmocka_unit_test(the_largest_blocks_are_not_kept), cmocka_unit_test(impossible_requests_fail_with_a_message),
-      cmocka_unit_test(use_is_counted), cmocka_unit_test(realloc_keeps_contents), cmocka_unit_test(requests_fail_on_demand),
-      cmocka_unit_test(text_is_copied), cmocka_unit_test(arrays_grow), cmocka_unit_test(arrays_do_not_overflow),
-      cmocka_unit_test(arenas_hand_out_zeroed_pieces), cmocka_unit_test(threads_share_the_lists))
+TESTS(cmocka_unit_test(blocks_are_aligned), cmocka_unit_test(large_blocks_are_whole),
+      cmocka_unit_test(zeroed_blocks_are_zero_after_use), cmocka_unit_test(released_blocks_serve_again),
+      cmocka_unit_test(classes_waste_little), cmocka_unit_test(the_largest_blocks_are_not_kept),
+      cmocka_unit_test(impossible_requests_fail_with_a_message), cmocka_unit_test(use_is_counted),
+      cmocka_unit_test(realloc_keeps_contents), cmocka_unit_test(requests_fail_on_demand), cmocka_unit_test(text_is_copied),
+      cmocka_unit_test(arrays_grow), cmocka_unit_test(arrays_do_not_overflow), cmocka_unit_test(arenas_hand_out_zeroed_pieces),
+      cmocka_unit_test(threads_share_the_lists))

@@ -1,6 +1,6 @@
 /* Who owns what, for how long: pools, steps, references, early frees. */
-#include "check.h"
 #include "core/object.h"
+#include "check.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -61,7 +61,9 @@ TEST(a_step_takes_what_lives_in_steps)
         LK_STEP {
             thing_new(1, LKI_LIVES_IN_STEP, NULL);
             thing_new(2, LKI_LIVES_IN_POOL, NULL);
-            LK_POOL { thing_new(3, LKI_LIVES_IN_STEP, NULL); }
+            LK_POOL {
+                thing_new(3, LKI_LIVES_IN_STEP, NULL);
+            }
             NONE_GONE();
         }
         GONE(3, 1);
@@ -71,14 +73,16 @@ TEST(a_step_takes_what_lives_in_steps)
 
 TEST(without_a_step_the_pool_takes_it)
 {
-    LK_POOL { thing_new(1, LKI_LIVES_IN_STEP, NULL); }
+    LK_POOL {
+        thing_new(1, LKI_LIVES_IN_STEP, NULL);
+    }
     GONE(1);
 }
 
 TEST(without_a_pool_the_library_takes_it)
 {
     thing *t = thing_new(1, LKI_LIVES_IN_POOL, NULL);
-    LK_POOL { }
+    LK_POOL {}
     NONE_GONE();
     lk_free(t);
     GONE(1);
@@ -104,7 +108,9 @@ TEST(keeping_moves_from_step_to_pool)
 TEST(references_outlive_owners)
 {
     thing *t = NULL;
-    LK_POOL { t = lki_retain(thing_new(1, LKI_LIVES_IN_POOL, NULL)); }
+    LK_POOL {
+        t = lki_retain(thing_new(1, LKI_LIVES_IN_POOL, NULL));
+    }
     NONE_GONE();
     lk_free(t);         /* nobody owns it any more */
     lki_object_keep(t); /* nor does this find an owner */
@@ -340,7 +346,7 @@ TEST(threads_free_each_others_objects)
 TESTS(FRESH(a_pool_lets_go_in_reverse_order), FRESH(a_step_takes_what_lives_in_steps), FRESH(without_a_step_the_pool_takes_it),
       FRESH(without_a_pool_the_library_takes_it), FRESH(keeping_moves_from_step_to_pool), FRESH(references_outlive_owners),
       FRESH(an_object_keeps_what_it_was_built_from), FRESH(what_a_step_made_can_be_freed_early), FRESH(by_reference_only),
-      FRESH(static_objects_are_not_counted), FRESH(nothing_is_harmless), FRESH(foreign_memory_is_refused), FRESH(kinds_are_told_apart),
-      FRESH(leaving_early_closes_blocks), FRESH(what_a_longjmp_left_open_closes_with_the_block_outside),
-      FRESH(a_long_chain_needs_no_deep_stack), FRESH(a_repeated_step_stops_asking_the_system), FRESH(every_allocation_fails_once),
-      FRESH(threads_free_each_others_objects))
+      FRESH(static_objects_are_not_counted), FRESH(nothing_is_harmless), FRESH(foreign_memory_is_refused),
+      FRESH(kinds_are_told_apart), FRESH(leaving_early_closes_blocks),
+      FRESH(what_a_longjmp_left_open_closes_with_the_block_outside), FRESH(a_long_chain_needs_no_deep_stack),
+      FRESH(a_repeated_step_stops_asking_the_system), FRESH(every_allocation_fails_once), FRESH(threads_free_each_others_objects))

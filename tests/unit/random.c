@@ -1,6 +1,6 @@
 /* Philox against the vectors of the Random123 distribution (kat_vectors, philox4x32-10), and what is made of its words. */
-#include "check.h"
 #include "core/random.h"
+#include "check.h"
 #include "core/thread.h"
 #include <math.h>
 #include <string.h>
@@ -86,5 +86,5 @@ TEST(normals_do_not_depend_on_the_environment)
 }
 
 TESTS(cmocka_unit_test(philox_gives_the_known_vectors), cmocka_unit_test(streams_have_keys_of_their_own),
-      cmocka_unit_test(uniforms_are_below_one), cmocka_unit_test(normals_are_box_muller), cmocka_unit_test(normals_have_the_right_moments),
-      cmocka_unit_test(normals_do_not_depend_on_the_environment))
+      cmocka_unit_test(uniforms_are_below_one), cmocka_unit_test(normals_are_box_muller),
+      cmocka_unit_test(normals_have_the_right_moments), cmocka_unit_test(normals_do_not_depend_on_the_environment))

@@ -1,6 +1,6 @@
 /* SHA-256 against the examples of FIPS 180-4 and of NIST, whole and in pieces of every length. */
-#include "check.h"
 #include "core/sha256.h"
+#include "check.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,8 @@ TEST(a_million_times_a)
 {
     static char text[1000000];
     memset(text, 'a', sizeof text);
-    assert_string_equal(digest_of(text, sizeof text, sizeof text), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    assert_string_equal(digest_of(text, sizeof text, sizeof text),
+                        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 TEST(pieces_do_not_matter)

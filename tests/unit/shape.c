@@ -1,6 +1,6 @@
 /* Shapes: text, validity, sizes without overflow, broadcasting, axes. */
-#include "check.h"
 #include "core/shape.h"
+#include "check.h"
 #include <string.h>
 
 static const char *text_of(lk_shape s)
@@ -23,9 +23,14 @@ TEST(shapes_as_text)
 TEST(what_is_a_shape)
 {
     lk_shape good[] = {LK_SHAPE(), LK_SHAPE(0), LK_SHAPE(1, 2, 3, 4, 5, 6, 7, 8), LK_SHAPE((int64_t)1 << 59)};
-    lk_shape bad[] = {LK_SHAPE(-1), LK_SHAPE(3, -2), LK_SHAPE(1, 2, 3, 4, 5, 6, 7, 8, 9), LK_SHAPE((int64_t)1 << 60),
-                      LK_SHAPE((int64_t)1 << 30, (int64_t)1 << 30), LK_SHAPE(0, (int64_t)1 << 40, (int64_t)1 << 40),
-                      {.rank = LK_MAX_RANK + 1}, {.rank = -3}};
+    lk_shape bad[] = {LK_SHAPE(-1),
+                      LK_SHAPE(3, -2),
+                      LK_SHAPE(1, 2, 3, 4, 5, 6, 7, 8, 9),
+                      LK_SHAPE((int64_t)1 << 60),
+                      LK_SHAPE((int64_t)1 << 30, (int64_t)1 << 30),
+                      LK_SHAPE(0, (int64_t)1 << 40, (int64_t)1 << 40),
+                      {.rank = LK_MAX_RANK + 1},
+                      {.rank = -3}};
     for (int i = 0; i < LKI_COUNT(good); i++)
         assert_true(lki_shape_valid(&good[i]));
     for (int i = 0; i < LKI_COUNT(bad); i++)

@@ -1,7 +1,7 @@
 /* The barrier under stress (more threads than cores, naps at bad moments), teams of several sizes, fork, the floating-point
  * environment. A lost wake-up shows as a hang, which the alarm turns into a failure. */
-#include "check.h"
 #include "core/thread.h"
+#include "check.h"
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,9 +26,9 @@ static int limit_time(void **state)
 typedef struct meeting {
     lki_barrier barrier;
     int         rounds;
-    int         naps;          /* every so many rounds somebody comes late, so that the others fall asleep; 0: never */
-    int         at[MOST];      /* round each thread is in; plain ints, ordered by the barrier alone */
-    int         differences;   /* atomic */
+    int         naps;        /* every so many rounds somebody comes late, so that the others fall asleep; 0: never */
+    int         at[MOST];    /* round each thread is in; plain ints, ordered by the barrier alone */
+    int         differences; /* atomic */
 } meeting;
 
 static void nap(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
@@ -166,7 +166,17 @@ TEST(runs_take_turns)
     assert_int_equal(total, 1500);
 }
 
-TEST(there_are_cores) { assert_true(lki_cores() >= 1); }
+static void note_cores(void *arg, int thread) { ((int *)arg)[thread] = lki_cores(); }
+
+TEST(all_threads_see_the_same_cores)
+{
+    int cores[3] = {0};
+    lki_team_run(lki_team_get(2), note_cores, cores);
+    lki_team_run(lki_team_get(3), note_cores, cores);
+    assert_true(lki_cores() >= 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cores[i], lki_cores());
+}
 
 #ifdef __linux__
 static void note_signals(void *arg, int thread)
@@ -300,9 +310,9 @@ TEST(the_callers_environment_comes_back) { skip(); }
 
 #define TIMED(name) cmocka_unit_test_setup(name, limit_time)
 
-TESTS(TIMED(one_thread_meets_itself), TIMED(two_threads_meet), TIMED(more_threads_than_cores_meet),
-      TIMED(late_comers_find_the_sleepers_woken), TIMED(no_wake_up_is_lost), TIMED(teams_of_several_sizes),
-      TIMED(impossible_teams_are_refused), TIMED(runs_take_turns), TIMED(there_are_cores), TIMED(workers_leave_signals_to_the_program),
-      TIMED(a_forked_child_makes_its_own_team), TIMED(locks_held_elsewhere_do_not_bind_a_child),
-      TIMED(a_child_forked_inside_a_run_gets_out_of_it), TIMED(subnormals_are_flushed_on_all_threads),
-      TIMED(the_callers_environment_comes_back))
+TESTS(TIMED(all_threads_see_the_same_cores), TIMED(one_thread_meets_itself), TIMED(two_threads_meet),
+      TIMED(more_threads_than_cores_meet), TIMED(late_comers_find_the_sleepers_woken), TIMED(no_wake_up_is_lost),
+      TIMED(teams_of_several_sizes), TIMED(impossible_teams_are_refused), TIMED(runs_take_turns),
+      TIMED(workers_leave_signals_to_the_program), TIMED(a_forked_child_makes_its_own_team),
+      TIMED(locks_held_elsewhere_do_not_bind_a_child), TIMED(a_child_forked_inside_a_run_gets_out_of_it),
+      TIMED(subnormals_are_flushed_on_all_threads), TIMED(the_callers_environment_comes_back))

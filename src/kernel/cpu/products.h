@@ -40,6 +40,8 @@ typedef struct lki_ragged {
 /* rows: 1 .. 6 (AVX2) or 8 (AVX-512); cols: 1 .. 16 or 32. b may be read up to cols only. */
 void lki_tile_avx2(int rows, const lki_tile *t);
 void lki_tile_avx512(int rows, const lki_tile *t);
+void lki_tile_lanes_avx2(int rows, const lki_tile *t);   /* lanes on level 0, a[p] = a[0] + p, other levels of one step */
+void lki_tile_lanes_avx512(int rows, const lki_tile *t);
 void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
 void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);
 

@@ -1,10 +1,9 @@
 /* Updates of optimisers with AVX2: cpu/update.inc on vectors of 32 bytes. */
+#include "kernel/register.h"
 #include "kernel/update.h"
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
-
-void lki_register_update_avx2(lki_kernels *k);
 
 #define VARIANT "avx2"
 

@@ -4,8 +4,8 @@
  *   a float               rounded to nearest even     cut towards zero, saturated; NaN is 0    x != 0
  *   an integer or bool    rounded to nearest even     wraps                                    x != 0
  *
- * The 16-bit floats are reached through f32. An element is taken as a double (exact for every float) or as an int64_t (exact for
- * every integer) and stored from there; between equal types the bytes are copied. */
+ * An element is taken as a double (exact for every float) or as an int64_t (exact for every integer) and stored from there, rounded
+ * once; between equal types the bytes are copied. */
 #include "kernel/ref/types.h"
 #include "kernel/register.h"
 
@@ -14,6 +14,20 @@
 static int32_t i32_of_double(double x) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x <= -0x1p31 ? INT32_MIN : (int32_t)x; }
 static int64_t i64_of_double(double x) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x; }
 static uint8_t u8_of_double(double x) { return x >= 255 ? 255 : x >= 1 ? (uint8_t)x : 0; }
+
+static uint16_t f16_of_double(double x)
+{
+    uint16_t h;
+    lki_element_set(LK_F16, &h, 0, x);
+    return h;
+}
+
+static uint16_t bf16_of_double(double x)
+{
+    uint16_t h;
+    lki_element_set(LK_BF16, &h, 0, x);
+    return h;
+}
 
 #define EACH(D, expression)                                                                                                     \
     {                                                                                                                           \
@@ -33,8 +47,8 @@ static uint8_t u8_of_double(double x) { return x >= 255 ? 255 : x >= 1 ? (uint8_
         switch (a->dst[0].dtype) {                                                                                              \
         case LK_F32: EACH(f32, (V)value_of(src[i]));                                                                            \
         case LK_F64: EACH(f64, (V)value_of(src[i]));                                                                            \
-        case LK_F16: EACH(u16, lki_f16_of((f32)(V)value_of(src[i])));                                                           \
-        case LK_BF16: EACH(u16, lki_bf16_of((f32)(V)value_of(src[i])));                                                         \
+        case LK_F16: EACH(u16, f16_of_double((f64)(V)value_of(src[i])));                                                        \
+        case LK_BF16: EACH(u16, bf16_of_double((f64)(V)value_of(src[i])));                                                      \
         case LK_I32: EACH(i32, to_i32((V)value_of(src[i])));                                                                    \
         case LK_I64: EACH(i64, to_i64((V)value_of(src[i])));                                                                    \
         case LK_U8: EACH(u8, to_u8((V)value_of(src[i])));                                                                       \

@@ -1,6 +1,7 @@
 /* Reference kernels of the optimisers, of gradient clipping and of learning-rate schedules.
  *
  * The loops are in ref/update.inc, included here once per type; schedules and the counter have one type only. */
+#include "kernel/register.h"
 #include "kernel/update.h"
 #include <math.h>
 #include <stddef.h>
@@ -10,8 +11,6 @@
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_adadelta) X(update_adamax) X(nadam_product)       \
     X(update_nadam) X(update_ftrl) X(update_lion) X(update_decay) X(update_moments) X(lamb_direction) X(update_lamb)            \
     X(update_ema) X(update_overwrite) X(update_accumulate) X(clip_by_norm)
-
-void lki_register_update_ref(lki_kernels *k);
 
 /* The square root is correctly rounded; so is nothing else, and the one power in use is mostly a square root. */
 static inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }

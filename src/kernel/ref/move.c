@@ -1,0 +1,253 @@
+/* Moves: copy, fill, broadcast, transpose, slice, pad, concat. Bits are moved as they are, by element size; only pad_grad, which sums
+ * what pad has repeated, knows numbers. */
+#include "kernel/axes.h"
+#include "kernel/broadcast.h"
+#include "kernel/ref/types.h"
+#include "kernel/register.h"
+
+#include <string.h>
+
+/* ---- copy, concat: stretches of bytes ----------------------------------------------------------------------------------------- */
+
+static void any_copy(const lki_args *a)
+{
+    int64_t bytes = (int64_t)lk_dtype_bytes(a->dst[0].dtype);
+    if (a->lo >= a->hi) return;
+    memmove((char *)a->dst[0].data + a->lo * bytes, (const char *)a->src[0].data + a->lo * bytes, (size_t)((a->hi - a->lo) * bytes));
+}
+
+/* dst is [outer, sum of mids, inner]: one stretch of every operand after the other, outer times. */
+static void any_concat(const lki_args *a)
+{
+    int        axis = a->attr->scan.axis;
+    int64_t    bytes = (int64_t)lk_dtype_bytes(a->dst[0].dtype);
+    lki_extent e = lki_extent_of(a->dst[0].shape, axis, axis);
+    if (a->lo >= a->hi) return;
+    for (int64_t outer = a->lo / (e.mid * e.inner); outer * e.mid * e.inner < a->hi; outer++) {
+        int64_t begin = outer * e.mid * e.inner;
+        for (int s = 0; s < a->nsrc; s++) {
+            int64_t n = a->src[s].shape->dim[axis] * e.inner;
+            int64_t from = lki_max(begin, a->lo), to = lki_min(begin + n, a->hi);
+            if (from < to)
+                memcpy((char *)a->dst[0].data + from * bytes, (const char *)a->src[s].data + (outer * n + from - begin) * bytes,
+                       (size_t)((to - from) * bytes));
+            begin += n;
+        }
+    }
+}
+
+/* ---- moves through strides ---------------------------------------------------------------------------------------------------- */
+
+#define STRIDED_RUNS(T)                                                                                                         \
+    static void T##_take_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)            \
+    {                                                                                                                           \
+        const T *from = (const T *)(const void *)src[0];                                                                        \
+        T       *to = (T *)(void *)dense;                                                                                       \
+        (void)a;                                                                                                                \
+        if (*step == 1)                                                                                                         \
+            memcpy(to, from, (size_t)n * sizeof(T));                                                                            \
+        else                                                                                                                    \
+            for (int64_t i = 0; i < n; i++) to[i] = from[i * *step];                                                            \
+    }                                                                                                                           \
+                                                                                                                                \
+    static void T##_put_run(const lki_args *a, int64_t n, char *dense, const char *const *strided, const int64_t *step)         \
+    {                                                                                                                           \
+        const T *from = (const T *)(const void *)dense;                                                                         \
+        T       *to = (T *)(uintptr_t)strided[0];                                                                               \
+        (void)a;                                                                                                                \
+        for (int64_t i = 0; i < n; i++) to[i * *step] = from[i];                                                                \
+    }
+
+STRIDED_RUNS(u8)
+STRIDED_RUNS(u16)
+STRIDED_RUNS(u32)
+STRIDED_RUNS(u64)
+
+static lki_run *take_run(size_t bytes)
+{
+    return bytes == 1 ? u8_take_run : bytes == 2 ? u16_take_run : bytes == 4 ? u32_take_run : u64_take_run;
+}
+
+static lki_run *put_run(size_t bytes)
+{
+    return bytes == 1 ? u8_put_run : bytes == 2 ? u16_put_run : bytes == 4 ? u32_put_run : u64_put_run;
+}
+
+static void any_broadcast(const lki_args *a) { lki_broadcast(a, 1, take_run(lk_dtype_bytes(a->dst[0].dtype))); }
+
+static void any_transpose(const lki_args *a)
+{
+    const lk_shape *to = a->dst[0].shape;
+    size_t          bytes = lk_dtype_bytes(a->dst[0].dtype);
+    lki_walk        w = {.rank = to->rank, .nsrc = 1, .dense = (char *)a->dst[0].data, .dense_bytes = bytes};
+    int64_t         stride[LK_MAX_RANK];
+    lki_dense_strides(a->src[0].shape, stride);
+    for (int i = 0; i < to->rank; i++) {
+        w.dim[i] = to->dim[i];
+        w.stride[0][i] = stride[a->attr->perm.axis[i]];
+    }
+    w.src[0] = (const char *)a->src[0].data;
+    w.src_bytes[0] = bytes;
+    lki_walk_run(&w, a, a->lo, a->hi, take_run(bytes));
+}
+
+/* A walk over `part` (dense) beside the cells of `whole` that a slice of it names. */
+static lki_walk slice_walk(const lki_attr *attr, const lki_view *part, const lki_view *whole)
+{
+    size_t   bytes = lk_dtype_bytes(part->dtype);
+    lki_walk w = {.rank = part->shape->rank, .nsrc = 1, .dense = (char *)part->data, .dense_bytes = bytes};
+    int64_t  stride[LK_MAX_RANK], offset = 0;
+    lki_dense_strides(whole->shape, stride);
+    for (int i = 0; i < w.rank; i++) {
+        w.dim[i] = part->shape->dim[i];
+        w.stride[0][i] = stride[i] * attr->slice.stride[i];
+        offset += stride[i] * attr->slice.begin[i];
+    }
+    w.src[0] = (const char *)whole->data + offset * (int64_t)bytes;
+    w.src_bytes[0] = bytes;
+    return w;
+}
+
+static void any_slice(const lki_args *a)
+{
+    if (a->lo >= a->hi) return;
+    lki_walk w = slice_walk(a->attr, &a->dst[0], &a->src[0]);
+    lki_walk_run(&w, a, a->lo, a->hi, take_run(w.dense_bytes));
+}
+
+static void any_unslice(const lki_args *a)
+{
+    int64_t n = lki_shape_size(a->src[0].shape), size = lki_shape_size(a->dst[0].shape);
+    if (size == 0) return;
+    memset(a->dst[0].data, 0, (size_t)size * lk_dtype_bytes(a->dst[0].dtype));
+    if (n == 0) return;
+    lki_walk w = slice_walk(a->attr, &a->src[0], &a->dst[0]);
+    lki_walk_run(&w, a, 0, n, put_run(w.dense_bytes));
+}
+
+/* ---- fill, range --------------------------------------------------------------------------------------------------------------- */
+
+#define FILL(T)                                                                                                                 \
+    static void T##_fill(const lki_args *a)                                                                                     \
+    {                                                                                                                           \
+        T *dst = (T *)a->dst[0].data, value;                                                                                    \
+        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->num.a);                                                            \
+        for (int64_t i = a->lo; i < a->hi; i++) dst[i] = value;                                                                 \
+    }
+
+#define RANGE(T)                                                                                                                \
+    static void T##_range(const lki_args *a)                                                                                    \
+    {                                                                                                                           \
+        T *dst = (T *)a->dst[0].data;                                                                                           \
+        for (int64_t i = a->lo; i < a->hi; i++) dst[i] = (T)i;                                                                  \
+    }
+
+FILL(u8)
+FILL(u16)
+FILL(u32)
+FILL(u64)
+RANGE(f32)
+RANGE(f64)
+RANGE(i32)
+RANGE(i64)
+
+/* ---- pad ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Which of n cells fills cell c of a padded axis; -1: none of them. */
+static int64_t padded_from(const lki_attr *attr, int axis, int64_t c, int64_t n)
+{
+    int64_t i = c - attr->pad.before[axis];
+    if (i >= 0 && i < n) return i;
+    switch (attr->pad.mode) {
+    case LKI_PAD_REFLECT: return i < 0 ? -i : 2 * (n - 1) - i;
+    case LKI_PAD_SYMMETRIC: return i < 0 ? -i - 1 : 2 * n - 1 - i;
+    default: return -1;
+    }
+}
+
+/* Where the unpadded row begins that fills row `row` of the padded array (all axes but the last); -1: none. */
+static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk_shape *plain, int64_t row)
+{
+    int     last = plain->rank - 1;
+    int64_t at = 0, stride = plain->dim[last];
+    for (int axis = last - 1; axis >= 0; axis--) {
+        int64_t from = padded_from(attr, axis, row % padded->dim[axis], plain->dim[axis]);
+        if (from < 0) return -1;
+        at += from * stride;
+        stride *= plain->dim[axis];
+        row /= padded->dim[axis];
+    }
+    return at;
+}
+
+#define PAD(T)                                                                                                                  \
+    static void T##_pad(const lki_args *a)                                                                                      \
+    {                                                                                                                           \
+        const lk_shape *padded = a->dst[0].shape, *plain = a->src[0].shape;                                                     \
+        const T        *src = (const T *)a->src[0].data;                                                                        \
+        T              *dst = (T *)a->dst[0].data, value;                                                                       \
+        if (padded->rank == 0) {                                                                                                \
+            any_copy(a);                                                                                                        \
+            return;                                                                                                             \
+        }                                                                                                                       \
+        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->pad.value);                                                        \
+        int     last = plain->rank - 1;                                                                                         \
+        int64_t columns = padded->dim[last];                                                                                    \
+        for (int64_t i = a->lo; i < a->hi;) {                                                                                   \
+            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                            \
+            for (; i < lki_min(a->hi, (row + 1) * columns); i++) {                                                              \
+                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                   \
+                dst[i] = from < 0 ? value : src[at + from];                                                                     \
+            }                                                                                                                   \
+        }                                                                                                                       \
+    }
+
+PAD(u8)
+PAD(u16)
+PAD(u32)
+PAD(u64)
+
+#define PAD_GRAD(T)                                                                                                             \
+    static void T##_pad_grad(const lki_args *a)                                                                                 \
+    {                                                                                                                           \
+        const lk_shape *padded = a->src[0].shape, *plain = a->dst[0].shape;                                                     \
+        const T        *dy = (const T *)a->src[0].data;                                                                         \
+        T              *dst = (T *)a->dst[0].data;                                                                              \
+        int64_t         n = lki_shape_size(padded), size = lki_shape_size(plain);                                               \
+        for (int64_t i = 0; i < size; i++) dst[i] = 0;                                                                          \
+        if (padded->rank == 0) {                                                                                                \
+            dst[0] += dy[0];                                                                                                    \
+            return;                                                                                                             \
+        }                                                                                                                       \
+        int     last = plain->rank - 1;                                                                                         \
+        int64_t columns = padded->dim[last];                                                                                    \
+        for (int64_t i = 0; size && i < n;) {                                                                                   \
+            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                            \
+            for (; i < (row + 1) * columns; i++) {                                                                              \
+                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                   \
+                if (from >= 0) dst[at + from] += dy[i];                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+    }
+
+PAD_GRAD(f32)
+PAD_GRAD(f64)
+
+/* ---- the table ----------------------------------------------------------------------------------------------------------------- */
+
+void lki_register_move_ref(lki_kernels *k)
+{
+    for (int t = 0; t < LK_DTYPE_COUNT; t++) {
+        lk_dtype type = (lk_dtype)t;
+        LKI_SET(k, copy, any, type, NULL);
+        LKI_SET(k, concat, any, type, NULL);
+        LKI_SET(k, broadcast, any, type, NULL);
+        LKI_SET(k, transpose, any, type, NULL);
+        LKI_SET(k, slice, any, type, NULL);
+        LKI_SET(k, unslice, any, type, NULL);
+    }
+    LKI_SET_M(k, fill);
+    LKI_SET_M(k, pad);
+    LKI_SET_N(k, range);
+    LKI_SET_F(k, pad_grad);
+}

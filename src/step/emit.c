@@ -1,0 +1,327 @@
+/* Turning tasks into kernel calls: views of operands and results, restricted to a lane, a thread's rows or a piece; one flat list per thread,
+ * barriers between phases. */
+#include "comm/lanes.h"
+#include "step/plan.h"
+#include <string.h>
+
+typedef struct range { /* of entries of the leading axis (rows) or of elements (a piece) */
+    enum { WHOLE, ROWS, PIECE } kind;
+    int64_t lo, hi;
+} range;
+
+static const lki_kernels *kernels(void)
+{
+    return lki_kernels_here();
+}
+
+/* ---- views ---- */
+
+static char *home_of(const lki_plan *p, int root, int thread)
+{
+    const lki_storage *s = &p->storage[root];
+    const lki_value   *v = &p->graph->values[root];
+    if (v->kind == LKI_VALUE_CONSTANT) return v->constant->data;
+    if (v->kind == LKI_VALUE_VARIABLE) return v->variable->buffer->data;
+    if (v->kind == LKI_VALUE_INPUT) return NULL;
+    return s->home == LKI_HOME_SHARED ? p->shared + s->at : p->thread_block + (size_t)thread * p->thread_stride + s->at;
+}
+
+static const lk_shape *shape_with(lki_plan *p, const lk_shape *shape, int64_t leading)
+{
+    lk_shape *s = lki_arena_alloc(&p->arena, sizeof *s);
+    if (!s) return NULL;
+    *s = *shape;
+    if (leading >= 0) s->dim[0] = leading;
+    return s;
+}
+
+/* A value as a kernel sees it: `cut` along its leading axis to r, or the whole. Elements of a piece are addressed as if the whole were there:
+ * the pointer is moved back by what lies before the piece. */
+static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool cut, range r)
+{
+    const lki_value *v = &p->graph->values[value];
+    int              root = lki_graph_root(p->graph, value);
+    int64_t          entry = v->shape.rank && v->shape.dim[0] ? lki_shape_size(&v->shape) / v->shape.dim[0] : 0;
+    lki_home         home = p->graph->values[root].kind == LKI_VALUE_MADE ? p->storage[root].home : LKI_HOME_OUTSIDE;
+    int64_t          skip = cut && r.kind == ROWS && home != LKI_HOME_LANE ? r.lo * entry : home == LKI_HOME_PIECE ? -r.lo : 0;
+    int64_t          offset = skip * (int64_t)lk_dtype_bytes(v->dtype);
+    view->dtype = v->dtype;
+    view->shape = shape_with(p, &v->shape, cut && r.kind == ROWS ? r.hi - r.lo : -1);
+    if (!view->shape) return false;
+    if (p->graph->values[root].kind != LKI_VALUE_INPUT) {
+        view->data = (void *)((uintptr_t)home_of(p, root, thread) + (uintptr_t)offset);
+        return true;
+    }
+    if (!lki_grow((void **)&p->patches, &p->patch_capacity, p->patch_count + 1, sizeof *p->patches)) return false;
+    p->patches[p->patch_count++] = (lki_patch){view, p->graph->values[root].input, (size_t)offset};
+    return true;
+}
+
+/* ---- calls ---- */
+
+static lki_call *add_call(lki_plan *p, int thread)
+{
+    if (!lki_grow((void **)&p->calls[thread], &p->call_capacity[thread], p->call_count[thread] + 1, sizeof(lki_call))) return NULL;
+    lki_call *c = &p->calls[thread][p->call_count[thread]++];
+    memset(c, 0, sizeof *c);
+    return c;
+}
+
+static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype type)
+{
+    const lki_kernels *k = kernels();
+    c->fn = k->fn[slot][type];
+    size_t scratch = k->scratch[slot][type] ? k->scratch[slot][type](&c->args) : 0;
+    if (scratch > p->scratch_bytes) p->scratch_bytes = scratch;
+    c->args.scratch = scratch ? (void *)1 : NULL; /* the real place is filled in when all calls are known */
+    return LK_OK;
+}
+
+static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows)
+{
+    lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
+    int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(rows->lanes + 1) * sizeof *bound);
+    if (!lanes || !bound) return NULL;
+    lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
+    *lanes = (lki_lanes){rows->lanes, bound};
+    return lanes;
+}
+
+/* One call of a node's kernel. `into`: where the first result goes instead (a partial sum). */
+static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, void *into)
+{
+    const lki_node *n = &p->graph->nodes[t->node];
+    lki_view       *views = lki_arena_alloc(&p->arena, (size_t)(n->nsrc + n->ndst + 1) * sizeof *views);
+    lki_call       *c = add_call(p, thread);
+    if (!views || !c) return LK_ENOMEM;
+    for (int i = 0; i < n->nsrc; i++)
+        if (!make_view(p, &views[i], n->src[i], thread, r.kind == ROWS && lki_is_cut(n->cut, i), r)) return LK_ENOMEM;
+    for (int i = 0; i < n->ndst; i++)
+        if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.kind == ROWS && n->mode == LKI_EACH, r)) return LK_ENOMEM;
+    if (into) views[n->nsrc].data = into;
+    lki_args *a = &c->args;
+    *a = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
+    a->lo = r.kind == PIECE ? r.lo : 0;
+    a->hi = r.kind == PIECE ? r.hi : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
+    a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.kind == ROWS ? r.lo : 0) : 0;
+    if (n->mode == LKI_SUM && t->kind == LKI_TASK_RUN && !(a->lanes = lanes_of(p, &n->rows))) return LK_ENOMEM;
+    return finish_call(p, c, n->slot, n->type);
+}
+
+/* dst = a + b, or dst = a, or dst = 0, over whole partial sums or a piece of them. */
+static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst, void *a, void *b, int64_t lo, int64_t hi)
+{
+    const lki_node  *n = &p->graph->nodes[t->node];
+    const lki_value *v = &p->graph->values[n->dst[0]];
+    lki_view        *views = lki_arena_alloc(&p->arena, 3 * sizeof *views);
+    lki_attr        *attr = lki_arena_alloc(&p->arena, sizeof *attr);
+    lki_call        *c = add_call(p, thread);
+    if (!views || !attr || !c) return LK_ENOMEM;
+    void *place[3] = {a, b, dst};
+    int   nsrc = (a != NULL) + (b != NULL);
+    place[nsrc] = dst;
+    for (int i = 0; i <= nsrc; i++) views[i] = (lki_view){place[i], &v->shape, v->dtype};
+    c->args = (lki_args){.src = views, .dst = views + nsrc, .nsrc = nsrc, .ndst = 1, .attr = attr, .lo = lo, .hi = hi};
+    static const lki_slot slots[3] = {LKI_K_fill, LKI_K_copy, LKI_K_add};
+    return finish_call(p, c, slots[nsrc], v->dtype);
+}
+
+/* ---- the lane tree ---- */
+
+typedef struct node_sum { /* an open subtree: its lanes and where its sum is; NULL: all its lanes are empty */
+    int   lane, width;
+    void *sum;
+} node_sum;
+
+static bool siblings(const node_sum *left, const node_sum *right)
+{
+    return left->width == right->width && left->lane % (2 * left->width) == 0;
+}
+
+/* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes goes. */
+static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo, int64_t hi, void *last)
+{
+    open[(*count)++] = sum;
+    while (*count > 1 && siblings(&open[*count - 2], &open[*count - 1])) {
+        node_sum *left = &open[*count - 2], *right = &open[*count - 1];
+        bool      all = 2 * left->width == p->lanes;
+        if (left->sum && right->sum) {
+            void *dst = all && last ? last : left->sum;
+            LKI_TRY(call_add(p, thread, t, dst, left->sum, right->sum, lo, hi));
+            left->sum = dst;
+        } else if (!left->sum)
+            left->sum = right->sum;
+        left->width *= 2;
+        (*count)--;
+    }
+    return LK_OK;
+}
+
+static char *buffer_of(const lki_plan *p, const lki_task *partial, int thread, int i)
+{
+    return p->shared + partial->at + partial->bytes * (size_t)(thread * partial->stack + i);
+}
+
+typedef struct stack { /* of one PARTIAL task on one thread, kept from lane to lane */
+    node_sum open[64];
+    int      count;
+    uint64_t used; /* bit i: buffer i holds an open sum */
+} stack;
+
+static int free_buffer(const stack *s)
+{
+    int i = 0;
+    while (s->used >> i & 1) i++;
+    return i;
+}
+
+static lk_status partial_sum(lki_plan *p, int thread, int task, stack *s, int lane)
+{
+    const lki_task *t = &p->tasks[task];
+    const lki_node *n = &p->graph->nodes[t->node];
+    range           r = {ROWS, lki_plan_bound(&n->rows, lane), lki_plan_bound(&n->rows, lane + 1)};
+    node_sum        sum = {lane, 1, NULL};
+    int64_t         size = lki_shape_size(&p->graph->values[n->dst[0]].shape);
+    if (r.hi > r.lo) {
+        sum.sum = buffer_of(p, t, thread, free_buffer(s));
+        LKI_TRY(call_node(p, thread, t, r, sum.sum));
+    }
+    LKI_TRY(push(p, thread, t, s->open, &s->count, sum, 0, size, NULL));
+    s->used = 0;
+    for (int i = 0; i < s->count; i++)
+        for (int b = 0; b < t->stack; b++)
+            if (s->open[i].sum == buffer_of(p, t, thread, b)) s->used |= 1ull << b;
+    return LK_OK;
+}
+
+/* ---- tasks ---- */
+
+typedef struct emitter {
+    lki_plan *plan;
+    stack   **stacks; /* by PARTIAL task, then thread; filled while LANE tasks are emitted, read by COMBINE */
+} emitter;
+
+static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t lo, int64_t hi)
+{
+    lki_plan *p = e->plan;
+    node_sum  open[80];
+    int       count = 0;
+    lki_view  dst;
+    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){PIECE, lo, hi})) return LK_ENOMEM;
+    for (int from = 0; from < p->threads; from++) {
+        const stack *s = &e->stacks[t->partial][from];
+        for (int i = 0; i < s->count; i++) LKI_TRY(push(p, thread, t, open, &count, s->open[i], lo, hi, dst.data));
+    }
+    void *sum = count ? open[0].sum : NULL;
+    return sum == dst.data ? LK_OK : call_add(p, thread, t, dst.data, sum, NULL, lo, hi);
+}
+
+static lk_status emit_task(emitter *e, int thread, int task, range r)
+{
+    const lki_task *t = &e->plan->tasks[task];
+    if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.kind == PIECE ? r.lo : 0, r.kind == PIECE ? r.hi : t->size);
+    return call_node(e->plan, thread, t, r, NULL);
+}
+
+static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
+{
+    lki_plan *p = e->plan;
+    for (int lane = lki_plan_lane_begin(p, thread); lane < lki_plan_lane_begin(p, thread + 1); lane++)
+        for (int i = 0; i < p->task_count; i++) {
+            const lki_task *t = &p->tasks[i];
+            const lki_rows *rows = &p->graph->nodes[t->node].rows;
+            if (t->phase != phase || t->turn != turn || t->place != LKI_LANE) continue;
+            range r = {ROWS, lki_plan_bound(rows, lane), lki_plan_bound(rows, lane + 1)};
+            if (t->kind == LKI_TASK_PARTIAL)
+                LKI_TRY(partial_sum(p, thread, i, &e->stacks[i][thread], lane));
+            else if (r.hi > r.lo)
+                LKI_TRY(emit_task(e, thread, i, r));
+        }
+    return LK_OK;
+}
+
+static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
+{
+    lki_plan *p = e->plan;
+    for (int i = 0; i < p->task_count; i++) {
+        const lki_task *t = &p->tasks[i];
+        const lki_rows *rows = &p->graph->nodes[t->node].rows;
+        if (t->phase != phase || t->turn != turn || t->place != LKI_THREAD) continue;
+        range r = {ROWS, lki_plan_bound(rows, lki_plan_lane_begin(p, thread)), lki_plan_bound(rows, lki_plan_lane_begin(p, thread + 1))};
+        if (r.hi > r.lo) LKI_TRY(emit_task(e, thread, i, r));
+    }
+    return LK_OK;
+}
+
+static lk_status emit_group(emitter *e, int thread, int phase, int group)
+{
+    lki_plan       *p = e->plan;
+    const lki_task *first = &p->tasks[group];
+    int64_t         piece = lki_plan_piece(first), pieces = lki_ceil_div(first->size, piece);
+    for (int64_t k = lki_share(pieces, thread, p->threads); k < lki_share(pieces, thread + 1, p->threads); k++)
+        for (int i = group; i < p->task_count; i++) {
+            const lki_task *t = &p->tasks[i];
+            if (t->phase == phase && t->place == LKI_TILES && t->group == group)
+                LKI_TRY(emit_task(e, thread, i, (range){PIECE, k * piece, lki_min((k + 1) * piece, first->size)}));
+        }
+    return LK_OK;
+}
+
+static lk_status emit_phase(emitter *e, int thread, int phase)
+{
+    lki_plan *p = e->plan;
+    int       turns = 0;
+    for (int i = 0; i < p->task_count; i++) {
+        const lki_task *t = &p->tasks[i];
+        if (t->phase != phase) continue;
+        if (t->turn >= turns) turns = t->turn + 1;
+        if (t->place == LKI_SOLO && t->thread == thread) LKI_TRY(emit_task(e, thread, i, (range){WHOLE, 0, 0}));
+    }
+    for (int turn = 0; turn < turns; turn++) {
+        LKI_TRY(emit_lanes(e, thread, phase, turn));
+        LKI_TRY(emit_own_rows(e, thread, phase, turn));
+    }
+    for (int i = 0; i < p->task_count; i++)
+        if (p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == i) LKI_TRY(emit_group(e, thread, phase, i));
+    if (phase + 1 < p->phases && !add_call(p, thread)) return LK_ENOMEM; /* fn NULL: a barrier */
+    return LK_OK;
+}
+
+static lk_status emit_all(emitter *e)
+{
+    for (int phase = 0; phase < e->plan->phases; phase++)
+        for (int thread = 0; thread < e->plan->threads; thread++) LKI_TRY(emit_phase(e, thread, phase));
+    return LK_OK;
+}
+
+/* Views of calls do not move any more, so scratch can be filled in: one block per thread, behind its values. */
+static lk_status give_scratch(lki_plan *p)
+{
+    size_t stride = (size_t)lki_round_up((int64_t)p->scratch_bytes, 4096);
+    if (!stride) return LK_OK;
+    p->scratch = lki_alloc(stride * (size_t)p->threads);
+    if (!p->scratch) return LK_ENOMEM;
+    for (int t = 0; t < p->threads; t++)
+        for (int i = 0; i < p->call_count[t]; i++)
+            if (p->calls[t][i].args.scratch) p->calls[t][i].args.scratch = p->scratch + (size_t)t * stride;
+    return LK_OK;
+}
+
+lk_status lki_plan_emit(lki_plan *p)
+{
+    size_t    n = (size_t)p->threads;
+    emitter   e = {p, lki_zalloc((size_t)(p->task_count + 1) * sizeof(stack *))};
+    lk_status status = LK_OK;
+    p->calls = lki_zalloc(n * sizeof *p->calls);
+    p->call_count = lki_zalloc(2 * n * sizeof *p->call_count);
+    p->faults = lki_zalloc((size_t)(p->graph->node_count + 1) * sizeof *p->faults);
+    if (!e.stacks || !p->calls || !p->call_count || !p->faults) status = LK_ENOMEM;
+    if (status == LK_OK) p->call_capacity = p->call_count + n;
+    for (int t = 0; t < p->task_count && status == LK_OK; t++)
+        if (p->tasks[t].kind == LKI_TASK_PARTIAL && !(e.stacks[t] = lki_zalloc(n * sizeof(stack)))) status = LK_ENOMEM;
+    if (status == LK_OK) status = emit_all(&e);
+    if (status == LK_OK) status = give_scratch(p);
+    for (int t = 0; t < p->task_count && e.stacks; t++) lki_release(e.stacks[t]);
+    lki_release(e.stacks);
+    return status;
+}

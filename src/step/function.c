@@ -1,0 +1,228 @@
+/* Compiled functions: one plan per input signature, kept in a small cache.
+ *
+ * A signature is everything a plan depends on: types, shapes and rows of the inputs, the number of threads and lanes, the random seed
+ * (its keys are part of the recorded ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "step/plan.h"
+#include <lockstep/step.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { DEFAULT_PLANS = 32, RETRACES_IN_A_ROW = 8 };
+
+typedef struct signature {
+    int         threads, lanes, count;
+    uint64_t    seed;
+    lki_device *device;
+    struct {
+        lk_dtype dtype;
+        lk_shape shape;
+        lki_rows rows;
+    } input[];
+} signature;
+
+typedef struct entry {
+    signature *key;
+    lki_plan  *plan;
+    uint64_t   used;
+} entry;
+
+struct lk_function {
+    lki_object      object;
+    lk_fn           fn;
+    void           *user;
+    char           *name;
+    entry          *entries;
+    int             count, capacity, most;
+    uint64_t        calls;
+    int             traces, traces_in_a_row;
+    bool            warned;
+    lki_plan       *last;
+    pthread_mutex_t lock;
+};
+
+static void drop_entry(entry *e)
+{
+    lki_release(e->key);
+    lki_plan_free(e->plan);
+}
+
+static void function_destroy(void *object)
+{
+    lk_function *f = object;
+    for (int i = 0; i < f->count; i++) drop_entry(&f->entries[i]);
+    lki_release(f->entries);
+    lki_release(f->name);
+    pthread_mutex_destroy(&f->lock);
+}
+
+lk_function *lk_function_kw(lk_function_args args)
+{
+    if (!args.fn) {
+        lki_fail(LK_EINVAL, "lk_function_of: the function is missing");
+        return NULL;
+    }
+    if (args.max_traces < 0) {
+        lki_fail(LK_EINVAL, "lk_function_of: max_traces is %d; it must be 1 or more", args.max_traces);
+        return NULL;
+    }
+    lk_function *f = lki_object_new(sizeof *f, LKI_KIND_FUNCTION, LKI_LIVES_IN_POOL, function_destroy);
+    if (!f) return NULL;
+    pthread_mutex_init(&f->lock, NULL);
+    f->fn = args.fn;
+    f->user = args.user;
+    f->most = args.max_traces ? args.max_traces : DEFAULT_PLANS;
+    f->name = lki_strdup(args.name ? args.name : "function");
+    return f;
+}
+
+/* ---- signatures ---- */
+
+static bool rows_equal(const lki_rows *a, const lki_rows *b)
+{
+    return a->kind == b->kind && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global && a->first == b->first && a->rows == b->rows;
+}
+
+static bool matches(const signature *s, lk_tuple in, int threads)
+{
+    if (s->threads != threads || s->lanes != lk_lanes() || s->count != in.count || s->seed != lk_random_seed() || s->device != lki_device_current()) return false;
+    for (int i = 0; i < in.count; i++) {
+        const lk_tensor *t = in.item[i];
+        if (s->input[i].dtype != t->dtype || !lki_shape_equal(&s->input[i].shape, &t->shape) || !rows_equal(&s->input[i].rows, &t->rows)) return false;
+    }
+    return true;
+}
+
+static signature *signature_of(lk_tuple in, int threads)
+{
+    signature *s = lki_zalloc(sizeof *s + (size_t)in.count * sizeof s->input[0]);
+    if (!s) return NULL;
+    *s = (signature){threads, lk_lanes(), in.count, lk_random_seed(), lki_device_current()};
+    for (int i = 0; i < in.count; i++) {
+        s->input[i].dtype = in.item[i]->dtype;
+        s->input[i].shape = in.item[i]->shape;
+        s->input[i].rows = in.item[i]->rows;
+    }
+    return s;
+}
+
+static lki_plan *find(lk_function *f, lk_tuple in, int threads)
+{
+    for (int i = 0; i < f->count; i++)
+        if (matches(f->entries[i].key, in, threads)) {
+            f->entries[i].used = f->calls;
+            return f->entries[i].plan;
+        }
+    return NULL;
+}
+
+/* ---- tracing ---- */
+
+static void warn_about_retracing(lk_function *f)
+{
+    if (++f->traces_in_a_row < RETRACES_IN_A_ROW || f->warned) return;
+    f->warned = true;
+    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows every time; pad them to a few shapes, or "
+             "run the function without lk_function_of",
+             f->name, RETRACES_IN_A_ROW);
+}
+
+static bool make_room(lk_function *f)
+{
+    if (f->count < f->most) return lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries);
+    int oldest = 0;
+    for (int i = 1; i < f->count; i++)
+        if (f->entries[i].used < f->entries[oldest].used) oldest = i;
+    drop_entry(&f->entries[oldest]);
+    f->entries[oldest] = f->entries[--f->count];
+    return true;
+}
+
+static lki_plan *trace(lk_function *f, lk_tuple in, int threads)
+{
+    lki_graph *g = lki_graph_new();
+    signature *key = signature_of(in, threads);
+    lki_plan  *plan = NULL;
+    if (g && key && make_room(f)) {
+        f->traces++;
+        warn_about_retracing(f);
+        lki_tell(LKI_TOPIC_TRACE, "%s: trace %d", f->name, f->traces);
+        if (lki_graph_trace(g, f->fn, in, f->user) == LK_OK) {
+            plan = lki_plan_new(g, threads, lk_lanes());
+            g = NULL;
+        }
+    }
+    if (plan)
+        f->entries[f->count++] = (entry){key, plan, f->calls};
+    else
+        lki_release(key);
+    lki_graph_free(g);
+    return plan;
+}
+
+/* ---- calling ---- */
+
+static lk_tuple poisoned(void)
+{
+    return lki_tuple_new(0, NULL);
+}
+
+static lk_tuple replay(lki_plan *plan, lk_tuple in)
+{
+    enum { FEW = 16 };
+    lk_tensor *few[FEW], **out = plan->graph->output_count <= FEW ? few : lki_alloc((size_t)plan->graph->output_count * sizeof *out);
+    lk_status  status = out ? LK_OK : LK_ENOMEM;
+    for (int i = 0; i < plan->graph->output_count && status == LK_OK; i++) {
+        const lki_value *v = &plan->graph->values[plan->graph->outputs[i]];
+        out[i] = lki_tensor_new(v->dtype, &v->shape);
+        if (lki_bad(out[i]))
+            status = LK_ENOMEM;
+        else
+            out[i]->rows = v->rows;
+    }
+    if (status == LK_OK) status = lki_plan_replay(plan, in, out);
+    lk_tuple result = status == LK_OK ? lki_tuple_new(plan->graph->output_count, out) : poisoned();
+    if (out != few) lki_release(out);
+    return result;
+}
+
+lk_tuple lk_call(lk_function *f, lk_tuple in)
+{
+    if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
+    if (!f) return poisoned();
+    for (int i = 0; i < in.count; i++) {
+        if (!in.item[i]) lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i);
+        if (lki_bad(in.item[i])) return poisoned();
+    }
+    if (lki_tracer_current() || lki_recorders()) return f->fn(in, f->user); /* part of a larger trace, or recorded op by op */
+    pthread_mutex_lock(&f->lock);
+    int       threads = lk_threads();
+    lki_plan *plan = find(f, in, threads);
+    f->calls++;
+    if (plan)
+        f->traces_in_a_row = 0;
+    else
+        plan = trace(f, in, threads);
+    if (plan) f->last = plan;
+    lk_tuple out = plan ? replay(plan, in) : poisoned();
+    pthread_mutex_unlock(&f->lock);
+    return out;
+}
+
+lk_function_info lk_function_inspect(const lk_function *f)
+{
+    lk_function_info info = {0};
+    if (!f) return info;
+    info.traces = f->traces;
+    info.plans = f->count;
+    const lki_plan *p = f->last;
+    if (!p) return info;
+    info.ops = p->graph->node_count;
+    info.fused = p->graph->fused;
+    for (int t = 0; t < p->threads; t++)
+        for (int i = 0; i < p->call_count[t]; i++) info.calls += p->calls[t][i].fn != NULL;
+    info.barriers = p->phases - 1;
+    info.memory = p->shared_bytes + p->threads * p->thread_stride + p->threads * p->scratch_bytes;
+    return info;
+}

@@ -1,0 +1,224 @@
+/* Recording a function: its ops become nodes, its tensors values. */
+#include "step/graph.h"
+#include "core/memory.h"
+#include "op/run.h"
+#include <string.h>
+
+/* ---- building ---- */
+
+int lki_graph_add_value(lki_graph *g, const lki_value *v)
+{
+    if (!lki_grow((void **)&g->values, &g->value_capacity, g->value_count + 1, sizeof *v)) return -1;
+    g->values[g->value_count] = *v;
+    return g->value_count++;
+}
+
+int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, const int *src, int ndst)
+{
+    if (!lki_grow((void **)&g->nodes, &g->node_capacity, g->node_count + 1, sizeof(lki_node))) return -1;
+    lki_node n = {.op = op, .slot = lki_op_line(op)->slot, .attr = *attr, .nsrc = nsrc, .ndst = ndst, .order = 2 * g->node_count};
+    n.src = lki_alloc((size_t)(nsrc + ndst + 1) * sizeof *n.src);
+    if (!n.src) return -1;
+    n.dst = n.src + nsrc;
+    memcpy(n.src, src, (size_t)nsrc * sizeof *src);
+    g->nodes[g->node_count] = n;
+    return g->node_count++;
+}
+
+int lki_graph_root(const lki_graph *g, int v)
+{
+    while (g->values[v].alias_of >= 0) v = g->values[v].alias_of;
+    return v;
+}
+
+bool lki_shape_only(const lki_node *n, int operand)
+{
+    bool draws = n->op == LKI_OP_random_uniform || n->op == LKI_OP_random_normal;
+    return operand == 1 && (draws || n->op == LKI_OP_broadcast_like);
+}
+
+/* ---- tracing ---- */
+
+static lki_graph *graph_of(lki_tracer *t)
+{
+    return (lki_graph *)((char *)t - offsetof(lki_graph, tracer));
+}
+
+/* The value a tensor stands for: its own in this graph, else a captured constant. */
+static int value_of(lki_graph *g, lk_tensor *t)
+{
+    if (t->graph == g) return t->value;
+    if (t->graph) {
+        lki_fail(LK_ESTATE, "a tensor of another traced function is used here; pass it as an argument instead");
+        return -1;
+    }
+    lki_value v = {.kind = LKI_VALUE_CONSTANT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .constant = t};
+    int       at = lki_graph_add_value(g, &v);
+    if (at >= 0) lki_retain(t);
+    return at;
+}
+
+static bool operand_values(lki_graph *g, int count, lk_tensor *const *src, int *out)
+{
+    for (int i = 0; i < count; i++)
+        if ((out[i] = value_of(g, src[i])) < 0) return false;
+    return true;
+}
+
+static lki_graph_variable *find_variable(lki_graph *g, lk_variable *v)
+{
+    for (int i = 0; i < g->variable_count; i++)
+        if (g->variables[i].variable == v) return &g->variables[i];
+    return NULL;
+}
+
+static lki_value variable_value(lk_variable *v, int version, int maker)
+{
+    return (lki_value){.kind = LKI_VALUE_VARIABLE, .dtype = v->dtype, .shape = v->shape, .maker = maker, .alias_of = -1, .version = version, .variable = v};
+}
+
+static lki_graph_variable *enter_variable(lki_graph *g, lk_variable *v)
+{
+    lki_graph_variable *entry = find_variable(g, v);
+    if (entry) return entry;
+    if (!lki_grow((void **)&g->variables, &g->variable_capacity, g->variable_count + 1, sizeof *entry)) return NULL;
+    lki_value value = variable_value(v, 0, -1);
+    int       at = lki_graph_add_value(g, &value);
+    if (at < 0) return NULL;
+    entry = &g->variables[g->variable_count++];
+    *entry = (lki_graph_variable){lki_retain(v), 0, at};
+    return entry;
+}
+
+static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
+{
+    lki_graph          *g = graph_of(tracer);
+    lki_graph_variable *entry = enter_variable(g, v);
+    if (!entry) return &lki_poison;
+    const lki_value *value = &g->values[entry->value];
+    return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g, entry->value);
+}
+
+static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
+{
+    int  few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc((size_t)(f->nsrc + extra_src) * sizeof *src);
+    int  node = -1;
+    if (src && operand_values(g, f->nsrc, f->src, src + extra_src)) {
+        if (extra_src) src[0] = extra_value;
+        node = lki_graph_add_node(g, f->op, f->attr, f->nsrc + extra_src, src, ndst);
+    }
+    if (node >= 0) {
+        lki_node *n = &g->nodes[node];
+        n->type = lki_kernel_type(f);
+        n->mode = f->mode;
+        n->cut = f->cut;
+        n->rows = f->rows;
+    }
+    if (src != few) lki_release(src);
+    return node;
+}
+
+static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **dst)
+{
+    lki_graph *g = graph_of(tracer);
+    int        node = trace_node(g, f, 0, 0, f->ndst);
+    if (node < 0) return LK_ENOMEM;
+    for (int i = 0; i < f->ndst; i++) {
+        lki_value v = {.kind = LKI_VALUE_MADE, .dtype = f->dtype[i], .shape = f->shape[i], .rows = f->rows, .maker = node, .alias_of = -1};
+        if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
+        int at = lki_graph_add_value(g, &v);
+        if (at < 0) return LK_ENOMEM;
+        g->nodes[node].dst[i] = at;
+        dst[i] = lki_tensor_traced(v.dtype, &v.shape, &v.rows, g, at);
+        if (lki_bad(dst[i])) return LK_ENOMEM;
+    }
+    if (g->nodes[node].slot == LKI_K_none) g->nodes[node].dead = true; /* an alias: nothing to run */
+    return LK_OK;
+}
+
+static lk_status trace_update(lki_tracer *tracer, const lki_infer *f)
+{
+    lki_graph *g = graph_of(tracer);
+    int        own = lki_reads_own_variable(f->op);
+    for (int i = 0; i < f->nvar; i++)
+        if (!enter_variable(g, f->var[i])) return LK_ENOMEM;
+    int node = trace_node(g, f, own, find_variable(g, f->var[0])->value, f->nvar);
+    if (node < 0) return LK_ENOMEM;
+    g->nodes[node].writes = true;
+    for (int i = 0; i < f->nvar; i++) {
+        lki_graph_variable *entry = find_variable(g, f->var[i]);
+        lki_value           v = variable_value(f->var[i], entry->version + 1, node);
+        int                 at = lki_graph_add_value(g, &v);
+        if (at < 0) return LK_ENOMEM;
+        g->nodes[node].dst[i] = at;
+        entry->version++;
+        entry->value = at;
+    }
+    return LK_OK;
+}
+
+lki_graph *lki_graph_new(void)
+{
+    lki_graph *g = lki_zalloc(sizeof *g);
+    if (g) g->tracer = (lki_tracer){trace_op, trace_update, trace_read};
+    return g;
+}
+
+void lki_graph_free(lki_graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->node_count; i++) lki_release(g->nodes[i].src);
+    for (int i = 0; i < g->value_count; i++) lki_drop(g->values[i].constant);
+    for (int i = 0; i < g->variable_count; i++) lki_drop(g->variables[i].variable);
+    lki_release(g->nodes);
+    lki_release(g->values);
+    lki_release(g->variables);
+    lki_release(g->outputs);
+    lki_release(g);
+}
+
+static lk_status trace_inputs(lki_graph *g, lk_tuple in, lk_tensor **stand_in)
+{
+    for (int i = 0; i < in.count; i++) {
+        const lk_tensor *t = in.item[i];
+        lki_value        v = {.kind = LKI_VALUE_INPUT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .input = i};
+        int              at = lki_graph_add_value(g, &v);
+        if (at < 0) return LK_ENOMEM;
+        stand_in[i] = lki_tensor_traced(t->dtype, &t->shape, &t->rows, g, at);
+        if (lki_bad(stand_in[i])) return LK_ENOMEM;
+    }
+    g->input_count = in.count;
+    return LK_OK;
+}
+
+static lk_status trace_outputs(lki_graph *g, lk_tuple out)
+{
+    g->outputs = lki_alloc((size_t)(out.count + 1) * sizeof *g->outputs);
+    if (!g->outputs) return LK_ENOMEM;
+    for (int i = 0; i < out.count; i++) {
+        if (lki_bad(out.item[i])) return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
+        if ((g->outputs[i] = value_of(g, out.item[i])) < 0) return lk_error_code();
+    }
+    g->output_count = out.count;
+    return LK_OK;
+}
+
+lk_status lki_graph_trace(lki_graph *g, lk_fn fn, lk_tuple in, void *user)
+{
+    lk_status   status = LK_ENOMEM;
+    lk_tensor **stand_in = lki_alloc((size_t)(in.count + 1) * sizeof *stand_in);
+    if (!stand_in) return status;
+    bool failed_before = lk_failed();
+    LK_STEP { /* the stand-ins go when tracing ends */
+        status = trace_inputs(g, in, stand_in);
+        if (status == LK_OK) {
+            lk_tuple inside = lki_tuple_new(in.count, stand_in);
+            lki_tracer_set(&g->tracer);
+            lk_tuple out = fn(inside, user);
+            status = !failed_before && lk_failed() ? lk_error_code() : trace_outputs(g, out);
+            lki_tracer_set(NULL);
+        }
+    }
+    lki_release(stand_in);
+    return status;
+}

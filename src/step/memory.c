@@ -1,0 +1,170 @@
+/* One memory plan for a step: where every value lives, and who may share memory because they never live at the same time.
+ *
+ * Invariants
+ * 1. A value made and read only within one turn of LANE tasks holds one lane, in the thread's own block; one made and read only within one
+ *    TILES group holds one piece, likewise. A thread runs these one after the other, so two of them share memory when their tasks, in order,
+ *    do not overlap.
+ * 2. Everything else lives in the shared block, whole. Threads meet only at the ends of phases, so two of them share memory only when their
+ *    phases do not overlap. */
+#include "comm/lanes.h"
+#include "step/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct span { /* a piece of memory that is needed for a while */
+    int     value;   /* or -1 - task for the buffers of a PARTIAL task */
+    int     segment; /* -1: the shared block; else spans of different segments never live together */
+    int     from, to;
+    size_t  bytes, at;
+} span;
+
+typedef struct readers {
+    int  first, last, last_phase;
+    bool one_turn, one_group;
+} readers;
+
+int lki_plan_lane_begin(const lki_plan *p, int thread)
+{
+    return lki_lane_owner_begin(p->lanes, thread, p->threads);
+}
+
+int64_t lki_plan_bound(const lki_rows *r, int lane)
+{
+    if (lane == r->lanes) return r->rows * r->per_row;
+    int64_t row = lki_lane_begin(r->global, r->lanes, lane) - r->first;
+    return lki_max(0, lki_min(row, r->rows)) * r->per_row;
+}
+
+int64_t lki_plan_piece(const lki_task *t)
+{
+    return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
+}
+
+static readers readers_of(const lki_plan *p, int value, int maker)
+{
+    const lki_graph *g = p->graph;
+    const lki_task  *made = &p->tasks[maker];
+    readers          r = {maker, maker, made->phase, made->place == LKI_LANE && made->kind == LKI_TASK_RUN, made->place == LKI_TILES};
+    for (int t = 0; t < p->task_count; t++) {
+        const lki_task *task = &p->tasks[t];
+        const lki_node *n = &g->nodes[task->node];
+        for (int i = 0; i < n->nsrc && task->kind != LKI_TASK_COMBINE; i++) {
+            if (lki_shape_only(n, i) || lki_graph_root(g, n->src[i]) != value) continue;
+            r.last = t > r.last ? t : r.last;
+            r.last_phase = task->phase > r.last_phase ? task->phase : r.last_phase;
+            r.one_turn = r.one_turn && task->place == LKI_LANE && task->phase == made->phase && task->turn == made->turn;
+            r.one_group = r.one_group && task->place == LKI_TILES && task->phase == made->phase && task->group == made->group;
+        }
+    }
+    for (int i = 0; i < g->output_count; i++)
+        if (lki_graph_root(g, g->outputs[i]) == value) {
+            r.one_turn = r.one_group = false;
+            r.last_phase = p->phases;
+        }
+    return r;
+}
+
+static size_t lane_bytes(const lki_plan *p, const lki_value *v, const lki_rows *rows)
+{
+    int64_t most = 0, entries = v->shape.dim[0];
+    for (int s = 0; s < p->lanes; s++) most = lki_max(most, lki_plan_bound(rows, s + 1) - lki_plan_bound(rows, s));
+    return entries ? (size_t)(lki_shape_size(&v->shape) / entries * most) * lk_dtype_bytes(v->dtype) : 0;
+}
+
+static span span_of(lki_plan *p, int value, int maker)
+{
+    const lki_value *v = &p->graph->values[value];
+    const lki_task  *t = &p->tasks[maker];
+    readers          r = readers_of(p, value, maker);
+    if (r.one_turn) {
+        p->storage[value].home = LKI_HOME_LANE;
+        return (span){value, t->phase * 4096 + t->turn, r.first, r.last, lane_bytes(p, v, &p->graph->nodes[t->node].rows), 0};
+    }
+    if (r.one_group) {
+        p->storage[value].home = LKI_HOME_PIECE;
+        return (span){value, (1 << 24) + t->group, r.first, r.last, (size_t)lki_plan_piece(t) * lk_dtype_bytes(v->dtype), 0};
+    }
+    p->storage[value].home = LKI_HOME_SHARED;
+    return (span){value, -1, t->phase, r.last_phase, (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype), 0};
+}
+
+/* Buffers a thread needs to add up its lanes: one per subtree that can be open at once. */
+static int stack_depth(const lki_plan *p)
+{
+    lki_subtree tree[64];
+    int         deepest = 1;
+    for (int t = 0; t < p->threads; t++)
+        for (int lo = lki_plan_lane_begin(p, t), hi = lo + 1; hi <= lki_plan_lane_begin(p, t + 1); hi++) {
+            int open = lki_lane_subtrees(lo, hi, tree);
+            deepest = open + 1 > deepest ? open + 1 : deepest;
+        }
+    return deepest;
+}
+
+static span span_of_partial(lki_plan *p, int task, int combine)
+{
+    lki_task        *t = &p->tasks[task];
+    const lki_value *v = &p->graph->values[p->graph->nodes[t->node].dst[0]];
+    t->stack = stack_depth(p);
+    t->bytes = (size_t)lki_round_up(lki_shape_size(&v->shape) * (int64_t)lk_dtype_bytes(v->dtype), 2 * LKI_CACHE_LINE);
+    return (span){-1 - task, -1, t->phase, p->tasks[combine].phase, t->bytes * (size_t)(t->stack * p->threads), 0};
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+static bool live_together(const span *a, const span *b)
+{
+    return a->segment == b->segment && a->from <= b->to && b->from <= a->to;
+}
+
+/* The lowest place where a span meets no span placed before it that lives at the same time. */
+static void place(span *spans, int i)
+{
+    size_t at = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int j = 0; j < i; j++)
+            if (live_together(&spans[i], &spans[j]) && at < spans[j].at + spans[j].bytes && spans[j].at < at + spans[i].bytes) {
+                at = spans[j].at + spans[j].bytes;
+                moved = true;
+            }
+    }
+    spans[i].at = at;
+}
+
+lk_status lki_plan_memory(lki_plan *p)
+{
+    const lki_graph *g = p->graph;
+    span            *spans = lki_zalloc((size_t)(g->value_count + p->task_count + 1) * sizeof *spans);
+    int              count = 0;
+    p->storage = lki_zalloc((size_t)(g->value_count + 1) * sizeof *p->storage);
+    if (!spans || !p->storage) {
+        lki_release(spans);
+        return LK_ENOMEM;
+    }
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0) spans[count++] = span_of(p, v, p->maker[v]);
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t].kind == LKI_TASK_COMBINE) spans[count++] = span_of_partial(p, p->tasks[t].partial, t);
+    for (int i = 0; i < count; i++) spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
+    qsort(spans, (size_t)count, sizeof *spans, larger_first);
+    for (int i = 0; i < count; i++) {
+        place(spans, i);
+        size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes, end = spans[i].at + spans[i].bytes;
+        if (end > *total) *total = end;
+        if (spans[i].value < 0)
+            p->tasks[-1 - spans[i].value].at = spans[i].at;
+        else
+            p->storage[spans[i].value].at = spans[i].at;
+    }
+    lki_release(spans);
+    p->thread_stride = (size_t)lki_round_up((int64_t)p->thread_bytes + 1, 4096);
+    p->shared = lki_alloc(p->shared_bytes + 1);
+    p->thread_block = lki_alloc(p->thread_stride * (size_t)p->threads);
+    return p->shared && p->thread_block ? LK_OK : LK_ENOMEM;
+}

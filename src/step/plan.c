@@ -1,0 +1,113 @@
+/* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
+#include "step/plan.h"
+#include "op/run.h"
+#include <string.h>
+
+lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes)
+{
+    lki_plan *p = lki_zalloc(sizeof *p);
+    if (!p) {
+        lki_graph_free(g);
+        return NULL;
+    }
+    p->graph = g;
+    p->threads = threads;
+    p->lanes = lanes;
+    lki_barrier_init(&p->barrier, threads);
+    lk_status status = lki_graph_simplify(g);
+    if (status == LK_OK) status = lki_plan_schedule(p);
+    if (status == LK_OK) status = lki_plan_memory(p);
+    if (status == LK_OK) status = lki_plan_emit(p);
+    if (status == LK_OK) return p;
+    lki_plan_free(p);
+    return NULL;
+}
+
+void lki_plan_free(lki_plan *p)
+{
+    if (!p) return;
+    for (int t = 0; t < p->threads && p->calls; t++) lki_release(p->calls[t]);
+    lki_release(p->calls);
+    lki_release(p->call_count);
+    lki_release(p->patches);
+    lki_release(p->faults);
+    lki_release(p->tasks);
+    lki_release(p->maker);
+    lki_release(p->storage);
+    lki_release(p->shared);
+    lki_release(p->scratch);
+    lki_release(p->thread_block);
+    lki_arena_clear(&p->arena);
+    lki_graph_free(p->graph);
+    lki_release(p);
+}
+
+/* ---- replay ---- */
+
+static void replay_thread(void *plan, int thread)
+{
+    lki_plan       *p = plan;
+    const lki_call *call = p->calls[thread], *end = call + p->call_count[thread];
+    unsigned        before = lki_fp_enter();
+    for (; call < end; call++) {
+        if (call->fn)
+            call->fn(&call->args);
+        else
+            lki_barrier_wait(&p->barrier);
+    }
+    lki_fp_leave(before);
+}
+
+/* Tensors still reading a variable that will be written move away first. */
+static lk_status free_variables(const lki_plan *p)
+{
+    for (int i = 0; i < p->graph->variable_count; i++) {
+        const lki_graph_variable *v = &p->graph->variables[i];
+        if (v->version > 0 && v->variable->readers && !lki_variable_storage(v->variable)) return LK_ENOMEM;
+    }
+    return LK_OK;
+}
+
+static lk_status check_faults(lki_plan *p)
+{
+    lk_status status = LK_OK;
+    for (int i = 0; i < p->graph->node_count; i++)
+        if (p->faults[i]) {
+            p->faults[i] = 0;
+            status = lki_fail_fault(p->graph->nodes[i].op);
+        }
+    return status;
+}
+
+static const void *result_data(const lki_plan *p, int value, lk_tuple in)
+{
+    int              root = lki_graph_root(p->graph, value);
+    const lki_value *v = &p->graph->values[root];
+    switch (v->kind) {
+    case LKI_VALUE_INPUT: return in.item[v->input]->data;
+    case LKI_VALUE_CONSTANT: return v->constant->data;
+    case LKI_VALUE_VARIABLE: return v->variable->buffer->data;
+    case LKI_VALUE_MADE: break;
+    }
+    return p->shared + p->storage[root].at;
+}
+
+lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out)
+{
+    LKI_TRY(free_variables(p));
+    for (int i = 0; i < p->patch_count; i++) p->patches[i].view->data = (char *)in.item[p->patches[i].input]->data + p->patches[i].offset;
+    if (lki_device_current()->kind != LKI_DEVICE_NULL) {
+        lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
+        if (p->threads > 1 && !team) return lk_error_code();
+        if (team)
+            lki_team_run(team, replay_thread, p);
+        else
+            replay_thread(p, 0);
+    }
+    LKI_TRY(check_faults(p));
+    for (int i = 0; i < p->graph->output_count; i++) {
+        size_t bytes = (size_t)lki_shape_size(&out[i]->shape) * lk_dtype_bytes(out[i]->dtype);
+        if (bytes) memcpy(out[i]->data, result_data(p, p->graph->outputs[i], in), bytes);
+    }
+    return LK_OK;
+}

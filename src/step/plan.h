@@ -1,0 +1,95 @@
+/* From a graph to a flat list of kernel calls per thread.
+ *
+ *   tasks     a live node becomes one task, or two: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up the tree as far
+ *             as the thread's own lanes go) and a COMBINE task (the rest of the tree)
+ *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache
+ *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
+ *             TILES   every thread its share of the result, in pieces that fit the first-level cache; neighbouring tasks over the same share
+ *                     run piece by piece together, so a gradient is summed, clipped and applied while it is there
+ *             SOLO    one thread does it all
+ *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a phase
+ *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
+ *
+ * Which places are chosen, and how many threads there are, never changes a bit: kernels sum in the order of kernel.h whatever the cut. */
+#ifndef LKI_STEP_PLAN_H
+#define LKI_STEP_PLAN_H
+
+#include "core/memory.h"
+#include "core/thread.h"
+#include "step/graph.h"
+
+typedef enum lki_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_TILES } lki_place;
+typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
+
+typedef struct lki_task {
+    lki_task_kind kind;
+    lki_place     place;
+    int           node;
+    int           phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
+    int           thread;      /* SOLO: who */
+    int           group;       /* TILES: tasks that run piece by piece together */
+    int64_t       size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
+    int           partial;     /* COMBINE: the PARTIAL task */
+    int           stack;       /* PARTIAL: buffers per thread */
+    size_t        bytes;       /* PARTIAL: of one buffer */
+    size_t        at;          /* PARTIAL: where the buffers begin in the shared block */
+} lki_task;
+
+typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HOME_PIECE } lki_home;
+
+typedef struct lki_storage { /* of a root value */
+    lki_home home;
+    size_t   at; /* in the shared block, or in each thread's block */
+} lki_storage;
+
+typedef struct lki_call {
+    lki_kernel *fn; /* NULL: a barrier */
+    lki_args    args;
+} lki_call;
+
+typedef struct lki_patch { /* an operand that lies in an input of the function */
+    lki_view *view;
+    int       input;
+    size_t    offset;
+} lki_patch;
+
+typedef struct lki_plan {
+    lki_graph   *graph;
+    int          threads, lanes;
+    lki_task    *tasks;
+    int          task_count, task_capacity;
+    int          phases, groups;
+    int         *maker; /* by root value: the task that makes it, or -1 */
+    lki_storage *storage;
+    size_t       shared_bytes, thread_bytes, scratch_bytes;
+    char        *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
+    size_t       thread_stride;
+    lki_arena    arena; /* views, shapes, lanes */
+    lki_call   **calls; /* per thread */
+    int         *call_count, *call_capacity;
+    lki_patch   *patches;
+    int          patch_count, patch_capacity;
+    int         *faults; /* by node */
+    lki_barrier  barrier;
+} lki_plan;
+
+/* Owns the graph from here on, also when it fails. */
+lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes);
+void      lki_plan_free(lki_plan *p);
+
+/* The parts of it, in this order. */
+lk_status lki_plan_schedule(lki_plan *p);
+lk_status lki_plan_memory(lki_plan *p);
+lk_status lki_plan_emit(lki_plan *p);
+
+/* Run it once on `in`; results are copied into `out`, tensors with room for them. */
+lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out);
+
+/* Lanes of thread t, and where a batch's lane s begins among the entries of the leading axis. */
+int     lki_plan_lane_begin(const lki_plan *p, int thread);
+int64_t lki_plan_bound(const lki_rows *r, int lane);
+
+enum { LKI_PIECE = 4096 }; /* elements of a TILES piece, about */
+int64_t lki_plan_piece(const lki_task *t); /* elements per piece, a multiple of the unit */
+
+#endif

@@ -1,0 +1,311 @@
+/* Which task runs where and in which phase.
+ *
+ * Invariants
+ * 1. If task b needs what task a made, or must write a variable after a has read it, then either a's phase is earlier, or both are in one
+ *    phase and each thread runs its part of b after the very part of a that it needs (`together`).
+ * 2. Tasks of one TILES group have results of the same size and the same pieces.
+ * 3. Uniform element-wise tasks sink to the phase of their first reader, where they join its group. */
+#include "core/log.h"
+#include "step/plan.h"
+#include <string.h>
+
+enum {
+    WIDE_WEIGHTS = 128 * 1024, /* bytes of a matmul's second operand from which it runs per thread rather than per lane */
+    WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out */
+    SMALL = 4096,              /* elements below which a uniform task is not worth sharing out */
+};
+
+typedef struct edges {
+    int (*pair)[2]; /* from task, to task */
+    int count, capacity;
+} edges;
+
+/* ---- tasks and places ---- */
+
+/* The element-wise ops come first in ops.inc and end with `where`. */
+static bool is_elementwise(const lki_node *n)
+{
+    return (n->op <= LKI_OP_where && n->slot != LKI_K_none) || n->op == LKI_OP_clip_by_norm ||
+           (n->writes && n->op != LKI_OP_increment && n->op != LKI_OP_nadam_product);
+}
+
+static int64_t result_size(const lki_plan *p, const lki_node *n)
+{
+    return lki_shape_size(&p->graph->values[n->dst[0]].shape);
+}
+
+static bool follows_lanes(const lki_plan *p, const lki_node *n)
+{
+    return n->rows.lanes == p->lanes && p->lanes > 0;
+}
+
+static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
+{
+    const lki_value *v = &p->graph->values[n->src[i]];
+    return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype);
+}
+
+static lki_task place_whole(const lki_plan *p, int node)
+{
+    const lki_node *n = &p->graph->nodes[node];
+    int64_t         size = n->ndst ? result_size(p, n) : 0;
+    lki_task        t = {.kind = LKI_TASK_RUN, .place = LKI_SOLO, .node = node, .size = size, .unit = 1};
+    if (size >= SMALL && is_elementwise(n)) t.place = LKI_TILES;
+    if (n->op == LKI_OP_matmul && (n->mode == LKI_SUM || size >= SMALL)) {
+        const lk_shape *s = &p->graph->values[n->dst[0]].shape;
+        t.place = LKI_TILES;
+        t.unit = s->dim[s->rank - 1];
+    }
+    return t;
+}
+
+static bool add_task(lki_plan *p, lki_task t)
+{
+    if (!lki_grow((void **)&p->tasks, &p->task_capacity, p->task_count + 1, sizeof t)) return false;
+    p->tasks[p->task_count++] = t;
+    return true;
+}
+
+static bool add_tasks_for(lki_plan *p, int node)
+{
+    const lki_node *n = &p->graph->nodes[node];
+    if (n->mode == LKI_EACH && follows_lanes(p, n)) {
+        bool wide = n->op == LKI_OP_matmul && operand_bytes(p, n, 1) >= WIDE_WEIGHTS;
+        return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = wide ? LKI_THREAD : LKI_LANE, .node = node});
+    }
+    bool whole_sum = (n->op == LKI_OP_matmul && result_size(p, n) >= WIDE_SUM) || n->op == LKI_OP_gather_grad;
+    if (n->mode == LKI_SUM && follows_lanes(p, n) && !whole_sum) {
+        int64_t size = result_size(p, n);
+        if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
+        return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE, .place = size >= SMALL ? LKI_TILES : LKI_SOLO, .node = node, .partial = p->task_count - 1, .size = size, .unit = 1});
+    }
+    return add_task(p, place_whole(p, node));
+}
+
+static lk_status make_tasks(lki_plan *p)
+{
+    const lki_graph *g = p->graph;
+    int             *sorted = lki_alloc((size_t)(g->node_count + 1) * sizeof *sorted);
+    if (!sorted) return LK_ENOMEM;
+    int  count = 0;
+    bool good = true;
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].dead) continue;
+        int at = count++;
+        while (at > 0 && g->nodes[sorted[at - 1]].order > g->nodes[i].order) {
+            sorted[at] = sorted[at - 1];
+            at--;
+        }
+        sorted[at] = i;
+    }
+    for (int i = 0; i < count && good; i++) good = add_tasks_for(p, sorted[i]);
+    lki_release(sorted);
+    return good ? LK_OK : LK_ENOMEM;
+}
+
+/* ---- who needs whom ---- */
+
+static bool add_edge(edges *e, int from, int to)
+{
+    if (from < 0 || from == to) return true;
+    if (!lki_grow((void **)&e->pair, &e->capacity, e->count + 1, sizeof *e->pair)) return false;
+    e->pair[e->count][0] = from;
+    e->pair[e->count++][1] = to;
+    return true;
+}
+
+static bool reads_operands(const lki_task *t)
+{
+    return t->kind != LKI_TASK_COMBINE;
+}
+
+static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variable *v, int version)
+{
+    const lki_graph *g = p->graph;
+    const lki_node  *n = &g->nodes[t->node];
+    for (int i = 0; i < n->nsrc && reads_operands(t); i++) {
+        const lki_value *value = &g->values[lki_graph_root(g, n->src[i])];
+        if (value->kind == LKI_VALUE_VARIABLE && value->variable == v && value->version == version && !lki_shape_only(n, i)) return true;
+    }
+    return false;
+}
+
+/* A writer waits for every reader of the version it replaces, and for the task that wrote that version. */
+static bool edges_of_writer(lki_plan *p, edges *e, int writer)
+{
+    const lki_graph *g = p->graph;
+    const lki_node  *n = &g->nodes[p->tasks[writer].node];
+    for (int d = 0; d < n->ndst; d++) {
+        const lki_value *v = &g->values[n->dst[d]];
+        for (int t = 0; t < p->task_count; t++) {
+            if (t != writer && reads_variable(p, &p->tasks[t], v->variable, v->version - 1) && !add_edge(e, t, writer)) return false;
+            const lki_node *m = &g->nodes[p->tasks[t].node];
+            for (int k = 0; k < m->ndst && m->writes; k++)
+                if (g->values[m->dst[k]].variable == v->variable && g->values[m->dst[k]].version == v->version - 1 && !add_edge(e, t, writer)) return false;
+        }
+    }
+    return true;
+}
+
+static lk_status find_edges(lki_plan *p, edges *e)
+{
+    const lki_graph *g = p->graph;
+    p->maker = lki_alloc((size_t)(g->value_count + 1) * sizeof *p->maker);
+    if (!p->maker) return LK_ENOMEM;
+    for (int v = 0; v < g->value_count; v++) p->maker[v] = -1;
+    for (int t = 0; t < p->task_count; t++) {
+        const lki_node *n = &g->nodes[p->tasks[t].node];
+        for (int i = 0; i < n->nsrc && reads_operands(&p->tasks[t]); i++)
+            if (!lki_shape_only(n, i) && !add_edge(e, p->maker[lki_graph_root(g, n->src[i])], t)) return LK_ENOMEM;
+        if (p->tasks[t].kind == LKI_TASK_COMBINE && !add_edge(e, p->tasks[t].partial, t)) return LK_ENOMEM;
+        for (int i = 0; i < n->ndst && p->tasks[t].kind != LKI_TASK_PARTIAL; i++) p->maker[n->dst[i]] = t;
+    }
+    for (int t = 0; t < p->task_count; t++)
+        if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
+    return LK_OK;
+}
+
+/* ---- phases ---- */
+
+static bool is_row_task(const lki_task *t)
+{
+    return t->place == LKI_LANE || t->place == LKI_THREAD;
+}
+
+static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
+{
+    const lki_node *n = &p->graph->nodes[b->node];
+    for (int i = 0; i < n->nsrc; i++)
+        if (p->maker[lki_graph_root(p->graph, n->src[i])] == a) return true;
+    return false;
+}
+
+/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a makes nothing b reads, but reads what b writes, a must be
+ * element-wise as well. */
+static bool piecewise(const lki_plan *p, int a, const lki_task *b)
+{
+    const lki_task *from = &p->tasks[a];
+    if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !is_elementwise(&p->graph->nodes[b->node])) return false;
+    return is_elementwise(&p->graph->nodes[from->node]) || makes_operand(p, a, b);
+}
+
+/* May b run in a's phase, after it? */
+static bool together(const lki_plan *p, int from, const lki_task *b)
+{
+    const lki_task *a = &p->tasks[from];
+    if (is_row_task(a) && is_row_task(b)) return true;
+    if (a->place == LKI_TILES && b->place == LKI_TILES) return piecewise(p, from, b) && (a->unit == b->unit || a->unit == 1 || b->unit == 1);
+    return a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread;
+}
+
+static void choose_thread(lki_plan *p, lki_task *t, int *next)
+{
+    bool heavy = t->place == LKI_SOLO && t->kind == LKI_TASK_RUN && p->graph->nodes[t->node].nsrc && operand_bytes(p, &p->graph->nodes[t->node], 0) >= 4 * SMALL;
+    t->thread = heavy ? (*next)++ % p->threads : 0;
+}
+
+/* As early as the edges allow. They point forward except those to writers, so this settles after a few rounds. */
+static void assign_phases(lki_plan *p, const edges *e)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < e->count; i++) {
+            lki_task *a = &p->tasks[e->pair[i][0]], *b = &p->tasks[e->pair[i][1]];
+            bool      same = together(p, e->pair[i][0], b);
+            int       phase = a->phase + !same;
+            int       turn = same && is_row_task(a) ? a->turn + (a->place != b->place) : 0;
+            if (b->phase < phase) {
+                b->phase = phase;
+                b->turn = 0;
+                again = true;
+            }
+            if (b->phase == phase && same && b->turn < turn) {
+                b->turn = turn;
+                again = true;
+            }
+        }
+    }
+}
+
+static void sink(lki_plan *p, const edges *e)
+{
+    for (int t = p->task_count - 1; t >= 0; t--) {
+        lki_task *a = &p->tasks[t];
+        int       latest = -1;
+        bool      output = false;
+        if (a->place != LKI_TILES || a->unit != 1 || a->kind != LKI_TASK_RUN || p->graph->nodes[a->node].writes) continue;
+        for (int i = 0; i < p->graph->output_count; i++) output = output || p->maker[lki_graph_root(p->graph, p->graph->outputs[i])] == t;
+        for (int i = 0; i < e->count; i++)
+            if (e->pair[i][0] == t) {
+                const lki_task *b = &p->tasks[e->pair[i][1]];
+                int             limit = b->phase - !together(p, t, b);
+                latest = latest < 0 || limit < latest ? limit : latest;
+            }
+        if (!output && latest > a->phase) a->phase = latest;
+    }
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return x ? a / x * b : 1;
+}
+
+/* Tasks of one phase that must run piece by piece together get one group and one unit. */
+static void make_groups(lki_plan *p, const edges *e)
+{
+    for (int t = 0; t < p->task_count; t++) p->tasks[t].group = t;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < e->count; i++) {
+            lki_task *a = &p->tasks[e->pair[i][0]], *b = &p->tasks[e->pair[i][1]];
+            if (a->place != LKI_TILES || b->place != LKI_TILES || a->phase != b->phase) continue;
+            int     group = a->group < b->group ? a->group : b->group;
+            int64_t unit = common_multiple(a->unit, b->unit);
+            if (a->group == group && b->group == group && a->unit == unit && b->unit == unit) continue;
+            a->group = b->group = group;
+            a->unit = b->unit = unit;
+            again = true;
+        }
+    }
+}
+
+static void tell(const lki_plan *p)
+{
+    static const char *const places[] = {"solo", "lane", "thread", "tiles"}, *const kinds[] = {"", " partial", " combine"};
+    if (!lki_verbose(LKI_TOPIC_PLAN)) return;
+    for (int phase = 0; phase < p->phases; phase++)
+        for (int t = 0; t < p->task_count; t++) {
+            const lki_task *a = &p->tasks[t];
+            const lki_node *n = &p->graph->nodes[a->node];
+            char            text[LKI_SHAPE_TEXT] = "";
+            if (a->phase != phase) continue;
+            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[0]].shape, text);
+            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s group %d thread %d: %s%s%s%s%s %s", phase, a->turn, places[a->place], a->group, a->thread, lki_op_name(n->op),
+                     kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "", n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+        }
+}
+
+lk_status lki_plan_schedule(lki_plan *p)
+{
+    edges     e = {0};
+    int       next = 1;
+    lk_status status = make_tasks(p);
+    if (status == LK_OK) status = find_edges(p, &e);
+    if (status == LK_OK) {
+        for (int t = 0; t < p->task_count; t++) choose_thread(p, &p->tasks[t], &next);
+        assign_phases(p, &e);
+        sink(p, &e);
+        make_groups(p, &e);
+        for (int t = 0; t < p->task_count; t++)
+            if (p->tasks[t].phase >= p->phases) p->phases = p->tasks[t].phase + 1;
+        tell(p);
+    }
+    lki_release(e.pair);
+    return status;
+}

@@ -1,0 +1,410 @@
+/* train/: whole training runs as a compiled step on one device, against the runs of TensorFlow on one or several.
+ *
+ * A run on N replicas is the run on one device in which each row's loss is weighed as its replica weighed it: by 1 / denominator, or
+ * 1 / (N * rows of that replica). The sum over rows is then the sum over replicas. */
+#ifndef LK_TESTS_GOLDEN_TRAIN_H
+#define LK_TESTS_GOLDEN_TRAIN_H
+
+#include "format/idx.h"
+#include "golden.h"
+#include "ops.h"
+#include "optim.h"
+#include <dirent.h>
+
+enum { MAX_WEIGHTS = 64, MAX_STEPS = 4096 };
+
+typedef struct train_run {
+    test_case    *c;
+    json_t       *spec;
+    int           weights, used; /* used: how many the layers so far have taken */
+    lk_variable  *weight[MAX_WEIGHTS];
+    lk_variable  *trained[MAX_WEIGHTS + 1]; /* from 1 */
+    int           trainable;
+    lk_tensor    *penalty; /* of the regularisers, so far */
+    lk_optimizer *optimizer;
+    lki_array     x, labels; /* all rows of the data */
+    int64_t       first, rows;
+} train_run;
+
+/* ---- layers --------------------------------------------------------------------------------------------------------------------------------- */
+
+static lk_variable *next_weight(train_run *r)
+{
+    if (r->used < r->weights) return r->weight[r->used++];
+    miss(r->c, "the model needs more than the %d weights there are", r->weights);
+    return r->weight[0];
+}
+
+static lk_tensor *kernel_of(train_run *r)
+{
+    lk_tensor *w = lk_read(next_weight(r));
+    if (!has(r->c, "l2")) return w;
+    lk_tensor *cost = lk_nn_l2(w, real(r->c, "l2"));
+    r->penalty = r->penalty ? lk_add(r->penalty, cost) : cost;
+    return w;
+}
+
+static lk_tensor *bias_of(train_run *r) { return on_off(r->c, "use_bias") == LK_OFF ? NULL : lk_read(next_weight(r)); }
+
+static lk_tensor *layer_dense(train_run *r, lk_tensor *x)
+{
+    lk_tensor *kernel = kernel_of(r), *bias = bias_of(r);
+    attribute(r->c, "units");
+    return lk_nn_dense(x, kernel, bias, activation(r->c, "activation"));
+}
+
+static lk_conv_args layer_conv(train_run *r, lk_tensor *x)
+{
+    lk_conv_args a = {.x = x, .kernel = kernel_of(r), .strides = axes(r->c, "strides"), .padding = padding(r->c), .activation = activation(r->c, "activation")};
+    attribute(r->c, "filters");
+    attribute(r->c, "kernel");
+    return a;
+}
+
+static lk_tensor *layer_conv2d(train_run *r, lk_tensor *x)
+{
+    lk_conv_args a = layer_conv(r, x);
+    a.bias = bias_of(r);
+    return lk_nn_conv2d_kw(a);
+}
+
+static lk_tensor *layer_depthwise(train_run *r, lk_tensor *x)
+{
+    lk_conv_args a = layer_conv(r, x);
+    a.bias = bias_of(r);
+    return lk_nn_depthwise_conv2d_kw(a);
+}
+
+static lk_tensor *layer_separable(train_run *r, lk_tensor *x)
+{
+    lk_conv_args a = layer_conv(r, x);
+    a.pointwise = lk_read(next_weight(r));
+    a.bias = bias_of(r);
+    return lk_nn_separable_conv2d_kw(a);
+}
+
+static lk_tensor *layer_batch_norm(train_run *r, lk_tensor *x)
+{
+    lk_variable *gamma = next_weight(r), *beta = next_weight(r), *mean = next_weight(r), *variance = next_weight(r);
+    const lk_tuple y = lk_nn_batch_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta), .moving_mean = lk_read(mean), .moving_variance = lk_read(variance),
+                                        .momentum = number(r->c, "momentum"), .epsilon = number(r->c, "epsilon"), .training = LK_ON);
+    lk_assign(mean, y.item[1]);
+    lk_assign(variance, y.item[2]);
+    return y.item[0];
+}
+
+static lk_tensor *layer_layer_norm(train_run *r, lk_tensor *x)
+{
+    lk_variable *gamma = next_weight(r), *beta = next_weight(r);
+    return lk_nn_layer_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta));
+}
+
+static lk_tensor *layer_embedding(train_run *r, lk_tensor *x)
+{
+    attribute(r->c, "rows");
+    attribute(r->c, "units");
+    return lk_nn_embedding(x, lk_read(next_weight(r)));
+}
+
+static lk_rnn_args layer_rnn(train_run *r, lk_tensor *x)
+{
+    lk_tensor *kernel = kernel_of(r), *recurrent = lk_read(next_weight(r)), *bias = bias_of(r);
+    attribute(r->c, "units");
+    return (lk_rnn_args){.x = x, .kernel = kernel, .recurrent = recurrent, .bias = bias};
+}
+
+static lk_tensor *layer_lstm(train_run *r, lk_tensor *x) { return lk_nn_lstm_kw(layer_rnn(r, x)); }
+static lk_tensor *layer_gru(train_run *r, lk_tensor *x) { return lk_nn_gru_kw(layer_rnn(r, x)); }
+static lk_tensor *layer_relu(train_run *r, lk_tensor *x) { return (void)r, lk_relu(x); }
+static lk_tensor *layer_flatten(train_run *r, lk_tensor *x) { return (void)r, lk_flatten_rows(x); }
+static lk_tensor *layer_max_pool(train_run *r, lk_tensor *x) { return (void)r, lk_nn_max_pool2d(x); }
+static lk_tensor *layer_avg_pool(train_run *r, lk_tensor *x) { return (void)r, lk_nn_avg_pool2d(x); }
+static lk_tensor *layer_global_avg(train_run *r, lk_tensor *x) { return (void)r, lk_nn_global_avg_pool(x); }
+
+static const struct {
+    const char *name;
+    lk_tensor *(*fn)(train_run *r, lk_tensor *x);
+} LAYERS[] = {{"dense", layer_dense}, {"conv2d", layer_conv2d}, {"depthwise_conv2d", layer_depthwise}, {"separable_conv2d", layer_separable},
+              {"batch_norm", layer_batch_norm}, {"layer_norm", layer_layer_norm}, {"embedding", layer_embedding}, {"lstm", layer_lstm}, {"gru", layer_gru},
+              {"relu", layer_relu}, {"flatten", layer_flatten}, {"max_pool2d", layer_max_pool}, {"avg_pool2d", layer_avg_pool},
+              {"global_avg_pool2d", layer_global_avg}};
+
+/* What is asked about attributes from here to scope_end() is about these. */
+typedef struct scope {
+    json_t *attributes, *asked;
+} scope;
+
+static scope scope_begin(test_case *c, json_t *attributes)
+{
+    const scope outer = {c->attributes, c->asked};
+    c->attributes = attributes;
+    c->asked = json_object();
+    return outer;
+}
+
+static void scope_end(test_case *c, scope outer, const char *what)
+{
+    check_asked(c, what);
+    json_decref(c->asked);
+    c->attributes = outer.attributes;
+    c->asked = outer.asked;
+}
+
+static lk_tensor *run_layer(train_run *r, json_t *layer, lk_tensor *x)
+{
+    const scope outer = scope_begin(r->c, layer);
+    const char *name = json_string_value(attribute(r->c, "layer"));
+    int         i = 0;
+    attribute(r->c, "name");
+    while (name && i < LKI_COUNT(LAYERS) && strcmp(LAYERS[i].name, name) != 0) i++;
+    if (!name || i == LKI_COUNT(LAYERS)) miss(r->c, "layer %s is not known here", name ? name : "(none)");
+    else x = LAYERS[i].fn(r, x);
+    scope_end(r->c, outer, name ? name : "layer");
+    return x;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static lk_tensor *row_losses(train_run *r, lk_tensor *labels, lk_tensor *y)
+{
+    json_t     *spec = json_object_get(r->spec, "loss");
+    const scope outer = scope_begin(r->c, spec);
+    const char *name = json_string_value(attribute(r->c, "name"));
+    loss_fn    *fn = name ? find_loss(name) : NULL;
+    lk_tensor  *losses = fn ? fn(loss_args(r->c, labels, y)) : NULL;
+    if (!fn) miss(r->c, "loss %s is not known here", name ? name : "(none)");
+    scope_end(r->c, outer, "loss");
+    return losses;
+}
+
+static lk_tensor *correct_rows(lk_tensor *labels, lk_tensor *y)
+{
+    lk_tensor *zero = lk_scalar(0), *hit;
+    if (lk_dim(y, -1) == 1) hit = lk_equal(lk_greater(y, zero), lk_greater(lk_cast(labels, LK_F32), zero));
+    else hit = lk_equal(lk_argmax(y, .axis = LK_AXIS(-1)), lk_cast(labels, LK_I64));
+    return lk_reduce_sum(lk_cast(hit, LK_F32));
+}
+
+/* rows, labels and the weight of each row to the loss and the number of correct rows. */
+static lk_tuple train_step(lk_tuple in, void *user)
+{
+    train_run *r = user;
+    lk_tape   *tape = lk_tape_begin();
+    lk_tensor *y = in.item[0];
+    json_t    *layer;
+    size_t     i;
+    r->used = 0;
+    r->penalty = NULL;
+    json_array_foreach(json_object_get(r->spec, "model"), i, layer) y = run_layer(r, layer, y);
+    if (r->used != r->weights) miss(r->c, "the model has %d weights: should be %d", r->used, r->weights);
+    if (r->c->why[0]) return LK_TUPLE(in.item[0], in.item[0]);
+    lk_tensor *loss = lk_reduce_sum(lk_mul(row_losses(r, in.item[1], y), in.item[2]));
+    if (r->penalty) loss = lk_add(loss, r->penalty);
+    lk_grads *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
+    lk_optimizer_apply(r->optimizer, g);
+    return LK_TUPLE(loss, correct_rows(in.item[1], y));
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *run_path(const train_run *r, const char *file)
+{
+    static _Thread_local char path[MAX_PATH];
+    snprintf(path, sizeof path, "%s/train/%s/%s", golden.folder, r->c->name, file);
+    return path;
+}
+
+static bool load_set(train_run *r, const char *folder)
+{
+    char        path[MAX_PATH];
+    const char *data = json_string_value(json_object_get(r->spec, "data"));
+    json_t     *rows = json_object_get(r->spec, "rows");
+    snprintf(path, sizeof path, "%s/%s/train-images-idx3-ubyte.gz", folder, data);
+    if (lki_idx_read(path, &r->x) != LK_OK) return false;
+    snprintf(path, sizeof path, "%s/%s/train-labels-idx1-ubyte.gz", folder, data);
+    if (lki_idx_read(path, &r->labels) != LK_OK) return false;
+    r->first = json_integer_value(json_array_get(rows, 0));
+    r->rows = json_integer_value(json_array_get(rows, 1)) - r->first;
+    if (r->first < 0 || r->rows < 0 || r->first + r->rows > r->x.shape.dim[0]) miss(r->c, "rows outside the data");
+    return true;
+}
+
+static bool load_inputs(train_run *r, const char *file)
+{
+    lki_zip z;
+    if (lki_zip_open(run_path(r, file), &z) != LK_OK) return false;
+    const bool good = lki_npz_read(&z, "ids", &r->x) == LK_OK && lki_npz_read(&z, "labels", &r->labels) == LK_OK;
+    lki_zip_close(&z);
+    r->rows = good ? r->x.shape.dim[0] : 0;
+    return good;
+}
+
+/* Rows from..from+n of an array, in the type the model takes: pixels divided by 255, labels and tokens i32. */
+static lk_tensor *rows_of(const train_run *r, const lki_array *a, int64_t from, int64_t n, int64_t batch)
+{
+    const int64_t each = lki_shape_size_from(&a->shape, 1), begin = (r->first + from) * each;
+    const bool    pixels = a == &r->x && a->dtype == LK_U8;
+    json_t       *sizes = json_object_get(r->spec, "input_shape");
+    lk_shape      shape = a->shape;
+    shape.dim[0] = n;
+    for (size_t i = 0; pixels && i < json_array_size(sizes); i++) {
+        shape.rank = (int)i + 2;
+        shape.dim[i + 1] = json_integer_value(json_array_get(sizes, i));
+    }
+    float     *f = malloc((size_t)(n * each) * sizeof *f + 1);
+    int32_t   *w = malloc((size_t)(n * each) * sizeof *w + 1);
+    for (int64_t i = 0; i < n * each; i++) {
+        w[i] = (int32_t)lki_element_get(a->dtype, a->data, begin + i);
+        f[i] = (float)w[i] / 255.0f;
+    }
+    lk_tensor *t = pixels ? lk_tensor_from(shape, LK_F32, f) : lk_tensor_from(shape, LK_I32, w);
+    free(f);
+    free(w);
+    return lk_rows(t, batch);
+}
+
+/* What each row's loss counts in this step. */
+static lk_tensor *weights_of(const train_run *r, int step, int64_t n, int64_t batch)
+{
+    json_t      *sizes = json_array_get(json_object_get(r->spec, "sizes"), (size_t)step);
+    const bool   custom = strcmp(json_string_value(json_object_get(r->spec, "mode")), "custom") == 0;
+    const double fixed = json_number_value(json_object_get(r->spec, "denominator"));
+    float       *w = malloc((size_t)n * sizeof *w + 1);
+    int64_t      row = 0;
+    for (size_t k = 0; k < json_array_size(sizes); k++) {
+        const int64_t own = json_integer_value(json_array_get(sizes, k));
+        const double  divisor = !custom ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
+        for (int64_t i = 0; i < own && row < n; i++) w[row++] = (float)(1 / divisor);
+    }
+    if (row != n) miss(r->c, "step %d: sizes of replicas add up to %lld: should be %lld", step, (long long)row, (long long)n);
+    lk_tensor *t = lk_rows(lk_tensor_from(LK_SHAPE(n), LK_F32, w), batch);
+    free(w);
+    return t;
+}
+
+static bool load_weights(train_run *r)
+{
+    json_t *list = json_object_get(r->spec, "weights"), *entry;
+    lki_zip z;
+    size_t  i;
+    if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
+    json_array_foreach(list, i, entry)
+    {
+        if (r->weights == MAX_WEIGHTS) break;
+        lk_variable *v = lk_variable_of(tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), .name = json_string_value(json_object_get(entry, "name")),
+                                        .trainable = json_is_true(json_object_get(entry, "trainable")) ? LK_ON : LK_OFF);
+        r->weight[r->weights++] = v;
+        if (v && lk_variable_trainable(v)) r->trained[++r->trainable] = v;
+    }
+    lki_zip_close(&z);
+    return !lk_failed();
+}
+
+static int read_numbers(train_run *r, const char *file, double *out)
+{
+    FILE *f = fopen(run_path(r, file), "r");
+    int   n = 0;
+    while (f && n < MAX_STEPS && fscanf(f, "%lf", &out[n]) == 1) n++;
+    if (f) fclose(f);
+    if (n != json_integer_value(json_object_get(r->spec, "steps"))) miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
+    return n;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct expected {
+    double loss[MAX_STEPS], spread[MAX_STEPS], correct[MAX_STEPS];
+} expected;
+
+static void check_step(train_run *r, const expected *e, int step, double spread, lk_tuple result)
+{
+    char         what[64];
+    const double loss = lk_item(result.item[0]), correct = lk_item(result.item[1]);
+    const double bound = spread < 2e-6 ? 2e-5 : fmax(2e-4, 4 * spread);
+    snprintf(what, sizeof what, "the loss of step %d", step);
+    if (!sound(r->c, what)) return;
+    if (isnan(loss)) GIVE_UP(r->c, "%s is not a number", what);
+    measure(r->c, what, fabs(loss / e->loss[step] - 1), bound);
+    if (fabs(correct - e->correct[step]) > 1 && spread <= 1e-3) miss(r->c, "step %d: %g rows correct: should be %g", step, correct, e->correct[step]);
+}
+
+static void check_weights(train_run *r)
+{
+    json_t *list = json_object_get(r->spec, "weights");
+    lki_zip z;
+    if (lki_zip_open(run_path(r, "final.npz"), &z) != LK_OK) return;
+    for (int i = 0; i < r->weights; i++) {
+        json_t       *entry = json_array_get(list, (size_t)i);
+        const double  bound = 1e-5 + 4 * json_number_value(json_object_get(entry, "noise"));
+        lk_tensor    *right = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), *ours = lk_read(r->weight[i]);
+        const char   *name = lk_variable_name(r->weight[i]);
+        if (lk_size(right) != lk_size(ours)) miss(r->c, "%s: %lld elements: should be %lld", name, (long long)lk_size(ours), (long long)lk_size(right));
+        for (int64_t k = 0; k < lk_size(right) && !r->c->why[0]; k++) {
+            if (isnan(at(ours, k))) miss(r->c, "%s: element %lld is not a number", name, (long long)k);
+            measure(r->c, name, fabs(at(ours, k) - at(right, k)), bound);
+        }
+    }
+    lki_zip_close(&z);
+}
+
+static void train(train_run *r, const expected *e)
+{
+    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")), epochs = json_integer_value(json_object_get(r->spec, "epochs"));
+    lk_function  *f = lk_function_of(train_step, .user = r, .name = r->c->name);
+    double        spread = 0;
+    int           step = 0;
+    for (int64_t epoch = 0; epoch < epochs; epoch++)
+        for (int64_t from = 0; from < r->rows && !r->c->why[0]; from += batch, step++)
+            LK_STEP
+            {
+                const int64_t n = lki_min(batch, r->rows - from);
+                spread = fmax(spread, e->spread[step]);
+                lk_tensor *w = weights_of(r, step, n, batch);
+                check_step(r, e, step, spread, lk_call(f, LK_TUPLE(rows_of(r, &r->x, from, n, batch), rows_of(r, &r->labels, from, n, batch), w)));
+            }
+    if (!r->c->why[0]) check_weights(r);
+}
+
+static void check_train(test_case *c, json_t *spec, const char *data)
+{
+    static expected e;
+    train_run       r = {.c = c, .spec = spec};
+    const char     *inputs = json_string_value(json_object_get(spec, "inputs"));
+    json_t         *optimizer = json_object_get(spec, "optimizer");
+    const scope     outer = scope_begin(c, optimizer);
+    read_numbers(&r, "losses.txt", e.loss);
+    read_numbers(&r, "spread.txt", e.spread);
+    read_numbers(&r, "correct.txt", e.correct);
+    r.optimizer = make_optimizer(c, json_string_value(attribute(c, "name")), NULL);
+    scope_end(c, outer, "optimizer");
+    if (load_weights(&r) && (inputs ? load_inputs(&r, inputs) : load_set(&r, data)) && !c->why[0]) train(&r, &e);
+    sound(c, "run");
+    lki_array_free(&r.x);
+    lki_array_free(&r.labels);
+}
+
+static int not_hidden(const struct dirent *d) { return d->d_name[0] != '.'; }
+
+static void run_train(void)
+{
+    const char     *data = getenv("LOCKSTEP_DATA");
+    struct dirent **list = NULL;
+    char            folder[MAX_PATH];
+    snprintf(folder, sizeof folder, "%s/train", golden.folder);
+    const int count = scandir(folder, &list, not_hidden, alphasort);
+    if (count > 0 && !data) printf("train: not run: LOCKSTEP_DATA does not say where the data sets are\n");
+    for (int i = 0; i < count; i++) {
+        test_case c;
+        if (data && case_begin(&c, "train", list[i]->d_name, NULL)) {
+            json_t *spec = load_json(path_of("train", list[i]->d_name, "/spec.json"));
+            if (!spec) miss(&c, "no spec.json");
+            else LK_POOL { check_train(&c, spec, data); }
+            case_end(&c);
+            json_decref(spec);
+        }
+        free(list[i]);
+    }
+    free(list);
+}
+
+#endif
