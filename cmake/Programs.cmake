@@ -5,7 +5,8 @@
 #   tests/{unit,op,golden,...}/*.c     target `tests`; cmocka programs that see src/
 #   tests/*/*.sh                       tests too; called with the build folder
 #
-# tests.list in the build folder names all tests, one per line, for tools/run-tests: "name|kind|command".
+# tests.list in the build folder names all tests, one per line, for tools/run-tests: "name|kind|command", where a `program` counts its
+# own tests and an `example` or a `script` is one.
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
@@ -54,7 +55,7 @@ foreach(file ${files})
     target_link_libraries(${LK_PROGRAM} PRIVATE PkgConfig::JANSSON)
   endif()
   add_dependencies(tests ${LK_PROGRAM})
-  string(APPEND tests_list "${group}/${name}|cmocka|${PROJECT_BINARY_DIR}/tests/${group}/${name}\n")
+  string(APPEND tests_list "${group}/${name}|program|${PROJECT_BINARY_DIR}/tests/${group}/${name}\n")
 endforeach()
 
 file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/*.sh)

@@ -338,9 +338,9 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 /* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
 static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
 {
-    (void)o;
-    (void)g;
-    return NULL;
+    if (lki_bad(g) || !g->slice_rows) return NULL;
+    const lki_attr attr = {.shape = g->shape};
+    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->of_sizes ? lk_abs(g->slice_rows) : lk_square(g->slice_rows), g->slice_ids);
 }
 
 /* The variable, and the slots in use, in the algorithm's order. */

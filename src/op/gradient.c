@@ -260,6 +260,11 @@ RULE(gather)
     lki_attr attr = *b->attr;
     attr.shape = X(0)->shape;
     GIVE(0, lki_apply2(LKI_OP_gather_grad, &attr, DY(0), X(1)));
+    lk_tensor *g = b->dx[0];
+    if (attr.scan.axis == 0 && !lki_bad(g)) { /* optimisers may ask which rows it was made of */
+        g->slice_rows = lki_retain(DY(0));
+        g->slice_ids = lki_retain(X(1));
+    }
 }
 
 RULE(gather_grad) { GIVE(0, lki_apply2(LKI_OP_gather, b->attr, DY(0), X(1))); }

@@ -350,9 +350,9 @@ static lk_status shape_update(lki_infer *f)
 {
     char text[LKI_SHAPE_TEXT];
     for (int i = 0; i < f->nvar; i++)
-        if (!lki_shape_equal(&f->var[i]->shape, &f->src[0]->shape) && f->op != LKI_OP_update_ema)
+        if (!lki_shape_equal(&f->var[i]->shape, &f->src[0]->shape))
             return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" is %s", f->var[i]->name, lki_shape_text(&f->var[i]->shape, text));
-    if (f->var[0]->dtype != f->src[0]->dtype && f->op != LKI_OP_update_ema)
+    if (f->var[0]->dtype != f->src[0]->dtype)
         return lki_fail_op(f, LK_EDTYPE, "variable \"%s\" is %s; lk_cast the value", f->var[0]->name, lk_dtype_name(f->var[0]->dtype));
     return LK_OK;
 }

@@ -39,6 +39,8 @@ static void tensor_destroy(void *object)
     if (t->variable) unlink_reader(t);
     pthread_mutex_unlock(&readers_lock);
     lki_buffer_drop(t->buffer);
+    lki_drop(t->slice_rows);
+    lki_drop(t->slice_ids);
 }
 
 static lk_tensor *tensor_object(lk_dtype dtype, const lk_shape *shape)

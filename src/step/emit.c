@@ -77,13 +77,18 @@ static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype t
     return LK_OK;
 }
 
-static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows)
+/* All lanes of a batch, or, for a partial sum, the one lane the call sees. */
+static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
 {
+    int        count = r.kind == ROWS ? 1 : rows->lanes;
     lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
-    int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(rows->lanes + 1) * sizeof *bound);
+    int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(count + 1) * sizeof *bound);
     if (!lanes || !bound) return NULL;
-    lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
-    *lanes = (lki_lanes){rows->lanes, bound};
+    if (r.kind == ROWS)
+        bound[1] = r.hi - r.lo;
+    else
+        lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
+    *lanes = (lki_lanes){count, bound};
     return lanes;
 }
 
@@ -104,7 +109,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     a->lo = r.kind == PIECE ? r.lo : 0;
     a->hi = r.kind == PIECE ? r.hi : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.kind == ROWS ? r.lo : 0) : 0;
-    if (n->mode == LKI_SUM && t->kind == LKI_TASK_RUN && !(a->lanes = lanes_of(p, &n->rows))) return LK_ENOMEM;
+    if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
     return finish_call(p, c, n->slot, n->type);
 }
 

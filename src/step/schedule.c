@@ -25,7 +25,7 @@ typedef struct edges {
 /* The element-wise ops come first in ops.inc and end with `where`. */
 static bool is_elementwise(const lki_node *n)
 {
-    return (n->op <= LKI_OP_where && n->slot != LKI_K_none) || n->op == LKI_OP_clip_by_norm ||
+    return (n->op <= LKI_OP_where && n->slot != LKI_K_none) || n->op == LKI_OP_clip_by_norm || n->op == LKI_OP_lamb_direction ||
            (n->writes && n->op != LKI_OP_increment && n->op != LKI_OP_nadam_product);
 }
 

@@ -177,10 +177,17 @@ static lk_tensor *row_losses(train_run *r, lk_tensor *labels, lk_tensor *y)
     return losses;
 }
 
-static lk_tensor *correct_rows(lk_tensor *labels, lk_tensor *y)
+static bool is_custom(const train_run *r)
 {
-    lk_tensor *zero = lk_scalar(0), *hit;
-    if (lk_dim(y, -1) == 1) hit = lk_equal(lk_greater(y, zero), lk_greater(lk_cast(labels, LK_F32), zero));
+    const char *mode = json_string_value(json_object_get(r->spec, "mode"));
+    return mode && strcmp(mode, "custom") == 0;
+}
+
+/* Of two classes, fit counts as its accuracy metric does: above 0.5, also where the output is a logit. */
+static lk_tensor *correct_rows(const train_run *r, lk_tensor *labels, lk_tensor *y)
+{
+    lk_tensor *limit = lk_scalar(is_custom(r) ? 0 : 0.5), *hit;
+    if (lk_dim(y, -1) == 1) hit = lk_equal(lk_greater(y, limit), lk_greater(lk_cast(labels, LK_F32), lk_scalar(0)));
     else hit = lk_equal(lk_argmax(y, .axis = LK_AXIS(-1)), lk_cast(labels, LK_I64));
     return lk_reduce_sum(lk_cast(hit, LK_F32));
 }
@@ -202,7 +209,7 @@ static lk_tuple train_step(lk_tuple in, void *user)
     if (r->penalty) loss = lk_add(loss, r->penalty);
     lk_grads *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
     lk_optimizer_apply(r->optimizer, g);
-    return LK_TUPLE(loss, correct_rows(in.item[1], y));
+    return LK_TUPLE(loss, correct_rows(r, in.item[1], y));
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------------------------------------- */
@@ -267,13 +274,12 @@ static lk_tensor *rows_of(const train_run *r, const lki_array *a, int64_t from, 
 static lk_tensor *weights_of(const train_run *r, int step, int64_t n, int64_t batch)
 {
     json_t      *sizes = json_array_get(json_object_get(r->spec, "sizes"), (size_t)step);
-    const bool   custom = strcmp(json_string_value(json_object_get(r->spec, "mode")), "custom") == 0;
     const double fixed = json_number_value(json_object_get(r->spec, "denominator"));
     float       *w = malloc((size_t)n * sizeof *w + 1);
     int64_t      row = 0;
     for (size_t k = 0; k < json_array_size(sizes); k++) {
         const int64_t own = json_integer_value(json_array_get(sizes, k));
-        const double  divisor = !custom ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
+        const double  divisor = !is_custom(r) ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
         for (int64_t i = 0; i < own && row < n; i++) w[row++] = (float)(1 / divisor);
     }
     if (row != n) miss(r->c, "step %d: sizes of replicas add up to %lld: should be %lld", step, (long long)row, (long long)n);

@@ -9,8 +9,8 @@
  * convolution (the levels are kh, kw, in) or a weight (image, output row, output column). Accumulators stay in registers over all levels
  * and lanes. What a tile sums is fixed by its description, so how a result is cut into tiles never shows in its bits.
  *
- * With lanes, level `lane_level` runs from bound[s] to bound[s+1] for each lane s, and lane sums go up the tree of kernel.h through a
- * stack of at most log2(lanes) tiles on the C stack. */
+ * With lanes, level 2 (of lki_tile_lanes: level 0) runs from bound[s] to bound[s+1] for each lane s, and lane sums go up the tree of
+ * kernel.h through a stack of at most log2(lanes) tiles on the C stack. */
 #ifndef LKI_KERNEL_CPU_PRODUCTS_H
 #define LKI_KERNEL_CPU_PRODUCTS_H
 
@@ -24,11 +24,10 @@ typedef struct lki_tile {
     float         *c[LKI_TILE_ROWS];
     int64_t        count[3], astep[3], bstep[3]; /* level 0 is the innermost */
     int            cols;
-    int            more;       /* start from c instead of +0; only without lanes */
-    int            relu;       /* x > 0 ? x : 0 before storing */
-    const float   *bias;       /* added before that; NULL for none */
-    int            lanes;      /* 0: none */
-    int            lane_level; /* 0 or 2 */
+    int            more;  /* start from c instead of +0; only without lanes */
+    int            relu;  /* x > 0 ? x : 0 before storing */
+    const float   *bias;  /* added before that; NULL for none */
+    int            lanes; /* 0: none */
     const int64_t *bound;
 } lki_tile;
 
@@ -37,7 +36,7 @@ typedef struct lki_ragged {
     int64_t first[LKI_TILE_ROWS][2], last[LKI_TILE_ROWS][2];
 } lki_ragged;
 
-/* rows: 1 .. 6 (AVX2) or 8 (AVX-512); cols: 1 .. 16 or 32. b may be read up to cols only. */
+/* AVX2: up to 6 rows of 16 columns or 8 rows of 8; AVX-512: up to 8 rows of 32. Of b and bias, no more than `cols` are read. */
 void lki_tile_avx2(int rows, const lki_tile *t);
 void lki_tile_avx512(int rows, const lki_tile *t);
 void lki_tile_lanes_avx2(int rows, const lki_tile *t);   /* lanes on level 0, a[p] = a[0] + p, other levels of one step */

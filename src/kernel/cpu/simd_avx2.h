@@ -8,8 +8,12 @@
 
 #define ISA(name) name##_avx2
 #define VARIANT "avx2"
+#define HAS_MANY_REGISTERS 0 /* 16 */
 
 enum { WIDTH = 8, ROWS = 6, COLS = 16 };
+
+/* Rows a tile of so many columns may have. */
+static inline int64_t rows_for(int64_t cols) { return cols > WIDTH ? ROWS : 8; }
 
 typedef __m256  vf; /* floats */
 typedef __m256i vi; /* 32-bit integers */

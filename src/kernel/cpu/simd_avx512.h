@@ -8,8 +8,12 @@
 
 #define ISA(name) name##_avx512
 #define VARIANT "avx512"
+#define HAS_MANY_REGISTERS 1 /* 32 */
 
 enum { WIDTH = 16, ROWS = 8, COLS = 32 };
+
+/* Rows a tile of so many columns may have. */
+static inline int64_t rows_for(int64_t cols) { return cols > WIDTH ? ROWS : 8; }
 
 typedef __m512    vf; /* floats */
 typedef __m512i   vi; /* 32-bit integers */

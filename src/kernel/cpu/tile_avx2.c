@@ -1,5 +1,4 @@
 /* Tiles with AVX2: cpu/tile.inc on vectors of 8 floats. */
 #include "kernel/cpu/simd_avx2.h"
 
-#define LKI_MORE_ROWS 0
 #include "kernel/cpu/tile.inc"
