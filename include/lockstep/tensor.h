@@ -114,6 +114,7 @@ typedef struct lk_tuple {
 
 #define LK_TUPLE(...) lk_tuple_of((int)LKI_N(lk_tensor *, 0, __VA_ARGS__) - 1, (lk_tensor *const[]){0, __VA_ARGS__})
 LK_API lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based);
+LK_API lk_tuple lk_tuple_from(int count, lk_tensor *const *items); /* from an array */
 
 /* ---- variables ------------------------------------------------------------------------------------------------------------- */
 
@@ -147,6 +148,7 @@ typedef struct lk_variables {
 
 #define LK_VARIABLES(...) lk_variables_of((int)LKI_N(lk_variable *, 0, __VA_ARGS__) - 1, (lk_variable *const[]){0, __VA_ARGS__})
 LK_API lk_variables lk_variables_of(int count, lk_variable *const *one_based);
+LK_API lk_variables lk_variables_from(int count, lk_variable *const *items); /* from an array */
 
 /* SHA-256 over name, type, shape and value of each: equal digests mean equal bits. */
 typedef struct lk_digest {

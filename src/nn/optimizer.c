@@ -8,14 +8,17 @@
  *    then the groups of slots of the algorithm, variable by variable within a group.
  * 2. The first apply fixes the variables; it makes all state, or none of it when something fails.
  * 3. A gradient made of rows (of an embedding) counts each row's own square, as Keras does: rows that meet in one entry add up in the
- *    gradient, and their squares add up in what stands for its square. Clipping and accumulation act on the sum, and end that. */
+ *    gradient, and their squares add up in what stands for its square. Clipping and accumulation make a plain gradient of it. */
 #include "nn/optimizer.h"
+#include "core/dtype.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "op/gradient.h"
 #include "op/op.h"
+#include "op/record.h"
 #include <lockstep/ops.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,12 +32,14 @@ typedef struct gradient {
 
 typedef lk_status step_fn(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t);
 
+typedef enum squaring { NO_SQUARES, SQUARES, SIZES } squaring; /* SIZES: |g| takes the place of g*g */
+
 typedef struct algorithm {
     const char *name;
     double      rate;
     lki_op      op;
     step_fn    *step;
-    bool        of_sizes; /* "squares" are |g| */
+    squaring    squares;
     struct {
         const char *name;
         int         group;
@@ -63,17 +68,17 @@ struct lk_optimizer {
 
 static step_fn plain_step, nadam_step, lamb_step;
 
-static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, false, {{"momentum", 0}}};
-static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, false, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
-static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, false, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
-static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, true, {{"momentum", 0}, {"norm", 0}}};
-static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, false, {{"momentum", 0}, {"velocity", 0}}};
-static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, false, {{"momentum", 0}}};
-static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, false, {{"momentum", 0}, {"velocity", 0}}};
-static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, false, {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
-static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, false, {{"accumulator", 0}}};
-static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, false, {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
-static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, false, {{"accumulator", 0}, {"linear", 0}}};
+static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, NO_SQUARES, {{"momentum", 0}}};
+static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, SQUARES, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, SQUARES, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, SIZES, {{"momentum", 0}, {"norm", 0}}};
+static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, SQUARES, {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, NO_SQUARES, {{"momentum", 0}}};
+static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, SQUARES, {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, SQUARES, {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
+static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, SQUARES, {{"accumulator", 0}}};
+static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, SQUARES, {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
+static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, SQUARES, {{"accumulator", 0}, {"linear", 0}}};
 
 /* ---- making one ------------------------------------------------------------------------------------------------------------------ */
 
@@ -338,9 +343,9 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 /* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
 static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
 {
-    if (lki_bad(g) || !g->slice_rows) return NULL;
+    if (lki_bad(g) || !g->slice_rows || o->kind->squares == NO_SQUARES) return NULL;
     const lki_attr attr = {.shape = g->shape};
-    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->of_sizes ? lk_abs(g->slice_rows) : lk_square(g->slice_rows), g->slice_ids);
+    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->squares == SIZES ? lk_abs(g->slice_rows) : lk_square(g->slice_rows), g->slice_ids);
 }
 
 /* The variable, and the slots in use, in the algorithm's order. */
@@ -386,7 +391,6 @@ static lk_status accumulate(lk_optimizer *o, int n, gradient *g, lk_tensor *rate
         lk_variable *kept = o->accumulator[g[i].index];
         lk_tensor   *src[] = {g[i].value, rate, t};
         g[i].value = lk_div(lk_add(g[i].value, lk_read(kept)), lki_like(g[i].value, o->set.gradient_accumulation_steps));
-        g[i].squares = NULL;
         LKI_TRY(lki_update(LKI_OP_update_accumulate, &o->attr, 3, src, 1, &kept));
     }
     return LK_OK;
@@ -409,7 +413,6 @@ static void clip(const lk_optimizer *o, int n, gradient *g)
     }
     for (int i = 0; i < n; i++) {
         lk_tensor *x = g[i].value;
-        g[i].squares = NULL;
         if (c->clipvalue != 0) g[i].value = lki_apply1(LKI_OP_clip, &by_value, x);
         else g[i].value = lki_apply2(LKI_OP_clip_by_norm, &by_norm, x, global ? all : lki_apply1(LKI_OP_sum_squares, NULL, x));
     }
@@ -438,7 +441,10 @@ static lk_status step(lk_optimizer *o, int n, gradient *g)
     if (o->accumulator) LKI_TRY(accumulate(o, n, g, rate, t));
     clip(o, n, g);
     if (o->nadam) LKI_TRY(lki_update(LKI_OP_nadam_product, &o->attr, 3, (lk_tensor *[]){lk_read(o->product), rate, t}, 1, &o->product));
-    for (int i = 0; i < n; i++) LKI_TRY(o->kind->step(o, &g[i], rate, t));
+    for (int i = 0; i < n; i++) {
+        g[i].squares = squares_of(o, g[i].value);
+        LKI_TRY(o->kind->step(o, &g[i], rate, t));
+    }
     LKI_TRY(average(o, t));
     return lki_update(LKI_OP_increment, NULL, 0, NULL, 1, &o->iteration);
 }
@@ -476,7 +482,7 @@ lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_v
     int       n = 0;
     for (int i = 0; i < variables.count && status == LK_OK; i++) {
         if (!gradients.item[i]) continue;
-        g[n] = (gradient){.value = gradients.item[i], .squares = squares_of(o, gradients.item[i]), .index = index_of(o, variables.item[i], i)};
+        g[n] = (gradient){.value = gradients.item[i], .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
             status = lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables", o->name,
                               variables.item[i]->name);
@@ -516,23 +522,44 @@ lk_status lk_optimizer_finalize(lk_optimizer *o)
     return LK_OK;
 }
 
+/* ---- asking ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool can_ask(const lk_optimizer *o, const char *what)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) lki_fail(LK_EINVAL, "%s: not an optimiser", what);
+    else if (!lki_tracer_current()) return true;
+    else lki_fail(LK_ESTATE, "%s: has no value yet inside a function that is being traced", what);
+    return false;
+}
+
+static double value_of(const lk_variable *v) { return lki_element_get(v->dtype, v->buffer->data, 0); }
+
 int64_t lk_optimizer_iterations(const lk_optimizer *o)
 {
-    const int every = o->set.gradient_accumulation_steps;
-    const int64_t calls = (int64_t)lk_item(lk_read(o->iteration));
-    return every > 1 ? calls / every : calls;
+    if (!can_ask(o, "optimizer_iterations")) return -1;
+    const int64_t every = lki_max(1, o->set.gradient_accumulation_steps);
+    return (int64_t)value_of(o->iteration) / every;
 }
 
 double lk_optimizer_learning_rate(const lk_optimizer *o)
 {
-    if (o->set.schedule) return lk_schedule_at(o->set.schedule, (int64_t)lk_item(lk_read(o->iteration)));
-    return lk_item(lk_read(o->rate));
+    if (!can_ask(o, "optimizer_learning_rate")) return NAN;
+    return o->rate ? value_of(o->rate) : lk_schedule_at(o->set.schedule, (int64_t)value_of(o->iteration));
 }
 
 lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate)
 {
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_set_learning_rate: not an optimiser");
     if (!o->rate) return lki_fail(LK_ESTATE, "%s: the learning rate follows a schedule and cannot be set", o->name);
-    return lk_assign(o->rate, lk_scalar(rate));
+    lk_tensor      *value = lk_fill((lk_shape){0}, LK_F32, rate);
+    const lk_status status = lk_assign(o->rate, value);
+    if (!lki_bad(value)) lk_free(value);
+    return status;
 }
 
-lk_variables lk_optimizer_variables(lk_optimizer *o) { return (lk_variables){o->states, o->state}; }
+lk_variables lk_optimizer_variables(lk_optimizer *o)
+{
+    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return (lk_variables){o->states, o->state};
+    lki_fail(LK_EINVAL, "optimizer_variables: not an optimiser");
+    return (lk_variables){0};
+}

@@ -2,6 +2,7 @@
  * step and a compiled step give the same one. */
 #include "core/error.h"
 #include "nn/optimizer.h"
+#include <math.h>
 
 static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
 
@@ -81,6 +82,6 @@ lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, co
 
 double lk_schedule_at(const lk_schedule *s, int64_t iteration)
 {
-    if (!lki_is_kind(s, LKI_KIND_SCHEDULE)) return lki_fail(LK_EINVAL, "schedule_at: not a schedule"), 0.0 / 0.0;
+    if (!lki_is_kind(s, LKI_KIND_SCHEDULE)) return lki_fail(LK_EINVAL, "schedule_at: not a schedule"), NAN;
     return (float)lki_schedule_rate(&s->attr, iteration);
 }

@@ -349,9 +349,14 @@ lk_tuple lki_tuple_new(int count, lk_tensor *const *items)
     return (lk_tuple){count, t->item};
 }
 
+lk_tuple lk_tuple_from(int count, lk_tensor *const *items)
+{
+    return count < 0 || (count && !items) ? poisoned_tuple() : lki_tuple_new(count, items);
+}
+
 lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based)
 {
-    return count < 0 ? poisoned_tuple() : lki_tuple_new(count, one_based + 1);
+    return lk_tuple_from(count, one_based + 1);
 }
 
 /* ---- printing ---- */

@@ -1,21 +1,18 @@
 /* Products: matmul, convolutions, pooling.
  *
  * 1. Every vectorised kernel gives the bits of the reference, on odd, empty and large shapes, with any lanes, epilogue and transposition,
- *    also where numbers are subnormal, infinite or NaN (all NaN count as equal); any split of the range gives the bits of the whole,
+ *    also where numbers are subnormal (flushed or not), infinite or NaN (all NaN count as equal); any split of the range gives the bits of the whole,
  *    nothing outside the range or the scratch is written.
  * 2. The reference, in f64, agrees with plain formulas written the other way round (from the source to the result).
  * 3. Gradients agree with the forward kernels: <f(x), dy> = <x, grad(dy)>, and central differences.
  * 4. LANES is what kernel.h says: one call with lanes equals calls per lane, added up the tree. */
+#include "check.h"
+#include "core/thread.h"
 #include "kernel/register.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_LANES = 16, GUARD = 64 };
 
@@ -201,8 +198,10 @@ static result run_parts(const lki_kernels *k, const cas *c)
 
 static void check(cas *c)
 {
-    const lki_isa isa = lki_cpu_isa_machine();
-    const result  truth = run_all(&table[0], c);
+    const lki_isa  isa = lki_cpu_isa_machine();
+    const int      flush = random_below(2) > 0; /* subnormals, as the library's threads do */
+    const unsigned before = flush ? lki_fp_enter() : 0;
+    const result   truth = run_all(&table[0], c);
     for (lki_isa i = LKI_ISA_REFERENCE; i <= isa; i++) {
         const result whole = run_all(&table[i], c), parts = run_parts(&table[i], c);
         same_bits(c, lki_isa_name(i), truth, whole);
@@ -210,6 +209,7 @@ static void check(cas *c)
         free_result(whole);
         free_result(parts);
     }
+    if (flush) lki_fp_leave(before);
     free_result(truth);
 }
 
@@ -247,11 +247,10 @@ static void check_matmul(cas c, int wild)
     free_sources(&c);
 }
 
-static void test_matmul_sizes(void **state)
+TEST(test_matmul_sizes)
 {
     static const int64_t sizes[][3] = {{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {8, 32, 5}, {9, 33, 4}, {7, 31, 300}, {64, 10, 64}, {40, 200, 70},
                                        {24, 70, 513}, {8, 100, 64}, {8, 64, 64}, {5, 129, 3}, {17, 1030, 20}, {137, 40, 11}, {130, 140, 257}, {64, 96, 40}};
-    (void)state;
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++)
         for (int t = 0; t < 4; t++) {
             cas c = matmul_case(sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t >> 1);
@@ -261,9 +260,14 @@ static void test_matmul_sizes(void **state)
         }
 }
 
-static void test_matmul_random(void **state)
+TEST(test_matmul_random)
 {
-    (void)state;
+    for (int t = 0; t < 4; t++) { /* many steps per lane */
+        cas c = matmul_case(20, 40, 2100, t & 1, t >> 1);
+        with_epilogue(&c, (lki_epilogue){1, 1, 0});
+        random_lanes(&c, 8, 2100);
+        check_matmul(c, t == 2);
+    }
     for (int i = 0; i < 300; i++) {
         cas c = matmul_case(random_below(70), random_below(100), random_below(90), random_below(2) > 0, random_below(2) > 0);
         if (random_below(2)) with_epilogue(&c, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 0});
@@ -279,10 +283,9 @@ static void test_matmul_random(void **state)
     }
 }
 
-static void test_matmul_batches(void **state)
+TEST(test_matmul_batches)
 {
     static const int64_t batches[][6] = {{3, 2, 3, 2, 3, 2}, {1, 2, 3, 1, 3, 2}, {3, 1, 1, 2, 3, 2}, {0, 2, 1, 2, 0, 2}, {3, 2, 1, 1, 3, 2}};
-    (void)state;
     for (int i = 0; i < (int)(sizeof batches / sizeof batches[0]); i++)
         for (int t = 0; t < 4; t++) {
             cas            c = matmul_case(5, 9, 7, t & 1, t >> 1);
@@ -297,9 +300,8 @@ static void test_matmul_batches(void **state)
         }
 }
 
-static void test_matmul_formula(void **state)
+TEST(test_matmul_formula)
 {
-    (void)state;
     for (int t = 0; t < 4; t++) {
         const int64_t M = 5, N = 6, K = 7;
         cas           c = matmul_case(M, N, K, t & 1, t >> 1);
@@ -394,9 +396,8 @@ static void check_deep(layer l, int wild)
     check_slot(l, LKI_K_depthwise_grad_w, none, 1 << random_below(5), wild);
 }
 
-static void test_conv_models(void **state)
+TEST(test_conv_models)
 {
-    (void)state;
     check_layer(square(2, 28, 1, 32, 3, 1, 1, 0), 0); /* the convolutions of the two models */
     check_layer(square(2, 13, 32, 64, 3, 1, 1, 0), 0);
     check_layer(square(2, 12, 1, 32, 3, 1, 1, 1), 1);
@@ -412,10 +413,9 @@ static void test_conv_models(void **state)
     check_layer(square(1, 7, 70, 9, 2, 2, 1, 0), 0);
 }
 
-static void test_conv_channels(void **state)
+TEST(test_conv_channels)
 {
     static const int64_t channels[] = {1, 3, 7, 8, 16, 31, 32, 33, 64};
-    (void)state;
     for (int i = 0; i < 9; i++)
         for (int j = 0; j < 9; j++) check_layer(square(2, 5, channels[i], channels[j], 3, 1, 1, (i + j) % 2), (i + j) % 4 == 1);
     for (int i = 0; i < 9; i++)
@@ -429,9 +429,8 @@ static layer random_layer(void)
     return layer_of(random_below(6), 1 + random_below(11), 1 + random_below(11), PICK(1, 1, 2, 3, 5, 8, 9, 17), PICK(1, 2, 6, 8, 16, 19, 40), win, random_below(3));
 }
 
-static void test_conv_random(void **state)
+TEST(test_conv_random)
 {
-    (void)state;
     for (int i = 0; i < 250; i++) {
         layer l = random_layer();
         check_layer(l, i % 3 == 0);
@@ -513,9 +512,8 @@ static void check_f64(layer l)
     free(plain);
 }
 
-static void test_conv_f64(void **state)
+TEST(test_conv_f64)
 {
-    (void)state;
     for (int i = 0; i < 60; i++) {
         layer l = random_layer();
         l.deep = i % 2;
@@ -525,9 +523,8 @@ static void test_conv_f64(void **state)
 }
 
 /* One call with lanes is calls per lane, added up the tree. */
-static void test_lane_tree(void **state)
+TEST(test_lane_tree)
 {
-    (void)state;
     const layer l = square(11, 6, 3, 5, 3, 1, 1, 1);
     for (int count = 1; count <= 16; count *= 2) {
         cas c = conv_case(l, LKI_K_conv2d_grad_w);
@@ -605,9 +602,8 @@ static layer random_pool(void)
     return l;
 }
 
-static void test_pool(void **state)
+TEST(test_pool)
 {
-    (void)state;
     check_pool(square(2, 26, 32, 1, 2, 2, 1, 0), 0);
     check_pool(square(2, 11, 64, 1, 2, 2, 1, 0), 1);
     check_pool(square(1, 20, 3, 1, 17, 2, 1, 3), 0); /* 289 cells */
@@ -615,9 +611,8 @@ static void test_pool(void **state)
     for (int i = 0; i < 200; i++) check_pool(random_pool(), i % 2);
 }
 
-static void test_pool_values(void **state)
+TEST(test_pool_values)
 {
-    (void)state;
     const float x[] = {1, NAN, 2, 2, 3, NAN, 2, -1, -0.0f, 0, -1, -2, 0, -0.0f, -INFINITY, -3}; /* 4 x 4 */
     cas         c = pool_case(square(1, 4, 1, 1, 2, 2, 1, 0), LKI_K_max_pool);
     c.data[0] = (void *)(uintptr_t)x;
@@ -632,9 +627,8 @@ static void test_pool_values(void **state)
 }
 
 /* <pool(x), dy> = <x, grad(dy)>: both gradients are adjoint to a linear map, max for given cells. */
-static void test_pool_f64(void **state)
+TEST(test_pool_f64)
 {
-    (void)state;
     for (int i = 0; i < 40; i++) {
         const layer   l = random_pool();
         cas           m = pool_case(l, LKI_K_max_pool);
@@ -658,9 +652,8 @@ static void test_pool_f64(void **state)
 }
 
 /* conv2d with a pool is conv2d, then max_pool. */
-static void test_fused_pool(void **state)
+TEST(test_fused_pool)
 {
-    (void)state;
     for (int i = 0; i < 40; i++) {
         const layer l = i ? random_layer() : square(2, 28, 1, 32, 3, 1, 1, 0);
         cas         plain = conv_case(l, LKI_K_conv2d), fused = plain, pool = pool_case(layer_of(l.batch, l.OH, l.OW, l.O, 1, (lki_window){{2, 2}, {2, 2}, {1, 1}, {0, 0}}, 0), LKI_K_max_pool);

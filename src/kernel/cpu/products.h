@@ -53,10 +53,17 @@ void lki_register_depthwise_avx512(lki_kernels *k);
 void lki_register_pool_avx2(lki_kernels *k);
 void lki_register_pool_avx512(lki_kernels *k);
 
-/* The AVX2 matrix product, for shapes in which half a 64-byte vector would stay empty. */
+/* The kernels themselves: AVX-512 hands shapes to AVX2 in which half of its vectors would stay empty. */
 void lki_f32_matmul_avx2(const lki_args *a);
+void lki_f32_matmul_avx512(const lki_args *a);
+void lki_f32_conv2d_avx2(const lki_args *a);
+void lki_f32_conv2d_avx512(const lki_args *a);
+void lki_f32_conv2d_grad_x_avx2(const lki_args *a);
+void lki_f32_conv2d_grad_x_avx512(const lki_args *a);
+void lki_f32_conv2d_grad_w_avx2(const lki_args *a);
+void lki_f32_conv2d_grad_w_avx512(const lki_args *a);
 
-/* Row r of `rows` in pieces of at most `most`, as even as possible: pieces of 5 and 4 instead of 8 and 1. */
+/* `rows` in pieces of at most `most`, as even as possible: pieces of 5 and 4 instead of 8 and 1. */
 static inline int64_t lki_even_pieces(int64_t rows, int64_t most) { return lki_ceil_div(rows, most); }
 static inline int64_t lki_even_begin(int64_t rows, int64_t pieces, int64_t piece) { return rows * piece / pieces; }
 

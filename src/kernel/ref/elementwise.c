@@ -62,6 +62,12 @@ MAP(is_finite, f32, u8, isfinite(x) != 0)
 MAP(is_finite, f64, u8, isfinite(x) != 0)
 MAP(logical_not, u8, u8, !x)
 
+/* A subnormal counts as a zero of its sign. Arithmetic does that by itself; picking one of two numbers has to say so. */
+static inline f32 f32_flush(f32 x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+static inline f64 f64_flush(f64 x) { return fabs(x) < 0x1p-1022 ? copysign(0, x) : x; }
+static inline i32 i32_flush(i32 x) { return x; }
+static inline i64 i64_flush(i64 x) { return x; }
+
 /* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
 #define CLIP(T)                                                                                                                 \
     static void T##_clip(const lki_args *a)                                                                                     \
@@ -72,7 +78,7 @@ MAP(logical_not, u8, u8, !x)
         lki_element_set(a->src[0].dtype, &high, 0, a->attr->num.b);                                                             \
         for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
             T x = high < src[i] ? high : src[i];                                                                                \
-            dst[i] = low > x ? low : x;                                                                                         \
+            dst[i] = T##_flush(low > x ? low : x);                                                                              \
         }                                                                                                                       \
     }
 
@@ -107,6 +113,12 @@ CLIP(i64)
     ZIP(name, i32, i32, expression)                                                                                             \
     ZIP(name, i64, i64, expression)
 
+#define PICK(name, beats)                                                                                                       \
+    ZIP(name, f32, f32, x != x ? x : f32_flush(x beats y ? x : y))                                                              \
+    ZIP(name, f64, f64, x != x ? x : f64_flush(x beats y ? x : y))                                                              \
+    ZIP(name, i32, i32, x beats y ? x : y)                                                                                      \
+    ZIP(name, i64, i64, x beats y ? x : y)
+
 /* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. */
 #define FLOAT_MOD(T, fmod)                                                                                                      \
     static T T##_floor_mod(T x, T y)                                                                                            \
@@ -140,8 +152,8 @@ INTEGER_DIV(i64)
 ZIP_N(add, (W)x + (W)y)
 ZIP_N(sub, (W)x - (W)y)
 ZIP_N(mul, (W)x * (W)y)
-ZIP_N(maximum, x != x ? x : x > y ? x : y)
-ZIP_N(minimum, x != x ? x : x < y ? x : y)
+PICK(maximum, >)
+PICK(minimum, <)
 ZIP_F(div, x / y, x / y)
 ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
 ZIP_F(floordiv, floorf(x / y), floor(x / y))

@@ -139,7 +139,7 @@ static inline float lki_log1p_f32(float x)
     float   m = lki_float_of((i & 0x7fffff) + LKI_SQRT_HALF_BITS);
     int32_t scale = 127 - k; /* 2^-k; 0 where c does not count any more */
     if (scale < 0) scale = 0;
-    float r = lki_log_sum((float)k, fmaf(c, lki_float_of(scale << 23), m - 1.0f));
+    float r = lki_log_sum((float)k, fmaf(c, lki_float_of((int32_t)((uint32_t)scale << 23)), m - 1.0f));
     if (!(x < INFINITY)) r = x;
     if (u < LKI_SMALLEST) r = u < 0 ? NAN : -INFINITY;
     return r;

@@ -1,0 +1,122 @@
+/* The promise: the bits of a training run depend on the program, the data and the lanes, not on how many threads ran it, nor on whether it
+ * was compiled, nor on the instruction set. */
+#include "check.h"
+#include "core/cpu.h"
+#include "core/thread.h"
+#include "step/models.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STEPS = 6, EAGER_STEPS = 3, REPETITIONS = 5 };
+#else
+enum { STEPS = 100, EAGER_STEPS = 100, REPETITIONS = 50 };
+#endif
+enum { GLOBAL = 64 };
+
+static lk_digest run(int convolutions, int threads, bool compiled, int steps)
+{
+    lk_digest digest = {{0}};
+    lk_set_threads(threads);
+    LK_POOL {
+        model        m = model_new(convolutions, GLOBAL);
+        lk_function *f = lk_function_of(model_step, &m);
+        lk_tuple     batch[4];
+        for (int i = 0; i < 4; i++) batch[i] = model_batch(&m, i == 3 ? 23 : GLOBAL, i); /* the last one is short: other lanes are empty */
+        for (int i = 0; i < steps; i++) LK_STEP {
+                lk_tuple out = compiled ? lk_call(f, batch[i % 4]) : model_step(batch[i % 4], &m);
+                if (lk_poisoned(out.item[0])) print_error("%s\n", lk_error());
+            }
+        digest = lk_variables_digest(lk_optimizer_variables(m.optimizer));
+        lk_digest weights = lk_variables_digest(model_variables(&m));
+        for (int i = 0; i < 32; i++) digest.byte[i] ^= weights.byte[i];
+    }
+    assert_false(lk_failed());
+    lk_set_threads(0);
+    return digest;
+}
+
+static void assert_same(lk_digest a, lk_digest b)
+{
+    assert_memory_equal(a.byte, b.byte, sizeof a.byte);
+}
+
+static void any_thread_count(int convolutions)
+{
+    static const int counts[] = {1, 2, 3, 4, 8};
+    lk_digest        one = run(convolutions, 1, true, STEPS);
+    for (int i = 1; i < REPETITIONS; i++) assert_same(one, run(convolutions, counts[i % 5], true, STEPS));
+}
+
+TEST(basic_model_on_any_number_of_threads) { any_thread_count(1); }
+TEST(custom_model_on_any_number_of_threads) { any_thread_count(2); }
+
+TEST(more_threads_than_lanes)
+{
+    assert_same(run(2, 1, true, 3), run(2, 13, true, 3));
+}
+
+TEST(eager_equals_compiled)
+{
+    for (int convolutions = 1; convolutions <= 2; convolutions++)
+        assert_same(run(convolutions, 1, false, EAGER_STEPS), run(convolutions, 2, true, EAGER_STEPS));
+}
+
+TEST(lanes_are_part_of_the_bits)
+{
+    lk_digest eight = run(1, 2, true, 3);
+    lk_set_lanes(16);
+    lk_digest sixteen = run(1, 2, true, 3), again = run(1, 3, true, 3);
+    lk_set_lanes(8);
+    assert_same(sixteen, again);
+    assert_memory_not_equal(eight.byte, sixteen.byte, sizeof eight.byte);
+}
+
+/* The instruction set is read once, so other ones are tried in other processes. */
+static lk_digest run_capped(const char *isa, int threads)
+{
+    char      command[512], self[256];
+    lk_digest digest = {{0}};
+    ssize_t   n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    snprintf(command, sizeof command, "LOCKSTEP_ISA=%s LOCKSTEP_BITS=%d '%s'", isa, threads, self);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    for (int i = 0; i < 32; i++) {
+        unsigned byte = 0;
+        assert_int_equal(fscanf(pipe, "%2x", &byte), 1);
+        digest.byte[i] = (uint8_t)byte;
+    }
+    assert_int_equal(pclose(pipe), 0);
+    return digest;
+}
+
+TEST(instruction_sets)
+{
+    lk_digest here = run(2, 2, true, STEPS < 20 ? STEPS : 20);
+    if (lki_cpu_isa_machine() >= LKI_ISA_AVX2) {
+        assert_same(run_capped("avx2", 2), run_capped("avx2", 3));
+        assert_same(here, run_capped("avx2", 1));
+    }
+    assert_same(here, run_capped("reference", 2));
+}
+
+int main(void)
+{
+    const char *threads = getenv("LOCKSTEP_BITS");
+    if (threads) {
+        lk_digest d = run(2, atoi(threads), true, STEPS < 20 ? STEPS : 20);
+        for (int i = 0; i < 32; i++) printf("%02x", d.byte[i]);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(basic_model_on_any_number_of_threads),
+        cmocka_unit_test(custom_model_on_any_number_of_threads),
+        cmocka_unit_test(more_threads_than_lanes),
+        cmocka_unit_test(eager_equals_compiled),
+        cmocka_unit_test(lanes_are_part_of_the_bits),
+        cmocka_unit_test(instruction_sets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
