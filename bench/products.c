@@ -75,7 +75,8 @@ typedef struct bench {
     lk_shape     src[3], dst[2];
     int          nsrc, ndst, lanes;
     lki_attr     attr;
-    double       flop;
+    double       flop; /* or bytes, */
+    int          bytes; /* which is told as GB/s, without a peak */
 } bench;
 
 static lk_shape shape2(int64_t a, int64_t b) { return (lk_shape){2, {a, b}}; }
@@ -114,10 +115,25 @@ static bench conv(const char *name, lki_slot slot, layer l, int lanes, lki_epilo
     return b;
 }
 
+static bench pool(const char *name, lki_slot slot, layer l)
+{
+    const int64_t  o = (l.size + 2 * l.pad - l.k) / l.stride + 1;
+    const lk_shape x = shape4(l.batch, l.size, l.size, l.in), y = shape4(l.batch, o, o, l.in);
+    const int      back = slot == LKI_K_max_pool_grad || slot == LKI_K_avg_pool_grad, max = slot != LKI_K_avg_pool && slot != LKI_K_avg_pool_grad;
+    bench          b = {.name = name, .slot = slot, .nsrc = 1, .ndst = 1, .bytes = 1};
+    b.flop = (double)(4 * l.batch * l.size * l.size * l.in + (max ? 5 : 4) * l.batch * o * o * l.in);
+    b.attr.window = (lki_window){{l.k, l.k}, {l.stride, l.stride}, {1, 1}, {l.pad, l.pad}};
+    b.src[0] = back ? y : x;
+    b.dst[0] = back ? x : y;
+    if (slot == LKI_K_max_pool) b.dst[1] = y, b.ndst = 2;
+    if (slot == LKI_K_max_pool_grad || slot == LKI_K_max_pool_pick) b.src[1] = y, b.nsrc = 2;
+    return b;
+}
+
 static int cases(bench *b)
 {
     const layer        A = {8, 28, 1, 32, 3, 1, 0, 1}, B = {8, 13, 32, 64, 3, 1, 0, 1};
-    const lki_epilogue none = {0}, act = {1, 1, 0}, pool = {1, 1, 1};
+    const lki_epilogue none = {0}, act = {1, 1, 0}, all = {1, 1, 1};
     int                n = 0;
     b[n++] = matmul("gemm 256", 256, 256, 256, 0, 0, 0);
     b[n++] = matmul("gemm 512", 512, 512, 512, 0, 0, 0);
@@ -143,18 +159,18 @@ static int cases(bench *b)
     b[n++] = matmul("grad w (4096x512)T @ 4096x512, 8 lanes", 512, 512, 4096, 1, 0, 8);
     b[n++] = conv("conv A", LKI_K_conv2d, A, 0, none);
     b[n++] = conv("conv A + bias, relu", LKI_K_conv2d, A, 0, act);
-    b[n++] = conv("conv A + bias, relu, pool", LKI_K_conv2d, A, 0, pool);
+    b[n++] = conv("conv A + bias, relu, pool", LKI_K_conv2d, A, 0, all);
     b[n++] = conv("conv A grad w, 8 lanes", LKI_K_conv2d_grad_w, A, 8, none);
     b[n++] = conv("conv A grad w, 1 lane", LKI_K_conv2d_grad_w, A, 0, none);
     b[n++] = conv("conv B", LKI_K_conv2d, B, 0, none);
     b[n++] = conv("conv B + bias, relu", LKI_K_conv2d, B, 0, act);
-    b[n++] = conv("conv B + bias, relu, pool", LKI_K_conv2d, B, 0, pool);
+    b[n++] = conv("conv B + bias, relu, pool", LKI_K_conv2d, B, 0, all);
     b[n++] = conv("conv B grad x", LKI_K_conv2d_grad_x, B, 0, none);
     b[n++] = conv("conv B grad w, 8 lanes", LKI_K_conv2d_grad_w, B, 8, none);
     b[n++] = conv("conv B grad w, 1 lane", LKI_K_conv2d_grad_w, B, 0, none);
     b[n++] = conv("conv A same", LKI_K_conv2d, (layer){8, 28, 1, 32, 3, 1, 1, 1}, 0, none);
     b[n++] = conv("conv A same grad w", LKI_K_conv2d_grad_w, (layer){8, 28, 1, 32, 3, 1, 1, 1}, 8, none);
-    b[n++] = conv("conv A same, pool", LKI_K_conv2d, (layer){8, 28, 1, 32, 3, 1, 1, 1}, 0, pool);
+    b[n++] = conv("conv A same, pool", LKI_K_conv2d, (layer){8, 28, 1, 32, 3, 1, 1, 1}, 0, all);
     b[n++] = conv("32x32x3 3x3 same 64", LKI_K_conv2d, (layer){8, 32, 3, 64, 3, 1, 1, 1}, 0, none);
     b[n++] = conv("32x32x3 3x3 same 64 grad w", LKI_K_conv2d_grad_w, (layer){8, 32, 3, 64, 3, 1, 1, 1}, 8, none);
     b[n++] = conv("16x16x64 3x3 same 128", LKI_K_conv2d, (layer){8, 16, 64, 128, 3, 1, 1, 1}, 0, none);
@@ -174,6 +190,12 @@ static int cases(bench *b)
     b[n++] = conv("depthwise 28x28x64 3x3 same grad x", LKI_K_depthwise_grad_x, (layer){8, 28, 64, 1, 3, 1, 1, 1}, 0, none);
     b[n++] = conv("depthwise 28x28x64 3x3 same grad w", LKI_K_depthwise_grad_w, (layer){8, 28, 64, 1, 3, 1, 1, 1}, 8, none);
     b[n++] = conv("depthwise 28x28x32 3x3 same x2", LKI_K_depthwise, (layer){8, 28, 32, 2, 3, 1, 1, 1}, 0, none);
+    b[n++] = pool("max_pool 26x26x32 2x2, GB/s", LKI_K_max_pool, (layer){8, 26, 32, 0, 2, 2, 0, 1});
+    b[n++] = pool("max_pool 26x26x32 2x2 grad, GB/s", LKI_K_max_pool_grad, (layer){8, 26, 32, 0, 2, 2, 0, 1});
+    b[n++] = pool("max_pool 26x26x32 2x2 pick, GB/s", LKI_K_max_pool_pick, (layer){8, 26, 32, 0, 2, 2, 0, 1});
+    b[n++] = pool("max_pool 28x28x32 3x3 /2 grad, GB/s", LKI_K_max_pool_grad, (layer){8, 28, 32, 0, 3, 2, 1, 1});
+    b[n++] = pool("avg_pool 26x26x32 2x2, GB/s", LKI_K_avg_pool, (layer){8, 26, 32, 0, 2, 2, 0, 1});
+    b[n++] = pool("avg_pool 26x26x32 2x2 grad, GB/s", LKI_K_avg_pool_grad, (layer){8, 26, 32, 0, 2, 2, 0, 1});
     return n;
 }
 
@@ -189,7 +211,7 @@ static int64_t size_of(const lk_shape *s)
 static void *numbers(const lk_shape *s)
 {
     const int64_t n = size_of(s);
-    float        *p = aligned_alloc(64, (size_t)lki_round_up(n * 4 + 64, 64));
+    float        *p = aligned_alloc(64, (size_t)lki_round_up(n * 4 + 64, 64)); /* as bytes: cells of all kinds */
     for (int64_t i = 0; p && i < n; i++) p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - 32768) / 32768.0f;
     return p;
 }
@@ -199,7 +221,7 @@ static double rate_of(const lki_kernels *k, const bench *b)
 {
     lki_view src[3], dst[2];
     int64_t  bound[65], rows = b->src[0].dim[0];
-    for (int i = 0; i < b->nsrc; i++) src[i] = (lki_view){numbers(&b->src[i]), &b->src[i], LK_F32};
+    for (int i = 0; i < b->nsrc; i++) src[i] = (lki_view){numbers(&b->src[i]), &b->src[i], i && b->bytes ? LK_U8 : LK_F32};
     for (int i = 0; i < b->ndst; i++) dst[i] = (lki_view){numbers(&b->dst[i]), &b->dst[i], i ? LK_U8 : LK_F32};
     for (int s = 0; s <= b->lanes; s++) bound[s] = b->lanes ? lki_ceil_div(s * rows, b->lanes) : 0;
     const lki_lanes lanes = {b->lanes, bound};
@@ -244,7 +266,10 @@ int main(int argc, char **argv)
         for (int t = 0; t < 2; t++) {
             if (!top[t]) continue;
             const double rate = rate_of(&table[t], &all[i]);
-            printf(" %10.1f %5.1f", rate, 100 * rate / top[t]);
+            if (all[i].bytes)
+                printf(" %10.1f %5s", rate, "");
+            else
+                printf(" %10.1f %5.1f", rate, 100 * rate / top[t]);
         }
         printf("\n");
     }

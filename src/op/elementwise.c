@@ -70,9 +70,10 @@ lk_tensor *lk_add_n(lk_tuple terms)
 
 /* ---- activations ---- */
 
+/* At a tie the gradient goes to the first operand: none flows at 6, as in TensorFlow. */
 lk_tensor *lk_relu6(lk_tensor *x)
 {
-    return lk_clip(x, 0, 6);
+    return lk_minimum(lki_like(x, 6), lk_relu(x));
 }
 
 lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha)
@@ -80,11 +81,11 @@ lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha)
     return lki_apply1(LKI_OP_leaky_relu, &(lki_attr){.num = {.a = alpha}}, x);
 }
 
-/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN. */
+/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one counts. */
 lk_tensor *lk_elu(lk_tensor *x, double alpha)
 {
     lk_tensor *zero = lki_like(x, 0);
-    return lk_add(lk_relu(x), lk_mul(lki_like(x, alpha), lk_expm1(lk_minimum(x, zero))));
+    return lk_add(lk_maximum(x, zero), lk_mul(lki_like(x, alpha), lk_expm1(lk_minimum(zero, x))));
 }
 
 lk_tensor *lk_selu(lk_tensor *x)

@@ -123,8 +123,8 @@ CLIP(i64)
 #define FLOAT_MOD(T, fmod)                                                                                                      \
     static T T##_floor_mod(T x, T y)                                                                                            \
     {                                                                                                                           \
-        T r = fmod(x, y);                                                                                                       \
-        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                        \
+        T r = fmod(T##_flush(x), T##_flush(y));                                                                                 \
+        return T##_flush(r != 0 && (r < 0) != (y < 0) ? r + y : r);                                                             \
     }
 
 /* y = -1 is apart because the smallest integer has no negative: it wraps. */
