@@ -29,22 +29,28 @@ enum { PEAK_STEPS = 100000, PEAK_CHAINS = 12 };
 __attribute__((target("avx2,fma"))) static float peak_avx2(void)
 {
     __m256 acc[PEAK_CHAINS], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f), sum = _mm256_setzero_ps();
-    for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
+    for (int i = 0; i < PEAK_CHAINS; i++)
+        acc[i] = _mm256_set1_ps((float)i + 0.25f); /* not 1, which stays */
     for (int s = 0; s < PEAK_STEPS; s++)
 #pragma GCC unroll 12
-        for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], x, y);
-    for (int i = 0; i < PEAK_CHAINS; i++) sum = _mm256_add_ps(sum, acc[i]);
+        for (int i = 0; i < PEAK_CHAINS; i++)
+            acc[i] = _mm256_fmadd_ps(acc[i], x, y);
+    for (int i = 0; i < PEAK_CHAINS; i++)
+        sum = _mm256_add_ps(sum, acc[i]);
     return _mm256_cvtss_f32(sum);
 }
 
 __attribute__((target("avx512f"))) static float peak_avx512(void)
 {
     __m512 acc[PEAK_CHAINS], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f), sum = _mm512_setzero_ps();
-    for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = _mm512_set1_ps((float)i);
+    for (int i = 0; i < PEAK_CHAINS; i++)
+        acc[i] = _mm512_set1_ps((float)i + 0.25f); /* not 1, which stays */
     for (int s = 0; s < PEAK_STEPS; s++)
 #pragma GCC unroll 12
-        for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = _mm512_fmadd_ps(acc[i], x, y);
-    for (int i = 0; i < PEAK_CHAINS; i++) sum = _mm512_add_ps(sum, acc[i]);
+        for (int i = 0; i < PEAK_CHAINS; i++)
+            acc[i] = _mm512_fmadd_ps(acc[i], x, y);
+    for (int i = 0; i < PEAK_CHAINS; i++)
+        sum = _mm512_add_ps(sum, acc[i]);
     return _mm512_cvtss_f32(sum);
 }
 #endif
@@ -70,13 +76,13 @@ static double peak(lki_isa isa)
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
-    const char  *name;
-    lki_slot     slot;
-    lk_shape     src[3], dst[2];
-    int          nsrc, ndst, lanes;
-    lki_attr     attr;
-    double       flop; /* or bytes, */
-    int          bytes; /* which is told as GB/s, without a peak */
+    const char *name;
+    lki_slot    slot;
+    lk_shape    src[3], dst[2];
+    int         nsrc, ndst, lanes;
+    lki_attr    attr;
+    double      flop;  /* or bytes, */
+    int         bytes; /* which is told as GB/s, without a peak */
 } bench;
 
 static lk_shape shape2(int64_t a, int64_t b) { return (lk_shape){2, {a, b}}; }
@@ -101,9 +107,10 @@ static bench conv(const char *name, lki_slot slot, layer l, int lanes, lki_epilo
 {
     const int64_t o = (l.size + 2 * l.pad - (l.k - 1) * l.dilation - 1) / l.stride + 1;
     const int     deep = slot == LKI_K_depthwise || slot == LKI_K_depthwise_grad_x || slot == LKI_K_depthwise_grad_w;
-    lk_shape      x = shape4(l.batch, l.size, l.size, l.in), w = shape4(l.k, l.k, l.in, l.out), y = shape4(l.batch, o, o, deep ? l.in * l.out : l.out);
-    lk_shape      pooled = shape4(l.batch, o / 2, o / 2, l.out);
-    bench         b = {.name = name, .slot = slot, .nsrc = 2, .ndst = 1, .lanes = lanes};
+    lk_shape      x = shape4(l.batch, l.size, l.size, l.in), w = shape4(l.k, l.k, l.in, l.out),
+             y = shape4(l.batch, o, o, deep ? l.in * l.out : l.out);
+    lk_shape pooled = shape4(l.batch, o / 2, o / 2, l.out);
+    bench    b = {.name = name, .slot = slot, .nsrc = 2, .ndst = 1, .lanes = lanes};
     b.flop = 2.0 * (double)(l.batch * o * o * l.out * l.k * l.k * l.in);
     b.attr.window = (lki_window){{l.k, l.k}, {l.stride, l.stride}, {l.dilation, l.dilation}, {l.pad, l.pad}};
     b.attr.epilogue = end;
@@ -119,8 +126,9 @@ static bench pool(const char *name, lki_slot slot, layer l)
 {
     const int64_t  o = (l.size + 2 * l.pad - l.k) / l.stride + 1;
     const lk_shape x = shape4(l.batch, l.size, l.size, l.in), y = shape4(l.batch, o, o, l.in);
-    const int      back = slot == LKI_K_max_pool_grad || slot == LKI_K_avg_pool_grad, max = slot != LKI_K_avg_pool && slot != LKI_K_avg_pool_grad;
-    bench          b = {.name = name, .slot = slot, .nsrc = 1, .ndst = 1, .bytes = 1};
+    const int      back = slot == LKI_K_max_pool_grad || slot == LKI_K_avg_pool_grad,
+              max = slot != LKI_K_avg_pool && slot != LKI_K_avg_pool_grad;
+    bench b = {.name = name, .slot = slot, .nsrc = 1, .ndst = 1, .bytes = 1};
     b.flop = (double)(4 * l.batch * l.size * l.size * l.in + (max ? 5 : 4) * l.batch * o * o * l.in);
     b.attr.window = (lki_window){{l.k, l.k}, {l.stride, l.stride}, {1, 1}, {l.pad, l.pad}};
     b.src[0] = back ? y : x;
@@ -204,7 +212,8 @@ static int cases(bench *b)
 static int64_t size_of(const lk_shape *s)
 {
     int64_t n = 1;
-    for (int i = 0; i < s->rank; i++) n *= s->dim[i];
+    for (int i = 0; i < s->rank; i++)
+        n *= s->dim[i];
     return n;
 }
 
@@ -212,7 +221,8 @@ static void *numbers(const lk_shape *s)
 {
     const int64_t n = size_of(s);
     float        *p = aligned_alloc(64, (size_t)lki_round_up(n * 4 + 64, 64)); /* as bytes: cells of all kinds */
-    for (int64_t i = 0; p && i < n; i++) p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - 32768) / 32768.0f;
+    for (int64_t i = 0; p && i < n; i++)
+        p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - 32768) / 32768.0f;
     return p;
 }
 
@@ -221,11 +231,14 @@ static double rate_of(const lki_kernels *k, const bench *b)
 {
     lki_view src[3], dst[2];
     int64_t  bound[65], rows = b->src[0].dim[0];
-    for (int i = 0; i < b->nsrc; i++) src[i] = (lki_view){numbers(&b->src[i]), &b->src[i], i && b->bytes ? LK_U8 : LK_F32};
-    for (int i = 0; i < b->ndst; i++) dst[i] = (lki_view){numbers(&b->dst[i]), &b->dst[i], i ? LK_U8 : LK_F32};
-    for (int s = 0; s <= b->lanes; s++) bound[s] = b->lanes ? lki_ceil_div(s * rows, b->lanes) : 0;
+    for (int i = 0; i < b->nsrc; i++)
+        src[i] = (lki_view){numbers(&b->src[i]), &b->src[i], i && b->bytes ? LK_U8 : LK_F32};
+    for (int i = 0; i < b->ndst; i++)
+        dst[i] = (lki_view){numbers(&b->dst[i]), &b->dst[i], i ? LK_U8 : LK_F32};
+    for (int s = 0; s <= b->lanes; s++)
+        bound[s] = b->lanes ? lki_ceil_div(s * rows, b->lanes) : 0;
     const lki_lanes lanes = {b->lanes, bound};
-    lki_args        a = {.src = src, .dst = dst, .nsrc = b->nsrc, .ndst = b->ndst, .attr = &b->attr, .lanes = b->lanes ? &lanes : NULL};
+    lki_args a = {.src = src, .dst = dst, .nsrc = b->nsrc, .ndst = b->ndst, .attr = &b->attr, .lanes = b->lanes ? &lanes : NULL};
     a.hi = size_of(&b->dst[0]);
     const size_t bytes = k->scratch[b->slot][LK_F32] ? k->scratch[b->slot][LK_F32](&a) : 0;
     a.scratch = bytes ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
@@ -235,13 +248,16 @@ static double rate_of(const lki_kernels *k, const bench *b)
     int         calls = 1;
     for (int run = 0; run < 12; run++) {
         const double start = now();
-        for (int i = 0; i < calls; i++) fn(&a);
+        for (int i = 0; i < calls; i++)
+            fn(&a);
         const double each = (now() - start) / calls;
         best = each < best ? each : best;
         calls = each > 4e-3 ? 1 : (int)(4e-3 / each) + 1;
     }
-    for (int i = 0; i < b->nsrc; i++) free(src[i].data);
-    for (int i = 0; i < b->ndst; i++) free(dst[i].data);
+    for (int i = 0; i < b->nsrc; i++)
+        free(src[i].data);
+    for (int i = 0; i < b->ndst; i++)
+        free(dst[i].data);
     free(a.scratch);
     return b->flop / best / 1e9;
 }
@@ -255,21 +271,21 @@ int main(int argc, char **argv)
     const int          count = cases(all);
 
 #if defined(__x86_64__)
-    for (int i = 0; i < 2; i++) lki_register_products_ref(&table[i]);
+    for (int i = 0; i < 2; i++)
+        lki_register_products_ref(&table[i]);
     if (isa >= LKI_ISA_AVX2) lki_register_products_avx2(&table[0]), top[0] = peak(LKI_ISA_AVX2);
     if (isa >= LKI_ISA_AVX512) lki_register_products_avx512(&table[1]), top[1] = peak(LKI_ISA_AVX512);
 #endif
-    printf("%-44s %10s %5s %10s %5s\n%-44s %10.1f       %10.1f\n", "GFLOP/s, one core", "avx2", "%", "avx512", "%", "peak", top[0], top[1]);
+    printf("%-44s %10s %5s %10s %5s\n%-44s %10.1f       %10.1f\n", "GFLOP/s, one core", "avx2", "%", "avx512", "%", "peak", top[0],
+           top[1]);
     for (int i = 0; i < count; i++) {
         if (argc > 1 && !strstr(all[i].name, argv[1])) continue;
         printf("%-44s", all[i].name);
         for (int t = 0; t < 2; t++) {
             if (!top[t]) continue;
             const double rate = rate_of(&table[t], &all[i]);
-            if (all[i].bytes)
-                printf(" %10.1f %5s", rate, "");
-            else
-                printf(" %10.1f %5.1f", rate, 100 * rate / top[t]);
+            if (all[i].bytes) printf(" %10.1f %5s", rate, "");
+            else printf(" %10.1f %5.1f", rate, 100 * rate / top[t]);
         }
         printf("\n");
     }

@@ -1,5 +1,5 @@
-/* Whole files, arrays and compressed bytes (file.h). zlib is opened by name at first need, so that building needs no compression library
- * and a program that reads plain files needs none either. */
+/* Whole files, arrays and compressed bytes (file.h). zlib is opened by name at first need, so that building needs no compression
+ * library and a program that reads plain files needs none either. */
 #include "format/file.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -45,22 +45,25 @@ lk_status lki_file_write(const char *path, int parts, const lki_bytes *part)
     FILE *f = fopen(path, "wbe");
     if (!f) return lki_fail(LK_EIO, "%s: %s", path, strerror(errno));
     bool good = true;
-    for (int i = 0; i < parts && good; i++) good = !part[i].size || fwrite(part[i].data, 1, part[i].size, f) == part[i].size;
+    for (int i = 0; i < parts && good; i++)
+        good = !part[i].size || fwrite(part[i].data, 1, part[i].size, f) == part[i].size;
     if (fclose(f) == 0 && good) return LK_OK;
     const int cause = errno;
     remove(path);
     return lki_fail(LK_EIO, "%s: %s", path, strerror(cause));
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- arrays ------------------------------------------------------------------------------------------------------------------ */
 
 lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint64_t *dim, lki_array *out)
 {
     *out = (lki_array){.dtype = dtype};
-    if (rank < 0 || rank > LK_MAX_RANK) return lki_fail(LK_EFORMAT, "%s: an array of %d axes: at most %d are supported", file, rank, LK_MAX_RANK);
+    if (rank < 0 || rank > LK_MAX_RANK)
+        return lki_fail(LK_EFORMAT, "%s: an array of %d axes: at most %d are supported", file, rank, LK_MAX_RANK);
     out->shape.rank = rank;
     for (int i = 0; i < rank; i++) {
-        if (dim[i] > INT64_MAX) return lki_fail(LK_EFORMAT, "%s: axis %d has size %llu: too large", file, i, (unsigned long long)dim[i]);
+        if (dim[i] > INT64_MAX)
+            return lki_fail(LK_EFORMAT, "%s: axis %d has size %llu: too large", file, i, (unsigned long long)dim[i]);
         out->shape.dim[i] = (int64_t)dim[i];
     }
     if (!lki_shape_valid(&out->shape)) {
@@ -82,7 +85,7 @@ void lki_array_free(lki_array *a)
     *a = (lki_array){0};
 }
 
-/* ---- zlib, by the binary interface it has kept since version 1.2 ---------------------------------------------------------------------- */
+/* ---- zlib, by the binary interface it has kept since version 1.2 ------------------------------------------------------------- */
 
 typedef struct zlib_stream {
     const unsigned char *next_in;
@@ -165,11 +168,13 @@ static lk_status unpack_all(unpacking *u, size_t size)
         result = unpack_some(u);
     }
     if (result != Z_DONE)
-        return lki_fail(LK_EFORMAT, "%s: compressed data is %s after %zu of %zu bytes%s%s", u->file, result == Z_NO_PROGRESS ? "cut off" : "damaged",
-                        u->fed, u->packed_size, u->s.msg ? ": " : "", u->s.msg ? u->s.msg : "");
+        return lki_fail(LK_EFORMAT, "%s: compressed data is %s after %zu of %zu bytes%s%s", u->file,
+                        result == Z_NO_PROGRESS ? "cut off" : "damaged", u->fed, u->packed_size, u->s.msg ? ": " : "",
+                        u->s.msg ? u->s.msg : "");
     if (size != LKI_SIZE_UNKNOWN && u->out->size != size)
         return lki_fail(LK_EFORMAT, "%s: unpacks to %zu bytes: should be %zu", u->file, u->out->size, size);
-    if (u->fed != u->packed_size) return lki_fail(LK_EFORMAT, "%s: %zu bytes after the compressed data", u->file, u->packed_size - u->fed);
+    if (u->fed != u->packed_size)
+        return lki_fail(LK_EFORMAT, "%s: %zu bytes after the compressed data", u->file, u->packed_size - u->fed);
     return LK_OK;
 }
 
@@ -178,8 +183,11 @@ lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packe
     zlib      z;
     unpacking u = {.file = file, .z = &z, .packed = packed, .packed_size = packed_size, .limit = most_of(packed_size), .out = out};
     *out = (lki_bytes){0};
-    if (!zlib_open(&z)) return lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file", file);
-    if (size != LKI_SIZE_UNKNOWN && size > u.limit) return lki_fail(LK_EFORMAT, "%s: %zu bytes cannot unpack to %zu", file, packed_size, size);
+    if (!zlib_open(&z))
+        return lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file",
+                        file);
+    if (size != LKI_SIZE_UNKNOWN && size > u.limit)
+        return lki_fail(LK_EFORMAT, "%s: %zu bytes cannot unpack to %zu", file, packed_size, size);
     if (size != LKI_SIZE_UNKNOWN) u.limit = size + 1;
     u.room = size != LKI_SIZE_UNKNOWN ? size + 1 : (size_t)lki_min((int64_t)u.limit, (int64_t)packed_size * 4 + 64);
     out->data = lki_alloc(u.room);

@@ -16,7 +16,8 @@ typedef struct lki_bytes {
 } lki_bytes;
 
 lk_status lki_file_read(const char *path, lki_bytes *out);
-lk_status lki_file_write(const char *path, int parts, const lki_bytes *part); /* one after the other; a file half written is removed */
+lk_status lki_file_write(const char *path, int parts,
+                         const lki_bytes *part); /* one after the other; a file half written is removed */
 void      lki_bytes_free(lki_bytes *b);
 
 /* Elements row by row, little endian as the machine. */
@@ -31,8 +32,8 @@ lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint
 lk_status lki_array_alloc(lki_array *a); /* room for them */
 void      lki_array_free(lki_array *a);
 
-/* Unpack deflate (as in zip) or gzip data with zlib, looked for at run time. `size` is the exact unpacked size; LKI_SIZE_UNKNOWN: whatever
- * comes out, at most what deflate can make of that many bytes. */
+/* Unpack deflate (as in zip) or gzip data with zlib, looked for at run time. `size` is the exact unpacked size; LKI_SIZE_UNKNOWN:
+ * whatever comes out, at most what deflate can make of that many bytes. */
 typedef enum lki_packing { LKI_DEFLATE, LKI_GZIP } lki_packing;
 #define LKI_SIZE_UNKNOWN SIZE_MAX
 lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packed, size_t packed_size, size_t size, lki_bytes *out);
@@ -41,14 +42,16 @@ lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packe
 static inline uint64_t lki_get_le(const uint8_t *p, int bytes)
 {
     uint64_t x = 0;
-    for (int i = bytes; i-- > 0;) x = x << 8 | p[i];
+    for (int i = bytes; i-- > 0;)
+        x = x << 8 | p[i];
     return x;
 }
 
 static inline uint64_t lki_get_be(const uint8_t *p, int bytes)
 {
     uint64_t x = 0;
-    for (int i = 0; i < bytes; i++) x = x << 8 | p[i];
+    for (int i = 0; i < bytes; i++)
+        x = x << 8 | p[i];
     return x;
 }
 

@@ -39,7 +39,8 @@ static void read_elements(const element *e, const uint8_t *src, int64_t count, l
 
 static lk_status parse(const char *name, const uint8_t *p, size_t size, lki_array *out)
 {
-    if (size < 4 || p[0] || p[1]) return lki_fail(LK_EFORMAT, "%s: does not begin with two zero bytes and a type: not an IDX file", name);
+    if (size < 4 || p[0] || p[1])
+        return lki_fail(LK_EFORMAT, "%s: does not begin with two zero bytes and a type: not an IDX file", name);
     const element *e = &ELEMENTS[p[2]];
     const int      rank = p[3];
     if (!e->bytes) return lki_fail(LK_EFORMAT, "%s: type %02x at offset 2: 08, 09, 0b, 0c, 0d and 0e are known", name, p[2]);
@@ -47,13 +48,14 @@ static lk_status parse(const char *name, const uint8_t *p, size_t size, lki_arra
     const size_t start = 4 + 4 * (size_t)rank;
     if (size < start) return lki_fail(LK_EFORMAT, "%s: %zu bytes: the sizes of %d axes need %zu", name, size, rank, start);
     uint64_t dim[LK_MAX_RANK];
-    for (int i = 0; i < rank; i++) dim[i] = lki_get_be(p + 4 + 4 * i, 4);
+    for (int i = 0; i < rank; i++)
+        dim[i] = lki_get_be(p + 4 + 4 * i, 4);
     LKI_TRY(lki_array_begin(name, e->dtype, rank, dim, out));
     const uint64_t count = (uint64_t)lki_shape_size(&out->shape), have = size - start;
     char           text[LKI_SHAPE_TEXT];
     if (count > have / (uint64_t)e->bytes || count * (uint64_t)e->bytes != have)
-        return lki_fail(LK_EFORMAT, "%s: %llu bytes after the header: shape %s of %d-byte elements has %llu elements", name, (unsigned long long)have,
-                        lki_shape_text(&out->shape, text), e->bytes, (unsigned long long)count);
+        return lki_fail(LK_EFORMAT, "%s: %llu bytes after the header: shape %s of %d-byte elements has %llu elements", name,
+                        (unsigned long long)have, lki_shape_text(&out->shape, text), e->bytes, (unsigned long long)count);
     LKI_TRY(lki_array_alloc(out));
     read_elements(e, p + start, (int64_t)count, out);
     return LK_OK;

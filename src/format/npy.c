@@ -28,9 +28,9 @@ typedef struct element {
 } element;
 
 static const element ELEMENTS[] = {
-    {'f', 4, LK_F32, AS_IS},    {'f', 8, LK_F64, AS_IS},    {'f', 2, LK_F16, AS_IS},    {'V', 2, LK_BF16, AS_IS},
-    {'i', 4, LK_I32, AS_IS},    {'i', 8, LK_I64, AS_IS},    {'u', 1, LK_U8, AS_IS},     {'b', 1, LK_BOOL, TRUTH},
-    {'i', 1, LK_I32, SIGNED},   {'i', 2, LK_I32, SIGNED},   {'u', 2, LK_I32, UNSIGNED}, {'u', 4, LK_I64, UNSIGNED},
+    {'f', 4, LK_F32, AS_IS},    {'f', 8, LK_F64, AS_IS},  {'f', 2, LK_F16, AS_IS},    {'V', 2, LK_BF16, AS_IS},
+    {'i', 4, LK_I32, AS_IS},    {'i', 8, LK_I64, AS_IS},  {'u', 1, LK_U8, AS_IS},     {'b', 1, LK_BOOL, TRUTH},
+    {'i', 1, LK_I32, SIGNED},   {'i', 2, LK_I32, SIGNED}, {'u', 2, LK_I32, UNSIGNED}, {'u', 4, LK_I64, UNSIGNED},
     {'u', 8, LK_I64, UNSIGNED},
 };
 
@@ -41,7 +41,7 @@ typedef struct header {
     uint64_t       dim[LK_MAX_RANK];
 } header;
 
-/* ---- the header's text ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the header's text ------------------------------------------------------------------------------------------------------- */
 
 typedef struct text {
     const char *file;
@@ -55,7 +55,8 @@ static lk_status bad(const text *t, const char *expected)
 
 static void skip_space(text *t)
 {
-    while (t->p < t->end && (*t->p == ' ' || *t->p == '\n' || *t->p == '\t' || *t->p == '\r')) t->p++;
+    while (t->p < t->end && (*t->p == ' ' || *t->p == '\n' || *t->p == '\t' || *t->p == '\r'))
+        t->p++;
 }
 
 /* Take `word` if it comes next. */
@@ -74,7 +75,8 @@ static lk_status take_string(text *t, char *out, size_t room)
     const char quote = t->p < t->end ? *t->p : 0;
     if (quote != '\'' && quote != '"') return bad(t, "a string");
     const char *start = ++t->p;
-    while (t->p < t->end && *t->p != quote) t->p++;
+    while (t->p < t->end && *t->p != quote)
+        t->p++;
     if (t->p == t->end) return bad(t, "the end of a string");
     const size_t n = (size_t)(t->p++ - start);
     if (n >= room) return bad(t, "a shorter string");
@@ -101,12 +103,14 @@ static lk_status take_descr(text *t, header *h)
 {
     char name[32];
     skip_space(t);
-    if (t->p < t->end && *t->p == '[') return lki_fail(LK_EUNSUPPORTED, "%s: an array of structures: only plain numbers can be read", t->file);
+    if (t->p < t->end && *t->p == '[')
+        return lki_fail(LK_EUNSUPPORTED, "%s: an array of structures: only plain numbers can be read", t->file);
     LKI_TRY(take_string(t, name, sizeof name));
     const char *p = name;
     if (*p == '<' || *p == '>' || *p == '=' || *p == '|') h->big_endian = *p++ == '>';
     int bytes = 0;
-    for (const char *d = p + (*p != 0); *d; d++) bytes = *d >= '0' && *d <= '9' && bytes < 1000 ? bytes * 10 + (*d - '0') : 10000;
+    for (const char *d = p + (*p != 0); *d; d++)
+        bytes = *d >= '0' && *d <= '9' && bytes < 1000 ? bytes * 10 + (*d - '0') : 10000;
     for (int i = 0; i < LKI_COUNT(ELEMENTS); i++)
         if (ELEMENTS[i].kind == *p && ELEMENTS[i].bytes == bytes) h->element = &ELEMENTS[i];
     if (h->element) return LK_OK;
@@ -142,7 +146,8 @@ static lk_status read_header(text *t, header *h)
         char key[32];
         int  k = 0;
         LKI_TRY(take_string(t, key, sizeof key));
-        while (k < LKI_COUNT(keys) && strcmp(key, keys[k].key) != 0) k++;
+        while (k < LKI_COUNT(keys) && strcmp(key, keys[k].key) != 0)
+            k++;
         if (k == LKI_COUNT(keys) || seen >> k & 1) return bad(t, "one each of descr, fortran_order and shape before this");
         if (!take(t, ":")) return bad(t, "':'");
         LKI_TRY(keys[k].take(t, h));
@@ -154,7 +159,7 @@ static lk_status read_header(text *t, header *h)
     return LK_OK;
 }
 
-/* ---- the elements --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the elements ------------------------------------------------------------------------------------------------------------ */
 
 static lk_status store(const header *h, const char *file, lki_array *a, int64_t index, const uint8_t *src)
 {
@@ -163,7 +168,8 @@ static lk_status store(const header *h, const char *file, lki_array *a, int64_t 
     uint64_t       x = h->big_endian ? lki_get_be(src, e->bytes) : lki_get_le(src, e->bytes);
     if (e->how == TRUTH) x = x != 0;
     if (e->how == SIGNED && x >> (bits - 1)) x |= UINT64_MAX << bits;
-    if (e->how == UNSIGNED && x > INT64_MAX) return lki_fail(LK_EFORMAT, "%s: element %lld is %llu: too large for i64", file, (long long)index, (unsigned long long)x);
+    if (e->how == UNSIGNED && x > INT64_MAX)
+        return lki_fail(LK_EFORMAT, "%s: element %lld is %llu: too large for i64", file, (long long)index, (unsigned long long)x);
     const size_t n = lk_dtype_bytes(a->dtype);
     memcpy((uint8_t *)a->data + (size_t)index * n, &x, n); /* the low bytes: this machine is little endian */
     return LK_OK;
@@ -171,8 +177,8 @@ static lk_status store(const header *h, const char *file, lki_array *a, int64_t 
 
 static lk_status read_elements(const header *h, const char *file, const uint8_t *src, lki_array *a)
 {
-    const int64_t  count = lki_shape_size(&a->shape), bytes = h->element->bytes;
-    const bool     same_order = !h->fortran || a->shape.rank < 2;
+    const int64_t count = lki_shape_size(&a->shape), bytes = h->element->bytes;
+    const bool    same_order = !h->fortran || a->shape.rank < 2;
     if (same_order && !h->big_endian && h->element->how == AS_IS) {
         if (count) memcpy(a->data, src, (size_t)(count * bytes));
         return LK_OK;
@@ -195,16 +201,19 @@ static lk_status read_elements(const header *h, const char *file, const uint8_t 
     return LK_OK;
 }
 
-/* ---- whole files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- whole files ------------------------------------------------------------------------------------------------------------- */
 
 static lk_status find_header(const char *name, const uint8_t *p, size_t size, text *t)
 {
-    if (size < 10 || memcmp(p, MAGIC, MAGIC_SIZE) != 0) return lki_fail(LK_EFORMAT, "%s: does not begin with \\x93NUMPY: not an npy file", name);
-    if (p[6] < 1 || p[6] > 3 || p[7] != 0) return lki_fail(LK_EFORMAT, "%s: version %d.%d: 1.0, 2.0 and 3.0 are known", name, p[6], p[7]);
+    if (size < 10 || memcmp(p, MAGIC, MAGIC_SIZE) != 0)
+        return lki_fail(LK_EFORMAT, "%s: does not begin with \\x93NUMPY: not an npy file", name);
+    if (p[6] < 1 || p[6] > 3 || p[7] != 0)
+        return lki_fail(LK_EFORMAT, "%s: version %d.%d: 1.0, 2.0 and 3.0 are known", name, p[6], p[7]);
     const size_t start = p[6] == 1 ? 10 : 12;
     const size_t length = start <= size ? (size_t)lki_get_le(p + 8, (int)start - 8) : 0;
     if (start > size || length > size - start || length > HEADER_LIMIT)
-        return lki_fail(LK_EFORMAT, "%s: a header of %zu bytes at offset %zu does not fit into the %zu bytes of the file", name, length, start, size);
+        return lki_fail(LK_EFORMAT, "%s: a header of %zu bytes at offset %zu does not fit into the %zu bytes of the file", name,
+                        length, start, size);
     *t = (text){name, (const char *)p + start, (const char *)p + start, (const char *)p + start + length};
     return LK_OK;
 }
@@ -220,8 +229,8 @@ static lk_status parse(const char *name, const uint8_t *bytes, size_t size, lki_
     const uint64_t have = (uint64_t)(bytes + size - data), count = (uint64_t)lki_shape_size(&out->shape);
     char           shape[LKI_SHAPE_TEXT];
     if (count > have / (uint64_t)h.element->bytes || count * (uint64_t)h.element->bytes != have)
-        return lki_fail(LK_EFORMAT, "%s: %llu bytes after the header: shape %s of %d-byte elements has %llu elements", name, (unsigned long long)have,
-                        lki_shape_text(&out->shape, shape), h.element->bytes, (unsigned long long)count);
+        return lki_fail(LK_EFORMAT, "%s: %llu bytes after the header: shape %s of %d-byte elements has %llu elements", name,
+                        (unsigned long long)have, lki_shape_text(&out->shape, shape), h.element->bytes, (unsigned long long)count);
     LKI_TRY(lki_array_alloc(out));
     return read_elements(&h, name, data, out);
 }
@@ -249,7 +258,8 @@ lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out)
     char      member[256], file[512];
     lki_bytes bytes;
     *out = (lki_array){0};
-    if ((size_t)snprintf(member, sizeof member, "%s.npy", name) >= sizeof member) return lki_fail(LK_ENOTFOUND, "%s: no array of so long a name", z->path);
+    if ((size_t)snprintf(member, sizeof member, "%s.npy", name) >= sizeof member)
+        return lki_fail(LK_ENOTFOUND, "%s: no array of so long a name", z->path);
     const int i = lki_zip_find(z, member);
     if (i < 0) return lki_fail(LK_ENOTFOUND, "%s: no array %s in it", z->path, name);
     snprintf(file, sizeof file, "%s(%s)", z->path, member);
@@ -265,10 +275,11 @@ lk_status lki_npy_write(const char *path, const lki_array *a)
     size_t used = 0;
     for (int i = 0; i < LKI_COUNT(ELEMENTS); i++)
         if (ELEMENTS[i].dtype == a->dtype && (ELEMENTS[i].how == AS_IS || ELEMENTS[i].how == TRUTH))
-            used = (size_t)snprintf(dict, 100, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", ELEMENTS[i].bytes > 1 ? '<' : '|',
-                                    ELEMENTS[i].kind, ELEMENTS[i].bytes);
+            used = (size_t)snprintf(dict, 100, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (",
+                                    ELEMENTS[i].bytes > 1 ? '<' : '|', ELEMENTS[i].kind, ELEMENTS[i].bytes);
     for (int i = 0; i < a->shape.rank; i++)
-        used += (size_t)snprintf(dict + used, 32, "%s%lld%s", i ? ", " : "", (long long)a->shape.dim[i], a->shape.rank == 1 ? "," : "");
+        used +=
+            (size_t)snprintf(dict + used, 32, "%s%lld%s", i ? ", " : "", (long long)a->shape.dim[i], a->shape.rank == 1 ? "," : "");
     used += (size_t)snprintf(dict + used, 8, "), }");
     const size_t all = (10 + used + 1 + 63) / 64 * 64; /* the elements begin at a multiple of 64 */
     memset(dict + used, ' ', all - 10 - used - 1);

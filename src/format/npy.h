@@ -5,8 +5,9 @@
 #include "format/file.h"
 #include "format/zip.h"
 
-/* Any version, order and byte order. Types that lockstep lacks are widened where nothing is lost (int8, int16 and uint16 to i32, uint32 and,
- * where all values fit, uint64 to i64); void of two bytes is bf16; the rest (complex, text, structures, objects) is refused. */
+/* Any version, order and byte order. Types that lockstep lacks are widened where nothing is lost (int8, int16 and uint16 to i32,
+ * uint32 and, where all values fit, uint64 to i64); void of two bytes is bf16; the rest (complex, text, structures, objects) is
+ * refused. */
 lk_status lki_npy_read(const char *path, lki_array *out);
 lk_status lki_npy_parse(const char *name, const void *bytes, size_t size, lki_array *out);
 

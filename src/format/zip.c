@@ -7,13 +7,13 @@
  *       10    2  members                          10    2  method                         28    2  length of the extra part
  *       12    4  bytes of the directory           16    4  CRC-32                         30       name, extra part, data
  *       16    4  offset of the directory          20    4  packed size
- *       20    2  length of the comment            24    4  size                        64-bit locator (20 bytes, before the end record)
+ *       20    2  length of the comment            24    4  size                        64-bit locator, before the end record
  *                                                 28    2  length of the name               0    4  50 4b 06 07
  *   64-bit end record                             30    2  length of the extra part         8    8  offset of the 64-bit end record
  *        0    4  50 4b 06 06                      32    2  length of the comment
- *       32    8  members                          42    4  offset of the local header   extra part: fields of id (2), length (2), contents
- *       40    8  bytes of the directory           46       name, extra part, comment    id 1: size, packed size, offset (8 each), only those
- *       48    8  offset of the directory                                                that are ffffffff in the header, in this order
+ *       32    8  members                          42    4  offset of the local header  extra part: id (2), length (2), contents
+ *       40    8  bytes of the directory           46       name, extra part, comment   id 1: size, packed, offset (8 each),
+ *       48    8  offset of the directory                                               only those that are ffffffff above
  *
  * Invariant: every read goes through at(), which refuses ranges outside the file. */
 #include "format/zip.h"
@@ -32,11 +32,11 @@ static const uint8_t *at(const lki_zip *z, uint64_t offset, uint64_t size)
 
 static lk_status cut_off(const lki_zip *z, const char *what, uint64_t offset)
 {
-    return lki_fail(LK_EFORMAT, "%s: %s at offset %llu does not fit into the %zu bytes of the file", z->path, what, (unsigned long long)offset,
-                    z->bytes.size);
+    return lki_fail(LK_EFORMAT, "%s: %s at offset %llu does not fit into the %zu bytes of the file", z->path, what,
+                    (unsigned long long)offset, z->bytes.size);
 }
 
-/* ---- the directory --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the directory ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t members, size, offset;
@@ -94,14 +94,22 @@ static uint64_t read_member(const lki_zip *z, uint64_t offset, lki_zip_member *m
 {
     const uint8_t *p = at(z, offset, CENTRAL_SIZE);
     if (!p) return cut_off(z, "directory entry", offset), 0;
-    if (lki_get_le(p, 4) != 0x02014b50) return lki_fail(LK_EFORMAT, "%s: no directory entry at offset %llu", z->path, (unsigned long long)offset), 0;
-    const size_t name = (size_t)lki_get_le(p + 28, 2), extra = (size_t)lki_get_le(p + 30, 2), comment = (size_t)lki_get_le(p + 32, 2);
+    if (lki_get_le(p, 4) != 0x02014b50)
+        return lki_fail(LK_EFORMAT, "%s: no directory entry at offset %llu", z->path, (unsigned long long)offset), 0;
+    const size_t name = (size_t)lki_get_le(p + 28, 2), extra = (size_t)lki_get_le(p + 30, 2),
+                 comment = (size_t)lki_get_le(p + 32, 2);
     const uint64_t all = CENTRAL_SIZE + name + extra + comment;
     if (!at(z, offset, all)) return cut_off(z, "directory entry", offset), 0;
-    *m = (lki_zip_member){.flags = (int)lki_get_le(p + 8, 2), .method = (int)lki_get_le(p + 10, 2), .crc = (uint32_t)lki_get_le(p + 16, 4),
-                          .packed = lki_get_le(p + 20, 4), .size = lki_get_le(p + 24, 4), .offset = lki_get_le(p + 42, 4)};
+    *m = (lki_zip_member){.flags = (int)lki_get_le(p + 8, 2),
+                          .method = (int)lki_get_le(p + 10, 2),
+                          .crc = (uint32_t)lki_get_le(p + 16, 4),
+                          .packed = lki_get_le(p + 20, 4),
+                          .size = lki_get_le(p + 24, 4),
+                          .offset = lki_get_le(p + 42, 4)};
     if (!read_wide(m, p + CENTRAL_SIZE + name, extra))
-        return lki_fail(LK_EFORMAT, "%s: extra part of the directory entry at offset %llu is malformed", z->path, (unsigned long long)offset), 0;
+        return lki_fail(LK_EFORMAT, "%s: extra part of the directory entry at offset %llu is malformed", z->path,
+                        (unsigned long long)offset),
+               0;
     m->name = lki_alloc(name + 1);
     if (!m->name) return 0;
     memcpy(m->name, p + CENTRAL_SIZE, name);
@@ -115,7 +123,8 @@ static lk_status read_directory(lki_zip *z)
     LKI_TRY(find_directory(z, &d));
     if (!at(z, d.offset, d.size)) return cut_off(z, "directory", d.offset);
     if (d.members > d.size / CENTRAL_SIZE || d.members > INT_MAX)
-        return lki_fail(LK_EFORMAT, "%s: %llu members in a directory of %llu bytes", z->path, (unsigned long long)d.members, (unsigned long long)d.size);
+        return lki_fail(LK_EFORMAT, "%s: %llu members in a directory of %llu bytes", z->path, (unsigned long long)d.members,
+                        (unsigned long long)d.size);
     z->member = lki_zalloc((size_t)d.members * sizeof *z->member);
     if (!z->member) return LK_ENOMEM;
     uint64_t offset = d.offset;
@@ -129,7 +138,7 @@ static lk_status read_directory(lki_zip *z)
     return LK_OK;
 }
 
-/* ---- opening and closing -------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------------------- */
 
 static lk_status begin(const char *path, lki_zip *z)
 {
@@ -156,7 +165,8 @@ lk_status lki_zip_parse(const char *name, const void *bytes, size_t size, lki_zi
 
 void lki_zip_close(lki_zip *z)
 {
-    for (int i = 0; i < z->count; i++) lki_release(z->member[i].name);
+    for (int i = 0; i < z->count; i++)
+        lki_release(z->member[i].name);
     lki_release(z->member);
     lki_release(z->path);
     lki_bytes_free(&z->bytes);
@@ -170,25 +180,29 @@ int lki_zip_find(const lki_zip *z, const char *name)
     return -1;
 }
 
-/* ---- members ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t crc32_of(const uint8_t *p, size_t size)
 {
     uint32_t table[256], crc = UINT32_MAX;
     for (uint32_t i = 0; i < 256; i++) {
         table[i] = i;
-        for (int bit = 0; bit < 8; bit++) table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
     }
-    for (size_t i = 0; i < size; i++) crc = crc >> 8 ^ table[(crc ^ p[i]) & 255];
+    for (size_t i = 0; i < size; i++)
+        crc = crc >> 8 ^ table[(crc ^ p[i]) & 255];
     return ~crc;
 }
 
 static lk_status unpack_member(const char *file, const lki_zip_member *m, const uint8_t *data, lki_bytes *out)
 {
     if (m->method == 8) return lki_unpack(file, LKI_DEFLATE, data, (size_t)m->packed, (size_t)m->size, out);
-    if (m->method != 0) return lki_fail(LK_EUNSUPPORTED, "%s: compression method %d: 0 (stored) and 8 (deflate) are supported", file, m->method);
+    if (m->method != 0)
+        return lki_fail(LK_EUNSUPPORTED, "%s: compression method %d: 0 (stored) and 8 (deflate) are supported", file, m->method);
     if (m->packed != m->size)
-        return lki_fail(LK_EFORMAT, "%s: stored as %llu bytes: should be %llu", file, (unsigned long long)m->packed, (unsigned long long)m->size);
+        return lki_fail(LK_EFORMAT, "%s: stored as %llu bytes: should be %llu", file, (unsigned long long)m->packed,
+                        (unsigned long long)m->size);
     *out = (lki_bytes){lki_alloc((size_t)m->size), (size_t)m->size};
     if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
     if (m->size) memcpy(out->data, data, out->size);
@@ -204,7 +218,8 @@ lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out)
     snprintf(file, sizeof file, "%s(%s)", z->path, m->name);
     if (m->flags & 1) return lki_fail(LK_EUNSUPPORTED, "%s: encrypted", file);
     const uint8_t *p = at(z, m->offset, LOCAL_SIZE);
-    if (!p || lki_get_le(p, 4) != 0x04034b50) return lki_fail(LK_EFORMAT, "%s: no member at offset %llu", file, (unsigned long long)m->offset);
+    if (!p || lki_get_le(p, 4) != 0x04034b50)
+        return lki_fail(LK_EFORMAT, "%s: no member at offset %llu", file, (unsigned long long)m->offset);
     const uint64_t start = m->offset + LOCAL_SIZE + lki_get_le(p + 26, 2) + lki_get_le(p + 28, 2);
     const uint8_t *data = at(z, start, m->packed);
     if (!data) return cut_off(z, m->name, start);

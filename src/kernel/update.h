@@ -27,7 +27,10 @@ typedef enum lki_schedule_form {
 /* The rate at an iteration, in double. */
 double lki_schedule_rate(const lki_attr *attr, int64_t iteration);
 
-static inline double lki_scalar_of(const lki_view *v) { return v->dtype == LK_F64 ? *(const double *)v->data : *(const float *)v->data; }
+static inline double lki_scalar_of(const lki_view *v)
+{
+    return v->dtype == LK_F64 ? *(const double *)v->data : *(const float *)v->data;
+}
 
 static inline int64_t lki_counter_of(const lki_view *v) { return *(const int64_t *)v->data; }
 

@@ -1,14 +1,14 @@
-/* Optimisers: what each one keeps and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded while a
- * function is traced; so this file is the same for eager and compiled steps.
+/* Optimisers: what each one keeps and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded
+ * while a function is traced; so this file is the same for eager and compiled steps.
  *
  *     gradients -> mean of several calls -> clip -> per variable: decay, update -> moving averages -> iteration += 1
  *
  * Invariants
- * 1. State is variables, named and ordered as Keras does: iteration, learning rate (unless there is a schedule), averages, accumulators,
- *    then the groups of slots of the algorithm, variable by variable within a group.
+ * 1. State is variables, named and ordered as Keras does: iteration, learning rate (unless there is a schedule), averages,
+ *    accumulators, then the groups of slots of the algorithm, variable by variable within a group.
  * 2. The first apply fixes the variables; it makes all state, or none of it when something fails.
- * 3. A gradient made of rows (of an embedding) counts each row's own square, as Keras does: rows that meet in one entry add up in the
- *    gradient, and their squares add up in what stands for its square. Clipping and accumulation make a plain gradient of it. */
+ * 3. A gradient made of rows (of an embedding) counts each row's own square, as Keras does: rows that meet in one entry add up in
+ *    the gradient, and their squares add up in what stands for its square. Clipping and accumulation make it a plain one. */
 #include "nn/optimizer.h"
 #include "core/dtype.h"
 #include "core/error.h"
@@ -68,23 +68,37 @@ struct lk_optimizer {
 
 static step_fn plain_step, nadam_step, lamb_step;
 
-static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, NO_SQUARES, {{"momentum", 0}}};
-static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, SQUARES, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
-static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, SQUARES, {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
-static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, SIZES, {{"momentum", 0}, {"norm", 0}}};
-static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, SQUARES, {{"momentum", 0}, {"velocity", 0}}};
-static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, NO_SQUARES, {{"momentum", 0}}};
-static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, SQUARES, {{"momentum", 0}, {"velocity", 0}}};
-static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, SQUARES, {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
-static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, SQUARES, {{"accumulator", 0}}};
-static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, SQUARES, {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
-static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, SQUARES, {{"accumulator", 0}, {"linear", 0}}};
+/* clang-format off */
+static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, NO_SQUARES,
+    {{"momentum", 0}}};
+static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
+    {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
+    {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, SIZES,
+    {{"momentum", 0}, {"norm", 0}}};
+static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, SQUARES,
+    {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, NO_SQUARES,
+    {{"momentum", 0}}};
+static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, SQUARES,
+    {{"momentum", 0}, {"velocity", 0}}};
+static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, SQUARES,
+    {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
+static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, SQUARES,
+    {{"accumulator", 0}}};
+static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, SQUARES,
+    {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
+static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, SQUARES,
+    {{"accumulator", 0}, {"linear", 0}}};
+/* clang-format on */
 
-/* ---- making one ------------------------------------------------------------------------------------------------------------------ */
+/* ---- making one -------------------------------------------------------------------------------------------------------------- */
 
 static void drop_all(lk_variable ***list, int count)
 {
-    for (int i = 0; *list && i < count; i++) lki_drop((*list)[i]);
+    for (int i = 0; *list && i < count; i++)
+        lki_drop((*list)[i]);
     lki_release(*list);
     *list = NULL;
 }
@@ -94,7 +108,8 @@ static void forget_variables(lk_optimizer *o)
     drop_all(&o->variable, o->count);
     drop_all(&o->average, o->count);
     drop_all(&o->accumulator, o->count);
-    for (int s = 0; s < MAX_SLOTS; s++) drop_all(&o->slot[s], o->count);
+    for (int s = 0; s < MAX_SLOTS; s++)
+        drop_all(&o->slot[s], o->count);
     lki_drop(o->product);
     o->product = NULL;
     o->states = o->rate ? 2 : 1;
@@ -126,14 +141,17 @@ static bool common_is_valid(const char *who, const common *c)
                  c->global_clipnorm, c->clipvalue);
         return false;
     }
-    if (c->ema_momentum.set && !(c->ema_momentum.value >= 0 && c->ema_momentum.value <= 1)) return refuse(who, "ema_momentum", c->ema_momentum.value, "from 0 to 1");
+    if (c->ema_momentum.set && !(c->ema_momentum.value >= 0 && c->ema_momentum.value <= 1))
+        return refuse(who, "ema_momentum", c->ema_momentum.value, "from 0 to 1");
     if (c->ema_overwrite_frequency < 0) return refuse(who, "ema_overwrite_frequency", c->ema_overwrite_frequency, "at least 1");
-    if (c->gradient_accumulation_steps < 0) return refuse(who, "gradient_accumulation_steps", c->gradient_accumulation_steps, "at least 1");
+    if (c->gradient_accumulation_steps < 0)
+        return refuse(who, "gradient_accumulation_steps", c->gradient_accumulation_steps, "at least 1");
     if (c->schedule && !lki_is_kind(c->schedule, LKI_KIND_SCHEDULE)) {
         lki_fail(LK_EINVAL, "%s: schedule is not a schedule", who);
         return false;
     }
-    if (c->schedule && c->learning_rate != 0) return refuse(who, "learning_rate", c->learning_rate, "left out when a schedule is given");
+    if (c->schedule && c->learning_rate != 0)
+        return refuse(who, "learning_rate", c->learning_rate, "left out when a schedule is given");
     return true;
 }
 
@@ -179,11 +197,14 @@ failed:
     return NULL;
 }
 
-#define COMMON(a)                                                                                                               \
-    &(common){.learning_rate = (a).learning_rate, .schedule = (a).schedule, .weight_decay = (a).weight_decay,                   \
-              .clipnorm = (a).clipnorm, .global_clipnorm = (a).global_clipnorm, .clipvalue = (a).clipvalue,                     \
-              .use_ema = (a).use_ema, .ema_momentum = (a).ema_momentum, .ema_overwrite_frequency = (a).ema_overwrite_frequency, \
-              .gradient_accumulation_steps = (a).gradient_accumulation_steps, .name = (a).name}
+#define COMMON(a)                                                                                                                  \
+    &(common)                                                                                                                      \
+    {                                                                                                                              \
+        .learning_rate = (a).learning_rate, .schedule = (a).schedule, .weight_decay = (a).weight_decay, .clipnorm = (a).clipnorm,  \
+        .global_clipnorm = (a).global_clipnorm, .clipvalue = (a).clipvalue, .use_ema = (a).use_ema,                                \
+        .ema_momentum = (a).ema_momentum, .ema_overwrite_frequency = (a).ema_overwrite_frequency,                                  \
+        .gradient_accumulation_steps = (a).gradient_accumulation_steps, .name = (a).name                                           \
+    }
 
 static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
 
@@ -191,7 +212,8 @@ static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const d
 {
     if (!o) return NULL;
     o->attr.update.flags = flags;
-    for (int i = 0; i < count; i++) o->attr.update.p[i] = p[i];
+    for (int i = 0; i < count; i++)
+        o->attr.update.p[i] = p[i];
     return o;
 }
 
@@ -263,7 +285,7 @@ lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
     return o;
 }
 
-/* ---- the state of the variables ------------------------------------------------------------------------------------------------------ */
+/* ---- the state of the variables ---------------------------------------------------------------------------------------------- */
 
 /* "adam/dense_kernel_momentum" for the variable "dense/kernel". */
 static lk_variable *slot_new(lk_optimizer *o, const lk_variable *v, const char *what, double fill)
@@ -338,14 +360,15 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
     return LK_ENOMEM;
 }
 
-/* ---- a step ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
 /* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
 static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
 {
     if (lki_bad(g) || !g->slice_rows || o->kind->squares == NO_SQUARES) return NULL;
     const lki_attr attr = {.shape = g->shape};
-    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->squares == SIZES ? lk_abs(g->slice_rows) : lk_square(g->slice_rows), g->slice_ids);
+    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->squares == SIZES ? lk_abs(g->slice_rows) : lk_square(g->slice_rows),
+                      g->slice_ids);
 }
 
 /* The variable, and the slots in use, in the algorithm's order. */
@@ -440,7 +463,8 @@ static lk_status step(lk_optimizer *o, int n, gradient *g)
     lk_tensor *rate = o->set.schedule ? lki_apply1(LKI_OP_schedule, &o->set.schedule->attr, t) : lk_read(o->rate);
     if (o->accumulator) LKI_TRY(accumulate(o, n, g, rate, t));
     clip(o, n, g);
-    if (o->nadam) LKI_TRY(lki_update(LKI_OP_nadam_product, &o->attr, 3, (lk_tensor *[]){lk_read(o->product), rate, t}, 1, &o->product));
+    if (o->nadam)
+        LKI_TRY(lki_update(LKI_OP_nadam_product, &o->attr, 3, (lk_tensor *[]){lk_read(o->product), rate, t}, 1, &o->product));
     for (int i = 0; i < n; i++) {
         g[i].squares = squares_of(o, g[i].value);
         LKI_TRY(o->kind->step(o, &g[i], rate, t));
@@ -449,7 +473,7 @@ static lk_status step(lk_optimizer *o, int n, gradient *g)
     return lki_update(LKI_OP_increment, NULL, 0, NULL, 1, &o->iteration);
 }
 
-/* ---- applying gradients -------------------------------------------------------------------------------------------------------------------- */
+/* ---- applying gradients ------------------------------------------------------------------------------------------------------ */
 
 static int index_of(const lk_optimizer *o, const lk_variable *v, int guess)
 {
@@ -484,8 +508,9 @@ lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_v
         if (!gradients.item[i]) continue;
         g[n] = (gradient){.value = gradients.item[i], .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
-            status = lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables", o->name,
-                              variables.item[i]->name);
+            status =
+                lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables",
+                         o->name, variables.item[i]->name);
     }
     if (status == LK_OK && !n) status = lki_fail(LK_EINVAL, "%s: no gradients for any variable", o->name);
     if (status == LK_OK) {
@@ -518,11 +543,12 @@ lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads)
 lk_status lk_optimizer_finalize(lk_optimizer *o)
 {
     if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_finalize: not an optimiser");
-    for (int i = 0; o->average && i < o->count; i++) LKI_TRY(lk_assign(o->variable[i], lk_read(o->average[i])));
+    for (int i = 0; o->average && i < o->count; i++)
+        LKI_TRY(lk_assign(o->variable[i], lk_read(o->average[i])));
     return LK_OK;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
 
 static bool can_ask(const lk_optimizer *o, const char *what)
 {

@@ -1,5 +1,5 @@
-/* Learning-rate schedules: a form and its numbers. The arithmetic is the kernel's (kernel/update.h), so that asking for a rate, an eager
- * step and a compiled step give the same one. */
+/* Learning-rate schedules: a form and its numbers. The arithmetic is the kernel's (kernel/update.h), so that asking for a rate,
+ * an eager step and a compiled step give the same one. */
 #include "core/error.h"
 #include "nn/optimizer.h"
 #include <math.h>
@@ -12,7 +12,8 @@ static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers,
     if (!s) return NULL;
     s->attr.schedule.form = form;
     s->attr.schedule.count = count;
-    for (int i = 0; i < numbers; i++) s->attr.schedule.p[i] = p[i];
+    for (int i = 0; i < numbers; i++)
+        s->attr.schedule.p[i] = p[i];
     return s;
 }
 
@@ -21,7 +22,8 @@ static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers,
 static bool check(const char *who, const lk_decay_args *a, bool needs_rate)
 {
     if (!(a->decay_steps > 0)) return lki_fail(LK_EINVAL, "%s: decay_steps is %g: must be above 0", who, a->decay_steps) == LK_OK;
-    if (needs_rate && a->decay_rate == 0) return lki_fail(LK_EINVAL, "%s: decay_rate is missing: give .decay_rate = 0.5 or so", who) == LK_OK;
+    if (needs_rate && a->decay_rate == 0)
+        return lki_fail(LK_EINVAL, "%s: decay_rate is missing: give .decay_rate = 0.5 or so", who) == LK_OK;
     return true;
 }
 
@@ -47,8 +49,8 @@ lk_schedule *lk_polynomial_decay_kw(lk_decay_args a)
 lk_schedule *lk_cosine_decay_kw(lk_decay_args a)
 {
     if (!check("cosine_decay", &a, false)) return NULL;
-    return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, a.warmup_target.set != 0, a.warmup_target.value,
-               a.warmup_steps);
+    return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, a.warmup_target.set != 0,
+               a.warmup_target.value, a.warmup_steps);
 }
 
 lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
@@ -71,12 +73,14 @@ lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, co
     }
     for (int i = 0; i < count; i++) {
         if (i && boundaries[i] <= boundaries[i - 1]) {
-            lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i], boundaries[i - 1]);
+            lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i],
+                     boundaries[i - 1]);
             return NULL;
         }
         p[i] = boundaries[i];
     }
-    for (int i = 0; i <= count; i++) p[count + i] = values[i];
+    for (int i = 0; i <= count; i++)
+        p[count + i] = values[i];
     return schedule_new(LKI_SCHEDULE_PIECEWISE, count, 2 * count + 1, p);
 }
 

@@ -4,10 +4,16 @@
 #include "step/plan.h"
 #include <string.h>
 
-typedef struct range { /* of entries of the leading axis (rows) or of elements (a piece) */
-    enum { WHOLE, ROWS, PIECE } kind;
-    int64_t lo, hi;
+typedef struct range { /* what a call covers: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
+    bool    rows, piece;
+    int64_t lo, hi;     /* rows */
+    int64_t from, to;   /* piece */
 } range;
+
+static range rows_of_lanes(const lki_rows *rows, int lane, int end)
+{
+    return (range){.rows = true, .lo = lki_plan_bound(rows, lane), .hi = lki_plan_bound(rows, end)};
+}
 
 static const lki_kernels *kernels(void)
 {
@@ -43,10 +49,10 @@ static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool c
     int              root = lki_graph_root(p->graph, value);
     int64_t          entry = v->shape.rank && v->shape.dim[0] ? lki_shape_size(&v->shape) / v->shape.dim[0] : 0;
     lki_home         home = p->graph->values[root].kind == LKI_VALUE_MADE ? p->storage[root].home : LKI_HOME_OUTSIDE;
-    int64_t          skip = cut && r.kind == ROWS && home != LKI_HOME_LANE ? r.lo * entry : home == LKI_HOME_PIECE ? -r.lo : 0;
+    int64_t          skip = home == LKI_HOME_PIECE ? -r.from : cut && r.rows && home != LKI_HOME_LANE ? r.lo * entry : 0;
     int64_t          offset = skip * (int64_t)lk_dtype_bytes(v->dtype);
     view->dtype = v->dtype;
-    view->shape = shape_with(p, &v->shape, cut && r.kind == ROWS ? r.hi - r.lo : -1);
+    view->shape = shape_with(p, &v->shape, cut && r.rows ? r.hi - r.lo : -1);
     if (!view->shape) return false;
     if (p->graph->values[root].kind != LKI_VALUE_INPUT) {
         view->data = (void *)((uintptr_t)home_of(p, root, thread) + (uintptr_t)offset);
@@ -80,11 +86,11 @@ static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype t
 /* All lanes of a batch, or, for a partial sum, the one lane the call sees. */
 static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
 {
-    int        count = r.kind == ROWS ? 1 : rows->lanes;
+    int        count = r.rows ? 1 : rows->lanes;
     lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
     int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(count + 1) * sizeof *bound);
     if (!lanes || !bound) return NULL;
-    if (r.kind == ROWS)
+    if (r.rows)
         bound[1] = r.hi - r.lo;
     else
         lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
@@ -100,15 +106,15 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     lki_call       *c = add_call(p, thread);
     if (!views || !c) return LK_ENOMEM;
     for (int i = 0; i < n->nsrc; i++)
-        if (!make_view(p, &views[i], n->src[i], thread, r.kind == ROWS && lki_is_cut(n->cut, i), r)) return LK_ENOMEM;
+        if (!make_view(p, &views[i], n->src[i], thread, r.rows && lki_is_cut(n->cut, i), r)) return LK_ENOMEM;
     for (int i = 0; i < n->ndst; i++)
-        if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.kind == ROWS && n->mode == LKI_EACH, r)) return LK_ENOMEM;
+        if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.rows && n->mode == LKI_EACH, r)) return LK_ENOMEM;
     if (into) views[n->nsrc].data = into;
     lki_args *a = &c->args;
     *a = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
-    a->lo = r.kind == PIECE ? r.lo : 0;
-    a->hi = r.kind == PIECE ? r.hi : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
-    a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.kind == ROWS ? r.lo : 0) : 0;
+    a->lo = r.piece ? r.from : 0;
+    a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
+    a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
     if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
     return finish_call(p, c, n->slot, n->type);
 }
@@ -184,7 +190,7 @@ static lk_status partial_sum(lki_plan *p, int thread, int task, stack *s, int la
 {
     const lki_task *t = &p->tasks[task];
     const lki_node *n = &p->graph->nodes[t->node];
-    range           r = {ROWS, lki_plan_bound(&n->rows, lane), lki_plan_bound(&n->rows, lane + 1)};
+    range           r = rows_of_lanes(&n->rows, lane, lane + 1);
     node_sum        sum = {lane, 1, NULL};
     int64_t         size = lki_shape_size(&p->graph->values[n->dst[0]].shape);
     if (r.hi > r.lo) {
@@ -212,7 +218,7 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
     node_sum  open[80];
     int       count = 0;
     lki_view  dst;
-    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){PIECE, lo, hi})) return LK_ENOMEM;
+    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){.piece = true, .from = lo, .to = hi})) return LK_ENOMEM;
     for (int from = 0; from < p->threads; from++) {
         const stack *s = &e->stacks[t->partial][from];
         for (int i = 0; i < s->count; i++) LKI_TRY(push(p, thread, t, open, &count, s->open[i], lo, hi, dst.data));
@@ -224,8 +230,25 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
 static lk_status emit_task(emitter *e, int thread, int task, range r)
 {
     const lki_task *t = &e->plan->tasks[task];
-    if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.kind == PIECE ? r.lo : 0, r.kind == PIECE ? r.hi : t->size);
+    if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.piece ? r.from : 0, r.piece ? r.to : t->size);
     return call_node(e->plan, thread, t, r, NULL);
+}
+
+/* All tasks of a chain on one lane, piece after piece. */
+static lk_status emit_chain(emitter *e, int thread, int chain, int lane)
+{
+    lki_plan        *p = e->plan;
+    const lki_node  *n = &p->graph->nodes[p->tasks[chain].node];
+    const lki_value *v = &p->graph->values[n->dst[0]];
+    range            r = rows_of_lanes(&n->rows, lane, lane + 1);
+    int64_t          size = r.hi > r.lo ? lki_shape_size(&v->shape) / v->shape.dim[0] * (r.hi - r.lo) : 0;
+    r.piece = true;
+    for (r.from = 0; r.from < size; r.from = r.to) {
+        r.to = lki_min(r.from + LKI_PIECE, size);
+        for (int i = chain; i < p->task_count; i++)
+            if (p->tasks[i].place == LKI_LANE && p->tasks[i].chain == chain) LKI_TRY(emit_task(e, thread, i, r));
+    }
+    return LK_OK;
 }
 
 static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
@@ -234,12 +257,13 @@ static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
     for (int lane = lki_plan_lane_begin(p, thread); lane < lki_plan_lane_begin(p, thread + 1); lane++)
         for (int i = 0; i < p->task_count; i++) {
             const lki_task *t = &p->tasks[i];
-            const lki_rows *rows = &p->graph->nodes[t->node].rows;
             if (t->phase != phase || t->turn != turn || t->place != LKI_LANE) continue;
-            range r = {ROWS, lki_plan_bound(rows, lane), lki_plan_bound(rows, lane + 1)};
+            range r = rows_of_lanes(&p->graph->nodes[t->node].rows, lane, lane + 1);
             if (t->kind == LKI_TASK_PARTIAL)
                 LKI_TRY(partial_sum(p, thread, i, &e->stacks[i][thread], lane));
-            else if (r.hi > r.lo)
+            else if (t->chain == i)
+                LKI_TRY(emit_chain(e, thread, i, lane));
+            else if (t->chain < 0 && r.hi > r.lo)
                 LKI_TRY(emit_task(e, thread, i, r));
         }
     return LK_OK;
@@ -250,9 +274,8 @@ static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
     lki_plan *p = e->plan;
     for (int i = 0; i < p->task_count; i++) {
         const lki_task *t = &p->tasks[i];
-        const lki_rows *rows = &p->graph->nodes[t->node].rows;
         if (t->phase != phase || t->turn != turn || t->place != LKI_THREAD) continue;
-        range r = {ROWS, lki_plan_bound(rows, lki_plan_lane_begin(p, thread)), lki_plan_bound(rows, lki_plan_lane_begin(p, thread + 1))};
+        range r = rows_of_lanes(&p->graph->nodes[t->node].rows, lki_plan_lane_begin(p, thread), lki_plan_lane_begin(p, thread + 1));
         if (r.hi > r.lo) LKI_TRY(emit_task(e, thread, i, r));
     }
     return LK_OK;
@@ -267,7 +290,7 @@ static lk_status emit_group(emitter *e, int thread, int phase, int group)
         for (int i = group; i < p->task_count; i++) {
             const lki_task *t = &p->tasks[i];
             if (t->phase == phase && t->place == LKI_TILES && t->group == group)
-                LKI_TRY(emit_task(e, thread, i, (range){PIECE, k * piece, lki_min((k + 1) * piece, first->size)}));
+                LKI_TRY(emit_task(e, thread, i, (range){.piece = true, .from = k * piece, .to = lki_min((k + 1) * piece, first->size)}));
         }
     return LK_OK;
 }
@@ -280,7 +303,7 @@ static lk_status emit_phase(emitter *e, int thread, int phase)
         const lki_task *t = &p->tasks[i];
         if (t->phase != phase) continue;
         if (t->turn >= turns) turns = t->turn + 1;
-        if (t->place == LKI_SOLO && t->thread == thread) LKI_TRY(emit_task(e, thread, i, (range){WHOLE, 0, 0}));
+        if (t->place == LKI_SOLO && t->thread == thread) LKI_TRY(emit_task(e, thread, i, (range){0}));
     }
     for (int turn = 0; turn < turns; turn++) {
         LKI_TRY(emit_lanes(e, thread, phase, turn));

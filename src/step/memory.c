@@ -2,8 +2,8 @@
  *
  * Invariants
  * 1. A value made and read only within one turn of LANE tasks holds one lane, in the thread's own block; one made and read only within one
- *    TILES group holds one piece, likewise. A thread runs these one after the other, so two of them share memory when their tasks, in order,
- *    do not overlap.
+ *    chain or one TILES group holds one piece, likewise. A thread runs these one after the other, so two of them share memory when their
+ *    tasks, in order, do not overlap. Tasks of a chain alternate piece by piece, so what enters or leaves a chain lives as long as all of it.
  * 2. Everything else lives in the shared block, whole. Threads meet only at the ends of phases, so two of them share memory only when their
  *    phases do not overlap. */
 #include "comm/lanes.h"
@@ -20,7 +20,7 @@ typedef struct span { /* a piece of memory that is needed for a while */
 
 typedef struct readers {
     int  first, last, last_phase;
-    bool one_turn, one_group;
+    bool one_turn, one_group, one_chain;
 } readers;
 
 int lki_plan_lane_begin(const lki_plan *p, int thread)
@@ -44,7 +44,8 @@ static readers readers_of(const lki_plan *p, int value, int maker)
 {
     const lki_graph *g = p->graph;
     const lki_task  *made = &p->tasks[maker];
-    readers          r = {maker, maker, made->phase, made->place == LKI_LANE && made->kind == LKI_TASK_RUN, made->place == LKI_TILES};
+    bool             lane = made->place == LKI_LANE && made->kind == LKI_TASK_RUN;
+    readers          r = {maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
     for (int t = 0; t < p->task_count; t++) {
         const lki_task *task = &p->tasks[t];
         const lki_node *n = &g->nodes[task->node];
@@ -54,11 +55,12 @@ static readers readers_of(const lki_plan *p, int value, int maker)
             r.last_phase = task->phase > r.last_phase ? task->phase : r.last_phase;
             r.one_turn = r.one_turn && task->place == LKI_LANE && task->phase == made->phase && task->turn == made->turn;
             r.one_group = r.one_group && task->place == LKI_TILES && task->phase == made->phase && task->group == made->group;
+            r.one_chain = r.one_chain && r.one_turn && task->chain == made->chain;
         }
     }
     for (int i = 0; i < g->output_count; i++)
         if (lki_graph_root(g, g->outputs[i]) == value) {
-            r.one_turn = r.one_group = false;
+            r.one_turn = r.one_group = r.one_chain = false;
             r.last_phase = p->phases;
         }
     return r;
@@ -71,13 +73,27 @@ static size_t lane_bytes(const lki_plan *p, const lki_value *v, const lki_rows *
     return entries ? (size_t)(lki_shape_size(&v->shape) / entries * most) * lk_dtype_bytes(v->dtype) : 0;
 }
 
+static int chain_end(const lki_plan *p, int task)
+{
+    int end = task;
+    for (int t = task; t < p->task_count; t++)
+        if (p->tasks[t].place == LKI_LANE && p->tasks[t].chain == p->tasks[task].chain) end = t;
+    return end;
+}
+
 static span span_of(lki_plan *p, int value, int maker)
 {
     const lki_value *v = &p->graph->values[value];
     const lki_task  *t = &p->tasks[maker];
     readers          r = readers_of(p, value, maker);
+    if (r.one_chain) {
+        p->storage[value].home = LKI_HOME_PIECE;
+        return (span){value, t->phase * 4096 + t->turn, r.first, r.last, LKI_PIECE * lk_dtype_bytes(v->dtype), 0};
+    }
     if (r.one_turn) {
         p->storage[value].home = LKI_HOME_LANE;
+        if (p->tasks[r.first].chain >= 0) r.first = p->tasks[r.first].chain;
+        if (p->tasks[r.last].chain >= 0) r.last = chain_end(p, r.last);
         return (span){value, t->phase * 4096 + t->turn, r.first, r.last, lane_bytes(p, v, &p->graph->nodes[t->node].rows), 0};
     }
     if (r.one_group) {

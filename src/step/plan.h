@@ -2,7 +2,8 @@
  *
  *   tasks     a live node becomes one task, or two: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up the tree as far
  *             as the thread's own lanes go) and a COMBINE task (the rest of the tree)
- *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache
+ *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring element-wise tasks
+ *                     are a chain and run piece by piece together, so that what passes between them stays in the first-level cache
  *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
  *             TILES   every thread its share of the result, in pieces that fit the first-level cache; neighbouring tasks over the same share
  *                     run piece by piece together, so a gradient is summed, clipped and applied while it is there
@@ -28,6 +29,7 @@ typedef struct lki_task {
     int           phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
     int           thread;      /* SOLO: who */
     int           group;       /* TILES: tasks that run piece by piece together */
+    int           chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
     int64_t       size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
     int           partial;     /* COMBINE: the PARTIAL task */
     int           stack;       /* PARTIAL: buffers per thread */

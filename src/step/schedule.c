@@ -259,7 +259,10 @@ static int64_t common_multiple(int64_t a, int64_t b)
 /* Tasks of one phase that must run piece by piece together get one group and one unit. */
 static void make_groups(lki_plan *p, const edges *e)
 {
-    for (int t = 0; t < p->task_count; t++) p->tasks[t].group = t;
+    for (int t = 0; t < p->task_count; t++) {
+        p->tasks[t].group = t;
+        p->tasks[t].chain = -1;
+    }
     for (bool again = true; again;) {
         again = false;
         for (int i = 0; i < e->count; i++) {
@@ -275,6 +278,33 @@ static void make_groups(lki_plan *p, const edges *e)
     }
 }
 
+static int lane_task_before(const lki_plan *p, int t)
+{
+    for (int i = t - 1; i >= 0; i--)
+        if (p->tasks[i].place == LKI_LANE && p->tasks[i].phase == p->tasks[t].phase && p->tasks[i].turn == p->tasks[t].turn) return i;
+    return -1;
+}
+
+static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
+{
+    const lki_node *n = &p->graph->nodes[a->node], *m = &p->graph->nodes[b->node];
+    return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && is_elementwise(n) && is_elementwise(m) &&
+           lki_shape_equal(&p->graph->values[n->dst[0]].shape, &p->graph->values[m->dst[0]].shape) && n->rows.per_row == m->rows.per_row &&
+           n->rows.global == m->rows.global && n->rows.first == m->rows.first;
+}
+
+/* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another have that
+ * shape too, so each piece needs just the same piece of them. */
+static void make_chains(lki_plan *p)
+{
+    for (int t = 0; t < p->task_count; t++) {
+        int before = p->tasks[t].place == LKI_LANE ? lane_task_before(p, t) : -1;
+        if (before < 0 || !chainable(p, &p->tasks[before], &p->tasks[t])) continue;
+        if (p->tasks[before].chain < 0) p->tasks[before].chain = before;
+        p->tasks[t].chain = p->tasks[before].chain;
+    }
+}
+
 static void tell(const lki_plan *p)
 {
     static const char *const places[] = {"solo", "lane", "thread", "tiles"}, *const kinds[] = {"", " partial", " combine"};
@@ -286,7 +316,8 @@ static void tell(const lki_plan *p)
             char            text[LKI_SHAPE_TEXT] = "";
             if (a->phase != phase) continue;
             if (n->ndst) lki_shape_text(&p->graph->values[n->dst[0]].shape, text);
-            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s group %d thread %d: %s%s%s%s%s %s", phase, a->turn, places[a->place], a->group, a->thread, lki_op_name(n->op),
+            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
+                     a->place == LKI_TILES ? a->group : a->place == LKI_LANE ? a->chain : a->thread, lki_op_name(n->op),
                      kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "", n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
         }
 }
@@ -304,6 +335,7 @@ lk_status lki_plan_schedule(lki_plan *p)
         make_groups(p, &e);
         for (int t = 0; t < p->task_count; t++)
             if (p->tasks[t].phase >= p->phases) p->phases = p->tasks[t].phase + 1;
+        make_chains(p);
         tell(p);
     }
     lki_release(e.pair);

@@ -12,7 +12,7 @@
 #include "train.h"
 #include <sys/stat.h>
 
-/* ---- files/npy ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files/npy --------------------------------------------------------------------------------------------------------------- */
 
 /* The next number of nested lists, row by row. */
 static void check_values(test_case *c, const lki_array *a, json_t *value, int64_t *index)
@@ -25,8 +25,11 @@ static void check_values(test_case *c, const lki_array *a, json_t *value, int64_
     }
     if (*index >= lki_shape_size(&a->shape)) GIVE_UP(c, "fewer elements than there should be");
     const double ours = lki_element_get(a->dtype, a->data, *index);
-    const double right = json_is_string(value) ? strtod(json_string_value(value), NULL) : json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
-    if (ours != right && !(isnan(ours) && isnan(right))) miss(c, "element %lld is %.17g: should be %.17g", (long long)*index, ours, right);
+    const double right = json_is_string(value)    ? strtod(json_string_value(value), NULL)
+                         : json_is_boolean(value) ? json_is_true(value)
+                                                  : json_number_value(value);
+    if (ours != right && !(isnan(ours) && isnan(right)))
+        miss(c, "element %lld is %.17g: should be %.17g", (long long)*index, ours, right);
     ++*index;
 }
 
@@ -39,7 +42,8 @@ static void run_files(void)
         test_case   c;
         lki_array   a;
         int64_t     count = 0;
-        const char *file = json_string_value(json_object_get(one, "file")), *descr = json_string_value(json_object_get(one, "descr"));
+        const char *file = json_string_value(json_object_get(one, "file")),
+                   *descr = json_string_value(json_object_get(one, "descr"));
         if (!file || !case_begin(&c, "files", file, one)) continue;
         const bool      foreign = descr && strpbrk(descr, "cSUO"); /* complex, bytes, text, objects */
         const lk_status status = lki_npy_read(path_of("files/npy", file, ""), &a);
@@ -48,14 +52,15 @@ static void run_files(void)
         if (foreign) lk_clear_error();
         if (status != wanted) sound(&c, "reading");
         if (status == LK_OK) check_values(&c, &a, json_object_get(one, "values"), &count);
-        if (status == LK_OK && count != lki_shape_size(&a.shape)) miss(&c, "%lld elements: should be %lld", (long long)lki_shape_size(&a.shape), (long long)count);
+        if (status == LK_OK && count != lki_shape_size(&a.shape))
+            miss(&c, "%lld elements: should be %lld", (long long)lki_shape_size(&a.shape), (long long)count);
         lki_array_free(&a);
         case_end(&c);
     }
     json_decref(list);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------------------- */
 
 static bool is_there(const char *part)
 {

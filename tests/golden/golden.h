@@ -26,7 +26,7 @@
 
 enum { MAX_ARRAYS = 24, MAX_PATH = 1024 };
 
-/* ---- counting ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------------------------------------------------------------- */
 
 static struct {
     const char *folder, *filter;
@@ -40,7 +40,7 @@ static const char *path_of(const char *part, const char *name, const char *end)
     return path;
 }
 
-/* ---- a case ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a case ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct test_case {
     const char *part, *name;
@@ -63,10 +63,10 @@ __attribute__((format(printf, 2, 3))) static void miss(test_case *c, const char 
     lk_clear_error();
 }
 
-#define GIVE_UP(...)                                                                                                            \
-    do {                                                                                                                        \
-        miss(__VA_ARGS__);                                                                                                      \
-        return;                                                                                                                 \
+#define GIVE_UP(...)                                                                                                               \
+    do {                                                                                                                           \
+        miss(__VA_ARGS__);                                                                                                         \
+        return;                                                                                                                    \
     } while (0)
 
 /* The library's error, if there is one, is the reason. */
@@ -99,8 +99,8 @@ static void check_asked(test_case *c, const char *of)
 {
     const char *key;
     json_t     *value;
-    json_object_foreach(c->attributes, key, value)
-        if (!json_object_get(c->asked, key)) miss(c, "%s: attribute %s is not known here", of, key);
+    json_object_foreach(c->attributes, key, value) if (!json_object_get(c->asked, key))
+        miss(c, "%s: attribute %s is not known here", of, key);
 }
 
 static void case_end(test_case *c)
@@ -118,12 +118,9 @@ static void case_end(test_case *c)
     lk_clear_error();
 }
 
-static bool case_arrays(test_case *c, const char *path)
-{
-    return lki_zip_open(path, &c->zip) == LK_OK || sound(c, "arrays");
-}
+static bool case_arrays(test_case *c, const char *path) { return lki_zip_open(path, &c->zip) == LK_OK || sound(c, "arrays"); }
 
-/* ---- attributes: asking for one marks it as known ------------------------------------------------------------------------------------------- */
+/* ---- attributes: asking for one marks it as known ---------------------------------------------------------------------------- */
 
 static json_t *attribute(test_case *c, const char *key)
 {
@@ -132,9 +129,9 @@ static json_t *attribute(test_case *c, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static bool has(test_case *c, const char *key) { return attribute(c, key) != NULL; }
+static bool   has(test_case *c, const char *key) { return attribute(c, key) != NULL; }
 static double real(test_case *c, const char *key) { return json_number_value(attribute(c, key)); }
-static int whole(test_case *c, const char *key) { return (int)json_integer_value(attribute(c, key)); }
+static int    whole(test_case *c, const char *key) { return (int)json_integer_value(attribute(c, key)); }
 
 static lk_switch on_off(test_case *c, const char *key)
 {
@@ -154,7 +151,8 @@ static lk_axes axes(test_case *c, const char *key)
     json_t *value = attribute(c, key);
     lk_axes list = {0};
     if (json_is_number(value)) return list.count = 1, list.value[0] = json_integer_value(value), list;
-    for (size_t i = 0; i < json_array_size(value) && i < LK_MAX_RANK; i++) list.value[list.count++] = json_integer_value(json_array_get(value, i));
+    for (size_t i = 0; i < json_array_size(value) && i < LK_MAX_RANK; i++)
+        list.value[list.count++] = json_integer_value(json_array_get(value, i));
     return list;
 }
 
@@ -169,7 +167,7 @@ static int word(test_case *c, const char *key, const char *const *words, int cou
 }
 #define WORD(c, key, ...) word(c, key, (const char *const[]){__VA_ARGS__}, (int)LKI_N(const char *, __VA_ARGS__))
 
-/* ---- arrays ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- arrays ------------------------------------------------------------------------------------------------------------------ */
 
 static lk_tensor *tensor_of(test_case *c, const lki_zip *zip, const char *name)
 {
@@ -188,25 +186,28 @@ static double at(const lk_tensor *t, int64_t i) { return lki_element_get(lk_tens
 static lk_tuple tuple_of(int count, lk_tensor *const *item)
 {
     lk_tensor *one_based[MAX_ARRAYS * 3 + 1];
-    for (int i = 0; i < count; i++) one_based[i + 1] = item[i];
+    for (int i = 0; i < count; i++)
+        one_based[i + 1] = item[i];
     return lk_tuple_of(count, one_based);
 }
 
 static double largest(const lk_tensor *t)
 {
     double most = 0;
-    for (int64_t i = 0; i < lk_size(t); i++) most = fabs(at(t, i)) > most ? fabs(at(t, i)) : most;
+    for (int64_t i = 0; i < lk_size(t); i++)
+        most = fabs(at(t, i)) > most ? fabs(at(t, i)) : most;
     return most;
 }
 
-/* What is allowed, unless `exact`: 1e-6 + 1e-5 * max|golden| + noise. Types need not agree, so that a counter of 32 bits may meet one of 64;
- * whole numbers are compared exactly. */
+/* What is allowed, unless `exact`: 1e-6 + 1e-5 * max|golden| + noise. Types need not agree, so that a counter of 32 bits may meet
+ * one of 64; whole numbers are compared exactly. */
 static void compare(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double noise, bool exact)
 {
     char           a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
     const lk_shape mine = ours ? lk_tensor_shape(ours) : (lk_shape){0}, right = theirs ? lk_tensor_shape(theirs) : (lk_shape){0};
     if (!ours || !theirs || !sound(c, what)) GIVE_UP(c, "%s: no value", what);
-    if (!lki_shape_equal(&mine, &right)) GIVE_UP(c, "%s: shape %s: should be %s", what, lki_shape_text(&mine, a), lki_shape_text(&right, b));
+    if (!lki_shape_equal(&mine, &right))
+        GIVE_UP(c, "%s: shape %s: should be %s", what, lki_shape_text(&mine, a), lki_shape_text(&right, b));
     if (lki_is_float(lk_tensor_dtype(ours)) != lki_is_float(lk_tensor_dtype(theirs)))
         GIVE_UP(c, "%s: type %s: should be %s", what, lk_dtype_name(lk_tensor_dtype(ours)), lk_dtype_name(lk_tensor_dtype(theirs)));
     exact = exact || !lki_is_float(lk_tensor_dtype(theirs));
@@ -223,7 +224,8 @@ static void compare_bits(test_case *c, const char *what, const lk_tensor *a, con
 {
     if (!sound(c, what)) return;
     const lk_shape x = lk_tensor_shape(a), y = lk_tensor_shape(b);
-    if (!lki_shape_equal(&x, &y) || lk_tensor_dtype(a) != lk_tensor_dtype(b)) GIVE_UP(c, "%s: the compiled function gives another shape or type", what);
+    if (!lki_shape_equal(&x, &y) || lk_tensor_dtype(a) != lk_tensor_dtype(b))
+        GIVE_UP(c, "%s: the compiled function gives another shape or type", what);
     const size_t size = (size_t)lk_size(a) * lk_dtype_bytes(lk_tensor_dtype(a));
     if (size && memcmp(lk_data(a), lk_data(b), size) != 0) miss(c, "%s: the compiled function gives other bits", what);
 }

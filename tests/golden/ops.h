@@ -14,7 +14,10 @@ typedef struct op_call {
 
 typedef lk_tuple op_fn(op_call *k);
 
-static const char *name_at(const op_call *k, const char *list, int i) { return json_string_value(json_array_get(json_object_get(k->c->json, list), (size_t)i)); }
+static const char *name_at(const op_call *k, const char *list, int i)
+{
+    return json_string_value(json_array_get(json_object_get(k->c->json, list), (size_t)i));
+}
 
 static int place_of(const op_call *k, const char *list, const char *name)
 {
@@ -33,17 +36,31 @@ static lk_tensor *in(const op_call *k, const char *name)
 
 static void note(op_call *k, const char *key) { attribute(k->c, key); } /* an attribute that only describes */
 
-/* ---- layers ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------------------ */
 
 static lk_activation activation(test_case *c, const char *key)
 {
     static const struct {
         const char   *name;
         lk_activation value;
-    } names[] = {{"linear", LK_LINEAR}, {"relu", LK_RELU}, {"relu6", LK_RELU6}, {"gelu", LK_GELU}, {"sigmoid", LK_SIGMOID}, {"tanh", LK_TANH},
-                 {"softplus", LK_SOFTPLUS}, {"softsign", LK_SOFTSIGN}, {"elu", LK_ELU}, {"selu", LK_SELU}, {"leaky_relu", LK_LEAKY_RELU},
-                 {"swish", LK_SWISH}, {"silu", LK_SWISH}, {"hard_sigmoid", LK_HARD_SIGMOID}, {"mish", LK_MISH}, {"exponential", LK_EXPONENTIAL},
-                 {"softmax", LK_SOFTMAX}, {"log_softmax", LK_LOG_SOFTMAX}};
+    } names[] = {{"linear", LK_LINEAR},
+                 {"relu", LK_RELU},
+                 {"relu6", LK_RELU6},
+                 {"gelu", LK_GELU},
+                 {"sigmoid", LK_SIGMOID},
+                 {"tanh", LK_TANH},
+                 {"softplus", LK_SOFTPLUS},
+                 {"softsign", LK_SOFTSIGN},
+                 {"elu", LK_ELU},
+                 {"selu", LK_SELU},
+                 {"leaky_relu", LK_LEAKY_RELU},
+                 {"swish", LK_SWISH},
+                 {"silu", LK_SWISH},
+                 {"hard_sigmoid", LK_HARD_SIGMOID},
+                 {"mish", LK_MISH},
+                 {"exponential", LK_EXPONENTIAL},
+                 {"softmax", LK_SOFTMAX},
+                 {"log_softmax", LK_LOG_SOFTMAX}};
     const char *value = json_string_value(attribute(c, key));
     for (int i = 0; value && i < LKI_COUNT(names); i++)
         if (strcmp(value, names[i].name) == 0) return names[i].value;
@@ -55,7 +72,8 @@ static lk_padding padding(test_case *c) { return (lk_padding)WORD(c, "padding", 
 
 static lk_tuple op_matmul(op_call *k)
 {
-    return LK_TUPLE(lk_matmul(in(k, "a"), in(k, "b"), .transpose_a = on_off(k->c, "transpose_a"), .transpose_b = on_off(k->c, "transpose_b")));
+    return LK_TUPLE(
+        lk_matmul(in(k, "a"), in(k, "b"), .transpose_a = on_off(k->c, "transpose_a"), .transpose_b = on_off(k->c, "transpose_b")));
 }
 
 static lk_tuple op_dense(op_call *k)
@@ -69,8 +87,14 @@ static lk_conv_args conv_args(op_call *k, const char *kernel)
     WORD(k->c, "layout", "NHWC");
     WORD(k->c, "kernel_layout", "[kh, kw, out, in]");
     note(k, "multiplier");
-    return (lk_conv_args){.x = in(k, "x"), .kernel = in(k, kernel), .bias = in(k, "bias"), .strides = axes(k->c, "strides"), .padding = padding(k->c),
-                          .dilation = axes(k->c, "dilation"), .activation = activation(k->c, "activation"), .pointwise = in(k, "pointwise")};
+    return (lk_conv_args){.x = in(k, "x"),
+                          .kernel = in(k, kernel),
+                          .bias = in(k, "bias"),
+                          .strides = axes(k->c, "strides"),
+                          .padding = padding(k->c),
+                          .dilation = axes(k->c, "dilation"),
+                          .activation = activation(k->c, "activation"),
+                          .pointwise = in(k, "pointwise")};
 }
 
 static lk_tuple op_conv1d(op_call *k) { return LK_TUPLE(lk_nn_conv1d_kw(conv_args(k, "kernel"))); }
@@ -129,8 +153,13 @@ static lk_tuple op_embedding(op_call *k)
 static lk_rnn_args rnn_args(op_call *k)
 {
     note(k, "units");
-    return (lk_rnn_args){.x = in(k, "x"), .kernel = in(k, "kernel"), .recurrent = in(k, "recurrent"), .bias = in(k, "bias"), .mask = in(k, "mask"),
-                         .return_sequences = on_off(k->c, "return_sequences"), .reset_after = on_off(k->c, "reset_after")};
+    return (lk_rnn_args){.x = in(k, "x"),
+                         .kernel = in(k, "kernel"),
+                         .recurrent = in(k, "recurrent"),
+                         .bias = in(k, "bias"),
+                         .mask = in(k, "mask"),
+                         .return_sequences = on_off(k->c, "return_sequences"),
+                         .reset_after = on_off(k->c, "reset_after")};
 }
 
 static lk_tuple op_lstm(op_call *k)
@@ -153,25 +182,31 @@ static lk_tuple op_attention(op_call *k)
     note(k, "key_dim");
     note(k, "key");
     note(k, "mask");
-    return LK_TUPLE(lk_nn_multi_head_attention(.query = in(k, "query"), .value = in(k, "value"), .key = in(k, "key"), .query_kernel = in(k, "query_kernel"),
-                                               .key_kernel = in(k, "key_kernel"), .value_kernel = in(k, "value_kernel"), .output_kernel = in(k, "output_kernel"),
-                                               .query_bias = in(k, "query_bias"), .key_bias = in(k, "key_bias"), .value_bias = in(k, "value_bias"),
-                                               .output_bias = in(k, "output_bias"), .mask = in(k, "mask")));
+    return LK_TUPLE(lk_nn_multi_head_attention(.query = in(k, "query"), .value = in(k, "value"), .key = in(k, "key"),
+                                               .query_kernel = in(k, "query_kernel"), .key_kernel = in(k, "key_kernel"),
+                                               .value_kernel = in(k, "value_kernel"), .output_kernel = in(k, "output_kernel"),
+                                               .query_bias = in(k, "query_bias"), .key_bias = in(k, "key_bias"),
+                                               .value_bias = in(k, "value_bias"), .output_bias = in(k, "output_bias"),
+                                               .mask = in(k, "mask")));
 }
 
-/* ---- losses ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- losses ------------------------------------------------------------------------------------------------------------------ */
 
 typedef lk_tensor *loss_fn(lk_loss_args args);
 
+/* clang-format off */
 static const struct {
     const char *name;
     loss_fn    *fn;
 } LOSSES[] = {
-    {"SparseCategoricalCrossentropy", lk_nn_sparse_categorical_crossentropy_kw}, {"CategoricalCrossentropy", lk_nn_categorical_crossentropy_kw},
+    {"SparseCategoricalCrossentropy", lk_nn_sparse_categorical_crossentropy_kw},
+    {"CategoricalCrossentropy", lk_nn_categorical_crossentropy_kw},
     {"BinaryCrossentropy", lk_nn_binary_crossentropy_kw}, {"MeanSquaredError", lk_nn_mean_squared_error_kw},
-    {"MeanAbsoluteError", lk_nn_mean_absolute_error_kw}, {"Huber", lk_nn_huber_kw}, {"LogCosh", lk_nn_log_cosh_kw}, {"Hinge", lk_nn_hinge_kw},
+    {"MeanAbsoluteError", lk_nn_mean_absolute_error_kw}, {"Huber", lk_nn_huber_kw}, {"LogCosh", lk_nn_log_cosh_kw},
+    {"Hinge", lk_nn_hinge_kw},
     {"KLDivergence", lk_nn_kl_divergence_kw},
 };
+/* clang-format on */
 
 static loss_fn *find_loss(const char *name)
 {
@@ -182,25 +217,30 @@ static loss_fn *find_loss(const char *name)
 
 static lk_loss_args loss_args(test_case *c, lk_tensor *labels, lk_tensor *predictions)
 {
-    return (lk_loss_args){.labels = labels, .predictions = predictions, .from_logits = on_off(c, "from_logits"),
-                          .label_smoothing = real(c, "label_smoothing"), .ignore_class = number(c, "ignore_class"), .delta = number(c, "delta")};
+    return (lk_loss_args){.labels = labels,
+                          .predictions = predictions,
+                          .from_logits = on_off(c, "from_logits"),
+                          .label_smoothing = real(c, "label_smoothing"),
+                          .ignore_class = number(c, "ignore_class"),
+                          .delta = number(c, "delta")};
 }
 
 static lk_tuple op_loss(op_call *k)
 {
     loss_fn           *loss = find_loss(json_string_value(json_object_get(k->c->json, "op")));
-    const lk_reduction reduction = LK_REDUCTION_NONE + WORD(k->c, "reduction", "none", "sum", "sum_over_batch_size", "mean_with_sample_weight");
+    const lk_reduction reduction =
+        LK_REDUCTION_NONE + WORD(k->c, "reduction", "none", "sum", "sum_over_batch_size", "mean_with_sample_weight");
     return LK_TUPLE(lk_nn_reduce_loss(loss(loss_args(k->c, in(k, "labels"), in(k, "pred"))), in(k, "weights"), reduction));
 }
 
 static lk_tuple op_l1(op_call *k) { return LK_TUPLE(lk_nn_l1(in(k, "w"), real(k->c, "c"))); }
 static lk_tuple op_l2(op_call *k) { return LK_TUPLE(lk_nn_l2(in(k, "w"), real(k->c, "c"))); }
 
-/* ---- element by element --------------------------------------------------------------------------------------------------------------------- */
+/* ---- element by element ------------------------------------------------------------------------------------------------------ */
 
-#define UNARY(name)                                                                                                             \
+#define UNARY(name)                                                                                                                \
     static lk_tuple op_##name(op_call *k) { return LK_TUPLE(lk_##name(in(k, "x"))); }
-#define BINARY(name)                                                                                                            \
+#define BINARY(name)                                                                                                               \
     static lk_tuple op_##name(op_call *k) { return LK_TUPLE(lk_##name(in(k, "a"), in(k, "b"))); }
 LK_UNARY_LIST(UNARY)
 LK_BINARY_LIST(BINARY)
@@ -216,10 +256,11 @@ static lk_tuple op_where(op_call *k) { return LK_TUPLE(lk_where(in(k, "condition
 static lk_tuple op_cast(op_call *k)
 {
     static const lk_dtype types[] = {LK_F32, LK_F64, LK_F16, LK_BF16, LK_I32, LK_I64, LK_U8, LK_BOOL};
-    return LK_TUPLE(lk_cast(in(k, "x"), types[WORD(k->c, "to", "float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "bool")]));
+    return LK_TUPLE(lk_cast(
+        in(k, "x"), types[WORD(k->c, "to", "float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "bool")]));
 }
 
-/* ---- along axes ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- along axes -------------------------------------------------------------------------------------------------------------- */
 
 static lk_reduce_args reduce_args(op_call *k)
 {
@@ -227,7 +268,7 @@ static lk_reduce_args reduce_args(op_call *k)
     return (lk_reduce_args){.x = in(k, "x"), .axis = axes(k->c, "axes"), .keepdims = on_off(k->c, "keepdims")};
 }
 
-#define REDUCE(name)                                                                                                            \
+#define REDUCE(name)                                                                                                               \
     static lk_tuple op_##name(op_call *k) { return LK_TUPLE(lk_##name##_kw(reduce_args(k))); }
 LK_REDUCE_LIST(REDUCE)
 #undef REDUCE
@@ -235,8 +276,10 @@ LK_REDUCE_LIST(REDUCE)
 static lk_axis_args axis_args(op_call *k)
 {
     note(k, "ties");
-    return (lk_axis_args){.x = in(k, "x"), .axis = has(k->c, "axis") ? LK_AXIS(whole(k->c, "axis")) : (lk_axis){0},
-                          .exclusive = on_off(k->c, "exclusive"), .reverse = on_off(k->c, "reverse")};
+    return (lk_axis_args){.x = in(k, "x"),
+                          .axis = has(k->c, "axis") ? LK_AXIS(whole(k->c, "axis")) : (lk_axis){0},
+                          .exclusive = on_off(k->c, "exclusive"),
+                          .reverse = on_off(k->c, "reverse")};
 }
 
 static lk_tuple op_softmax(op_call *k) { return LK_TUPLE(lk_softmax_kw(axis_args(k))); }
@@ -246,7 +289,7 @@ static lk_tuple op_argmax(op_call *k) { return LK_TUPLE(lk_argmax_kw(axis_args(k
 static lk_tuple op_argmin(op_call *k) { return LK_TUPLE(lk_argmin_kw(axis_args(k))); }
 static lk_tuple op_top_k(op_call *k) { return lk_top_k(in(k, "x"), whole(k->c, "k")); }
 
-/* ---- moves -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------------------------------------------- */
 
 static lk_tuple op_concat(op_call *k) { return LK_TUPLE(lk_concat(tuple_of(k->inputs, k->input), whole(k->c, "axis"))); }
 static lk_tuple op_stack(op_call *k) { return LK_TUPLE(lk_stack(tuple_of(k->inputs, k->input), whole(k->c, "axis"))); }
@@ -270,20 +313,23 @@ static unsigned nulls(op_call *k, const char *key)
 {
     json_t  *list = attribute(k->c, key);
     unsigned mask = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) mask |= (unsigned)json_is_null(json_array_get(list, i)) << i;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        mask |= (unsigned)json_is_null(json_array_get(list, i)) << i;
     return mask;
 }
 
 static lk_tuple op_strided_slice(op_call *k)
 {
-    return LK_TUPLE(lk_strided_slice(in(k, "x"), .begin = axes(k->c, "begin"), .end = axes(k->c, "end"), .strides = axes(k->c, "strides"),
-                                     .begin_mask = nulls(k, "begin"), .end_mask = nulls(k, "end")));
+    return LK_TUPLE(lk_strided_slice(in(k, "x"), .begin = axes(k->c, "begin"), .end = axes(k->c, "end"),
+                                     .strides = axes(k->c, "strides"), .begin_mask = nulls(k, "begin"),
+                                     .end_mask = nulls(k, "end")));
 }
 
 static lk_tuple op_pad(op_call *k)
 {
     json_t     *list = attribute(k->c, "paddings");
-    lk_pad_args a = {.x = in(k, "x"), .mode = (lk_pad_mode)WORD(k->c, "mode", "constant", "reflect", "symmetric"), .value = real(k->c, "value")};
+    lk_pad_args a = {
+        .x = in(k, "x"), .mode = (lk_pad_mode)WORD(k->c, "mode", "constant", "reflect", "symmetric"), .value = real(k->c, "value")};
     for (size_t i = 0; i < json_array_size(list) && i < LK_MAX_RANK; i++) {
         a.before.value[a.before.count++] = json_integer_value(json_array_get(json_array_get(list, i), 0));
         a.after.value[a.after.count++] = json_integer_value(json_array_get(json_array_get(list, i), 1));
@@ -291,33 +337,42 @@ static lk_tuple op_pad(op_call *k)
     return LK_TUPLE(lk_pad_kw(a));
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
 /* Which results are moved, not computed: they must agree exactly. */
 enum { COMPUTED, MOVED = 1, MOVED_BACK = 2 };
 
+/* clang-format off */
 static const struct {
     const char *name;
     op_fn      *fn;
     int         moved;
 } OPS[] = {
-    {"a loss", op_loss, 0}, {"matmul", op_matmul, 0}, {"dense", op_dense, 0}, {"conv1d", op_conv1d, 0}, {"conv2d", op_conv2d, 0}, {"conv2d_layer", op_conv2d, 0},
+    {"a loss", op_loss, 0}, {"matmul", op_matmul, 0}, {"dense", op_dense, 0}, {"conv1d", op_conv1d, 0},
+    {"conv2d", op_conv2d, 0}, {"conv2d_layer", op_conv2d, 0},
     {"depthwise_conv2d", op_depthwise, 0}, {"separable_conv2d", op_separable, 0}, {"conv2d_transpose", op_conv2d_transpose, 0},
-    {"max_pool", op_max_pool, MOVED}, {"avg_pool", op_avg_pool, 0}, {"max_pool1d", op_max_pool1d, MOVED}, {"avg_pool1d", op_avg_pool1d, 0},
+    {"max_pool", op_max_pool, MOVED}, {"avg_pool", op_avg_pool, 0}, {"max_pool1d", op_max_pool1d, MOVED},
+    {"avg_pool1d", op_avg_pool1d, 0},
     {"global_max_pool", op_global_max_pool, MOVED}, {"global_avg_pool", op_global_avg_pool, 0}, {"batch_norm", op_batch_norm, 0},
-    {"layer_norm", op_layer_norm, 0}, {"group_norm", op_group_norm, 0}, {"embedding", op_embedding, MOVED}, {"lstm", op_lstm, 0}, {"gru", op_gru, 0},
+    {"layer_norm", op_layer_norm, 0}, {"group_norm", op_group_norm, 0}, {"embedding", op_embedding, MOVED},
+    {"lstm", op_lstm, 0}, {"gru", op_gru, 0},
     {"simple_rnn", op_simple_rnn, 0}, {"multi_head_attention", op_attention, 0}, {"l1", op_l1, 0}, {"l2", op_l2, 0},
-    {"elu", op_elu, 0}, {"leaky_relu", op_leaky_relu, 0}, {"gelu", op_gelu, 0}, {"clip", op_clip, MOVED | MOVED_BACK}, {"where", op_where, MOVED},
+    {"elu", op_elu, 0}, {"leaky_relu", op_leaky_relu, 0}, {"gelu", op_gelu, 0}, {"clip", op_clip, MOVED | MOVED_BACK},
+    {"where", op_where, MOVED},
     {"cast", op_cast, MOVED}, {"logsumexp", op_reduce_logsumexp, 0}, {"variance", op_reduce_variance, 0},
-    {"softmax", op_softmax, 0}, {"log_softmax", op_log_softmax, 0}, {"cumsum", op_cumsum, 0}, {"argmax", op_argmax, 0}, {"argmin", op_argmin, 0},
+    {"softmax", op_softmax, 0}, {"log_softmax", op_log_softmax, 0}, {"cumsum", op_cumsum, 0}, {"argmax", op_argmax, 0},
+    {"argmin", op_argmin, 0},
     {"top_k", op_top_k, MOVED | MOVED_BACK}, {"concat", op_concat, MOVED | MOVED_BACK}, {"stack", op_stack, MOVED | MOVED_BACK},
-    {"split", op_split, MOVED | MOVED_BACK}, {"transpose", op_transpose, MOVED | MOVED_BACK}, {"reshape", op_reshape, MOVED | MOVED_BACK},
-    {"slice", op_slice, MOVED | MOVED_BACK}, {"strided_slice", op_strided_slice, MOVED | MOVED_BACK}, {"pad", op_pad, MOVED}, {"gather", op_gather, MOVED},
+    {"split", op_split, MOVED | MOVED_BACK}, {"transpose", op_transpose, MOVED | MOVED_BACK},
+    {"reshape", op_reshape, MOVED | MOVED_BACK},
+    {"slice", op_slice, MOVED | MOVED_BACK}, {"strided_slice", op_strided_slice, MOVED | MOVED_BACK}, {"pad", op_pad, MOVED},
+    {"gather", op_gather, MOVED},
     {"one_hot", op_one_hot, MOVED}, {"tile", op_tile, MOVED},
 #define ROW(name) {#name, op_##name, 0},
     LK_UNARY_LIST(ROW) LK_BINARY_LIST(ROW) LK_REDUCE_LIST(ROW)
 #undef ROW
 };
+/* clang-format on */
 
 static int find_op(const char *name)
 {
@@ -327,7 +382,7 @@ static int find_op(const char *name)
     return -1;
 }
 
-/* ---- running a case ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- running a case ---------------------------------------------------------------------------------------------------------- */
 
 /* inputs and upstream gradients to outputs and gradients: run as it is, and traced. */
 static lk_tuple run_op(lk_tuple in_and_dy, void *user)
@@ -336,21 +391,24 @@ static lk_tuple run_op(lk_tuple in_and_dy, void *user)
     const int  op = find_op(json_string_value(json_object_get(k->c->json, "op")));
     lk_tape   *tape = lk_tape_begin();
     lk_tensor *result[3 * MAX_ARRAYS] = {0}, *source[MAX_ARRAYS], *target[MAX_ARRAYS], *upstream[MAX_ARRAYS];
-    for (int i = 0; i < k->inputs; i++) k->input[i] = in_and_dy.item[i];
+    for (int i = 0; i < k->inputs; i++)
+        k->input[i] = in_and_dy.item[i];
     for (int i = 0; i < k->gradients; i++) {
         source[i] = in(k, name_at(k, "gradients", i));
         lk_tape_watch(tape, source[i]);
     }
     const lk_tuple y = OPS[op].fn(k);
     if (y.count != k->outputs) miss(k->c, "%d outputs: should be %d", y.count, k->outputs);
-    for (int i = 0; i < k->outputs; i++) result[i] = i < y.count ? y.item[i] : NULL;
+    for (int i = 0; i < k->outputs; i++)
+        result[i] = i < y.count ? y.item[i] : NULL;
     for (int i = 0; i < k->upstreams; i++) {
         target[i] = result[lki_max(0, place_of(k, "outputs", name_at(k, "upstream", i) + 1))];
         upstream[i] = in_and_dy.item[k->inputs + i];
     }
     lk_tuple d = {0};
     if (k->gradients && !k->c->why[0])
-        d = lk_tape_gradient_of_all(tape, tuple_of(k->upstreams, target), tuple_of(k->gradients, source), tuple_of(k->upstreams, upstream));
+        d = lk_tape_gradient_of_all(tape, tuple_of(k->upstreams, target), tuple_of(k->gradients, source),
+                                    tuple_of(k->upstreams, upstream));
     lk_tape_end(tape);
     for (int i = 0; i < k->gradients; i++) {
         lk_tensor *g = i < d.count ? d.item[i] : NULL;
@@ -364,21 +422,26 @@ static void check_op(op_call *k, int op)
     test_case *c = k->c;
     json_t    *noise = json_object_get(c->json, "noise");
     lk_tensor *all[2 * MAX_ARRAYS];
-    for (int i = 0; i < k->inputs; i++) all[i] = stored(c, name_at(k, "inputs", i));
-    for (int i = 0; i < k->upstreams; i++) all[k->inputs + i] = stored(c, name_at(k, "upstream", i));
+    for (int i = 0; i < k->inputs; i++)
+        all[i] = stored(c, name_at(k, "inputs", i));
+    for (int i = 0; i < k->upstreams; i++)
+        all[k->inputs + i] = stored(c, name_at(k, "upstream", i));
     if (!sound(c, "reading")) return;
     const lk_tuple eager = run_op(tuple_of(k->inputs + k->upstreams, all), k);
     for (int i = 0; i < k->outputs + k->gradients && !c->why[0]; i++) {
         char       name[64];
         const bool back = i >= k->outputs;
-        snprintf(name, sizeof name, "%s%s", back ? "d_" : "", back ? name_at(k, "gradients", i - k->outputs) : name_at(k, "outputs", i));
-        compare(c, name, eager.item[i], stored(c, name), json_number_value(json_object_get(noise, name)), OPS[op].moved & (back ? MOVED_BACK : MOVED));
+        snprintf(name, sizeof name, "%s%s", back ? "d_" : "",
+                 back ? name_at(k, "gradients", i - k->outputs) : name_at(k, "outputs", i));
+        compare(c, name, eager.item[i], stored(c, name), json_number_value(json_object_get(noise, name)),
+                OPS[op].moved & (back ? MOVED_BACK : MOVED));
     }
     if (c->why[0]) return;
     lk_function   *f = lk_function_of(run_op, .user = k, .name = c->name);
     const lk_tuple compiled = lk_call(f, tuple_of(k->inputs + k->upstreams, all));
     if (!sound(c, "compiled")) return;
-    for (int i = 0; i < k->outputs + k->gradients; i++) compare_bits(c, i < k->outputs ? "an output" : "a gradient", eager.item[i], compiled.item[i]);
+    for (int i = 0; i < k->outputs + k->gradients; i++)
+        compare_bits(c, i < k->outputs ? "an output" : "a gradient", eager.item[i], compiled.item[i]);
     lk_free(f);
 }
 
@@ -391,14 +454,19 @@ static void run_ops(void)
         test_case   c;
         const char *name = json_string_value(json_object_get(one, "name")), *op = json_string_value(json_object_get(one, "op"));
         if (!name || !case_begin(&c, "ops", name, one)) continue;
-        op_call k = {.c = &c, .inputs = (int)json_array_size(json_object_get(one, "inputs")), .outputs = (int)json_array_size(json_object_get(one, "outputs")),
-                     .upstreams = (int)json_array_size(json_object_get(one, "upstream")), .gradients = (int)json_array_size(json_object_get(one, "gradients"))};
+        op_call   k = {.c = &c,
+                       .inputs = (int)json_array_size(json_object_get(one, "inputs")),
+                       .outputs = (int)json_array_size(json_object_get(one, "outputs")),
+                       .upstreams = (int)json_array_size(json_object_get(one, "upstream")),
+                       .gradients = (int)json_array_size(json_object_get(one, "gradients"))};
         const int row = find_op(op);
         c.attributes = json_object_get(one, "attributes");
         if (row < 0) miss(&c, "operation %s is not known here", op ? op : "(none)");
         else if (k.inputs > MAX_ARRAYS || k.outputs > MAX_ARRAYS) miss(&c, "more than %d arrays", MAX_ARRAYS);
         else if (case_arrays(&c, path_of("ops", name, ".npz")))
-            LK_POOL { check_op(&k, row); }
+            LK_POOL {
+                check_op(&k, row);
+            }
         if (row < 0) c.attributes = NULL;
         case_end(&c);
     }

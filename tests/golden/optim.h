@@ -4,16 +4,22 @@
 
 #include "golden.h"
 
-/* ---- from Keras' names and options ------------------------------------------------------------------------------------------------------ */
+/* ---- from Keras' names and options ------------------------------------------------------------------------------------------- */
 
 static lk_decay_args decay_args(test_case *c)
 {
     attribute(c, "name");
     return (lk_decay_args){.initial_learning_rate = real(c, "initial_learning_rate"),
                            .decay_steps = has(c, "first_decay_steps") ? real(c, "first_decay_steps") : real(c, "decay_steps"),
-                           .decay_rate = real(c, "decay_rate"), .staircase = on_off(c, "staircase"), .end_learning_rate = number(c, "end_learning_rate"),
-                           .power = number(c, "power"), .cycle = on_off(c, "cycle"), .alpha = real(c, "alpha"),
-                           .warmup_target = number(c, "warmup_target"), .warmup_steps = real(c, "warmup_steps"), .t_mul = number(c, "t_mul"),
+                           .decay_rate = real(c, "decay_rate"),
+                           .staircase = on_off(c, "staircase"),
+                           .end_learning_rate = number(c, "end_learning_rate"),
+                           .power = number(c, "power"),
+                           .cycle = on_off(c, "cycle"),
+                           .alpha = real(c, "alpha"),
+                           .warmup_target = number(c, "warmup_target"),
+                           .warmup_steps = real(c, "warmup_steps"),
+                           .t_mul = number(c, "t_mul"),
                            .m_mul = number(c, "m_mul")};
 }
 
@@ -28,15 +34,18 @@ static lk_schedule *piecewise(test_case *c)
     json_t   *boundaries = attribute(c, "boundaries"), *values = attribute(c, "values");
     double    b[16] = {0}, v[16] = {0};
     const int count = (int)json_array_size(boundaries);
-    for (int i = 0; i < count && i < 16; i++) b[i] = json_number_value(json_array_get(boundaries, (size_t)i));
-    for (int i = 0; i <= count && i < 16; i++) v[i] = json_number_value(json_array_get(values, (size_t)i));
+    for (int i = 0; i < count && i < 16; i++)
+        b[i] = json_number_value(json_array_get(boundaries, (size_t)i));
+    for (int i = 0; i <= count && i < 16; i++)
+        v[i] = json_number_value(json_array_get(values, (size_t)i));
     return lk_piecewise_constant_decay(count, b, v);
 }
 
 static const struct {
     const char *name;
     lk_schedule *(*make)(test_case *c);
-} SCHEDULES[] = {{"ExponentialDecay", exponential}, {"InverseTimeDecay", inverse_time}, {"PolynomialDecay", polynomial}, {"CosineDecay", cosine},
+} SCHEDULES[] = {{"ExponentialDecay", exponential},        {"InverseTimeDecay", inverse_time},
+                 {"PolynomialDecay", polynomial},          {"CosineDecay", cosine},
                  {"CosineDecayRestarts", cosine_restarts}, {"PiecewiseConstantDecay", piecewise}};
 
 /* The schedule of the case; its options are looked at like those of the optimiser. */
@@ -54,18 +63,22 @@ static lk_schedule *make_schedule(test_case *c, json_t *spec)
     return s;
 }
 
-#define COMMON(c, s)                                                                                                            \
-    .learning_rate = real(c, "learning_rate"), .schedule = s, .weight_decay = real(c, "weight_decay"), .clipnorm = real(c, "clipnorm"),            \
-    .global_clipnorm = real(c, "global_clipnorm"), .clipvalue = real(c, "clipvalue"), .use_ema = on_off(c, "use_ema"),                             \
-    .ema_momentum = number(c, "ema_momentum"), .ema_overwrite_frequency = whole(c, "ema_overwrite_frequency"),                                     \
+#define COMMON(c, s)                                                                                                               \
+    .learning_rate = real(c, "learning_rate"), .schedule = s, .weight_decay = real(c, "weight_decay"),                             \
+    .clipnorm = real(c, "clipnorm"), .global_clipnorm = real(c, "global_clipnorm"), .clipvalue = real(c, "clipvalue"),             \
+    .use_ema = on_off(c, "use_ema"), .ema_momentum = number(c, "ema_momentum"),                                                    \
+    .ema_overwrite_frequency = whole(c, "ema_overwrite_frequency"),                                                                \
     .gradient_accumulation_steps = whole(c, "gradient_accumulation_steps")
 
-static lk_optimizer *make_sgd(test_case *c, lk_schedule *s) { return lk_sgd(COMMON(c, s), .momentum = real(c, "momentum"), .nesterov = on_off(c, "nesterov")); }
+static lk_optimizer *make_sgd(test_case *c, lk_schedule *s)
+{
+    return lk_sgd(COMMON(c, s), .momentum = real(c, "momentum"), .nesterov = on_off(c, "nesterov"));
+}
 
 static lk_adam_args adam_args(test_case *c, lk_schedule *s)
 {
-    return (lk_adam_args){COMMON(c, s), .beta_1 = number(c, "beta_1"), .beta_2 = number(c, "beta_2"), .epsilon = number(c, "epsilon"),
-                          .amsgrad = on_off(c, "amsgrad")};
+    return (lk_adam_args){COMMON(c, s), .beta_1 = number(c, "beta_1"), .beta_2 = number(c, "beta_2"),
+                          .epsilon = number(c, "epsilon"), .amsgrad = on_off(c, "amsgrad")};
 }
 
 static lk_optimizer *make_adam(test_case *c, lk_schedule *s) { return lk_adam_kw(adam_args(c, s)); }
@@ -77,29 +90,37 @@ static lk_optimizer *make_lamb(test_case *c, lk_schedule *s) { return lk_lamb_kw
 
 static lk_optimizer *make_rmsprop(test_case *c, lk_schedule *s)
 {
-    return lk_rmsprop(COMMON(c, s), .rho = number(c, "rho"), .momentum = real(c, "momentum"), .epsilon = number(c, "epsilon"), .centered = on_off(c, "centered"));
+    return lk_rmsprop(COMMON(c, s), .rho = number(c, "rho"), .momentum = real(c, "momentum"), .epsilon = number(c, "epsilon"),
+                      .centered = on_off(c, "centered"));
 }
 
 static lk_optimizer *make_adagrad(test_case *c, lk_schedule *s)
 {
-    return lk_adagrad(COMMON(c, s), .initial_accumulator_value = number(c, "initial_accumulator_value"), .epsilon = number(c, "epsilon"));
+    return lk_adagrad(COMMON(c, s), .initial_accumulator_value = number(c, "initial_accumulator_value"),
+                      .epsilon = number(c, "epsilon"));
 }
 
-static lk_optimizer *make_adadelta(test_case *c, lk_schedule *s) { return lk_adadelta(COMMON(c, s), .rho = number(c, "rho"), .epsilon = number(c, "epsilon")); }
+static lk_optimizer *make_adadelta(test_case *c, lk_schedule *s)
+{
+    return lk_adadelta(COMMON(c, s), .rho = number(c, "rho"), .epsilon = number(c, "epsilon"));
+}
 
 static lk_optimizer *make_ftrl(test_case *c, lk_schedule *s)
 {
     return lk_ftrl(COMMON(c, s), .learning_rate_power = number(c, "learning_rate_power"),
-                   .initial_accumulator_value = number(c, "initial_accumulator_value"), .l1_regularization_strength = real(c, "l1_regularization_strength"),
+                   .initial_accumulator_value = number(c, "initial_accumulator_value"),
+                   .l1_regularization_strength = real(c, "l1_regularization_strength"),
                    .l2_regularization_strength = real(c, "l2_regularization_strength"),
-                   .l2_shrinkage_regularization_strength = real(c, "l2_shrinkage_regularization_strength"), .beta = real(c, "beta"));
+                   .l2_shrinkage_regularization_strength = real(c, "l2_shrinkage_regularization_strength"),
+                   .beta = real(c, "beta"));
 }
 
 static const struct {
     const char *name;
     lk_optimizer *(*make)(test_case *c, lk_schedule *s);
-} OPTIMIZERS[] = {{"SGD", make_sgd}, {"Adam", make_adam}, {"AdamW", make_adamw}, {"Adamax", make_adamax}, {"Nadam", make_nadam}, {"Lion", make_lion},
-                  {"Lamb", make_lamb}, {"RMSprop", make_rmsprop}, {"Adagrad", make_adagrad}, {"Adadelta", make_adadelta}, {"Ftrl", make_ftrl}};
+} OPTIMIZERS[] = {{"SGD", make_sgd},         {"Adam", make_adam},         {"AdamW", make_adamw}, {"Adamax", make_adamax},
+                  {"Nadam", make_nadam},     {"Lion", make_lion},         {"Lamb", make_lamb},   {"RMSprop", make_rmsprop},
+                  {"Adagrad", make_adagrad}, {"Adadelta", make_adadelta}, {"Ftrl", make_ftrl}};
 
 /* From c->attributes. */
 static lk_optimizer *make_optimizer(test_case *c, const char *name, lk_schedule *s)
@@ -110,7 +131,7 @@ static lk_optimizer *make_optimizer(test_case *c, const char *name, lk_schedule 
     return NULL;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------------------------------------------------- */
 
 enum { MAX_VARIABLES = 4 };
 
@@ -128,7 +149,8 @@ static lk_tensor *part_of(lk_tensor *t, int64_t i)
 {
     lk_axes  begin = {.count = lk_rank(t), .value = {i}}, size = {.count = lk_rank(t), .value = {1}};
     lk_shape shape = {.rank = lk_rank(t) - 1};
-    for (int a = 1; a < lk_rank(t); a++) size.value[a] = shape.dim[a - 1] = lk_dim(t, a);
+    for (int a = 1; a < lk_rank(t); a++)
+        size.value[a] = shape.dim[a - 1] = lk_dim(t, a);
     return lk_reshape(lk_slice(t, begin, size), shape);
 }
 
@@ -172,7 +194,8 @@ static lk_tuple step_inputs(const optim_run *r, int64_t step)
 {
     lk_tensor *in[MAX_VARIABLES + 1];
     int        n = 0;
-    for (; n < r->variables; n++) in[n] = part_of(r->gradient[n], step);
+    for (; n < r->variables; n++)
+        in[n] = part_of(r->gradient[n], step);
     if (r->sparse) in[n++] = part_of(r->ids, step);
     return tuple_of(n, in);
 }
@@ -184,7 +207,8 @@ static bool same_name(const char *ours, const char *theirs)
     size_t      n = slash ? (size_t)(slash - theirs) : strlen(theirs);
     const char *tail = theirs + n;
     size_t      digits = n;
-    while (digits > 0 && theirs[digits - 1] >= '0' && theirs[digits - 1] <= '9') digits--;
+    while (digits > 0 && theirs[digits - 1] >= '0' && theirs[digits - 1] <= '9')
+        digits--;
     if (digits < n && digits > 0 && theirs[digits - 1] == '_') n = digits - 1;
     return strncmp(ours, theirs, n) == 0 && strcmp(ours + n, tail) == 0;
 }
@@ -194,11 +218,13 @@ static void check_state(const optim_run *r)
     test_case         *c = r->c;
     json_t            *after = json_object_get(c->json, "state_after");
     const lk_variables state = lk_optimizer_variables(r->optimizer);
-    if (state.count != (int)json_array_size(after)) GIVE_UP(c, "%d variables of state: should be %d", state.count, (int)json_array_size(after));
+    if (state.count != (int)json_array_size(after))
+        GIVE_UP(c, "%d variables of state: should be %d", state.count, (int)json_array_size(after));
     for (int i = 0; i < state.count; i++) {
         json_t     *entry = json_array_get(after, (size_t)i);
         const char *name = json_string_value(json_object_get(entry, "name"));
-        if (!same_name(lk_variable_name(state.item[i]), name)) GIVE_UP(c, "state %d is %s: should be %s", i, lk_variable_name(state.item[i]), name);
+        if (!same_name(lk_variable_name(state.item[i]), name))
+            GIVE_UP(c, "state %d is %s: should be %s", i, lk_variable_name(state.item[i]), name);
         compare(c, name, lk_read(state.item[i]), stored(c, json_string_value(json_object_get(entry, "array"))), 0, false);
     }
 }
@@ -240,12 +266,14 @@ static void check_optim(test_case *c)
     const int64_t steps = json_integer_value(json_object_get(c->json, "steps"));
     if (lk_dim(rates, 0) != steps) miss(c, "%lld learning rates for %lld steps", (long long)lk_dim(rates, 0), (long long)steps);
     for (int64_t i = 0; i < steps && !c->why[0]; i++) {
-        measure(c, "the learning rate", fabs(lk_optimizer_learning_rate(eager.optimizer) - at(rates, i)), 1e-6 + 1e-5 * largest(rates));
+        measure(c, "the learning rate", fabs(lk_optimizer_learning_rate(eager.optimizer) - at(rates, i)),
+                1e-6 + 1e-5 * largest(rates));
         optim_step(step_inputs(&eager, i), &eager);
         if (sound(c, "step")) check_variables(&eager, "w_", i);
         if (!c->why[0]) lk_call(f, step_inputs(&compiled, i));
         if (!sound(c, "compiled step")) break;
-        for (int v = 1; v <= eager.variables; v++) compare_bits(c, lk_variable_name(eager.variable[v]), lk_read(eager.variable[v]), lk_read(compiled.variable[v]));
+        for (int v = 1; v <= eager.variables; v++)
+            compare_bits(c, lk_variable_name(eager.variable[v]), lk_read(eager.variable[v]), lk_read(compiled.variable[v]));
     }
     if (!c->why[0]) check_state(&eager);
     if (c->why[0] || on_off(c, "use_ema") != LK_ON) return;
@@ -264,7 +292,9 @@ static void run_optim(void)
         if (!name || !case_begin(&c, "optim", name, one)) continue;
         c.attributes = json_object_get(one, "options");
         if (case_arrays(&c, path_of("optim", name, ".npz")))
-            LK_POOL { check_optim(&c); }
+            LK_POOL {
+                check_optim(&c);
+            }
         case_end(&c);
     }
     json_decref(cases);

@@ -1,7 +1,7 @@
 /* train/: whole training runs as a compiled step on one device, against the runs of TensorFlow on one or several.
  *
- * A run on N replicas is the run on one device in which each row's loss is weighed as its replica weighed it: by 1 / denominator, or
- * 1 / (N * rows of that replica). The sum over rows is then the sum over replicas. */
+ * A run on N replicas is the run on one device in which each row's loss is weighed as its replica weighed it: by 1 / denominator,
+ * or 1 / (N * rows of that replica). The sum over rows is then the sum over replicas. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
 
@@ -26,7 +26,7 @@ typedef struct train_run {
     int64_t       first, rows;
 } train_run;
 
-/* ---- layers --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------------------ */
 
 static lk_variable *next_weight(train_run *r)
 {
@@ -55,7 +55,11 @@ static lk_tensor *layer_dense(train_run *r, lk_tensor *x)
 
 static lk_conv_args layer_conv(train_run *r, lk_tensor *x)
 {
-    lk_conv_args a = {.x = x, .kernel = kernel_of(r), .strides = axes(r->c, "strides"), .padding = padding(r->c), .activation = activation(r->c, "activation")};
+    lk_conv_args a = {.x = x,
+                      .kernel = kernel_of(r),
+                      .strides = axes(r->c, "strides"),
+                      .padding = padding(r->c),
+                      .activation = activation(r->c, "activation")};
     attribute(r->c, "filters");
     attribute(r->c, "kernel");
     return a;
@@ -85,9 +89,10 @@ static lk_tensor *layer_separable(train_run *r, lk_tensor *x)
 
 static lk_tensor *layer_batch_norm(train_run *r, lk_tensor *x)
 {
-    lk_variable *gamma = next_weight(r), *beta = next_weight(r), *mean = next_weight(r), *variance = next_weight(r);
-    const lk_tuple y = lk_nn_batch_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta), .moving_mean = lk_read(mean), .moving_variance = lk_read(variance),
-                                        .momentum = number(r->c, "momentum"), .epsilon = number(r->c, "epsilon"), .training = LK_ON);
+    lk_variable   *gamma = next_weight(r), *beta = next_weight(r), *mean = next_weight(r), *variance = next_weight(r);
+    const lk_tuple y = lk_nn_batch_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta), .moving_mean = lk_read(mean),
+                                        .moving_variance = lk_read(variance), .momentum = number(r->c, "momentum"),
+                                        .epsilon = number(r->c, "epsilon"), .training = LK_ON);
     lk_assign(mean, y.item[1]);
     lk_assign(variance, y.item[2]);
     return y.item[0];
@@ -124,9 +129,19 @@ static lk_tensor *layer_global_avg(train_run *r, lk_tensor *x) { return (void)r,
 static const struct {
     const char *name;
     lk_tensor *(*fn)(train_run *r, lk_tensor *x);
-} LAYERS[] = {{"dense", layer_dense}, {"conv2d", layer_conv2d}, {"depthwise_conv2d", layer_depthwise}, {"separable_conv2d", layer_separable},
-              {"batch_norm", layer_batch_norm}, {"layer_norm", layer_layer_norm}, {"embedding", layer_embedding}, {"lstm", layer_lstm}, {"gru", layer_gru},
-              {"relu", layer_relu}, {"flatten", layer_flatten}, {"max_pool2d", layer_max_pool}, {"avg_pool2d", layer_avg_pool},
+} LAYERS[] = {{"dense", layer_dense},
+              {"conv2d", layer_conv2d},
+              {"depthwise_conv2d", layer_depthwise},
+              {"separable_conv2d", layer_separable},
+              {"batch_norm", layer_batch_norm},
+              {"layer_norm", layer_layer_norm},
+              {"embedding", layer_embedding},
+              {"lstm", layer_lstm},
+              {"gru", layer_gru},
+              {"relu", layer_relu},
+              {"flatten", layer_flatten},
+              {"max_pool2d", layer_max_pool},
+              {"avg_pool2d", layer_avg_pool},
               {"global_avg_pool2d", layer_global_avg}};
 
 /* What is asked about attributes from here to scope_end() is about these. */
@@ -156,14 +171,15 @@ static lk_tensor *run_layer(train_run *r, json_t *layer, lk_tensor *x)
     const char *name = json_string_value(attribute(r->c, "layer"));
     int         i = 0;
     attribute(r->c, "name");
-    while (name && i < LKI_COUNT(LAYERS) && strcmp(LAYERS[i].name, name) != 0) i++;
+    while (name && i < LKI_COUNT(LAYERS) && strcmp(LAYERS[i].name, name) != 0)
+        i++;
     if (!name || i == LKI_COUNT(LAYERS)) miss(r->c, "layer %s is not known here", name ? name : "(none)");
     else x = LAYERS[i].fn(r, x);
     scope_end(r->c, outer, name ? name : "layer");
     return x;
 }
 
-/* ---- the step ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the step ---------------------------------------------------------------------------------------------------------------- */
 
 static lk_tensor *row_losses(train_run *r, lk_tensor *labels, lk_tensor *y)
 {
@@ -212,7 +228,7 @@ static lk_tuple train_step(lk_tuple in, void *user)
     return LK_TUPLE(loss, correct_rows(r, in.item[1], y));
 }
 
-/* ---- data -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------------------- */
 
 static const char *run_path(const train_run *r, const char *file)
 {
@@ -258,8 +274,8 @@ static lk_tensor *rows_of(const train_run *r, const lki_array *a, int64_t from, 
         shape.rank = (int)i + 2;
         shape.dim[i + 1] = json_integer_value(json_array_get(sizes, i));
     }
-    float     *f = malloc((size_t)(n * each) * sizeof *f + 1);
-    int32_t   *w = malloc((size_t)(n * each) * sizeof *w + 1);
+    float   *f = malloc((size_t)(n * each) * sizeof *f + 1);
+    int32_t *w = malloc((size_t)(n * each) * sizeof *w + 1);
     for (int64_t i = 0; i < n * each; i++) {
         w[i] = (int32_t)lki_element_get(a->dtype, a->data, begin + i);
         f[i] = (float)w[i] / 255.0f;
@@ -280,7 +296,8 @@ static lk_tensor *weights_of(const train_run *r, int step, int64_t n, int64_t ba
     for (size_t k = 0; k < json_array_size(sizes); k++) {
         const int64_t own = json_integer_value(json_array_get(sizes, k));
         const double  divisor = !is_custom(r) ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
-        for (int64_t i = 0; i < own && row < n; i++) w[row++] = (float)(1 / divisor);
+        for (int64_t i = 0; i < own && row < n; i++)
+            w[row++] = (float)(1 / divisor);
     }
     if (row != n) miss(r->c, "step %d: sizes of replicas add up to %lld: should be %lld", step, (long long)row, (long long)n);
     lk_tensor *t = lk_rows(lk_tensor_from(LK_SHAPE(n), LK_F32, w), batch);
@@ -297,7 +314,8 @@ static bool load_weights(train_run *r)
     json_array_foreach(list, i, entry)
     {
         if (r->weights == MAX_WEIGHTS) break;
-        lk_variable *v = lk_variable_of(tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), .name = json_string_value(json_object_get(entry, "name")),
+        lk_variable *v = lk_variable_of(tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))),
+                                        .name = json_string_value(json_object_get(entry, "name")),
                                         .trainable = json_is_true(json_object_get(entry, "trainable")) ? LK_ON : LK_OFF);
         r->weight[r->weights++] = v;
         if (v && lk_variable_trainable(v)) r->trained[++r->trainable] = v;
@@ -310,13 +328,15 @@ static int read_numbers(train_run *r, const char *file, double *out)
 {
     FILE *f = fopen(run_path(r, file), "r");
     int   n = 0;
-    while (f && n < MAX_STEPS && fscanf(f, "%lf", &out[n]) == 1) n++;
+    while (f && n < MAX_STEPS && fscanf(f, "%lf", &out[n]) == 1)
+        n++;
     if (f) fclose(f);
-    if (n != json_integer_value(json_object_get(r->spec, "steps"))) miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
+    if (n != json_integer_value(json_object_get(r->spec, "steps")))
+        miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
     return n;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the run ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct expected {
     double loss[MAX_STEPS], spread[MAX_STEPS], correct[MAX_STEPS];
@@ -331,7 +351,8 @@ static void check_step(train_run *r, const expected *e, int step, double spread,
     if (!sound(r->c, what)) return;
     if (isnan(loss)) GIVE_UP(r->c, "%s is not a number", what);
     measure(r->c, what, fabs(loss / e->loss[step] - 1), bound);
-    if (fabs(correct - e->correct[step]) > 1 && spread <= 1e-3) miss(r->c, "step %d: %g rows correct: should be %g", step, correct, e->correct[step]);
+    if (fabs(correct - e->correct[step]) > 1 && spread <= 1e-3)
+        miss(r->c, "step %d: %g rows correct: should be %g", step, correct, e->correct[step]);
 }
 
 static void check_weights(train_run *r)
@@ -340,11 +361,12 @@ static void check_weights(train_run *r)
     lki_zip z;
     if (lki_zip_open(run_path(r, "final.npz"), &z) != LK_OK) return;
     for (int i = 0; i < r->weights; i++) {
-        json_t       *entry = json_array_get(list, (size_t)i);
-        const double  bound = 1e-5 + 4 * json_number_value(json_object_get(entry, "noise"));
-        lk_tensor    *right = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), *ours = lk_read(r->weight[i]);
-        const char   *name = lk_variable_name(r->weight[i]);
-        if (lk_size(right) != lk_size(ours)) miss(r->c, "%s: %lld elements: should be %lld", name, (long long)lk_size(ours), (long long)lk_size(right));
+        json_t      *entry = json_array_get(list, (size_t)i);
+        const double bound = 1e-5 + 4 * json_number_value(json_object_get(entry, "noise"));
+        lk_tensor   *right = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), *ours = lk_read(r->weight[i]);
+        const char  *name = lk_variable_name(r->weight[i]);
+        if (lk_size(right) != lk_size(ours))
+            miss(r->c, "%s: %lld elements: should be %lld", name, (long long)lk_size(ours), (long long)lk_size(right));
         for (int64_t k = 0; k < lk_size(right) && !r->c->why[0]; k++) {
             if (isnan(at(ours, k))) miss(r->c, "%s: element %lld is not a number", name, (long long)k);
             measure(r->c, name, fabs(at(ours, k) - at(right, k)), bound);
@@ -355,18 +377,19 @@ static void check_weights(train_run *r)
 
 static void train(train_run *r, const expected *e)
 {
-    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")), epochs = json_integer_value(json_object_get(r->spec, "epochs"));
-    lk_function  *f = lk_function_of(train_step, .user = r, .name = r->c->name);
-    double        spread = 0;
-    int           step = 0;
+    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")),
+                  epochs = json_integer_value(json_object_get(r->spec, "epochs"));
+    lk_function *f = lk_function_of(train_step, .user = r, .name = r->c->name);
+    double       spread = 0;
+    int          step = 0;
     for (int64_t epoch = 0; epoch < epochs; epoch++)
         for (int64_t from = 0; from < r->rows && !r->c->why[0]; from += batch, step++)
-            LK_STEP
-            {
+            LK_STEP {
                 const int64_t n = lki_min(batch, r->rows - from);
                 spread = fmax(spread, e->spread[step]);
                 lk_tensor *w = weights_of(r, step, n, batch);
-                check_step(r, e, step, spread, lk_call(f, LK_TUPLE(rows_of(r, &r->x, from, n, batch), rows_of(r, &r->labels, from, n, batch), w)));
+                check_step(r, e, step, spread,
+                           lk_call(f, LK_TUPLE(rows_of(r, &r->x, from, n, batch), rows_of(r, &r->labels, from, n, batch), w)));
             }
     if (!r->c->why[0]) check_weights(r);
 }
@@ -404,7 +427,10 @@ static void run_train(void)
         if (data && case_begin(&c, "train", list[i]->d_name, NULL)) {
             json_t *spec = load_json(path_of("train", list[i]->d_name, "/spec.json"));
             if (!spec) miss(&c, "no spec.json");
-            else LK_POOL { check_train(&c, spec, data); }
+            else
+                LK_POOL {
+                    check_train(&c, spec, data);
+                }
             case_end(&c);
             json_decref(spec);
         }

@@ -1,10 +1,10 @@
-/* Optimisers as objects: what they refuse, what they leave alone, what they keep, and memory that runs out. Their arithmetic is compared
- * kernel by kernel in update.c and with stored results in tests/golden. */
+/* Optimisers as objects: what they refuse, what they leave alone, what they keep, and memory that runs out. Their arithmetic is
+ * compared kernel by kernel in update.c and with stored results in tests/golden. */
 #include "check.h"
 #include "core/base.h"
 #include "core/log.h"
-#include <lockstep/optimizer.h>
 #include <lockstep/ops.h>
+#include <lockstep/optimizer.h>
 #include <lockstep/step.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,10 @@ static void remember(const char *text, void *user)
     snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", text);
 }
 
-static lk_variable *pair(const char *name, double a, double b) { return lk_variable_of(lk_tensor_of(LK_SHAPE(2), a, b), .name = name); }
+static lk_variable *pair(const char *name, double a, double b)
+{
+    return lk_variable_of(lk_tensor_of(LK_SHAPE(2), a, b), .name = name);
+}
 
 static double item(lk_variable *v, int i) { return ((const float *)lk_data(lk_read(v)))[i]; }
 
@@ -32,8 +35,7 @@ static void check_refused(const lk_optimizer *o, const char *why)
 
 TEST(what_is_refused)
 {
-    LK_POOL
-    {
+    LK_POOL {
         check_refused(lk_sgd(.clipnorm = 1, .clipvalue = 2), "at most one");
         check_refused(lk_adam(.clipnorm = 1, .global_clipnorm = 2), "at most one");
         check_refused(lk_sgd(.momentum = 1.5), "momentum is 1.5: must be from 0 to 1");
@@ -56,14 +58,14 @@ TEST(what_is_refused)
 
 TEST(gradients_that_are_missing)
 {
-    LK_POOL
-    {
+    LK_POOL {
         lk_variable  *a = pair("a", 1, 2), *b = pair("b", 3, 4), *c = pair("c", 5, 6);
         lk_optimizer *o = lk_sgd(.learning_rate = 1);
         lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 1, 1);
         told[0] = 0;
         lk_set_log(remember, NULL);
-        for (int i = 0; i < 2; i++) assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g, NULL), LK_VARIABLES(a, b)), LK_OK);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g, NULL), LK_VARIABLES(a, b)), LK_OK);
         lk_set_log(NULL, NULL);
         assert_string_equal(told, "WARNING:lockstep: sgd: no gradient for b: not updated\n");
         assert_true(item(a, 0) == -1 && item(b, 0) == 3);
@@ -83,10 +85,10 @@ TEST(gradients_that_are_missing)
 
 TEST(state)
 {
-    static const char *names[] = {"mine/iteration", "mine/learning_rate", "mine/x_a_average", "mine/b_average", "mine/x_a_momentum",
-                                  "mine/x_a_velocity", "mine/b_momentum", "mine/b_velocity", "mine/x_a_velocity_hat", "mine/b_velocity_hat"};
-    LK_POOL
-    {
+    static const char *names[] = {"mine/iteration",        "mine/learning_rate", "mine/x_a_average", "mine/b_average",
+                                  "mine/x_a_momentum",     "mine/x_a_velocity",  "mine/b_momentum",  "mine/b_velocity",
+                                  "mine/x_a_velocity_hat", "mine/b_velocity_hat"};
+    LK_POOL {
         lk_variable  *a = pair("x/a", 1, 2), *b = pair("b", 3, 4);
         lk_optimizer *o = lk_adam(.amsgrad = LK_ON, .use_ema = LK_ON, .name = "mine");
         assert_int_equal(lk_optimizer_variables(o).count, 2);
@@ -102,8 +104,7 @@ TEST(state)
 
 TEST(learning_rate)
 {
-    LK_POOL
-    {
+    LK_POOL {
         lk_optimizer *o = lk_sgd(), *s = lk_sgd(.schedule = lk_polynomial_decay(1, 4, .end_learning_rate = LK_NUMBER(0)));
         lk_variable  *v = pair("v", 10, 20);
         lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 1, 1);
@@ -124,8 +125,7 @@ TEST(learning_rate)
 /* The spec's example: clipping acts on the gradient as it is given. */
 TEST(clipping)
 {
-    LK_POOL
-    {
+    LK_POOL {
         lk_variable *a = pair("a", 0, 0), *b = pair("b", 0, 0);
         lk_tensor   *g = lk_tensor_of(LK_SHAPE(2), 3, 4);
         lk_optimizer_apply_gradients(lk_sgd(.learning_rate = 1, .clipnorm = 1), LK_TUPLE(g), LK_VARIABLES(a));
@@ -141,8 +141,7 @@ TEST(clipping)
 /* Rows that meet in one entry: their sum moves it, and the sum of their squares is remembered. */
 TEST(rows)
 {
-    LK_POOL
-    {
+    LK_POOL {
         lk_variable  *table = lk_variable_of(lk_zeros(LK_SHAPE(3, 1), LK_F32), .name = "table");
         lk_optimizer *o = lk_adagrad(.learning_rate = 1, .initial_accumulator_value = LK_NUMBER(0));
         lk_tape      *tape = lk_tape_begin();
@@ -166,8 +165,7 @@ static lk_tuple asks_too_early(lk_tuple in, void *user)
 
 TEST(while_traced)
 {
-    LK_POOL
-    {
+    LK_POOL {
         lk_call(lk_function_of(asks_too_early, .user = lk_sgd()), LK_TUPLE(lk_scalar(1)));
     }
 }
@@ -175,20 +173,21 @@ TEST(while_traced)
 static int attempt(void)
 {
     int good = 0;
-    LK_POOL
-    {
+    LK_POOL {
         lk_variable  *a = pair("a", 1, 2), *b = pair("b", 3, 4);
         lk_optimizer *o = lk_nadam(.use_ema = LK_ON, .gradient_accumulation_steps = 2, .global_clipnorm = 1,
                                    .schedule = lk_exponential_decay(0.1, 10, .decay_rate = 0.5));
         lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 1, 2);
         if (a && b && o)
             good = lk_optimizer_apply_gradients(o, LK_TUPLE(g, g), LK_VARIABLES(a, b)) == LK_OK &&
-                   lk_optimizer_apply_gradients(o, LK_TUPLE(g, g), LK_VARIABLES(a, b)) == LK_OK && lk_optimizer_finalize(o) == LK_OK;
+                   lk_optimizer_apply_gradients(o, LK_TUPLE(g, g), LK_VARIABLES(a, b)) == LK_OK &&
+                   lk_optimizer_finalize(o) == LK_OK;
     }
     return good;
 }
 
 TEST(without_memory) { assert_true(check_every_allocation(attempt) > 20); }
 
-TESTS(cmocka_unit_test(what_is_refused), cmocka_unit_test(gradients_that_are_missing), cmocka_unit_test(state), cmocka_unit_test(learning_rate),
-      cmocka_unit_test(clipping), cmocka_unit_test(rows), cmocka_unit_test(while_traced), cmocka_unit_test(without_memory))
+TESTS(cmocka_unit_test(what_is_refused), cmocka_unit_test(gradients_that_are_missing), cmocka_unit_test(state),
+      cmocka_unit_test(learning_rate), cmocka_unit_test(clipping), cmocka_unit_test(rows), cmocka_unit_test(while_traced),
+      cmocka_unit_test(without_memory))

@@ -1,9 +1,9 @@
-/* Kernels of the optimisers: the reference and every vector version give the same bits, wherever the range is cut; accumulation holds an
- * update back; schedules at their corners. */
+/* Kernels of the optimisers: the reference and every vector version give the same bits, wherever the range is cut; accumulation
+ * holds an update back; schedules at their corners. */
+#include "kernel/update.h"
 #include "check.h"
 #include "core/base.h"
 #include "kernel/kernel.h"
-#include "kernel/update.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,10 @@ typedef struct problem {
     double   p[5];
 } problem;
 
-#define ADAM_P {0.9, 0.999, 1e-7}
+#define ADAM_P                                                                                                                     \
+    {                                                                                                                              \
+        0.9, 0.999, 1e-7                                                                                                           \
+    }
 
 static const problem PROBLEMS[] = {
     {LKI_K_update_sgd, 3, 1, 6, 0, {0}},
@@ -94,8 +97,10 @@ static void fill(memory *m, const problem *p, lk_dtype dtype, int64_t t, int eve
             if (dtype == LK_F32) m->src[k].f[i] = (float)s, m->dst[k].f[i] = (float)d;
             else m->src[k].d[i] = s, m->dst[k].d[i] = d;
         }
-    for (int k = 0; k < p->nsrc; k++) m->src_view[k] = (lki_view){&m->src[k], p->scalars >> k & 1 ? &m->scalar : &m->shape, dtype};
-    for (int k = 0; k < p->ndst; k++) m->dst_view[k] = (lki_view){&m->dst[k], &m->shape, dtype};
+    for (int k = 0; k < p->nsrc; k++)
+        m->src_view[k] = (lki_view){&m->src[k], p->scalars >> k & 1 ? &m->scalar : &m->shape, dtype};
+    for (int k = 0; k < p->ndst; k++)
+        m->dst_view[k] = (lki_view){&m->dst[k], &m->shape, dtype};
     for (int k = 0; k < p->nsrc; k++) {
         if (!(p->scalars >> k & 1)) continue;
         if (dtype == LK_F32) m->src[k].f[0] = 0.37f;
@@ -112,7 +117,8 @@ static void fill(memory *m, const problem *p, lk_dtype dtype, int64_t t, int eve
 
 static int same_number(lk_dtype dtype, const memory *a, const memory *b, int k, int i)
 {
-    const double x = dtype == LK_F32 ? (double)a->dst[k].f[i] : a->dst[k].d[i], y = dtype == LK_F32 ? (double)b->dst[k].f[i] : b->dst[k].d[i];
+    const double x = dtype == LK_F32 ? (double)a->dst[k].f[i] : a->dst[k].d[i],
+                 y = dtype == LK_F32 ? (double)b->dst[k].f[i] : b->dst[k].d[i];
     return (x == y && signbit(x) == signbit(y)) || (isnan(x) && isnan(y));
 }
 
@@ -163,7 +169,8 @@ TEST(held_back)
     static memory before, after;
     for (int i = 0; i < LKI_COUNT(PROBLEMS); i++) {
         const problem *p = &PROBLEMS[i];
-        const int      always = p->slot == LKI_K_clip_by_norm || p->slot == LKI_K_update_ema || p->slot == LKI_K_lamb_direction || p->slot == LKI_K_update_accumulate;
+        const int      always = p->slot == LKI_K_clip_by_norm || p->slot == LKI_K_update_ema || p->slot == LKI_K_lamb_direction ||
+                           p->slot == LKI_K_update_accumulate;
         if (always) continue;
         fill(&before, p, LK_F32, 3, 3);
         fill(&after, p, LK_F32, 3, 3);

@@ -1,7 +1,7 @@
 /* IDX files: every type, gzip, and files that lie. */
+#include "format/idx.h"
 #include "check.h"
 #include "core/shape.h"
-#include "format/idx.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,10 @@ TEST(types)
         memcpy(file + 8, cases[i].bytes, cases[i].size);
         assert_int_equal(parse(file, 8 + cases[i].size, &a), LK_OK);
         assert_int_equal(a.dtype, cases[i].dtype);
-        const double value = a.dtype == LK_U8 ? *(uint8_t *)a.data : a.dtype == LK_I32 ? *(int32_t *)a.data : a.dtype == LK_F32 ? *(float *)a.data : *(double *)a.data;
+        const double value = a.dtype == LK_U8    ? *(uint8_t *)a.data
+                             : a.dtype == LK_I32 ? *(int32_t *)a.data
+                             : a.dtype == LK_F32 ? *(float *)a.data
+                                                 : *(double *)a.data;
         assert_true(value == cases[i].value);
         lki_array_free(&a);
     }
@@ -60,14 +63,17 @@ TEST(types)
 static const uint8_t IMAGES[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
 
 /* The same, by gzip. */
-static const uint8_t PACKED[] = {0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0xff, 0x01, 0x16, 0x00, 0xe9, 0xff, 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0,
-                                 3, 1, 2, 3, 4, 5, 6, 0xb0, 0x43, 0x70, 0xfe, 0x16, 0, 0, 0};
+static const uint8_t PACKED[] = {0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0,    0,    0xff, 0x01, 0x16, 0x00, 0xe9, 0xff,
+                                 0,    0,    8,    3, 0, 0, 0, 2,    0,    0,    0,    1,    0,    0,    0,
+                                 3,    1,    2,    3, 4, 5, 6, 0xb0, 0x43, 0x70, 0xfe, 0x16, 0,    0,    0};
 
 TEST(cut_off_anywhere)
 {
     lki_array a;
-    for (size_t n = 0; n < sizeof IMAGES; n++) must_fail(IMAGES, n, LK_EFORMAT);
-    for (size_t n = 0; n < sizeof PACKED; n++) must_fail(PACKED, n, LK_EFORMAT);
+    for (size_t n = 0; n < sizeof IMAGES; n++)
+        must_fail(IMAGES, n, LK_EFORMAT);
+    for (size_t n = 0; n < sizeof PACKED; n++)
+        must_fail(PACKED, n, LK_EFORMAT);
     assert_int_equal(parse(IMAGES, sizeof IMAGES, &a), LK_OK);
     const lk_shape shape = LK_SHAPE(2, 1, 3);
     assert_true(lki_shape_equal(&a.shape, &shape));
@@ -138,5 +144,5 @@ TEST(data_set)
     lki_array_free(&labels);
 }
 
-TESTS(cmocka_unit_test(types), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(fields_that_lie), cmocka_unit_test(any_byte_changed),
-      cmocka_unit_test(without_memory), cmocka_unit_test(data_set))
+TESTS(cmocka_unit_test(types), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(fields_that_lie),
+      cmocka_unit_test(any_byte_changed), cmocka_unit_test(without_memory), cmocka_unit_test(data_set))

@@ -1,8 +1,8 @@
 /* npy files: every type, order and version, the way back, and files that lie. */
+#include "format/npy.h"
 #include "check.h"
 #include "core/memory.h"
 #include "core/shape.h"
-#include "format/npy.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ static lki_bytes file_of(const char *header, size_t data)
     bytes[8] = (uint8_t)n;
     bytes[9] = (uint8_t)(n >> 8);
     memcpy(bytes + 10, header, n);
-    for (size_t i = 0; i < data; i++) bytes[10 + n + i] = (uint8_t)i;
+    for (size_t i = 0; i < data; i++)
+        bytes[10 + n + i] = (uint8_t)i;
     return (lki_bytes){bytes, 10 + n + data};
 }
 
@@ -70,12 +71,14 @@ TEST(there_and_back)
     uint8_t   data[8 * 24];
     assert_true(fd >= 0);
     close(fd);
-    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(37 * i);
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(37 * i);
     const lk_shape shapes[] = {LK_SHAPE(), LK_SHAPE(24), LK_SHAPE(2, 0, 3), LK_SHAPE(2, 3, 4), LK_SHAPE(1, 2, 1, 2, 1, 2, 1, 3)};
     for (int dtype = 0; dtype < LK_DTYPE_COUNT; dtype++)
         for (int s = 0; s < LKI_COUNT(shapes); s++) {
             if (dtype == LK_BOOL)
-                for (size_t i = 0; i < sizeof data; i++) data[i] &= 1;
+                for (size_t i = 0; i < sizeof data; i++)
+                    data[i] &= 1;
             lki_array in, out = {(lk_dtype)dtype, shapes[s], data};
             assert_int_equal(lki_npy_write(path, &out), LK_OK);
             assert_int_equal(lki_npy_read(path, &in), LK_OK);
@@ -97,7 +100,8 @@ TEST(there_and_back)
 TEST(cut_off_anywhere)
 {
     const lki_bytes whole = file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   \n", 48);
-    for (size_t n = 0; n < whole.size; n++) must_fail((lki_bytes){whole.data, n}, LK_EFORMAT);
+    for (size_t n = 0; n < whole.size; n++)
+        must_fail((lki_bytes){whole.data, n}, LK_EFORMAT);
     must_fail((lki_bytes){whole.data, whole.size + 1}, LK_EFORMAT);
     lki_array a;
     assert_int_equal(parse(whole, &a), LK_OK);
@@ -137,7 +141,8 @@ TEST(headers_that_lie)
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", LK_EUNSUPPORTED},
         {"{'descr': '<f4444444444444444444444444444444444444444', 'fortran_order': False, 'shape': (1,)}", LK_EFORMAT},
     };
-    for (int i = 0; i < LKI_COUNT(cases); i++) must_fail(file_of(cases[i].header, 12), cases[i].code);
+    for (int i = 0; i < LKI_COUNT(cases); i++)
+        must_fail(file_of(cases[i].header, 12), cases[i].code);
     lki_bytes b = file_of("{'descr': '<u8', 'fortran_order': False, 'shape': (1,)}", 8);
     b.data[b.size - 1] = 0x80;
     must_fail(b, LK_EFORMAT);
@@ -178,7 +183,8 @@ TEST(without_memory) { assert_true(check_every_allocation(attempt) >= 1); }
 /* The three forms of one array in the stored files hold the same values. */
 TEST(stored_files)
 {
-    static const char *types[] = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool"};
+    static const char *types[] = {"int8",   "int16",  "int32",   "int64",   "uint8",   "uint16",
+                                  "uint32", "uint64", "float16", "float32", "float64", "bool"};
     static const char *forms[] = {"_fortran", "_big_endian"};
     const char        *folder = getenv("LOCKSTEP_GOLDEN");
     if (!folder) skip();
@@ -200,5 +206,6 @@ TEST(stored_files)
     }
 }
 
-TESTS(cmocka_unit_test(orders_and_bytes), cmocka_unit_test(there_and_back), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(headers_that_lie),
-      cmocka_unit_test(any_byte_changed), cmocka_unit_test(without_memory), cmocka_unit_test(stored_files))
+TESTS(cmocka_unit_test(orders_and_bytes), cmocka_unit_test(there_and_back), cmocka_unit_test(cut_off_anywhere),
+      cmocka_unit_test(headers_that_lie), cmocka_unit_test(any_byte_changed), cmocka_unit_test(without_memory),
+      cmocka_unit_test(stored_files))

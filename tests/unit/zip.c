@@ -1,12 +1,12 @@
 /* Zip files: stored and deflated members, checksums, and files that lie. */
+#include "format/zip.h"
 #include "check.h"
 #include "format/npy.h"
-#include "format/zip.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a small writer ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a small writer ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct writer {
     uint8_t data[2048];
@@ -15,7 +15,8 @@ typedef struct writer {
 
 static void put(writer *w, uint64_t value, int bytes)
 {
-    for (int i = 0; i < bytes; i++) w->data[w->size++] = (uint8_t)(value >> 8 * i);
+    for (int i = 0; i < bytes; i++)
+        w->data[w->size++] = (uint8_t)(value >> 8 * i);
 }
 
 static void put_text(writer *w, const char *text, size_t size)
@@ -107,7 +108,8 @@ static writer archive(int wide)
         put_local(&w, &ENTRIES[i]);
     }
     const uint64_t start = w.size;
-    for (int i = 0; i < LKI_COUNT(ENTRIES); i++) put_central(&w, &ENTRIES[i], offset[i], wide);
+    for (int i = 0; i < LKI_COUNT(ENTRIES); i++)
+        put_central(&w, &ENTRIES[i], offset[i], wide);
     const uint64_t size = w.size - start;
     if (wide) put_end64(&w, LKI_COUNT(ENTRIES), start, size);
     put(&w, 0x06054b50, 4);
@@ -121,7 +123,7 @@ static writer archive(int wide)
     return w;
 }
 
-/* ---- reading it ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading it -------------------------------------------------------------------------------------------------------------- */
 
 static lk_status parse(const uint8_t *data, size_t size, lki_zip *z)
 {
@@ -212,7 +214,8 @@ TEST(any_byte_changed)
 
 static void check_refused(writer w, size_t at, int bytes, uint64_t value, const char *why)
 {
-    for (int i = 0; i < bytes; i++) w.data[at + (size_t)i] = (uint8_t)(value >> 8 * i);
+    for (int i = 0; i < bytes; i++)
+        w.data[at + (size_t)i] = (uint8_t)(value >> 8 * i);
     lk_clear_error();
     assert_false(read_all(w.data, w.size));
     assert_non_null(strstr(lk_error(), why));
@@ -275,8 +278,9 @@ TEST(stored_files)
         lki_bytes_free(&a);
         lki_bytes_free(&b);
     }
-    for (int f = 0; f < 2; f++) lki_zip_close(&z[f]);
+    for (int f = 0; f < 2; f++)
+        lki_zip_close(&z[f]);
 }
 
-TESTS(cmocka_unit_test(members), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(any_byte_changed), cmocka_unit_test(fields_that_lie),
-      cmocka_unit_test(without_memory), cmocka_unit_test(stored_files))
+TESTS(cmocka_unit_test(members), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(any_byte_changed),
+      cmocka_unit_test(fields_that_lie), cmocka_unit_test(without_memory), cmocka_unit_test(stored_files))

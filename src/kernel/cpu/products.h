@@ -39,7 +39,7 @@ typedef struct lki_ragged {
 /* AVX2: up to 6 rows of 16 columns or 8 rows of 8; AVX-512: up to 8 rows of 32. Of b and bias, no more than `cols` are read. */
 void lki_tile_avx2(int rows, const lki_tile *t);
 void lki_tile_avx512(int rows, const lki_tile *t);
-void lki_tile_lanes_avx2(int rows, const lki_tile *t);   /* lanes on level 0, a[p] = a[0] + p, other levels of one step */
+void lki_tile_lanes_avx2(int rows, const lki_tile *t); /* lanes on level 0, a[p] = a[0] + p, other levels of one step */
 void lki_tile_lanes_avx512(int rows, const lki_tile *t);
 void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
 void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);

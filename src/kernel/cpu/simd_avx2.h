@@ -22,19 +22,19 @@ typedef __m256  vf; /* floats */
 typedef __m256i vi; /* 32-bit integers */
 typedef __m256i vm; /* which elements: all bits of each, or none */
 
-static inline vf vf_zero(void) { return _mm256_setzero_ps(); }
-static inline vf vf_all(float x) { return _mm256_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline vf vf_load_some(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
+static inline vf   vf_zero(void) { return _mm256_setzero_ps(); }
+static inline vf   vf_all(float x) { return _mm256_set1_ps(x); }
+static inline vf   vf_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline vf   vf_load_some(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
 static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
 static inline void vf_store_some(float *p, vm m, vf x) { _mm256_maskstore_ps(p, m, x); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf vf_relu(vf x) { return _mm256_max_ps(x, _mm256_setzero_ps()); } /* the second operand for NaN and -0 */
-static inline vf vf_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(m)); }
-static inline vf vf_permute(vf x, vi index) { return _mm256_permutevar8x32_ps(x, index); }
-static inline vf vf_gather(const float *p, vi index, vm m)
+static inline vf   vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf   vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf   vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf   vf_relu(vf x) { return _mm256_max_ps(x, _mm256_setzero_ps()); } /* the second operand for NaN and -0 */
+static inline vf   vf_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(m)); }
+static inline vf   vf_permute(vf x, vi index) { return _mm256_permutevar8x32_ps(x, index); }
+static inline vf   vf_gather(const float *p, vi index, vm m)
 {
     return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, index, _mm256_castsi256_ps(m), 4);
 }
@@ -45,7 +45,10 @@ static inline vi vi_select(vm m, vi yes, vi no) { return _mm256_blendv_epi8(no, 
 static inline vm vi_equal(vi a, vi b) { return _mm256_cmpeq_epi32(a, b); }
 
 /* Elements below n (n of 8 and more: all). */
-static inline vm vm_first(int64_t n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n > 8 ? 8 : n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static inline vm vm_first(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n > 8 ? 8 : n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 
 /* x is larger than best in the order in which NaN is the largest and the first of equal ones stays. */
 static inline vm vm_wins(vf x, vf best)
@@ -57,10 +60,8 @@ static inline vm vm_wins(vf x, vf best)
 static inline vi vi_of_bytes(const uint8_t *p, int64_t n)
 {
     int64_t word = 0;
-    if (n == 8)
-        memcpy(&word, p, 8);
-    else
-        memcpy(&word, p, (size_t)n);
+    if (n == 8) memcpy(&word, p, 8);
+    else memcpy(&word, p, (size_t)n);
     return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(word));
 }
 
@@ -68,10 +69,8 @@ static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
 {
     const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     const int64_t word = _mm_cvtsi128_si64(_mm_packus_epi16(words, words));
-    if (n == 8)
-        memcpy(p, &word, 8);
-    else
-        memcpy(p, &word, (size_t)n);
+    if (n == 8) memcpy(p, &word, 8);
+    else memcpy(p, &word, (size_t)n);
 }
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm256_maskstore_epi32(p, m, x); }

@@ -22,18 +22,18 @@ typedef __m512    vf; /* floats */
 typedef __m512i   vi; /* 32-bit integers */
 typedef __mmask16 vm; /* which elements: one bit each */
 
-static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
-static inline vf vf_all(float x) { return _mm512_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline vf vf_load_some(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
+static inline vf   vf_zero(void) { return _mm512_setzero_ps(); }
+static inline vf   vf_all(float x) { return _mm512_set1_ps(x); }
+static inline vf   vf_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline vf   vf_load_some(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
 static inline void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
 static inline void vf_store_some(float *p, vm m, vf x) { _mm512_mask_storeu_ps(p, m, x); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf vf_relu(vf x) { return _mm512_max_ps(x, _mm512_setzero_ps()); } /* the second operand for NaN and -0 */
-static inline vf vf_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
-static inline vf vf_permute(vf x, vi index) { return _mm512_permutexvar_ps(index, x); }
+static inline vf   vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf   vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf   vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vf   vf_relu(vf x) { return _mm512_max_ps(x, _mm512_setzero_ps()); } /* the second operand for NaN and -0 */
+static inline vf   vf_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
+static inline vf   vf_permute(vf x, vi index) { return _mm512_permutexvar_ps(index, x); }
 static inline vf vf_gather(const float *p, vi index, vm m) { return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, index, p, 4); }
 
 static inline vi vi_all(int32_t x) { return _mm512_set1_epi32(x); }
@@ -45,16 +45,17 @@ static inline vm vi_equal(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 static inline vm vm_first(int64_t n) { return (vm)(n >= 16 ? 0xffff : (1u << n) - 1); }
 
 /* x is larger than best in the order in which NaN is the largest and the first of equal ones stays. */
-static inline vm vm_wins(vf x, vf best) { return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), x, best, _CMP_NLE_UQ); }
+static inline vm vm_wins(vf x, vf best)
+{
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), x, best, _CMP_NLE_UQ);
+}
 
 /* n <= 16 bytes to integers and back. */
-static inline vi vi_of_bytes(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(vm_first(n), p)); }
+static inline vi   vi_of_bytes(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(vm_first(n), p)); }
 static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
 {
-    if (n == 16)
-        _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
-    else
-        _mm_mask_storeu_epi8(p, vm_first(n), _mm512_cvtepi32_epi8(x));
+    if (n == 16) _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
+    else _mm_mask_storeu_epi8(p, vm_first(n), _mm512_cvtepi32_epi8(x));
 }
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm512_mask_storeu_epi32(p, m, x); }

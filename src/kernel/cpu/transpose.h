@@ -8,7 +8,8 @@
 static inline void lki_transpose_8x8(const float *src, int64_t src_row, float *dst, int64_t dst_row)
 {
     __m256 r[8], u[8];
-    for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(src + i * src_row);
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(src + i * src_row);
     for (int i = 0; i < 8; i += 2) {
         u[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         u[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
@@ -34,7 +35,8 @@ static inline void lki_transpose(const float *src, int64_t src_row, int64_t rows
                 continue;
             }
             for (int64_t y = i; y < rows && y < i + 8; y++)
-                for (int64_t x = j; x < cols && x < j + 8; x++) dst[x * dst_row + y] = src[y * src_row + x];
+                for (int64_t x = j; x < cols && x < j + 8; x++)
+                    dst[x * dst_row + y] = src[y * src_row + x];
         }
 }
 

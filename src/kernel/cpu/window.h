@@ -60,7 +60,8 @@ static inline bool lki_run_forward(const lki_axis *x, lki_run *r, int64_t end)
     if (o >= end) return false;
     const int64_t k0 = lki_first_tap(x, o), k1 = lki_max(k0, lki_last_tap(x, o));
     *r = (lki_run){o, 1, 1, o * x->stride - x->pad + k0 * x->dilation, x->stride, k0, k1 - k0, x->dilation};
-    while (o + r->count < end && lki_first_tap(x, o + r->count) == k0 && lki_max(k0, lki_last_tap(x, o + r->count)) == k1) r->count++;
+    while (o + r->count < end && lki_first_tap(x, o + r->count) == k0 && lki_max(k0, lki_last_tap(x, o + r->count)) == k1)
+        r->count++;
     return true;
 }
 
@@ -79,7 +80,8 @@ static inline int64_t lki_tap_place(const lki_axis *x, int64_t k)
 {
     const int64_t q = x->stride / lki_gcd(x->stride, x->dilation);
     int64_t       place = 0;
-    for (int64_t group = 0; group < k % q; group++) place += (x->size - group + q - 1) / q;
+    for (int64_t group = 0; group < k % q; group++)
+        place += (x->size - group + q - 1) / q;
     return place + (x->size - 1 - k) / q;
 }
 
@@ -91,7 +93,8 @@ static inline int64_t lki_reach(const lki_axis *x, int64_t i, int64_t *o, int64_
     *k = *o = 0;
     if (t % g) return 0;
     int64_t at = lki_max(0, lki_ceil_div_signed(t - (x->size - 1) * x->dilation, x->stride));
-    while (at <= end && (t - at * x->stride) % x->dilation) at++;
+    while (at <= end && (t - at * x->stride) % x->dilation)
+        at++;
     if (at > end) return 0;
     *o = at;
     *k = (t - at * x->stride) / x->dilation;

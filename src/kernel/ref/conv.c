@@ -13,12 +13,16 @@ static conv conv_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
 {
     const int64_t *i = &x->dim[x->rank - 3], *o = &y->dim[y->rank - 3];
     conv           v = {&g->attr->window, 1, i[0], i[1], i[2], w->dim[0], w->dim[1], w->dim[3], o[0], o[1]};
-    for (int d = 0; d < x->rank - 3; d++) v.images *= x->dim[d];
+    for (int d = 0; d < x->rank - 3; d++)
+        v.images *= x->dim[d];
     return v;
 }
 
 /* Where tap k of the window at output o lies. */
-static int64_t cell(const lki_window *w, int axis, int64_t o, int64_t k) { return o * w->stride[axis] - w->pad[axis] + k * w->dilation[axis]; }
+static int64_t cell(const lki_window *w, int axis, int64_t o, int64_t k)
+{
+    return o * w->stride[axis] - w->pad[axis] + k * w->dilation[axis];
+}
 
 /* Which tap of the window at output o lies on cell i; -1 when none does. */
 static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
@@ -30,7 +34,6 @@ static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
 #define T float
 #define FMA fmaf
 #define NAME(x) f32_##x
-#include "kernel/ref/lanes.inc"
 #include "kernel/ref/conv.inc"
 #undef T
 #undef FMA
@@ -39,11 +42,10 @@ static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
 #define T double
 #define FMA fma
 #define NAME(x) f64_##x
-#include "kernel/ref/lanes.inc"
 #include "kernel/ref/conv.inc"
 
-#define SET(slot)                                                       \
-    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");   \
+#define SET(slot)                                                                                                                  \
+    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \
     lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
 
 void lki_register_conv_ref(lki_kernels *k)

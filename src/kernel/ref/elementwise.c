@@ -1,7 +1,8 @@
 /* Element-wise slots: what each one is, as one expression.
  *
  * MAP writes dst[i] = f(x) with x = src[i]; ZIP writes dst[i] = f(x, y) with both operands broadcast to dst. T is the element type,
- * W the type its arithmetic wraps in (types.h). */
+ * W the type its arithmetic wraps in (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot computes;
+ * where it only picks (maximum, where, ...) it may come through. */
 #include "kernel/broadcast.h"
 #include "kernel/ref/math.h"
 #include "kernel/ref/types.h"
@@ -62,12 +63,6 @@ MAP(is_finite, f32, u8, isfinite(x) != 0)
 MAP(is_finite, f64, u8, isfinite(x) != 0)
 MAP(logical_not, u8, u8, !x)
 
-/* A subnormal counts as a zero of its sign. Arithmetic does that by itself; picking one of two numbers has to say so. */
-static inline f32 f32_flush(f32 x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
-static inline f64 f64_flush(f64 x) { return fabs(x) < 0x1p-1022 ? copysign(0, x) : x; }
-static inline i32 i32_flush(i32 x) { return x; }
-static inline i64 i64_flush(i64 x) { return x; }
-
 /* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
 #define CLIP(T)                                                                                                                 \
     static void T##_clip(const lki_args *a)                                                                                     \
@@ -78,7 +73,7 @@ static inline i64 i64_flush(i64 x) { return x; }
         lki_element_set(a->src[0].dtype, &high, 0, a->attr->num.b);                                                             \
         for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
             T x = high < src[i] ? high : src[i];                                                                                \
-            dst[i] = T##_flush(low > x ? low : x);                                                                              \
+            dst[i] = low > x ? low : x;                                                                                         \
         }                                                                                                                       \
     }
 
@@ -113,18 +108,13 @@ CLIP(i64)
     ZIP(name, i32, i32, expression)                                                                                             \
     ZIP(name, i64, i64, expression)
 
-#define PICK(name, beats)                                                                                                       \
-    ZIP(name, f32, f32, x != x ? x : f32_flush(x beats y ? x : y))                                                              \
-    ZIP(name, f64, f64, x != x ? x : f64_flush(x beats y ? x : y))                                                              \
-    ZIP(name, i32, i32, x beats y ? x : y)                                                                                      \
-    ZIP(name, i64, i64, x beats y ? x : y)
-
-/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. */
-#define FLOAT_MOD(T, fmod)                                                                                                      \
+/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod knows no FTZ. */
+#define FLOAT_MOD(T, fmod, smallest)                                                                                            \
     static T T##_floor_mod(T x, T y)                                                                                            \
     {                                                                                                                           \
-        T r = fmod(T##_flush(x), T##_flush(y));                                                                                 \
-        return T##_flush(r != 0 && (r < 0) != (y < 0) ? r + y : r);                                                             \
+        T r = fmod(x, y);                                                                                                       \
+        if (r < smallest && r > -smallest) return 0;                                                                            \
+        return (r < 0) != (y < 0) ? r + y : r;                                                                                  \
     }
 
 /* y = -1 is apart because the smallest integer has no negative: it wraps. */
@@ -144,16 +134,16 @@ CLIP(i64)
         return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                        \
     }
 
-FLOAT_MOD(f32, fmodf)
-FLOAT_MOD(f64, fmod)
+FLOAT_MOD(f32, fmodf, 0x1p-126f)
+FLOAT_MOD(f64, fmod, 0x1p-1022)
 INTEGER_DIV(i32)
 INTEGER_DIV(i64)
 
 ZIP_N(add, (W)x + (W)y)
 ZIP_N(sub, (W)x - (W)y)
 ZIP_N(mul, (W)x * (W)y)
-PICK(maximum, >)
-PICK(minimum, <)
+ZIP_N(maximum, x != x ? x : x > y ? x : y)
+ZIP_N(minimum, x != x ? x : x < y ? x : y)
 ZIP_F(div, x / y, x / y)
 ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
 ZIP_F(floordiv, floorf(x / y), floor(x / y))

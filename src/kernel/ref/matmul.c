@@ -5,7 +5,6 @@
 #define T float
 #define FMA fmaf
 #define NAME(x) f32_##x
-#include "kernel/ref/lanes.inc"
 #include "kernel/ref/matmul.inc"
 #undef T
 #undef FMA
@@ -14,7 +13,6 @@
 #define T double
 #define FMA fma
 #define NAME(x) f64_##x
-#include "kernel/ref/lanes.inc"
 #include "kernel/ref/matmul.inc"
 
 void lki_register_products_ref(lki_kernels *k)

@@ -26,7 +26,8 @@ static place place_of(const pool *v, int64_t i)
 /* The pixel under cell k = kh*width + kw of a window; -1 outside the image. */
 static int64_t cell_of(const pool *v, int64_t oh, int64_t ow, int64_t k)
 {
-    const int64_t ih = oh * v->win->stride[0] - v->win->pad[0] + k / v->KW, iw = ow * v->win->stride[1] - v->win->pad[1] + k % v->KW;
+    const int64_t ih = oh * v->win->stride[0] - v->win->pad[0] + k / v->KW,
+                  iw = ow * v->win->stride[1] - v->win->pad[1] + k % v->KW;
     return ih < 0 || ih >= v->IH || iw < 0 || iw >= v->IW ? -1 : ih * v->IW + iw;
 }
 
@@ -34,7 +35,8 @@ static int64_t cell_of(const pool *v, int64_t oh, int64_t ow, int64_t k)
 static int64_t cells_of(const pool *v, int64_t oh, int64_t ow)
 {
     int64_t count = 0;
-    for (int64_t k = 0; k < v->KH * v->KW; k++) count += cell_of(v, oh, ow, k) >= 0;
+    for (int64_t k = 0; k < v->KH * v->KW; k++)
+        count += cell_of(v, oh, ow, k) >= 0;
     return count;
 }
 
@@ -45,10 +47,8 @@ static int64_t cell_get(const lki_view *cell, int64_t i)
 
 static void cell_set(const lki_view *cell, int64_t i, int64_t k)
 {
-    if (cell->dtype == LK_U8)
-        ((uint8_t *)cell->data)[i] = (uint8_t)k;
-    else
-        ((int32_t *)cell->data)[i] = (int32_t)k;
+    if (cell->dtype == LK_U8) ((uint8_t *)cell->data)[i] = (uint8_t)k;
+    else ((int32_t *)cell->data)[i] = (int32_t)k;
 }
 
 #define T float
@@ -61,8 +61,8 @@ static void cell_set(const lki_view *cell, int64_t i, int64_t k)
 #define NAME(x) f64_##x
 #include "kernel/ref/pool.inc"
 
-#define SET(slot)                                                       \
-    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");   \
+#define SET(slot)                                                                                                                  \
+    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \
     lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
 
 void lki_register_pool_ref(lki_kernels *k)

@@ -1,16 +1,18 @@
 /* Reference kernels of the optimisers, of gradient clipping and of learning-rate schedules.
  *
  * The loops are in ref/update.inc, included here once per type; schedules and the counter have one type only. */
-#include "kernel/register.h"
 #include "kernel/update.h"
+#include "kernel/register.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
+/* clang-format off */
 #define UPDATE_SLOTS(X)                                                                                                         \
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_adadelta) X(update_adamax) X(nadam_product)       \
     X(update_nadam) X(update_ftrl) X(update_lion) X(update_decay) X(update_moments) X(lamb_direction) X(update_lamb)            \
     X(update_ema) X(update_overwrite) X(update_accumulate) X(clip_by_norm)
+/* clang-format on */
 
 /* The square root is correctly rounded; so is nothing else, and the one power in use is mostly a square root. */
 static inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }
@@ -35,7 +37,7 @@ static inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : 
 #undef SQRT
 #undef POWER
 
-/* ---- schedules ------------------------------------------------------------------------------------------------------------------ */
+/* ---- schedules --------------------------------------------------------------------------------------------------------------- */
 
 static double decay_fraction(const double *p, double t)
 {
@@ -96,16 +98,17 @@ static double cosine_restarts(const double *p, int count, double t)
 static double piecewise(const double *p, int count, double t)
 {
     int i = 0;
-    while (i < count && t > p[i]) i++;
+    while (i < count && t > p[i])
+        i++;
     return p[count + i];
 }
 
 double lki_schedule_rate(const lki_attr *attr, int64_t iteration)
 {
-    typedef double form(const double *p, int count, double t);
+    typedef double     form(const double *p, int count, double t);
     static form *const forms[LKI_SCHEDULE_COUNT] = {
-        [LKI_SCHEDULE_EXPONENTIAL] = exponential, [LKI_SCHEDULE_INVERSE_TIME] = inverse_time,
-        [LKI_SCHEDULE_POLYNOMIAL] = polynomial,   [LKI_SCHEDULE_COSINE] = cosine,
+        [LKI_SCHEDULE_EXPONENTIAL] = exponential,         [LKI_SCHEDULE_INVERSE_TIME] = inverse_time,
+        [LKI_SCHEDULE_POLYNOMIAL] = polynomial,           [LKI_SCHEDULE_COSINE] = cosine,
         [LKI_SCHEDULE_COSINE_RESTARTS] = cosine_restarts, [LKI_SCHEDULE_PIECEWISE] = piecewise,
     };
     return forms[attr->schedule.form](attr->schedule.p, attr->schedule.count, (double)iteration);
