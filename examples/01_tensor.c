@@ -11,12 +11,12 @@ int main(void)
     lk_print(lk_range(5, LK_I64)); /* [0, 1, 2, 3, 4] */
 
     /* An op returns a new tensor and changes none. Shapes broadcast as in NumPy, and a plain number takes the type of what it meets. */
-    lk_print(lk_add(x, lk_scalar(1)));                      /* [[2, 3, 4], [5, 6, 7]] */
-    lk_print(lk_add(x, row));                               /* [[101, 202, 303], [104, 205, 306]] */
-    lk_print(lk_matmul(x, x, .transpose_b = LK_ON));        /* [[14, 32], [32, 77]] */
-    lk_print(lk_reduce_sum(x, .axis = LK_AXES(1)));         /* [6, 15] */
-    lk_print(lk_reshape(lk_square(x), LK_SHAPE(3, -1)));    /* [[1, 4], [9, 16], [25, 36]] */
-    lk_print(lk_greater(x, lk_scalar(3)));                  /* [[false, false, false], [true, true, true]] */
+    lk_print(lk_add(x, lk_scalar(1)));                   /* [[2, 3, 4], [5, 6, 7]] */
+    lk_print(lk_add(x, row));                            /* [[101, 202, 303], [104, 205, 306]] */
+    lk_print(lk_matmul(x, x, .transpose_b = LK_ON));     /* [[14, 32], [32, 77]] */
+    lk_print(lk_reduce_sum(x, .axis = LK_AXES(1)));      /* [6, 15] */
+    lk_print(lk_reshape(lk_square(x), LK_SHAPE(3, -1))); /* [[1, 4], [9, 16], [25, 36]] */
+    lk_print(lk_greater(x, lk_scalar(3)));               /* [[false, false, false], [true, true, true]] */
 
     /* Elements as C sees them. */
     lk_tensor   *sum = lk_add(x, row);
@@ -25,7 +25,8 @@ int main(void)
 
     /* Tensors made in a step go when it ends, unless they are kept. A loop of steps needs no more memory than one of them. */
     lk_tensor *total = lk_scalar(0);
-    for (int i = 1; i <= 100; i++) LK_STEP {
+    for (int i = 1; i <= 100; i++)
+        LK_STEP {
             lk_tensor *squared = lk_square(lk_scalar(i)), *before = total;
             total = lk_keep(lk_add(total, squared));
             lk_free(before);

@@ -18,7 +18,8 @@ int main(void)
     lk_optimizer *optimizer = lk_sgd(.learning_rate = 0.05, .momentum = 0.9);
 
     double loss = 0;
-    for (int step = 0; step < STEPS && !lk_failed(); step++) LK_STEP {
+    for (int step = 0; step < STEPS && !lk_failed(); step++)
+        LK_STEP {
             lk_tape   *tape = lk_tape_begin();
             lk_tensor *guess = lk_add(lk_matmul(x, lk_read(w)), lk_read(b));
             lk_tensor *error = lk_reduce_mean(lk_squared_difference(guess, y));

@@ -43,7 +43,8 @@ static lk_tuple batch_of(int rows, int number)
 static double run(model *m, lk_function *compiled)
 {
     double loss = 0;
-    for (int i = 0; i < STEPS && !lk_failed(); i++) LK_STEP {
+    for (int i = 0; i < STEPS && !lk_failed(); i++)
+        LK_STEP {
             lk_tuple batch = batch_of(i % 10 == 9 ? SHORT : BATCH, i); /* a short batch is another kind of input */
             lk_tuple result = compiled ? lk_call(compiled, batch) : train_step(batch, m);
             loss = lk_item(result.item[0]);
@@ -60,8 +61,8 @@ int main(void)
     lk_function_info info = lk_function_inspect(step);
     printf("op by op: %d visits, loss %.6f\n", eager.visits, eager_loss);
     printf("compiled: %d visits, loss %.6f\n", fast.visits, fast_loss);
-    printf("the last plan: %d ops recorded, %d fused away, %d kernel calls, %d barriers, %zu KiB on %d threads\n", info.ops, info.fused,
-           info.calls, info.barriers, info.memory / 1024, lk_threads());
+    printf("the last plan: %d ops recorded, %d fused away, %d kernel calls, %d barriers, %zu KiB on %d threads\n", info.ops,
+           info.fused, info.calls, info.barriers, info.memory / 1024, lk_threads());
 
     lk_digest a = lk_variables_digest(LK_VARIABLES(eager.w, eager.b)), b = lk_variables_digest(LK_VARIABLES(fast.w, fast.b));
     int       same = memcmp(&a, &b, sizeof a) == 0;

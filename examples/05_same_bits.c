@@ -37,13 +37,14 @@ static lk_digest train_with(int threads, double *loss)
     lk_digest digest = {{0}};
     lk_set_threads(threads);
     LK_POOL { /* everything made in here goes at the end */
-        model m = {{lk_variable_of(lk_glorot_uniform(LK_SHAPE(IN, HIDDEN), "hidden"), .name = "hidden/kernel"),
-                    lk_variable_of(lk_zeros(LK_SHAPE(HIDDEN), LK_F32), .name = "hidden/bias"),
-                    lk_variable_of(lk_glorot_uniform(LK_SHAPE(HIDDEN, CLASSES), "scores"), .name = "scores/kernel"),
-                    lk_variable_of(lk_zeros(LK_SHAPE(CLASSES), LK_F32), .name = "scores/bias")},
-                   lk_adam(.learning_rate = 0.005)};
+        model        m = {{lk_variable_of(lk_glorot_uniform(LK_SHAPE(IN, HIDDEN), "hidden"), .name = "hidden/kernel"),
+                           lk_variable_of(lk_zeros(LK_SHAPE(HIDDEN), LK_F32), .name = "hidden/bias"),
+                           lk_variable_of(lk_glorot_uniform(LK_SHAPE(HIDDEN, CLASSES), "scores"), .name = "scores/kernel"),
+                           lk_variable_of(lk_zeros(LK_SHAPE(CLASSES), LK_F32), .name = "scores/bias")},
+                          lk_adam(.learning_rate = 0.005)};
         lk_function *step = lk_function_of(train_step, &m);
-        for (int i = 0; i < STEPS && !lk_failed(); i++) LK_STEP {
+        for (int i = 0; i < STEPS && !lk_failed(); i++)
+            LK_STEP {
                 int rows = i % 6 == 5 ? 13 : BATCH; /* the last batch of an epoch is short: later lanes are empty */
                 *loss = lk_item(lk_call(step, batch_of(rows, i)).item[0]);
             }
@@ -64,7 +65,8 @@ int main(void)
         if (i == 0) first = digest;
         different += memcmp(&first, &digest, sizeof first) != 0;
         printf("%d thread%s  loss %.6f  weights ", threads[i], threads[i] == 1 ? " " : "s", loss);
-        for (int b = 0; b < 8; b++) printf("%02x", digest.byte[b]);
+        for (int b = 0; b < 8; b++)
+            printf("%02x", digest.byte[b]);
         printf("...\n");
     }
     printf("%s\n", different ? "DIFFERENT" : "the same bits");

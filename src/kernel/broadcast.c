@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { REPEAT_BYTES = 8192 }; /* a short row operand is repeated up to this size, so that runs stay long and its copy in L1 */
+enum { REPEAT_BYTES = 4096 }; /* a short row operand is repeated up to this size, so that runs stay long and its copy in L1 */
 
 void lki_dense_strides(const lk_shape *shape, int64_t stride[LK_MAX_RANK])
 {
@@ -93,13 +93,23 @@ static int short_row_operand(const lki_walk *w)
     return found;
 }
 
+/* `row` of `bytes`, again and again until `total` bytes are full. */
+static void repeat(char *to, const char *row, size_t bytes, size_t total)
+{
+    memcpy(to, row, bytes);
+    for (size_t done = bytes, more; done < total; done += more) {
+        more = done < total - done ? done : total - done;
+        memcpy(to + done, to, more);
+    }
+}
+
 /* The row is repeated in a buffer, so that a run covers many rows. */
 static void run_repeated(const lki_walk *w, const lki_args *a, int row, int64_t lo, int64_t hi, lki_run *run)
 {
     _Alignas(64) char repeated[REPEAT_BYTES];
-    int64_t           columns = w->dim[1], rows = REPEAT_BYTES / (columns * (int64_t)w->src_bytes[row]), step[LKI_WALK_OPERANDS];
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(repeated + r * columns * (int64_t)w->src_bytes[row], w->src[row], (size_t)columns * w->src_bytes[row]);
+    int64_t           columns = w->dim[1], bytes = columns * (int64_t)w->src_bytes[row], step[LKI_WALK_OPERANDS];
+    int64_t           rows = lki_min(REPEAT_BYTES / bytes, (hi - lo) / columns + 2);
+    repeat(repeated, w->src[row], (size_t)bytes, (size_t)(rows * bytes));
     for (int k = 0; k < w->nsrc; k++) step[k] = w->stride[k][1];
 
     for (int64_t i = lo, n; i < hi; i += n) {

@@ -46,10 +46,10 @@ void lki_plan_free(lki_plan *p)
 
 static void replay_thread(void *plan, int thread)
 {
-    lki_plan       *p = plan;
-    const lki_call *call = p->calls[thread], *end = call + p->call_count[thread];
-    unsigned        before = lki_fp_enter();
-    for (; call < end; call++) {
+    lki_plan *p = plan;
+    unsigned  before = lki_fp_enter();
+    for (int i = 0; i < p->call_count[thread]; i++) {
+        const lki_call *call = &p->calls[thread][i];
         if (call->fn)
             call->fn(&call->args);
         else

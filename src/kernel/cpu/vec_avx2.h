@@ -56,10 +56,30 @@ static inline void vec_store(float *p, vec a)
     _mm256_storeu_ps(p, a.lo);
     _mm256_storeu_ps(p + 8, a.hi);
 }
+/* Piece by piece: a masked store takes tens of cycles on many processors. */
 static inline void vec_store_part(float *p, vec a, int64_t n)
 {
-    _mm256_maskstore_ps(p, vec_first_half(n), a.lo);
-    if (n > 8) _mm256_maskstore_ps(p + 8, vec_first_half(n - 8), a.hi);
+    if (n >= VEC) {
+        vec_store(p, a);
+        return;
+    }
+    if (n & 8) {
+        _mm256_storeu_ps(p, a.lo);
+        a.lo = a.hi;
+        p += 8;
+    }
+    __m128 four = _mm256_castps256_ps128(a.lo);
+    if (n & 4) {
+        _mm_storeu_ps(p, four);
+        four = _mm256_extractf128_ps(a.lo, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, four);
+        four = _mm_movehl_ps(four, four);
+        p += 2;
+    }
+    if (n & 1) _mm_store_ss(p, four);
 }
 
 static inline vec vec_add(vec a, vec b) { return VEC_2(_mm256_add_ps, a, b); }
