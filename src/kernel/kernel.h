@@ -27,6 +27,9 @@
 #include "core/dtype.h"
 #include "core/shape.h"
 
+/* Grows whenever any slot's definition, and so the bits of some result, changes. */
+enum { LKI_KERNEL_VERSION = 1 };
+
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {
     int64_t size[2];     /* of the window (kernel) */

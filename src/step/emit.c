@@ -1,6 +1,7 @@
 /* Turning tasks into kernel calls: views of operands and results, restricted to a lane, a thread's rows or a piece; one flat list per thread,
  * barriers between phases. */
 #include "comm/lanes.h"
+#include "core/log.h"
 #include "step/plan.h"
 #include <string.h>
 
@@ -77,6 +78,7 @@ static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype t
 {
     const lki_kernels *k = kernels();
     c->fn = k->fn[slot][type];
+    lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s", lki_slot_name(slot), lk_dtype_name(type), k->variant[slot][type]);
     size_t scratch = k->scratch[slot][type] ? k->scratch[slot][type](&c->args) : 0;
     if (scratch > p->scratch_bytes) p->scratch_bytes = scratch;
     c->args.scratch = scratch ? (void *)1 : NULL; /* the real place is filled in when all calls are known */
