@@ -1,23 +1,20 @@
 /* A digit classifier: conv 32 - pool - dense 64 - dense 10, trained by Adam in compiled steps of 64 rows.
  *
- *     digits [epochs [threads]]          default 4, and all cores
+ *     digits [epochs [threads]]          default: 4 epochs on all cores
  *
- * The digits are drawn on the fly (strokes.h). The last line is a digest of all weights: it does not depend on the number of threads. */
+ * The digits are drawn on the fly (strokes.h). The weights come out the same, bit for bit, on any number of threads. */
 #include "strokes.h"
 #include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { TRAIN = 12000, TEST = 2000, BATCH = 64, EPOCHS = 4 };
+enum { TRAIN_ROWS = 12000, TEST_ROWS = 2000, BATCH = 64, EPOCHS = 4 };
 
-static uint8_t train_image[TRAIN][STROKES_PIXELS], train_label[TRAIN];
-static uint8_t test_image[TEST][STROKES_PIXELS], test_label[TEST];
+/* ---- the model ---- */
 
 static lk_variable  *weight[6]; /* kernel, bias, kernel, bias, ... */
 static lk_optimizer *optimizer;
-
-/* ---- the model ---- */
 
 static lk_variable *kernel(const char *name, lk_shape shape)
 {
@@ -33,75 +30,90 @@ static void make_model(void)
     weight[3] = bias("hidden/bias", 64);
     weight[4] = kernel("scores/kernel", LK_SHAPE(64, 10));
     weight[5] = bias("scores/bias", 10);
-    optimizer = lk_adam(.learning_rate = 0.001);
+    optimizer = lk_adam(.learning_rate = 0.002);
 }
 
-static lk_tensor *scores_of(lk_tensor *pixels)
+/* The mean loss, and how many rows were recognised. */
+static lk_tuple judge(lk_tuple batch)
 {
-    lk_tensor *w[6];
+    lk_tensor *w[6], *labels = batch.item[1];
     for (int i = 0; i < 6; i++)
         w[i] = lk_read(weight[i]);
-    lk_tensor *x = lk_mul(lk_cast(pixels, LK_F32), lk_scalar(1.0 / 255));
+    lk_tensor *x = lk_mul(lk_cast(batch.item[0], LK_F32), lk_scalar(1.0 / 255));
     x = lk_nn_max_pool2d(lk_nn_conv2d(x, w[0], w[1], .activation = LK_RELU));
     x = lk_nn_dense(lk_flatten_rows(x), w[2], w[3], LK_RELU);
-    return lk_nn_dense(x, w[4], w[5], LK_LINEAR);
+    x = lk_nn_dense(x, w[4], w[5], LK_LINEAR);
+    lk_tensor *each = lk_nn_sparse_categorical_crossentropy(labels, x, .from_logits = LK_ON);
+    lk_tensor *hit = lk_equal(lk_argmax(x, .axis = LK_AXIS(1)), lk_cast(labels, LK_I64));
+    return LK_TUPLE(lk_compute_average_loss(each, .global_batch_size = BATCH), lk_reduce_sum(lk_cast(hit, LK_F32)));
 }
 
-static lk_tensor *hits_of(lk_tensor *scores, lk_tensor *labels)
-{
-    lk_tensor *hit = lk_equal(lk_argmax(scores, .axis = LK_AXIS(1)), lk_cast(labels, LK_I64));
-    return lk_reduce_sum(lk_cast(hit, LK_F32));
-}
-
-/* The loss of the whole batch, and how many rows were recognised. Traced once per shape, then replayed. */
+/* Traced once per shape, planned, then replayed. */
 static lk_tuple train_step(lk_tuple batch, void *user)
 {
     (void)user;
-    lk_tape   *tape = lk_tape_begin();
-    lk_tensor *scores = scores_of(batch.item[0]);
-    lk_tensor *each = lk_nn_sparse_categorical_crossentropy(batch.item[1], scores, .from_logits = LK_ON);
-    lk_tensor *loss = lk_compute_average_loss(each, .global_batch_size = BATCH);
-    lk_optimizer_apply(optimizer, lk_tape_gradient(tape, loss, lk_variables_from(6, weight)));
-    return LK_TUPLE(loss, hits_of(scores, batch.item[1]));
+    lk_tape *tape = lk_tape_begin();
+    lk_tuple result = judge(batch);
+    lk_optimizer_apply(optimizer, lk_tape_gradient(tape, result.item[0], lk_variables_from(6, weight)));
+    return result;
 }
 
 static lk_tuple test_step(lk_tuple batch, void *user)
 {
     (void)user;
-    return LK_TUPLE(hits_of(scores_of(batch.item[0]), batch.item[1]));
+    return judge(batch);
 }
 
 /* ---- the data ---- */
 
-static void draw_digits(void)
-{
-    for (int i = 0; i < TRAIN; i++)
-        train_label[i] = (uint8_t)strokes_draw(1, (uint64_t)i, train_image[i]);
-    for (int i = 0; i < TEST; i++)
-        test_label[i] = (uint8_t)strokes_draw(2, (uint64_t)i, test_image[i]);
-}
+typedef struct examples {
+    int rows;
+    uint8_t (*image)[STROKES_PIXELS];
+    uint8_t *label;
+    int     *order;
+} examples;
 
-static void shuffle(int *order, int epoch)
+static uint8_t  image[TRAIN_ROWS + TEST_ROWS][STROKES_PIXELS], label[TRAIN_ROWS + TEST_ROWS];
+static int      order[TRAIN_ROWS + TEST_ROWS];
+static examples train = {TRAIN_ROWS, image, label, order};
+static examples test = {TEST_ROWS, image + TRAIN_ROWS, label + TRAIN_ROWS, order + TRAIN_ROWS};
+
+static void draw(examples *e, uint64_t seed)
 {
-    strokes_random r = {strokes_mix(3 + (uint64_t)epoch), 0};
-    for (int i = 0; i < TRAIN; i++)
-        order[i] = i;
-    for (int i = TRAIN - 1; i > 0; i--) {
-        int j = (int)strokes_uniform(&r, 0, (float)(i + 1)), other = order[j];
-        order[j] = order[i];
-        order[i] = other;
+    for (int i = 0; i < e->rows; i++) {
+        e->label[i] = (uint8_t)strokes_draw(seed, (uint64_t)i, e->image[i]);
+        e->order[i] = i;
     }
 }
 
-/* `rows` rows of a batch of BATCH: the last batch may be short. */
-static lk_tuple batch_of(int rows, const uint8_t *pixels, const uint8_t *labels)
+static void shuffle(examples *e, int epoch)
 {
+    strokes_random r = {strokes_mix((uint64_t)epoch), 0};
+    for (int i = e->rows - 1; i > 0; i--) {
+        int j = (int)strokes_uniform(&r, 0, (float)(i + 1)), other = e->order[j];
+        e->order[j] = e->order[i];
+        e->order[i] = other;
+    }
+}
+
+/* The rows from `first` on; the last batch may be short, and says of how large a batch it is the beginning. */
+static lk_tuple batch_at(const examples *e, int first)
+{
+    static uint8_t pixels[BATCH][STROKES_PIXELS], labels[BATCH];
+    int            rows = e->rows - first < BATCH ? e->rows - first : BATCH;
+    for (int i = 0; i < rows; i++) {
+        memcpy(pixels[i], e->image[e->order[first + i]], STROKES_PIXELS);
+        labels[i] = e->label[e->order[first + i]];
+    }
     lk_tensor *x = lk_tensor_from(LK_SHAPE(rows, STROKES_SIDE, STROKES_SIDE, 1), LK_U8, pixels);
-    lk_tensor *y = lk_tensor_from(LK_SHAPE(rows), LK_U8, labels);
-    return LK_TUPLE(lk_rows(x, BATCH), lk_rows(y, BATCH));
+    return LK_TUPLE(lk_rows(x, BATCH), lk_rows(lk_tensor_from(LK_SHAPE(rows), LK_U8, labels), BATCH));
 }
 
 /* ---- the loop ---- */
+
+typedef struct score {
+    double loss, accuracy, rows_per_second;
+} score;
 
 static double now(void)
 {
@@ -110,58 +122,43 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void train_epoch(lk_function *step, int epoch, double *loss, double *hits)
+static score run(lk_function *step, const examples *e)
 {
-    static int     order[TRAIN];
-    static uint8_t pixels[BATCH][STROKES_PIXELS], labels[BATCH];
-    shuffle(order, epoch);
-    *loss = *hits = 0;
-    for (int first = 0; first < TRAIN && !lk_failed(); first += BATCH)
+    score  s = {0};
+    double begin = now();
+    for (int first = 0; first < e->rows && !lk_failed(); first += BATCH)
         LK_STEP {
-            int rows = TRAIN - first < BATCH ? TRAIN - first : BATCH;
-            for (int i = 0; i < rows; i++) {
-                memcpy(pixels[i], train_image[order[first + i]], STROKES_PIXELS);
-                labels[i] = train_label[order[first + i]];
-            }
-            lk_tuple result = lk_call(step, batch_of(rows, pixels[0], labels));
-            *loss += lk_item(result.item[0]) * BATCH / TRAIN;
-            *hits += lk_item(result.item[1]);
+            lk_tuple result = lk_call(step, batch_at(e, first));
+            s.loss += lk_item(result.item[0]) * BATCH / e->rows;
+            s.accuracy += lk_item(result.item[1]) / e->rows;
         }
-}
-
-static double test_accuracy(lk_function *step)
-{
-    double hits = 0;
-    for (int first = 0; first < TEST && !lk_failed(); first += BATCH)
-        LK_STEP {
-            int rows = TEST - first < BATCH ? TEST - first : BATCH;
-            hits += lk_item(lk_call(step, batch_of(rows, test_image[first], test_label + first)).item[0]);
-        }
-    return hits / TEST;
+    s.rows_per_second = e->rows / (now() - begin);
+    return s;
 }
 
 int main(int argc, char **argv)
 {
     int epochs = argc > 1 ? atoi(argv[1]) : EPOCHS;
     if (argc > 2) lk_set_threads(atoi(argv[2]));
-    draw_digits();
+    draw(&train, 1);
+    draw(&test, 2);
     make_model();
-    lk_function *train = lk_function_of(train_step, .name = "train_step"), *test = lk_function_of(test_step, .name = "test_step");
-    double       accuracy = 0;
+    lk_function *train_fn = lk_function_of(train_step), *test_fn = lk_function_of(test_step);
+    score        tested = {0};
     for (int epoch = 1; epoch <= epochs && !lk_failed(); epoch++) {
-        double loss, hits, begin = now();
-        train_epoch(train, epoch, &loss, &hits);
-        int speed = (int)(TRAIN / (now() - begin));
-        accuracy = test_accuracy(test);
-        printf("Epoch %d/%d  loss %.4f  accuracy %.4f  test accuracy %.4f  %d,%03d rows/s\n", epoch, epochs, loss, hits / TRAIN,
-               accuracy, speed / 1000, speed % 1000);
+        shuffle(&train, epoch);
+        score trained = run(train_fn, &train);
+        tested = run(test_fn, &test);
+        int speed = (int)trained.rows_per_second;
+        printf("Epoch %d/%d  loss %.4f  accuracy %.4f  test accuracy %.4f  %d,%03d rows/s\n", epoch, epochs, trained.loss,
+               trained.accuracy, tested.accuracy, speed / 1000, speed % 1000);
         fflush(stdout);
     }
     lk_digest digest = lk_variables_digest(lk_variables_from(6, weight));
-    printf("weights ");
+    printf("Weights ");
     for (int i = 0; i < 32; i++)
         printf("%02x", digest.byte[i]);
-    printf("\n%d thread%s; any other number gives the same digest\n", lk_threads(), lk_threads() == 1 ? "" : "s");
+    printf("\n%d thread%s; any other number gives the same weights\n", lk_threads(), lk_threads() == 1 ? "" : "s");
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());
-    return lk_failed() || accuracy < 0.95;
+    return lk_failed() || tested.accuracy < 0.95;
 }

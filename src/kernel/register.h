@@ -20,12 +20,14 @@ void lki_register_update_ref(lki_kernels *k);
 void lki_register_elementwise_avx2(lki_kernels *k);
 void lki_register_reduce_avx2(lki_kernels *k);
 void lki_register_rows_avx2(lki_kernels *k);
+void lki_register_random_avx2(lki_kernels *k);
 void lki_register_products_avx2(lki_kernels *k);
 void lki_register_update_avx2(lki_kernels *k);
 
 void lki_register_elementwise_avx512(lki_kernels *k);
 void lki_register_reduce_avx512(lki_kernels *k);
 void lki_register_rows_avx512(lki_kernels *k);
+void lki_register_random_avx512(lki_kernels *k);
 void lki_register_products_avx512(lki_kernels *k);
 void lki_register_update_avx512(lki_kernels *k);
 

@@ -108,6 +108,14 @@ static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_te
 
 /* ---- to tensors ---- */
 
+/* While tracing, an op whose operands are all known already runs at once: its result is a constant of the graph. */
+static bool is_traced(int nsrc, lk_tensor *const *src)
+{
+    for (int i = 0; i < nsrc; i++)
+        if (src[i]->graph) return true;
+    return false;
+}
+
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
 {
     lk_tensor *out[LKI_MAX_DST] = {0}, *pair[4];
@@ -123,7 +131,7 @@ lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
 
     lki_infer f = {.op = op, .attr = attr, .nsrc = nsrc, .src = src};
     if (lki_infer_op(&f) != LK_OK) return poison_all(op, dst);
-    lk_status status = tracer ? tracer->op(tracer, &f, out) : lki_run(&f, out);
+    lk_status status = tracer && is_traced(nsrc, src) ? tracer->op(tracer, &f, out) : lki_run(&f, out);
     if (status != LK_OK) return poison_all(op, dst);
     for (lki_recorder *r = lki_recorders(); r; r = r->outer) r->op(r, &f, out);
     for (int i = 0; dst && i < f.ndst; i++) dst[i] = out[i];

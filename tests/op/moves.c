@@ -412,36 +412,45 @@ TEST(one_hot_rows)
 
 /* ---- random numbers --------------------------------------------------------------------------------------------------------------------- */
 
-TEST(draws)
+static void check_draw(lk_dtype t, int64_t first, double low, double high)
 {
     enum { ROWS = 40, WIDTH = 13 };
-    int64_t  iteration = 5, first = 7;
+    int64_t  iteration = 5;
     lk_shape scalar = LK_SHAPE();
-    lki_view src = {&iteration, &scalar, LK_I64};
-    lki_attr attr = {.random = {.key = 0x123456789abcdef, .call = 3, .low = -2, .high = 6}};
-    for (int t = 0; t < 2; t++) {
-        lki_view dst = operand(floats[t], LK_SHAPE(ROWS, WIDTH));
-        lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr, .first = first};
-        check_slot(LKI_K_random_uniform, &a, 1);
-        for (int64_t i = 0; i < size_of(&dst); i++) {
-            uint64_t   e = (uint64_t)(first * WIDTH + i);
-            lki_philox p = lki_philox_block(attr.random.key, e / 4, (uint64_t)iteration * 65536 + 3);
-            assert_true(lki_element_get(floats[t], dst.data, i) == -2 + 8 * (double)lki_uniform_of(p.word[e % 4]));
-        }
-        check_slot(LKI_K_random_normal, &a, 1);
+    lki_view src = {&iteration, &scalar, LK_I64}, dst = operand(t, LK_SHAPE(ROWS, WIDTH));
+    lki_attr attr = {.random = {.key = 0x123456789abcdef, .call = 3, .low = low, .high = high}};
+    lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr, .first = first};
+    for (int normal = 0; normal < 2; normal++) {
+        check_slot(normal ? LKI_K_random_normal : LKI_K_random_uniform, &a, 1);
         for (int64_t i = 0; i < size_of(&dst); i++) {
             uint64_t   e = (uint64_t)(first * WIDTH + i);
             lki_philox p = lki_philox_block(attr.random.key, e / 4, (uint64_t)iteration * 65536 + 3);
             float      z[2];
             lki_normal_pair(p.word[e % 4 & 2], p.word[(e % 4 & 2) + 1], z);
-            double want = -2 + 6 * (double)z[e % 2];
-            assert_true(lki_element_get(floats[t], dst.data, i) == (t ? want : (double)(float)want));
+            double want = normal ? low + high * (double)z[e % 2] : low + (high - low) * (double)lki_uniform_of(p.word[e % 4]);
+            assert_true(lki_element_get(t, dst.data, i) == (t == LK_F64 ? want : (double)(float)want));
         }
     }
-    attr.random.low = 1, attr.random.high = 1 + 0x1p-23; /* rounding must not reach the end */
-    lki_view dst = operand(LK_F32, LK_SHAPE(1000));
+    forget_all();
+}
+
+TEST(draws)
+{
+    for (int t = 0; t < 2; t++) {
+        check_draw(floats[t], 0, 0, 1);
+        check_draw(floats[t], 7, -2, 6);
+        check_draw(floats[t], ((int64_t)1 << 34) / 13 - 20, 0, 1); /* the low half of the counter overflows on the way */
+    }
+}
+
+TEST(draws_stay_below_their_end)
+{
+    int64_t  iteration = 0;
+    lk_shape scalar = LK_SHAPE();
+    lki_view src = {&iteration, &scalar, LK_I64}, dst = operand(LK_F32, LK_SHAPE(1000));
+    lki_attr attr = {.random = {.low = 1, .high = 1 + 0x1p-23}}; /* neighbours: half of the sums round up */
     lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr};
-    run_reference(LKI_K_random_uniform, &a);
+    check_slot(LKI_K_random_uniform, &a, 1);
     for (int i = 0; i < 1000; i++) assert_true(((float *)dst.data)[i] == 1);
     forget_all();
 }
@@ -463,6 +472,7 @@ int main(void)
         cmocka_unit_test(gradients_of_gathers_on_a_later_axis),
         cmocka_unit_test(one_hot_rows),
         cmocka_unit_test(draws),
+        cmocka_unit_test(draws_stay_below_their_end),
     };
     return cmocka_run_group_tests(tests, make_tables, NULL);
 }

@@ -151,12 +151,6 @@ static inline vmask vec_load_bool_part(const uint8_t *p, int64_t n)
     return vec_load_bool(bytes);
 }
 
-static inline vec vec_load_u8(const uint8_t *p)
-{
-    __m128i c = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return (vec){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(c)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(c, 8)))};
-}
-
 static inline vint vec_bits(vec a) { return (vint){_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 static inline vec  vint_float_bits(vint a) { return (vec){_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 static inline vec  vint_to_float(vint a) { return (vec){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
@@ -164,9 +158,37 @@ static inline vint vint_set(int32_t x) { return (vint){_mm256_set1_epi32(x), _mm
 static inline vint vint_add(vint a, vint b) { return VINT_2(_mm256_add_epi32, a, b); }
 static inline vint vint_sub(vint a, vint b) { return VINT_2(_mm256_sub_epi32, a, b); }
 static inline vint vint_and(vint a, vint b) { return VINT_2(_mm256_and_si256, a, b); }
+static inline vint vint_xor(vint a, vint b) { return VINT_2(_mm256_xor_si256, a, b); }
 static inline vint vint_max(vint a, vint b) { return VINT_2(_mm256_max_epi32, a, b); }
 #define vint_left(a, bits) VINT_IMM(_mm256_slli_epi32, a, bits)
 #define vint_right(a, bits) VINT_IMM(_mm256_srai_epi32, a, bits)
+#define vint_right_unsigned(a, bits) VINT_IMM(_mm256_srli_epi32, a, bits)
+
+static inline vint vint_load(const uint32_t *p)
+{
+    const __m256i *half = (const __m256i *)(const void *)p;
+    return (vint){_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
+}
+
+static inline __m256i vint_multiply_half(__m256i a, __m256i m, __m256i *high)
+{
+    __m256i even = _mm256_mul_epu32(a, m), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+static inline vint vint_multiply(vint a, uint32_t m, vint *high)
+{
+    __m256i by = _mm256_set1_epi64x(m);
+    return (vint){vint_multiply_half(a.lo, by, &high->lo), vint_multiply_half(a.hi, by, &high->hi)};
+}
+
+static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
+{
+    vint ab = VINT_2(_mm256_unpacklo_epi32, *a, *b), AB = VINT_2(_mm256_unpackhi_epi32, *a, *b);
+    vint cd = VINT_2(_mm256_unpacklo_epi32, *c, *d), CD = VINT_2(_mm256_unpackhi_epi32, *c, *d);
+    *a = VINT_2(_mm256_unpacklo_epi64, ab, cd), *b = VINT_2(_mm256_unpackhi_epi64, ab, cd);
+    *c = VINT_2(_mm256_unpacklo_epi64, AB, CD), *d = VINT_2(_mm256_unpackhi_epi64, AB, CD);
+}
 
 static inline __m256 vec_upper(vec a) { return a.hi; }
 static inline __m256 vec_lower(vec a) { return a.lo; }

@@ -80,12 +80,6 @@ static inline vmask vec_load_bool_part(const uint8_t *p, int64_t n)
     return _mm_test_epi8_mask(c, c);
 }
 
-/* Sixteen bytes 0..255 as floats. */
-static inline vec vec_load_u8(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
-}
-
 static inline vint vec_bits(vec a) { return _mm512_castps_si512(a); }
 static inline vec  vint_float_bits(vint a) { return _mm512_castsi512_ps(a); }
 static inline vec  vint_to_float(vint a) { return _mm512_cvtepi32_ps(a); }
@@ -93,9 +87,30 @@ static inline vint vint_set(int32_t x) { return _mm512_set1_epi32(x); }
 static inline vint vint_add(vint a, vint b) { return _mm512_add_epi32(a, b); }
 static inline vint vint_sub(vint a, vint b) { return _mm512_sub_epi32(a, b); }
 static inline vint vint_and(vint a, vint b) { return _mm512_and_si512(a, b); }
+static inline vint vint_xor(vint a, vint b) { return _mm512_xor_si512(a, b); }
 static inline vint vint_max(vint a, vint b) { return _mm512_max_epi32(a, b); }
 #define vint_left(a, bits) _mm512_slli_epi32(a, bits)
-#define vint_right(a, bits) _mm512_srai_epi32(a, bits) /* keeps the sign */
+#define vint_right(a, bits) _mm512_srai_epi32(a, bits)          /* keeps the sign */
+#define vint_right_unsigned(a, bits) _mm512_srli_epi32(a, bits) /* does not */
+
+static inline vint vint_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+
+/* The 64-bit product of unsigned elements with m, in two halves. */
+static inline vint vint_multiply(vint a, uint32_t m, vint *high)
+{
+    vint by = _mm512_set1_epi64(m), even = _mm512_mul_epu32(a, by), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), by);
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+
+/* Four vectors seen as a matrix of 4 rows: turned so that quarter q of row j holds elements 4q + j of a, b, c, d. */
+static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
+{
+    vint ab = _mm512_unpacklo_epi32(*a, *b), AB = _mm512_unpackhi_epi32(*a, *b);
+    vint cd = _mm512_unpacklo_epi32(*c, *d), CD = _mm512_unpackhi_epi32(*c, *d);
+    *a = _mm512_unpacklo_epi64(ab, cd), *b = _mm512_unpackhi_epi64(ab, cd);
+    *c = _mm512_unpacklo_epi64(AB, CD), *d = _mm512_unpackhi_epi64(AB, CD);
+}
 
 /* 16 to 8 to 4 to 2 to 1 by acc[i] = acc[i] op acc[i + half]: the end of a FOLD block. */
 static inline __m256 vec_upper(vec a) { return _mm512_extractf32x8_ps(a, 1); }

@@ -22,7 +22,10 @@
             n = lki_min(a->hi, (row + 1) * e.inner) - i;                                                                        \
             if (id >= 0 && id < e.mid) {                                                                                        \
                 const T *from = src + (row / ids * e.mid + id) * e.inner + i % e.inner;                                         \
-                for (int64_t j = 0; j < n; j++) dst[i + j] = from[j];                                                           \
+                if (n == 1)                                                                                                     \
+                    dst[i] = *from;                                                                                             \
+                else                                                                                                            \
+                    memcpy(dst + i, from, (size_t)n * sizeof(T));                                                               \
             } else {                                                                                                            \
                 lki_set_fault(a);                                                                                               \
                 memset(dst + i, 0, (size_t)n * sizeof(T));                                                                      \
