@@ -2,26 +2,26 @@
  * two models of tests/step/models.h.
  *
  * What a careful user of oneDNN would write:
- *  - weights and images in the layouts the primitives choose (format_tag any), reorders only where two of them disagree;
+ *  - weights and images in the layouts the primitives choose (format_tag any), reorders only where two of them disagree; or, where that
+ *    is faster, images by rows (NHWC), and layouts and algorithms named by hand: the choices below are tried on this machine, one
+ *    after another, and the fastest ones kept;
  *  - relu inside convolution and inner product, and on the way back applied to the pooled gradient, which is four times smaller;
  *  - Adam in one pass over gradient, moments and weights, vectorised and spread over oneDNN's own OpenMP threads;
  *  - subnormals flushed on every thread.
  * The primitives are created once; a step replays a list of calls.
  *
  *     onednn_set_threads(2);
- *     onednn_net *net = onednn_net_new(convolutions, batch, l2, weights);      kernel, bias, ... as lockstep stores them
+ *     onednn_net *net = onednn_net_best(&(onednn_model){convolutions, batch, l2, weights}, images, labels);
  *     double loss = onednn_net_step(net, images, labels); */
 #ifndef LK_BENCH_ONEDNN_STEP_H
 #define LK_BENCH_ONEDNN_STEP_H
 
 #include "core/thread.h"
+#include "timing.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define DNN(call)                                                                                                                  \
     do {                                                                                                                           \
@@ -32,7 +32,24 @@
         }                                                                                                                          \
     } while (0)
 
-enum { MOST_CALLS = 64, MOST_LAYERS = 4, MOST_WEIGHTS = 2 * MOST_LAYERS, CLASSES = 10, WIDE = 16 };
+enum { MOST_CALLS = 64, MOST_MEMORIES = 128, MOST_LAYERS = 4, MOST_WEIGHTS = 2 * MOST_LAYERS, CLASSES = 10, WIDE = 16 };
+
+/* What can be chosen: the first way named, or the second. */
+enum choice {
+    FIRST_ALGORITHM, /* of the first convolution: direct, or what oneDNN takes by itself (often Winograd) */
+    FORWARD_ALGORITHM, DATA_ALGORITHM, WEIGHTS_ALGORITHM, /* of the second one's three primitives */
+    IMAGES,        /* layout: any, NHWC */
+    DENSE_SRC,     /* layout: any, what the pool gives */
+    DENSE_WEIGHTS, /* layout on the way back: any, what the forward pass has */
+    CHOICES
+};
+
+typedef struct onednn_model {
+    int                 convolutions;
+    int64_t             batch;
+    double              l2;
+    const float *const *weights; /* kernel, bias, ... as lockstep stores them */
+} onednn_model;
 
 typedef dnnl_memory_t      mem;
 typedef dnnl_memory_desc_t desc;
@@ -53,25 +70,29 @@ typedef struct weight {
 
 /* What the way back needs to know about a layer. */
 typedef struct layer {
-    int                         convolution, relu;
-    mem                         src, dst, pooled, workspace;
-    dnnl_primitive_desc_t       forward, pool; /* hints for the backward primitives */
-    weight                     *kernel, *bias;
+    int                   convolution, relu;
+    mem                   src, dst, pooled, workspace;
+    dnnl_primitive_desc_t forward, pool; /* hints for the backward primitives */
+    weight               *kernel, *bias;
 } layer;
 
 typedef struct onednn_net {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    call          calls[MOST_CALLS];
-    int           count, loss_at; /* calls before loss_at are the forward pass */
-    layer         layers[MOST_LAYERS];
-    int           nlayers, nweights;
-    weight        weights[MOST_WEIGHTS];
-    mem           images, logits, dlogits;
-    int64_t       batch, iteration;
-    double        squares[256]; /* l2 * w * w per thread */
-    float         rate;
-    int           hits;
+    dnnl_engine_t         engine;
+    dnnl_stream_t         stream;
+    int                   way[CHOICES];
+    call                  calls[MOST_CALLS];
+    int                   count, loss_at; /* calls before loss_at are the forward pass */
+    mem                   memories[MOST_MEMORIES];
+    dnnl_primitive_desc_t descs[MOST_MEMORIES];
+    int                   nmemories, ndescs;
+    layer                 layers[MOST_LAYERS];
+    weight                weights[MOST_WEIGHTS];
+    int                   nlayers, nweights;
+    mem                   images, logits, dlogits;
+    int64_t               batch, iteration;
+    double                squares[256]; /* l2 * w * w per thread */
+    float                 rate;
+    int                   hits;
 } onednn_net;
 
 /* ---- threads ----------------------------------------------------------------------------------------------------------------------- */
@@ -98,7 +119,7 @@ static int onednn_set_threads(int threads)
     *(void **)&omp.set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     *(void **)&omp.me = dlsym(RTLD_DEFAULT, "omp_get_thread_num");
     *(void **)&omp.run = dlsym(RTLD_DEFAULT, "GOMP_parallel");
-    if (!omp.set || !omp.me || !omp.run) return 0;
+    if (!omp.set || !omp.me || !omp.run || threads > 256) return 0;
     omp.threads = threads;
     omp.set(threads);
     in_parallel(flush_subnormals, NULL);
@@ -134,17 +155,27 @@ static mem memory_of(onednn_net *n, const desc *d)
 {
     mem m;
     DNN(dnnl_memory_create(&m, d, n->engine, DNNL_MEMORY_ALLOCATE));
+    n->memories[n->nmemories++] = m;
     memset(data_of(m), 0, dnnl_memory_desc_get_size(d));
     return m;
 }
 
 static const desc *asked(dnnl_primitive_desc_t p, dnnl_query_t what) { return dnnl_primitive_desc_query_md(p, what, 0); }
 
+/* NULL where there is no such primitive. */
+static dnnl_primitive_desc_t try_describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+{
+    dnnl_primitive_desc_t p = NULL;
+    if (dnnl_primitive_desc_create(&p, op, attr, n->engine, hint) != dnnl_success) return NULL;
+    return n->descs[n->ndescs++] = p;
+}
+
 static dnnl_primitive_desc_t describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
-    dnnl_primitive_desc_t p;
-    DNN(dnnl_primitive_desc_create(&p, op, attr, n->engine, hint));
-    return p;
+    dnnl_primitive_desc_t p = try_describe(n, op, attr, hint);
+    if (p) return p;
+    fprintf(stderr, "oneDNN: a primitive is not supported\n");
+    exit(1);
 }
 
 #define ADD(net, pd, ...)                                                                                                          \
@@ -166,6 +197,7 @@ static mem arranged(onednn_net *n, mem from, const desc *want)
     mem                   to = memory_of(n, want);
     dnnl_primitive_desc_t p;
     DNN(dnnl_reorder_primitive_desc_create(&p, &have, n->engine, want, n->engine, NULL));
+    n->descs[n->ndescs++] = p;
     ADD(n, p, {DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to});
     return to;
 }
@@ -212,23 +244,39 @@ static weight *new_weight(onednn_net *n, const desc *want, const float *values, 
     DNN(dnnl_primitive_create(&reorder, p));
     DNN(dnnl_primitive_execute(reorder, n->stream, 2, (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, w->value}}));
     DNN(dnnl_stream_wait(n->stream));
+    DNN(dnnl_primitive_destroy(reorder));
+    DNN(dnnl_primitive_desc_destroy(p));
+    DNN(dnnl_memory_destroy(given));
     return w;
 }
 
 static const dnnl_dims_t ONES = {1, 1}, NONE = {0, 0}, TWOS = {2, 2};
 
+static dnnl_alg_kind_t algorithm(const onednn_net *n, const layer *l, enum choice which)
+{
+    return n->way[l == n->layers ? FIRST_ALGORITHM : which] ? dnnl_convolution_auto : dnnl_convolution_direct;
+}
+
+static desc images_of(const onednn_net *n, int64_t channels, int64_t height, int64_t width)
+{
+    return desc_of(4, (dnnl_dims_t){n->batch, channels, height, width}, n->way[IMAGES] ? dnnl_nhwc : dnnl_format_tag_any);
+}
+
 /* 3x3 convolution, bias, relu, 2x2 max pool. */
 static mem convolution(onednn_net *n, mem x, int64_t out, const float *const *values, double l2)
 {
-    layer                 *l = &n->layers[n->nlayers++];
-    const desc             have = desc_in(x), src = any_of(&have);
-    const int64_t         *d = have.dims;
-    const desc             w = desc_of(4, (dnnl_dims_t){out, d[1], 3, 3}, dnnl_format_tag_any), b = desc_of(1, (dnnl_dims_t){out}, dnnl_x);
-    const desc             dst = desc_of(4, (dnnl_dims_t){d[0], out, d[2] - 2, d[3] - 2}, dnnl_format_tag_any);
-    const desc             half = desc_of(4, (dnnl_dims_t){d[0], out, (d[2] - 2) / 2, (d[3] - 2) / 2}, dnnl_format_tag_any);
+    layer                  *l = &n->layers[n->nlayers++];
+    const desc              have = desc_in(x);
+    const int64_t           in = have.dims[1], height = have.dims[2] - 2, width = have.dims[3] - 2;
+    const desc              src = images_of(n, in, height + 2, width + 2), dst = images_of(n, out, height, width);
+    const desc              half = images_of(n, out, height / 2, width / 2), b = desc_of(1, (dnnl_dims_t){out}, dnnl_x);
+    const desc              w = desc_of(4, (dnnl_dims_t){out, in, 3, 3}, dnnl_format_tag_any);
+    const dnnl_alg_kind_t   how = algorithm(n, l, FORWARD_ALGORITHM);
+    dnnl_primitive_attr_t   relu = with_relu();
     dnnl_convolution_desc_t op;
-    DNN(dnnl_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_auto, &src, &w, &b, &dst, ONES, NONE, NONE));
-    dnnl_primitive_desc_t p = l->forward = describe(n, &op, with_relu(), NULL);
+    DNN(dnnl_convolution_forward_desc_init(&op, dnnl_forward_training, how, &src, &w, &b, &dst, ONES, NONE, NONE));
+    dnnl_primitive_desc_t p = l->forward = describe(n, &op, relu, NULL);
+    DNN(dnnl_primitive_attr_destroy(relu));
     l->convolution = l->relu = 1;
     l->kernel = new_weight(n, asked(p, dnnl_query_weights_md), values[0], dnnl_hwio, l2);
     l->bias = new_weight(n, &b, values[1], dnnl_x, 0);
@@ -254,9 +302,14 @@ static mem dense(onednn_net *n, mem x, int64_t out, int relu, const float *const
     dnnl_dims_t               wide = {out, src.dims[1], src.dims[2], src.dims[3]};
     const desc                w = desc_of(src.ndims, wide, dnnl_format_tag_any);
     const desc                dst = desc_of(2, (dnnl_dims_t){src.dims[0], out}, dnnl_nc), any = any_of(&src);
+    dnnl_primitive_attr_t     attr = relu ? with_relu() : NULL;
     dnnl_inner_product_desc_t op;
-    DNN(dnnl_inner_product_forward_desc_init(&op, dnnl_forward_training, &any, &w, &b, &dst));
-    dnnl_primitive_desc_t p = l->forward = describe(n, &op, relu ? with_relu() : NULL, NULL);
+    dnnl_primitive_desc_t     p = NULL;
+    for (int given = n->way[DENSE_SRC]; !p && given >= 0; given--) {
+        DNN(dnnl_inner_product_forward_desc_init(&op, dnnl_forward_training, given ? &src : &any, &w, &b, &dst));
+        p = l->forward = given ? try_describe(n, &op, attr, NULL) : describe(n, &op, attr, NULL);
+    }
+    if (attr) DNN(dnnl_primitive_attr_destroy(attr));
     l->relu = relu;
     l->kernel = new_weight(n, asked(p, dnnl_query_weights_md), values[0], src.ndims == 4 ? dnnl_hwio : dnnl_io, l2);
     l->bias = new_weight(n, &b, values[1], dnnl_x, 0);
@@ -291,17 +344,32 @@ static mem pool_back(onednn_net *n, const layer *l, mem dy)
     return dx;
 }
 
+/* Of the weights (or of the data) of a layer: the layouts that were asked for, or any where those have no primitive. */
+static dnnl_primitive_desc_t describe_back(onednn_net *n, const layer *l, int data, const desc *dy)
+{
+    const desc                have = desc_in(l->src), src = l->convolution && n->way[IMAGES] ? have : any_of(&have), db = desc_in(l->bias->value);
+    const desc                dst = l->convolution && n->way[IMAGES] ? *dy : any_of(dy), kernel = desc_in(l->kernel->value), any = any_of(&kernel);
+    const dnnl_alg_kind_t     how = algorithm(n, l, data ? DATA_ALGORITHM : WEIGHTS_ALGORITHM);
+    dnnl_convolution_desc_t   conv;
+    dnnl_inner_product_desc_t inner;
+    if (l->convolution && data) DNN(dnnl_convolution_backward_data_desc_init(&conv, how, &src, &any, &dst, ONES, NONE, NONE));
+    if (l->convolution && !data) DNN(dnnl_convolution_backward_weights_desc_init(&conv, how, &src, &any, &db, &dst, ONES, NONE, NONE));
+    if (l->convolution) return describe(n, &conv, NULL, l->forward);
+    for (int given = n->way[DENSE_WEIGHTS]; given >= 0; given--) {
+        const desc *w = given ? &kernel : &any, *x = given ? &have : &src;
+        if (data) DNN(dnnl_inner_product_backward_data_desc_init(&inner, x, w, &dst));
+        else DNN(dnnl_inner_product_backward_weights_desc_init(&inner, x, w, &db, &dst));
+        dnnl_primitive_desc_t p = try_describe(n, &inner, NULL, l->forward);
+        if (p) return p;
+    }
+    return describe(n, &inner, NULL, l->forward);
+}
+
 /* Gradients of kernel and bias; the former ends up in the kernel's own layout. */
 static void weights_back(onednn_net *n, const layer *l, mem dy)
 {
-    const desc                have = desc_in(l->src), src = any_of(&have), kernel = desc_in(l->kernel->value), dw = any_of(&kernel);
-    const desc                db = desc_in(l->bias->value), given = desc_in(dy), dst = any_of(&given);
-    dnnl_convolution_desc_t   conv;
-    dnnl_inner_product_desc_t inner;
-    if (l->convolution)
-        DNN(dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_auto, &src, &dw, &db, &dst, ONES, NONE, NONE));
-    else DNN(dnnl_inner_product_backward_weights_desc_init(&inner, &src, &dw, &db, &dst));
-    dnnl_primitive_desc_t p = describe(n, l->convolution ? (void *)&conv : (void *)&inner, NULL, l->forward);
+    const desc            kernel = desc_in(l->kernel->value), given = desc_in(dy);
+    dnnl_primitive_desc_t p = describe_back(n, l, 0, &given);
     const desc           *made = asked(p, dnnl_query_diff_weights_md);
     const mem             x = arranged(n, l->src, asked(p, dnnl_query_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
     const mem             to = dnnl_memory_desc_equal(made, &kernel) ? l->kernel->gradient : memory_of(n, made);
@@ -311,17 +379,11 @@ static void weights_back(onednn_net *n, const layer *l, mem dy)
 
 static mem data_back(onednn_net *n, const layer *l, mem dy)
 {
-    const desc                have = desc_in(l->src), src = any_of(&have), kernel = desc_in(l->kernel->value), w = any_of(&kernel);
-    const desc                given = desc_in(dy), dst = any_of(&given);
-    dnnl_convolution_desc_t   conv;
-    dnnl_inner_product_desc_t inner;
-    if (l->convolution)
-        DNN(dnnl_convolution_backward_data_desc_init(&conv, dnnl_convolution_auto, &src, &w, &dst, ONES, NONE, NONE));
-    else DNN(dnnl_inner_product_backward_data_desc_init(&inner, &src, &w, &dst));
-    dnnl_primitive_desc_t p = describe(n, l->convolution ? (void *)&conv : (void *)&inner, NULL, l->forward);
+    const desc            given = desc_in(dy);
+    dnnl_primitive_desc_t p = describe_back(n, l, 1, &given);
     const mem             dx = memory_of(n, asked(p, dnnl_query_diff_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
-    const mem             kernel_there = arranged(n, l->kernel->value, asked(p, dnnl_query_weights_md));
-    ADD(n, p, {DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_WEIGHTS, kernel_there}, {DNNL_ARG_DIFF_SRC, dx});
+    const mem             kernel = arranged(n, l->kernel->value, asked(p, dnnl_query_weights_md));
+    ADD(n, p, {DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_WEIGHTS, kernel}, {DNNL_ARG_DIFF_SRC, dx});
     return dx;
 }
 
@@ -428,25 +490,43 @@ static void update_share(void *arg)
 
 /* ---- the net ------------------------------------------------------------------------------------------------------------------------- */
 
-static onednn_net *onednn_net_new(int convolutions, int64_t batch, double l2, const float *const *values)
+static onednn_net *onednn_net_new(const onednn_model *m, const int *way)
 {
     onednn_net *n = calloc(1, sizeof *n);
     if (!n) exit(1);
-    const desc src = desc_of(4, (dnnl_dims_t){batch, 1, 28, 28}, dnnl_nhwc);
-    const desc logits = desc_of(2, (dnnl_dims_t){batch, CLASSES}, dnnl_nc);
+    const desc src = desc_of(4, (dnnl_dims_t){m->batch, 1, 28, 28}, dnnl_nhwc);
+    const desc logits = desc_of(2, (dnnl_dims_t){m->batch, CLASSES}, dnnl_nc);
     int        i = 0;
-    n->batch = batch;
+    n->batch = m->batch;
+    memcpy(n->way, way, sizeof n->way);
     DNN(dnnl_engine_create(&n->engine, dnnl_cpu, 0));
     DNN(dnnl_stream_create(&n->stream, n->engine, dnnl_stream_default_flags));
     mem x = n->images = memory_of(n, &src);
-    for (; i < convolutions; i++)
-        x = convolution(n, x, i ? 64 : 32, values + 2 * i, l2);
-    x = dense(n, x, 64, 1, values + 2 * i, l2);
-    n->logits = dense(n, x, CLASSES, 0, values + 2 * i + 2, l2);
+    for (; i < m->convolutions; i++)
+        x = convolution(n, x, i ? 64 : 32, m->weights + 2 * i, m->l2);
+    x = dense(n, x, 64, 1, m->weights + 2 * i, m->l2);
+    n->logits = dense(n, x, CLASSES, 0, m->weights + 2 * i + 2, m->l2);
     n->dlogits = memory_of(n, &logits);
     n->loss_at = n->count;
     backward(n, n->dlogits);
     return n;
+}
+
+static void onednn_net_free(onednn_net *n)
+{
+    for (int i = 0; i < n->count; i++)
+        DNN(dnnl_primitive_destroy(n->calls[i].primitive));
+    for (int i = 0; i < n->ndescs; i++)
+        DNN(dnnl_primitive_desc_destroy(n->descs[i]));
+    for (int i = 0; i < n->nmemories; i++)
+        DNN(dnnl_memory_destroy(n->memories[i]));
+    for (int i = 0; i < n->nweights; i++) {
+        free(n->weights[i].m);
+        free(n->weights[i].v);
+    }
+    DNN(dnnl_stream_destroy(n->stream));
+    DNN(dnnl_engine_destroy(n->engine));
+    free(n);
 }
 
 /* Forward, loss, gradients, Adam with Keras' defaults. The loss is that before the update, regularisation included. */
@@ -462,6 +542,37 @@ static double onednn_net_step(onednn_net *n, const float *images, const int32_t 
     for (int i = 0; i < (omp.run ? omp.threads : 1); i++)
         loss += n->squares[i];
     return loss;
+}
+
+static double onednn_seconds(const onednn_model *m, const int *way, const float *images, const int32_t *labels)
+{
+    onednn_net  *n = onednn_net_new(m, way);
+    const double start = now();
+    double       best = 1e9, before = start;
+    for (int i = 0; i < 8 && (i < 3 || before < start + 0.2); i++) {
+        onednn_net_step(n, images, labels);
+        const double after = now(), each = after - before;
+        best = each < best ? each : best;
+        before = after;
+    }
+    onednn_net_free(n);
+    return best;
+}
+
+/* Choice after choice, both ways are tried on this batch and the faster one stays. */
+static onednn_net *onednn_net_best(const onednn_model *m, const float *images, const int32_t *labels)
+{
+    int    way[CHOICES] = {0};
+    double best = onednn_seconds(m, way, images, labels);
+    for (int c = 0; c < CHOICES; c++) {
+        const int second = c == FORWARD_ALGORITHM || c == DATA_ALGORITHM || c == WEIGHTS_ALGORITHM;
+        if (second && m->convolutions < 2) continue;
+        way[c] = 1;
+        const double each = onednn_seconds(m, way, images, labels);
+        if (each < best) best = each;
+        else way[c] = 0;
+    }
+    return onednn_net_new(m, way);
 }
 
 #endif

@@ -68,7 +68,8 @@ static int onednn_start(side *s)
     if (!onednn_set_threads(s->c.threads)) return 0;
     for (int i = 0; i < s->m.count; i++)
         values[i] = lk_data(lk_read(s->m.weight[i]));
-    s->state = onednn_net_new(s->c.convolutions, s->c.batch, s->m.l2, values);
+    const onednn_model m = {s->c.convolutions, s->c.batch, s->m.l2, values};
+    s->state = onednn_net_best(&m, lk_data(s->batch[0].item[0]), lk_data(s->batch[0].item[1]));
     s->step = onednn_step;
     return 1;
 }

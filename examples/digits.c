@@ -122,6 +122,14 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static const char *with_comma(int n)
+{
+    static char text[32];
+    if (n < 1000) snprintf(text, sizeof text, "%d", n);
+    else snprintf(text, sizeof text, "%d,%03d", n / 1000, n % 1000);
+    return text;
+}
+
 static score run(lk_function *step, const examples *e)
 {
     score  s = {0};
@@ -149,9 +157,8 @@ int main(int argc, char **argv)
         shuffle(&train, epoch);
         score trained = run(train_fn, &train);
         tested = run(test_fn, &test);
-        int speed = (int)trained.rows_per_second;
-        printf("Epoch %d/%d  loss %.4f  accuracy %.4f  test accuracy %.4f  %d,%03d rows/s\n", epoch, epochs, trained.loss,
-               trained.accuracy, tested.accuracy, speed / 1000, speed % 1000);
+        printf("Epoch %d/%d  loss %.4f  accuracy %.4f  test accuracy %.4f  %s rows/s\n", epoch, epochs, trained.loss,
+               trained.accuracy, tested.accuracy, with_comma((int)trained.rows_per_second));
         fflush(stdout);
     }
     lk_digest digest = lk_variables_digest(lk_variables_from(6, weight));

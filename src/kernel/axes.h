@@ -12,12 +12,9 @@ static inline lki_extent lki_extent_of(const lk_shape *shape, int first, int las
 {
     lki_extent e = {1, 1, 1};
     for (int i = 0; i < shape->rank; i++) {
-        if (i < first)
-            e.outer *= shape->dim[i];
-        else if (i <= last)
-            e.mid *= shape->dim[i];
-        else
-            e.inner *= shape->dim[i];
+        if (i < first) e.outer *= shape->dim[i];
+        else if (i <= last) e.mid *= shape->dim[i];
+        else e.inner *= shape->dim[i];
     }
     return e;
 }
@@ -27,6 +24,9 @@ static inline lki_extent lki_reduced(const lki_args *a)
 {
     return lki_extent_of(a->src[0].shape, a->attr->reduce.first, a->attr->reduce.last);
 }
+
+/* Where the elements of output element o begin; they are e.inner apart. */
+static inline int64_t lki_column(lki_extent e, int64_t o) { return o / e.inner * e.mid * e.inner + o % e.inner; }
 
 /* The lanes of a reduction over rows, or NULL; *entry is how many elements of mid one bound counts. */
 static inline const lki_lanes *lki_reduced_lanes(const lki_args *a, int64_t *entry)

@@ -25,7 +25,8 @@ static bool mergeable(const lki_walk *w, int j, int i)
 static void take_axis(lki_walk *w, int to, int from)
 {
     w->dim[to] = w->dim[from];
-    for (int k = 0; k < w->nsrc; k++) w->stride[k][to] = w->stride[k][from];
+    for (int k = 0; k < w->nsrc; k++)
+        w->stride[k][to] = w->stride[k][from];
 }
 
 static void collapse(lki_walk *w)
@@ -43,7 +44,8 @@ static void collapse(lki_walk *w)
     }
     if (rank == 0) {
         w->dim[0] = 1;
-        for (int k = 0; k < w->nsrc; k++) w->stride[k][0] = 0;
+        for (int k = 0; k < w->nsrc; k++)
+            w->stride[k][0] = 0;
         rank = 1;
     }
     w->rank = rank;
@@ -58,22 +60,27 @@ static void run_rows(const lki_walk *w, const lki_args *a, int64_t lo, int64_t h
     for (int i = last; i >= 0; i--) {
         at[i] = rest % w->dim[i];
         rest /= w->dim[i];
-        for (int k = 0; k < w->nsrc; k++) offset[k] += at[i] * w->stride[k][i];
+        for (int k = 0; k < w->nsrc; k++)
+            offset[k] += at[i] * w->stride[k][i];
     }
-    for (int k = 0; k < w->nsrc; k++) step[k] = w->stride[k][last];
+    for (int k = 0; k < w->nsrc; k++)
+        step[k] = w->stride[k][last];
 
     for (int64_t i = lo; i < hi;) {
         int64_t     n = lki_min(hi - i, w->dim[last] - at[last]);
         const char *src[LKI_WALK_OPERANDS];
-        for (int k = 0; k < w->nsrc; k++) src[k] = w->src[k] + offset[k] * (int64_t)w->src_bytes[k];
+        for (int k = 0; k < w->nsrc; k++)
+            src[k] = w->src[k] + offset[k] * (int64_t)w->src_bytes[k];
         run(a, n, w->dense + i * (int64_t)w->dense_bytes, src, step);
         i += n;
         at[last] += n;
-        for (int k = 0; k < w->nsrc; k++) offset[k] += n * step[k];
+        for (int k = 0; k < w->nsrc; k++)
+            offset[k] += n * step[k];
         for (int axis = last; axis > 0 && at[axis] == w->dim[axis]; axis--) {
             at[axis] = 0;
             at[axis - 1]++;
-            for (int k = 0; k < w->nsrc; k++) offset[k] += w->stride[k][axis - 1] - w->dim[axis] * w->stride[k][axis];
+            for (int k = 0; k < w->nsrc; k++)
+                offset[k] += w->stride[k][axis - 1] - w->dim[axis] * w->stride[k][axis];
         }
     }
 }
@@ -85,10 +92,8 @@ static int short_row_operand(const lki_walk *w)
     if (w->rank != 2) return -1;
     for (int k = 0; k < w->nsrc; k++) {
         const int64_t *s = w->stride[k];
-        if (s[0] == 0 && s[1] == 1 && found < 0 && w->dim[1] * (int64_t)w->src_bytes[k] * 4 <= REPEAT_BYTES)
-            found = k;
-        else if (s[0] != s[1] * w->dim[1])
-            return -1;
+        if (s[0] == 0 && s[1] == 1 && found < 0 && w->dim[1] * (int64_t)w->src_bytes[k] * 4 <= REPEAT_BYTES) found = k;
+        else if (s[0] != s[1] * w->dim[1]) return -1;
     }
     return found;
 }
@@ -110,7 +115,8 @@ static void run_repeated(const lki_walk *w, const lki_args *a, int row, int64_t 
     int64_t           columns = w->dim[1], bytes = columns * (int64_t)w->src_bytes[row], step[LKI_WALK_OPERANDS];
     int64_t           rows = lki_min(REPEAT_BYTES / bytes, (hi - lo) / columns + 2);
     repeat(repeated, w->src[row], (size_t)bytes, (size_t)(rows * bytes));
-    for (int k = 0; k < w->nsrc; k++) step[k] = w->stride[k][1];
+    for (int k = 0; k < w->nsrc; k++)
+        step[k] = w->stride[k][1];
 
     for (int64_t i = lo, n; i < hi; i += n) {
         int64_t     phase = i % columns;
@@ -127,10 +133,8 @@ void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_ru
     if (lo >= hi) return;
     collapse(w);
     int row = short_row_operand(w);
-    if (row >= 0 && hi - lo >= 4 * w->dim[1])
-        run_repeated(w, a, row, lo, hi, run);
-    else
-        run_rows(w, a, lo, hi, run);
+    if (row >= 0 && hi - lo >= 4 * w->dim[1]) run_repeated(w, a, row, lo, hi, run);
+    else run_rows(w, a, lo, hi, run);
 }
 
 /* Operands of dst's size or of one element need no walk. */
@@ -152,11 +156,9 @@ void lki_broadcast(const lki_args *a, int nsrc, lki_run *run)
 {
     if (a->lo >= a->hi || run_plain(a, nsrc, run)) return;
     const lk_shape *to = a->dst[0].shape;
-    lki_walk        w = {.rank = to->rank,
-                         .nsrc = nsrc,
-                         .dense = (char *)a->dst[0].data,
-                         .dense_bytes = lk_dtype_bytes(a->dst[0].dtype)};
-    for (int i = 0; i < to->rank; i++) w.dim[i] = to->dim[i];
+    lki_walk w = {.rank = to->rank, .nsrc = nsrc, .dense = (char *)a->dst[0].data, .dense_bytes = lk_dtype_bytes(a->dst[0].dtype)};
+    for (int i = 0; i < to->rank; i++)
+        w.dim[i] = to->dim[i];
     for (int k = 0; k < nsrc; k++) {
         const lk_shape *from = a->src[k].shape;
         int64_t         dense[LK_MAX_RANK];

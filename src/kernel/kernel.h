@@ -18,8 +18,8 @@
  *          the accumulators fold 16 to 8 to 4 to 2 to 1 by acc[i] += acc[i + half]; block sums are combined pairwise by a tree that
  *          splits n blocks at the largest power of two below n (fold.h).
  *
- * Adding a zero product never changes a chain (it starts at +0 and so is never -0), so a kernel may skip zeros where all factors are
- * finite. */
+ * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and to
+ * factors that are not finite. */
 #ifndef LKI_KERNEL_H
 #define LKI_KERNEL_H
 

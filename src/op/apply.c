@@ -67,6 +67,11 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
     for (int i = 0; i < nsrc; i++) {
         if (!src[i]) lki_fail(LK_EINVAL, "%s: operand %d is NULL", lki_op_name(op), i + 1);
         if (lki_bad(src[i])) return false;
+        if (src[i]->graph && !tracer) {
+            lki_fail(LK_ESTATE, "%s: operand %d was made while a function was traced and has no value; return it from the function and use what lk_call() gives",
+                     lki_op_name(op), i + 1);
+            return false;
+        }
     }
     return true;
 }
@@ -79,7 +84,7 @@ static void adapt_numbers(int nsrc, lk_tensor **src)
         if (!src[i]->weak && !strong) strong = src[i];
     for (int i = 0; i < nsrc && i < 2; i++)
         if (src[i]->weak && strong && strong->dtype != src[i]->dtype && strong->dtype != LK_BOOL)
-            src[i] = lk_fill(src[i]->shape, strong->dtype, lki_element_get(src[i]->dtype, src[i]->data, 0));
+            src[i] = lk_cast(src[i], strong->dtype);
 }
 
 /* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so gradients

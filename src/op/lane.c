@@ -221,18 +221,18 @@ RULE(expand)
 RULE(like)
 {
     const lk_tensor *x = f->src[0], *like = f->src[1];
-    if (!is_rows(like)) {
+    bool leads = x->shape.rank && x->shape.rank == like->shape.rank && x->shape.dim[0] == like->shape.dim[0] && (is_rows(x) || x->shape.dim[0] != 1);
+    if (!is_rows(like) || (is_rows(x) && !(leads && same_batch(&x->rows, &like->rows)))) {
         whole(f, false);
         return;
     }
-    bool leads = x->shape.rank == like->shape.rank && x->shape.dim[0] == like->shape.dim[0] && (is_rows(x) || x->shape.dim[0] != 1);
     each(f, &like->rows, leads ? 3 : 2);
 }
 
 RULE(reshape)
 {
     const lk_tensor *x = f->src[0];
-    if (!is_rows(x) || !f->shape[0].rank || (x->rows.rows && f->shape[0].dim[0] % x->rows.rows)) {
+    if (!is_rows(x) || !f->shape[0].rank || (x->rows.rows ? f->shape[0].dim[0] % x->rows.rows : f->shape[0].dim[0])) {
         whole(f, true);
         return;
     }

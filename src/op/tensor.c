@@ -133,6 +133,25 @@ void *lki_variable_storage(lk_variable *v)
     return storage;
 }
 
+lk_status lki_tensor_detach(lk_tensor *t)
+{
+    lk_status status = LK_OK;
+    pthread_mutex_lock(&readers_lock);
+    if (t->variable) {
+        lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
+        if (copy) {
+            copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
+            unlink_reader(t);
+            lki_buffer_drop(t->buffer);
+            t->buffer = copy;
+            t->data = copy->data;
+        } else
+            status = LK_ENOMEM;
+    }
+    pthread_mutex_unlock(&readers_lock);
+    return status;
+}
+
 /* ---- public ---- */
 
 static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype dtype)

@@ -72,6 +72,9 @@ lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype 
 /* The storage, about to be written: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
 void *lki_variable_storage(lk_variable *v);
 
+/* Memory of its own for a tensor on a variable's storage, so that its data stays where it is from now on. */
+lk_status lki_tensor_detach(lk_tensor *t);
+
 /* A tensor that has no data: value `value` of `graph`. */
 lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value);
 

@@ -66,7 +66,7 @@ static lk_status assign(lki_op op, lk_variable *v, lk_tensor *value)
 {
     if (!v || !value) return lki_fail(LK_EINVAL, "lk_%s: the %s is NULL", lki_op_name(op), v ? "value" : "variable");
     if (lki_bad(value)) return lk_error_code();
-    if (value->weak && value->dtype != v->dtype) value = lk_fill(value->shape, v->dtype, lk_item(value));
+    if (value->weak && value->dtype != v->dtype) value = lk_cast(value, v->dtype);
     return lki_update(op, NULL, 1, &value, 1, &v);
 }
 

@@ -1,6 +1,6 @@
 /* Compiled functions: one plan per input signature, kept in a small cache.
  *
- * A signature is everything a plan depends on: types, shapes and rows of the inputs, the number of threads and lanes, the random seed
+ * A signature is everything a plan depends on: types, shapes and rows of the inputs, which of them are the same tensor, the number of threads and lanes, the random seed
  * (its keys are part of the recorded ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
@@ -19,6 +19,8 @@ typedef struct signature {
         lk_dtype dtype;
         lk_shape shape;
         lki_rows rows;
+        bool     weak;
+        int      same; /* the first input that is the same tensor */
     } input[];
 } signature;
 
@@ -90,6 +92,7 @@ static bool matches(const signature *s, lk_tuple in, int threads)
     for (int i = 0; i < in.count; i++) {
         const lk_tensor *t = in.item[i];
         if (s->input[i].dtype != t->dtype || !lki_shape_equal(&s->input[i].shape, &t->shape) || !rows_equal(&s->input[i].rows, &t->rows)) return false;
+        if (s->input[i].weak != t->weak || s->input[i].same != lki_graph_same_input(in, i)) return false;
     }
     return true;
 }
@@ -103,6 +106,8 @@ static signature *signature_of(lk_tuple in, int threads)
         s->input[i].dtype = in.item[i]->dtype;
         s->input[i].shape = in.item[i]->shape;
         s->input[i].rows = in.item[i]->rows;
+        s->input[i].weak = in.item[i]->weak;
+        s->input[i].same = lki_graph_same_input(in, i);
     }
     return s;
 }

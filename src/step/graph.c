@@ -47,11 +47,12 @@ static lki_graph *graph_of(lki_tracer *t)
 /* The value a tensor stands for: its own in this graph, else a captured constant. */
 static int value_of(lki_graph *g, lk_tensor *t)
 {
-    if (t->graph == g) return t->value;
+    if (t->graph == g->token) return t->value;
     if (t->graph) {
         lki_fail(LK_ESTATE, "a tensor of another traced function is used here; pass it as an argument instead");
         return -1;
     }
+    if (lki_tensor_detach(t) != LK_OK) return -1; /* the plan will point at its data */
     lki_value v = {.kind = LKI_VALUE_CONSTANT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .constant = t};
     int       at = lki_graph_add_value(g, &v);
     if (at >= 0) lki_retain(t);
@@ -96,7 +97,7 @@ static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
     lki_graph_variable *entry = enter_variable(g, v);
     if (!entry) return &lki_poison;
     const lki_value *value = &g->values[entry->value];
-    return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g, entry->value);
+    return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
 }
 
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
@@ -129,7 +130,7 @@ static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **ds
         int at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
         g->nodes[node].dst[i] = at;
-        dst[i] = lki_tensor_traced(v.dtype, &v.shape, &v.rows, g, at);
+        dst[i] = lki_tensor_traced(v.dtype, &v.shape, &v.rows, g->token, at);
         if (lki_bad(dst[i])) return LK_ENOMEM;
     }
     if (g->nodes[node].slot == LKI_K_none) g->nodes[node].dead = true; /* an alias: nothing to run */
@@ -159,8 +160,11 @@ static lk_status trace_update(lki_tracer *tracer, const lki_infer *f)
 
 lki_graph *lki_graph_new(void)
 {
-    lki_graph *g = lki_zalloc(sizeof *g);
-    if (g) g->tracer = (lki_tracer){trace_op, trace_update, trace_read};
+    static uintptr_t last;
+    lki_graph       *g = lki_zalloc(sizeof *g);
+    if (!g) return NULL;
+    g->tracer = (lki_tracer){trace_op, trace_update, trace_read};
+    g->token = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     return g;
 }
 
@@ -177,6 +181,13 @@ void lki_graph_free(lki_graph *g)
     lki_release(g);
 }
 
+int lki_graph_same_input(lk_tuple in, int i)
+{
+    int first = 0;
+    while (in.item[first] != in.item[i]) first++;
+    return first;
+}
+
 static lk_status trace_inputs(lki_graph *g, lk_tuple in, lk_tensor **stand_in)
 {
     for (int i = 0; i < in.count; i++) {
@@ -184,8 +195,10 @@ static lk_status trace_inputs(lki_graph *g, lk_tuple in, lk_tensor **stand_in)
         lki_value        v = {.kind = LKI_VALUE_INPUT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .input = i};
         int              at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
-        stand_in[i] = lki_tensor_traced(t->dtype, &t->shape, &t->rows, g, at);
+        int              same = lki_graph_same_input(in, i);
+        stand_in[i] = same < i ? stand_in[same] : lki_tensor_traced(t->dtype, &t->shape, &t->rows, g->token, at);
         if (lki_bad(stand_in[i])) return LK_ENOMEM;
+        stand_in[i]->weak = t->weak;
     }
     g->input_count = in.count;
     return LK_OK;
@@ -208,17 +221,20 @@ lk_status lki_graph_trace(lki_graph *g, lk_fn fn, lk_tuple in, void *user)
     lk_status   status = LK_ENOMEM;
     lk_tensor **stand_in = lki_alloc((size_t)(in.count + 1) * sizeof *stand_in);
     if (!stand_in) return status;
-    bool failed_before = lk_failed();
+    lki_error_record before;
+    lki_error_take(&before);
     LK_STEP { /* the stand-ins go when tracing ends */
         status = trace_inputs(g, in, stand_in);
         if (status == LK_OK) {
             lk_tuple inside = lki_tuple_new(in.count, stand_in);
             lki_tracer_set(&g->tracer);
             lk_tuple out = fn(inside, user);
-            status = !failed_before && lk_failed() ? lk_error_code() : trace_outputs(g, out);
+            status = lk_failed() ? lk_error_code() : trace_outputs(g, out);
             lki_tracer_set(NULL);
         }
     }
+    if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
+    lki_error_put(&before);
     lki_release(stand_in);
     return status;
 }

@@ -60,6 +60,7 @@ typedef struct lki_graph {
     int                *outputs;
     int                 output_count;
     int                 fused;
+    void               *token; /* what traced tensors know this graph by; no two graphs of a process have the same */
 } lki_graph;
 
 lki_graph *lki_graph_new(void);
@@ -67,6 +68,9 @@ void       lki_graph_free(lki_graph *g);
 
 /* Run fn once on traced stand-ins for `in`, recording what it does. LK_OK and a whole graph, or an error. */
 lk_status lki_graph_trace(lki_graph *g, lk_fn fn, lk_tuple in, void *user);
+
+/* The first input that is the same tensor as input i: a tape inside the function cannot tell them apart. */
+int lki_graph_same_input(lk_tuple in, int i);
 
 /* Value v with aliases followed to the one that owns the elements. */
 int lki_graph_root(const lki_graph *g, int v);

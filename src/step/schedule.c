@@ -180,20 +180,36 @@ static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
     return false;
 }
 
-/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a makes nothing b reads, but reads what b writes, a must be
- * element-wise as well. */
+static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki_task *b)
+{
+    const lki_node *n = &p->graph->nodes[b->node];
+    for (int i = 0; i < n->ndst && n->writes; i++) {
+        const lki_value *v = &p->graph->values[n->dst[i]];
+        if (reads_variable(p, a, v->variable, v->version - 1)) return true;
+    }
+    return false;
+}
+
+/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as well. */
 static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
     if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !is_elementwise(&p->graph->nodes[b->node])) return false;
-    return is_elementwise(&p->graph->nodes[from->node]) || makes_operand(p, a, b);
+    return is_elementwise(&p->graph->nodes[from->node]) || (makes_operand(p, a, b) && !reads_what_it_writes(p, from, b));
+}
+
+/* Lane s of one is lane s of the other. */
+static bool same_lanes(const lki_plan *p, const lki_task *a, const lki_task *b)
+{
+    const lki_rows *r = &p->graph->nodes[a->node].rows, *q = &p->graph->nodes[b->node].rows;
+    return r->lanes == q->lanes && r->global == q->global && r->first == q->first && r->rows == q->rows;
 }
 
 /* May b run in a's phase, after it? */
 static bool together(const lki_plan *p, int from, const lki_task *b)
 {
     const lki_task *a = &p->tasks[from];
-    if (is_row_task(a) && is_row_task(b)) return true;
+    if (is_row_task(a) && is_row_task(b)) return same_lanes(p, a, b);
     if (a->place == LKI_TILES && b->place == LKI_TILES) return piecewise(p, from, b) && (a->unit == b->unit || a->unit == 1 || b->unit == 1);
     return a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread;
 }

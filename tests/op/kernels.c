@@ -2,7 +2,7 @@
  * operands and split ranges; sums have the order kernel.h defines; elementary functions are as exact as ref/math.h says. */
 #include "kernels.h"
 
-static const int64_t sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 1000, 4096, 4097, 20000};
+static const int64_t  sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 1000, 4096, 4097, 20000};
 static const lk_dtype floats[] = {LK_F32, LK_F64}, numbers[] = {LK_F32, LK_F64, LK_I32, LK_I64};
 static const lk_dtype all_types[] = {LK_F32, LK_F64, LK_F16, LK_BF16, LK_I32, LK_I64, LK_U8, LK_BOOL}, truth[] = {LK_BOOL};
 
@@ -58,8 +58,13 @@ TEST(one_operand)
 {
     static const group groups[] = {
         {TYPES(numbers), false, {LKI_K_neg, LKI_K_abs, LKI_K_sign, LKI_K_square, LKI_K_clip}},
-        {TYPES(floats), false, {LKI_K_exp, LKI_K_expm1, LKI_K_log, LKI_K_log1p, LKI_K_sqrt, LKI_K_rsqrt, LKI_K_reciprocal, LKI_K_sin, LKI_K_cos}},
-        {TYPES(floats), false, {LKI_K_tanh, LKI_K_sigmoid, LKI_K_erf, LKI_K_softplus, LKI_K_relu, LKI_K_leaky_relu, LKI_K_floor, LKI_K_ceil, LKI_K_round}},
+        {TYPES(floats),
+         false,
+         {LKI_K_exp, LKI_K_expm1, LKI_K_log, LKI_K_log1p, LKI_K_sqrt, LKI_K_rsqrt, LKI_K_reciprocal, LKI_K_sin, LKI_K_cos}},
+        {TYPES(floats),
+         false,
+         {LKI_K_tanh, LKI_K_sigmoid, LKI_K_erf, LKI_K_softplus, LKI_K_relu, LKI_K_leaky_relu, LKI_K_floor, LKI_K_ceil,
+          LKI_K_round}},
         {TYPES(floats), true, {LKI_K_is_finite}},
         {TYPES(truth), true, {LKI_K_logical_not}},
     };
@@ -97,7 +102,8 @@ static void check_broadcast(lki_slot slot, lk_dtype type, lk_dtype to, int nsrc,
     for (int k = 0; k < nsrc; k++) {
         src[k] = random_operand(k == 2 ? LK_BOOL : type, shape[k + 1], kind);
         wide[k] = operand(src[k].dtype, shape[0]);
-        for (int64_t i = 0; i < size_of(&dst); i++) move_element(&wide[k], i, &src[k], broadcast_index(&shape[0], src[k].shape, i));
+        for (int64_t i = 0; i < size_of(&dst); i++)
+            move_element(&wide[k], i, &src[k], broadcast_index(&shape[0], src[k].shape, i));
     }
     lki_args a = {.src = wide, .dst = &plain, .nsrc = nsrc, .ndst = 1, .attr = &attr, .fault = &fault};
     run_reference(slot, &a);
@@ -169,22 +175,23 @@ TEST(corners)
         lki_slot slot;
         double   x, y, want;
     } cases[] = {
-        {LKI_K_relu, NAN, 0, 0},           {LKI_K_relu, -0.0, 0, 0},          {LKI_K_sign, NAN, 0, NAN},
-        {LKI_K_clip, NAN, 0, NAN},         {LKI_K_clip, -INFINITY, 0, -1},    {LKI_K_round, 2.5, 0, 2},
-        {LKI_K_round, -1.5, 0, -2},        {LKI_K_log, 0, 0, -INFINITY},      {LKI_K_log, -1, 0, NAN},
-        {LKI_K_log1p, -1, 0, -INFINITY},   {LKI_K_log1p, -1.5, 0, NAN},       {LKI_K_exp, -INFINITY, 0, 0},
-        {LKI_K_exp, 1000, 0, INFINITY},    {LKI_K_expm1, -100, 0, -1},        {LKI_K_tanh, -INFINITY, 0, -1},
-        {LKI_K_sigmoid, -1000, 0, 0},      {LKI_K_sigmoid, 200, 0, 1},        {LKI_K_softplus, 200, 0, 200},
-        {LKI_K_erf, INFINITY, 0, 1},       {LKI_K_maximum, NAN, 1, NAN},      {LKI_K_maximum, 1, NAN, NAN},
-        {LKI_K_minimum, NAN, 1, NAN},      {LKI_K_minimum, 1, NAN, NAN},      {LKI_K_mod, -7, 3, 2},
-        {LKI_K_mod, 7, -3, -2},            {LKI_K_floordiv, -7, 2, -4},       {LKI_K_relu_grad, 5, NAN, 0},
-        {LKI_K_relu_grad, NAN, -1, 0},     {LKI_K_leaky_relu, -2, 0, 2},      {LKI_K_pow, -2, 3, -8},
+        {LKI_K_relu, NAN, 0, 0},         {LKI_K_relu, -0.0, 0, 0},       {LKI_K_sign, NAN, 0, NAN},
+        {LKI_K_clip, NAN, 0, NAN},       {LKI_K_clip, -INFINITY, 0, -1}, {LKI_K_round, 2.5, 0, 2},
+        {LKI_K_round, -1.5, 0, -2},      {LKI_K_log, 0, 0, -INFINITY},   {LKI_K_log, -1, 0, NAN},
+        {LKI_K_log1p, -1, 0, -INFINITY}, {LKI_K_log1p, -1.5, 0, NAN},    {LKI_K_exp, -INFINITY, 0, 0},
+        {LKI_K_exp, 1000, 0, INFINITY},  {LKI_K_expm1, -100, 0, -1},     {LKI_K_tanh, -INFINITY, 0, -1},
+        {LKI_K_sigmoid, -1000, 0, 0},    {LKI_K_sigmoid, 200, 0, 1},     {LKI_K_softplus, 200, 0, 200},
+        {LKI_K_erf, INFINITY, 0, 1},     {LKI_K_maximum, NAN, 1, NAN},   {LKI_K_maximum, 1, NAN, NAN},
+        {LKI_K_minimum, NAN, 1, NAN},    {LKI_K_minimum, 1, NAN, NAN},   {LKI_K_mod, -7, 3, 2},
+        {LKI_K_mod, 7, -3, -2},          {LKI_K_floordiv, -7, 2, -4},    {LKI_K_relu_grad, 5, NAN, 0},
+        {LKI_K_relu_grad, NAN, -1, 0},   {LKI_K_leaky_relu, -2, 0, 2},   {LKI_K_pow, -2, 3, -8},
     };
     lki_attr attr = {.num = {.a = -1, .b = 1}};
     for (int c = 0; c < LKI_COUNT(cases); c++)
         for (int t = 0; t < 2; t++)
             for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++) {
-                lki_view src[2] = {operand(floats[t], LK_SHAPE(1)), operand(floats[t], LK_SHAPE(1))}, dst = operand(floats[t], LK_SHAPE(1));
+                lki_view src[2] = {operand(floats[t], LK_SHAPE(1)), operand(floats[t], LK_SHAPE(1))},
+                         dst = operand(floats[t], LK_SHAPE(1));
                 lki_element_set(floats[t], src[0].data, 0, cases[c].x);
                 lki_element_set(floats[t], src[1].data, 0, cases[c].y);
                 lki_args a = {.src = src, .dst = &dst, .nsrc = 2, .ndst = 1, .attr = &attr};
@@ -278,10 +285,12 @@ static double oracle_block(lk_dtype t, const lki_view *v, int64_t from, int64_t 
     double acc[16] = {0};
     for (int64_t j = 0; j < n; j++) {
         double x = lki_element_get(t, v->data, from + j);
-        acc[j % 16] = squares ? (t == LK_F32 ? (double)fmaf((float)x, (float)x, (float)acc[j % 16]) : fma(x, x, acc[j % 16])) : rounded(t, acc[j % 16] + x);
+        acc[j % 16] = squares ? (t == LK_F32 ? (double)fmaf((float)x, (float)x, (float)acc[j % 16]) : fma(x, x, acc[j % 16]))
+                              : rounded(t, acc[j % 16] + x);
     }
     for (int half = 8; half; half /= 2)
-        for (int i = 0; i < half; i++) acc[i] = rounded(t, acc[i] + acc[i + half]);
+        for (int i = 0; i < half; i++)
+            acc[i] = rounded(t, acc[i] + acc[i + half]);
     return acc[0];
 }
 
@@ -289,16 +298,19 @@ static double oracle_fold(lk_dtype t, const lki_view *v, int64_t from, int64_t n
 {
     if (n <= 4096) return oracle_block(t, v, from, n, squares);
     int64_t left = 4096;
-    while (left * 2 < n) left *= 2;
+    while (left * 2 < n)
+        left *= 2;
     return rounded(t, oracle_fold(t, v, from, left, squares) + oracle_fold(t, v, from + left, n - left, squares));
 }
 
 static double oracle_lanes(lk_dtype t, const lki_view *v, int64_t at, int64_t step, const int64_t *bound, int count, int64_t entry)
 {
     if (count > 1)
-        return rounded(t, oracle_lanes(t, v, at, step, bound, count / 2, entry) + oracle_lanes(t, v, at, step, bound + count / 2, count / 2, entry));
+        return rounded(t, oracle_lanes(t, v, at, step, bound, count / 2, entry) +
+                              oracle_lanes(t, v, at, step, bound + count / 2, count / 2, entry));
     double acc = 0;
-    for (int64_t k = bound[0] * entry; k < bound[1] * entry; k++) acc = rounded(t, acc + lki_element_get(t, v->data, at + k * step));
+    for (int64_t k = bound[0] * entry; k < bound[1] * entry; k++)
+        acc = rounded(t, acc + lki_element_get(t, v->data, at + k * step));
     return acc;
 }
 
@@ -306,9 +318,11 @@ static void check_sum(lk_dtype t, lk_shape shape, int first, int last, int lanes
 {
     int64_t  outer = 1, mid = 1, inner = 1, bound[65], whole[2];
     lk_shape to = {0};
-    for (int i = 0; i < shape.rank; i++) *(i < first ? &outer : i <= last ? &mid : &inner) *= shape.dim[i];
+    for (int i = 0; i < shape.rank; i++)
+        *(i < first ? &outer : i <= last ? &mid : &inner) *= shape.dim[i];
     to = LK_SHAPE(outer, inner);
-    for (int s = 0; s <= lanes; s++) bound[s] = lanes ? (s * shape.dim[0] + lanes - 1) / lanes : 0;
+    for (int s = 0; s <= lanes; s++)
+        bound[s] = lanes ? (s * shape.dim[0] + lanes - 1) / lanes : 0;
     whole[0] = 0, whole[1] = mid;
     lki_lanes lane = {lanes, bound};
     lki_attr  attr = {.reduce = {first, last}};
@@ -385,7 +399,8 @@ static void check_extreme(lk_dtype t, lk_shape shape, int axis, bool largest)
     for (int64_t o = 0; o < size_of(&best); o++) {
         int64_t at = o / inner * mid * inner + o % inner, want = 0;
         for (int64_t k = 1; k < mid; k++)
-            if (ahead(lki_element_get(t, src.data, at + k * inner), lki_element_get(t, src.data, at + want * inner), largest)) want = k;
+            if (ahead(lki_element_get(t, src.data, at + k * inner), lki_element_get(t, src.data, at + want * inner), largest))
+                want = k;
         assert_int_equal(((int64_t *)place.data)[o], want);
         if (mid) {
             double x = lki_element_get(t, src.data, at + want * inner), got = lki_element_get(t, best.data, o);
@@ -399,8 +414,10 @@ TEST(extremes)
 {
     for (int t = 0; t < LKI_COUNT(numbers); t++)
         for (int largest = 0; largest < 2; largest++) {
-            for (int n = 0; n < LKI_COUNT(sizes); n++) check_extreme(numbers[t], LK_SHAPE(5, sizes[n]), 1, largest);
-            for (int n = 1; n < 9; n++) check_extreme(numbers[t], LK_SHAPE(3, 6, sizes[n]), 1, largest);
+            for (int n = 0; n < LKI_COUNT(sizes); n++)
+                check_extreme(numbers[t], LK_SHAPE(5, sizes[n]), 1, largest);
+            for (int n = 1; n < 9; n++)
+                check_extreme(numbers[t], LK_SHAPE(3, 6, sizes[n]), 1, largest);
             check_extreme(numbers[t], LK_SHAPE(0, 40), 0, largest);
         }
 }
@@ -419,7 +436,8 @@ TEST(products_and_truth)
                 check_slot(all ? LKI_K_reduce_all : LKI_K_reduce_any, &a, 1);
                 for (int64_t o = 0; o < 12; o++) {
                     int64_t k = 0, mid = sizes[n] % 5;
-                    while (k < mid && ((uint8_t *)bits.data)[(o / 3 * mid + k) * 3 + o % 3] == all) k++;
+                    while (k < mid && ((uint8_t *)bits.data)[(o / 3 * mid + k) * 3 + o % 3] == all)
+                        k++;
                     assert_int_equal(((uint8_t *)any.data)[o], all ? k == mid : k < mid);
                 }
             }
@@ -434,10 +452,12 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
     enum { ROWS = 9 };
     int      fault = 0;
     lki_attr attr = {.xent = {.ignore = 1, .ignore_class = 0}};
-    lki_view src[3] = {random_operand(t, LK_SHAPE(ROWS, classes), kind), operand(label_type, LK_SHAPE(ROWS)), random_operand(t, LK_SHAPE(ROWS), TAME)};
+    lki_view src[3] = {random_operand(t, LK_SHAPE(ROWS, classes), kind), operand(label_type, LK_SHAPE(ROWS)),
+                       random_operand(t, LK_SHAPE(ROWS), TAME)};
     lki_view wide = operand(t, LK_SHAPE(ROWS, classes)), narrow = operand(t, LK_SHAPE(ROWS));
     lki_args a = {.src = src, .dst = &wide, .nsrc = 3, .ndst = 1, .attr = &attr, .fault = &fault};
-    for (int64_t r = 0; r < ROWS; r++) lki_element_set(label_type, src[1].data, r, r == 3 ? (double)classes : (double)(random_word() % classes));
+    for (int64_t r = 0; r < ROWS; r++)
+        lki_element_set(label_type, src[1].data, r, r == 3 ? (double)classes : (double)(random_word() % classes));
     check_slot(LKI_K_softmax, &a, classes);
     check_slot(LKI_K_log_softmax, &a, classes);
     check_slot(LKI_K_sparse_xent_grad, &a, classes);
@@ -447,8 +467,10 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
     for (int64_t r = 0; r < ROWS; r++) {
         int64_t label = (int64_t)lki_element_get(label_type, src[1].data, r);
         double  loss = lki_element_get(t, narrow.data, r), sum = 0, most = -INFINITY, want;
-        for (int64_t j = 0; j < classes; j++) most = fmax(most, lki_element_get(t, src[0].data, r * classes + j));
-        for (int64_t j = 0; j < classes; j++) sum += exp(lki_element_get(t, src[0].data, r * classes + j) - most);
+        for (int64_t j = 0; j < classes; j++)
+            most = fmax(most, lki_element_get(t, src[0].data, r * classes + j));
+        for (int64_t j = 0; j < classes; j++)
+            sum += exp(lki_element_get(t, src[0].data, r * classes + j) - most);
         if (label == 0) assert_true(loss == 0);
         if (label >= classes) assert_true(isnan(loss));
         if (label == 0 || label >= classes || kind == WILD) continue;
@@ -460,11 +482,12 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
 
 TEST(rows)
 {
-    static const int64_t classes[] = {1, 2, 7, 10, 15, 16, 17, 31, 33, 100, 1000, 4096, 4097, 10000};
+    static const int64_t  classes[] = {1, 2, 7, 10, 15, 16, 17, 31, 33, 100, 1000, 4096, 4097, 10000};
     static const lk_dtype labels[] = {LK_I32, LK_I64, LK_U8};
     for (int t = 0; t < 2; t++)
         for (int c = 0; c < LKI_COUNT(classes); c++)
-            for (int kind = TAME; kind <= WILD; kind++) check_rows(floats[t], classes[c], labels[c % 3], (values)kind);
+            for (int kind = TAME; kind <= WILD; kind++)
+                check_rows(floats[t], classes[c], labels[c % 3], (values)kind);
 }
 
 int main(void)

@@ -69,7 +69,8 @@ static inline uint32_t random_word(void)
 
 static inline double random_unit(void) { return random_word() / 2147483648.0; }
 
-static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 3e38, -3e38, 1e-37, -1e-37, 88.7, -87.3, 1e10, 0.5, 2.5, 16777216, -1e-5};
+static const double specials[] = {0.0,   -0.0,   INFINITY, -INFINITY, NAN,  1,   -1,  3e38,     -3e38,
+                                  1e-37, -1e-37, 88.7,     -87.3,     1e10, 0.5, 2.5, 16777216, -1e-5};
 
 typedef enum values {
     TAME,    /* -2 to 2; integers -9 to 9 */
@@ -93,14 +94,11 @@ static inline void fill_values(const lki_view *v, values kind)
     size_t bytes = lk_dtype_bytes(v->dtype);
     for (int64_t i = 0; i < size_of(v); i++) {
         uint64_t bits = (uint64_t)random_word() << 33 ^ (uint64_t)random_word() << 16 ^ random_word();
-        if (v->dtype == LK_BOOL)
-            ((uint8_t *)v->data)[i] = bits & 1;
+        if (v->dtype == LK_BOOL) ((uint8_t *)v->data)[i] = bits & 1;
         else if (kind == ANY_BITS || (!lki_is_float(v->dtype) && kind == WILD && bits % 4 == 0))
             memcpy((char *)v->data + (size_t)i * bytes, &bits, bytes);
-        else if (lki_is_float(v->dtype))
-            lki_element_set(v->dtype, v->data, i, random_double(kind));
-        else
-            lki_element_set(v->dtype, v->data, i, (double)(random_word() % 19) - (v->dtype == LK_U8 ? 0 : 9));
+        else if (lki_is_float(v->dtype)) lki_element_set(v->dtype, v->data, i, random_double(kind));
+        else lki_element_set(v->dtype, v->data, i, (double)(random_word() % 19) - (v->dtype == LK_U8 ? 0 : 9));
     }
 }
 
@@ -147,7 +145,8 @@ static lki_kernels tables[LKI_ISA_COUNT];
 static inline int make_tables(void **state)
 {
     (void)state;
-    for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++) lki_cpu_kernels(&tables[isa], (lki_isa)isa);
+    for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++)
+        lki_cpu_kernels(&tables[isa], (lki_isa)isa);
     for (int isa = (int)lki_cpu_isa_machine() + 1; isa < LKI_ISA_COUNT; isa++)
         print_message("this machine has no %s; not compared\n", lki_isa_name((lki_isa)isa));
     return 0;
@@ -192,7 +191,8 @@ static inline void run_in_pieces(int isa, lki_slot slot, const lki_args *a, int6
     for (int64_t from = 0, to; from < n; from = to) {
         to = from + 1 + (int64_t)(random_word() % (uint32_t)lki_min(n, INT32_MAX));
         to = lki_min(to, n);
-        unsigned char *edges[2] = {(unsigned char *)d->data + (size_t)(from * unit) * bytes, (unsigned char *)d->data + (size_t)(to * unit) * bytes};
+        unsigned char *edges[2] = {(unsigned char *)d->data + (size_t)(from * unit) * bytes,
+                                   (unsigned char *)d->data + (size_t)(to * unit) * bytes};
         unsigned char  last = from ? edges[0][-1] : 0, next = to < n ? edges[1][0] : 0;
         run_range(isa, slot, *a, from * unit, to * unit);
         if (from) assert_int_equal(edges[0][-1], last);
@@ -206,20 +206,21 @@ static inline void check_slot(lki_slot slot, const lki_args *a, int64_t unit)
     void *want[2] = {0};
     char  what[128];
     run_reference(slot, a);
-    for (int d = 0; d < a->ndst; d++) want[d] = copy_of(&a->dst[d]);
+    for (int d = 0; d < a->ndst; d++)
+        want[d] = copy_of(&a->dst[d]);
     for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++)
         for (int cut = 0; cut <= (unit > 0); cut++) {
             for (int d = 0; d < a->ndst; d++)
                 memset(a->dst[d].data, 0xa5, (size_t)size_of(&a->dst[d]) * lk_dtype_bytes(a->dst[d].dtype));
-            if (cut)
-                run_in_pieces(isa, slot, a, unit);
-            else
-                run_range(isa, slot, *a, 0, size_of(&a->dst[0]));
+            if (cut) run_in_pieces(isa, slot, a, unit);
+            else run_range(isa, slot, *a, 0, size_of(&a->dst[0]));
             snprintf(what, sizeof what, "%s %s with %s%s", lki_slot_name(slot), lk_dtype_name(lookup_type(slot, a)),
                      lki_isa_name((lki_isa)isa), cut ? ", in pieces" : "");
-            for (int d = 0; d < a->ndst; d++) check_bits(a->dst[d].dtype, a->dst[d].data, want[d], size_of(&a->dst[d]), what);
+            for (int d = 0; d < a->ndst; d++)
+                check_bits(a->dst[d].dtype, a->dst[d].data, want[d], size_of(&a->dst[d]), what);
         }
-    for (int d = 0; d < a->ndst; d++) free(want[d]);
+    for (int d = 0; d < a->ndst; d++)
+        free(want[d]);
 }
 
 /* ---- places -------------------------------------------------------------------------------------------------------------------- */
@@ -236,7 +237,8 @@ static inline void place_of(const lk_shape *s, int64_t i, int64_t at[LK_MAX_RANK
 static inline int64_t index_of(const lk_shape *s, const int64_t at[LK_MAX_RANK])
 {
     int64_t i = 0;
-    for (int axis = 0; axis < s->rank; axis++) i = i * s->dim[axis] + at[axis];
+    for (int axis = 0; axis < s->rank; axis++)
+        i = i * s->dim[axis] + at[axis];
     return i;
 }
 

@@ -27,7 +27,8 @@ static int64_t from_broadcast(const lki_args *a, int64_t i)
     int64_t at[LK_MAX_RANK], there[LK_MAX_RANK];
     int     added = a->dst[0].shape->rank - a->src[0].shape->rank;
     place_of(a->dst[0].shape, i, at);
-    for (int axis = 0; axis < a->src[0].shape->rank; axis++) there[axis] = a->src[0].shape->dim[axis] == 1 ? 0 : at[axis + added];
+    for (int axis = 0; axis < a->src[0].shape->rank; axis++)
+        there[axis] = a->src[0].shape->dim[axis] == 1 ? 0 : at[axis + added];
     return index_of(a->src[0].shape, there);
 }
 
@@ -35,7 +36,8 @@ static int64_t from_transposed(const lki_args *a, int64_t i)
 {
     int64_t at[LK_MAX_RANK], there[LK_MAX_RANK];
     place_of(a->dst[0].shape, i, at);
-    for (int axis = 0; axis < a->dst[0].shape->rank; axis++) there[a->attr->perm.axis[axis]] = at[axis];
+    for (int axis = 0; axis < a->dst[0].shape->rank; axis++)
+        there[a->attr->perm.axis[axis]] = at[axis];
     return index_of(a->src[0].shape, there);
 }
 
@@ -43,7 +45,8 @@ static int64_t from_slice(const lki_args *a, int64_t i)
 {
     int64_t at[LK_MAX_RANK];
     place_of(a->dst[0].shape, i, at);
-    for (int axis = 0; axis < a->dst[0].shape->rank; axis++) at[axis] = a->attr->slice.begin[axis] + at[axis] * a->attr->slice.stride[axis];
+    for (int axis = 0; axis < a->dst[0].shape->rank; axis++)
+        at[axis] = a->attr->slice.begin[axis] + at[axis] * a->attr->slice.stride[axis];
     return index_of(a->src[0].shape, at);
 }
 
@@ -88,7 +91,8 @@ static int64_t from_gathered(const lki_args *a, int64_t i)
 
 /* ---- moves ------------------------------------------------------------------------------------------------------------------------- */
 
-static void check_one(lki_slot slot, lk_dtype t, lk_shape from, lk_shape to, const lki_attr *attr, int64_t unit, source_fn *fn, double other)
+static void check_one(lki_slot slot, lk_dtype t, lk_shape from, lk_shape to, const lki_attr *attr, int64_t unit, source_fn *fn,
+                      double other)
 {
     lki_view src = random_operand(t, from, ANY_BITS), dst = operand(t, to), fill = operand(t, LK_SHAPE());
     lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = attr};
@@ -116,8 +120,14 @@ TEST(transposes)
         lk_shape from;
         int32_t  axis[4];
     } cases[] = {
-        {{2, {7, 9}}, {1, 0}},          {{2, {7, 9}}, {0, 1}},          {{2, {64, 33}}, {1, 0}},       {{3, {2, 3, 4}}, {2, 0, 1}},
-        {{3, {5, 1, 4}}, {1, 2, 0}},    {{4, {2, 3, 4, 5}}, {0, 2, 1, 3}}, {{4, {2, 3, 4, 5}}, {3, 2, 1, 0}}, {{2, {0, 3}}, {1, 0}},
+        {{2, {7, 9}}, {1, 0}},
+        {{2, {7, 9}}, {0, 1}},
+        {{2, {64, 33}}, {1, 0}},
+        {{3, {2, 3, 4}}, {2, 0, 1}},
+        {{3, {5, 1, 4}}, {1, 2, 0}},
+        {{4, {2, 3, 4, 5}}, {0, 2, 1, 3}},
+        {{4, {2, 3, 4, 5}}, {3, 2, 1, 0}},
+        {{2, {0, 3}}, {1, 0}},
         {{0, {0}}, {0}},
     };
     for (int c = 0; c < LKI_COUNT(cases); c++)
@@ -181,7 +191,8 @@ TEST(pads)
                 for (int64_t i = 0; i < size_of(&dy); i++) {
                     int64_t j = from_pad(&attr, dy.shape, dx.shape, i);
                     if (j < 0) continue;
-                    lki_element_set(floats[t], want.data, j, lki_element_get(floats[t], want.data, j) + lki_element_get(floats[t], dy.data, i));
+                    lki_element_set(floats[t], want.data, j,
+                                    lki_element_get(floats[t], want.data, j) + lki_element_get(floats[t], dy.data, i));
                 }
                 check_bits(floats[t], dx.data, want.data, size_of(&dx), "pad_grad");
                 forget_all();
@@ -209,7 +220,8 @@ TEST(joins)
                 int64_t at[LK_MAX_RANK];
                 int     s = 0;
                 place_of(&shape, i, at);
-                for (; at[axis] >= part[s]; s++) at[axis] -= part[s];
+                for (; at[axis] >= part[s]; s++)
+                    at[axis] -= part[s];
                 move_element(&want, i, &src[s], index_of(src[s].shape, at));
             }
             check_bits((lk_dtype)t, dst.data, want.data, size_of(&dst), "concat");
@@ -224,10 +236,12 @@ TEST(fills_and_ranges)
         lki_view dst = operand((lk_dtype)t, LK_SHAPE(77));
         lki_args a = {.dst = &dst, .ndst = 1, .attr = &attr};
         check_slot(LKI_K_fill, &a, 1);
-        for (int64_t i = 0; i < 77; i++) assert_true(lki_element_get(dst.dtype, dst.data, i) == (t == LK_BOOL ? 1 : 3));
+        for (int64_t i = 0; i < 77; i++)
+            assert_true(lki_element_get(dst.dtype, dst.data, i) == (t == LK_BOOL ? 1 : 3));
         if (!tables[0].fn[LKI_K_range][t]) continue;
         check_slot(LKI_K_range, &a, 1);
-        for (int64_t i = 0; i < 77; i++) assert_true(lki_element_get(dst.dtype, dst.data, i) == (double)i);
+        for (int64_t i = 0; i < 77; i++)
+            assert_true(lki_element_get(dst.dtype, dst.data, i) == (double)i);
     }
     forget_all();
 }
@@ -238,7 +252,8 @@ TEST(casts)
 {
     for (int s = 0; s < LK_DTYPE_COUNT; s++)
         for (int d = 0; d < LK_DTYPE_COUNT; d++) {
-            lki_view src = random_operand((lk_dtype)s, LK_SHAPE(1000), WILD), dst = operand((lk_dtype)d, LK_SHAPE(1000)), want = operand((lk_dtype)d, LK_SHAPE(1000));
+            lki_view src = random_operand((lk_dtype)s, LK_SHAPE(1000), WILD), dst = operand((lk_dtype)d, LK_SHAPE(1000)),
+                     want = operand((lk_dtype)d, LK_SHAPE(1000));
             lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1};
             check_slot(LKI_K_cast, &a, 1);
             for (int64_t i = 0; i < 1000; i++) {
@@ -248,7 +263,8 @@ TEST(casts)
                     continue;
                 }
                 int64_t whole = s == LK_I64 ? ((int64_t *)src.data)[i] : (int64_t)lki_element_get(src.dtype, src.data, i);
-                memcpy((char *)want.data + (size_t)i * lk_dtype_bytes(dst.dtype), &whole, lk_dtype_bytes(dst.dtype)); /* little end */
+                memcpy((char *)want.data + (size_t)i * lk_dtype_bytes(dst.dtype), &whole,
+                       lk_dtype_bytes(dst.dtype)); /* little end */
             }
             char what[64];
             snprintf(what, sizeof what, "cast %s to %s", lk_dtype_name(src.dtype), lk_dtype_name(dst.dtype));
@@ -315,7 +331,8 @@ TEST(largest_of_a_row)
 static lki_view random_ids(lk_dtype t, lk_shape shape, int64_t low, int64_t high)
 {
     lki_view ids = operand(t, shape);
-    for (int64_t i = 0; i < size_of(&ids); i++) lki_element_set(t, ids.data, i, (double)(low + (int64_t)(random_word() % (uint32_t)(high - low))));
+    for (int64_t i = 0; i < size_of(&ids); i++)
+        lki_element_set(t, ids.data, i, (double)(low + (int64_t)(random_word() % (uint32_t)(high - low))));
     return ids;
 }
 
@@ -325,7 +342,8 @@ TEST(gathers)
         for (int form = 0; form < 6; form++) {
             int      axis = form / 2, fault = 0;
             lk_shape shape = LK_SHAPE(4, 6, 3), to = {.rank = 4};
-            lki_view src[2] = {random_operand((lk_dtype)t, shape, ANY_BITS), random_ids(form & 1 ? LK_I32 : LK_I64, LK_SHAPE(2, 5), form == 5 ? -1 : 0, shape.dim[axis])};
+            lki_view src[2] = {random_operand((lk_dtype)t, shape, ANY_BITS),
+                               random_ids(form & 1 ? LK_I32 : LK_I64, LK_SHAPE(2, 5), form == 5 ? -1 : 0, shape.dim[axis])};
             for (int i = 0, j = 0; i < 3; i++) {
                 if (i == axis) to.dim[j++] = 2;
                 to.dim[j++] = i == axis ? 5 : shape.dim[i];
@@ -367,15 +385,19 @@ TEST(gradients_of_gathers)
                 int64_t   bound[17] = {0, BATCH};
                 lki_lanes lane = {lanes, bound};
                 lki_attr  attr = {.scan = {.axis = 0}};
-                lki_view  src[2] = {random_operand(floats[t], LK_SHAPE(BATCH, LENGTH, inner), TAME), random_ids(LK_I64, LK_SHAPE(BATCH, LENGTH), 0, ENTRIES)};
+                lki_view  src[2] = {random_operand(floats[t], LK_SHAPE(BATCH, LENGTH, inner), TAME),
+                                    random_ids(LK_I64, LK_SHAPE(BATCH, LENGTH), 0, ENTRIES)};
                 lki_view  dst = operand(floats[t], LK_SHAPE(ENTRIES, inner));
-                lki_args  a = {.src = src, .dst = &dst, .nsrc = 2, .ndst = 1, .attr = &attr, .lanes = lanes ? &lane : NULL, .fault = &fault};
-                for (int s = 0; lanes && s <= lanes; s++) bound[s] = (s * BATCH + lanes - 1) / lanes;
+                lki_args  a = {
+                     .src = src, .dst = &dst, .nsrc = 2, .ndst = 1, .attr = &attr, .lanes = lanes ? &lane : NULL, .fault = &fault};
+                for (int s = 0; lanes && s <= lanes; s++)
+                    bound[s] = (s * BATCH + lanes - 1) / lanes;
                 ((int64_t *)src[1].data)[BATCH] = ENTRIES; /* out of range: left out, and told */
                 check_slot(LKI_K_gather_grad, &a, 0);
                 assert_int_equal(fault, 1);
                 for (int64_t i = 0; i < size_of(&dst); i++)
-                    assert_true(lki_element_get(floats[t], dst.data, i) == oracle_rows(&a, i % inner, i / inner, bound, lanes ? lanes : 1));
+                    assert_true(lki_element_get(floats[t], dst.data, i) ==
+                                oracle_rows(&a, i % inner, i / inner, bound, lanes ? lanes : 1));
                 forget_all();
             }
 }
@@ -405,7 +427,8 @@ TEST(one_hot_rows)
             lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr};
             check_slot(LKI_K_one_hot, &a, 1);
             for (int64_t i = 0; i < size_of(&dst); i++)
-                assert_true(lki_element_get(dst.dtype, dst.data, i) == (lki_element_get(src.dtype, src.data, i / 7) == (double)(i % 7)));
+                assert_true(lki_element_get(dst.dtype, dst.data, i) ==
+                            (lki_element_get(src.dtype, src.data, i / 7) == (double)(i % 7)));
             forget_all();
         }
 }
@@ -451,7 +474,8 @@ TEST(draws_stay_below_their_end)
     lki_attr attr = {.random = {.low = 1, .high = 1 + 0x1p-23}}; /* neighbours: half of the sums round up */
     lki_args a = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr};
     check_slot(LKI_K_random_uniform, &a, 1);
-    for (int i = 0; i < 1000; i++) assert_true(((float *)dst.data)[i] == 1);
+    for (int i = 0; i < 1000; i++)
+        assert_true(((float *)dst.data)[i] == 1);
     forget_all();
 }
 

@@ -140,7 +140,8 @@ static inline void vec_store_bool_part(uint8_t *p, vmask m, int64_t n)
 static inline vmask vec_load_bool(const uint8_t *p)
 {
     __m128i c = _mm_loadu_si128((const __m128i *)(const void *)p);
-    vint    w = {_mm256_cvtepu8_epi32(c), _mm256_cvtepu8_epi32(_mm_srli_si128(c, 8))}, zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    vint    w = {_mm256_cvtepu8_epi32(c), _mm256_cvtepu8_epi32(_mm_srli_si128(c, 8))},
+         zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     w = VINT_2(_mm256_cmpgt_epi32, w, zero);
     return (vmask){_mm256_castsi256_ps(w.lo), _mm256_castsi256_ps(w.hi)};
 }

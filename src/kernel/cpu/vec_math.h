@@ -104,10 +104,7 @@ static inline vec vec_sigmoid(vec x)
     return vec_nfma(a, z, a);
 }
 
-static inline vec vec_softplus(vec x)
-{
-    return vec_add(vec_max(x, vec_zero()), vec_log1p(vec_exp(vec_neg(vec_abs(x)))));
-}
+static inline vec vec_softplus(vec x) { return vec_add(vec_max(x, vec_zero()), vec_log1p(vec_exp(vec_neg(vec_abs(x))))); }
 
 static inline vec vec_erf(vec x)
 {

@@ -29,32 +29,33 @@ static uint16_t bf16_of_double(double x)
     return h;
 }
 
-#define EACH(D, expression)                                                                                                     \
-    {                                                                                                                           \
-        D *dst = (D *)a->dst[0].data;                                                                                           \
-        for (int64_t i = a->lo; i < a->hi; i++) dst[i] = (D)(expression);                                                       \
-    }                                                                                                                           \
+#define EACH(D, expression)                                                                                                        \
+    {                                                                                                                              \
+        D *dst = (D *)a->dst[0].data;                                                                                              \
+        for (int64_t i = a->lo; i < a->hi; i++)                                                                                    \
+            dst[i] = (D)(expression);                                                                                              \
+    }                                                                                                                              \
     break
 
-#define CAST(tag, S, V, value_of, to_i32, to_i64, to_u8)                                                                        \
-    static void tag##_cast(const lki_args *a)                                                                                   \
-    {                                                                                                                           \
-        const S *src = (const S *)a->src[0].data;                                                                               \
-        if (a->src[0].dtype == a->dst[0].dtype) {                                                                               \
-            if (a->lo < a->hi) memmove((S *)a->dst[0].data + a->lo, src + a->lo, (size_t)(a->hi - a->lo) * sizeof(S));          \
-            return;                                                                                                             \
-        }                                                                                                                       \
-        switch (a->dst[0].dtype) {                                                                                              \
-        case LK_F32: EACH(f32, (V)value_of(src[i]));                                                                            \
-        case LK_F64: EACH(f64, (V)value_of(src[i]));                                                                            \
-        case LK_F16: EACH(u16, f16_of_double((f64)(V)value_of(src[i])));                                                        \
-        case LK_BF16: EACH(u16, bf16_of_double((f64)(V)value_of(src[i])));                                                      \
-        case LK_I32: EACH(i32, to_i32((V)value_of(src[i])));                                                                    \
-        case LK_I64: EACH(i64, to_i64((V)value_of(src[i])));                                                                    \
-        case LK_U8: EACH(u8, to_u8((V)value_of(src[i])));                                                                       \
-        case LK_BOOL: EACH(u8, (V)value_of(src[i]) != 0);                                                                       \
-        default: break;                                                                                                         \
-        }                                                                                                                       \
+#define CAST(tag, S, V, value_of, to_i32, to_i64, to_u8)                                                                           \
+    static void tag##_cast(const lki_args *a)                                                                                      \
+    {                                                                                                                              \
+        const S *src = (const S *)a->src[0].data;                                                                                  \
+        if (a->src[0].dtype == a->dst[0].dtype) {                                                                                  \
+            if (a->lo < a->hi) memmove((S *)a->dst[0].data + a->lo, src + a->lo, (size_t)(a->hi - a->lo) * sizeof(S));             \
+            return;                                                                                                                \
+        }                                                                                                                          \
+        switch (a->dst[0].dtype) {                                                                                                 \
+        case LK_F32: EACH(f32, (V)value_of(src[i]));                                                                               \
+        case LK_F64: EACH(f64, (V)value_of(src[i]));                                                                               \
+        case LK_F16: EACH(u16, f16_of_double((f64)(V)value_of(src[i])));                                                           \
+        case LK_BF16: EACH(u16, bf16_of_double((f64)(V)value_of(src[i])));                                                         \
+        case LK_I32: EACH(i32, to_i32((V)value_of(src[i])));                                                                       \
+        case LK_I64: EACH(i64, to_i64((V)value_of(src[i])));                                                                       \
+        case LK_U8: EACH(u8, to_u8((V)value_of(src[i])));                                                                          \
+        case LK_BOOL: EACH(u8, (V)value_of(src[i]) != 0);                                                                          \
+        default: break;                                                                                                            \
+        }                                                                                                                          \
     }
 
 #define SAME(x) (x)

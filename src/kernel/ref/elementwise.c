@@ -4,30 +4,31 @@
  * W the type its arithmetic wraps in (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot computes;
  * where it only picks (maximum, where, ...) it may come through. */
 #include "kernel/broadcast.h"
+#include "kernel/index.h"
 #include "kernel/ref/math.h"
 #include "kernel/ref/types.h"
 #include "kernel/register.h"
 
 /* ---- one operand ------------------------------------------------------------------------------------------------------------ */
 
-#define MAP(name, T, D, expression)                                                                                             \
-    static void T##_##name(const lki_args *a)                                                                                   \
-    {                                                                                                                           \
-        const T *src = (const T *)a->src[0].data;                                                                               \
-        D       *dst = (D *)a->dst[0].data;                                                                                     \
-        for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
-            T x = src[i];                                                                                                       \
-            dst[i] = (D)(expression);                                                                                           \
-        }                                                                                                                       \
+#define MAP(name, T, D, expression)                                                                                                \
+    static void T##_##name(const lki_args *a)                                                                                      \
+    {                                                                                                                              \
+        const T *src = (const T *)a->src[0].data;                                                                                  \
+        D       *dst = (D *)a->dst[0].data;                                                                                        \
+        for (int64_t i = a->lo; i < a->hi; i++) {                                                                                  \
+            T x = src[i];                                                                                                          \
+            dst[i] = (D)(expression);                                                                                              \
+        }                                                                                                                          \
     }
 
-#define MAP_F(name, single_expression, double_expression)                                                                       \
-    MAP(name, f32, f32, single_expression)                                                                                      \
+#define MAP_F(name, single_expression, double_expression)                                                                          \
+    MAP(name, f32, f32, single_expression)                                                                                         \
     MAP(name, f64, f64, double_expression)
 
-#define MAP_N(name, single_expression, double_expression, integer_expression)                                                   \
-    MAP_F(name, single_expression, double_expression)                                                                           \
-    MAP(name, i32, i32, integer_expression)                                                                                     \
+#define MAP_N(name, single_expression, double_expression, integer_expression)                                                      \
+    MAP_F(name, single_expression, double_expression)                                                                              \
+    MAP(name, i32, i32, integer_expression)                                                                                        \
     MAP(name, i64, i64, integer_expression)
 
 static double sigmoid_f64(double x)
@@ -36,6 +37,7 @@ static double sigmoid_f64(double x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
+/* clang-format off */
 MAP_N(neg, -x, -x, 0 - (u64)x)
 MAP_N(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u64)x : (u64)x)
 MAP_N(sign, x != x ? x : (f32)((x > 0) - (x < 0)), x != x ? x : (f64)((x > 0) - (x < 0)), (x > 0) - (x < 0))
@@ -62,19 +64,20 @@ MAP_F(round, rintf(x), rint(x))
 MAP(is_finite, f32, u8, isfinite(x) != 0)
 MAP(is_finite, f64, u8, isfinite(x) != 0)
 MAP(logical_not, u8, u8, !x)
+/* clang-format on */
 
 /* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
-#define CLIP(T)                                                                                                                 \
-    static void T##_clip(const lki_args *a)                                                                                     \
-    {                                                                                                                           \
-        const T *src = (const T *)a->src[0].data;                                                                               \
-        T       *dst = (T *)a->dst[0].data, low, high;                                                                          \
-        lki_element_set(a->src[0].dtype, &low, 0, a->attr->num.a);                                                              \
-        lki_element_set(a->src[0].dtype, &high, 0, a->attr->num.b);                                                             \
-        for (int64_t i = a->lo; i < a->hi; i++) {                                                                               \
-            T x = high < src[i] ? high : src[i];                                                                                \
-            dst[i] = low > x ? low : x;                                                                                         \
-        }                                                                                                                       \
+#define CLIP(T)                                                                                                                    \
+    static void T##_clip(const lki_args *a)                                                                                        \
+    {                                                                                                                              \
+        const T *src = (const T *)a->src[0].data;                                                                                  \
+        T       *dst = (T *)a->dst[0].data, low, high;                                                                             \
+        lki_element_set(a->src[0].dtype, &low, 0, a->attr->num.a);                                                                 \
+        lki_element_set(a->src[0].dtype, &high, 0, a->attr->num.b);                                                                \
+        for (int64_t i = a->lo; i < a->hi; i++) {                                                                                  \
+            T x = high < src[i] ? high : src[i];                                                                                   \
+            dst[i] = low > x ? low : x;                                                                                            \
+        }                                                                                                                          \
     }
 
 CLIP(f32)
@@ -84,54 +87,54 @@ CLIP(i64)
 
 /* ---- two operands ----------------------------------------------------------------------------------------------------------- */
 
-#define ZIP(name, T, D, expression)                                                                                             \
-    static void T##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)        \
-    {                                                                                                                           \
-        typedef T##_wrap W;                                                                                                     \
-        const T *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                                   \
-        D       *dst = (D *)(void *)dense;                                                                                      \
-        (void)a, (void)sizeof(W);                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                                       \
-            T x = xs[i * step[0]], y = ys[i * step[1]];                                                                         \
-            dst[i] = (D)(expression);                                                                                           \
-        }                                                                                                                       \
-    }                                                                                                                           \
+#define ZIP(name, T, D, expression)                                                                                                \
+    static void T##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)           \
+    {                                                                                                                              \
+        typedef T##_wrap W;                                                                                                        \
+        const T         *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                              \
+        D               *dst = (D *)(void *)dense;                                                                                 \
+        (void)a, (void)sizeof(W);                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                                          \
+            T x = xs[i * step[0]], y = ys[i * step[1]];                                                                            \
+            dst[i] = (D)(expression);                                                                                              \
+        }                                                                                                                          \
+    }                                                                                                                              \
     static void T##_##name(const lki_args *a) { lki_broadcast(a, 2, T##_##name##_run); }
 
-#define ZIP_F(name, single_expression, double_expression)                                                                       \
-    ZIP(name, f32, f32, single_expression)                                                                                      \
+#define ZIP_F(name, single_expression, double_expression)                                                                          \
+    ZIP(name, f32, f32, single_expression)                                                                                         \
     ZIP(name, f64, f64, double_expression)
 
-#define ZIP_N(name, expression)                                                                                                 \
-    ZIP(name, f32, f32, expression)                                                                                             \
-    ZIP(name, f64, f64, expression)                                                                                             \
-    ZIP(name, i32, i32, expression)                                                                                             \
+#define ZIP_N(name, expression)                                                                                                    \
+    ZIP(name, f32, f32, expression)                                                                                                \
+    ZIP(name, f64, f64, expression)                                                                                                \
+    ZIP(name, i32, i32, expression)                                                                                                \
     ZIP(name, i64, i64, expression)
 
 /* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod knows no FTZ. */
-#define FLOAT_MOD(T, fmod, smallest)                                                                                            \
-    static T T##_floor_mod(T x, T y)                                                                                            \
-    {                                                                                                                           \
-        T r = fmod(x, y);                                                                                                       \
-        if (r < smallest && r > -smallest) return 0;                                                                            \
-        return (r < 0) != (y < 0) ? r + y : r;                                                                                  \
+#define FLOAT_MOD(T, fmod, smallest)                                                                                               \
+    static T T##_floor_mod(T x, T y)                                                                                               \
+    {                                                                                                                              \
+        T r = fmod(x, y);                                                                                                          \
+        if (r < smallest && r > -smallest) return 0;                                                                               \
+        return (r < 0) != (y < 0) ? r + y : r;                                                                                     \
     }
 
 /* y = -1 is apart because the smallest integer has no negative: it wraps. */
-#define INTEGER_DIV(T)                                                                                                          \
-    static T T##_floor_div(const lki_args *a, T x, T y)                                                                         \
-    {                                                                                                                           \
-        if (y == 0) return lki_set_fault(a), 0;                                                                                 \
-        if (y == -1) return (T)(0 - (T##_wrap)x);                                                                               \
-        T q = x / y;                                                                                                            \
-        return q - (x % y != 0 && (x < 0) != (y < 0));                                                                          \
-    }                                                                                                                           \
-    static T T##_floor_mod(const lki_args *a, T x, T y)                                                                         \
-    {                                                                                                                           \
-        if (y == 0) return lki_set_fault(a), 0;                                                                                 \
-        if (y == -1) return 0;                                                                                                  \
-        T r = x % y;                                                                                                            \
-        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                        \
+#define INTEGER_DIV(T)                                                                                                             \
+    static T T##_floor_div(const lki_args *a, T x, T y)                                                                            \
+    {                                                                                                                              \
+        if (y == 0) return lki_set_fault(a), 0;                                                                                    \
+        if (y == -1) return (T)(0 - (T##_wrap)x);                                                                                  \
+        T q = x / y;                                                                                                               \
+        return q - (x % y != 0 && (x < 0) != (y < 0));                                                                             \
+    }                                                                                                                              \
+    static T T##_floor_mod(const lki_args *a, T x, T y)                                                                            \
+    {                                                                                                                              \
+        if (y == 0) return lki_set_fault(a), 0;                                                                                    \
+        if (y == -1) return 0;                                                                                                     \
+        T r = x % y;                                                                                                               \
+        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                           \
     }
 
 FLOAT_MOD(f32, fmodf, 0x1p-126f)
@@ -139,6 +142,7 @@ FLOAT_MOD(f64, fmod, 0x1p-1022)
 INTEGER_DIV(i32)
 INTEGER_DIV(i64)
 
+/* clang-format off */
 ZIP_N(add, (W)x + (W)y)
 ZIP_N(sub, (W)x - (W)y)
 ZIP_N(mul, (W)x * (W)y)
@@ -158,28 +162,30 @@ ZIP_F(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0)
 ZIP_F(leaky_relu_grad, y > 0 ? x : (f32)a->attr->num.a * x, y > 0 ? x : a->attr->num.a * x)
 ZIP_F(sigmoid_grad, x * (y * (1 - y)), x * (y * (1 - y)))
 ZIP_F(tanh_grad, x * (1 - y * y), x * (1 - y * y))
+/* clang-format on */
 
 /* ---- comparisons: dst is bool ---------------------------------------------------------------------------------------------- */
 
 #define SAME(x) (x)
 
-#define COMPARE(name, tag, S, value_of, operation)                                                                              \
-    static void tag##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)      \
-    {                                                                                                                           \
-        const S *xs = (const S *)(const void *)src[0], *ys = (const S *)(const void *)src[1];                                   \
-        u8      *dst = (u8 *)dense;                                                                                             \
-        (void)a;                                                                                                                \
-        for (int64_t i = 0; i < n; i++) dst[i] = value_of(xs[i * step[0]]) operation value_of(ys[i * step[1]]);                 \
-    }                                                                                                                           \
+#define COMPARE(name, tag, S, value_of, operation)                                                                                 \
+    static void tag##_##name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)         \
+    {                                                                                                                              \
+        const S *xs = (const S *)(const void *)src[0], *ys = (const S *)(const void *)src[1];                                      \
+        u8      *dst = (u8 *)dense;                                                                                                \
+        (void)a;                                                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                            \
+            dst[i] = value_of(xs[i * step[0]]) operation value_of(ys[i * step[1]]);                                                \
+    }                                                                                                                              \
     static void tag##_##name(const lki_args *a) { lki_broadcast(a, 2, tag##_##name##_run); }
 
-#define COMPARE_ALL(name, operation)                                                                                            \
-    COMPARE(name, f32, f32, SAME, operation)                                                                                    \
-    COMPARE(name, f64, f64, SAME, operation)                                                                                    \
-    COMPARE(name, f16, u16, lki_f16_to_float, operation)                                                                        \
-    COMPARE(name, bf16, u16, lki_bf16_to_float, operation)                                                                      \
-    COMPARE(name, i32, i32, SAME, operation)                                                                                    \
-    COMPARE(name, i64, i64, SAME, operation)                                                                                    \
+#define COMPARE_ALL(name, operation)                                                                                               \
+    COMPARE(name, f32, f32, SAME, operation)                                                                                       \
+    COMPARE(name, f64, f64, SAME, operation)                                                                                       \
+    COMPARE(name, f16, u16, lki_f16_to_float, operation)                                                                           \
+    COMPARE(name, bf16, u16, lki_bf16_to_float, operation)                                                                         \
+    COMPARE(name, i32, i32, SAME, operation)                                                                                       \
+    COMPARE(name, i64, i64, SAME, operation)                                                                                       \
     COMPARE(name, u8, u8, SAME, operation)
 
 COMPARE_ALL(equal, ==)
@@ -193,15 +199,16 @@ COMPARE(logical_or, u8, u8, SAME, ||)
 
 /* ---- where ------------------------------------------------------------------------------------------------------------------- */
 
-#define WHERE(T)                                                                                                                \
-    static void T##_where_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)           \
-    {                                                                                                                           \
-        const T  *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                                  \
-        const u8 *condition = (const u8 *)src[2];                                                                               \
-        T        *dst = (T *)(void *)dense;                                                                                     \
-        (void)a;                                                                                                                \
-        for (int64_t i = 0; i < n; i++) dst[i] = condition[i * step[2]] ? xs[i * step[0]] : ys[i * step[1]];                    \
-    }                                                                                                                           \
+#define WHERE(T)                                                                                                                   \
+    static void T##_where_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)              \
+    {                                                                                                                              \
+        const T  *xs = (const T *)(const void *)src[0], *ys = (const T *)(const void *)src[1];                                     \
+        const u8 *condition = (const u8 *)src[2];                                                                                  \
+        T        *dst = (T *)(void *)dense;                                                                                        \
+        (void)a;                                                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                            \
+            dst[i] = condition[i * step[2]] ? xs[i * step[0]] : ys[i * step[1]];                                                   \
+    }                                                                                                                              \
     static void T##_where(const lki_args *a) { lki_broadcast(a, 3, T##_where_run); }
 
 WHERE(u8)
@@ -211,8 +218,8 @@ WHERE(u64)
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
-#define SET_COMPARE(k, slot)                                                                                                    \
-    (LKI_SET_N(k, slot), LKI_SET(k, slot, f16, LK_F16, NULL), LKI_SET(k, slot, bf16, LK_BF16, NULL),                            \
+#define SET_COMPARE(k, slot)                                                                                                       \
+    (LKI_SET_N(k, slot), LKI_SET(k, slot, f16, LK_F16, NULL), LKI_SET(k, slot, bf16, LK_BF16, NULL),                               \
      LKI_SET(k, slot, u8, LK_U8, NULL), LKI_SET(k, slot, u8, LK_BOOL, NULL))
 
 static void register_maps(lki_kernels *k)

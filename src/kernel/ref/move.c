@@ -13,7 +13,8 @@ static void any_copy(const lki_args *a)
 {
     int64_t bytes = (int64_t)lk_dtype_bytes(a->dst[0].dtype);
     if (a->lo >= a->hi) return;
-    memmove((char *)a->dst[0].data + a->lo * bytes, (const char *)a->src[0].data + a->lo * bytes, (size_t)((a->hi - a->lo) * bytes));
+    memmove((char *)a->dst[0].data + a->lo * bytes, (const char *)a->src[0].data + a->lo * bytes,
+            (size_t)((a->hi - a->lo) * bytes));
 }
 
 /* dst is [outer, sum of mids, inner]: one stretch of every operand after the other, outer times. */
@@ -38,24 +39,25 @@ static void any_concat(const lki_args *a)
 
 /* ---- moves through strides ---------------------------------------------------------------------------------------------------- */
 
-#define STRIDED_RUNS(T)                                                                                                         \
-    static void T##_take_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)            \
-    {                                                                                                                           \
-        const T *from = (const T *)(const void *)src[0];                                                                        \
-        T       *to = (T *)(void *)dense;                                                                                       \
-        (void)a;                                                                                                                \
-        if (*step == 1)                                                                                                         \
-            memcpy(to, from, (size_t)n * sizeof(T));                                                                            \
-        else                                                                                                                    \
-            for (int64_t i = 0; i < n; i++) to[i] = from[i * *step];                                                            \
-    }                                                                                                                           \
-                                                                                                                                \
-    static void T##_put_run(const lki_args *a, int64_t n, char *dense, const char *const *strided, const int64_t *step)         \
-    {                                                                                                                           \
-        const T *from = (const T *)(const void *)dense;                                                                         \
-        T       *to = (T *)(uintptr_t)strided[0];                                                                               \
-        (void)a;                                                                                                                \
-        for (int64_t i = 0; i < n; i++) to[i * *step] = from[i];                                                                \
+#define STRIDED_RUNS(T)                                                                                                            \
+    static void T##_take_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)               \
+    {                                                                                                                              \
+        const T *from = (const T *)(const void *)src[0];                                                                           \
+        T       *to = (T *)(void *)dense;                                                                                          \
+        (void)a;                                                                                                                   \
+        if (*step == 1) memcpy(to, from, (size_t)n * sizeof(T));                                                                   \
+        else                                                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                                                        \
+                to[i] = from[i * *step];                                                                                           \
+    }                                                                                                                              \
+                                                                                                                                   \
+    static void T##_put_run(const lki_args *a, int64_t n, char *dense, const char *const *strided, const int64_t *step)            \
+    {                                                                                                                              \
+        const T *from = (const T *)(const void *)dense;                                                                            \
+        T       *to = (T *)(uintptr_t)strided[0];                                                                                  \
+        (void)a;                                                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                            \
+            to[i * *step] = from[i];                                                                                               \
     }
 
 STRIDED_RUNS(u8)
@@ -127,19 +129,21 @@ static void any_unslice(const lki_args *a)
 
 /* ---- fill, range --------------------------------------------------------------------------------------------------------------- */
 
-#define FILL(T)                                                                                                                 \
-    static void T##_fill(const lki_args *a)                                                                                     \
-    {                                                                                                                           \
-        T *dst = (T *)a->dst[0].data, value;                                                                                    \
-        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->num.a);                                                            \
-        for (int64_t i = a->lo; i < a->hi; i++) dst[i] = value;                                                                 \
+#define FILL(T)                                                                                                                    \
+    static void T##_fill(const lki_args *a)                                                                                        \
+    {                                                                                                                              \
+        T *dst = (T *)a->dst[0].data, value;                                                                                       \
+        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->num.a);                                                               \
+        for (int64_t i = a->lo; i < a->hi; i++)                                                                                    \
+            dst[i] = value;                                                                                                        \
     }
 
-#define RANGE(T)                                                                                                                \
-    static void T##_range(const lki_args *a)                                                                                    \
-    {                                                                                                                           \
-        T *dst = (T *)a->dst[0].data;                                                                                           \
-        for (int64_t i = a->lo; i < a->hi; i++) dst[i] = (T)i;                                                                  \
+#define RANGE(T)                                                                                                                   \
+    static void T##_range(const lki_args *a)                                                                                       \
+    {                                                                                                                              \
+        T *dst = (T *)a->dst[0].data;                                                                                              \
+        for (int64_t i = a->lo; i < a->hi; i++)                                                                                    \
+            dst[i] = (T)i;                                                                                                         \
     }
 
 FILL(u8)
@@ -180,26 +184,26 @@ static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk
     return at;
 }
 
-#define PAD(T)                                                                                                                  \
-    static void T##_pad(const lki_args *a)                                                                                      \
-    {                                                                                                                           \
-        const lk_shape *padded = a->dst[0].shape, *plain = a->src[0].shape;                                                     \
-        const T        *src = (const T *)a->src[0].data;                                                                        \
-        T              *dst = (T *)a->dst[0].data, value;                                                                       \
-        if (padded->rank == 0) {                                                                                                \
-            any_copy(a);                                                                                                        \
-            return;                                                                                                             \
-        }                                                                                                                       \
-        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->pad.value);                                                        \
-        int     last = plain->rank - 1;                                                                                         \
-        int64_t columns = padded->dim[last];                                                                                    \
-        for (int64_t i = a->lo; i < a->hi;) {                                                                                   \
-            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                            \
-            for (; i < lki_min(a->hi, (row + 1) * columns); i++) {                                                              \
-                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                   \
-                dst[i] = from < 0 ? value : src[at + from];                                                                     \
-            }                                                                                                                   \
-        }                                                                                                                       \
+#define PAD(T)                                                                                                                     \
+    static void T##_pad(const lki_args *a)                                                                                         \
+    {                                                                                                                              \
+        const lk_shape *padded = a->dst[0].shape, *plain = a->src[0].shape;                                                        \
+        const T        *src = (const T *)a->src[0].data;                                                                           \
+        T              *dst = (T *)a->dst[0].data, value;                                                                          \
+        if (padded->rank == 0) {                                                                                                   \
+            any_copy(a);                                                                                                           \
+            return;                                                                                                                \
+        }                                                                                                                          \
+        lki_element_set(a->dst[0].dtype, &value, 0, a->attr->pad.value);                                                           \
+        int     last = plain->rank - 1;                                                                                            \
+        int64_t columns = padded->dim[last];                                                                                       \
+        for (int64_t i = a->lo; i < a->hi;) {                                                                                      \
+            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                               \
+            for (; i < lki_min(a->hi, (row + 1) * columns); i++) {                                                                 \
+                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                      \
+                dst[i] = from < 0 ? value : src[at + from];                                                                        \
+            }                                                                                                                      \
+        }                                                                                                                          \
     }
 
 PAD(u8)
@@ -207,27 +211,28 @@ PAD(u16)
 PAD(u32)
 PAD(u64)
 
-#define PAD_GRAD(T)                                                                                                             \
-    static void T##_pad_grad(const lki_args *a)                                                                                 \
-    {                                                                                                                           \
-        const lk_shape *padded = a->src[0].shape, *plain = a->dst[0].shape;                                                     \
-        const T        *dy = (const T *)a->src[0].data;                                                                         \
-        T              *dst = (T *)a->dst[0].data;                                                                              \
-        int64_t         n = lki_shape_size(padded), size = lki_shape_size(plain);                                               \
-        for (int64_t i = 0; i < size; i++) dst[i] = 0;                                                                          \
-        if (padded->rank == 0) {                                                                                                \
-            dst[0] += dy[0];                                                                                                    \
-            return;                                                                                                             \
-        }                                                                                                                       \
-        int     last = plain->rank - 1;                                                                                         \
-        int64_t columns = padded->dim[last];                                                                                    \
-        for (int64_t i = 0; size && i < n;) {                                                                                   \
-            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                            \
-            for (; i < (row + 1) * columns; i++) {                                                                              \
-                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                   \
-                if (from >= 0) dst[at + from] += dy[i];                                                                         \
-            }                                                                                                                   \
-        }                                                                                                                       \
+#define PAD_GRAD(T)                                                                                                                \
+    static void T##_pad_grad(const lki_args *a)                                                                                    \
+    {                                                                                                                              \
+        const lk_shape *padded = a->src[0].shape, *plain = a->dst[0].shape;                                                        \
+        const T        *dy = (const T *)a->src[0].data;                                                                            \
+        T              *dst = (T *)a->dst[0].data;                                                                                 \
+        int64_t         n = lki_shape_size(padded), size = lki_shape_size(plain);                                                  \
+        for (int64_t i = 0; i < size; i++)                                                                                         \
+            dst[i] = 0;                                                                                                            \
+        if (padded->rank == 0) {                                                                                                   \
+            dst[0] += dy[0];                                                                                                       \
+            return;                                                                                                                \
+        }                                                                                                                          \
+        int     last = plain->rank - 1;                                                                                            \
+        int64_t columns = padded->dim[last];                                                                                       \
+        for (int64_t i = 0; size && i < n;) {                                                                                      \
+            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                               \
+            for (; i < (row + 1) * columns; i++) {                                                                                 \
+                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                      \
+                if (from >= 0) dst[at + from] += dy[i];                                                                            \
+            }                                                                                                                      \
+        }                                                                                                                          \
     }
 
 PAD_GRAD(f32)

@@ -23,24 +23,9 @@ typedef u64 i64_wrap;
 #define LKI_SET(k, slot, T, dtype, scratch) lki_kernel_set(k, LKI_K_##slot, dtype, T##_##slot, scratch, "ref")
 #define LKI_SET_F(k, slot) (LKI_SET(k, slot, f32, LK_F32, NULL), LKI_SET(k, slot, f64, LK_F64, NULL))
 #define LKI_SET_N(k, slot) (LKI_SET_F(k, slot), LKI_SET(k, slot, i32, LK_I32, NULL), LKI_SET(k, slot, i64, LK_I64, NULL))
-#define LKI_SET_M(k, slot)                                                                                                      \
-    (LKI_SET(k, slot, u32, LK_F32, NULL), LKI_SET(k, slot, u64, LK_F64, NULL), LKI_SET(k, slot, u16, LK_F16, NULL),             \
-     LKI_SET(k, slot, u16, LK_BF16, NULL), LKI_SET(k, slot, u32, LK_I32, NULL), LKI_SET(k, slot, u64, LK_I64, NULL),            \
+#define LKI_SET_M(k, slot)                                                                                                         \
+    (LKI_SET(k, slot, u32, LK_F32, NULL), LKI_SET(k, slot, u64, LK_F64, NULL), LKI_SET(k, slot, u16, LK_F16, NULL),                \
+     LKI_SET(k, slot, u16, LK_BF16, NULL), LKI_SET(k, slot, u32, LK_I32, NULL), LKI_SET(k, slot, u64, LK_I64, NULL),               \
      LKI_SET(k, slot, u8, LK_U8, NULL), LKI_SET(k, slot, u8, LK_BOOL, NULL))
-
-static inline void lki_set_fault(const lki_args *a)
-{
-    if (a->fault) __atomic_store_n(a->fault, 1, __ATOMIC_RELAXED);
-}
-
-/* Element i of an index operand: i32, i64 or u8. */
-static inline int64_t lki_index(const lki_view *ids, int64_t i)
-{
-    switch (ids->dtype) {
-    case LK_I64: return ((const int64_t *)ids->data)[i];
-    case LK_I32: return ((const int32_t *)ids->data)[i];
-    default: return ((const uint8_t *)ids->data)[i];
-    }
-}
 
 #endif
