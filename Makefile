@@ -5,7 +5,7 @@
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
 #   make examples             build them
-#   make bench                build and run the benches
+#   make bench                build and run the benches; BENCH=step runs one, BENCH="ops exp log" one with arguments
 #   make train                build and run examples/digits
 #   make install PREFIX=DIR   default /usr/local; DESTDIR is honoured
 #   make format, make clean
@@ -47,7 +47,7 @@ examples: need
 
 bench: need
 	@tools/build release benches
-	@for program in build/release/bench/*; do [ ! -x $$program ] || { echo "== $$program" && $$program; } || exit 1; done
+	@tools/bench build/release $(BENCH)
 
 train: need
 	@tools/build release examples_digits

@@ -4,6 +4,7 @@
 #include "core/sha256.h"
 #include "op/op.h"
 #include "op/record.h"
+#include <lockstep/ops.h>
 #include <string.h>
 
 lk_tensor *lki_variable_reader(lk_variable *v); /* tensor.c */

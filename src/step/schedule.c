@@ -54,7 +54,7 @@ static lki_task place_whole(const lki_plan *p, int node)
     if (n->op == LKI_OP_matmul && (n->mode == LKI_SUM || size >= SMALL)) {
         const lk_shape *s = &p->graph->values[n->dst[0]].shape;
         t.place = LKI_TILES;
-        t.unit = s->dim[s->rank - 1];
+        t.unit = lki_max(1, s->dim[s->rank - 1]);
     }
     return t;
 }

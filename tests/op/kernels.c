@@ -175,7 +175,7 @@ TEST(corners)
         lki_slot slot;
         double   x, y, want;
     } cases[] = {
-        {LKI_K_relu, NAN, 0, 0},         {LKI_K_relu, -0.0, 0, 0},       {LKI_K_sign, NAN, 0, NAN},
+        {LKI_K_relu, NAN, 0, NAN},       {LKI_K_relu, -1, 0, 0},         {LKI_K_sign, NAN, 0, NAN},
         {LKI_K_clip, NAN, 0, NAN},       {LKI_K_clip, -INFINITY, 0, -1}, {LKI_K_round, 2.5, 0, 2},
         {LKI_K_round, -1.5, 0, -2},      {LKI_K_log, 0, 0, -INFINITY},   {LKI_K_log, -1, 0, NAN},
         {LKI_K_log1p, -1, 0, -INFINITY}, {LKI_K_log1p, -1.5, 0, NAN},    {LKI_K_exp, -INFINITY, 0, 0},

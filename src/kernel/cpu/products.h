@@ -25,7 +25,7 @@ typedef struct lki_tile {
     int64_t        count[3], astep[3], bstep[3]; /* level 0 is the innermost */
     int            cols;
     int            more;  /* start from c instead of +0; only without lanes */
-    int            relu;  /* x > 0 ? x : 0 before storing */
+    int            relu;  /* x < 0 ? 0 : x before storing */
     const float   *bias;  /* added before that; NULL for none */
     int            lanes; /* 0: none */
     const int64_t *bound;

@@ -31,7 +31,7 @@ static inline void vf_store_some(float *p, vm m, vf x) { _mm256_maskstore_ps(p, 
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf   vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf   vf_relu(vf x) { return _mm256_max_ps(x, _mm256_setzero_ps()); } /* the second operand for NaN and -0 */
+static inline vf   vf_relu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); } /* the second operand for NaN and -0 */
 static inline vf   vf_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(m)); }
 static inline vf   vf_permute(vf x, vi index) { return _mm256_permutevar8x32_ps(x, index); }
 static inline vf   vf_gather(const float *p, vi index, vm m)

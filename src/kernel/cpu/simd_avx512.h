@@ -31,7 +31,7 @@ static inline void vf_store_some(float *p, vm m, vf x) { _mm512_mask_storeu_ps(p
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf   vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf   vf_relu(vf x) { return _mm512_max_ps(x, _mm512_setzero_ps()); } /* the second operand for NaN and -0 */
+static inline vf   vf_relu(vf x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* the second operand for NaN and -0 */
 static inline vf   vf_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 static inline vf   vf_permute(vf x, vi index) { return _mm512_permutexvar_ps(index, x); }
 static inline vf vf_gather(const float *p, vi index, vm m) { return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, index, p, 4); }
