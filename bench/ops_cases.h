@@ -30,6 +30,7 @@ typedef struct job {
     int64_t  below;    /* integer operands are drawn from 0 to below - 1 */
     int      positive; /* floats of src are from 0.5 to 1.5, else from -1 to 1 */
     double   flop;
+    double   bytes; /* 0: all of src and dst */
     unit     unit;
     lki_attr attr;
 } job;
@@ -181,6 +182,7 @@ static void columns(job *j, int64_t bytes)
     const int64_t n = bytes / 4 / (j->slot == LKI_K_unslice ? 192 : 128);
     src(j, LK_F32, LK_SHAPE(n, j->slot == LKI_K_unslice ? 64 : 128));
     dst(j, LK_F32, LK_SHAPE(n, j->slot == LKI_K_unslice ? 128 : 64));
+    if (j->slot == LKI_K_slice) j->bytes = (double)(n * 128 * 4); /* half of src is not read */
     j->attr.slice.begin[1] = 32;
     j->attr.slice.stride[0] = j->attr.slice.stride[1] = 1;
 }
@@ -338,7 +340,7 @@ static void update(job *j, int64_t bytes)
         if (UPDATES[i].slot == j->slot) u = &UPDATES[i];
     if (!u) return; /* an update no case is known for: nothing to call */
     const int fresh = u->slot == LKI_K_lamb_direction || u->slot == LKI_K_clip_by_norm || u->slot == LKI_K_update_overwrite;
-    int       arrays = (fresh ? 1 : 2) * u->variables;
+    int       arrays = u->variables;
     for (const char *o = u->operands; *o; o++)
         arrays += *o == 'g';
     const lk_shape s = LK_SHAPE(bytes / 4 / arrays);

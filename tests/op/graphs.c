@@ -222,8 +222,8 @@ static lk_tensor *layer(graph *g)
     lk_tensor    *t = some(g, pick(g, 3) ? 2 : 4);
     lk_activation then = pick(g, 2) ? LK_RELU : LK_LINEAR;
     if (!t) return NULL;
-    for (int i = 0; i < VARIABLES; i++) {
-        lk_variable *v = g->world->variable[i];
+    for (unsigned i = 0, first = pick(g, VARIABLES); i < VARIABLES; i++) {
+        lk_variable *v = g->world->variable[(first + i) % VARIABLES];
         lk_shape     s = lk_variable_shape(v);
         if (lk_rank(t) == 2 && s.rank == 2 && s.dim[0] == lk_dim(t, 1) && lk_dim(t, 0) < 300) {
             lk_tensor *bias = pick(g, 2) ? NULL : lk_mul(lk_reduce_mean(lk_read(v), .axis = LK_AXES(0)), number(0.5));
@@ -237,6 +237,19 @@ static lk_tensor *layer(graph *g)
         }
     }
     return NULL;
+}
+
+/* From the first input through weights that are wide, or whose gradients are. */
+static lk_tensor *deep(graph *g)
+{
+    static const int path[2][2] = {{5, 4}, {2, 3}};
+    const int       *v = path[pick(g, 2)];
+    lk_tensor       *x = g->value[pick(g, 2) ? 0 : 5];
+    for (int i = 0; i < 2; i++) {
+        lk_tensor *w = lk_read(g->world->variable[v[i]]);
+        x = add_value(g, lk_nn_dense(x, w, lk_reduce_mean(w, .axis = LK_AXES(0)), pick(g, 2) ? LK_RELU : LK_TANH));
+    }
+    return lk_reduce_mean(x, .axis = LK_AXES(1));
 }
 
 static lk_tensor *norm(graph *g)
@@ -333,7 +346,7 @@ static lk_tensor *nested(graph *g)
 typedef lk_tensor *op_fn(graph *g);
 static op_fn *const ops[] = {unary,  unary, unary,   binary,  binary,     binary, reduction, reduction, along_axis, move, move,
                              move,   layer, layer,   layer,   norm,       norm,   product,   picking,   rows_again, write, write,
-                             read,   call,  nested};
+                             read,   call,  nested,  deep,    deep};
 
 /* ---- a whole graph ---- */
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STEPS = 6, EAGER_STEPS = 3, REPETITIONS = 5 };
+enum { STEPS = 6, EAGER_STEPS = 3, REPETITIONS = 5, ISA_STEPS = 2 };
 #else
-enum { STEPS = 100, EAGER_STEPS = 100, REPETITIONS = 50 };
+enum { STEPS = 100, EAGER_STEPS = 100, REPETITIONS = 50, ISA_STEPS = 6 };
 #endif
 enum { GLOBAL = 64 };
 
@@ -41,15 +41,25 @@ static void assert_same(lk_digest a, lk_digest b)
     assert_memory_equal(a.byte, b.byte, sizeof a.byte);
 }
 
+/* 100 steps on each number of threads, then shorter runs up to 50 repetitions; all of them long with LOCKSTEP_SOAK=1. */
 static void any_thread_count(int convolutions)
 {
     static const int counts[] = {1, 2, 3, 4, 8};
-    lk_digest        one = run(convolutions, 1, true, STEPS);
-    for (int i = 1; i < REPETITIONS; i++) assert_same(one, run(convolutions, counts[i % 5], true, STEPS));
+    const int        brief = getenv("LOCKSTEP_SOAK") || STEPS < 20 ? STEPS : 20;
+    lk_digest        longer = run(convolutions, 1, true, STEPS), shorter = run(convolutions, 1, true, brief);
+    for (int i = 1; i < 5; i++) assert_same(longer, run(convolutions, counts[i], true, STEPS));
+    for (int i = 5; i < REPETITIONS; i++) assert_same(shorter, run(convolutions, counts[i % 5], true, brief));
 }
 
-TEST(basic_model_on_any_number_of_threads) { any_thread_count(1); }
-TEST(custom_model_on_any_number_of_threads) { any_thread_count(2); }
+TEST(basic_model_on_any_number_of_threads)
+{
+    any_thread_count(1);
+}
+
+TEST(custom_model_on_any_number_of_threads)
+{
+    any_thread_count(2);
+}
 
 TEST(more_threads_than_lanes)
 {
@@ -94,7 +104,7 @@ static lk_digest run_capped(const char *isa, int threads)
 
 TEST(instruction_sets)
 {
-    lk_digest here = run(2, 2, true, STEPS < 20 ? STEPS : 20);
+    lk_digest here = run(2, 2, true, ISA_STEPS);
     if (lki_cpu_isa_machine() >= LKI_ISA_AVX2) {
         assert_same(run_capped("avx2", 2), run_capped("avx2", 3));
         assert_same(here, run_capped("avx2", 1));
@@ -106,7 +116,7 @@ int main(void)
 {
     const char *threads = getenv("LOCKSTEP_BITS");
     if (threads) {
-        lk_digest d = run(2, atoi(threads), true, STEPS < 20 ? STEPS : 20);
+        lk_digest d = run(2, atoi(threads), true, ISA_STEPS);
         for (int i = 0; i < 32; i++) printf("%02x", d.byte[i]);
         return 0;
     }
