@@ -21,7 +21,7 @@ enum { STEPS = 100000, CHAINS = 12, COPIED = 128 << 20 };
     for (int s = 0; s < STEPS; s++)                                                                                                \
         _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) acc[i] = fma(acc[i], x, y);                                      \
     for (int i = 0; i < CHAINS; i++)                                                                                               \
-        *(volatile float *)arg = first(acc[i])
+    *(volatile float *)arg = first(acc[i])
 
 #if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) static void fma_avx2(void *arg)

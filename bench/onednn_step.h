@@ -37,10 +37,12 @@ enum { MOST_CALLS = 64, MOST_MEMORIES = 128, MOST_LAYERS = 4, MOST_WEIGHTS = 2 *
 /* What can be chosen: the first way named, or the second. */
 enum choice {
     FIRST_ALGORITHM, /* of the first convolution: direct, or what oneDNN takes by itself (often Winograd) */
-    FORWARD_ALGORITHM, DATA_ALGORITHM, WEIGHTS_ALGORITHM, /* of the second one's three primitives */
-    IMAGES,        /* layout: any, NHWC */
-    DENSE_SRC,     /* layout: any, what the pool gives */
-    DENSE_WEIGHTS, /* layout on the way back: any, what the forward pass has */
+    FORWARD_ALGORITHM,
+    DATA_ALGORITHM,
+    WEIGHTS_ALGORITHM, /* of the second one's three primitives */
+    IMAGES,            /* layout: any, NHWC */
+    DENSE_SRC,         /* layout: any, what the pool gives */
+    DENSE_WEIGHTS,     /* layout on the way back: any, what the forward pass has */
     CHOICES
 };
 
@@ -163,14 +165,16 @@ static mem memory_of(onednn_net *n, const desc *d)
 static const desc *asked(dnnl_primitive_desc_t p, dnnl_query_t what) { return dnnl_primitive_desc_query_md(p, what, 0); }
 
 /* NULL where there is no such primitive. */
-static dnnl_primitive_desc_t try_describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+static dnnl_primitive_desc_t try_describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr,
+                                          const_dnnl_primitive_desc_t hint)
 {
     dnnl_primitive_desc_t p = NULL;
     if (dnnl_primitive_desc_create(&p, op, attr, n->engine, hint) != dnnl_success) return NULL;
     return n->descs[n->ndescs++] = p;
 }
 
-static dnnl_primitive_desc_t describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+static dnnl_primitive_desc_t describe(onednn_net *n, const void *op, const_dnnl_primitive_attr_t attr,
+                                      const_dnnl_primitive_desc_t hint)
 {
     dnnl_primitive_desc_t p = try_describe(n, op, attr, hint);
     if (p) return p;
@@ -179,7 +183,8 @@ static dnnl_primitive_desc_t describe(onednn_net *n, const void *op, const_dnnl_
 }
 
 #define ADD(net, pd, ...)                                                                                                          \
-    add_call(net, pd, (const dnnl_exec_arg_t[]){__VA_ARGS__}, (int)(sizeof((dnnl_exec_arg_t[]){__VA_ARGS__}) / sizeof(dnnl_exec_arg_t)))
+    add_call(net, pd, (const dnnl_exec_arg_t[]){__VA_ARGS__},                                                                      \
+             (int)(sizeof((dnnl_exec_arg_t[]){__VA_ARGS__}) / sizeof(dnnl_exec_arg_t)))
 
 static void add_call(onednn_net *n, dnnl_primitive_desc_t p, const dnnl_exec_arg_t *arg, int count)
 {
@@ -282,11 +287,12 @@ static mem convolution(onednn_net *n, mem x, int64_t out, const float *const *va
     l->bias = new_weight(n, &b, values[1], dnnl_x, 0);
     l->src = arranged(n, x, asked(p, dnnl_query_src_md));
     l->dst = memory_of(n, asked(p, dnnl_query_dst_md));
-    ADD(n, p, {DNNL_ARG_SRC, l->src}, {DNNL_ARG_WEIGHTS, l->kernel->value}, {DNNL_ARG_BIAS, l->bias->value}, {DNNL_ARG_DST, l->dst});
+    ADD(n, p, {DNNL_ARG_SRC, l->src}, {DNNL_ARG_WEIGHTS, l->kernel->value}, {DNNL_ARG_BIAS, l->bias->value},
+        {DNNL_ARG_DST, l->dst});
 
     dnnl_pooling_desc_t pool;
-    DNN(dnnl_pooling_forward_desc_init(&pool, dnnl_forward_training, dnnl_pooling_max, asked(p, dnnl_query_dst_md), &half, TWOS, TWOS,
-                                       NONE, NONE));
+    DNN(dnnl_pooling_forward_desc_init(&pool, dnnl_forward_training, dnnl_pooling_max, asked(p, dnnl_query_dst_md), &half, TWOS,
+                                       TWOS, NONE, NONE));
     p = l->pool = describe(n, &pool, NULL, NULL);
     l->pooled = memory_of(n, asked(p, dnnl_query_dst_md));
     l->workspace = memory_of(n, asked(p, dnnl_query_workspace_md));
@@ -315,7 +321,8 @@ static mem dense(onednn_net *n, mem x, int64_t out, int relu, const float *const
     l->bias = new_weight(n, &b, values[1], dnnl_x, 0);
     l->src = arranged(n, x, asked(p, dnnl_query_src_md));
     l->dst = memory_of(n, &dst);
-    ADD(n, p, {DNNL_ARG_SRC, l->src}, {DNNL_ARG_WEIGHTS, l->kernel->value}, {DNNL_ARG_BIAS, l->bias->value}, {DNNL_ARG_DST, l->dst});
+    ADD(n, p, {DNNL_ARG_SRC, l->src}, {DNNL_ARG_WEIGHTS, l->kernel->value}, {DNNL_ARG_BIAS, l->bias->value},
+        {DNNL_ARG_DST, l->dst});
     return l->dst;
 }
 
@@ -347,13 +354,14 @@ static mem pool_back(onednn_net *n, const layer *l, mem dy)
 /* Of the weights (or of the data) of a layer: the layouts that were asked for, or any where those have no primitive. */
 static dnnl_primitive_desc_t describe_back(onednn_net *n, const layer *l, int data, const desc *dy)
 {
-    const desc                have = desc_in(l->src), src = l->convolution && n->way[IMAGES] ? have : any_of(&have), db = desc_in(l->bias->value);
-    const desc                dst = l->convolution && n->way[IMAGES] ? *dy : any_of(dy), kernel = desc_in(l->kernel->value), any = any_of(&kernel);
+    const desc have = desc_in(l->src), src = l->convolution && n->way[IMAGES] ? have : any_of(&have), db = desc_in(l->bias->value);
+    const desc dst = l->convolution && n->way[IMAGES] ? *dy : any_of(dy), kernel = desc_in(l->kernel->value), any = any_of(&kernel);
     const dnnl_alg_kind_t     how = algorithm(n, l, data ? DATA_ALGORITHM : WEIGHTS_ALGORITHM);
     dnnl_convolution_desc_t   conv;
     dnnl_inner_product_desc_t inner;
     if (l->convolution && data) DNN(dnnl_convolution_backward_data_desc_init(&conv, how, &src, &any, &dst, ONES, NONE, NONE));
-    if (l->convolution && !data) DNN(dnnl_convolution_backward_weights_desc_init(&conv, how, &src, &any, &db, &dst, ONES, NONE, NONE));
+    if (l->convolution && !data)
+        DNN(dnnl_convolution_backward_weights_desc_init(&conv, how, &src, &any, &db, &dst, ONES, NONE, NONE));
     if (l->convolution) return describe(n, &conv, NULL, l->forward);
     for (int given = n->way[DENSE_WEIGHTS]; given >= 0; given--) {
         const desc *w = given ? &kernel : &any, *x = given ? &have : &src;
@@ -371,8 +379,8 @@ static void weights_back(onednn_net *n, const layer *l, mem dy)
     const desc            kernel = desc_in(l->kernel->value), given = desc_in(dy);
     dnnl_primitive_desc_t p = describe_back(n, l, 0, &given);
     const desc           *made = asked(p, dnnl_query_diff_weights_md);
-    const mem             x = arranged(n, l->src, asked(p, dnnl_query_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
-    const mem             to = dnnl_memory_desc_equal(made, &kernel) ? l->kernel->gradient : memory_of(n, made);
+    const mem x = arranged(n, l->src, asked(p, dnnl_query_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
+    const mem to = dnnl_memory_desc_equal(made, &kernel) ? l->kernel->gradient : memory_of(n, made);
     ADD(n, p, {DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_DIFF_WEIGHTS, to}, {DNNL_ARG_DIFF_BIAS, l->bias->gradient});
     if (to != l->kernel->gradient) l->kernel->gradient = arranged(n, to, &kernel);
 }
@@ -381,8 +389,8 @@ static mem data_back(onednn_net *n, const layer *l, mem dy)
 {
     const desc            given = desc_in(dy);
     dnnl_primitive_desc_t p = describe_back(n, l, 1, &given);
-    const mem             dx = memory_of(n, asked(p, dnnl_query_diff_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
-    const mem             kernel = arranged(n, l->kernel->value, asked(p, dnnl_query_weights_md));
+    const mem dx = memory_of(n, asked(p, dnnl_query_diff_src_md)), g = arranged(n, dy, asked(p, dnnl_query_diff_dst_md));
+    const mem kernel = arranged(n, l->kernel->value, asked(p, dnnl_query_weights_md));
     ADD(n, p, {DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_WEIGHTS, kernel}, {DNNL_ARG_DIFF_SRC, dx});
     return dx;
 }
@@ -460,11 +468,17 @@ static inline __attribute__((always_inline)) double adam(const slice *s)
     return all * (double)l2;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx512f,fma"))) static double adam_avx512(const slice *s) { return adam(s); }
-__attribute__((target("avx2,fma"))) static double adam_avx2(const slice *s) { return adam(s); }
+#if defined(__clang__)
+#define VECTORISED /* loops are, at -O2 */
+#else
+#define VECTORISED __attribute__((optimize("O3")))
 #endif
-static double adam_plain(const slice *s) { return adam(s); }
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,fma"))) VECTORISED static double adam_avx512(const slice *s) { return adam(s); }
+__attribute__((target("avx2,fma"))) VECTORISED static double    adam_avx2(const slice *s) { return adam(s); }
+#endif
+VECTORISED static double adam_plain(const slice *s) { return adam(s); }
 
 /* This thread's share of every weight. */
 static void update_share(void *arg)

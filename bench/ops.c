@@ -5,8 +5,8 @@
  * GB/s count every byte read and written once (twice for what an update changes in place), with 64 KiB in all, which stay in the cache,
  * and with 64 MiB, which come from memory. Products are told in GFLOP/s at one size, ops on one number in ns. `--quick` leaves memory out.
  * Where the variant is "ref" there is nothing faster to compare with. An op nobody has written a case for says so. */
-#include "ops_cases.h"
 #include "core/thread.h"
+#include "ops_cases.h"
 #include "timing.h"
 
 enum { SMALL = 64 << 10, LARGE = 64 << 20, LINE = 64 };
@@ -224,7 +224,8 @@ int main(int argc, char **argv)
     if (quick) allowed = 0.01;
     lki_cpu_kernels(&reference, LKI_ISA_REFERENCE);
     lki_fp_enter();
-    printf("%-31s %-8s %-7s %26s %26s\n", "ops, one core", "variant", "unit", "in cache (64 KiB)", quick ? "" : "from memory (64 MiB)");
+    printf("%-31s %-8s %-7s %26s %26s\n", "ops, one core", "variant", "unit", "in cache (64 KiB)",
+           quick ? "" : "from memory (64 MiB)");
     printf("%-31s %-8s %-7s %9s %9s %6s", "", "", "", "reference", "here", "ratio");
     printf(quick ? "\n" : " %9s %9s %6s\n", "reference", "here", "ratio");
     for (int i = 0; i < LKI_COUNT(LINES); i++)

@@ -53,8 +53,8 @@ static inline void dst(job *j, lk_dtype type, lk_shape shape)
 
 static inline lk_dtype float_or_bool(const job *j)
 {
-    return j->slot == LKI_K_logical_not || j->slot == LKI_K_logical_and || j->slot == LKI_K_logical_or || j->slot == LKI_K_reduce_any ||
-                   j->slot == LKI_K_reduce_all
+    return j->slot == LKI_K_logical_not || j->slot == LKI_K_logical_and || j->slot == LKI_K_logical_or ||
+                   j->slot == LKI_K_reduce_any || j->slot == LKI_K_reduce_all
                ? LK_BOOL
                : LK_F32;
 }
@@ -383,23 +383,64 @@ typedef struct recipe {
 
 /* clang-format off: a table */
 static const recipe RECIPES[] = {
-    {"log", 0, positive_one, ""}, {"log1p", 0, positive_one, ""}, {"sqrt", 0, positive_one, ""}, {"rsqrt", 0, positive_one, ""},
-    {"div", 0, positive_two, ""}, {"floordiv", 0, positive_two, ""}, {"mod", 0, positive_two, ""}, {"pow", 0, positive_two, ""},
-    {"add", 0, two, ""}, {"add", 0, add_bias, ", + [64]"}, {"cumsum", 0, cumsum, " 1024"},
-    {"reduce_sum", 0, reduce_last, " 1024"}, {"reduce_sum", 0, reduce_rows, ", rows, 8 lanes"},
-    {"pad", 0, frame, ""}, {"pad_grad", 0, frame, ""}, {"gather_grad", 0, gather, ""},
-    {"max_pool_grad", 0, pool, " 2x2"}, {"avg_pool", 0, pool, " 2x2"}, {"avg_pool_grad", 0, pool, " 2x2"},
-    {"assign", 0, assign, ""}, {"assign_add", 0, assign, ""}, {"assign_sub", 0, assign, ""},
+    {"log", 0, positive_one, ""},
+    {"log1p", 0, positive_one, ""},
+    {"sqrt", 0, positive_one, ""},
+    {"rsqrt", 0, positive_one, ""},
+    {"div", 0, positive_two, ""},
+    {"floordiv", 0, positive_two, ""},
+    {"mod", 0, positive_two, ""},
+    {"pow", 0, positive_two, ""},
+    {"add", 0, two, ""},
+    {"add", 0, add_bias, ", + [64]"},
+    {"cumsum", 0, cumsum, " 1024"},
+    {"reduce_sum", 0, reduce_last, " 1024"},
+    {"reduce_sum", 0, reduce_rows, ", rows, 8 lanes"},
+    {"pad", 0, frame, ""},
+    {"pad_grad", 0, frame, ""},
+    {"gather_grad", 0, gather, ""},
+    {"max_pool_grad", 0, pool, " 2x2"},
+    {"avg_pool", 0, pool, " 2x2"},
+    {"avg_pool_grad", 0, pool, " 2x2"},
+    {"assign", 0, assign, ""},
+    {"assign_add", 0, assign, ""},
+    {"assign_sub", 0, assign, ""},
     {"lamb_direction", 0, update, ""},
-    {0, "same", one, ""}, {0, "test", one_test, ""}, {0, "cast", cast, " u8 to f32"}, {0, "broadcast", two, ""},
-    {0, "compare", two_test, ""}, {0, "where", where, ""}, {0, "reduce", reduce_last, " 1024"}, {0, "argument", reduce_last, " 1024"},
-    {0, "total", total, ""}, {0, "top_k", top_k, " 5 of 1024"}, {0, "last", rows_128, " 128"}, {0, "xent", xent, " 10"},
-    {0, "xent_grad", xent_grad, " 10"}, {0, "expand", expand, " [64]"}, {0, "like", expand, " [64]"}, {0, "transpose", transpose, " n x 64"},
-    {0, "slice", columns, ""}, {0, "unslice", columns, ""}, {0, "concat", concat, ""}, {0, "gather", gather, ""}, {0, "one_hot", one_hot, " 64"},
-    {0, "drawn", drawn, ""}, {0, "matmul", matmul, " 256"}, {0, "conv", conv, " 13x13x32, 64"}, {0, "conv_x", conv, " 13x13x32, 64"},
-    {0, "conv_w", conv, " 13x13x32, 64"}, {0, "depth", depthwise, " 28x28x64"}, {0, "depth_x", depthwise, " 28x28x64"},
-    {0, "depth_w", depthwise, " 28x28x64"}, {0, "pool_cell", pool, " 2x2"}, {0, "pick", pool, " 2x2"}, {0, "update", update, ""},
-    {0, "by_norm", update, ""}, {0, "scalars", number, ""}, {0, "schedule", number, ""},
+    {0, "same", one, ""},
+    {0, "test", one_test, ""},
+    {0, "cast", cast, " u8 to f32"},
+    {0, "broadcast", two, ""},
+    {0, "compare", two_test, ""},
+    {0, "where", where, ""},
+    {0, "reduce", reduce_last, " 1024"},
+    {0, "argument", reduce_last, " 1024"},
+    {0, "total", total, ""},
+    {0, "top_k", top_k, " 5 of 1024"},
+    {0, "last", rows_128, " 128"},
+    {0, "xent", xent, " 10"},
+    {0, "xent_grad", xent_grad, " 10"},
+    {0, "expand", expand, " [64]"},
+    {0, "like", expand, " [64]"},
+    {0, "transpose", transpose, " n x 64"},
+    {0, "slice", columns, ""},
+    {0, "unslice", columns, ""},
+    {0, "concat", concat, ""},
+    {0, "gather", gather, ""},
+    {0, "one_hot", one_hot, " 64"},
+    {0, "drawn", drawn, ""},
+    {0, "matmul", matmul, " 256"},
+    {0, "conv", conv, " 13x13x32, 64"},
+    {0, "conv_x", conv, " 13x13x32, 64"},
+    {0, "conv_w", conv, " 13x13x32, 64"},
+    {0, "depth", depthwise, " 28x28x64"},
+    {0, "depth_x", depthwise, " 28x28x64"},
+    {0, "depth_w", depthwise, " 28x28x64"},
+    {0, "pool_cell", pool, " 2x2"},
+    {0, "pick", pool, " 2x2"},
+    {0, "update", update, ""},
+    {0, "by_norm", update, ""},
+    {0, "scalars", number, ""},
+    {0, "schedule", number, ""},
 };
 /* clang-format on */
 

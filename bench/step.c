@@ -11,6 +11,7 @@
 #include "../tests/step/models.h"
 #include "timing.h"
 #include <math.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,10 +33,10 @@ typedef struct config {
 
 /* One side of the comparison: a state, and a step on batch number `i`. */
 typedef struct side {
-    config    c;
-    model     m;
-    lk_tuple  batch[BATCHES];
-    void     *state;
+    config   c;
+    model    m;
+    lk_tuple batch[BATCHES];
+    void    *state;
     double (*step)(struct side *s, int i);
 } side;
 
@@ -44,7 +45,9 @@ typedef struct side {
 static double lockstep_step(side *s, int i)
 {
     double loss = 0;
-    LK_STEP { loss = lk_item(lk_call(s->state, s->batch[i]).item[0]); }
+    LK_STEP {
+        loss = lk_item(lk_call(s->state, s->batch[i]).item[0]);
+    }
     return loss;
 }
 
@@ -169,7 +172,8 @@ static int same_losses(const reply *a, const reply *b)
 {
     for (int i = 0; i < CHECKED; i++)
         if (!(fabs(a->loss[i] - b->loss[i]) <= 1e-4 * fabs(b->loss[i]))) {
-            printf("step %d: the loss is %.9g with lockstep and %.9g with oneDNN: not the same work\n", i + 1, a->loss[i], b->loss[i]);
+            printf("step %d: the loss is %.9g with lockstep and %.9g with oneDNN: not the same work\n", i + 1, a->loss[i],
+                   b->loss[i]);
             return 0;
         }
     return 1;
@@ -186,26 +190,31 @@ static int measure(config c, int rounds, double seconds)
     child  k[2];
     reply  r[2];
     series rate[2] = {{0}}, ratio = {0};
-    int    count = starts[1] ? 2 : 1, ok = 1;
+    int    count = starts[1] ? 2 : 1, ok;
     for (int i = 0; i < count; i++) {
         k[i] = child_start(c, starts[i]);
         r[i] = child_ask(&k[i], 0);
     }
-    ok = r[0].works && (count < 2 || !r[1].works || same_losses(&r[0], &r[1]));
-    const int both = ok && count == 2 && r[1].works;
+    const int both = count == 2 && r[1].works;
+    ok = r[0].works && (!both || same_losses(&r[0], &r[1]));
     for (int round = -1; ok && round < rounds; round++) { /* round -1 warms up */
         for (int i = 0; i <= both; i++) {
             r[i] = child_ask(&k[i], round < 0 ? seconds / 4 : seconds);
+            ok = ok && r[i].works;
             if (round >= 0) series_add(&rate[i], r[i].rate);
         }
         if (both && round >= 0) series_add(&ratio, r[0].rate / r[1].rate);
     }
     for (int i = 0; i < count; i++)
         child_end(&k[i]);
-    if (!ok) return 0;
+    if (!ok) {
+        printf("%-8s %6lld %8d failed\n", c.model, (long long)c.batch, c.threads);
+        return 0;
+    }
     const double best = series_largest(&rate[0]), other = series_largest(&rate[1]);
     printf("%-8s %6lld %8d %12.0f %8.0f", c.model, (long long)c.batch, c.threads, best, series_median(rate[0]));
     if (both) printf(" %12.0f %8.0f %9.2f %7.2f", other, series_median(rate[1]), best / other, series_median(ratio));
+    else if (count == 2) printf(" (the number of oneDNN's threads cannot be set)");
     printf("\n");
     return 1;
 }
@@ -221,13 +230,16 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--quick") == 0) quick = 1;
         else only = argv[i];
 
+    signal(SIGPIPE, SIG_IGN); /* a process that died is told as a line that failed */
 #if defined(WITH_ONEDNN)
     const dnnl_version_t *v = dnnl_version();
     printf("rows/s of a training step, beside oneDNN %d.%d.%d\n", v->major, v->minor, v->patch);
+    printf("%-8s %6s %8s %12s %8s %12s %8s %9s %7s\n", "model", "batch", "threads", "lockstep", "median", "oneDNN", "median",
+           "ratio", "median");
 #else
     printf("rows/s of a training step; built without oneDNN 2, so there is nothing to compare with\n");
+    printf("%-8s %6s %8s %12s %8s\n", "model", "batch", "threads", "lockstep", "median");
 #endif
-    printf("%-8s %6s %8s %12s %8s %12s %8s %9s %7s\n", "model", "batch", "threads", "lockstep", "median", "oneDNN", "median", "ratio", "median");
     for (int m = 0; m < 2; m++)
         for (int64_t batch = 64; batch <= 256; batch *= 4)
             for (int t = 0; t < kinds; t++) {

@@ -44,7 +44,7 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
             if (!lki_bad(moved[input])) {
                 moved[input]->rows = in.item[input]->rows;
                 ((double *)moved[input]->data)[element] += by;
-                value = lk_item(weighted_sum(fn, (lk_tuple){in.count, moved}, user));
+                value = lk_item(weighted_sum(fn, lk_tuple_from(in.count, moved), user));
             }
         }
         lki_release(moved);
