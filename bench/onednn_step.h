@@ -1,10 +1,10 @@
-/* A training step written directly on oneDNN 2's C interface, for bench/step.c to compare with: forward, loss, gradients, Adam of the
- * two models of tests/step/models.h.
+/* A training step written directly on oneDNN 2's C interface, for bench/step.c to compare with: forward, loss, gradients, Adam of
+ * the two models of tests/step/models.h.
  *
  * What a careful user of oneDNN would write:
- *  - weights and images in the layouts the primitives choose (format_tag any), reorders only where two of them disagree; or, where that
- *    is faster, images by rows (NHWC), and layouts and algorithms named by hand: the choices below are tried on this machine, one
- *    after another, and the fastest ones kept;
+ *  - weights and images in the layouts the primitives choose (format_tag any), reorders only where two of them disagree; or, where
+ *    that is faster, images by rows (NHWC), and layouts and algorithms named by hand: the choices below are tried on this machine,
+ *    one after another, and the faster way is kept;
  *  - relu inside convolution and inner product, and on the way back applied to the pooled gradient, which is four times smaller;
  *  - Adam in one pass over gradient, moments and weights, vectorised and spread over oneDNN's own OpenMP threads;
  *  - subnormals flushed on every thread.
@@ -36,10 +36,10 @@ enum { MOST_CALLS = 64, MOST_MEMORIES = 128, MOST_LAYERS = 4, MOST_WEIGHTS = 2 *
 
 /* What can be chosen: the first way named, or the second. */
 enum choice {
-    FIRST_ALGORITHM, /* of the first convolution: direct, or what oneDNN takes by itself (often Winograd) */
-    FORWARD_ALGORITHM,
-    DATA_ALGORITHM,
-    WEIGHTS_ALGORITHM, /* of the second one's three primitives */
+    FIRST_ALGORITHM,   /* of the first convolution: direct, or what oneDNN takes by itself (often Winograd) */
+    FORWARD_ALGORITHM, /* of the second one, likewise; */
+    DATA_ALGORITHM,    /* of its gradient for the images, */
+    WEIGHTS_ALGORITHM, /* and for the weights */
     IMAGES,            /* layout: any, NHWC */
     DENSE_SRC,         /* layout: any, what the pool gives */
     DENSE_WEIGHTS,     /* layout on the way back: any, what the forward pass has */
@@ -97,7 +97,7 @@ typedef struct onednn_net {
     int                   hits;
 } onednn_net;
 
-/* ---- threads ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------------------- */
 
 /* oneDNN's OpenMP threads, found at run time because this program is not compiled for OpenMP itself. */
 static struct {
@@ -128,7 +128,7 @@ static int onednn_set_threads(int threads)
     return 1;
 }
 
-/* ---- memory and calls -------------------------------------------------------------------------------------------------------------- */
+/* ---- memory and calls ------------------------------------------------------------------------------------------------------- */
 
 static desc desc_of(int rank, const int64_t *dims, dnnl_format_tag_t tag)
 {
@@ -214,7 +214,7 @@ static void run(onednn_net *n, int from, int to)
     DNN(dnnl_stream_wait(n->stream));
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- forward ---------------------------------------------------------------------------------------------------------------- */
 
 static dnnl_primitive_attr_t with_relu(void)
 {
@@ -326,7 +326,7 @@ static mem dense(onednn_net *n, mem x, int64_t out, int relu, const float *const
     return l->dst;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- backward --------------------------------------------------------------------------------------------------------------- */
 
 /* dy where y > 0, in place; dy first gets y's layout. */
 static mem relu_back(onednn_net *n, mem dy, mem y)
@@ -406,7 +406,7 @@ static void backward(onednn_net *n, mem dy)
     }
 }
 
-/* ---- loss and Adam ------------------------------------------------------------------------------------------------------------------- */
+/* ---- loss and Adam ---------------------------------------------------------------------------------------------------------- */
 
 /* The mean over the rows of softmax cross-entropy; its gradient goes to dlogits, and rows classified correctly are counted. */
 static double cross_entropy(onednn_net *n, const int32_t *labels)
@@ -502,7 +502,7 @@ static void update_share(void *arg)
     n->squares[me] = squares;
 }
 
-/* ---- the net ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the net ---------------------------------------------------------------------------------------------------------------- */
 
 static onednn_net *onednn_net_new(const onednn_model *m, const int *way)
 {

@@ -2,9 +2,9 @@
  *
  *     ops [--quick] [NAME...]
  *
- * GB/s count every byte read and written once (twice for what an update changes in place), with 64 KiB in all, which stay in the cache,
- * and with 64 MiB, which come from memory. Products are told in GFLOP/s at one size, ops on one number in ns. `--quick` leaves memory out.
- * Where the variant is "ref" there is nothing faster to compare with. An op nobody has written a case for says so. */
+ * GB/s count every byte read and written once (twice for what an update changes in place), with 64 KiB in all, which stay in the
+ * cache, and with 64 MiB, which come from memory. Products are told in GFLOP/s at one size, ops on one number in ns. `--quick` leaves
+ * memory out. Where the variant is "ref" there is nothing faster to compare with. An op nobody has written a case for says so. */
 #include "core/thread.h"
 #include "ops_cases.h"
 #include "timing.h"
@@ -22,9 +22,9 @@ static const op_line LINES[] = {
 };
 #undef LKI_OP
 
-/* ---- operands --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------------------------------------------------------------- */
 
-/* Memory for all operands of a call, one after another; each starts some lines further into its page, so that they do not share sets. */
+/* Memory for all operands of a call, one after another, some lines apart so that they do not share sets of a cache. */
 typedef struct arena {
     char  *base;
     size_t used, size;
@@ -99,7 +99,7 @@ static double work_of(const job *j)
     return bytes;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring -------------------------------------------------------------------------------------------------------------- */
 
 static lki_kernels reference;
 static double      allowed = 0.04; /* seconds per measurement */

@@ -1,7 +1,7 @@
 /* One call per line of ops.inc for bench/ops.c: which operands, of which shapes, at a given size.
  *
- * A recipe is found by the op's name, otherwise by the name of its shape rule; ops that share a rule share a recipe, and a new op with
- * a known rule is measured without a line here. Where the size can be chosen, operands and results together have about `bytes`;
+ * A recipe is found by the op's name, otherwise by the name of its shape rule; ops that share a rule share a recipe, and a new op
+ * with a known rule is measured without a line here. Where the size can be chosen, operands and results together have about `bytes`;
  * products have one size of their own. */
 #ifndef LK_BENCH_OPS_CASES_H
 #define LK_BENCH_OPS_CASES_H
@@ -49,7 +49,7 @@ static inline void dst(job *j, lk_dtype type, lk_shape shape)
     j->dst_type[j->ndst++] = type;
 }
 
-/* ---- element-wise ------------------------------------------------------------------------------------------------------------------- */
+/* ---- element-wise ----------------------------------------------------------------------------------------------------------- */
 
 static inline lk_dtype float_or_bool(const job *j)
 {
@@ -93,7 +93,7 @@ static void where(job *j, int64_t bytes)
     src(j, LK_BOOL, j->dst[0]);
 }
 
-/* ---- reductions and rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- reductions and rows ---------------------------------------------------------------------------------------------------- */
 
 static void reduce_last(job *j, int64_t bytes)
 {
@@ -160,7 +160,7 @@ static void xent_grad(job *j, int64_t bytes)
     j->below = 10;
 }
 
-/* ---- moves -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------------------------------------------ */
 
 static void expand(job *j, int64_t bytes)
 {
@@ -234,7 +234,7 @@ static void drawn(job *j, int64_t bytes)
     j->attr.random.high = 1;
 }
 
-/* ---- products and pools: sizes of their own ------------------------------------------------------------------------------------------ */
+/* ---- products and pools: sizes of their own --------------------------------------------------------------------------------- */
 
 static void matmul(job *j, int64_t bytes)
 {
@@ -295,7 +295,7 @@ static void pool(job *j, int64_t bytes)
     window(j, 2, 2, 0);
 }
 
-/* ---- in place on variables ------------------------------------------------------------------------------------------------------------ */
+/* ---- in place on variables -------------------------------------------------------------------------------------------------- */
 
 static void assign(job *j, int64_t bytes)
 {
@@ -372,7 +372,7 @@ static void number(job *j, int64_t bytes)
     }
 }
 
-/* ---- which op is called how ------------------------------------------------------------------------------------------------------------ */
+/* ---- which op is called how ------------------------------------------------------------------------------------------------- */
 
 typedef struct recipe {
     const char *op;   /* by its name, */
@@ -381,7 +381,6 @@ typedef struct recipe {
     const char *note;
 } recipe;
 
-/* clang-format off: a table */
 static const recipe RECIPES[] = {
     {"log", 0, positive_one, ""},
     {"log1p", 0, positive_one, ""},
@@ -442,6 +441,5 @@ static const recipe RECIPES[] = {
     {0, "scalars", number, ""},
     {0, "schedule", number, ""},
 };
-/* clang-format on */
 
 #endif

@@ -1,13 +1,15 @@
-/* How fast a whole training step is: rows per second of forward, loss, gradients and Adam of the two models of tests/step/models.h,
- * compiled by lockstep, beside the same step written directly on oneDNN (onednn_step.h).
+/* How fast a whole training step is: rows per second of forward, loss, gradients and Adam of the two models of
+ * tests/step/models.h, compiled by lockstep, beside the same step written directly on oneDNN (onednn_step.h).
  *
  *     step [--quick] [basic | custom]
  *
- * Each configuration has two processes of its own, one per library, which never run at the same time and take turns, round by round: what
- * disturbs the machine disturbs both, and the threads of one never spin beside the other's. Before the rounds both make the same three
- * steps from the same weights; losses that differ by more than 1e-4 (relative) fail the bench, for then they do not do the same work.
+ * Each configuration has two processes of its own, one per library, which never run at the same time and take turns, round by
+ * round: what disturbs the machine disturbs both, and the threads of one never spin beside the other's. Before the rounds both make
+ * the same three steps from the same weights; losses that differ by more than 1e-4 (relative) fail the bench, for then they do not
+ * do the same work.
  *
- * Columns: the best and the median round of each, and lockstep's advantage: best over best, and the median of the rounds' ratios. */
+ * Columns: the best and the median round of each, and the ratio of lockstep's to oneDNN's: of the bests, and the median over the
+ * rounds. */
 #include "../tests/step/models.h"
 #include "timing.h"
 #include <math.h>
@@ -40,7 +42,7 @@ typedef struct side {
     double (*step)(struct side *s, int i);
 } side;
 
-/* ---- the two steps ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the two steps ---------------------------------------------------------------------------------------------------------- */
 
 static double lockstep_step(side *s, int i)
 {
@@ -78,7 +80,7 @@ static int onednn_start(side *s)
 }
 #endif
 
-/* ---- a process per side ------------------------------------------------------------------------------------------------------------- */
+/* ---- a process per side ----------------------------------------------------------------------------------------------------- */
 
 /* What goes through the pipes: the seconds to run for (0: the steps to be checked; negative: end), and what came of it. */
 typedef struct reply {
@@ -166,7 +168,7 @@ static void child_end(child *k)
     waitpid(k->pid, NULL, 0);
 }
 
-/* ---- one line ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one line --------------------------------------------------------------------------------------------------------------- */
 
 static int same_losses(const reply *a, const reply *b)
 {

@@ -53,8 +53,8 @@ static inline double series_largest(const series *s)
     return largest;
 }
 
-/* Seconds of one call: the shortest of several runs, each of as many calls as fill a slice of the time allowed. The first run, which
- * warms up, counts only when it uses up all the time. */
+/* Seconds of one call: the shortest of several runs, each of as many calls as fill a slice of the time allowed. The first run,
+ * which warms up, counts only when it uses up all the time. */
 typedef void timed(void *arg);
 
 static inline double seconds_of(timed *fn, void *arg, double allowed)

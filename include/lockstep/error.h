@@ -58,6 +58,9 @@ LK_API void lk_set_output(lk_text_hook hook, void *user);
 /* Where warnings and information go; NULL: stderr, as "WARNING:lockstep: ...". */
 LK_API void lk_set_log(lk_text_hook hook, void *user);
 
+/* Ask for lines on topics, separated by commas: "lanes,dispatch,plan,trace"; "" or NULL for none. They go to the log. */
+LK_API lk_status lk_set_verbose(const char *topics);
+
 LK_END
 
 #endif

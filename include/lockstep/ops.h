@@ -143,7 +143,7 @@ typedef struct lk_random_args {
     lk_shape    shape;     /* required */
     const char *stream;    /* default "": names an independent sequence, e.g. the path of a layer */
     lk_tensor  *iteration; /* default 0: i64 scalar */
-    int64_t     call;      /* default 0: which call within a step */
+    int64_t     call;      /* default 0: which call within a step, up to 65535 */
     double      low;       /* uniform: default 0; normal: the mean, default 0 */
     lk_number   high;      /* uniform: default 1; normal: the deviation, default 1 */
     lk_tensor  *rows_of;   /* default none: take the leading axis, and what it means, from this tensor; shape is then that of a row */

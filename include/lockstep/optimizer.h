@@ -114,6 +114,9 @@ LK_API lk_status lk_optimizer_finalize(lk_optimizer *o);
 LK_API lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables);
 
 LK_API int64_t   lk_optimizer_iterations(const lk_optimizer *o);
+
+/* The same as an i64 scalar tensor, also inside a compiled function: what dropout takes as its iteration. */
+LK_API lk_tensor *lk_optimizer_iteration(lk_optimizer *o);
 LK_API double    lk_optimizer_learning_rate(const lk_optimizer *o); /* now: the variable, or the schedule at the iterations */
 LK_API lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error where a schedule is used */
 

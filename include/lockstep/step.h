@@ -23,10 +23,10 @@ typedef struct lk_function_args {
     lk_fn     fn;         /* required */
     void     *user;       /* handed to fn */
     int       max_traces; /* default 32: the least recently used plan goes when there are more signatures */
-    const char *name;     /* for messages */
+    const char *name;     /* for messages; default: as fn is written in the call */
 } lk_function_args;
-#define lk_function_of(...) lk_function_kw(LKI_KW(lk_function_args, __VA_ARGS__))
-LK_API lk_function *lk_function_kw(lk_function_args args);
+#define lk_function_of(...) lk_function_kw(LKI_KW(lk_function_args, __VA_ARGS__), #__VA_ARGS__)
+LK_API lk_function *lk_function_kw(lk_function_args args, const char *written);
 
 /* Run it on `in`; a new signature (types, shapes, meaning of rows, lanes) is traced and planned first. Poisoned items on failure.
  * The results live in the current step, or in the current pool outside of one. One call at a time per function. */

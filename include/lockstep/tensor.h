@@ -85,25 +85,6 @@ LK_API double lk_item(const lk_tensor *t);
 /* "[[1, 2], [3, 4]]" through the output hook, a newline after it. Long tensors are shortened. */
 LK_API lk_status lk_print(const lk_tensor *t);
 
-/* ---- rows and lanes -------------------------------------------------------------------------------------------------------- */
-
-/* Say that the leading axis of `t` counts the rows of a global batch of `global_batch` rows (0: as many as `t` has).
- * Sums over rows then run lane by lane and up one fixed tree, so that they do not depend on how many cores or replicas share
- * the work. docs/bits.md says what that promises. */
-LK_API lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch);
-
-/* How many lanes a global batch is cut into: a power of two from 1 to 1024, default 8. Part of what the bits depend on. */
-LK_API lk_status lk_set_lanes(int lanes);
-LK_API int       lk_lanes(void);
-
-/* How many cores run the lanes of a compiled step; 0: all this process may use. Never changes a result. */
-LK_API lk_status lk_set_threads(int threads);
-LK_API int       lk_threads(void);
-
-/* Where all random numbers of this process come from. Default 20240229. */
-LK_API void     lk_set_random_seed(uint64_t seed);
-LK_API uint64_t lk_random_seed(void);
-
 /* ---- lists of tensors ------------------------------------------------------------------------------------------------------ */
 
 /* Lives as long as its tensors. At least 8 items can be read; those past `count` are poisoned. */
@@ -115,6 +96,29 @@ typedef struct lk_tuple {
 #define LK_TUPLE(...) lk_tuple_of((int)LKI_N(lk_tensor *, 0, __VA_ARGS__) - 1, (lk_tensor *const[]){0, __VA_ARGS__})
 LK_API lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based);
 LK_API lk_tuple lk_tuple_from(int count, lk_tensor *const *items); /* from an array */
+
+/* ---- rows and lanes -------------------------------------------------------------------------------------------------------- */
+
+/* Say that the leading axis of `t` counts the rows of a global batch of `global_batch` rows (0: as many as `t` has).
+ * Sums over rows then run lane by lane and up one fixed tree, so that they do not depend on how many cores or replicas share
+ * the work. docs/bits.md says what that promises. */
+LK_API lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch);
+LK_API lk_tuple   lk_rows_all(lk_tuple batch, int64_t global_batch); /* every tensor of a batch */
+
+/* How many lanes a global batch is cut into: a power of two from 1 to 1024, default 8. Part of what the bits depend on. */
+LK_API lk_status lk_set_lanes(int lanes);
+LK_API int       lk_lanes(void);
+
+/* How many cores run the lanes of a compiled step; 0: all this process may use. Never changes a result. */
+LK_API lk_status lk_set_threads(int threads);
+LK_API int       lk_threads(void);
+
+/* Use no instruction set beyond this one: "reference", "avx2" or "avx512". Only before the first op; never changes a result. */
+LK_API lk_status lk_set_isa(const char *name);
+
+/* Where all random numbers of this process come from. Default 20240229. */
+LK_API void     lk_set_random_seed(uint64_t seed);
+LK_API uint64_t lk_random_seed(void);
 
 /* ---- variables ------------------------------------------------------------------------------------------------------------- */
 
@@ -154,7 +158,9 @@ LK_API lk_variables lk_variables_from(int count, lk_variable *const *items); /* 
 typedef struct lk_digest {
     uint8_t byte[32];
 } lk_digest;
-LK_API lk_digest lk_variables_digest(lk_variables v);
+LK_API lk_digest   lk_variables_digest(lk_variables v);
+LK_API int         lk_digest_equal(lk_digest a, lk_digest b);
+LK_API const char *lk_digest_text(lk_digest d, char text[65]); /* 64 hexadecimal digits; returns text */
 
 /* ---- lifetimes ------------------------------------------------------------------------------------------------------------- */
 
@@ -177,7 +183,7 @@ LK_API void      lki_step_leave(lki_block *);
 #define LKI_BLOCK(id, leave, enter) for (lki_block id __attribute__((cleanup(leave))) = enter; id.open; id.open = 0)
 
 /* LK_POOL { ... }: objects made inside go at the end. LK_STEP { ... }: tensors made inside go at the end. Leaving by return, break
- * or goto closes them too; longjmp does not. */
+ * or goto closes them too; longjmp does not. break and continue mean the block itself: they do not reach a loop around it. */
 #define LK_POOL LKI_BLOCK(LKI_ID(lki_pool_), lki_pool_leave, lki_pool_enter())
 #define LK_STEP LKI_BLOCK(LKI_ID(lki_step_), lki_step_leave, lki_step_enter())
 

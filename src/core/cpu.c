@@ -1,6 +1,8 @@
 /* What the processor can do. A set counts only when the operating system saves its registers too (XGETBV). */
 #include "core/cpu.h"
+#include "core/error.h"
 #include "core/log.h"
+#include <lockstep/tensor.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,25 +47,38 @@ static lki_isa detect(void) { return LKI_ISA_REFERENCE; }
 static lki_isa        machine, capped;
 static pthread_once_t detected = PTHREAD_ONCE_INIT;
 
-static lki_isa cap_of(const char *name)
+static bool           chosen; /* somebody has asked for it */
+
+static lki_isa isa_named(const char *name)
 {
-    for (int i = 0; i < LKI_ISA_COUNT; i++)
-        if (strcmp(name, names[i]) == 0) return (lki_isa)i;
-    lki_warn("LOCKSTEP_ISA: no instruction set \"%s\"; there are reference, avx2, avx512", name);
-    return LKI_ISA_COUNT;
+    int i = 0;
+    while (i < LKI_ISA_COUNT && strcmp(name, names[i]) != 0) i++;
+    return (lki_isa)i;
 }
 
 static void detect_once(void)
 {
     const char *name = getenv("LOCKSTEP_ISA");
     machine = detect();
-    lki_isa cap = name && *name ? cap_of(name) : LKI_ISA_COUNT;
+    lki_isa cap = name && *name ? isa_named(name) : machine;
+    if (cap == LKI_ISA_COUNT) lki_warn("LOCKSTEP_ISA: no instruction set \"%s\"; there are reference, avx2, avx512", name);
     capped = cap < machine ? cap : machine;
+}
+
+lk_status lk_set_isa(const char *name)
+{
+    lki_isa cap = name ? isa_named(name) : LKI_ISA_COUNT;
+    pthread_once(&detected, detect_once);
+    if (cap == LKI_ISA_COUNT) return lki_fail(LK_EINVAL, "lk_set_isa: no instruction set \"%s\"; there are reference, avx2, avx512", name ? name : "NULL");
+    if (__atomic_load_n(&chosen, __ATOMIC_RELAXED)) return lki_fail(LK_ESTATE, "lk_set_isa: kernels were chosen before; call it before the first op");
+    capped = cap < machine ? cap : machine;
+    return LK_OK;
 }
 
 lki_isa lki_cpu_isa(void)
 {
     pthread_once(&detected, detect_once);
+    __atomic_store_n(&chosen, true, __ATOMIC_RELAXED);
     return capped;
 }
 

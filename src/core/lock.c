@@ -4,7 +4,7 @@
 
 #define INIT PTHREAD_MUTEX_INITIALIZER
 
-static pthread_mutex_t locks[LKI_LOCK_COUNT] = {INIT, INIT, INIT};
+static pthread_mutex_t locks[LKI_LOCK_COUNT] = {INIT, INIT, INIT, INIT};
 
 void lki_lock_take(lki_lock lock) { pthread_mutex_lock(&locks[lock]); }
 void lki_lock_give(lki_lock lock) { pthread_mutex_unlock(&locks[lock]); }

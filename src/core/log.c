@@ -4,6 +4,7 @@
  * 1. A hook is called without any lock held, so it may call the library, also to set another hook.
  * 2. One call is one piece of text: lines of several threads do not mix on stdout or stderr. */
 #include "core/log.h"
+#include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include <lockstep/error.h>
@@ -101,15 +102,31 @@ static bool want_topic(const char *name, size_t length)
     return length == 0;
 }
 
-static void read_topics(void)
+/* The first name in a list that is no topic, or NULL; all others are wanted from now on. */
+static const char *want_topics(const char *text)
 {
-    const char *text = getenv("LOCKSTEP_VERBOSE");
+    const char *unknown = NULL;
     while (text && *text) {
         size_t length = strcspn(text, ",");
-        if (!want_topic(text, length))
-            lki_warn("LOCKSTEP_VERBOSE: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)length, text);
+        if (!want_topic(text, length) && !unknown) unknown = text;
         text += length + (text[length] == ',');
     }
+    return unknown;
+}
+
+static void read_topics(void)
+{
+    const char *unknown = want_topics(getenv("LOCKSTEP_VERBOSE"));
+    if (unknown) lki_warn("LOCKSTEP_VERBOSE: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)strcspn(unknown, ","), unknown);
+}
+
+lk_status lk_set_verbose(const char *topics)
+{
+    pthread_once(&topics_read, read_topics);
+    memset(topic_wanted, 0, sizeof topic_wanted);
+    const char *unknown = want_topics(topics);
+    if (!unknown) return LK_OK;
+    return lki_fail(LK_EINVAL, "lk_set_verbose: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)strcspn(unknown, ","), unknown);
 }
 
 bool lki_verbose(lki_topic topic)

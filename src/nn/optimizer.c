@@ -560,6 +560,13 @@ static bool can_ask(const lk_optimizer *o, const char *what)
 
 static double value_of(const lk_variable *v) { return lki_element_get(v->dtype, v->buffer->data, 0); }
 
+lk_tensor *lk_optimizer_iteration(lk_optimizer *o)
+{
+    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lk_read(o->iteration);
+    lki_fail(LK_EINVAL, "lk_optimizer_iteration: not an optimiser");
+    return &lki_poison;
+}
+
 int64_t lk_optimizer_iterations(const lk_optimizer *o)
 {
     if (!can_ask(o, "optimizer_iterations")) return -1;

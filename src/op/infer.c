@@ -391,6 +391,13 @@ const lki_op_info *lki_op_line(lki_op op)
     return &lines[op];
 }
 
+bool lki_is_elementwise(lki_op op)
+{
+    lki_lane_fn *lane = lines[op].lane;
+    if (lane == lki_lane_update) return lines[op].shape == shape_update;
+    return lines[op].slot != LKI_K_none && (lane == lki_lane_each || lane == lki_lane_linear || lane == lki_lane_scale);
+}
+
 const char *lki_op_name(lki_op op)
 {
     return lines[op].name;

@@ -45,6 +45,9 @@ typedef struct lki_op_info {
 
 const lki_op_info *lki_op_line(lki_op op);
 
+/* Element i of every result depends on element i (or, broadcast, on one element) of each operand and variable, by the op's rules. */
+bool lki_is_elementwise(lki_op op);
+
 /* Apply both rules. */
 lk_status lki_infer_op(lki_infer *f);
 

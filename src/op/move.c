@@ -257,6 +257,7 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
 {
     lk_tensor *src[2] = {a.iteration ? a.iteration : lk_zeros((lk_shape){0}, LK_I64), a.rows_of};
     lki_attr   attr = {.shape = a.shape, .dtype = LK_F32};
+    if (a.call < 0 || a.call > 65535) return refuse(LK_EINVAL, "lk_random: call must be 0 to 65535");
     if (a.rows_of) {
         if (lki_bad(a.rows_of)) return &lki_poison;
         if (a.rows_of->shape.rank < 1 || a.shape.rank >= LK_MAX_RANK) return refuse(LK_ESHAPE, "lk_random: rows_of needs a leading axis, and the result at most 8 axes");

@@ -2,11 +2,11 @@
 #include "op/tensor.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "op/op.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static uint64_t next_id(void)
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
+/* ---- readers of variables; their lists are guarded by LKI_LOCK_READERS ---- */
 
 static void unlink_reader(lk_tensor *t)
 {
@@ -32,12 +32,22 @@ static void unlink_reader(lk_tensor *t)
     t->reader_previous = t->reader_next = NULL;
 }
 
+static void link_reader(lk_tensor *t, lk_variable *v)
+{
+    t->variable = v;
+    t->reader_next = v->readers;
+    if (t->reader_next) t->reader_next->reader_previous = t;
+    v->readers = t;
+}
+
 static void tensor_destroy(void *object)
 {
     lk_tensor *t = object;
-    pthread_mutex_lock(&readers_lock);
-    if (t->variable) unlink_reader(t);
-    pthread_mutex_unlock(&readers_lock);
+    if (__atomic_load_n(&t->variable, __ATOMIC_RELAXED)) {
+        lki_lock_take(LKI_LOCK_READERS);
+        if (t->variable) unlink_reader(t);
+        lki_lock_give(LKI_LOCK_READERS);
+    }
     lki_buffer_drop(t->buffer);
     lki_drop(t->slice_rows);
     lki_drop(t->slice_ids);
@@ -71,16 +81,11 @@ lk_tensor *lki_tensor_view(lk_tensor *from, const lk_shape *shape)
 {
     lk_tensor *t = tensor_object(from->dtype, shape);
     if (lki_bad(t)) return t;
-    pthread_mutex_lock(&readers_lock);
+    lki_lock_take(LKI_LOCK_READERS);
     t->buffer = lki_buffer_retain(from->buffer);
     t->data = from->data;
-    t->variable = from->variable;
-    if (t->variable) {
-        t->reader_next = t->variable->readers;
-        if (t->reader_next) t->reader_next->reader_previous = t;
-        t->variable->readers = t;
-    }
-    pthread_mutex_unlock(&readers_lock);
+    if (from->variable) link_reader(t, from->variable);
+    lki_lock_give(LKI_LOCK_READERS);
     return t;
 }
 
@@ -98,58 +103,51 @@ lk_tensor *lki_variable_reader(lk_variable *v)
 {
     lk_tensor *t = tensor_object(v->dtype, &v->shape);
     if (lki_bad(t)) return t;
-    pthread_mutex_lock(&readers_lock);
+    lki_lock_take(LKI_LOCK_READERS);
     t->buffer = lki_buffer_retain(v->buffer);
     t->data = v->buffer->data;
-    t->variable = v;
-    t->reader_next = v->readers;
-    if (t->reader_next) t->reader_next->reader_previous = t;
-    v->readers = t;
-    pthread_mutex_unlock(&readers_lock);
+    link_reader(t, v);
+    lki_lock_give(LKI_LOCK_READERS);
     return t;
+}
+
+static void move_reader(lk_tensor *t, lki_buffer *to)
+{
+    unlink_reader(t);
+    t->data = to->data;
+    __atomic_sub_fetch(&t->buffer->refs, 1, __ATOMIC_ACQ_REL); /* never the last one: the variable holds it too */
+    t->buffer = lki_buffer_retain(to);
 }
 
 void *lki_variable_storage(lk_variable *v)
 {
-    void *storage = v->buffer->data;
-    pthread_mutex_lock(&readers_lock);
-    if (v->readers) {
-        lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
-        if (!copy)
-            storage = NULL;
-        else {
-            v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
-            while (v->readers) {
-                lk_tensor *t = v->readers;
-                unlink_reader(t);
-                lki_buffer_drop(t->buffer);
-                t->buffer = lki_buffer_retain(copy);
-                t->data = copy->data;
-            }
-            lki_buffer_drop(copy);
-        }
-    }
-    pthread_mutex_unlock(&readers_lock);
-    return storage;
+    lki_lock_take(LKI_LOCK_READERS);
+    bool read = v->readers != NULL;
+    lki_lock_give(LKI_LOCK_READERS);
+    if (!read) return v->buffer->data;
+    lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
+    if (!copy) return NULL;
+    v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
+    lki_lock_take(LKI_LOCK_READERS);
+    while (v->readers) move_reader(v->readers, copy);
+    lki_lock_give(LKI_LOCK_READERS);
+    lki_buffer_drop(copy);
+    return v->buffer->data;
 }
 
 lk_status lki_tensor_detach(lk_tensor *t)
 {
-    lk_status status = LK_OK;
-    pthread_mutex_lock(&readers_lock);
+    if (!__atomic_load_n(&t->variable, __ATOMIC_RELAXED)) return LK_OK;
+    lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
+    if (!copy) return LK_ENOMEM;
+    lki_lock_take(LKI_LOCK_READERS);
     if (t->variable) {
-        lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
-        if (copy) {
-            copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
-            unlink_reader(t);
-            lki_buffer_drop(t->buffer);
-            t->buffer = copy;
-            t->data = copy->data;
-        } else
-            status = LK_ENOMEM;
+        copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
+        move_reader(t, copy);
     }
-    pthread_mutex_unlock(&readers_lock);
-    return status;
+    lki_lock_give(LKI_LOCK_READERS);
+    lki_buffer_drop(copy);
+    return LK_OK;
 }
 
 /* ---- public ---- */
@@ -376,6 +374,16 @@ lk_tuple lk_tuple_from(int count, lk_tensor *const *items)
 lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based)
 {
     return lk_tuple_from(count, one_based + 1);
+}
+
+lk_tuple lk_rows_all(lk_tuple batch, int64_t global_batch)
+{
+    lk_tensor **marked = lki_alloc((size_t)(batch.count + 1) * sizeof *marked);
+    if (!marked) return poisoned_tuple();
+    for (int i = 0; i < batch.count; i++) marked[i] = lk_rows(batch.item[i], global_batch);
+    lk_tuple out = lki_tuple_new(batch.count, marked);
+    lki_release(marked);
+    return out;
 }
 
 /* ---- printing ---- */

@@ -151,3 +151,19 @@ lk_digest lk_variables_digest(lk_variables v)
     lki_sha256_end(&sha, digest.byte);
     return digest;
 }
+
+int lk_digest_equal(lk_digest a, lk_digest b)
+{
+    return memcmp(a.byte, b.byte, sizeof a.byte) == 0;
+}
+
+const char *lk_digest_text(lk_digest d, char text[65])
+{
+    static const char digit[] = "0123456789abcdef";
+    for (int i = 0; i < 32; i++) {
+        text[2 * i] = digit[d.byte[i] >> 4];
+        text[2 * i + 1] = digit[d.byte[i] & 15];
+    }
+    text[64] = 0;
+    return text;
+}

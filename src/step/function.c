@@ -59,7 +59,19 @@ static void function_destroy(void *object)
     pthread_mutex_destroy(&f->lock);
 }
 
-lk_function *lk_function_kw(lk_function_args args)
+/* "train_step, &model" was written: the function is called train_step. */
+static char *name_of(const lk_function_args *args, const char *written)
+{
+    char   text[64];
+    size_t length = written ? strcspn(written, ", ") : 0;
+    if (args->name) return lki_strdup(args->name);
+    if (!length || length >= sizeof text) return lki_strdup("function");
+    memcpy(text, written, length);
+    text[length] = 0;
+    return lki_strdup(text);
+}
+
+lk_function *lk_function_kw(lk_function_args args, const char *written)
 {
     if (!args.fn) {
         lki_fail(LK_EINVAL, "lk_function_of: the function is missing");
@@ -75,8 +87,10 @@ lk_function *lk_function_kw(lk_function_args args)
     f->fn = args.fn;
     f->user = args.user;
     f->most = args.max_traces ? args.max_traces : DEFAULT_PLANS;
-    f->name = lki_strdup(args.name ? args.name : "function");
-    return f;
+    f->name = name_of(&args, written);
+    if (f->name) return f;
+    lk_free(f);
+    return NULL;
 }
 
 /* ---- signatures ---- */

@@ -22,13 +22,6 @@ typedef struct edges {
 
 /* ---- tasks and places ---- */
 
-/* The element-wise ops come first in ops.inc and end with `where`. */
-static bool is_elementwise(const lki_node *n)
-{
-    return (n->op <= LKI_OP_where && n->slot != LKI_K_none) || n->op == LKI_OP_clip_by_norm || n->op == LKI_OP_lamb_direction ||
-           (n->writes && n->op != LKI_OP_increment && n->op != LKI_OP_nadam_product);
-}
-
 static int64_t result_size(const lki_plan *p, const lki_node *n)
 {
     return lki_shape_size(&p->graph->values[n->dst[0]].shape);
@@ -50,7 +43,7 @@ static lki_task place_whole(const lki_plan *p, int node)
     const lki_node *n = &p->graph->nodes[node];
     int64_t         size = n->ndst ? result_size(p, n) : 0;
     lki_task        t = {.kind = LKI_TASK_RUN, .place = LKI_SOLO, .node = node, .size = size, .unit = 1};
-    if (size >= SMALL && is_elementwise(n)) t.place = LKI_TILES;
+    if (size >= SMALL && lki_is_elementwise(n->op)) t.place = LKI_TILES;
     if (n->op == LKI_OP_matmul && (n->mode == LKI_SUM || size >= SMALL)) {
         const lk_shape *s = &p->graph->values[n->dst[0]].shape;
         t.place = LKI_TILES;
@@ -194,8 +187,8 @@ static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki
 static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
-    if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !is_elementwise(&p->graph->nodes[b->node])) return false;
-    return is_elementwise(&p->graph->nodes[from->node]) || (makes_operand(p, a, b) && !reads_what_it_writes(p, from, b));
+    if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !lki_is_elementwise(p->graph->nodes[b->node].op)) return false;
+    return lki_is_elementwise(p->graph->nodes[from->node].op) || (makes_operand(p, a, b) && !reads_what_it_writes(p, from, b));
 }
 
 /* Lane s of one is lane s of the other. */
@@ -304,7 +297,7 @@ static int lane_task_before(const lki_plan *p, int t)
 static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[a->node], *m = &p->graph->nodes[b->node];
-    return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && is_elementwise(n) && is_elementwise(m) &&
+    return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && lki_is_elementwise(n->op) && lki_is_elementwise(m->op) &&
            lki_shape_equal(&p->graph->values[n->dst[0]].shape, &p->graph->values[m->dst[0]].shape) && n->rows.per_row == m->rows.per_row &&
            n->rows.global == m->rows.global && n->rows.first == m->rows.first;
 }

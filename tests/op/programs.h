@@ -114,6 +114,7 @@ enum { G = 1, S = 2, L = 4, R = 8 };
     PROGRAM(stack, G, "x[N,2] x[N,2]", lk_stack(LK_TUPLE(a, b), 0), lk_stack(LK_TUPLE(a, b, a), -1), lk_stack(LK_TUPLE(b), 1))  \
     PROGRAM(split, G, "x[N,6]", lk_split(a, LK_AXES(1, 2, 3), 1).item[0], lk_split(a, LK_AXES(1, 2, 3), 1).item[2], lk_split(a, LK_AXES(6, 0), -1).item[1]) \
     PROGRAM(tile, G, "x[N,2]", lk_tile(a, LK_AXES(1, 3)), lk_tile(a, LK_AXES(2, 2)), lk_tile(a, LK_AXES(1, 0)))                 \
+    PROGRAM(tile_many, G, "x[N,1]", lk_tile(a, LK_AXES(1, 70)))                                                                 \
     PROGRAM(gather, G | S, "w[5,3] i[N]5 j[2,2]3 x[N,4]", lk_gather(a, b, 0), lk_gather(a, c, 1), lk_gather(d, c, -1))          \
     PROGRAM(one_hot, 0, "i[N]5", lk_one_hot(a, 5), lk_one_hot(a, 3, .on = LK_NUMBER(2), .off = -1), lk_one_hot(a, 4, .dtype = LK_I64)) \
     PROGRAM(random, 0, "x[N,3]", lk_random_uniform(LK_SHAPE(3), .rows_of = a, .stream = "s"), lk_random_normal(LK_SHAPE(2, 2), .rows_of = a, .call = 2), \
