@@ -32,12 +32,12 @@ static lk_tuple train_step(lk_tuple batch, void *user)
     return LK_TUPLE(loss); /* inside, `loss` has no value yet: look at what lk_call() returns */
 }
 
-/* Rows whose label is the largest of their first five numbers. lk_rows() says that the leading axis counts examples. */
+/* Rows whose label is the largest of their first five numbers. lk_rows_all() says that the leading axis counts examples. */
 static lk_tuple batch_of(int rows, int number)
 {
     lk_tensor *x = lk_random_normal(LK_SHAPE(rows, 20), .stream = "x", .call = number);
     lk_tensor *label = lk_argmax(lk_slice(x, LK_AXES(0, 0), LK_AXES(rows, 5)), .axis = LK_AXIS(1));
-    return LK_TUPLE(lk_rows(x, BATCH), lk_rows(label, BATCH));
+    return lk_rows_all(LK_TUPLE(x, label), BATCH);
 }
 
 static double run(model *m, lk_function *compiled)

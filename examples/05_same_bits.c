@@ -2,7 +2,6 @@
  * cut into lanes, not into threads, and sums over rows go up one fixed tree over the lanes; threads only decide who computes which lane. */
 #include <lockstep.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { BATCH = 64, STEPS = 60, IN = 32, HIDDEN = 48, CLASSES = 7 };
 
@@ -29,7 +28,7 @@ static lk_tuple batch_of(int rows, int number)
 {
     lk_tensor *x = lk_random_normal(LK_SHAPE(rows, IN), .stream = "x", .call = number);
     lk_tensor *label = lk_argmax(lk_slice(x, LK_AXES(0, 0), LK_AXES(rows, CLASSES)), .axis = LK_AXIS(1));
-    return LK_TUPLE(lk_rows(x, BATCH), lk_rows(label, BATCH));
+    return lk_rows_all(LK_TUPLE(x, label), BATCH);
 }
 
 static lk_digest train_with(int threads, double *loss)
@@ -63,11 +62,9 @@ int main(void)
         double    loss = 0;
         lk_digest digest = train_with(threads[i], &loss);
         if (i == 0) first = digest;
-        different += memcmp(&first, &digest, sizeof first) != 0;
-        printf("%d thread%s  loss %.6f  weights ", threads[i], threads[i] == 1 ? " " : "s", loss);
-        for (int b = 0; b < 8; b++)
-            printf("%02x", digest.byte[b]);
-        printf("...\n");
+        different += !lk_digest_equal(first, digest);
+        char text[65];
+        printf("%d thread%s  loss %.6f  weights %.16s...\n", threads[i], threads[i] == 1 ? " " : "s", loss, lk_digest_text(digest, text));
     }
     printf("%s\n", different ? "DIFFERENT" : "the same bits");
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());

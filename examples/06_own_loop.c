@@ -46,7 +46,7 @@ static lk_tensor *run_layer(layer *l, lk_tensor *x, lk_switch training)
     if (training == LK_OFF) return lk_relu(y.item[0]);
     lk_assign(l->mean, y.item[1]);
     lk_assign(l->variance, y.item[2]);
-    lk_tensor *iteration = lk_read(lk_optimizer_variables(optimizer).item[0]);
+    lk_tensor *iteration = lk_optimizer_iteration(optimizer);
     return lk_nn_dropout(lk_relu(y.item[0]), .rate = 0.05, .stream = l->name, .iteration = iteration);
 }
 
@@ -80,7 +80,7 @@ static lk_tuple spirals(int number)
     lk_tensor *side = lk_round(lk_random_uniform(LK_SHAPE(ROWS, 1), .stream = "side", .call = number));
     lk_tensor *angle = lk_add(lk_mul(r, lk_scalar(4)), lk_mul(side, lk_scalar(3.14159265)));
     lk_tensor *point = lk_concat(LK_TUPLE(lk_mul(r, lk_cos(angle)), lk_mul(r, lk_sin(angle))), 1);
-    return LK_TUPLE(lk_rows(point, ROWS), lk_rows(side, ROWS));
+    return lk_rows_all(LK_TUPLE(point, side), ROWS);
 }
 
 int main(void)

@@ -106,7 +106,7 @@ static lk_tuple batch_at(const examples *e, int first)
         labels[i] = e->label[e->order[first + i]];
     }
     lk_tensor *x = lk_tensor_from(LK_SHAPE(rows, STROKES_SIDE, STROKES_SIDE, 1), LK_U8, pixels);
-    return LK_TUPLE(lk_rows(x, BATCH), lk_rows(lk_tensor_from(LK_SHAPE(rows), LK_U8, labels), BATCH));
+    return lk_rows_all(LK_TUPLE(x, lk_tensor_from(LK_SHAPE(rows), LK_U8, labels)), BATCH);
 }
 
 /* ---- the loop ---- */
@@ -162,10 +162,9 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     lk_digest digest = lk_variables_digest(lk_variables_from(6, weight));
-    printf("Weights ");
-    for (int i = 0; i < 32; i++)
-        printf("%02x", digest.byte[i]);
-    printf("\n%d thread%s; any other number gives the same weights\n", lk_threads(), lk_threads() == 1 ? "" : "s");
+    char      text[65];
+    printf("Weights %s\n%d thread%s; any other number gives the same weights\n", lk_digest_text(digest, text), lk_threads(),
+           lk_threads() == 1 ? "" : "s");
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());
     return lk_failed() || tested.accuracy < 0.95;
 }

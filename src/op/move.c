@@ -158,7 +158,7 @@ lk_tensor *lk_pad_kw(lk_pad_args a)
     if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &a.before, "before") || !per_axis("lk_pad", a.x, &a.after, "after")) return &lki_poison;
     lki_attr attr = {.shape = a.x->shape, .pad = {.mode = (int32_t)a.mode, .value = a.value}};
     for (int i = 0; i < a.x->shape.rank; i++) {
-        int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT ? n - 1 : a.mode == LK_PAD_SYMMETRIC ? n : INT32_MAX;
+        int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT ? lki_max(n - 1, 0) : a.mode == LK_PAD_SYMMETRIC ? n : INT32_MAX;
         if (a.before.value[i] < 0 || a.after.value[i] < 0 || a.before.value[i] > most || a.after.value[i] > most) {
             lki_fail(LK_EINVAL, "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i, (long long)n, (long long)most,
                      (long long)a.before.value[i], (long long)a.after.value[i]);
