@@ -5,6 +5,8 @@
 #include "op/record.h"
 #include "op/run.h"
 #include <lockstep/ops.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static _Thread_local lki_recorder *recorders;
@@ -50,6 +52,25 @@ void lki_tracer_set(lki_tracer *t)
 lki_tracer *lki_tracer_current(void)
 {
     return tracer;
+}
+
+/* ---- mistakes ---- */
+
+lk_tensor *lki_refuse(lk_status code, const char *format, ...)
+{
+    char    text[LKI_ERROR_TEXT];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    lki_fail(code, "%s", text);
+    return &lki_poison;
+}
+
+bool lki_usable(const char *call, const char *name, const lk_tensor *t)
+{
+    if (!t) lki_fail(LK_EINVAL, "%s: %s is NULL", call, name);
+    return !lki_bad(t);
 }
 
 /* ---- making operands fit ---- */

@@ -29,7 +29,8 @@ static lk_status result(lki_infer *f, int i, lk_shape shape, lk_dtype dtype)
 {
     f->shape[i] = shape;
     f->dtype[i] = dtype;
-    if (!lki_shape_valid(&shape)) return lki_fail_op(f, LK_ESHAPE, "the result has more elements than can be counted");
+    char text[LKI_SHAPE_TEXT];
+    if (!lki_shape_valid(&shape)) return lki_fail_op(f, LK_ESHAPE, "the result, %s, is no shape or has more elements than can be counted", lki_shape_text(&shape, text));
     return LK_OK;
 }
 
@@ -221,10 +222,11 @@ static lk_status check_slice(lki_infer *f, const lk_shape *whole, const lk_shape
 {
     if (whole->rank != part->rank) return lki_fail_op(f, LK_ESHAPE, "a slice keeps the rank");
     for (int i = 0; i < part->rank; i++) {
-        int64_t begin = f->attr->slice.begin[i], stride = f->attr->slice.stride[i], n = part->dim[i];
-        int64_t end = begin + (n - 1) * stride;
+        int64_t begin = f->attr->slice.begin[i], stride = f->attr->slice.stride[i], n = part->dim[i], end = begin;
         if (stride == 0) return lki_fail_op(f, LK_EINVAL, "the stride of axis %d is 0", i);
-        if (n > 0 && (begin < 0 || begin >= whole->dim[i] || end < 0 || end >= whole->dim[i]))
+        if (n < 0) return lki_fail_op(f, LK_EINVAL, "axis %d: the size is %lld; it must be 0 or more, or -1 for all that is left", i, (long long)n);
+        bool far = n > 0 && (__builtin_mul_overflow(n - 1, stride, &end) || __builtin_add_overflow(begin, end, &end));
+        if (n > 0 && (far || begin < 0 || begin >= whole->dim[i] || end < 0 || end >= whole->dim[i]))
             return lki_fail_op(f, LK_EINVAL, "axis %d: entries %lld to %lld lie outside 0 to %lld", i, (long long)begin, (long long)end, (long long)whole->dim[i] - 1);
     }
     return LK_OK;
@@ -254,7 +256,7 @@ static lk_status shape_concat(lki_infer *f)
         for (int d = 0; d < out.rank; d++)
             if (d != axis && t->shape.dim[d] != out.dim[d])
                 return lki_fail_op(f, LK_ESHAPE, "part %d differs from the first in axis %d; only axis %d may differ", i, d, axis);
-        out.dim[axis] += t->shape.dim[axis];
+        if (__builtin_add_overflow(out.dim[axis], t->shape.dim[axis], &out.dim[axis])) out.dim[axis] = INT64_MAX;
     }
     return result(f, 0, out, f->src[0]->dtype);
 }
@@ -276,7 +278,6 @@ static lk_status shape_one_hot(lki_infer *f)
 {
     lk_shape out = f->src[0]->shape;
     int64_t  depth = f->attr->shape.dim[0];
-    if (!lki_is_int(f->src[0]->dtype)) return lki_fail_op(f, LK_EDTYPE, "ids must be i32, i64 or u8");
     if (depth < 1) return lki_fail_op(f, LK_EINVAL, "depth is %lld; it must be at least 1", (long long)depth);
     if (out.rank == LK_MAX_RANK) return lki_fail_op(f, LK_ESHAPE, "the result would have more than %d axes", LK_MAX_RANK);
     out.dim[out.rank++] = depth;
@@ -309,6 +310,7 @@ static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, 
 {
     if (f->src[0]->dtype != f->src[1]->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");
     if (x->rank != 4 || w->rank != 4 || y->rank != 4) return lki_fail_op(f, LK_ESHAPE, "images are [n, height, width, channels], kernels [height, width, in, out]: rank 4");
+    if (w->dim[0] < 1 || w->dim[1] < 1) return lki_fail_op(f, LK_ESHAPE, "a kernel has at least 1 x 1 cells");
     if (w->dim[2] != x->dim[3]) return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2], (long long)x->dim[3]);
     if (y->dim[3] != (depthwise ? w->dim[2] * w->dim[3] : w->dim[3])) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)(depthwise ? w->dim[2] * w->dim[3] : w->dim[3]));
     if (y->dim[1] < 1 || y->dim[2] < 1)

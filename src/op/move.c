@@ -5,24 +5,24 @@
 #include "op/infer.h"
 #include <lockstep/ops.h>
 
-static lk_tensor *refuse(lk_status code, const char *message)
+static bool usable(const char *call, const lk_tensor *x)
 {
-    lki_fail(code, "%s", message);
-    return &lki_poison;
+    return lki_usable(call, "x", x);
 }
 
 lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_reshape", x)) return &lki_poison;
     int     open = -1;
     int64_t known = 1;
+    char    a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
     for (int i = 0; i < shape.rank; i++) {
-        if (shape.dim[i] != -1)
-            known *= shape.dim[i];
-        else if (open < 0)
+        if (shape.dim[i] == -1 && open >= 0)
+            return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a), lki_shape_text(&shape, b));
+        if (shape.dim[i] == -1)
             open = i;
-        else
-            return refuse(LK_ESHAPE, "lk_reshape: more than one size is -1");
+        else if (__builtin_mul_overflow(known, shape.dim[i], &known))
+            known = -1; /* more than there can be */
     }
     int64_t size = lki_shape_size(&x->shape);
     if (open >= 0) shape.dim[open] = known > 0 && size % known == 0 ? size / known : known == 0 ? 0 : -1;
@@ -31,37 +31,33 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
 
 lk_tensor *lk_flatten_rows(lk_tensor *x)
 {
-    if (lki_bad(x)) return &lki_poison;
-    if (x->shape.rank < 1) return refuse(LK_ESHAPE, "lk_flatten_rows: a scalar has no rows");
+    if (!usable("lk_flatten_rows", x)) return &lki_poison;
+    if (x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_flatten_rows: a scalar has no rows");
     return lk_reshape(x, LK_SHAPE(x->shape.dim[0], lki_shape_size_from(&x->shape, 1)));
 }
 
 lk_tensor *lk_expand_dims(lk_tensor *x, int axis)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_expand_dims", x)) return &lki_poison;
     lk_shape s = {.rank = x->shape.rank + 1};
     int      at = lki_axis_normal(axis, s.rank);
-    if (s.rank > LK_MAX_RANK) return refuse(LK_ESHAPE, "lk_expand_dims: the result would have more than 8 axes");
-    if (at < 0) {
-        lki_fail(LK_EINVAL, "lk_expand_dims: axis %d is outside rank %d of the result", axis, s.rank);
-        return &lki_poison;
-    }
+    if (s.rank > LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_expand_dims: the result would have more than 8 axes");
+    if (at < 0) return lki_refuse(LK_EINVAL, "lk_expand_dims: axis %d is outside rank %d of the result", axis, s.rank);
     for (int i = 0; i < s.rank; i++) s.dim[i] = i == at ? 1 : x->shape.dim[i - (i > at)];
     return lk_reshape(x, s);
 }
 
 lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_squeeze", x) || axes.count < 0) return &lki_poison;
     unsigned drop = 0;
+    char     text[LKI_SHAPE_TEXT];
     for (int i = 0; i < x->shape.rank && !axes.count; i++)
         if (x->shape.dim[i] == 1) drop |= 1u << i;
     for (int i = 0; i < axes.count; i++) {
         int axis = lki_axis_normal(axes.value[i], x->shape.rank);
-        if (axis < 0 || x->shape.dim[axis] != 1) {
-            lki_fail(LK_ESHAPE, "lk_squeeze: axis %lld does not exist or is not of size 1", (long long)axes.value[i]);
-            return &lki_poison;
-        }
+        if (axis < 0 || x->shape.dim[axis] != 1)
+            return lki_refuse(LK_ESHAPE, "lk_squeeze: axis %lld of %s does not exist or is not of size 1", (long long)axes.value[i], lki_shape_text(&x->shape, text));
         drop |= 1u << axis;
     }
     lk_shape s = {0};
@@ -72,12 +68,10 @@ lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes)
 
 lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_transpose", x)) return &lki_poison;
     lki_attr attr = {0};
-    if (perm.count && perm.count != x->shape.rank) {
-        lki_fail(LK_EINVAL, "lk_transpose: %d axes in the permutation of a tensor of rank %d", perm.count, x->shape.rank);
-        return &lki_poison;
-    }
+    if (perm.count && perm.count != x->shape.rank)
+        return lki_refuse(LK_EINVAL, "lk_transpose: %d axes in the permutation of a tensor of rank %d", perm.count, x->shape.rank);
     for (int i = 0; i < x->shape.rank; i++)
         attr.perm.axis[i] = perm.count ? lki_axis_normal(perm.value[i], x->shape.rank) : x->shape.rank - 1 - i;
     return lki_apply1(LKI_OP_transpose, &attr, x);
@@ -93,18 +87,18 @@ lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape)
 static bool per_axis(const char *call, const lk_tensor *x, const lk_axes *list, const char *name)
 {
     if (list->count == x->shape.rank) return true;
-    lki_fail(LK_EINVAL, "%s: %s has %d values for a tensor of rank %d", call, name, list->count, x->shape.rank);
+    lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count, list->count == 1 ? "" : "s", x->shape.rank);
     return false;
 }
 
 lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size)
 {
-    if (lki_bad(x) || !per_axis("lk_slice", x, &begin, "begin") || !per_axis("lk_slice", x, &size, "size")) return &lki_poison;
+    if (!usable("lk_slice", x) || !per_axis("lk_slice", x, &begin, "begin") || !per_axis("lk_slice", x, &size, "size")) return &lki_poison;
     lki_attr attr = {.shape = {.rank = x->shape.rank}};
     for (int i = 0; i < x->shape.rank; i++) {
         attr.slice.begin[i] = begin.value[i];
         attr.slice.stride[i] = 1;
-        attr.shape.dim[i] = size.value[i] == -1 ? x->shape.dim[i] - begin.value[i] : size.value[i];
+        attr.shape.dim[i] = size.value[i] != -1 ? size.value[i] : begin.value[i] >= 0 ? x->shape.dim[i] - begin.value[i] : 1;
     }
     return lki_apply1(LKI_OP_slice, &attr, x);
 }
@@ -119,7 +113,7 @@ static int64_t slice_axis(int64_t n, int64_t begin, int64_t end, int64_t stride,
     end = all_end ? (stride > 0 ? high : low) : lki_max(low, lki_min(end, high));
     int64_t span = stride > 0 ? end - begin : begin - end;
     *first = begin;
-    return span > 0 ? lki_ceil_div(span, stride > 0 ? stride : -stride) : 0;
+    return span > 0 ? (span - 1) / (stride > 0 ? stride : -lki_max(stride, -INT64_MAX)) + 1 : 0;
 }
 
 lk_tensor *lk_strided_slice_kw(lk_strided_slice_args a)
@@ -130,7 +124,7 @@ lk_tensor *lk_strided_slice_kw(lk_strided_slice_args a)
         return &lki_poison;
     lki_attr attr = {.shape = {.rank = a.x->shape.rank}};
     for (int i = 0; i < a.x->shape.rank; i++) {
-        if (a.strides.value[i] == 0) return refuse(LK_EINVAL, "lk_strided_slice: a stride is 0");
+        if (a.strides.value[i] == 0) return lki_refuse(LK_EINVAL, "lk_strided_slice: axis %d: the stride is 0", i);
         attr.slice.stride[i] = a.strides.value[i];
         attr.shape.dim[i] = slice_axis(a.x->shape.dim[i], a.begin.value[i], a.end.value[i], a.strides.value[i], a.begin_mask >> i & 1, a.end_mask >> i & 1,
                                        &attr.slice.begin[i]);
@@ -140,12 +134,12 @@ lk_tensor *lk_strided_slice_kw(lk_strided_slice_args a)
 
 lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_reverse", x) || axes.count < 0) return &lki_poison;
     lki_attr attr = {.shape = x->shape};
     for (int i = 0; i < x->shape.rank; i++) attr.slice.stride[i] = 1;
     for (int i = 0; i < axes.count; i++) {
         int axis = lki_axis_normal(axes.value[i], x->shape.rank);
-        if (axis < 0) return refuse(LK_EINVAL, "lk_reverse: an axis is out of range");
+        if (axis < 0) return lki_refuse(LK_EINVAL, "lk_reverse: axis %lld is outside rank %d", (long long)axes.value[i], x->shape.rank);
         attr.slice.begin[axis] = x->shape.dim[axis] - 1;
         attr.slice.stride[axis] = -1;
     }
@@ -156,32 +150,39 @@ lk_tensor *lk_pad_kw(lk_pad_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "lk_pad: x is missing");
     if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &a.before, "before") || !per_axis("lk_pad", a.x, &a.after, "after")) return &lki_poison;
+    if ((unsigned)a.mode > LK_PAD_SYMMETRIC) return lki_refuse(LK_EINVAL, "lk_pad: mode %d is none of LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC", (int)a.mode);
     lki_attr attr = {.shape = a.x->shape, .pad = {.mode = (int32_t)a.mode, .value = a.value}};
     for (int i = 0; i < a.x->shape.rank; i++) {
         int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT ? lki_max(n - 1, 0) : a.mode == LK_PAD_SYMMETRIC ? n : INT32_MAX;
-        if (a.before.value[i] < 0 || a.after.value[i] < 0 || a.before.value[i] > most || a.after.value[i] > most) {
-            lki_fail(LK_EINVAL, "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i, (long long)n, (long long)most,
-                     (long long)a.before.value[i], (long long)a.after.value[i]);
-            return &lki_poison;
-        }
+        if (a.before.value[i] < 0 || a.after.value[i] < 0 || a.before.value[i] > most || a.after.value[i] > most)
+            return lki_refuse(LK_EINVAL, "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i, (long long)n, (long long)most,
+                              (long long)a.before.value[i], (long long)a.after.value[i]);
         attr.pad.before[i] = a.before.value[i];
         attr.shape.dim[i] += a.before.value[i] + a.after.value[i];
     }
     return lki_apply1(LKI_OP_pad, &attr, a.x);
 }
 
+/* Sizes of 0 or more that add up to the axis. */
+static bool splits(const lk_tensor *x, const lk_axes *sizes, int axis, int at)
+{
+    int64_t left = at < 0 ? 0 : x->shape.dim[at], given = 0;
+    char    text[LKI_SHAPE_TEXT], list[LKI_SHAPE_TEXT];
+    if (at < 0) lki_fail(LK_EINVAL, "lk_split: axis %d is outside rank %d", axis, x->shape.rank);
+    for (int i = 0; i < sizes->count && given >= 0; i++) given = sizes->value[i] < 0 || sizes->value[i] > left - given ? -1 : given + sizes->value[i];
+    if (at >= 0 && given == left) return true;
+    const lk_shape parts = {.rank = lki_max(sizes->count, 0), .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
+                                                                      sizes->value[5], sizes->value[6], sizes->value[7]}};
+    lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis, lki_shape_text(&x->shape, text), lki_shape_text(&parts, list));
+    return false;
+}
+
 lk_tuple lk_split(lk_tensor *x, lk_axes sizes, int axis)
 {
     lk_tensor *part[LK_MAX_RANK];
-    if (lki_bad(x)) return lki_tuple_new(0, NULL);
-    int     at = lki_axis_normal(axis, x->shape.rank);
-    int64_t from = 0;
-    for (int i = 0; i < sizes.count; i++) from += sizes.value[i];
-    if (at < 0 || from != x->shape.dim[at]) {
-        lki_fail(LK_EINVAL, "lk_split: %s", at < 0 ? "the axis is out of range" : "the sizes do not add up to the axis");
-        return lki_tuple_new(0, NULL);
-    }
-    from = 0;
+    int        at = usable("lk_split", x) ? lki_axis_normal(axis, x->shape.rank) : -1;
+    int64_t    from = 0;
+    if (lki_bad(x) || !splits(x, &sizes, axis, at)) return lki_tuple_new(0, NULL);
     for (int i = 0; i < sizes.count; i++) {
         lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
         for (int d = 0; d < x->shape.rank; d++) size.value[d] = d == at ? sizes.value[i] : x->shape.dim[d];
@@ -196,15 +197,16 @@ lk_tuple lk_split(lk_tensor *x, lk_axes sizes, int axis)
 
 lk_tensor *lk_concat(lk_tuple parts, int axis)
 {
-    if (parts.count < 1) return refuse(LK_EINVAL, "lk_concat: there is nothing to join");
-    if (lki_bad(parts.item[0])) return &lki_poison;
+    if (parts.count < 1) return lki_refuse(LK_EINVAL, "lk_concat: there is nothing to join");
+    if (!lki_usable("lk_concat", "the first part", parts.item[0])) return &lki_poison;
     int at = lki_axis_normal(axis, parts.item[0]->shape.rank);
+    if (at < 0) return lki_refuse(LK_EINVAL, "lk_concat: axis %d is outside rank %d", axis, parts.item[0]->shape.rank);
     return lki_apply(LKI_OP_concat, &(lki_attr){.scan = {.axis = at}}, parts.count, parts.item, NULL);
 }
 
 lk_tensor *lk_stack(lk_tuple parts, int axis)
 {
-    if (parts.count < 1) return refuse(LK_EINVAL, "lk_stack: there is nothing to join");
+    if (parts.count < 1) return lki_refuse(LK_EINVAL, "lk_stack: there is nothing to join");
     lk_tensor **wide = lki_alloc((size_t)parts.count * sizeof *wide);
     if (!wide) return &lki_poison;
     for (int i = 0; i < parts.count; i++) wide[i] = lk_expand_dims(parts.item[i], axis);
@@ -215,11 +217,11 @@ lk_tensor *lk_stack(lk_tuple parts, int axis)
 
 lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)
 {
-    if (lki_bad(x) || !per_axis("lk_tile", x, &multiples, "multiples")) return &lki_poison;
+    if (!usable("lk_tile", x) || !per_axis("lk_tile", x, &multiples, "multiples")) return &lki_poison;
     for (int axis = 0; axis < multiples.count; axis++) {
         int64_t times = multiples.value[axis];
         if (times == 1) continue;
-        if (times < 0 || times > 65536) return refuse(LK_EINVAL, "lk_tile: a multiple is outside 0 to 65536");
+        if (times < 0 || times > 65536) return lki_refuse(LK_EINVAL, "lk_tile: axis %d: %lld times, outside 0 to 65536", axis, (long long)times);
         if (times == 0) {
             lk_shape s = x->shape;
             s.dim[axis] = 0;
@@ -240,13 +242,15 @@ lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)
 
 lk_tensor *lk_gather(lk_tensor *x, lk_tensor *ids, int axis)
 {
-    if (lki_bad(x)) return &lki_poison;
+    if (!usable("lk_gather", x)) return &lki_poison;
     int at = lki_axis_normal(axis, x->shape.rank);
+    if (at < 0) return lki_refuse(LK_EINVAL, "lk_gather: axis %d is outside rank %d", axis, x->shape.rank);
     return lki_apply2(LKI_OP_gather, &(lki_attr){.scan = {.axis = at}}, x, ids);
 }
 
 lk_tensor *lk_one_hot_kw(lk_one_hot_args a)
 {
+    if ((unsigned)a.dtype >= LK_DTYPE_COUNT) return lki_refuse(LK_EDTYPE, "lk_one_hot: %d is not an element type", (int)a.dtype);
     lki_attr attr = {.shape = {1, {a.depth}}, .dtype = a.dtype, .num = {a.on.set ? a.on.value : 1, a.off}};
     return lki_apply1(LKI_OP_one_hot, &attr, a.ids);
 }
@@ -257,10 +261,10 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
 {
     lk_tensor *src[2] = {a.iteration ? a.iteration : lk_zeros((lk_shape){0}, LK_I64), a.rows_of};
     lki_attr   attr = {.shape = a.shape, .dtype = LK_F32};
-    if (a.call < 0 || a.call > 65535) return refuse(LK_EINVAL, "lk_random: call must be 0 to 65535");
+    if (a.call < 0 || a.call > 65535) return lki_refuse(LK_EINVAL, "lk_random: call must be 0 to 65535");
     if (a.rows_of) {
         if (lki_bad(a.rows_of)) return &lki_poison;
-        if (a.rows_of->shape.rank < 1 || a.shape.rank >= LK_MAX_RANK) return refuse(LK_ESHAPE, "lk_random: rows_of needs a leading axis, and the result at most 8 axes");
+        if (a.rows_of->shape.rank < 1 || a.shape.rank >= LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_random: rows_of needs a leading axis, and the result at most 8 axes");
         attr.shape.rank = a.shape.rank + 1;
         attr.shape.dim[0] = a.rows_of->shape.dim[0];
         for (int i = 0; i < a.shape.rank; i++) attr.shape.dim[i + 1] = a.shape.dim[i];

@@ -21,6 +21,12 @@ const char *lki_op_name(lki_op op);
 /* Apply an op to tensors. Any NULL or poisoned operand gives a poisoned result. `dst` receives op's outputs; the first is returned. */
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
 
+/* Can `t`, which `call` knows as `name`, be used? NULL is told; poison is not, it was before. */
+bool lki_usable(const char *call, const char *name, const lk_tensor *t);
+
+/* Tell a mistake; gives the poisoned tensor, so that a function can end in `return lki_refuse(LK_ESHAPE, "...", ...)`. */
+lk_tensor *lki_refuse(lk_status code, const char *format, ...) LKI_PRINTF(2, 3);
+
 /* Ops of one result, by operand count; attr may be NULL. */
 lk_tensor *lki_apply1(lki_op op, const lki_attr *attr, lk_tensor *a);
 lk_tensor *lki_apply2(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b);
