@@ -122,6 +122,7 @@ LK_API lk_tensor *lk_pad_kw(lk_pad_args args);
 LK_API lk_tensor *lk_concat(lk_tuple parts, int axis);
 LK_API lk_tensor *lk_stack(lk_tuple parts, int axis);
 LK_API lk_tuple   lk_split(lk_tensor *x, lk_axes sizes, int axis);
+LK_API lk_tuple   lk_unstack(lk_tensor *x, int axis); /* the entries of an axis, which goes away */
 LK_API lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples);
 LK_API lk_tensor *lk_gather(lk_tensor *x, lk_tensor *ids, int axis); /* ids i32 or i64, any shape */
 

@@ -10,8 +10,8 @@ static void fans(const lk_shape *s, double *in, double *out)
 {
     double field = 1;
     for (int i = 0; i < s->rank - 2; i++) field *= (double)s->dim[i];
-    *in = s->rank ? field * (double)s->dim[s->rank > 1 ? s->rank - 2 : 0] : 1;
-    *out = s->rank ? field * (double)s->dim[s->rank - 1] : 1;
+    *in = s->rank > 0 ? field * (double)s->dim[s->rank > 1 ? s->rank - 2 : 0] : 1;
+    *out = s->rank > 0 ? field * (double)s->dim[s->rank - 1] : 1;
 }
 
 static lk_tensor *uniform(const lk_shape *shape, const char *stream, double variance)

@@ -3,12 +3,6 @@
 #include "op/product.h"
 #include <lockstep/nn.h>
 
-static lk_tensor *refuse(lk_status code, const char *message)
-{
-    lki_fail(code, "%s", message);
-    return &lki_poison;
-}
-
 /* ---- activations ---- */
 
 static lk_tensor *linear(lk_tensor *x) { return x; }
@@ -28,8 +22,8 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
         [LK_SWISH] = lk_swish,         [LK_HARD_SIGMOID] = lk_hard_sigmoid, [LK_MISH] = lk_mish, [LK_EXPONENTIAL] = lk_exp,
         [LK_SOFTMAX] = softmax,        [LK_LOG_SOFTMAX] = log_softmax,
     };
-    if ((unsigned)activation >= LK_ACTIVATION_COUNT) return refuse(LK_EINVAL, "lk_activate: there is no such activation");
-    return lki_bad(x) ? &lki_poison : functions[activation](x);
+    if ((unsigned)activation >= LK_ACTIVATION_COUNT) return lki_refuse(LK_EINVAL, "lk_activate: there is no activation %d", (int)activation);
+    return lki_usable("lk_activate", "x", x) ? functions[activation](x) : &lki_poison;
 }
 
 static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation)
@@ -41,9 +35,11 @@ static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation
 
 lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_activation activation)
 {
-    if (lki_bad(x) || lki_bad(kernel)) return &lki_poison;
+    char text[2][LKI_SHAPE_TEXT];
+    if (!lki_usable("lk_nn_dense", "x", x) || !lki_usable("lk_nn_dense", "the kernel", kernel)) return &lki_poison;
     if (x->shape.rank <= 2) return finish(lk_matmul(x, kernel), bias, activation);
-    if (kernel->shape.rank != 2) return refuse(LK_ESHAPE, "lk_nn_dense: the kernel must be [in, out]");
+    if (kernel->shape.rank != 2)
+        return lki_refuse(LK_ESHAPE, "lk_nn_dense: x %s and kernel %s: the kernel must be [in, out]", lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
     lk_shape   wide = x->shape;
     lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
@@ -67,7 +63,7 @@ static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, b
 {
     lki_window w;
     if (!conv_operands(call, a) || !lki_window_of(call, &w, a->kernel->shape.dim, &a->strides, &a->dilation)) return &lki_poison;
-    if (a->padding == LK_CAUSAL && !causal_allowed) return refuse(LK_EINVAL, "LK_CAUSAL padding is for one dimension; use LK_SAME or LK_VALID");
+    if (!lki_padding_fits(call, a->padding, causal_allowed)) return &lki_poison;
     const lk_shape *k = &a->kernel->shape;
     int64_t         channels = op == LKI_OP_depthwise ? k->dim[2] * k->dim[3] : k->dim[3];
     lk_shape        y = lki_window_output(&w, &a->x->shape, a->padding, channels);
@@ -86,8 +82,16 @@ lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args a)
 
 lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args a)
 {
+    if (!a.pointwise) return lki_refuse(LK_EINVAL, "lk_nn_separable_conv2d: the pointwise kernel is missing");
     lk_conv_args point = {.x = convolve("lk_nn_separable_conv2d", LKI_OP_depthwise, &a, false), .kernel = a.pointwise};
     return finish(convolve("lk_nn_separable_conv2d", LKI_OP_conv2d, &point, false), a.bias, a.activation);
+}
+
+static bool one_value(const char *call, const char *name, const lk_axes *given)
+{
+    if (given->count == 0 || given->count == 1) return true;
+    lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given->count);
+    return false;
 }
 
 /* A row of cells is an image of height 1. */
@@ -95,7 +99,10 @@ lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
 {
     if (!a.x || !a.kernel) lki_fail(LK_EINVAL, "lk_nn_conv1d: %s is missing", a.x ? "kernel" : "x");
     if (lki_bad(a.x) || lki_bad(a.kernel)) return &lki_poison;
-    if (a.x->shape.rank != 3 || a.kernel->shape.rank != 3) return refuse(LK_ESHAPE, "lk_nn_conv1d: x must be [n, steps, in], the kernel [size, in, out]");
+    char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
+    if (a.x->shape.rank != 3 || a.kernel->shape.rank != 3)
+        return lki_refuse(LK_ESHAPE, "lk_nn_conv1d: x %s and kernel %s must be [n, steps, in] and [size, in, out]", lki_shape_text(&a.x->shape, x), lki_shape_text(&a.kernel->shape, k));
+    if (!one_value("lk_nn_conv1d", "strides", &a.strides) || !one_value("lk_nn_conv1d", "dilation", &a.dilation)) return &lki_poison;
     lk_conv_args flat = a;
     flat.x = lk_expand_dims(a.x, 1);
     flat.kernel = lk_expand_dims(a.kernel, 0);
@@ -109,6 +116,7 @@ lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args a)
 {
     lki_window w;
     if (!conv_operands("lk_nn_conv2d_transpose", &a) || !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, &a.strides, &a.dilation)) return &lki_poison;
+    if (!lki_padding_fits("lk_nn_conv2d_transpose", a.padding, false)) return &lki_poison;
     lk_shape y = lki_window_input(&w, &a.x->shape, a.padding, a.kernel->shape.dim[2]);
     return finish(lki_conv2d(LKI_OP_conv2d_grad_x, &w, y, a.x, a.kernel), a.bias, a.activation);
 }
@@ -119,10 +127,13 @@ static lk_tensor *pool2d(const char *call, lki_op op, lk_pool_args a)
 {
     lki_window w;
     if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(a.x) || !lki_pool_window(call, &w, &a.size, &a.strides)) return &lki_poison;
-    if (a.x->shape.rank != 4) return refuse(LK_ESHAPE, "pooling takes [n, height, width, channels]");
+    if (lki_bad(a.x) || !lki_pool_window(call, &w, &a.size, &a.strides) || !lki_padding_fits(call, a.padding, false)) return &lki_poison;
+    char text[LKI_SHAPE_TEXT];
+    if (a.x->shape.rank != 4) return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, height, width, channels]", call, lki_shape_text(&a.x->shape, text));
     lk_shape y = lki_window_output(&w, &a.x->shape, a.padding, a.x->shape.dim[3]);
-    if (y.dim[1] < 1 || y.dim[2] < 1) return refuse(LK_ESHAPE, "pooling: the window is larger than the image");
+    if (y.dim[1] < 1 || y.dim[2] < 1)
+        return lki_refuse(LK_ESHAPE, "%s: a window of %lld x %lld does not fit into x %s; use LK_SAME or a smaller one", call, (long long)w.size[0], (long long)w.size[1],
+                          lki_shape_text(&a.x->shape, text));
     return lki_pool(op, &w, y, a.x);
 }
 
@@ -130,7 +141,9 @@ static lk_tensor *pool1d(const char *call, lki_op op, lk_pool_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
     if (lki_bad(a.x)) return &lki_poison;
-    if (a.x->shape.rank != 3) return refuse(LK_ESHAPE, "one-dimensional pooling takes [n, steps, channels]");
+    char text[LKI_SHAPE_TEXT];
+    if (a.x->shape.rank != 3) return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, steps, channels]", call, lki_shape_text(&a.x->shape, text));
+    if (!one_value(call, "size", &a.size) || !one_value(call, "strides", &a.strides)) return &lki_poison;
     a.x = lk_expand_dims(a.x, 1);
     a.size = LK_AXES(1, a.size.count ? a.size.value[0] : 2);
     a.strides = LK_AXES(1, a.strides.count ? a.strides.value[0] : a.size.value[1]);
@@ -150,31 +163,37 @@ static lk_axes middle(const lk_tensor *x)
     return axes;
 }
 
+static bool global_operand(const char *call, const lk_tensor *x)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (!lki_usable(call, "x", x)) return false;
+    if (x->shape.rank < 3) lki_fail(LK_ESHAPE, "%s: x is %s; it should be [n, ..., channels], with something to pool between", call, lki_shape_text(&x->shape, text));
+    return x->shape.rank >= 3;
+}
+
 lk_tensor *lk_nn_global_max_pool(lk_tensor *x)
 {
-    if (lki_bad(x)) return &lki_poison;
-    return x->shape.rank < 3 ? refuse(LK_ESHAPE, "global pooling takes [n, ..., channels]") : lk_reduce_max(x, .axis = middle(x));
+    return global_operand("lk_nn_global_max_pool", x) ? lk_reduce_max(x, .axis = middle(x)) : &lki_poison;
 }
 
 lk_tensor *lk_nn_global_avg_pool(lk_tensor *x)
 {
-    if (lki_bad(x)) return &lki_poison;
-    return x->shape.rank < 3 ? refuse(LK_ESHAPE, "global pooling takes [n, ..., channels]") : lk_reduce_mean(x, .axis = middle(x));
+    return global_operand("lk_nn_global_avg_pool", x) ? lk_reduce_mean(x, .axis = middle(x)) : &lki_poison;
 }
 
 /* ---- the rest ---- */
 
 lk_tensor *lk_nn_embedding(lk_tensor *ids, lk_tensor *table)
 {
-    return lk_gather(table, ids, 0);
+    return lki_usable("lk_nn_embedding", "the table", table) ? lk_gather(table, ids, 0) : &lki_poison;
 }
 
 lk_tensor *lk_nn_dropout_kw(lk_dropout_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_dropout: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
-    if (!(a.rate >= 0 && a.rate < 1)) return refuse(LK_EINVAL, "lk_nn_dropout: the rate must be at least 0 and below 1");
-    if (a.x->shape.rank < 1) return refuse(LK_ESHAPE, "lk_nn_dropout: x needs a leading axis");
+    if (!(a.rate >= 0 && a.rate < 1)) return lki_refuse(LK_EINVAL, "lk_nn_dropout: the rate is %g; it must be at least 0 and below 1", a.rate);
+    if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_dropout: x needs a leading axis");
     lk_shape row = {.rank = a.x->shape.rank - 1};
     for (int i = 0; i < row.rank; i++) row.dim[i] = a.x->shape.dim[i + 1];
     lk_tensor *draw = lk_random_uniform(row, .stream = a.stream, .iteration = a.iteration, .call = a.call, .rows_of = a.x);

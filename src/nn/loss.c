@@ -7,12 +7,6 @@
 
 #define CLIP 1e-7
 
-static lk_tensor *refuse(lk_status code, const char *message)
-{
-    lki_fail(code, "%s", message);
-    return &lki_poison;
-}
-
 static bool operands(const char *call, const lk_loss_args *a)
 {
     if (!a->labels || !a->predictions) lki_fail(LK_EINVAL, "%s: %s are missing", call, a->labels ? "predictions" : "labels");
@@ -50,7 +44,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands("lk_nn_categorical_crossentropy", &a)) return &lki_poison;
-    if (a.predictions->shape.rank < 1) return refuse(LK_ESHAPE, "lk_nn_categorical_crossentropy: predictions need a last axis of classes");
+    if (a.predictions->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_categorical_crossentropy: predictions need a last axis of classes");
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON)
@@ -132,13 +126,13 @@ static lk_tensor *weighted(lk_tensor *values, lk_tensor **weights)
 
 lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction reduction)
 {
-    if (lki_bad(values)) return &lki_poison;
+    if (!lki_usable("lk_nn_reduce_loss", "the loss", values)) return &lki_poison;
     lk_tensor *terms = weighted(values, &weights);
     if (lki_bad(terms) || reduction == LK_REDUCTION_NONE) return terms;
     if (reduction == LK_REDUCTION_SUM) return lk_reduce_sum(terms);
     if (reduction == LK_REDUCTION_SUM_OVER_BATCH_SIZE) return lk_reduce_mean(terms);
     if (reduction != LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT)
-        return refuse(LK_EINVAL, "lk_nn_reduce_loss: the reduction must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT");
+        return lki_refuse(LK_EINVAL, "lk_nn_reduce_loss: there is no reduction %d; it must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT", (int)reduction);
     if (!weights) return lk_reduce_mean(terms);
     lk_tensor *total = lk_reduce_sum(terms), *all = lk_reduce_sum(lki_apply2(LKI_OP_broadcast_like, NULL, weights, values));
     lk_tensor *zero = lki_like(total, 0), *none = lk_equal(all, zero);
@@ -149,8 +143,8 @@ lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
 {
     if (!a.per_example_loss) lki_fail(LK_EINVAL, "lk_compute_average_loss: the loss is missing");
     if (lki_bad(a.per_example_loss)) return &lki_poison;
-    if (a.per_example_loss->shape.rank < 1) return refuse(LK_ESHAPE, "lk_compute_average_loss: the loss must have one value per example, not be a scalar");
-    if (a.global_batch_size < 0) return refuse(LK_EINVAL, "lk_compute_average_loss: global_batch_size is negative");
+    if (a.per_example_loss->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_compute_average_loss: the loss must have one value per example, not be a scalar");
+    if (a.global_batch_size < 0) return lki_refuse(LK_EINVAL, "lk_compute_average_loss: global_batch_size is %lld; it must be 0 or more", (long long)a.global_batch_size);
     double     rows = (double)(a.global_batch_size ? a.global_batch_size : a.per_example_loss->shape.dim[0]);
     lk_tensor *terms = weighted(a.per_example_loss, &a.sample_weight);
     if (lki_bad(terms)) return terms;
@@ -162,10 +156,10 @@ lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
 
 lk_tensor *lk_nn_l1(lk_tensor *w, double c)
 {
-    return lki_bad(w) ? &lki_poison : lk_mul(lk_reduce_sum(lk_abs(w)), lki_like(w, c));
+    return lki_usable("lk_nn_l1", "w", w) ? lk_mul(lk_reduce_sum(lk_abs(w)), lki_like(w, c)) : &lki_poison;
 }
 
 lk_tensor *lk_nn_l2(lk_tensor *w, double c)
 {
-    return lki_bad(w) ? &lki_poison : lk_mul(lki_apply1(LKI_OP_sum_squares, NULL, w), lki_like(w, c));
+    return lki_usable("lk_nn_l2", "w", w) ? lk_mul(lki_apply1(LKI_OP_sum_squares, NULL, w), lki_like(w, c)) : &lki_poison;
 }

@@ -19,9 +19,8 @@ static lk_tensor *columns(lk_tensor *t, int64_t from, int64_t count)
 static state lstm_cell(const lk_rnn_args *a, lk_tensor *x, state s)
 {
     int64_t    u = a->recurrent->shape.dim[0];
-    lk_tensor *z = lk_add(x, lk_matmul(s.h, a->recurrent));
-    lk_tensor *i = lk_sigmoid(columns(z, 0, u)), *f = lk_sigmoid(columns(z, u, u));
-    lk_tensor *g = lk_tanh(columns(z, 2 * u, u)), *o = lk_sigmoid(columns(z, 3 * u, u));
+    lk_tuple   z = lk_unstack(lk_reshape(lk_add(x, lk_matmul(s.h, a->recurrent)), LK_SHAPE(x->shape.dim[0], 4, u)), 1);
+    lk_tensor *i = lk_sigmoid(z.item[0]), *f = lk_sigmoid(z.item[1]), *g = lk_tanh(z.item[2]), *o = lk_sigmoid(z.item[3]);
     lk_tensor *c = lk_add(lk_mul(f, s.c), lk_mul(i, g));
     return (state){lk_mul(o, lk_tanh(c)), c};
 }
@@ -69,20 +68,16 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
     return false;
 }
 
-static lk_tensor *step_of(lk_tensor *t, int64_t step) /* [n, steps, w] to [n, w] */
-{
-    if (lki_bad(t)) return t;
-    return lk_squeeze(lk_slice(t, LK_AXES(0, step, 0), LK_AXES(t->shape.dim[0], 1, t->shape.dim[2])), LK_AXES(1));
-}
-
 static lk_tensor *run_cells(const lk_rnn_args *a, lk_tensor *gates_of_x, cell_fn *cell, bool has_c, lk_tensor **outputs)
 {
     int64_t    steps = a->x->shape.dim[1];
-    lk_tensor *like = columns(step_of(gates_of_x, 0), 0, a->recurrent->shape.dim[0]);
+    lk_tuple   gates = lk_unstack(gates_of_x, 1);
+    if (gates.count != steps) return &lki_poison;
+    lk_tensor *like = columns(gates.item[0], 0, a->recurrent->shape.dim[0]);
     state      s = {a->initial_h ? a->initial_h : zeros_like(like), !has_c ? NULL : a->initial_c ? a->initial_c : zeros_like(like)};
     lk_tensor *output = NULL;
     for (int64_t t = 0; t < steps; t++) {
-        state next = cell(a, step_of(gates_of_x, t), s);
+        state next = cell(a, gates.item[t], s);
         if (a->mask) {
             lk_tensor *live = lk_slice(a->mask, LK_AXES(0, t), LK_AXES(a->mask->shape.dim[0], 1));
             lk_tensor *previous = output ? output : zeros_like(s.h);

@@ -73,6 +73,11 @@ bool lki_usable(const char *call, const char *name, const lk_tensor *t)
     return !lki_bad(t);
 }
 
+lk_status lki_poisoned_status(const char *call)
+{
+    return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "%s: the tensor is poisoned: the op that should have made it failed", call);
+}
+
 /* ---- making operands fit ---- */
 
 static const lki_attr no_attributes;
@@ -184,7 +189,7 @@ lk_tensor *lki_apply3(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *
 lk_status lki_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, int nvar, lk_variable *const *var)
 {
     lki_infer f = {.op = op, .attr = attr ? attr : &no_attributes, .nsrc = nsrc, .src = src, .nvar = nvar, .var = var};
-    if (!operands_good(op, nsrc, src)) return lk_error_code();
+    if (!operands_good(op, nsrc, src)) return lki_poisoned_status(lki_op_name(op));
     for (int i = 0; i < nvar; i++)
         if (!var[i]) return lki_fail(LK_EINVAL, "%s: variable %d is NULL", lki_op_name(op), i + 1);
     LKI_TRY(lki_infer_op(&f));

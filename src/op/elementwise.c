@@ -63,7 +63,7 @@ lk_tensor *lk_add_n(lk_tuple terms)
         lki_fail(LK_EINVAL, "lk_add_n: there is nothing to add");
         return &lki_poison;
     }
-    lk_tensor *sum = terms.item[0];
+    lk_tensor *sum = lki_usable("lk_add_n", "the first term", terms.item[0]) ? terms.item[0] : &lki_poison;
     for (int i = 1; i < terms.count; i++) sum = lk_add(sum, terms.item[i]);
     return sum;
 }

@@ -255,6 +255,8 @@ RULE(concat)
     }
 }
 
+RULE(unstack) { GIVE(0, lk_stack((lk_tuple){b->ndst, (lk_tensor **)b->dy}, b->attr->scan.axis)); }
+
 RULE(gather)
 {
     lki_attr attr = *b->attr;

@@ -261,6 +261,19 @@ static lk_status shape_concat(lki_infer *f)
     return result(f, 0, out, f->src[0]->dtype);
 }
 
+static lk_status shape_unstack(lki_infer *f)
+{
+    const lk_shape *x = &f->src[0]->shape;
+    int             axis = f->attr->scan.axis;
+    if (axis < 0 || axis >= x->rank) return lki_fail_op(f, LK_EINVAL, "axis %d is outside rank %d", axis, x->rank);
+    if (x->dim[axis] < 1 || x->dim[axis] > LKI_MAX_DST) return lki_fail_op(f, LK_ESHAPE, "axis %d must have 1 to %d entries", axis, LKI_MAX_DST);
+    lk_shape out = axes_of(f->src[0], 0, axis);
+    for (int i = axis + 1; i < x->rank; i++) out.dim[out.rank++] = x->dim[i];
+    f->ndst = (int)x->dim[axis];
+    LKI_TRY(result(f, 1, out, f->src[0]->dtype));
+    return result(f, 0, out, f->src[0]->dtype);
+}
+
 static lk_status shape_gather(lki_infer *f)
 {
     const lk_tensor *x = f->src[0], *ids = f->src[1];

@@ -11,7 +11,7 @@
 
 #include "op/op.h"
 
-enum { LKI_MAX_DST = 4 };
+enum { LKI_MAX_DST = 64 };
 
 typedef enum lki_mode { LKI_WHOLE, LKI_EACH, LKI_SUM } lki_mode;
 
@@ -24,8 +24,8 @@ typedef struct lki_infer {
     lk_variable *const *var; /* of lki_update */
     /* results */
     int      ndst;
-    lk_shape shape[LKI_MAX_DST];
-    lk_dtype dtype[LKI_MAX_DST];
+    lk_shape shape[2]; /* of the first result and of all others */
+    lk_dtype dtype[2];
     lki_rows rows; /* of every result */
     lki_mode mode;
     uint64_t cut;  /* EACH and SUM; operands past 63 are all cut */

@@ -179,6 +179,11 @@ RULE(scan)
     along(f, f->attr->scan.axis > 0);
 }
 
+RULE(unstack)
+{
+    along(f, f->attr->scan.axis > 0);
+}
+
 RULE(last)
 {
     along(f, f->src[0]->shape.rank > 1);

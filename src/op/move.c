@@ -98,7 +98,8 @@ lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size)
     for (int i = 0; i < x->shape.rank; i++) {
         attr.slice.begin[i] = begin.value[i];
         attr.slice.stride[i] = 1;
-        attr.shape.dim[i] = size.value[i] != -1 ? size.value[i] : begin.value[i] >= 0 ? x->shape.dim[i] - begin.value[i] : 1;
+        attr.shape.dim[i] = size.value[i];
+        if (size.value[i] == -1) attr.shape.dim[i] = begin.value[i] >= 0 && begin.value[i] <= x->shape.dim[i] ? x->shape.dim[i] - begin.value[i] : 1;
     }
     return lki_apply1(LKI_OP_slice, &attr, x);
 }
@@ -171,7 +172,7 @@ static bool splits(const lk_tensor *x, const lk_axes *sizes, int axis, int at)
     if (at < 0) lki_fail(LK_EINVAL, "lk_split: axis %d is outside rank %d", axis, x->shape.rank);
     for (int i = 0; i < sizes->count && given >= 0; i++) given = sizes->value[i] < 0 || sizes->value[i] > left - given ? -1 : given + sizes->value[i];
     if (at >= 0 && given == left) return true;
-    const lk_shape parts = {.rank = lki_max(sizes->count, 0), .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
+    const lk_shape parts = {.rank = sizes->count > 0 ? sizes->count : 0, .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
                                                                       sizes->value[5], sizes->value[6], sizes->value[7]}};
     lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis, lki_shape_text(&x->shape, text), lki_shape_text(&parts, list));
     return false;
@@ -213,6 +214,37 @@ lk_tensor *lk_stack(lk_tuple parts, int axis)
     lk_tensor *y = lk_concat((lk_tuple){parts.count, wide}, axis);
     lki_release(wide);
     return y;
+}
+
+static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
+{
+    lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
+    for (int i = 0; i < x->shape.rank; i++) size.value[i] = i == axis ? count : x->shape.dim[i];
+    begin.value[axis] = from;
+    return lk_slice(x, begin, size);
+}
+
+/* More entries than one op has results for are cut into stretches first. */
+lk_tuple lk_unstack(lk_tensor *x, int axis)
+{
+    if (lki_bad(x)) return lki_tuple_new(0, NULL);
+    int at = lki_axis_normal(axis, x->shape.rank);
+    if (at < 0) {
+        lki_fail(LK_EINVAL, "lk_unstack: axis %d is outside rank %d", axis, x->shape.rank);
+        return lki_tuple_new(0, NULL);
+    }
+    int64_t     n = x->shape.dim[at];
+    lk_tensor **entry = lki_alloc((size_t)(n + 1) * sizeof *entry);
+    if (!entry) return lki_tuple_new(0, NULL);
+    for (int64_t i = 0; i < n; i += LKI_MAX_DST) {
+        int64_t    count = lki_min(LKI_MAX_DST, n - i);
+        lk_tensor *part = count == n ? x : part_of(x, at, i, count);
+        for (int64_t j = 0; j < count; j++) entry[i + j] = &lki_poison;
+        lki_apply(LKI_OP_unstack, &(lki_attr){.scan = {.axis = at}}, 1, &part, entry + i);
+    }
+    lk_tuple out = lki_tuple_new((int)n, entry);
+    lki_release(entry);
+    return out;
 }
 
 lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)

@@ -27,12 +27,22 @@ static bool pair_of(const char *call, const char *name, const lk_axes *given, co
 {
     for (int i = 0; i < 2; i++) {
         out[i] = given->count == 0 ? otherwise[i] : given->value[given->count == 1 ? 0 : i];
-        if (out[i] < 1 || given->count > 2) {
-            lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more", call, name);
+        if (out[i] < 1 || out[i] > INT32_MAX || given->count > 2) {
+            lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more, at most %d", call, name, INT32_MAX);
             return false;
         }
     }
     return true;
+}
+
+bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed)
+{
+    if (padding == LK_VALID || padding == LK_SAME || (padding == LK_CAUSAL && causal_allowed)) return true;
+    if (padding == LK_CAUSAL)
+        lki_fail(LK_EINVAL, "%s: LK_CAUSAL padding is for convolutions in one dimension; use LK_SAME or LK_VALID", call);
+    else
+        lki_fail(LK_EINVAL, "%s: there is no padding %d; use LK_SAME or LK_VALID", call, (int)padding);
+    return false;
 }
 
 bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const lk_axes *strides, const lk_axes *dilation)

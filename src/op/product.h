@@ -7,6 +7,7 @@
 
 /* Sizes, strides and dilation; false and an error naming `call` when they are out of range. */
 bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const lk_axes *strides, const lk_axes *dilation);
+bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed);
 bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const lk_axes *strides);
 
 /* The output of a window over [n, h, w, c] images; fills in w->pad. Sizes are 0 where the window does not fit. */

@@ -13,6 +13,7 @@
 static bool reduced_axes(const char *call, const lk_tensor *x, const lk_axes *axes, unsigned *mask)
 {
     *mask = axes->count ? 0 : (1u << x->shape.rank) - 1;
+    if (axes->count < 0) return false; /* told by LK_AXES */
     for (int i = 0; i < axes->count; i++) {
         int axis = lki_axis_normal(axes->value[i], x->shape.rank);
         if (axis < 0) {

@@ -58,7 +58,7 @@ static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst)
     lki_view out[LKI_MAX_DST];
     for (int i = 0; i < f->nsrc; i++) src[i] = view_of(f->src[i]);
     for (int i = 0; i < f->ndst; i++) {
-        dst[i] = lki_tensor_new(f->dtype[i], &f->shape[i]);
+        dst[i] = lki_tensor_new(f->dtype[i > 0], &f->shape[i > 0]);
         if (lki_bad(dst[i])) return LK_ENOMEM;
         dst[i]->rows = f->rows;
         out[i] = view_of(dst[i]);

@@ -316,17 +316,12 @@ lk_tensor *lk_keep(lk_tensor *t)
 
 lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch)
 {
-    if (lki_bad(t)) return &lki_poison;
+    if (!lki_usable("lk_rows", "the tensor", t)) return &lki_poison;
     char text[LKI_SHAPE_TEXT];
-    if (t->shape.rank < 1) {
-        lki_fail(LK_ESHAPE, "lk_rows: a scalar has no rows");
-        return &lki_poison;
-    }
-    if (global_batch < 0 || (global_batch && global_batch < t->shape.dim[0])) {
-        lki_fail(LK_EINVAL, "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
-                 lki_shape_text(&t->shape, text), (long long)t->shape.dim[0], (long long)global_batch);
-        return &lki_poison;
-    }
+    if (t->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_rows: a scalar has no rows");
+    if (global_batch < 0 || (global_batch && global_batch < t->shape.dim[0]))
+        return lki_refuse(LK_EINVAL, "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
+                          lki_shape_text(&t->shape, text), (long long)t->shape.dim[0], (long long)global_batch);
     lki_attr attr = {.num = {.a = (double)global_batch}};
     return lki_apply1(LKI_OP_rows, &attr, t);
 }
@@ -421,9 +416,10 @@ static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorte
 
 lk_status lk_print(const lk_tensor *t)
 {
+    if (!t) return lki_fail(LK_EINVAL, "lk_print: the tensor is NULL");
     if (lki_bad(t)) {
         lki_output("poisoned: %s\n", lk_error());
-        return lk_error_code();
+        return lki_poisoned_status("lk_print");
     }
     if (t->graph) {
         char text[LKI_SHAPE_TEXT];

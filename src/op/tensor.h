@@ -58,6 +58,9 @@ struct lk_variable {
 
 extern lk_tensor lki_poison;
 
+/* What a call given a poisoned tensor returns: the first cause, or LK_EINVAL when that was cleared. */
+lk_status lki_poisoned_status(const char *call);
+
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
 
 /* A tensor with room for its elements, contents undefined; lki_poison when there is none. */

@@ -66,7 +66,7 @@ lk_tensor *lk_read(lk_variable *v)
 static lk_status assign(lki_op op, lk_variable *v, lk_tensor *value)
 {
     if (!v || !value) return lki_fail(LK_EINVAL, "lk_%s: the %s is NULL", lki_op_name(op), v ? "value" : "variable");
-    if (lki_bad(value)) return lk_error_code();
+    if (lki_bad(value)) return lki_poisoned_status(op == LKI_OP_assign ? "lk_assign" : op == LKI_OP_assign_add ? "lk_assign_add" : "lk_assign_sub");
     if (value->weak && value->dtype != v->dtype) value = lk_cast(value, v->dtype);
     return lki_update(op, NULL, 1, &value, 1, &v);
 }

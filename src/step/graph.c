@@ -125,7 +125,7 @@ static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **ds
     int        node = trace_node(g, f, 0, 0, f->ndst);
     if (node < 0) return LK_ENOMEM;
     for (int i = 0; i < f->ndst; i++) {
-        lki_value v = {.kind = LKI_VALUE_MADE, .dtype = f->dtype[i], .shape = f->shape[i], .rows = f->rows, .maker = node, .alias_of = -1};
+        lki_value v = {.kind = LKI_VALUE_MADE, .dtype = f->dtype[i > 0], .shape = f->shape[i > 0], .rows = f->rows, .maker = node, .alias_of = -1};
         if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
         int at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;

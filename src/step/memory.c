@@ -40,29 +40,43 @@ int64_t lki_plan_piece(const lki_task *t)
     return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
 }
 
-static readers readers_of(const lki_plan *p, int value, int maker)
+static readers made_by(const lki_plan *p, int maker)
+{
+    const lki_task *made = &p->tasks[maker];
+    bool            lane = made->place == LKI_LANE && made->kind == LKI_TASK_RUN;
+    return (readers){maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
+}
+
+static void read_by(const lki_plan *p, readers *r, int task)
+{
+    const lki_task *t = &p->tasks[task], *made = &p->tasks[r->first];
+    bool            here = t->phase == made->phase;
+    r->last = task > r->last ? task : r->last;
+    r->last_phase = t->phase > r->last_phase ? t->phase : r->last_phase;
+    r->one_turn = r->one_turn && here && t->place == LKI_LANE && t->turn == made->turn;
+    r->one_group = r->one_group && here && t->place == LKI_TILES && t->group == made->group;
+    r->one_chain = r->one_chain && r->one_turn && t->chain == made->chain;
+}
+
+/* By root value: the task that makes it and those that read it; NULL without memory. Values that are not made here are left zero. */
+static readers *find_readers(const lki_plan *p)
 {
     const lki_graph *g = p->graph;
-    const lki_task  *made = &p->tasks[maker];
-    bool             lane = made->place == LKI_LANE && made->kind == LKI_TASK_RUN;
-    readers          r = {maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
-    for (int t = 0; t < p->task_count; t++) {
-        const lki_task *task = &p->tasks[t];
-        const lki_node *n = &g->nodes[task->node];
-        for (int i = 0; i < n->nsrc && task->kind != LKI_TASK_COMBINE; i++) {
-            if (lki_shape_only(n, i) || lki_graph_root(g, n->src[i]) != value) continue;
-            r.last = t > r.last ? t : r.last;
-            r.last_phase = task->phase > r.last_phase ? task->phase : r.last_phase;
-            r.one_turn = r.one_turn && task->place == LKI_LANE && task->phase == made->phase && task->turn == made->turn;
-            r.one_group = r.one_group && task->place == LKI_TILES && task->phase == made->phase && task->group == made->group;
-            r.one_chain = r.one_chain && r.one_turn && task->chain == made->chain;
+    readers         *r = lki_zalloc((size_t)(g->value_count + 1) * sizeof *r);
+    for (int v = 0; r && v < g->value_count; v++)
+        if (p->maker[v] >= 0) r[v] = made_by(p, p->maker[v]);
+    for (int t = 0; r && t < p->task_count; t++) {
+        const lki_node *n = &g->nodes[p->tasks[t].node];
+        for (int i = 0; i < n->nsrc && p->tasks[t].kind != LKI_TASK_COMBINE; i++) {
+            int root = lki_graph_root(g, n->src[i]);
+            if (!lki_shape_only(n, i) && p->maker[root] >= 0) read_by(p, &r[root], t);
         }
     }
-    for (int i = 0; i < g->output_count; i++)
-        if (lki_graph_root(g, g->outputs[i]) == value) {
-            r.one_turn = r.one_group = r.one_chain = false;
-            r.last_phase = p->phases;
-        }
+    for (int i = 0; r && i < g->output_count; i++) {
+        readers *out = &r[lki_graph_root(g, g->outputs[i])];
+        out->one_turn = out->one_group = out->one_chain = false;
+        out->last_phase = p->phases;
+    }
     return r;
 }
 
@@ -81,11 +95,10 @@ static int chain_end(const lki_plan *p, int task)
     return end;
 }
 
-static span span_of(lki_plan *p, int value, int maker)
+static span span_of(lki_plan *p, int value, readers r)
 {
     const lki_value *v = &p->graph->values[value];
-    const lki_task  *t = &p->tasks[maker];
-    readers          r = readers_of(p, value, maker);
+    const lki_task  *t = &p->tasks[r.first];
     if (r.one_chain) {
         p->storage[value].home = LKI_HOME_PIECE;
         return (span){value, t->phase * 4096 + t->turn, r.first, r.last, LKI_PIECE * lk_dtype_bytes(v->dtype), 0};
@@ -157,14 +170,16 @@ lk_status lki_plan_memory(lki_plan *p)
 {
     const lki_graph *g = p->graph;
     span            *spans = lki_zalloc((size_t)(g->value_count + p->task_count + 1) * sizeof *spans);
+    readers         *r = find_readers(p);
     int              count = 0;
     p->storage = lki_zalloc((size_t)(g->value_count + 1) * sizeof *p->storage);
-    if (!spans || !p->storage) {
+    if (!spans || !r || !p->storage) {
         lki_release(spans);
+        lki_release(r);
         return LK_ENOMEM;
     }
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0) spans[count++] = span_of(p, v, p->maker[v]);
+        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0) spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind == LKI_TASK_COMBINE) spans[count++] = span_of_partial(p, p->tasks[t].partial, t);
     for (int i = 0; i < count; i++) spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
@@ -179,6 +194,7 @@ lk_status lki_plan_memory(lki_plan *p)
             p->storage[spans[i].value].at = spans[i].at;
     }
     lki_release(spans);
+    lki_release(r);
     p->thread_stride = (size_t)lki_round_up((int64_t)p->thread_bytes + 1, 4096);
     p->shared = lki_alloc(p->shared_bytes + 1);
     p->thread_block = lki_alloc(p->thread_stride * (size_t)p->threads);

@@ -180,7 +180,7 @@ lk_tape *lk_tape_begin_kw(lk_tape_args args)
 lk_status lk_tape_watch(lk_tape *tape, lk_tensor *t)
 {
     if (!tape) return lki_fail(LK_EINVAL, "lk_tape_watch: the tape is NULL");
-    if (lki_bad(t)) return t ? lk_error_code() : lki_fail(LK_EINVAL, "lk_tape_watch: the tensor is NULL");
+    if (lki_bad(t)) return t ? lki_poisoned_status("lk_tape_watch") : lki_fail(LK_EINVAL, "lk_tape_watch: the tensor is NULL");
     if (!lki_is_float(t->dtype)) return lki_fail(LK_EDTYPE, "lk_tape_watch: %s has no gradient; only floats do", lk_dtype_name(t->dtype));
     return map_put(&tape->tracked, t->id, 1) ? LK_OK : LK_ENOMEM;
 }
@@ -246,7 +246,9 @@ static bool step_back(walk *w, const entry *e, int part)
         dy[i] = gradient_part(w, e->dst[i]->id, part);
         arrived = arrived || dy[i];
     }
-    if (!arrived || !dy[0]) return true;
+    if (!arrived) return true;
+    for (int i = 0; i < e->ndst; i++) /* a result nobody used */
+        if (!dy[i] && lki_is_float(e->dst[i]->dtype)) dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
     lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc((size_t)e->nsrc * sizeof *dx);
     bool       *need = e->nsrc <= 16 ? few_need : lki_zalloc((size_t)e->nsrc * sizeof *need);
     bool        room = dx && need;

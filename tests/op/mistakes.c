@@ -1,6 +1,6 @@
 /* Mistakes of every family of ops: the result is poisoned, the code is right, and the message is one line that names the call, its
- * operands and what would have fitted. After lk_clear_error() the thread works as before. Tapes, functions, variables and optimisers are in
- * misuse.c. */
+ * operands and what would have fitted. After lk_clear_error() the thread works as before. Norms, recurrent layers, attention, losses,
+ * variables, tapes, functions and optimisers are in misuse.c. */
 #include "op/mistakes.h"
 #include <lockstep.h>
 
@@ -62,7 +62,7 @@ TEST(sizes_that_cannot_be_counted)
     BAD(LK_ESHAPE, lk_matmul(F(big, 0), F(0, big)), "matmul of [34359738368, 0] f32, [0, 34359738368] f32", "counted");
     BAD(LK_ESHAPE, lk_reshape(F(4), LK_SHAPE(big, big, -1)), "reshape", "[4] f32");
     BAD(LK_ESHAPE, lk_reshape(F(4), LK_SHAPE(big * big * 4, 4)), "reshape");
-    BAD(LK_ESHAPE, lk_add(F(big, 0, 1), F(1, 1, big)), "add", "counted");
+    BAD(LK_ESHAPE, lk_add(F(big, 0, 1), F(1, 0, big)), "add", "counted");
     BAD(LK_ESHAPE, lk_one_hot(I(0, 8), INT64_MAX / 2), "one_hot", "counted");
     BAD(LK_EINVAL, lk_slice(F(4), LK_AXES(3), LK_AXES(INT64_MAX)), "slice of [4] f32");
     BAD(LK_EINVAL, lk_slice(F(4), LK_AXES(INT64_MIN), LK_AXES(-1)), "slice of [4] f32");
@@ -94,7 +94,7 @@ TEST(sizes_there_is_no_memory_for)
     BAD(LK_ENOMEM, lk_random_uniform(LK_SHAPE(huge)), "memory");
     BAD(LK_ENOMEM, lk_tensor_of(LK_SHAPE(huge), 1), "memory");
     BAD(LK_ENOMEM, lk_glorot_uniform(LK_SHAPE(huge, 1), "w"), "memory");
-    BAD(LK_ENOMEM, lk_pad(F(1, 1), LK_AXES(1 << 30, 1 << 30), LK_AXES(1, 1)), "memory");
+    BAD(LK_ENOMEM, lk_pad(F(1, 1), LK_AXES(1 << 22, 1 << 23), LK_AXES(1, 1)), "memory");
     END
     assert_null(lk_variable_of(lk_zeros(LK_SHAPE(huge), LK_F32)));
     assert_int_equal(lk_error_code(), LK_ENOMEM);
@@ -256,7 +256,7 @@ TEST(joining_and_picking)
     BAD(LK_EINVAL, lk_gather(NULL, I(2), 0), "lk_gather", "NULL");
     BAD(LK_EINVAL, lk_gather(F(3), NULL, 0), "gather", "NULL");
     BAD(LK_ESHAPE, lk_gather(F(2, 2, 2, 2, 2), I(1, 1, 1, 1, 1), 0), "gather", "8 axes");
-    BAD(LK_EDTYPE, lk_one_hot(F(2), 3), "one_hot of [2] f32", "i32, i64 or u8");
+    BAD(LK_EDTYPE, lk_one_hot(F(2), 3), "one_hot of [2] f32", "i32 i64 u8");
     BAD(LK_EINVAL, lk_one_hot(I(2), 0), "one_hot of [2] i32", "depth is 0");
     BAD(LK_EDTYPE, lk_one_hot(I(2), 3, .dtype = (lk_dtype)99), "one_hot", "99");
     BAD(LK_EINVAL, lk_one_hot(.depth = 3), "one_hot", "NULL");
@@ -331,7 +331,7 @@ TEST(pooling)
     BEGIN
     lk_tensor *x = F(2, 5, 6, 3);
     BAD(LK_ESHAPE, lk_nn_max_pool2d(F(5, 6, 3)), "lk_nn_max_pool2d", "[5, 6, 3]", "[n, height, width, channels]");
-    BAD(LK_ESHAPE, lk_nn_avg_pool2d(x, LK_AXES(6)), "lk_nn_avg_pool2d", "6 x 6", "5 x 6");
+    BAD(LK_ESHAPE, lk_nn_avg_pool2d(x, LK_AXES(6)), "lk_nn_avg_pool2d", "6 x 6", "[2, 5, 6, 3]");
     BAD(LK_EINVAL, lk_nn_max_pool2d(x, LK_AXES(0)), "lk_nn_max_pool2d", "size", "1 or more");
     BAD(LK_EINVAL, lk_nn_max_pool2d(x, .strides = LK_AXES(-1)), "lk_nn_max_pool2d", "strides");
     BAD(LK_EINVAL, lk_nn_max_pool2d(x, .padding = LK_CAUSAL), "lk_nn_max_pool2d", "LK_CAUSAL");

@@ -37,6 +37,17 @@ static void any_concat(const lki_args *a)
     }
 }
 
+/* src is [outer, n, inner]: stretch i of every outer goes to dst[i]. */
+static void any_unstack(const lki_args *a)
+{
+    int        axis = a->attr->scan.axis;
+    lki_extent e = lki_extent_of(a->src[0].shape, axis, axis);
+    size_t     stretch = (size_t)e.inner * lk_dtype_bytes(a->src[0].dtype);
+    for (int64_t outer = 0; outer < e.outer && stretch; outer++)
+        for (int64_t i = 0; i < e.mid; i++)
+            memcpy((char *)a->dst[i].data + (size_t)outer * stretch, (const char *)a->src[0].data + (size_t)(outer * e.mid + i) * stretch, stretch);
+}
+
 /* ---- moves through strides ---------------------------------------------------------------------------------------------------- */
 
 #define STRIDED_RUNS(T)                                                                                                            \
@@ -246,6 +257,7 @@ void lki_register_move_ref(lki_kernels *k)
         lk_dtype type = (lk_dtype)t;
         LKI_SET(k, copy, any, type, NULL);
         LKI_SET(k, concat, any, type, NULL);
+        LKI_SET(k, unstack, any, type, NULL);
         LKI_SET(k, broadcast, any, type, NULL);
         LKI_SET(k, transpose, any, type, NULL);
         LKI_SET(k, slice, any, type, NULL);
