@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/thread.h"
+#include <errno.h>
 #include <lockstep/tensor.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,38 +17,40 @@ static struct {
     uint64_t seed;
 } settings = {DEFAULT_LANES, 0, DEFAULT_SEED};
 
-static bool lanes_valid(long lanes)
+static bool lanes_valid(int64_t lanes)
 {
     return lanes >= 1 && lanes <= LKI_MAX_LANES && (lanes & (lanes - 1)) == 0;
 }
 
-static bool read_number(const char *name, long *value)
+/* A whole number of at most 64 bits, without a sign. */
+static bool read_number(const char *name, uint64_t *value)
 {
     const char *text = getenv(name);
     char       *end;
     if (!text || !*text) return false;
-    *value = strtol(text, &end, 10);
-    if (*end == 0) return true;
-    lki_warn("%s=%s is not a number and is ignored", name, text);
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == 0 && errno == 0) return true;
+    lki_warn("%s=%s is not a number of 64 bits and is ignored", name, text);
     return false;
 }
 
 static void read_environment(void)
 {
-    long value;
+    uint64_t value;
     if (read_number("LOCKSTEP_LANES", &value)) {
-        if (lanes_valid(value))
+        if (lanes_valid((int64_t)value))
             settings.lanes = (int)value;
         else
-            lki_warn("LOCKSTEP_LANES=%ld is not a power of two from 1 to %d and is ignored", value, LKI_MAX_LANES);
+            lki_warn("LOCKSTEP_LANES=%llu is not a power of two from 1 to %d and is ignored", (unsigned long long)value, LKI_MAX_LANES);
     }
     if (read_number("LOCKSTEP_THREADS", &value)) {
-        if (value >= 0 && value <= MAX_THREADS)
+        if (value <= MAX_THREADS)
             settings.threads = (int)value;
         else
-            lki_warn("LOCKSTEP_THREADS=%ld is outside 0 to %d and is ignored", value, MAX_THREADS);
+            lki_warn("LOCKSTEP_THREADS=%llu is outside 0 to %d and is ignored", (unsigned long long)value, MAX_THREADS);
     }
-    if (read_number("LOCKSTEP_SEED", &value)) settings.seed = (uint64_t)value;
+    if (read_number("LOCKSTEP_SEED", &value)) settings.seed = value;
 }
 
 static void ready(void)

@@ -40,6 +40,10 @@ void lki_kernels_avx2(lki_kernels *k)
     lki_register_elementwise_avx2(k);
     lki_register_reduce_avx2(k);
     lki_register_rows_avx2(k);
+    lki_register_truth_avx2(k);
+    lki_register_cast_avx2(k);
+    lki_register_move_avx2(k);
+    lki_register_gather_avx2(k);
     lki_register_random_avx2(k);
     lki_register_products_avx2(k);
     lki_register_update_avx2(k);
@@ -50,6 +54,10 @@ void lki_kernels_avx512(lki_kernels *k)
     lki_register_elementwise_avx512(k);
     lki_register_reduce_avx512(k);
     lki_register_rows_avx512(k);
+    lki_register_truth_avx512(k);
+    lki_register_cast_avx512(k);
+    lki_register_move_avx512(k);
+    lki_register_gather_avx512(k);
     lki_register_random_avx512(k);
     lki_register_products_avx512(k);
     lki_register_update_avx512(k);

@@ -16,10 +16,20 @@ void lki_register_random_ref(lki_kernels *k);
 void lki_register_products_ref(lki_kernels *k);
 void lki_register_update_ref(lki_kernels *k);
 
+/* Parts of the reference that faster kernels share: cast between any two types, for those they leave out; the scratch of gather_grad
+ * and how it is filled. */
+void   lki_cast_ref(const lki_args *a);
+size_t lki_gather_grad_scratch(const lki_args *a);
+void   lki_sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t *begin, int64_t *order);
+
 /* f32 with 8 or 16 values at a time. Only compiled for x86-64. */
 void lki_register_elementwise_avx2(lki_kernels *k);
 void lki_register_reduce_avx2(lki_kernels *k);
 void lki_register_rows_avx2(lki_kernels *k);
+void lki_register_truth_avx2(lki_kernels *k);
+void lki_register_cast_avx2(lki_kernels *k);
+void lki_register_move_avx2(lki_kernels *k);
+void lki_register_gather_avx2(lki_kernels *k);
 void lki_register_random_avx2(lki_kernels *k);
 void lki_register_products_avx2(lki_kernels *k);
 void lki_register_update_avx2(lki_kernels *k);
@@ -27,6 +37,10 @@ void lki_register_update_avx2(lki_kernels *k);
 void lki_register_elementwise_avx512(lki_kernels *k);
 void lki_register_reduce_avx512(lki_kernels *k);
 void lki_register_rows_avx512(lki_kernels *k);
+void lki_register_truth_avx512(lki_kernels *k);
+void lki_register_cast_avx512(lki_kernels *k);
+void lki_register_move_avx512(lki_kernels *k);
+void lki_register_gather_avx512(lki_kernels *k);
 void lki_register_random_avx512(lki_kernels *k);
 void lki_register_products_avx512(lki_kernels *k);
 void lki_register_update_avx512(lki_kernels *k);

@@ -10,7 +10,10 @@ lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, l
     if (!lki_usable(call, "query", query) || !lki_usable(call, "key", key) || !lki_usable(call, "value", value)) return &lki_poison;
     double     width = query->shape.rank ? (double)query->shape.dim[query->shape.rank - 1] : 1;
     lk_tensor *scores = lk_matmul(lk_mul(query, lki_like(query, 1 / sqrt(width))), key, .transpose_b = LK_ON);
-    if (mask && !lki_bad(scores)) scores = lk_where(mask, scores, lki_like(scores, -3.4028234663852886e38 / 2));
+    if (mask && !lki_bad(scores)) { /* far below, but finite: a row with nothing to attend to is shared evenly */
+        double lowest = scores->dtype == LK_F16 ? -65504 : -3.4028234663852886e38;
+        scores = lk_where(mask, scores, lki_like(scores, lowest / 2));
+    }
     return lk_matmul(lk_softmax(scores), value);
 }
 

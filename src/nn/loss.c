@@ -10,7 +10,9 @@
 static bool operands(const char *call, const lk_loss_args *a)
 {
     if (!a->labels || !a->predictions) lki_fail(LK_EINVAL, "%s: %s are missing", call, a->labels ? "predictions" : "labels");
-    return !lki_bad(a->labels) && !lki_bad(a->predictions);
+    if (lki_bad(a->labels) || lki_bad(a->predictions)) return false;
+    if (a->predictions->shape.rank < 1) lki_fail(LK_ESHAPE, "%s: predictions are a scalar; they need a last axis", call);
+    return a->predictions->shape.rank >= 1;
 }
 
 /* Labels as numbers of the predictions' type. */
@@ -44,7 +46,6 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands("lk_nn_categorical_crossentropy", &a)) return &lki_poison;
-    if (a.predictions->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_categorical_crossentropy: predictions need a last axis of classes");
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON)

@@ -1,5 +1,6 @@
 /* Normalisations. Batch statistics are sums over rows, so they go up the lane tree and do not depend on how the batch was shared out. */
 #include "op/gradient.h"
+#include "op/op.h"
 #include <lockstep/grad.h>
 #include <lockstep/nn.h>
 
@@ -37,7 +38,8 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
     lk_axes axes = {0};
     for (int i = 0; i < a.x->shape.rank - 1; i++) axes.value[axes.count++] = i;
     if (!axes.count) {
-        lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x needs rows and channels");
+        char text[LKI_SHAPE_TEXT];
+        lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x is %s; it needs rows and channels", lki_shape_text(&a.x->shape, text));
         return lki_tuple_new(3, poison);
     }
     lk_tensor *mean = lk_reduce_mean(a.x, .axis = axes);
@@ -53,6 +55,7 @@ lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_layer_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
+    if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_layer_norm: a scalar has no last axis");
     lk_tensor *mean = lk_reduce_mean(a.x, .axis = LK_AXES(-1), .keepdims = LK_ON);
     lk_tensor *variance = lk_reduce_mean(lk_square(lk_sub(a.x, mean)), .axis = LK_AXES(-1), .keepdims = LK_ON);
     return normalize(a.x, mean, variance, &a);

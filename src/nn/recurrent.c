@@ -56,6 +56,24 @@ static lk_tensor *zeros_like(lk_tensor *t)
     return lki_bad(t) ? t : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(t, 0), t);
 }
 
+static bool shaped(const char *call, const char *name, const lk_tensor *t, int64_t rows, int64_t columns)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (!t || (t->shape.rank == 2 && t->shape.dim[0] == rows && t->shape.dim[1] == columns)) return true;
+    if (!lki_bad(t)) lki_fail(LK_ESHAPE, "%s: %s %s should be [%lld, %lld]", call, name, lki_shape_text(&t->shape, text), (long long)rows, (long long)columns);
+    return false;
+}
+
+static bool options_fit(const char *call, const lk_rnn_args *a)
+{
+    int64_t n = a->x->shape.dim[0], units = a->recurrent->shape.dim[0];
+    char    text[LKI_SHAPE_TEXT];
+    if (!shaped(call, "mask", a->mask, n, a->x->shape.dim[1]) || !shaped(call, "initial_h", a->initial_h, n, units) || !shaped(call, "initial_c", a->initial_c, n, units)) return false;
+    if (a->mask && a->mask->dtype != LK_BOOL)
+        lki_fail(LK_EDTYPE, "%s: mask %s %s should be bool", call, lki_shape_text(&a->mask->shape, text), lk_dtype_name(a->mask->dtype));
+    return !a->mask || a->mask->dtype == LK_BOOL;
+}
+
 static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
 {
     if (!a->x || !a->kernel || !a->recurrent) lki_fail(LK_EINVAL, "%s: x, kernel and recurrent are required", call);
@@ -94,7 +112,7 @@ static lk_tensor *run_cells(const lk_rnn_args *a, lk_tensor *gates_of_x, cell_fn
 
 static lk_tensor *recur(const char *call, const lk_rnn_args *a, int gates, cell_fn *cell, bool has_c, lk_tensor *input_bias)
 {
-    if (!operands_fit(call, a, gates)) return &lki_poison;
+    if (!operands_fit(call, a, gates) || !options_fit(call, a)) return &lki_poison;
     int64_t     steps = a->x->shape.dim[1];
     lk_tensor **outputs = lki_alloc((size_t)steps * sizeof *outputs);
     if (!outputs) return &lki_poison;

@@ -227,7 +227,7 @@ static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
 /* More entries than one op has results for are cut into stretches first. */
 lk_tuple lk_unstack(lk_tensor *x, int axis)
 {
-    if (lki_bad(x)) return lki_tuple_new(0, NULL);
+    if (!usable("lk_unstack", x)) return lki_tuple_new(0, NULL);
     int at = lki_axis_normal(axis, x->shape.rank);
     if (at < 0) {
         lki_fail(LK_EINVAL, "lk_unstack: axis %d is outside rank %d", axis, x->shape.rank);

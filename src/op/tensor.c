@@ -387,12 +387,15 @@ enum { EDGE = 3, SHORTEN_ABOVE = 1000 };
 
 static void print_number(lk_dtype dtype, const void *data, int64_t i)
 {
+    double x = lki_element_get(dtype, data, i);
     if (dtype == LK_BOOL)
-        lki_output("%s", ((const uint8_t *)data)[i] ? "true" : "false");
-    else if (dtype == LK_I64)
-        lki_output("%lld", (long long)((const int64_t *)data)[i]);
+        lki_output("%s", x != 0 ? "true" : "false");
+    else if (lki_is_int(dtype))
+        lki_output("%lld", dtype == LK_I64 ? (long long)((const int64_t *)data)[i] : (long long)x);
+    else if (isnan(x)) /* whatever its sign */
+        lki_output("nan");
     else
-        lki_output("%.*g", dtype == LK_F64 ? 15 : 7, lki_element_get(dtype, data, i));
+        lki_output("%.*g", dtype == LK_F64 ? 15 : 7, x);
 }
 
 static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorten)

@@ -68,6 +68,10 @@ static lk_status assign(lki_op op, lk_variable *v, lk_tensor *value)
     if (!v || !value) return lki_fail(LK_EINVAL, "lk_%s: the %s is NULL", lki_op_name(op), v ? "value" : "variable");
     if (lki_bad(value)) return lki_poisoned_status(op == LKI_OP_assign ? "lk_assign" : op == LKI_OP_assign_add ? "lk_assign_add" : "lk_assign_sub");
     if (value->weak && value->dtype != v->dtype) value = lk_cast(value, v->dtype);
+    if (lki_is_half(v->dtype) && op != LKI_OP_assign && !lki_bad(value) && lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
+        value = op == LKI_OP_assign_add ? lk_add(lk_read(v), value) : lk_sub(lk_read(v), value);
+        op = LKI_OP_assign;
+    }
     return lki_update(op, NULL, 1, &value, 1, &v);
 }
 

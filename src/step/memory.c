@@ -196,7 +196,8 @@ lk_status lki_plan_memory(lki_plan *p)
     lki_release(spans);
     lki_release(r);
     p->thread_stride = (size_t)lki_round_up((int64_t)p->thread_bytes + 1, 4096);
-    p->shared = lki_alloc(p->shared_bytes + 1);
+    bool null = lki_device_current()->kind == LKI_DEVICE_NULL; /* nobody will write there, and results are copied from it */
+    p->shared = null ? lki_zalloc(p->shared_bytes + 1) : lki_alloc(p->shared_bytes + 1);
     p->thread_block = lki_alloc(p->thread_stride * (size_t)p->threads);
     return p->shared && p->thread_block ? LK_OK : LK_ENOMEM;
 }

@@ -39,7 +39,8 @@ typedef struct id_map {
 struct lk_tape {
     lki_object   object;
     lki_recorder recorder;
-    bool         persistent, watch_variables, recording, failed;
+    bool         persistent, watch_variables, recording, failed, used; /* used: its one gradient was asked for */
+    const void  *thread;                                               /* whose recorders it is among */
     entry       *entries;
     int          count, capacity;
     reading     *readings;
@@ -142,6 +143,12 @@ static void record_read(lki_recorder *r, lk_variable *v, lk_tensor *value)
     tape->readings[tape->reading_count++] = (reading){lki_retain(v), value->id};
 }
 
+static const void *this_thread(void)
+{
+    static _Thread_local char place;
+    return &place;
+}
+
 static void tape_clear(lk_tape *tape)
 {
     for (int i = 0; i < tape->count; i++) {
@@ -173,6 +180,7 @@ lk_tape *lk_tape_begin_kw(lk_tape_args args)
     tape->persistent = args.persistent == LK_ON;
     tape->watch_variables = args.watch_accessed_variables != LK_OFF;
     tape->recording = true;
+    tape->thread = this_thread();
     lki_recorder_push(&tape->recorder);
     return tape;
 }
@@ -188,6 +196,7 @@ lk_status lk_tape_watch(lk_tape *tape, lk_tensor *t)
 lk_status lk_tape_end(lk_tape *tape)
 {
     if (!tape) return lki_fail(LK_EINVAL, "lk_tape_end: the tape is NULL");
+    if (tape->thread != this_thread()) return lki_fail(LK_ESTATE, "lk_tape_end: the tape was begun on another thread; end it there");
     if (tape->recording) lki_recorder_remove(&tape->recorder);
     tape->recording = false;
     return LK_OK;
@@ -281,6 +290,10 @@ static bool check_targets(const lk_tape *tape, lk_tuple targets, lk_tuple upstre
             lki_fail(LK_EDTYPE, "lk_tape_gradient: the target is %s; only floats have gradients", lk_dtype_name(t->dtype));
             return false;
         }
+        if (u && u->dtype != t->dtype) {
+            lki_fail(LK_EDTYPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lk_dtype_name(u->dtype), lk_dtype_name(t->dtype));
+            return false;
+        }
         if (u && !lki_shape_equal(&u->shape, &t->shape)) {
             lki_fail(LK_ESHAPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lki_shape_text(&u->shape, a), lki_shape_text(&t->shape, b));
             return false;
@@ -288,6 +301,14 @@ static bool check_targets(const lk_tape *tape, lk_tuple targets, lk_tuple upstre
     }
     if (tape->failed) lki_fail(LK_ENOMEM, "lk_tape_gradient: memory ran out while the tape recorded");
     return !tape->failed;
+}
+
+static bool may_be_asked(const lk_tape *tape)
+{
+    if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
+    if (tape && tape->thread != this_thread()) lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; ask it there");
+    if (tape && tape->used) lki_fail(LK_ESTATE, "lk_tape_gradient: the tape gave its gradient before; begin it with .persistent = LK_ON to ask again");
+    return tape && tape->thread == this_thread() && !tape->used;
 }
 
 /* Walk back from the targets; what arrived stays in w until walk_end(). */
@@ -314,7 +335,9 @@ static void walk_end(walk *w)
         lki_release(w->sum[p]);
     }
     map_clear(&w->useful);
-    if (!w->tape->persistent) tape_clear(w->tape);
+    if (w->tape->persistent) return;
+    tape_clear(w->tape);
+    w->tape->used = true;
 }
 
 static lk_tensor *plus(lk_tensor *a, lk_tensor *b)
@@ -324,12 +347,11 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b)
 
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
-    if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
-    lk_tensor **g = tape && sources.count ? lki_zalloc((size_t)sources.count * sizeof *g) : NULL;
+    lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc((size_t)sources.count * sizeof *g) : NULL;
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
     bool good = true;
-    for (int i = 0; i < sources.count && good; i++) good = lki_bad(sources.item[i]) ? false : mark_useful(&w, sources.item[i]->id);
+    for (int i = 0; i < sources.count && good; i++) good = lki_usable("lk_tape_gradient", "a source", sources.item[i]) && mark_useful(&w, sources.item[i]->id);
     good = good && walk_back(&w, targets, upstream);
     for (int i = 0; i < sources.count; i++)
         g[i] = good ? plus(gradient_part(&w, sources.item[i]->id, ROW_PART), gradient_part(&w, sources.item[i]->id, UNIFORM_PART)) : &lki_poison;
@@ -393,8 +415,7 @@ static void collect(const walk *w, lk_grads *g, int i)
 
 lk_grads *lk_tape_gradient(lk_tape *tape, lk_tensor *target, lk_variables variables)
 {
-    if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
-    lk_grads *g = tape ? grads_new(variables) : NULL;
+    lk_grads *g = may_be_asked(tape) ? grads_new(variables) : NULL;
     if (!g) return NULL;
     walk w = {.tape = tape};
     bool good = true;

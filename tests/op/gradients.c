@@ -13,8 +13,10 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const int64_t marked_rows[] = {5};
+enum { EVERY = 5 }; /* second derivatives of one program in so many */
 #else
 static const int64_t marked_rows[] = {1, 5, 8, 13};
+enum { EVERY = 1 };
 #endif
 
 /* ---- which ops were seen, with an operand that depends on the inputs ---- */
@@ -112,8 +114,8 @@ static lk_tuple gradient_of(lk_tuple in, void *user)
 static int check_second(int64_t rows, bool mark)
 {
     int bad = 0;
-    for (int i = 0; i < LKI_COUNT(programs); i++)
-        if (programs[i].flags & S)
+    for (int i = 0; i < LKI_COUNT(programs); i += EVERY)
+        if (programs[i].flags & G)
             LK_POOL bad += check(programs[i].name, gradient_of, program_inputs(&programs[i], LK_F64, rows, mark, 0, 0), (void *)&programs[i], 1e-5);
     return bad;
 }

@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { GRAPHS = 24 };
+#if defined(__SANITIZE_THREAD__)
+enum { GRAPHS = 40 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { GRAPHS = 100 };
 #else
-enum { GRAPHS = 300 };
+enum { GRAPHS = 400 };
 #endif
 enum { STEPS = 3, OPS = 30, MOST = 160, VARIABLES = 9, CONSTANTS = 3, MOST_RESULTS = 16 };
 
@@ -186,7 +188,8 @@ static lk_tensor *move(graph *g)
     lk_tensor *t = some(g, -1);
     if (!t) return NULL;
     int rank = lk_rank(t), axis = (int)pick(g, (unsigned)rank);
-    switch (pick(g, 10)) {
+    switch (pick(g, 11)) {
+    case 10: return lk_dim(t, axis) ? lk_unstack(t, axis).item[pick(g, lk_dim(t, axis) < 8 ? (unsigned)lk_dim(t, axis) : 8)] : NULL;
     case 0: return lk_transpose(t, (lk_axes){0});
     case 1: return rank >= 3 ? lk_transpose(t, rank == 3 ? LK_AXES(0, 2, 1) : rank == 4 ? LK_AXES(0, 3, 1, 2) : (lk_axes){0}) : NULL;
     case 2: return rank >= 2 ? lk_flatten_rows(t) : lk_expand_dims(t, -1);
@@ -250,6 +253,14 @@ static lk_tensor *deep(graph *g)
         x = add_value(g, lk_nn_dense(x, w, lk_reduce_mean(w, .axis = LK_AXES(0)), pick(g, 2) ? LK_RELU : LK_TANH));
     }
     return lk_reduce_mean(x, .axis = LK_AXES(1));
+}
+
+/* From the images through what becomes one kernel, pooling included. */
+static lk_tensor *vision(graph *g)
+{
+    lk_tensor *bias = lk_read(g->world->variable[8]), *kernel = lk_read(g->world->variable[6]);
+    lk_tensor *y = lk_nn_max_pool2d(lk_nn_conv2d(g->value[1], kernel, bias, .activation = pick(g, 3) ? LK_RELU : LK_TANH, .padding = pick(g, 2) ? LK_SAME : LK_VALID));
+    return lk_reduce_mean(lk_flatten_rows(add_value(g, y)), .axis = LK_AXES(1));
 }
 
 static lk_tensor *norm(graph *g)
@@ -346,7 +357,7 @@ static lk_tensor *nested(graph *g)
 typedef lk_tensor *op_fn(graph *g);
 static op_fn *const ops[] = {unary,  unary, unary,   binary,  binary,     binary, reduction, reduction, along_axis, move, move,
                              move,   layer, layer,   layer,   norm,       norm,   product,   picking,   rows_again, write, write,
-                             read,   call,  nested,  deep,    deep};
+                             read,   call,  nested,  deep,    deep,       vision};
 
 /* ---- a whole graph ---- */
 
@@ -445,10 +456,10 @@ static lk_tuple batch(const world *w, int step)
 }
 
 typedef struct result { /* copies of everything a run gave, and of the variables after it */
-    int    count;
-    size_t bytes[STEPS * MOST_RESULTS + VARIABLES];
-    char  *data[STEPS * MOST_RESULTS + VARIABLES];
-    int    dtype[STEPS * MOST_RESULTS + VARIABLES];
+    int      count;
+    size_t   bytes[STEPS * MOST_RESULTS + VARIABLES];
+    char    *data[STEPS * MOST_RESULTS + VARIABLES];
+    lk_dtype dtype[STEPS * MOST_RESULTS + VARIABLES];
 } result;
 
 static void keep(result *r, const lk_tensor *t)

@@ -443,19 +443,33 @@ TEST(products_and_truth)
             }
             forget_all();
         }
+    for (int n = 0; n < LKI_COUNT(sizes); n++) /* long rows and wide columns, nearly all of one value */
+        for (int form = 0; form < 4; form++) {
+            int      wide = form & 1, mostly = form >> 1;
+            lki_attr attr = {.reduce = {1, 1}};
+            lki_view bits = operand(LK_BOOL, wide ? LK_SHAPE(2, 3, sizes[n]) : LK_SHAPE(5, sizes[n]));
+            lki_view dst = operand(LK_BOOL, wide ? LK_SHAPE(2, sizes[n]) : LK_SHAPE(5));
+            lki_args a = {.src = &bits, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr};
+            memset(bits.data, mostly, (size_t)size_of(&bits));
+            for (int odd = 0; odd < 3 && size_of(&bits); odd++)
+                ((uint8_t *)bits.data)[random_word() % size_of(&bits)] = (uint8_t)(mostly ? 0 : 1 + odd);
+            check_slot(LKI_K_reduce_any, &a, 1);
+            check_slot(LKI_K_reduce_all, &a, 1);
+            forget_all();
+        }
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values kind)
 {
-    enum { ROWS = 9 };
-    int      fault = 0;
-    lki_attr attr = {.xent = {.ignore = 1, .ignore_class = 0}};
-    lki_view src[3] = {random_operand(t, LK_SHAPE(ROWS, classes), kind), operand(label_type, LK_SHAPE(ROWS)),
-                       random_operand(t, LK_SHAPE(ROWS), TAME)};
-    lki_view wide = operand(t, LK_SHAPE(ROWS, classes)), narrow = operand(t, LK_SHAPE(ROWS));
-    lki_args a = {.src = src, .dst = &wide, .nsrc = 3, .ndst = 1, .attr = &attr, .fault = &fault};
+    const int64_t ROWS = classes <= 16 ? 9 + 41 * (classes % 2 + 1) : 9; /* short rows go in groups */
+    int           fault = 0;
+    lki_attr      attr = {.xent = {.ignore = 1, .ignore_class = 0}};
+    lki_view      src[3] = {random_operand(t, LK_SHAPE(ROWS, classes), kind), operand(label_type, LK_SHAPE(ROWS)),
+                            random_operand(t, LK_SHAPE(ROWS), TAME)};
+    lki_view      wide = operand(t, LK_SHAPE(ROWS, classes)), narrow = operand(t, LK_SHAPE(ROWS));
+    lki_args      a = {.src = src, .dst = &wide, .nsrc = 3, .ndst = 1, .attr = &attr, .fault = &fault};
     for (int64_t r = 0; r < ROWS; r++)
         lki_element_set(label_type, src[1].data, r, r == 3 ? (double)classes : (double)(random_word() % classes));
     check_slot(LKI_K_softmax, &a, classes);
@@ -482,7 +496,7 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
 
 TEST(rows)
 {
-    static const int64_t  classes[] = {1, 2, 7, 10, 15, 16, 17, 31, 33, 100, 1000, 4096, 4097, 10000};
+    static const int64_t  classes[] = {1, 2, 3, 7, 8, 9, 10, 15, 16, 17, 31, 33, 100, 1000, 4096, 4097, 10000};
     static const lk_dtype labels[] = {LK_I32, LK_I64, LK_U8};
     for (int t = 0; t < 2; t++)
         for (int c = 0; c < LKI_COUNT(classes); c++)

@@ -123,6 +123,15 @@ TEST(transposes)
         {{2, {7, 9}}, {1, 0}},
         {{2, {7, 9}}, {0, 1}},
         {{2, {64, 33}}, {1, 0}},
+        {{2, {65, 131}}, {1, 0}}, /* around the blocks of the fast ones */
+        {{2, {3, 200}}, {1, 0}},
+        {{2, {200, 3}}, {1, 0}},
+        {{3, {3, 24, 71}}, {0, 2, 1}},
+        {{3, {3, 24, 71}}, {2, 1, 0}},
+        {{3, {24, 5, 17}}, {2, 0, 1}},
+        {{3, {24, 5, 17}}, {1, 0, 2}},
+        {{4, {2, 9, 3, 16}}, {0, 3, 2, 1}},
+        {{4, {2, 9, 1, 16}}, {3, 0, 2, 1}},
         {{3, {2, 3, 4}}, {2, 0, 1}},
         {{3, {5, 1, 4}}, {1, 2, 0}},
         {{4, {2, 3, 4, 5}}, {0, 2, 1, 3}},
@@ -176,6 +185,8 @@ TEST(pads)
         {{2, {4, 6}}, {2, {8, 13}}, {2, 5}},
         {{3, {2, 3, 4}}, {3, {3, 5, 4}}, {1, 0, 0}},
         {{2, {4, 6}}, {2, {4, 6}}, {0, 0}},
+        {{3, {2, 3, 4}}, {3, {2, 6, 4}}, {0, 2, 0}}, /* whole rows stay together */
+        {{3, {5, 3, 20}}, {3, {9, 4, 20}}, {3, 1, 0}},
     };
     for (int c = 0; c < LKI_COUNT(cases); c++)
         for (int mode = LKI_PAD_CONSTANT; mode <= LKI_PAD_SYMMETRIC; mode++) {
@@ -269,6 +280,8 @@ TEST(casts)
             char what[64];
             snprintf(what, sizeof what, "cast %s to %s", lk_dtype_name(src.dtype), lk_dtype_name(dst.dtype));
             check_bits(dst.dtype, dst.data, want.data, 1000, what);
+            fill_values(&src, ANY_BITS); /* subnormals and all kinds of NaN: the same for every variant */
+            check_slot(LKI_K_cast, &a, 1);
             forget_all();
         }
 }

@@ -2,6 +2,7 @@
  * bits. Each test names what it is about; graphs.c looks for the same at random. */
 #include "check.h"
 #include <lockstep.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -396,6 +397,96 @@ TEST(gradients_flow_through_a_call_under_a_tape)
     assert_false(lk_failed());
 }
 
+/* ---- faults ---- */
+
+typedef struct net {
+    lk_variable  *w, *table;
+    lk_optimizer *optimizer;
+} net;
+
+static lk_tuple trains(lk_tuple in, void *user)
+{
+    net       *n = user;
+    lk_tape   *tape = lk_tape_begin();
+    lk_tensor *x = lk_nn_dense(lk_nn_embedding(in.item[0], lk_read(n->table)), lk_read(n->w), NULL, LK_LINEAR);
+    lk_tensor *loss = lk_compute_average_loss(lk_nn_sparse_categorical_crossentropy(in.item[1], x, .from_logits = LK_ON));
+    lk_optimizer_apply(n->optimizer, lk_tape_gradient(tape, loss, LK_VARIABLES(n->w, n->table)));
+    return LK_TUPLE(loss);
+}
+
+static lk_tensor *indices(int32_t first, int32_t step)
+{
+    int32_t id[16];
+    for (int i = 0; i < 16; i++) id[i] = (first + i * step) % 5;
+    if (step < 0) id[11] = 77;
+    return lk_rows(lk_tensor_from(LK_SHAPE(16), LK_I32, id), 0);
+}
+
+/* Two good steps, and between them, when asked for, one with an id or a label out of range. */
+static lk_digest two_steps(int threads, int bad)
+{
+    lk_digest d = {{0}};
+    lk_set_threads(threads);
+    LK_POOL {
+        net n = {lk_variable_of(noise(LK_SHAPE(100, 5), 1), .name = "w"), lk_variable_of(noise(LK_SHAPE(6, 100), 2), .name = "table"), lk_adam()};
+        lk_function *f = lk_function_of(trains, &n);
+        lk_call(f, LK_TUPLE(indices(0, 1), indices(1, 2)));
+        if (bad) {
+            assert_true(lk_poisoned(lk_call(f, bad == 1 ? LK_TUPLE(indices(40, -1), indices(1, 2)) : LK_TUPLE(indices(0, 1), indices(40, -1))).item[0]));
+            assert_int_equal(lk_error_code(), LK_EINVAL);
+            assert_non_null(strstr(lk_error(), bad == 1 ? "id" : "label"));
+            lk_clear_error();
+        }
+        lk_call(f, LK_TUPLE(indices(3, 1), indices(2, 2)));
+        lk_variables state = lk_optimizer_variables(n.optimizer);
+        lk_variable *all[16] = {n.w, n.table};
+        for (int i = 0; i < state.count; i++) all[2 + i] = state.item[i];
+        d = lk_variables_digest(lk_variables_from(2 + state.count, all));
+    }
+    lk_set_threads(0);
+    no_error(threads);
+    return d;
+}
+
+TEST(a_step_with_a_fault_updates_nothing)
+{
+    for (int threads = 1; threads <= 3; threads++)
+        for (int bad = 1; bad <= 2; bad++) {
+            lk_digest with = two_steps(threads, bad), without = two_steps(threads, 0);
+            assert_memory_equal(with.byte, without.byte, sizeof with.byte);
+        }
+}
+
+/* ---- on several threads ---- */
+
+static void *calls_on_its_own(void *number)
+{
+    bool *good = number;
+    LK_POOL {
+        state s = {0};
+        with_inner(&s);
+        lk_tuple   in = rows_in(3);
+        lk_tensor *first = lk_call(s.f, in).item[0];
+        for (int i = 0; i < 20; i++) LK_STEP {
+                lk_call(s.f, in);
+                lk_reduce_sum(lk_matmul(in.item[0], lk_read(s.v[0])));
+            }
+        *good = !lk_failed() && !lk_poisoned(first);
+    }
+    return NULL;
+}
+
+TEST(callers_on_several_threads)
+{
+    pthread_t thread[3];
+    bool      good[3] = {0};
+    lk_set_threads(2);
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, calls_on_its_own, &good[i]), 0);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    lk_set_threads(0);
+    for (int i = 0; i < 3; i++) assert_true(good[i]);
+}
+
 /* ---- what must not get out ---- */
 
 static lk_tensor *kept;
@@ -466,5 +557,6 @@ TESTS(cmocka_unit_test(inputs_constants_and_variables_as_results), cmocka_unit_t
       cmocka_unit_test(rows_marked_for_other_lanes_than_the_call_s), cmocka_unit_test(a_variable_written_twice_with_reads_between),
       cmocka_unit_test(the_same_elements_as_rows_of_several_batches), cmocka_unit_test(entries_per_row), cmocka_unit_test(no_rows_reshaped_to_some_entries),
       cmocka_unit_test(one_row_broadcast_to_many), cmocka_unit_test(sums_over_rows_that_feed_rows), cmocka_unit_test(functions_in_functions),
-      cmocka_unit_test(gradients_flow_through_a_call_under_a_tape), cmocka_unit_test(a_traced_tensor_is_refused_outside),
+      cmocka_unit_test(gradients_flow_through_a_call_under_a_tape), cmocka_unit_test(a_step_with_a_fault_updates_nothing),
+      cmocka_unit_test(callers_on_several_threads), cmocka_unit_test(a_traced_tensor_is_refused_outside),
       cmocka_unit_test(a_mistake_while_tracing_is_found_although_another_was_made_before))

@@ -193,6 +193,7 @@ static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
 
 static inline __m256 vec_upper(vec a) { return a.hi; }
 static inline __m256 vec_lower(vec a) { return a.lo; }
+static inline vec    vec_join(__m256 lower, __m256 upper) { return (vec){lower, upper}; }
 
 #include "kernel/cpu/vec_fold.h"
 

@@ -115,6 +115,7 @@ static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
 /* 16 to 8 to 4 to 2 to 1 by acc[i] = acc[i] op acc[i + half]: the end of a FOLD block. */
 static inline __m256 vec_upper(vec a) { return _mm512_extractf32x8_ps(a, 1); }
 static inline __m256 vec_lower(vec a) { return _mm512_castps512_ps256(a); }
+static inline vec    vec_join(__m256 lower, __m256 upper) { return _mm512_insertf32x8(_mm512_castps256_ps512(lower), upper, 1); }
 
 #include "kernel/cpu/vec_fold.h"
 

@@ -4,8 +4,8 @@
  *   a float               rounded to nearest even     cut towards zero, saturated; NaN is 0    x != 0
  *   an integer or bool    rounded to nearest even     wraps                                    x != 0
  *
- * An element is taken as a double (exact for every float) or as an int64_t (exact for every integer) and stored from there, rounded
- * once; between equal types the bytes are copied. */
+ * An element is taken as a float or double (exact for every float) or as an int64_t (exact for every integer) and stored from there,
+ * rounded once; between equal types the bytes are copied. */
 #include "kernel/ref/types.h"
 #include "kernel/register.h"
 
@@ -65,12 +65,21 @@ static uint16_t bf16_of_double(double x)
 
 CAST(f32, f32, f64, SAME, i32_of_double, i64_of_double, u8_of_double)
 CAST(f64, f64, f64, SAME, i32_of_double, i64_of_double, u8_of_double)
-CAST(f16, u16, f64, lki_f16_to_float, i32_of_double, i64_of_double, u8_of_double)
-CAST(bf16, u16, f64, lki_bf16_to_float, i32_of_double, i64_of_double, u8_of_double)
+CAST(f16, u16, f32, lki_f16_to_float, i32_of_double, i64_of_double, u8_of_double)
+CAST(bf16, u16, f32, lki_bf16_to_float, i32_of_double, i64_of_double, u8_of_double)
 CAST(i32, i32, i64, SAME, WRAP_I32, SAME, WRAP_U8)
 CAST(i64, i64, i64, SAME, WRAP_I32, SAME, WRAP_U8)
 CAST(u8, u8, i64, SAME, WRAP_I32, SAME, WRAP_U8)
 CAST(truth, u8, i64, TRUTH, WRAP_I32, SAME, WRAP_U8)
+
+void lki_cast_ref(const lki_args *a)
+{
+    static lki_kernel *const by_type[LK_DTYPE_COUNT] = {
+        [LK_F32] = f32_cast, [LK_F64] = f64_cast, [LK_F16] = f16_cast, [LK_BF16] = bf16_cast,
+        [LK_I32] = i32_cast, [LK_I64] = i64_cast, [LK_U8] = u8_cast,   [LK_BOOL] = truth_cast,
+    };
+    by_type[a->src[0].dtype](a);
+}
 
 void lki_register_cast_ref(lki_kernels *k)
 {

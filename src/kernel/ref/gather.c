@@ -32,13 +32,13 @@ static void any_gather(const lki_args *a)
 /* ---- gradient ----------------------------------------------------------------------------------------------------------------- */
 
 /* Scratch: begin[entries + 1], then order[ids]. The positions with id e are order[begin[e]] .. order[begin[e + 1] - 1], ascending. */
-static size_t gather_grad_scratch(const lki_args *a)
+size_t lki_gather_grad_scratch(const lki_args *a)
 {
     int64_t entries = a->dst[0].shape->dim[a->attr->scan.axis], ids = lki_shape_size(a->src[1].shape);
     return (size_t)(entries + 1 + ids) * sizeof(int64_t);
 }
 
-static void sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t *begin, int64_t *order)
+void lki_sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t *begin, int64_t *order)
 {
     memset(begin, 0, (size_t)(entries + 1) * sizeof *begin);
     for (int64_t p = 0; p < ids; p++) {
@@ -80,9 +80,11 @@ enum { CHUNK = 64 }; /* columns summed side by side */
         lki_element_set(a->dst[0].dtype, &on, 0, a->attr->num.a);                                                                  \
         lki_element_set(a->dst[0].dtype, &off, 0, a->attr->num.b);                                                                 \
         for (int64_t i = a->lo; i < a->hi;) {                                                                                      \
-            int64_t row = i / depth, id = lki_index(&a->src[0], row);                                                              \
-            for (; i < lki_min(a->hi, (row + 1) * depth); i++)                                                                     \
-                dst[i] = i - row * depth == id ? on : off;                                                                         \
+            int64_t row = i / depth, id = lki_index(&a->src[0], row), lo = i, hi = lki_min(a->hi, (row + 1) * depth);              \
+            if (off == 0) memset(dst + i, 0, (size_t)(hi - i) * sizeof(T)), i = hi;                                                \
+            for (; i < hi; i++)                                                                                                    \
+                dst[i] = off;                                                                                                      \
+            if (id >= lo - row * depth && id < hi - row * depth) dst[row * depth + id] = on;                                       \
         }                                                                                                                          \
     }
 
@@ -108,8 +110,8 @@ void lki_register_gather_ref(lki_kernels *k)
 {
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
         LKI_SET(k, gather, any, (lk_dtype)t, NULL);
-    LKI_SET(k, gather_grad, f32, LK_F32, gather_grad_scratch);
-    LKI_SET(k, gather_grad, f64, LK_F64, gather_grad_scratch);
+    LKI_SET(k, gather_grad, f32, LK_F32, lki_gather_grad_scratch);
+    LKI_SET(k, gather_grad, f64, LK_F64, lki_gather_grad_scratch);
     LKI_SET(k, one_hot, any, LK_I32, NULL);
     LKI_SET(k, one_hot, any, LK_I64, NULL);
     LKI_SET(k, one_hot, any, LK_U8, NULL);

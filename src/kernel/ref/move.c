@@ -180,11 +180,19 @@ static int64_t padded_from(const lki_attr *attr, int axis, int64_t c, int64_t n)
     }
 }
 
-/* Where the unpadded row begins that fills row `row` of the padded array (all axes but the last); -1: none. */
-static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk_shape *plain, int64_t row)
+/* The last axis that is padded, and how many elements follow it; they stay together. -1: none is. */
+static int padded_axis(const lk_shape *padded, const lk_shape *plain, int64_t *inner)
 {
-    int     last = plain->rank - 1;
-    int64_t at = 0, stride = plain->dim[last];
+    int axis = plain->rank - 1;
+    for (*inner = 1; axis >= 0 && padded->dim[axis] == plain->dim[axis]; axis--)
+        *inner *= plain->dim[axis];
+    return axis;
+}
+
+/* Where the unpadded row begins that fills row `row` of the padded array (all axes before `last`); -1: none. */
+static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk_shape *plain, int last, int64_t inner, int64_t row)
+{
+    int64_t at = 0, stride = plain->dim[last] * inner;
     for (int axis = last - 1; axis >= 0; axis--) {
         int64_t from = padded_from(attr, axis, row % padded->dim[axis], plain->dim[axis]);
         if (from < 0) return -1;
@@ -195,27 +203,44 @@ static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk
     return at;
 }
 
+/* Calls each(args, i, n, from) for stretches of the padded array's elements lo..hi: n of them from i on are those of the unpadded
+ * array from `from` on, or none of them when that is -1. */
+typedef void pad_stretch(const lki_args *a, int64_t i, int64_t n, int64_t from);
+
+static void each_padded(const lki_args *a, const lk_shape *padded, const lk_shape *plain, int64_t lo, int64_t hi, pad_stretch *each)
+{
+    int64_t inner;
+    int     last = padded_axis(padded, plain, &inner);
+    if (last < 0) {
+        if (lo < hi) each(a, lo, hi - lo, lo);
+        return;
+    }
+    int64_t cells = plain->dim[last], before = a->attr->pad.before[last], columns = padded->dim[last] * inner;
+    for (int64_t i = lo, end; i < hi;) {
+        int64_t row = i / columns, begin = row * columns, at = padded_row(a->attr, padded, plain, last, inner, row);
+        for (int64_t row_end = lki_min(hi, begin + columns); i < row_end; i = end) {
+            int64_t cell = (i - begin) / inner, from = at < 0 ? -1 : padded_from(a->attr, last, cell, cells);
+            if (at < 0) end = row_end;
+            else if (cell >= before && cell < before + cells) end = lki_min(row_end, begin + (before + cells) * inner);
+            else end = lki_min(row_end, begin + (cell + 1) * inner);
+            each(a, i, end - i, from < 0 ? -1 : at + from * inner + (i - begin) % inner);
+        }
+    }
+}
+
 #define PAD(T)                                                                                                                     \
-    static void T##_pad(const lki_args *a)                                                                                         \
+    static void T##_pad_stretch(const lki_args *a, int64_t i, int64_t n, int64_t from)                                             \
     {                                                                                                                              \
-        const lk_shape *padded = a->dst[0].shape, *plain = a->src[0].shape;                                                        \
-        const T        *src = (const T *)a->src[0].data;                                                                           \
-        T              *dst = (T *)a->dst[0].data, value;                                                                          \
-        if (padded->rank == 0) {                                                                                                   \
-            any_copy(a);                                                                                                           \
+        T *dst = (T *)a->dst[0].data + i, value;                                                                                   \
+        if (from >= 0) {                                                                                                           \
+            memcpy(dst, (const T *)a->src[0].data + from, (size_t)n * sizeof(T));                                                  \
             return;                                                                                                                \
         }                                                                                                                          \
         lki_element_set(a->dst[0].dtype, &value, 0, a->attr->pad.value);                                                           \
-        int     last = plain->rank - 1;                                                                                            \
-        int64_t columns = padded->dim[last];                                                                                       \
-        for (int64_t i = a->lo; i < a->hi;) {                                                                                      \
-            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                               \
-            for (; i < lki_min(a->hi, (row + 1) * columns); i++) {                                                                 \
-                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                      \
-                dst[i] = from < 0 ? value : src[at + from];                                                                        \
-            }                                                                                                                      \
-        }                                                                                                                          \
-    }
+        for (int64_t j = 0; j < n; j++)                                                                                            \
+            dst[j] = value;                                                                                                        \
+    }                                                                                                                              \
+    static void T##_pad(const lki_args *a) { each_padded(a, a->dst[0].shape, a->src[0].shape, a->lo, a->hi, T##_pad_stretch); }
 
 PAD(u8)
 PAD(u16)
@@ -223,27 +248,19 @@ PAD(u32)
 PAD(u64)
 
 #define PAD_GRAD(T)                                                                                                                \
+    static void T##_pad_grad_stretch(const lki_args *a, int64_t i, int64_t n, int64_t from)                                        \
+    {                                                                                                                              \
+        const T *dy = (const T *)a->src[0].data + i;                                                                               \
+        T       *dst = (T *)a->dst[0].data + from;                                                                                 \
+        for (int64_t j = 0; j < n && from >= 0; j++)                                                                               \
+            dst[j] += dy[j];                                                                                                       \
+    }                                                                                                                              \
     static void T##_pad_grad(const lki_args *a)                                                                                    \
     {                                                                                                                              \
-        const lk_shape *padded = a->src[0].shape, *plain = a->dst[0].shape;                                                        \
-        const T        *dy = (const T *)a->src[0].data;                                                                            \
-        T              *dst = (T *)a->dst[0].data;                                                                                 \
-        int64_t         n = lki_shape_size(padded), size = lki_shape_size(plain);                                                  \
-        for (int64_t i = 0; i < size; i++)                                                                                         \
-            dst[i] = 0;                                                                                                            \
-        if (padded->rank == 0) {                                                                                                   \
-            dst[0] += dy[0];                                                                                                       \
-            return;                                                                                                                \
-        }                                                                                                                          \
-        int     last = plain->rank - 1;                                                                                            \
-        int64_t columns = padded->dim[last];                                                                                       \
-        for (int64_t i = 0; size && i < n;) {                                                                                      \
-            int64_t row = i / columns, at = padded_row(a->attr, padded, plain, row);                                               \
-            for (; i < (row + 1) * columns; i++) {                                                                                 \
-                int64_t from = at < 0 ? -1 : padded_from(a->attr, last, i - row * columns, plain->dim[last]);                      \
-                if (from >= 0) dst[at + from] += dy[i];                                                                            \
-            }                                                                                                                      \
-        }                                                                                                                          \
+        int64_t size = lki_shape_size(a->dst[0].shape);                                                                            \
+        if (size == 0) return;                                                                                                     \
+        memset(a->dst[0].data, 0, (size_t)size * sizeof(T));                                                                       \
+        each_padded(a, a->src[0].shape, a->dst[0].shape, 0, lki_shape_size(a->src[0].shape), T##_pad_grad_stretch);                \
     }
 
 PAD_GRAD(f32)
