@@ -127,8 +127,8 @@ LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 typedef struct lk_loss_args {
     char       kw_;
     lk_tensor *labels, *predictions; /* required */
-    lk_switch  from_logits;     /* default LK_OFF */
-    double     label_smoothing; /* default 0 */
+    lk_switch  from_logits;     /* cross-entropies: default LK_OFF */
+    double     label_smoothing; /* categorical and binary cross-entropy: default 0 */
     lk_number  ignore_class;    /* default none; sparse only */
     lk_number  delta;           /* Huber: default 1 */
 } lk_loss_args;

@@ -58,7 +58,8 @@ LK_API lk_tensor *lk_tensor_from(lk_shape shape, lk_dtype dtype, const void *dat
 /* A copy of memory with gaps: strides are counted in elements and may be negative or zero. */
 LK_API lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *data, const int64_t *strides);
 
-LK_API lk_tensor *lk_scalar(double value); /* LK_F32, shape [] */
+/* A plain number: LK_F32, shape []. Where it meets another type it takes that one (its value stays rounded to f32: lk_fill() for more). */
+LK_API lk_tensor *lk_scalar(double value);
 LK_API lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype);
 LK_API lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype);
 LK_API lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value);

@@ -28,6 +28,11 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
 
 static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation)
 {
+    char    text[LKI_SHAPE_TEXT], of[LKI_SHAPE_TEXT];
+    int64_t channels = !lki_bad(y) && y->shape.rank ? y->shape.dim[y->shape.rank - 1] : -1;
+    if (channels >= 0 && !lki_bad(bias) && (bias->shape.rank != 1 || bias->shape.dim[0] != channels))
+        return lki_refuse(LK_ESHAPE, "a bias of %s cannot be added to %s; it should be [%lld], one value per output", lki_shape_text(&bias->shape, text),
+                          lki_shape_text(&y->shape, of), (long long)channels);
     return lk_activate(bias ? lk_add(y, bias) : y, activation);
 }
 
@@ -59,6 +64,12 @@ static bool conv_operands(const char *call, const lk_conv_args *a)
     return false;
 }
 
+static bool no_pointwise(const char *call, const lk_conv_args *a)
+{
+    if (a->pointwise) lki_fail(LK_EINVAL, "%s: pointwise is for lk_nn_separable_conv2d", call);
+    return !a->pointwise;
+}
+
 static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, bool causal_allowed)
 {
     lki_window w;
@@ -72,11 +83,13 @@ static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, b
 
 lk_tensor *lk_nn_conv2d_kw(lk_conv_args a)
 {
+    if (!no_pointwise("lk_nn_conv2d", &a)) return &lki_poison;
     return finish(convolve("lk_nn_conv2d", LKI_OP_conv2d, &a, false), a.bias, a.activation);
 }
 
 lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args a)
 {
+    if (!no_pointwise("lk_nn_depthwise_conv2d", &a)) return &lki_poison;
     return finish(convolve("lk_nn_depthwise_conv2d", LKI_OP_depthwise, &a, false), a.bias, a.activation);
 }
 
@@ -97,6 +110,7 @@ static bool one_value(const char *call, const char *name, const lk_axes *given)
 /* A row of cells is an image of height 1. */
 lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
 {
+    if (!no_pointwise("lk_nn_conv1d", &a)) return &lki_poison;
     if (!a.x || !a.kernel) lki_fail(LK_EINVAL, "lk_nn_conv1d: %s is missing", a.x ? "kernel" : "x");
     if (lki_bad(a.x) || lki_bad(a.kernel)) return &lki_poison;
     char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
@@ -114,6 +128,7 @@ lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
 /* The gradient of a convolution for its input: kernel [height, width, out, in]. */
 lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args a)
 {
+    if (!no_pointwise("lk_nn_conv2d_transpose", &a)) return &lki_poison;
     lki_window w;
     if (!conv_operands("lk_nn_conv2d_transpose", &a) || !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, &a.strides, &a.dilation)) return &lki_poison;
     if (!lki_padding_fits("lk_nn_conv2d_transpose", a.padding, false)) return &lki_poison;

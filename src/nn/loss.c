@@ -7,8 +7,23 @@
 
 #define CLIP 1e-7
 
-static bool operands(const char *call, const lk_loss_args *a)
+enum { LOGITS = 1, SMOOTHING = 2, IGNORED = 4, DELTA = 8 }; /* options of some losses only */
+
+static bool options_fit(const char *call, const lk_loss_args *a, unsigned takes)
 {
+    const char *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS)    ? "from_logits"
+                      : a->label_smoothing != 0 && !(takes & SMOOTHING)    ? "label_smoothing"
+                      : a->ignore_class.set && !(takes & IGNORED)          ? "ignore_class"
+                      : a->delta.set && !(takes & DELTA)                   ? "delta"
+                                                                           : NULL;
+    if (odd) lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd);
+    if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1)) lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
+    return !odd && a->label_smoothing >= 0 && a->label_smoothing <= 1;
+}
+
+static bool operands(const char *call, const lk_loss_args *a, unsigned takes)
+{
+    if (!options_fit(call, a, takes)) return false;
     if (!a->labels || !a->predictions) lki_fail(LK_EINVAL, "%s: %s are missing", call, a->labels ? "predictions" : "labels");
     if (lki_bad(a->labels) || lki_bad(a->predictions)) return false;
     if (a->predictions->shape.rank < 1) lki_fail(LK_ESHAPE, "%s: predictions are a scalar; they need a last axis", call);
@@ -33,7 +48,7 @@ static lk_tensor *smoothed(lk_tensor *labels, double s, double target)
 
 lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_sparse_categorical_crossentropy", &a)) return &lki_poison;
+    if (!operands("lk_nn_sparse_categorical_crossentropy", &a, LOGITS | IGNORED)) return &lki_poison;
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
     if (lki_is_float(labels->dtype)) labels = lk_cast(labels, LK_I64);
@@ -45,7 +60,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_categorical_crossentropy", &a)) return &lki_poison;
+    if (!operands("lk_nn_categorical_crossentropy", &a, LOGITS | SMOOTHING)) return &lki_poison;
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON)
@@ -57,7 +72,7 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_binary_crossentropy", &a)) return &lki_poison;
+    if (!operands("lk_nn_binary_crossentropy", &a, LOGITS | SMOOTHING)) return &lki_poison;
     lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
     if (a.from_logits == LK_ON) /* max(x, 0) - x*y + log(1 + e^-|x|), and softplus(x) = max(x, 0) + log(1 + e^-|x|) */
         return last_mean(lk_sub(lk_softplus(x), lk_mul(x, y)));
@@ -68,17 +83,17 @@ lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_mean_squared_error_kw(lk_loss_args a)
 {
-    return operands("lk_nn_mean_squared_error", &a) ? last_mean(lk_square(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return operands("lk_nn_mean_squared_error", &a, 0) ? last_mean(lk_square(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
 }
 
 lk_tensor *lk_nn_mean_absolute_error_kw(lk_loss_args a)
 {
-    return operands("lk_nn_mean_absolute_error", &a) ? last_mean(lk_abs(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return operands("lk_nn_mean_absolute_error", &a, 0) ? last_mean(lk_abs(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
 }
 
 lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_huber", &a)) return &lki_poison;
+    if (!operands("lk_nn_huber", &a, DELTA)) return &lki_poison;
     double     delta = a.delta.set ? a.delta.value : 1;
     lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5), *limit = lki_like(size, delta);
     lk_tensor *near = lk_mul(half, lk_square(error)), *far = lk_sub(lk_mul(limit, size), lki_like(size, 0.5 * delta * delta));
@@ -88,7 +103,7 @@ lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 /* log(cosh(e)) = e + softplus(-2e) - log 2, without overflow */
 lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_log_cosh", &a)) return &lki_poison;
+    if (!operands("lk_nn_log_cosh", &a, 0)) return &lki_poison;
     lk_tensor *e = lk_sub(a.predictions, numbers(&a));
     return last_mean(lk_sub(lk_add(e, lk_softplus(lk_mul(e, lki_like(e, -2)))), lki_like(e, 0.69314718055994530942)));
 }
@@ -96,7 +111,7 @@ lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
 /* Labels 0 and 1 are taken as -1 and 1, when there are no others. */
 lk_tensor *lk_nn_hinge_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_hinge", &a)) return &lki_poison;
+    if (!operands("lk_nn_hinge", &a, 0)) return &lki_poison;
     lk_tensor *y = numbers(&a), *zero = lki_like(a.predictions, 0), *one = lki_like(a.predictions, 1);
     lk_tensor *binary = lk_reduce_all(lk_logical_or(lk_equal(y, zero), lk_equal(y, one)));
     y = lk_where(binary, lk_sub(lk_mul(y, lki_like(a.predictions, 2)), one), y);
@@ -105,7 +120,7 @@ lk_tensor *lk_nn_hinge_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_kl_divergence_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_kl_divergence", &a)) return &lki_poison;
+    if (!operands("lk_nn_kl_divergence", &a, 0)) return &lki_poison;
     lk_tensor *y = lk_clip(numbers(&a), CLIP, 1), *p = lk_clip(a.predictions, CLIP, 1);
     return last_sum(lk_mul(y, lk_log(lk_div(y, p))));
 }

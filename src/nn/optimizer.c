@@ -141,6 +141,11 @@ static bool common_is_valid(const char *who, const common *c)
                  c->global_clipnorm, c->clipvalue);
         return false;
     }
+    if (!(c->learning_rate >= 0) || isinf(c->learning_rate)) return refuse(who, "learning_rate", c->learning_rate, "a number of at least 0");
+    if (!(c->weight_decay >= 0)) return refuse(who, "weight_decay", c->weight_decay, "at least 0");
+    if (!(c->clipnorm >= 0)) return refuse(who, "clipnorm", c->clipnorm, "above 0");
+    if (!(c->global_clipnorm >= 0)) return refuse(who, "global_clipnorm", c->global_clipnorm, "above 0");
+    if (!(c->clipvalue >= 0)) return refuse(who, "clipvalue", c->clipvalue, "above 0");
     if (c->ema_momentum.set && !(c->ema_momentum.value >= 0 && c->ema_momentum.value <= 1))
         return refuse(who, "ema_momentum", c->ema_momentum.value, "from 0 to 1");
     if (c->ema_overwrite_frequency < 0) return refuse(who, "ema_overwrite_frequency", c->ema_overwrite_frequency, "at least 1");
@@ -208,6 +213,17 @@ failed:
 
 static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
 
+/* A share: at least 0 and below 1; and a small number: at least 0. */
+static bool is_share(const char *who, const char *what, lk_number n)
+{
+    return !n.set || (n.value >= 0 && n.value < 1) || refuse(who, what, n.value, "at least 0 and below 1");
+}
+
+static bool is_small(const char *who, const char *what, lk_number n)
+{
+    return !n.set || n.value >= 0 || refuse(who, what, n.value, "at least 0");
+}
+
 static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const double *p)
 {
     if (!o) return NULL;
@@ -232,6 +248,7 @@ static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, dou
         lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
         return NULL;
     }
+    if (!is_share(kind->name, "beta_1", a->beta_1) || !is_share(kind->name, "beta_2", a->beta_2) || !is_small(kind->name, "epsilon", a->epsilon)) return NULL;
     const unsigned slots = kind == &LION ? 1 : amsgrad ? 7 : 3;
     return WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
                 number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7));
@@ -251,6 +268,7 @@ lk_optimizer *lk_adamw_kw(lk_adam_args a)
 
 lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
 {
+    if (!is_share("rmsprop", "rho", a.rho) || !is_small("rmsprop", "epsilon", a.epsilon)) return NULL;
     const bool centered = a.centered == LK_ON, moving = a.momentum > 0;
     return WITH(optimizer_new(&RMSPROP, COMMON(a), 1u | (moving ? 2u : 0) | (centered ? 4u : 0)),
                 (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), number_or(a.rho, 0.9), a.momentum,
@@ -259,6 +277,7 @@ lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
 
 lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
 {
+    if (!is_small("adagrad", "initial_accumulator_value", a.initial_accumulator_value) || !is_small("adagrad", "epsilon", a.epsilon)) return NULL;
     lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, number_or(a.epsilon, 1e-7));
     if (o) o->initial = number_or(a.initial_accumulator_value, 0.1);
     return o;
@@ -266,6 +285,7 @@ lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
 
 lk_optimizer *lk_adadelta_kw(lk_adadelta_args a)
 {
+    if (!is_share("adadelta", "rho", a.rho) || !is_small("adadelta", "epsilon", a.epsilon)) return NULL;
     return WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, number_or(a.rho, 0.95), number_or(a.epsilon, 1e-7));
 }
 

@@ -76,6 +76,8 @@ static bool options_fit(const char *call, const lk_rnn_args *a)
 
 static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
 {
+    if (a->reset_after != LK_DEFAULT && gates != 3) return lki_fail(LK_EINVAL, "%s: reset_after is for lk_nn_gru", call), false;
+    if (a->initial_c && gates != 4) return lki_fail(LK_EINVAL, "%s: initial_c is for lk_nn_lstm", call), false;
     if (!a->x || !a->kernel || !a->recurrent) lki_fail(LK_EINVAL, "%s: x, kernel and recurrent are required", call);
     if (lki_bad(a->x) || lki_bad(a->kernel) || lki_bad(a->recurrent)) return false;
     const lk_shape *x = &a->x->shape, *k = &a->kernel->shape, *r = &a->recurrent->shape;

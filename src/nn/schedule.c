@@ -67,6 +67,10 @@ lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
 lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, const double *values)
 {
     double p[20];
+    if (!boundaries || !values) {
+        lki_fail(LK_EINVAL, "piecewise_constant_decay: %s is NULL", boundaries ? "values" : "boundaries");
+        return NULL;
+    }
     if (count < 1 || count > 9) {
         lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be 1 to 9", count);
         return NULL;

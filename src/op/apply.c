@@ -88,11 +88,17 @@ static lk_tensor *poison_all(lki_op op, lk_tensor **dst)
     return &lki_poison;
 }
 
+void lki_poisoned_operand(const char *call, int operand)
+{
+    if (!lk_failed()) lki_fail(LK_EINVAL, "%s: operand %d is poisoned: it stands for an op that failed before, or for an item past the end of a tuple", call, operand + 1);
+}
+
 static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
 {
+    for (int i = 0; i < nsrc; i++)
+        if (!src[i]) return lki_fail(LK_EINVAL, "%s: operand %d is NULL", lki_op_name(op), i + 1), false;
     for (int i = 0; i < nsrc; i++) {
-        if (!src[i]) lki_fail(LK_EINVAL, "%s: operand %d is NULL", lki_op_name(op), i + 1);
-        if (lki_bad(src[i])) return false;
+        if (lki_bad(src[i])) return lki_poisoned_operand(lki_op_name(op), i), false;
         if (src[i]->graph && !tracer) {
             lki_fail(LK_ESTATE, "%s: operand %d was made while a function was traced and has no value; return it from the function and use what lk_call() gives",
                      lki_op_name(op), i + 1);

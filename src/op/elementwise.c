@@ -35,8 +35,8 @@ lk_tensor *lk_squared_difference(lk_tensor *a, lk_tensor *b)
 
 lk_tensor *lk_clip(lk_tensor *x, double low, double high)
 {
-    if (low > high) {
-        lki_fail(LK_EINVAL, "lk_clip: low %g is above high %g", low, high);
+    if (!(low <= high)) {
+        lki_fail(LK_EINVAL, "lk_clip: low %g must not be above high %g", low, high);
         return &lki_poison;
     }
     return lki_apply1(LKI_OP_clip, &(lki_attr){.num = {low, high}}, x);

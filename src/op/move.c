@@ -16,6 +16,7 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
     int     open = -1;
     int64_t known = 1;
     char    a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
+    if (shape.rank < 0 || shape.rank > LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_reshape: a shape cannot have more than %d axes", LK_MAX_RANK);
     for (int i = 0; i < shape.rank; i++) {
         if (shape.dim[i] == -1 && open >= 0)
             return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a), lki_shape_text(&shape, b));
@@ -25,7 +26,10 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
             known = -1; /* more than there can be */
     }
     int64_t size = lki_shape_size(&x->shape);
-    if (open >= 0) shape.dim[open] = known > 0 && size % known == 0 ? size / known : known == 0 ? 0 : -1;
+    if (open >= 0 && known == 0)
+        return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: beside a size of 0, -1 could be anything; say the size, or use lk_flatten_rows()", lki_shape_text(&x->shape, a),
+                          lki_shape_text(&shape, b));
+    if (open >= 0) shape.dim[open] = known > 0 && size % known == 0 ? size / known : -1;
     return lki_apply1(LKI_OP_reshape, &(lki_attr){.shape = shape}, x);
 }
 

@@ -27,6 +27,9 @@ bool lki_usable(const char *call, const char *name, const lk_tensor *t);
 /* Tell a mistake; gives the poisoned tensor, so that a function can end in `return lki_refuse(LK_ESHAPE, "...", ...)`. */
 lk_tensor *lki_refuse(lk_status code, const char *format, ...) LKI_PRINTF(2, 3);
 
+/* A poisoned operand met by `call`: quiet when the first cause is still known, else told. */
+void lki_poisoned_operand(const char *call, int operand);
+
 /* Ops of one result, by operand count; attr may be NULL. */
 lk_tensor *lki_apply1(lki_op op, const lki_attr *attr, lk_tensor *a);
 lk_tensor *lki_apply2(lki_op op, const lki_attr *attr, lk_tensor *a, lk_tensor *b);

@@ -231,7 +231,8 @@ lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
 lk_tensor *lk_scalar(double value)
 {
     lk_tensor *t = lk_fill((lk_shape){0}, LK_F32, value);
-    if (!lki_bad(t)) t->weak = true;
+    if (lki_bad(t)) return t;
+    t->weak = true;
     return t;
 }
 
@@ -319,6 +320,8 @@ lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch)
     if (!lki_usable("lk_rows", "the tensor", t)) return &lki_poison;
     char text[LKI_SHAPE_TEXT];
     if (t->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_rows: a scalar has no rows");
+    if (global_batch > LKI_MOST_ROWS || t->shape.dim[0] > LKI_MOST_ROWS)
+        return lki_refuse(LK_EINVAL, "lk_rows: a global batch has at most %lld rows", (long long)LKI_MOST_ROWS);
     if (global_batch < 0 || (global_batch && global_batch < t->shape.dim[0]))
         return lki_refuse(LK_EINVAL, "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
                           lki_shape_text(&t->shape, text), (long long)t->shape.dim[0], (long long)global_batch);
@@ -363,6 +366,7 @@ lk_tuple lki_tuple_new(int count, lk_tensor *const *items)
 
 lk_tuple lk_tuple_from(int count, lk_tensor *const *items)
 {
+    if (count < 0 || (count && !items)) lki_fail(LK_EINVAL, "lk_tuple_from: %d tensors from %s", count, items ? "a list" : "NULL");
     return count < 0 || (count && !items) ? poisoned_tuple() : lki_tuple_new(count, items);
 }
 

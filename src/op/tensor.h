@@ -21,6 +21,8 @@ typedef enum lki_row_kind {
     LKI_LOCAL,   /* track was lost: repeatable, but only for a given split over replicas */
 } lki_row_kind;
 
+#define LKI_MOST_ROWS ((int64_t)1 << 40) /* of a batch, so that rows * lanes can be counted */
+
 typedef struct lki_rows {
     lki_row_kind kind;
     int          lanes;   /* V */

@@ -132,7 +132,8 @@ lk_variables lk_variables_of(int count, lk_variable *const *one_based)
 lk_variables lk_variables_from(int count, lk_variable *const *items)
 {
     list_object *l = lki_object_new(sizeof *l + (size_t)(count > 0 ? count : 0) * sizeof l->item[0], LKI_KIND_TUPLE, LKI_LIVES_IN_STEP, list_destroy);
-    if (!l || count < 0) return (lk_variables){0};
+    if (l && (count < 0 || (count && !items))) lki_fail(LK_EINVAL, "lk_variables_from: %d variables from %s", count, items ? "a list" : "NULL");
+    if (!l || count < 0 || (count && !items)) return (lk_variables){0};
     l->count = count;
     for (int i = 0; i < count; i++) l->item[i] = lki_retain(items[i]);
     return (lk_variables){count, l->item};

@@ -1,5 +1,10 @@
 /* Compiled functions: one plan per input signature, kept in a small cache.
  *
+ * Invariants
+ * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a log hook,
+ *    may call anything, and several threads may call one function.
+ * 2. A plan in use is not freed: callers count themselves in `users`. It is replayed by one thread at a time (`turn`).
+ *
  * A signature is everything a plan depends on: types, shapes and rows of the inputs, which of them are the same tensor, the number of threads and lanes, the random seed
  * (its keys are part of the recorded ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
@@ -25,9 +30,12 @@ typedef struct signature {
 } signature;
 
 typedef struct entry {
-    signature *key;
-    lki_plan  *plan;
-    uint64_t   used;
+    signature      *key;
+    lki_plan       *plan;
+    uint64_t        used;  /* when, in calls */
+    lk_function_info info;
+    int             users; /* callers, and one for being in the cache; guarded by the function's lock */
+    pthread_mutex_t turn;
 } entry;
 
 struct lk_function {
@@ -35,25 +43,57 @@ struct lk_function {
     lk_fn           fn;
     void           *user;
     char           *name;
-    entry          *entries;
+    entry         **entries;
     int             count, capacity, most;
     uint64_t        calls;
     int             traces, traces_in_a_row;
     bool            warned;
-    lki_plan       *last;
-    pthread_mutex_t lock;
+    bool             warned_of_tape;
+    lk_function_info last; /* of the plan called last */
+    pthread_mutex_t  lock;
 };
 
-static void drop_entry(entry *e)
+static lk_function_info info_of(const lki_plan *p)
+{
+    lk_function_info info = {.ops = p->graph->node_count, .fused = p->graph->fused, .barriers = p->phases - 1};
+    for (int t = 0; t < p->threads; t++)
+        for (int i = 0; i < p->call_count[t]; i++) info.calls += p->calls[t][i].fn != NULL;
+    info.memory = p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
+    return info;
+}
+
+static entry *entry_new(signature *key, lki_plan *plan)
+{
+    entry *e = lki_zalloc(sizeof *e);
+    if (!e) return NULL;
+    e->key = key;
+    e->plan = plan;
+    e->info = info_of(plan);
+    e->users = 2; /* the cache and the caller */
+    pthread_mutex_init(&e->turn, NULL);
+    return e;
+}
+
+static void entry_free(entry *e)
 {
     lki_release(e->key);
     lki_plan_free(e->plan);
+    pthread_mutex_destroy(&e->turn);
+    lki_release(e);
+}
+
+static void let_go(lk_function *f, entry *e)
+{
+    pthread_mutex_lock(&f->lock);
+    bool last = --e->users == 0;
+    pthread_mutex_unlock(&f->lock);
+    if (last) entry_free(e);
 }
 
 static void function_destroy(void *object)
 {
     lk_function *f = object;
-    for (int i = 0; i < f->count; i++) drop_entry(&f->entries[i]);
+    for (int i = 0; i < f->count; i++) entry_free(f->entries[i]);
     lki_release(f->entries);
     lki_release(f->name);
     pthread_mutex_destroy(&f->lock);
@@ -126,12 +166,15 @@ static signature *signature_of(lk_tuple in, int threads)
     return s;
 }
 
-static lki_plan *find(lk_function *f, lk_tuple in, int threads)
+/* With the lock held: the entry for these inputs, counted as used by the caller. */
+static entry *find(lk_function *f, lk_tuple in, int threads)
 {
     for (int i = 0; i < f->count; i++)
-        if (matches(f->entries[i].key, in, threads)) {
-            f->entries[i].used = f->calls;
-            return f->entries[i].plan;
+        if (matches(f->entries[i]->key, in, threads)) {
+            f->entries[i]->used = f->calls;
+            f->entries[i]->users++;
+            f->last = f->entries[i]->info;
+            return f->entries[i];
         }
     return NULL;
 }
@@ -140,44 +183,50 @@ static lki_plan *find(lk_function *f, lk_tuple in, int threads)
 
 static void warn_about_retracing(lk_function *f)
 {
-    if (++f->traces_in_a_row < RETRACES_IN_A_ROW || f->warned) return;
+    if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows every time; pad them to a few shapes, or "
+    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes were set anew, every time; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }
 
-static bool make_room(lk_function *f)
+/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody uses it. */
+static entry *keep(lk_function *f, entry *e)
 {
-    if (f->count < f->most) return lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries);
-    int oldest = 0;
-    for (int i = 1; i < f->count; i++)
-        if (f->entries[i].used < f->entries[oldest].used) oldest = i;
-    drop_entry(&f->entries[oldest]);
-    f->entries[oldest] = f->entries[--f->count];
-    return true;
+    entry *gone = NULL;
+    if (f->count == f->most) {
+        int oldest = 0;
+        for (int i = 1; i < f->count; i++)
+            if (f->entries[i]->used < f->entries[oldest]->used) oldest = i;
+        if (--f->entries[oldest]->users == 0) gone = f->entries[oldest];
+        f->entries[oldest] = f->entries[--f->count];
+    }
+    if (lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries))
+        f->entries[f->count++] = e;
+    else
+        e->users--; /* used once, not kept */
+    e->used = f->calls;
+    return gone;
 }
 
-static lki_plan *trace(lk_function *f, lk_tuple in, int threads)
+static entry *trace(lk_function *f, lk_tuple in, int threads)
 {
     lki_graph *g = lki_graph_new();
     signature *key = signature_of(in, threads);
     lki_plan  *plan = NULL;
-    if (g && key && make_room(f)) {
-        f->traces++;
-        warn_about_retracing(f);
-        lki_tell(LKI_TOPIC_TRACE, "%s: trace %d", f->name, f->traces);
+    if (g && key) {
+        lki_tell(LKI_TOPIC_TRACE, "%s: trace %d", f->name, __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED));
         if (lki_graph_trace(g, f->fn, in, f->user) == LK_OK) {
             plan = lki_plan_new(g, threads, lk_lanes());
             g = NULL;
         }
     }
-    if (plan)
-        f->entries[f->count++] = (entry){key, plan, f->calls};
-    else
-        lki_release(key);
     lki_graph_free(g);
-    return plan;
+    entry *e = plan ? entry_new(key, plan) : NULL;
+    if (e) return e;
+    lki_plan_free(plan);
+    lki_release(key);
+    return NULL;
 }
 
 /* ---- calling ---- */
@@ -206,42 +255,71 @@ static lk_tuple replay(lki_plan *plan, lk_tuple in)
     return result;
 }
 
+static bool inputs_good(const lk_function *f, lk_tuple in)
+{
+    for (int i = 0; i < in.count; i++) {
+        if (!in.item[i]) lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i);
+        if (lki_bad(in.item[i])) return lki_poisoned_operand(f->name, i), false;
+        if (in.item[i]->graph && !lki_tracer_current()) {
+            lki_fail(LK_ESTATE, "lk_call of %s: input %d was kept from a function that was traced, and has no value", f->name, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The plan for these inputs, found or traced, counted as used by the caller. */
+static entry *plan_for(lk_function *f, lk_tuple in, int threads)
+{
+    pthread_mutex_lock(&f->lock);
+    f->calls++;
+    entry *e = find(f, in, threads), *gone = NULL;
+    pthread_mutex_unlock(&f->lock);
+    if (e) {
+        __atomic_store_n(&f->traces_in_a_row, 0, __ATOMIC_RELAXED);
+        return e;
+    }
+    warn_about_retracing(f);
+    e = trace(f, in, threads);
+    if (!e) return NULL;
+    pthread_mutex_lock(&f->lock);
+    gone = keep(f, e);
+    f->last = e->info;
+    pthread_mutex_unlock(&f->lock);
+    if (gone) entry_free(gone);
+    return e;
+}
+
 lk_tuple lk_call(lk_function *f, lk_tuple in)
 {
     if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
-    if (!f) return poisoned();
-    for (int i = 0; i < in.count; i++) {
-        if (!in.item[i]) lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i);
-        if (lki_bad(in.item[i])) return poisoned();
+    if (!f || !inputs_good(f, in)) return poisoned();
+    if (lki_tracer_current()) return f->fn(in, f->user); /* part of a larger trace */
+    if (lki_recorders()) {                               /* a tape listens: op by op, so that gradients flow */
+        if (!f->warned_of_tape) lki_tell(LKI_TOPIC_TRACE, "%s: a tape is recording, so it runs op by op", f->name);
+        f->warned_of_tape = true;
+        return f->fn(in, f->user);
     }
-    if (lki_tracer_current() || lki_recorders()) return f->fn(in, f->user); /* part of a larger trace, or recorded op by op */
-    pthread_mutex_lock(&f->lock);
-    int       threads = lk_threads();
-    lki_plan *plan = find(f, in, threads);
-    f->calls++;
-    if (plan)
-        f->traces_in_a_row = 0;
-    else
-        plan = trace(f, in, threads);
-    if (plan) f->last = plan;
-    lk_tuple out = plan ? replay(plan, in) : poisoned();
-    pthread_mutex_unlock(&f->lock);
+    lki_retain(f);
+    entry *e = plan_for(f, in, lk_threads());
+    if (e) pthread_mutex_lock(&e->turn);
+    lk_tuple out = e ? replay(e->plan, in) : poisoned();
+    if (e) {
+        pthread_mutex_unlock(&e->turn);
+        let_go(f, e);
+    }
+    lki_drop(f);
     return out;
 }
 
-lk_function_info lk_function_inspect(const lk_function *f)
+lk_function_info lk_function_inspect(const lk_function *function)
 {
-    lk_function_info info = {0};
-    if (!f) return info;
+    lk_function *f = (lk_function *)function; /* only its lock changes */
+    if (!f) return (lk_function_info){0};
+    pthread_mutex_lock(&f->lock);
+    lk_function_info info = f->last;
     info.traces = f->traces;
     info.plans = f->count;
-    const lki_plan *p = f->last;
-    if (!p) return info;
-    info.ops = p->graph->node_count;
-    info.fused = p->graph->fused;
-    for (int t = 0; t < p->threads; t++)
-        for (int i = 0; i < p->call_count[t]; i++) info.calls += p->calls[t][i].fn != NULL;
-    info.barriers = p->phases - 1;
-    info.memory = p->shared_bytes + p->threads * p->thread_stride + p->threads * p->scratch_bytes;
+    pthread_mutex_unlock(&f->lock);
     return info;
 }

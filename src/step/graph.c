@@ -37,6 +37,14 @@ bool lki_shape_only(const lki_node *n, int operand)
     return operand == 1 && (draws || n->op == LKI_OP_broadcast_like);
 }
 
+bool lki_may_fault(const lki_node *n)
+{
+    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather, LKI_K_gather_grad, LKI_K_floordiv, LKI_K_mod};
+    for (int i = 0; i < LKI_COUNT(slots); i++)
+        if (n->slot == slots[i]) return (slots[i] != LKI_K_floordiv && slots[i] != LKI_K_mod) || lki_is_int(n->type);
+    return false;
+}
+
 /* ---- tracing ---- */
 
 static lki_graph *graph_of(lki_tracer *t)
@@ -209,7 +217,8 @@ static lk_status trace_outputs(lki_graph *g, lk_tuple out)
     g->outputs = lki_alloc((size_t)(out.count + 1) * sizeof *g->outputs);
     if (!g->outputs) return LK_ENOMEM;
     for (int i = 0; i < out.count; i++) {
-        if (lki_bad(out.item[i])) return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
+        if (!out.item[i]) return lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
+        if (lki_bad(out.item[i])) return lki_poisoned_operand("a traced function's result", i), lk_error_code();
         if ((g->outputs[i] = value_of(g, out.item[i])) < 0) return lk_error_code();
     }
     g->output_count = out.count;

@@ -82,6 +82,9 @@ int lki_graph_add_value(lki_graph *g, const lki_value *v);
 /* Operand i of a node gives only its shape, not its elements. */
 bool lki_shape_only(const lki_node *n, int operand);
 
+/* Its kernel checks indices or divisors. */
+bool lki_may_fault(const lki_node *n);
+
 /* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do together. */
 lk_status lki_graph_simplify(lki_graph *g);
 

@@ -31,6 +31,7 @@ void lki_plan_free(lki_plan *p)
     lki_release(p->call_count);
     lki_release(p->patches);
     lki_release(p->faults);
+    lki_release(p->suspects);
     lki_release(p->tasks);
     lki_release(p->maker);
     lki_release(p->storage);
@@ -44,16 +45,29 @@ void lki_plan_free(lki_plan *p)
 
 /* ---- replay ---- */
 
+/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any more, so
+ * all threads get the same answer. */
+static bool faulted(const lki_plan *p, int phase)
+{
+    for (int i = 0; i < p->suspect_count; i++)
+        if (p->suspects[i].phase <= phase && __atomic_load_n(&p->faults[p->suspects[i].node], __ATOMIC_RELAXED)) return true;
+    return false;
+}
+
+/* After a fault every thread stops at the end of the phase; variables are written in later ones. */
 static void replay_thread(void *plan, int thread)
 {
     lki_plan *p = plan;
+    int       phase = 0;
     unsigned  before = lki_fp_enter();
     for (int i = 0; i < p->call_count[thread]; i++) {
         const lki_call *call = &p->calls[thread][i];
-        if (call->fn)
+        if (call->fn) {
             call->fn(&call->args);
-        else
-            lki_barrier_wait(&p->barrier);
+            continue;
+        }
+        lki_barrier_wait(&p->barrier);
+        if (faulted(p, phase++)) break;
     }
     lki_fp_leave(before);
 }
@@ -71,10 +85,10 @@ static lk_status free_variables(const lki_plan *p)
 static lk_status check_faults(lki_plan *p)
 {
     lk_status status = LK_OK;
-    for (int i = 0; i < p->graph->node_count; i++)
-        if (p->faults[i]) {
-            p->faults[i] = 0;
-            status = lki_fail_fault(p->graph->nodes[i].op);
+    for (int i = 0; i < p->suspect_count; i++)
+        if (p->faults[p->suspects[i].node]) {
+            p->faults[p->suspects[i].node] = 0;
+            status = lki_fail_fault(p->graph->nodes[p->suspects[i].node].op);
         }
     return status;
 }

@@ -11,6 +11,8 @@
  *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a phase
  *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
  *
+ * A fault (an index out of range) found in an earlier phase keeps later updates from being made: a step that fails leaves variables alone.
+ *
  * Which places are chosen, and how many threads there are, never changes a bit: kernels sum in the order of kernel.h whatever the cut. */
 #ifndef LKI_STEP_PLAN_H
 #define LKI_STEP_PLAN_H
@@ -35,6 +37,8 @@ typedef struct lki_task {
     int           stack;       /* PARTIAL: buffers per thread */
     size_t        bytes;       /* PARTIAL: of one buffer */
     size_t        at;          /* PARTIAL: where the buffers begin in the shared block */
+    const int    *guard;       /* writers: nodes whose fault forbids them, guard[0..guards-1] */
+    int           guards;
 } lki_task;
 
 typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HOME_PIECE } lki_home;
@@ -47,6 +51,8 @@ typedef struct lki_storage { /* of a root value */
 typedef struct lki_call {
     lki_kernel *fn; /* NULL: a barrier */
     lki_args    args;
+    const int  *guard; /* of the task */
+    int         guards;
 } lki_call;
 
 typedef struct lki_patch { /* an operand that lies in an input of the function */
@@ -54,6 +60,10 @@ typedef struct lki_patch { /* an operand that lies in an input of the function *
     int       input;
     size_t    offset;
 } lki_patch;
+
+typedef struct lki_suspect { /* a node that checks indices, and the phase it runs in */
+    int node, phase;
+} lki_suspect;
 
 typedef struct lki_plan {
     lki_graph   *graph;
@@ -71,7 +81,9 @@ typedef struct lki_plan {
     int         *call_count, *call_capacity;
     lki_patch   *patches;
     int          patch_count, patch_capacity;
-    int         *faults; /* by node */
+    int         *faults;  /* by node: its kernel met an index out of range */
+    lki_suspect *suspects; /* the nodes whose kernels may */
+    int          suspect_count, suspect_capacity;
     lki_barrier  barrier;
 } lki_plan;
 

@@ -15,9 +15,14 @@ enum {
     SMALL = 4096,              /* elements below which a uniform task is not worth sharing out */
 };
 
+typedef struct edge {
+    int  from, to; /* tasks */
+    bool strict;   /* never in one phase */
+} edge;
+
 typedef struct edges {
-    int (*pair)[2]; /* from task, to task */
-    int count, capacity;
+    edge *list;
+    int   count, capacity;
 } edges;
 
 /* ---- tasks and places ---- */
@@ -101,9 +106,8 @@ static lk_status make_tasks(lki_plan *p)
 static bool add_edge(edges *e, int from, int to)
 {
     if (from < 0 || from == to) return true;
-    if (!lki_grow((void **)&e->pair, &e->capacity, e->count + 1, sizeof *e->pair)) return false;
-    e->pair[e->count][0] = from;
-    e->pair[e->count++][1] = to;
+    if (!lki_grow((void **)&e->list, &e->capacity, e->count + 1, sizeof *e->list)) return false;
+    e->list[e->count++] = (edge){from, to, false};
     return true;
 }
 
@@ -140,6 +144,19 @@ static bool edges_of_writer(lki_plan *p, edges *e, int writer)
     return true;
 }
 
+/* A step that meets an index out of range must not write anything after it: writers run in a later phase than all before them that may meet
+ * one. */
+static bool edges_of_suspects(lki_plan *p, edges *e)
+{
+    for (int t = 0; t < p->task_count; t++)
+        for (int w = t + 1; w < p->task_count && lki_may_fault(&p->graph->nodes[p->tasks[t].node]); w++) {
+            if (!p->graph->nodes[p->tasks[w].node].writes) continue;
+            if (!add_edge(e, t, w)) return false;
+            e->list[e->count - 1].strict = true;
+        }
+    return true;
+}
+
 static lk_status find_edges(lki_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
@@ -155,7 +172,7 @@ static lk_status find_edges(lki_plan *p, edges *e)
     }
     for (int t = 0; t < p->task_count; t++)
         if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
-    return LK_OK;
+    return edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
 }
 
 /* ---- phases ---- */
@@ -219,8 +236,8 @@ static void assign_phases(lki_plan *p, const edges *e)
     for (bool again = true; again;) {
         again = false;
         for (int i = 0; i < e->count; i++) {
-            lki_task *a = &p->tasks[e->pair[i][0]], *b = &p->tasks[e->pair[i][1]];
-            bool      same = together(p, e->pair[i][0], b);
+            lki_task *a = &p->tasks[e->list[i].from], *b = &p->tasks[e->list[i].to];
+            bool      same = !e->list[i].strict && together(p, e->list[i].from, b);
             int       phase = a->phase + !same;
             int       turn = same && is_row_task(a) ? a->turn + (a->place != b->place) : 0;
             if (b->phase < phase) {
@@ -245,9 +262,9 @@ static void sink(lki_plan *p, const edges *e)
         if (a->place != LKI_TILES || a->unit != 1 || a->kind != LKI_TASK_RUN || p->graph->nodes[a->node].writes) continue;
         for (int i = 0; i < p->graph->output_count; i++) output = output || p->maker[lki_graph_root(p->graph, p->graph->outputs[i])] == t;
         for (int i = 0; i < e->count; i++)
-            if (e->pair[i][0] == t) {
-                const lki_task *b = &p->tasks[e->pair[i][1]];
-                int             limit = b->phase - !together(p, t, b);
+            if (e->list[i].from == t) {
+                const lki_task *b = &p->tasks[e->list[i].to];
+                int             limit = b->phase - (e->list[i].strict || !together(p, t, b));
                 latest = latest < 0 || limit < latest ? limit : latest;
             }
         if (!output && latest > a->phase) a->phase = latest;
@@ -275,7 +292,7 @@ static void make_groups(lki_plan *p, const edges *e)
     for (bool again = true; again;) {
         again = false;
         for (int i = 0; i < e->count; i++) {
-            lki_task *a = &p->tasks[e->pair[i][0]], *b = &p->tasks[e->pair[i][1]];
+            lki_task *a = &p->tasks[e->list[i].from], *b = &p->tasks[e->list[i].to];
             if (a->place != LKI_TILES || b->place != LKI_TILES || a->phase != b->phase) continue;
             int     group = a->group < b->group ? a->group : b->group;
             int64_t unit = common_multiple(a->unit, b->unit);
@@ -347,6 +364,6 @@ lk_status lki_plan_schedule(lki_plan *p)
         make_chains(p);
         tell(p);
     }
-    lki_release(e.pair);
+    lki_release(e.list);
     return status;
 }

@@ -286,7 +286,7 @@ TEST(matrix_products)
     BAD(LK_EINVAL, lk_matmul(F(2, 2)), "matmul", "operand 2", "NULL");
     BAD(LK_ESHAPE, lk_nn_dense(F(2, 3), F(4, 5), NULL, LK_LINEAR), "[2, 3] f32, [4, 5] f32", "inner sizes 3 and 4");
     BAD(LK_ESHAPE, lk_nn_dense(F(2, 3, 3), F(3), NULL, LK_LINEAR), "lk_nn_dense", "kernel [3]", "[in, out]");
-    BAD(LK_ESHAPE, lk_nn_dense(F(2, 3), F(3, 5), F(4), LK_LINEAR), "[2, 5] f32, [4] f32");
+    BAD(LK_ESHAPE, lk_nn_dense(F(2, 3), F(3, 5), F(4), LK_LINEAR), "bias of [4] cannot be added to [2, 5]");
     BAD(LK_EINVAL, lk_nn_dense(NULL, F(3, 5), NULL, LK_LINEAR), "lk_nn_dense", "x", "NULL");
     BAD(LK_EINVAL, lk_nn_dense(F(2, 3), NULL, NULL, LK_LINEAR), "lk_nn_dense", "kernel", "NULL");
     BAD(LK_EINVAL, lk_nn_dense(F(2, 3), F(3, 4), NULL, (lk_activation)99), "activation", "99");
@@ -312,7 +312,7 @@ TEST(convolutions)
     BAD(LK_EINVAL, lk_nn_conv2d(x, k, .padding = (lk_padding)9), "lk_nn_conv2d", "padding");
     BAD(LK_EDTYPE, lk_nn_conv2d(x, lk_ones(LK_SHAPE(3, 3, 3, 4), LK_F64)), "conv2d", "f64", "lk_cast");
     BAD(LK_EDTYPE, lk_nn_conv2d(I(2, 5, 6, 3), I(3, 3, 3, 4)), "conv2d", "does not take i32");
-    BAD(LK_ESHAPE, lk_nn_conv2d(x, k, F(5)), "[2, 3, 4, 4] f32, [5] f32");
+    BAD(LK_ESHAPE, lk_nn_conv2d(x, k, F(5)), "bias of [5] cannot be added to [2, 3, 4, 4]");
     BAD(LK_EINVAL, lk_nn_conv2d(.kernel = k), "lk_nn_conv2d", "x is missing");
     BAD(LK_EINVAL, lk_nn_conv2d(x), "lk_nn_conv2d", "kernel is missing");
     BAD(LK_ESHAPE, lk_nn_conv1d(x, k), "lk_nn_conv1d", "[2, 5, 6, 3]", "[n, steps, in]");

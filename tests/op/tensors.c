@@ -226,6 +226,8 @@ TEST(lists)
         assert_true(lk_item(t.item[19]) == 19);
         assert_int_equal(lk_tuple_from(-1, NULL).count, 0);
         assert_true(lk_poisoned(lk_tuple_from(3, NULL).item[0]));
+        assert_int_equal(lk_error_code(), LK_EINVAL);
+        lk_clear_error();
     }
     no_error();
 }

@@ -209,6 +209,114 @@ TEST(a_label_out_of_range_is_told)
         }
 }
 
+static lk_tuple trains_on_labels(lk_tuple in, void *user)
+{
+    struct {
+        lk_variable  *w;
+        lk_optimizer *o;
+    } *m = user;
+    lk_tape   *tape = lk_tape_begin();
+    lk_tensor *each = lk_nn_sparse_categorical_crossentropy(in.item[1], lk_matmul(in.item[0], lk_read(m->w)), .from_logits = LK_ON);
+    lk_tensor *loss = lk_reduce_mean(each);
+    lk_optimizer_apply(m->o, lk_tape_gradient(tape, loss, LK_VARIABLES(m->w)));
+    return LK_TUPLE(loss);
+}
+
+TEST(a_step_that_fails_writes_nothing)
+{
+    for (int threads = 1; threads <= 3; threads++) LK_POOL {
+            struct {
+                lk_variable  *w;
+                lk_optimizer *o;
+            } m = {lk_variable_of(lk_ones(LK_SHAPE(4, 3), LK_F32)), lk_adam()};
+            lk_set_threads(threads);
+            lk_function *f = lk_function_of(trains_on_labels, &m);
+            lk_tensor   *x = lk_rows(lk_ones(LK_SHAPE(2, 4), LK_F32), 0);
+            lk_tensor   *bad = lk_rows(lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 9}), 0);
+            lk_digest    before = lk_variables_digest(LK_VARIABLES(m.w));
+            for (int i = 0; i < 20; i++) {
+                assert_true(lk_poisoned(lk_call(f, LK_TUPLE(x, bad)).item[0]));
+                assert_int_equal(lk_error_code(), LK_EINVAL);
+                lk_clear_error();
+            }
+            assert_true(lk_digest_equal(before, lk_variables_digest(LK_VARIABLES(m.w))));
+            assert_int_equal(lk_optimizer_iterations(m.o), 0);
+            lk_tensor *good = lk_rows(lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 1}), 0);
+            assert_false(lk_poisoned(lk_call(f, LK_TUPLE(x, good)).item[0]));
+            assert_int_equal(lk_optimizer_iterations(m.o), 1);
+        }
+    lk_set_threads(0);
+}
+
+/* ---- functions that meet themselves ---- */
+
+static lk_tuple fails_on_two(lk_tuple in, void *user)
+{
+    (void)user;
+    return LK_TUPLE(lk_dim(in.item[0], 0) == 2 ? NULL : lk_neg(in.item[0]));
+}
+
+TEST(a_failed_trace_leaves_the_plans_there_are)
+{
+    LK_POOL {
+        lk_function *f = lk_function_of(fails_on_two, .max_traces = 1);
+        lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(3), LK_F32)));
+        assert_true(lk_poisoned(lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(2), LK_F32))).item[0]));
+        lk_clear_error();
+        assert_int_equal(lk_function_inspect(f).plans, 1);
+        assert_true(lk_function_inspect(f).calls > 0);
+        lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(3), LK_F32)));
+        assert_int_equal(lk_function_inspect(f).traces, 2);
+    }
+    assert_false(lk_failed());
+}
+
+static lk_function *called_by_hook;
+
+static void hook_that_calls(const char *text, void *user)
+{
+    (void)text, (void)user;
+    lk_function *f = called_by_hook;
+    called_by_hook = NULL;
+    if (f) lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(1), LK_F32)));
+}
+
+static lk_tensor *escaped;
+
+static lk_tuple lets_one_escape(lk_tuple in, void *user)
+{
+    (void)user;
+    escaped = lk_keep(lk_neg(in.item[0]));
+    return in;
+}
+
+static lk_tuple frees_itself(lk_tuple in, void *function)
+{
+    lk_free(*(lk_function **)function);
+    return in;
+}
+
+TEST(no_lock_is_held_while_foreign_code_runs)
+{
+    LK_POOL {
+        called_by_hook = lk_function_of(doubled);
+        lk_function *f = called_by_hook;
+        lk_set_log(hook_that_calls, NULL);
+        lk_set_verbose("trace");
+        lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(2), LK_F32)));
+        lk_set_verbose("");
+        lk_set_log(NULL, NULL);
+        lk_call(lk_function_of(lets_one_escape), LK_TUPLE(lk_scalar(1)));
+        assert_true(lk_poisoned(lk_call(f, LK_TUPLE(escaped)).item[0]));
+        assert_int_equal(lk_error_code(), LK_ESTATE);
+        lk_clear_error();
+        lk_function *self = NULL;
+        self = lk_function_of(frees_itself, &self);
+        lk_call(self, LK_TUPLE(lk_scalar(1)));
+    }
+    assert_false(lk_failed());
+}
+
 /* ---- empty batches ---- */
 
 TEST(an_empty_batch_changes_nothing)
@@ -270,4 +378,5 @@ TEST(every_allocation_may_fail)
 TESTS(cmocka_unit_test(replay_allocates_nothing), cmocka_unit_test(one_trace_per_signature),
       cmocka_unit_test(retracing_every_call_is_told_and_plans_are_limited), cmocka_unit_test(a_traced_tensor_has_no_value),
       cmocka_unit_test(reads_see_the_version_they_were_made_at), cmocka_unit_test(a_tensor_read_before_a_step_keeps_its_value),
-      cmocka_unit_test(a_label_out_of_range_is_told), cmocka_unit_test(an_empty_batch_changes_nothing), cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(a_label_out_of_range_is_told), cmocka_unit_test(a_step_that_fails_writes_nothing),
+      cmocka_unit_test(a_failed_trace_leaves_the_plans_there_are), cmocka_unit_test(no_lock_is_held_while_foreign_code_runs), cmocka_unit_test(an_empty_batch_changes_nothing), cmocka_unit_test(every_allocation_may_fail))
