@@ -16,8 +16,7 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
     int     open = -1;
     int64_t known = 1;
     char    a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
-    if (shape.rank < 0 || shape.rank > LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_reshape: a shape cannot have more than %d axes", LK_MAX_RANK);
-    for (int i = 0; i < shape.rank; i++) {
+    for (int i = 0; i < shape.rank && i < LK_MAX_RANK; i++) {
         if (shape.dim[i] == -1 && open >= 0)
             return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a), lki_shape_text(&shape, b));
         if (shape.dim[i] == -1)
