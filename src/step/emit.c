@@ -112,8 +112,6 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     for (int i = 0; i < n->ndst; i++)
         if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.rows && n->mode == LKI_EACH, r)) return LK_ENOMEM;
     if (into) views[n->nsrc].data = into;
-    c->guard = t->guard;
-    c->guards = t->guards;
     lki_args *a = &c->args;
     *a = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
     a->lo = r.piece ? r.from : 0;
@@ -326,41 +324,6 @@ static lk_status emit_all(emitter *e)
     return LK_OK;
 }
 
-/* ---- faults ---- */
-
-static bool may_fault(const lki_node *n)
-{
-    bool picks = n->op == LKI_OP_gather || n->op == LKI_OP_gather_grad || n->op == LKI_OP_sparse_xent || n->op == LKI_OP_sparse_xent_grad;
-    bool divides = n->op == LKI_OP_floordiv || n->op == LKI_OP_mod;
-    return !n->dead && (picks || (divides && lki_is_int(n->type)));
-}
-
-/* Whoever runs b sees all that a did. */
-static bool done_before(const lki_task *a, const lki_task *b)
-{
-    return a->phase < b->phase || (a->phase == b->phase && a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread);
-}
-
-/* An update is forbidden by faults of ops that were recorded before it. */
-static lk_status guard_writers(lki_plan *p)
-{
-    const lki_node *nodes = p->graph->nodes;
-    size_t          most = 0;
-    for (int t = 0; t < p->task_count; t++) most += may_fault(&nodes[p->tasks[t].node]);
-    for (int t = 0; t < p->task_count && most; t++) {
-        lki_task *b = &p->tasks[t];
-        if (!nodes[b->node].writes) continue;
-        int *guard = lki_arena_alloc(&p->arena, most * sizeof *guard);
-        if (!guard) return LK_ENOMEM;
-        for (int i = 0; i < p->task_count; i++) {
-            const lki_task *a = &p->tasks[i];
-            if (may_fault(&nodes[a->node]) && nodes[a->node].order < nodes[b->node].order && done_before(a, b)) guard[b->guards++] = a->node;
-        }
-        b->guard = guard;
-    }
-    return LK_OK;
-}
-
 /* Views of calls do not move any more, so scratch can be filled in: one block per thread, behind its values. */
 static lk_status give_scratch(lki_plan *p)
 {
@@ -391,7 +354,6 @@ lk_status lki_plan_emit(lki_plan *p)
     }
     for (int t = 0; t < p->task_count && status == LK_OK; t++)
         if (p->tasks[t].kind == LKI_TASK_PARTIAL && !(e.stacks[t] = lki_zalloc(n * sizeof(stack)))) status = LK_ENOMEM;
-    if (status == LK_OK) status = guard_writers(p);
     if (status == LK_OK) status = emit_all(&e);
     if (status == LK_OK) status = give_scratch(p);
     for (int t = 0; t < p->task_count && e.stacks; t++) lki_release(e.stacks[t]);

@@ -37,8 +37,6 @@ typedef struct lki_task {
     int           stack;       /* PARTIAL: buffers per thread */
     size_t        bytes;       /* PARTIAL: of one buffer */
     size_t        at;          /* PARTIAL: where the buffers begin in the shared block */
-    const int    *guard;       /* writers: nodes whose fault forbids them, guard[0..guards-1] */
-    int           guards;
 } lki_task;
 
 typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HOME_PIECE } lki_home;
@@ -51,8 +49,6 @@ typedef struct lki_storage { /* of a root value */
 typedef struct lki_call {
     lki_kernel *fn; /* NULL: a barrier */
     lki_args    args;
-    const int  *guard; /* of the task */
-    int         guards;
 } lki_call;
 
 typedef struct lki_patch { /* an operand that lies in an input of the function */

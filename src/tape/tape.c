@@ -299,10 +299,6 @@ static bool check_targets(const lk_tape *tape, lk_tuple targets, lk_tuple upstre
             return false;
         }
     }
-    if (tape->used) {
-        lki_fail(LK_ESTATE, "lk_tape_gradient: a gradient was taken from this tape before; begin it with .persistent = LK_ON to take several");
-        return false;
-    }
     if (tape->failed) lki_fail(LK_ENOMEM, "lk_tape_gradient: memory ran out while the tape recorded");
     return !tape->failed;
 }

@@ -438,10 +438,10 @@ static lk_digest two_steps(int threads, int bad)
             lk_clear_error();
         }
         lk_call(f, LK_TUPLE(indices(3, 1), indices(2, 2)));
-        lk_variables state = lk_optimizer_variables(n.optimizer);
+        lk_variables slots = lk_optimizer_variables(n.optimizer);
         lk_variable *all[16] = {n.w, n.table};
-        for (int i = 0; i < state.count; i++) all[2 + i] = state.item[i];
-        d = lk_variables_digest(lk_variables_from(2 + state.count, all));
+        for (int i = 0; i < slots.count; i++) all[2 + i] = slots.item[i];
+        d = lk_variables_digest(lk_variables_from(2 + slots.count, all));
     }
     lk_set_threads(0);
     no_error(threads);
