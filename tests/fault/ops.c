@@ -4,10 +4,12 @@
 #include "op/programs.h"
 #include <stdio.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { EVERY = 2 }; /* one program in so many */
+#if defined(__SANITIZE_THREAD__)
+enum { EVERY = 5 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { EVERY = 2 };
 #else
-enum { EVERY = 1 };
+enum { EVERY = 1 }; /* one program in so many */
 #endif
 
 static const program *now;

@@ -7,29 +7,31 @@
 #include <stdio.h>
 
 #if defined(__SANITIZE_THREAD__)
-enum { LANE_COUNTS = 1, EVERY = 3 };
+enum { LANE_COUNTS = 1, EVERY = 3, MANY_ROWS = 400 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { LANE_COUNTS = 1, EVERY = 1 };
+enum { LANE_COUNTS = 1, EVERY = 1, MANY_ROWS = 400 };
 #else
-enum { LANE_COUNTS = 3, EVERY = 1 }; /* one program in so many */
+enum { LANE_COUNTS = 3, EVERY = 1, MANY_ROWS = 1500 }; /* one program in so many */
 #endif
 
+/* Any NaN equals any other. */
 static bool equal_bits(const lk_tensor *a, const lk_tensor *b)
 {
-    if (lk_tensor_dtype(a) != lk_tensor_dtype(b) || lk_size(a) != lk_size(b)) return false;
-    size_t bytes = (size_t)lk_size(a) * lk_dtype_bytes(lk_tensor_dtype(a));
-    if (memcmp(lk_data(a), lk_data(b), bytes) == 0) return true;
-    if (lk_tensor_dtype(a) != LK_F32) return false;
-    const float *x = lk_data(a), *y = lk_data(b);
-    for (int64_t i = 0; i < lk_size(a); i++) /* NaNs may differ in their bits */
-        if (memcmp(&x[i], &y[i], sizeof x[i]) != 0 && !(isnan(x[i]) && isnan(y[i]))) return false;
+    lk_dtype    dtype = lk_tensor_dtype(a);
+    size_t      bytes = lk_dtype_bytes(dtype);
+    const char *x = lk_data(a), *y = lk_data(b);
+    if (dtype != lk_tensor_dtype(b) || lk_size(a) != lk_size(b)) return false;
+    if (memcmp(x, y, (size_t)lk_size(a) * bytes) == 0) return true;
+    for (int64_t i = 0; i < lk_size(a); i++)
+        if (memcmp(x + (size_t)i * bytes, y + (size_t)i * bytes, bytes) != 0 && !(isnan(lki_element_get(dtype, x, i)) && isnan(lki_element_get(dtype, y, i)))) return false;
     return true;
 }
 
 typedef struct setting {
-    int64_t rows, global;
-    bool    mark;
-    int     lanes, threads;
+    int64_t  rows, global;
+    bool     mark;
+    int      lanes, threads;
+    lk_dtype dtype;
 } setting;
 
 static int tell(const program *p, const setting *s, int salt, const char *what, int item)
@@ -46,7 +48,7 @@ static int compare(const program *p, const setting *s)
     LK_POOL {
         lk_function *f = lk_function_of(program_with_gradient, (void *)p);
         for (int salt = 0; salt < 20 && !bad; salt += 10) LK_STEP {
-                lk_tuple in = program_inputs(p, LK_F32, s->rows, s->mark, s->global, salt);
+                lk_tuple in = program_inputs(p, s->dtype, s->rows, s->mark, s->global, salt);
                 lk_tuple eager = program_with_gradient(in, (void *)p), compiled = lk_call(f, in);
                 if (lk_failed() || eager.count != compiled.count) bad = tell(p, s, salt, "another number of results", compiled.count);
                 for (int i = 0; i < eager.count && !bad; i++)
@@ -68,7 +70,7 @@ static int sweep(const program *p, int lanes)
             for (int t = 0; t < LKI_COUNT(threads) && !bad; t++) {
                 if (rows[r] == 0 && p->flags & R) continue;
                 lk_set_threads(threads[t]);
-                bad = compare(p, &(setting){rows[r], mark == 2 ? 64 : 0, mark > 0, lanes, threads[t]});
+                bad = compare(p, &(setting){rows[r], mark == 2 ? 64 : 0, mark > 0, lanes, threads[t], t == 3 ? LK_F64 : LK_F32});
             }
     lk_set_threads(0);
     return bad;
@@ -82,6 +84,19 @@ TEST(every_program_compiled_equals_op_by_op)
         lk_set_lanes(lanes[v]);
         for (int i = 0; i < LKI_COUNT(programs); i += EVERY) bad += sweep(&programs[i], lanes[v]);
     }
+    lk_set_lanes(8);
+    assert_int_equal(bad, 0);
+}
+
+/* Lanes that are longer than a piece of a chain, values that are shared out in tiles. */
+TEST(every_program_on_many_rows)
+{
+    int bad = 0;
+    lk_set_lanes(1);
+    lk_set_threads(2);
+    for (int i = 0; i < LKI_COUNT(programs); i += EVERY)
+        for (int mark = 0; mark < 2; mark++) bad += compare(&programs[i], &(setting){MANY_ROWS, 0, mark, 1, 2, LK_F32});
+    lk_set_threads(0);
     lk_set_lanes(8);
     assert_int_equal(bad, 0);
 }
@@ -125,4 +140,4 @@ TEST(all_programs_as_one_function)
     lk_set_threads(0);
 }
 
-TESTS(cmocka_unit_test(every_program_compiled_equals_op_by_op), cmocka_unit_test(all_programs_as_one_function))
+TESTS(cmocka_unit_test(every_program_compiled_equals_op_by_op), cmocka_unit_test(every_program_on_many_rows), cmocka_unit_test(all_programs_as_one_function))

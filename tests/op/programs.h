@@ -115,7 +115,7 @@ enum { G = 1, L = 2, R = 4, P = 8 };
     PROGRAM(stack, G, "x[N,2] x[N,2]", lk_stack(LK_TUPLE(a, b), 0), lk_stack(LK_TUPLE(a, b, a), -1), lk_stack(LK_TUPLE(b), 1)) \
     PROGRAM(split, G | P, "x[N,6]", lk_split(a, LK_AXES(1, 2, 3), 1).item[0], lk_split(a, LK_AXES(1, 2, 3), 1).item[2], lk_split(a, LK_AXES(6, 0), -1).item[1]) \
     PROGRAM(unstack, G | P, "x[N,3,2]", lk_unstack(a, 1).item[1], lk_unstack(a, -1).item[0], lk_unstack(lk_transpose(a, LK_AXES(1, 0, 2)), 0).item[2]) \
-    PROGRAM(unstack_many, G | P, "x[N,70]", lk_unstack(a, 1).item[0], lk_unstack(a, 1).item[69])                               \
+    PROGRAM(unstack_many, G, "x[N,70]", lk_stack(lk_unstack(a, 1), 0), lk_unstack(a, 1).item[7])                               \
     PROGRAM(tile, G, "x[N,2]", lk_tile(a, LK_AXES(1, 3)), lk_tile(a, LK_AXES(2, 2)), lk_tile(a, LK_AXES(1, 0)))                \
     PROGRAM(tile_many, G | P, "x[N,1]", lk_tile(a, LK_AXES(1, 70)))                                                            \
     PROGRAM(gather, G | P, "w[5,3] i[N]5 j[2,2]3 x[N,4]", lk_gather(a, b, 0), lk_gather(a, c, 1), lk_gather(d, c, -1))         \
