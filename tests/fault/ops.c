@@ -24,7 +24,8 @@ static int all_good(lk_tuple out)
 static int at_once(void)
 {
     int good = 0;
-    LK_POOL good = all_good(program_with_gradient(program_inputs(now, LK_F32, 3, true, 0, 0), (void *)now));
+    LK_POOL
+        good = all_good(program_with_gradient(program_inputs(now, LK_F32, 3, true, 0, 0), (void *)now));
     return good;
 }
 
@@ -64,8 +65,14 @@ static int making_tensors(void)
 {
     int good = 0;
     LK_POOL {
-        lk_tensor *made[] = {lk_tensor_of(LK_SHAPE(2, 2), 1), lk_scalar(1), lk_range(5, LK_I64), lk_fill(LK_SHAPE(3), LK_F16, 2), lk_zeros(LK_SHAPE(0), LK_U8),
-                             lk_tensor_from_strided(LK_SHAPE(2), LK_F32, (float[]){1, 2}, (int64_t[]){1}), lk_glorot_uniform(LK_SHAPE(2, 3), "w"), lk_he_normal(LK_SHAPE(2, 3), "w")};
+        lk_tensor *made[] = {lk_tensor_of(LK_SHAPE(2, 2), 1),
+                             lk_scalar(1),
+                             lk_range(5, LK_I64),
+                             lk_fill(LK_SHAPE(3), LK_F16, 2),
+                             lk_zeros(LK_SHAPE(0), LK_U8),
+                             lk_tensor_from_strided(LK_SHAPE(2), LK_F32, (float[]){1, 2}, (int64_t[]){1}),
+                             lk_glorot_uniform(LK_SHAPE(2, 3), "w"),
+                             lk_he_normal(LK_SHAPE(2, 3), "w")};
         good = all_good(lk_tuple_from(LKI_COUNT(made), made));
     }
     return good;
@@ -75,8 +82,9 @@ static int variables(void)
 {
     int good = 0;
     LK_POOL {
-        lk_variable *v = lk_variable_of(lk_ones(LK_SHAPE(3), LK_F32), .name = "v"), *h = lk_variable_of(lk_ones(LK_SHAPE(3), LK_F16));
-        lk_tensor   *held = lk_read(v), *view = lk_reshape(held, LK_SHAPE(3, 1)); /* writing moves them away */
+        lk_variable *v = lk_variable_of(lk_ones(LK_SHAPE(3), LK_F32), .name = "v"),
+                    *h = lk_variable_of(lk_ones(LK_SHAPE(3), LK_F16));
+        lk_tensor *held = lk_read(v), *view = lk_reshape(held, LK_SHAPE(3, 1)); /* writing moves them away */
         good = lk_assign_add(v, lk_ones(LK_SHAPE(3), LK_F32)) == LK_OK && lk_assign(v, lk_mul(lk_read(v), lk_scalar(2))) == LK_OK &&
                lk_assign_sub(h, lk_ones(LK_SHAPE(3), LK_F16)) == LK_OK && !lk_poisoned(view);
         good = good && lk_item(lk_reduce_sum(held)) == 3 && lk_item(lk_reduce_sum(lk_read(v))) == 12;
@@ -90,7 +98,8 @@ static int lists(void)
     int good = 0;
     LK_POOL {
         lk_tensor *x = lk_ones(LK_SHAPE(6), LK_F32), *many[40];
-        for (int i = 0; i < 40; i++) many[i] = lk_neg(x);
+        for (int i = 0; i < 40; i++)
+            many[i] = lk_neg(x);
         lk_tuple parts = lk_split(x, LK_AXES(1, 2, 3), 0), all = lk_tuple_from(40, many);
         good = all_good(parts) && all_good(all) && !lk_poisoned(lk_add_n(all)) && !lk_poisoned(lk_concat(all, 0));
     }

@@ -45,7 +45,8 @@ static lk_tuple squares(lk_tuple in, void *user)
 static int checker(void)
 {
     int good = 0;
-    LK_POOL good = lk_check_gradient(squares, LK_TUPLE(lk_fill(LK_SHAPE(2), LK_F64, 3)), NULL, 0, 0, NULL) == LK_OK;
+    LK_POOL
+        good = lk_check_gradient(squares, LK_TUPLE(lk_fill(LK_SHAPE(2), LK_F64, 3)), NULL, 0, 0, NULL) == LK_OK;
     return good && !lk_failed();
 }
 
@@ -93,7 +94,10 @@ static lk_optimizer *nadam(void) { return lk_nadam(.gradient_accumulation_steps 
 static lk_optimizer *lion(void) { return lk_lion(.weight_decay = 0.01); }
 static lk_optimizer *lamb(void) { return lk_lamb(.weight_decay = 0.01); }
 static lk_optimizer *rmsprop(void) { return lk_rmsprop(.centered = LK_ON, .momentum = 0.5); }
-static lk_optimizer *adagrad(void) { return lk_adagrad(.schedule = lk_cosine_decay(.initial_learning_rate = 0.1, .decay_steps = 10)); }
+static lk_optimizer *adagrad(void)
+{
+    return lk_adagrad(.schedule = lk_cosine_decay(.initial_learning_rate = 0.1, .decay_steps = 10));
+}
 static lk_optimizer *adadelta(void) { return lk_adadelta(); }
 static lk_optimizer *ftrl(void) { return lk_ftrl(.l1_regularization_strength = 0.1); }
 
@@ -102,14 +106,16 @@ static make_fn       *make;
 
 static net net_new(void)
 {
-    net n = {.w = lk_variable_of(lk_glorot_uniform(LK_SHAPE(3, 4), "w"), .name = "w"), .b = lk_variable_of(lk_zeros(LK_SHAPE(4), LK_F32), .name = "b")};
+    net n = {.w = lk_variable_of(lk_glorot_uniform(LK_SHAPE(3, 4), "w"), .name = "w"),
+             .b = lk_variable_of(lk_zeros(LK_SHAPE(4), LK_F32), .name = "b")};
     n.optimizer = make();
     return n;
 }
 
 static lk_tuple batch(void)
 {
-    return LK_TUPLE(lk_rows(lk_random_uniform(LK_SHAPE(6, 3)), 0), lk_rows(lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){0, 1, 2, 3, 0, 1}), 0));
+    return LK_TUPLE(lk_rows(lk_random_uniform(LK_SHAPE(6, 3)), 0),
+                    lk_rows(lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){0, 1, 2, 3, 0, 1}), 0));
 }
 
 static int life(bool compiled)
@@ -122,7 +128,8 @@ static int life(bool compiled)
         if (n.w && n.b && n.optimizer && n.inner && f) {
             lk_tuple in = batch();
             good = 1;
-            for (int i = 0; i < 2 && good; i++) good = good_so_far((compiled ? lk_call(f, in) : train(in, &n)).item[0]);
+            for (int i = 0; i < 2 && good; i++)
+                good = good_so_far((compiled ? lk_call(f, in) : train(in, &n)).item[0]);
         }
     }
     return good && !lk_failed();
@@ -157,7 +164,8 @@ TEST(optimizers_compiled)
 TEST(a_function_survives)
 {
     make = adam;
-    for (int n = 1, done = 0; !done; n++) LK_POOL {
+    for (int n = 1, done = 0; !done; n++)
+        LK_POOL {
             net          m = net_new();
             lk_tuple     in = batch();
             lk_function *f = lk_function_of(layer, &m);
@@ -181,7 +189,8 @@ TEST(an_optimizer_survives)
 {
     for (int i = 0; i < LKI_COUNT(makers); i++) {
         make = makers[i];
-        for (int n = 1, done = 0; !done; n++) LK_POOL {
+        for (int n = 1, done = 0; !done; n++)
+            LK_POOL {
                 net       m = net_new();
                 lk_tuple  g = LK_TUPLE(lk_ones(LK_SHAPE(3, 4), LK_F32), lk_ones(LK_SHAPE(4), LK_F32));
                 lk_status status;
@@ -191,9 +200,11 @@ TEST(an_optimizer_survives)
                 done = status == LK_OK && !lk_failed();
                 if (!done) assert_int_equal(status, LK_ENOMEM);
                 lk_clear_error();
-                for (int k = 0; k < 2; k++) assert_int_equal(lk_optimizer_apply_gradients(m.optimizer, g, LK_VARIABLES(m.w, m.b)), LK_OK);
+                for (int k = 0; k < 2; k++)
+                    assert_int_equal(lk_optimizer_apply_gradients(m.optimizer, g, LK_VARIABLES(m.w, m.b)), LK_OK);
                 lk_tensor *w = lk_read(m.w);
-                for (int k = 0; k < 12; k++) assert_true(isfinite(((const float *)lk_data(w))[k]));
+                for (int k = 0; k < 12; k++)
+                    assert_true(isfinite(((const float *)lk_data(w))[k]));
             }
     }
     assert_false(lk_failed());
@@ -202,7 +213,8 @@ TEST(an_optimizer_survives)
 /* Without memory for those who still hold the old value, an assignment is refused and changes nothing. */
 TEST(a_variable_survives)
 {
-    for (int n = 1, done = 0; !done; n++) LK_POOL {
+    for (int n = 1, done = 0; !done; n++)
+        LK_POOL {
             lk_variable *v = lk_variable_of(lk_ones(LK_SHAPE(4), LK_F32));
             lk_tensor   *held = lk_read(v), *two = lk_fill(LK_SHAPE(4), LK_F32, 2);
             lki_memory_fail_after(n);
@@ -225,7 +237,7 @@ static int quiet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tapes_and_the_checker), cmocka_unit_test(optimizers_at_once),   cmocka_unit_test(optimizers_compiled),
+        cmocka_unit_test(tapes_and_the_checker), cmocka_unit_test(optimizers_at_once),    cmocka_unit_test(optimizers_compiled),
         cmocka_unit_test(a_function_survives),   cmocka_unit_test(an_optimizer_survives), cmocka_unit_test(a_variable_survives),
     };
     return cmocka_run_group_tests(tests, quiet, NULL);

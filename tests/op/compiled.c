@@ -23,7 +23,9 @@ static bool equal_bits(const lk_tensor *a, const lk_tensor *b)
     if (dtype != lk_tensor_dtype(b) || lk_size(a) != lk_size(b)) return false;
     if (memcmp(x, y, (size_t)lk_size(a) * bytes) == 0) return true;
     for (int64_t i = 0; i < lk_size(a); i++)
-        if (memcmp(x + (size_t)i * bytes, y + (size_t)i * bytes, bytes) != 0 && !(isnan(lki_element_get(dtype, x, i)) && isnan(lki_element_get(dtype, y, i)))) return false;
+        if (memcmp(x + (size_t)i * bytes, y + (size_t)i * bytes, bytes) != 0 &&
+            !(isnan(lki_element_get(dtype, x, i)) && isnan(lki_element_get(dtype, y, i))))
+            return false;
     return true;
 }
 
@@ -36,8 +38,9 @@ typedef struct setting {
 
 static int tell(const program *p, const setting *s, int salt, const char *what, int item)
 {
-    print_error("%s: rows %lld%s of %lld, lanes %d, threads %d, values %d: %s %d\n", p->name, (long long)s->rows, s->mark ? " (marked)" : "", (long long)s->global,
-                s->lanes, s->threads, salt, lk_failed() ? lk_error() : what, item);
+    print_error("%s: rows %lld%s of %lld, lanes %d, threads %d, values %d: %s %d\n", p->name, (long long)s->rows,
+                s->mark ? " (marked)" : "", (long long)s->global, s->lanes, s->threads, salt, lk_failed() ? lk_error() : what,
+                item);
     lk_clear_error();
     return 1;
 }
@@ -47,14 +50,17 @@ static int compare(const program *p, const setting *s)
     int bad = 0;
     LK_POOL {
         lk_function *f = lk_function_of(program_with_gradient, (void *)p);
-        for (int salt = 0; salt < 20 && !bad; salt += 10) LK_STEP {
+        for (int salt = 0; salt < 20 && !bad; salt += 10)
+            LK_STEP {
                 lk_tuple in = program_inputs(p, s->dtype, s->rows, s->mark, s->global, salt);
                 lk_tuple eager = program_with_gradient(in, (void *)p), compiled = lk_call(f, in);
-                if (lk_failed() || eager.count != compiled.count) bad = tell(p, s, salt, "another number of results", compiled.count);
+                if (lk_failed() || eager.count != compiled.count)
+                    bad = tell(p, s, salt, "another number of results", compiled.count);
                 for (int i = 0; i < eager.count && !bad; i++)
                     if (!equal_bits(eager.item[i], compiled.item[i])) bad = tell(p, s, salt, "differs: item", i);
                 for (int i = 0; i < eager.count && !bad; i++)
-                    if (eager.item[i]->rows.kind != compiled.item[i]->rows.kind) bad = tell(p, s, salt, "another meaning of rows: item", i);
+                    if (eager.item[i]->rows.kind != compiled.item[i]->rows.kind)
+                        bad = tell(p, s, salt, "another meaning of rows: item", i);
             }
     }
     return bad;
@@ -82,7 +88,8 @@ TEST(every_program_compiled_equals_op_by_op)
     int              bad = 0;
     for (int v = 0; v < LANE_COUNTS; v++) {
         lk_set_lanes(lanes[v]);
-        for (int i = 0; i < LKI_COUNT(programs); i += EVERY) bad += sweep(&programs[i], lanes[v]);
+        for (int i = 0; i < LKI_COUNT(programs); i += EVERY)
+            bad += sweep(&programs[i], lanes[v]);
     }
     lk_set_lanes(8);
     assert_int_equal(bad, 0);
@@ -95,7 +102,8 @@ TEST(every_program_on_many_rows)
     lk_set_lanes(1);
     lk_set_threads(2);
     for (int i = 0; i < LKI_COUNT(programs); i += EVERY)
-        for (int mark = 0; mark < 2; mark++) bad += compare(&programs[i], &(setting){MANY_ROWS, 0, mark, 1, 2, LK_F32});
+        for (int mark = 0; mark < 2; mark++)
+            bad += compare(&programs[i], &(setting){MANY_ROWS, 0, mark, 1, 2, LK_F32});
     lk_set_threads(0);
     lk_set_lanes(8);
     assert_int_equal(bad, 0);
@@ -109,9 +117,11 @@ static lk_tuple all_of_them(lk_tuple in, void *user)
     (void)user;
     for (int i = 0; i < LKI_COUNT(programs); i++) {
         int inputs = 1;
-        for (const char *c = programs[i].inputs; *c; c++) inputs += *c == ' ';
+        for (const char *c = programs[i].inputs; *c; c++)
+            inputs += *c == ' ';
         lk_tuple out = program_with_gradient(lk_tuple_from(inputs, in.item + at), (void *)&programs[i]);
-        for (int k = 0; k < out.count; k++) item[count++] = out.item[k];
+        for (int k = 0; k < out.count; k++)
+            item[count++] = out.item[k];
         at += inputs;
     }
     lk_tuple out = lk_tuple_from(count, item);
@@ -121,18 +131,22 @@ static lk_tuple all_of_them(lk_tuple in, void *user)
 
 TEST(all_programs_as_one_function)
 {
-    for (int threads = 1; threads <= 3; threads += 2) LK_POOL {
+    for (int threads = 1; threads <= 3; threads += 2)
+        LK_POOL {
             lk_tensor **item = malloc(4096 * sizeof *item);
             int         count = 0, bad = 0;
             for (int i = 0; i < LKI_COUNT(programs); i++) {
                 lk_tuple one = program_inputs(&programs[i], LK_F32, 5, true, i % 3 ? 0 : 40, i);
-                for (int k = 0; k < one.count; k++) item[count++] = one.item[k];
+                for (int k = 0; k < one.count; k++)
+                    item[count++] = one.item[k];
             }
             lk_set_threads(threads);
-            lk_tuple in = lk_tuple_from(count, item), eager = all_of_them(in, NULL), compiled = lk_call(lk_function_of(all_of_them), in);
+            lk_tuple in = lk_tuple_from(count, item), eager = all_of_them(in, NULL),
+                     compiled = lk_call(lk_function_of(all_of_them), in);
             free(item);
             if (lk_failed()) print_error("%s\n", lk_error());
-            for (int i = 0; i < eager.count; i++) bad += !equal_bits(eager.item[i], compiled.item[i]);
+            for (int i = 0; i < eager.count; i++)
+                bad += !equal_bits(eager.item[i], compiled.item[i]);
             assert_false(lk_failed());
             assert_int_equal(eager.count, compiled.count);
             assert_int_equal(bad, 0);
@@ -140,4 +154,5 @@ TEST(all_programs_as_one_function)
     lk_set_threads(0);
 }
 
-TESTS(cmocka_unit_test(every_program_compiled_equals_op_by_op), cmocka_unit_test(every_program_on_many_rows), cmocka_unit_test(all_programs_as_one_function))
+TESTS(cmocka_unit_test(every_program_compiled_equals_op_by_op), cmocka_unit_test(every_program_on_many_rows),
+      cmocka_unit_test(all_programs_as_one_function))

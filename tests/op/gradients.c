@@ -45,16 +45,15 @@ static void note_op(lki_recorder *self, const lki_infer *f, lk_tensor *const *ds
 {
     bool depends = false;
     (void)self;
-    for (int i = 0; i < f->nsrc; i++) depends = depends || (lki_is_float(f->src[i]->dtype) && is_tracked(f->src[i]->id));
+    for (int i = 0; i < f->nsrc; i++)
+        depends = depends || (lki_is_float(f->src[i]->dtype) && is_tracked(f->src[i]->id));
     if (!depends) return;
     seen[f->op] = true;
-    for (int i = 0; i < f->ndst; i++) track(dst[i]);
+    for (int i = 0; i < f->ndst; i++)
+        track(dst[i]);
 }
 
-static void note_read(lki_recorder *self, lk_variable *v, lk_tensor *value)
-{
-    (void)self, (void)v, (void)value;
-}
+static void note_read(lki_recorder *self, lk_variable *v, lk_tensor *value) { (void)self, (void)v, (void)value; }
 
 static void note_ops(lk_fn fn, lk_tuple in, void *user)
 {
@@ -63,7 +62,8 @@ static void note_ops(lk_fn fn, lk_tuple in, void *user)
     for (int i = 0; i < in.count; i++)
         if (lk_tensor_dtype(in.item[i]) == LK_F64) track(in.item[i]);
     lki_recorder_push(&r);
-    LK_STEP fn(in, user);
+    LK_STEP
+        fn(in, user);
     lki_recorder_remove(&r);
 }
 
@@ -83,7 +83,10 @@ static int check_programs(int64_t rows, bool mark, int64_t global, int every)
 {
     int bad = 0;
     for (int i = 0; i < LKI_COUNT(programs); i += every)
-        if (programs[i].flags & G) LK_POOL bad += check(programs[i].name, programs[i].fn, program_inputs(&programs[i], LK_F64, rows, mark, global, 0), NULL, 0);
+        if (programs[i].flags & G)
+            LK_POOL
+                bad +=
+                    check(programs[i].name, programs[i].fn, program_inputs(&programs[i], LK_F64, rows, mark, global, 0), NULL, 0);
     return bad;
 }
 
@@ -91,7 +94,8 @@ TEST(first_derivatives) { assert_int_equal(check_programs(3, false, 0, 1), 0); }
 
 TEST(first_derivatives_of_rows)
 {
-    for (int i = 0; i < LKI_COUNT(marked_rows); i++) assert_int_equal(check_programs(marked_rows[i], true, 0, EVERY), 0);
+    for (int i = 0; i < LKI_COUNT(marked_rows); i++)
+        assert_int_equal(check_programs(marked_rows[i], true, 0, EVERY), 0);
 }
 
 TEST(first_derivatives_of_a_short_batch) { assert_int_equal(check_programs(2, true, 13, EVERY), 0); }
@@ -119,7 +123,9 @@ static int check_second(int64_t rows, bool mark)
     int bad = 0;
     for (int i = 0; i < LKI_COUNT(programs); i += EVERY)
         if (programs[i].flags & G)
-            LK_POOL bad += check(programs[i].name, gradient_of, program_inputs(&programs[i], LK_F64, rows, mark, 0, 0), (void *)&programs[i], 1e-5);
+            LK_POOL
+                bad += check(programs[i].name, gradient_of, program_inputs(&programs[i], LK_F64, rows, mark, 0, 0),
+                             (void *)&programs[i], 1e-5);
     return bad;
 }
 
@@ -145,35 +151,48 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
 #define APPLY1(op, x, ...) lki_apply1(LKI_OP_##op, &(lki_attr){__VA_ARGS__}, x)
 #define APPLY2(op, x, y, ...) lki_apply2(LKI_OP_##op, &(lki_attr){__VA_ARGS__}, x, y)
 #define WINDOW(...) ((lki_window){__VA_ARGS__})
-#define CASES(PROGRAM)                                                                                                          \
-    PROGRAM(raw_copy, G, "x[N,3]", APPLY1(copy, a, .dtype = LK_F32))                                                            \
-    PROGRAM(raw_broadcast_like, G, "x[N,1] w[3] x[N,3]", APPLY2(broadcast_like, a, c, .dtype = LK_F32), APPLY2(broadcast_like, b, c, .dtype = LK_F32)) \
-    PROGRAM(raw_relu_grad, G, "x[N,3] x[N,3]", APPLY2(relu_grad, a, b, .dtype = LK_F32))                                        \
-    PROGRAM(raw_leaky_relu_grad, G, "x[N,3] x[N,3]", APPLY2(leaky_relu_grad, a, b, .num = {.a = 0.3}))                          \
-    PROGRAM(raw_sigmoid_grad, G, "x[N,3] x[N,3]", APPLY2(sigmoid_grad, a, b, .dtype = LK_F32))                                  \
-    PROGRAM(raw_tanh_grad, G, "x[N,3] x[N,3]", APPLY2(tanh_grad, a, b, .dtype = LK_F32))                                        \
-    PROGRAM(raw_sum_squares, G, "w[3,4] w[] w[1]", APPLY1(sum_squares, a, .dtype = LK_F32), APPLY1(sum_squares, b, .dtype = LK_F32), APPLY1(sum_squares, c, .dtype = LK_F32)) \
-    PROGRAM(raw_unslice, G, "x[N,3]", APPLY1(unslice, a, .shape = {2, {lk_dim(a, 0), 8}}, .slice = {{0, 7}, {1, -3}}))          \
-    PROGRAM(raw_pad_grad, G, "w[3,7] w[3,7]", APPLY1(pad_grad, a, .shape = {2, {3, 3}}, .pad = {.before = {0, 2}, .mode = LKI_PAD_REFLECT}), \
-            APPLY1(pad_grad, b, .shape = {2, {3, 3}}, .pad = {.before = {0, 3}, .mode = LKI_PAD_SYMMETRIC}))                    \
-    PROGRAM(raw_gather_grad, G, "x[N,2] i[N]4 w[3,4] j[4]2", APPLY2(gather_grad, a, b, .shape = {2, {4, 2}}), APPLY2(gather_grad, c, d, .shape = {2, {3, 2}}, .scan = {.axis = 1})) \
-    PROGRAM(raw_sparse_xent_grad, G, "x[N,4] i[N]4 x[N]", lki_apply3(LKI_OP_sparse_xent_grad, NULL, a, b, c),                   \
-            lki_apply3(LKI_OP_sparse_xent_grad, &(lki_attr){.xent = {1, 2}}, a, b, c))                                          \
-    PROGRAM(raw_conv2d_grad_x, G, "x[N,2,3,2] w[3,2,1,2]", windowed(LKI_OP_conv2d_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 1), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b)) \
-    PROGRAM(raw_conv2d_grad_w, G, "x[N,5,5,1] x[N,2,3,2]", windowed(LKI_OP_conv2d_grad_w, LK_SHAPE(3, 2, 1, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b)) \
-    PROGRAM(raw_depthwise_grad_x, G, "x[N,3,3,4] w[3,2,2,2]", windowed(LKI_OP_depthwise_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b)) \
-    PROGRAM(raw_depthwise_grad_w, G, "x[N,5,5,2] x[N,3,3,4]", windowed(LKI_OP_depthwise_grad_w, LK_SHAPE(3, 2, 2, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b)) \
-    PROGRAM(raw_max_pool_grad, G, "x[N,2,3,2] x[N,5,6,2]", windowed(LKI_OP_max_pool_grad, lk_tensor_shape(b), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}), a, \
-            lk_stop_gradient(cell_of(lk_stop_gradient(b), lk_tensor_shape(a), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}))))) \
-    PROGRAM(raw_max_pool_pick, G, "x[N,5,6,2] x[N,5,6,2]", windowed(LKI_OP_max_pool_pick, (lk_shape){0}, WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}), a, \
-            cell_of(lk_stop_gradient(b), LK_SHAPE(lk_dim(a, 0), 2, 3, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}))))             \
-    PROGRAM(raw_avg_pool_grad, G, "x[N,3,3,2]", windowed(LKI_OP_avg_pool_grad, LK_SHAPE(lk_dim(a, 0), 5, 6, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, NULL)) \
-    /* shapes of one, many operands, products that are thin, powers of negative numbers */                                      \
-    PROGRAM(size_one, G, "w[1] w[1,1] w[]", lk_mul(a, b), lk_add(b, c), lk_matmul(b, b), lk_softmax(b), lk_reduce_sum(b), lk_reduce_max(a), lk_cumsum(a)) \
-    PROGRAM(thin_products, G, "w[1,5] w[5,1] w[7,1]", lk_matmul(a, b), lk_matmul(b, a), lk_matmul(c, a), lk_matmul(c, c, LK_ON)) \
-    PROGRAM(power_of_negative, G, "w[5]-2:-0.2", lk_pow(a, lk_cast(K(3), LK_F64)), lk_pow(a, lk_fill(LK_SHAPE(5), LK_F64, 2)))  \
-    PROGRAM(broadcast_both, G, "w[2,1,3] w[5,1]1:2", lk_add(a, b), lk_mul(a, b), lk_div(a, b), lk_maximum(a, b), lk_sub(b, a))  \
-    PROGRAM(product_of_zeros, G, "w[2,3]", lk_reduce_prod(lk_mul(a, lk_cast(lk_tensor_of(LK_SHAPE(2, 3), 0, 1, 1, 1, 1, 1), LK_F64)), LK_AXES(1))) \
+#define CASES(PROGRAM)                                                                                                             \
+    PROGRAM(raw_copy, G, "x[N,3]", APPLY1(copy, a, .dtype = LK_F32))                                                               \
+    PROGRAM(raw_broadcast_like, G, "x[N,1] w[3] x[N,3]", APPLY2(broadcast_like, a, c, .dtype = LK_F32),                            \
+            APPLY2(broadcast_like, b, c, .dtype = LK_F32))                                                                         \
+    PROGRAM(raw_relu_grad, G, "x[N,3] x[N,3]", APPLY2(relu_grad, a, b, .dtype = LK_F32))                                           \
+    PROGRAM(raw_leaky_relu_grad, G, "x[N,3] x[N,3]", APPLY2(leaky_relu_grad, a, b, .num = {.a = 0.3}))                             \
+    PROGRAM(raw_sigmoid_grad, G, "x[N,3] x[N,3]", APPLY2(sigmoid_grad, a, b, .dtype = LK_F32))                                     \
+    PROGRAM(raw_tanh_grad, G, "x[N,3] x[N,3]", APPLY2(tanh_grad, a, b, .dtype = LK_F32))                                           \
+    PROGRAM(raw_sum_squares, G, "w[3,4] w[] w[1]", APPLY1(sum_squares, a, .dtype = LK_F32),                                        \
+            APPLY1(sum_squares, b, .dtype = LK_F32), APPLY1(sum_squares, c, .dtype = LK_F32))                                      \
+    PROGRAM(raw_unslice, G, "x[N,3]", APPLY1(unslice, a, .shape = {2, {lk_dim(a, 0), 8}}, .slice = {{0, 7}, {1, -3}}))             \
+    PROGRAM(raw_pad_grad, G, "w[3,7] w[3,7]",                                                                                      \
+            APPLY1(pad_grad, a, .shape = {2, {3, 3}}, .pad = {.before = {0, 2}, .mode = LKI_PAD_REFLECT}),                         \
+            APPLY1(pad_grad, b, .shape = {2, {3, 3}}, .pad = {.before = {0, 3}, .mode = LKI_PAD_SYMMETRIC}))                       \
+    PROGRAM(raw_gather_grad, G, "x[N,2] i[N]4 w[3,4] j[4]2", APPLY2(gather_grad, a, b, .shape = {2, {4, 2}}),                      \
+            APPLY2(gather_grad, c, d, .shape = {2, {3, 2}}, .scan = {.axis = 1}))                                                  \
+    PROGRAM(raw_sparse_xent_grad, G, "x[N,4] i[N]4 x[N]", lki_apply3(LKI_OP_sparse_xent_grad, NULL, a, b, c),                      \
+            lki_apply3(LKI_OP_sparse_xent_grad, &(lki_attr){.xent = {1, 2}}, a, b, c))                                             \
+    PROGRAM(raw_conv2d_grad_x, G, "x[N,2,3,2] w[3,2,1,2]",                                                                         \
+            windowed(LKI_OP_conv2d_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 1), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b))         \
+    PROGRAM(raw_conv2d_grad_w, G, "x[N,5,5,1] x[N,2,3,2]",                                                                         \
+            windowed(LKI_OP_conv2d_grad_w, LK_SHAPE(3, 2, 1, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b))                    \
+    PROGRAM(raw_depthwise_grad_x, G, "x[N,3,3,4] w[3,2,2,2]",                                                                      \
+            windowed(LKI_OP_depthwise_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))      \
+    PROGRAM(raw_depthwise_grad_w, G, "x[N,5,5,2] x[N,3,3,4]",                                                                      \
+            windowed(LKI_OP_depthwise_grad_w, LK_SHAPE(3, 2, 2, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))                 \
+    PROGRAM(raw_max_pool_grad, G, "x[N,2,3,2] x[N,5,6,2]",                                                                         \
+            windowed(LKI_OP_max_pool_grad, lk_tensor_shape(b), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}), a,                          \
+                     lk_stop_gradient(cell_of(lk_stop_gradient(b), lk_tensor_shape(a), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0})))))  \
+    PROGRAM(raw_max_pool_pick, G, "x[N,5,6,2] x[N,5,6,2]",                                                                         \
+            windowed(LKI_OP_max_pool_pick, (lk_shape){0}, WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}), a,                               \
+                     cell_of(lk_stop_gradient(b), LK_SHAPE(lk_dim(a, 0), 2, 3, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}))))       \
+    PROGRAM(raw_avg_pool_grad, G, "x[N,3,3,2]",                                                                                    \
+            windowed(LKI_OP_avg_pool_grad, LK_SHAPE(lk_dim(a, 0), 5, 6, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, NULL))      \
+    /* shapes of one, many operands, products that are thin, powers of negative numbers */                                         \
+    PROGRAM(size_one, G, "w[1] w[1,1] w[]", lk_mul(a, b), lk_add(b, c), lk_matmul(b, b), lk_softmax(b), lk_reduce_sum(b),          \
+            lk_reduce_max(a), lk_cumsum(a))                                                                                        \
+    PROGRAM(thin_products, G, "w[1,5] w[5,1] w[7,1]", lk_matmul(a, b), lk_matmul(b, a), lk_matmul(c, a), lk_matmul(c, c, LK_ON))   \
+    PROGRAM(power_of_negative, G, "w[5]-2:-0.2", lk_pow(a, lk_cast(K(3), LK_F64)), lk_pow(a, lk_fill(LK_SHAPE(5), LK_F64, 2)))     \
+    PROGRAM(broadcast_both, G, "w[2,1,3] w[5,1]1:2", lk_add(a, b), lk_mul(a, b), lk_div(a, b), lk_maximum(a, b), lk_sub(b, a))     \
+    PROGRAM(product_of_zeros, G, "w[2,3]",                                                                                         \
+            lk_reduce_prod(lk_mul(a, lk_cast(lk_tensor_of(LK_SHAPE(2, 3), 0, 1, 1, 1, 1, 1), LK_F64)), LK_AXES(1)))                \
     PROGRAM(used_twice, G, "x[N,3]", lk_mul(a, a), lk_add(a, lk_add(a, a)), lk_matmul(a, a, LK_ON), lk_concat(LK_TUPLE(a, a), 1))
 
 CASES(PROGRAM_FUNCTION)
@@ -183,7 +202,9 @@ static const program cases[] = {CASES(PROGRAM_LINE)};
 static int check_cases(int64_t rows, bool mark)
 {
     int bad = 0;
-    for (int i = 0; i < LKI_COUNT(cases); i++) LK_POOL bad += check(cases[i].name, cases[i].fn, program_inputs(&cases[i], LK_F64, rows, mark, 0, 0), NULL, 0);
+    for (int i = 0; i < LKI_COUNT(cases); i++)
+        LK_POOL
+            bad += check(cases[i].name, cases[i].fn, program_inputs(&cases[i], LK_F64, rows, mark, 0, 0), NULL, 0);
     return bad;
 }
 
@@ -213,7 +234,8 @@ static lk_tuple gradients_of_weights(lk_tuple in, void *user)
         lk_tensor *t = item[i] = in.item[i];
         if (*text == 'x') {
             lk_shape row = {.rank = lk_rank(t) - 1};
-            for (int d = 0; d < row.rank; d++) row.dim[d] = lk_dim(t, d + 1);
+            for (int d = 0; d < row.rank; d++)
+                row.dim[d] = lk_dim(t, d + 1);
             weight[weights] = lk_zeros(row, LK_F32);
             lk_tape_watch(tape, weight[weights]);
             item[i] = lk_add(t, weight[weights++]);
@@ -242,8 +264,11 @@ static int zeros_without_rows(const program *p, bool compiled, bool mark)
         lk_tuple in = program_inputs(p, LK_F32, 0, mark, mark ? 16 : 0, 0);
         lk_tuple d = compiled ? lk_call(lk_function_of(gradients_of_weights, (void *)p), in) : gradients_of_weights(in, (void *)p);
         bad = lk_failed() || (p->flags & L && d.count == 0);
-        for (int i = 0; i < d.count && !bad; i++) bad = !all_zero(d.item[i]);
-        if (bad) print_error("%s%s without rows: %s\n", p->name, compiled ? " compiled" : "", lk_failed() ? lk_error() : "a gradient is not zero");
+        for (int i = 0; i < d.count && !bad; i++)
+            bad = !all_zero(d.item[i]);
+        if (bad)
+            print_error("%s%s without rows: %s\n", p->name, compiled ? " compiled" : "",
+                        lk_failed() ? lk_error() : "a gradient is not zero");
         lk_clear_error();
     }
     return bad;
@@ -254,7 +279,8 @@ TEST(without_rows_gradients_are_zero)
     int bad = 0;
     for (int i = 0; i < LKI_COUNT(programs); i++)
         if (programs[i].flags & G && !(programs[i].flags & R))
-            for (int form = 0; form < 4; form++) bad += zeros_without_rows(&programs[i], form & 1, form & 2);
+            for (int form = 0; form < 4; form++)
+                bad += zeros_without_rows(&programs[i], form & 1, form & 2);
     assert_int_equal(bad, 0);
 }
 
@@ -268,19 +294,22 @@ static bool same_values(const lk_tensor *a, const lk_tensor *b)
 TEST(strided_memory_is_copied_in_order)
 {
     float m[6][4];
-    for (int i = 0; i < 24; i++) m[i / 4][i % 4] = (float)i * 0.37f - 3;
+    for (int i = 0; i < 24; i++)
+        m[i / 4][i % 4] = (float)i * 0.37f - 3;
     LK_POOL {
         lk_tensor *x = lk_tensor_from(LK_SHAPE(6, 4), LK_F32, m);
         lk_tensor *turned = lk_tensor_from_strided(LK_SHAPE(4, 6), LK_F32, m, (int64_t[]){1, 4});
         lk_tensor *reversed = lk_tensor_from_strided(LK_SHAPE(6, 4), LK_F32, &m[5][3], (int64_t[]){-4, -1});
         lk_tensor *repeated = lk_tensor_from_strided(LK_SHAPE(3, 4), LK_F32, m[2], (int64_t[]){0, 1});
         lk_tensor *spread = lk_tensor_from_strided(LK_SHAPE(3, 2), LK_F32, m, (int64_t[]){8, 2});
-        lk_tensor *row = lk_slice(x, LK_AXES(2, 0), LK_AXES(1, 4)), *some = lk_strided_slice(x, LK_AXES(0, 0), LK_AXES(6, 4), LK_AXES(2, 2));
+        lk_tensor *row = lk_slice(x, LK_AXES(2, 0), LK_AXES(1, 4)),
+                  *some = lk_strided_slice(x, LK_AXES(0, 0), LK_AXES(6, 4), LK_AXES(2, 2));
         assert_true(same_values(turned, lk_transpose(x, (lk_axes){0})));
         assert_true(same_values(reversed, lk_reverse(x, LK_AXES(0, 1))));
         assert_true(same_values(repeated, lk_broadcast_to(row, LK_SHAPE(3, 4))));
         assert_true(same_values(spread, some));
-        assert_true(same_values(lk_matmul(turned, reversed), lk_matmul(lk_transpose(x, (lk_axes){0}), lk_reverse(x, LK_AXES(0, 1)))));
+        assert_true(
+            same_values(lk_matmul(turned, reversed), lk_matmul(lk_transpose(x, (lk_axes){0}), lk_reverse(x, LK_AXES(0, 1)))));
         assert_true(same_values(lk_softmax(repeated), lk_softmax(lk_tile(row, LK_AXES(3, 1)))));
         assert_true(same_values(lk_reduce_sum(turned, LK_AXES(1)), lk_reduce_sum(lk_transpose(x, (lk_axes){0}), LK_AXES(1))));
     }
@@ -289,14 +318,14 @@ TEST(strided_memory_is_copied_in_order)
 
 TEST(strided_memory_of_every_type)
 {
-    LK_POOL for (int t = 0; t < LK_DTYPE_COUNT; t++)
-    {
-        lk_tensor *x = program_integers(LK_SHAPE(3, 2, 5), (lk_dtype)t, 2, t);
-        lk_tensor *y = lk_tensor_from_strided(LK_SHAPE(5, 3, 2), (lk_dtype)t, lk_data(x), (int64_t[]){1, 10, 5});
-        assert_true(same_values(y, lk_transpose(x, LK_AXES(2, 0, 1))));
-        lk_tensor *empty = lk_tensor_from_strided(LK_SHAPE(0, 3), (lk_dtype)t, NULL, (int64_t[]){1, 1});
-        assert_false(lk_poisoned(empty));
-    }
+    LK_POOL
+        for (int t = 0; t < LK_DTYPE_COUNT; t++) {
+            lk_tensor *x = program_integers(LK_SHAPE(3, 2, 5), (lk_dtype)t, 2, t);
+            lk_tensor *y = lk_tensor_from_strided(LK_SHAPE(5, 3, 2), (lk_dtype)t, lk_data(x), (int64_t[]){1, 10, 5});
+            assert_true(same_values(y, lk_transpose(x, LK_AXES(2, 0, 1))));
+            lk_tensor *empty = lk_tensor_from_strided(LK_SHAPE(0, 3), (lk_dtype)t, NULL, (int64_t[]){1, 1});
+            assert_false(lk_poisoned(empty));
+        }
     assert_false(lk_failed());
 }
 
@@ -313,7 +342,8 @@ TEST(every_op_with_a_gradient_has_a_case)
     assert_int_equal(missing, 0);
 }
 
-TESTS(cmocka_unit_test(first_derivatives), cmocka_unit_test(first_derivatives_of_rows), cmocka_unit_test(first_derivatives_of_a_short_batch),
-      cmocka_unit_test(second_derivatives), cmocka_unit_test(second_derivatives_of_rows), cmocka_unit_test(ops_of_gradients),
-      cmocka_unit_test(without_rows_gradients_are_zero), cmocka_unit_test(strided_memory_is_copied_in_order), cmocka_unit_test(strided_memory_of_every_type),
-      cmocka_unit_test(every_op_with_a_gradient_has_a_case))
+TESTS(cmocka_unit_test(first_derivatives), cmocka_unit_test(first_derivatives_of_rows),
+      cmocka_unit_test(first_derivatives_of_a_short_batch), cmocka_unit_test(second_derivatives),
+      cmocka_unit_test(second_derivatives_of_rows), cmocka_unit_test(ops_of_gradients),
+      cmocka_unit_test(without_rows_gradients_are_zero), cmocka_unit_test(strided_memory_is_copied_in_order),
+      cmocka_unit_test(strided_memory_of_every_type), cmocka_unit_test(every_op_with_a_gradient_has_a_case))

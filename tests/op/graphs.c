@@ -179,7 +179,8 @@ static lk_tensor *along_axis(graph *g)
     case 1: return tame(g, lk_log_softmax(t));
     case 2: return tame(g, lk_cumsum(t, .axis = LK_AXIS(axis), .reverse = pick(g, 2) ? LK_ON : LK_OFF));
     case 3: return lk_dim(t, last) > 1 ? lk_top_k(t, lk_dim(t, last) / 2).item[0] : NULL;
-    default: return last > 0 && lk_dim(t, last) > 0 ? lk_mul(lk_cast(lk_argmax(t, .axis = LK_AXIS(last)), LK_F32), number(0.01)) : NULL;
+    default:
+        return last > 0 && lk_dim(t, last) > 0 ? lk_mul(lk_cast(lk_argmax(t, .axis = LK_AXIS(last)), LK_F32), number(0.01)) : NULL;
     }
 }
 
@@ -191,12 +192,14 @@ static lk_tensor *move(graph *g)
     switch (pick(g, 11)) {
     case 10: return lk_dim(t, axis) ? lk_unstack(t, axis).item[pick(g, lk_dim(t, axis) < 8 ? (unsigned)lk_dim(t, axis) : 8)] : NULL;
     case 0: return lk_transpose(t, (lk_axes){0});
-    case 1: return rank >= 3 ? lk_transpose(t, rank == 3 ? LK_AXES(0, 2, 1) : rank == 4 ? LK_AXES(0, 3, 1, 2) : (lk_axes){0}) : NULL;
+    case 1:
+        return rank >= 3 ? lk_transpose(t, rank == 3 ? LK_AXES(0, 2, 1) : rank == 4 ? LK_AXES(0, 3, 1, 2) : (lk_axes){0}) : NULL;
     case 2: return rank >= 2 ? lk_flatten_rows(t) : lk_expand_dims(t, -1);
     case 3: return lk_reshape(t, LK_SHAPE(-1));
     case 4: {
         lk_axes begin = {.count = rank}, size = {.count = rank};
-        for (int i = 0; i < rank; i++) size.value[i] = lk_dim(t, i);
+        for (int i = 0; i < rank; i++)
+            size.value[i] = lk_dim(t, i);
         if (lk_dim(t, axis) < 2) return NULL;
         begin.value[axis] = 1;
         size.value[axis] = -1;
@@ -215,7 +218,10 @@ static lk_tensor *move(graph *g)
         lk_tensor *u = partner(g, t, true);
         return u && lk_size(t) < 4000 ? lk_concat(LK_TUPLE(t, u, t), axis) : NULL;
     }
-    default: return rank >= 2 && lk_size(t) % (2 * lk_dim(t, 0) + !lk_dim(t, 0)) == 0 && lk_dim(t, 0) ? lk_reshape(t, LK_SHAPE(2 * lk_dim(t, 0), -1)) : NULL;
+    default:
+        return rank >= 2 && lk_size(t) % (2 * lk_dim(t, 0) + !lk_dim(t, 0)) == 0 && lk_dim(t, 0)
+                   ? lk_reshape(t, LK_SHAPE(2 * lk_dim(t, 0), -1))
+                   : NULL;
     }
 }
 
@@ -233,7 +239,8 @@ static lk_tensor *layer(graph *g)
             lk_tensor *y = lk_nn_dense(t, lk_read(v), bias, then);
             return pick(g, 2) ? tame(g, y) : lk_clip(y, -2, 2);
         }
-        if (lk_rank(t) == 4 && s.rank == 4 && s.dim[2] == lk_dim(t, 3) && lk_dim(t, 1) >= 3 && lk_dim(t, 2) >= 3 && lk_size(t) < 20000) {
+        if (lk_rank(t) == 4 && s.rank == 4 && s.dim[2] == lk_dim(t, 3) && lk_dim(t, 1) >= 3 && lk_dim(t, 2) >= 3 &&
+            lk_size(t) < 20000) {
             lk_tensor *bias = pick(g, 3) ? lk_read(g->world->variable[8]) : NULL;
             lk_tensor *y = lk_nn_conv2d(t, lk_read(v), bias, .padding = pick(g, 2) ? LK_SAME : LK_VALID, .activation = then);
             return pick(g, 2) && lk_dim(y, 1) >= 2 && lk_dim(y, 2) >= 2 ? lk_nn_max_pool2d(y) : lk_clip(y, -2, 2);
@@ -259,7 +266,8 @@ static lk_tensor *deep(graph *g)
 static lk_tensor *vision(graph *g)
 {
     lk_tensor *bias = lk_read(g->world->variable[8]), *kernel = lk_read(g->world->variable[6]);
-    lk_tensor *y = lk_nn_max_pool2d(lk_nn_conv2d(g->value[1], kernel, bias, .activation = pick(g, 3) ? LK_RELU : LK_TANH, .padding = pick(g, 2) ? LK_SAME : LK_VALID));
+    lk_tensor *y = lk_nn_max_pool2d(lk_nn_conv2d(g->value[1], kernel, bias, .activation = pick(g, 3) ? LK_RELU : LK_TANH,
+                                                 .padding = pick(g, 2) ? LK_SAME : LK_VALID));
     return lk_reduce_mean(lk_flatten_rows(add_value(g, y)), .axis = LK_AXES(1));
 }
 
@@ -286,7 +294,8 @@ static lk_tensor *product(graph *g)
     if (!a || !b || lk_size(a) * lk_size(b) > 4000000) return NULL;
     for (int t = 0; t < 4; t++) {
         bool ta = t & 1, tb = t & 2;
-        if (lk_dim(a, ta ? 0 : 1) == lk_dim(b, tb ? 1 : 0)) return tame(g, lk_matmul(a, b, ta ? LK_ON : LK_OFF, tb ? LK_ON : LK_OFF));
+        if (lk_dim(a, ta ? 0 : 1) == lk_dim(b, tb ? 1 : 0))
+            return tame(g, lk_matmul(a, b, ta ? LK_ON : LK_OFF, tb ? LK_ON : LK_OFF));
     }
     return NULL;
 }
@@ -315,14 +324,10 @@ static lk_tensor *write(graph *g)
     if (lk_rank(old) == 2 && lk_dim(old, 0) == lk_dim(old, 1) && pick(g, 2))
         lk_assign(v, tame(g, pick(g, 2) ? lk_matmul(old, old) : lk_matmul(lk_add(old, number(0.1)), old, .transpose_a = LK_ON)));
     else if (by && pick(g, 2)) {
-        if (pick(g, 2))
-            lk_assign_add(v, lk_mul(by, number(0.1)));
-        else
-            lk_assign_sub(v, lk_mul(by, number(0.1)));
-    } else if (by && pick(g, 3) == 0)
-        lk_assign(v, by);
-    else
-        lk_assign(v, lk_add(lk_mul(old, number(0.75)), number(0.125)));
+        if (pick(g, 2)) lk_assign_add(v, lk_mul(by, number(0.1)));
+        else lk_assign_sub(v, lk_mul(by, number(0.1)));
+    } else if (by && pick(g, 3) == 0) lk_assign(v, by);
+    else lk_assign(v, lk_add(lk_mul(old, number(0.75)), number(0.125)));
     return pick(g, 2) ? lk_read(v) : old;
 }
 
@@ -354,10 +359,10 @@ static lk_tensor *nested(graph *g)
     return d;
 }
 
-typedef lk_tensor *op_fn(graph *g);
-static op_fn *const ops[] = {unary,  unary, unary,   binary,  binary,     binary, reduction, reduction, along_axis, move, move,
-                             move,   layer, layer,   layer,   norm,       norm,   product,   picking,   rows_again, write, write,
-                             read,   call,  nested,  deep,    deep,       vision};
+typedef lk_tensor  *op_fn(graph *g);
+static op_fn *const ops[] = {unary, unary, unary, binary, binary, binary, reduction, reduction, along_axis, move,
+                             move,  move,  layer, layer,  layer,  norm,   norm,      product,   picking,    rows_again,
+                             write, write, read,  call,   nested, deep,   deep,      vision};
 
 /* ---- a whole graph ---- */
 
@@ -368,7 +373,8 @@ static lk_tensor *loss_of(graph *g)
         lk_tensor *t = some(g, -1);
         if (!t) continue;
         bool       rows = lk_rank(t) && lk_dim(t, 0) == g->world->rows;
-        lk_tensor *term = rows && pick(g, 2) ? lk_compute_average_loss(lk_tanh(t), .global_batch_size = g->world->global) : lk_reduce_mean(lk_square(lk_tanh(t)));
+        lk_tensor *term = rows && pick(g, 2) ? lk_compute_average_loss(lk_tanh(t), .global_batch_size = g->world->global)
+                                             : lk_reduce_mean(lk_square(lk_tanh(t)));
         loss = loss ? lk_add(loss, term) : term;
     }
     return loss ? loss : lk_reduce_sum(g->value[0]);
@@ -397,19 +403,24 @@ static lk_tuple run_graph(lk_tuple in, void *user)
 {
     graph g = {.world = user};
     g.random = g.world->seed * 0x9e3779b97f4a7c15u + 1;
-    for (int i = 0; i < in.count; i++) add_value(&g, in.item[i]);
-    for (int i = 0; i < CONSTANTS; i++) add_value(&g, g.world->constant[i]);
+    for (int i = 0; i < in.count; i++)
+        add_value(&g, in.item[i]);
+    for (int i = 0; i < CONSTANTS; i++)
+        add_value(&g, g.world->constant[i]);
     add_value(&g, lk_rows(in.item[4], g.world->other_global));
     bool     training = pick(&g, 4) != 0, persistent = pick(&g, 3) == 0;
     lk_tape *tape = training ? lk_tape_begin(.persistent = persistent ? LK_ON : LK_OFF) : NULL;
     if (tape) lk_tape_watch(tape, in.item[0]);
-    for (int i = 0; i < OPS; i++) add_value(&g, ops[pick(&g, LKI_COUNT(ops))](&g));
+    for (int i = 0; i < OPS; i++)
+        add_value(&g, ops[pick(&g, LKI_COUNT(ops))](&g));
     if (training) train(&g, tape, persistent);
     if (tape) lk_tape_end(tape);
-    for (int i = 0; i < 4; i++) add_value(&g, ops[pick(&g, LKI_COUNT(ops))](&g));
+    for (int i = 0; i < 4; i++)
+        add_value(&g, ops[pick(&g, LKI_COUNT(ops))](&g));
     lk_tensor *out[MOST_RESULTS];
     int        count = 1 + (int)pick(&g, MOST_RESULTS - 1);
-    for (int i = 0; i < count; i++) out[i] = pick(&g, 3) ? g.value[g.count - 1 - (int)pick(&g, 12)] : g.value[pick(&g, (unsigned)g.count)];
+    for (int i = 0; i < count; i++)
+        out[i] = pick(&g, 3) ? g.value[g.count - 1 - (int)pick(&g, 12)] : g.value[pick(&g, (unsigned)g.count)];
     return lk_tuple_from(count, out);
 }
 
@@ -422,8 +433,8 @@ static lk_tensor *noise(lk_shape shape, const char *stream, int call)
 
 static void world_make(world *w)
 {
-    static const lk_shape shapes[VARIABLES] = {{0},           {2, {10, 12}},  {2, {12, 70}}, {2, {70, 70}}, {2, {256, 130}},
-                                               {2, {12, 256}}, {4, {3, 3, 2, 4}}, {1, {12}},     {1, {4}}};
+    static const lk_shape shapes[VARIABLES] = {
+        {0}, {2, {10, 12}}, {2, {12, 70}}, {2, {70, 70}}, {2, {256, 130}}, {2, {12, 256}}, {4, {3, 3, 2, 4}}, {1, {12}}, {1, {4}}};
     for (int i = 0; i < VARIABLES; i++) {
         lk_tensor *first = lk_mul(noise(shapes[i], "variable", i), lk_scalar(i == 3 || i == 4 || i == 5 ? 0.125 : 0.5));
         w->variable[i] = lk_variable_of(first, .trainable = i == 8 && w->seed % 5 == 0 ? LK_OFF : LK_ON);
@@ -446,7 +457,8 @@ static lk_tuple batch(const world *w, int step)
 {
     int64_t  n = w->rows;
     int32_t *id = malloc((size_t)(n + 1) * sizeof *id);
-    for (int64_t i = 0; i < n; i++) id[i] = (int32_t)((i * 7 + step * 3) % 10);
+    for (int64_t i = 0; i < n; i++)
+        id[i] = (int32_t)((i * 7 + step * 3) % 10);
     lk_tensor *x = lk_rows(noise(LK_SHAPE(n, 12), "x", step), w->global);
     lk_tensor *image = lk_rows(noise(LK_SHAPE(n, 6, 7, 2), "image", step), w->global);
     lk_tensor *ids = lk_rows(lk_tensor_from(LK_SHAPE(n), LK_I32, id), w->global);
@@ -473,7 +485,8 @@ static void keep(result *r, const lk_tensor *t)
 
 static void forget(result *r)
 {
-    for (int i = 0; i < r->count; i++) free(r->data[i]);
+    for (int i = 0; i < r->count; i++)
+        free(r->data[i]);
     r->count = 0;
 }
 
@@ -485,11 +498,14 @@ static result run(world w, int threads)
         world_make(&w);
         if (threads) lk_set_threads(threads);
         lk_function *f = lk_function_of(run_graph, &w);
-        for (int step = 0; step < STEPS && !lk_failed(); step++) LK_STEP {
+        for (int step = 0; step < STEPS && !lk_failed(); step++)
+            LK_STEP {
                 lk_tuple in = batch(&w, step), out = threads ? lk_call(f, in) : run_graph(in, &w);
-                for (int i = 0; i < out.count && !lk_failed(); i++) keep(&r, out.item[i]);
+                for (int i = 0; i < out.count && !lk_failed(); i++)
+                    keep(&r, out.item[i]);
             }
-        for (int i = 0; i < VARIABLES && !lk_failed(); i++) keep(&r, lk_read(w.variable[i]));
+        for (int i = 0; i < VARIABLES && !lk_failed(); i++)
+            keep(&r, lk_read(w.variable[i]));
         lk_set_threads(0);
     }
     return r;
@@ -511,16 +527,17 @@ static int compare(const world *w, int lanes, int threads, const result *eager)
     result compiled = run(*w, threads);
     int    bad = 0;
     if (lk_failed() || compiled.count != eager->count) {
-        print_error("graph %llu, lanes %d, rows %lld of %lld, threads %d: %s\n", (unsigned long long)w->seed, lanes, (long long)w->rows, (long long)w->global, threads,
-                    lk_failed() ? lk_error() : "another number of results");
+        print_error("graph %llu, lanes %d, rows %lld of %lld, threads %d: %s\n", (unsigned long long)w->seed, lanes,
+                    (long long)w->rows, (long long)w->global, threads, lk_failed() ? lk_error() : "another number of results");
         lk_clear_error();
         bad = 1;
     }
     for (int i = 0; i < eager->count && !bad; i++)
         if (!same(eager, &compiled, i)) {
             bool variable = i >= eager->count - VARIABLES;
-            print_error("graph %llu, lanes %d, rows %lld of %lld, threads %d: %s %d differs\n", (unsigned long long)w->seed, lanes, (long long)w->rows,
-                        (long long)w->global, threads, variable ? "variable" : "result", variable ? i - (eager->count - VARIABLES) : i);
+            print_error("graph %llu, lanes %d, rows %lld of %lld, threads %d: %s %d differs\n", (unsigned long long)w->seed, lanes,
+                        (long long)w->rows, (long long)w->global, threads, variable ? "variable" : "result",
+                        variable ? i - (eager->count - VARIABLES) : i);
             bad = 1;
         }
     forget(&compiled);
@@ -542,7 +559,8 @@ static int check_graph(uint64_t seed)
         lk_clear_error();
         bad = 1;
     }
-    for (int i = 0; i < LKI_COUNT(threads) && !bad; i++) bad = compare(&w, v, threads[i], &eager);
+    for (int i = 0; i < LKI_COUNT(threads) && !bad; i++)
+        bad = compare(&w, v, threads[i], &eager);
     forget(&eager);
     lk_set_lanes(8);
     return bad;
@@ -560,7 +578,8 @@ TEST(eager_equals_compiled)
     const char *one = getenv("LOCKSTEP_GRAPH");
     int         bad = 0;
     uint64_t    first = one ? strtoull(one, NULL, 10) : 1, last = one ? first : GRAPHS;
-    for (uint64_t seed = first; seed <= last; seed++) bad += check_graph(seed);
+    for (uint64_t seed = first; seed <= last; seed++)
+        bad += check_graph(seed);
     lk_set_log(NULL, NULL);
     assert_int_equal(bad, 0);
 }

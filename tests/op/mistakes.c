@@ -69,12 +69,16 @@ TEST(sizes_that_cannot_be_counted)
     BAD(LK_EINVAL, lk_slice(F(4), LK_AXES(INT64_MAX), LK_AXES(2)), "slice of [4] f32");
     BAD(LK_EINVAL, lk_pad(F(2), LK_AXES(INT64_MAX), LK_AXES(1)), "lk_pad");
     BAD(LK_EINVAL, lk_nn_max_pool2d(F(1, 4, 4, 1), LK_AXES(INT64_MAX), .padding = LK_SAME), "lk_nn_max_pool2d", "size");
-    BAD(LK_EINVAL, lk_nn_conv2d(F(1, 4, 4, 1), F(2, 2, 1, 1), .dilation = LK_AXES(INT64_MAX), .padding = LK_SAME), "lk_nn_conv2d", "dilation");
-    BAD(LK_EINVAL, lk_nn_conv2d_transpose(F(1, 4, 4, 1), F(2, 2, 1, 1), .strides = LK_AXES(INT64_MAX / 2)), "lk_nn_conv2d_transpose", "strides");
+    BAD(LK_EINVAL, lk_nn_conv2d(F(1, 4, 4, 1), F(2, 2, 1, 1), .dilation = LK_AXES(INT64_MAX), .padding = LK_SAME), "lk_nn_conv2d",
+        "dilation");
+    BAD(LK_EINVAL, lk_nn_conv2d_transpose(F(1, 4, 4, 1), F(2, 2, 1, 1), .strides = LK_AXES(INT64_MAX / 2)),
+        "lk_nn_conv2d_transpose", "strides");
     lk_tensor *flat = lk_zeros(LK_SHAPE(0, (int64_t)1 << 59), LK_F32);
-    BAD(LK_ESHAPE, lk_concat(LK_TUPLE(flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat), 1), "concat", "counted");
-    END
-    lk_tensor *s = lk_strided_slice(F(4), LK_AXES(0), LK_AXES(4), LK_AXES(INT64_MAX)); /* far strides are fine: one entry */
+    BAD(LK_ESHAPE,
+        lk_concat(LK_TUPLE(flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat, flat),
+                  1),
+        "concat", "counted");
+    END lk_tensor *s = lk_strided_slice(F(4), LK_AXES(0), LK_AXES(4), LK_AXES(INT64_MAX)); /* far strides are fine: one entry */
     assert_int_equal(lk_size(s), 1);
     s = lk_strided_slice(F(4), LK_AXES(3), LK_AXES(0), LK_AXES(INT64_MIN), .end_mask = 1);
     assert_int_equal(lk_size(s), 1);
@@ -95,8 +99,7 @@ TEST(sizes_there_is_no_memory_for)
     BAD(LK_ENOMEM, lk_tensor_of(LK_SHAPE(huge), 1), "memory");
     BAD(LK_ENOMEM, lk_glorot_uniform(LK_SHAPE(huge, 1), "w"), "memory");
     BAD(LK_ENOMEM, lk_pad(F(1, 1), LK_AXES(1 << 22, 1 << 23), LK_AXES(1, 1)), "memory");
-    END
-    assert_null(lk_variable_of(lk_zeros(LK_SHAPE(huge), LK_F32)));
+    END assert_null(lk_variable_of(lk_zeros(LK_SHAPE(huge), LK_F32)));
     assert_int_equal(lk_error_code(), LK_ENOMEM);
     lk_clear_error();
 }
@@ -350,5 +353,6 @@ TEST(pooling)
 }
 
 TESTS(cmocka_unit_test(making_tensors), cmocka_unit_test(looking_at_tensors), cmocka_unit_test(sizes_that_cannot_be_counted),
-      cmocka_unit_test(sizes_there_is_no_memory_for), cmocka_unit_test(element_wise), cmocka_unit_test(reductions), cmocka_unit_test(shapes), cmocka_unit_test(parts),
-      cmocka_unit_test(joining_and_picking), cmocka_unit_test(matrix_products), cmocka_unit_test(convolutions), cmocka_unit_test(pooling))
+      cmocka_unit_test(sizes_there_is_no_memory_for), cmocka_unit_test(element_wise), cmocka_unit_test(reductions),
+      cmocka_unit_test(shapes), cmocka_unit_test(parts), cmocka_unit_test(joining_and_picking), cmocka_unit_test(matrix_products),
+      cmocka_unit_test(convolutions), cmocka_unit_test(pooling))

@@ -17,8 +17,11 @@ static inline bool mistake_told(const char *what, lk_status code, const char *co
 {
     const char *text = lk_error();
     bool        good = lk_error_code() == code && *text && !strchr(text, '\n') && strlen(text) < 1000;
-    for (; *words && good; words++) good = strstr(text, *words) != NULL;
-    if (!good) print_error("%s\n    %s \"%s\"\n    wanted %s, with \"%s\"\n", what, lk_status_name(lk_error_code()), text, lk_status_name(code), *words ? *words : "");
+    for (; *words && good; words++)
+        good = strstr(text, *words) != NULL;
+    if (!good)
+        print_error("%s\n    %s \"%s\"\n    wanted %s, with \"%s\"\n", what, lk_status_name(lk_error_code()), text,
+                    lk_status_name(code), *words ? *words : "");
     lk_clear_error();
     return good;
 }
@@ -28,7 +31,8 @@ static inline int mistake_made(const char *what, lk_tensor *t, lk_status code, c
 {
     char first[1024];
     snprintf(first, sizeof first, "%s", lk_error());
-    bool good = lk_poisoned(t) && lk_poisoned(lk_add(t, lk_scalar(1))) && lk_poisoned(lk_reduce_sum(lk_matmul(t, t))) && lk_data(t) == NULL;
+    bool good =
+        lk_poisoned(t) && lk_poisoned(lk_add(t, lk_scalar(1))) && lk_poisoned(lk_reduce_sum(lk_matmul(t, t))) && lk_data(t) == NULL;
     if (!good) print_error("%s\n    is not poisoned\n", what);
     if (strcmp(first, lk_error()) != 0) {
         print_error("%s\n    \"%s\" became \"%s\"\n", what, first, lk_error());
@@ -41,12 +45,12 @@ static inline int mistake_made(const char *what, lk_tensor *t, lk_status code, c
 }
 
 #define told(code, ...) mistake_told(__func__, code, (const char *const[]){__VA_ARGS__, NULL})
-#define BEGIN                                                                                                                   \
-    int bad_ = 0;                                                                                                               \
+#define BEGIN                                                                                                                      \
+    int bad_ = 0;                                                                                                                  \
     LK_POOL {
 #define BAD(code, expression, ...) bad_ += mistake_made(#expression, expression, code, (const char *const[]){__VA_ARGS__, NULL})
-#define END                                                                                                                     \
-    }                                                                                                                           \
+#define END                                                                                                                        \
+    }                                                                                                                              \
     assert_int_equal(bad_, 0);
 
 #endif

@@ -17,7 +17,8 @@ TEST(norms)
     lk_tensor *x = F(2, 6), *c = F(6);
     BAD(LK_EINVAL, lk_nn_batch_norm(x, .moving_mean = c).item[0], "lk_nn_batch_norm", "moving_variance", "required");
     BAD(LK_EINVAL, lk_nn_batch_norm(.moving_mean = c, .moving_variance = c).item[0], "lk_nn_batch_norm", "x");
-    BAD(LK_ESHAPE, lk_nn_batch_norm(c, .moving_mean = c, .moving_variance = c, .training = LK_ON).item[2], "lk_nn_batch_norm", "[6]", "rows and channels");
+    BAD(LK_ESHAPE, lk_nn_batch_norm(c, .moving_mean = c, .moving_variance = c, .training = LK_ON).item[2], "lk_nn_batch_norm",
+        "[6]", "rows and channels");
     BAD(LK_ESHAPE, lk_nn_batch_norm(x, F(5), .moving_mean = c, .moving_variance = c).item[0], "[2, 6] f32, [5] f32");
     BAD(LK_ESHAPE, lk_nn_batch_norm(x, .moving_mean = F(5), .moving_variance = c).item[0], "[2, 6] f32, [5] f32");
     BAD(LK_EDTYPE, lk_nn_batch_norm(I(2, 6), .moving_mean = c, .moving_variance = c).item[0], "i32");
@@ -45,7 +46,8 @@ TEST(recurrent_layers)
     lk_tensor *x = F(2, 3, 4), *k = F(4, 20), *r = F(5, 20);
     BAD(LK_EINVAL, lk_nn_lstm(x, k), "lk_nn_lstm", "recurrent", "required");
     BAD(LK_EINVAL, lk_nn_gru(), "lk_nn_gru", "required");
-    BAD(LK_ESHAPE, lk_nn_lstm(F(3, 4), k, r), "lk_nn_lstm", "x [3, 4]", "kernel [4, 20]", "recurrent [5, 20]", "[n, steps, in]", "4*units");
+    BAD(LK_ESHAPE, lk_nn_lstm(F(3, 4), k, r), "lk_nn_lstm", "x [3, 4]", "kernel [4, 20]", "recurrent [5, 20]", "[n, steps, in]",
+        "4*units");
     BAD(LK_ESHAPE, lk_nn_lstm(x, F(3, 20), r), "lk_nn_lstm", "kernel [3, 20]");
     BAD(LK_ESHAPE, lk_nn_gru(x, k, r), "lk_nn_gru", "3*units");
     BAD(LK_ESHAPE, lk_nn_simple_rnn(x, k, r), "lk_nn_simple_rnn", "1*units");
@@ -71,12 +73,16 @@ TEST(attention)
     BAD(LK_EDTYPE, lk_nn_attention(q, k, k, F(3, 5)), "condition", "bool");
     BAD(LK_ESHAPE, lk_nn_attention(q, k, k, lk_ones(LK_SHAPE(3, 4), LK_BOOL)), "condition", "[3, 4] bool");
     BAD(LK_EINVAL, lk_nn_multi_head_attention(q, k), "lk_nn_multi_head_attention", "four kernels");
-    BAD(LK_ESHAPE, lk_nn_multi_head_attention(F(3, 4), k, .query_kernel = w, .key_kernel = w, .value_kernel = w, .output_kernel = F(2, 3, 4)), "lk_nn_multi_head_attention",
-        "input [3, 4]", "[n, steps, width]");
-    BAD(LK_ESHAPE, lk_nn_multi_head_attention(q, k, .query_kernel = F(5, 2, 3), .key_kernel = w, .value_kernel = w, .output_kernel = F(2, 3, 4)),
+    BAD(LK_ESHAPE,
+        lk_nn_multi_head_attention(F(3, 4), k, .query_kernel = w, .key_kernel = w, .value_kernel = w, .output_kernel = F(2, 3, 4)),
+        "lk_nn_multi_head_attention", "input [3, 4]", "[n, steps, width]");
+    BAD(LK_ESHAPE,
+        lk_nn_multi_head_attention(q, k, .query_kernel = F(5, 2, 3), .key_kernel = w, .value_kernel = w,
+                                   .output_kernel = F(2, 3, 4)),
         "lk_nn_multi_head_attention", "kernel [5, 2, 3]");
-    BAD(LK_ESHAPE, lk_nn_multi_head_attention(q, k, .query_kernel = w, .key_kernel = w, .value_kernel = w, .output_kernel = F(6, 4)), "lk_nn_multi_head_attention",
-        "output kernel is [6, 4]", "[2, 3, out]");
+    BAD(LK_ESHAPE,
+        lk_nn_multi_head_attention(q, k, .query_kernel = w, .key_kernel = w, .value_kernel = w, .output_kernel = F(6, 4)),
+        "lk_nn_multi_head_attention", "output kernel is [6, 4]", "[2, 3, out]");
     END
 }
 
@@ -88,8 +94,10 @@ TEST(losses)
     BAD(LK_EINVAL, lk_nn_mean_squared_error(.predictions = p), "lk_nn_mean_squared_error", "labels are missing");
     BAD(LK_EINVAL, lk_nn_huber(), "lk_nn_huber", "missing");
     BAD(LK_ESHAPE, lk_nn_sparse_categorical_crossentropy(I(3), p), "sparse_xent of [2, 3] f32, [3] i32", "labels should be [2]");
-    BAD(LK_EDTYPE, lk_nn_sparse_categorical_crossentropy(lk_ones(LK_SHAPE(2), LK_BOOL), p), "sparse_xent", "[2] bool", "i32, i64 or u8");
-    BAD(LK_EINVAL, lk_nn_sparse_categorical_crossentropy(lk_fill(LK_SHAPE(2), LK_I32, 3), p), "sparse_xent", "label", "number of classes");
+    BAD(LK_EDTYPE, lk_nn_sparse_categorical_crossentropy(lk_ones(LK_SHAPE(2), LK_BOOL), p), "sparse_xent", "[2] bool",
+        "i32, i64 or u8");
+    BAD(LK_EINVAL, lk_nn_sparse_categorical_crossentropy(lk_fill(LK_SHAPE(2), LK_I32, 3), p), "sparse_xent", "label",
+        "number of classes");
     BAD(LK_EINVAL, lk_nn_sparse_categorical_crossentropy(lk_fill(LK_SHAPE(2), LK_I64, -1), p, .from_logits = LK_ON), "label");
     BAD(LK_EDTYPE, lk_nn_sparse_categorical_crossentropy(I(2), I(2, 3), .from_logits = LK_ON), "sparse_xent", "does not take i32");
     BAD(LK_ESHAPE, lk_nn_categorical_crossentropy(F(), F()), "lk_nn_categorical_crossentropy", "last axis");
@@ -289,7 +297,8 @@ TEST(functions)
 TEST(optimizers)
 {
     LK_POOL {
-        lk_variable  *v = lk_variable_of(F(2), .name = "v"), *w = lk_variable_of(F(2), .name = "w"), *h = lk_variable_of(lk_ones(LK_SHAPE(2), LK_F16));
+        lk_variable *v = lk_variable_of(F(2), .name = "v"), *w = lk_variable_of(F(2), .name = "w"),
+                    *h = lk_variable_of(lk_ones(LK_SHAPE(2), LK_F16));
         lk_optimizer *o = lk_sgd();
         assert_int_equal(lk_optimizer_apply(o, NULL), LK_EINVAL);
         assert_true(told(LK_EINVAL, "gradients"));
@@ -341,6 +350,7 @@ TEST(the_first_cause_stays)
     }
 }
 
-TESTS(cmocka_unit_test(norms), cmocka_unit_test(recurrent_layers), cmocka_unit_test(attention), cmocka_unit_test(losses), cmocka_unit_test(variables),
-      cmocka_unit_test(tapes), cmocka_unit_test(a_tape_that_is_not_persistent_gives_one_gradient), cmocka_unit_test(a_tape_belongs_to_its_thread),
-      cmocka_unit_test(functions), cmocka_unit_test(optimizers), cmocka_unit_test(settings), cmocka_unit_test(the_first_cause_stays))
+TESTS(cmocka_unit_test(norms), cmocka_unit_test(recurrent_layers), cmocka_unit_test(attention), cmocka_unit_test(losses),
+      cmocka_unit_test(variables), cmocka_unit_test(tapes), cmocka_unit_test(a_tape_that_is_not_persistent_gives_one_gradient),
+      cmocka_unit_test(a_tape_belongs_to_its_thread), cmocka_unit_test(functions), cmocka_unit_test(optimizers),
+      cmocka_unit_test(settings), cmocka_unit_test(the_first_cause_stays))

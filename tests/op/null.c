@@ -47,12 +47,15 @@ TEST(ops_check_and_compute_nothing)
 
 TEST(every_program_runs)
 {
-    for (int i = 0; i < LKI_COUNT(programs); i++) LK_POOL {
-            lk_tuple in = program_inputs(&programs[i], LK_F32, 4, true, 0, 0), eager = programs[i].fn(in, NULL), compiled = lk_call(lk_function_of(programs[i].fn), in);
+    for (int i = 0; i < LKI_COUNT(programs); i++)
+        LK_POOL {
+            lk_tuple in = program_inputs(&programs[i], LK_F32, 4, true, 0, 0), eager = programs[i].fn(in, NULL),
+                     compiled = lk_call(lk_function_of(programs[i].fn), in);
             if (lk_failed()) print_error("%s: %s\n", programs[i].name, lk_error());
             assert_false(lk_failed());
             assert_int_equal(eager.count, compiled.count);
-            for (int k = 0; k < eager.count; k++) assert_int_equal(lk_size(eager.item[k]), lk_size(compiled.item[k]));
+            for (int k = 0; k < eager.count; k++)
+                assert_int_equal(lk_size(eager.item[k]), lk_size(compiled.item[k]));
         }
 }
 
@@ -63,7 +66,8 @@ static void train(int threads, bool compiled)
         model        m = model_new(2, 64);
         lk_digest    before = lk_variables_digest(model_variables(&m));
         lk_function *f = lk_function_of(model_step, &m);
-        for (int step = 0; step < 3; step++) LK_STEP {
+        for (int step = 0; step < 3; step++)
+            LK_STEP {
                 lk_tuple batch = model_batch(&m, 64, 0), out = compiled ? lk_call(f, batch) : model_step(batch, &m);
                 if (lk_failed()) print_error("%s\n", lk_error());
                 assert_false(lk_failed());
@@ -84,7 +88,8 @@ static void train(int threads, bool compiled)
 TEST(a_whole_step)
 {
     train(1, false);
-    for (int threads = 1; threads <= 3; threads++) train(threads, true);
+    for (int threads = 1; threads <= 3; threads++)
+        train(threads, true);
 }
 
 TEST(plans_of_the_cpu_are_not_used_here)
@@ -105,4 +110,5 @@ TEST(plans_of_the_cpu_are_not_used_here)
 }
 
 #define ON_NULL(test) cmocka_unit_test_setup_teardown(test, on_null, on_cpu)
-TESTS(ON_NULL(ops_check_and_compute_nothing), ON_NULL(every_program_runs), ON_NULL(a_whole_step), ON_NULL(plans_of_the_cpu_are_not_used_here))
+TESTS(ON_NULL(ops_check_and_compute_nothing), ON_NULL(every_program_runs), ON_NULL(a_whole_step),
+      ON_NULL(plans_of_the_cpu_are_not_used_here))

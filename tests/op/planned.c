@@ -18,7 +18,10 @@ typedef struct state {
 typedef void     make_fn(state *s);
 typedef lk_tuple in_fn(int call);
 
-static lk_tensor *noise(lk_shape shape, int call) { return lk_random_uniform(shape, .stream = "planned", .call = call, .low = -1, .high = LK_NUMBER(1)); }
+static lk_tensor *noise(lk_shape shape, int call)
+{
+    return lk_random_uniform(shape, .stream = "planned", .call = call, .low = -1, .high = LK_NUMBER(1));
+}
 
 typedef struct outcome {
     int    count;
@@ -37,7 +40,8 @@ static void keep(outcome *o, const lk_tensor *t)
 
 static void forget(outcome *o)
 {
-    for (int i = 0; i < o->count; i++) free(o->data[i]);
+    for (int i = 0; i < o->count; i++)
+        free(o->data[i]);
 }
 
 /* threads 0: op by op */
@@ -51,9 +55,11 @@ static outcome run(lk_fn fn, make_fn *make, in_fn *in, int threads)
         lk_function *f = lk_function_of(fn, &s);
         for (int i = 0; i < CALLS && !lk_failed(); i++) {
             lk_tuple args = in ? in(i) : LK_TUPLE(noise(LK_SHAPE(3), i)), out = threads ? lk_call(f, args) : fn(args, &s);
-            for (int k = 0; k < out.count; k++) keep(&o, out.item[k]);
+            for (int k = 0; k < out.count; k++)
+                keep(&o, out.item[k]);
         }
-        for (int i = 0; i < 4 && s.v[i]; i++) keep(&o, lk_read(s.v[i]));
+        for (int i = 0; i < 4 && s.v[i]; i++)
+            keep(&o, lk_read(s.v[i]));
         lk_set_threads(0);
     }
     return o;
@@ -91,8 +97,8 @@ static lk_tuple gives_back(lk_tuple in, void *user)
 {
     state     *s = user;
     lk_tensor *x = in.item[0], *constant = lk_fill(LK_SHAPE(2), LK_F32, 7);
-    return LK_TUPLE(x, lk_identity(x), lk_reshape(x, LK_SHAPE(-1)), lk_rows(x, 0), constant, lk_reshape(constant, LK_SHAPE(2, 1)), lk_read(s->v[0]),
-                    lk_reshape(lk_read(s->v[0]), LK_SHAPE(5, 4)), x, s->held, lk_stop_gradient(s->held));
+    return LK_TUPLE(x, lk_identity(x), lk_reshape(x, LK_SHAPE(-1)), lk_rows(x, 0), constant, lk_reshape(constant, LK_SHAPE(2, 1)),
+                    lk_read(s->v[0]), lk_reshape(lk_read(s->v[0]), LK_SHAPE(5, 4)), x, s->held, lk_stop_gradient(s->held));
 }
 
 static void one_variable(state *s)
@@ -154,7 +160,10 @@ static lk_tuple adds_number(lk_tuple in, void *user)
 }
 
 static lk_tuple number_in(int call) { return LK_TUPLE(lk_ones(LK_SHAPE(3), call == 1 ? LK_F64 : LK_I32), lk_scalar(call + 2)); }
-static lk_tuple typed_number_in(int call) { return LK_TUPLE(lk_ones(LK_SHAPE(3), LK_F32), call == 1 ? lk_scalar(2) : lk_fill(LK_SHAPE(), LK_F32, 3)); }
+static lk_tuple typed_number_in(int call)
+{
+    return LK_TUPLE(lk_ones(LK_SHAPE(3), LK_F32), call == 1 ? lk_scalar(2) : lk_fill(LK_SHAPE(), LK_F32, 3));
+}
 
 TEST(a_plain_number_as_input_takes_the_type_it_meets)
 {
@@ -257,7 +266,8 @@ static lk_tuple dense_then_update(lk_tuple in, void *user)
     lk_tape   *tape = lk_tape_begin();
     lk_tensor *y = lk_nn_dense(in.item[0], lk_read(s->v[0]), lk_read(s->v[1]), LK_RELU);
     lk_grads  *g = lk_tape_gradient(tape, lk_compute_average_loss(lk_square(y)), LK_VARIABLES(s->v[0], s->v[1]));
-    for (int i = 0; i < 2; i++) lk_assign_sub(s->v[i], lk_grads_item(g, i));
+    for (int i = 0; i < 2; i++)
+        lk_assign_sub(s->v[i], lk_grads_item(g, i));
     return LK_TUPLE(y, lk_matmul(in.item[0], lk_slice(in.item[0], LK_AXES(0, 0), LK_AXES(-1, 0)), .transpose_a = LK_ON));
 }
 
@@ -290,9 +300,10 @@ TEST(a_variable_written_twice_with_reads_between) { check(writes_twice_reads_bet
 static lk_tuple other_batches(lk_tuple in, void *user)
 {
     (void)user;
-    lk_tensor *y = lk_tanh(in.item[0]);                                 /* rows of 8 */
+    lk_tensor *y = lk_tanh(in.item[0]);                                     /* rows of 8 */
     lk_tensor *z = lk_sigmoid(lk_rows(y, 64)), *q = lk_rows(lk_exp(z), 13); /* the same as the first rows of 64, of 13 */
-    return LK_TUPLE(lk_reduce_sum(z, .axis = LK_AXES(0)), lk_reduce_sum(q, .axis = LK_AXES(0)), lk_reduce_sum(lk_neg(q)), lk_add(y, q));
+    return LK_TUPLE(lk_reduce_sum(z, .axis = LK_AXES(0)), lk_reduce_sum(q, .axis = LK_AXES(0)), lk_reduce_sum(lk_neg(q)),
+                    lk_add(y, q));
 }
 
 TEST(the_same_elements_as_rows_of_several_batches) { check(other_batches, NULL, rows_in); }
@@ -301,10 +312,11 @@ TEST(the_same_elements_as_rows_of_several_batches) { check(other_batches, NULL, 
 static lk_tuple entries_and_rows(lk_tuple in, void *user)
 {
     (void)user;
-    lk_tensor *x = lk_exp(in.item[0]);                                                     /* [8, 3], 8 rows */
+    lk_tensor *x = lk_exp(in.item[0]);                                                                /* [8, 3], 8 rows */
     lk_tensor *two = lk_reshape(lk_tanh(lk_rows(lk_reshape(x, LK_SHAPE(2, 12)), 0)), LK_SHAPE(8, 3)); /* 2 rows of 4 entries */
     lk_tensor *weights = lk_sigmoid(lk_reduce_sum(two, .axis = LK_AXES(1)));
-    return LK_TUPLE(lk_add(x, two), lk_nn_reduce_loss(lk_reduce_sum(x, .axis = LK_AXES(1)), weights, LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT),
+    return LK_TUPLE(lk_add(x, two),
+                    lk_nn_reduce_loss(lk_reduce_sum(x, .axis = LK_AXES(1)), weights, LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT),
                     lk_matmul(x, two, .transpose_a = LK_ON), lk_concat(LK_TUPLE(x, two), 1));
 }
 
@@ -320,19 +332,24 @@ static lk_tuple zero_rows_take_another_shape(lk_tuple in, void *user)
 {
     (void)user;
     lk_tensor *x = lk_exp(in.item[0]), *y = lk_reduce_sum(lk_neg(lk_reshape(x, LK_SHAPE(5, 0))), .axis = LK_AXES(1));
-    return LK_TUPLE(y, lk_add(y, lk_scalar(1)), lk_reduce_sum(x, .axis = LK_AXES(0)), lk_reduce_max(lk_reshape(x, LK_SHAPE(7, 0, 3)), .axis = LK_AXES(1)));
+    return LK_TUPLE(y, lk_add(y, lk_scalar(1)), lk_reduce_sum(x, .axis = LK_AXES(0)),
+                    lk_reduce_max(lk_reshape(x, LK_SHAPE(7, 0, 3)), .axis = LK_AXES(1)));
 }
 
 TEST(no_rows_reshaped_to_some_entries) { check(zero_rows_take_another_shape, NULL, no_rows_in); }
 
-static lk_tuple one_row_in(int call) { return LK_TUPLE(lk_rows(noise(LK_SHAPE(1, 3), call), 0), lk_rows(noise(LK_SHAPE(8, 3), call + 7), 0)); }
+static lk_tuple one_row_in(int call)
+{
+    return LK_TUPLE(lk_rows(noise(LK_SHAPE(1, 3), call), 0), lk_rows(noise(LK_SHAPE(8, 3), call + 7), 0));
+}
 
 /* One row broadcast to eight: every lane needs what one lane made. */
 static lk_tuple one_row_to_many(lk_tuple in, void *user)
 {
     (void)user;
     lk_tensor *one = lk_exp(in.item[0]), *many = lk_neg(in.item[1]);
-    return LK_TUPLE(lk_add(one, many), lk_nn_reduce_loss(many, lk_tanh(one), LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT), lk_concat(LK_TUPLE(one, many), 0));
+    return LK_TUPLE(lk_add(one, many), lk_nn_reduce_loss(many, lk_tanh(one), LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT),
+                    lk_concat(LK_TUPLE(one, many), 0));
 }
 
 TEST(one_row_broadcast_to_many) { check(one_row_to_many, NULL, one_row_in); }
@@ -342,8 +359,11 @@ static lk_tuple norms(lk_tuple in, void *user)
 {
     state     *s = user;
     lk_tape   *tape = lk_tape_begin(.persistent = LK_ON);
-    lk_tensor *x = lk_matmul(in.item[0], lk_read(s->v[0])), *zero = lk_zeros(LK_SHAPE(4), LK_F32), *one = lk_ones(LK_SHAPE(4), LK_F32);
-    for (int i = 0; i < 2; i++) x = lk_relu(lk_nn_batch_norm(x, .gamma = lk_read(s->v[1]), .moving_mean = zero, .moving_variance = one, .training = LK_ON).item[0]);
+    lk_tensor *x = lk_matmul(in.item[0], lk_read(s->v[0])), *zero = lk_zeros(LK_SHAPE(4), LK_F32),
+              *one = lk_ones(LK_SHAPE(4), LK_F32);
+    for (int i = 0; i < 2; i++)
+        x = lk_relu(
+            lk_nn_batch_norm(x, .gamma = lk_read(s->v[1]), .moving_mean = zero, .moving_variance = one, .training = LK_ON).item[0]);
     lk_tensor *loss = lk_compute_average_loss(lk_reduce_sum(lk_square(x), .axis = LK_AXES(1)));
     lk_grads  *g = lk_tape_gradient(tape, loss, LK_VARIABLES(s->v[0], s->v[1]));
     lk_tensor *penalty = lk_add(lk_reduce_sum(lk_square(lk_grads_item(g, 0))), loss);
@@ -417,7 +437,8 @@ static lk_tuple trains(lk_tuple in, void *user)
 static lk_tensor *indices(int32_t first, int32_t step)
 {
     int32_t id[16];
-    for (int i = 0; i < 16; i++) id[i] = (first + i * step) % 5;
+    for (int i = 0; i < 16; i++)
+        id[i] = (first + i * step) % 5;
     if (step < 0) id[11] = 77;
     return lk_rows(lk_tensor_from(LK_SHAPE(16), LK_I32, id), 0);
 }
@@ -428,11 +449,14 @@ static lk_digest two_steps(int threads, int bad)
     lk_digest d = {{0}};
     lk_set_threads(threads);
     LK_POOL {
-        net n = {lk_variable_of(noise(LK_SHAPE(100, 5), 1), .name = "w"), lk_variable_of(noise(LK_SHAPE(6, 100), 2), .name = "table"), lk_adam()};
+        net          n = {lk_variable_of(noise(LK_SHAPE(100, 5), 1), .name = "w"),
+                          lk_variable_of(noise(LK_SHAPE(6, 100), 2), .name = "table"), lk_adam()};
         lk_function *f = lk_function_of(trains, &n);
         lk_call(f, LK_TUPLE(indices(0, 1), indices(1, 2)));
         if (bad) {
-            assert_true(lk_poisoned(lk_call(f, bad == 1 ? LK_TUPLE(indices(40, -1), indices(1, 2)) : LK_TUPLE(indices(0, 1), indices(40, -1))).item[0]));
+            assert_true(lk_poisoned(
+                lk_call(f, bad == 1 ? LK_TUPLE(indices(40, -1), indices(1, 2)) : LK_TUPLE(indices(0, 1), indices(40, -1)))
+                    .item[0]));
             assert_int_equal(lk_error_code(), LK_EINVAL);
             assert_non_null(strstr(lk_error(), bad == 1 ? "id" : "label"));
             lk_clear_error();
@@ -440,7 +464,8 @@ static lk_digest two_steps(int threads, int bad)
         lk_call(f, LK_TUPLE(indices(3, 1), indices(2, 2)));
         lk_variables slots = lk_optimizer_variables(n.optimizer);
         lk_variable *all[16] = {n.w, n.table};
-        for (int i = 0; i < slots.count; i++) all[2 + i] = slots.item[i];
+        for (int i = 0; i < slots.count; i++)
+            all[2 + i] = slots.item[i];
         d = lk_variables_digest(lk_variables_from(2 + slots.count, all));
     }
     lk_set_threads(0);
@@ -467,7 +492,8 @@ static void *calls_on_its_own(void *number)
         with_inner(&s);
         lk_tuple   in = rows_in(3);
         lk_tensor *first = lk_call(s.f, in).item[0];
-        for (int i = 0; i < 20; i++) LK_STEP {
+        for (int i = 0; i < 20; i++)
+            LK_STEP {
                 lk_call(s.f, in);
                 lk_reduce_sum(lk_matmul(in.item[0], lk_read(s.v[0])));
             }
@@ -481,10 +507,13 @@ TEST(callers_on_several_threads)
     pthread_t thread[3];
     bool      good[3] = {0};
     lk_set_threads(2);
-    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, calls_on_its_own, &good[i]), 0);
-    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, calls_on_its_own, &good[i]), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
     lk_set_threads(0);
-    for (int i = 0; i < 3; i++) assert_true(good[i]);
+    for (int i = 0; i < 3; i++)
+        assert_true(good[i]);
 }
 
 /* ---- what must not get out ---- */
@@ -550,13 +579,15 @@ TEST(a_mistake_while_tracing_is_found_although_another_was_made_before)
     }
 }
 
-TESTS(cmocka_unit_test(inputs_constants_and_variables_as_results), cmocka_unit_test(no_inputs_and_no_results), cmocka_unit_test(one_tensor_as_two_inputs),
-      cmocka_unit_test(a_plain_number_as_input_takes_the_type_it_meets), cmocka_unit_test(a_value_read_outside_is_captured_not_the_variable),
-      cmocka_unit_test(a_product_assigned_to_its_own_operand), cmocka_unit_test(a_move_assigned_to_its_own_operand),
-      cmocka_unit_test(variables_change_places), cmocka_unit_test(a_bias_newer_than_the_weights),
-      cmocka_unit_test(rows_marked_for_other_lanes_than_the_call_s), cmocka_unit_test(a_variable_written_twice_with_reads_between),
-      cmocka_unit_test(the_same_elements_as_rows_of_several_batches), cmocka_unit_test(entries_per_row), cmocka_unit_test(no_rows_reshaped_to_some_entries),
-      cmocka_unit_test(one_row_broadcast_to_many), cmocka_unit_test(sums_over_rows_that_feed_rows), cmocka_unit_test(functions_in_functions),
-      cmocka_unit_test(gradients_flow_through_a_call_under_a_tape), cmocka_unit_test(a_step_with_a_fault_updates_nothing),
-      cmocka_unit_test(callers_on_several_threads), cmocka_unit_test(a_traced_tensor_is_refused_outside),
+TESTS(cmocka_unit_test(inputs_constants_and_variables_as_results), cmocka_unit_test(no_inputs_and_no_results),
+      cmocka_unit_test(one_tensor_as_two_inputs), cmocka_unit_test(a_plain_number_as_input_takes_the_type_it_meets),
+      cmocka_unit_test(a_value_read_outside_is_captured_not_the_variable), cmocka_unit_test(a_product_assigned_to_its_own_operand),
+      cmocka_unit_test(a_move_assigned_to_its_own_operand), cmocka_unit_test(variables_change_places),
+      cmocka_unit_test(a_bias_newer_than_the_weights), cmocka_unit_test(rows_marked_for_other_lanes_than_the_call_s),
+      cmocka_unit_test(a_variable_written_twice_with_reads_between), cmocka_unit_test(the_same_elements_as_rows_of_several_batches),
+      cmocka_unit_test(entries_per_row), cmocka_unit_test(no_rows_reshaped_to_some_entries),
+      cmocka_unit_test(one_row_broadcast_to_many), cmocka_unit_test(sums_over_rows_that_feed_rows),
+      cmocka_unit_test(functions_in_functions), cmocka_unit_test(gradients_flow_through_a_call_under_a_tape),
+      cmocka_unit_test(a_step_with_a_fault_updates_nothing), cmocka_unit_test(callers_on_several_threads),
+      cmocka_unit_test(a_traced_tensor_is_refused_outside),
       cmocka_unit_test(a_mistake_while_tracing_is_found_although_another_was_made_before))

@@ -28,7 +28,8 @@ TEST(from_values)
         assert_int_equal(lk_size(x), 6);
         assert_int_equal(lk_tensor_dtype(x), LK_F32);
         const double want[] = {1, 2, 3, 4, 4, 4}; /* the last one repeats */
-        for (int i = 0; i < 6; i++) assert_true(at(x, i) == want[i]);
+        for (int i = 0; i < 6; i++)
+            assert_true(at(x, i) == want[i]);
         assert_true(lk_item(lk_tensor_of(LK_SHAPE(1, 1), 7)) == 7);
         assert_true(lk_item(lk_tensor_of(LK_SHAPE(), 7)) == 7);
         assert_int_equal(lk_size(lk_tensor_of_values(LK_SHAPE(0, 3), 0, (double[]){0})), 0);
@@ -39,19 +40,24 @@ TEST(from_values)
 
 TEST(of_every_type)
 {
-    LK_POOL for (int t = 0; t < LK_DTYPE_COUNT; t++)
-    {
-        lk_dtype   dtype = (lk_dtype)t;
-        lk_tensor *zero = lk_zeros(LK_SHAPE(3), dtype), *one = lk_ones(LK_SHAPE(3, 2), dtype), *fill = lk_fill(LK_SHAPE(5), dtype, 3), *range = lk_range(4, dtype);
-        for (int i = 0; i < 3; i++) assert_true(at(zero, i) == 0);
-        for (int i = 0; i < 6; i++) assert_true(at(one, i) == 1);
-        for (int i = 0; i < 5; i++) assert_true(at(fill, i) == (dtype == LK_BOOL ? 1 : 3));
-        for (int i = 0; i < 4; i++) assert_true(at(range, i) == (dtype == LK_BOOL ? i > 0 : i));
-        lk_tensor *copy = lk_tensor_from(LK_SHAPE(4), dtype, lk_data(range));
-        assert_memory_equal(lk_data(copy), lk_data(range), 4 * lk_dtype_bytes(dtype));
-        assert_int_equal(lk_size(lk_range(0, dtype)), 0);
-        assert_true(lk_item(lk_fill(LK_SHAPE(), dtype, 1)) == 1);
-    }
+    LK_POOL
+        for (int t = 0; t < LK_DTYPE_COUNT; t++) {
+            lk_dtype   dtype = (lk_dtype)t;
+            lk_tensor *zero = lk_zeros(LK_SHAPE(3), dtype), *one = lk_ones(LK_SHAPE(3, 2), dtype),
+                      *fill = lk_fill(LK_SHAPE(5), dtype, 3), *range = lk_range(4, dtype);
+            for (int i = 0; i < 3; i++)
+                assert_true(at(zero, i) == 0);
+            for (int i = 0; i < 6; i++)
+                assert_true(at(one, i) == 1);
+            for (int i = 0; i < 5; i++)
+                assert_true(at(fill, i) == (dtype == LK_BOOL ? 1 : 3));
+            for (int i = 0; i < 4; i++)
+                assert_true(at(range, i) == (dtype == LK_BOOL ? i > 0 : i));
+            lk_tensor *copy = lk_tensor_from(LK_SHAPE(4), dtype, lk_data(range));
+            assert_memory_equal(lk_data(copy), lk_data(range), 4 * lk_dtype_bytes(dtype));
+            assert_int_equal(lk_size(lk_range(0, dtype)), 0);
+            assert_true(lk_item(lk_fill(LK_SHAPE(), dtype, 1)) == 1);
+        }
     no_error();
 }
 
@@ -99,8 +105,10 @@ TEST(printing)
         assert_string_equal(print(lk_zeros(LK_SHAPE(0), LK_F32)), "[]\n");
         assert_string_equal(print(lk_zeros(LK_SHAPE(2, 0), LK_F32)), "[[], []]\n");
         assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_BOOL, (uint8_t[]){1, 0})), "[true, false]\n");
-        assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_I64, (int64_t[]){INT64_MAX, INT64_MIN})), "[9223372036854775807, -9223372036854775808]\n");
-        assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){123456789, -2147483647})), "[123456789, -2147483647]\n");
+        assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_I64, (int64_t[]){INT64_MAX, INT64_MIN})),
+                            "[9223372036854775807, -9223372036854775808]\n");
+        assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){123456789, -2147483647})),
+                            "[123456789, -2147483647]\n");
         assert_string_equal(print(lk_tensor_from(LK_SHAPE(2), LK_U8, (uint8_t[]){255, 0})), "[255, 0]\n");
         assert_string_equal(print(lk_fill(LK_SHAPE(1), LK_F16, 0.5)), "[0.5]\n");
         assert_string_equal(print(lk_fill(LK_SHAPE(1), LK_BF16, -3)), "[-3]\n");
@@ -115,10 +123,13 @@ TEST(long_tensors_are_shortened)
     LK_POOL {
         assert_string_equal(print(lk_range(1001, LK_I32)), "[0, 1, 2, ..., 998, 999, 1000]\n");
         assert_non_null(strstr(print(lk_range(1000, LK_I32)), "499, 500, 501"));
-        assert_string_equal(print(lk_reshape(lk_range(1400, LK_I32), LK_SHAPE(7, 200))),
-                            "[[0, 1, 2, ..., 197, 198, 199], [200, 201, 202, ..., 397, 398, 399], [400, 401, 402, ..., 597, 598, 599], ..., "
-                            "[800, 801, 802, ..., 997, 998, 999], [1000, 1001, 1002, ..., 1197, 1198, 1199], [1200, 1201, 1202, ..., 1397, 1398, 1399]]\n");
-        assert_string_equal(print(lk_reshape(lk_range(1200, LK_I32), LK_SHAPE(600, 2))), "[[0, 1], [2, 3], [4, 5], ..., [1194, 1195], [1196, 1197], [1198, 1199]]\n");
+        assert_string_equal(
+            print(lk_reshape(lk_range(1400, LK_I32), LK_SHAPE(7, 200))),
+            "[[0, 1, 2, ..., 197, 198, 199], [200, 201, 202, ..., 397, 398, 399], [400, 401, 402, ..., 597, 598, 599], ..., "
+            "[800, 801, 802, ..., 997, 998, 999], [1000, 1001, 1002, ..., 1197, 1198, 1199], [1200, 1201, 1202, ..., 1397, 1398, "
+            "1399]]\n");
+        assert_string_equal(print(lk_reshape(lk_range(1200, LK_I32), LK_SHAPE(600, 2))),
+                            "[[0, 1], [2, 3], [4, 5], ..., [1194, 1195], [1196, 1197], [1198, 1199]]\n");
     }
     no_error();
 }
@@ -146,26 +157,34 @@ TEST(printing_what_has_no_value)
 
 TEST(casts_between_all_types)
 {
-    const double values[] = {0, 1, -1, 2.5, -2.5, 3.999, 127, 255, 256, -129, 65504, 1e6, 3e9, -3e9, 1e19, -1e19, 0.1, 1.0 / 3, INFINITY, -INFINITY, NAN};
-    LK_POOL for (int from = 0; from < LK_DTYPE_COUNT; from++) for (int to = 0; to < LK_DTYPE_COUNT; to++)
-    {
-        lk_tensor *x = lk_zeros(LK_SHAPE(LKI_COUNT(values)), (lk_dtype)from), *want = lk_zeros(LK_SHAPE(LKI_COUNT(values)), (lk_dtype)to);
-        for (int i = 0; i < LKI_COUNT(values); i++) lki_element_set((lk_dtype)from, x->data, i, values[i]);
-        for (int i = 0; i < LKI_COUNT(values); i++) {
-            int64_t whole = from == LK_I64 ? ((int64_t *)x->data)[i] : from == LK_I32 ? ((int32_t *)x->data)[i] : from == LK_U8 ? ((uint8_t *)x->data)[i] : 0;
-            if (lki_is_int((lk_dtype)from) && lki_is_int((lk_dtype)to)) /* wraps, as in C */
-                memcpy((char *)want->data + (size_t)i * lk_dtype_bytes((lk_dtype)to), &whole, lk_dtype_bytes((lk_dtype)to));
-            else /* floats saturate */
-                lki_element_set((lk_dtype)to, want->data, i, at(x, i));
-        }
-        lk_tensor *y = lk_cast(x, (lk_dtype)to);
-        assert_int_equal(lk_tensor_dtype(y), to);
-        for (int i = 0; i < LKI_COUNT(values); i++) {
-            bool nan = isnan(at(y, i)) && isnan(at(want, i));
-            if (!nan && memcmp((char *)y->data + (size_t)i * lk_dtype_bytes((lk_dtype)to), (char *)want->data + (size_t)i * lk_dtype_bytes((lk_dtype)to), lk_dtype_bytes((lk_dtype)to)))
-                fail_msg("%s to %s: %g became %g, not %g", lk_dtype_name((lk_dtype)from), lk_dtype_name((lk_dtype)to), at(x, i), at(y, i), at(want, i));
-        }
-    }
+    const double values[] = {0,   1,   -1,   2.5,  -2.5,  3.999, 127,     255,      256,       -129, 65504,
+                             1e6, 3e9, -3e9, 1e19, -1e19, 0.1,   1.0 / 3, INFINITY, -INFINITY, NAN};
+    LK_POOL
+        for (int from = 0; from < LK_DTYPE_COUNT; from++)
+            for (int to = 0; to < LK_DTYPE_COUNT; to++) {
+                lk_tensor *x = lk_zeros(LK_SHAPE(LKI_COUNT(values)), (lk_dtype)from),
+                          *want = lk_zeros(LK_SHAPE(LKI_COUNT(values)), (lk_dtype)to);
+                for (int i = 0; i < LKI_COUNT(values); i++)
+                    lki_element_set((lk_dtype)from, x->data, i, values[i]);
+                for (int i = 0; i < LKI_COUNT(values); i++) {
+                    int64_t whole = from == LK_I64   ? ((int64_t *)x->data)[i]
+                                    : from == LK_I32 ? ((int32_t *)x->data)[i]
+                                    : from == LK_U8  ? ((uint8_t *)x->data)[i]
+                                                     : 0;
+                    if (lki_is_int((lk_dtype)from) && lki_is_int((lk_dtype)to)) /* wraps, as in C */
+                        memcpy((char *)want->data + (size_t)i * lk_dtype_bytes((lk_dtype)to), &whole, lk_dtype_bytes((lk_dtype)to));
+                    else /* floats saturate */ lki_element_set((lk_dtype)to, want->data, i, at(x, i));
+                }
+                lk_tensor *y = lk_cast(x, (lk_dtype)to);
+                assert_int_equal(lk_tensor_dtype(y), to);
+                for (int i = 0; i < LKI_COUNT(values); i++) {
+                    bool nan = isnan(at(y, i)) && isnan(at(want, i));
+                    if (!nan && memcmp((char *)y->data + (size_t)i * lk_dtype_bytes((lk_dtype)to),
+                                       (char *)want->data + (size_t)i * lk_dtype_bytes((lk_dtype)to), lk_dtype_bytes((lk_dtype)to)))
+                        fail_msg("%s to %s: %g became %g, not %g", lk_dtype_name((lk_dtype)from), lk_dtype_name((lk_dtype)to),
+                                 at(x, i), at(y, i), at(want, i));
+                }
+            }
     no_error();
 }
 
@@ -219,9 +238,11 @@ TEST(lists)
         assert_int_equal(t.count, 3);
         assert_ptr_equal(t.item[0], x);
         assert_null(t.item[1]);
-        for (int i = 3; i < 8; i++) assert_true(lk_poisoned(t.item[i]));
+        for (int i = 3; i < 8; i++)
+            assert_true(lk_poisoned(t.item[i]));
         assert_int_equal(LK_TUPLE().count, 0);
-        for (int i = 0; i < 20; i++) many[i] = lk_scalar(i);
+        for (int i = 0; i < 20; i++)
+            many[i] = lk_scalar(i);
         t = lk_tuple_from(20, many);
         assert_true(lk_item(t.item[19]) == 19);
         assert_int_equal(lk_tuple_from(-1, NULL).count, 0);
@@ -270,7 +291,8 @@ TEST(a_view_keeps_its_elements)
 
 static lk_tensor *left_by_return(void)
 {
-    LK_STEP return lk_keep(lk_ones(LK_SHAPE(3), LK_F32));
+    LK_STEP
+        return lk_keep(lk_ones(LK_SHAPE(3), LK_F32));
     return NULL;
 }
 
@@ -280,7 +302,8 @@ TEST(leaving_a_step_by_return)
     LK_POOL {
         lk_tensor *x = left_by_return();
         assert_true(at(x, 2) == 1);
-        for (int i = 0; i < 5; i++) LK_STEP {
+        for (int i = 0; i < 5; i++)
+            LK_STEP {
                 lk_ones(LK_SHAPE(100), LK_F32);
                 if (i == 2) continue;
                 if (i == 3) break;
@@ -317,19 +340,19 @@ TEST(readers_keep_the_value_they_saw)
 
 TEST(variables_of_every_type)
 {
-    LK_POOL for (int t = 0; t < LK_DTYPE_COUNT; t++)
-    {
-        lk_variable *v = lk_variable_of(lk_ones(LK_SHAPE(3), (lk_dtype)t));
-        assert_int_equal(lk_variable_trainable(v), lki_is_float((lk_dtype)t));
-        assert_int_equal(lk_variable_dtype(v), t);
-        assert_string_equal(lk_variable_name(v), "Variable");
-        assert_int_equal(lk_assign(v, lk_zeros(LK_SHAPE(3), (lk_dtype)t)), LK_OK);
-        assert_true(at(lk_read(v), 1) == 0);
-        if (t == LK_BOOL || t == LK_U8) continue;
-        assert_int_equal(lk_assign_add(v, lk_fill(LK_SHAPE(3), (lk_dtype)t, 4)), LK_OK);
-        assert_int_equal(lk_assign_sub(v, lk_ones(LK_SHAPE(3), (lk_dtype)t)), LK_OK);
-        assert_true(at(lk_read(v), 1) == 3);
-    }
+    LK_POOL
+        for (int t = 0; t < LK_DTYPE_COUNT; t++) {
+            lk_variable *v = lk_variable_of(lk_ones(LK_SHAPE(3), (lk_dtype)t));
+            assert_int_equal(lk_variable_trainable(v), lki_is_float((lk_dtype)t));
+            assert_int_equal(lk_variable_dtype(v), t);
+            assert_string_equal(lk_variable_name(v), "Variable");
+            assert_int_equal(lk_assign(v, lk_zeros(LK_SHAPE(3), (lk_dtype)t)), LK_OK);
+            assert_true(at(lk_read(v), 1) == 0);
+            if (t == LK_BOOL || t == LK_U8) continue;
+            assert_int_equal(lk_assign_add(v, lk_fill(LK_SHAPE(3), (lk_dtype)t, 4)), LK_OK);
+            assert_int_equal(lk_assign_sub(v, lk_ones(LK_SHAPE(3), (lk_dtype)t)), LK_OK);
+            assert_true(at(lk_read(v), 1) == 3);
+        }
     no_error();
 }
 
@@ -343,12 +366,17 @@ TEST(digests)
 {
     LK_POOL {
         lk_tensor   *value = lk_tensor_of(LK_SHAPE(2), 1, 2);
-        lk_variable *v = lk_variable_of(value, .name = "w"), *twin = lk_variable_of(value, .name = "w"), *other = lk_variable_of(value, .name = "u");
-        lk_variable *shaped = lk_variable_of(lk_reshape(value, LK_SHAPE(2, 1)), .name = "w"), *typed = lk_variable_of(lk_zeros(LK_SHAPE(2), LK_F32), .name = "w");
-        char         text[65] = "";
-        lk_digest    d = lk_variables_digest(LK_VARIABLES(v));
-        for (int i = 0; i < 32; i++) snprintf(text + 2 * i, 3, "%02x", d.byte[i]);
-        assert_string_equal(text, "45d13e7d39539830bf1327e96380b3d5f33f5ebe515d885c6efc07733e894b60"); /* name, 0, type and rank and 8 sizes as i64, elements */
+        lk_variable *v = lk_variable_of(value, .name = "w"), *twin = lk_variable_of(value, .name = "w"),
+                    *other = lk_variable_of(value, .name = "u");
+        lk_variable *shaped = lk_variable_of(lk_reshape(value, LK_SHAPE(2, 1)), .name = "w"),
+                    *typed = lk_variable_of(lk_zeros(LK_SHAPE(2), LK_F32), .name = "w");
+        char      text[65] = "";
+        lk_digest d = lk_variables_digest(LK_VARIABLES(v));
+        for (int i = 0; i < 32; i++)
+            snprintf(text + 2 * i, 3, "%02x", d.byte[i]);
+        assert_string_equal(
+            text,
+            "45d13e7d39539830bf1327e96380b3d5f33f5ebe515d885c6efc07733e894b60"); /* name, 0, type and rank and 8 sizes as i64, elements */
         assert_true(same_digest(LK_VARIABLES(v), LK_VARIABLES(twin)));
         assert_false(same_digest(LK_VARIABLES(v), LK_VARIABLES(other)));
         assert_false(same_digest(LK_VARIABLES(v), LK_VARIABLES(shaped)));
@@ -380,13 +408,16 @@ TEST(rows_are_marked)
         assert_int_equal(lk_ones(LK_SHAPE(5), LK_F32)->rows.kind, LKI_UNIFORM);
         lk_tuple both = lk_rows_all(LK_TUPLE(lk_ones(LK_SHAPE(4), LK_F32), lk_ones(LK_SHAPE(4, 3), LK_I32)), 8);
         assert_int_equal(both.count, 2);
-        for (int i = 0; i < 2; i++) assert_int_equal(both.item[i]->rows.global, 8);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(both.item[i]->rows.global, 8);
     }
     no_error();
 }
 
-TESTS(cmocka_unit_test(from_values), cmocka_unit_test(of_every_type), cmocka_unit_test(data_is_copied_and_aligned), cmocka_unit_test(printing),
-      cmocka_unit_test(long_tensors_are_shortened), cmocka_unit_test(printing_what_has_no_value), cmocka_unit_test(casts_between_all_types),
-      cmocka_unit_test(plain_numbers), cmocka_unit_test(a_plain_number_keeps_its_gradient), cmocka_unit_test(lists), cmocka_unit_test(a_step_takes_its_tensors_with_it),
-      cmocka_unit_test(a_view_keeps_its_elements), cmocka_unit_test(leaving_a_step_by_return), cmocka_unit_test(readers_keep_the_value_they_saw),
+TESTS(cmocka_unit_test(from_values), cmocka_unit_test(of_every_type), cmocka_unit_test(data_is_copied_and_aligned),
+      cmocka_unit_test(printing), cmocka_unit_test(long_tensors_are_shortened), cmocka_unit_test(printing_what_has_no_value),
+      cmocka_unit_test(casts_between_all_types), cmocka_unit_test(plain_numbers),
+      cmocka_unit_test(a_plain_number_keeps_its_gradient), cmocka_unit_test(lists),
+      cmocka_unit_test(a_step_takes_its_tensors_with_it), cmocka_unit_test(a_view_keeps_its_elements),
+      cmocka_unit_test(leaving_a_step_by_return), cmocka_unit_test(readers_keep_the_value_they_saw),
       cmocka_unit_test(variables_of_every_type), cmocka_unit_test(digests), cmocka_unit_test(rows_are_marked))

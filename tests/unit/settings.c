@@ -28,11 +28,13 @@ static seen run_with(const char *variables)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = 0;
-    snprintf(command, sizeof command, "env -u LOCKSTEP_LANES -u LOCKSTEP_THREADS -u LOCKSTEP_SEED %s LOCKSTEP_TELL=1 '%s' 2>&1", variables, self);
+    snprintf(command, sizeof command, "env -u LOCKSTEP_LANES -u LOCKSTEP_THREADS -u LOCKSTEP_SEED %s LOCKSTEP_TELL=1 '%s' 2>&1",
+             variables, self);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     while (fgets(line, sizeof line, pipe))
-        if (sscanf(line, "%d %d %llu %lg", &s.lanes, &s.threads, &s.seed, &s.draw) != 4) snprintf(s.log + strlen(s.log), sizeof s.log - strlen(s.log), "%s", line);
+        if (sscanf(line, "%d %d %llu %lg", &s.lanes, &s.threads, &s.seed, &s.draw) != 4)
+            snprintf(s.log + strlen(s.log), sizeof s.log - strlen(s.log), "%s", line);
     assert_int_equal(pclose(pipe), 0);
     return s;
 }
@@ -82,9 +84,14 @@ static void refused(const char *variable, const char *value)
 
 TEST(wrong_values_are_told_and_ignored)
 {
-    static const char *const lanes[] = {"0", "3", "-8", "2048", "eight", "8x", "99999999999999999999"}, *const threads[] = {"-1", "2000", "all", "1.5", "99999999999999999999"};
-    for (int i = 0; i < LKI_COUNT(lanes); i++) refused("LOCKSTEP_LANES", lanes[i]);
-    for (int i = 0; i < LKI_COUNT(threads); i++) refused("LOCKSTEP_THREADS", threads[i]);
+    static const char *const lanes[] = {"0", "3", "-8", "2048", "eight", "8x", "99999999999999999999"}, *const threads[] = {
+                                                                                                            "-1", "2000", "all",
+                                                                                                            "1.5",
+                                                                                                            "99999999999999999999"};
+    for (int i = 0; i < LKI_COUNT(lanes); i++)
+        refused("LOCKSTEP_LANES", lanes[i]);
+    for (int i = 0; i < LKI_COUNT(threads); i++)
+        refused("LOCKSTEP_THREADS", threads[i]);
     refused("LOCKSTEP_SEED", "abc");
     refused("LOCKSTEP_SEED", "-5");
     refused("LOCKSTEP_SEED", " ");
@@ -134,12 +141,9 @@ int main(void)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(from_the_environment),
-        cmocka_unit_test(seeds_of_64_bits),
-        cmocka_unit_test(wrong_values_are_told_and_ignored),
-        cmocka_unit_test(calls_do_the_same),
-        cmocka_unit_test(calls_refuse_wrong_values_and_keep_the_old_ones),
+        cmocka_unit_test(defaults),          cmocka_unit_test(from_the_environment),
+        cmocka_unit_test(seeds_of_64_bits),  cmocka_unit_test(wrong_values_are_told_and_ignored),
+        cmocka_unit_test(calls_do_the_same), cmocka_unit_test(calls_refuse_wrong_values_and_keep_the_old_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
