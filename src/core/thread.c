@@ -360,20 +360,24 @@ static void run_with_workers(int threads, lki_team_fn *fn, void *arg, bool *fork
     inside_run = false;
 }
 
-static void run_together(int threads, lki_team_fn *fn, void *arg)
+static lk_status run_together(int threads, lki_team_fn *fn, void *arg)
 {
     bool forked = false;
     assert(!inside_run);
     pthread_mutex_lock(&crew.turn);
-    if (start_workers(threads) == LK_OK) run_with_workers(threads, fn, arg, &forked);
+    lk_status status = start_workers(threads);
+    if (status == LK_OK) run_with_workers(threads, fn, arg, &forked);
     if (!forked) pthread_mutex_unlock(&crew.turn);
+    return status;
 }
 
-void lki_team_run(lki_team *team, lki_team_fn *fn, void *arg)
+lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg)
 {
     int      threads = lki_team_size(team);
     unsigned before = lki_fp_enter();
+    lk_status status = LK_OK;
     if (threads == 1) fn(arg, 0);
-    else run_together(threads, fn, arg);
+    else status = run_together(threads, fn, arg);
     lki_fp_leave(before);
+    return status;
 }

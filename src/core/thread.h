@@ -30,10 +30,10 @@ typedef void lki_team_fn(void *arg, int thread);
 /* The process's team of `threads`, made or enlarged at first need; good for ever. NULL and an error when threads cannot be started. */
 lki_team *lki_team_get(int threads);
 
-/* Run fn(arg, 0) here and fn(arg, t) on the others; returns when all have. One run at a time in a process: others wait their turn. fn
+/* Run fn(arg, 0) here and fn(arg, t) on the others; returns when all have, or an error when threads cannot be started and none has. One run at a time in a process: others wait their turn. fn
  * may meet at barriers of the team's size, but not run a team of more than one thread itself. In a forked child the workers are started
  * again; should that fail, the error is recorded and fn does not run. */
-void lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
+lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
 int  lki_team_size(const lki_team *team);
 
 /* Cores this process may use. */

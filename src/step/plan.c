@@ -114,7 +114,7 @@ lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out)
         lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
         if (p->threads > 1 && !team) return lk_error_code();
         if (team)
-            lki_team_run(team, replay_thread, p);
+            LKI_TRY(lki_team_run(team, replay_thread, p));
         else
             replay_thread(p, 0);
     }
