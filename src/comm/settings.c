@@ -17,10 +17,7 @@ static struct {
     uint64_t seed;
 } settings = {DEFAULT_LANES, 0, DEFAULT_SEED};
 
-static bool lanes_valid(int64_t lanes)
-{
-    return lanes >= 1 && lanes <= LKI_MAX_LANES && (lanes & (lanes - 1)) == 0;
-}
+static bool lanes_valid(int64_t lanes) { return lanes >= 1 && lanes <= LKI_MAX_LANES && (lanes & (lanes - 1)) == 0; }
 
 /* A whole number of at most 64 bits, without a sign. */
 static bool read_number(const char *name, uint64_t *value)
@@ -39,16 +36,14 @@ static void read_environment(void)
 {
     uint64_t value;
     if (read_number("LOCKSTEP_LANES", &value)) {
-        if (lanes_valid((int64_t)value))
-            settings.lanes = (int)value;
+        if (lanes_valid((int64_t)value)) settings.lanes = (int)value;
         else
-            lki_warn("LOCKSTEP_LANES=%llu is not a power of two from 1 to %d and is ignored", (unsigned long long)value, LKI_MAX_LANES);
+            lki_warn("LOCKSTEP_LANES=%llu is not a power of two from 1 to %d and is ignored", (unsigned long long)value,
+                     LKI_MAX_LANES);
     }
     if (read_number("LOCKSTEP_THREADS", &value)) {
-        if (value <= MAX_THREADS)
-            settings.threads = (int)value;
-        else
-            lki_warn("LOCKSTEP_THREADS=%llu is outside 0 to %d and is ignored", (unsigned long long)value, MAX_THREADS);
+        if (value <= MAX_THREADS) settings.threads = (int)value;
+        else lki_warn("LOCKSTEP_THREADS=%llu is outside 0 to %d and is ignored", (unsigned long long)value, MAX_THREADS);
     }
     if (read_number("LOCKSTEP_SEED", &value)) settings.seed = value;
 }
@@ -62,7 +57,8 @@ static void ready(void)
 lk_status lk_set_lanes(int lanes)
 {
     ready();
-    if (!lanes_valid(lanes)) return lki_fail(LK_EINVAL, "lk_set_lanes(%d): lanes must be a power of two from 1 to %d", lanes, LKI_MAX_LANES);
+    if (!lanes_valid(lanes))
+        return lki_fail(LK_EINVAL, "lk_set_lanes(%d): lanes must be a power of two from 1 to %d", lanes, LKI_MAX_LANES);
     __atomic_store_n(&settings.lanes, lanes, __ATOMIC_RELAXED);
     return LK_OK;
 }
@@ -76,7 +72,8 @@ int lk_lanes(void)
 lk_status lk_set_threads(int threads)
 {
     ready();
-    if (threads < 0 || threads > MAX_THREADS) return lki_fail(LK_EINVAL, "lk_set_threads(%d): threads must be 0 (all cores) to %d", threads, MAX_THREADS);
+    if (threads < 0 || threads > MAX_THREADS)
+        return lki_fail(LK_EINVAL, "lk_set_threads(%d): threads must be 0 (all cores) to %d", threads, MAX_THREADS);
     __atomic_store_n(&settings.threads, threads, __ATOMIC_RELAXED);
     return LK_OK;
 }

@@ -4,15 +4,9 @@
 
 static _Thread_local lki_device *current;
 
-lki_device *lki_device_current(void)
-{
-    return current ? current : lki_device_cpu();
-}
+lki_device *lki_device_current(void) { return current ? current : lki_device_cpu(); }
 
-void lki_device_set_current(lki_device *device)
-{
-    current = device;
-}
+void lki_device_set_current(lki_device *device) { current = device; }
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes)
 {

@@ -23,8 +23,9 @@ static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
     char text[2][LKI_SHAPE_TEXT];
     if (lki_bad(x) || lki_bad(kernel)) return &lki_poison;
     if (x->shape.rank != 3 || kernel->shape.rank != 3 || kernel->shape.dim[0] != x->shape.dim[2])
-        return lki_refuse(LK_ESHAPE, "lk_nn_multi_head_attention: input %s and kernel %s should be [n, steps, width] and [width, heads, key_dim]", lki_shape_text(&x->shape, text[0]),
-                          lki_shape_text(&kernel->shape, text[1]));
+        return lki_refuse(
+            LK_ESHAPE, "lk_nn_multi_head_attention: input %s and kernel %s should be [n, steps, width] and [width, heads, key_dim]",
+            lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
     int64_t    heads = kernel->shape.dim[1], d = kernel->shape.dim[2];
     lk_tensor *flat_bias = bias ? lk_reshape(bias, LK_SHAPE(heads * d)) : NULL;
     lk_tensor *y = lk_nn_dense(x, lk_reshape(kernel, LK_SHAPE(kernel->shape.dim[0], heads * d)), flat_bias, LK_LINEAR);
@@ -40,11 +41,12 @@ lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
     lk_tensor *v = project(a.value, a.value_kernel, a.value_bias);
     lk_tensor *mixed = lk_nn_attention(q, k, v, a.mask ? lk_expand_dims(a.mask, 1) : NULL);
     if (lki_bad(mixed) || lki_bad(a.output_kernel)) return &lki_poison;
-    int64_t    n = mixed->shape.dim[0], heads = mixed->shape.dim[1], steps = mixed->shape.dim[2], d = mixed->shape.dim[3];
-    lk_tensor *joined = lk_reshape(lk_transpose(mixed, LK_AXES(0, 2, 1, 3)), LK_SHAPE(n, steps, heads * d));
+    int64_t         n = mixed->shape.dim[0], heads = mixed->shape.dim[1], steps = mixed->shape.dim[2], d = mixed->shape.dim[3];
+    lk_tensor      *joined = lk_reshape(lk_transpose(mixed, LK_AXES(0, 2, 1, 3)), LK_SHAPE(n, steps, heads * d));
     const lk_shape *o = &a.output_kernel->shape;
     char            text[LKI_SHAPE_TEXT];
     if (o->rank != 3 || o->dim[0] != heads || o->dim[1] != d)
-        return lki_refuse(LK_ESHAPE, "lk_nn_multi_head_attention: the output kernel is %s; it should be [%lld, %lld, out]", lki_shape_text(o, text), (long long)heads, (long long)d);
+        return lki_refuse(LK_ESHAPE, "lk_nn_multi_head_attention: the output kernel is %s; it should be [%lld, %lld, out]",
+                          lki_shape_text(o, text), (long long)heads, (long long)d);
     return lk_nn_dense(joined, lk_reshape(a.output_kernel, LK_SHAPE(heads * d, o->dim[2])), a.output_bias, LK_LINEAR);
 }

@@ -9,7 +9,8 @@
 static void fans(const lk_shape *s, double *in, double *out)
 {
     double field = 1;
-    for (int i = 0; i < s->rank - 2; i++) field *= (double)s->dim[i];
+    for (int i = 0; i < s->rank - 2; i++)
+        field *= (double)s->dim[i];
     *in = s->rank > 0 ? field * (double)s->dim[s->rank > 1 ? s->rank - 2 : 0] : 1;
     *out = s->rank > 0 ? field * (double)s->dim[s->rank - 1] : 1;
 }
@@ -32,13 +33,13 @@ static lk_tensor *normal(const lk_shape *shape, const char *stream, double varia
     return lk_mul(lk_clip(t, -2, 2), lk_scalar(deviation));
 }
 
-#define INITIALIZER(name, draw, expression)                                                                                     \
-    lk_tensor *lk_##name(lk_shape shape, const char *stream)                                                                    \
-    {                                                                                                                           \
-        double in, out;                                                                                                         \
-        fans(&shape, &in, &out);                                                                                                \
-        (void)out;                                                                                                              \
-        return draw(&shape, stream, 1 / fmax(1, expression));                                                                   \
+#define INITIALIZER(name, draw, expression)                                                                                        \
+    lk_tensor *lk_##name(lk_shape shape, const char *stream)                                                                       \
+    {                                                                                                                              \
+        double in, out;                                                                                                            \
+        fans(&shape, &in, &out);                                                                                                   \
+        (void)out;                                                                                                                 \
+        return draw(&shape, stream, 1 / fmax(1, expression));                                                                      \
     }
 INITIALIZER(glorot_uniform, uniform, (in + out) / 2)
 INITIALIZER(glorot_normal, normal, (in + out) / 2)

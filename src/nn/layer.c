@@ -16,13 +16,18 @@ static lk_tensor *log_softmax(lk_tensor *x) { return lk_log_softmax(x); }
 lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
 {
     static lk_tensor *(*const functions[LK_ACTIVATION_COUNT])(lk_tensor *) = {
-        [LK_LINEAR] = linear,          [LK_RELU] = lk_relu,         [LK_RELU6] = lk_relu6,       [LK_GELU] = gelu,
-        [LK_GELU_TANH] = gelu_tanh,    [LK_SIGMOID] = lk_sigmoid,   [LK_TANH] = lk_tanh,         [LK_SOFTPLUS] = lk_softplus,
-        [LK_SOFTSIGN] = lk_softsign,   [LK_ELU] = elu,              [LK_SELU] = lk_selu,         [LK_LEAKY_RELU] = leaky_relu,
-        [LK_SWISH] = lk_swish,         [LK_HARD_SIGMOID] = lk_hard_sigmoid, [LK_MISH] = lk_mish, [LK_EXPONENTIAL] = lk_exp,
-        [LK_SOFTMAX] = softmax,        [LK_LOG_SOFTMAX] = log_softmax,
+        [LK_LINEAR] = linear,        [LK_RELU] = lk_relu,
+        [LK_RELU6] = lk_relu6,       [LK_GELU] = gelu,
+        [LK_GELU_TANH] = gelu_tanh,  [LK_SIGMOID] = lk_sigmoid,
+        [LK_TANH] = lk_tanh,         [LK_SOFTPLUS] = lk_softplus,
+        [LK_SOFTSIGN] = lk_softsign, [LK_ELU] = elu,
+        [LK_SELU] = lk_selu,         [LK_LEAKY_RELU] = leaky_relu,
+        [LK_SWISH] = lk_swish,       [LK_HARD_SIGMOID] = lk_hard_sigmoid,
+        [LK_MISH] = lk_mish,         [LK_EXPONENTIAL] = lk_exp,
+        [LK_SOFTMAX] = softmax,      [LK_LOG_SOFTMAX] = log_softmax,
     };
-    if ((unsigned)activation >= LK_ACTIVATION_COUNT) return lki_refuse(LK_EINVAL, "lk_activate: there is no activation %d", (int)activation);
+    if ((unsigned)activation >= LK_ACTIVATION_COUNT)
+        return lki_refuse(LK_EINVAL, "lk_activate: there is no activation %d", (int)activation);
     return lki_usable("lk_activate", "x", x) ? functions[activation](x) : &lki_poison;
 }
 
@@ -31,8 +36,8 @@ static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation
     char    text[LKI_SHAPE_TEXT], of[LKI_SHAPE_TEXT];
     int64_t channels = !lki_bad(y) && y->shape.rank ? y->shape.dim[y->shape.rank - 1] : -1;
     if (channels >= 0 && !lki_bad(bias) && (bias->shape.rank != 1 || bias->shape.dim[0] != channels))
-        return lki_refuse(LK_ESHAPE, "a bias of %s cannot be added to %s; it should be [%lld], one value per output", lki_shape_text(&bias->shape, text),
-                          lki_shape_text(&y->shape, of), (long long)channels);
+        return lki_refuse(LK_ESHAPE, "a bias of %s cannot be added to %s; it should be [%lld], one value per output",
+                          lki_shape_text(&bias->shape, text), lki_shape_text(&y->shape, of), (long long)channels);
     return lk_activate(bias ? lk_add(y, bias) : y, activation);
 }
 
@@ -44,7 +49,8 @@ lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_acti
     if (!lki_usable("lk_nn_dense", "x", x) || !lki_usable("lk_nn_dense", "the kernel", kernel)) return &lki_poison;
     if (x->shape.rank <= 2) return finish(lk_matmul(x, kernel), bias, activation);
     if (kernel->shape.rank != 2)
-        return lki_refuse(LK_ESHAPE, "lk_nn_dense: x %s and kernel %s: the kernel must be [in, out]", lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
+        return lki_refuse(LK_ESHAPE, "lk_nn_dense: x %s and kernel %s: the kernel must be [in, out]",
+                          lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
     lk_shape   wide = x->shape;
     lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
@@ -115,8 +121,10 @@ lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
     if (lki_bad(a.x) || lki_bad(a.kernel)) return &lki_poison;
     char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
     if (a.x->shape.rank != 3 || a.kernel->shape.rank != 3)
-        return lki_refuse(LK_ESHAPE, "lk_nn_conv1d: x %s and kernel %s must be [n, steps, in] and [size, in, out]", lki_shape_text(&a.x->shape, x), lki_shape_text(&a.kernel->shape, k));
-    if (!one_value("lk_nn_conv1d", "strides", &a.strides) || !one_value("lk_nn_conv1d", "dilation", &a.dilation)) return &lki_poison;
+        return lki_refuse(LK_ESHAPE, "lk_nn_conv1d: x %s and kernel %s must be [n, steps, in] and [size, in, out]",
+                          lki_shape_text(&a.x->shape, x), lki_shape_text(&a.kernel->shape, k));
+    if (!one_value("lk_nn_conv1d", "strides", &a.strides) || !one_value("lk_nn_conv1d", "dilation", &a.dilation))
+        return &lki_poison;
     lk_conv_args flat = a;
     flat.x = lk_expand_dims(a.x, 1);
     flat.kernel = lk_expand_dims(a.kernel, 0);
@@ -130,7 +138,9 @@ lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args a)
 {
     if (!no_pointwise("lk_nn_conv2d_transpose", &a)) return &lki_poison;
     lki_window w;
-    if (!conv_operands("lk_nn_conv2d_transpose", &a) || !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, &a.strides, &a.dilation)) return &lki_poison;
+    if (!conv_operands("lk_nn_conv2d_transpose", &a) ||
+        !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, &a.strides, &a.dilation))
+        return &lki_poison;
     if (!lki_padding_fits("lk_nn_conv2d_transpose", a.padding, false)) return &lki_poison;
     lk_shape y = lki_window_input(&w, &a.x->shape, a.padding, a.kernel->shape.dim[2]);
     return finish(lki_conv2d(LKI_OP_conv2d_grad_x, &w, y, a.x, a.kernel), a.bias, a.activation);
@@ -142,13 +152,16 @@ static lk_tensor *pool2d(const char *call, lki_op op, lk_pool_args a)
 {
     lki_window w;
     if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(a.x) || !lki_pool_window(call, &w, &a.size, &a.strides) || !lki_padding_fits(call, a.padding, false)) return &lki_poison;
+    if (lki_bad(a.x) || !lki_pool_window(call, &w, &a.size, &a.strides) || !lki_padding_fits(call, a.padding, false))
+        return &lki_poison;
     char text[LKI_SHAPE_TEXT];
-    if (a.x->shape.rank != 4) return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, height, width, channels]", call, lki_shape_text(&a.x->shape, text));
+    if (a.x->shape.rank != 4)
+        return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, height, width, channels]", call,
+                          lki_shape_text(&a.x->shape, text));
     lk_shape y = lki_window_output(&w, &a.x->shape, a.padding, a.x->shape.dim[3]);
     if (y.dim[1] < 1 || y.dim[2] < 1)
-        return lki_refuse(LK_ESHAPE, "%s: a window of %lld x %lld does not fit into x %s; use LK_SAME or a smaller one", call, (long long)w.size[0], (long long)w.size[1],
-                          lki_shape_text(&a.x->shape, text));
+        return lki_refuse(LK_ESHAPE, "%s: a window of %lld x %lld does not fit into x %s; use LK_SAME or a smaller one", call,
+                          (long long)w.size[0], (long long)w.size[1], lki_shape_text(&a.x->shape, text));
     return lki_pool(op, &w, y, a.x);
 }
 
@@ -157,7 +170,8 @@ static lk_tensor *pool1d(const char *call, lki_op op, lk_pool_args a)
     if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
     if (lki_bad(a.x)) return &lki_poison;
     char text[LKI_SHAPE_TEXT];
-    if (a.x->shape.rank != 3) return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, steps, channels]", call, lki_shape_text(&a.x->shape, text));
+    if (a.x->shape.rank != 3)
+        return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, steps, channels]", call, lki_shape_text(&a.x->shape, text));
     if (!one_value(call, "size", &a.size) || !one_value(call, "strides", &a.strides)) return &lki_poison;
     a.x = lk_expand_dims(a.x, 1);
     a.size = LK_AXES(1, a.size.count ? a.size.value[0] : 2);
@@ -174,7 +188,8 @@ lk_tensor *lk_nn_avg_pool1d_kw(lk_pool_args a) { return pool1d("lk_nn_avg_pool1d
 static lk_axes middle(const lk_tensor *x)
 {
     lk_axes axes = {0};
-    for (int i = 1; i < x->shape.rank - 1; i++) axes.value[axes.count++] = i;
+    for (int i = 1; i < x->shape.rank - 1; i++)
+        axes.value[axes.count++] = i;
     return axes;
 }
 
@@ -182,7 +197,9 @@ static bool global_operand(const char *call, const lk_tensor *x)
 {
     char text[LKI_SHAPE_TEXT];
     if (!lki_usable(call, "x", x)) return false;
-    if (x->shape.rank < 3) lki_fail(LK_ESHAPE, "%s: x is %s; it should be [n, ..., channels], with something to pool between", call, lki_shape_text(&x->shape, text));
+    if (x->shape.rank < 3)
+        lki_fail(LK_ESHAPE, "%s: x is %s; it should be [n, ..., channels], with something to pool between", call,
+                 lki_shape_text(&x->shape, text));
     return x->shape.rank >= 3;
 }
 
@@ -207,10 +224,12 @@ lk_tensor *lk_nn_dropout_kw(lk_dropout_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_dropout: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
-    if (!(a.rate >= 0 && a.rate < 1)) return lki_refuse(LK_EINVAL, "lk_nn_dropout: the rate is %g; it must be at least 0 and below 1", a.rate);
+    if (!(a.rate >= 0 && a.rate < 1))
+        return lki_refuse(LK_EINVAL, "lk_nn_dropout: the rate is %g; it must be at least 0 and below 1", a.rate);
     if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_dropout: x needs a leading axis");
     lk_shape row = {.rank = a.x->shape.rank - 1};
-    for (int i = 0; i < row.rank; i++) row.dim[i] = a.x->shape.dim[i + 1];
+    for (int i = 0; i < row.rank; i++)
+        row.dim[i] = a.x->shape.dim[i + 1];
     lk_tensor *draw = lk_random_uniform(row, .stream = a.stream, .iteration = a.iteration, .call = a.call, .rows_of = a.x);
     lk_tensor *kept = lk_greater_equal(draw, lki_like(draw, a.rate));
     return lk_where(kept, lk_mul(a.x, lki_like(a.x, 1 / (1 - a.rate))), lki_like(a.x, 0));

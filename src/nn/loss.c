@@ -11,13 +11,14 @@ enum { LOGITS = 1, SMOOTHING = 2, IGNORED = 4, DELTA = 8 }; /* options of some l
 
 static bool options_fit(const char *call, const lk_loss_args *a, unsigned takes)
 {
-    const char *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS)    ? "from_logits"
-                      : a->label_smoothing != 0 && !(takes & SMOOTHING)    ? "label_smoothing"
-                      : a->ignore_class.set && !(takes & IGNORED)          ? "ignore_class"
-                      : a->delta.set && !(takes & DELTA)                   ? "delta"
-                                                                           : NULL;
+    const char *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS) ? "from_logits"
+                      : a->label_smoothing != 0 && !(takes & SMOOTHING) ? "label_smoothing"
+                      : a->ignore_class.set && !(takes & IGNORED)       ? "ignore_class"
+                      : a->delta.set && !(takes & DELTA)                ? "delta"
+                                                                        : NULL;
     if (odd) lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd);
-    if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1)) lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
+    if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1))
+        lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
     return !odd && a->label_smoothing >= 0 && a->label_smoothing <= 1;
 }
 
@@ -63,10 +64,8 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
     if (!operands("lk_nn_categorical_crossentropy", &a, LOGITS | SMOOTHING)) return &lki_poison;
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
-    if (a.from_logits == LK_ON)
-        log = lk_log_softmax(a.predictions);
-    else
-        log = lk_log(clipped(lk_div(a.predictions, lk_reduce_sum(a.predictions, .axis = LK_AXES(-1), .keepdims = LK_ON))));
+    if (a.from_logits == LK_ON) log = lk_log_softmax(a.predictions);
+    else log = lk_log(clipped(lk_div(a.predictions, lk_reduce_sum(a.predictions, .axis = LK_AXES(-1), .keepdims = LK_ON))));
     return lk_neg(last_sum(lk_mul(labels, log)));
 }
 
@@ -95,7 +94,8 @@ lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
     if (!operands("lk_nn_huber", &a, DELTA)) return &lki_poison;
     double     delta = a.delta.set ? a.delta.value : 1;
-    lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5), *limit = lki_like(size, delta);
+    lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
+              *limit = lki_like(size, delta);
     lk_tensor *near = lk_mul(half, lk_square(error)), *far = lk_sub(lk_mul(limit, size), lki_like(size, 0.5 * delta * delta));
     return last_mean(lk_where(lk_less_equal(size, limit), near, far));
 }
@@ -148,7 +148,10 @@ lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction
     if (reduction == LK_REDUCTION_SUM) return lk_reduce_sum(terms);
     if (reduction == LK_REDUCTION_SUM_OVER_BATCH_SIZE) return lk_reduce_mean(terms);
     if (reduction != LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT)
-        return lki_refuse(LK_EINVAL, "lk_nn_reduce_loss: there is no reduction %d; it must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT", (int)reduction);
+        return lki_refuse(
+            LK_EINVAL,
+            "lk_nn_reduce_loss: there is no reduction %d; it must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT",
+            (int)reduction);
     if (!weights) return lk_reduce_mean(terms);
     lk_tensor *total = lk_reduce_sum(terms), *all = lk_reduce_sum(lki_apply2(LKI_OP_broadcast_like, NULL, weights, values));
     lk_tensor *zero = lki_like(total, 0), *none = lk_equal(all, zero);
@@ -159,8 +162,11 @@ lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
 {
     if (!a.per_example_loss) lki_fail(LK_EINVAL, "lk_compute_average_loss: the loss is missing");
     if (lki_bad(a.per_example_loss)) return &lki_poison;
-    if (a.per_example_loss->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_compute_average_loss: the loss must have one value per example, not be a scalar");
-    if (a.global_batch_size < 0) return lki_refuse(LK_EINVAL, "lk_compute_average_loss: global_batch_size is %lld; it must be 0 or more", (long long)a.global_batch_size);
+    if (a.per_example_loss->shape.rank < 1)
+        return lki_refuse(LK_ESHAPE, "lk_compute_average_loss: the loss must have one value per example, not be a scalar");
+    if (a.global_batch_size < 0)
+        return lki_refuse(LK_EINVAL, "lk_compute_average_loss: global_batch_size is %lld; it must be 0 or more",
+                          (long long)a.global_batch_size);
     double     rows = (double)(a.global_batch_size ? a.global_batch_size : a.per_example_loss->shape.dim[0]);
     lk_tensor *terms = weighted(a.per_example_loss, &a.sample_weight);
     if (lki_bad(terms)) return terms;

@@ -4,10 +4,7 @@
 #include <lockstep/grad.h>
 #include <lockstep/nn.h>
 
-static double epsilon_of(const lk_norm_args *a)
-{
-    return a->epsilon.set ? a->epsilon.value : 0.001;
-}
+static double epsilon_of(const lk_norm_args *a) { return a->epsilon.set ? a->epsilon.value : 0.001; }
 
 /* (x - mean) / sqrt(variance + epsilon) * gamma + beta */
 static lk_tensor *normalize(lk_tensor *x, lk_tensor *mean, lk_tensor *variance, const lk_norm_args *a)
@@ -29,14 +26,16 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 {
     lk_tensor *poison[3] = {&lki_poison, &lki_poison, &lki_poison};
     bool       training = a.training == LK_ON;
-    if (!a.x || !a.moving_mean || !a.moving_variance) lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
+    if (!a.x || !a.moving_mean || !a.moving_variance)
+        lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
     if (lki_bad(a.x) || lki_bad(a.moving_mean) || lki_bad(a.moving_variance)) return lki_tuple_new(training ? 3 : 1, poison);
     if (!training) {
         lk_tensor *y = normalize(a.x, a.moving_mean, a.moving_variance, &a);
         return lki_tuple_new(1, &y);
     }
     lk_axes axes = {0};
-    for (int i = 0; i < a.x->shape.rank - 1; i++) axes.value[axes.count++] = i;
+    for (int i = 0; i < a.x->shape.rank - 1; i++)
+        axes.value[axes.count++] = i;
     if (!axes.count) {
         char text[LKI_SHAPE_TEXT];
         lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x is %s; it needs rows and channels", lki_shape_text(&a.x->shape, text));

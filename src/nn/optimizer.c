@@ -141,7 +141,8 @@ static bool common_is_valid(const char *who, const common *c)
                  c->global_clipnorm, c->clipvalue);
         return false;
     }
-    if (!(c->learning_rate >= 0) || isinf(c->learning_rate)) return refuse(who, "learning_rate", c->learning_rate, "a number of at least 0");
+    if (!(c->learning_rate >= 0) || isinf(c->learning_rate))
+        return refuse(who, "learning_rate", c->learning_rate, "a number of at least 0");
     if (!(c->weight_decay >= 0)) return refuse(who, "weight_decay", c->weight_decay, "at least 0");
     if (!(c->clipnorm >= 0)) return refuse(who, "clipnorm", c->clipnorm, "above 0");
     if (!(c->global_clipnorm >= 0)) return refuse(who, "global_clipnorm", c->global_clipnorm, "above 0");
@@ -248,7 +249,9 @@ static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, dou
         lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
         return NULL;
     }
-    if (!is_share(kind->name, "beta_1", a->beta_1) || !is_share(kind->name, "beta_2", a->beta_2) || !is_small(kind->name, "epsilon", a->epsilon)) return NULL;
+    if (!is_share(kind->name, "beta_1", a->beta_1) || !is_share(kind->name, "beta_2", a->beta_2) ||
+        !is_small(kind->name, "epsilon", a->epsilon))
+        return NULL;
     const unsigned slots = kind == &LION ? 1 : amsgrad ? 7 : 3;
     return WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
                 number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7));
@@ -277,7 +280,9 @@ lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
 
 lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
 {
-    if (!is_small("adagrad", "initial_accumulator_value", a.initial_accumulator_value) || !is_small("adagrad", "epsilon", a.epsilon)) return NULL;
+    if (!is_small("adagrad", "initial_accumulator_value", a.initial_accumulator_value) ||
+        !is_small("adagrad", "epsilon", a.epsilon))
+        return NULL;
     lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, number_or(a.epsilon, 1e-7));
     if (o) o->initial = number_or(a.initial_accumulator_value, 0.1);
     return o;

@@ -51,16 +51,15 @@ static state simple_cell(const lk_rnn_args *a, lk_tensor *x, state s)
     return (state){lk_tanh(lk_add(x, lk_matmul(s.h, a->recurrent))), NULL};
 }
 
-static lk_tensor *zeros_like(lk_tensor *t)
-{
-    return lki_bad(t) ? t : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(t, 0), t);
-}
+static lk_tensor *zeros_like(lk_tensor *t) { return lki_bad(t) ? t : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(t, 0), t); }
 
 static bool shaped(const char *call, const char *name, const lk_tensor *t, int64_t rows, int64_t columns)
 {
     char text[LKI_SHAPE_TEXT];
     if (!t || (t->shape.rank == 2 && t->shape.dim[0] == rows && t->shape.dim[1] == columns)) return true;
-    if (!lki_bad(t)) lki_fail(LK_ESHAPE, "%s: %s %s should be [%lld, %lld]", call, name, lki_shape_text(&t->shape, text), (long long)rows, (long long)columns);
+    if (!lki_bad(t))
+        lki_fail(LK_ESHAPE, "%s: %s %s should be [%lld, %lld]", call, name, lki_shape_text(&t->shape, text), (long long)rows,
+                 (long long)columns);
     return false;
 }
 
@@ -68,9 +67,12 @@ static bool options_fit(const char *call, const lk_rnn_args *a)
 {
     int64_t n = a->x->shape.dim[0], units = a->recurrent->shape.dim[0];
     char    text[LKI_SHAPE_TEXT];
-    if (!shaped(call, "mask", a->mask, n, a->x->shape.dim[1]) || !shaped(call, "initial_h", a->initial_h, n, units) || !shaped(call, "initial_c", a->initial_c, n, units)) return false;
+    if (!shaped(call, "mask", a->mask, n, a->x->shape.dim[1]) || !shaped(call, "initial_h", a->initial_h, n, units) ||
+        !shaped(call, "initial_c", a->initial_c, n, units))
+        return false;
     if (a->mask && a->mask->dtype != LK_BOOL)
-        lki_fail(LK_EDTYPE, "%s: mask %s %s should be bool", call, lki_shape_text(&a->mask->shape, text), lk_dtype_name(a->mask->dtype));
+        lki_fail(LK_EDTYPE, "%s: mask %s %s should be bool", call, lki_shape_text(&a->mask->shape, text),
+                 lk_dtype_name(a->mask->dtype));
     return !a->mask || a->mask->dtype == LK_BOOL;
 }
 
@@ -82,16 +84,18 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
     if (lki_bad(a->x) || lki_bad(a->kernel) || lki_bad(a->recurrent)) return false;
     const lk_shape *x = &a->x->shape, *k = &a->kernel->shape, *r = &a->recurrent->shape;
     char            tx[LKI_SHAPE_TEXT], tk[LKI_SHAPE_TEXT], tr[LKI_SHAPE_TEXT];
-    if (x->rank == 3 && k->rank == 2 && r->rank == 2 && k->dim[0] == x->dim[2] && r->dim[1] == gates * r->dim[0] && k->dim[1] == r->dim[1] && x->dim[1] > 0) return true;
-    lki_fail(LK_ESHAPE, "%s: x %s, kernel %s, recurrent %s; they should be [n, steps, in], [in, %d*units], [units, %d*units]", call, lki_shape_text(x, tx),
-             lki_shape_text(k, tk), lki_shape_text(r, tr), gates, gates);
+    if (x->rank == 3 && k->rank == 2 && r->rank == 2 && k->dim[0] == x->dim[2] && r->dim[1] == gates * r->dim[0] &&
+        k->dim[1] == r->dim[1] && x->dim[1] > 0)
+        return true;
+    lki_fail(LK_ESHAPE, "%s: x %s, kernel %s, recurrent %s; they should be [n, steps, in], [in, %d*units], [units, %d*units]", call,
+             lki_shape_text(x, tx), lki_shape_text(k, tk), lki_shape_text(r, tr), gates, gates);
     return false;
 }
 
 static lk_tensor *run_cells(const lk_rnn_args *a, lk_tensor *gates_of_x, cell_fn *cell, bool has_c, lk_tensor **outputs)
 {
-    int64_t    steps = a->x->shape.dim[1];
-    lk_tuple   gates = lk_unstack(gates_of_x, 1);
+    int64_t  steps = a->x->shape.dim[1];
+    lk_tuple gates = lk_unstack(gates_of_x, 1);
     if (gates.count != steps) return &lki_poison;
     lk_tensor *like = columns(gates.item[0], 0, a->recurrent->shape.dim[0]);
     state      s = {a->initial_h ? a->initial_h : zeros_like(like), !has_c ? NULL : a->initial_c ? a->initial_c : zeros_like(like)};
@@ -104,8 +108,7 @@ static lk_tensor *run_cells(const lk_rnn_args *a, lk_tensor *gates_of_x, cell_fn
             output = lk_where(live, next.h, previous);
             next.h = lk_where(live, next.h, s.h);
             if (has_c) next.c = lk_where(live, next.c, s.c);
-        } else
-            output = next.h;
+        } else output = next.h;
         s = next;
         outputs[t] = output;
     }
@@ -125,15 +128,9 @@ static lk_tensor *recur(const char *call, const lk_rnn_args *a, int gates, cell_
     return y;
 }
 
-lk_tensor *lk_nn_lstm_kw(lk_rnn_args a)
-{
-    return recur("lk_nn_lstm", &a, 4, lstm_cell, true, a.bias);
-}
+lk_tensor *lk_nn_lstm_kw(lk_rnn_args a) { return recur("lk_nn_lstm", &a, 4, lstm_cell, true, a.bias); }
 
-lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args a)
-{
-    return recur("lk_nn_simple_rnn", &a, 1, simple_cell, false, a.bias);
-}
+lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args a) { return recur("lk_nn_simple_rnn", &a, 1, simple_cell, false, a.bias); }
 
 lk_tensor *lk_nn_gru_kw(lk_rnn_args a)
 {

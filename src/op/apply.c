@@ -29,30 +29,15 @@ void lki_recorder_remove(lki_recorder *r)
         }
 }
 
-lki_recorder *lki_recorders(void)
-{
-    return paused ? NULL : recorders;
-}
+lki_recorder *lki_recorders(void) { return paused ? NULL : recorders; }
 
-void lki_recording_pause(void)
-{
-    paused++;
-}
+void lki_recording_pause(void) { paused++; }
 
-void lki_recording_resume(void)
-{
-    paused--;
-}
+void lki_recording_resume(void) { paused--; }
 
-void lki_tracer_set(lki_tracer *t)
-{
-    tracer = t;
-}
+void lki_tracer_set(lki_tracer *t) { tracer = t; }
 
-lki_tracer *lki_tracer_current(void)
-{
-    return tracer;
-}
+lki_tracer *lki_tracer_current(void) { return tracer; }
 
 /* ---- mistakes ---- */
 
@@ -75,7 +60,8 @@ bool lki_usable(const char *call, const char *name, const lk_tensor *t)
 
 lk_status lki_poisoned_status(const char *call)
 {
-    return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "%s: the tensor is poisoned: the op that should have made it failed", call);
+    return lk_failed() ? lk_error_code()
+                       : lki_fail(LK_EINVAL, "%s: the tensor is poisoned: the op that should have made it failed", call);
 }
 
 /* ---- making operands fit ---- */
@@ -84,13 +70,17 @@ static const lki_attr no_attributes;
 
 static lk_tensor *poison_all(lki_op op, lk_tensor **dst)
 {
-    for (int i = 0; dst && i < lki_op_line(op)->ndst; i++) dst[i] = &lki_poison;
+    for (int i = 0; dst && i < lki_op_line(op)->ndst; i++)
+        dst[i] = &lki_poison;
     return &lki_poison;
 }
 
 void lki_poisoned_operand(const char *call, int operand)
 {
-    if (!lk_failed()) lki_fail(LK_EINVAL, "%s: operand %d is poisoned: it stands for an op that failed before, or for an item past the end of a tuple", call, operand + 1);
+    if (!lk_failed())
+        lki_fail(LK_EINVAL,
+                 "%s: operand %d is poisoned: it stands for an op that failed before, or for an item past the end of a tuple", call,
+                 operand + 1);
 }
 
 static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
@@ -100,7 +90,9 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
     for (int i = 0; i < nsrc; i++) {
         if (lki_bad(src[i])) return lki_poisoned_operand(lki_op_name(op), i), false;
         if (src[i]->graph && !tracer) {
-            lki_fail(LK_ESTATE, "%s: operand %d was made while a function was traced and has no value; return it from the function and use what lk_call() gives",
+            lki_fail(LK_ESTATE,
+                     "%s: operand %d was made while a function was traced and has no value; return it from the function and use "
+                     "what lk_call() gives",
                      lki_op_name(op), i + 1);
             return false;
         }
@@ -132,7 +124,8 @@ static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_te
     lk_dtype    narrow = src[0]->dtype;
     lk_tensor **wide = lki_alloc((size_t)nsrc * sizeof *wide);
     if (!wide) return poison_all(op, dst);
-    for (int i = 0; i < nsrc; i++) wide[i] = src[i]->dtype == narrow ? lk_cast(src[i], LK_F32) : src[i];
+    for (int i = 0; i < nsrc; i++)
+        wide[i] = src[i]->dtype == narrow ? lk_cast(src[i], LK_F32) : src[i];
     lk_tensor *out[LKI_MAX_DST] = {0};
     lki_apply(op, attr, nsrc, wide, out);
     lki_release(wide);
@@ -170,8 +163,10 @@ lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
     if (lki_infer_op(&f) != LK_OK) return poison_all(op, dst);
     lk_status status = tracer && is_traced(nsrc, src) ? tracer->op(tracer, &f, out) : lki_run(&f, out);
     if (status != LK_OK) return poison_all(op, dst);
-    for (lki_recorder *r = lki_recorders(); r; r = r->outer) r->op(r, &f, out);
-    for (int i = 0; dst && i < f.ndst; i++) dst[i] = out[i];
+    for (lki_recorder *r = lki_recorders(); r; r = r->outer)
+        r->op(r, &f, out);
+    for (int i = 0; dst && i < f.ndst; i++)
+        dst[i] = out[i];
     return out[0];
 }
 

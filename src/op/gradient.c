@@ -13,9 +13,9 @@
 #define X(i) (b->src[i])
 #define Y(i) (b->dst[i])
 #define DY(i) (b->dy[i])
-#define GIVE(i, expr)                                                                                                           \
-    do {                                                                                                                        \
-        if (b->need[i]) b->dx[i] = (expr);                                                                                      \
+#define GIVE(i, expr)                                                                                                              \
+    do {                                                                                                                           \
+        if (b->need[i]) b->dx[i] = (expr);                                                                                         \
     } while (0)
 #define NUMBER(value) lki_like(DY(0), value)
 
@@ -135,8 +135,10 @@ RULE(where)
 /* A result of a reduction, with the reduced axes back as axes of size 1. */
 static lk_tensor *kept(lki_backward *b, lk_tensor *t)
 {
-    lk_shape s = X(0)->shape;
-    for (int i = b->attr->reduce.first; i <= b->attr->reduce.last; i++) s.dim[i] = 1;
+    lk_shape s = X(0)
+    ->shape;
+    for (int i = b->attr->reduce.first; i <= b->attr->reduce.last; i++)
+        s.dim[i] = 1;
     return lk_reshape(t, s);
 }
 
@@ -170,17 +172,15 @@ RULE(cumsum)
 
 RULE(top_k)
 {
-    int        last = X(0)->shape.rank - 1;
+    int last = X(0)
+    ->shape.rank - 1;
     lk_tensor *where = lk_one_hot(Y(1), X(0)->shape.dim[last], .dtype = X(0)->dtype); /* [..., k, n] */
     GIVE(0, lk_reduce_sum(mul(where, lk_expand_dims(DY(0), -1)), .axis = LK_AXES(last)));
 }
 
 /* ---- the last axis ---- */
 
-static lk_tensor *row_sum(lk_tensor *t)
-{
-    return lk_reduce_sum(t, .axis = LK_AXES(-1), .keepdims = LK_ON);
-}
+static lk_tensor *row_sum(lk_tensor *t) { return lk_reduce_sum(t, .axis = LK_AXES(-1), .keepdims = LK_ON); }
 
 RULE(softmax)
 {
@@ -215,15 +215,17 @@ RULE(broadcast_like) { GIVE(0, to(DY(0), X(0))); }
 
 RULE(transpose)
 {
-    lk_axes back = {.count = X(0)->shape.rank};
-    for (int i = 0; i < back.count; i++) back.value[b->attr->perm.axis[i]] = i;
+    lk_axes back = {.count = X(0)->shape.rank };
+    for (int i = 0; i < back.count; i++)
+        back.value[b->attr->perm.axis[i]] = i;
     GIVE(0, lk_transpose(DY(0), back));
 }
 
 static lk_tensor *reshaped(lki_backward *b, lki_op op, lk_tensor *t)
 {
     lki_attr attr = *b->attr;
-    attr.shape = X(0)->shape;
+    attr.shape = X(0)
+    ->shape;
     return lki_apply1(op, &attr, t);
 }
 
@@ -237,21 +239,25 @@ RULE(pad)
         GIVE(0, reshaped(b, LKI_OP_pad_grad, DY(0)));
         return;
     }
-    lk_axes begin = {.count = X(0)->shape.rank}, size = {.count = X(0)->shape.rank};
+    lk_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
     for (int i = 0; i < begin.count; i++) {
         begin.value[i] = b->attr->pad.before[i];
-        size.value[i] = X(0)->shape.dim[i];
+        size.value[i] = X(0)
+        ->shape.dim[i];
     }
     GIVE(0, lk_slice(DY(0), begin, size));
 }
 
 RULE(concat)
 {
-    lk_axes begin = {.count = X(0)->shape.rank}, size = {.count = X(0)->shape.rank};
+    lk_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
     for (int i = 0; i < b->nsrc; i++) {
-        for (int d = 0; d < size.count; d++) size.value[d] = X(i)->shape.dim[d];
+        for (int d = 0; d < size.count; d++)
+            size.value[d] = X(i)
+        ->shape.dim[d];
         GIVE(i, lk_slice(DY(0), begin, size));
-        begin.value[b->attr->scan.axis] += X(i)->shape.dim[b->attr->scan.axis];
+        begin.value[b->attr->scan.axis] += X(i)
+        ->shape.dim[b->attr->scan.axis];
     }
 }
 
@@ -260,7 +266,8 @@ RULE(unstack) { GIVE(0, lk_stack((lk_tuple){b->ndst, (lk_tensor **)b->dy}, b->at
 RULE(gather)
 {
     lki_attr attr = *b->attr;
-    attr.shape = X(0)->shape;
+    attr.shape = X(0)
+    ->shape;
     GIVE(0, lki_apply2(LKI_OP_gather_grad, &attr, DY(0), X(1)));
     lk_tensor *g = b->dx[0];
     if (attr.scan.axis == 0 && !lki_bad(g)) { /* optimisers may ask which rows it was made of */
@@ -293,21 +300,21 @@ static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_l
 }
 
 /* The three directions of a convolution are each other's gradients. */
-#define CONVOLUTION(forward)                                                                                                    \
-    RULE(forward)                                                                                                               \
-    {                                                                                                                           \
-        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), DY(0), X(1)));                                                     \
-        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), X(0), DY(0)));                                                     \
-    }                                                                                                                           \
-    RULE(forward##_grad_x) /* of (dy, w) */                                                                                     \
-    {                                                                                                                           \
-        GIVE(0, windowed(b, LKI_OP_##forward, X(0), DY(0), X(1)));                                                              \
-        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), DY(0), X(0)));                                                     \
-    }                                                                                                                           \
-    RULE(forward##_grad_w) /* of (x, dy) */                                                                                     \
-    {                                                                                                                           \
-        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), X(1), DY(0)));                                                     \
-        GIVE(1, windowed(b, LKI_OP_##forward, X(1), X(0), DY(0)));                                                              \
+#define CONVOLUTION(forward)                                                                                                       \
+    RULE(forward)                                                                                                                  \
+    {                                                                                                                              \
+        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), DY(0), X(1)));                                                        \
+        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), X(0), DY(0)));                                                        \
+    }                                                                                                                              \
+    RULE(forward##_grad_x) /* of (dy, w) */                                                                                        \
+    {                                                                                                                              \
+        GIVE(0, windowed(b, LKI_OP_##forward, X(0), DY(0), X(1)));                                                                 \
+        GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), DY(0), X(0)));                                                        \
+    }                                                                                                                              \
+    RULE(forward##_grad_w) /* of (x, dy) */                                                                                        \
+    {                                                                                                                              \
+        GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), X(1), DY(0)));                                                        \
+        GIVE(1, windowed(b, LKI_OP_##forward, X(1), X(0), DY(0)));                                                                 \
     }
 CONVOLUTION(conv2d)
 CONVOLUTION(depthwise)
@@ -327,7 +334,4 @@ static lki_gradient_fn *const rules[LKI_OP_COUNT] = {
 #undef LKI_OP
 };
 
-lki_gradient_fn *lki_gradient_of(lki_op op)
-{
-    return rules[op];
-}
+lki_gradient_fn *lki_gradient_of(lki_op op) { return rules[op]; }

@@ -7,11 +7,11 @@
 
 lk_status lki_fail_op(const lki_infer *f, lk_status code, const char *format, ...)
 {
-    char  text[LKI_ERROR_TEXT], shape[LKI_SHAPE_TEXT];
-    int   used = 0;
+    char text[LKI_ERROR_TEXT], shape[LKI_SHAPE_TEXT];
+    int  used = 0;
     for (int i = 0; i < f->nsrc && i < 6 && used < (int)sizeof text; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %s", i ? ", " : "", lki_shape_text(&f->src[i]->shape, shape),
-                         lk_dtype_name(f->src[i]->dtype));
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %s", i ? ", " : "",
+                         lki_shape_text(&f->src[i]->shape, shape), lk_dtype_name(f->src[i]->dtype));
     if (f->nsrc > 6 && used < (int)sizeof text) used += snprintf(text + used, sizeof text - (size_t)used, ", ...");
     if (used < (int)sizeof text) {
         used += snprintf(text + used, sizeof text - (size_t)used, ": ");
@@ -30,60 +30,50 @@ static lk_status result(lki_infer *f, int i, lk_shape shape, lk_dtype dtype)
     f->shape[i] = shape;
     f->dtype[i] = dtype;
     char text[LKI_SHAPE_TEXT];
-    if (!lki_shape_valid(&shape)) return lki_fail_op(f, LK_ESHAPE, "the result, %s, is no shape or has more elements than can be counted", lki_shape_text(&shape, text));
+    if (!lki_shape_valid(&shape))
+        return lki_fail_op(f, LK_ESHAPE, "the result, %s, is no shape or has more elements than can be counted",
+                           lki_shape_text(&shape, text));
     return LK_OK;
 }
 
 static lk_shape axes_of(const lk_tensor *t, int from, int to) /* dims from <= i < to */
 {
     lk_shape s = {0};
-    for (int i = from; i < to; i++) s.dim[s.rank++] = t->shape.dim[i];
+    for (int i = from; i < to; i++)
+        s.dim[s.rank++] = t->shape.dim[i];
     return s;
 }
 
 /* ---- element-wise ---- */
 
-static lk_status shape_same(lki_infer *f)
-{
-    return result(f, 0, f->src[0]->shape, f->src[0]->dtype);
-}
+static lk_status shape_same(lki_infer *f) { return result(f, 0, f->src[0]->shape, f->src[0]->dtype); }
 
-static lk_status shape_test(lki_infer *f)
-{
-    return result(f, 0, f->src[0]->shape, LK_BOOL);
-}
+static lk_status shape_test(lki_infer *f) { return result(f, 0, f->src[0]->shape, LK_BOOL); }
 
-static lk_status shape_cast(lki_infer *f)
-{
-    return result(f, 0, f->src[0]->shape, f->attr->dtype);
-}
+static lk_status shape_cast(lki_infer *f) { return result(f, 0, f->src[0]->shape, f->attr->dtype); }
 
 static lk_status broadcast_pair(lki_infer *f, lk_dtype dtype)
 {
     const lk_tensor *a = f->src[0], *b = f->src[1];
     lk_shape         out;
     if (a->dtype != b->dtype)
-        return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand to %s or to %s", lk_dtype_name(a->dtype), lk_dtype_name(b->dtype));
+        return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand to %s or to %s", lk_dtype_name(a->dtype),
+                           lk_dtype_name(b->dtype));
     if (!lki_shape_broadcast(&a->shape, &b->shape, &out))
         return lki_fail_op(f, LK_ESHAPE, "shapes do not broadcast; counted from the last axis, sizes must be equal or 1");
     return result(f, 0, out, dtype);
 }
 
-static lk_status shape_broadcast(lki_infer *f)
-{
-    return broadcast_pair(f, f->src[0]->dtype);
-}
+static lk_status shape_broadcast(lki_infer *f) { return broadcast_pair(f, f->src[0]->dtype); }
 
-static lk_status shape_compare(lki_infer *f)
-{
-    return broadcast_pair(f, LK_BOOL);
-}
+static lk_status shape_compare(lki_infer *f) { return broadcast_pair(f, LK_BOOL); }
 
 static lk_status shape_where(lki_infer *f)
 {
     LKI_TRY(broadcast_pair(f, f->src[0]->dtype));
     lk_shape pair = f->shape[0], out;
-    if (f->src[2]->dtype != LK_BOOL) return lki_fail_op(f, LK_EDTYPE, "the condition (third here) must be bool, not %s", lk_dtype_name(f->src[2]->dtype));
+    if (f->src[2]->dtype != LK_BOOL)
+        return lki_fail_op(f, LK_EDTYPE, "the condition (third here) must be bool, not %s", lk_dtype_name(f->src[2]->dtype));
     if (!lki_shape_broadcast(&pair, &f->src[2]->shape, &out))
         return lki_fail_op(f, LK_ESHAPE, "the condition (third here) does not broadcast with the values");
     return result(f, 0, out, f->src[0]->dtype);
@@ -95,16 +85,15 @@ static lk_status reduced(lki_infer *f, lk_dtype dtype)
 {
     const lk_tensor *x = f->src[0];
     int              first = f->attr->reduce.first, last = f->attr->reduce.last;
-    if (first < 0 || last >= x->shape.rank || first > last) return lki_fail_op(f, LK_EINVAL, "axes %d..%d are outside rank %d", first, last, x->shape.rank);
+    if (first < 0 || last >= x->shape.rank || first > last)
+        return lki_fail_op(f, LK_EINVAL, "axes %d..%d are outside rank %d", first, last, x->shape.rank);
     lk_shape out = axes_of(x, 0, first);
-    for (int i = last + 1; i < x->shape.rank; i++) out.dim[out.rank++] = x->shape.dim[i];
+    for (int i = last + 1; i < x->shape.rank; i++)
+        out.dim[out.rank++] = x->shape.dim[i];
     return result(f, 0, out, dtype);
 }
 
-static lk_status shape_reduce(lki_infer *f)
-{
-    return reduced(f, f->src[0]->dtype);
-}
+static lk_status shape_reduce(lki_infer *f) { return reduced(f, f->src[0]->dtype); }
 
 static lk_status shape_argument(lki_infer *f)
 {
@@ -114,10 +103,7 @@ static lk_status shape_argument(lki_infer *f)
     return LK_OK;
 }
 
-static lk_status shape_total(lki_infer *f)
-{
-    return result(f, 0, (lk_shape){0}, f->src[0]->dtype);
-}
+static lk_status shape_total(lki_infer *f) { return result(f, 0, (lk_shape){0}, f->src[0]->dtype); }
 
 static lk_status shape_last(lki_infer *f)
 {
@@ -131,7 +117,9 @@ static lk_status shape_top_k(lki_infer *f)
     int              last = x->shape.rank - 1;
     int64_t          k = f->attr->top.k;
     if (last < 0) return lki_fail_op(f, LK_ESHAPE, "needs at least one axis");
-    if (k < 1 || k > x->shape.dim[last]) return lki_fail_op(f, LK_EINVAL, "k is %lld; it must be 1 to %lld, the size of the last axis", (long long)k, (long long)x->shape.dim[last]);
+    if (k < 1 || k > x->shape.dim[last])
+        return lki_fail_op(f, LK_EINVAL, "k is %lld; it must be 1 to %lld, the size of the last axis", (long long)k,
+                           (long long)x->shape.dim[last]);
     lk_shape out = x->shape;
     out.dim[last] = k;
     LKI_TRY(result(f, 1, out, LK_I32));
@@ -147,7 +135,8 @@ static lk_status check_labels(lki_infer *f)
     if (!lki_is_int(labels->dtype)) return lki_fail_op(f, LK_EDTYPE, "labels must be i32, i64 or u8");
     lk_shape want = axes_of(logits, 0, logits->shape.rank - 1);
     char     text[LKI_SHAPE_TEXT];
-    if (!lki_shape_equal(&labels->shape, &want)) return lki_fail_op(f, LK_ESHAPE, "labels should be %s, one per row of logits", lki_shape_text(&want, text));
+    if (!lki_shape_equal(&labels->shape, &want))
+        return lki_fail_op(f, LK_ESHAPE, "labels should be %s, one per row of logits", lki_shape_text(&want, text));
     return LK_OK;
 }
 
@@ -160,7 +149,8 @@ static lk_status shape_xent(lki_infer *f)
 static lk_status shape_xent_grad(lki_infer *f)
 {
     LKI_TRY(check_labels(f));
-    if (!lki_shape_equal(&f->src[2]->shape, &f->src[1]->shape)) return lki_fail_op(f, LK_ESHAPE, "dy must have the shape of the labels");
+    if (!lki_shape_equal(&f->src[2]->shape, &f->src[1]->shape))
+        return lki_fail_op(f, LK_ESHAPE, "dy must have the shape of the labels");
     return shape_same(f);
 }
 
@@ -170,7 +160,8 @@ static lk_status shape_reshape(lki_infer *f)
 {
     char text[LKI_SHAPE_TEXT];
     if (!lki_shape_valid(&f->attr->shape) || lki_shape_size(&f->attr->shape) != lki_shape_size(&f->src[0]->shape))
-        return lki_fail_op(f, LK_ESHAPE, "%lld elements do not fill %s", (long long)lki_shape_size(&f->src[0]->shape), lki_shape_text(&f->attr->shape, text));
+        return lki_fail_op(f, LK_ESHAPE, "%lld elements do not fill %s", (long long)lki_shape_size(&f->src[0]->shape),
+                           lki_shape_text(&f->attr->shape, text));
     return result(f, 0, f->attr->shape, f->src[0]->dtype);
 }
 
@@ -183,24 +174,16 @@ static lk_status expand_to(lki_infer *f, const lk_shape *to)
     return result(f, 0, *to, f->src[0]->dtype);
 }
 
-static lk_status shape_expand(lki_infer *f)
-{
-    return expand_to(f, &f->attr->shape);
-}
+static lk_status shape_expand(lki_infer *f) { return expand_to(f, &f->attr->shape); }
 
-static lk_status shape_like(lki_infer *f)
-{
-    return expand_to(f, &f->src[1]->shape);
-}
+static lk_status shape_like(lki_infer *f) { return expand_to(f, &f->src[1]->shape); }
 
-static lk_status shape_given(lki_infer *f)
-{
-    return result(f, 0, f->attr->shape, f->src[0]->dtype);
-}
+static lk_status shape_given(lki_infer *f) { return result(f, 0, f->attr->shape, f->src[0]->dtype); }
 
 static lk_status shape_drawn(lki_infer *f)
 {
-    if (f->src[0]->dtype != LK_I64 || f->src[0]->shape.rank) return lki_fail_op(f, LK_EDTYPE, "the iteration must be an i64 scalar");
+    if (f->src[0]->dtype != LK_I64 || f->src[0]->shape.rank)
+        return lki_fail_op(f, LK_EDTYPE, "the iteration must be an i64 scalar");
     return result(f, 0, f->attr->shape, f->attr->dtype);
 }
 
@@ -211,7 +194,8 @@ static lk_status shape_transpose(lki_infer *f)
     unsigned         seen = 0;
     for (int i = 0; i < out.rank; i++) {
         int from = f->attr->perm.axis[i];
-        if (from < 0 || from >= out.rank || seen >> from & 1) return lki_fail_op(f, LK_EINVAL, "the permutation must name each of the %d axes once", out.rank);
+        if (from < 0 || from >= out.rank || seen >> from & 1)
+            return lki_fail_op(f, LK_EINVAL, "the permutation must name each of the %d axes once", out.rank);
         seen |= 1u << from;
         out.dim[i] = x->shape.dim[from];
     }
@@ -224,10 +208,13 @@ static lk_status check_slice(lki_infer *f, const lk_shape *whole, const lk_shape
     for (int i = 0; i < part->rank; i++) {
         int64_t begin = f->attr->slice.begin[i], stride = f->attr->slice.stride[i], n = part->dim[i], end = begin;
         if (stride == 0) return lki_fail_op(f, LK_EINVAL, "the stride of axis %d is 0", i);
-        if (n < 0) return lki_fail_op(f, LK_EINVAL, "axis %d: the size is %lld; it must be 0 or more, or -1 for all that is left", i, (long long)n);
+        if (n < 0)
+            return lki_fail_op(f, LK_EINVAL, "axis %d: the size is %lld; it must be 0 or more, or -1 for all that is left", i,
+                               (long long)n);
         bool far = n > 0 && (__builtin_mul_overflow(n - 1, stride, &end) || __builtin_add_overflow(begin, end, &end));
         if (n > 0 && (far || begin < 0 || begin >= whole->dim[i] || end < 0 || end >= whole->dim[i]))
-            return lki_fail_op(f, LK_EINVAL, "axis %d: entries %lld to %lld lie outside 0 to %lld", i, (long long)begin, (long long)end, (long long)whole->dim[i] - 1);
+            return lki_fail_op(f, LK_EINVAL, "axis %d: entries %lld to %lld lie outside 0 to %lld", i, (long long)begin,
+                               (long long)end, (long long)whole->dim[i] - 1);
     }
     return LK_OK;
 }
@@ -251,8 +238,11 @@ static lk_status shape_concat(lki_infer *f)
     if (axis < 0 || axis >= out.rank) return lki_fail_op(f, LK_EINVAL, "axis %d is outside rank %d", axis, out.rank);
     for (int i = 1; i < f->nsrc; i++) {
         const lk_tensor *t = f->src[i];
-        if (t->dtype != f->src[0]->dtype) return lki_fail_op(f, LK_EDTYPE, "part %d is %s, the first is %s", i, lk_dtype_name(t->dtype), lk_dtype_name(f->src[0]->dtype));
-        if (t->shape.rank != out.rank) return lki_fail_op(f, LK_ESHAPE, "part %d has rank %d, the first has %d", i, t->shape.rank, out.rank);
+        if (t->dtype != f->src[0]->dtype)
+            return lki_fail_op(f, LK_EDTYPE, "part %d is %s, the first is %s", i, lk_dtype_name(t->dtype),
+                               lk_dtype_name(f->src[0]->dtype));
+        if (t->shape.rank != out.rank)
+            return lki_fail_op(f, LK_ESHAPE, "part %d has rank %d, the first has %d", i, t->shape.rank, out.rank);
         for (int d = 0; d < out.rank; d++)
             if (d != axis && t->shape.dim[d] != out.dim[d])
                 return lki_fail_op(f, LK_ESHAPE, "part %d differs from the first in axis %d; only axis %d may differ", i, d, axis);
@@ -266,9 +256,11 @@ static lk_status shape_unstack(lki_infer *f)
     const lk_shape *x = &f->src[0]->shape;
     int             axis = f->attr->scan.axis;
     if (axis < 0 || axis >= x->rank) return lki_fail_op(f, LK_EINVAL, "axis %d is outside rank %d", axis, x->rank);
-    if (x->dim[axis] < 1 || x->dim[axis] > LKI_MAX_DST) return lki_fail_op(f, LK_ESHAPE, "axis %d must have 1 to %d entries", axis, LKI_MAX_DST);
+    if (x->dim[axis] < 1 || x->dim[axis] > LKI_MAX_DST)
+        return lki_fail_op(f, LK_ESHAPE, "axis %d must have 1 to %d entries", axis, LKI_MAX_DST);
     lk_shape out = axes_of(f->src[0], 0, axis);
-    for (int i = axis + 1; i < x->rank; i++) out.dim[out.rank++] = x->dim[i];
+    for (int i = axis + 1; i < x->rank; i++)
+        out.dim[out.rank++] = x->dim[i];
     f->ndst = (int)x->dim[axis];
     LKI_TRY(result(f, 1, out, f->src[0]->dtype));
     return result(f, 0, out, f->src[0]->dtype);
@@ -280,10 +272,13 @@ static lk_status shape_gather(lki_infer *f)
     int              axis = f->attr->scan.axis;
     if (ids->dtype != LK_I32 && ids->dtype != LK_I64) return lki_fail_op(f, LK_EDTYPE, "ids must be i32 or i64");
     if (axis < 0 || axis >= x->shape.rank) return lki_fail_op(f, LK_EINVAL, "axis %d is outside rank %d", axis, x->shape.rank);
-    if (x->shape.rank - 1 + ids->shape.rank > LK_MAX_RANK) return lki_fail_op(f, LK_ESHAPE, "the result would have more than %d axes", LK_MAX_RANK);
+    if (x->shape.rank - 1 + ids->shape.rank > LK_MAX_RANK)
+        return lki_fail_op(f, LK_ESHAPE, "the result would have more than %d axes", LK_MAX_RANK);
     lk_shape out = axes_of(x, 0, axis);
-    for (int i = 0; i < ids->shape.rank; i++) out.dim[out.rank++] = ids->shape.dim[i];
-    for (int i = axis + 1; i < x->shape.rank; i++) out.dim[out.rank++] = x->shape.dim[i];
+    for (int i = 0; i < ids->shape.rank; i++)
+        out.dim[out.rank++] = ids->shape.dim[i];
+    for (int i = axis + 1; i < x->shape.rank; i++)
+        out.dim[out.rank++] = x->shape.dim[i];
     return result(f, 0, out, x->dtype);
 }
 
@@ -310,7 +305,8 @@ static lk_status shape_matmul(lki_infer *f)
     int64_t k2 = f->attr->matmul.tb ? nb : kb, n = f->attr->matmul.tb ? kb : nb;
     if (k != k2)
         return lki_fail_op(f, LK_ESHAPE, "inner sizes %lld and %lld differ; b should be [.., %s]%s", (long long)k, (long long)k2,
-                           f->attr->matmul.tb ? "n, k" : "k, n", f->attr->matmul.ta || f->attr->matmul.tb ? " after the transposes asked for" : "");
+                           f->attr->matmul.tb ? "n, k" : "k, n",
+                           f->attr->matmul.ta || f->attr->matmul.tb ? " after the transposes asked for" : "");
     lk_shape la = axes_of(a, 0, a->shape.rank - 2), lb = axes_of(b, 0, b->shape.rank - 2), out;
     if (!lki_shape_broadcast(&la, &lb, &out)) return lki_fail_op(f, LK_ESHAPE, "the leading axes do not broadcast");
     out.dim[out.rank++] = m;
@@ -322,22 +318,29 @@ static lk_status shape_matmul(lki_infer *f)
 static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, bool depthwise)
 {
     if (f->src[0]->dtype != f->src[1]->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");
-    if (x->rank != 4 || w->rank != 4 || y->rank != 4) return lki_fail_op(f, LK_ESHAPE, "images are [n, height, width, channels], kernels [height, width, in, out]: rank 4");
+    if (x->rank != 4 || w->rank != 4 || y->rank != 4)
+        return lki_fail_op(f, LK_ESHAPE, "images are [n, height, width, channels], kernels [height, width, in, out]: rank 4");
     if (w->dim[0] < 1 || w->dim[1] < 1) return lki_fail_op(f, LK_ESHAPE, "a kernel has at least 1 x 1 cells");
-    if (w->dim[2] != x->dim[3]) return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2], (long long)x->dim[3]);
-    if (y->dim[3] != (depthwise ? w->dim[2] * w->dim[3] : w->dim[3])) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)(depthwise ? w->dim[2] * w->dim[3] : w->dim[3]));
+    if (w->dim[2] != x->dim[3])
+        return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2],
+                           (long long)x->dim[3]);
+    if (y->dim[3] != (depthwise ? w->dim[2] * w->dim[3] : w->dim[3]))
+        return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels",
+                           (long long)(depthwise ? w->dim[2] * w->dim[3] : w->dim[3]));
     if (y->dim[1] < 1 || y->dim[2] < 1)
-        return lki_fail_op(f, LK_ESHAPE, "a kernel of %lld x %lld (with its dilation) does not fit into %lld x %lld; pad the image or use LK_SAME",
-                           (long long)w->dim[0], (long long)w->dim[1], (long long)x->dim[1], (long long)x->dim[2]);
-    if (x->dim[0] != y->dim[0]) return lki_fail_op(f, LK_ESHAPE, "%lld and %lld images", (long long)x->dim[0], (long long)y->dim[0]);
+        return lki_fail_op(
+            f, LK_ESHAPE, "a kernel of %lld x %lld (with its dilation) does not fit into %lld x %lld; pad the image or use LK_SAME",
+            (long long)w->dim[0], (long long)w->dim[1], (long long)x->dim[1], (long long)x->dim[2]);
+    if (x->dim[0] != y->dim[0])
+        return lki_fail_op(f, LK_ESHAPE, "%lld and %lld images", (long long)x->dim[0], (long long)y->dim[0]);
     return LK_OK;
 }
 
-#define SHAPE_CONV(rule, x, w, y, depthwise)                                                                                    \
-    static lk_status shape_##rule(lki_infer *f)                                                                                 \
-    {                                                                                                                           \
-        LKI_TRY(check_conv(f, x, w, y, depthwise));                                                                             \
-        return shape_given(f);                                                                                                  \
+#define SHAPE_CONV(rule, x, w, y, depthwise)                                                                                       \
+    static lk_status shape_##rule(lki_infer *f)                                                                                    \
+    {                                                                                                                              \
+        LKI_TRY(check_conv(f, x, w, y, depthwise));                                                                                \
+        return shape_given(f);                                                                                                     \
     }
 #define SRC(i) &f->src[i]->shape
 SHAPE_CONV(conv, SRC(0), SRC(1), &f->attr->shape, false)
@@ -354,10 +357,7 @@ static lk_status shape_pool_cell(lki_infer *f)
     return shape_given(f);
 }
 
-static lk_status shape_pick(lki_infer *f)
-{
-    return result(f, 0, f->src[1]->shape, f->src[0]->dtype);
-}
+static lk_status shape_pick(lki_infer *f) { return result(f, 0, f->src[1]->shape, f->src[0]->dtype); }
 
 /* ---- updates ---- */
 
@@ -368,7 +368,8 @@ static lk_status shape_update(lki_infer *f)
         if (!lki_shape_equal(&f->var[i]->shape, &f->src[0]->shape))
             return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" is %s", f->var[i]->name, lki_shape_text(&f->var[i]->shape, text));
     if (f->var[0]->dtype != f->src[0]->dtype)
-        return lki_fail_op(f, LK_EDTYPE, "variable \"%s\" is %s; lk_cast the value", f->var[0]->name, lk_dtype_name(f->var[0]->dtype));
+        return lki_fail_op(f, LK_EDTYPE, "variable \"%s\" is %s; lk_cast the value", f->var[0]->name,
+                           lk_dtype_name(f->var[0]->dtype));
     return LK_OK;
 }
 
@@ -384,10 +385,7 @@ static lk_status shape_by_norm(lki_infer *f)
     return shape_same(f);
 }
 
-static lk_status shape_schedule(lki_infer *f)
-{
-    return result(f, 0, (lk_shape){0}, LK_F32);
-}
+static lk_status shape_schedule(lki_infer *f) { return result(f, 0, (lk_shape){0}, LK_F32); }
 
 /* ---- the table ---- */
 
@@ -396,15 +394,13 @@ static lk_status shape_schedule(lki_infer *f)
 #undef LKI_OP
 
 static const lki_op_info lines[LKI_OP_COUNT] = {
-#define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) {#name, nsrc, ndst, shape_##shape, lki_lane_##lane, LKI_K_##slot, text},
+#define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text)                                                                    \
+    {#name, nsrc, ndst, shape_##shape, lki_lane_##lane, LKI_K_##slot, text},
 #include "op/ops.inc"
 #undef LKI_OP
 };
 
-const lki_op_info *lki_op_line(lki_op op)
-{
-    return &lines[op];
-}
+const lki_op_info *lki_op_line(lki_op op) { return &lines[op]; }
 
 bool lki_is_elementwise(lki_op op)
 {
@@ -413,21 +409,19 @@ bool lki_is_elementwise(lki_op op)
     return lines[op].slot != LKI_K_none && (lane == lki_lane_each || lane == lki_lane_linear || lane == lki_lane_scale);
 }
 
-const char *lki_op_name(lki_op op)
-{
-    return lines[op].name;
-}
+const char *lki_op_name(lki_op op) { return lines[op].name; }
 
 static lk_status check_types(lki_infer *f)
 {
     lki_slot slot = lines[f->op].slot;
     lk_dtype dtype = f->nsrc && f->op != LKI_OP_random_uniform && f->op != LKI_OP_random_normal ? f->src[0]->dtype
-                     : f->nvar                                                                 ? f->var[0]->dtype
-                                                                                               : f->attr->dtype;
+                     : f->nvar                                                                  ? f->var[0]->dtype
+                                                                                                : f->attr->dtype;
     if (slot == LKI_K_none || lki_kernels_here()->fn[slot][dtype]) return LK_OK;
     char takes[96] = "";
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
-        if (lki_kernels_here()->fn[slot][t]) snprintf(takes + strlen(takes), sizeof takes - strlen(takes), " %s", lk_dtype_name((lk_dtype)t));
+        if (lki_kernels_here()->fn[slot][t])
+            snprintf(takes + strlen(takes), sizeof takes - strlen(takes), " %s", lk_dtype_name((lk_dtype)t));
     return lki_fail_op(f, LK_EDTYPE, "does not take %s; it takes%s", lk_dtype_name(dtype), takes);
 }
 

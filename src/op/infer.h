@@ -16,11 +16,11 @@ enum { LKI_MAX_DST = 64 };
 typedef enum lki_mode { LKI_WHOLE, LKI_EACH, LKI_SUM } lki_mode;
 
 typedef struct lki_infer {
-    lki_op            op;
-    const lki_attr   *attr;
-    int               nsrc;
-    lk_tensor *const *src;
-    int               nvar;
+    lki_op              op;
+    const lki_attr     *attr;
+    int                 nsrc;
+    lk_tensor *const   *src;
+    int                 nvar;
     lk_variable *const *var; /* of lki_update */
     /* results */
     int      ndst;
@@ -28,7 +28,7 @@ typedef struct lki_infer {
     lk_dtype dtype[2];
     lki_rows rows; /* of every result */
     lki_mode mode;
-    uint64_t cut;  /* EACH and SUM; operands past 63 are all cut */
+    uint64_t cut; /* EACH and SUM; operands past 63 are all cut */
 } lki_infer;
 
 typedef lk_status lki_shape_fn(lki_infer *f);

@@ -8,10 +8,7 @@
 #include "op/ops.inc"
 #undef LKI_OP
 
-static bool is_rows(const lk_tensor *t)
-{
-    return t->rows.kind == LKI_ROWS;
-}
+static bool is_rows(const lk_tensor *t) { return t->rows.kind == LKI_ROWS; }
 
 static bool same_batch(const lki_rows *a, const lki_rows *b)
 {
@@ -44,15 +41,18 @@ static void whole(lki_infer *f, bool linear)
     for (int i = 0; i < f->nsrc; i++) {
         const lki_rows *r = &f->src[i]->rows;
         lost = lost || r->kind == LKI_ROWS;
-        if (r->kind == LKI_LOCAL || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear))
-            kind = LKI_LOCAL;
+        if (r->kind == LKI_LOCAL || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear)) kind = LKI_LOCAL;
         else if (r->kind == LKI_ROW_SUM && kind == LKI_UNIFORM) {
             kind = LKI_ROW_SUM;
             f->rows = *r;
         }
     }
     f->rows.kind = kind;
-    if (lost) lki_tell(LKI_TOPIC_LANES, "%s: rows of the batch cannot be followed through this op; what depends on it is repeatable for a given split only", lki_op_name(f->op));
+    if (lost)
+        lki_tell(
+            LKI_TOPIC_LANES,
+            "%s: rows of the batch cannot be followed through this op; what depends on it is repeatable for a given split only",
+            lki_op_name(f->op));
 }
 
 /* Element-wise with broadcasting: rows stay rows where they are the leading axis of the result. */
@@ -73,21 +73,17 @@ static void elementwise(lki_infer *f, bool linear)
         }
         if (leads && (is_rows(t) || out->dim[0] != 1)) cut |= 1ull << i;
     }
-    if (rows)
-        each(f, rows, cut);
-    else
-        whole(f, linear);
+    if (rows) each(f, rows, cut);
+    else whole(f, linear);
 }
 
-RULE(each)
-{
-    elementwise(f, false);
-}
+RULE(each) { elementwise(f, false); }
 
 RULE(linear) /* f(a + b) = f(a) + f(b) in all operands together: a sum over rows stays one if every operand is */
 {
     bool all = true;
-    for (int i = 0; i < f->nsrc; i++) all = all && f->src[i]->rows.kind == LKI_ROW_SUM;
+    for (int i = 0; i < f->nsrc; i++)
+        all = all && f->src[i]->rows.kind == LKI_ROW_SUM;
     elementwise(f, all);
 }
 
@@ -98,10 +94,7 @@ RULE(scale) /* a product or quotient: linear in the first operand, and in the se
     elementwise(f, first || second);
 }
 
-RULE(whole)
-{
-    whole(f, false);
-}
+RULE(whole) { whole(f, false); }
 
 RULE(mark)
 {
@@ -118,10 +111,8 @@ RULE(first)
             whole(f, false);
             return;
         }
-    if (is_rows(f->src[0]))
-        each(f, &f->src[0]->rows, 1);
-    else
-        whole(f, false);
+    if (is_rows(f->src[0])) each(f, &f->src[0]->rows, 1);
+    else whole(f, false);
 }
 
 /* All operands have the same leading axis and are cut together. */
@@ -130,103 +121,67 @@ RULE(together)
     const lki_rows *rows = NULL;
     for (int i = 0; i < f->nsrc; i++) {
         if (!is_rows(f->src[i])) continue;
-        if (f->src[i]->shape.dim[0] != f->src[0]->shape.dim[0] || f->shape[0].rank == 0 || (rows && !same_batch(rows, &f->src[i]->rows))) {
+        if (f->src[i]->shape.dim[0] != f->src[0]->shape.dim[0] || f->shape[0].rank == 0 ||
+            (rows && !same_batch(rows, &f->src[i]->rows))) {
             whole(f, false);
             return;
         }
         rows = &f->src[i]->rows;
     }
-    if (rows)
-        each(f, rows, (1ull << f->nsrc) - 1);
-    else
-        whole(f, false);
+    if (rows) each(f, rows, (1ull << f->nsrc) - 1);
+    else whole(f, false);
 }
 
 /* A sum over the rows of both operands. */
 RULE(rowsum)
 {
-    if (is_rows(f->src[0]) && is_rows(f->src[1]) && same_batch(&f->src[0]->rows, &f->src[1]->rows))
-        sum(f, &f->src[0]->rows, 3);
-    else
-        whole(f, false);
+    if (is_rows(f->src[0]) && is_rows(f->src[1]) && same_batch(&f->src[0]->rows, &f->src[1]->rows)) sum(f, &f->src[0]->rows, 3);
+    else whole(f, false);
 }
 
 RULE(sum)
 {
-    if (!is_rows(f->src[0]))
-        whole(f, true);
-    else if (f->attr->reduce.first == 0)
-        sum(f, &f->src[0]->rows, 1);
-    else
-        each(f, &f->src[0]->rows, 1);
+    if (!is_rows(f->src[0])) whole(f, true);
+    else if (f->attr->reduce.first == 0) sum(f, &f->src[0]->rows, 1);
+    else each(f, &f->src[0]->rows, 1);
 }
 
 static void along(lki_infer *f, bool keeps_leading_axis)
 {
-    if (is_rows(f->src[0]) && keeps_leading_axis)
-        each(f, &f->src[0]->rows, 1);
-    else
-        whole(f, false);
+    if (is_rows(f->src[0]) && keeps_leading_axis) each(f, &f->src[0]->rows, 1);
+    else whole(f, false);
 }
 
-RULE(reduce)
-{
-    along(f, f->attr->reduce.first > 0);
-}
+RULE(reduce) { along(f, f->attr->reduce.first > 0); }
 
-RULE(scan)
-{
-    along(f, f->attr->scan.axis > 0);
-}
+RULE(scan) { along(f, f->attr->scan.axis > 0); }
 
-RULE(unstack)
-{
-    along(f, f->attr->scan.axis > 0);
-}
+RULE(unstack) { along(f, f->attr->scan.axis > 0); }
 
-RULE(last)
-{
-    along(f, f->src[0]->shape.rank > 1);
-}
+RULE(last) { along(f, f->src[0]->shape.rank > 1); }
 
-RULE(transpose)
-{
-    along(f, f->attr->perm.axis[0] == 0);
-}
+RULE(transpose) { along(f, f->attr->perm.axis[0] == 0); }
 
-static bool keeps_leading(const lki_infer *f)
-{
-    return f->shape[0].rank > 0 && f->shape[0].dim[0] == f->src[0]->shape.dim[0];
-}
+static bool keeps_leading(const lki_infer *f) { return f->shape[0].rank > 0 && f->shape[0].dim[0] == f->src[0]->shape.dim[0]; }
 
-RULE(slice)
-{
-    along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1);
-}
+RULE(slice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1); }
 
-RULE(unslice)
-{
-    along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1);
-}
+RULE(unslice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1); }
 
-RULE(pad)
-{
-    along(f, keeps_leading(f) && f->attr->pad.before[0] == 0);
-}
+RULE(pad) { along(f, keeps_leading(f) && f->attr->pad.before[0] == 0); }
 
 RULE(expand)
 {
     bool leads = f->shape[0].rank == f->src[0]->shape.rank && keeps_leading(f);
-    if (is_rows(f->src[0]) && leads)
-        each(f, &f->src[0]->rows, 1);
-    else
-        whole(f, false);
+    if (is_rows(f->src[0]) && leads) each(f, &f->src[0]->rows, 1);
+    else whole(f, false);
 }
 
 RULE(like)
 {
     const lk_tensor *x = f->src[0], *like = f->src[1];
-    bool leads = x->shape.rank && x->shape.rank == like->shape.rank && x->shape.dim[0] == like->shape.dim[0] && (is_rows(x) || x->shape.dim[0] != 1);
+    bool             leads = x->shape.rank && x->shape.rank == like->shape.rank && x->shape.dim[0] == like->shape.dim[0] &&
+                 (is_rows(x) || x->shape.dim[0] != 1);
     if (!is_rows(like) || (is_rows(x) && !(leads && same_batch(&x->rows, &like->rows)))) {
         whole(f, false);
         return;
@@ -255,45 +210,32 @@ RULE(concat)
             fits = fits && (!rows || same_batch(rows, &f->src[i]->rows));
             rows = &f->src[i]->rows;
         }
-    if (rows && fits)
-        each(f, rows, ~0ull);
-    else
-        whole(f, false);
+    if (rows && fits) each(f, rows, ~0ull);
+    else whole(f, false);
 }
 
 RULE(gather)
 {
     const lk_tensor *x = f->src[0], *ids = f->src[1];
-    if (f->attr->scan.axis == 0 && is_rows(ids) && !is_rows(x))
-        each(f, &ids->rows, 2);
-    else if (f->attr->scan.axis > 0 && is_rows(x) && !is_rows(ids))
-        each(f, &x->rows, 1);
-    else
-        whole(f, false);
+    if (f->attr->scan.axis == 0 && is_rows(ids) && !is_rows(x)) each(f, &ids->rows, 2);
+    else if (f->attr->scan.axis > 0 && is_rows(x) && !is_rows(ids)) each(f, &x->rows, 1);
+    else whole(f, false);
 }
 
 RULE(gather_grad)
 {
     const lk_tensor *dy = f->src[0], *ids = f->src[1];
-    if (f->attr->scan.axis == 0 && is_rows(dy) && is_rows(ids) && same_batch(&dy->rows, &ids->rows))
-        sum(f, &ids->rows, 3);
-    else if (f->attr->scan.axis > 0 && is_rows(dy) && !is_rows(ids))
-        each(f, &dy->rows, 1);
-    else
-        whole(f, false);
+    if (f->attr->scan.axis == 0 && is_rows(dy) && is_rows(ids) && same_batch(&dy->rows, &ids->rows)) sum(f, &ids->rows, 3);
+    else if (f->attr->scan.axis > 0 && is_rows(dy) && !is_rows(ids)) each(f, &dy->rows, 1);
+    else whole(f, false);
 }
 
-RULE(each_of_ids)
-{
-    along(f, true);
-}
+RULE(each_of_ids) { along(f, true); }
 
 RULE(draw)
 {
-    if (f->nsrc == 2 && is_rows(f->src[1]))
-        each(f, &f->src[1]->rows, 2);
-    else
-        whole(f, false);
+    if (f->nsrc == 2 && is_rows(f->src[1])) each(f, &f->src[1]->rows, 2);
+    else whole(f, false);
 }
 
 /* [rows, k] . [k, n], batches of products whose first axis is rows, and the sum over rows a^T . b. */
@@ -303,12 +245,9 @@ RULE(matmul)
     int              rank = f->shape[0].rank;
     bool             a_leads = a->shape.rank == rank && is_rows(a), b_leads = b->shape.rank == rank && is_rows(b);
     if (rank == 2) {
-        if (a_leads && b_leads && f->attr->matmul.ta && !f->attr->matmul.tb && same_batch(&a->rows, &b->rows))
-            sum(f, &a->rows, 3);
-        else if (a_leads && !is_rows(b) && !f->attr->matmul.ta)
-            each(f, &a->rows, 1);
-        else
-            whole(f, false);
+        if (a_leads && b_leads && f->attr->matmul.ta && !f->attr->matmul.tb && same_batch(&a->rows, &b->rows)) sum(f, &a->rows, 3);
+        else if (a_leads && !is_rows(b) && !f->attr->matmul.ta) each(f, &a->rows, 1);
+        else whole(f, false);
         return;
     }
     bool a_fits = a_leads ? a->shape.dim[0] == f->shape[0].dim[0] : !is_rows(a);

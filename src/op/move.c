@@ -5,10 +5,7 @@
 #include "op/infer.h"
 #include <lockstep/ops.h>
 
-static bool usable(const char *call, const lk_tensor *x)
-{
-    return lki_usable(call, "x", x);
-}
+static bool usable(const char *call, const lk_tensor *x) { return lki_usable(call, "x", x); }
 
 lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
 {
@@ -18,16 +15,16 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
     char    a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
     for (int i = 0; i < shape.rank && i < LK_MAX_RANK; i++) {
         if (shape.dim[i] == -1 && open >= 0)
-            return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a), lki_shape_text(&shape, b));
-        if (shape.dim[i] == -1)
-            open = i;
-        else if (__builtin_mul_overflow(known, shape.dim[i], &known))
-            known = -1; /* more than there can be */
+            return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a),
+                              lki_shape_text(&shape, b));
+        if (shape.dim[i] == -1) open = i;
+        else if (__builtin_mul_overflow(known, shape.dim[i], &known)) known = -1; /* more than there can be */
     }
     int64_t size = lki_shape_size(&x->shape);
     if (open >= 0 && known == 0)
-        return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: beside a size of 0, -1 could be anything; say the size, or use lk_flatten_rows()", lki_shape_text(&x->shape, a),
-                          lki_shape_text(&shape, b));
+        return lki_refuse(LK_ESHAPE,
+                          "lk_reshape: %s to %s: beside a size of 0, -1 could be anything; say the size, or use lk_flatten_rows()",
+                          lki_shape_text(&x->shape, a), lki_shape_text(&shape, b));
     if (open >= 0) shape.dim[open] = known > 0 && size % known == 0 ? size / known : -1;
     return lki_apply1(LKI_OP_reshape, &(lki_attr){.shape = shape}, x);
 }
@@ -46,7 +43,8 @@ lk_tensor *lk_expand_dims(lk_tensor *x, int axis)
     int      at = lki_axis_normal(axis, s.rank);
     if (s.rank > LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_expand_dims: the result would have more than 8 axes");
     if (at < 0) return lki_refuse(LK_EINVAL, "lk_expand_dims: axis %d is outside rank %d of the result", axis, s.rank);
-    for (int i = 0; i < s.rank; i++) s.dim[i] = i == at ? 1 : x->shape.dim[i - (i > at)];
+    for (int i = 0; i < s.rank; i++)
+        s.dim[i] = i == at ? 1 : x->shape.dim[i - (i > at)];
     return lk_reshape(x, s);
 }
 
@@ -60,7 +58,8 @@ lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes)
     for (int i = 0; i < axes.count; i++) {
         int axis = lki_axis_normal(axes.value[i], x->shape.rank);
         if (axis < 0 || x->shape.dim[axis] != 1)
-            return lki_refuse(LK_ESHAPE, "lk_squeeze: axis %lld of %s does not exist or is not of size 1", (long long)axes.value[i], lki_shape_text(&x->shape, text));
+            return lki_refuse(LK_ESHAPE, "lk_squeeze: axis %lld of %s does not exist or is not of size 1", (long long)axes.value[i],
+                              lki_shape_text(&x->shape, text));
         drop |= 1u << axis;
     }
     lk_shape s = {0};
@@ -80,29 +79,29 @@ lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm)
     return lki_apply1(LKI_OP_transpose, &attr, x);
 }
 
-lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape)
-{
-    return lki_apply1(LKI_OP_broadcast, &(lki_attr){.shape = shape}, x);
-}
+lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape) { return lki_apply1(LKI_OP_broadcast, &(lki_attr){.shape = shape}, x); }
 
 /* ---- parts ---- */
 
 static bool per_axis(const char *call, const lk_tensor *x, const lk_axes *list, const char *name)
 {
     if (list->count == x->shape.rank) return true;
-    lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count, list->count == 1 ? "" : "s", x->shape.rank);
+    lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count, list->count == 1 ? "" : "s",
+             x->shape.rank);
     return false;
 }
 
 lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size)
 {
-    if (!usable("lk_slice", x) || !per_axis("lk_slice", x, &begin, "begin") || !per_axis("lk_slice", x, &size, "size")) return &lki_poison;
+    if (!usable("lk_slice", x) || !per_axis("lk_slice", x, &begin, "begin") || !per_axis("lk_slice", x, &size, "size"))
+        return &lki_poison;
     lki_attr attr = {.shape = {.rank = x->shape.rank}};
     for (int i = 0; i < x->shape.rank; i++) {
         attr.slice.begin[i] = begin.value[i];
         attr.slice.stride[i] = 1;
         attr.shape.dim[i] = size.value[i];
-        if (size.value[i] == -1) attr.shape.dim[i] = begin.value[i] >= 0 && begin.value[i] <= x->shape.dim[i] ? x->shape.dim[i] - begin.value[i] : 1;
+        if (size.value[i] == -1)
+            attr.shape.dim[i] = begin.value[i] >= 0 && begin.value[i] <= x->shape.dim[i] ? x->shape.dim[i] - begin.value[i] : 1;
     }
     return lki_apply1(LKI_OP_slice, &attr, x);
 }
@@ -124,14 +123,15 @@ lk_tensor *lk_strided_slice_kw(lk_strided_slice_args a)
 {
     const char *call = "lk_strided_slice";
     if (!a.x) lki_fail(LK_EINVAL, "lk_strided_slice: x is missing");
-    if (lki_bad(a.x) || !per_axis(call, a.x, &a.begin, "begin") || !per_axis(call, a.x, &a.end, "end") || !per_axis(call, a.x, &a.strides, "strides"))
+    if (lki_bad(a.x) || !per_axis(call, a.x, &a.begin, "begin") || !per_axis(call, a.x, &a.end, "end") ||
+        !per_axis(call, a.x, &a.strides, "strides"))
         return &lki_poison;
     lki_attr attr = {.shape = {.rank = a.x->shape.rank}};
     for (int i = 0; i < a.x->shape.rank; i++) {
         if (a.strides.value[i] == 0) return lki_refuse(LK_EINVAL, "lk_strided_slice: axis %d: the stride is 0", i);
         attr.slice.stride[i] = a.strides.value[i];
-        attr.shape.dim[i] = slice_axis(a.x->shape.dim[i], a.begin.value[i], a.end.value[i], a.strides.value[i], a.begin_mask >> i & 1, a.end_mask >> i & 1,
-                                       &attr.slice.begin[i]);
+        attr.shape.dim[i] = slice_axis(a.x->shape.dim[i], a.begin.value[i], a.end.value[i], a.strides.value[i],
+                                       a.begin_mask >> i & 1, a.end_mask >> i & 1, &attr.slice.begin[i]);
     }
     return lki_apply1(LKI_OP_slice, &attr, a.x);
 }
@@ -140,10 +140,12 @@ lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes)
 {
     if (!usable("lk_reverse", x) || axes.count < 0) return &lki_poison;
     lki_attr attr = {.shape = x->shape};
-    for (int i = 0; i < x->shape.rank; i++) attr.slice.stride[i] = 1;
+    for (int i = 0; i < x->shape.rank; i++)
+        attr.slice.stride[i] = 1;
     for (int i = 0; i < axes.count; i++) {
         int axis = lki_axis_normal(axes.value[i], x->shape.rank);
-        if (axis < 0) return lki_refuse(LK_EINVAL, "lk_reverse: axis %lld is outside rank %d", (long long)axes.value[i], x->shape.rank);
+        if (axis < 0)
+            return lki_refuse(LK_EINVAL, "lk_reverse: axis %lld is outside rank %d", (long long)axes.value[i], x->shape.rank);
         attr.slice.begin[axis] = x->shape.dim[axis] - 1;
         attr.slice.stride[axis] = -1;
     }
@@ -153,14 +155,19 @@ lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes)
 lk_tensor *lk_pad_kw(lk_pad_args a)
 {
     if (!a.x) lki_fail(LK_EINVAL, "lk_pad: x is missing");
-    if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &a.before, "before") || !per_axis("lk_pad", a.x, &a.after, "after")) return &lki_poison;
-    if ((unsigned)a.mode > LK_PAD_SYMMETRIC) return lki_refuse(LK_EINVAL, "lk_pad: mode %d is none of LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC", (int)a.mode);
+    if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &a.before, "before") || !per_axis("lk_pad", a.x, &a.after, "after"))
+        return &lki_poison;
+    if ((unsigned)a.mode > LK_PAD_SYMMETRIC)
+        return lki_refuse(LK_EINVAL, "lk_pad: mode %d is none of LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC", (int)a.mode);
     lki_attr attr = {.shape = a.x->shape, .pad = {.mode = (int32_t)a.mode, .value = a.value}};
     for (int i = 0; i < a.x->shape.rank; i++) {
-        int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT ? lki_max(n - 1, 0) : a.mode == LK_PAD_SYMMETRIC ? n : INT32_MAX;
+        int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT     ? lki_max(n - 1, 0)
+                                              : a.mode == LK_PAD_SYMMETRIC ? n
+                                                                           : INT32_MAX;
         if (a.before.value[i] < 0 || a.after.value[i] < 0 || a.before.value[i] > most || a.after.value[i] > most)
-            return lki_refuse(LK_EINVAL, "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i, (long long)n, (long long)most,
-                              (long long)a.before.value[i], (long long)a.after.value[i]);
+            return lki_refuse(LK_EINVAL,
+                              "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i,
+                              (long long)n, (long long)most, (long long)a.before.value[i], (long long)a.after.value[i]);
         attr.pad.before[i] = a.before.value[i];
         attr.shape.dim[i] += a.before.value[i] + a.after.value[i];
     }
@@ -173,11 +180,14 @@ static bool splits(const lk_tensor *x, const lk_axes *sizes, int axis, int at)
     int64_t left = at < 0 ? 0 : x->shape.dim[at], given = 0;
     char    text[LKI_SHAPE_TEXT], list[LKI_SHAPE_TEXT];
     if (at < 0) lki_fail(LK_EINVAL, "lk_split: axis %d is outside rank %d", axis, x->shape.rank);
-    for (int i = 0; i < sizes->count && given >= 0; i++) given = sizes->value[i] < 0 || sizes->value[i] > left - given ? -1 : given + sizes->value[i];
+    for (int i = 0; i < sizes->count && given >= 0; i++)
+        given = sizes->value[i] < 0 || sizes->value[i] > left - given ? -1 : given + sizes->value[i];
     if (at >= 0 && given == left) return true;
-    const lk_shape parts = {.rank = sizes->count > 0 ? sizes->count : 0, .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
-                                                                      sizes->value[5], sizes->value[6], sizes->value[7]}};
-    lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis, lki_shape_text(&x->shape, text), lki_shape_text(&parts, list));
+    const lk_shape parts = {.rank = sizes->count > 0 ? sizes->count : 0,
+                            .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
+                                    sizes->value[5], sizes->value[6], sizes->value[7]}};
+    lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis,
+             lki_shape_text(&x->shape, text), lki_shape_text(&parts, list));
     return false;
 }
 
@@ -189,7 +199,8 @@ lk_tuple lk_split(lk_tensor *x, lk_axes sizes, int axis)
     if (lki_bad(x) || !splits(x, &sizes, axis, at)) return lki_tuple_new(0, NULL);
     for (int i = 0; i < sizes.count; i++) {
         lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
-        for (int d = 0; d < x->shape.rank; d++) size.value[d] = d == at ? sizes.value[i] : x->shape.dim[d];
+        for (int d = 0; d < x->shape.rank; d++)
+            size.value[d] = d == at ? sizes.value[i] : x->shape.dim[d];
         begin.value[at] = from;
         part[i] = lk_slice(x, begin, size);
         from += sizes.value[i];
@@ -213,7 +224,8 @@ lk_tensor *lk_stack(lk_tuple parts, int axis)
     if (parts.count < 1) return lki_refuse(LK_EINVAL, "lk_stack: there is nothing to join");
     lk_tensor **wide = lki_alloc((size_t)parts.count * sizeof *wide);
     if (!wide) return &lki_poison;
-    for (int i = 0; i < parts.count; i++) wide[i] = lk_expand_dims(parts.item[i], axis);
+    for (int i = 0; i < parts.count; i++)
+        wide[i] = lk_expand_dims(parts.item[i], axis);
     lk_tensor *y = lk_concat((lk_tuple){parts.count, wide}, axis);
     lki_release(wide);
     return y;
@@ -222,7 +234,8 @@ lk_tensor *lk_stack(lk_tuple parts, int axis)
 static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
 {
     lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
-    for (int i = 0; i < x->shape.rank; i++) size.value[i] = i == axis ? count : x->shape.dim[i];
+    for (int i = 0; i < x->shape.rank; i++)
+        size.value[i] = i == axis ? count : x->shape.dim[i];
     begin.value[axis] = from;
     return lk_slice(x, begin, size);
 }
@@ -242,7 +255,8 @@ lk_tuple lk_unstack(lk_tensor *x, int axis)
     for (int64_t i = 0; i < n; i += LKI_MAX_DST) {
         int64_t    count = lki_min(LKI_MAX_DST, n - i);
         lk_tensor *part = count == n ? x : part_of(x, at, i, count);
-        for (int64_t j = 0; j < count; j++) entry[i + j] = &lki_poison;
+        for (int64_t j = 0; j < count; j++)
+            entry[i + j] = &lki_poison;
         lki_apply(LKI_OP_unstack, &(lki_attr){.scan = {.axis = at}}, 1, &part, entry + i);
     }
     lk_tuple out = lki_tuple_new((int)n, entry);
@@ -256,7 +270,8 @@ lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)
     for (int axis = 0; axis < multiples.count; axis++) {
         int64_t times = multiples.value[axis];
         if (times == 1) continue;
-        if (times < 0 || times > 65536) return lki_refuse(LK_EINVAL, "lk_tile: axis %d: %lld times, outside 0 to 65536", axis, (long long)times);
+        if (times < 0 || times > 65536)
+            return lki_refuse(LK_EINVAL, "lk_tile: axis %d: %lld times, outside 0 to 65536", axis, (long long)times);
         if (times == 0) {
             lk_shape s = x->shape;
             s.dim[axis] = 0;
@@ -265,7 +280,8 @@ lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)
         }
         lk_tensor **copies = lki_alloc((size_t)times * sizeof *copies);
         if (!copies) return &lki_poison;
-        for (int64_t i = 0; i < times; i++) copies[i] = x;
+        for (int64_t i = 0; i < times; i++)
+            copies[i] = x;
         x = lk_concat((lk_tuple){(int)times, copies}, axis);
         lki_release(copies);
         if (lki_bad(x)) return x;
@@ -299,10 +315,12 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
     if (a.call < 0 || a.call > 65535) return lki_refuse(LK_EINVAL, "lk_random: call must be 0 to 65535");
     if (a.rows_of) {
         if (lki_bad(a.rows_of)) return &lki_poison;
-        if (a.rows_of->shape.rank < 1 || a.shape.rank >= LK_MAX_RANK) return lki_refuse(LK_ESHAPE, "lk_random: rows_of needs a leading axis, and the result at most 8 axes");
+        if (a.rows_of->shape.rank < 1 || a.shape.rank >= LK_MAX_RANK)
+            return lki_refuse(LK_ESHAPE, "lk_random: rows_of needs a leading axis, and the result at most 8 axes");
         attr.shape.rank = a.shape.rank + 1;
         attr.shape.dim[0] = a.rows_of->shape.dim[0];
-        for (int i = 0; i < a.shape.rank; i++) attr.shape.dim[i + 1] = a.shape.dim[i];
+        for (int i = 0; i < a.shape.rank; i++)
+            attr.shape.dim[i + 1] = a.shape.dim[i];
         if (lki_is_float(a.rows_of->dtype)) attr.dtype = a.rows_of->dtype == LK_F64 ? LK_F64 : LK_F32;
     }
     attr.random.key = lki_stream_key(lk_random_seed(), a.stream ? a.stream : "");
@@ -312,12 +330,6 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
     return lki_apply(op, &attr, a.rows_of ? 2 : 1, src, NULL);
 }
 
-lk_tensor *lk_random_uniform_kw(lk_random_args args)
-{
-    return draw(LKI_OP_random_uniform, args);
-}
+lk_tensor *lk_random_uniform_kw(lk_random_args args) { return draw(LKI_OP_random_uniform, args); }
 
-lk_tensor *lk_random_normal_kw(lk_random_args args)
-{
-    return draw(LKI_OP_random_normal, args);
-}
+lk_tensor *lk_random_normal_kw(lk_random_args args) { return draw(LKI_OP_random_normal, args); }

@@ -40,8 +40,7 @@ bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed)
     if (padding == LK_VALID || padding == LK_SAME || (padding == LK_CAUSAL && causal_allowed)) return true;
     if (padding == LK_CAUSAL)
         lki_fail(LK_EINVAL, "%s: LK_CAUSAL padding is for convolutions in one dimension; use LK_SAME or LK_VALID", call);
-    else
-        lki_fail(LK_EINVAL, "%s: there is no padding %d; use LK_SAME or LK_VALID", call, (int)padding);
+    else lki_fail(LK_EINVAL, "%s: there is no padding %d; use LK_SAME or LK_VALID", call, (int)padding);
     return false;
 }
 
@@ -63,7 +62,8 @@ bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const
 lk_shape lki_window_output(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels)
 {
     lk_shape y = {4, {image->dim[0], 0, 0, channels}};
-    for (int i = 0; i < 2; i++) place_window(w, i, image->dim[1 + i], padding, &y.dim[1 + i]);
+    for (int i = 0; i < 2; i++)
+        place_window(w, i, image->dim[1 + i], padding, &y.dim[1 + i]);
     return y;
 }
 
@@ -90,7 +90,4 @@ lk_tensor *lki_conv2d(lki_op op, const lki_window *w, lk_shape shape, lk_tensor 
     return windowed(op, w, shape, a, b);
 }
 
-lk_tensor *lki_pool(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *x)
-{
-    return windowed(op, w, shape, x, NULL);
-}
+lk_tensor *lki_pool(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *x) { return windowed(op, w, shape, x, NULL); }

@@ -17,7 +17,8 @@ static bool reduced_axes(const char *call, const lk_tensor *x, const lk_axes *ax
     for (int i = 0; i < axes->count; i++) {
         int axis = lki_axis_normal(axes->value[i], x->shape.rank);
         if (axis < 0) {
-            lki_fail(LK_EINVAL, "%s: axis %lld is outside rank %d; it may be %d to %d", call, (long long)axes->value[i], x->shape.rank, -x->shape.rank, x->shape.rank - 1);
+            lki_fail(LK_EINVAL, "%s: axis %lld is outside rank %d; it may be %d to %d", call, (long long)axes->value[i],
+                     x->shape.rank, -x->shape.rank, x->shape.rank - 1);
             return false;
         }
         *mask |= 1u << axis;
@@ -27,7 +28,8 @@ static bool reduced_axes(const char *call, const lk_tensor *x, const lk_axes *ax
 
 static lk_tensor *reduce_group(lki_op op, lk_tensor *x, int first, int last)
 {
-    bool rows_and_all_behind = !lki_bad(x) && op == LKI_OP_reduce_sum && x->rows.kind == LKI_ROWS && first == 0 && last > 0 && last == x->shape.rank - 1;
+    bool rows_and_all_behind =
+        !lki_bad(x) && op == LKI_OP_reduce_sum && x->rows.kind == LKI_ROWS && first == 0 && last > 0 && last == x->shape.rank - 1;
     if (rows_and_all_behind) {
         x = lki_apply1(op, &(lki_attr){.reduce = {1, last}}, x);
         last = 0;
@@ -41,7 +43,8 @@ static lk_tensor *reduce_mask(lki_op op, lk_tensor *x, unsigned mask)
     for (int last = rank - 1; last >= 0; last--) {
         if (!(mask >> last & 1)) continue;
         int first = last;
-        while (first > 0 && mask >> (first - 1) & 1) first--;
+        while (first > 0 && mask >> (first - 1) & 1)
+            first--;
         x = reduce_group(op, x, first, last);
         last = first;
     }
@@ -67,19 +70,19 @@ static lk_tensor *reduce(lki_op op, const char *call, lk_reduce_args args)
     return args.keepdims == LK_ON ? lk_reshape(y, kept) : y;
 }
 
-#define REDUCE(name)                                                                                                            \
-    lk_tensor *lk_##name##_kw(lk_reduce_args args)                                                                              \
-    {                                                                                                                           \
-        return reduce(LKI_OP_##name, "lk_" #name, args);                                                                        \
-    }
-REDUCE(reduce_sum) REDUCE(reduce_max) REDUCE(reduce_min) REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
+#define REDUCE(name)                                                                                                               \
+    lk_tensor *lk_##name##_kw(lk_reduce_args args) { return reduce(LKI_OP_##name, "lk_" #name, args); }
+REDUCE(reduce_sum)
+REDUCE(reduce_max) REDUCE(reduce_min) REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
 
-/* How many elements went into each element of y. */
-static double elements_per(const lk_tensor *x, const lk_tensor *y)
+    /* How many elements went into each element of y. */
+    static double elements_per(const lk_tensor *x, const lk_tensor *y)
 {
     double n = 1, m = 1;
-    for (int i = 0; i < x->shape.rank; i++) n *= (double)x->shape.dim[i];
-    for (int i = 0; i < y->shape.rank; i++) m *= (double)y->shape.dim[i];
+    for (int i = 0; i < x->shape.rank; i++)
+        n *= (double)x->shape.dim[i];
+    for (int i = 0; i < y->shape.rank; i++)
+        m *= (double)y->shape.dim[i];
     return m > 0 ? n / m : 0;
 }
 
@@ -147,7 +150,8 @@ static lk_tensor *on_axis(lki_op op, lk_tensor *x, int axis)
     int last = x->shape.rank - 1;
     if (axis == last) return lki_apply1(op, NULL, x);
     lk_axes swap = {.count = x->shape.rank};
-    for (int i = 0; i <= last; i++) swap.value[i] = i == axis ? last : i == last ? axis : i;
+    for (int i = 0; i <= last; i++)
+        swap.value[i] = i == axis ? last : i == last ? axis : i;
     return lk_transpose(lki_apply1(op, NULL, lk_transpose(x, swap)), swap);
 }
 
@@ -173,13 +177,15 @@ lk_tensor *lk_cumsum_kw(lk_axis_args args)
 lk_tensor *lk_argmax_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_argmax", &args, 0, &axis) ? lki_apply1(LKI_OP_argmax, &(lki_attr){.reduce = {axis, axis}}, args.x) : &lki_poison;
+    return one_axis("lk_argmax", &args, 0, &axis) ? lki_apply1(LKI_OP_argmax, &(lki_attr){.reduce = {axis, axis}}, args.x)
+                                                  : &lki_poison;
 }
 
 lk_tensor *lk_argmin_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_argmin", &args, 0, &axis) ? lki_apply1(LKI_OP_argmin, &(lki_attr){.reduce = {axis, axis}}, args.x) : &lki_poison;
+    return one_axis("lk_argmin", &args, 0, &axis) ? lki_apply1(LKI_OP_argmin, &(lki_attr){.reduce = {axis, axis}}, args.x)
+                                                  : &lki_poison;
 }
 
 lk_tuple lk_top_k(lk_tensor *x, int64_t k)

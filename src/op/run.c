@@ -16,9 +16,10 @@ lk_dtype lki_kernel_type(const lki_infer *f)
 
 lk_status lki_fail_fault(lki_op op)
 {
-    const char *what = op == LKI_OP_sparse_xent || op == LKI_OP_sparse_xent_grad ? "a label is outside 0 to the number of classes - 1"
-                       : op == LKI_OP_gather || op == LKI_OP_gather_grad          ? "an id is outside the axis it picks from"
-                                                                                 : "an integer was divided by zero";
+    const char *what = op == LKI_OP_sparse_xent || op == LKI_OP_sparse_xent_grad
+                           ? "a label is outside 0 to the number of classes - 1"
+                       : op == LKI_OP_gather || op == LKI_OP_gather_grad ? "an id is outside the axis it picks from"
+                                                                         : "an integer was divided by zero";
     return lki_fail(LK_EINVAL, "%s: %s", lki_op_name(op), what);
 }
 
@@ -48,15 +49,13 @@ static lk_status call_kernel(const lki_infer *f, lki_args *a)
     return fault ? lki_fail_fault(f->op) : LK_OK;
 }
 
-static lki_view view_of(const lk_tensor *t)
-{
-    return (lki_view){t->data, &t->shape, t->dtype};
-}
+static lki_view view_of(const lk_tensor *t) { return (lki_view){t->data, &t->shape, t->dtype}; }
 
 static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst)
 {
     lki_view out[LKI_MAX_DST];
-    for (int i = 0; i < f->nsrc; i++) src[i] = view_of(f->src[i]);
+    for (int i = 0; i < f->nsrc; i++)
+        src[i] = view_of(f->src[i]);
     for (int i = 0; i < f->ndst; i++) {
         dst[i] = lki_tensor_new(f->dtype[i > 0], &f->shape[i > 0]);
         if (lki_bad(dst[i])) return LK_ENOMEM;
@@ -92,7 +91,9 @@ lk_status lki_run_update(const lki_infer *f)
         dst[i] = (lki_view){storage, &f->var[i]->shape, f->var[i]->dtype};
     }
     if (reads) src[0] = dst[0];
-    for (int i = 0; i < f->nsrc; i++) src[i + reads] = view_of(f->src[i]);
-    lki_args a = {.src = src, .dst = dst, .nsrc = f->nsrc + reads, .ndst = f->nvar, .lo = 0, .hi = lki_shape_size(&f->var[0]->shape)};
+    for (int i = 0; i < f->nsrc; i++)
+        src[i + reads] = view_of(f->src[i]);
+    lki_args a = {
+        .src = src, .dst = dst, .nsrc = f->nsrc + reads, .ndst = f->nvar, .lo = 0, .hi = lki_shape_size(&f->var[0]->shape)};
     return call_kernel(f, &a);
 }

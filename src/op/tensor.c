@@ -23,10 +23,8 @@ static uint64_t next_id(void)
 
 static void unlink_reader(lk_tensor *t)
 {
-    if (t->reader_previous)
-        t->reader_previous->reader_next = t->reader_next;
-    else
-        t->variable->readers = t->reader_next;
+    if (t->reader_previous) t->reader_previous->reader_next = t->reader_next;
+    else t->variable->readers = t->reader_next;
     if (t->reader_next) t->reader_next->reader_previous = t->reader_previous;
     t->variable = NULL;
     t->reader_previous = t->reader_next = NULL;
@@ -129,7 +127,8 @@ void *lki_variable_storage(lk_variable *v)
     if (!copy) return NULL;
     v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
     lki_lock_take(LKI_LOCK_READERS);
-    while (v->readers) move_reader(v->readers, copy);
+    while (v->readers)
+        move_reader(v->readers, copy);
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);
     return v->buffer->data;
@@ -160,8 +159,8 @@ static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype 
         return &lki_poison;
     }
     if (!lki_shape_valid(shape)) {
-        lki_fail(LK_ESHAPE, "%s: %s is not a shape; sizes are 0 or more, at most %d of them, and their product must be countable", call,
-                 lki_shape_text(shape, text), LK_MAX_RANK);
+        lki_fail(LK_ESHAPE, "%s: %s is not a shape; sizes are 0 or more, at most %d of them, and their product must be countable",
+                 call, lki_shape_text(shape, text), LK_MAX_RANK);
         return &lki_poison;
     }
     return lki_tensor_new(dtype, shape);
@@ -176,7 +175,8 @@ lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_base
         lki_fail(LK_ESHAPE, "lk_tensor_of: %d values for %lld elements", count, (long long)size);
         return &lki_poison;
     }
-    for (int64_t i = 0; i < size; i++) ((float *)t->data)[i] = (float)one_based[1 + lki_min(i, count - 1)];
+    for (int64_t i = 0; i < size; i++)
+        ((float *)t->data)[i] = (float)one_based[1 + lki_min(i, count - 1)];
     return t;
 }
 
@@ -200,7 +200,8 @@ static void copy_strided(const lk_shape *shape, int axis, size_t bytes, char **d
         *dst += bytes;
         return;
     }
-    for (int64_t i = 0; i < shape->dim[axis]; i++) copy_strided(shape, axis + 1, bytes, dst, src + i * strides[axis] * (int64_t)bytes, strides);
+    for (int64_t i = 0; i < shape->dim[axis]; i++)
+        copy_strided(shape, axis + 1, bytes, dst, src + i * strides[axis] * (int64_t)bytes, strides);
 }
 
 lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *data, const int64_t *strides)
@@ -236,39 +237,25 @@ lk_tensor *lk_scalar(double value)
     return t;
 }
 
-lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype)
-{
-    return lk_fill(shape, dtype, 0);
-}
+lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype) { return lk_fill(shape, dtype, 0); }
 
-lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype)
-{
-    return lk_fill(shape, dtype, 1);
-}
+lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype) { return lk_fill(shape, dtype, 1); }
 
 lk_tensor *lk_range(int64_t count, lk_dtype dtype)
 {
     lk_shape   shape = {1, {count}};
     lk_tensor *t = new_checked("lk_range", &shape, dtype);
     if (lki_bad(t)) return t;
-    for (int64_t i = 0; i < count; i++) lki_element_set(dtype, t->data, i, (double)i);
+    for (int64_t i = 0; i < count; i++)
+        lki_element_set(dtype, t->data, i, (double)i);
     return t;
 }
 
-lk_shape lk_tensor_shape(const lk_tensor *t)
-{
-    return t ? t->shape : (lk_shape){0};
-}
+lk_shape lk_tensor_shape(const lk_tensor *t) { return t ? t->shape : (lk_shape){0}; }
 
-lk_dtype lk_tensor_dtype(const lk_tensor *t)
-{
-    return t ? t->dtype : LK_F32;
-}
+lk_dtype lk_tensor_dtype(const lk_tensor *t) { return t ? t->dtype : LK_F32; }
 
-int lk_rank(const lk_tensor *t)
-{
-    return t ? t->shape.rank : 0;
-}
+int lk_rank(const lk_tensor *t) { return t ? t->shape.rank : 0; }
 
 int64_t lk_dim(const lk_tensor *t, int axis)
 {
@@ -278,22 +265,17 @@ int64_t lk_dim(const lk_tensor *t, int axis)
     return -1;
 }
 
-int64_t lk_size(const lk_tensor *t)
-{
-    return lki_bad(t) ? 0 : lki_shape_size(&t->shape);
-}
+int64_t lk_size(const lk_tensor *t) { return lki_bad(t) ? 0 : lki_shape_size(&t->shape); }
 
-int lk_poisoned(const lk_tensor *t)
-{
-    return lki_bad(t);
-}
+int lk_poisoned(const lk_tensor *t) { return lki_bad(t); }
 
 const void *lk_data(const lk_tensor *t)
 {
     if (!t) lki_fail(LK_EINVAL, "lk_data: the tensor is NULL");
     if (lki_bad(t)) return NULL;
     if (t->graph) {
-        lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and look at what lk_call() gives");
+        lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and look "
+                            "at what lk_call() gives");
         return NULL;
     }
     return t->data;
@@ -305,7 +287,8 @@ double lk_item(const lk_tensor *t)
     char        text[LKI_SHAPE_TEXT];
     if (!data) return NAN;
     if (lki_shape_size(&t->shape) == 1) return lki_element_get(t->dtype, data, 0);
-    lki_fail(LK_ESHAPE, "lk_item: %s has %lld elements, not one", lki_shape_text(&t->shape, text), (long long)lki_shape_size(&t->shape));
+    lki_fail(LK_ESHAPE, "lk_item: %s has %lld elements, not one", lki_shape_text(&t->shape, text),
+             (long long)lki_shape_size(&t->shape));
     return NAN;
 }
 
@@ -323,7 +306,8 @@ lk_tensor *lk_rows(lk_tensor *t, int64_t global_batch)
     if (global_batch > LKI_MOST_ROWS || t->shape.dim[0] > LKI_MOST_ROWS)
         return lki_refuse(LK_EINVAL, "lk_rows: a global batch has at most %lld rows", (long long)LKI_MOST_ROWS);
     if (global_batch < 0 || (global_batch && global_batch < t->shape.dim[0]))
-        return lki_refuse(LK_EINVAL, "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
+        return lki_refuse(LK_EINVAL,
+                          "lk_rows: %s has %lld rows, more than a global batch of %lld; pass 0 or the size of a full batch",
                           lki_shape_text(&t->shape, text), (long long)t->shape.dim[0], (long long)global_batch);
     lki_attr attr = {.num = {.a = (double)global_batch}};
     return lki_apply1(LKI_OP_rows, &attr, t);
@@ -348,17 +332,20 @@ static void tuple_destroy(void *object)
 
 static lk_tuple poisoned_tuple(void)
 {
-    static lk_tensor *items[READABLE_ITEMS] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison};
+    static lk_tensor *items[READABLE_ITEMS] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison,
+                                               &lki_poison, &lki_poison, &lki_poison, &lki_poison};
     return (lk_tuple){0, items};
 }
 
 lk_tuple lki_tuple_new(int count, lk_tensor *const *items)
 {
     int           room = count > READABLE_ITEMS ? count : READABLE_ITEMS;
-    tuple_object *t = lki_object_new(sizeof *t + (size_t)room * sizeof t->item[0], LKI_KIND_TUPLE, LKI_LIVES_IN_STEP, tuple_destroy);
+    tuple_object *t =
+        lki_object_new(sizeof *t + (size_t)room * sizeof t->item[0], LKI_KIND_TUPLE, LKI_LIVES_IN_STEP, tuple_destroy);
     if (!t) return poisoned_tuple();
     t->count = count;
-    for (int i = 0; i < room; i++) t->item[i] = i < count ? items[i] : &lki_poison;
+    for (int i = 0; i < room; i++)
+        t->item[i] = i < count ? items[i] : &lki_poison;
     for (int i = 0; i < count; i++)
         if (!lki_bad(t->item[i])) lki_retain(t->item[i]);
     return (lk_tuple){count, t->item};
@@ -370,16 +357,14 @@ lk_tuple lk_tuple_from(int count, lk_tensor *const *items)
     return count < 0 || (count && !items) ? poisoned_tuple() : lki_tuple_new(count, items);
 }
 
-lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based)
-{
-    return lk_tuple_from(count, one_based + 1);
-}
+lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based) { return lk_tuple_from(count, one_based + 1); }
 
 lk_tuple lk_rows_all(lk_tuple batch, int64_t global_batch)
 {
     lk_tensor **marked = lki_alloc((size_t)(batch.count + 1) * sizeof *marked);
     if (!marked) return poisoned_tuple();
-    for (int i = 0; i < batch.count; i++) marked[i] = lk_rows(batch.item[i], global_batch);
+    for (int i = 0; i < batch.count; i++)
+        marked[i] = lk_rows(batch.item[i], global_batch);
     lk_tuple out = lki_tuple_new(batch.count, marked);
     lki_release(marked);
     return out;
@@ -392,14 +377,10 @@ enum { EDGE = 3, SHORTEN_ABOVE = 1000 };
 static void print_number(lk_dtype dtype, const void *data, int64_t i)
 {
     double x = lki_element_get(dtype, data, i);
-    if (dtype == LK_BOOL)
-        lki_output("%s", x != 0 ? "true" : "false");
-    else if (lki_is_int(dtype))
-        lki_output("%lld", dtype == LK_I64 ? (long long)((const int64_t *)data)[i] : (long long)x);
-    else if (isnan(x)) /* whatever its sign */
-        lki_output("nan");
-    else
-        lki_output("%.*g", dtype == LK_F64 ? 15 : 7, x);
+    if (dtype == LK_BOOL) lki_output("%s", x != 0 ? "true" : "false");
+    else if (lki_is_int(dtype)) lki_output("%lld", dtype == LK_I64 ? (long long)((const int64_t *)data)[i] : (long long)x);
+    else if (isnan(x)) /* whatever its sign */ lki_output("nan");
+    else lki_output("%.*g", dtype == LK_F64 ? 15 : 7, x);
 }
 
 static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorten)

@@ -39,10 +39,10 @@ struct lk_tensor {
     lki_rows     rows;
     lki_buffer  *buffer;
     void        *data;
-    uint64_t     id; /* unique in the process; what tapes remember */
+    uint64_t     id;    /* unique in the process; what tapes remember */
     void        *graph; /* while traced: the graph, and which value of it */
     int          value;
-    bool         weak;  /* a plain number: takes the type of what it meets */
+    bool         weak;                   /* a plain number: takes the type of what it meets */
     lk_tensor   *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
     lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;

@@ -5,10 +5,11 @@
 #include "step/plan.h"
 #include <string.h>
 
-typedef struct range { /* what a call covers: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
+typedef struct
+    range { /* what a call covers: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
     bool    rows, piece;
-    int64_t lo, hi;     /* rows */
-    int64_t from, to;   /* piece */
+    int64_t lo, hi;   /* rows */
+    int64_t from, to; /* piece */
 } range;
 
 static range rows_of_lanes(const lki_rows *rows, int lane, int end)
@@ -16,10 +17,7 @@ static range rows_of_lanes(const lki_rows *rows, int lane, int end)
     return (range){.rows = true, .lo = lki_plan_bound(rows, lane), .hi = lki_plan_bound(rows, end)};
 }
 
-static const lki_kernels *kernels(void)
-{
-    return lki_kernels_here();
-}
+static const lki_kernels *kernels(void) { return lki_kernels_here(); }
 
 /* ---- views ---- */
 
@@ -92,10 +90,8 @@ static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
     lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
     int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(count + 1) * sizeof *bound);
     if (!lanes || !bound) return NULL;
-    if (r.rows)
-        bound[1] = r.hi - r.lo;
-    else
-        lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
+    if (r.rows) bound[1] = r.hi - r.lo;
+    else lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
     *lanes = (lki_lanes){count, bound};
     return lanes;
 }
@@ -113,7 +109,8 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
         if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.rows && n->mode == LKI_EACH, r)) return LK_ENOMEM;
     if (into) views[n->nsrc].data = into;
     lki_args *a = &c->args;
-    *a = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
+    *a = (lki_args){
+        .src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
     a->lo = r.piece ? r.from : 0;
     a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
@@ -133,7 +130,8 @@ static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst,
     void *place[3] = {a, b, dst};
     int   nsrc = (a != NULL) + (b != NULL);
     place[nsrc] = dst;
-    for (int i = 0; i <= nsrc; i++) views[i] = (lki_view){place[i], &v->shape, v->dtype};
+    for (int i = 0; i <= nsrc; i++)
+        views[i] = (lki_view){place[i], &v->shape, v->dtype};
     c->args = (lki_args){.src = views, .dst = views + nsrc, .nsrc = nsrc, .ndst = 1, .attr = attr, .lo = lo, .hi = hi};
     static const lki_slot slots[3] = {LKI_K_fill, LKI_K_copy, LKI_K_add};
     return finish_call(p, c, slots[nsrc], v->dtype);
@@ -152,7 +150,8 @@ static bool siblings(const node_sum *left, const node_sum *right)
 }
 
 /* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes goes. */
-static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo, int64_t hi, void *last)
+static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo, int64_t hi,
+                      void *last)
 {
     open[(*count)++] = sum;
     while (*count > 1 && siblings(&open[*count - 2], &open[*count - 1])) {
@@ -162,8 +161,7 @@ static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open
             void *dst = all && last ? last : left->sum;
             LKI_TRY(call_add(p, thread, t, dst, left->sum, right->sum, lo, hi));
             left->sum = dst;
-        } else if (!left->sum)
-            left->sum = right->sum;
+        } else if (!left->sum) left->sum = right->sum;
         left->width *= 2;
         (*count)--;
     }
@@ -184,7 +182,8 @@ typedef struct stack { /* of one PARTIAL task on one thread, kept from lane to l
 static int free_buffer(const stack *s)
 {
     int i = 0;
-    while (s->used >> i & 1) i++;
+    while (s->used >> i & 1)
+        i++;
     return i;
 }
 
@@ -220,10 +219,12 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
     node_sum  open[80];
     int       count = 0;
     lki_view  dst;
-    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){.piece = true, .from = lo, .to = hi})) return LK_ENOMEM;
+    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){.piece = true, .from = lo, .to = hi}))
+        return LK_ENOMEM;
     for (int from = 0; from < p->threads; from++) {
         const stack *s = &e->stacks[t->partial][from];
-        for (int i = 0; i < s->count; i++) LKI_TRY(push(p, thread, t, open, &count, s->open[i], lo, hi, dst.data));
+        for (int i = 0; i < s->count; i++)
+            LKI_TRY(push(p, thread, t, open, &count, s->open[i], lo, hi, dst.data));
     }
     void *sum = count ? open[0].sum : NULL;
     return sum == dst.data ? LK_OK : call_add(p, thread, t, dst.data, sum, NULL, lo, hi);
@@ -261,12 +262,9 @@ static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
             const lki_task *t = &p->tasks[i];
             if (t->phase != phase || t->turn != turn || t->place != LKI_LANE) continue;
             range r = rows_of_lanes(&p->graph->nodes[t->node].rows, lane, lane + 1);
-            if (t->kind == LKI_TASK_PARTIAL)
-                LKI_TRY(partial_sum(p, thread, i, &e->stacks[i][thread], lane));
-            else if (t->chain == i)
-                LKI_TRY(emit_chain(e, thread, i, lane));
-            else if (t->chain < 0 && r.hi > r.lo)
-                LKI_TRY(emit_task(e, thread, i, r));
+            if (t->kind == LKI_TASK_PARTIAL) LKI_TRY(partial_sum(p, thread, i, &e->stacks[i][thread], lane));
+            else if (t->chain == i) LKI_TRY(emit_chain(e, thread, i, lane));
+            else if (t->chain < 0 && r.hi > r.lo) LKI_TRY(emit_task(e, thread, i, r));
         }
     return LK_OK;
 }
@@ -292,7 +290,8 @@ static lk_status emit_group(emitter *e, int thread, int phase, int group)
         for (int i = group; i < p->task_count; i++) {
             const lki_task *t = &p->tasks[i];
             if (t->phase == phase && t->place == LKI_TILES && t->group == group)
-                LKI_TRY(emit_task(e, thread, i, (range){.piece = true, .from = k * piece, .to = lki_min((k + 1) * piece, first->size)}));
+                LKI_TRY(emit_task(e, thread, i,
+                                  (range){.piece = true, .from = k * piece, .to = lki_min((k + 1) * piece, first->size)}));
         }
     return LK_OK;
 }
@@ -312,7 +311,8 @@ static lk_status emit_phase(emitter *e, int thread, int phase)
         LKI_TRY(emit_own_rows(e, thread, phase, turn));
     }
     for (int i = 0; i < p->task_count; i++)
-        if (p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == i) LKI_TRY(emit_group(e, thread, phase, i));
+        if (p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == i)
+            LKI_TRY(emit_group(e, thread, phase, i));
     if (phase + 1 < p->phases && !add_call(p, thread)) return LK_ENOMEM; /* fn NULL: a barrier */
     return LK_OK;
 }
@@ -320,7 +320,8 @@ static lk_status emit_phase(emitter *e, int thread, int phase)
 static lk_status emit_all(emitter *e)
 {
     for (int phase = 0; phase < e->plan->phases; phase++)
-        for (int thread = 0; thread < e->plan->threads; thread++) LKI_TRY(emit_phase(e, thread, phase));
+        for (int thread = 0; thread < e->plan->threads; thread++)
+            LKI_TRY(emit_phase(e, thread, phase));
     return LK_OK;
 }
 
@@ -356,7 +357,8 @@ lk_status lki_plan_emit(lki_plan *p)
         if (p->tasks[t].kind == LKI_TASK_PARTIAL && !(e.stacks[t] = lki_zalloc(n * sizeof(stack)))) status = LK_ENOMEM;
     if (status == LK_OK) status = emit_all(&e);
     if (status == LK_OK) status = give_scratch(p);
-    for (int t = 0; t < p->task_count && e.stacks; t++) lki_release(e.stacks[t]);
+    for (int t = 0; t < p->task_count && e.stacks; t++)
+        lki_release(e.stacks[t]);
     lki_release(e.stacks);
     return status;
 }

@@ -30,24 +30,24 @@ typedef struct signature {
 } signature;
 
 typedef struct entry {
-    signature      *key;
-    lki_plan       *plan;
-    uint64_t        used;  /* when, in calls */
+    signature       *key;
+    lki_plan        *plan;
+    uint64_t         used; /* when, in calls */
     lk_function_info info;
-    int             users; /* callers, and one for being in the cache; guarded by the function's lock */
-    pthread_mutex_t turn;
+    int              users; /* callers, and one for being in the cache; guarded by the function's lock */
+    pthread_mutex_t  turn;
 } entry;
 
 struct lk_function {
-    lki_object      object;
-    lk_fn           fn;
-    void           *user;
-    char           *name;
-    entry         **entries;
-    int             count, capacity, most;
-    uint64_t        calls;
-    int             traces, traces_in_a_row;
-    bool            warned;
+    lki_object       object;
+    lk_fn            fn;
+    void            *user;
+    char            *name;
+    entry          **entries;
+    int              count, capacity, most;
+    uint64_t         calls;
+    int              traces, traces_in_a_row;
+    bool             warned;
     bool             warned_of_tape;
     lk_function_info last; /* of the plan called last */
     pthread_mutex_t  lock;
@@ -57,7 +57,8 @@ static lk_function_info info_of(const lki_plan *p)
 {
     lk_function_info info = {.ops = p->graph->node_count, .fused = p->graph->fused, .barriers = p->phases - 1};
     for (int t = 0; t < p->threads; t++)
-        for (int i = 0; i < p->call_count[t]; i++) info.calls += p->calls[t][i].fn != NULL;
+        for (int i = 0; i < p->call_count[t]; i++)
+            info.calls += p->calls[t][i].fn != NULL;
     info.memory = p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
     return info;
 }
@@ -93,7 +94,8 @@ static void let_go(lk_function *f, entry *e)
 static void function_destroy(void *object)
 {
     lk_function *f = object;
-    for (int i = 0; i < f->count; i++) entry_free(f->entries[i]);
+    for (int i = 0; i < f->count; i++)
+        entry_free(f->entries[i]);
     lki_release(f->entries);
     lki_release(f->name);
     pthread_mutex_destroy(&f->lock);
@@ -137,15 +139,20 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
 
 static bool rows_equal(const lki_rows *a, const lki_rows *b)
 {
-    return a->kind == b->kind && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global && a->first == b->first && a->rows == b->rows;
+    return a->kind == b->kind && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
+           a->first == b->first && a->rows == b->rows;
 }
 
 static bool matches(const signature *s, lk_tuple in, int threads)
 {
-    if (s->threads != threads || s->lanes != lk_lanes() || s->count != in.count || s->seed != lk_random_seed() || s->device != lki_device_current()) return false;
+    if (s->threads != threads || s->lanes != lk_lanes() || s->count != in.count || s->seed != lk_random_seed() ||
+        s->device != lki_device_current())
+        return false;
     for (int i = 0; i < in.count; i++) {
         const lk_tensor *t = in.item[i];
-        if (s->input[i].dtype != t->dtype || !lki_shape_equal(&s->input[i].shape, &t->shape) || !rows_equal(&s->input[i].rows, &t->rows)) return false;
+        if (s->input[i].dtype != t->dtype || !lki_shape_equal(&s->input[i].shape, &t->shape) ||
+            !rows_equal(&s->input[i].rows, &t->rows))
+            return false;
         if (s->input[i].weak != t->weak || s->input[i].same != lki_graph_same_input(in, i)) return false;
     }
     return true;
@@ -185,7 +192,8 @@ static void warn_about_retracing(lk_function *f)
 {
     if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes were set anew, every time; pad inputs to a few shapes, or "
+    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes "
+             "were set anew, every time; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }
@@ -201,10 +209,8 @@ static entry *keep(lk_function *f, entry *e)
         if (--f->entries[oldest]->users == 0) gone = f->entries[oldest];
         f->entries[oldest] = f->entries[--f->count];
     }
-    if (lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries))
-        f->entries[f->count++] = e;
-    else
-        e->users--; /* used once, not kept */
+    if (lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries)) f->entries[f->count++] = e;
+    else e->users--; /* used once, not kept */
     e->used = f->calls;
     return gone;
 }
@@ -231,23 +237,19 @@ static entry *trace(lk_function *f, lk_tuple in, int threads)
 
 /* ---- calling ---- */
 
-static lk_tuple poisoned(void)
-{
-    return lki_tuple_new(0, NULL);
-}
+static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
 
 static lk_tuple replay(lki_plan *plan, lk_tuple in)
 {
     enum { FEW = 16 };
-    lk_tensor *few[FEW], **out = plan->graph->output_count <= FEW ? few : lki_alloc((size_t)plan->graph->output_count * sizeof *out);
-    lk_status  status = out ? LK_OK : LK_ENOMEM;
+    lk_tensor *few[FEW],
+        **out = plan->graph->output_count <= FEW ? few : lki_alloc((size_t)plan->graph->output_count * sizeof *out);
+    lk_status status = out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < plan->graph->output_count && status == LK_OK; i++) {
         const lki_value *v = &plan->graph->values[plan->graph->outputs[i]];
         out[i] = lki_tensor_new(v->dtype, &v->shape);
-        if (lki_bad(out[i]))
-            status = LK_ENOMEM;
-        else
-            out[i]->rows = v->rows;
+        if (lki_bad(out[i])) status = LK_ENOMEM;
+        else out[i]->rows = v->rows;
     }
     if (status == LK_OK) status = lki_plan_replay(plan, in, out);
     lk_tuple result = status == LK_OK ? lki_tuple_new(plan->graph->output_count, out) : poisoned();

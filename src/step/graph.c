@@ -27,7 +27,8 @@ int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, 
 
 int lki_graph_root(const lki_graph *g, int v)
 {
-    while (g->values[v].alias_of >= 0) v = g->values[v].alias_of;
+    while (g->values[v].alias_of >= 0)
+        v = g->values[v].alias_of;
     return v;
 }
 
@@ -39,7 +40,8 @@ bool lki_shape_only(const lki_node *n, int operand)
 
 bool lki_may_fault(const lki_node *n)
 {
-    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather, LKI_K_gather_grad, LKI_K_floordiv, LKI_K_mod};
+    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather,
+                                     LKI_K_gather_grad, LKI_K_floordiv,         LKI_K_mod};
     for (int i = 0; i < LKI_COUNT(slots); i++)
         if (n->slot == slots[i]) return (slots[i] != LKI_K_floordiv && slots[i] != LKI_K_mod) || lki_is_int(n->type);
     return false;
@@ -47,10 +49,7 @@ bool lki_may_fault(const lki_node *n)
 
 /* ---- tracing ---- */
 
-static lki_graph *graph_of(lki_tracer *t)
-{
-    return (lki_graph *)((char *)t - offsetof(lki_graph, tracer));
-}
+static lki_graph *graph_of(lki_tracer *t) { return (lki_graph *)((char *)t - offsetof(lki_graph, tracer)); }
 
 /* The value a tensor stands for: its own in this graph, else a captured constant. */
 static int value_of(lki_graph *g, lk_tensor *t)
@@ -61,7 +60,13 @@ static int value_of(lki_graph *g, lk_tensor *t)
         return -1;
     }
     if (lki_tensor_detach(t) != LK_OK) return -1; /* the plan will point at its data */
-    lki_value v = {.kind = LKI_VALUE_CONSTANT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .constant = t};
+    lki_value v = {.kind = LKI_VALUE_CONSTANT,
+                   .dtype = t->dtype,
+                   .shape = t->shape,
+                   .rows = t->rows,
+                   .maker = -1,
+                   .alias_of = -1,
+                   .constant = t};
     int       at = lki_graph_add_value(g, &v);
     if (at >= 0) lki_retain(t);
     return at;
@@ -83,7 +88,13 @@ static lki_graph_variable *find_variable(lki_graph *g, lk_variable *v)
 
 static lki_value variable_value(lk_variable *v, int version, int maker)
 {
-    return (lki_value){.kind = LKI_VALUE_VARIABLE, .dtype = v->dtype, .shape = v->shape, .maker = maker, .alias_of = -1, .version = version, .variable = v};
+    return (lki_value){.kind = LKI_VALUE_VARIABLE,
+                       .dtype = v->dtype,
+                       .shape = v->shape,
+                       .maker = maker,
+                       .alias_of = -1,
+                       .version = version,
+                       .variable = v};
 }
 
 static lki_graph_variable *enter_variable(lki_graph *g, lk_variable *v)
@@ -110,8 +121,8 @@ static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
 
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
 {
-    int  few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc((size_t)(f->nsrc + extra_src) * sizeof *src);
-    int  node = -1;
+    int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc((size_t)(f->nsrc + extra_src) * sizeof *src);
+    int node = -1;
     if (src && operand_values(g, f->nsrc, f->src, src + extra_src)) {
         if (extra_src) src[0] = extra_value;
         node = lki_graph_add_node(g, f->op, f->attr, f->nsrc + extra_src, src, ndst);
@@ -133,7 +144,12 @@ static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **ds
     int        node = trace_node(g, f, 0, 0, f->ndst);
     if (node < 0) return LK_ENOMEM;
     for (int i = 0; i < f->ndst; i++) {
-        lki_value v = {.kind = LKI_VALUE_MADE, .dtype = f->dtype[i > 0], .shape = f->shape[i > 0], .rows = f->rows, .maker = node, .alias_of = -1};
+        lki_value v = {.kind = LKI_VALUE_MADE,
+                       .dtype = f->dtype[i > 0],
+                       .shape = f->shape[i > 0],
+                       .rows = f->rows,
+                       .maker = node,
+                       .alias_of = -1};
         if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
         int at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
@@ -179,9 +195,12 @@ lki_graph *lki_graph_new(void)
 void lki_graph_free(lki_graph *g)
 {
     if (!g) return;
-    for (int i = 0; i < g->node_count; i++) lki_release(g->nodes[i].src);
-    for (int i = 0; i < g->value_count; i++) lki_drop(g->values[i].constant);
-    for (int i = 0; i < g->variable_count; i++) lki_drop(g->variables[i].variable);
+    for (int i = 0; i < g->node_count; i++)
+        lki_release(g->nodes[i].src);
+    for (int i = 0; i < g->value_count; i++)
+        lki_drop(g->values[i].constant);
+    for (int i = 0; i < g->variable_count; i++)
+        lki_drop(g->variables[i].variable);
     lki_release(g->nodes);
     lki_release(g->values);
     lki_release(g->variables);
@@ -192,7 +211,8 @@ void lki_graph_free(lki_graph *g)
 int lki_graph_same_input(lk_tuple in, int i)
 {
     int first = 0;
-    while (in.item[first] != in.item[i]) first++;
+    while (in.item[first] != in.item[i])
+        first++;
     return first;
 }
 
@@ -200,10 +220,16 @@ static lk_status trace_inputs(lki_graph *g, lk_tuple in, lk_tensor **stand_in)
 {
     for (int i = 0; i < in.count; i++) {
         const lk_tensor *t = in.item[i];
-        lki_value        v = {.kind = LKI_VALUE_INPUT, .dtype = t->dtype, .shape = t->shape, .rows = t->rows, .maker = -1, .alias_of = -1, .input = i};
+        lki_value        v = {.kind = LKI_VALUE_INPUT,
+                              .dtype = t->dtype,
+                              .shape = t->shape,
+                              .rows = t->rows,
+                              .maker = -1,
+                              .alias_of = -1,
+                              .input = i};
         int              at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
-        int              same = lki_graph_same_input(in, i);
+        int same = lki_graph_same_input(in, i);
         stand_in[i] = same < i ? stand_in[same] : lki_tensor_traced(t->dtype, &t->shape, &t->rows, g->token, at);
         if (lki_bad(stand_in[i])) return LK_ENOMEM;
         stand_in[i]->weak = t->weak;

@@ -12,10 +12,10 @@
 #include <string.h>
 
 typedef struct span { /* a piece of memory that is needed for a while */
-    int     value;   /* or -1 - task for the buffers of a PARTIAL task */
-    int     segment; /* -1: the shared block; else spans of different segments never live together */
-    int     from, to;
-    size_t  bytes, at;
+    int    value;     /* or -1 - task for the buffers of a PARTIAL task */
+    int    segment;   /* -1: the shared block; else spans of different segments never live together */
+    int    from, to;
+    size_t bytes, at;
 } span;
 
 typedef struct readers {
@@ -23,10 +23,7 @@ typedef struct readers {
     bool one_turn, one_group, one_chain;
 } readers;
 
-int lki_plan_lane_begin(const lki_plan *p, int thread)
-{
-    return lki_lane_owner_begin(p->lanes, thread, p->threads);
-}
+int lki_plan_lane_begin(const lki_plan *p, int thread) { return lki_lane_owner_begin(p->lanes, thread, p->threads); }
 
 int64_t lki_plan_bound(const lki_rows *r, int lane)
 {
@@ -35,10 +32,7 @@ int64_t lki_plan_bound(const lki_rows *r, int lane)
     return lki_max(0, lki_min(row, r->rows)) * r->per_row;
 }
 
-int64_t lki_plan_piece(const lki_task *t)
-{
-    return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
-}
+int64_t lki_plan_piece(const lki_task *t) { return lki_max(t->unit, LKI_PIECE / t->unit * t->unit); }
 
 static readers made_by(const lki_plan *p, int maker)
 {
@@ -83,7 +77,8 @@ static readers *find_readers(const lki_plan *p)
 static size_t lane_bytes(const lki_plan *p, const lki_value *v, const lki_rows *rows)
 {
     int64_t most = 0, entries = v->shape.dim[0];
-    for (int s = 0; s < p->lanes; s++) most = lki_max(most, lki_plan_bound(rows, s + 1) - lki_plan_bound(rows, s));
+    for (int s = 0; s < p->lanes; s++)
+        most = lki_max(most, lki_plan_bound(rows, s + 1) - lki_plan_bound(rows, s));
     return entries ? (size_t)(lki_shape_size(&v->shape) / entries * most) * lk_dtype_bytes(v->dtype) : 0;
 }
 
@@ -146,10 +141,7 @@ static int larger_first(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static bool live_together(const span *a, const span *b)
-{
-    return a->segment == b->segment && a->from <= b->to && b->from <= a->to;
-}
+static bool live_together(const span *a, const span *b) { return a->segment == b->segment && a->from <= b->to && b->from <= a->to; }
 
 /* The lowest place where a span meets no span placed before it that lives at the same time. */
 static void place(span *spans, int i)
@@ -179,19 +171,19 @@ lk_status lki_plan_memory(lki_plan *p)
         return LK_ENOMEM;
     }
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0) spans[count++] = span_of(p, v, r[v]);
+        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0)
+            spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind == LKI_TASK_COMBINE) spans[count++] = span_of_partial(p, p->tasks[t].partial, t);
-    for (int i = 0; i < count; i++) spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
+    for (int i = 0; i < count; i++)
+        spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
     qsort(spans, (size_t)count, sizeof *spans, larger_first);
     for (int i = 0; i < count; i++) {
         place(spans, i);
         size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes, end = spans[i].at + spans[i].bytes;
         if (end > *total) *total = end;
-        if (spans[i].value < 0)
-            p->tasks[-1 - spans[i].value].at = spans[i].at;
-        else
-            p->storage[spans[i].value].at = spans[i].at;
+        if (spans[i].value < 0) p->tasks[-1 - spans[i].value].at = spans[i].at;
+        else p->storage[spans[i].value].at = spans[i].at;
     }
     lki_release(spans);
     lki_release(r);

@@ -26,7 +26,8 @@ lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes)
 void lki_plan_free(lki_plan *p)
 {
     if (!p) return;
-    for (int t = 0; t < p->threads && p->calls; t++) lki_release(p->calls[t]);
+    for (int t = 0; t < p->threads && p->calls; t++)
+        lki_release(p->calls[t]);
     lki_release(p->calls);
     lki_release(p->call_count);
     lki_release(p->patches);
@@ -109,14 +110,13 @@ static const void *result_data(const lki_plan *p, int value, lk_tuple in)
 lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out)
 {
     LKI_TRY(free_variables(p));
-    for (int i = 0; i < p->patch_count; i++) p->patches[i].view->data = (char *)in.item[p->patches[i].input]->data + p->patches[i].offset;
+    for (int i = 0; i < p->patch_count; i++)
+        p->patches[i].view->data = (char *)in.item[p->patches[i].input]->data + p->patches[i].offset;
     if (lki_device_current()->kind != LKI_DEVICE_NULL) {
         lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
         if (p->threads > 1 && !team) return lk_error_code();
-        if (team)
-            LKI_TRY(lki_team_run(team, replay_thread, p));
-        else
-            replay_thread(p, 0);
+        if (team) LKI_TRY(lki_team_run(team, replay_thread, p));
+        else replay_thread(p, 0);
     }
     LKI_TRY(check_faults(p));
     for (int i = 0; i < p->graph->output_count; i++) {

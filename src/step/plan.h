@@ -77,7 +77,7 @@ typedef struct lki_plan {
     int         *call_count, *call_capacity;
     lki_patch   *patches;
     int          patch_count, patch_capacity;
-    int         *faults;  /* by node: its kernel met an index out of range */
+    int         *faults;   /* by node: its kernel met an index out of range */
     lki_suspect *suspects; /* the nodes whose kernels may */
     int          suspect_count, suspect_capacity;
     lki_barrier  barrier;
@@ -99,7 +99,7 @@ lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out);
 int     lki_plan_lane_begin(const lki_plan *p, int thread);
 int64_t lki_plan_bound(const lki_rows *r, int lane);
 
-enum { LKI_PIECE = 4096 }; /* elements of a TILES piece, about */
+enum { LKI_PIECE = 4096 };                 /* elements of a TILES piece, about */
 int64_t lki_plan_piece(const lki_task *t); /* elements per piece, a multiple of the unit */
 
 #endif

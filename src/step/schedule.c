@@ -27,15 +27,9 @@ typedef struct edges {
 
 /* ---- tasks and places ---- */
 
-static int64_t result_size(const lki_plan *p, const lki_node *n)
-{
-    return lki_shape_size(&p->graph->values[n->dst[0]].shape);
-}
+static int64_t result_size(const lki_plan *p, const lki_node *n) { return lki_shape_size(&p->graph->values[n->dst[0]].shape); }
 
-static bool follows_lanes(const lki_plan *p, const lki_node *n)
-{
-    return n->rows.lanes == p->lanes && p->lanes > 0;
-}
+static bool follows_lanes(const lki_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
 
 static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
 {
@@ -75,7 +69,12 @@ static bool add_tasks_for(lki_plan *p, int node)
     if (n->mode == LKI_SUM && follows_lanes(p, n) && !whole_sum) {
         int64_t size = result_size(p, n);
         if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
-        return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE, .place = size >= SMALL ? LKI_TILES : LKI_SOLO, .node = node, .partial = p->task_count - 1, .size = size, .unit = 1});
+        return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE,
+                                      .place = size >= SMALL ? LKI_TILES : LKI_SOLO,
+                                      .node = node,
+                                      .partial = p->task_count - 1,
+                                      .size = size,
+                                      .unit = 1});
     }
     return add_task(p, place_whole(p, node));
 }
@@ -96,7 +95,8 @@ static lk_status make_tasks(lki_plan *p)
         }
         sorted[at] = i;
     }
-    for (int i = 0; i < count && good; i++) good = add_tasks_for(p, sorted[i]);
+    for (int i = 0; i < count && good; i++)
+        good = add_tasks_for(p, sorted[i]);
     lki_release(sorted);
     return good ? LK_OK : LK_ENOMEM;
 }
@@ -111,10 +111,7 @@ static bool add_edge(edges *e, int from, int to)
     return true;
 }
 
-static bool reads_operands(const lki_task *t)
-{
-    return t->kind != LKI_TASK_COMBINE;
-}
+static bool reads_operands(const lki_task *t) { return t->kind != LKI_TASK_COMBINE; }
 
 static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variable *v, int version)
 {
@@ -122,7 +119,8 @@ static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variab
     const lki_node  *n = &g->nodes[t->node];
     for (int i = 0; i < n->nsrc && reads_operands(t); i++) {
         const lki_value *value = &g->values[lki_graph_root(g, n->src[i])];
-        if (value->kind == LKI_VALUE_VARIABLE && value->variable == v && value->version == version && !lki_shape_only(n, i)) return true;
+        if (value->kind == LKI_VALUE_VARIABLE && value->variable == v && value->version == version && !lki_shape_only(n, i))
+            return true;
     }
     return false;
 }
@@ -135,10 +133,13 @@ static bool edges_of_writer(lki_plan *p, edges *e, int writer)
     for (int d = 0; d < n->ndst; d++) {
         const lki_value *v = &g->values[n->dst[d]];
         for (int t = 0; t < p->task_count; t++) {
-            if (t != writer && reads_variable(p, &p->tasks[t], v->variable, v->version - 1) && !add_edge(e, t, writer)) return false;
+            if (t != writer && reads_variable(p, &p->tasks[t], v->variable, v->version - 1) && !add_edge(e, t, writer))
+                return false;
             const lki_node *m = &g->nodes[p->tasks[t].node];
             for (int k = 0; k < m->ndst && m->writes; k++)
-                if (g->values[m->dst[k]].variable == v->variable && g->values[m->dst[k]].version == v->version - 1 && !add_edge(e, t, writer)) return false;
+                if (g->values[m->dst[k]].variable == v->variable && g->values[m->dst[k]].version == v->version - 1 &&
+                    !add_edge(e, t, writer))
+                    return false;
         }
     }
     return true;
@@ -162,13 +163,15 @@ static lk_status find_edges(lki_plan *p, edges *e)
     const lki_graph *g = p->graph;
     p->maker = lki_alloc((size_t)(g->value_count + 1) * sizeof *p->maker);
     if (!p->maker) return LK_ENOMEM;
-    for (int v = 0; v < g->value_count; v++) p->maker[v] = -1;
+    for (int v = 0; v < g->value_count; v++)
+        p->maker[v] = -1;
     for (int t = 0; t < p->task_count; t++) {
         const lki_node *n = &g->nodes[p->tasks[t].node];
         for (int i = 0; i < n->nsrc && reads_operands(&p->tasks[t]); i++)
             if (!lki_shape_only(n, i) && !add_edge(e, p->maker[lki_graph_root(g, n->src[i])], t)) return LK_ENOMEM;
         if (p->tasks[t].kind == LKI_TASK_COMBINE && !add_edge(e, p->tasks[t].partial, t)) return LK_ENOMEM;
-        for (int i = 0; i < n->ndst && p->tasks[t].kind != LKI_TASK_PARTIAL; i++) p->maker[n->dst[i]] = t;
+        for (int i = 0; i < n->ndst && p->tasks[t].kind != LKI_TASK_PARTIAL; i++)
+            p->maker[n->dst[i]] = t;
     }
     for (int t = 0; t < p->task_count; t++)
         if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
@@ -177,10 +180,7 @@ static lk_status find_edges(lki_plan *p, edges *e)
 
 /* ---- phases ---- */
 
-static bool is_row_task(const lki_task *t)
-{
-    return t->place == LKI_LANE || t->place == LKI_THREAD;
-}
+static bool is_row_task(const lki_task *t) { return t->place == LKI_LANE || t->place == LKI_THREAD; }
 
 static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
 {
@@ -220,13 +220,15 @@ static bool together(const lki_plan *p, int from, const lki_task *b)
 {
     const lki_task *a = &p->tasks[from];
     if (is_row_task(a) && is_row_task(b)) return same_lanes(p, a, b);
-    if (a->place == LKI_TILES && b->place == LKI_TILES) return piecewise(p, from, b) && (a->unit == b->unit || a->unit == 1 || b->unit == 1);
+    if (a->place == LKI_TILES && b->place == LKI_TILES)
+        return piecewise(p, from, b) && (a->unit == b->unit || a->unit == 1 || b->unit == 1);
     return a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread;
 }
 
 static void choose_thread(lki_plan *p, lki_task *t, int *next)
 {
-    bool heavy = t->place == LKI_SOLO && t->kind == LKI_TASK_RUN && p->graph->nodes[t->node].nsrc && operand_bytes(p, &p->graph->nodes[t->node], 0) >= 4 * SMALL;
+    bool heavy = t->place == LKI_SOLO && t->kind == LKI_TASK_RUN && p->graph->nodes[t->node].nsrc &&
+                 operand_bytes(p, &p->graph->nodes[t->node], 0) >= 4 * SMALL;
     t->thread = heavy ? (*next)++ % p->threads : 0;
 }
 
@@ -260,7 +262,8 @@ static void sink(lki_plan *p, const edges *e)
         int       latest = -1;
         bool      output = false;
         if (a->place != LKI_TILES || a->unit != 1 || a->kind != LKI_TASK_RUN || p->graph->nodes[a->node].writes) continue;
-        for (int i = 0; i < p->graph->output_count; i++) output = output || p->maker[lki_graph_root(p->graph, p->graph->outputs[i])] == t;
+        for (int i = 0; i < p->graph->output_count; i++)
+            output = output || p->maker[lki_graph_root(p->graph, p->graph->outputs[i])] == t;
         for (int i = 0; i < e->count; i++)
             if (e->list[i].from == t) {
                 const lki_task *b = &p->tasks[e->list[i].to];
@@ -307,7 +310,8 @@ static void make_groups(lki_plan *p, const edges *e)
 static int lane_task_before(const lki_plan *p, int t)
 {
     for (int i = t - 1; i >= 0; i--)
-        if (p->tasks[i].place == LKI_LANE && p->tasks[i].phase == p->tasks[t].phase && p->tasks[i].turn == p->tasks[t].turn) return i;
+        if (p->tasks[i].place == LKI_LANE && p->tasks[i].phase == p->tasks[t].phase && p->tasks[i].turn == p->tasks[t].turn)
+            return i;
     return -1;
 }
 
@@ -315,8 +319,8 @@ static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[a->node], *m = &p->graph->nodes[b->node];
     return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && lki_is_elementwise(n->op) && lki_is_elementwise(m->op) &&
-           lki_shape_equal(&p->graph->values[n->dst[0]].shape, &p->graph->values[m->dst[0]].shape) && n->rows.per_row == m->rows.per_row &&
-           n->rows.global == m->rows.global && n->rows.first == m->rows.first;
+           lki_shape_equal(&p->graph->values[n->dst[0]].shape, &p->graph->values[m->dst[0]].shape) &&
+           n->rows.per_row == m->rows.per_row && n->rows.global == m->rows.global && n->rows.first == m->rows.first;
 }
 
 /* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another have that
@@ -343,8 +347,11 @@ static void tell(const lki_plan *p)
             if (a->phase != phase) continue;
             if (n->ndst) lki_shape_text(&p->graph->values[n->dst[0]].shape, text);
             lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
-                     a->place == LKI_TILES ? a->group : a->place == LKI_LANE ? a->chain : a->thread, lki_op_name(n->op),
-                     kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "", n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+                     a->place == LKI_TILES  ? a->group
+                     : a->place == LKI_LANE ? a->chain
+                                            : a->thread,
+                     lki_op_name(n->op), kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "",
+                     n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
         }
 }
 
@@ -355,7 +362,8 @@ lk_status lki_plan_schedule(lki_plan *p)
     lk_status status = make_tasks(p);
     if (status == LK_OK) status = find_edges(p, &e);
     if (status == LK_OK) {
-        for (int t = 0; t < p->task_count; t++) choose_thread(p, &p->tasks[t], &next);
+        for (int t = 0; t < p->task_count; t++)
+            choose_thread(p, &p->tasks[t], &next);
         assign_phases(p, &e);
         sink(p, &e);
         make_groups(p, &e);

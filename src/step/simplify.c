@@ -62,10 +62,7 @@ static int copy_before(lki_graph *g, int value, int writer)
     return g->nodes[node].dst[0] = lki_graph_add_value(g, &copy);
 }
 
-static bool reads_after(const lki_graph *g, const lki_node *n, int writer)
-{
-    return !n->dead && n->order > g->nodes[writer].order;
-}
+static bool reads_after(const lki_graph *g, const lki_node *n, int writer) { return !n->dead && n->order > g->nodes[writer].order; }
 
 static bool read_after(const lki_graph *g, int value, int writer)
 {
@@ -98,7 +95,8 @@ static lk_status keep_old_versions(lki_graph *g)
         for (int i = 0; i < g->node_count; i++)
             for (int j = 0; j < g->nodes[i].nsrc; j++)
                 if (reads_after(g, &g->nodes[i], writer)) LKI_TRY(redirect(g, &g->nodes[i].src[j], value, copy));
-        for (int i = 0; i < g->output_count; i++) LKI_TRY(redirect(g, &g->outputs[i], value, copy));
+        for (int i = 0; i < g->output_count; i++)
+            LKI_TRY(redirect(g, &g->outputs[i], value, copy));
     }
     return LK_OK;
 }
@@ -109,13 +107,15 @@ static lk_status drop_unused(lki_graph *g)
 {
     bool *needed = lki_zalloc((size_t)g->value_count + 1);
     if (!needed) return LK_ENOMEM;
-    for (int i = 0; i < g->output_count; i++) needed[lki_graph_root(g, g->outputs[i])] = true;
+    for (int i = 0; i < g->output_count; i++)
+        needed[lki_graph_root(g, g->outputs[i])] = true;
     for (bool again = true; again;) { /* copies are appended, so one sweep from the back may not be enough */
         again = false;
         for (int i = g->node_count - 1; i >= 0; i--) {
             lki_node *n = &g->nodes[i];
             bool      live = n->writes;
-            for (int j = 0; j < n->ndst && !live; j++) live = needed[n->dst[j]];
+            for (int j = 0; j < n->ndst && !live; j++)
+                live = needed[n->dst[j]];
             for (int j = 0; j < n->nsrc && live && !n->dead; j++) {
                 int v = lki_graph_root(g, n->src[j]);
                 if (lki_shape_only(n, j) || needed[v]) continue;
@@ -127,7 +127,8 @@ static lk_status drop_unused(lki_graph *g)
     for (int i = 0; i < g->node_count; i++) {
         lki_node *n = &g->nodes[i];
         bool      live = n->writes;
-        for (int j = 0; j < n->ndst && !live; j++) live = needed[n->dst[j]];
+        for (int j = 0; j < n->ndst && !live; j++)
+            live = needed[n->dst[j]];
         if (!live) n->dead = true;
     }
     lki_release(needed);
@@ -151,10 +152,7 @@ static lki_node *pool_of(lki_graph *g, int cell)
     return pool && pool->dst[1] == cell ? pool : NULL;
 }
 
-static bool windows_overlap(const lki_window *w)
-{
-    return w->stride[0] < w->size[0] || w->stride[1] < w->size[1];
-}
+static bool windows_overlap(const lki_window *w) { return w->stride[0] < w->size[0] || w->stride[1] < w->size[1]; }
 
 static void move_relu_behind_pool(lki_graph *g, const uses *u)
 {
@@ -208,7 +206,8 @@ static void absorb(lki_graph *g, lki_node *n, lki_node *last)
     n->nsrc = nsrc;
     n->ndst = last->ndst;
     n->order = last->order;
-    for (int i = 0; i < n->ndst; i++) g->values[n->dst[i]].maker = (int)(n - g->nodes);
+    for (int i = 0; i < n->ndst; i++)
+        g->values[n->dst[i]].maker = (int)(n - g->nodes);
     n->attr.epilogue.bias |= last->op == LKI_OP_add;
     n->attr.epilogue.relu |= last->op == LKI_OP_relu;
     n->attr.epilogue.pool |= last->op == LKI_OP_max_pool;
@@ -229,14 +228,16 @@ static bool may_wait(const lki_graph *g, const lki_node *n, const lki_node *last
 static bool is_bias(const lki_graph *g, const lki_node *add, int of)
 {
     const lki_value *bias = &g->values[add->src[1]], *y = &g->values[of];
-    return add->src[0] == of && bias->shape.rank == 1 && y->shape.rank >= 2 && bias->shape.dim[0] == y->shape.dim[y->shape.rank - 1] && bias->rows.kind != LKI_ROWS;
+    return add->src[0] == of && bias->shape.rank == 1 && y->shape.rank >= 2 &&
+           bias->shape.dim[0] == y->shape.dim[y->shape.rank - 1] && bias->rows.kind != LKI_ROWS;
 }
 
 static bool is_two_by_two(const lki_node *pool, const lk_shape *image)
 {
     const lki_window *w = &pool->attr.window;
-    return w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 && w->stride[1] == 2 && w->pad[0] == 0 && w->pad[1] == 0 && image->dim[1] >= 2 &&
-           image->dim[2] >= 2 && pool->attr.shape.dim[1] == image->dim[1] / 2 && pool->attr.shape.dim[2] == image->dim[2] / 2;
+    return w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 && w->stride[1] == 2 && w->pad[0] == 0 && w->pad[1] == 0 &&
+           image->dim[1] >= 2 && image->dim[2] >= 2 && pool->attr.shape.dim[1] == image->dim[1] / 2 &&
+           pool->attr.shape.dim[2] == image->dim[2] / 2;
 }
 
 static void fuse_epilogues(lki_graph *g, const uses *u)

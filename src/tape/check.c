@@ -52,7 +52,8 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
     return value;
 }
 
-static lk_status compare(lk_fn fn, lk_tuple in, void *user, double epsilon, int input, const lk_tensor *recorded, lk_gradient_check *worst)
+static lk_status compare(lk_fn fn, lk_tuple in, void *user, double epsilon, int input, const lk_tensor *recorded,
+                         lk_gradient_check *worst)
 {
     for (int64_t e = 0; e < lki_shape_size(&in.item[input]->shape); e++) {
         double up = value_at(fn, in, user, input, e, epsilon), down = value_at(fn, in, user, input, e, -epsilon);
@@ -82,7 +83,8 @@ lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilo
     }
     if (result) *result = worst;
     if (status == LK_OK && !(worst.largest_difference <= tolerance))
-        status = lki_fail(LK_EINVAL, "lk_check_gradient: input %d, element %lld: recorded and numerical gradient differ by %g, more than %g", worst.input,
-                          (long long)worst.element, worst.largest_difference, tolerance);
+        status = lki_fail(LK_EINVAL,
+                          "lk_check_gradient: input %d, element %lld: recorded and numerical gradient differ by %g, more than %g",
+                          worst.input, (long long)worst.element, worst.largest_difference, tolerance);
     return status;
 }

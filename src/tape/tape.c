@@ -83,7 +83,8 @@ static bool map_put(id_map *m, uint64_t id, int number)
 {
     if (2 * (m->used + 1) > m->size && !map_grow(m)) return false;
     int i = (int)(id * 0x9e3779b97f4a7c15u >> 40) & (m->size - 1);
-    while (m->id[i] && m->id[i] != id) i = (i + 1) & (m->size - 1);
+    while (m->id[i] && m->id[i] != id)
+        i = (i + 1) & (m->size - 1);
     if (!m->id[i]) m->used++;
     m->id[i] = id;
     m->number[i] = number;
@@ -99,10 +100,7 @@ static void map_clear(id_map *m)
 
 /* ---- recording ---- */
 
-static lk_tape *tape_of(lki_recorder *r)
-{
-    return (lk_tape *)((char *)r - offsetof(lk_tape, recorder));
-}
+static lk_tape *tape_of(lki_recorder *r) { return (lk_tape *)((char *)r - offsetof(lk_tape, recorder)); }
 
 static bool any_tracked(const lk_tape *tape, const lki_infer *f)
 {
@@ -123,7 +121,8 @@ static void record_op(lki_recorder *r, const lki_infer *f, lk_tensor *const *dst
         return;
     }
     e.dst = e.src + e.nsrc;
-    for (int i = 0; i < e.nsrc; i++) e.src[i] = lki_retain(f->src[i]);
+    for (int i = 0; i < e.nsrc; i++)
+        e.src[i] = lki_retain(f->src[i]);
     for (int i = 0; i < e.ndst; i++) {
         e.dst[i] = lki_retain(dst[i]);
         if (lki_is_float(dst[i]->dtype) && !map_put(&tape->tracked, dst[i]->id, 1)) tape->failed = true;
@@ -152,10 +151,12 @@ static const void *this_thread(void)
 static void tape_clear(lk_tape *tape)
 {
     for (int i = 0; i < tape->count; i++) {
-        for (int j = 0; j < tape->entries[i].nsrc + tape->entries[i].ndst; j++) lki_drop(tape->entries[i].src[j]);
+        for (int j = 0; j < tape->entries[i].nsrc + tape->entries[i].ndst; j++)
+            lki_drop(tape->entries[i].src[j]);
         lki_release(tape->entries[i].src);
     }
-    for (int i = 0; i < tape->reading_count; i++) lki_drop(tape->readings[i].variable);
+    for (int i = 0; i < tape->reading_count; i++)
+        lki_drop(tape->readings[i].variable);
     lki_release(tape->entries);
     lki_release(tape->readings);
     map_clear(&tape->tracked);
@@ -189,14 +190,16 @@ lk_status lk_tape_watch(lk_tape *tape, lk_tensor *t)
 {
     if (!tape) return lki_fail(LK_EINVAL, "lk_tape_watch: the tape is NULL");
     if (lki_bad(t)) return t ? lki_poisoned_status("lk_tape_watch") : lki_fail(LK_EINVAL, "lk_tape_watch: the tensor is NULL");
-    if (!lki_is_float(t->dtype)) return lki_fail(LK_EDTYPE, "lk_tape_watch: %s has no gradient; only floats do", lk_dtype_name(t->dtype));
+    if (!lki_is_float(t->dtype))
+        return lki_fail(LK_EDTYPE, "lk_tape_watch: %s has no gradient; only floats do", lk_dtype_name(t->dtype));
     return map_put(&tape->tracked, t->id, 1) ? LK_OK : LK_ENOMEM;
 }
 
 lk_status lk_tape_end(lk_tape *tape)
 {
     if (!tape) return lki_fail(LK_EINVAL, "lk_tape_end: the tape is NULL");
-    if (tape->thread != this_thread()) return lki_fail(LK_ESTATE, "lk_tape_end: the tape was begun on another thread; end it there");
+    if (tape->thread != this_thread())
+        return lki_fail(LK_ESTATE, "lk_tape_end: the tape was begun on another thread; end it there");
     if (tape->recording) lki_recorder_remove(&tape->recorder);
     tape->recording = false;
     return LK_OK;
@@ -206,22 +209,20 @@ lk_status lk_tape_end(lk_tape *tape)
 
 typedef struct walk {
     lk_tape    *tape;
-    id_map      useful; /* tensors the sources lead to, numbered */
+    id_map      useful;     /* tensors the sources lead to, numbered */
     lk_tensor **sum[PARTS]; /* by that number; references */
     int         slots;
 } walk;
 
-static bool mark_useful(walk *w, uint64_t id)
-{
-    return map_find(&w->useful, id) || map_put(&w->useful, id, w->slots++);
-}
+static bool mark_useful(walk *w, uint64_t id) { return map_find(&w->useful, id) || map_put(&w->useful, id, w->slots++); }
 
 static bool find_useful(walk *w, int count)
 {
     for (int i = 0; i < count; i++) {
         const entry *e = &w->tape->entries[i];
         bool         leads = false;
-        for (int j = 0; j < e->nsrc && !leads; j++) leads = map_find(&w->useful, e->src[j]->id) != NULL;
+        for (int j = 0; j < e->nsrc && !leads; j++)
+            leads = map_find(&w->useful, e->src[j]->id) != NULL;
         for (int j = 0; j < e->ndst && leads; j++)
             if (!mark_useful(w, e->dst[j]->id)) return false;
     }
@@ -257,14 +258,17 @@ static bool step_back(walk *w, const entry *e, int part)
     }
     if (!arrived) return true;
     for (int i = 0; i < e->ndst; i++) /* a result nobody used */
-        if (!dy[i] && lki_is_float(e->dst[i]->dtype)) dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
+        if (!dy[i] && lki_is_float(e->dst[i]->dtype))
+            dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
     lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc((size_t)e->nsrc * sizeof *dx);
     bool       *need = e->nsrc <= 16 ? few_need : lki_zalloc((size_t)e->nsrc * sizeof *need);
     bool        room = dx && need;
     if (room) {
-        for (int i = 0; i < e->nsrc; i++) need[i] = map_find(&w->useful, e->src[i]->id) != NULL;
+        for (int i = 0; i < e->nsrc; i++)
+            need[i] = map_find(&w->useful, e->src[i]->id) != NULL;
         lki_gradient_of(e->op)(&(lki_backward){e->op, &e->attr, e->nsrc, e->ndst, e->src, e->dst, dy, need, dx});
-        for (int i = 0; i < e->nsrc; i++) add_gradient(w, e->src[i], dx[i]);
+        for (int i = 0; i < e->nsrc; i++)
+            add_gradient(w, e->src[i], dx[i]);
     }
     if (dx != few_dx) lki_release(dx);
     if (need != few_need) lki_release(need);
@@ -291,11 +295,13 @@ static bool check_targets(const lk_tape *tape, lk_tuple targets, lk_tuple upstre
             return false;
         }
         if (u && u->dtype != t->dtype) {
-            lki_fail(LK_EDTYPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lk_dtype_name(u->dtype), lk_dtype_name(t->dtype));
+            lki_fail(LK_EDTYPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lk_dtype_name(u->dtype),
+                     lk_dtype_name(t->dtype));
             return false;
         }
         if (u && !lki_shape_equal(&u->shape, &t->shape)) {
-            lki_fail(LK_ESHAPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lki_shape_text(&u->shape, a), lki_shape_text(&t->shape, b));
+            lki_fail(LK_ESHAPE, "lk_tape_gradient: upstream is %s, the target %s; they must agree", lki_shape_text(&u->shape, a),
+                     lki_shape_text(&t->shape, b));
             return false;
         }
     }
@@ -306,8 +312,10 @@ static bool check_targets(const lk_tape *tape, lk_tuple targets, lk_tuple upstre
 static bool may_be_asked(const lk_tape *tape)
 {
     if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
-    if (tape && tape->thread != this_thread()) lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; ask it there");
-    if (tape && tape->used) lki_fail(LK_ESTATE, "lk_tape_gradient: the tape gave its gradient before; begin it with .persistent = LK_ON to ask again");
+    if (tape && tape->thread != this_thread())
+        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; ask it there");
+    if (tape && tape->used)
+        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape gave its gradient before; begin it with .persistent = LK_ON to ask again");
     return tape && tape->thread == this_thread() && !tape->used;
 }
 
@@ -318,7 +326,8 @@ static bool walk_back(walk *w, lk_tuple targets, lk_tuple upstream)
     int      count = tape->count;
     if (!tape->persistent) lk_tape_end(tape);
     if (!check_targets(tape, targets, upstream) || !find_useful(w, count)) return false;
-    for (int i = 0; i < targets.count; i++) add_gradient(w, targets.item[i], seed(targets.item[i], i < upstream.count ? upstream.item[i] : NULL));
+    for (int i = 0; i < targets.count; i++)
+        add_gradient(w, targets.item[i], seed(targets.item[i], i < upstream.count ? upstream.item[i] : NULL));
     for (int i = count - 1; i >= 0; i--) {
         entry e = tape->entries[i]; /* a persistent tape may grow, and move, while its own gradient is computed */
         for (int part = 0; part < PARTS; part++)
@@ -340,10 +349,7 @@ static void walk_end(walk *w)
     w->tape->used = true;
 }
 
-static lk_tensor *plus(lk_tensor *a, lk_tensor *b)
-{
-    return a && b ? lk_add(a, b) : a ? a : b;
-}
+static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b) : a ? a : b; }
 
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
@@ -351,10 +357,12 @@ lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sourc
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
     bool good = true;
-    for (int i = 0; i < sources.count && good; i++) good = lki_usable("lk_tape_gradient", "a source", sources.item[i]) && mark_useful(&w, sources.item[i]->id);
+    for (int i = 0; i < sources.count && good; i++)
+        good = lki_usable("lk_tape_gradient", "a source", sources.item[i]) && mark_useful(&w, sources.item[i]->id);
     good = good && walk_back(&w, targets, upstream);
     for (int i = 0; i < sources.count; i++)
-        g[i] = good ? plus(gradient_part(&w, sources.item[i]->id, ROW_PART), gradient_part(&w, sources.item[i]->id, UNIFORM_PART)) : &lki_poison;
+        g[i] = good ? plus(gradient_part(&w, sources.item[i]->id, ROW_PART), gradient_part(&w, sources.item[i]->id, UNIFORM_PART))
+                    : &lki_poison;
     lk_tuple out = lki_tuple_new(sources.count, g);
     walk_end(&w);
     lki_release(g);
@@ -391,7 +399,8 @@ static lk_grads *grads_new(lk_variables variables)
     g->row_part = g->total + n;
     g->uniform_part = g->row_part + n;
     g->count = variables.count;
-    for (int i = 0; i < g->count; i++) g->variable[i] = lki_retain(variables.item[i]);
+    for (int i = 0; i < g->count; i++)
+        g->variable[i] = lki_retain(variables.item[i]);
     return g;
 }
 
@@ -407,7 +416,8 @@ static void collect(const walk *w, lk_grads *g, int i)
     lk_tensor *part[PARTS] = {0};
     for (int r = 0; r < w->tape->reading_count; r++)
         if (w->tape->readings[r].variable == g->variable[i])
-            for (int p = 0; p < PARTS; p++) part[p] = plus(part[p], gradient_part(w, w->tape->readings[r].id, p));
+            for (int p = 0; p < PARTS; p++)
+                part[p] = plus(part[p], gradient_part(w, w->tape->readings[r].id, p));
     g->row_part[i] = held(part[ROW_PART]);
     g->uniform_part[i] = held(part[UNIFORM_PART]);
     g->total[i] = held(plus(part[ROW_PART], part[UNIFORM_PART]));
@@ -423,24 +433,16 @@ lk_grads *lk_tape_gradient(lk_tape *tape, lk_tensor *target, lk_variables variab
         for (int i = 0; i < variables.count; i++)
             if (tape->readings[r].variable == variables.item[i]) good = good && mark_useful(&w, tape->readings[r].id);
     good = good && walk_back(&w, (lk_tuple){1, &target}, (lk_tuple){0, NULL});
-    for (int i = 0; i < g->count && good; i++) collect(&w, g, i);
+    for (int i = 0; i < g->count && good; i++)
+        collect(&w, g, i);
     walk_end(&w);
     if (good) return g;
     lk_free(g);
     return NULL;
 }
 
-int lk_grads_count(const lk_grads *g)
-{
-    return g ? g->count : 0;
-}
+int lk_grads_count(const lk_grads *g) { return g ? g->count : 0; }
 
-lk_tensor *lk_grads_item(const lk_grads *g, int i)
-{
-    return g && i >= 0 && i < g->count ? g->total[i] : NULL;
-}
+lk_tensor *lk_grads_item(const lk_grads *g, int i) { return g && i >= 0 && i < g->count ? g->total[i] : NULL; }
 
-lk_variable *lk_grads_variable(const lk_grads *g, int i)
-{
-    return g && i >= 0 && i < g->count ? g->variable[i] : NULL;
-}
+lk_variable *lk_grads_variable(const lk_grads *g, int i) { return g && i >= 0 && i < g->count ? g->variable[i] : NULL; }

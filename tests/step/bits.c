@@ -22,24 +22,24 @@ static lk_digest run(int convolutions, int threads, bool compiled, int steps)
         model        m = model_new(convolutions, GLOBAL);
         lk_function *f = lk_function_of(model_step, &m);
         lk_tuple     batch[4];
-        for (int i = 0; i < 4; i++) batch[i] = model_batch(&m, i == 3 ? 23 : GLOBAL, i); /* the last one is short: other lanes are empty */
-        for (int i = 0; i < steps; i++) LK_STEP {
+        for (int i = 0; i < 4; i++)
+            batch[i] = model_batch(&m, i == 3 ? 23 : GLOBAL, i); /* the last one is short: other lanes are empty */
+        for (int i = 0; i < steps; i++)
+            LK_STEP {
                 lk_tuple out = compiled ? lk_call(f, batch[i % 4]) : model_step(batch[i % 4], &m);
                 if (lk_poisoned(out.item[0])) print_error("%s\n", lk_error());
             }
         digest = lk_variables_digest(lk_optimizer_variables(m.optimizer));
         lk_digest weights = lk_variables_digest(model_variables(&m));
-        for (int i = 0; i < 32; i++) digest.byte[i] ^= weights.byte[i];
+        for (int i = 0; i < 32; i++)
+            digest.byte[i] ^= weights.byte[i];
     }
     assert_false(lk_failed());
     lk_set_threads(0);
     return digest;
 }
 
-static void assert_same(lk_digest a, lk_digest b)
-{
-    assert_memory_equal(a.byte, b.byte, sizeof a.byte);
-}
+static void assert_same(lk_digest a, lk_digest b) { assert_memory_equal(a.byte, b.byte, sizeof a.byte); }
 
 /* 100 steps on each number of threads, then shorter runs up to 50 repetitions; all of them long with LOCKSTEP_SOAK=1. */
 static void any_thread_count(int convolutions)
@@ -47,24 +47,17 @@ static void any_thread_count(int convolutions)
     static const int counts[] = {1, 2, 3, 4, 8};
     const int        brief = getenv("LOCKSTEP_SOAK") || STEPS < 20 ? STEPS : 20;
     lk_digest        longer = run(convolutions, 1, true, STEPS), shorter = run(convolutions, 1, true, brief);
-    for (int i = 1; i < 5; i++) assert_same(longer, run(convolutions, counts[i], true, STEPS));
-    for (int i = 5; i < REPETITIONS; i++) assert_same(shorter, run(convolutions, counts[i % 5], true, brief));
+    for (int i = 1; i < 5; i++)
+        assert_same(longer, run(convolutions, counts[i], true, STEPS));
+    for (int i = 5; i < REPETITIONS; i++)
+        assert_same(shorter, run(convolutions, counts[i % 5], true, brief));
 }
 
-TEST(basic_model_on_any_number_of_threads)
-{
-    any_thread_count(1);
-}
+TEST(basic_model_on_any_number_of_threads) { any_thread_count(1); }
 
-TEST(custom_model_on_any_number_of_threads)
-{
-    any_thread_count(2);
-}
+TEST(custom_model_on_any_number_of_threads) { any_thread_count(2); }
 
-TEST(more_threads_than_lanes)
-{
-    assert_same(run(2, 1, true, 3), run(2, 13, true, 3));
-}
+TEST(more_threads_than_lanes) { assert_same(run(2, 1, true, 3), run(2, 13, true, 3)); }
 
 TEST(eager_equals_compiled)
 {
@@ -117,7 +110,8 @@ int main(void)
     const char *threads = getenv("LOCKSTEP_BITS");
     if (threads) {
         lk_digest d = run(2, atoi(threads), true, ISA_STEPS);
-        for (int i = 0; i < 32; i++) printf("%02x", d.byte[i]);
+        for (int i = 0; i < 32; i++)
+            printf("%02x", d.byte[i]);
         return 0;
     }
     const struct CMUnitTest tests[] = {

@@ -27,7 +27,8 @@ static inline void model_layer(model *m, lk_shape kernel, const char *name)
 
 static inline model model_new(int convolutions, int64_t global_batch)
 {
-    model m = {.convolutions = convolutions, .l2 = convolutions == 2 ? 1e-5 : 0, .global_batch = global_batch, .optimizer = lk_adam()};
+    model m = {
+        .convolutions = convolutions, .l2 = convolutions == 2 ? 1e-5 : 0, .global_batch = global_batch, .optimizer = lk_adam()};
     model_layer(&m, LK_SHAPE(3, 3, 1, 32), "conv1");
     if (convolutions == 2) model_layer(&m, LK_SHAPE(3, 3, 32, 64), "conv2");
     model_layer(&m, LK_SHAPE(convolutions == 2 ? 1600 : 5408, 64), "dense1");
@@ -35,10 +36,7 @@ static inline model model_new(int convolutions, int64_t global_batch)
     return m;
 }
 
-static inline lk_variables model_variables(const model *m)
-{
-    return lk_variables_from(m->count, m->weight);
-}
+static inline lk_variables model_variables(const model *m) { return lk_variables_from(m->count, m->weight); }
 
 /* Forward, loss, gradients, Adam. in: images, labels; out: the loss and how many rows were classified correctly. */
 static inline lk_tuple model_step(lk_tuple in, void *user)
@@ -47,13 +45,16 @@ static inline lk_tuple model_step(lk_tuple in, void *user)
     lk_tape   *tape = lk_tape_begin();
     lk_tensor *w[8], *x = in.item[0], *labels = in.item[1];
     int        i = 0;
-    for (int k = 0; k < m->count; k++) w[k] = lk_read(m->weight[k]);
-    for (; i < 2 * m->convolutions; i += 2) x = lk_nn_max_pool2d(lk_nn_conv2d(x, w[i], w[i + 1], .activation = LK_RELU));
+    for (int k = 0; k < m->count; k++)
+        w[k] = lk_read(m->weight[k]);
+    for (; i < 2 * m->convolutions; i += 2)
+        x = lk_nn_max_pool2d(lk_nn_conv2d(x, w[i], w[i + 1], .activation = LK_RELU));
     x = lk_nn_dense(lk_flatten_rows(x), w[i], w[i + 1], LK_RELU);
     x = lk_nn_dense(x, w[i + 2], w[i + 3], LK_LINEAR);
     lk_tensor *each = lk_nn_sparse_categorical_crossentropy(labels, x, .from_logits = LK_ON);
     lk_tensor *loss = lk_compute_average_loss(each, .global_batch_size = m->global_batch);
-    for (int k = 0; k < m->count && m->l2 > 0; k += 2) loss = lk_add(loss, lk_nn_l2(w[k], m->l2));
+    for (int k = 0; k < m->count && m->l2 > 0; k += 2)
+        loss = lk_add(loss, lk_nn_l2(w[k], m->l2));
     lk_optimizer_apply(m->optimizer, lk_tape_gradient(tape, loss, model_variables(m)));
     lk_tensor *hit = lk_cast(lk_equal(lk_argmax(x, .axis = LK_AXIS(1)), lk_cast(labels, LK_I64)), LK_F32);
     return LK_TUPLE(loss, lk_reduce_sum(hit));
@@ -64,7 +65,8 @@ static inline lk_tuple model_batch(const model *m, int64_t rows, int number)
 {
     lk_tensor *noise = lk_random_uniform(LK_SHAPE(rows, 28, 28, 1), .stream = "images", .call = number);
     int32_t   *label = malloc((size_t)(rows + 1) * sizeof *label);
-    for (int64_t i = 0; i < rows; i++) label[i] = (int32_t)((i * 7 + number * 3) % 10);
+    for (int64_t i = 0; i < rows; i++)
+        label[i] = (int32_t)((i * 7 + number * 3) % 10);
     lk_tensor *labels = lk_tensor_from(LK_SHAPE(rows), LK_I32, label);
     lk_tensor *band = lk_one_hot(labels, 14); /* brighter rows of pixels 2k and 2k + 1 */
     lk_tensor *light = lk_reshape(lk_tile(lk_expand_dims(band, -1), LK_AXES(1, 1, 2)), LK_SHAPE(rows, 28, 1, 1));

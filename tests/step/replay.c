@@ -60,10 +60,14 @@ static void count_allocations(int convolutions, int threads)
         model        m = model_new(convolutions, 64);
         lk_function *f = lk_function_of(model_step, &m);
         lk_tuple     batch = model_batch(&m, 64, 0);
-        for (int i = 0; i < 3; i++) LK_STEP lk_call(f, batch);
+        for (int i = 0; i < 3; i++)
+            LK_STEP
+                lk_call(f, batch);
         mallocs = 0;
         __atomic_store_n(&counting, 1, __ATOMIC_RELAXED);
-        for (int i = 0; i < 10; i++) LK_STEP lk_call(f, batch);
+        for (int i = 0; i < 10; i++)
+            LK_STEP
+                lk_call(f, batch);
         __atomic_store_n(&counting, 0, __ATOMIC_RELAXED);
         assert_int_equal(mallocs, 0);
     }
@@ -74,7 +78,8 @@ static void count_allocations(int convolutions, int threads)
 TEST(replay_allocates_nothing)
 {
     for (int convolutions = 1; convolutions <= 2; convolutions++)
-        for (int threads = 1; threads <= 3; threads++) count_allocations(convolutions, threads);
+        for (int threads = 1; threads <= 3; threads++)
+            count_allocations(convolutions, threads);
 }
 
 /* ---- tracing ---- */
@@ -93,7 +98,8 @@ TEST(one_trace_per_signature)
     LK_POOL {
         lk_function *f = lk_function_of(doubled);
         traced = 0;
-        for (int i = 0; i < 5; i++) assert_int_equal((int)lk_item(lk_call(f, LK_TUPLE(lk_scalar(i))).item[0]), 2 * i);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal((int)lk_item(lk_call(f, LK_TUPLE(lk_scalar(i))).item[0]), 2 * i);
         assert_int_equal(traced, 1);
         lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(3), LK_F32)));
         lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(3), LK_F64)));
@@ -118,7 +124,8 @@ TEST(retracing_every_call_is_told_and_plans_are_limited)
         lk_function *f = lk_function_of(doubled, .name = "doubled", .max_traces = 4);
         logged[0] = 0;
         lk_set_log(keep_log, NULL);
-        for (int i = 1; i <= 10; i++) lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(i), LK_F32)));
+        for (int i = 1; i <= 10; i++)
+            lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(i), LK_F32)));
         lk_set_log(NULL, NULL);
         assert_non_null(strstr(logged, "doubled was traced anew"));
         assert_int_equal(lk_function_inspect(f).plans, 4);
@@ -140,7 +147,8 @@ TEST(a_traced_tensor_has_no_value)
         assert_true(lk_poisoned(out.item[0]));
         assert_int_equal(lk_error_code(), LK_ESTATE);
         lk_clear_error();
-        assert_int_equal((int)lk_item(lk_call(lk_function_of(doubled), LK_TUPLE(lk_scalar(1))).item[0]), 2); /* and the thread goes on */
+        assert_int_equal((int)lk_item(lk_call(lk_function_of(doubled), LK_TUPLE(lk_scalar(1))).item[0]),
+                         2); /* and the thread goes on */
     }
 }
 
@@ -158,7 +166,8 @@ static lk_tuple reads_around_a_write(lk_tuple in, void *user)
 
 TEST(reads_see_the_version_they_were_made_at)
 {
-    for (int compiled = 0; compiled < 2; compiled++) LK_POOL {
+    for (int compiled = 0; compiled < 2; compiled++)
+        LK_POOL {
             lk_variable *v = lk_variable_of(lk_scalar(1));
             lk_function *f = lk_function_of(reads_around_a_write, v);
             lk_tuple     in = LK_TUPLE(lk_scalar(2));
@@ -195,11 +204,13 @@ static lk_tuple cross_entropy(lk_tuple in, void *user)
 
 TEST(a_label_out_of_range_is_told)
 {
-    for (int compiled = 0; compiled < 2; compiled++) LK_POOL {
+    for (int compiled = 0; compiled < 2; compiled++)
+        LK_POOL {
             lk_function *f = lk_function_of(cross_entropy);
             lk_tensor   *logits = lk_zeros(LK_SHAPE(2, 3), LK_F32);
-            lk_tensor   *good = lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 2}), *bad = lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 3});
-            lk_tuple     out = compiled ? lk_call(f, LK_TUPLE(bad, logits)) : cross_entropy(LK_TUPLE(bad, logits), NULL);
+            lk_tensor   *good = lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 2}),
+                      *bad = lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){0, 3});
+            lk_tuple out = compiled ? lk_call(f, LK_TUPLE(bad, logits)) : cross_entropy(LK_TUPLE(bad, logits), NULL);
             assert_true(lk_poisoned(out.item[0]));
             assert_int_equal(lk_error_code(), LK_EINVAL);
             assert_non_null(strstr(lk_error(), "label"));
@@ -224,7 +235,8 @@ static lk_tuple trains_on_labels(lk_tuple in, void *user)
 
 TEST(a_step_that_fails_writes_nothing)
 {
-    for (int threads = 1; threads <= 3; threads++) LK_POOL {
+    for (int threads = 1; threads <= 3; threads++)
+        LK_POOL {
             struct {
                 lk_variable  *w;
                 lk_optimizer *o;
@@ -379,4 +391,5 @@ TESTS(cmocka_unit_test(replay_allocates_nothing), cmocka_unit_test(one_trace_per
       cmocka_unit_test(retracing_every_call_is_told_and_plans_are_limited), cmocka_unit_test(a_traced_tensor_has_no_value),
       cmocka_unit_test(reads_see_the_version_they_were_made_at), cmocka_unit_test(a_tensor_read_before_a_step_keeps_its_value),
       cmocka_unit_test(a_label_out_of_range_is_told), cmocka_unit_test(a_step_that_fails_writes_nothing),
-      cmocka_unit_test(a_failed_trace_leaves_the_plans_there_are), cmocka_unit_test(no_lock_is_held_while_foreign_code_runs), cmocka_unit_test(an_empty_batch_changes_nothing), cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(a_failed_trace_leaves_the_plans_there_are), cmocka_unit_test(no_lock_is_held_while_foreign_code_runs),
+      cmocka_unit_test(an_empty_batch_changes_nothing), cmocka_unit_test(every_allocation_may_fail))
