@@ -6,6 +6,19 @@
 
 static double epsilon_of(const lk_norm_args *a) { return a->epsilon.set ? a->epsilon.value : 0.001; }
 
+/* What only some normalisations take; `batch` or grouped. */
+static bool options_fit(const char *call, const lk_norm_args *a, bool batch, bool grouped)
+{
+    const char *odd = a->groups && !grouped                              ? "groups"
+                      : (a->moving_mean || a->moving_variance) && !batch ? "moving statistics"
+                      : a->momentum.set && !batch                        ? "momentum"
+                      : a->training != LK_DEFAULT && !batch              ? "training"
+                                                                         : NULL;
+    if (odd) return lki_fail(LK_EINVAL, "%s: does not take %s", call, odd), false;
+    if (!(epsilon_of(a) >= 0)) return lki_fail(LK_EINVAL, "%s: epsilon is %g; it must be at least 0", call, epsilon_of(a)), false;
+    return true;
+}
+
 /* (x - mean) / sqrt(variance + epsilon) * gamma + beta */
 static lk_tensor *normalize(lk_tensor *x, lk_tensor *mean, lk_tensor *variance, const lk_norm_args *a)
 {
@@ -26,6 +39,7 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 {
     lk_tensor *poison[3] = {&lki_poison, &lki_poison, &lki_poison};
     bool       training = a.training == LK_ON;
+    if (!options_fit("lk_nn_batch_norm", &a, true, false)) return lki_tuple_new(training ? 3 : 1, poison);
     if (!a.x || !a.moving_mean || !a.moving_variance)
         lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
     if (lki_bad(a.x) || lki_bad(a.moving_mean) || lki_bad(a.moving_variance)) return lki_tuple_new(training ? 3 : 1, poison);
@@ -52,6 +66,7 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 
 lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
 {
+    if (!options_fit("lk_nn_layer_norm", &a, false, false)) return &lki_poison;
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_layer_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_layer_norm: a scalar has no last axis");
@@ -63,6 +78,7 @@ lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
 /* Channels in groups: [n, cells, groups, channels / groups], each group normalised over its cells and channels. */
 lk_tensor *lk_nn_group_norm_kw(lk_norm_args a)
 {
+    if (!options_fit("lk_nn_group_norm", &a, false, true)) return &lki_poison;
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_group_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     int64_t channels = a.x->shape.rank > 1 ? a.x->shape.dim[a.x->shape.rank - 1] : 0;

@@ -249,6 +249,10 @@ static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, dou
         lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
         return NULL;
     }
+    if (kind == &LION && a->epsilon.set) {
+        lki_fail(LK_EINVAL, "lion: epsilon is given, but it has none");
+        return NULL;
+    }
     if (!is_share(kind->name, "beta_1", a->beta_1) || !is_share(kind->name, "beta_2", a->beta_2) ||
         !is_small(kind->name, "epsilon", a->epsilon))
         return NULL;

@@ -19,36 +19,53 @@ static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers,
 
 #define NEW(form, ...) schedule_new(form, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
-static bool check(const char *who, const lk_decay_args *a, bool needs_rate)
+enum { RATE = 1, STAIRS = 2, POLYNOMIAL = 4, ALPHA = 8, WARMUP = 16, RESTARTS = 32 }; /* what a schedule takes */
+
+static bool options_fit(const char *who, const lk_decay_args *a, unsigned takes)
 {
+    const char *odd = a->decay_rate != 0 && !(takes & RATE)             ? "decay_rate"
+                      : a->staircase != LK_DEFAULT && !(takes & STAIRS) ? "staircase"
+                      : (a->end_learning_rate.set || a->power.set || a->cycle) && !(takes & POLYNOMIAL)
+                          ? "end_learning_rate, power or cycle"
+                      : a->alpha != 0 && !(takes & ALPHA)                                   ? "alpha"
+                      : (a->warmup_target.set || a->warmup_steps != 0) && !(takes & WARMUP) ? "a warm-up"
+                      : (a->t_mul.set || a->m_mul.set) && !(takes & RESTARTS)               ? "t_mul or m_mul"
+                                                                                            : NULL;
+    if (odd) lki_fail(LK_EINVAL, "%s: does not take %s", who, odd);
+    return !odd;
+}
+
+static bool check(const char *who, const lk_decay_args *a, unsigned takes)
+{
+    if (!options_fit(who, a, takes)) return false;
     if (!(a->decay_steps > 0)) return lki_fail(LK_EINVAL, "%s: decay_steps is %g: must be above 0", who, a->decay_steps) == LK_OK;
-    if (needs_rate && a->decay_rate == 0)
+    if ((takes & RATE) && a->decay_rate == 0)
         return lki_fail(LK_EINVAL, "%s: decay_rate is missing: give .decay_rate = 0.5 or so", who) == LK_OK;
     return true;
 }
 
 lk_schedule *lk_exponential_decay_kw(lk_decay_args a)
 {
-    if (!check("exponential_decay", &a, true)) return NULL;
+    if (!check("exponential_decay", &a, RATE | STAIRS)) return NULL;
     return NEW(LKI_SCHEDULE_EXPONENTIAL, a.initial_learning_rate, a.decay_steps, a.decay_rate, a.staircase == LK_ON);
 }
 
 lk_schedule *lk_inverse_time_decay_kw(lk_decay_args a)
 {
-    if (!check("inverse_time_decay", &a, true)) return NULL;
+    if (!check("inverse_time_decay", &a, RATE | STAIRS)) return NULL;
     return NEW(LKI_SCHEDULE_INVERSE_TIME, a.initial_learning_rate, a.decay_steps, a.decay_rate, a.staircase == LK_ON);
 }
 
 lk_schedule *lk_polynomial_decay_kw(lk_decay_args a)
 {
-    if (!check("polynomial_decay", &a, false)) return NULL;
+    if (!check("polynomial_decay", &a, POLYNOMIAL)) return NULL;
     return NEW(LKI_SCHEDULE_POLYNOMIAL, a.initial_learning_rate, a.decay_steps, number_or(a.end_learning_rate, 1e-4),
                number_or(a.power, 1), a.cycle == LK_ON);
 }
 
 lk_schedule *lk_cosine_decay_kw(lk_decay_args a)
 {
-    if (!check("cosine_decay", &a, false)) return NULL;
+    if (!check("cosine_decay", &a, ALPHA | WARMUP)) return NULL;
     return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, a.warmup_target.set != 0,
                a.warmup_target.value, a.warmup_steps);
 }
@@ -56,7 +73,7 @@ lk_schedule *lk_cosine_decay_kw(lk_decay_args a)
 lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
 {
     const double t_mul = number_or(a.t_mul, 2), m_mul = number_or(a.m_mul, 1);
-    if (!check("cosine_decay_restarts", &a, false)) return NULL;
+    if (!check("cosine_decay_restarts", &a, ALPHA | RESTARTS)) return NULL;
     if (!(t_mul > 0)) {
         lki_fail(LK_EINVAL, "cosine_decay_restarts: t_mul is %g: must be above 0", t_mul);
         return NULL;

@@ -7,6 +7,7 @@
 #include <lockstep/ops.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 static _Thread_local lki_recorder *recorders;
@@ -100,6 +101,14 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
     return true;
 }
 
+static lk_tensor *number_in(lk_tensor *t, lk_dtype dtype)
+{
+    double value = t->graph ? 0 : lki_element_get(t->dtype, t->data, 0);
+    if (lki_is_float(dtype) || value == floor(value)) return lk_cast(t, dtype);
+    lki_fail(LK_EDTYPE, "the number %g meets %s; lk_cast the other operand to a float first", value, lk_dtype_name(dtype));
+    return &lki_poison;
+}
+
 /* A plain number takes the type of the operand it meets. */
 static void adapt_numbers(int nsrc, lk_tensor **src)
 {
@@ -108,7 +117,7 @@ static void adapt_numbers(int nsrc, lk_tensor **src)
         if (!src[i]->weak && !strong) strong = src[i];
     for (int i = 0; i < nsrc && i < 2; i++)
         if (src[i]->weak && strong && strong->dtype != src[i]->dtype && strong->dtype != LK_BOOL)
-            src[i] = lk_cast(src[i], strong->dtype);
+            src[i] = number_in(src[i], strong->dtype);
 }
 
 /* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so gradients

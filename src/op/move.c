@@ -327,6 +327,8 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
     attr.random.call = (uint64_t)a.call;
     attr.random.low = a.low;
     attr.random.high = a.high.set ? a.high.value : 1;
+    if (op == LKI_OP_random_uniform && !(attr.random.low <= attr.random.high))
+        return lki_refuse(LK_EINVAL, "lk_random_uniform: low %g is above high %g", attr.random.low, attr.random.high);
     return lki_apply(op, &attr, a.rows_of ? 2 : 1, src, NULL);
 }
 

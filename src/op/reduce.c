@@ -21,6 +21,10 @@ static bool reduced_axes(const char *call, const lk_tensor *x, const lk_axes *ax
                      x->shape.rank, -x->shape.rank, x->shape.rank - 1);
             return false;
         }
+        if (*mask >> axis & 1) {
+            lki_fail(LK_EINVAL, "%s: axis %d is named twice", call, axis);
+            return false;
+        }
         *mask |= 1u << axis;
     }
     return true;
@@ -73,7 +77,8 @@ static lk_tensor *reduce(lki_op op, const char *call, lk_reduce_args args)
 #define REDUCE(name)                                                                                                               \
     lk_tensor *lk_##name##_kw(lk_reduce_args args) { return reduce(LKI_OP_##name, "lk_" #name, args); }
 REDUCE(reduce_sum)
-REDUCE(reduce_max) REDUCE(reduce_min) REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
+REDUCE(reduce_max)
+REDUCE(reduce_min) REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
 
     /* How many elements went into each element of y. */
     static double elements_per(const lk_tensor *x, const lk_tensor *y)
@@ -138,10 +143,19 @@ static bool one_axis(const char *call, const lk_axis_args *args, int default_axi
 {
     if (!args->x) lki_fail(LK_EINVAL, "%s: x is missing", call);
     if (lki_bad(args->x)) return false;
+    if (args->axis.set > 1) return lki_fail(LK_EINVAL, "%s: LK_NO_AXIS is no axis here", call), false;
     int wanted = args->axis.set ? args->axis.value : default_axis;
     *axis = lki_axis_normal(wanted, args->x->shape.rank);
     if (*axis < 0) lki_fail(LK_EINVAL, "%s: axis %d is outside rank %d", call, wanted, args->x->shape.rank);
     return *axis >= 0;
+}
+
+/* Everything but a running sum. */
+static bool plain_axis(const char *call, const lk_axis_args *args, int default_axis, int *axis)
+{
+    if (args->exclusive != LK_DEFAULT || args->reverse != LK_DEFAULT)
+        return lki_fail(LK_EINVAL, "%s: exclusive and reverse are for lk_cumsum", call), false;
+    return one_axis(call, args, default_axis, axis);
 }
 
 /* Run an op of the last axis on another one: swap, run, swap back. */
@@ -158,13 +172,13 @@ static lk_tensor *on_axis(lki_op op, lk_tensor *x, int axis)
 lk_tensor *lk_softmax_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_softmax", &args, -1, &axis) ? on_axis(LKI_OP_softmax, args.x, axis) : &lki_poison;
+    return plain_axis("lk_softmax", &args, -1, &axis) ? on_axis(LKI_OP_softmax, args.x, axis) : &lki_poison;
 }
 
 lk_tensor *lk_log_softmax_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_log_softmax", &args, -1, &axis) ? on_axis(LKI_OP_log_softmax, args.x, axis) : &lki_poison;
+    return plain_axis("lk_log_softmax", &args, -1, &axis) ? on_axis(LKI_OP_log_softmax, args.x, axis) : &lki_poison;
 }
 
 lk_tensor *lk_cumsum_kw(lk_axis_args args)
@@ -177,15 +191,15 @@ lk_tensor *lk_cumsum_kw(lk_axis_args args)
 lk_tensor *lk_argmax_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_argmax", &args, 0, &axis) ? lki_apply1(LKI_OP_argmax, &(lki_attr){.reduce = {axis, axis}}, args.x)
-                                                  : &lki_poison;
+    return plain_axis("lk_argmax", &args, 0, &axis) ? lki_apply1(LKI_OP_argmax, &(lki_attr){.reduce = {axis, axis}}, args.x)
+                                                    : &lki_poison;
 }
 
 lk_tensor *lk_argmin_kw(lk_axis_args args)
 {
     int axis;
-    return one_axis("lk_argmin", &args, 0, &axis) ? lki_apply1(LKI_OP_argmin, &(lki_attr){.reduce = {axis, axis}}, args.x)
-                                                  : &lki_poison;
+    return plain_axis("lk_argmin", &args, 0, &axis) ? lki_apply1(LKI_OP_argmin, &(lki_attr){.reduce = {axis, axis}}, args.x)
+                                                    : &lki_poison;
 }
 
 lk_tuple lk_top_k(lk_tensor *x, int64_t k)

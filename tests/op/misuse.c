@@ -325,6 +325,29 @@ TEST(optimizers)
     assert_false(lk_failed());
 }
 
+TEST(options_that_do_not_apply)
+{
+    BEGIN
+    lk_tensor *x = F(2, 4);
+    BAD(LK_EINVAL, lk_softmax(x, .reverse = LK_ON), "lk_softmax", "lk_cumsum");
+    BAD(LK_EINVAL, lk_argmax(x, .exclusive = LK_ON), "lk_argmax", "lk_cumsum");
+    BAD(LK_EINVAL, lk_softmax(x, .axis = LK_NO_AXIS), "lk_softmax", "LK_NO_AXIS");
+    BAD(LK_EINVAL, lk_reduce_sum(x, LK_AXES(1, -1)), "lk_reduce_sum", "twice");
+    BAD(LK_EINVAL, lk_nn_layer_norm(x, .groups = 2), "lk_nn_layer_norm", "groups");
+    BAD(LK_EINVAL, lk_nn_layer_norm(x, .training = LK_ON), "lk_nn_layer_norm", "training");
+    BAD(LK_EINVAL, lk_nn_group_norm(x, .groups = 2, .momentum = LK_NUMBER(0.5)), "lk_nn_group_norm", "momentum");
+    BAD(LK_EINVAL, lk_nn_layer_norm(x, .epsilon = LK_NUMBER(-1)), "epsilon", "-1");
+    BAD(LK_EINVAL, lk_random_uniform(LK_SHAPE(2), .low = 2), "low 2", "high 1");
+    BAD(LK_EDTYPE, lk_add(I(2), lk_scalar(0.5)), "0.5", "i32");
+    assert_null(lk_cosine_decay(0.1, 10, .staircase = LK_ON));
+    assert_true(told(LK_EINVAL, "cosine_decay", "staircase"));
+    assert_null(lk_exponential_decay(0.1, 10, 0.5, .alpha = 0.3));
+    assert_true(told(LK_EINVAL, "exponential_decay", "alpha"));
+    assert_null(lk_lion(.epsilon = LK_NUMBER(0.1)));
+    assert_true(told(LK_EINVAL, "lion", "epsilon"));
+    END
+}
+
 TEST(settings)
 {
     assert_int_equal(lk_set_lanes(3), LK_EINVAL);
@@ -353,4 +376,4 @@ TEST(the_first_cause_stays)
 TESTS(cmocka_unit_test(norms), cmocka_unit_test(recurrent_layers), cmocka_unit_test(attention), cmocka_unit_test(losses),
       cmocka_unit_test(variables), cmocka_unit_test(tapes), cmocka_unit_test(a_tape_that_is_not_persistent_gives_one_gradient),
       cmocka_unit_test(a_tape_belongs_to_its_thread), cmocka_unit_test(functions), cmocka_unit_test(optimizers),
-      cmocka_unit_test(settings), cmocka_unit_test(the_first_cause_stays))
+      cmocka_unit_test(options_that_do_not_apply), cmocka_unit_test(settings), cmocka_unit_test(the_first_cause_stays))
