@@ -207,6 +207,15 @@ static void concat(job *j, int64_t bytes)
     j->attr.scan.axis = 1;
 }
 
+static void unstack(job *j, int64_t bytes)
+{
+    const int64_t n = bytes / 8 / 256;
+    src(j, LK_F32, LK_SHAPE(n, 4, 64));
+    for (int i = 0; i < 4; i++)
+        dst(j, LK_F32, LK_SHAPE(n, 64));
+    j->attr.scan.axis = 1;
+}
+
 /* As many rows of 64 as the table has, picked or summed by id. */
 static void gather(job *j, int64_t bytes)
 {
@@ -424,6 +433,7 @@ static const recipe RECIPES[] = {
     {0, "slice", columns, ""},
     {0, "unslice", columns, ""},
     {0, "concat", concat, ""},
+    {0, "unstack", unstack, " into 4"},
     {0, "gather", gather, ""},
     {0, "one_hot", one_hot, " 64"},
     {0, "drawn", drawn, ""},
