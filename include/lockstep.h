@@ -18,12 +18,16 @@
 #define LOCKSTEP_H
 
 #include "lockstep/base.h"
+#include "lockstep/checkpoint.h"
+#include "lockstep/dataset.h"
 #include "lockstep/error.h"
 #include "lockstep/grad.h"
+#include "lockstep/model.h"
 #include "lockstep/nn.h"
 #include "lockstep/ops.h"
 #include "lockstep/optimizer.h"
 #include "lockstep/step.h"
+#include "lockstep/strategy.h"
 #include "lockstep/tensor.h"
 
 #endif

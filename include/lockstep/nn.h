@@ -149,17 +149,27 @@ LK_LOSS_LIST(LKI_LOSS_DECLARE)
 #undef LKI_LOSS_DECLARE
 
 typedef enum lk_reduction {
-    LK_REDUCTION_NONE = 1, LK_REDUCTION_SUM, LK_REDUCTION_SUM_OVER_BATCH_SIZE, LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT
+    LK_REDUCTION_AUTO = 0, LK_REDUCTION_NONE = 1, LK_REDUCTION_SUM, LK_REDUCTION_SUM_OVER_BATCH_SIZE,
+    LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT, LK_REDUCTION_MEAN = LK_REDUCTION_SUM_OVER_BATCH_SIZE
 } lk_reduction;
 
 /* values * weights (NULL: 1), then the reduction. */
 LK_API lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction reduction);
 
+/* What an average over the rows of a batch divides by when replicas have different numbers of them. */
+typedef enum lk_denominator {
+    LK_DENOMINATOR_DEFAULT = 0,
+    LK_PER_REPLICA, /* replicas * the rows on this one */
+    LK_EXACT,       /* the rows of the whole batch: the same result for any split */
+} lk_denominator;
+
 typedef struct lk_average_args {
-    char       kw_;
-    lk_tensor *per_example_loss;  /* required: at least one axis */
-    lk_tensor *sample_weight;     /* default none */
-    int64_t    global_batch_size; /* default: the rows of the batch */
+    char           kw_;
+    lk_tensor     *per_example_loss;  /* required: at least one axis */
+    lk_tensor     *sample_weight;     /* default none */
+    int64_t        global_batch_size; /* default: as denominator says */
+    lk_number      batch_size;        /* the same where 0 may be meant: LK_NUMBER(0) */
+    lk_denominator denominator;       /* default LK_PER_REPLICA */
 } lk_average_args;
 
 /* The sum of all elements over the global batch size, each row divided before it is summed; 0 when that size is 0. */

@@ -123,11 +123,19 @@ LK_API uint64_t lk_random_seed(void);
 
 /* ---- variables ------------------------------------------------------------------------------------------------------------- */
 
+/* When the copies of a variable under a strategy are made equal, and what becomes of what the replicas assign. */
+typedef enum lk_synchronization { LK_SYNC_AUTO = 0, LK_SYNC_ON_WRITE, LK_SYNC_ON_READ, LK_SYNC_NONE } lk_synchronization;
+typedef enum lk_aggregation {
+    LK_AGGREGATION_NONE = 0, LK_AGGREGATION_SUM, LK_AGGREGATION_MEAN, LK_AGGREGATION_ONLY_FIRST_REPLICA
+} lk_aggregation;
+
 typedef struct lk_variable_args {
-    char        kw_;
-    lk_tensor  *initial;   /* required: the first value; fixes shape and type */
-    const char *name;      /* default "Variable" */
-    lk_switch   trainable; /* default LK_ON */
+    char               kw_;
+    lk_tensor         *initial;         /* required: the first value; fixes shape and type */
+    const char        *name;            /* default "Variable" */
+    lk_switch          trainable;       /* default LK_ON; LK_SYNC_ON_READ: LK_OFF */
+    lk_synchronization synchronization; /* default LK_SYNC_ON_WRITE: mirrored. LK_SYNC_NONE is an error */
+    lk_aggregation     aggregation;     /* of what replicas assign (mirrored) or hold (on read); default none */
 } lk_variable_args;
 
 /* A value that can be assigned. */
@@ -140,6 +148,28 @@ LK_API lk_tensor *lk_read(lk_variable *v);
 LK_API lk_status lk_assign(lk_variable *v, lk_tensor *value);
 LK_API lk_status lk_assign_add(lk_variable *v, lk_tensor *value);
 LK_API lk_status lk_assign_sub(lk_variable *v, lk_tensor *value);
+
+/* Entries of the leading axis, picked by ids: v[ids[i]] op= rows[i], one after the other. */
+LK_API lk_status lk_scatter_add(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_sub(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_mul(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_div(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_min(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_max(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+LK_API lk_status lk_scatter_update(lk_variable *v, lk_tensor *ids, lk_tensor *rows);
+
+/* The value over all replicas of a sync-on-read variable, in replica context too (where all replicas must ask). */
+LK_API lk_tensor *lk_read_aggregated(lk_variable *v);
+
+/* The storage of the component on this device; outside replica and update context an error for a variable of a strategy.
+ * Owner   the variable; good until it is assigned. */
+LK_API const void *lk_variable_data(lk_variable *v);
+
+/* "MirroredVariable:{", a line "  0: <value>" per replica, "}"; a plain one: its value. */
+LK_API lk_status lk_print_variable(const lk_variable *v);
+LK_API const char *lk_variable_component_name(const lk_variable *v, int replica); /* "w", "w/replica_1", ... */
+LK_API lk_synchronization lk_variable_synchronization(const lk_variable *v);
+LK_API lk_aggregation     lk_variable_aggregation(const lk_variable *v);
 
 LK_API const char *lk_variable_name(const lk_variable *v);
 LK_API lk_shape    lk_variable_shape(const lk_variable *v);

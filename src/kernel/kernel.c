@@ -31,6 +31,7 @@ void lki_kernels_ref(lki_kernels *k)
     lki_register_random_ref(k);
     lki_register_products_ref(k);
     lki_register_update_ref(k);
+    lki_register_replica_ref(k);
 }
 
 #if defined(__x86_64__)

@@ -15,6 +15,7 @@ void lki_register_gather_ref(lki_kernels *k);
 void lki_register_random_ref(lki_kernels *k);
 void lki_register_products_ref(lki_kernels *k);
 void lki_register_update_ref(lki_kernels *k);
+void lki_register_replica_ref(lki_kernels *k);
 
 /* Parts of the reference that faster kernels share: cast between any two types, for those they leave out; the scratch of gather_grad
  * and how it is filled. */

@@ -2,7 +2,9 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "op/infer.h"
+#include "op/parts.h"
 #include "op/record.h"
+#include "op/replica.h"
 #include "op/run.h"
 #include <lockstep/ops.h>
 #include <stdarg.h>
@@ -40,6 +42,31 @@ void lki_tracer_set(lki_tracer *t) { tracer = t; }
 
 lki_tracer *lki_tracer_current(void) { return tracer; }
 
+/* ---- what this thread is to a strategy (replica.h) ---- */
+
+static _Thread_local lki_replica       *replica;
+static _Thread_local int                replicas = 1;
+static _Thread_local void              *strategy;
+static _Thread_local lki_variable_hook *variable_hook;
+
+lki_replica *lki_replica_current(void) { return replica; }
+
+void lki_replica_set(lki_replica *r)
+{
+    replica = r;
+    replicas = r ? r->count : 1;
+}
+
+int lki_replica_count(void) { return replicas; }
+
+void *lki_strategy_current(void) { return strategy; }
+
+void lki_strategy_set(void *s) { strategy = s; }
+
+lki_variable_hook *lki_variable_hook_current(void) { return variable_hook; }
+
+void lki_variable_hook_set(lki_variable_hook *hook) { variable_hook = hook; }
+
 /* ---- mistakes ---- */
 
 lk_tensor *lki_refuse(lk_status code, const char *format, ...)
@@ -57,6 +84,13 @@ bool lki_usable(const char *call, const char *name, const lk_tensor *t)
 {
     if (!t) lki_fail(LK_EINVAL, "%s: %s is NULL", call, name);
     return !lki_bad(t);
+}
+
+const char *lki_why_not_plain(const lk_tensor *t)
+{
+    return t->nest ? "a tuple made by lk_nest(); take it apart with lk_nested()"
+                   : "a per-replica value: one tensor per replica, not a tensor; pass it to lk_run(), or make one tensor of it with "
+                     "lk_reduce(), lk_gather_values() or lk_local_results()";
 }
 
 lk_status lki_poisoned_status(const char *call)
@@ -90,6 +124,8 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
         if (!src[i]) return lki_fail(LK_EINVAL, "%s: operand %d is NULL", lki_op_name(op), i + 1), false;
     for (int i = 0; i < nsrc; i++) {
         if (lki_bad(src[i])) return lki_poisoned_operand(lki_op_name(op), i), false;
+        if (lki_stands_for(src[i]))
+            return lki_fail(LK_EINVAL, "%s: operand %d is %s", lki_op_name(op), i + 1, lki_why_not_plain(src[i])), false;
         if (src[i]->graph && !tracer) {
             lki_fail(LK_ESTATE,
                      "%s: operand %d was made while a function was traced and has no value; return it from the function and use "
@@ -172,6 +208,7 @@ lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
     if (lki_infer_op(&f) != LK_OK) return poison_all(op, dst);
     lk_status status = tracer && is_traced(nsrc, src) ? tracer->op(tracer, &f, out) : lki_run(&f, out);
     if (status != LK_OK) return poison_all(op, dst);
+    if (lki_replica_count() > 1) lki_parts_follow(&f, out);
     for (lki_recorder *r = lki_recorders(); r; r = r->outer)
         r->op(r, &f, out);
     for (int i = 0; dst && i < f.ndst; i++)

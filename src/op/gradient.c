@@ -4,6 +4,8 @@
  * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its gradient,
  * computed only if it is asked for. */
 #include "op/gradient.h"
+#include "op/parts.h"
+#include "op/replica.h"
 #include "core/dtype.h"
 #include "op/infer.h"
 #include <lockstep/grad.h>
@@ -324,6 +326,26 @@ RULE(max_pool_grad) { GIVE(0, windowed(b, LKI_OP_max_pool_pick, X(0), DY(0), X(1
 RULE(max_pool_pick) { GIVE(0, windowed(b, LKI_OP_max_pool_grad, X(0), DY(0), X(1))); }
 RULE(avg_pool) { GIVE(0, windowed(b, LKI_OP_avg_pool_grad, X(0), DY(0), NULL)); }
 RULE(avg_pool_grad) { GIVE(0, windowed(b, LKI_OP_avg_pool, X(0), DY(0), NULL)); }
+
+/* ---- over the replicas ---- */
+
+RULE(share) { GIVE(0, lki_share_of(DY(0), lki_replica_count())); }
+
+RULE(all_reduce)
+{
+    lki_replica *r = lki_replica_current();
+    GIVE(0, r && r->all_reduce ? r->all_reduce(r, b->attr->num.a != 0, DY(0)) : DY(0));
+}
+
+/* The sum of what arrived everywhere, and of it the part that came from here. */
+RULE(all_gather)
+{
+    lki_replica *r = lki_replica_current();
+    lk_tensor   *sum = r && r->all_reduce ? r->all_reduce(r, false, DY(0)) : DY(0);
+    lki_attr     attr = *b->attr;
+    attr.shape = X(0)->shape;
+    GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
+}
 
 /* ---- the table ---- */
 

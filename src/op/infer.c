@@ -387,6 +387,54 @@ static lk_status shape_by_norm(lki_infer *f)
 
 static lk_status shape_schedule(lki_infer *f) { return result(f, 0, (lk_shape){0}, LK_F32); }
 
+/* ---- over the replicas ---- */
+
+static lk_status equal_operands(lki_infer *f, int count)
+{
+    for (int i = 1; i < count; i++) {
+        if (!lki_shape_equal(&f->src[i]->shape, &f->src[0]->shape))
+            return lki_fail_op(f, LK_ESHAPE, "replica %d's shape differs from replica 0's; they must agree", i);
+        if (f->src[i]->dtype != f->src[0]->dtype)
+            return lki_fail_op(f, LK_EDTYPE, "replica %d's type differs from replica 0's; they must agree", i);
+    }
+    return shape_same(f);
+}
+
+static lk_status shape_replicas(lki_infer *f) { return equal_operands(f, f->nsrc - 1); }
+
+static lk_status shape_agree(lki_infer *f) { return equal_operands(f, f->nsrc); }
+
+static lk_status shape_scatter(lki_infer *f)
+{
+    const lk_tensor   *rows = f->src[0], *ids = f->src[1];
+    const lk_variable *v = f->var[0];
+    char               text[LKI_SHAPE_TEXT];
+    lk_shape           entry = v->shape;
+    if (v->shape.rank < 1) return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" is a scalar and has no entries", v->name);
+    if (ids->dtype != LK_I32 && ids->dtype != LK_I64) return lki_fail_op(f, LK_EDTYPE, "ids must be i32 or i64");
+    if (rows->dtype != v->dtype)
+        return lki_fail_op(f, LK_EDTYPE, "variable \"%s\" is %s; lk_cast the rows", v->name, lk_dtype_name(v->dtype));
+    entry.dim[0] = ids->shape.rank ? ids->shape.dim[0] : 1;
+    if (ids->shape.rank > 1 || lki_shape_size(&rows->shape) != lki_shape_size(&entry))
+        return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" takes one id and one entry of %s for each row", v->name,
+                           lki_shape_text(&v->shape, text));
+    return LK_OK;
+}
+
+static lk_status shape_lane_add(lki_infer *f)
+{
+    const lk_tensor   *x = f->src[0];
+    const lk_variable *v = f->var[0];
+    bool               fits = x->shape.rank >= 1 && x->shape.rank == v->shape.rank && v->dtype == LK_F64;
+    for (int i = 1; i < x->shape.rank && fits; i++)
+        fits = x->shape.dim[i] == v->shape.dim[i];
+    if (!fits) return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" must be f64, [lanes] and then the axes of one row", v->name);
+    if (x->rows.kind == LKI_ROWS && x->rows.lanes != v->shape.dim[0])
+        return lki_fail_op(f, LK_ESHAPE, "the batch has %d lanes, variable \"%s\" was made for %lld", x->rows.lanes, v->name,
+                           (long long)v->shape.dim[0]);
+    return LK_OK;
+}
+
 /* ---- the table ---- */
 
 #define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) lki_lane_fn lki_lane_##lane;

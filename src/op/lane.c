@@ -12,7 +12,8 @@ static bool is_rows(const lk_tensor *t) { return t->rows.kind == LKI_ROWS; }
 
 static bool same_batch(const lki_rows *a, const lki_rows *b)
 {
-    return a->lanes == b->lanes && a->global == b->global && a->first == b->first && a->rows == b->rows && a->per_row == b->per_row;
+    return a->lanes == b->lanes && a->global == b->global && a->first == b->first && a->rows == b->rows && a->per_row == b->per_row &&
+           a->own == b->own;
 }
 
 static void each(lki_infer *f, const lki_rows *rows, uint64_t cut)
@@ -41,7 +42,7 @@ static void whole(lki_infer *f, bool linear)
     for (int i = 0; i < f->nsrc; i++) {
         const lki_rows *r = &f->src[i]->rows;
         lost = lost || r->kind == LKI_ROWS;
-        if (r->kind == LKI_LOCAL || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear)) kind = LKI_LOCAL;
+        if (r->kind == LKI_LOCAL || r->kind == LKI_MIXED || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear)) kind = LKI_LOCAL;
         else if (r->kind == LKI_ROW_SUM && kind == LKI_UNIFORM) {
             kind = LKI_ROW_SUM;
             f->rows = *r;
@@ -100,7 +101,14 @@ RULE(mark)
 {
     int64_t count = f->shape[0].rank ? f->shape[0].dim[0] : 0;
     int64_t global = (int64_t)f->attr->num.a;
-    each(f, &(lki_rows){LKI_ROWS, lk_lanes(), 1, global ? global : count, 0, count}, 1);
+    each(f,
+         &(lki_rows){.kind = LKI_ROWS,
+                     .lanes = lk_lanes(),
+                     .per_row = 1,
+                     .global = global ? global : count,
+                     .rows = count,
+                     .total = count},
+         1);
 }
 
 /* Operand 0 is cut, the others (weights) are not. */
@@ -266,4 +274,28 @@ RULE(update)
     f->mode = LKI_WHOLE;
     f->cut = 0;
     f->rows = (lki_rows){0};
+}
+
+/* A replica's share of something uniform; of anything else, a quotient. */
+RULE(share)
+{
+    lki_lane_scale(f);
+    if (f->rows.kind == LKI_UNIFORM && f->mode == LKI_WHOLE) f->rows.kind = LKI_MIXED;
+}
+
+/* What replicas made together is the same on all of them. */
+RULE(met)
+{
+    f->mode = LKI_WHOLE;
+    f->cut = 0;
+    f->rows = (lki_rows){0};
+}
+
+RULE(lane_add)
+{
+    lki_lane_update(f);
+    if (!is_rows(f->src[0])) return;
+    f->mode = LKI_SUM;
+    f->rows = f->src[0]->rows;
+    f->cut = 1;
 }

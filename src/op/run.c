@@ -18,12 +18,13 @@ lk_status lki_fail_fault(lki_op op)
 {
     const char *what = op == LKI_OP_sparse_xent || op == LKI_OP_sparse_xent_grad
                            ? "a label is outside 0 to the number of classes - 1"
-                       : op == LKI_OP_gather || op == LKI_OP_gather_grad ? "an id is outside the axis it picks from"
+                       : op == LKI_OP_gather || op == LKI_OP_gather_grad || op == LKI_OP_scatter ? "an id is outside the axis it picks from"
                                                                          : "an integer was divided by zero";
     return lki_fail(LK_EINVAL, "%s: %s", lki_op_name(op), what);
 }
 
-static lk_status call_kernel(const lki_infer *f, lki_args *a)
+/* `tree`: only the lanes of one subtree. */
+static lk_status call_kernel(const lki_infer *f, lki_args *a, const lki_subtree *tree)
 {
     lki_slot           slot = lki_op_line(f->op)->slot;
     lk_dtype           dtype = lki_kernel_type(f);
@@ -34,6 +35,7 @@ static lk_status call_kernel(const lki_infer *f, lki_args *a)
     if (lki_device_current()->kind == LKI_DEVICE_NULL) return LK_OK;
     if (f->mode == LKI_SUM) {
         lki_lane_bounds(f->rows.global, f->rows.lanes, f->rows.first, f->rows.rows, f->rows.per_row, bound);
+        if (tree) lanes = (lki_lanes){tree->width, bound + tree->lane};
         a->lanes = &lanes;
     }
     a->first = f->mode == LKI_EACH ? f->rows.first * f->rows.per_row : 0;
@@ -51,7 +53,7 @@ static lk_status call_kernel(const lki_infer *f, lki_args *a)
 
 static lki_view view_of(const lk_tensor *t) { return (lki_view){t->data, &t->shape, t->dtype}; }
 
-static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst)
+static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst, const lki_subtree *tree)
 {
     lki_view out[LKI_MAX_DST];
     for (int i = 0; i < f->nsrc; i++)
@@ -63,7 +65,7 @@ static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst)
         out[i] = view_of(dst[i]);
     }
     lki_args a = {.src = src, .dst = out, .nsrc = f->nsrc, .ndst = f->ndst, .lo = 0, .hi = lki_shape_size(&f->shape[0])};
-    return call_kernel(f, &a);
+    return call_kernel(f, &a, tree);
 }
 
 lk_status lki_run(const lki_infer *f, lk_tensor **dst)
@@ -76,9 +78,17 @@ lk_status lki_run(const lki_infer *f, lk_tensor **dst)
     }
     lki_view few[FEW], *src = f->nsrc <= FEW ? few : lki_alloc((size_t)f->nsrc * sizeof *src);
     if (!src) return LK_ENOMEM;
-    lk_status status = run_into(f, src, dst);
+    lk_status status = run_into(f, src, dst, NULL);
     if (src != few) lki_release(src);
     return status;
+}
+
+lk_tensor *lki_run_lanes(const lki_infer *f, int lane, int width)
+{
+    lki_view   src[FEW];
+    lk_tensor *dst[LKI_MAX_DST];
+    if (f->nsrc > FEW) return &lki_poison;
+    return run_into(f, src, dst, &(lki_subtree){lane, width}) == LK_OK ? dst[0] : &lki_poison;
 }
 
 lk_status lki_run_update(const lki_infer *f)
@@ -95,5 +105,5 @@ lk_status lki_run_update(const lki_infer *f)
         src[i + reads] = view_of(f->src[i]);
     lki_args a = {
         .src = src, .dst = dst, .nsrc = f->nsrc + reads, .ndst = f->nvar, .lo = 0, .hi = lki_shape_size(&f->var[0]->shape)};
-    return call_kernel(f, &a);
+    return call_kernel(f, &a, NULL);
 }

@@ -6,6 +6,8 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "op/op.h"
+#include "op/parts.h"
+#include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,14 @@ static void tensor_destroy(void *object)
     lki_buffer_drop(t->buffer);
     lki_drop(t->slice_rows);
     lki_drop(t->slice_ids);
+    lki_parts_drop(t->parts);
+    for (int i = 0; t->replicas && i < t->replicas->count; i++)
+        lki_drop(t->replicas->item[i]);
+    if (t->replicas) lki_drop(t->replicas->whole);
+    lki_release(t->replicas);
+    for (int i = 0; t->nest && i < t->nest->count; i++)
+        if (!lki_bad(t->nest->item[i])) lki_drop(t->nest->item[i]);
+    lki_release(t->nest);
 }
 
 static lk_tensor *tensor_object(lk_dtype dtype, const lk_shape *shape)
@@ -125,13 +135,59 @@ void *lki_variable_storage(lk_variable *v)
     if (!read) return v->buffer->data;
     lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
     if (!copy) return NULL;
-    v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
     lki_lock_take(LKI_LOCK_READERS);
+    if (v->readers) v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
     while (v->readers)
         move_reader(v->readers, copy);
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);
     return v->buffer->data;
+}
+
+lk_tensor *lki_tensor_row_range(lk_tensor *from, int64_t first, int64_t rows, const lki_rows *meaning)
+{
+    lk_shape shape = from->shape;
+    shape.dim[0] = rows;
+    lk_tensor *t = lki_tensor_view(from, &shape);
+    if (lki_bad(t)) return t;
+    int64_t entry = lki_shape_size_from(&from->shape, 1);
+    if (t->data) t->data = (char *)t->data + (size_t)(first * entry) * lk_dtype_bytes(from->dtype);
+    t->rows = *meaning;
+    return t;
+}
+
+lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, lk_tensor *whole, bool mirrored)
+{
+    for (int i = 0; i < count; i++)
+        if (lki_bad(items[i])) return &lki_poison;
+    lk_tensor *t = tensor_object(items[0]->dtype, &items[0]->shape);
+    if (lki_bad(t)) return t;
+    t->replicas = lki_zalloc(sizeof *t->replicas + (size_t)count * sizeof *items);
+    if (!t->replicas) return &lki_poison;
+    *t->replicas = (lki_replicas){.count = count, .mirrored = mirrored, .strategy = strategy, .whole = lki_retain(whole)};
+    for (int i = 0; i < count; i++)
+        t->replicas->item[i] = lki_retain(items[i]);
+    return t;
+}
+
+lk_tensor *lk_nest(lk_tuple items)
+{
+    lk_tensor *t = tensor_object(LK_F32, &(lk_shape){0});
+    if (lki_bad(t)) return t;
+    t->nest = lki_zalloc(sizeof *t->nest + (size_t)(items.count + 1) * sizeof(lk_tensor *));
+    if (!t->nest) return &lki_poison;
+    t->nest->item = (lk_tensor **)(t->nest + 1);
+    for (; t->nest->count < items.count; t->nest->count++) {
+        lk_tensor *item = items.item[t->nest->count];
+        t->nest->item[t->nest->count] = item && !lki_bad(item) ? lki_retain(item) : item;
+    }
+    return t;
+}
+
+lk_tuple lk_nested(const lk_tensor *t)
+{
+    if (!t || (!lki_bad(t) && !t->nest)) lki_fail(LK_EINVAL, "lk_nested: not a tuple made by lk_nest()");
+    return lki_bad(t) || !t->nest ? lki_tuple_new(0, NULL) : lki_tuple_new(t->nest->count, t->nest->item);
 }
 
 lk_status lki_tensor_detach(lk_tensor *t)
@@ -273,6 +329,10 @@ const void *lk_data(const lk_tensor *t)
 {
     if (!t) lki_fail(LK_EINVAL, "lk_data: the tensor is NULL");
     if (lki_bad(t)) return NULL;
+    if (lki_stands_for(t)) {
+        lki_fail(LK_EINVAL, "lk_data: %s", lki_why_not_plain(t));
+        return NULL;
+    }
     if (t->graph) {
         lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and look "
                             "at what lk_call() gives");
@@ -402,6 +462,30 @@ static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorte
     lki_output("]");
 }
 
+void lki_print_value(const lk_tensor *t) { print_axis(t, 0, 0, lki_shape_size(&t->shape) > SHORTEN_ABOVE); }
+
+/* "PerReplica:{", a line per replica, "}". */
+static lk_status print_replicas(const lk_tensor *t)
+{
+    lki_output("%s:{\n", t->replicas->mirrored ? "Mirrored" : "PerReplica");
+    for (int i = 0; i < t->replicas->count; i++) {
+        lki_output("  %d: ", i);
+        lk_print(t->replicas->item[i]);
+    }
+    lki_output("}\n");
+    return LK_OK;
+}
+
+static lk_status print_nest(const lk_tensor *t)
+{
+    lki_output("(\n");
+    for (int i = 0; i < t->nest->count; i++)
+        if (t->nest->item[i]) lk_print(t->nest->item[i]);
+        else lki_output("none\n");
+    lki_output(")\n");
+    return LK_OK;
+}
+
 lk_status lk_print(const lk_tensor *t)
 {
     if (!t) return lki_fail(LK_EINVAL, "lk_print: the tensor is NULL");
@@ -409,12 +493,14 @@ lk_status lk_print(const lk_tensor *t)
         lki_output("poisoned: %s\n", lk_error());
         return lki_poisoned_status("lk_print");
     }
+    if (t->replicas) return print_replicas(t);
+    if (t->nest) return print_nest(t);
     if (t->graph) {
         char text[LKI_SHAPE_TEXT];
         lki_output("traced %s %s\n", lk_dtype_name(t->dtype), lki_shape_text(&t->shape, text));
         return LK_OK;
     }
-    print_axis(t, 0, 0, lki_shape_size(&t->shape) > SHORTEN_ABOVE);
+    lki_print_value(t);
     lki_output("\n");
     return LK_OK;
 }

@@ -6,7 +6,10 @@
  * 3. All failed ops return the one tensor lki_poison.
  * 4. A variable's storage never moves, so plans may point into it. lk_read() hands out a tensor on that storage; before the storage is
  *    written, tensors somebody still holds move to a copy (readers move away, the storage stays).
- * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along. */
+ * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along.
+ * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart, never computed with.
+ * 7. `parts` are shadows (parts.h): what a value of one replica is made of, so that the sum over the replicas can be exact. They never
+ *    change the tensor's own elements. */
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
 
@@ -18,6 +21,7 @@ typedef enum lki_row_kind {
     LKI_UNIFORM, /* made of variables and constants only: the same on every replica */
     LKI_ROWS,    /* the leading axis is rows of the global batch */
     LKI_ROW_SUM, /* a sum over rows: replicas hold parts of it */
+    LKI_MIXED,   /* a sum over rows plus something uniform, or a replica's share of something uniform: `parts` tell them apart */
     LKI_LOCAL,   /* track was lost: repeatable, but only for a given split over replicas */
 } lki_row_kind;
 
@@ -25,12 +29,23 @@ typedef enum lki_row_kind {
 
 typedef struct lki_rows {
     lki_row_kind kind;
+    bool         own;     /* what this replica has is a batch of its own, not some lanes of one */
     int          lanes;   /* V */
     int64_t      per_row; /* entries of the leading axis per row */
     int64_t      global;  /* rows of the whole batch, G */
     int64_t      first;   /* global index of the first row here */
     int64_t      rows;    /* rows here */
+    int64_t      total;   /* rows of the batch that all replicas have together: B; less than G for a short one */
 } lki_rows;
+
+/* One tensor per replica. */
+typedef struct lki_replicas {
+    int        count;
+    bool       mirrored; /* known to be equal */
+    void      *strategy; /* whose; to compare with, not a reference */
+    lk_tensor *whole;    /* a reference: all rows in one tensor, the items being neighbouring row ranges of it; or NULL */
+    lk_tensor *item[];   /* references */
+} lki_replicas;
 
 struct lk_tensor {
     lki_object   object;
@@ -44,6 +59,9 @@ struct lk_tensor {
     int          value;
     bool         weak;                   /* a plain number: takes the type of what it meets */
     lk_tensor   *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
+    lki_replicas *replicas; /* a per-replica or mirrored value */
+    lk_tuple    *nest;      /* a tuple as one value; its items are references */
+    struct lki_parts *parts; /* parts.h */
     lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;
 };
@@ -56,6 +74,7 @@ struct lk_variable {
     bool        trainable;
     lki_buffer *buffer;
     lk_tensor  *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
+    struct lki_spread *spread; /* how a strategy owns it (replica.h); NULL: an ordinary variable */
 };
 
 extern lk_tensor lki_poison;
@@ -71,7 +90,7 @@ lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape);
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 
-/* A variable made at once, also while a function is traced, every element `fill`. */
+/* A variable made at once, also while a function is traced, every element `fill`; under a strategy its first replica's value counts. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
 /* The storage, about to be written: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
@@ -82,6 +101,21 @@ lk_status lki_tensor_detach(lk_tensor *t);
 
 /* A tensor that has no data: value `value` of `graph`. */
 lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value);
+
+/* Its value through the output hook, without a newline. */
+void lki_print_value(const lk_tensor *t);
+
+/* Rows `first` .. `first + rows - 1` of a tensor, on the same elements, `rows` meaning what `meaning` says. */
+lk_tensor *lki_tensor_row_range(lk_tensor *t, int64_t first, int64_t rows, const lki_rows *meaning);
+
+/* A per-replica value of `count` tensors (references are taken). `whole` may be NULL. Poisoned when an item is. */
+lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, lk_tensor *whole, bool mirrored);
+
+/* Stands for other tensors: has no elements of its own. */
+static inline bool lki_stands_for(const lk_tensor *t) { return t->replicas || t->nest; }
+
+/* What to say when such a one is met where a plain tensor is needed. */
+const char *lki_why_not_plain(const lk_tensor *t);
 
 /* A tuple of `count` tensors; NULL items stay NULL ("none"). */
 lk_tuple lki_tuple_new(int count, lk_tensor *const *items);

@@ -4,6 +4,7 @@
 #include "core/sha256.h"
 #include "op/op.h"
 #include "op/record.h"
+#include "op/replica.h"
 #include <lockstep/ops.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ static void variable_destroy(void *object)
 {
     lk_variable *v = object;
     if (v->buffer) lki_variable_storage(v); /* readers keep their value */
+    if (v->spread) v->spread->destroy(v->spread);
     lki_buffer_drop(v->buffer);
     lki_release(v->name);
 }
@@ -31,32 +33,76 @@ static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_
     return NULL;
 }
 
-lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable)
+lk_variable *lki_variable_make(const lk_variable_args *args)
 {
-    lk_variable *v = variable_object(name, shape, dtype, trainable);
-    for (int64_t i = 0; v && i < lki_shape_size(shape); i++)
-        lki_element_set(dtype, v->buffer->data, i, fill);
-    return v;
+    bool trainable = args->trainable == LK_ON || (args->trainable == LK_DEFAULT && args->synchronization != LK_SYNC_ON_READ);
+    lk_variable *v = variable_object(args->name ? args->name : "Variable", &args->initial->shape, args->initial->dtype,
+                                     trainable && lki_is_float(args->initial->dtype));
+    if (!v) return NULL;
+    memcpy(v->buffer->data, args->initial->data, v->buffer->bytes);
+    lki_variable_hook *hook = lki_variable_hook_current();
+    if (!hook || hook(v, args) == LK_OK) return v;
+    lk_free(v);
+    return NULL;
+}
+
+static bool creation_fits(const lk_variable_args *a)
+{
+    const char *name = a->name ? a->name : "Variable";
+    if (!a->initial) return lki_fail(LK_EINVAL, "lk_variable_of: the initial value is missing"), false;
+    if (!lk_data(a->initial)) return false;
+    if ((unsigned)a->synchronization > LK_SYNC_NONE || (unsigned)a->aggregation > LK_AGGREGATION_ONLY_FIRST_REPLICA) {
+        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": synchronization %d, aggregation %d: there is no such choice", name,
+                 (int)a->synchronization, (int)a->aggregation);
+        return false;
+    }
+    if (a->synchronization == LK_SYNC_NONE) {
+        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_SYNC_NONE is not possible for a variable of a strategy; use "
+                            "LK_SYNC_ON_WRITE or LK_SYNC_ON_READ", name);
+        return false;
+    }
+    if (a->aggregation == LK_AGGREGATION_MEAN && !lki_is_float(a->initial->dtype)) {
+        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", name,
+                 lk_dtype_name(a->initial->dtype));
+        return false;
+    }
+    return true;
 }
 
 lk_variable *lk_variable_kw(lk_variable_args args)
 {
-    if (!args.initial) lki_fail(LK_EINVAL, "lk_variable_of: the initial value is missing");
-    if (lki_bad(args.initial)) return NULL;
-    const void *data = lk_data(args.initial);
-    if (!data) return NULL;
-    bool         trainable = args.trainable != LK_OFF && lki_is_float(args.initial->dtype);
-    lk_variable *v = variable_object(args.name ? args.name : "Variable", &args.initial->shape, args.initial->dtype, trainable);
-    if (v) memcpy(v->buffer->data, data, v->buffer->bytes);
+    if (!creation_fits(&args)) return NULL;
+    lki_replica *r = lki_replica_current();
+    return r && r->create ? r->create(r, &args) : lki_variable_make(&args);
+}
+
+lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable)
+{
+    lk_tensor *initial = lk_fill(*shape, dtype, fill);
+    if (lki_bad(initial)) return NULL;
+    lk_variable *v = lk_variable_kw((lk_variable_args){.initial = initial,
+                                                       .name = name,
+                                                       .trainable = trainable ? LK_ON : LK_OFF,
+                                                       .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA});
+    lk_free(initial);
     return v;
 }
 
-lk_tensor *lk_read(lk_variable *v)
+/* ---- reading ---- */
+
+static bool belongs_here(const char *call, const lk_variable *v)
 {
-    if (!v) {
-        lki_fail(LK_EINVAL, "lk_read: the variable is NULL");
-        return &lki_poison;
-    }
+    if (!v) return lki_fail(LK_EINVAL, "%s: the variable is NULL", call), false;
+    void *here = lki_strategy_current();
+    if (!here || !v->spread || v->spread->strategy == here) return true;
+    lki_fail(LK_ESTATE,
+             "%s: variable \"%s\" belongs to another strategy than the one of this scope: strategies are mixed; use it in the scope it was "
+             "made in, or outside any", call, v->name);
+    return false;
+}
+
+lk_tensor *lki_variable_read(lk_variable *v)
+{
     lki_tracer *tracer = lki_tracer_current();
     lk_tensor  *t = tracer ? tracer->read(tracer, v) : lki_variable_reader(v);
     if (!lki_bad(t))
@@ -65,25 +111,78 @@ lk_tensor *lk_read(lk_variable *v)
     return t;
 }
 
-static lk_status assign(lki_op op, lk_variable *v, lk_tensor *value)
+lk_tensor *lk_read(lk_variable *v)
 {
-    if (!v || !value) return lki_fail(LK_EINVAL, "lk_%s: the %s is NULL", lki_op_name(op), v ? "value" : "variable");
-    if (lki_bad(value))
-        return lki_poisoned_status(op == LKI_OP_assign ? "lk_assign" : op == LKI_OP_assign_add ? "lk_assign_add" : "lk_assign_sub");
+    if (!belongs_here("lk_read", v)) return &lki_poison;
+    if (!v->spread) return lki_variable_read(v);
+    lki_replica *r = lki_replica_current();
+    if (r && r->read) return r->read(r, v);
+    return v->spread->read ? v->spread->read(v) : lki_variable_read(v);
+}
+
+/* ---- assigning ---- */
+
+/* In replica context the replicas may have to meet; else the strategy that owns the variable decides. */
+static lk_status route(const char *call, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v)
+{
+    if (!belongs_here(call, v)) return LK_ESTATE;
+    lki_replica *r = lki_replica_current();
+    if (r && r->update) return r->update(r, op, attr, nsrc, src, v);
+    if (v->spread && v->spread->update) return v->spread->update(op, attr, nsrc, src, v);
+    return lki_update(op, attr, nsrc, src, 1, &v);
+}
+
+static lk_status assign(const char *call, lki_op op, lk_variable *v, lk_tensor *value)
+{
+    if (!v || !value) return lki_fail(LK_EINVAL, "%s: the %s is NULL", call, v ? "value" : "variable");
+    if (lki_bad(value)) return lki_poisoned_status(call);
+    if (lki_stands_for(value)) return lki_fail(LK_EINVAL, "%s to \"%s\": the value is %s", call, v->name, lki_why_not_plain(value));
     if (value->weak && value->dtype != v->dtype) value = lk_cast(value, v->dtype);
     if (lki_is_half(v->dtype) && op != LKI_OP_assign && !lki_bad(value) &&
         lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
         value = op == LKI_OP_assign_add ? lk_add(lk_read(v), value) : lk_sub(lk_read(v), value);
         op = LKI_OP_assign;
     }
-    return lki_update(op, NULL, 1, &value, 1, &v);
+    return route(call, op, NULL, 1, &value, v);
 }
 
-lk_status lk_assign(lk_variable *v, lk_tensor *value) { return assign(LKI_OP_assign, v, value); }
+lk_status lk_assign(lk_variable *v, lk_tensor *value) { return assign("lk_assign", LKI_OP_assign, v, value); }
 
-lk_status lk_assign_add(lk_variable *v, lk_tensor *value) { return assign(LKI_OP_assign_add, v, value); }
+lk_status lk_assign_add(lk_variable *v, lk_tensor *value) { return assign("lk_assign_add", LKI_OP_assign_add, v, value); }
 
-lk_status lk_assign_sub(lk_variable *v, lk_tensor *value) { return assign(LKI_OP_assign_sub, v, value); }
+lk_status lk_assign_sub(lk_variable *v, lk_tensor *value) { return assign("lk_assign_sub", LKI_OP_assign_sub, v, value); }
+
+static lk_status scatter(const char *call, int mode, lk_variable *v, lk_tensor *ids, lk_tensor *rows)
+{
+    lki_attr attr = {.num = {.a = mode}};
+    if (!v || !ids || !rows) return lki_fail(LK_EINVAL, "%s: the %s is NULL", call, !v ? "variable" : !ids ? "ids" : "rows");
+    if (lki_bad(ids) || lki_bad(rows)) return lki_poisoned_status(call);
+    if (rows->weak && rows->dtype != v->dtype) rows = lk_cast(rows, v->dtype);
+    if (ids->weak) ids = lk_cast(ids, LK_I64);
+    return route(call, LKI_OP_scatter, &attr, 2, (lk_tensor *const[]){rows, ids}, v);
+}
+
+#define SCATTER(name, mode)                                                                                                        \
+    lk_status lk_scatter_##name(lk_variable *v, lk_tensor *ids, lk_tensor *rows)                                                   \
+    {                                                                                                                              \
+        return scatter("lk_scatter_" #name, mode, v, ids, rows);                                                                   \
+    }
+SCATTER(add, 0)
+SCATTER(sub, 1)
+SCATTER(mul, 2)
+SCATTER(div, 3)
+SCATTER(min, 4)
+SCATTER(max, 5)
+SCATTER(update, 6)
+
+/* ---- asking ---- */
+
+lk_synchronization lk_variable_synchronization(const lk_variable *v)
+{
+    return v && v->spread ? v->spread->synchronization : LK_SYNC_ON_WRITE;
+}
+
+lk_aggregation lk_variable_aggregation(const lk_variable *v) { return v && v->spread ? v->spread->aggregation : LK_AGGREGATION_NONE; }
 
 const char *lk_variable_name(const lk_variable *v) { return v ? v->name : ""; }
 

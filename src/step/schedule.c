@@ -66,7 +66,7 @@ static bool add_tasks_for(lki_plan *p, int node)
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = wide ? LKI_THREAD : LKI_LANE, .node = node});
     }
     bool whole_sum = (n->op == LKI_OP_matmul && result_size(p, n) >= WIDE_SUM) || n->op == LKI_OP_gather_grad;
-    if (n->mode == LKI_SUM && follows_lanes(p, n) && !whole_sum) {
+    if (n->mode == LKI_SUM && follows_lanes(p, n) && !whole_sum && !n->writes) {
         int64_t size = result_size(p, n);
         if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
         return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE,

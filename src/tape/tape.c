@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "op/gradient.h"
+#include "op/parts.h"
 #include "op/record.h"
 #include <lockstep/ops.h>
 #include <string.h>
@@ -235,7 +236,7 @@ static void add_gradient(walk *w, const lk_tensor *of, lk_tensor *g)
 {
     int *slot = map_find(&w->useful, of->id);
     if (!slot || !g) return;
-    int         part = !lki_bad(g) && g->rows.kind == LKI_UNIFORM ? UNIFORM_PART : ROW_PART;
+    int         part = !lki_bad(g) && lki_is_uniform(g) ? UNIFORM_PART : ROW_PART;
     lk_tensor **sum = &w->sum[part][*slot], *before = *sum;
     *sum = before ? lk_add(before, g) : g;
     if (!lki_bad(*sum)) lki_retain(*sum);

@@ -1,0 +1,247 @@
+/* Datasets: where rows come from, and how they reach the replicas.
+ *
+ *     lk_dataset *train = lk_dataset_batch(lk_dataset_shuffle(lk_fashion_mnist(.split = LK_TRAIN, .scaled = LK_ON), 60000), 128);
+ *     LK_FOR_EACH(batch, lk_distribute_dataset(strategy, train))
+ *         lk_call(step, batch);
+ *
+ * A dataset is a recipe: nothing is read before it is iterated, and every iteration starts anew. An element is a tuple of tensors. batch() marks the
+ * leading axis of what it makes as the rows of a global batch of its size. Operations keep what they were made from; none changes it. */
+#ifndef LOCKSTEP_DATASET_H
+#define LOCKSTEP_DATASET_H
+
+#include "strategy.h"
+
+LK_BEGIN
+
+typedef struct lk_dataset  lk_dataset;
+typedef struct lk_iterator lk_iterator;
+
+/* ---- sources -------------------------------------------------------------------------------------------------------------------- */
+
+LK_API lk_dataset *lk_dataset_from_tensors(lk_tuple element);       /* one element */
+LK_API lk_dataset *lk_dataset_from_tensor_slices(lk_tuple tensors); /* one element per entry of the leading axes, which must agree */
+
+typedef struct lk_range_args {
+    char     kw_;
+    int64_t   start;      /* alone: the end, from 0 */
+    lk_number stop, step; /* default: see start; 1 */
+    lk_dtype  dtype;      /* default LK_F32 */
+} lk_range_args;
+
+/* lk_dataset_range(14), lk_dataset_range(14, .dtype = LK_F32), lk_dataset_range(2, .stop = LK_NUMBER(10), .step = LK_NUMBER(3)). */
+#define lk_dataset_range(...) lk_dataset_range_kw(LKI_KW(lk_range_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_range_kw(lk_range_args args);
+
+/* Called with the number of the element, from 0; returns 0 at the end. Must give the same for the same number, on any thread, one call at a time per
+ * iterator. */
+typedef int (*lk_generator_fn)(int64_t index, lk_tuple *element, void *user);
+LK_API lk_dataset *lk_dataset_from_generator(lk_generator_fn fn, void *user);
+
+typedef struct lk_files_args {
+    char      kw_;
+    lk_names  files;       /* required */
+    lk_switch gzip;        /* default: by the file's first bytes */
+    int64_t   record_bytes; /* fixed-length records: required */
+    int64_t   header_bytes, footer_bytes; /* fixed-length records: default 0 */
+} lk_files_args;
+#define lk_tfrecord_dataset(...) lk_tfrecord_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
+#define lk_text_line_dataset(...) lk_text_line_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
+#define lk_fixed_length_record_dataset(...) lk_fixed_length_record_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
+LK_API lk_dataset *lk_tfrecord_dataset_kw(lk_files_args args);            /* u8 [bytes] each */
+LK_API lk_dataset *lk_text_line_dataset_kw(lk_files_args args);           /* u8 [bytes] each, without the line's end */
+LK_API lk_dataset *lk_fixed_length_record_dataset_kw(lk_files_args args); /* u8 [record_bytes] each */
+
+typedef enum lk_split_of { LK_TRAIN = 0, LK_TEST = 1 } lk_split_of;
+typedef struct lk_mnist_args {
+    char        kw_;
+    lk_split_of split;
+    lk_switch   scaled; /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
+    const char *folder; /* default: LOCKSTEP_DATA, else the user's cache folder */
+} lk_mnist_args;
+/* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist. */
+#define lk_mnist(...) lk_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
+#define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
+LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
+LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
+
+/* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing: an error. */
+LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* bytes: u8 [n]; int64: i64 [n]; float: f32 [n] */
+
+/* ---- operations ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct lk_map_args {
+    char        kw_;
+    lk_dataset *dataset; /* required */
+    lk_fn       fn;      /* required; traced, and run over many elements at once where every op of it works element by element */
+    void       *user;
+    int         parallel; /* default 1: elements computed ahead at the same time, order kept */
+} lk_map_args;
+#define lk_dataset_map(...) lk_dataset_map_kw(LKI_KW(lk_map_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_map_kw(lk_map_args args);
+
+typedef int (*lk_filter_fn)(lk_tuple element, void *user); /* 0: leave it out */
+LK_API lk_dataset *lk_dataset_filter(lk_dataset *d, lk_filter_fn fn, void *user);
+
+typedef struct lk_cache_args {
+    char        kw_;
+    lk_dataset *dataset;
+    const char *file; /* default: in memory. Written beside and renamed when the first iteration has ended */
+} lk_cache_args;
+#define lk_dataset_cache(...) lk_dataset_cache_kw(LKI_KW(lk_cache_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_cache_kw(lk_cache_args args);
+
+typedef struct lk_shuffle_args {
+    char        kw_;
+    lk_dataset *dataset;     /* required */
+    int64_t     buffer_size; /* required */
+    lk_number   seed;        /* default: the process's random seed */
+    lk_switch   reshuffle_each_iteration; /* default LK_ON */
+} lk_shuffle_args;
+#define lk_dataset_shuffle(...) lk_dataset_shuffle_kw(LKI_KW(lk_shuffle_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args args);
+
+typedef struct lk_batch_args {
+    char        kw_;
+    lk_dataset *dataset;        /* required */
+    int64_t     size;           /* required */
+    lk_switch   drop_remainder; /* default LK_OFF */
+    lk_number   padding;        /* padded_batch: default 0 */
+} lk_batch_args;
+#define lk_dataset_batch(...) lk_dataset_batch_kw(LKI_KW(lk_batch_args, __VA_ARGS__))
+#define lk_dataset_padded_batch(...) lk_dataset_padded_batch_kw(LKI_KW(lk_batch_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_batch_kw(lk_batch_args args);
+LK_API lk_dataset *lk_dataset_padded_batch_kw(lk_batch_args args); /* each element is padded to the largest of its batch */
+
+LK_API lk_dataset *lk_dataset_unbatch(lk_dataset *d);
+typedef struct lk_repeat_args {
+    char        kw_;
+    lk_dataset *dataset;
+    int64_t     times; /* default 0: for ever */
+} lk_repeat_args;
+#define lk_dataset_repeat(...) lk_dataset_repeat_kw(LKI_KW(lk_repeat_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_repeat_kw(lk_repeat_args args);
+LK_API lk_dataset *lk_dataset_take(lk_dataset *d, int64_t count);
+LK_API lk_dataset *lk_dataset_skip(lk_dataset *d, int64_t count);
+LK_API lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index); /* elements whose number mod count is index */
+LK_API lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b);
+LK_API lk_dataset *lk_dataset_enumerate(lk_dataset *d, int64_t start); /* an i64 before each element's tensors */
+LK_API lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements);   /* made ahead on a thread of its own; 0: as many as fit well */
+
+#define lk_dataset_zip(...) lk_dataset_zip_of((int)LKI_N(lk_dataset *, 0, __VA_ARGS__) - 1, (lk_dataset *const[]){0, __VA_ARGS__})
+LK_API lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based); /* the tensors of each, side by side; ends with the shortest */
+
+typedef lk_dataset *(*lk_interleave_fn)(lk_tuple element, void *user);
+typedef struct lk_interleave_args {
+    char             kw_;
+    lk_dataset      *dataset;      /* required */
+    lk_interleave_fn fn;           /* required: a dataset per element */
+    void            *user;
+    int              cycle_length; /* default 4: open at the same time */
+    int              block_length; /* default 1: elements taken from each in turn */
+} lk_interleave_args;
+#define lk_dataset_interleave(...) lk_dataset_interleave_kw(LKI_KW(lk_interleave_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_interleave_kw(lk_interleave_args args);
+
+/* state = fn(state, element) for all elements; compiled, so that a whole epoch is one call. */
+typedef lk_tuple (*lk_fold_fn)(lk_tuple state, lk_tuple element, void *user);
+typedef struct lk_fold_args {
+    char        kw_;
+    lk_dataset *dataset; /* required */
+    lk_tuple    initial; /* required */
+    lk_fold_fn  fn;      /* required */
+    void       *user;
+} lk_fold_args;
+#define lk_dataset_reduce(...) lk_dataset_reduce_kw(LKI_KW(lk_fold_args, __VA_ARGS__))
+LK_API lk_tuple lk_dataset_reduce_kw(lk_fold_args args);
+
+enum { LK_INFINITE = -1, LK_UNKNOWN = -2 };
+LK_API int64_t lk_dataset_cardinality(const lk_dataset *d); /* elements, LK_INFINITE or LK_UNKNOWN */
+
+/* What an element looks like: tensors of the types and shapes (unknown sizes -1), without values. */
+typedef struct lk_element_spec {
+    int      count;
+    lk_dtype dtype[8];
+    lk_shape shape[8];
+} lk_element_spec;
+LK_API lk_element_spec lk_dataset_element_spec(lk_dataset *d);
+
+/* ---- iterating --------------------------------------------------------------------------------------------------------------------- */
+
+LK_API lk_iterator *lk_iterator_of(lk_dataset *d);
+
+/* The next element; 0 at the end or on failure (lk_failed() tells). The call begins a step: tensors made on this thread since the one before go. An error inside run. */
+LK_API int lk_next(lk_iterator *it, lk_tuple *element);
+
+/* Where an iterator stands, as bytes; restoring gives the same elements from there on, in another process too. The text of an error names what cannot be
+ * saved.  Owner  the caller: lk_free_bytes(). */
+LK_API lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size);
+LK_API lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size);
+LK_API void      lk_free_bytes(void *bytes);
+
+LK_API lki_block lki_each_enter(lk_dataset *d);
+LK_API void      lki_each_leave(lki_block *);
+LK_API int       lki_each_next(lki_block *, lk_tuple *element);
+
+/* LK_FOR_EACH(batch, dataset) { ... batch.item[0] ... }: one turn is one step. break and continue mean what they say. */
+#define LK_FOR_EACH(name, ds)                                                                                                   \
+    LKI_BLOCK(lki_each_##name, lki_each_leave, lki_each_enter(ds)) for (lk_tuple name; lki_each_next(&lki_each_##name, &name);)
+
+/* ---- over the replicas ----------------------------------------------------------------------------------------------------------------- */
+
+typedef enum lk_split_rule {
+    LK_SPLIT_LANES = 0, /* each replica the rows of its lanes: the same bits for any number of replicas */
+    LK_SPLIT_FILL,      /* full sub-batches first, batch by batch */
+    LK_SPLIT_STREAM,    /* fixed sub-batch sizes over the stream of rows */
+    LK_SPLIT_EVEN,      /* equal parts of each batch */
+} lk_split_rule;
+
+typedef enum lk_auto_shard { LK_SHARD_AUTO = 0, LK_SHARD_FILE, LK_SHARD_DATA, LK_SHARD_OFF, LK_SHARD_HINT } lk_auto_shard;
+typedef enum lk_replication { LK_PER_WORKER = 0, LK_PER_REPLICA_INPUT } lk_replication;
+
+typedef struct lk_input_context {
+    int num_input_pipelines, input_pipeline_id, num_replicas_in_sync;
+} lk_input_context;
+LK_API int lk_per_replica_batch_size(const lk_input_context *c, int64_t global_batch_size); /* -1 and an error when it does not divide */
+
+typedef lk_dataset *(*lk_dataset_fn)(const lk_input_context *context, void *user);
+
+typedef struct lk_distribute_args {
+    char           kw_;
+    lk_strategy   *strategy; /* required */
+    lk_dataset    *dataset;  /* distribute_dataset: required */
+    lk_split_rule  split;
+    lk_auto_shard  auto_shard;
+    lk_replication replication;
+    lk_number      prefetch;            /* default 2 elements ahead of the step; 0: none */
+    lk_switch      place_on_device;     /* default LK_OFF; needs LK_PER_REPLICA_INPUT and no prefetch */
+    int            workers, worker;     /* default 1 and 0: several machines, as one of them sees it */
+} lk_distribute_args;
+#define lk_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
+#define lk_experimental_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
+LK_API lk_dataset *lk_distribute_dataset_kw(lk_distribute_args args);
+
+typedef struct lk_distribute_fn_args {
+    char           kw_;
+    lk_strategy   *strategy; /* required */
+    lk_dataset_fn  fn;       /* required */
+    void          *user;
+    lk_replication replication;
+    lk_number      prefetch;
+    lk_switch      place_on_device;
+    int            workers, worker;
+} lk_distribute_fn_args;
+#define lk_distribute_datasets_from_function(...) lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))
+#define lk_experimental_distribute_datasets_from_function(...)                                                                  \
+    lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))
+LK_API lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args args);
+
+/* The first form of run: the dataset's next element, passed to fn. */
+LK_API lk_tuple lk_experimental_run(lk_strategy *s, lk_fn fn, lk_iterator *it, void *user);
+
+/* Arrays in memory as a dataset of rows. */
+LK_API lk_dataset *lk_make_array_dataset(lk_strategy *s, lk_tuple arrays);
+#define lk_experimental_make_numpy_dataset(s, arrays) lk_make_array_dataset(s, arrays)
+
+LK_END
+
+#endif

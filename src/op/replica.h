@@ -1,0 +1,61 @@
+/* What a thread is to a strategy, as far as ops, tapes and variables must know. dist/ fills these in; here they are tables of functions, so that
+ * the folders below it can ask without knowing it.
+ *
+ * Invariants
+ * 1. A thread is in replica context (lki_replica_current() != NULL), or it is not; dist/context.h knows the rest.
+ * 2. In replica context every assignment, and the creation of a variable, is handed to the replica: it may have to meet the others. With one
+ *    replica the functions are NULL and everything is as without a strategy. */
+#ifndef LKI_OP_REPLICA_H
+#define LKI_OP_REPLICA_H
+
+#include "op/op.h"
+
+typedef struct lki_replica lki_replica;
+struct lki_replica {
+    int   id, count; /* this one, of how many */
+    void *strategy;
+    lk_tensor *(*all_reduce)(lki_replica *self, bool mean, lk_tensor *x);
+    lk_tensor *(*all_gather)(lki_replica *self, int axis, lk_tensor *x);
+    lk_tensor *(*read)(lki_replica *self, lk_variable *v); /* of variables with `spread` */
+    lk_status (*update)(lki_replica *self, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v); /* assign*, scatter */
+    lk_variable *(*create)(lki_replica *self, const lk_variable_args *args);
+};
+
+lki_replica *lki_replica_current(void);
+void         lki_replica_set(lki_replica *r); /* NULL: no longer one */
+
+/* N of the replica context this thread is in; 1 outside. */
+int lki_replica_count(void);
+
+/* How a strategy owns a variable. Mirrored: the storage is the variable's own, shared by all CPU replicas. On read: one component per replica. */
+typedef struct lki_spread lki_spread;
+struct lki_spread {
+    void              *strategy; /* a reference is held */
+    lk_synchronization synchronization;
+    lk_aggregation     aggregation;
+    int                count;
+    lk_variable      **component; /* on read: references; mirrored: NULL */
+    lk_variable       *container; /* of a component: the variable it is part of, not a reference */
+    int                index;
+    bool               per_lane; /* one entry per lane, each written by the replica that owns the lane (metrics): no meeting needed */
+    lk_tensor *(*read)(lk_variable *v);                                                                            /* outside replica context */
+    lk_status (*update)(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
+    void (*destroy)(lki_spread *self);
+};
+
+/* Asked when a variable is made outside replica context: attach a spread, or refuse. NULL: no scope on this thread. */
+typedef lk_status lki_variable_hook(lk_variable *v, const lk_variable_args *args);
+void               lki_variable_hook_set(lki_variable_hook *hook);
+lki_variable_hook *lki_variable_hook_current(void);
+
+/* The strategy whose scope, run or update this thread is in; NULL: none. Reading or writing a variable of another one is an error. */
+void *lki_strategy_current(void);
+void  lki_strategy_set(void *strategy);
+
+/* Make a variable here and now, without asking the replica; the hook is asked. */
+lk_variable *lki_variable_make(const lk_variable_args *args);
+
+/* Read and write the variable's own storage, whoever owns it. */
+lk_tensor *lki_variable_read(lk_variable *v);
+
+#endif
