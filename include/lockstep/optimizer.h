@@ -100,12 +100,18 @@ LK_API lk_optimizer *lk_adagrad_kw(lk_adagrad_args args);
 LK_API lk_optimizer *lk_adadelta_kw(lk_adadelta_args args);
 LK_API lk_optimizer *lk_ftrl_kw(lk_ftrl_args args);
 
-/* Update the variables `grads` was taken for. Variables without a gradient are left out with one warning; none left is an error,
+/* Inside lk_run() the replicas meet here: gradients are summed over them, then clipped and applied once. In cross-replica context they count as summed already.
+ *
+ * Update the variables `grads` was taken for. Variables without a gradient are left out with one warning; none left is an error,
  * and so is a variable the first apply did not see. */
 LK_API lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads);
 
+/* The same, gradients not summed over the replicas: each must bring the same ones (it has made them with lk_all_reduce(), say). */
+LK_API lk_status lk_optimizer_apply_combined(lk_optimizer *o, lk_grads *grads);
+
 /* The same from a list: gradients.item[i] (NULL: none) belongs to variables.item[i]. */
 LK_API lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables);
+LK_API lk_status lk_optimizer_apply_combined_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables);
 
 /* Put the moving averages into the variables; does nothing without use_ema. */
 LK_API lk_status lk_optimizer_finalize(lk_optimizer *o);

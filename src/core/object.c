@@ -47,6 +47,10 @@ static void unlink_from(lki_owner *owner, lki_object *o)
 static lki_owner *current_pool(void) { return pools ? pools : &library; }
 static lki_owner *current_owner(lki_life life) { return life == LKI_LIVES_IN_STEP && steps ? steps : current_pool(); }
 
+void *lki_pool_current(void) { return pools; }
+
+void lki_pool_set(void *pool) { pools = pool; }
+
 void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)(void *))
 {
     assert(bytes >= sizeof(lki_object));

@@ -31,6 +31,13 @@ typedef enum lki_kind {
     LKI_KIND_FUNCTION,
     LKI_KIND_OPTIMIZER,
     LKI_KIND_SCHEDULE,
+    LKI_KIND_STRATEGY,
+    LKI_KIND_CROSS_DEVICE_OPS,
+    LKI_KIND_REGULARIZER,
+    LKI_KIND_LAYER,
+    LKI_KIND_MODEL,
+    LKI_KIND_LOSS,
+    LKI_KIND_METRIC,
     LKI_KIND_OTHER,
 } lki_kind;
 
@@ -50,6 +57,11 @@ void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)
 void *lki_retain(void *object); /* returns it; NULL is passed through */
 void  lki_drop(void *object);   /* NULL is ignored */
 void  lki_object_keep(void *object); /* from its step to the current pool */
+
+/* The pool new objects of this thread go to, so that a thread working for another one can use its pool. NULL: the library's. */
+void *lki_pool_current(void);
+void  lki_pool_set(void *pool);
+
 bool  lki_is_kind(const void *object, lki_kind kind);
 
 #endif

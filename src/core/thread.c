@@ -33,12 +33,22 @@ enum { MAX_THREADS = 1024 };
 /* ---- waiting --------------------------------------------------------------------------------------------------------------- */
 
 #ifdef __linux__
-static void word_sleep(unsigned *word, unsigned value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
+static void word_sleep_for(unsigned *word, unsigned value, int64_t nanoseconds)
+{
+    struct timespec limit = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds > 0 ? &limit : NULL, NULL, 0);
+}
+static void word_sleep(unsigned *word, unsigned value) { word_sleep_for(word, value, 0); }
 static void word_wake(unsigned *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0); }
 #else
 static void word_sleep(unsigned *word, unsigned value)
 {
     if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) sched_yield();
+}
+static void word_sleep_for(unsigned *word, unsigned value, int64_t nanoseconds)
+{
+    (void)nanoseconds;
+    word_sleep(word, value);
 }
 static void word_wake(unsigned *word) { (void)word; }
 #endif
@@ -52,7 +62,7 @@ static inline void pause_core(void)
 #endif
 }
 
-static int64_t nanoseconds(void)
+int64_t lki_nanoseconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -72,10 +82,10 @@ static void measure_spins(void)
     enum { PAUSES = 64, TRIES = 8 };
     int64_t shortest = INT64_MAX;
     for (int i = 0; i < TRIES; i++) {
-        int64_t before = nanoseconds();
+        int64_t before = lki_nanoseconds();
         for (int k = 0; k < PAUSES; k++)
             pause_core();
-        shortest = lki_min(shortest, nanoseconds() - before);
+        shortest = lki_min(shortest, lki_nanoseconds() - before);
     }
     spins_measured = (unsigned)lki_min((int64_t)SPIN_NANOSECONDS * PAUSES / lki_max(shortest, 1), MOST_SPINS);
 }
@@ -101,11 +111,29 @@ static void wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigne
     __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
+bool lki_wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigned spins, int64_t deadline)
+{
+    if (!deadline) {
+        wait_while(word, old, sleepers, spins);
+        return true;
+    }
+    __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+    int64_t left;
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == old && (left = deadline - lki_nanoseconds()) > 0)
+        word_sleep_for(word, old, left);
+    __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(word, __ATOMIC_SEQ_CST) != old;
+}
+
 /* To be called after *word was changed. */
 static void wake(unsigned *word, unsigned *sleepers)
 {
     if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST)) word_wake(word);
 }
+
+void lki_wake(unsigned *word, unsigned *sleepers) { wake(word, sleepers); }
+
+unsigned lki_spins_for(int threads) { return spins_for(threads); }
 
 /* ---- barrier --------------------------------------------------------------------------------------------------------------- */
 

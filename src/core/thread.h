@@ -24,6 +24,13 @@ typedef struct lki_barrier {
 void lki_barrier_init(lki_barrier *b, int size);
 void lki_barrier_wait(lki_barrier *b);
 
+/* The same by hand: return when *word is no longer `old`, after watching it `spins` times; whoever changes it calls lki_wake() afterwards. With a
+ * deadline (of lki_nanoseconds(); 0: none) false when it passed first. */
+bool     lki_wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigned spins, int64_t deadline);
+void     lki_wake(unsigned *word, unsigned *sleepers);
+unsigned lki_spins_for(int threads); /* 0 when there are more threads than cores */
+int64_t  lki_nanoseconds(void);      /* of a clock that only goes forward */
+
 typedef struct lki_team lki_team;
 typedef void lki_team_fn(void *arg, int thread);
 

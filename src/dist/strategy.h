@@ -17,6 +17,15 @@
 
 typedef enum lki_strategy_kind { LKI_STRATEGY_DEFAULT, LKI_STRATEGY_ONE_DEVICE, LKI_STRATEGY_MIRRORED } lki_strategy_kind;
 
+/* One replica as the thread that runs it sees it; N of them live as long as their strategy. */
+struct lk_replica_context {
+    lki_replica  ops; /* first: what op/ knows */
+    lk_strategy *strategy;
+    lki_device  *device;
+    const char  *name; /* of the device */
+    char         words[96]; /* before each error message: "replica 1 of 2 on CPU:1: " */
+};
+
 struct lk_strategy {
     lki_object               object;
     lki_strategy_kind        kind;
@@ -24,7 +33,8 @@ struct lk_strategy {
     int                      lanes;    /* V */
     lk_order                 order;
     lki_device             **device; /* by replica; they live as long as the process */
-    lk_names                 names;  /* canonical, likewise */
+    lk_names                 names;  /* canonical */
+    lk_replica_context      *context; /* by replica */
     lk_cross_device_ops     *cross;  /* a reference */
     lk_communication_options communication;
     char                     text[32]; /* "MirroredStrategy" and a number, for messages */
@@ -36,18 +46,24 @@ bool lki_is_strategy(const void *s);
 
 typedef enum lki_context_kind { LKI_CONTEXT_DEFAULT, LKI_CONTEXT_CROSS, LKI_CONTEXT_REPLICA, LKI_CONTEXT_UPDATE } lki_context_kind;
 
+typedef struct lki_run lki_run;
+
 typedef struct lki_context { /* what a thread saves and puts back around a change */
     lki_context_kind    kind;
-    lk_strategy        *strategy;
-    lk_replica_context *replica;
-    int                 update; /* which component */
-    lki_replica        *ops;
-    lki_variable_hook  *hook;
+    lk_strategy        *strategy; /* NULL: none */
+    lk_replica_context *replica;  /* REPLICA */
+    lki_run            *run;      /* REPLICA, of several: where they meet */
+    int                 component; /* UPDATE: which */
 } lki_context;
 
 lki_context lki_context_now(void);
-lki_context lki_context_enter(lki_context_kind kind, lk_strategy *s, lk_replica_context *replica); /* returns the one before */
+lki_context lki_context_enter(lki_context to); /* returns the one before */
 void        lki_context_restore(const lki_context *before);
+
+static inline lki_context lki_context_cross(lk_strategy *s)
+{
+    return lki_context_enter((lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_CROSS, .strategy = s});
+}
 
 /* May `call` be made here, for strategy s? It needs cross-replica or default context, and no other strategy's scope. LK_ESTATE and an error that says what
  * to do instead. */
@@ -55,6 +71,9 @@ lk_status lki_need_cross(const char *call, const lk_strategy *s);
 
 /* Make variables as the strategy that owns `v` would (slots of an optimiser), or as here when none does. */
 lki_context lki_context_of_variable(const lk_variable *v);
+
+/* While a value of replica r is worked on by a thread that speaks for all: ops know whose it is. Ended with lki_replica_set(NULL). */
+static inline void lki_on_replica(lk_strategy *s, int r) { lki_replica_set(&s->context[r].ops); }
 
 /* ---- variables (variable.c) ---- */
 
@@ -71,13 +90,22 @@ lk_variable      *lki_replica_create(lki_replica *self, const lk_variable_args *
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
 lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
+/* A tensor another replica's thread made, held until this thread's step ends. */
+lk_tensor *lki_hold(lk_tensor *t);
+
 /* ---- sums over replicas (combine.c) ---- */
 
 /* The sum (or mean) over the replicas of one value each has; exact where parts are known. `cross` says in which order the others are added. */
 lk_tensor *lki_combine(lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
 
+lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x);
+lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
+
 /* One element of a per-replica value for replica r; anything else as it is. Nests are gone through. */
 lk_tensor *lki_select(lk_tensor *t, int r);
+
+/* All replicas' values joined along an axis; errors name `call` and the replica. */
+lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis);
 
 /* The other way: one value out of one per replica. The very same tensor everywhere stays itself. */
 lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const char *call);

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "dist/strategy.h"
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/record.h"
@@ -384,7 +385,10 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
         o->variable[i] = lki_retain(variables.item[i]);
         o->count = i + 1;
     }
-    if (state_new(o)) return LK_OK;
+    lki_context before = lki_context_of_variable(o->variable[0]); /* slots belong where the variables do */
+    bool        good = state_new(o);
+    lki_context_restore(&before);
+    if (good) return LK_OK;
     forget_variables(o);
     return LK_ENOMEM;
 }
@@ -523,11 +527,8 @@ static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables varia
     o->warned = o->warned || used;
 }
 
-lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
-    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_apply: not an optimiser");
-    if (gradients.count != variables.count)
-        return lki_fail(LK_EINVAL, "%s: %d gradients for %d variables: must be as many", o->name, gradients.count, variables.count);
     LKI_TRY(lk_optimizer_build(o, variables));
     gradient *g = lki_zalloc((size_t)variables.count * sizeof *g + 1);
     if (!g) return LK_ENOMEM;
@@ -550,7 +551,93 @@ lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_v
     return status;
 }
 
-lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads)
+/* ---- together with the other replicas ---- */
+
+typedef struct applying { /* what one replica brings */
+    lk_optimizer *optimizer;
+    lk_tuple      gradients;
+    lk_variables  variables;
+    bool          combined;
+} applying;
+
+static lk_status check_alike(int count, void *const *everyones)
+{
+    const applying *first = everyones[0];
+    for (int r = 1; r < count; r++) {
+        const applying *a = everyones[r];
+        bool            same = a->optimizer == first->optimizer && a->variables.count == first->variables.count && a->combined == first->combined;
+        for (int i = 0; i < first->variables.count && same; i++)
+            same = a->variables.item[i] == first->variables.item[i] && !a->gradients.item[i] == !first->gradients.item[i];
+        if (!same)
+            return lki_fail(LK_ESTATE,
+                            "lk_optimizer_apply: replica %d does not bring gradients for the same variables as replica 0 to the same optimiser", r);
+    }
+    return LK_OK;
+}
+
+/* Gradients that are said to be combined must be equal; those that are only traced give NaN where they are not. */
+static lk_tensor *agreed(int count, lk_tensor *const *item)
+{
+    lki_attr attr = {.num = {.a = 1, .b = NAN}};
+    bool     same = true;
+    for (int r = 1; r < count; r++)
+        same = same && item[r] == item[0];
+    return same ? item[0] : lki_apply(LKI_OP_agree, &attr, count, item, NULL);
+}
+
+static lk_status apply_together(lk_strategy *s, int count, void *const *everyones, void *first)
+{
+    const applying *mine = first;
+    const int       n = mine->variables.count;
+    LKI_TRY(check_alike(count, everyones));
+    lk_tensor **total = lki_zalloc((size_t)(n + count + 1) * sizeof *total), **item = total + n;
+    if (!total) return LK_ENOMEM;
+    lk_status status = LK_OK;
+    for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: theirs were ready first */
+        for (int r = 0; r < count; r++)
+            item[r] = ((const applying *)everyones[r])->gradients.item[i];
+        if (!item[0]) continue;
+        total[i] = mine->combined ? agreed(count, item) : lki_combine(s, NULL, false, count, item);
+        if (lki_bad(total[i])) status = lki_poisoned_status("lk_optimizer_apply");
+    }
+    if (status == LK_OK) status = apply_here(mine->optimizer, (lk_tuple){n, total}, mine->variables);
+    lki_release(total);
+    return status;
+}
+
+static lk_status check_apply(const lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_apply: not an optimiser");
+    if (gradients.count != variables.count)
+        return lki_fail(LK_EINVAL, "%s: %d gradients for %d variables: must be as many", o->name, gradients.count, variables.count);
+    for (int i = 0; i < gradients.count; i++) {
+        const lk_tensor *g = gradients.item[i];
+        if (g && lki_bad(g)) return lki_poisoned_status("optimizer_apply");
+        if (g && lki_stands_for(g)) return lki_fail(LK_EINVAL, "%s: gradient %d is %s", o->name, i, lki_why_not_plain(g));
+        if (g && !variables.item[i]) return lki_fail(LK_EINVAL, "%s: variable %d is NULL", o->name, i);
+    }
+    return LK_OK;
+}
+
+static lk_status apply(lk_optimizer *o, lk_tuple gradients, lk_variables variables, bool combined)
+{
+    LKI_TRY(check_apply(o, gradients, variables));
+    if (lki_replica_count() == 1) return apply_here(o, gradients, variables);
+    applying mine = {o, gradients, variables, combined};
+    return lki_meet("lk_optimizer_apply", o->name, apply_together, &mine);
+}
+
+lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    return apply(o, gradients, variables, false);
+}
+
+lk_status lk_optimizer_apply_combined_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    return apply(o, gradients, variables, true);
+}
+
+static lk_status apply_grads(lk_optimizer *o, lk_grads *grads, bool combined)
 {
     const int     n = grads ? lk_grads_count(grads) : 0;
     lk_tensor   **g = lki_zalloc((size_t)n * sizeof *g + 1);
@@ -561,13 +648,17 @@ lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads)
             g[i] = lk_grads_item(grads, i);
             v[i] = lk_grads_variable(grads, i);
         }
-        status = grads ? lk_optimizer_apply_gradients(o, (lk_tuple){n, g}, (lk_variables){n, v})
+        status = grads ? apply(o, (lk_tuple){n, g}, (lk_variables){n, v}, combined)
                        : lki_fail(LK_EINVAL, "optimizer_apply: no gradients: lk_tape_gradient() failed");
     }
     lki_release(g);
     lki_release(v);
     return status;
 }
+
+lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads) { return apply_grads(o, grads, false); }
+
+lk_status lk_optimizer_apply_combined(lk_optimizer *o, lk_grads *grads) { return apply_grads(o, grads, true); }
 
 lk_status lk_optimizer_finalize(lk_optimizer *o)
 {

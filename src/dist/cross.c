@@ -1,0 +1,345 @@
+/* Cross-device operations: ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce and the default collective; packing.
+ *
+ * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed. Values whose parts are known
+ * (combine.c) are added up the lane tree whatever the operations, so that results do not depend on the choice. */
+#include "dist/cross.h"
+#include "core/dtype.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "dist/device.h"
+#include "op/gradient.h"
+#include <lockstep/ops.h>
+#include <string.h>
+
+/* ---- orders of addition ---- */
+
+/* Replica 0, 1, 2, ... */
+static lk_tensor *in_order(int count, lk_tensor *const *items)
+{
+    lk_tensor *sum = items[0];
+    for (int r = 1; r < count; r++)
+        sum = lk_add(sum, items[r]);
+    return sum;
+}
+
+static lk_tensor *sum_to_one(lk_cross_device_ops *self, int pack, int count, lk_tensor *const *items)
+{
+    (void)self, (void)pack;
+    return in_order(count, items);
+}
+
+/* Two groups that cover all devices, floor and ceil of half of them. For pack i the root of group A is its device i, of group B the one as far into B; each group is added
+ * at its root, starting there, and then the two roots. */
+static lk_tensor *group_sum(int size, lk_tensor *const *items, int root)
+{
+    lk_tensor *sum = items[root];
+    for (int i = 1; i < size; i++)
+        sum = lk_add(sum, items[(root + i) % size]);
+    return sum;
+}
+
+static lk_tensor *sum_hierarchical(lk_cross_device_ops *self, int pack, int count, lk_tensor *const *items)
+{
+    (void)self;
+    int a = count / 2, b = count - a;
+    if (!a) return items[0];
+    return lk_add(group_sum(a, items, pack % a), group_sum(b, items + a, pack % b));
+}
+
+/* A tree over the replicas: neighbours first. */
+static lk_tensor *sum_tree(lk_cross_device_ops *self, int pack, int count, lk_tensor *const *items)
+{
+    if (count == 1) return items[0];
+    int half = 1;
+    while (2 * half < count)
+        half *= 2;
+    return lk_add(sum_tree(self, pack, half, items), sum_tree(self, pack, count - half, items + half));
+}
+
+static const lki_cross_kind ONE_DEVICE = {"ReductionToOneDevice", sum_to_one, false, false};
+static const lki_cross_kind HIERARCHICAL = {"HierarchicalCopyAllReduce", sum_hierarchical, true, false};
+static const lki_cross_kind NCCL = {"NcclAllReduce", sum_to_one, true, false}; /* falls back */
+static const lki_cross_kind COLLECTIVE = {"CollectiveAllReduce", sum_tree, false, true};
+
+/* ---- making them ---- */
+
+static void destroy(void *object) { lki_release(((lk_cross_device_ops *)object)->device); }
+
+static lk_cross_device_ops *cross_new(const lki_cross_kind *kind, lki_life life)
+{
+    lk_cross_device_ops *o = lki_object_new(sizeof *o, LKI_KIND_CROSS_DEVICE_OPS, life, destroy);
+    if (!o) return NULL;
+    o->kind = kind;
+    o->num_packs = 1;
+    return o;
+}
+
+lk_cross_device_ops *lki_cross_default(void) { return cross_new(&COLLECTIVE, LKI_LIVES_BY_REFERENCE); }
+
+lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args a)
+{
+    lki_device_name d;
+    if (a.reduce_to_device && !lki_device_name_parse(a.reduce_to_device, &d)) {
+        lki_fail(LK_EINVAL, "lk_reduction_to_one_device: \"%s\" is not a device", a.reduce_to_device);
+        return NULL;
+    }
+    lk_cross_device_ops *o = cross_new(&ONE_DEVICE, LKI_LIVES_IN_POOL);
+    if (o && a.reduce_to_device && !(o->device = lki_strdup(d.full))) return NULL;
+    return o;
+}
+
+static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *call, lk_packs_args a)
+{
+    if (a.num_packs.set && !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20)) {
+        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be 0 (no packing) or more", call, a.num_packs.value);
+        return NULL;
+    }
+    lk_cross_device_ops *o = cross_new(kind, LKI_LIVES_IN_POOL);
+    if (o && a.num_packs.set) o->num_packs = (int)a.num_packs.value;
+    return o;
+}
+
+lk_cross_device_ops *lk_hierarchical_copy_all_reduce_kw(lk_packs_args a) { return with_packs(&HIERARCHICAL, "lk_hierarchical_copy_all_reduce", a); }
+
+lk_cross_device_ops *lk_nccl_all_reduce_kw(lk_packs_args a) { return with_packs(&NCCL, "lk_nccl_all_reduce", a); }
+
+lk_status lki_check_communication(const char *call, const lk_communication_options *o)
+{
+    if (o->bytes_per_pack < 0)
+        return lki_fail(LK_EINVAL, "%s: bytes_per_pack is %lld; it must be 0 (one pack) or more", call, (long long)o->bytes_per_pack);
+    if ((unsigned)o->implementation > LK_COMMUNICATION_NCCL)
+        return lki_fail(LK_EINVAL, "%s: implementation %d; it must be LK_COMMUNICATION_AUTO, _RING or _NCCL", call, (int)o->implementation);
+    if (!(o->timeout_seconds >= 0)) return lki_fail(LK_EINVAL, "%s: timeout_seconds is %g; it must be 0 (none) or more", call, o->timeout_seconds);
+    return LK_OK;
+}
+
+lk_cross_device_ops *lk_collective_all_reduce(lk_communication_options options)
+{
+    if (lki_check_communication("lk_collective_all_reduce", &options) != LK_OK) return NULL;
+    lk_cross_device_ops *o = cross_new(&COLLECTIVE, LKI_LIVES_IN_POOL);
+    if (o) o->options = options;
+    return o;
+}
+
+/* ---- summing ---- */
+
+/* On devices that are not all GPUs NCCL cannot serve; int32 always goes to one device. */
+static const lki_cross_kind *serving(const lk_cross_device_ops *o, const lk_tensor *t)
+{
+    static int told; /* atomic */
+    if (o->kind == &NCCL && !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+        lki_info("NcclAllReduce needs GPUs; the devices are CPUs, so ReductionToOneDevice is used");
+    return o->kind == &NCCL || t->dtype == LK_I32 ? &ONE_DEVICE : o->kind;
+}
+
+static lk_tensor *sum_in_pack(lk_cross_device_ops *o, int pack, int count, lk_tensor *const *items)
+{
+    return serving(o, items[0])->sum(o, pack, count, items);
+}
+
+lk_tensor *lki_cross_sum(lk_strategy *s, lk_cross_device_ops *cross, int count, lk_tensor *const *items)
+{
+    return sum_in_pack(cross ? cross : s->cross, 0, count, items);
+}
+
+/* ---- packing ---- */
+
+static _Thread_local lk_pack_info last;
+
+lk_pack_info lk_last_packs(void) { return last; }
+
+static void note_pack(int64_t bytes)
+{
+    if (last.packs < LKI_COUNT(last.bytes)) last.bytes[last.packs] = bytes;
+    last.packs++;
+}
+
+static int64_t bytes_of(const lk_tensor *t) { return lki_shape_size(&t->shape) * (int64_t)lk_dtype_bytes(t->dtype); }
+
+/* Values of one type as one long vector per replica, cut into packs of equal length, the last with the rest; each is summed, and all is put back. */
+static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
+{
+    enum { MOST = 64 };
+    lk_tensor **flat = lki_alloc((size_t)(n + o->num_packs + count + 1) * sizeof *flat), **piece = flat + n, **part = piece + o->num_packs;
+    lk_tensor  *long_one[MOST], *joined;
+    if (!flat || count > MOST) {
+        lki_release(flat);
+        return flat ? lki_fail(LK_EUNSUPPORTED, "%s: at most %d devices", o->kind->name, (int)MOST) : LK_ENOMEM;
+    }
+    int64_t total = 0;
+    for (int r = 0; r < count; r++) {
+        for (int i = 0; i < n; i++)
+            flat[i] = lk_reshape(items[which[i] * count + r], LK_SHAPE(-1));
+        long_one[r] = lk_concat(lki_tuple_new(n, flat), 0);
+    }
+    total = lk_size(long_one[0]);
+    int     packs = (int)lki_max(1, lki_min(o->num_packs, total));
+    int64_t each = total / packs;
+    for (int p = 0; p < packs; p++) {
+        int64_t length = p + 1 < packs ? each : total - each * (packs - 1);
+        for (int r = 0; r < count; r++)
+            part[r] = lk_slice(long_one[r], LK_AXES(p * each), LK_AXES(length));
+        piece[p] = sum_in_pack(o, p, count, part);
+        note_pack(lki_bad(piece[p]) ? 0 : bytes_of(piece[p]));
+    }
+    joined = lk_concat(lki_tuple_new(packs, piece), 0);
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const lk_tensor *like = items[which[i] * count];
+        int64_t          size = lki_shape_size(&like->shape);
+        out[which[i]] = lk_reshape(lk_slice(joined, LK_AXES(at), LK_AXES(size)), like->shape);
+        at += size;
+    }
+    lki_release(flat);
+    return LK_OK;
+}
+
+/* Sums over rows have their own order. */
+static bool is_tracked(const lk_tensor *t) { return t->rows.kind == LKI_ROW_SUM || t->rows.kind == LKI_MIXED; }
+
+/* By types, because a vector has one. */
+static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
+{
+    int *which = lki_alloc((size_t)values * sizeof *which);
+    if (!which) return LK_ENOMEM;
+    lk_status status = LK_OK;
+    for (int dtype = 0; dtype < LK_DTYPE_COUNT && status == LK_OK; dtype++) {
+        int n = 0;
+        for (int i = 0; i < values; i++)
+            if ((int)items[i * count]->dtype == dtype && !is_tracked(items[i * count])) which[n++] = i;
+        if (n) status = sum_cut(o, n, which, count, items, out);
+    }
+    lki_release(which);
+    return status;
+}
+
+/* Last value first, so that what backward makes first travels first; a pack is closed when it exceeds the limit. */
+static void note_reversed(int values, int count, lk_tensor *const *items, int64_t limit)
+{
+    int64_t bytes = 0;
+    for (int i = values - 1; i >= 0; i--) {
+        bytes += bytes_of(items[i * count]);
+        if (limit && bytes > limit) {
+            note_pack(bytes);
+            bytes = 0;
+        }
+    }
+    if (bytes) note_pack(bytes);
+}
+
+lk_status lki_cross_batch(lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
+                          lk_tensor *const *items, lk_tensor **out)
+{
+    lk_cross_device_ops *o = cross ? cross : s->cross;
+    last = (lk_pack_info){0};
+    for (int i = 0; i < values * count; i++)
+        if (lki_bad(items[i])) return lki_poisoned_status(o->kind->name);
+    for (int i = 0; i < values; i++)
+        for (int r = 1; r < count; r++)
+            if (!lki_shape_equal(&items[i * count + r]->shape, &items[i * count]->shape) || items[i * count + r]->dtype != items[i * count]->dtype) {
+                char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
+                return lki_fail(LK_ESHAPE, "%s: value %d is %s %s on replica 0 and %s %s on replica %d; they must agree", o->kind->name, i,
+                                lki_shape_text(&items[i * count]->shape, a), lk_dtype_name(items[i * count]->dtype),
+                                lki_shape_text(&items[i * count + r]->shape, b), lk_dtype_name(items[i * count + r]->dtype), r);
+            }
+    bool packs = o->kind->packs && o->num_packs > 0 && o->kind != &NCCL && values && count > 1;
+    if (packs) LKI_TRY(sum_packed(o, values, count, items, out));
+    int64_t limit = options && options->bytes_per_pack ? options->bytes_per_pack
+                    : o->options.bytes_per_pack        ? o->options.bytes_per_pack
+                                                       : s->communication.bytes_per_pack;
+    if (o->kind->reversed) note_reversed(values, count, items, limit);
+    for (int i = values - 1; i >= 0; i--) {
+        if (!packs || is_tracked(items[i * count])) out[i] = lki_combine(s, o, false, count, items + i * count);
+        if (mean && !lki_bad(out[i])) {
+            if (!lki_is_float(out[i]->dtype)) out[i] = lk_cast(out[i], LK_F64);
+            out[i] = lk_div(out[i], lki_like(out[i], count));
+        }
+    }
+    for (int i = 0; i < values; i++)
+        if (lki_bad(out[i])) return lki_poisoned_status(o->kind->name);
+    return LK_OK;
+}
+
+/* ---- as calls of their own ---- */
+
+static lk_status check_destination(const char *call, const lk_strategy *s, const lk_destination *to)
+{
+    lki_device_name d;
+    int             given = (to->value != NULL) + (to->variable != NULL) + (to->device != NULL);
+    if (!given) return lki_fail(LK_EINVAL, "%s: the destination is empty; give LK_TO(.value = ...), .variable or .device", call);
+    if (given > 1) return lki_fail(LK_EINVAL, "%s: the destination names %d things; give one", call, given);
+    if (to->device && !lki_device_name_parse(to->device, &d)) return lki_fail(LK_EINVAL, "%s: destination \"%s\" is not a device", call, to->device);
+    if (to->variable && to->variable->spread && to->variable->spread->strategy != s)
+        return lki_fail(LK_EINVAL, "%s: the destination \"%s\" belongs to another strategy", call, to->variable->name);
+    return LK_OK;
+}
+
+/* One plain tensor on a named device; as a mirrored value where the destination is on all devices. */
+static lk_tensor *deliver(lk_strategy *s, lk_tensor *t, const lk_destination *to)
+{
+    enum { MOST = 1024 };
+    bool everywhere = (to->value && to->value->replicas) || (to->variable && to->variable->spread);
+    if (lki_bad(t) || !everywhere || s->replicas == 1) return t;
+    lk_tensor *item[MOST];
+    for (int r = 0; r < s->replicas && r < MOST; r++)
+        item[r] = t;
+    return lki_per_replica(s, s->replicas, item, NULL, true);
+}
+
+static lk_status check_cross(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op)
+{
+    LKI_TRY(lki_need_cross(call, s));
+    if (o && !lki_is_kind(o, LKI_KIND_CROSS_DEVICE_OPS)) return lki_fail(LK_EINVAL, "%s: not cross-device operations", call);
+    if (op != LK_SUM && op != LK_MEAN) return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
+    return LK_OK;
+}
+
+static bool is_wrapped(const lk_strategy *s, const lk_tensor *t) { return t->replicas && t->replicas->count == s->replicas; }
+
+lk_tuple lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+{
+    const char *call = "lk_cross_batch_reduce";
+    lk_tuple    none = lki_tuple_new(0, NULL);
+    if (check_cross(call, s, o, op) != LK_OK) return none;
+    int         n = s->replicas, plain = 0;
+    lk_tensor **item = lki_alloc((size_t)(values.count * (n + 1) + 1) * sizeof *item), **out = item + values.count * n;
+    if (!item) return none;
+    lk_status status = LK_OK;
+    for (int i = 0; i < values.count && status == LK_OK; i++) {
+        if (!lki_usable(call, "a value", values.item[i])) status = LK_EINVAL;
+        else status = to ? check_destination(call, s, &to[i]) : lki_fail(LK_EINVAL, "%s: the destinations are missing", call);
+        for (int r = 0; r < n && status == LK_OK; r++)
+            item[i * n + r] = lki_select(values.item[i], r);
+        plain += status == LK_OK && !is_wrapped(s, values.item[i]);
+    }
+    if (status == LK_OK && plain && plain < values.count)
+        status = lki_fail(LK_EINVAL, "%s: %d of %d values are not per-replica values: values on the host and on the devices cannot be mixed in one batch", call, plain,
+                          values.count);
+    if (status == LK_OK) status = lki_cross_batch(s, o, NULL, op == LK_MEAN, values.count, plain ? 1 : n, item, out);
+    for (int i = 0; i < values.count && status == LK_OK; i++)
+        out[i] = deliver(s, out[i], &to[i]);
+    lk_tuple result = status == LK_OK ? lki_tuple_new(values.count, out) : none;
+    lki_release(item);
+    return result;
+}
+
+lk_tensor *lk_cross_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tensor *value, lk_destination to)
+{
+    lk_tuple out = lk_cross_batch_reduce(s, o, op, (lk_tuple){1, &value}, &to);
+    return out.item[0];
+}
+
+lk_tensor *lk_cross_broadcast(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to)
+{
+    const char *call = "lk_cross_broadcast";
+    if (check_cross(call, s, o, LK_SUM) != LK_OK || !lki_usable(call, "the value", value) || check_destination(call, s, &to) != LK_OK) return &lki_poison;
+    if (value->replicas && !value->replicas->mirrored) return lki_refuse(LK_EINVAL, "%s: the value is %s", call, lki_why_not_plain(value));
+    return deliver(s, lki_select(value, 0), &to);
+}
+
+lk_tensor *lk_cross_gather(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to, int axis)
+{
+    const char *call = "lk_cross_gather";
+    if (check_cross(call, s, o, LK_SUM) != LK_OK || check_destination(call, s, &to) != LK_OK) return &lki_poison;
+    return deliver(s, lk_gather_values(s, value, .axis = LK_AXIS(axis)), &to);
+}

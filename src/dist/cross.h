@@ -1,0 +1,33 @@
+/* How values of several devices are added, told and joined: one table of functions, so that GPUs and machines can bring their own. */
+#ifndef LKI_DIST_CROSS_H
+#define LKI_DIST_CROSS_H
+
+#include "dist/strategy.h"
+
+typedef struct lki_cross_kind {
+    const char *name;
+    /* The sum of one tensor per replica, in the order this kind adds in; `pack` is the number of the pack it is in. */
+    lk_tensor *(*sum)(lk_cross_device_ops *self, int pack, int count, lk_tensor *const *items);
+    bool packs;    /* cuts batches into num_packs pieces */
+    bool reversed; /* packs by bytes_per_pack, last value first */
+} lki_cross_kind;
+
+struct lk_cross_device_ops {
+    lki_object               object;
+    const lki_cross_kind    *kind;
+    int                      num_packs;
+    lk_communication_options options;
+    char                    *device; /* reduce_to_device, canonical, or NULL */
+};
+
+lk_cross_device_ops *lki_cross_default(void); /* one reference */
+lk_status            lki_check_communication(const char *call, const lk_communication_options *o);
+
+/* The plain sum over the replicas. `cross` NULL: the strategy's. */
+lk_tensor *lki_cross_sum(lk_strategy *s, lk_cross_device_ops *cross, int count, lk_tensor *const *items);
+
+/* Sums (or means) of several values at once, packed as the operations say. items[i * count + r] is value i of replica r. */
+lk_status lki_cross_batch(lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
+                          lk_tensor *const *items, lk_tensor **out);
+
+#endif

@@ -1,0 +1,162 @@
+/* extended: what library code asks of a strategy. */
+#include "core/memory.h"
+#include "dist/cross.h"
+#include "dist/strategy.h"
+
+/* ---- devices ---- */
+
+lk_names lk_extended_worker_devices(lk_strategy *s)
+{
+    if (lki_need_cross("lk_extended_worker_devices", s) != LK_OK) return (lk_names){0};
+    if (s->kind != LKI_STRATEGY_DEFAULT) return s->names;
+    lki_fail(LK_ESTATE, "lk_extended_worker_devices: the default strategy has no devices of its own; make a strategy");
+    return (lk_names){0};
+}
+
+lk_names lk_extended_parameter_devices(lk_strategy *s) { return lk_extended_worker_devices(s); }
+
+lk_names lk_extended_non_slot_devices(lk_strategy *s, lk_variables v)
+{
+    (void)v; /* replicas that share memory have all of them everywhere */
+    return lk_extended_worker_devices(s);
+}
+
+/* ---- values ---- */
+
+lk_tensor *lk_extended_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tensor *value, lk_destination to)
+{
+    return lk_cross_reduce(s, NULL, op, value, to);
+}
+
+lk_tuple lk_extended_batch_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+{
+    return lk_cross_batch_reduce(s, NULL, op, values, to);
+}
+
+lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_destination to) { return lk_cross_broadcast(s, NULL, value, to); }
+
+lk_tuple lk_extended_call_for_each_replica(lk_strategy *s, lk_fn fn, lk_tuple args, void *user) { return lk_run(s, fn, args, user); }
+
+/* ---- variables ---- */
+
+int lk_extended_variable_created_in_scope(lk_strategy *s, const lk_variable *v) { return s && v && v->spread && v->spread->strategy == s; }
+
+lk_variable *lk_extended_value_container(lk_strategy *s, lk_variable *component)
+{
+    if (lki_need_cross("lk_extended_value_container", s) != LK_OK) return NULL;
+    if (!component) return lki_fail(LK_EINVAL, "lk_extended_value_container: the variable is NULL"), NULL;
+    return component->spread && component->spread->container ? component->spread->container : component;
+}
+
+lk_tensor *lk_extended_read_var(lk_strategy *s, lk_variable *v)
+{
+    return lki_need_cross("lk_extended_read_var", s) == LK_OK ? lk_read(v) : &lki_poison;
+}
+
+int lk_extended_should_checkpoint(const lk_strategy *s) { return lki_is_strategy(s); }
+
+int lk_extended_should_save_summary(const lk_strategy *s) { return lki_is_strategy(s); }
+
+/* ---- update ---- */
+
+typedef struct updating {
+    lk_variable *v;
+    lk_update_fn fn;
+    lk_tuple     args;
+    void        *user;
+    lk_tuple     out; /* one value per component; replica 0's step owns them */
+} updating;
+
+static lk_tuple component_args(lk_tuple args, int r)
+{
+    lk_tensor **item = lki_alloc((size_t)(args.count + 1) * sizeof *item);
+    if (!item) return lki_tuple_new(0, NULL);
+    for (int i = 0; i < args.count; i++)
+        item[i] = lki_select(args.item[i], r);
+    lk_tuple own = lki_tuple_new(args.count, item);
+    lki_release(item);
+    return own;
+}
+
+/* Where the components share one storage, fn runs once and its result is everyone's. */
+static lk_status update_components(lk_strategy *s, updating *u)
+{
+    lki_spread *p = u->v->spread;
+    int         count = p ? p->count : 1, runs = p && p->component ? count : 1;
+    lk_tensor **item = lki_alloc((size_t)count * sizeof *item);
+    lk_status   status = item ? LK_OK : LK_ENOMEM;
+    for (int r = 0; r < runs && status == LK_OK; r++) {
+        lki_context before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_UPDATE, .strategy = s, .component = r});
+        item[r] = u->fn(p && p->component ? p->component[r] : u->v, component_args(u->args, r), u->user);
+        lki_context_restore(&before);
+        if (item[r] && lki_bad(item[r])) status = lki_poisoned_status("lk_extended_update");
+        else if (lk_failed()) status = lk_error_code();
+    }
+    for (int r = runs; r < count && status == LK_OK; r++)
+        item[r] = item[0];
+    if (status == LK_OK) u->out = lki_tuple_new(count, item);
+    lki_release(item);
+    return status;
+}
+
+static lk_status update_together(lk_strategy *s, int count, void *const *everyones, void *first)
+{
+    updating *mine = first;
+    for (int r = 1; r < count; r++)
+        if (((updating *)everyones[r])->v != mine->v)
+            return lki_fail(LK_ESTATE, "lk_extended_update: replica 0 updates \"%s\", replica %d \"%s\"; all must update the same", mine->v->name, r,
+                            ((updating *)everyones[r])->v->name);
+    LKI_TRY(update_components(s, mine));
+    for (int r = 1; r < count; r++) {
+        ((updating *)everyones[r])->out = mine->out;
+        for (int i = 0; i < mine->out.count; i++)
+            lki_retain(mine->out.item[i]);
+    }
+    return LK_OK;
+}
+
+static lk_tuple update_in_replica(updating *mine, int id)
+{
+    if (lki_meet("lk_extended_update", mine->v->name, update_together, mine) != LK_OK) return lki_tuple_new(0, NULL);
+    lk_tensor *own = mine->out.item[id < mine->out.count ? id : 0];
+    lk_tuple   out = lki_tuple_new(1, &own);
+    for (int i = 0; id && i < mine->out.count; i++)
+        lki_drop(mine->out.item[i]);
+    return out;
+}
+
+lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_tuple args, void *user, lk_switch group)
+{
+    lk_tuple    none = lki_tuple_new(0, NULL);
+    lki_context now = lki_context_now();
+    if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "lk_extended_update: not a strategy"), none;
+    if (!v || !fn) return lki_fail(LK_EINVAL, "lk_extended_update: the %s is NULL", v ? "function" : "variable"), none;
+    if (v->spread && v->spread->strategy != s)
+        return lki_fail(LK_ESTATE, "lk_extended_update: \"%s\" belongs to another strategy", v->name), none;
+    updating mine = {v, fn, args, user, {0}};
+    if (now.kind == LKI_CONTEXT_REPLICA && now.strategy == s && now.replica->ops.count > 1) return update_in_replica(&mine, now.replica->ops.id);
+    if (now.kind != LKI_CONTEXT_REPLICA && lki_need_cross("lk_extended_update", s) != LK_OK) return none;
+    if (update_components(s, &mine) != LK_OK) return none;
+    if (group == LK_OFF || mine.out.count == 1 || !mine.out.item[0]) return mine.out;
+    lk_tensor *one = lki_per_replica(s, mine.out.count, mine.out.item, NULL, !v->spread->component);
+    return lki_tuple_new(1, &one);
+}
+
+/* ---- colocating ---- */
+
+lki_block lki_colocate_enter(lk_strategy *s, lk_variable *v)
+{
+    lki_context now = lki_context_now();
+    if (lki_need_cross("LK_COLOCATE", s) != LK_OK) return (lki_block){0};
+    if (now.strategy != s) {
+        lki_fail(LK_ESTATE, "LK_COLOCATE: needs the scope of %s; enter it with LK_SCOPE() first", s->text);
+        return (lki_block){0};
+    }
+    if (!v || !v->spread || v->spread->strategy != s) {
+        lki_fail(LK_EINVAL, "LK_COLOCATE: \"%s\" was not made in the scope of %s; only its own variables can be a place for others", v ? v->name : "NULL", s->text);
+        return (lki_block){0};
+    }
+    return (lki_block){.open = 1, .owner = v};
+}
+
+void lki_colocate_leave(lki_block *block) { *block = (lki_block){0}; }

@@ -1,0 +1,545 @@
+/* run: the function once per replica, at the same time, and the place where replicas meet.
+ *
+ *     caller = replica 0        worker = replica r                 seat of each replica
+ *     go ------------------->   wait for go                        RUNNING -- lki_meet --> WAITING -- all here --> RUNNING
+ *     fn(args of 0)             fn(args of r)                         |                                              |
+ *     wait for all  <--------   through                               +-------------- fn returns ----> DONE <-------+
+ *
+ * Invariants
+ * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the meeting is held by replica 0;
+ *    otherwise nobody can come any more, and the run is broken with an error that names who is where. So nothing waits for ever.
+ * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
+ * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
+ * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/thread.h"
+#include "dist/strategy.h"
+#include "op/record.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum seat_state { RUNNING, WAITING, DONE } seat_state;
+
+typedef struct seat {
+    seat_state      state;
+    const char     *call, *detail;
+    lki_meeting_fn *fn;
+    void           *mine;
+    bool            failed; /* fn returned with an error */
+    lk_tuple        result; /* items are references */
+} seat;
+
+struct lki_run {
+    lk_strategy     *strategy;
+    int              count;
+    lk_fn            fn;
+    void            *user;
+    lk_tuple         args;
+    void            *pool;   /* the caller's */
+    lki_tracer      *tracer; /* not NULL: replicas take turns */
+    pthread_mutex_t  lock;
+    unsigned         event, sleepers, spins; /* the word all wait on; grows with every change of seats */
+    int              waiting, done, turn;
+    bool             meeting; /* all are here; replica 0 holds it */
+    uint64_t         meetings;
+    bool             broken;
+    lki_error_record cause;
+    seat             seat[];
+};
+
+/* ---- seats ---- */
+
+static void change(lki_run *run)
+{
+    __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
+}
+
+static void break_run(lki_run *run, const lki_error_record *cause)
+{
+    if (run->broken) return;
+    run->broken = true;
+    run->cause = *cause;
+}
+
+/* With the lock held: nobody runs any more, and not all came for the same thing. */
+static void break_apart(lki_run *run)
+{
+    lki_error_record e = {.code = LK_ESTATE};
+    size_t           used = (size_t)snprintf(e.text, sizeof e.text, "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
+    for (int r = 0; r < run->count && used < sizeof e.text; r++) {
+        const seat *s = &run->seat[r];
+        used += (size_t)snprintf(e.text + used, sizeof e.text - used, "%sreplica %d %s%s%s%s", r ? ", " : "", r,
+                                 s->state == DONE ? "returned" : "waits in ", s->state == DONE ? "" : s->call,
+                                 s->state != DONE && s->detail ? " of " : "", s->state != DONE && s->detail ? s->detail : "");
+    }
+    if (used < sizeof e.text) snprintf(e.text + used, sizeof e.text - used, "; all must take part, in the same order");
+    break_run(run, &e);
+}
+
+static bool same_purpose(const seat *a, const seat *b)
+{
+    return !strcmp(a->call, b->call) && !strcmp(a->detail ? a->detail : "", b->detail ? b->detail : "");
+}
+
+/* With the lock held, after a seat stopped running. */
+static void settle(lki_run *run)
+{
+    if (run->waiting + run->done < run->count || !run->waiting || run->meeting) return;
+    bool same = !run->done;
+    for (int r = 1; r < run->count && same; r++)
+        same = same_purpose(&run->seat[r], &run->seat[0]);
+    if (!same) break_apart(run);
+    else if (!run->broken) run->meeting = true;
+}
+
+/* With the lock held: who goes on while a function is traced. Those released by a broken run also go on, to return. */
+static void pass_turn(lki_run *run, int from)
+{
+    if (run->meeting) {
+        run->turn = 0;
+        return;
+    }
+    for (int i = 1; i <= run->count; i++) {
+        int r = (from + i) % run->count;
+        if (run->seat[r].state == RUNNING || (run->seat[r].state == WAITING && run->broken)) {
+            run->turn = r;
+            return;
+        }
+    }
+}
+
+static bool may_run(const lki_run *run, int r) { return !run->tracer || run->turn == r; }
+
+typedef bool condition(const lki_run *run, int r, uint64_t meeting);
+
+static bool released(const lki_run *run, int r, uint64_t meeting)
+{
+    bool over = run->meetings > meeting || run->broken || (r == 0 && run->meeting);
+    return over && may_run(run, r);
+}
+
+static bool has_turn(const lki_run *run, int r, uint64_t meeting)
+{
+    (void)meeting;
+    return may_run(run, r);
+}
+
+static bool all_through(const lki_run *run, int r, uint64_t meeting)
+{
+    (void)r, (void)meeting;
+    return run->done == run->count;
+}
+
+/* Return with the lock held when the condition is true; false when the deadline passed first. */
+static bool wait_until(lki_run *run, condition *met, int r, uint64_t meeting, int64_t deadline)
+{
+    for (;;) {
+        pthread_mutex_lock(&run->lock);
+        if (met(run, r, meeting)) return true;
+        unsigned event = __atomic_load_n(&run->event, __ATOMIC_SEQ_CST);
+        pthread_mutex_unlock(&run->lock);
+        if (!lki_wait_while(&run->event, event, &run->sleepers, run->spins, deadline)) {
+            pthread_mutex_lock(&run->lock);
+            return met(run, r, meeting);
+        }
+    }
+}
+
+static void let_go(lki_run *run)
+{
+    change(run);
+    pthread_mutex_unlock(&run->lock);
+    lki_wake(&run->event, &run->sleepers);
+}
+
+/* ---- meetings ---- */
+
+/* Replica 0, all others waiting, the lock not held. */
+static lk_status hold_meeting(lki_run *run, seat *mine)
+{
+    enum { FEW = 64 };
+    void *few[FEW], **everyones = run->count <= FEW ? few : lki_alloc((size_t)run->count * sizeof *everyones);
+    if (!everyones) return LK_ENOMEM;
+    for (int r = 0; r < run->count; r++)
+        everyones[r] = run->seat[r].mine;
+    lki_context before = lki_context_cross(run->strategy);
+    lki_recording_pause(); /* tapes are the replicas' own */
+    lk_status status = mine->fn(run->strategy, run->count, everyones, everyones[0]);
+    lki_recording_resume();
+    lki_context_restore(&before);
+    if (everyones != few) lki_release(everyones);
+    return status;
+}
+
+static void end_meeting(lki_run *run, lk_status status)
+{
+    lki_error_record e;
+    pthread_mutex_lock(&run->lock);
+    run->meeting = false;
+    run->meetings++;
+    run->waiting = 0;
+    for (int r = 0; r < run->count; r++)
+        run->seat[r].state = RUNNING;
+    if (status != LK_OK) {
+        if (!lk_failed()) lki_fail(status, "%s failed", run->seat[0].call);
+        lki_error_take(&e);
+        break_run(run, &e);
+    }
+    let_go(run);
+}
+
+/* The cause becomes this replica's error, unless it has one. */
+static lk_status broken_status(const lki_run *run)
+{
+    lki_error_record e = run->cause;
+    lk_clear_error();
+    lki_error_put(&e);
+    return e.code;
+}
+
+static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
+{
+    pthread_mutex_lock(&run->lock);
+    if (lk_failed()) { /* whoever failed before does not meet: the others hear of it now */
+        lki_error_record e;
+        lki_error_take(&e);
+        break_run(run, &e);
+        lki_error_put(&e);
+    }
+    if (run->broken) {
+        lk_status status = broken_status(run);
+        let_go(run);
+        return status;
+    }
+    *meeting = run->meetings;
+    run->seat[r] = with;
+    run->waiting++;
+    settle(run);
+    if (run->tracer) pass_turn(run, r);
+    let_go(run);
+    return LK_OK;
+}
+
+static lk_status deadline_passed(lki_run *run, int r, const char *call)
+{
+    lki_error_record e = {.code = LK_EDEADLINE};
+    snprintf(e.text, sizeof e.text, "replica %d: %s: the deadline of %g seconds passed before all replicas were there", r, call,
+             run->strategy->communication.timeout_seconds);
+    break_run(run, &e);
+    return LK_EDEADLINE;
+}
+
+lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine)
+{
+    lki_context now = lki_context_now();
+    lki_run    *run = now.run;
+    uint64_t    meeting = 0;
+    if (!run) return fn(now.strategy, 1, &mine, mine); /* the only replica */
+    int     r = now.replica->ops.id;
+    double  limit = run->tracer ? 0 : run->strategy->communication.timeout_seconds;
+    int64_t deadline = limit > 0 ? lki_nanoseconds() + (int64_t)(limit * 1e9) : 0;
+    LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
+    if (!wait_until(run, released, r, meeting, deadline)) deadline_passed(run, r, call);
+    if (r == 0 && run->meeting && !run->broken) {
+        pthread_mutex_unlock(&run->lock);
+        end_meeting(run, hold_meeting(run, &run->seat[0]));
+        pthread_mutex_lock(&run->lock);
+    }
+    lk_status status = run->broken ? broken_status(run) : LK_OK;
+    if (run->broken && run->seat[r].state == WAITING) {
+        run->seat[r].state = RUNNING;
+        run->waiting--;
+    }
+    let_go(run);
+    return status;
+}
+
+lk_tensor *lki_hold(lk_tensor *t)
+{
+    if (!lki_bad(t)) lki_tuple_new(1, &t);
+    return t;
+}
+
+/* ---- one replica ---- */
+
+static lk_tuple own_args(const lki_run *run, int r)
+{
+    enum { FEW = 16 };
+    lk_tensor *few[FEW] = {0}, **item = run->args.count <= FEW ? few : lki_alloc((size_t)run->args.count * sizeof *item);
+    if (!item) return lki_tuple_new(0, NULL);
+    for (int i = 0; i < run->args.count; i++)
+        item[i] = lki_select(run->args.item[i], r);
+    lk_tuple own = lki_tuple_new(run->args.count, item);
+    if (item != few) lki_release(item);
+    return own;
+}
+
+/* References that outlive the replica's step. */
+static lk_status keep_result(seat *s, lk_tuple out)
+{
+    s->result.item = lki_alloc((size_t)(out.count + 1) * sizeof *out.item);
+    if (!s->result.item) return LK_ENOMEM;
+    for (int i = 0; i < out.count; i++) {
+        if (out.item[i] && lki_bad(out.item[i])) return lki_poisoned_status("lk_run");
+        s->result.item[s->result.count++] = lki_retain(out.item[i]);
+    }
+    return LK_OK;
+}
+
+static void call_fn(lki_run *run, int r)
+{
+    lk_replica_context *c = &run->strategy->context[r];
+    lki_context         before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
+    lki_device         *device = lki_device_current();
+    lki_device_set_current(c->device);
+    lki_error_context(c->words);
+    LK_STEP {
+        lk_tuple out = run->fn(own_args(run, r), run->user);
+        if (!lk_failed()) keep_result(&run->seat[r], out);
+    }
+    lki_error_context(NULL);
+    lki_device_set_current(device);
+    lki_context_restore(&before);
+}
+
+static void replica(lki_run *run, int r)
+{
+    lki_error_record e;
+    if (run->tracer) {
+        wait_until(run, has_turn, r, 0, 0);
+        pthread_mutex_unlock(&run->lock);
+    }
+    call_fn(run, r);
+    lki_error_take(&e);
+    pthread_mutex_lock(&run->lock);
+    if (e.code != LK_OK) break_run(run, &e);
+    run->seat[r].state = DONE;
+    run->done++;
+    settle(run);
+    if (run->tracer) pass_turn(run, r);
+    let_go(run);
+}
+
+/* ---- workers ---- */
+
+typedef struct worker {
+    _Alignas(LKI_CACHE_LINE) unsigned go; /* grows by one per job */
+    unsigned       sleepers, spins;
+    lki_run       *run;
+    int            replica;
+    struct worker *next; /* on the list of idle ones */
+} worker;
+
+static struct {
+    pthread_mutex_t lock;
+    worker         *idle;
+} crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void lock_crew(void) { pthread_mutex_lock(&crew.lock); }
+static void unlock_crew(void) { pthread_mutex_unlock(&crew.lock); }
+
+static void forget_crew(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    crew.lock = fresh;
+    crew.idle = NULL;
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_crew, unlock_crew, forget_crew); }
+
+/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on the idle list; a new job may
+ * be waiting before this one's loop has come round. */
+static void *work(void *arg)
+{
+    worker *w = arg;
+    for (unsigned seen = 0;; seen++) {
+        lki_wait_while(&w->go, seen, &w->sleepers, w->spins, 0);
+        lki_pool_set(w->run->pool);
+        lki_tracer_set(w->run->tracer);
+        replica(w->run, w->replica);
+        lki_tracer_set(NULL);
+        lki_pool_set(NULL);
+    }
+    return NULL;
+}
+
+static worker *start_worker(void)
+{
+    pthread_t      thread;
+    pthread_attr_t attr;
+    sigset_t       all, before;
+    worker        *w = lki_zalloc(sizeof *w);
+    if (!w) return NULL;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&thread, &attr, work, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (!failure) return w;
+    lki_release(w);
+    lki_fail(LK_EDEVICE, "lk_run: a thread for a replica cannot be started: %s", strerror(failure));
+    return NULL;
+}
+
+static void give_back(worker *first)
+{
+    lock_crew();
+    while (first) {
+        worker *next = first->next;
+        first->next = crew.idle;
+        crew.idle = first;
+        first = next;
+    }
+    unlock_crew();
+}
+
+/* A list of so many; NULL and an error when they cannot be had. */
+static worker *take_workers(int count)
+{
+    worker *list = NULL;
+    for (int i = 0; i < count; i++) {
+        lock_crew();
+        worker *w = crew.idle;
+        if (w) crew.idle = w->next;
+        unlock_crew();
+        if (!w) w = start_worker();
+        if (!w) {
+            give_back(list);
+            return NULL;
+        }
+        w->next = list;
+        list = w;
+    }
+    return list;
+}
+
+static void set_going(lki_run *run, worker *list)
+{
+    int r = run->count - 1;
+    for (worker *w = list; w; w = w->next) {
+        w->run = run;
+        w->replica = r--;
+        w->spins = run->spins;
+        __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
+        lki_wake(&w->go, &w->sleepers);
+    }
+}
+
+/* ---- run ---- */
+
+static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
+
+/* One tuple out of one per replica. */
+static lk_tuple regroup(lki_run *run)
+{
+    int n = run->count, count = run->seat[0].result.count;
+    for (int r = 1; r < n; r++)
+        if (run->seat[r].result.count != count) {
+            lki_fail(LK_EINVAL, "lk_run: replica 0 returned %d values, replica %d returned %d; all must return the same structure", count, r,
+                     run->seat[r].result.count);
+            return poisoned();
+        }
+    lk_tensor **item = lki_alloc((size_t)(n + count + 1) * sizeof *item), **out = item + n;
+    if (!item) return poisoned();
+    bool good = true;
+    for (int i = 0; i < count && good; i++) {
+        for (int r = 0; r < n; r++)
+            item[r] = run->seat[r].result.item[i];
+        out[i] = lki_regroup(run->strategy, n, item, "lk_run");
+        good = !out[i] || !lki_bad(out[i]);
+    }
+    lk_tuple result = good ? lki_tuple_new(count, out) : poisoned();
+    lki_release(item);
+    return result;
+}
+
+static void drop_results(lki_run *run)
+{
+    for (int r = 0; r < run->count; r++) {
+        for (int i = 0; i < run->seat[r].result.count; i++)
+            lki_drop(run->seat[r].result.item[i]);
+        lki_release(run->seat[r].result.item);
+    }
+}
+
+static lk_tuple run_together(lki_run *run)
+{
+    lki_error_record before; /* an older error of the caller is not replica 0's */
+    worker          *list = take_workers(run->count - 1);
+    if (!list) return poisoned();
+    lki_error_take(&before);
+    set_going(run, list);
+    replica(run, 0);
+    wait_until(run, all_through, 0, 0, 0);
+    pthread_mutex_unlock(&run->lock);
+    give_back(list);
+    if (run->broken) lki_error_put(&run->cause);
+    lk_tuple out = run->broken ? poisoned() : regroup(run);
+    if (before.code != LK_OK) {
+        lk_clear_error();
+        lki_error_put(&before);
+    }
+    drop_results(run);
+    return out;
+}
+
+static lk_tuple run_many(const lk_run_args *a)
+{
+    lk_strategy *s = a->strategy;
+    lki_run     *run = lki_zalloc(sizeof *run + (size_t)s->replicas * sizeof run->seat[0]);
+    if (!run) return poisoned();
+    run->strategy = s;
+    run->count = s->replicas;
+    run->fn = a->fn;
+    run->user = a->user;
+    run->args = a->args;
+    run->pool = lki_pool_current();
+    run->tracer = lki_tracer_current();
+    run->spins = lki_spins_for(run->count);
+    pthread_mutex_init(&run->lock, NULL);
+    lk_tuple out = run_together(run);
+    pthread_mutex_destroy(&run->lock);
+    lki_release(run);
+    return out;
+}
+
+/* One replica: the function is called here and now. */
+static lk_tuple run_one(const lk_run_args *a)
+{
+    lk_strategy *s = a->strategy;
+    lki_context  before = lki_context_enter(
+        (lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA, .strategy = s, .replica = s->context});
+    lki_run  run = {.args = a->args};
+    bool     wrapped = false;
+    for (int i = 0; i < a->args.count; i++)
+        wrapped = wrapped || (a->args.item[i] && lki_stands_for(a->args.item[i]));
+    lk_tuple out = a->fn(wrapped ? own_args(&run, 0) : a->args, a->user);
+    lki_context_restore(&before);
+    return out;
+}
+
+static lk_status check_args(const lk_run_args *a)
+{
+    LKI_TRY(lki_need_cross("lk_run", a->strategy));
+    if (!a->fn) return lki_fail(LK_EINVAL, "lk_run: the function is missing");
+    if (a->args.count < 0 || (a->args.count && !a->args.item)) return lki_fail(LK_EINVAL, "lk_run: args is not a tuple; make one with LK_TUPLE(...)");
+    for (int i = 0; i < a->args.count; i++) {
+        const lk_tensor *t = a->args.item[i];
+        if (t && lki_bad(t)) return lki_poisoned_operand("lk_run", i), lk_error_code();
+        if (t && t->replicas && t->replicas->count != a->strategy->replicas)
+            return lki_fail(LK_EINVAL, "lk_run: argument %d is a per-replica value of %d replicas, %s has %d", i, t->replicas->count, a->strategy->text,
+                            a->strategy->replicas);
+    }
+    return LK_OK;
+}
+
+lk_tuple lk_run_kw(lk_run_args args)
+{
+    if (check_args(&args) != LK_OK) return poisoned();
+    return args.strategy->replicas == 1 ? run_one(&args) : run_many(&args);
+}
