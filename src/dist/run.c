@@ -167,7 +167,9 @@ static lk_status hold_meeting(lki_run *run, seat *mine)
         everyones[r] = run->seat[r].mine;
     lki_context before = lki_context_cross(run->strategy);
     lki_recording_pause(); /* tapes are the replicas' own */
+    lki_error_context(NULL); /* what fails here is nobody's alone */
     lk_status status = mine->fn(run->strategy, run->count, everyones, everyones[0]);
+    lki_error_context(run->strategy->context[0].words);
     lki_recording_resume();
     lki_context_restore(&before);
     if (everyones != few) lki_release(everyones);

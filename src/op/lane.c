@@ -2,6 +2,7 @@
  * ops.inc. Where rows can no longer be followed, the result is LOCAL and LOCKSTEP_VERBOSE=lanes says so. */
 #include "core/log.h"
 #include "op/infer.h"
+#include "op/replica.h"
 
 #define RULE(name) void lki_lane_##name(lki_infer *f)
 #define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) lki_lane_fn lki_lane_##lane;
@@ -103,6 +104,7 @@ RULE(mark)
     int64_t global = (int64_t)f->attr->num.a;
     each(f,
          &(lki_rows){.kind = LKI_ROWS,
+                     .own = lki_replica_count() > 1, /* the others may mark something else */
                      .lanes = lk_lanes(),
                      .per_row = 1,
                      .global = global ? global : count,
@@ -294,7 +296,7 @@ RULE(met)
 RULE(lane_add)
 {
     lki_lane_update(f);
-    if (!is_rows(f->src[0])) return;
+    if (!is_rows(f->src[0]) || f->src[0]->rows.own) return; /* several replicas' own batches would meet in the same lanes */
     f->mode = LKI_SUM;
     f->rows = f->src[0]->rows;
     f->cut = 1;

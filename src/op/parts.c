@@ -45,6 +45,16 @@ bool lki_is_uniform(const lk_tensor *t)
 
 static lk_tensor *times(lk_tensor *t, int count) { return lk_mul(t, lki_like(t, count)); }
 
+/* Are these just the rows of the replica's lanes? Else (every replica has the whole batch, say, or one it marked itself) they are a batch of its own. */
+static bool has_its_lanes(const lki_rows *m, int id, int count, int *lo, int *hi)
+{
+    *lo = lki_lane_owner_begin(m->lanes, id, count);
+    *hi = lki_lane_owner_begin(m->lanes, id + 1, count);
+    if (m->own || *hi <= *lo) return false;
+    int64_t first = lki_min(lki_lane_begin(m->global, m->lanes, *lo), m->total), end = lki_min(lki_lane_begin(m->global, m->lanes, *hi), m->total);
+    return m->rows == end - first && (m->rows == 0 || m->first == first);
+}
+
 int lki_parts_of(lk_tensor *t, int id, int count, lki_part *out)
 {
     if (t->parts) {
@@ -57,8 +67,8 @@ int lki_parts_of(lk_tensor *t, int id, int count, lki_part *out)
         return 1;
     }
     if (t->rows.kind != LKI_ROW_SUM) return 0;
-    int lo = lki_lane_owner_begin(t->rows.lanes, id, count), hi = lki_lane_owner_begin(t->rows.lanes, id + 1, count);
-    out[0] = t->rows.own || hi <= lo ? (lki_part){t, -1, 1} : (lki_part){t, lo, hi - lo};
+    int lo, hi;
+    out[0] = has_its_lanes(&t->rows, id, count, &lo, &hi) ? (lki_part){t, lo, hi - lo} : (lki_part){t, -1, 1};
     return 1;
 }
 
@@ -69,8 +79,7 @@ static void roots_of_sum(const lki_infer *f, lk_tensor *dst)
     lki_replica *r = lki_replica_current();
     lki_subtree  tree[LKI_MOST_PARTS + 1];
     lki_part     part[LKI_MOST_PARTS + 1];
-    int          lo = lki_lane_owner_begin(f->rows.lanes, r->id, r->count), hi = lki_lane_owner_begin(f->rows.lanes, r->id + 1, r->count);
-    int          count = f->rows.own ? 1 : lki_lane_subtrees(lo, hi, tree);
+    int          lo, hi, count = has_its_lanes(&f->rows, r->id, r->count, &lo, &hi) ? lki_lane_subtrees(lo, hi, tree) : 1;
     if (count < 2 || dst->graph) return;
     for (int i = 0; i < count; i++) {
         lk_tensor *root = lki_run_lanes(f, tree[i].lane, tree[i].width);
