@@ -52,11 +52,6 @@ struct lki_run {
 
 /* ---- seats ---- */
 
-static void change(lki_run *run)
-{
-    __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
-}
-
 static void break_run(lki_run *run, const lki_error_record *cause)
 {
     if (run->broken) return;
@@ -148,11 +143,12 @@ static bool wait_until(lki_run *run, condition *met, int r, uint64_t meeting, in
     }
 }
 
+/* The lock is the last thing of the run that is touched: after the last replica the caller takes it, and then the run is gone. */
 static void let_go(lki_run *run)
 {
-    change(run);
-    pthread_mutex_unlock(&run->lock);
+    __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
     lki_wake(&run->event, &run->sleepers);
+    pthread_mutex_unlock(&run->lock);
 }
 
 /* ---- meetings ---- */
@@ -358,7 +354,7 @@ static void *work(void *arg)
 {
     worker *w = arg;
     for (unsigned seen = 0;; seen++) {
-        lki_wait_while(&w->go, seen, &w->sleepers, w->spins, 0);
+        lki_wait_while(&w->go, seen, &w->sleepers, __atomic_load_n(&w->spins, __ATOMIC_RELAXED), 0);
         lki_pool_set(w->run->pool);
         lki_tracer_set(w->run->tracer);
         replica(w->run, w->replica);
@@ -426,7 +422,7 @@ static void set_going(lki_run *run, worker *list)
     for (worker *w = list; w; w = w->next) {
         w->run = run;
         w->replica = r--;
-        w->spins = run->spins;
+        __atomic_store_n(&w->spins, run->spins, __ATOMIC_RELAXED);
         __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
         lki_wake(&w->go, &w->sleepers);
     }

@@ -53,10 +53,10 @@ static lk_tuple add_up(lk_strategy *s, lk_tuple args, void *user)
 
 static lk_tensor *one_of(int id) { return lk_fill(LK_SHAPE(2), LK_F32, 1 + id); }
 
-static lk_tensor *meet(program *p, stage stage, lk_tensor *x, int id)
+static lk_tensor *meet(program *p, stage kind, lk_tensor *x, int id)
 {
     lk_replica_context *c = lk_get_replica_context();
-    switch (stage) {
+    switch (kind) {
     case COMPUTE: return lk_add(x, lk_scalar(1));
     case ALL_REDUCE: return lk_add(x, lk_all_reduce(c, LK_SUM, one_of(id)));
     case ALL_GATHER: return lk_add(x, lk_reduce_sum(lk_all_gather(c, one_of(id), 0)));
