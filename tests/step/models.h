@@ -53,8 +53,8 @@ static inline lk_tuple model_step(lk_tuple in, void *user)
     x = lk_nn_dense(x, w[i + 2], w[i + 3], LK_LINEAR);
     lk_tensor *each = lk_nn_sparse_categorical_crossentropy(labels, x, .from_logits = LK_ON);
     lk_tensor *loss = lk_compute_average_loss(each, .global_batch_size = m->global_batch);
-    for (int k = 0; k < m->count && m->l2 > 0; k += 2)
-        loss = lk_add(loss, lk_nn_l2(w[k], m->l2));
+    for (int k = 0; k < m->count && m->l2 > 0; k += 2) /* a replica's share; all of it where there is one */
+        loss = lk_add(loss, lk_scale_regularization_loss(lk_nn_l2(w[k], m->l2)));
     lk_optimizer_apply(m->optimizer, lk_tape_gradient(tape, loss, model_variables(m)));
     lk_tensor *hit = lk_cast(lk_equal(lk_argmax(x, .axis = LK_AXIS(1)), lk_cast(labels, LK_I64)), LK_F32);
     return LK_TUPLE(loss, lk_reduce_sum(hit));
