@@ -1,7 +1,8 @@
-/* train/: whole training runs as a compiled step on one device, against the runs of TensorFlow on one or several.
+/* train/: whole training runs as a compiled step, against the runs of TensorFlow on one or several devices.
  *
- * A run on N replicas is the run on one device in which each row's loss is weighed as its replica weighed it: by 1 / denominator,
- * or 1 / (N * rows of that replica). The sum over rows is then the sum over replicas. */
+ * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed it, by 1 / denominator, or
+ * 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. A run on several replicas is made again under a strategy of as many: as
+ * NAME/strategy split by lanes (or evenly, where the denominator makes the split matter) and as NAME/fill against losses_fill.txt. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
 
@@ -24,6 +25,8 @@ typedef struct train_run {
     lk_optimizer *optimizer;
     lki_array     x, labels; /* all rows of the data */
     int64_t       first, rows;
+    lk_strategy  *strategy; /* NULL: one device */
+    lk_split_rule split;
 } train_run;
 
 /* ---- layers ------------------------------------------------------------------------------------------------------------------ */
@@ -208,7 +211,22 @@ static lk_tensor *correct_rows(const train_run *r, lk_tensor *labels, lk_tensor 
     return lk_reduce_sum(lk_cast(hit, LK_F32));
 }
 
-/* rows, labels and the weight of each row to the loss and the number of correct rows. */
+/* The loss of the rows here. One device: each row counts what in.item[2] says. A replica: as the documents have it. */
+static lk_tensor *loss_of(train_run *r, lk_tuple in, lk_tensor *y)
+{
+    lk_tensor *each = row_losses(r, in.item[1], y);
+    if (!r->strategy) {
+        lk_tensor *loss = lk_reduce_sum(lk_mul(each, in.item[2]));
+        return r->penalty ? lk_add(loss, r->penalty) : loss;
+    }
+    const int64_t fixed = json_integer_value(json_object_get(r->spec, "denominator"));
+    lk_tensor    *loss = fixed         ? lk_compute_average_loss(each, .global_batch_size = fixed)
+                         : is_custom(r) ? lk_compute_average_loss(each)
+                                        : lk_compute_average_loss(each, .denominator = LK_EXACT);
+    return r->penalty ? lk_add(loss, lk_scale_regularization_loss(r->penalty)) : loss;
+}
+
+/* rows, labels and, on one device, the weight of each row to the loss and the number of correct rows. */
 static lk_tuple train_step(lk_tuple in, void *user)
 {
     train_run *r = user;
@@ -221,8 +239,7 @@ static lk_tuple train_step(lk_tuple in, void *user)
     json_array_foreach(json_object_get(r->spec, "model"), i, layer) y = run_layer(r, layer, y);
     if (r->used != r->weights) miss(r->c, "the model has %d weights: should be %d", r->used, r->weights);
     if (r->c->why[0]) return LK_TUPLE(in.item[0], in.item[0]);
-    lk_tensor *loss = lk_reduce_sum(lk_mul(row_losses(r, in.item[1], y), in.item[2]));
-    if (r->penalty) loss = lk_add(loss, r->penalty);
+    lk_tensor *loss = loss_of(r, in, y);
     lk_grads *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
     lk_optimizer_apply(r->optimizer, g);
     return LK_TUPLE(loss, correct_rows(r, in.item[1], y));
@@ -394,22 +411,89 @@ static void train(train_run *r, const expected *e)
     if (!r->c->why[0]) check_weights(r);
 }
 
-static void check_train(test_case *c, json_t *spec, const char *data)
+/* ---- under a strategy -------------------------------------------------------------------------------------------------------- */
+
+static lk_tuple distributed_step(lk_tuple in, void *user)
+{
+    train_run *r = user;
+    lk_tuple   out = lk_run(r->strategy, train_step, in, r);
+    return LK_TUPLE(lk_reduce(r->strategy, LK_SUM, out.item[0]), lk_reduce(r->strategy, LK_SUM, out.item[1]));
+}
+
+static void train_on_replicas(train_run *r, const expected *e)
+{
+    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")), epochs = json_integer_value(json_object_get(r->spec, "epochs"));
+    lk_tuple      all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
+    lk_dataset   *data = lk_distribute_dataset(r->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch), .split = r->split);
+    lk_function  *f = lk_function_of(distributed_step, .user = r, .name = r->c->name);
+    double        spread = 0;
+    int           step = 0;
+    for (int64_t epoch = 0; epoch < epochs; epoch++)
+        LK_FOR_EACH(rows, data) {
+            if (step == MAX_STEPS || r->c->why[0]) break;
+            spread = fmax(spread, e->spread[step]);
+            check_step(r, e, step, spread, lk_call(f, rows));
+            step++;
+        }
+    if (!r->c->why[0] && step != json_integer_value(json_object_get(r->spec, "steps"))) miss(r->c, "%d steps: should be as many as in spec.json", step);
+    if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
+}
+
+typedef struct form { /* a way to make a run */
+    const char   *suffix, *losses;
+    int           replicas;
+    lk_split_rule split;
+} form;
+
+static bool start_run(train_run *r, const char *data)
+{
+    const char *inputs = json_string_value(json_object_get(r->spec, "inputs"));
+    const scope outer = scope_begin(r->c, json_object_get(r->spec, "optimizer"));
+    r->optimizer = make_optimizer(r->c, json_string_value(attribute(r->c, "name")), NULL);
+    scope_end(r->c, outer, "optimizer");
+    return load_weights(r) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
+}
+
+static void check_train(test_case *c, json_t *spec, const char *data, const form *f)
 {
     static expected e;
-    train_run       r = {.c = c, .spec = spec};
-    const char     *inputs = json_string_value(json_object_get(spec, "inputs"));
-    json_t         *optimizer = json_object_get(spec, "optimizer");
-    const scope     outer = scope_begin(c, optimizer);
-    read_numbers(&r, "losses.txt", e.loss);
+    train_run       r = {.c = c, .spec = spec, .split = f->split};
+    bool            ready = false;
+    read_numbers(&r, f->losses, e.loss);
     read_numbers(&r, "spread.txt", e.spread);
     read_numbers(&r, "correct.txt", e.correct);
-    r.optimizer = make_optimizer(c, json_string_value(attribute(c, "name")), NULL);
-    scope_end(c, outer, "optimizer");
-    if (load_weights(&r) && (inputs ? load_inputs(&r, inputs) : load_set(&r, data)) && !c->why[0]) train(&r, &e);
+    if (f->replicas) {
+        r.strategy = lk_mirrored_strategy(.cpu_devices = f->replicas);
+        LK_SCOPE(r.strategy) ready = start_run(&r, data);
+    } else ready = start_run(&r, data);
+    if (ready && r.strategy) train_on_replicas(&r, &e);
+    else if (ready) train(&r, &e);
     sound(c, "run");
     lki_array_free(&r.x);
     lki_array_free(&r.labels);
+}
+
+static void silent(const char *text, void *user) { (void)text, (void)user; }
+
+static void run_forms(const char *name, json_t *spec, const char *data)
+{
+    const int           n = (int)json_integer_value(json_object_get(spec, "replicas"));
+    const bool          matters = json_is_null(json_object_get(spec, "denominator")) && n > 1;
+    const lk_split_rule split = matters ? LK_SPLIT_EVEN : LK_SPLIT_LANES;
+    const form          forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES},
+                                   {"/strategy", "losses.txt", n, split},
+                                   {"/fill", "losses_fill.txt", n, LK_SPLIT_FILL}};
+    const int           count = n < 2 ? 1 : json_object_get(spec, "sizes_fill") ? 3 : 2;
+    for (int i = 0; i < count; i++) {
+        test_case c;
+        char      full[128];
+        snprintf(full, sizeof full, "%s%s", name, forms[i].suffix);
+        if (!case_begin(&c, "train", full, NULL)) continue;
+        c.name = name; /* files are found by it */
+        LK_POOL check_train(&c, spec, data, &forms[i]);
+        c.name = full;
+        case_end(&c);
+    }
 }
 
 static int not_hidden(const struct dirent *d) { return d->d_name[0] != '.'; }
@@ -420,20 +504,20 @@ static void run_train(void)
     struct dirent **list = NULL;
     char            folder[MAX_PATH];
     snprintf(folder, sizeof folder, "%s/train", golden.folder);
+    lk_set_log(silent, NULL);
     const int count = scandir(folder, &list, not_hidden, alphasort);
     if (count > 0 && !data) printf("train: not run: LOCKSTEP_DATA does not say where the data sets are\n");
     for (int i = 0; i < count; i++) {
-        test_case c;
-        if (data && case_begin(&c, "train", list[i]->d_name, NULL)) {
-            json_t *spec = load_json(path_of("train", list[i]->d_name, "/spec.json"));
-            if (!spec) miss(&c, "no spec.json");
-            else
-                LK_POOL {
-                    check_train(&c, spec, data);
-                }
-            case_end(&c);
-            json_decref(spec);
+        json_t *spec = data ? load_json(path_of("train", list[i]->d_name, "/spec.json")) : NULL;
+        if (data && !spec) {
+            test_case c;
+            if (case_begin(&c, "train", list[i]->d_name, NULL)) {
+                miss(&c, "no spec.json");
+                case_end(&c);
+            }
         }
+        if (spec) run_forms(list[i]->d_name, spec, data);
+        json_decref(spec);
         free(list[i]);
     }
     free(list);
