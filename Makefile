@@ -4,6 +4,7 @@
 #   make test                 build and run all tests; the last line is "N passed, N failed"
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
+#   make interop PYTHON=...   exchange checkpoints with TensorFlow, which that Python has (tests/interop/checkpoint.py says how)
 #   make examples             build them
 #   make bench                build and run the benches; BENCH=step runs one, BENCH="ops exp log" one with arguments
 #   make train                build and run examples/digits
@@ -42,6 +43,10 @@ golden: need-test
 	@tools/build release tests_golden_golden
 	@build/release/tests/golden/golden $(GOLDEN)
 
+interop: need-test
+	@tools/build release tests_interop_checkpoint
+	@$(or $(PYTHON),python3) tests/interop/checkpoint.py build/release/tests/interop/checkpoint
+
 examples: need
 	@tools/build release examples
 
@@ -64,4 +69,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all need need-test test asan tsan debug golden examples bench train install format clean
+.PHONY: all need need-test test asan tsan debug golden interop examples bench train install format clean

@@ -304,6 +304,39 @@ static void pool(job *j, int64_t bytes)
     window(j, 2, 2, 0);
 }
 
+/* ---- over the replicas ------------------------------------------------------------------------------------------------------- */
+
+enum { REPLICAS = 4 };
+
+static void values_of_replicas(job *j, int64_t bytes)
+{
+    const lk_shape s = LK_SHAPE(bytes / 4 / (REPLICAS + 1));
+    for (int r = 0; r < REPLICAS; r++)
+        src(j, LK_F32, s);
+    if (j->slot == LKI_K_replica_sum) src(j, LK_I32, LK_SHAPE(REPLICAS, 2)), j->below = 1; /* zeros: all stay open, as many sums */
+    dst(j, LK_F32, s);
+    j->attr.num.a = REPLICAS;
+    j->attr.num.b = 1;
+}
+
+static void scatter(job *j, int64_t bytes)
+{
+    const int64_t rows = bytes / (3 * 64 * 4 + 8);
+    src(j, LK_F32, LK_SHAPE(rows, 64));
+    src(j, LK_I64, LK_SHAPE(rows));
+    dst(j, LK_F32, LK_SHAPE(rows, 64));
+    j->in_place = 1;
+    j->below = rows;
+}
+
+static void lane_add(job *j, int64_t bytes)
+{
+    src(j, LK_F32, LK_SHAPE(bytes / 4));
+    dst(j, LK_F64, LK_SHAPE(LANES));
+    j->in_place = 1;
+    j->lanes = LANES;
+}
+
 /* ---- in place on variables -------------------------------------------------------------------------------------------------- */
 
 static void assign(job *j, int64_t bytes)
@@ -450,6 +483,10 @@ static const recipe RECIPES[] = {
     {0, "by_norm", update, ""},
     {0, "scalars", number, ""},
     {0, "schedule", number, ""},
+    {0, "replicas", values_of_replicas, ", 4 replicas"},
+    {0, "agree", values_of_replicas, ", 4 replicas"},
+    {0, "scatter", scatter, " rows of 64"},
+    {0, "lane_add", lane_add, ", 8 lanes"},
 };
 
 #endif

@@ -51,6 +51,9 @@ LK_API lk_dataset *lk_tfrecord_dataset_kw(lk_files_args args);            /* u8 
 LK_API lk_dataset *lk_text_line_dataset_kw(lk_files_args args);           /* u8 [bytes] each, without the line's end */
 LK_API lk_dataset *lk_fixed_length_record_dataset_kw(lk_files_args args); /* u8 [record_bytes] each */
 
+/* A TFRecord file of these records, u8 each; it appears as a whole or not at all. */
+LK_API lk_status lk_tfrecord_write(const char *path, lk_tuple records);
+
 typedef enum lk_split_of { LK_TRAIN = 0, LK_TEST = 1 } lk_split_of;
 typedef struct lk_mnist_args {
     char        kw_;
@@ -123,6 +126,7 @@ LK_API lk_dataset *lk_dataset_repeat_kw(lk_repeat_args args);
 LK_API lk_dataset *lk_dataset_take(lk_dataset *d, int64_t count);
 LK_API lk_dataset *lk_dataset_skip(lk_dataset *d, int64_t count);
 LK_API lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index); /* elements whose number mod count is index */
+enum { LK_SHARD_HINTED = -1 }; /* as count and index: all elements, until workers that share the data by LK_SHARD_HINT put their numbers here */
 LK_API lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b);
 LK_API lk_dataset *lk_dataset_enumerate(lk_dataset *d, int64_t start); /* an i64 before each element's tensors */
 LK_API lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements);   /* made ahead on a thread of its own; 0: as many as fit well */

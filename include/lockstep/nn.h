@@ -66,6 +66,7 @@ typedef struct lk_norm_args {
     lk_tensor *moving_mean, *moving_variance; /* batch norm: required */
     lk_number  momentum;    /* batch norm: default 0.99 */
     lk_switch  training;    /* batch norm: default LK_OFF */
+    lk_switch  synchronized; /* batch norm: default LK_ON: the rows of all replicas, which all take part; LK_OFF: of this one */
 } lk_norm_args;
 #define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
 #define lk_nn_layer_norm(...) lk_nn_layer_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))

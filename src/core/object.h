@@ -38,6 +38,8 @@ typedef enum lki_kind {
     LKI_KIND_MODEL,
     LKI_KIND_LOSS,
     LKI_KIND_METRIC,
+    LKI_KIND_CHECKPOINT,
+    LKI_KIND_RESTORE_STATUS,
     LKI_KIND_OTHER,
 } lki_kind;
 

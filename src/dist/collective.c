@@ -48,11 +48,22 @@ static void record(lki_op op, const lki_attr *attr, lk_tensor *x, lk_tensor *y)
 
 typedef struct reduction { /* what one replica brings; the first one's `out` is filled for all */
     lk_reduce_op                    op;
+    lk_tuple                        values; /* as they were given: tuples may be among them */
     int                             count;
-    lk_tensor *const               *value;
+    lk_tensor *const               *leaf;
     const lk_communication_options *options;
     lk_tensor                     **out;
 } reduction;
+
+static bool same_structure(lk_tuple a, lk_tuple b)
+{
+    bool same = a.count == b.count;
+    for (int i = 0; i < a.count && same; i++) {
+        const lk_tuple *x = a.item[i]->nest, *y = b.item[i]->nest;
+        same = !x == !y && (!x || same_structure(*x, *y));
+    }
+    return same;
+}
 
 static lk_status check_alike(int count, void *const *everyones)
 {
@@ -62,11 +73,13 @@ static lk_status check_alike(int count, void *const *everyones)
         if (mine->op != first->op || mine->count != first->count)
             return lki_fail(LK_ESTATE, "lk_all_reduce: replica 0 reduces %d values by %s, replica %d %d by %s; all must do the same", first->count,
                             first->op == LK_SUM ? "LK_SUM" : "LK_MEAN", r, mine->count, mine->op == LK_SUM ? "LK_SUM" : "LK_MEAN");
+        if (!same_structure(mine->values, first->values))
+            return lki_fail(LK_EINVAL, "lk_all_reduce: the value of replica %d has another structure than that of replica 0; all must bring the same", r);
     }
     return LK_OK;
 }
 
-/* The results belong to replica 0's step; every replica holds them on its own as well. */
+/* The results belong to replica 0's step; the others get tensors of their own on the same elements. */
 static lk_status reduce_together(lk_strategy *s, int count, void *const *everyones, void *first)
 {
     reduction *mine = first;
@@ -75,9 +88,9 @@ static lk_status reduce_together(lk_strategy *s, int count, void *const *everyon
     if (!item) return LK_ENOMEM;
     for (int i = 0; i < mine->count; i++)
         for (int r = 0; r < count; r++)
-            item[i * count + r] = ((reduction *)everyones[r])->value[i];
+            item[i * count + r] = ((reduction *)everyones[r])->leaf[i];
     bool      mean = mine->op == LK_MEAN;
-    lk_status status = lki_cross_batch(s, NULL, mine->options, mean, mine->count, count, item, mine->out);
+    lk_status status = lki_cross_batch("lk_all_reduce", s, NULL, mine->options, mean, mine->count, count, item, mine->out);
     lki_release(item);
     for (int r = 1; r < count && status == LK_OK; r++)
         for (int i = 0; i < mine->count; i++)
@@ -85,35 +98,65 @@ static lk_status reduce_together(lk_strategy *s, int count, void *const *everyon
     return status;
 }
 
-static lk_status reduce_all(lk_reduce_op op, int count, lk_tensor *const *value, const lk_communication_options *options, lk_tensor **out)
+static lk_status reduce_leaves(reduction *mine)
 {
-    reduction mine = {op, count, value, options, out};
-    LKI_TRY(lki_meet("lk_all_reduce", NULL, reduce_together, &mine));
-    bool     first = lki_context_now().replica->ops.id == 0;
-    lki_attr attr = {.num = {.a = op == LK_MEAN}};
-    for (int i = 0; i < count; i++) {
-        lki_hold(out[i]);
-        if (!first) lki_drop(out[i]);
-        record(LKI_OP_all_reduce, &attr, value[i], out[i]);
+    LKI_TRY(lki_meet_within("lk_all_reduce", NULL, mine->options ? mine->options->timeout_seconds : 0, reduce_together, mine));
+    bool      first = lki_context_now().replica->ops.id == 0;
+    lki_attr  attr = {.num = {.a = mine->op == LK_MEAN}};
+    lk_status status = LK_OK;
+    for (int i = 0; i < mine->count; i++) {
+        lk_tensor *made = mine->out[i];
+        if (!first) {
+            mine->out[i] = lki_own(made);
+            lki_drop(made);
+        }
+        if (lki_bad(mine->out[i])) status = LK_ENOMEM;
+        else record(LKI_OP_all_reduce, &attr, mine->leaf[i], mine->out[i]);
     }
-    return LK_OK;
+    return status;
 }
 
 lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x)
 {
     lk_tensor *out = &lki_poison;
+    reduction  mine = {mean ? LK_MEAN : LK_SUM, {1, &x}, 1, &x, NULL, &out};
     (void)self;
     if (lki_bad(x)) return x;
-    return reduce_all(mean ? LK_MEAN : LK_SUM, 1, &x, NULL, &out) == LK_OK ? out : &lki_poison;
+    return reduce_leaves(&mine) == LK_OK ? out : &lki_poison;
 }
 
-static lk_status check_values(const char *call, lk_reduce_op op, lk_tuple values)
+/* The tensors in a list that may have tuples in it, from left to right; how many. `out` NULL: only counted. */
+static int leaves_of(lk_tuple values, lk_tensor **out)
+{
+    int n = 0;
+    for (int i = 0; i < values.count; i++) {
+        lk_tensor *t = lki_plain(values.item[i]);
+        if (!lki_bad(t) && t->nest) n += leaves_of(*t->nest, out ? out + n : NULL);
+        else if (out) out[n++] = t;
+        else n++;
+    }
+    return n;
+}
+
+/* The same structure with other leaves; the next one is **leaf. */
+static lk_tuple with_leaves(lk_tuple values, lk_tensor ***leaf)
+{
+    lk_tensor **item = lki_alloc((size_t)(values.count + 1) * sizeof *item);
+    if (!item) return lki_tuple_new(0, NULL);
+    for (int i = 0; i < values.count; i++)
+        item[i] = values.item[i]->nest ? lk_nest(with_leaves(*values.item[i]->nest, leaf)) : *(*leaf)++;
+    lk_tuple out = lki_tuple_new(values.count, item);
+    lki_release(item);
+    return out;
+}
+
+static lk_status check_leaves(const char *call, lk_reduce_op op, int count, lk_tensor *const *leaf)
 {
     if (op != LK_SUM && op != LK_MEAN) return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
-    for (int i = 0; i < values.count; i++) {
-        if (!values.item[i]) return lki_fail(LK_EINVAL, "%s: value %d is NULL", call, i);
-        if (lki_bad(values.item[i])) return lki_poisoned_status(call);
-        if (lki_stands_for(values.item[i])) return lki_fail(LK_EINVAL, "%s: value %d is %s", call, i, lki_why_not_plain(values.item[i]));
+    for (int i = 0; i < count; i++) {
+        if (!leaf[i]) return lki_fail(LK_EINVAL, "%s: value %d is NULL", call, i);
+        if (lki_bad(leaf[i])) return lki_poisoned_status(call);
+        if (lki_stands_for(leaf[i])) return lki_fail(LK_EINVAL, "%s: value %d is %s", call, i, lki_why_not_plain(leaf[i]));
     }
     return LK_OK;
 }
@@ -121,24 +164,23 @@ static lk_status check_values(const char *call, lk_reduce_op op, lk_tuple values
 lk_tuple lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple values, lk_communication_options options)
 {
     lk_tuple none = lki_tuple_new(0, NULL);
-    if (check_context("lk_all_reduce", c) != LK_OK || check_values("lk_all_reduce", op, values) != LK_OK ||
-        lki_check_communication("lk_all_reduce", &options) != LK_OK)
-        return none;
-    if (c->ops.count == 1) return lki_tuple_new(values.count, values.item);
-    lk_tensor **out = lki_alloc((size_t)(values.count + 1) * sizeof *out);
-    if (!out) return none;
-    lk_tuple result = reduce_all(op, values.count, values.item, &options, out) == LK_OK ? lki_tuple_new(values.count, out) : none;
-    lki_release(out);
+    if (check_context("lk_all_reduce", c) != LK_OK || lki_check_communication("lk_all_reduce", &options) != LK_OK) return none;
+    int         count = leaves_of(values, NULL);
+    lk_tensor **leaf = lki_alloc((size_t)(2 * count + 1) * sizeof *leaf), **out = leaf + count;
+    if (!leaf) return none;
+    leaves_of(values, leaf);
+    reduction mine = {op, values, count, leaf, &options, out};
+    lk_tuple  result = none;
+    if (check_leaves("lk_all_reduce", op, count, leaf) != LK_OK) result = none;
+    else if (c->ops.count == 1) result = lki_tuple_new(values.count, values.item);
+    else if (reduce_leaves(&mine) == LK_OK) result = with_leaves(values, &out);
+    lki_release(leaf);
     return result;
 }
 
 /* A tuple goes in and comes out as one value. */
 lk_tensor *lk_all_reduce(lk_replica_context *c, lk_reduce_op op, lk_tensor *value)
 {
-    if (value && !lki_bad(value) && value->nest) {
-        lk_tuple out = lk_all_reduce_all(c, op, *value->nest, (lk_communication_options){0});
-        return out.count == value->nest->count ? lk_nest(out) : &lki_poison;
-    }
     return lk_all_reduce_all(c, op, (lk_tuple){1, &value}, (lk_communication_options){0}).item[0];
 }
 
@@ -181,8 +223,12 @@ lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x)
 {
     gathering mine = {.value = x, .out = &lki_poison, .axis = axis};
     if (lki_meet("lk_all_gather", NULL, gather_together, &mine) != LK_OK) return &lki_poison;
-    lki_hold(mine.out);
-    if (self->id) lki_drop(mine.out);
+    if (self->id) {
+        lk_tensor *made = mine.out;
+        mine.out = lki_own(made);
+        lki_drop(made);
+        if (lki_bad(mine.out)) return &lki_poison;
+    }
     lki_attr attr = {.shape = mine.out->shape};
     for (int i = 0; i < LK_MAX_RANK; i++)
         attr.slice.stride[i] = 1;
@@ -193,7 +239,7 @@ lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x)
 
 lk_tensor *lk_all_gather(lk_replica_context *c, lk_tensor *value, int axis)
 {
-    if (check_context("lk_all_gather", c) != LK_OK || check_values("lk_all_gather", LK_SUM, (lk_tuple){1, &value}) != LK_OK) return &lki_poison;
+    if (check_context("lk_all_gather", c) != LK_OK || check_leaves("lk_all_gather", LK_SUM, 1, &value) != LK_OK) return &lki_poison;
     return c->ops.count == 1 ? lki_join("lk_all_gather", 1, &value, axis) : lki_replica_all_gather(&c->ops, axis, value);
 }
 
@@ -206,8 +252,10 @@ typedef struct merging {
     lk_tuple    out; /* of this replica; items are references it takes over */
 } merging;
 
-static lk_status select_for_all(int count, void *const *everyones, lk_tuple out)
+static lk_status select_for_all(const lk_strategy *s, int count, void *const *everyones, lk_tuple out)
 {
+    for (int i = 0; i < out.count; i++)
+        LKI_TRY(lki_check_replicas("lk_merge_call", "result", i, s, out.item[i]));
     for (int r = 0; r < count; r++) {
         merging *m = everyones[r];
         m->out.item = lki_alloc((size_t)(out.count + 1) * sizeof *out.item);
@@ -238,7 +286,7 @@ static lk_status merge_together(lk_strategy *s, int count, void *const *everyone
     }
     if (status == LK_OK) {
         lk_tuple out = mine->fn(s, lki_tuple_new(n, arg), mine->user);
-        status = lk_failed() ? lk_error_code() : select_for_all(count, everyones, out);
+        status = lk_failed() ? lk_error_code() : select_for_all(s, count, everyones, out);
     }
     lki_release(item);
     return status;

@@ -1,13 +1,12 @@
 /* One value out of one per replica, and back: selecting, regrouping, summing.
  *
- * A sum over replicas is exact, that is the sum one device would have made, where every item knows its parts (op/parts.h): row parts go up the lane tree, the
- * uniform part counts once. Items without parts are added in the order of the cross-device operations. */
+ * A sum over replicas is exact, that is the sum one device would have made, where every item is linear in sums over rows (total.c). Other items are added in the order of the
+ * cross-device operations. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
-#include "op/parts.h"
 #include <lockstep/ops.h>
 
 /* ---- selecting and regrouping ---- */
@@ -28,6 +27,16 @@ lk_tensor *lki_select(lk_tensor *t, int r)
     if (!t || lki_bad(t)) return t;
     if (t->nest) return select_nest(t, r);
     return t->replicas ? t->replicas->item[r] : t;
+}
+
+lk_status lki_check_replicas(const char *call, const char *what, int i, const lk_strategy *s, const lk_tensor *t)
+{
+    if (lki_bad(t)) return LK_OK;
+    if (t->replicas && t->replicas->count != s->replicas)
+        return lki_fail(LK_EINVAL, "%s: %s %d is a per-replica value of %d replicas, %s has %d", call, what, i, t->replicas->count, s->text, s->replicas);
+    for (int k = 0; t->nest && k < t->nest->count; k++)
+        LKI_TRY(lki_check_replicas(call, what, i, s, t->nest->item[k]));
+    return LK_OK;
 }
 
 static lk_tensor *regroup_nests(lk_strategy *s, int count, lk_tensor *const *items, const char *call)
@@ -67,64 +76,10 @@ lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const
 
 /* ---- sums ---- */
 
-typedef struct gathered { /* parts of all replicas */
-    lk_tensor **row; /* with the table last */
-    int32_t    *table;
-    int         rows;
-    lk_tensor **uniform;
-    int         uniforms;
-    bool        own;
-} gathered;
-
-static bool gather_parts(int count, lk_tensor *const *items, gathered *g)
-{
-    for (int r = 0; r < count; r++) {
-        lki_part part[LKI_MOST_PARTS];
-        int      n = lki_parts_of(items[r], r, count, part);
-        if (!n) return false;
-        for (int i = 0; i < n; i++) {
-            if (!part[i].width) {
-                if (g->uniforms > r) return false;
-                g->uniform[g->uniforms++] = part[i].value;
-                continue;
-            }
-            g->own = g->own || part[i].lane < 0;
-            g->table[2 * g->rows] = part[i].lane;
-            g->table[2 * g->rows + 1] = part[i].width;
-            g->row[g->rows++] = part[i].value;
-        }
-    }
-    for (int i = 0; i < g->rows && g->own; i++) { /* batches of their own: a tree over the replicas */
-        g->table[2 * i] = i;
-        g->table[2 * i + 1] = 1;
-    }
-    return g->uniforms == 0 || g->uniforms == count;
-}
-
-static lk_tensor *tree(int count, lk_tensor **row_and_table, const int32_t *table)
-{
-    lk_shape shape = {2, {count, 2}};
-    row_and_table[count] = lk_tensor_from(shape, LK_I32, table);
-    return lki_apply(LKI_OP_replica_sum, NULL, count + 1, row_and_table, NULL);
-}
-
-static lk_tensor *agreed(int count, lk_tensor *const *items, double equal, double differ)
-{
-    lki_attr attr = {.num = {.a = equal, .b = differ}};
-    return lki_apply(LKI_OP_agree, &attr, count, items, NULL);
-}
-
-static lk_tensor *sum_of_parts(gathered *g, int count)
-{
-    lk_tensor *rows = g->rows ? tree(g->rows, g->row, g->table) : NULL;
-    lk_tensor *uniform = g->uniforms ? agreed(count, g->uniform, 1, 1.0 / count) : NULL;
-    return rows && uniform ? lk_add(rows, uniform) : rows ? rows : uniform;
-}
-
 static bool all_uniform(int count, lk_tensor *const *items)
 {
     for (int r = 0; r < count; r++)
-        if (items[r]->rows.kind != LKI_UNIFORM || items[r]->parts || !lki_is_float(items[r]->dtype) || lki_is_half(items[r]->dtype)) return false;
+        if (items[r]->rows.kind != LKI_UNIFORM || !lki_is_float(items[r]->dtype) || lki_is_half(items[r]->dtype)) return false;
     return true;
 }
 
@@ -133,20 +88,6 @@ static lk_tensor *divided(lk_tensor *t, int count)
     if (lki_bad(t)) return t;
     if (!lki_is_float(t->dtype)) t = lk_cast(t, LK_F64);
     return lk_div(t, lki_like(t, count));
-}
-
-/* NULL: parts are not known. */
-static lk_tensor *sum_known(int count, lk_tensor *const *items)
-{
-    size_t    room = (size_t)count * LKI_MOST_PARTS + 1;
-    gathered  g = {.row = lki_alloc(room * sizeof *g.row), .table = lki_alloc(2 * room * sizeof *g.table), .uniform = lki_alloc(room * sizeof *g.uniform)};
-    lk_tensor *sum = &lki_poison;
-    if (g.row && g.table && g.uniform)
-        sum = lki_is_float(items[0]->dtype) && gather_parts(count, items, &g) ? sum_of_parts(&g, count) : NULL;
-    lki_release(g.row);
-    lki_release(g.table);
-    lki_release(g.uniform);
-    return sum;
 }
 
 /* Rows of an embedding's gradient travel with it: those of all replicas, one after the other. */
@@ -172,7 +113,7 @@ static void join_slices(int count, lk_tensor *const *items, lk_tensor *sum)
     sum->slice_ids = lki_retain(all_ids);
 }
 
-lk_tensor *lki_combine(lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items)
+lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items)
 {
     for (int r = 0; r < count; r++)
         if (lki_bad(items[r])) return &lki_poison;
@@ -180,13 +121,13 @@ lk_tensor *lki_combine(lk_strategy *s, lk_cross_device_ops *cross, bool mean, in
     for (int r = 1; r < count; r++) {
         char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
         if (!lki_shape_equal(&items[r]->shape, &items[0]->shape))
-            return lki_refuse(LK_ESHAPE, "replica 0 has %s, replica %d %s: shapes must agree to be added element by element; reduce along an axis instead",
+            return lki_refuse(LK_ESHAPE, "%s: replica 0 has %s, replica %d %s: shapes must agree to be added element by element; reduce along an axis instead", call,
                               lki_shape_text(&items[0]->shape, a), r, lki_shape_text(&items[r]->shape, b));
         if (items[r]->dtype != items[0]->dtype)
-            return lki_refuse(LK_EDTYPE, "replica 0 has %s, replica %d %s: types must agree", lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
+            return lki_refuse(LK_EDTYPE, "%s: replica 0 has %s, replica %d %s: types must agree", call, lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
     }
-    if (all_uniform(count, items)) return mean ? agreed(count, items, 1, 1.0 / count) : agreed(count, items, count, 1);
-    lk_tensor *sum = sum_known(count, items);
+    if (all_uniform(count, items)) return mean ? lki_agreed(count, items, 1, 1.0 / count) : lki_agreed(count, items, count, 1);
+    lk_tensor *sum = lki_is_float(items[0]->dtype) ? lki_total(count, items) : NULL;
     if (!sum) sum = lki_cross_sum(s, cross, count, items);
     join_slices(count, items, sum);
     return mean ? divided(sum, count) : sum;

@@ -83,6 +83,8 @@ static void close_frame(void)
 lk_status lk_scope_end(lk_strategy *s)
 {
     if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "lk_scope_end: not a strategy");
+    if (now.kind == LKI_CONTEXT_REPLICA)
+        return lki_fail(LK_ESTATE, "lk_scope_end(%s): in replica context, where no scope can be entered or left; leave it outside lk_run()", s->text);
     if (!frames) return lki_fail(LK_ESTATE, "lk_scope_end(%s): no scope is open on this thread", s->text);
     if (frames->strategy != s)
         return lki_fail(LK_ESTATE, "lk_scope_end(%s): the innermost open scope is that of %s: scopes must be left in the reverse order they were entered in",

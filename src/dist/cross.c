@@ -1,14 +1,16 @@
 /* Cross-device operations: ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce and the default collective; packing.
  *
- * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed. Values whose parts are known
- * (combine.c) are added up the lane tree whatever the operations, so that results do not depend on the choice. */
+ * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed. Values that are linear in sums over rows
+ * (total.c) are added up the lane tree whatever the operations, so that results do not depend on the choice. */
 #include "dist/cross.h"
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "dist/device.h"
 #include "op/gradient.h"
+#include "op/origin.h"
 #include <lockstep/ops.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- orders of addition ---- */
@@ -79,10 +81,7 @@ lk_cross_device_ops *lki_cross_default(void) { return cross_new(&COLLECTIVE, LKI
 lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args a)
 {
     lki_device_name d;
-    if (a.reduce_to_device && !lki_device_name_parse(a.reduce_to_device, &d)) {
-        lki_fail(LK_EINVAL, "lk_reduction_to_one_device: \"%s\" is not a device", a.reduce_to_device);
-        return NULL;
-    }
+    if (a.reduce_to_device && lki_device_find("lk_reduction_to_one_device", a.reduce_to_device, &d) != LK_OK) return NULL;
     lk_cross_device_ops *o = cross_new(&ONE_DEVICE, LKI_LIVES_IN_POOL);
     if (o && a.reduce_to_device && !(o->device = lki_strdup(d.full))) return NULL;
     return o;
@@ -90,8 +89,8 @@ lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args a)
 
 static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *call, lk_packs_args a)
 {
-    if (a.num_packs.set && !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20)) {
-        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be 0 (no packing) or more", call, a.num_packs.value);
+    if (a.num_packs.set && !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20 && a.num_packs.value == floor(a.num_packs.value))) {
+        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be a whole number, 0 (no packing) or more", call, a.num_packs.value);
         return NULL;
     }
     lk_cross_device_ops *o = cross_new(kind, LKI_LIVES_IN_POOL);
@@ -194,9 +193,6 @@ static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int co
     return LK_OK;
 }
 
-/* Sums over rows have their own order. */
-static bool is_tracked(const lk_tensor *t) { return t->rows.kind == LKI_ROW_SUM || t->rows.kind == LKI_MIXED; }
-
 /* By types, because a vector has one. */
 static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
@@ -206,7 +202,7 @@ static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_te
     for (int dtype = 0; dtype < LK_DTYPE_COUNT && status == LK_OK; dtype++) {
         int n = 0;
         for (int i = 0; i < values; i++)
-            if ((int)items[i * count]->dtype == dtype && !is_tracked(items[i * count])) which[n++] = i;
+            if ((int)items[i * count]->dtype == dtype && !lki_is_tracked(items[i * count])) which[n++] = i;
         if (n) status = sum_cut(o, n, which, count, items, out);
     }
     lki_release(which);
@@ -227,18 +223,18 @@ static void note_reversed(int values, int count, lk_tensor *const *items, int64_
     if (bytes) note_pack(bytes);
 }
 
-lk_status lki_cross_batch(lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
+lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
                           lk_tensor *const *items, lk_tensor **out)
 {
     lk_cross_device_ops *o = cross ? cross : s->cross;
     last = (lk_pack_info){0};
     for (int i = 0; i < values * count; i++)
-        if (lki_bad(items[i])) return lki_poisoned_status(o->kind->name);
+        if (lki_bad(items[i])) return lki_poisoned_status(call);
     for (int i = 0; i < values; i++)
         for (int r = 1; r < count; r++)
             if (!lki_shape_equal(&items[i * count + r]->shape, &items[i * count]->shape) || items[i * count + r]->dtype != items[i * count]->dtype) {
                 char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
-                return lki_fail(LK_ESHAPE, "%s: value %d is %s %s on replica 0 and %s %s on replica %d; they must agree", o->kind->name, i,
+                return lki_fail(LK_ESHAPE, "%s: value %d is %s %s on replica 0 and %s %s on replica %d; they must agree", call, i,
                                 lki_shape_text(&items[i * count]->shape, a), lk_dtype_name(items[i * count]->dtype),
                                 lki_shape_text(&items[i * count + r]->shape, b), lk_dtype_name(items[i * count + r]->dtype), r);
             }
@@ -249,14 +245,14 @@ lk_status lki_cross_batch(lk_strategy *s, lk_cross_device_ops *cross, const lk_c
                                                        : s->communication.bytes_per_pack;
     if (o->kind->reversed) note_reversed(values, count, items, limit);
     for (int i = values - 1; i >= 0; i--) {
-        if (!packs || is_tracked(items[i * count])) out[i] = lki_combine(s, o, false, count, items + i * count);
+        if (!packs || lki_is_tracked(items[i * count])) out[i] = lki_combine(call, s, o, false, count, items + i * count);
         if (mean && !lki_bad(out[i])) {
             if (!lki_is_float(out[i]->dtype)) out[i] = lk_cast(out[i], LK_F64);
             out[i] = lk_div(out[i], lki_like(out[i], count));
         }
     }
     for (int i = 0; i < values; i++)
-        if (lki_bad(out[i])) return lki_poisoned_status(o->kind->name);
+        if (lki_bad(out[i])) return lki_poisoned_status(call);
     return LK_OK;
 }
 
@@ -268,7 +264,7 @@ static lk_status check_destination(const char *call, const lk_strategy *s, const
     int             given = (to->value != NULL) + (to->variable != NULL) + (to->device != NULL);
     if (!given) return lki_fail(LK_EINVAL, "%s: the destination is empty; give LK_TO(.value = ...), .variable or .device", call);
     if (given > 1) return lki_fail(LK_EINVAL, "%s: the destination names %d things; give one", call, given);
-    if (to->device && !lki_device_name_parse(to->device, &d)) return lki_fail(LK_EINVAL, "%s: destination \"%s\" is not a device", call, to->device);
+    if (to->device) LKI_TRY(lki_device_find(call, to->device, &d));
     if (to->variable && to->variable->spread && to->variable->spread->strategy != s)
         return lki_fail(LK_EINVAL, "%s: the destination \"%s\" belongs to another strategy", call, to->variable->name);
     return LK_OK;
@@ -294,28 +290,36 @@ static lk_status check_cross(const char *call, lk_strategy *s, lk_cross_device_o
     return LK_OK;
 }
 
-static bool is_wrapped(const lk_strategy *s, const lk_tensor *t) { return t->replicas && t->replicas->count == s->replicas; }
+static bool is_wrapped(const lk_tensor *t) { return t->replicas != NULL; }
 
-lk_tuple lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+static lk_status check_batch(const char *call, const lk_strategy *s, lk_tuple values, const lk_destination *to)
 {
-    const char *call = "lk_cross_batch_reduce";
-    lk_tuple    none = lki_tuple_new(0, NULL);
-    if (check_cross(call, s, o, op) != LK_OK) return none;
-    int         n = s->replicas, plain = 0;
+    int plain = 0;
+    if (values.count && !to) return lki_fail(LK_EINVAL, "%s: the destinations are missing", call);
+    for (int i = 0; i < values.count; i++) {
+        if (!lki_usable(call, "a value", values.item[i])) return lki_poisoned_status(call);
+        if (values.item[i]->nest) return lki_fail(LK_EINVAL, "%s: value %d is %s", call, i, lki_why_not_plain(values.item[i]));
+        LKI_TRY(lki_check_replicas(call, "value", i, s, values.item[i]));
+        LKI_TRY(check_destination(call, s, &to[i]));
+        plain += !is_wrapped(values.item[i]);
+    }
+    if (plain && plain < values.count)
+        return lki_fail(LK_EINVAL, "%s: %d of %d values are not per-replica values: values on the host and on the devices cannot be mixed in one batch", call, plain,
+                        values.count);
+    return LK_OK;
+}
+
+lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+{
+    lk_tuple none = lki_tuple_new(0, NULL);
+    if (check_cross(call, s, o, op) != LK_OK || check_batch(call, s, values, to) != LK_OK) return none;
+    int         n = values.count && is_wrapped(values.item[0]) ? s->replicas : 1; /* a plain value is on one device */
     lk_tensor **item = lki_alloc((size_t)(values.count * (n + 1) + 1) * sizeof *item), **out = item + values.count * n;
     if (!item) return none;
-    lk_status status = LK_OK;
-    for (int i = 0; i < values.count && status == LK_OK; i++) {
-        if (!lki_usable(call, "a value", values.item[i])) status = LK_EINVAL;
-        else status = to ? check_destination(call, s, &to[i]) : lki_fail(LK_EINVAL, "%s: the destinations are missing", call);
-        for (int r = 0; r < n && status == LK_OK; r++)
+    for (int i = 0; i < values.count; i++)
+        for (int r = 0; r < n; r++)
             item[i * n + r] = lki_select(values.item[i], r);
-        plain += status == LK_OK && !is_wrapped(s, values.item[i]);
-    }
-    if (status == LK_OK && plain && plain < values.count)
-        status = lki_fail(LK_EINVAL, "%s: %d of %d values are not per-replica values: values on the host and on the devices cannot be mixed in one batch", call, plain,
-                          values.count);
-    if (status == LK_OK) status = lki_cross_batch(s, o, NULL, op == LK_MEAN, values.count, plain ? 1 : n, item, out);
+    lk_status status = lki_cross_batch(call, s, o, NULL, op == LK_MEAN, values.count, n, item, out);
     for (int i = 0; i < values.count && status == LK_OK; i++)
         out[i] = deliver(s, out[i], &to[i]);
     lk_tuple result = status == LK_OK ? lki_tuple_new(values.count, out) : none;
@@ -323,23 +327,32 @@ lk_tuple lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce
     return result;
 }
 
+lk_tuple lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+{
+    return lki_cross_reduce_to("lk_cross_batch_reduce", s, o, op, values, to);
+}
+
 lk_tensor *lk_cross_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tensor *value, lk_destination to)
 {
-    lk_tuple out = lk_cross_batch_reduce(s, o, op, (lk_tuple){1, &value}, &to);
-    return out.item[0];
+    return lki_cross_reduce_to("lk_cross_reduce", s, o, op, (lk_tuple){1, &value}, &to).item[0];
+}
+
+lk_tensor *lki_cross_broadcast_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to)
+{
+    if (check_cross(call, s, o, LK_SUM) != LK_OK || !lki_usable(call, "the value", value) || check_destination(call, s, &to) != LK_OK) return &lki_poison;
+    value = lki_plain(value);
+    if (lki_stands_for(value)) return lki_refuse(LK_EINVAL, "%s: the value is %s", call, lki_why_not_plain(value));
+    return deliver(s, value, &to);
 }
 
 lk_tensor *lk_cross_broadcast(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to)
 {
-    const char *call = "lk_cross_broadcast";
-    if (check_cross(call, s, o, LK_SUM) != LK_OK || !lki_usable(call, "the value", value) || check_destination(call, s, &to) != LK_OK) return &lki_poison;
-    if (value->replicas && !value->replicas->mirrored) return lki_refuse(LK_EINVAL, "%s: the value is %s", call, lki_why_not_plain(value));
-    return deliver(s, lki_select(value, 0), &to);
+    return lki_cross_broadcast_to("lk_cross_broadcast", s, o, value, to);
 }
 
 lk_tensor *lk_cross_gather(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to, int axis)
 {
     const char *call = "lk_cross_gather";
     if (check_cross(call, s, o, LK_SUM) != LK_OK || check_destination(call, s, &to) != LK_OK) return &lki_poison;
-    return deliver(s, lk_gather_values(s, value, .axis = LK_AXIS(axis)), &to);
+    return deliver(s, lki_gather_values(call, s, value, axis), &to);
 }

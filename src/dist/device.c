@@ -102,7 +102,7 @@ static lk_status check_name(const char *call, const lk_names *names, int i, lki_
 {
     if (!lki_device_name_parse(names->item[i], d))
         return lki_fail(LK_EINVAL, "%s: \"%s\" is not a device; write \"CPU:0\", \"GPU:1\", \"/device:CPU:0\" or the full form", call,
-                        names->item[i]);
+                        names->item[i] ? names->item[i] : "");
     if (strcmp(d->job, "localhost") && !d->has_task)
         return lki_fail(LK_EINVAL, "%s: the remote device %s has no task number; write /job:%s/task:0/...", call, names->item[i], d->job);
     return LK_OK;
@@ -140,21 +140,34 @@ static void make_named(int count, const lki_device_name *d)
     if (complete) lki_cpu_devices_raise(have);
 }
 
-static lk_status check_devices(const char *call, int count, lki_device_name *d, lki_device **out)
+/* Only this process's devices are there. */
+static lk_status find_device(const char *call, const lki_device_name *d, lki_device **out)
 {
     char text[512];
+    bool here = !strcmp(d->job, "localhost") && !d->replica && !d->task, cpu = !strcmp(d->type, "CPU");
+    *out = here && cpu ? lki_device_cpu_at(d->index) : NULL;
+    if (*out) return LK_OK;
+    return lki_fail(LK_EINVAL, "%s: there is no device %s; there are %s%s", call, d->full, listed(text, sizeof text),
+                    cpu ? " (more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n)" : "");
+}
+
+lk_status lki_device_find(const char *call, const char *text, lki_device_name *out)
+{
+    lki_device *device;
+    LKI_TRY(check_name(call, &(lk_names){1, &text}, 0, out));
+    return find_device(call, out, &device);
+}
+
+static lk_status check_devices(const char *call, int count, lki_device_name *d, lki_device **out)
+{
     LKI_TRY(check_jobs(call, count, d));
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(d[i].full, d[j].full))
                 return lki_fail(LK_EINVAL, "%s: duplicates are not allowed: %s is device %d and %d", call, d[i].full, j, i);
     make_named(count, d);
-    for (int i = 0; i < count; i++) {
-        out[i] = !strcmp(d[i].type, "CPU") && !strcmp(d[i].job, "localhost") ? lki_device_cpu_at(d[i].index) : NULL;
-        if (!out[i])
-            return lki_fail(LK_EINVAL, "%s: there is no device %s; there are %s%s", call, d[i].full, listed(text, sizeof text),
-                            !strcmp(d[i].type, "CPU") ? " (more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n)" : "");
-    }
+    for (int i = 0; i < count; i++)
+        LKI_TRY(find_device(call, &d[i], &out[i]));
     return LK_OK;
 }
 

@@ -5,35 +5,40 @@
 
 /* ---- devices ---- */
 
-lk_names lk_extended_worker_devices(lk_strategy *s)
+static lk_names devices(const char *call, const lk_strategy *s)
 {
-    if (lki_need_cross("lk_extended_worker_devices", s) != LK_OK) return (lk_names){0};
+    if (lki_need_cross(call, s) != LK_OK) return (lk_names){0};
     if (s->kind != LKI_STRATEGY_DEFAULT) return s->names;
-    lki_fail(LK_ESTATE, "lk_extended_worker_devices: the default strategy has no devices of its own; make a strategy");
+    lki_fail(LK_ESTATE, "%s: the default strategy has no devices of its own; make a strategy", call);
     return (lk_names){0};
 }
 
-lk_names lk_extended_parameter_devices(lk_strategy *s) { return lk_extended_worker_devices(s); }
+lk_names lk_extended_worker_devices(lk_strategy *s) { return devices("lk_extended_worker_devices", s); }
+
+lk_names lk_extended_parameter_devices(lk_strategy *s) { return devices("lk_extended_parameter_devices", s); }
 
 lk_names lk_extended_non_slot_devices(lk_strategy *s, lk_variables v)
 {
     (void)v; /* replicas that share memory have all of them everywhere */
-    return lk_extended_worker_devices(s);
+    return devices("lk_extended_non_slot_devices", s);
 }
 
 /* ---- values ---- */
 
 lk_tensor *lk_extended_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tensor *value, lk_destination to)
 {
-    return lk_cross_reduce(s, NULL, op, value, to);
+    return lki_cross_reduce_to("lk_extended_reduce_to", s, NULL, op, (lk_tuple){1, &value}, &to).item[0];
 }
 
 lk_tuple lk_extended_batch_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tuple values, const lk_destination *to)
 {
-    return lk_cross_batch_reduce(s, NULL, op, values, to);
+    return lki_cross_reduce_to("lk_extended_batch_reduce_to", s, NULL, op, values, to);
 }
 
-lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_destination to) { return lk_cross_broadcast(s, NULL, value, to); }
+lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_destination to)
+{
+    return lki_cross_broadcast_to("lk_extended_broadcast_to", s, NULL, value, to);
+}
 
 lk_tuple lk_extended_call_for_each_replica(lk_strategy *s, lk_fn fn, lk_tuple args, void *user) { return lk_run(s, fn, args, user); }
 
@@ -78,8 +83,9 @@ static lk_tuple component_args(lk_tuple args, int r)
     return own;
 }
 
-/* Where the components share one storage, fn runs once and its result is everyone's. */
-static lk_status update_components(lk_strategy *s, updating *u)
+/* Where the components share one storage, fn runs once and its result is everyone's. `everyones` (NULL: outside replicas) has what each replica brought for its
+ * component. */
+static lk_status update_components(lk_strategy *s, updating *u, void *const *everyones)
 {
     lki_spread *p = u->v->spread;
     int         count = p ? p->count : 1, runs = p && p->component ? count : 1;
@@ -87,7 +93,7 @@ static lk_status update_components(lk_strategy *s, updating *u)
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 0; r < runs && status == LK_OK; r++) {
         lki_context before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_UPDATE, .strategy = s, .component = r});
-        item[r] = u->fn(p && p->component ? p->component[r] : u->v, component_args(u->args, r), u->user);
+        item[r] = u->fn(p && p->component ? p->component[r] : u->v, component_args(everyones ? ((const updating *)everyones[r])->args : u->args, r), u->user);
         lki_context_restore(&before);
         if (item[r] && lki_bad(item[r])) status = lki_poisoned_status("lk_extended_update");
         else if (lk_failed()) status = lk_error_code();
@@ -106,7 +112,7 @@ static lk_status update_together(lk_strategy *s, int count, void *const *everyon
         if (((updating *)everyones[r])->v != mine->v)
             return lki_fail(LK_ESTATE, "lk_extended_update: replica 0 updates \"%s\", replica %d \"%s\"; all must update the same", mine->v->name, r,
                             ((updating *)everyones[r])->v->name);
-    LKI_TRY(update_components(s, mine));
+    LKI_TRY(update_components(s, mine, everyones));
     for (int r = 1; r < count; r++) {
         ((updating *)everyones[r])->out = mine->out;
         for (int i = 0; i < mine->out.count; i++)
@@ -133,10 +139,12 @@ lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_
     if (!v || !fn) return lki_fail(LK_EINVAL, "lk_extended_update: the %s is NULL", v ? "function" : "variable"), none;
     if (v->spread && v->spread->strategy != s)
         return lki_fail(LK_ESTATE, "lk_extended_update: \"%s\" belongs to another strategy", v->name), none;
+    for (int i = 0; i < args.count; i++)
+        if (lki_check_replicas("lk_extended_update", "argument", i, s, args.item[i]) != LK_OK) return none;
     updating mine = {v, fn, args, user, {0}};
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy == s && now.replica->ops.count > 1) return update_in_replica(&mine, now.replica->ops.id);
     if (now.kind != LKI_CONTEXT_REPLICA && lki_need_cross("lk_extended_update", s) != LK_OK) return none;
-    if (update_components(s, &mine) != LK_OK) return none;
+    if (update_components(s, &mine, NULL) != LK_OK) return none;
     if (group == LK_OFF || mine.out.count == 1 || !mine.out.item[0]) return mine.out;
     lk_tensor *one = lki_per_replica(s, mine.out.count, mine.out.item, NULL, !v->spread->component);
     return lki_tuple_new(1, &one);

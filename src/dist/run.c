@@ -14,7 +14,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
-#include "dist/strategy.h"
+#include "dist/cross.h"
 #include "op/record.h"
 #include <pthread.h>
 #include <signal.h>
@@ -221,26 +221,36 @@ static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
     return LK_OK;
 }
 
-static lk_status deadline_passed(lki_run *run, int r, const char *call)
+static void deadline_passed(lki_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    snprintf(e.text, sizeof e.text, "replica %d: %s: the deadline of %g seconds passed before all replicas were there", r, call,
-             run->strategy->communication.timeout_seconds);
+    size_t used = (size_t)snprintf(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words, call, limit);
+    for (int k = 0; k < run->count && used < sizeof e.text; k++)
+        if (run->seat[k].state != WAITING) used += (size_t)snprintf(e.text + used, sizeof e.text - used, " replica %d", k);
     break_run(run, &e);
-    return LK_EDEADLINE;
 }
 
-lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine)
+/* Of the call, else of the cross-device operations, else of the strategy; 0: none. Replicas that take turns wait for each other anyway. */
+static double seconds_allowed(const lki_run *run, double seconds)
+{
+    if (run->tracer || seconds > 0) return run->tracer ? 0 : seconds;
+    double of_cross = run->strategy->cross->options.timeout_seconds;
+    return of_cross > 0 ? of_cross : run->strategy->communication.timeout_seconds;
+}
+
+lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine) { return lki_meet_within(call, detail, 0, fn, mine); }
+
+lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine)
 {
     lki_context now = lki_context_now();
     lki_run    *run = now.run;
     uint64_t    meeting = 0;
     if (!run) return fn(now.strategy, 1, &mine, mine); /* the only replica */
     int     r = now.replica->ops.id;
-    double  limit = run->tracer ? 0 : run->strategy->communication.timeout_seconds;
-    int64_t deadline = limit > 0 ? lki_nanoseconds() + (int64_t)(limit * 1e9) : 0;
+    double  limit = seconds_allowed(run, seconds);
+    int64_t deadline = limit > 0 && limit < 1e9 ? lki_nanoseconds() + (int64_t)(limit * 1e9) : 0;
     LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
-    if (!wait_until(run, released, r, meeting, deadline)) deadline_passed(run, r, call);
+    if (!wait_until(run, released, r, meeting, deadline)) deadline_passed(run, r, call, limit);
     if (r == 0 && run->meeting && !run->broken) {
         pthread_mutex_unlock(&run->lock);
         end_meeting(run, hold_meeting(run, &run->seat[0]));
@@ -255,10 +265,15 @@ lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, voi
     return status;
 }
 
-lk_tensor *lki_hold(lk_tensor *t)
+lk_tensor *lki_own(lk_tensor *t)
 {
-    if (!lki_bad(t)) lki_tuple_new(1, &t);
-    return t;
+    if (lki_bad(t)) return t;
+    lk_tensor *own = t->graph ? lki_tensor_traced(t->dtype, &t->shape, &t->rows, t->graph, t->value) : lki_tensor_view(t, &t->shape);
+    if (lki_bad(own)) return own;
+    own->rows = t->rows;
+    own->slice_rows = lki_retain(t->slice_rows);
+    own->slice_ids = lki_retain(t->slice_ids);
+    return own;
 }
 
 /* ---- one replica ---- */
@@ -529,9 +544,7 @@ static lk_status check_args(const lk_run_args *a)
     for (int i = 0; i < a->args.count; i++) {
         const lk_tensor *t = a->args.item[i];
         if (t && lki_bad(t)) return lki_poisoned_operand("lk_run", i), lk_error_code();
-        if (t && t->replicas && t->replicas->count != a->strategy->replicas)
-            return lki_fail(LK_EINVAL, "lk_run: argument %d is a per-replica value of %d replicas, %s has %d", i, t->replicas->count, a->strategy->text,
-                            a->strategy->replicas);
+        LKI_TRY(lki_check_replicas("lk_run", "argument", i, a->strategy, t));
     }
     return LK_OK;
 }

@@ -101,25 +101,33 @@ lk_strategy *lk_default_strategy(void)
 
 lk_strategy *lk_one_device_strategy(const char *device)
 {
-    __atomic_store_n(&devices_used, true, __ATOMIC_RELAXED);
-    return strategy_new(LKI_STRATEGY_ONE_DEVICE, "lk_one_device_strategy", (lk_names){1, &device}, LKI_LIVES_IN_POOL);
+    lk_strategy *s = strategy_new(LKI_STRATEGY_ONE_DEVICE, "lk_one_device_strategy", (lk_names){1, &device}, LKI_LIVES_IN_POOL);
+    if (s) __atomic_store_n(&devices_used, true, __ATOMIC_RELAXED);
+    return s;
 }
 
 /* ---- mirrored ---- */
 
 static bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-static lk_status choose_lanes(lk_strategy *s, const lk_strategy_args *a)
+static int power_not_below(int n)
+{
+    int power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static lk_status choose_lanes(const lk_strategy_args *a, int *lanes)
 {
     const char *call = "lk_mirrored_strategy";
+    int         replicas = a->cpu_devices ? a->cpu_devices : a->devices.count ? a->devices.count : lki_cpu_devices();
     if (a->lanes && (!power_of_two(a->lanes) || a->lanes > LKI_MAX_LANES))
         return lki_fail(LK_EINVAL, "%s: .lanes = %d; lanes must be a power of two from 1 to %d", call, a->lanes, LKI_MAX_LANES);
-    if (a->lanes) s->lanes = a->lanes;
-    if (a->order == LK_FREE && !a->lanes)
-        for (s->lanes = 1; s->lanes < s->replicas || s->lanes < lk_threads(); s->lanes *= 2) {}
-    if (s->replicas > s->lanes)
+    *lanes = a->lanes ? a->lanes : a->order == LK_FREE ? power_not_below((int)lki_max(replicas, lk_threads())) : lk_lanes();
+    if (replicas > *lanes)
         return lki_fail(LK_EINVAL, "%s: %d replicas, but a batch is cut into %d lanes and each replica needs one; make it with .lanes = %d or more (a power of two)", call,
-                        s->replicas, s->lanes, s->replicas);
+                        replicas, *lanes, power_not_below(replicas));
     return LK_OK;
 }
 
@@ -153,7 +161,8 @@ static void tell(const lk_strategy *s)
 
 lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
 {
-    if (check_args(&args) != LK_OK) return NULL;
+    int lanes = 0;
+    if (check_args(&args) != LK_OK || choose_lanes(&args, &lanes) != LK_OK) return NULL;
     lk_names asked = args.devices;
     if (args.cpu_devices) {
         const char *name[LKI_MOST_CPU_DEVICES];
@@ -163,14 +172,15 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
         asked = lki_names_new(args.cpu_devices, name, LKI_LIVES_BY_REFERENCE);
         if (!asked.item) return NULL;
     }
-    __atomic_store_n(&devices_used, true, __ATOMIC_RELAXED);
     lk_strategy *s = strategy_new(LKI_STRATEGY_MIRRORED, "lk_mirrored_strategy", asked, LKI_LIVES_IN_POOL);
     if (args.cpu_devices) lki_names_drop(asked);
     if (!s) return NULL;
+    __atomic_store_n(&devices_used, true, __ATOMIC_RELAXED);
+    s->lanes = lanes;
     s->order = args.order;
     s->communication = args.communication;
     s->cross = args.cross_device_ops ? lki_retain(args.cross_device_ops) : lki_cross_default();
-    if (choose_lanes(s, &args) != LK_OK || !s->cross) {
+    if (!s->cross) {
         lk_free(s);
         return NULL;
     }

@@ -90,19 +90,35 @@ lk_variable      *lki_replica_create(lki_replica *self, const lk_variable_args *
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
 lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
-/* A tensor another replica's thread made, held until this thread's step ends. */
-lk_tensor *lki_hold(lk_tensor *t);
+/* The same with a deadline of its own; 0: that of the strategy. LK_EDEADLINE and an error that names the call when not all are there by then. */
+lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);
+
+/* A tensor of this thread's own with the value of one that another replica's thread made. */
+lk_tensor *lki_own(lk_tensor *t);
 
 /* ---- sums over replicas (combine.c) ---- */
 
-/* The sum (or mean) over the replicas of one value each has; exact where parts are known. `cross` says in which order the others are added. */
-lk_tensor *lki_combine(lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
+/* What one device would have summed, of one value per replica that is linear in sums over rows (total.c); NULL: it is not. */
+lk_tensor *lki_total(int count, lk_tensor *const *items);
+
+/* Where all replicas have the same bits, `equal` times it, elsewhere `differ` times their sum. */
+lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ);
+
+/* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the strategy's) says in which order the others are
+ * added. Errors name `call`. */
+lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
 
 lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x);
 lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
 
 /* One element of a per-replica value for replica r; anything else as it is. Nests are gone through. */
 lk_tensor *lki_select(lk_tensor *t, int r);
+
+/* Are all per-replica values in t of as many replicas as s has? Else LK_EINVAL and an error that begins with `call` and `what` (of number `i`). */
+lk_status lki_check_replicas(const char *call, const char *what, int i, const lk_strategy *s, const lk_tensor *t);
+
+/* lk_gather_values() under another name. */
+lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value, int axis);
 
 /* All replicas' values joined along an axis; errors name `call` and the replica. */
 lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis);

@@ -26,10 +26,7 @@ static lk_status check_reduce(const lk_reduce_values_args *a)
     if (a->axis.set == 1 && a->axes.count) return lki_fail(LK_EINVAL, "lk_reduce: give .axis or .axes, not both");
     if (a->axis.set != 0 && a->axis.set != 1 && a->axis.set != 2)
         return lki_fail(LK_EINVAL, "lk_reduce: .axis must be LK_AXIS(number) or LK_NO_AXIS");
-    if (a->value->replicas && a->value->replicas->count != a->strategy->replicas)
-        return lki_fail(LK_EINVAL, "lk_reduce: a per-replica value of %d replicas; %s has %d", a->value->replicas->count, a->strategy->text,
-                        a->strategy->replicas);
-    return LK_OK;
+    return lki_check_replicas("lk_reduce", "value", 0, a->strategy, a->value);
 }
 
 static bool all_zero(const lk_tensor *t)
@@ -66,7 +63,7 @@ static lk_tensor *reduce_elements(const lk_reduce_values_args *a, lk_tensor *val
     if (value->nest) return reduce_nest(a, value);
     if (!value->replicas) return reduce_plain(a, value, "a plain value");
     if (value->replicas->mirrored) return reduce_plain(a, value->replicas->item[0], "a mirrored value");
-    return lki_combine(a->strategy, NULL, a->op == LK_MEAN, value->replicas->count, value->replicas->item);
+    return lki_combine("lk_reduce", a->strategy, NULL, a->op == LK_MEAN, value->replicas->count, value->replicas->item);
 }
 
 /* ---- along axes ---- */
@@ -75,7 +72,8 @@ static bool normal_axes(const lk_reduce_values_args *a, const lk_tensor *t, lk_a
 {
     *axes = a->axes.count ? a->axes : (lk_axes){1, {a->axis.value}};
     for (int i = 0; i < axes->count; i++) {
-        int axis = lki_axis_normal((int)axes->value[i], t->shape.rank);
+        bool far = axes->value[i] < -LK_MAX_RANK || axes->value[i] > LK_MAX_RANK;
+        int  axis = far ? -1 : lki_axis_normal((int)axes->value[i], t->shape.rank);
         if (axis < 0) {
             lki_fail(LK_EINVAL, "lk_reduce: axis %lld is outside a value of rank %d", (long long)axes->value[i], t->shape.rank);
             return false;
@@ -109,7 +107,7 @@ static lk_tensor *reduce_axes(const lk_reduce_values_args *a)
         sum[r] = lk_reduce_sum(item, .axis = axes);
         if (s->replicas > 1) lki_replica_set(NULL);
     }
-    if (good) total = lki_combine(s, NULL, false, s->replicas, sum);
+    if (good) total = lki_combine("lk_reduce", s, NULL, false, s->replicas, sum);
     lki_release(sum);
     if (!good || lki_bad(total)) return &lki_poison;
     if (a->op == LK_SUM) return total;
@@ -130,7 +128,8 @@ lk_tensor *lk_reduce_kw(lk_reduce_values_args a)
 
 lk_tensor *lk_reduce_variable(lk_strategy *s, lk_reduce_op op, lk_variable *v)
 {
-    if (!v) return lki_refuse(LK_EINVAL, "lk_reduce_variable: the variable is NULL");
+    const char *call = "lk_reduce_variable";
+    if (lki_need_cross(call, s) != LK_OK || !lki_belongs_here(call, v)) return &lki_poison;
     lk_tuple   parts = lk_local_variables(s, v);
     lk_tensor *value = parts.count > 1 && v->spread->component ? lki_per_replica(s, parts.count, parts.item, NULL, false) : parts.item[0];
     return parts.count ? lk_reduce(s, op, value) : &lki_poison;
@@ -138,13 +137,18 @@ lk_tensor *lk_reduce_variable(lk_strategy *s, lk_reduce_op op, lk_variable *v)
 
 /* ---- gather ---- */
 
+lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value, int axis)
+{
+    if (lki_need_cross(call, s) != LK_OK || !lki_usable(call, "the value", value)) return &lki_poison;
+    if (value->nest) return lki_refuse(LK_EINVAL, "%s: the value is a tuple; gather its items one by one", call);
+    if (!value->replicas) return value;
+    if (lki_check_replicas(call, "value", 0, s, value) != LK_OK) return &lki_poison;
+    return value->replicas->mirrored ? value->replicas->item[0] : lki_join(call, value->replicas->count, value->replicas->item, axis);
+}
+
 lk_tensor *lk_gather_values_kw(lk_gather_args a)
 {
-    if (lki_need_cross("lk_gather_values", a.strategy) != LK_OK || !lki_usable("lk_gather_values", "the value", a.value)) return &lki_poison;
-    if (a.value->nest) return lki_refuse(LK_EINVAL, "lk_gather_values: a tuple; gather its items one by one");
-    if (!a.value->replicas) return a.value;
-    if (a.value->replicas->mirrored) return a.value->replicas->item[0];
-    return lki_join("lk_gather_values", a.value->replicas->count, a.value->replicas->item, a.axis.set == 1 ? a.axis.value : 0);
+    return lki_gather_values("lk_gather_values", a.strategy, a.value, a.axis.set == 1 ? a.axis.value : 0);
 }
 
 lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis)
@@ -183,6 +187,7 @@ lk_tuple lk_local_results(lk_strategy *s, lk_tensor *value)
 {
     if (lki_need_cross("lk_local_results", s) != LK_OK || !lki_usable("lk_local_results", "the value", value)) return lki_tuple_new(0, NULL);
     if (!contains_replicas(value)) return lki_tuple_new(1, &value);
+    if (lki_check_replicas("lk_local_results", "value", 0, s, value) != LK_OK) return lki_tuple_new(0, NULL);
     lk_tensor **item = lki_alloc((size_t)s->replicas * sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < s->replicas; r++)
@@ -194,9 +199,9 @@ lk_tuple lk_local_results(lk_strategy *s, lk_tensor *value)
 
 lk_tuple lk_local_variables(lk_strategy *s, lk_variable *v)
 {
-    if (lki_need_cross("lk_local_variables", s) != LK_OK) return lki_tuple_new(0, NULL);
-    if (!v) lki_fail(LK_EINVAL, "lk_local_variables: the variable is NULL");
-    int         count = v && v->spread ? v->spread->count : v != NULL;
+    const char *call = "lk_local_variables";
+    if (lki_need_cross(call, s) != LK_OK || !lki_belongs_here(call, v)) return lki_tuple_new(0, NULL);
+    int         count = v->spread ? v->spread->count : 1;
     lk_tensor **item = lki_alloc((size_t)(count + 1) * sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < count; r++)

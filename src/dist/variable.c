@@ -17,10 +17,18 @@ static const char *const aggregations[] = {"LK_AGGREGATION_NONE", "LK_AGGREGATIO
 
 /* ---- outside replica context ---- */
 
+/* In an update context the variable means the component that is being updated; NULL elsewhere. */
+static lk_variable *updated_component(const lk_variable *v)
+{
+    lki_context now = lki_context_now();
+    return now.kind == LKI_CONTEXT_UPDATE && now.strategy == v->spread->strategy ? v->spread->component[now.component] : NULL;
+}
+
 static lk_tensor *read_aggregated(lk_variable *v)
 {
     lki_spread  *p = v->spread;
     lk_strategy *s = p->strategy;
+    if (updated_component(v)) return lki_variable_read(updated_component(v));
     if (p->aggregation == LK_AGGREGATION_ONLY_FIRST_REPLICA) return lki_variable_read(p->component[0]);
     if (p->aggregation == LK_AGGREGATION_NONE)
         return lki_refuse(LK_EINVAL, "lk_read: the sync-on-read variable \"%s\" has no aggregation, so it has no value outside its replicas; make it with .aggregation", v->name);
@@ -30,7 +38,7 @@ static lk_tensor *read_aggregated(lk_variable *v)
         item[r] = lki_variable_read(p->component[r]);
         if (!lki_bad(item[r])) item[r]->rows.kind = LKI_LOCAL; /* each replica's own */
     }
-    lk_tensor *out = lki_combine(s, NULL, p->aggregation == LK_AGGREGATION_MEAN, p->count, item);
+    lk_tensor *out = lki_combine("lk_read", s, NULL, p->aggregation == LK_AGGREGATION_MEAN, p->count, item);
     lki_release(item);
     return out;
 }
@@ -47,6 +55,7 @@ static lk_status update_on_read(lki_op op, const lki_attr *attr, int nsrc, lk_te
 {
     lki_spread *p = v->spread;
     if (op == LKI_OP_scatter) return lki_fail(LK_EUNSUPPORTED, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
+    if (updated_component(v)) return lki_variable_update(op, attr, nsrc, src, updated_component(v));
     if (p->aggregation == LK_AGGREGATION_NONE)
         return lki_fail(LK_EINVAL, "%s: the sync-on-read variable \"%s\" has no aggregation, so it cannot be assigned outside its replicas; make it with .aggregation",
                         lki_op_name(op), v->name);
@@ -54,8 +63,8 @@ static lk_status update_on_read(lki_op op, const lki_attr *attr, int nsrc, lk_te
         return lki_fail(LK_EINVAL, "%s: the sync-on-read variable \"%s\" with LK_AGGREGATION_SUM can only be assigned outside its replicas, not added to; assign the sum",
                         lki_op_name(op), v->name);
     for (int r = 0; r < p->count; r++) {
-        lk_tensor *x = p->aggregation == LK_AGGREGATION_SUM ? share_of(src[0], r, p->count) : src[0];
-        LKI_TRY(lki_update(op, attr, nsrc, &x, 1, &p->component[r]));
+        lk_tensor *x = p->aggregation == LK_AGGREGATION_SUM ? share_of(lki_number_for(v, src[0]), r, p->count) : src[0];
+        LKI_TRY(lki_variable_update(op, attr, nsrc, &x, p->component[r]));
     }
     return LK_OK;
 }
@@ -96,6 +105,7 @@ static lk_status make_components(lk_variable *v, const lk_variable_args *a)
         lk_variable *c = lki_variable_make(&one);
         if (!c || !(c->spread = spread_new(p->strategy, a))) return LK_ENOMEM;
         p->component[r] = lki_retain(c);
+        lk_free(c); /* it goes with the variable, not with the pool */
         c->spread->container = v;
         c->spread->index = r;
     }
@@ -188,7 +198,7 @@ static lk_status check_same(int count, void *const *everyones)
 static lk_status apply(const assignment *a, lk_tensor *value)
 {
     lk_tensor *src[2] = {value ? value : a->src[0], a->nsrc > 1 ? a->src[1] : NULL};
-    return lki_update(a->op, a->attr, a->nsrc, src, 1, &a->v);
+    return lki_variable_update(a->op, a->attr, a->nsrc, src, a->v);
 }
 
 static lk_status apply_in_order(int count, void *const *everyones, bool mean)
@@ -239,8 +249,8 @@ static lk_status apply_combined(lk_strategy *s, int count, void *const *everyone
     lk_tensor        *item[MOST] = {0};
     bool              same = true;
     for (int r = 0; r < count && r < MOST; r++) {
-        item[r] = of(everyones, r)->src[0];
-        same = same && item[r] == item[0];
+        same = same && of(everyones, r)->src[0] == first->src[0];
+        item[r] = lki_number_for(first->v, of(everyones, r)->src[0]);
     }
     if (same && !mean)
         return lki_fail(LK_EINVAL,
@@ -249,7 +259,7 @@ static lk_status apply_combined(lk_strategy *s, int count, void *const *everyone
     if (mean && !lki_is_float(item[0]->dtype))
         return lki_fail(LK_EINVAL, "%s of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", lki_op_name(first->op), first->v->name,
                         lk_dtype_name(item[0]->dtype));
-    lk_tensor *value = same ? item[0] : lki_combine(s, NULL, mean, count, item);
+    lk_tensor *value = same ? item[0] : lki_combine(lki_op_name(first->op), s, NULL, mean, count, item);
     return lki_bad(value) ? lk_error_code() : apply(first, value);
 }
 
@@ -272,13 +282,13 @@ lk_status lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr,
     assignment mine = {op, attr, nsrc, src, v};
     if (v->spread && v->spread->component) {
         if (op == LKI_OP_scatter) return lki_fail(LK_EUNSUPPORTED, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
-        return lki_update(op, attr, nsrc, src, 1, &v->spread->component[self->id]);
+        return lki_variable_update(op, attr, nsrc, src, v->spread->component[self->id]);
     }
     bool picky = v->spread && (v->spread->aggregation == LK_AGGREGATION_SUM || v->spread->aggregation == LK_AGGREGATION_MEAN);
     if (op == LKI_OP_scatter && picky && attr->num.a > LAST_LINEAR_SCATTER)
         return lki_fail(LK_EUNSUPPORTED, "scatter min, max or update of \"%s\" with %s is not supported; they need LK_AGGREGATION_NONE or _ONLY_FIRST_REPLICA", v->name,
                         aggregations[v->spread->aggregation]);
-    if (self->count == 1) return lki_update(op, attr, nsrc, src, 1, &v);
+    if (self->count == 1) return lki_variable_update(op, attr, nsrc, src, v);
     return lki_meet("assignment", v->name, assign_together, &mine);
 }
 
@@ -304,7 +314,7 @@ lk_tensor *lk_read_aggregated(lk_variable *v)
 const void *lk_variable_data(lk_variable *v)
 {
     lki_context now = lki_context_now();
-    if (!v) return lki_fail(LK_EINVAL, "lk_variable_data: the variable is NULL"), NULL;
+    if (!lki_belongs_here("lk_variable_data", v)) return NULL;
     bool inside = now.kind == LKI_CONTEXT_REPLICA || now.kind == LKI_CONTEXT_UPDATE;
     if (v->spread && !v->spread->container && !inside) {
         lki_fail(LK_EINVAL, "lk_variable_data: \"%s\" is a variable of %s with a component on each device; ask inside lk_run() or lk_extended_update(), or read it with lk_read()",

@@ -1,11 +1,9 @@
-/* Whole files, arrays and compressed bytes (file.h). zlib is opened by name at first need, so that building needs no compression
- * library and a program that reads plain files needs none either. */
+/* Whole files, arrays and compressed bytes (file.h). */
 #include "format/file.h"
 #include "core/memory.h"
 #include "core/shape.h"
-#include <dlfcn.h>
+#include "format/inflate.h"
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,52 +83,16 @@ void lki_array_free(lki_array *a)
     *a = (lki_array){0};
 }
 
-/* ---- zlib, by the binary interface it has kept since version 1.2 ------------------------------------------------------------- */
-
-typedef struct zlib_stream {
-    const unsigned char *next_in;
-    unsigned             avail_in;
-    unsigned long        total_in;
-    unsigned char       *next_out;
-    unsigned             avail_out;
-    unsigned long        total_out;
-    const char          *msg;
-    void                *state;
-    void *(*zalloc)(void *, unsigned, unsigned);
-    void (*zfree)(void *, void *);
-    void         *opaque;
-    int           data_type;
-    unsigned long adler, reserved;
-} zlib_stream;
-
-enum { Z_DONE = 1, Z_FINE = 0, Z_NO_PROGRESS = -5, Z_PLAIN_FLUSH = 0 };
-
-typedef struct zlib {
-    int (*init)(zlib_stream *, int window_bits, const char *version, int stream_size);
-    int (*inflate)(zlib_stream *, int flush);
-    int (*end)(zlib_stream *);
-} zlib;
-
-static void *symbol(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
-
-static bool zlib_open(zlib *z)
-{
-    void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL); /* stays open: handles of one library are one */
-    void *fn[3] = {symbol(library, "inflateInit2_"), symbol(library, "inflate"), symbol(library, "inflateEnd")};
-    _Static_assert(sizeof *z == sizeof fn, "three function pointers");
-    memcpy(z, fn, sizeof fn); /* ISO C has no cast from object to function pointers */
-    return fn[0] && fn[1] && fn[2];
-}
+/* ---- compressed bytes -------------------------------------------------------------------------------------------------------- */
 
 /* Deflate makes at most 1032 bytes of one. */
 static size_t most_of(size_t packed) { return packed > SIZE_MAX / 1032 - 64 ? SIZE_MAX / 2 : packed * 1032 + 64; }
 
 typedef struct unpacking {
     const char    *file;
-    const zlib    *z;
-    zlib_stream    s;
-    const uint8_t *packed;
-    size_t         packed_size, fed, room, limit;
+    lki_inflater   z;
+    const uint8_t *packed; /* what is left of it */
+    size_t         packed_size, left, room, limit;
     lki_bytes     *out;
 } unpacking;
 
@@ -146,59 +108,47 @@ static lk_status make_room(unpacking *u)
     return LK_OK;
 }
 
-static int unpack_some(unpacking *u)
+static lki_inflating unpack_some(unpacking *u)
 {
-    const size_t left = u->packed_size - u->fed, space = u->room - u->out->size;
-    u->s.next_in = u->packed + u->fed;
-    u->s.avail_in = left < UINT_MAX ? (unsigned)left : UINT_MAX;
-    u->s.next_out = u->out->data + u->out->size;
-    u->s.avail_out = space < UINT_MAX ? (unsigned)space : UINT_MAX;
-    const unsigned in = u->s.avail_in, space_given = u->s.avail_out;
-    const int      result = u->z->inflate(&u->s, Z_PLAIN_FLUSH);
-    u->fed += in - u->s.avail_in;
-    u->out->size += space_given - u->s.avail_out;
-    return result == Z_FINE && in == u->s.avail_in && space_given == u->s.avail_out ? Z_NO_PROGRESS : result;
+    uint8_t            *to = u->out->data + u->out->size;
+    size_t              space = u->room - u->out->size;
+    const lki_inflating result = lki_inflate_some(&u->z, &u->packed, &u->left, &to, &space);
+    u->out->size = u->room - space;
+    return result;
 }
 
 static lk_status unpack_all(unpacking *u, size_t size)
 {
-    int result = Z_FINE;
-    while (result == Z_FINE) {
+    lki_inflating result = LKI_INFLATE_MORE;
+    while (result == LKI_INFLATE_MORE) {
         LKI_TRY(make_room(u));
         result = unpack_some(u);
     }
-    if (result != Z_DONE)
+    const char *why = lki_inflate_why(&u->z);
+    if (result != LKI_INFLATE_DONE)
         return lki_fail(LK_EFORMAT, "%s: compressed data is %s after %zu of %zu bytes%s%s", u->file,
-                        result == Z_NO_PROGRESS ? "cut off" : "damaged", u->fed, u->packed_size, u->s.msg ? ": " : "",
-                        u->s.msg ? u->s.msg : "");
+                        result == LKI_INFLATE_STUCK ? "cut off" : "damaged", u->packed_size - u->left, u->packed_size,
+                        *why ? ": " : "", why);
     if (size != LKI_SIZE_UNKNOWN && u->out->size != size)
         return lki_fail(LK_EFORMAT, "%s: unpacks to %zu bytes: should be %zu", u->file, u->out->size, size);
-    if (u->fed != u->packed_size)
-        return lki_fail(LK_EFORMAT, "%s: %zu bytes after the compressed data", u->file, u->packed_size - u->fed);
+    if (u->left) return lki_fail(LK_EFORMAT, "%s: %zu bytes after the compressed data", u->file, u->left);
     return LK_OK;
 }
 
 lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packed, size_t packed_size, size_t size, lki_bytes *out)
 {
-    zlib      z;
-    unpacking u = {.file = file, .z = &z, .packed = packed, .packed_size = packed_size, .limit = most_of(packed_size), .out = out};
+    unpacking u = {.file = file, .packed = packed, .packed_size = packed_size, .left = packed_size, .out = out};
+    u.limit = most_of(packed_size);
     *out = (lki_bytes){0};
-    if (!zlib_open(&z))
-        return lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file",
-                        file);
+    LKI_TRY(lki_inflate_begin(&u.z, file, packing));
+    lk_status status = LK_OK;
     if (size != LKI_SIZE_UNKNOWN && size > u.limit)
-        return lki_fail(LK_EFORMAT, "%s: %zu bytes cannot unpack to %zu", file, packed_size, size);
+        status = lki_fail(LK_EFORMAT, "%s: %zu bytes cannot unpack to %zu", file, packed_size, size);
     if (size != LKI_SIZE_UNKNOWN) u.limit = size + 1;
     u.room = size != LKI_SIZE_UNKNOWN ? size + 1 : (size_t)lki_min((int64_t)u.limit, (int64_t)packed_size * 4 + 64);
-    out->data = lki_alloc(u.room);
-    if (!out->data) return LK_ENOMEM;
-    lk_status status = LK_ENOMEM;
-    if (z.init(&u.s, packing == LKI_GZIP ? 15 + 16 : -15, "1.2.11", sizeof u.s) == Z_FINE) {
-        status = unpack_all(&u, size);
-        z.end(&u.s);
-    } else {
-        lki_fail(LK_ENOMEM, "%s: zlib would not start", file);
-    }
+    if (status == LK_OK) out->data = lki_alloc(u.room);
+    if (status == LK_OK) status = out->data ? unpack_all(&u, size) : LK_ENOMEM;
+    lki_inflate_end(&u.z);
     if (status != LK_OK) lki_bytes_free(out);
     return status;
 }

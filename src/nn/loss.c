@@ -1,30 +1,56 @@
-/* Losses per example, their reductions, regularisers. */
+/* Losses per example, their reductions, regularisers.
+ *
+ * Invariants
+ * 1. A loss has one value per example: the last axis of the predictions is gone, the rows are still rows.
+ * 2. An average divides each row before it is summed, so that what replicas add up is what one device would have added up. */
+#include "nn/loss.h"
 #include "core/dtype.h"
 #include "op/gradient.h"
 #include "op/infer.h"
+#include "op/origin.h"
+#include "op/replica.h"
 #include <lockstep/grad.h>
 #include <lockstep/nn.h>
+#include <lockstep/strategy.h>
+#include <math.h>
+#include <stdio.h>
 
 #define CLIP 1e-7
 
 enum { LOGITS = 1, SMOOTHING = 2, IGNORED = 4, DELTA = 8 }; /* options of some losses only */
 
-static bool options_fit(const char *call, const lk_loss_args *a, unsigned takes)
+#define LINE(name) #name, lk_nn_##name##_kw
+const lki_loss_kind lki_losses[LKI_LOSS_COUNT] = {
+    [LKI_LOSS_sparse_categorical_crossentropy] = {LINE(sparse_categorical_crossentropy), LOGITS | IGNORED},
+    [LKI_LOSS_categorical_crossentropy] = {LINE(categorical_crossentropy), LOGITS | SMOOTHING},
+    [LKI_LOSS_binary_crossentropy] = {LINE(binary_crossentropy), LOGITS | SMOOTHING},
+    [LKI_LOSS_mean_squared_error] = {LINE(mean_squared_error), 0},
+    [LKI_LOSS_mean_absolute_error] = {LINE(mean_absolute_error), 0},
+    [LKI_LOSS_huber] = {LINE(huber), DELTA},
+    [LKI_LOSS_log_cosh] = {LINE(log_cosh), 0},
+    [LKI_LOSS_hinge] = {LINE(hinge), 0},
+    [LKI_LOSS_kl_divergence] = {LINE(kl_divergence), 0},
+};
+
+bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a)
 {
-    const char *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS) ? "from_logits"
-                      : a->label_smoothing != 0 && !(takes & SMOOTHING) ? "label_smoothing"
-                      : a->ignore_class.set && !(takes & IGNORED)       ? "ignore_class"
-                      : a->delta.set && !(takes & DELTA)                ? "delta"
-                                                                        : NULL;
+    const unsigned takes = lki_losses[loss].takes;
+    const char    *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS) ? "from_logits"
+                         : a->label_smoothing != 0 && !(takes & SMOOTHING) ? "label_smoothing"
+                         : a->ignore_class.set && !(takes & IGNORED)       ? "ignore_class"
+                         : a->delta.set && !(takes & DELTA)                ? "delta"
+                                                                           : NULL;
     if (odd) lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd);
     if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1))
         lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
     return !odd && a->label_smoothing >= 0 && a->label_smoothing <= 1;
 }
 
-static bool operands(const char *call, const lk_loss_args *a, unsigned takes)
+static bool operands(lki_loss_id loss, const lk_loss_args *a)
 {
-    if (!options_fit(call, a, takes)) return false;
+    char call[64];
+    snprintf(call, sizeof call, "lk_nn_%s", lki_losses[loss].name);
+    if (!lki_loss_options_fit(call, loss, a)) return false;
     if (!a->labels || !a->predictions) lki_fail(LK_EINVAL, "%s: %s are missing", call, a->labels ? "predictions" : "labels");
     if (lki_bad(a->labels) || lki_bad(a->predictions)) return false;
     if (a->predictions->shape.rank < 1) lki_fail(LK_ESHAPE, "%s: predictions are a scalar; they need a last axis", call);
@@ -49,7 +75,7 @@ static lk_tensor *smoothed(lk_tensor *labels, double s, double target)
 
 lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_sparse_categorical_crossentropy", &a, LOGITS | IGNORED)) return &lki_poison;
+    if (!operands(LKI_LOSS_sparse_categorical_crossentropy, &a)) return &lki_poison;
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
     if (lki_is_float(labels->dtype)) labels = lk_cast(labels, LK_I64);
@@ -61,7 +87,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_categorical_crossentropy", &a, LOGITS | SMOOTHING)) return &lki_poison;
+    if (!operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON) log = lk_log_softmax(a.predictions);
@@ -71,7 +97,7 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_binary_crossentropy", &a, LOGITS | SMOOTHING)) return &lki_poison;
+    if (!operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
     lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
     if (a.from_logits == LK_ON) /* max(x, 0) - x*y + log(1 + e^-|x|), and softplus(x) = max(x, 0) + log(1 + e^-|x|) */
         return last_mean(lk_sub(lk_softplus(x), lk_mul(x, y)));
@@ -82,17 +108,17 @@ lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_mean_squared_error_kw(lk_loss_args a)
 {
-    return operands("lk_nn_mean_squared_error", &a, 0) ? last_mean(lk_square(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return operands(LKI_LOSS_mean_squared_error, &a) ? last_mean(lk_square(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
 }
 
 lk_tensor *lk_nn_mean_absolute_error_kw(lk_loss_args a)
 {
-    return operands("lk_nn_mean_absolute_error", &a, 0) ? last_mean(lk_abs(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return operands(LKI_LOSS_mean_absolute_error, &a) ? last_mean(lk_abs(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
 }
 
 lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_huber", &a, DELTA)) return &lki_poison;
+    if (!operands(LKI_LOSS_huber, &a)) return &lki_poison;
     double     delta = a.delta.set ? a.delta.value : 1;
     lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
               *limit = lki_like(size, delta);
@@ -103,7 +129,7 @@ lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 /* log(cosh(e)) = e + softplus(-2e) - log 2, without overflow */
 lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_log_cosh", &a, 0)) return &lki_poison;
+    if (!operands(LKI_LOSS_log_cosh, &a)) return &lki_poison;
     lk_tensor *e = lk_sub(a.predictions, numbers(&a));
     return last_mean(lk_sub(lk_add(e, lk_softplus(lk_mul(e, lki_like(e, -2)))), lki_like(e, 0.69314718055994530942)));
 }
@@ -111,7 +137,7 @@ lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
 /* Labels 0 and 1 are taken as -1 and 1, when there are no others. */
 lk_tensor *lk_nn_hinge_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_hinge", &a, 0)) return &lki_poison;
+    if (!operands(LKI_LOSS_hinge, &a)) return &lki_poison;
     lk_tensor *y = numbers(&a), *zero = lki_like(a.predictions, 0), *one = lki_like(a.predictions, 1);
     lk_tensor *binary = lk_reduce_all(lk_logical_or(lk_equal(y, zero), lk_equal(y, one)));
     y = lk_where(binary, lk_sub(lk_mul(y, lki_like(a.predictions, 2)), one), y);
@@ -120,24 +146,43 @@ lk_tensor *lk_nn_hinge_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_kl_divergence_kw(lk_loss_args a)
 {
-    if (!operands("lk_nn_kl_divergence", &a, 0)) return &lki_poison;
+    if (!operands(LKI_LOSS_kl_divergence, &a)) return &lki_poison;
     lk_tensor *y = lk_clip(numbers(&a), CLIP, 1), *p = lk_clip(a.predictions, CLIP, 1);
     return last_sum(lk_mul(y, lk_log(lk_div(y, p))));
 }
 
+/* ---- weights ---- */
+
+lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values)
+{
+    if (lki_bad(weights)) return &lki_poison;
+    lk_tensor *w = weights->dtype == values->dtype ? weights : lk_cast(weights, values->dtype);
+    int        rank = values->shape.rank;
+    if (!lki_bad(w) && w->shape.rank == rank + 1 && w->shape.dim[rank] == 1) w = lk_squeeze(w, LK_AXES(-1));
+    while (!lki_bad(w) && w->shape.rank < rank)
+        w = lk_expand_dims(w, -1);
+    return w;
+}
+
+lk_tensor *lki_weights_spread(lk_tensor *weights, lk_tensor *values)
+{
+    return lki_shape_equal(&weights->shape, &values->shape) ? weights : lki_apply2(LKI_OP_broadcast_like, NULL, weights, values);
+}
+
 /* ---- reductions ---- */
 
-/* Weights of one axis less or more than the values gain or lose a last axis of size 1. */
 static lk_tensor *weighted(lk_tensor *values, lk_tensor **weights)
 {
     if (!*weights) return values;
-    lk_tensor *w = *weights;
-    if (lki_bad(w)) return &lki_poison;
-    if (w->dtype != values->dtype) w = lk_cast(w, values->dtype);
-    if (w->shape.rank == values->shape.rank + 1 && w->shape.dim[w->shape.rank - 1] == 1) w = lk_squeeze(w, LK_AXES(-1));
-    if (w->shape.rank + 1 == values->shape.rank) w = lk_expand_dims(w, -1);
-    *weights = w;
-    return lk_mul(values, w);
+    *weights = lki_weights_for(*weights, values);
+    return lki_bad(*weights) ? &lki_poison : lk_mul(values, *weights);
+}
+
+lk_tensor *lki_quotient(lk_tensor *a, lk_tensor *b)
+{
+    if (lki_bad(a) || lki_bad(b)) return &lki_poison;
+    lk_tensor *zero = lki_like(a, 0), *none = lk_equal(b, zero);
+    return lk_where(none, zero, lk_div(a, lk_where(none, lki_like(a, 1), b)));
 }
 
 lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction reduction)
@@ -153,25 +198,101 @@ lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction
             "lk_nn_reduce_loss: there is no reduction %d; it must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT",
             (int)reduction);
     if (!weights) return lk_reduce_mean(terms);
-    lk_tensor *total = lk_reduce_sum(terms), *all = lk_reduce_sum(lki_apply2(LKI_OP_broadcast_like, NULL, weights, values));
-    lk_tensor *zero = lki_like(total, 0), *none = lk_equal(all, zero);
-    return lk_where(none, zero, lk_div(total, lk_where(none, lki_like(total, 1), all)));
+    return lki_quotient(lk_reduce_sum(terms), lk_reduce_sum(lki_weights_spread(weights, values)));
+}
+
+/* ---- the average over the global batch ---- */
+
+#define AVERAGE "lk_compute_average_loss"
+
+lk_tensor *lki_count_everywhere(const lk_tensor *like, double here)
+{
+    lki_replica *r = lki_replica_current();
+    lk_tensor   *count = lki_like(like, here);
+    if (lki_bad(count) || !r || !r->all_reduce || r->count < 2) return count;
+    count->rows.kind = LKI_LOCAL; /* not the same on every replica */
+    return r->all_reduce(r, false, count);
+}
+
+int64_t lki_batch_entries(const lk_tensor *t)
+{
+    if (lki_replica_count() == 1) return t->shape.dim[0];
+    return t->rows.kind == LKI_ROWS && lki_in_own_lanes(&t->rows) ? t->rows.total * t->rows.per_row : -1;
+}
+
+static bool average_operands(const lk_average_args *a)
+{
+    if (!a->per_example_loss) lki_fail(LK_EINVAL, AVERAGE ": the loss is missing");
+    if (lki_bad(a->per_example_loss)) return false;
+    const lk_tensor *loss = a->per_example_loss;
+    if (lki_stands_for(loss)) return lki_fail(LK_EINVAL, AVERAGE ": the loss is %s", lki_why_not_plain(loss)), false;
+    if (loss->shape.rank < 1)
+        return lki_fail(LK_ESHAPE, AVERAGE ": the loss must have one value per example, not be a scalar"), false;
+    if (!lki_is_float(loss->dtype))
+        return lki_fail(LK_EDTYPE, AVERAGE ": the loss is %s; it must be a float", lk_dtype_name(loss->dtype)), false;
+    return true;
+}
+
+/* The size that was given, in either way; none: `*given` is false. */
+static bool size_given(const lk_average_args *a, bool *given, double *size)
+{
+    *given = a->global_batch_size != 0 || a->batch_size.set;
+    *size = a->batch_size.set ? a->batch_size.value : (double)a->global_batch_size;
+    if (a->global_batch_size != 0 && a->batch_size.set)
+        return lki_fail(LK_EINVAL, AVERAGE ": global_batch_size and batch_size are the same thing; give one of them"), false;
+    if (*given && a->denominator != LK_DENOMINATOR_DEFAULT)
+        return lki_fail(LK_EINVAL, AVERAGE ": a size of %g is given; denominator would choose another one: give one of them",
+                        *size),
+               false;
+    if (!(*size >= 0) || *size != floor(*size))
+        return lki_fail(LK_EINVAL, AVERAGE ": global_batch_size is %g; it must be a whole number, 0 or more", *size), false;
+    if ((unsigned)a->denominator > LK_EXACT)
+        return lki_fail(LK_EINVAL, AVERAGE ": there is no denominator %d; it must be LK_PER_REPLICA or LK_EXACT",
+                        (int)a->denominator),
+               false;
+    return true;
+}
+
+/* Halves are calculated with in f32: weights, size and all. */
+static lk_tensor *average_terms(const lk_average_args *a)
+{
+    lk_tensor *loss = a->per_example_loss, *weights = a->sample_weight;
+    if (lki_is_half(loss->dtype)) loss = lk_cast(loss, LK_F32);
+    return lki_bad(loss) ? loss : weighted(loss, &weights);
 }
 
 lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
 {
-    if (!a.per_example_loss) lki_fail(LK_EINVAL, "lk_compute_average_loss: the loss is missing");
-    if (lki_bad(a.per_example_loss)) return &lki_poison;
-    if (a.per_example_loss->shape.rank < 1)
-        return lki_refuse(LK_ESHAPE, "lk_compute_average_loss: the loss must have one value per example, not be a scalar");
-    if (a.global_batch_size < 0)
-        return lki_refuse(LK_EINVAL, "lk_compute_average_loss: global_batch_size is %lld; it must be 0 or more",
-                          (long long)a.global_batch_size);
-    double     rows = (double)(a.global_batch_size ? a.global_batch_size : a.per_example_loss->shape.dim[0]);
-    lk_tensor *terms = weighted(a.per_example_loss, &a.sample_weight);
+    bool   given;
+    double size;
+    if (!average_operands(&a) || !size_given(&a, &given, &size)) return &lki_poison;
+    if (!given && lk_in_cross_replica_context())
+        return lki_refuse(
+            LK_ESTATE, AVERAGE
+            ": in cross-replica context nobody knows how many rows a replica has; give global_batch_size, or call it in the "
+            "function given to lk_run()");
+    lk_dtype   dtype = a.per_example_loss->dtype;
+    lk_tensor *terms = average_terms(&a), *count = NULL;
     if (lki_bad(terms)) return terms;
-    if (rows == 0) return lk_reduce_sum(lk_mul(terms, lki_like(terms, 0)));
-    return lk_reduce_sum(lk_div(terms, lki_like(terms, rows)));
+    if (!given && a.denominator == LK_EXACT) {
+        int64_t entries = lki_batch_entries(a.per_example_loss);
+        size = (double)entries;
+        if (entries < 0) count = lki_count_everywhere(terms, (double)terms->shape.dim[0]);
+    } else if (!given) size = (double)lki_replica_count() * (double)terms->shape.dim[0];
+    if (!count && size == 0) terms = lk_where(lk_zeros((lk_shape){0}, LK_BOOL), terms, lki_like(terms, 0));
+    else terms = count ? lki_quotient(terms, count) : lk_div(terms, lki_like(terms, size));
+    lk_tensor *sum = lk_reduce_sum(terms);
+    return lki_bad(sum) || sum->dtype == dtype ? sum : lk_cast(sum, dtype);
+}
+
+lk_tensor *lk_scale_regularization_loss(lk_tensor *x)
+{
+    if (!lki_usable("lk_scale_regularization_loss", "x", x)) return &lki_poison;
+    if (lk_in_cross_replica_context())
+        return lki_refuse(LK_ESTATE, "lk_scale_regularization_loss: in cross-replica context; a replica's share is for a replica: "
+                                     "call it in the function given to "
+                                     "lk_run()");
+    return lki_share_of(lk_reduce_sum(x), lki_replica_count());
 }
 
 /* ---- regularisers ---- */
@@ -183,5 +304,7 @@ lk_tensor *lk_nn_l1(lk_tensor *w, double c)
 
 lk_tensor *lk_nn_l2(lk_tensor *w, double c)
 {
-    return lki_usable("lk_nn_l2", "w", w) ? lk_mul(lki_apply1(LKI_OP_sum_squares, NULL, w), lki_like(w, c)) : &lki_poison;
+    if (!lki_usable("lk_nn_l2", "w", w)) return &lki_poison;
+    bool rows = w->rows.kind == LKI_ROWS; /* a sum over rows goes up the lane tree */
+    return lk_mul(rows ? lk_reduce_sum(lk_square(w)) : lki_apply1(LKI_OP_sum_squares, NULL, w), lki_like(w, c));
 }

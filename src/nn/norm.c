@@ -1,6 +1,19 @@
-/* Normalisations. Batch statistics are sums over rows, so they go up the lane tree and do not depend on how the batch was shared out. */
+/* Normalisations. Batch statistics are sums over rows, so they go up the lane tree and do not depend on how the batch was shared
+ * out.
+ *
+ * Statistics of the whole batch, on several replicas:
+ *
+ *     x -> sum over rows -> combined: all replicas' sum -> / n -> mean -> replicated -> x - mean      and likewise the variance
+ *
+ * What lies between `combined` and `replicated` is the same on every replica, backwards too, so replicas only ever meet over a plain
+ * sum over rows, and the bits are those of one device. For the same reason mean and variance are each used in one place: two uses would
+ * mean two sums, added in another order. */
+#include "core/dtype.h"
+#include "nn/loss.h"
 #include "op/gradient.h"
 #include "op/op.h"
+#include "op/record.h"
+#include "op/replica.h"
 #include <lockstep/grad.h>
 #include <lockstep/nn.h>
 
@@ -13,56 +26,114 @@ static bool options_fit(const char *call, const lk_norm_args *a, bool batch, boo
                       : (a->moving_mean || a->moving_variance) && !batch ? "moving statistics"
                       : a->momentum.set && !batch                        ? "momentum"
                       : a->training != LK_DEFAULT && !batch              ? "training"
+                      : a->synchronized != LK_DEFAULT && !batch          ? "synchronized"
                                                                          : NULL;
     if (odd) return lki_fail(LK_EINVAL, "%s: does not take %s", call, odd), false;
     if (!(epsilon_of(a) >= 0)) return lki_fail(LK_EINVAL, "%s: epsilon is %g; it must be at least 0", call, epsilon_of(a)), false;
     return true;
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * gamma + beta */
-static lk_tensor *normalize(lk_tensor *x, lk_tensor *mean, lk_tensor *variance, const lk_norm_args *a)
+/* centered / sqrt(variance + epsilon) * gamma + beta */
+static lk_tensor *normalize(lk_tensor *centered, lk_tensor *scale, const lk_norm_args *a)
 {
-    lk_tensor *scale = lk_rsqrt(lk_add(variance, lki_like(variance, epsilon_of(a))));
-    lk_tensor *y = lk_mul(lk_sub(x, mean), scale);
+    lk_tensor *y = lk_mul(centered, scale);
     if (a->gamma) y = lk_mul(y, a->gamma);
     if (a->beta) y = lk_add(y, a->beta);
     return y;
 }
 
-static lk_tensor *moved(lk_tensor *moving, lk_tensor *now, double momentum)
+static lk_tensor *scale_of(lk_tensor *variance, const lk_norm_args *a)
 {
+    return lk_rsqrt(lk_add(variance, lki_like(variance, epsilon_of(a))));
+}
+
+/* ---- batch normalisation ---- */
+
+typedef struct batch {     /* whose rows the statistics are taken over */
+    lki_replica *replicas; /* all of them; NULL: what is here */
+    lk_axes      axes;     /* all but the last */
+    double       count;    /* elements per channel, */
+    lk_tensor   *counted;  /* or, where only the replicas together know it: the same as a tensor */
+} batch;
+
+static batch batch_of(const lk_norm_args *a)
+{
+    lki_replica *r = lki_replica_current();
+    batch        b = {.replicas = a->synchronized != LK_OFF && r && r->all_reduce && r->count > 1 ? r : NULL};
+    for (int i = 0; i < a->x->shape.rank - 1; i++)
+        b.axes.value[b.axes.count++] = i;
+    double  cells = 1;
+    int64_t entries = b.replicas ? lki_batch_entries(a->x) : a->x->shape.dim[0];
+    for (int i = 1; i < a->x->shape.rank - 1; i++)
+        cells *= (double)a->x->shape.dim[i];
+    b.count = (double)entries * cells;
+    if (entries < 0) b.counted = lki_count_everywhere(a->x, (double)a->x->shape.dim[0] * cells);
+    return b;
+}
+
+static lk_tensor *everyones(const batch *b, lk_tensor *sum)
+{
+    if (!b->replicas || lki_bad(sum)) return sum;
+    lki_recording_pause();
+    lk_tensor *all = b->replicas->all_reduce(b->replicas, false, sum);
+    lki_recording_resume();
+    return lki_apply2(LKI_OP_combined, NULL, all, sum);
+}
+
+static lk_tensor *mean_of(const batch *b, lk_tensor *x)
+{
+    lk_tensor *sum = everyones(b, lk_reduce_sum(x, .axis = b->axes));
+    if (b->counted) return lk_div(sum, lk_maximum(b->counted, lki_like(b->counted, 1)));
+    return lk_div(sum, lki_like(sum, b->count > 0 ? b->count : 1)); /* the mean of nothing is 0 */
+}
+
+static lk_tensor *as_used(const batch *b, lk_tensor *t) { return b->replicas ? lki_apply1(LKI_OP_replicated, NULL, t) : t; }
+
+/* A moving statistic after this batch; where nothing was seen it stays. */
+static lk_tensor *moved(const batch *b, lk_tensor *moving, lk_tensor *now, double momentum)
+{
+    if (!b->counted && b->count == 0) return moving;
     now = lk_stop_gradient(now);
-    return lk_add(lk_mul(moving, lki_like(now, momentum)), lk_mul(now, lki_like(now, 1 - momentum)));
+    lk_tensor *next = lk_add(lk_mul(moving, lki_like(now, momentum)), lk_mul(now, lki_like(now, 1 - momentum)));
+    return b->counted ? lk_where(lk_equal(b->counted, lki_like(b->counted, 0)), moving, next) : next;
+}
+
+static lk_tuple poisoned_statistics(bool training)
+{
+    lk_tensor *poison[3] = {&lki_poison, &lki_poison, &lki_poison};
+    return lki_tuple_new(training ? 3 : 1, poison);
+}
+
+static bool batch_norm_operands(const lk_norm_args *a)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (!options_fit("lk_nn_batch_norm", a, true, false)) return false;
+    if (!a->x || !a->moving_mean || !a->moving_variance)
+        lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
+    if (lki_bad(a->x) || lki_bad(a->moving_mean) || lki_bad(a->moving_variance)) return false;
+    if (a->training != LK_ON || a->x->shape.rank > 1) return true;
+    lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x is %s; it needs rows and channels", lki_shape_text(&a->x->shape, text));
+    return false;
 }
 
 lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 {
-    lk_tensor *poison[3] = {&lki_poison, &lki_poison, &lki_poison};
-    bool       training = a.training == LK_ON;
-    if (!options_fit("lk_nn_batch_norm", &a, true, false)) return lki_tuple_new(training ? 3 : 1, poison);
-    if (!a.x || !a.moving_mean || !a.moving_variance)
-        lki_fail(LK_EINVAL, "lk_nn_batch_norm: x, moving_mean and moving_variance are required");
-    if (lki_bad(a.x) || lki_bad(a.moving_mean) || lki_bad(a.moving_variance)) return lki_tuple_new(training ? 3 : 1, poison);
+    bool training = a.training == LK_ON;
+    if (!batch_norm_operands(&a)) return poisoned_statistics(training);
     if (!training) {
-        lk_tensor *y = normalize(a.x, a.moving_mean, a.moving_variance, &a);
+        lk_tensor *y = normalize(lk_sub(a.x, a.moving_mean), scale_of(a.moving_variance, &a), &a);
         return lki_tuple_new(1, &y);
     }
-    lk_axes axes = {0};
-    for (int i = 0; i < a.x->shape.rank - 1; i++)
-        axes.value[axes.count++] = i;
-    if (!axes.count) {
-        char text[LKI_SHAPE_TEXT];
-        lki_fail(LK_ESHAPE, "lk_nn_batch_norm: x is %s; it needs rows and channels", lki_shape_text(&a.x->shape, text));
-        return lki_tuple_new(3, poison);
-    }
-    lk_tensor *mean = lk_reduce_mean(a.x, .axis = axes);
-    lk_tensor *variance = lk_reduce_mean(lk_square(lk_sub(a.x, mean)), .axis = axes);
+    batch      b = batch_of(&a);
+    lk_tensor *mean = mean_of(&b, a.x), *centered = lk_sub(a.x, as_used(&b, mean));
+    lk_tensor *variance = mean_of(&b, lk_square(centered));
     double     momentum = a.momentum.set ? a.momentum.value : 0.99;
-    bool       empty = lki_shape_size(&a.x->shape) == 0; /* nothing was seen: the statistics stay */
-    lk_tensor *out[3] = {normalize(a.x, mean, variance, &a), empty ? a.moving_mean : moved(a.moving_mean, mean, momentum),
-                         empty ? a.moving_variance : moved(a.moving_variance, variance, momentum)};
+    lk_tensor *out[3] = {normalize(centered, as_used(&b, scale_of(variance, &a)), &a), moved(&b, a.moving_mean, mean, momentum),
+                         moved(&b, a.moving_variance, variance, momentum)};
     return lki_tuple_new(3, out);
 }
+
+/* ---- within a row ---- */
 
 lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
 {
@@ -70,9 +141,9 @@ lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_layer_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_layer_norm: a scalar has no last axis");
-    lk_tensor *mean = lk_reduce_mean(a.x, .axis = LK_AXES(-1), .keepdims = LK_ON);
-    lk_tensor *variance = lk_reduce_mean(lk_square(lk_sub(a.x, mean)), .axis = LK_AXES(-1), .keepdims = LK_ON);
-    return normalize(a.x, mean, variance, &a);
+    lk_tensor *centered = lk_sub(a.x, lk_reduce_mean(a.x, .axis = LK_AXES(-1), .keepdims = LK_ON));
+    lk_tensor *variance = lk_reduce_mean(lk_square(centered), .axis = LK_AXES(-1), .keepdims = LK_ON);
+    return normalize(centered, scale_of(variance, &a), &a);
 }
 
 /* Channels in groups: [n, cells, groups, channels / groups], each group normalised over its cells and channels. */
@@ -86,13 +157,12 @@ lk_tensor *lk_nn_group_norm_kw(lk_norm_args a)
         lki_fail(LK_EINVAL, "lk_nn_group_norm: %lld channels do not divide into %d groups", (long long)channels, a.groups);
         return &lki_poison;
     }
-    lk_shape     shape = a.x->shape;
-    int64_t      cells = lki_shape_size_from(&shape, 1) / channels;
-    lk_norm_args plain = {.epsilon = a.epsilon};
-    lk_tensor   *x = lk_reshape(a.x, LK_SHAPE(shape.dim[0], cells, a.groups, channels / a.groups));
-    lk_tensor   *mean = lk_reduce_mean(x, .axis = LK_AXES(1, 3), .keepdims = LK_ON);
-    lk_tensor   *variance = lk_reduce_mean(lk_square(lk_sub(x, mean)), .axis = LK_AXES(1, 3), .keepdims = LK_ON);
-    lk_tensor   *y = lk_reshape(normalize(x, mean, variance, &plain), shape);
+    lk_shape   shape = a.x->shape;
+    int64_t    cells = lki_shape_size_from(&shape, 1) / channels;
+    lk_tensor *x = lk_reshape(a.x, LK_SHAPE(shape.dim[0], cells, a.groups, channels / a.groups));
+    lk_tensor *centered = lk_sub(x, lk_reduce_mean(x, .axis = LK_AXES(1, 3), .keepdims = LK_ON));
+    lk_tensor *variance = lk_reduce_mean(lk_square(centered), .axis = LK_AXES(1, 3), .keepdims = LK_ON);
+    lk_tensor *y = lk_reshape(lk_mul(centered, scale_of(variance, &a)), shape);
     if (a.gamma) y = lk_mul(y, a.gamma);
     if (a.beta) y = lk_add(y, a.beta);
     return y;

@@ -44,6 +44,7 @@ typedef struct algorithm {
     struct {
         const char *name;
         int         group;
+        const char *list; /* what Keras calls all of them, in checkpoints */
     } slot[MAX_SLOTS];
 } algorithm;
 
@@ -65,33 +66,34 @@ struct lk_optimizer {
     lk_variable    **variable, **average, **accumulator, **slot[MAX_SLOTS];
     lk_variable    **state; /* all of it, in Keras' order */
     int              states, room;
+    lki_waiters      waiting; /* for the slots */
 };
 
 static step_fn plain_step, nadam_step, lamb_step;
 
 /* clang-format off */
 static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, NO_SQUARES,
-    {{"momentum", 0}}};
+    {{"momentum", 0, "momentums"}}};
 static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
-    {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+    {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}, {"velocity_hat", 1, "_velocity_hats"}}};
 static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
-    {{"momentum", 0}, {"velocity", 0}, {"velocity_hat", 1}}};
+    {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}, {"velocity_hat", 1, "_velocity_hats"}}};
 static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, SIZES,
-    {{"momentum", 0}, {"norm", 0}}};
+    {{"momentum", 0, "_m"}, {"norm", 0, "_u"}}};
 static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, SQUARES,
-    {{"momentum", 0}, {"velocity", 0}}};
+    {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}}};
 static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, NO_SQUARES,
-    {{"momentum", 0}}};
+    {{"momentum", 0, "_momentums"}}};
 static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, SQUARES,
-    {{"momentum", 0}, {"velocity", 0}}};
+    {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}}};
 static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, SQUARES,
-    {{"velocity", 0}, {"momentum", 1}, {"average_gradient", 2}}};
+    {{"velocity", 0, "_velocities"}, {"momentum", 1, "_momentums"}, {"average_gradient", 2, "_average_gradients"}}};
 static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, SQUARES,
-    {{"accumulator", 0}}};
+    {{"accumulator", 0, "_accumulators"}}};
 static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, SQUARES,
-    {{"accumulated_grad", 0}, {"accumulated_delta_var", 0}}};
+    {{"accumulated_grad", 0, "_accumulated_grads"}, {"accumulated_delta_var", 0, "_accumulated_delta_vars"}}};
 static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, SQUARES,
-    {{"accumulator", 0}, {"linear", 0}}};
+    {{"accumulator", 0, "_accumulators"}, {"linear", 0, "_linears"}}};
 /* clang-format on */
 
 /* ---- making one -------------------------------------------------------------------------------------------------------------- */
@@ -121,6 +123,7 @@ static void destroy(void *object)
 {
     lk_optimizer *o = object;
     forget_variables(o);
+    lki_waiters_free(&o->waiting);
     lki_drop(o->iteration);
     lki_drop(o->rate);
     lki_drop(o->set.schedule);
@@ -386,11 +389,10 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
         o->count = i + 1;
     }
     lki_context before = lki_context_of_variable(o->variable[0]); /* slots belong where the variables do */
-    bool        good = state_new(o);
+    lk_status   status = state_new(o) ? lki_waiters_tell(&o->waiting, o) : LK_ENOMEM;
     lki_context_restore(&before);
-    if (good) return LK_OK;
-    forget_variables(o);
-    return LK_ENOMEM;
+    if (status != LK_OK) forget_variables(o);
+    return status;
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
@@ -536,7 +538,7 @@ static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables va
     int       n = 0;
     for (int i = 0; i < variables.count && status == LK_OK; i++) {
         if (!gradients.item[i]) continue;
-        g[n] = (gradient){.value = gradients.item[i], .index = index_of(o, variables.item[i], i)};
+        g[n] = (gradient){.value = lki_plain(gradients.item[i]), .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
             status =
                 lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables",
@@ -581,7 +583,7 @@ static lk_tensor *agreed(int count, lk_tensor *const *item)
     lki_attr attr = {.num = {.a = 1, .b = NAN}};
     bool     same = true;
     for (int r = 1; r < count; r++)
-        same = same && item[r] == item[0];
+        same = same && lki_same_elements(item[r], item[0]);
     return same ? item[0] : lki_apply(LKI_OP_agree, &attr, count, item, NULL);
 }
 
@@ -595,9 +597,9 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
     lk_status status = LK_OK;
     for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: theirs were ready first */
         for (int r = 0; r < count; r++)
-            item[r] = ((const applying *)everyones[r])->gradients.item[i];
+            item[r] = lki_plain(((const applying *)everyones[r])->gradients.item[i]);
         if (!item[0]) continue;
-        total[i] = mine->combined ? agreed(count, item) : lki_combine(s, NULL, false, count, item);
+        total[i] = mine->combined ? agreed(count, item) : lki_combine("lk_optimizer_apply", s, NULL, false, count, item);
         if (lki_bad(total[i])) status = lki_poisoned_status("lk_optimizer_apply");
     }
     if (status == LK_OK) status = apply_here(mine->optimizer, (lk_tuple){n, total}, mine->variables);
@@ -611,17 +613,30 @@ static lk_status check_apply(const lk_optimizer *o, lk_tuple gradients, lk_varia
     if (gradients.count != variables.count)
         return lki_fail(LK_EINVAL, "%s: %d gradients for %d variables: must be as many", o->name, gradients.count, variables.count);
     for (int i = 0; i < gradients.count; i++) {
-        const lk_tensor *g = gradients.item[i];
+        const lk_tensor *g = lki_plain(gradients.item[i]);
         if (g && lki_bad(g)) return lki_poisoned_status("optimizer_apply");
         if (g && lki_stands_for(g)) return lki_fail(LK_EINVAL, "%s: gradient %d is %s", o->name, i, lki_why_not_plain(g));
         if (g && !variables.item[i]) return lki_fail(LK_EINVAL, "%s: variable %d is NULL", o->name, i);
+        if (g && !lki_belongs_here(o->name, variables.item[i])) return LK_ESTATE;
     }
+    return LK_OK;
+}
+
+/* Replicas that trained a variable of nobody would each change it. */
+static lk_status check_owner(const lk_optimizer *o, lk_tuple gradients, lk_variables variables)
+{
+    const lk_strategy *s = lki_strategy_current();
+    for (int i = 0; i < variables.count && s && s->kind == LKI_STRATEGY_MIRRORED; i++)
+        if (gradients.item[i] && !variables.item[i]->spread)
+            return lki_fail(LK_ESTATE, "%s: variable \"%s\" was made outside the scope of %s and cannot be trained by its replicas; make it inside LK_SCOPE()", o->name,
+                            variables.item[i]->name, s->text);
     return LK_OK;
 }
 
 static lk_status apply(lk_optimizer *o, lk_tuple gradients, lk_variables variables, bool combined)
 {
     LKI_TRY(check_apply(o, gradients, variables));
+    if (lki_replica_current()) LKI_TRY(check_owner(o, gradients, variables));
     if (lki_replica_count() == 1) return apply_here(o, gradients, variables);
     applying mine = {o, gradients, variables, combined};
     return lki_meet("lk_optimizer_apply", o->name, apply_together, &mine);
@@ -715,4 +730,23 @@ lk_variables lk_optimizer_variables(lk_optimizer *o)
     if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return (lk_variables){o->states, o->state};
     lki_fail(LK_EINVAL, "optimizer_variables: not an optimiser");
     return (lk_variables){0};
+}
+
+/* ---- for checkpoints --------------------------------------------------------------------------------------------------------- */
+
+lki_waiters *lki_optimizer_waiters(lk_optimizer *o) { return o->count ? NULL : &o->waiting; }
+
+int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTIMIZER_GROUPS])
+{
+    int n = 0;
+    out[n++] = (lki_optimizer_group){"_variables", false, o->states, o->state};
+    out[n++] = (lki_optimizer_group){"_trainable_variables", false, o->count, o->variable};
+    out[n++] = (lki_optimizer_group){"_iterations", true, 1, &o->iteration};
+    if (o->rate) out[n++] = (lki_optimizer_group){"_learning_rate", true, 1, &o->rate};
+    if (o->average) out[n++] = (lki_optimizer_group){"_model_variables_moving_average", false, o->count, o->average};
+    if (o->accumulator) out[n++] = (lki_optimizer_group){"_accumulated_gradients", false, o->count, o->accumulator};
+    for (int s = 0; s < MAX_SLOTS; s++)
+        if (o->slot[s]) out[n++] = (lki_optimizer_group){o->kind->slot[s].list, false, o->count, o->slot[s]};
+    if (o->product) out[n++] = (lki_optimizer_group){"_u_product", true, 1, &o->product};
+    return n;
 }

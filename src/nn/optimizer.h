@@ -3,6 +3,7 @@
 #define LKI_NN_OPTIMIZER_H
 
 #include "core/object.h"
+#include "core/waiting.h"
 #include "kernel/update.h"
 #include <lockstep/optimizer.h>
 
@@ -10,5 +11,19 @@ struct lk_schedule {
     lki_object object;
     lki_attr   attr; /* schedule */
 };
+
+/* The variables of an optimiser under the names Keras keeps them by: "_iterations" is one, "_momentums" a list. */
+typedef struct lki_optimizer_group {
+    const char         *name;
+    bool                single;
+    int                 count;
+    lk_variable *const *item;
+} lki_optimizer_group;
+
+enum { LKI_OPTIMIZER_GROUPS = 10 };
+int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTIMIZER_GROUPS]);
+
+/* Who waits for its slots; NULL when they have been made. */
+lki_waiters *lki_optimizer_waiters(lk_optimizer *o);
 
 #endif

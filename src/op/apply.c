@@ -2,7 +2,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "op/infer.h"
-#include "op/parts.h"
+#include "op/origin.h"
 #include "op/record.h"
 #include "op/replica.h"
 #include "op/run.h"
@@ -181,6 +181,25 @@ static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_te
     return out[0];
 }
 
+/* Mirrored values count as their first copy. */
+static bool any_mirrored(int nsrc, lk_tensor *const *src)
+{
+    for (int i = 0; i < nsrc; i++)
+        if (src[i] != lki_plain(src[i])) return true;
+    return false;
+}
+
+static lk_tensor *apply_plain(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
+{
+    lk_tensor **plain = lki_alloc((size_t)nsrc * sizeof *plain);
+    if (!plain) return poison_all(op, dst);
+    for (int i = 0; i < nsrc; i++)
+        plain[i] = lki_plain(src[i]);
+    lk_tensor *out = lki_apply(op, attr, nsrc, plain, dst);
+    lki_release(plain);
+    return out;
+}
+
 /* ---- to tensors ---- */
 
 /* While tracing, an op whose operands are all known already runs at once: its result is a constant of the graph. */
@@ -195,6 +214,7 @@ lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
 {
     lk_tensor *out[LKI_MAX_DST] = {0}, *pair[4];
     if (!attr) attr = &no_attributes;
+    if (any_mirrored(nsrc, src)) return apply_plain(op, attr, nsrc, src, dst);
     if (!operands_good(op, nsrc, src)) return poison_all(op, dst);
     if (nsrc >= 2 && nsrc <= 4 && (src[0]->weak || src[1]->weak)) {
         memcpy(pair, src, (size_t)nsrc * sizeof *pair);
@@ -208,7 +228,7 @@ lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
     if (lki_infer_op(&f) != LK_OK) return poison_all(op, dst);
     lk_status status = tracer && is_traced(nsrc, src) ? tracer->op(tracer, &f, out) : lki_run(&f, out);
     if (status != LK_OK) return poison_all(op, dst);
-    if (lki_replica_count() > 1) lki_parts_follow(&f, out);
+    if (lki_replica_count() > 1) lki_origin_note(&f, out);
     for (lki_recorder *r = lki_recorders(); r; r = r->outer)
         r->op(r, &f, out);
     for (int i = 0; dst && i < f.ndst; i++)

@@ -4,7 +4,7 @@
  * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its gradient,
  * computed only if it is asked for. */
 #include "op/gradient.h"
-#include "op/parts.h"
+#include "op/origin.h"
 #include "op/replica.h"
 #include "core/dtype.h"
 #include "op/infer.h"
@@ -345,6 +345,16 @@ RULE(all_gather)
     lki_attr     attr = *b->attr;
     attr.shape = X(0)->shape;
     GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
+}
+
+/* A sum over the replicas whose gradient is complete when it arrives, and where it is completed: what lies between the two is the same on all of them,
+ * so the replicas meet over the plain sum over rows and nothing is rounded in between. */
+RULE(combined) { GIVE(1, lk_identity(DY(0))); }
+
+RULE(replicated)
+{
+    lki_replica *r = lki_replica_current();
+    GIVE(0, r && r->all_reduce ? r->all_reduce(r, false, DY(0)) : lk_identity(DY(0)));
 }
 
 /* ---- the table ---- */

@@ -429,9 +429,11 @@ static lk_status shape_lane_add(lki_infer *f)
     for (int i = 1; i < x->shape.rank && fits; i++)
         fits = x->shape.dim[i] == v->shape.dim[i];
     if (!fits) return lki_fail_op(f, LK_ESHAPE, "variable \"%s\" must be f64, [lanes] and then the axes of one row", v->name);
-    if (x->rows.kind == LKI_ROWS && x->rows.lanes != v->shape.dim[0])
+    if (x->rows.kind == LKI_ROWS && !x->rows.own && x->rows.lanes != v->shape.dim[0])
         return lki_fail_op(f, LK_ESHAPE, "the batch has %d lanes, variable \"%s\" was made for %lld", x->rows.lanes, v->name,
                            (long long)v->shape.dim[0]);
+    if (!(f->attr->num.a >= 0 && f->attr->num.a < (double)v->shape.dim[0]))
+        return lki_fail_op(f, LK_EINVAL, "there is no lane %g in variable \"%s\"", f->attr->num.a, v->name);
     return LK_OK;
 }
 

@@ -2,6 +2,7 @@
  * ops.inc. Where rows can no longer be followed, the result is LOCAL and LOCKSTEP_VERBOSE=lanes says so. */
 #include "core/log.h"
 #include "op/infer.h"
+#include "op/origin.h"
 #include "op/replica.h"
 
 #define RULE(name) void lki_lane_##name(lki_infer *f)
@@ -156,35 +157,40 @@ RULE(sum)
     else each(f, &f->src[0]->rows, 1);
 }
 
-static void along(lki_infer *f, bool keeps_leading_axis)
+/* `linear`: a sum over rows stays one. */
+static void along(lki_infer *f, bool keeps_leading_axis, bool linear)
 {
     if (is_rows(f->src[0]) && keeps_leading_axis) each(f, &f->src[0]->rows, 1);
-    else whole(f, false);
+    else whole(f, linear);
 }
 
-RULE(reduce) { along(f, f->attr->reduce.first > 0); }
+RULE(reduce) { along(f, f->attr->reduce.first > 0, false); }
 
-RULE(scan) { along(f, f->attr->scan.axis > 0); }
+RULE(scan) { along(f, f->attr->scan.axis > 0, true); }
 
-RULE(unstack) { along(f, f->attr->scan.axis > 0); }
+RULE(unstack) { along(f, f->attr->scan.axis > 0, true); }
 
-RULE(last) { along(f, f->src[0]->shape.rank > 1); }
+RULE(last) { along(f, f->src[0]->shape.rank > 1, false); }
 
-RULE(transpose) { along(f, f->attr->perm.axis[0] == 0); }
+RULE(transpose) { along(f, f->attr->perm.axis[0] == 0, true); }
 
 static bool keeps_leading(const lki_infer *f) { return f->shape[0].rank > 0 && f->shape[0].dim[0] == f->src[0]->shape.dim[0]; }
 
-RULE(slice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1); }
+RULE(slice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1, true); }
 
-RULE(unslice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1); }
+RULE(unslice) { along(f, keeps_leading(f) && f->attr->slice.begin[0] == 0 && f->attr->slice.stride[0] == 1, true); }
 
-RULE(pad) { along(f, keeps_leading(f) && f->attr->pad.before[0] == 0); }
+RULE(pad)
+{
+    bool linear = f->op == LKI_OP_pad_grad || f->attr->pad.mode != LKI_PAD_CONSTANT || f->attr->pad.value == 0;
+    along(f, keeps_leading(f) && f->attr->pad.before[0] == 0, linear);
+}
 
 RULE(expand)
 {
     bool leads = f->shape[0].rank == f->src[0]->shape.rank && keeps_leading(f);
     if (is_rows(f->src[0]) && leads) each(f, &f->src[0]->rows, 1);
-    else whole(f, false);
+    else whole(f, true);
 }
 
 RULE(like)
@@ -240,7 +246,7 @@ RULE(gather_grad)
     else whole(f, false);
 }
 
-RULE(each_of_ids) { along(f, true); }
+RULE(each_of_ids) { along(f, true, false); }
 
 RULE(draw)
 {
@@ -293,10 +299,11 @@ RULE(met)
     f->rows = (lki_rows){0};
 }
 
+/* Rows that are not the replica's lanes are one sum: several replicas would meet in a lane. */
 RULE(lane_add)
 {
     lki_lane_update(f);
-    if (!is_rows(f->src[0]) || f->src[0]->rows.own) return; /* several replicas' own batches would meet in the same lanes */
+    if (!is_rows(f->src[0]) || !lki_in_own_lanes(&f->src[0]->rows)) return;
     f->mode = LKI_SUM;
     f->rows = f->src[0]->rows;
     f->cut = 1;

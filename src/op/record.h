@@ -17,6 +17,7 @@ struct lki_tracer {
     lk_status (*op)(lki_tracer *self, const lki_infer *f, lk_tensor **dst); /* instead of running: fill in traced tensors */
     lk_status (*update)(lki_tracer *self, const lki_infer *f);
     lk_tensor *(*read)(lki_tracer *self, lk_variable *v);
+    bool (*same)(lki_tracer *self, lk_tensor *a, lk_tensor *b); /* will they have the same elements, whatever the inputs? */
 };
 
 void          lki_recorder_push(lki_recorder *r);

@@ -52,10 +52,15 @@ lki_variable_hook *lki_variable_hook_current(void);
 void *lki_strategy_current(void);
 void  lki_strategy_set(void *strategy);
 
+/* May this thread use the variable, which may be NULL? LK_ESTATE and an error when it is another strategy's than the one of this scope. */
+bool lki_belongs_here(const char *call, const lk_variable *v);
+
 /* Make a variable here and now, without asking the replica; the hook is asked. */
 lk_variable *lki_variable_make(const lk_variable_args *args);
 
-/* Read and write the variable's own storage, whoever owns it. */
+/* Read and write the variable's own storage, whoever owns it. A plain number takes the variable's type when it is written. */
 lk_tensor *lki_variable_read(lk_variable *v);
+lk_status  lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
+lk_tensor *lki_number_for(const lk_variable *v, lk_tensor *x); /* such a number in that type; anything else as it is */
 
 #endif

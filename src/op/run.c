@@ -16,10 +16,19 @@ lk_dtype lki_kernel_type(const lki_infer *f)
 
 lk_status lki_fail_fault(lki_op op)
 {
-    const char *what = op == LKI_OP_sparse_xent || op == LKI_OP_sparse_xent_grad
-                           ? "a label is outside 0 to the number of classes - 1"
-                       : op == LKI_OP_gather || op == LKI_OP_gather_grad || op == LKI_OP_scatter ? "an id is outside the axis it picks from"
-                                                                         : "an integer was divided by zero";
+    static const struct {
+        lki_op      op;
+        const char *what;
+    } faults[] = {
+        {LKI_OP_sparse_xent, "a label is outside 0 to the number of classes - 1"},
+        {LKI_OP_sparse_xent_grad, "a label is outside 0 to the number of classes - 1"},
+        {LKI_OP_gather, "an id is outside the axis it picks from"},
+        {LKI_OP_gather_grad, "an id is outside the axis it picks from"},
+        {LKI_OP_scatter, "an id is outside the variable's leading axis, or an integer was divided by zero"},
+    };
+    const char *what = "an integer was divided by zero";
+    for (int i = 0; i < LKI_COUNT(faults); i++)
+        if (faults[i].op == op) what = faults[i].what;
     return lki_fail(LK_EINVAL, "%s: %s", lki_op_name(op), what);
 }
 

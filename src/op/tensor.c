@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "op/op.h"
-#include "op/parts.h"
+#include "op/origin.h"
 #include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void tensor_destroy(void *object)
     lki_buffer_drop(t->buffer);
     lki_drop(t->slice_rows);
     lki_drop(t->slice_ids);
-    lki_parts_drop(t->parts);
+    lki_origin_free(t->origin);
     for (int i = 0; t->replicas && i < t->replicas->count; i++)
         lki_drop(t->replicas->item[i]);
     if (t->replicas) lki_drop(t->replicas->whole);
@@ -329,6 +329,7 @@ const void *lk_data(const lk_tensor *t)
 {
     if (!t) lki_fail(LK_EINVAL, "lk_data: the tensor is NULL");
     if (lki_bad(t)) return NULL;
+    if (t->replicas && t->replicas->mirrored) return lk_data(t->replicas->item[0]);
     if (lki_stands_for(t)) {
         lki_fail(LK_EINVAL, "lk_data: %s", lki_why_not_plain(t));
         return NULL;

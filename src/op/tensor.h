@@ -7,9 +7,9 @@
  * 4. A variable's storage never moves, so plans may point into it. lk_read() hands out a tensor on that storage; before the storage is
  *    written, tensors somebody still holds move to a copy (readers move away, the storage stays).
  * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along.
- * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart, never computed with.
- * 7. `parts` are shadows (parts.h): what a value of one replica is made of, so that the sum over the replicas can be exact. They never
- *    change the tensor's own elements. */
+ * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart; computed with only when it
+ *    is mirrored.
+ * 7. `origin` tells how a value of one replica was made of sums over its rows (origin.h). It never changes the tensor's own elements. */
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
 
@@ -21,7 +21,7 @@ typedef enum lki_row_kind {
     LKI_UNIFORM, /* made of variables and constants only: the same on every replica */
     LKI_ROWS,    /* the leading axis is rows of the global batch */
     LKI_ROW_SUM, /* a sum over rows: replicas hold parts of it */
-    LKI_MIXED,   /* a sum over rows plus something uniform, or a replica's share of something uniform: `parts` tell them apart */
+    LKI_MIXED,   /* a sum over rows plus something uniform, or a replica's share of something uniform: `origin` tells how it was made */
     LKI_LOCAL,   /* track was lost: repeatable, but only for a given split over replicas */
 } lki_row_kind;
 
@@ -61,7 +61,7 @@ struct lk_tensor {
     lk_tensor   *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
     lki_replicas *replicas; /* a per-replica or mirrored value */
     lk_tuple    *nest;      /* a tuple as one value; its items are references */
-    struct lki_parts *parts; /* parts.h */
+    struct lki_origin *origin; /* how a replica's value was made (origin.h); mostly NULL */
     lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;
 };
@@ -113,6 +113,17 @@ lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, l
 
 /* Stands for other tensors: has no elements of its own. */
 static inline bool lki_stands_for(const lk_tensor *t) { return t->replicas || t->nest; }
+
+/* The tensor, or for a mirrored value its first copy: what is known to be the same everywhere can be used as a plain tensor. NULL is passed through. */
+static inline lk_tensor *lki_plain(lk_tensor *t) { return t && t->replicas && t->replicas->mirrored ? t->replicas->item[0] : t; }
+
+/* One value under two names: the very same elements, or the same value of a graph. */
+static inline bool lki_same_elements(const lk_tensor *a, const lk_tensor *b)
+{
+    if (a == b) return true;
+    if (a->graph || b->graph) return a->graph == b->graph && a->value == b->value;
+    return a->data && a->data == b->data && a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape);
+}
 
 /* What to say when such a one is met where a plain tensor is needed. */
 const char *lki_why_not_plain(const lk_tensor *t);

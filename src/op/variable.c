@@ -90,7 +90,7 @@ lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype 
 
 /* ---- reading ---- */
 
-static bool belongs_here(const char *call, const lk_variable *v)
+bool lki_belongs_here(const char *call, const lk_variable *v)
 {
     if (!v) return lki_fail(LK_EINVAL, "%s: the variable is NULL", call), false;
     void *here = lki_strategy_current();
@@ -113,7 +113,7 @@ lk_tensor *lki_variable_read(lk_variable *v)
 
 lk_tensor *lk_read(lk_variable *v)
 {
-    if (!belongs_here("lk_read", v)) return &lki_poison;
+    if (!lki_belongs_here("lk_read", v)) return &lki_poison;
     if (!v->spread) return lki_variable_read(v);
     lki_replica *r = lki_replica_current();
     if (r && r->read) return r->read(r, v);
@@ -122,27 +122,38 @@ lk_tensor *lk_read(lk_variable *v)
 
 /* ---- assigning ---- */
 
+lk_tensor *lki_number_for(const lk_variable *v, lk_tensor *x)
+{
+    return !lki_bad(x) && x->weak && x->dtype != v->dtype ? lk_cast(x, v->dtype) : x;
+}
+
+lk_status lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v)
+{
+    lk_tensor *value = lki_number_for(v, src[0]), *fit[2] = {value, nsrc > 1 ? src[1] : NULL};
+    bool       adds = op == LKI_OP_assign_add || op == LKI_OP_assign_sub;
+    if (lki_is_half(v->dtype) && adds && !lki_bad(value) && lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
+        fit[0] = op == LKI_OP_assign_add ? lk_add(lki_variable_read(v), value) : lk_sub(lki_variable_read(v), value);
+        op = LKI_OP_assign;
+    }
+    return lki_update(op, attr, nsrc, fit, 1, &v);
+}
+
 /* In replica context the replicas may have to meet; else the strategy that owns the variable decides. */
 static lk_status route(const char *call, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v)
 {
-    if (!belongs_here(call, v)) return LK_ESTATE;
+    if (!lki_belongs_here(call, v)) return LK_ESTATE;
     lki_replica *r = lki_replica_current();
     if (r && r->update) return r->update(r, op, attr, nsrc, src, v);
     if (v->spread && v->spread->update) return v->spread->update(op, attr, nsrc, src, v);
-    return lki_update(op, attr, nsrc, src, 1, &v);
+    return lki_variable_update(op, attr, nsrc, src, v);
 }
 
 static lk_status assign(const char *call, lki_op op, lk_variable *v, lk_tensor *value)
 {
     if (!v || !value) return lki_fail(LK_EINVAL, "%s: the %s is NULL", call, v ? "value" : "variable");
     if (lki_bad(value)) return lki_poisoned_status(call);
+    value = lki_plain(value);
     if (lki_stands_for(value)) return lki_fail(LK_EINVAL, "%s to \"%s\": the value is %s", call, v->name, lki_why_not_plain(value));
-    if (value->weak && value->dtype != v->dtype) value = lk_cast(value, v->dtype);
-    if (lki_is_half(v->dtype) && op != LKI_OP_assign && !lki_bad(value) &&
-        lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
-        value = op == LKI_OP_assign_add ? lk_add(lk_read(v), value) : lk_sub(lk_read(v), value);
-        op = LKI_OP_assign;
-    }
     return route(call, op, NULL, 1, &value, v);
 }
 
@@ -157,7 +168,11 @@ static lk_status scatter(const char *call, int mode, lk_variable *v, lk_tensor *
     lki_attr attr = {.num = {.a = mode}};
     if (!v || !ids || !rows) return lki_fail(LK_EINVAL, "%s: the %s is NULL", call, !v ? "variable" : !ids ? "ids" : "rows");
     if (lki_bad(ids) || lki_bad(rows)) return lki_poisoned_status(call);
-    if (rows->weak && rows->dtype != v->dtype) rows = lk_cast(rows, v->dtype);
+    rows = lki_number_for(v, lki_plain(rows));
+    ids = lki_plain(ids);
+    if (lki_stands_for(ids) || lki_stands_for(rows))
+        return lki_fail(LK_EINVAL, "%s to \"%s\": %s %s", call, v->name, lki_stands_for(ids) ? "the ids are" : "the rows are",
+                        lki_why_not_plain(lki_stands_for(ids) ? ids : rows));
     if (ids->weak) ids = lk_cast(ids, LK_I64);
     return route(call, LKI_OP_scatter, &attr, 2, (lk_tensor *const[]){rows, ids}, v);
 }
@@ -222,20 +237,32 @@ lk_variables lk_variables_from(int count, lk_variable *const *items)
     return (lk_variables){count, l->item};
 }
 
+/* What the variable reads as outside replicas; without an aggregation, what its components are. */
+static void digest_value(lki_sha256 *sha, lk_variable *v)
+{
+    lki_spread *p = v->spread;
+    bool        reads = p && p->read && p->aggregation != LK_AGGREGATION_NONE;
+    lk_tensor  *value = reads ? p->read(v) : NULL;
+    if (value && lk_data(value)) lki_sha256_add(sha, lk_data(value), v->buffer->bytes);
+    for (int r = 0; p && p->component && !reads && r < p->count; r++)
+        lki_sha256_add(sha, p->component[r]->buffer->data, v->buffer->bytes);
+    if (!p || !p->component) lki_sha256_add(sha, v->buffer->data, v->buffer->bytes);
+}
+
 lk_digest lk_variables_digest(lk_variables v)
 {
     lk_digest  digest;
     lki_sha256 sha;
     lki_sha256_begin(&sha);
     for (int i = 0; i < v.count; i++) {
-        const lk_variable *x = v.item[i];
+        lk_variable *x = v.item[i];
         if (!x) continue;
         int64_t head[2 + LK_MAX_RANK] = {x->dtype, x->shape.rank};
         for (int d = 0; d < x->shape.rank; d++)
             head[2 + d] = x->shape.dim[d];
         lki_sha256_add(&sha, x->name, strlen(x->name) + 1);
         lki_sha256_add(&sha, head, sizeof head);
-        lki_sha256_add(&sha, x->buffer->data, x->buffer->bytes);
+        digest_value(&sha, x);
     }
     lki_sha256_end(&sha, digest.byte);
     return digest;

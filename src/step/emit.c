@@ -49,7 +49,7 @@ static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool c
     int64_t          entry = v->shape.rank && v->shape.dim[0] ? lki_shape_size(&v->shape) / v->shape.dim[0] : 0;
     lki_home         home = p->graph->values[root].kind == LKI_VALUE_MADE ? p->storage[root].home : LKI_HOME_OUTSIDE;
     int64_t          skip = home == LKI_HOME_PIECE ? -r.from : cut && r.rows && home != LKI_HOME_LANE ? r.lo * entry : 0;
-    int64_t          offset = skip * (int64_t)lk_dtype_bytes(v->dtype);
+    int64_t          offset = (skip + lki_graph_offset(p->graph, value)) * (int64_t)lk_dtype_bytes(v->dtype);
     view->dtype = v->dtype;
     view->shape = shape_with(p, &v->shape, cut && r.rows ? r.hi - r.lo : -1);
     if (!view->shape) return false;

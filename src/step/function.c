@@ -5,10 +5,12 @@
  *    may call anything, and several threads may call one function.
  * 2. A plan in use is not freed: callers count themselves in `users`. It is replayed by one thread at a time (`turn`).
  *
- * A signature is everything a plan depends on: types, shapes and rows of the inputs, which of them are the same tensor, the number of threads and lanes, the random seed
- * (its keys are part of the recorded ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+ * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and rows, which
+ * of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded ops), and the device. A
+ * call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "op/replica.h"
 #include "step/plan.h"
 #include <lockstep/step.h>
 #include <pthread.h>
@@ -20,13 +22,7 @@ typedef struct signature {
     int         threads, lanes, count;
     uint64_t    seed;
     lki_device *device;
-    struct {
-        lk_dtype dtype;
-        lk_shape shape;
-        lki_rows rows;
-        bool     weak;
-        int      same; /* the first input that is the same tensor */
-    } input[];
+    lki_form    input[];
 } signature;
 
 typedef struct entry {
@@ -48,14 +44,14 @@ struct lk_function {
     uint64_t         calls;
     int              traces, traces_in_a_row;
     bool             warned;
-    bool             warned_of_tape;
+    bool             warned_of_tape, warned_of_replicas;
     lk_function_info last; /* of the plan called last */
     pthread_mutex_t  lock;
 };
 
 static lk_function_info info_of(const lki_plan *p)
 {
-    lk_function_info info = {.ops = p->graph->node_count, .fused = p->graph->fused, .barriers = p->phases - 1};
+    lk_function_info info = {.ops = p->graph->recorded, .fused = p->graph->fused, .barriers = p->phases - 1};
     for (int t = 0; t < p->threads; t++)
         for (int i = 0; i < p->call_count[t]; i++)
             info.calls += p->calls[t][i].fn != NULL;
@@ -137,44 +133,28 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
 
 /* ---- signatures ---- */
 
-static bool rows_equal(const lki_rows *a, const lki_rows *b)
+static bool matches(const signature *s, const lki_line *in, int threads)
 {
-    return a->kind == b->kind && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
-           a->first == b->first && a->rows == b->rows;
-}
-
-static bool matches(const signature *s, lk_tuple in, int threads)
-{
-    if (s->threads != threads || s->lanes != lk_lanes() || s->count != in.count || s->seed != lk_random_seed() ||
+    if (s->threads != threads || s->lanes != lk_lanes() || s->count != in->count || s->seed != lk_random_seed() ||
         s->device != lki_device_current())
         return false;
-    for (int i = 0; i < in.count; i++) {
-        const lk_tensor *t = in.item[i];
-        if (s->input[i].dtype != t->dtype || !lki_shape_equal(&s->input[i].shape, &t->shape) ||
-            !rows_equal(&s->input[i].rows, &t->rows))
-            return false;
-        if (s->input[i].weak != t->weak || s->input[i].same != lki_graph_same_input(in, i)) return false;
-    }
+    for (int i = 0; i < in->count; i++)
+        if (!lki_form_matches(&s->input[i], in, i)) return false;
     return true;
 }
 
-static signature *signature_of(lk_tuple in, int threads)
+static signature *signature_of(const lki_line *in, int threads)
 {
-    signature *s = lki_zalloc(sizeof *s + (size_t)in.count * sizeof s->input[0]);
+    signature *s = lki_zalloc(sizeof *s + (size_t)in->count * sizeof s->input[0]);
     if (!s) return NULL;
-    *s = (signature){threads, lk_lanes(), in.count, lk_random_seed(), lki_device_current()};
-    for (int i = 0; i < in.count; i++) {
-        s->input[i].dtype = in.item[i]->dtype;
-        s->input[i].shape = in.item[i]->shape;
-        s->input[i].rows = in.item[i]->rows;
-        s->input[i].weak = in.item[i]->weak;
-        s->input[i].same = lki_graph_same_input(in, i);
-    }
+    *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_device_current()};
+    for (int i = 0; i < in->count; i++)
+        s->input[i] = lki_form_of(in, i);
     return s;
 }
 
 /* With the lock held: the entry for these inputs, counted as used by the caller. */
-static entry *find(lk_function *f, lk_tuple in, int threads)
+static entry *find(lk_function *f, const lki_line *in, int threads)
 {
     for (int i = 0; i < f->count; i++)
         if (matches(f->entries[i]->key, in, threads)) {
@@ -215,15 +195,16 @@ static entry *keep(lk_function *f, entry *e)
     return gone;
 }
 
-static entry *trace(lk_function *f, lk_tuple in, int threads)
+static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
 {
     lki_graph *g = lki_graph_new();
     signature *key = signature_of(in, threads);
     lki_plan  *plan = NULL;
     if (g && key) {
+        g->name = f->name;
         lki_tell(LKI_TOPIC_TRACE, "%s: trace %d", f->name, __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED));
-        if (lki_graph_trace(g, f->fn, in, f->user) == LK_OK) {
-            plan = lki_plan_new(g, threads, lk_lanes());
+        if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) {
+            plan = lki_plan_new(g, threads);
             g = NULL;
         }
     }
@@ -239,39 +220,45 @@ static entry *trace(lk_function *f, lk_tuple in, int threads)
 
 static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
 
-static lk_tuple replay(lki_plan *plan, lk_tuple in)
+static lk_tuple replay(lki_plan *plan, const lki_line *in)
 {
-    enum { FEW = 16 };
-    lk_tensor *few[FEW],
-        **out = plan->graph->output_count <= FEW ? few : lki_alloc((size_t)plan->graph->output_count * sizeof *out);
-    lk_status status = out ? LK_OK : LK_ENOMEM;
-    for (int i = 0; i < plan->graph->output_count && status == LK_OK; i++) {
-        const lki_value *v = &plan->graph->values[plan->graph->outputs[i]];
+    const lki_graph *g = plan->graph;
+    lk_tensor       *few[LKI_FEW], **out = g->output_count <= LKI_FEW ? few : lki_alloc((size_t)g->output_count * sizeof *out);
+    lk_status        status = out ? LK_OK : LK_ENOMEM;
+    for (int i = 0; i < g->output_count && status == LK_OK; i++) {
+        const lki_value *v = &g->values[g->outputs[i]];
         out[i] = lki_tensor_new(v->dtype, &v->shape);
         if (lki_bad(out[i])) status = LK_ENOMEM;
-        else out[i]->rows = v->rows;
     }
     if (status == LK_OK) status = lki_plan_replay(plan, in, out);
-    lk_tuple result = status == LK_OK ? lki_tuple_new(plan->graph->output_count, out) : poisoned();
+    lk_tuple result = status == LK_OK ? lki_form_build(g->results, g->result_items, out) : poisoned();
     if (out != few) lki_release(out);
     return result;
 }
 
-static bool inputs_good(const lk_function *f, lk_tuple in)
+static bool input_good(const lk_function *f, const lk_tensor *t, int i)
+{
+    if (t == &lki_poison) return lki_poisoned_operand(f->name, i), false;
+    if (!t || !t->graph || lki_tracer_current()) return true;
+    lki_fail(LK_ESTATE, "lk_call of %s: input %d was kept from a function that was traced, and has no value", f->name, i);
+    return false;
+}
+
+/* The inputs as a line, if they can be used. */
+static bool lay_out(const lk_function *f, lk_tuple in, lki_line *line)
 {
     for (int i = 0; i < in.count; i++) {
-        if (!in.item[i]) lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i);
-        if (lki_bad(in.item[i])) return lki_poisoned_operand(f->name, i), false;
-        if (in.item[i]->graph && !lki_tracer_current()) {
-            lki_fail(LK_ESTATE, "lk_call of %s: input %d was kept from a function that was traced, and has no value", f->name, i);
-            return false;
-        }
+        int from = line->count;
+        if (!in.item[i]) return lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i), false;
+        if (lki_line_add(line, in.item[i]) != LK_OK) return false;
+        for (int k = from; k < line->count; k++)
+            if (!input_good(f, line->item[k], i)) return false;
     }
     return true;
 }
 
 /* The plan for these inputs, found or traced, counted as used by the caller. */
-static entry *plan_for(lk_function *f, lk_tuple in, int threads)
+static entry *plan_for(lk_function *f, const lki_line *in, int items, int threads)
 {
     pthread_mutex_lock(&f->lock);
     f->calls++;
@@ -282,7 +269,7 @@ static entry *plan_for(lk_function *f, lk_tuple in, int threads)
         return e;
     }
     warn_about_retracing(f);
-    e = trace(f, in, threads);
+    e = trace(f, in, items, threads);
     if (!e) return NULL;
     pthread_mutex_lock(&f->lock);
     gone = keep(f, e);
@@ -292,18 +279,10 @@ static entry *plan_for(lk_function *f, lk_tuple in, int threads)
     return e;
 }
 
-lk_tuple lk_call(lk_function *f, lk_tuple in)
+static lk_tuple call_plan(lk_function *f, const lki_line *in, int items)
 {
-    if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
-    if (!f || !inputs_good(f, in)) return poisoned();
-    if (lki_tracer_current()) return f->fn(in, f->user); /* part of a larger trace */
-    if (lki_recorders()) {                               /* a tape listens: op by op, so that gradients flow */
-        if (!f->warned_of_tape) lki_tell(LKI_TOPIC_TRACE, "%s: a tape is recording, so it runs op by op", f->name);
-        f->warned_of_tape = true;
-        return f->fn(in, f->user);
-    }
     lki_retain(f);
-    entry *e = plan_for(f, in, lk_threads());
+    entry *e = plan_for(f, in, items, lk_threads());
     if (e) pthread_mutex_lock(&e->turn);
     lk_tuple out = e ? replay(e->plan, in) : poisoned();
     if (e) {
@@ -311,6 +290,32 @@ lk_tuple lk_call(lk_function *f, lk_tuple in)
         let_go(f, e);
     }
     lki_drop(f);
+    return out;
+}
+
+static void tell_once(const lk_function *f, bool *told, const char *why)
+{
+    if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED)) lki_tell(LKI_TOPIC_TRACE, "%s: %s, so it runs op by op", f->name, why);
+}
+
+/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where they
+ * should. */
+static bool runs_directly(lk_function *f)
+{
+    if (lki_tracer_current()) return true;
+    if (lki_recorders()) tell_once(f, &f->warned_of_tape, "a tape is recording");
+    else if (lki_replica_count() > 1) tell_once(f, &f->warned_of_replicas, "it is called by one replica of several");
+    return lki_recorders() || lki_replica_count() > 1;
+}
+
+lk_tuple lk_call(lk_function *f, lk_tuple in)
+{
+    lki_line line;
+    if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
+    if (!f) return poisoned();
+    lki_line_begin(&line);
+    lk_tuple out = !lay_out(f, in, &line) ? poisoned() : runs_directly(f) ? f->fn(in, f->user) : call_plan(f, &line, in.count);
+    lki_line_end(&line);
     return out;
 }
 

@@ -1,6 +1,7 @@
-/* Recording a function: its ops become nodes, its tensors values. */
+/* A graph as it is recorded: ops become nodes, tensors values. */
 #include "step/graph.h"
 #include "core/memory.h"
+#include "op/replica.h"
 #include "op/run.h"
 #include <string.h>
 
@@ -16,7 +17,13 @@ int lki_graph_add_value(lki_graph *g, const lki_value *v)
 int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, const int *src, int ndst)
 {
     if (!lki_grow((void **)&g->nodes, &g->node_capacity, g->node_count + 1, sizeof(lki_node))) return -1;
-    lki_node n = {.op = op, .slot = lki_op_line(op)->slot, .attr = *attr, .nsrc = nsrc, .ndst = ndst, .order = 2 * g->node_count};
+    lki_node n = {.op = op,
+                  .slot = lki_op_line(op)->slot,
+                  .attr = *attr,
+                  .nsrc = nsrc,
+                  .ndst = ndst,
+                  .order = 2 * g->node_count,
+                  .replica = -1};
     n.src = lki_alloc((size_t)(nsrc + ndst + 1) * sizeof *n.src);
     if (!n.src) return -1;
     n.dst = n.src + nsrc;
@@ -32,6 +39,14 @@ int lki_graph_root(const lki_graph *g, int v)
     return v;
 }
 
+int64_t lki_graph_offset(const lki_graph *g, int v)
+{
+    int64_t offset = 0;
+    for (; g->values[v].alias_of >= 0; v = g->values[v].alias_of)
+        offset += g->values[v].offset;
+    return offset;
+}
+
 bool lki_shape_only(const lki_node *n, int operand)
 {
     bool draws = n->op == LKI_OP_random_uniform || n->op == LKI_OP_random_normal;
@@ -40,8 +55,8 @@ bool lki_shape_only(const lki_node *n, int operand)
 
 bool lki_may_fault(const lki_node *n)
 {
-    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather,
-                                     LKI_K_gather_grad, LKI_K_floordiv,         LKI_K_mod,  LKI_K_scatter};
+    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather, LKI_K_gather_grad, LKI_K_floordiv,
+                                     LKI_K_mod,         LKI_K_scatter};
     for (int i = 0; i < LKI_COUNT(slots); i++)
         if (n->slot == slots[i]) return (slots[i] != LKI_K_floordiv && slots[i] != LKI_K_mod) || lki_is_int(n->type);
     return false;
@@ -51,8 +66,7 @@ bool lki_may_fault(const lki_node *n)
 
 static lki_graph *graph_of(lki_tracer *t) { return (lki_graph *)((char *)t - offsetof(lki_graph, tracer)); }
 
-/* The value a tensor stands for: its own in this graph, else a captured constant. */
-static int value_of(lki_graph *g, lk_tensor *t)
+int lki_graph_value_of(lki_graph *g, lk_tensor *t)
 {
     if (t->graph == g->token) return t->value;
     if (t->graph) {
@@ -66,6 +80,7 @@ static int value_of(lki_graph *g, lk_tensor *t)
                    .rows = t->rows,
                    .maker = -1,
                    .alias_of = -1,
+                   .replica = -1,
                    .constant = t};
     int       at = lki_graph_add_value(g, &v);
     if (at >= 0) lki_retain(t);
@@ -75,7 +90,7 @@ static int value_of(lki_graph *g, lk_tensor *t)
 static bool operand_values(lki_graph *g, int count, lk_tensor *const *src, int *out)
 {
     for (int i = 0; i < count; i++)
-        if ((out[i] = value_of(g, src[i])) < 0) return false;
+        if ((out[i] = lki_graph_value_of(g, src[i])) < 0) return false;
     return true;
 }
 
@@ -93,11 +108,12 @@ static lki_value variable_value(lk_variable *v, int version, int maker)
                        .shape = v->shape,
                        .maker = maker,
                        .alias_of = -1,
+                       .replica = -1,
                        .version = version,
                        .variable = v};
 }
 
-static lki_graph_variable *enter_variable(lki_graph *g, lk_variable *v)
+lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v)
 {
     lki_graph_variable *entry = find_variable(g, v);
     if (entry) return entry;
@@ -110,13 +126,33 @@ static lki_graph_variable *enter_variable(lki_graph *g, lk_variable *v)
     return entry;
 }
 
+int lki_graph_write(lki_graph *g, lk_variable *v, int node)
+{
+    lki_graph_variable *entry = find_variable(g, v);
+    lki_value           next = variable_value(v, entry->version + 1, node);
+    int                 at = lki_graph_add_value(g, &next);
+    if (at < 0) return -1;
+    entry->version++;
+    return entry->value = at;
+}
+
 static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
 {
     lki_graph          *g = graph_of(tracer);
-    lki_graph_variable *entry = enter_variable(g, v);
+    lki_graph_variable *entry = lki_graph_enter(g, v);
     if (!entry) return &lki_poison;
     const lki_value *value = &g->values[entry->value];
     return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
+}
+
+/* A node of this thread's replica; with one replica, or outside of them, it is nobody's alone. */
+static void tag(lki_graph *g, lki_node *n)
+{
+    const lki_replica *r = lki_replica_current();
+    if (!r || r->count < 2) return;
+    g->several_numbers = g->several_numbers || (g->replicas && g->replicas != r->count);
+    g->replicas = r->count;
+    n->replica = r->id;
 }
 
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
@@ -133,6 +169,7 @@ static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra
         n->mode = f->mode;
         n->cut = f->cut;
         n->rows = f->rows;
+        tag(g, n);
     }
     if (src != few) lki_release(src);
     return node;
@@ -149,7 +186,8 @@ static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **ds
                        .shape = f->shape[i > 0],
                        .rows = f->rows,
                        .maker = node,
-                       .alias_of = -1};
+                       .alias_of = -1,
+                       .replica = g->nodes[node].replica};
         if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
         int at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
@@ -166,19 +204,12 @@ static lk_status trace_update(lki_tracer *tracer, const lki_infer *f)
     lki_graph *g = graph_of(tracer);
     int        own = lki_reads_own_variable(f->op);
     for (int i = 0; i < f->nvar; i++)
-        if (!enter_variable(g, f->var[i])) return LK_ENOMEM;
+        if (!lki_graph_enter(g, f->var[i])) return LK_ENOMEM;
     int node = trace_node(g, f, own, find_variable(g, f->var[0])->value, f->nvar);
     if (node < 0) return LK_ENOMEM;
     g->nodes[node].writes = true;
-    for (int i = 0; i < f->nvar; i++) {
-        lki_graph_variable *entry = find_variable(g, f->var[i]);
-        lki_value           v = variable_value(f->var[i], entry->version + 1, node);
-        int                 at = lki_graph_add_value(g, &v);
-        if (at < 0) return LK_ENOMEM;
-        g->nodes[node].dst[i] = at;
-        entry->version++;
-        entry->value = at;
-    }
+    for (int i = 0; i < f->nvar; i++)
+        if ((g->nodes[node].dst[i] = lki_graph_write(g, f->var[i], node)) < 0) return LK_ENOMEM;
     return LK_OK;
 }
 
@@ -187,7 +218,7 @@ lki_graph *lki_graph_new(void)
     static uintptr_t last;
     lki_graph       *g = lki_zalloc(sizeof *g);
     if (!g) return NULL;
-    g->tracer = (lki_tracer){trace_op, trace_update, trace_read};
+    g->tracer = (lki_tracer){trace_op, trace_update, trace_read, lki_graph_same};
     g->token = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     return g;
 }
@@ -205,71 +236,6 @@ void lki_graph_free(lki_graph *g)
     lki_release(g->values);
     lki_release(g->variables);
     lki_release(g->outputs);
+    lki_release(g->results);
     lki_release(g);
-}
-
-int lki_graph_same_input(lk_tuple in, int i)
-{
-    int first = 0;
-    while (in.item[first] != in.item[i])
-        first++;
-    return first;
-}
-
-static lk_status trace_inputs(lki_graph *g, lk_tuple in, lk_tensor **stand_in)
-{
-    for (int i = 0; i < in.count; i++) {
-        const lk_tensor *t = in.item[i];
-        lki_value        v = {.kind = LKI_VALUE_INPUT,
-                              .dtype = t->dtype,
-                              .shape = t->shape,
-                              .rows = t->rows,
-                              .maker = -1,
-                              .alias_of = -1,
-                              .input = i};
-        int              at = lki_graph_add_value(g, &v);
-        if (at < 0) return LK_ENOMEM;
-        int same = lki_graph_same_input(in, i);
-        stand_in[i] = same < i ? stand_in[same] : lki_tensor_traced(t->dtype, &t->shape, &t->rows, g->token, at);
-        if (lki_bad(stand_in[i])) return LK_ENOMEM;
-        stand_in[i]->weak = t->weak;
-    }
-    g->input_count = in.count;
-    return LK_OK;
-}
-
-static lk_status trace_outputs(lki_graph *g, lk_tuple out)
-{
-    g->outputs = lki_alloc((size_t)(out.count + 1) * sizeof *g->outputs);
-    if (!g->outputs) return LK_ENOMEM;
-    for (int i = 0; i < out.count; i++) {
-        if (!out.item[i]) return lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
-        if (lki_bad(out.item[i])) return lki_poisoned_operand("a traced function's result", i), lk_error_code();
-        if ((g->outputs[i] = value_of(g, out.item[i])) < 0) return lk_error_code();
-    }
-    g->output_count = out.count;
-    return LK_OK;
-}
-
-lk_status lki_graph_trace(lki_graph *g, lk_fn fn, lk_tuple in, void *user)
-{
-    lk_status   status = LK_ENOMEM;
-    lk_tensor **stand_in = lki_alloc((size_t)(in.count + 1) * sizeof *stand_in);
-    if (!stand_in) return status;
-    lki_error_record before;
-    lki_error_take(&before);
-    LK_STEP { /* the stand-ins go when tracing ends */
-        status = trace_inputs(g, in, stand_in);
-        if (status == LK_OK) {
-            lk_tuple inside = lki_tuple_new(in.count, stand_in);
-            lki_tracer_set(&g->tracer);
-            lk_tuple out = fn(inside, user);
-            status = lk_failed() ? lk_error_code() : trace_outputs(g, out);
-            lki_tracer_set(NULL);
-        }
-    }
-    if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
-    lki_error_put(&before);
-    lki_release(stand_in);
-    return status;
 }

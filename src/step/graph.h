@@ -3,13 +3,16 @@
  * Invariants
  * 1. A node's operands were made before it; the order of nodes is the order of effects on variables.
  * 2. A value is made by a node, or is an input of the function, a constant (a tensor captured from outside), or a variable as it was when
- *    it was read. An alias shares the elements of another value under another shape or meaning.
- * 3. A node that writes variables has them as results: values of kind VARIABLE, one version on. */
+ *    it was read. An alias shares the elements of another value, or a range of them, under another shape or meaning.
+ * 3. A node that writes variables has them as results: values of kind VARIABLE, one version on.
+ * 4. Replicas record into one graph, one after the other; nodes know who recorded them, and each one's are in its order. What they recorded
+ *    becomes the graph of one device where that is the same computation (collapse.c). */
 #ifndef LKI_STEP_GRAPH_H
 #define LKI_STEP_GRAPH_H
 
 #include "op/infer.h"
 #include "op/record.h"
+#include "step/form.h"
 #include <lockstep/grad.h>
 
 typedef enum lki_value_kind { LKI_VALUE_MADE, LKI_VALUE_INPUT, LKI_VALUE_CONSTANT, LKI_VALUE_VARIABLE } lki_value_kind;
@@ -21,7 +24,9 @@ typedef struct lki_value {
     lki_rows       rows;
     int            maker;    /* node, or -1 */
     int            alias_of; /* value, or -1 */
-    int            input;    /* INPUT: which */
+    int64_t        offset;   /* of an alias: elements of the other value that lie before it */
+    int            input;    /* INPUT: which of the line of inputs */
+    int            replica;  /* whose, or -1: nobody's alone */
     int            version;  /* VARIABLE: how often it was written before, in this graph */
     lk_tensor     *constant; /* CONSTANT: a reference */
     lk_variable   *variable; /* VARIABLE: a reference is held by the graph's list */
@@ -38,6 +43,7 @@ typedef struct lki_node {
     int      nsrc, ndst;
     int     *src, *dst; /* values; src in the order of the kernel's operands */
     int      order;     /* nodes run by this; recorded ones have even numbers */
+    int      replica;   /* who recorded it, or -1: all together, or there are none */
     bool     writes;    /* results are variables */
     bool     dead;      /* nobody needs it, or it became part of another */
 } lki_node;
@@ -59,31 +65,55 @@ typedef struct lki_graph {
     int                 input_count;
     int                *outputs;
     int                 output_count;
-    int                 fused;
-    void               *token; /* what traced tensors know this graph by; no two graphs of a process have the same */
+    lki_form           *results; /* how the outputs make up the tuple that is returned */
+    int                 result_count, result_items;
+    int                 replicas;        /* N of those that recorded; 0: none did */
+    bool                several_numbers; /* replicas of strategies of different size did */
+    int                 recorded, fused; /* nodes as traced; nodes that became part of another */
+    const char         *name;            /* of the function, for messages; not a reference */
+    void               *token;           /* what traced tensors know this graph by; no two graphs of a process have the same */
 } lki_graph;
 
 lki_graph *lki_graph_new(void);
 void       lki_graph_free(lki_graph *g);
 
-/* Run fn once on traced stand-ins for `in`, recording what it does. LK_OK and a whole graph, or an error. */
-lk_status lki_graph_trace(lki_graph *g, lk_fn fn, lk_tuple in, void *user);
+/* Run fn once on traced stand-ins for the `items` values of the line, recording what it does. LK_OK and a whole graph, or an error. */
+lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items, void *user);
 
-/* The first input that is the same tensor as input i: a tape inside the function cannot tell them apart. */
-int lki_graph_same_input(lk_tuple in, int i);
+/* The value a tensor stands for: its own in this graph, else a captured constant. -1 and an error: of another graph, or no memory. */
+int lki_graph_value_of(lki_graph *g, lk_tensor *t);
 
-/* Value v with aliases followed to the one that owns the elements. */
-int lki_graph_root(const lki_graph *g, int v);
+/* Value v with aliases followed to the one that owns the elements, and how many of them lie before v's own. */
+int     lki_graph_root(const lki_graph *g, int v);
+int64_t lki_graph_offset(const lki_graph *g, int v);
+
+/* Only some of the elements of its root. */
+static inline bool lki_graph_is_range(const lki_graph *g, int v)
+{
+    return lki_shape_size(&g->values[v].shape) != lki_shape_size(&g->values[lki_graph_root(g, v)].shape);
+}
+
+/* Are two tensors of a function being traced made in the same way from the same values (same.c)? */
+bool lki_graph_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b);
 
 /* Append a node before the end is known; operands are values. Returns its index, or -1 without memory. */
 int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, const int *src, int ndst);
 int lki_graph_add_value(lki_graph *g, const lki_value *v);
+
+/* A variable's entry, with its current version; NULL without memory. And its next version, written by `node`: a value, or -1 without
+ * memory. */
+lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v);
+int                 lki_graph_write(lki_graph *g, lk_variable *v, int node);
 
 /* Operand i of a node gives only its shape, not its elements. */
 bool lki_shape_only(const lki_node *n, int operand);
 
 /* Its kernel checks indices or divisors. */
 bool lki_may_fault(const lki_node *n);
+
+/* Replace what N replicas recorded by what one device would have recorded, where that is the same computation to the last bit of its results;
+ * else leave the graph as it is and say why (LOCKSTEP_VERBOSE=lanes). */
+lk_status lki_graph_collapse(lki_graph **g);
 
 /* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do together. */
 lk_status lki_graph_simplify(lki_graph *g);

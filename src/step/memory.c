@@ -41,10 +41,11 @@ static readers made_by(const lki_plan *p, int maker)
     return (readers){maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
 }
 
-static void read_by(const lki_plan *p, readers *r, int task)
+/* `range`: only some of it. What holds one lane or one piece is read whole. */
+static void read_by(const lki_plan *p, readers *r, int task, bool range)
 {
     const lki_task *t = &p->tasks[task], *made = &p->tasks[r->first];
-    bool            here = t->phase == made->phase;
+    bool            here = t->phase == made->phase && !range;
     r->last = task > r->last ? task : r->last;
     r->last_phase = t->phase > r->last_phase ? t->phase : r->last_phase;
     r->one_turn = r->one_turn && here && t->place == LKI_LANE && t->turn == made->turn;
@@ -63,7 +64,7 @@ static readers *find_readers(const lki_plan *p)
         const lki_node *n = &g->nodes[p->tasks[t].node];
         for (int i = 0; i < n->nsrc && p->tasks[t].kind != LKI_TASK_COMBINE; i++) {
             int root = lki_graph_root(g, n->src[i]);
-            if (!lki_shape_only(n, i) && p->maker[root] >= 0) read_by(p, &r[root], t);
+            if (!lki_shape_only(n, i) && p->maker[root] >= 0) read_by(p, &r[root], t, lki_graph_is_range(g, n->src[i]));
         }
     }
     for (int i = 0; r && i < g->output_count; i++) {

@@ -3,7 +3,25 @@
 #include "op/run.h"
 #include <string.h>
 
-lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes)
+/* Of the rows its nodes work on: a strategy may have a number of its own. */
+static int lanes_of(const lki_graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE && g->nodes[i].rows.lanes > 0) return g->nodes[i].rows.lanes;
+    return lk_lanes();
+}
+
+static lk_status prepare(lki_plan *p)
+{
+    LKI_TRY(lki_graph_collapse(&p->graph));
+    LKI_TRY(lki_graph_simplify(p->graph));
+    p->lanes = lanes_of(p->graph);
+    LKI_TRY(lki_plan_schedule(p));
+    LKI_TRY(lki_plan_memory(p));
+    return lki_plan_emit(p);
+}
+
+lki_plan *lki_plan_new(lki_graph *g, int threads)
 {
     lki_plan *p = lki_zalloc(sizeof *p);
     if (!p) {
@@ -12,13 +30,8 @@ lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes)
     }
     p->graph = g;
     p->threads = threads;
-    p->lanes = lanes;
     lki_barrier_init(&p->barrier, threads);
-    lk_status status = lki_graph_simplify(g);
-    if (status == LK_OK) status = lki_plan_schedule(p);
-    if (status == LK_OK) status = lki_plan_memory(p);
-    if (status == LK_OK) status = lki_plan_emit(p);
-    if (status == LK_OK) return p;
+    if (prepare(p) == LK_OK) return p;
     lki_plan_free(p);
     return NULL;
 }
@@ -94,12 +107,11 @@ static lk_status check_faults(lki_plan *p)
     return status;
 }
 
-static const void *result_data(const lki_plan *p, int value, lk_tuple in)
+static const char *root_data(const lki_plan *p, int root, const lki_line *in)
 {
-    int              root = lki_graph_root(p->graph, value);
     const lki_value *v = &p->graph->values[root];
     switch (v->kind) {
-    case LKI_VALUE_INPUT: return in.item[v->input]->data;
+    case LKI_VALUE_INPUT: return in->item[v->input]->data;
     case LKI_VALUE_CONSTANT: return v->constant->data;
     case LKI_VALUE_VARIABLE: return v->variable->buffer->data;
     case LKI_VALUE_MADE: break;
@@ -107,11 +119,18 @@ static const void *result_data(const lki_plan *p, int value, lk_tuple in)
     return p->shared + p->storage[root].at;
 }
 
-lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out)
+static void copy_output(const lki_plan *p, int value, const lki_line *in, lk_tensor *out)
+{
+    size_t bytes = (size_t)lki_shape_size(&out->shape) * lk_dtype_bytes(out->dtype);
+    size_t before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
+    if (bytes) memcpy(out->data, root_data(p, lki_graph_root(p->graph, value), in) + before, bytes);
+}
+
+lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out)
 {
     LKI_TRY(free_variables(p));
     for (int i = 0; i < p->patch_count; i++)
-        p->patches[i].view->data = (char *)in.item[p->patches[i].input]->data + p->patches[i].offset;
+        p->patches[i].view->data = (char *)in->item[p->patches[i].input]->data + p->patches[i].offset;
     if (lki_device_current()->kind != LKI_DEVICE_NULL) {
         lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
         if (p->threads > 1 && !team) return lk_error_code();
@@ -119,9 +138,7 @@ lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out)
         else replay_thread(p, 0);
     }
     LKI_TRY(check_faults(p));
-    for (int i = 0; i < p->graph->output_count; i++) {
-        size_t bytes = (size_t)lki_shape_size(&out[i]->shape) * lk_dtype_bytes(out[i]->dtype);
-        if (bytes) memcpy(out[i]->data, result_data(p, p->graph->outputs[i], in), bytes);
-    }
+    for (int i = 0; i < p->graph->output_count; i++)
+        copy_output(p, p->graph->outputs[i], in, out[i]);
     return LK_OK;
 }

@@ -83,8 +83,8 @@ typedef struct lki_plan {
     lki_barrier  barrier;
 } lki_plan;
 
-/* Owns the graph from here on, also when it fails. */
-lki_plan *lki_plan_new(lki_graph *g, int threads, int lanes);
+/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. */
+lki_plan *lki_plan_new(lki_graph *g, int threads);
 void      lki_plan_free(lki_plan *p);
 
 /* The parts of it, in this order. */
@@ -92,8 +92,8 @@ lk_status lki_plan_schedule(lki_plan *p);
 lk_status lki_plan_memory(lki_plan *p);
 lk_status lki_plan_emit(lki_plan *p);
 
-/* Run it once on `in`; results are copied into `out`, tensors with room for them. */
-lk_status lki_plan_replay(lki_plan *p, lk_tuple in, lk_tensor *const *out);
+/* Run it once on a line of inputs; the outputs are copied into `out`, tensors with room for them. */
+lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out);
 
 /* Lanes of thread t, and where a batch's lane s begins among the entries of the leading axis. */
 int     lki_plan_lane_begin(const lki_plan *p, int thread);

@@ -37,12 +37,18 @@ static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
     return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype);
 }
 
+/* Element-wise, or a sum over replicas: any piece of the result needs just the same piece of the operands. */
+static bool goes_by_pieces(const lki_node *n)
+{
+    return lki_is_elementwise(n->op) || n->op == LKI_OP_replica_sum || n->op == LKI_OP_agree;
+}
+
 static lki_task place_whole(const lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     int64_t         size = n->ndst ? result_size(p, n) : 0;
     lki_task        t = {.kind = LKI_TASK_RUN, .place = LKI_SOLO, .node = node, .size = size, .unit = 1};
-    if (size >= SMALL && lki_is_elementwise(n->op)) t.place = LKI_TILES;
+    if (size >= SMALL && goes_by_pieces(n)) t.place = LKI_TILES;
     if (n->op == LKI_OP_matmul && (n->mode == LKI_SUM || size >= SMALL)) {
         const lk_shape *s = &p->graph->values[n->dst[0]].shape;
         t.place = LKI_TILES;
@@ -145,17 +151,45 @@ static bool edges_of_writer(lki_plan *p, edges *e, int writer)
     return true;
 }
 
-/* A step that meets an index out of range must not write anything after it: writers run in a later phase than all before them that may meet
- * one. */
+static bool is_suspect(const lki_plan *p, int task) { return lki_may_fault(&p->graph->nodes[p->tasks[task].node]); }
+
+static bool is_writer(const lki_plan *p, int task) { return p->graph->nodes[p->tasks[task].node].writes; }
+
+static bool add_strict_edge(edges *e, int from, int to)
+{
+    if (!add_edge(e, from, to)) return false;
+    e->list[e->count - 1].strict = true;
+    return true;
+}
+
+/* before[t]: task t must be done before `task` is. */
+static void find_before(const lki_plan *p, const edges *e, int task, bool *before)
+{
+    memset(before, 0, (size_t)p->task_count);
+    before[task] = true;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = e->count - 1; i >= 0; i--)
+            if (before[e->list[i].to] && !before[e->list[i].from]) before[e->list[i].from] = again = true;
+    }
+}
+
+/* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet one. Exempt
+ * are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
 static bool edges_of_suspects(lki_plan *p, edges *e)
 {
+    bool *before = lki_alloc((size_t)p->task_count + 1), good = before != NULL;
     for (int t = 0; t < p->task_count; t++)
-        for (int w = t + 1; w < p->task_count && lki_may_fault(&p->graph->nodes[p->tasks[t].node]); w++) {
-            if (!p->graph->nodes[p->tasks[w].node].writes) continue;
-            if (!add_edge(e, t, w)) return false;
-            e->list[e->count - 1].strict = true;
-        }
-    return true;
+        for (int w = t + 1; w < p->task_count && good && is_suspect(p, t); w++)
+            if (is_writer(p, w)) good = add_strict_edge(e, t, w);
+    for (int t = 0; t < p->task_count && good; t++) {
+        if (!is_suspect(p, t)) continue;
+        find_before(p, e, t, before);
+        for (int w = 0; w < t && good; w++)
+            if (is_writer(p, w) && !is_suspect(p, w) && !before[w]) good = add_strict_edge(e, t, w);
+    }
+    lki_release(before);
+    return good;
 }
 
 static lk_status find_edges(lki_plan *p, edges *e)
@@ -200,12 +234,21 @@ static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki
     return false;
 }
 
+static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
+{
+    const lki_node *n = &p->graph->nodes[b->node];
+    for (int i = 0; i < n->nsrc; i++)
+        if (p->maker[lki_graph_root(p->graph, n->src[i])] == a && lki_graph_is_range(p->graph, n->src[i])) return true;
+    return false;
+}
+
 /* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as well. */
 static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
-    if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !lki_is_elementwise(p->graph->nodes[b->node].op)) return false;
-    return lki_is_elementwise(p->graph->nodes[from->node].op) || (makes_operand(p, a, b) && !reads_what_it_writes(p, from, b));
+    if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !goes_by_pieces(&p->graph->nodes[b->node])) return false;
+    if (reads_a_range(p, a, b)) return false;
+    return goes_by_pieces(&p->graph->nodes[from->node]) || (makes_operand(p, a, b) && !reads_what_it_writes(p, from, b));
 }
 
 /* Lane s of one is lane s of the other. */

@@ -81,6 +81,7 @@ static lk_status redirect(lki_graph *g, int *operand, int value, int copy)
     lki_value alias = g->values[*operand];
     alias.kind = LKI_VALUE_MADE;
     alias.alias_of = copy;
+    alias.offset = lki_graph_offset(g, *operand);
     *operand = lki_graph_add_value(g, &alias);
     return *operand < 0 ? LK_ENOMEM : LK_OK;
 }

@@ -10,7 +10,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "op/gradient.h"
-#include "op/parts.h"
+#include "op/origin.h"
 #include "op/record.h"
 #include <lockstep/ops.h>
 #include <string.h>
@@ -191,6 +191,7 @@ lk_status lk_tape_watch(lk_tape *tape, lk_tensor *t)
 {
     if (!tape) return lki_fail(LK_EINVAL, "lk_tape_watch: the tape is NULL");
     if (lki_bad(t)) return t ? lki_poisoned_status("lk_tape_watch") : lki_fail(LK_EINVAL, "lk_tape_watch: the tensor is NULL");
+    if (lki_stands_for(t)) return lki_fail(LK_EINVAL, "lk_tape_watch: %s", lki_why_not_plain(t));
     if (!lki_is_float(t->dtype))
         return lki_fail(LK_EDTYPE, "lk_tape_watch: %s has no gradient; only floats do", lk_dtype_name(t->dtype));
     return map_put(&tape->tracked, t->id, 1) ? LK_OK : LK_ENOMEM;

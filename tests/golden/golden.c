@@ -2,6 +2,7 @@
  *
  *   ops/     each operation forwards and backwards, and again as a compiled function, which must give the same bits
  *   optim/   each optimiser and schedule, likewise
+ *   strategy/  what strategies do, table by table, with one to four replicas
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
  *   files/   arrays in npy files
  *
@@ -9,6 +10,7 @@
 #include "golden.h"
 #include "ops.h"
 #include "optim.h"
+#include "strategy_train.h"
 #include "train.h"
 #include <sys/stat.h>
 
@@ -73,7 +75,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *part;
         void (*run)(void);
-    } parts[] = {{"ops", run_ops}, {"optim", run_optim}, {"files", run_files}, {"train", run_train}};
+    } parts[] = {{"ops", run_ops}, {"optim", run_optim}, {"files", run_files}, {"strategy", run_strategy}, {"train", run_train}};
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;
     if (!golden.folder || !golden.folder[0]) {

@@ -11,6 +11,7 @@
 #include "ops.h"
 #include "optim.h"
 #include <dirent.h>
+#include <lockstep/dataset.h>
 
 enum { MAX_WEIGHTS = 64, MAX_STEPS = 4096 };
 
@@ -486,7 +487,7 @@ static void run_forms(const char *name, json_t *spec, const char *data)
     const int           count = n < 2 ? 1 : json_object_get(spec, "sizes_fill") ? 3 : 2;
     for (int i = 0; i < count; i++) {
         test_case c;
-        char      full[128];
+        char      full[512];
         snprintf(full, sizeof full, "%s%s", name, forms[i].suffix);
         if (!case_begin(&c, "train", full, NULL)) continue;
         c.name = name; /* files are found by it */

@@ -185,6 +185,12 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
                      cell_of(lk_stop_gradient(b), LK_SHAPE(lk_dim(a, 0), 2, 3, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}))))       \
     PROGRAM(raw_avg_pool_grad, G, "x[N,3,3,2]",                                                                                    \
             windowed(LKI_OP_avg_pool_grad, LK_SHAPE(lk_dim(a, 0), 5, 6, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, NULL))      \
+    /* over the replicas, of which there is one: tests/model/replicas.c and tests/dist have several */                             \
+    PROGRAM(raw_share, G, "w[3,4]", APPLY2(share, a, lk_cast(K(1), LK_F64), .dtype = LK_F32))                                      \
+    PROGRAM(raw_all_reduce, G, "w[3,4] x[N,2]", APPLY1(all_reduce, a, .dtype = LK_F32), APPLY1(all_reduce, b, .num = {.a = 1}))    \
+    PROGRAM(raw_all_gather, G, "w[3,4]", APPLY1(all_gather, a, .shape = {2, {3, 4}}, .slice = {{0, 0}, {1, 1}}))                   \
+    PROGRAM(raw_combined, G, "w[3,4]", APPLY2(combined, lk_stop_gradient(a), a, .dtype = LK_F32))                                  \
+    PROGRAM(raw_replicated, G, "w[3,4]", APPLY1(replicated, a, .dtype = LK_F32))                                                   \
     /* shapes of one, many operands, products that are thin, powers of negative numbers */                                         \
     PROGRAM(size_one, G, "w[1] w[1,1] w[]", lk_mul(a, b), lk_add(b, c), lk_matmul(b, b), lk_softmax(b), lk_reduce_sum(b),          \
             lk_reduce_max(a), lk_cumsum(a))                                                                                        \

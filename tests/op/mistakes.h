@@ -17,8 +17,9 @@ static inline bool mistake_told(const char *what, lk_status code, const char *co
 {
     const char *text = lk_error();
     bool        good = lk_error_code() == code && *text && !strchr(text, '\n') && strlen(text) < 1000;
-    for (; *words && good; words++)
-        good = strstr(text, *words) != NULL;
+    while (good && *words && strstr(text, *words))
+        words++;
+    good = good && !*words;
     if (!good)
         print_error("%s\n    %s \"%s\"\n    wanted %s, with \"%s\"\n", what, lk_status_name(lk_error_code()), text,
                     lk_status_name(code), *words ? *words : "");

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "core/thread.h"
 #include "step/models.h"
+#include "step/replicas.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -80,6 +81,44 @@ TEST(replay_allocates_nothing)
     for (int convolutions = 1; convolutions <= 2; convolutions++)
         for (int threads = 1; threads <= 3; threads++)
             count_allocations(convolutions, threads);
+}
+
+/* Per-replica values go in and come out, among nested ones. */
+static lk_tuple scores(lk_tuple in, void *user)
+{
+    lk_tensor *y = lk_softmax(lk_matmul(lk_nested(in.item[0]).item[0], lk_read(user)));
+    return LK_TUPLE(lk_nest(LK_TUPLE(y, lk_square(lk_read(user)))), lk_reduce_sum(y, .axis = LK_AXES(0)));
+}
+
+typedef struct replicas {
+    lk_strategy *strategy;
+    lk_variable *w;
+} replicas;
+
+static lk_tuple scores_of_all(lk_tuple in, void *user)
+{
+    replicas *r = user;
+    lk_tuple  out = lk_run(r->strategy, scores, in, r->w);
+    return LK_TUPLE(out.item[0], lk_reduce(r->strategy, LK_SUM, out.item[1]));
+}
+
+TEST(replay_of_replicas_allocates_nothing)
+{
+    LK_POOL {
+        replicas     r = {lk_mirrored_strategy(.cpu_devices = 4), lk_variable_of(lk_ones(LK_SHAPE(3, 2), LK_F32))};
+        lk_function *f = lk_function_of(scores_of_all, &r);
+        lk_tuple     in = LK_TUPLE(lk_nest(LK_TUPLE(hand_out(r.strategy, lk_random_uniform(LK_SHAPE(13, 3)), 16), NULL)));
+        for (int i = 0; i < 13; i++) {
+            if (i == 3) mallocs = 0;
+            if (i == 3) __atomic_store_n(&counting, 1, __ATOMIC_RELAXED);
+            LK_STEP
+                lk_call(f, in);
+        }
+        __atomic_store_n(&counting, 0, __ATOMIC_RELAXED);
+        assert_int_equal(mallocs, 0);
+        assert_int_equal(lk_function_inspect(f).traces, 1);
+    }
+    assert_false(lk_failed());
 }
 
 /* ---- tracing ---- */
@@ -387,9 +426,10 @@ TEST(every_allocation_may_fail)
     lk_set_threads(0);
 }
 
-TESTS(cmocka_unit_test(replay_allocates_nothing), cmocka_unit_test(one_trace_per_signature),
-      cmocka_unit_test(retracing_every_call_is_told_and_plans_are_limited), cmocka_unit_test(a_traced_tensor_has_no_value),
-      cmocka_unit_test(reads_see_the_version_they_were_made_at), cmocka_unit_test(a_tensor_read_before_a_step_keeps_its_value),
-      cmocka_unit_test(a_label_out_of_range_is_told), cmocka_unit_test(a_step_that_fails_writes_nothing),
-      cmocka_unit_test(a_failed_trace_leaves_the_plans_there_are), cmocka_unit_test(no_lock_is_held_while_foreign_code_runs),
-      cmocka_unit_test(an_empty_batch_changes_nothing), cmocka_unit_test(every_allocation_may_fail))
+TESTS(cmocka_unit_test(replay_allocates_nothing), cmocka_unit_test(replay_of_replicas_allocates_nothing),
+      cmocka_unit_test(one_trace_per_signature), cmocka_unit_test(retracing_every_call_is_told_and_plans_are_limited),
+      cmocka_unit_test(a_traced_tensor_has_no_value), cmocka_unit_test(reads_see_the_version_they_were_made_at),
+      cmocka_unit_test(a_tensor_read_before_a_step_keeps_its_value), cmocka_unit_test(a_label_out_of_range_is_told),
+      cmocka_unit_test(a_step_that_fails_writes_nothing), cmocka_unit_test(a_failed_trace_leaves_the_plans_there_are),
+      cmocka_unit_test(no_lock_is_held_while_foreign_code_runs), cmocka_unit_test(an_empty_batch_changes_nothing),
+      cmocka_unit_test(every_allocation_may_fail))

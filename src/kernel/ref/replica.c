@@ -34,7 +34,7 @@ static bool siblings(const i32 *left, const i32 *right)
         while (depth > 1 && (siblings(open[depth - 2], open[depth - 1]) || depth == DEEP)) {                                       \
             for (int64_t k = 0; k < n; k++)                                                                                        \
                 sum[depth - 2][k] = (T)((T##_wrap)sum[depth - 2][k] + (T##_wrap)sum[depth - 1][k]);                                \
-            open[depth - 2][1] *= 2;                                                                                               \
+            open[depth - 2][1] = siblings(open[depth - 2], open[depth - 1]) ? 2 * open[depth - 2][1] : 0;                          \
             depth--;                                                                                                               \
         }                                                                                                                          \
     }                                                                                                                              \
@@ -85,15 +85,25 @@ static bool ids_fit(const lki_args *a, int64_t count)
     return true;
 }
 
-#define DIVIDE_FLOAT(x, y) (x) / (y)
-#define DIVIDE_INT(x, y) ((y) == 0 ? 0 : (y) == -1 ? 0 - (x) : (x) / (y))
-#define SCATTER(T, DIVIDE)                                                                                                         \
+static bool divisors_fit(const lki_args *a, int64_t count)
+{
+    for (int64_t i = 0; i < count && (int)a->attr->num.a == DIV; i++)
+        if (lki_element_get(a->src[0].dtype, a->src[0].data, i) == 0) return false;
+    return true;
+}
+
+/* Integers are cut towards zero; the most negative one divided by -1 wraps. */
+#define FITS_FLOAT(a, count) true
+#define FITS_INT(a, count) divisors_fit(a, count)
+#define DIVIDE_FLOAT(T, x, y) (x) / (y)
+#define DIVIDE_INT(T, x, y) ((y) == -1 ? (T)(0 - (T##_wrap)(x)) : (x) / (y))
+#define SCATTER(T, KIND)                                                                                                           \
     static void T##_scatter(const lki_args *a)                                                                                     \
     {                                                                                                                              \
         const int64_t count = lki_shape_size(a->src[1].shape), entry = lki_shape_size_from(a->dst[0].shape, 1);                    \
         T            *dst = a->dst[0].data;                                                                                        \
         const T      *rows = a->src[0].data;                                                                                       \
-        if (!ids_fit(a, count)) {                                                                                                  \
+        if (!ids_fit(a, count) || !FITS_##KIND(a, count * entry)) {                                                                \
             if (a->fault) *a->fault = 1;                                                                                           \
             return;                                                                                                                \
         }                                                                                                                          \
@@ -101,21 +111,21 @@ static bool ids_fit(const lki_args *a, int64_t count)
             for (int64_t k = 0; k < entry; k++) {                                                                                  \
                 T *to = dst + id_at(&a->src[1], i) * entry + k, x = rows[i * entry + k];                                           \
                 switch ((int)a->attr->num.a) {                                                                                     \
-                case ADD: *to = (T)((T##_wrap)*to + (T##_wrap)x); break;                                                           \
-                case SUB: *to = (T)((T##_wrap)*to - (T##_wrap)x); break;                                                           \
-                case MUL: *to = (T)((T##_wrap)*to * (T##_wrap)x); break;                                                           \
-                case DIV: *to = DIVIDE(*to, x); break;                                                                             \
-                case MIN: *to = x < *to ? x : *to; break;                                                                          \
-                case MAX: *to = x > *to ? x : *to; break;                                                                          \
+                case ADD: *to = (T)((T##_wrap) * to + (T##_wrap)x); break;                                                         \
+                case SUB: *to = (T)((T##_wrap) * to - (T##_wrap)x); break;                                                         \
+                case MUL: *to = (T)((T##_wrap) * to * (T##_wrap)x); break;                                                         \
+                case DIV: *to = DIVIDE_##KIND(T, *to, x); break;                                                                   \
+                case MIN: *to = x < *to || x != x ? x : *to; break; /* NaN wins, as in minimum and maximum */                      \
+                case MAX: *to = x > *to || x != x ? x : *to; break;                                                                \
                 default: *to = x;                                                                                                  \
                 }                                                                                                                  \
             }                                                                                                                      \
     }
 
-SCATTER(f32, DIVIDE_FLOAT)
-SCATTER(f64, DIVIDE_FLOAT)
-SCATTER(i32, DIVIDE_INT)
-SCATTER(i64, DIVIDE_INT)
+SCATTER(f32, FLOAT)
+SCATTER(f64, FLOAT)
+SCATTER(i32, INT)
+SCATTER(i64, INT)
 
 /* ---- sums that stay per lane ---- */
 

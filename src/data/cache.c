@@ -1,0 +1,373 @@
+/* Cache: the first whole iteration is kept, in memory or in a file; later ones are served from there.
+ *
+ *     begin -- nothing kept yet --> COLLECTING -- input ended --> kept, for iterations to come
+ *       \____ something kept _____> SERVING
+ *       \____ only looking, or another iterator writes the file at this moment ____> PASSING
+ *
+ * Invariants
+ * 1. What is kept is complete, or not there: an iteration that is given up keeps nothing.
+ * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then on. How the input stood at that
+ *    iteration's beginning (`start`) is saved with an iterator: restoring without what was kept collects it again, up to where the iterator stood. */
+#include "core/memory.h"
+#include "data/cachefile.h"
+#include "data/data.h"
+#include "data/save.h"
+#include <string.h>
+
+typedef struct store {
+    lki_elements items;
+    lki_bytes    start;
+} store;
+
+typedef struct cache_node {
+    lk_dataset      base;
+    char           *file; /* NULL: in memory */
+    pthread_mutex_t lock; /* of what follows */
+    store          *kept; /* in memory; for good once it is there */
+    bool            writing;
+} cache_node;
+
+typedef enum mode { PASSING, COLLECTING, SERVING } mode;
+
+typedef struct cache_state {
+    mode              mode;
+    int64_t           done;      /* elements given */
+    lki_elements      collected; /* in memory */
+    lki_bytes         start;
+    lki_cache_writer *writer;
+    lki_cache_reader *reader;
+    lki_rowset       *block; /* being served from a file, from row `next` on */
+    int64_t           next;
+} cache_state;
+
+static void let_go(cache_state *st)
+{
+    lki_cache_writer_close(st->writer);
+    lki_cache_reader_close(st->reader);
+    lki_rowset_drop(st->block, 1);
+    lki_elements_clear(&st->collected);
+    lki_bytes_free(&st->start);
+}
+
+static void stop_writing(cache_node *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->writing = false;
+    pthread_mutex_unlock(&n->lock);
+}
+
+static void cache_stop(lki_cursor *c)
+{
+    cache_state *st = c->state;
+    if (st->writer) stop_writing((cache_node *)c->dataset);
+    let_go(st);
+}
+
+static const store *kept_by(cache_node *n)
+{
+    pthread_mutex_lock(&n->lock);
+    const store *kept = n->kept;
+    pthread_mutex_unlock(&n->lock);
+    return kept;
+}
+
+/* ---- beginning ---- */
+
+static bool may_write(cache_node *n)
+{
+    pthread_mutex_lock(&n->lock);
+    const bool may = !n->writing;
+    n->writing = true;
+    pthread_mutex_unlock(&n->lock);
+    return may;
+}
+
+static lk_status note_start(lki_cursor *c)
+{
+    cache_state *st = c->state;
+    lki_saver    s = {.pipeline = c->pipeline};
+    lki_save_cursor(&s, c->input[0]);
+    if (s.status == LK_OK && s.sink.failed) s.status = LK_ENOMEM;
+    st->start = (lki_bytes){s.sink.data, s.sink.size};
+    return s.status;
+}
+
+static lk_status begin_collecting(lki_cursor *c)
+{
+    cache_node  *n = (cache_node *)c->dataset;
+    cache_state *st = c->state;
+    st->mode = PASSING;
+    if (c->pipeline->looking) return LK_OK;
+    LKI_TRY(note_start(c));
+    if (n->file && !may_write(n)) return LK_OK;
+    if (n->file) {
+        lk_status status = lki_cache_writer_open(n->file, &st->writer);
+        if (status != LK_OK) return stop_writing(n), status;
+    }
+    st->mode = COLLECTING;
+    return LK_OK;
+}
+
+static lk_status find_kept(lki_cursor *c)
+{
+    cache_node  *n = (cache_node *)c->dataset;
+    cache_state *st = c->state;
+    if (n->file) LKI_TRY(lki_cache_reader_open(n->file, &st->reader));
+    if (st->reader || kept_by(n)) st->mode = SERVING;
+    return LK_OK;
+}
+
+static lk_status cache_begin(lki_cursor *c)
+{
+    LKI_TRY(find_kept(c));
+    LKI_TRY(lki_cursor_begin_inputs(c, c->turn));
+    return ((cache_state *)c->state)->mode == SERVING ? LK_OK : begin_collecting(c);
+}
+
+/* ---- collecting ---- */
+
+/* Elements are kept as they are where they lie in memory anyway; what a map would compute again is stacked, and so are rows that go to a file. */
+static bool wants_stacking(const lki_cursor *c, const lki_element *e)
+{
+    const bool to_file = ((const cache_node *)c->dataset)->file;
+    return !lki_has_batch(e) && (!lki_is_settled(e->set) || (to_file && (e->row >= 0 || e->set->kind != LKI_SET_PLAIN)));
+}
+
+static lk_status keep_set(lki_cursor *c, lki_rowset *set)
+{
+    cache_state *st = c->state;
+    return st->writer ? lki_cache_write(st->writer, set) : LK_OK;
+}
+
+/* e[0 .. n) become rows of one set, whose home this cache is. */
+static lk_status keep_rows(lki_cursor *c, int64_t n, lki_element *e, int64_t number)
+{
+    lki_rowset *set;
+    LKI_TRY(lki_stack(c->dataset->ops->name, n, e, &set));
+    if (!((cache_state *)c->state)->writer) {
+        set->home = c->dataset;
+        set->first = number;
+    }
+    lki_elements_drop(n, e);
+    for (int64_t i = 0; i < n; i++)
+        e[i] = (lki_element){set, i};
+    if (n > 1) lki_rowset_retain(set, n - 1);
+    return keep_set(c, set);
+}
+
+static lk_status keep_alone(lki_cursor *c, lki_element *e, int64_t number)
+{
+    cache_state *st = c->state;
+    if (!lki_is_settled(e->set) || (st->writer && e->set->kind != LKI_SET_PLAIN)) {
+        lki_element plain;
+        LKI_TRY(lki_element_plain(e, &plain));
+        lki_elements_drop(1, e);
+        *e = plain;
+    }
+    if (e->row < 0 && !e->set->home && !st->writer) {
+        e->set->home = c->dataset;
+        e->set->first = number;
+    }
+    return keep_set(c, e->set);
+}
+
+static lk_status keep(lki_cursor *c, int64_t n, lki_element *e)
+{
+    cache_state *st = c->state;
+    for (int64_t i = 0, k; i < n; i += k) {
+        for (k = 1; i + k < n && wants_stacking(c, &e[i]) && wants_stacking(c, &e[i + k]) && lki_elements_alike(&e[i], &e[i + k]);)
+            k++;
+        LKI_TRY(wants_stacking(c, &e[i]) ? keep_rows(c, k, &e[i], st->done + i) : keep_alone(c, &e[i], st->done + i));
+    }
+    for (int64_t i = 0; i < n && !st->writer; i++)
+        LKI_TRY(lki_elements_push(&st->collected, lki_element_retain(e[i])));
+    return LK_OK;
+}
+
+/* The input ended: what was collected is kept, unless another iterator was faster; then it stays this cursor's, which others may refer to. */
+static lk_status complete(lki_cursor *c)
+{
+    cache_node  *n = (cache_node *)c->dataset;
+    cache_state *st = c->state;
+    st->mode = PASSING; /* there is nothing left to pass */
+    if (st->writer) {
+        lk_status status = lki_cache_publish(st->writer);
+        lki_cache_writer_close(st->writer);
+        st->writer = NULL;
+        return stop_writing(n), status;
+    }
+    store *s = lki_alloc(sizeof *s);
+    if (!s) return LK_ENOMEM;
+    *s = (store){st->collected, st->start};
+    pthread_mutex_lock(&n->lock);
+    const bool first = !n->kept;
+    if (first) n->kept = s;
+    pthread_mutex_unlock(&n->lock);
+    if (first) {
+        st->collected = (lki_elements){0};
+        st->start = (lki_bytes){0};
+    } else lki_release(s);
+    return LK_OK;
+}
+
+static lk_status collect(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    cache_state *st = c->state;
+    LKI_TRY(lki_cursor_next(c->input[0], want, out, got));
+    LKI_TRY(keep(c, *got, out));
+    st->done += *got;
+    return *got < want ? complete(c) : LK_OK;
+}
+
+/* ---- serving ---- */
+
+static void serve_memory(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    cache_state *st = c->state;
+    const store *s = kept_by((cache_node *)c->dataset);
+    for (; *got < want && st->done < s->items.count; st->done++)
+        out[(*got)++] = lki_element_retain(s->items.item[s->items.at + st->done]);
+}
+
+static lk_status serve_file(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    cache_state *st = c->state;
+    while (*got < want) {
+        const int64_t rows = st->block ? lki_max(1, st->block->rows) : 0;
+        for (; *got < want && st->next < rows; st->next++, st->done++)
+            out[(*got)++] = (lki_element){lki_rowset_retain(st->block, 1), st->block->rows > 0 ? st->next : LKI_ALONE};
+        if (*got == want) break;
+        lki_rowset_drop(st->block, 1);
+        st->next = 0;
+        LKI_TRY(lki_cache_read(st->reader, &st->block));
+        if (!st->block) break;
+    }
+    return LK_OK;
+}
+
+static lk_status cache_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    cache_state *st = c->state;
+    if (st->mode == COLLECTING) return collect(c, want, out, got);
+    if (st->mode == SERVING && st->reader) return serve_file(c, want, out, got);
+    if (st->mode == SERVING) return serve_memory(c, want, out, got), LK_OK;
+    LKI_TRY(lki_cursor_next(c->input[0], want, out, got));
+    st->done += *got;
+    return LK_OK;
+}
+
+/* ---- saving ---- */
+
+static void cache_save(lki_cursor *c, lki_saver *s)
+{
+    const cache_state *st = c->state;
+    const store       *kept = kept_by((cache_node *)c->dataset);
+    const lki_bytes   *start = kept && !st->start.data ? &kept->start : &st->start;
+    lki_save_number(s, (uint64_t)st->done);
+    lki_save_number(s, start->size);
+    lki_sink_bytes(&s->sink, start->data, start->size);
+}
+
+/* Collect again what the saved iterator had given. */
+static lk_status collect_again(lki_cursor *c, int64_t count)
+{
+    enum { PIECE = 1024 };
+    lki_element *e = lki_alloc(PIECE * sizeof *e);
+    lk_status    status = e ? LK_OK : LK_ENOMEM;
+    for (int64_t got = 0, piece; status == LK_OK && count > 0; count -= got) {
+        piece = lki_min(PIECE, count);
+        got = 0;
+        status = cache_next(c, piece, e, &got);
+        if (status == LK_OK) lki_elements_drop(got, e);
+        if (status == LK_OK && got < piece)
+            status = lki_fail(LK_EFORMAT, "lk_iterator_restore: the cached dataset ends before the place to go on from; is the data still the same?");
+    }
+    lki_release(e);
+    return status;
+}
+
+static lk_status restore_by_collecting(lki_cursor *c, lki_loader *l, uint64_t start, int64_t done)
+{
+    lki_loader at_start = {lki_wire_of(l->wire.p, (size_t)start), l->pipeline};
+    l->wire.p += start;
+    lki_cursor_stop(c->input[0]);
+    if (start) LKI_TRY(lki_load_cursor(&at_start, c->input[0]));
+    else LKI_TRY(lki_cursor_begin(c->input[0], c->turn));
+    LKI_TRY(begin_collecting(c));
+    return collect_again(c, done);
+}
+
+static lk_status cache_restore(lki_cursor *c, lki_loader *l)
+{
+    cache_state *st = c->state;
+    uint64_t     done, size;
+    LKI_TRY(lki_load_at_most(l, INT64_MAX / 2, &done));
+    LKI_TRY(lki_load_at_most(l, lki_wire_left(&l->wire), &size));
+    LKI_TRY(find_kept(c));
+    const store *kept = kept_by((cache_node *)c->dataset);
+    const bool   same = kept && kept->start.size == size && (!size || memcmp(kept->start.data, l->wire.p, (size_t)size) == 0);
+    if (!st->reader && !same) return restore_by_collecting(c, l, size, (int64_t)done);
+    l->wire.p += size;
+    if (done > (uint64_t)(st->reader ? lki_cache_elements(st->reader) : kept->items.count))
+        return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has fewer than the %llu elements read of it", (unsigned long long)done);
+    st->done = (int64_t)done;
+    if (!st->reader) return LK_OK;
+    LKI_TRY(lki_cache_seek(st->reader, st->done, &st->next));
+    return lki_cache_read(st->reader, &st->block);
+}
+
+static lk_status cache_again(lki_cursor *c, int64_t number, lki_element *out)
+{
+    cache_state        *st = c->state;
+    const store        *kept = kept_by((cache_node *)c->dataset);
+    const lki_elements *items = st->start.data ? &st->collected : kept ? &kept->items : NULL;
+    if (!items || number < 0 || number >= items->count)
+        return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has no element %lld", (long long)number);
+    *out = lki_element_retain(items->item[items->at + number]);
+    return LK_OK;
+}
+
+/* ---- the node ---- */
+
+static int64_t cache_cardinality(const lk_dataset *d)
+{
+    const store *kept = kept_by((cache_node *)d);
+    return kept ? kept->items.count : lk_dataset_cardinality(d->input[0]);
+}
+
+static void cache_destroy(lk_dataset *d)
+{
+    cache_node *n = (cache_node *)d;
+    if (n->kept) {
+        lki_elements_clear(&n->kept->items);
+        lki_bytes_free(&n->kept->start);
+        lki_release(n->kept);
+    }
+    lki_release(n->file);
+    pthread_mutex_destroy(&n->lock);
+}
+
+static const lki_dataset_ops ops = {.name = "lk_dataset_cache",
+                                    .state_bytes = sizeof(cache_state),
+                                    .begin = cache_begin,
+                                    .next = cache_next,
+                                    .stop = cache_stop,
+                                    .save = cache_save,
+                                    .restore = cache_restore,
+                                    .again = cache_again,
+                                    .cardinality = cache_cardinality,
+                                    .destroy = cache_destroy};
+
+lk_dataset *lk_dataset_cache_kw(lk_cache_args a)
+{
+    if (!lki_dataset_usable(ops.name, a.dataset)) return NULL;
+    if (a.file && !*a.file) return lki_fail(LK_EINVAL, "%s: the name of the file is empty; leave it out to keep elements in memory", ops.name), NULL;
+    cache_node *n = lki_dataset_new(&ops, sizeof *n, 1, &a.dataset);
+    if (!n) return NULL;
+    pthread_mutex_init(&n->lock, NULL);
+    n->file = a.file ? lki_strdup(a.file) : NULL;
+    n->base.print = a.file != NULL;
+    if (!a.file || n->file) return &n->base;
+    lk_free(n);
+    return NULL;
+}

@@ -1,0 +1,242 @@
+/* Datasets from the inside: nodes, cursors, elements.
+ *
+ *     lk_dataset (a node, immutable)      lki_cursor (a place in one iteration)         lki_element (16 bytes)
+ *     batch ---> shuffle ---> slices      batch ---> shuffle ---> slices                row 4711 of a set of rows
+ *
+ * An iterator opens a tree of cursors, one per node. lki_cursor_next() asks a cursor for as many elements as its user wants; it asks its inputs for
+ * exactly what it needs for them. So rows move through the pipeline in blocks, as references; their bytes are copied once, by batch.
+ *
+ * Invariants
+ * 1. A node never changes after it was made, but for counters and what a cache holds. It keeps references to its inputs.
+ * 2. An element is a row of a set of rows, or (LKI_ALONE) a set that is one element. A set is counted; whoever has an element has a reference.
+ * 3. A set is PLAIN (tensors), MAPPED (rows of another set, a function applied to them when they are needed) or JOINED (the tensors of several elements, side by side).
+ *    Which of them it is never shows in a value.
+ * 4. A cursor is used by one thread at a time. Cursors below a prefetch belong to its thread while that runs.
+ * 5. Nothing is read before the first lki_cursor_next(). A cursor that failed or ended is not asked again.
+ * 6. Tensors in sets have no owner: they are made inside a step of the working thread and held by reference. The consumer gets views in a step of its own.
+ * 7. What a cursor holds can be written down: rows of sources by their number, others by value (save.h). */
+#ifndef LKI_DATA_H
+#define LKI_DATA_H
+
+#include "dist/strategy.h"
+#include "op/tensor.h"
+#include <lockstep/dataset.h>
+#include <pthread.h>
+
+enum { LKI_MOST_COLUMNS = 64 }; /* tensors of an element */
+
+typedef struct lki_cursor   lki_cursor;
+typedef struct lki_vector   lki_vector;
+typedef struct lki_rowset   lki_rowset;
+typedef struct lki_pipeline lki_pipeline;
+typedef struct lki_saver    lki_saver;
+typedef struct lki_loader   lki_loader;
+
+/* ---- elements (rowset.c) ---- */
+
+#define LKI_ALONE ((int64_t)-1)
+
+typedef struct lki_element {
+    lki_rowset *set; /* a reference */
+    int64_t     row; /* LKI_ALONE: the set is the element */
+} lki_element;
+
+typedef enum lki_set_kind { LKI_SET_PLAIN, LKI_SET_MAPPED, LKI_SET_JOINED } lki_set_kind;
+
+struct lki_rowset {
+    int64_t           refs; /* atomic */
+    lki_set_kind      kind;
+    int64_t           rows;  /* LKI_ALONE: it is one element */
+    int               count; /* tensors of an element */
+    const lk_dataset *home;  /* can make them again: a source gives element first + row, a map applies itself; not a reference; or NULL */
+    int64_t           first;
+    int64_t           tag;    /* travels with the element: distribute.c */
+    lki_rowset       *of;     /* MAPPED: a reference; row i is function(of's row i) */
+    lki_vector       *vector; /* likewise */
+    int               parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
+    lki_element      *part;
+    lk_tensor        *item[]; /* PLAIN: references; with rows their leading axis counts them */
+};
+
+lki_rowset *lki_rowset_plain(int64_t rows, int count, lk_tensor *const *items); /* NULL without memory; takes references of its own */
+lki_rowset *lki_rowset_mapped(const lk_dataset *map, lki_rowset *of, lki_vector *v);
+lki_rowset *lki_rowset_joined(int64_t rows, int parts, const lki_element *part);
+lki_rowset *lki_rowset_retain(lki_rowset *s, int64_t times);
+void        lki_rowset_drop(lki_rowset *s, int64_t times); /* NULL is ignored */
+
+static inline lki_element lki_element_alone(lki_rowset *s) { return (lki_element){s, LKI_ALONE}; }
+static inline lki_element lki_element_retain(lki_element e) { return (lki_element){lki_rowset_retain(e.set, 1), e.row}; }
+
+void lki_elements_drop(int64_t count, lki_element *e); /* and empties them */
+
+typedef struct lki_elements { /* a queue */
+    lki_element *item; /* from `at` on, `count` of them */
+    int64_t      at, count, room;
+} lki_elements;
+
+lk_status lki_elements_reserve(lki_elements *q, int64_t more); /* room for so many behind the last */
+lk_status lki_elements_push(lki_elements *q, lki_element e);   /* with its reference */
+void      lki_elements_clear(lki_elements *q);
+
+/* Type and shape of tensor `i` of an element. */
+typedef struct lki_column {
+    lk_dtype dtype;
+    lk_shape shape;
+    bool     is_batch; /* its leading axis is marked as rows of a global batch */
+} lki_column;
+lki_column lki_element_column(const lki_element *e, int i);
+bool       lki_elements_alike(const lki_element *a, const lki_element *b); /* as many tensors, same types and shapes */
+
+/* Its tensors as new ones in this thread's step, sharing the elements' memory where they can. */
+lk_status lki_element_tensors(const lki_element *e, lk_tensor **out);
+
+/* An element made of tensors somebody else made, `call` being who gave them. Checks that they are plain values. */
+lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out);
+lk_status lki_check_tuple(const char *call, lk_tuple t);
+
+/* n elements as one PLAIN set of n rows: bytes are copied unless they are neighbours already. LK_ESHAPE, in the name of `call`, when they are not alike. */
+lk_status lki_stack(const char *call, int64_t n, const lki_element *e, lki_rowset **out);
+
+/* The same element as a PLAIN set of its own, without copying. A batch keeps what it knows about its rows. */
+lk_status lki_element_plain(const lki_element *e, lki_element *out);
+bool      lki_has_batch(const lki_element *e);
+
+/* What is still to be computed is computed now. */
+bool      lki_is_settled(const lki_rowset *s);
+lk_status lki_elements_settle(const char *call, int64_t n, lki_element *e);
+
+/* ---- functions over many rows at once (vector.c) ---- */
+
+/* Trace fn on an element's tensors. NULL, and no error, when it cannot be run over many rows at once. */
+lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example);
+lki_vector *lki_vector_retain(lki_vector *v);
+void        lki_vector_drop(lki_vector *v);
+bool        lki_vector_takes(const lki_vector *v, const lki_element *e);
+int         lki_vector_count(const lki_vector *v); /* of results */
+lki_column  lki_vector_column(const lki_vector *v, int i);
+
+/* `in` has `rows` rows; so have the results, which are references. */
+lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out);
+
+/* ---- nodes (dataset.c) ---- */
+
+typedef struct lki_dataset_ops {
+    const char *name;        /* of the call that makes it */
+    size_t      state_bytes; /* of a cursor's own */
+    bool        counts;      /* iterations make a difference: the node counts them */
+    bool        transparent; /* gives its input's elements as they are: a saved iterator does not know of it */
+
+    lk_status (*begin)(lki_cursor *c); /* optional: before the first element of a turn; without it the inputs begin the same turn */
+    lk_status (*next)(lki_cursor *c, int64_t want, lki_element *out, int64_t *got); /* *got < want: it ended. On failure *got elements are dropped by the caller */
+    void (*stop)(lki_cursor *c);       /* optional: let go what is held, end threads; as before begin */
+    void (*save)(lki_cursor *c, lki_saver *s);             /* optional */
+    lk_status (*restore)(lki_cursor *c, lki_loader *l);    /* with save; the inputs were restored before. On failure stop() lets go what there is */
+    lk_status (*hold)(lki_cursor *c, lki_elements *ahead); /* of transparent ones, optional: leave the input alone, and add what was read ahead of the user */
+    lk_status (*again)(lki_cursor *c, int64_t number, lki_element *out);           /* optional: element `number`, for those whose home this is */
+    lk_status (*remake)(lki_cursor *c, const lki_element *from, lki_element *out); /* optional: a map's element out of its input's */
+
+    int64_t (*cardinality)(const lk_dataset *d);           /* optional: as the first input */
+    lk_status (*spec)(lk_dataset *d, lk_element_spec *out); /* optional: by looking at the first element */
+    void (*destroy)(lk_dataset *d);                        /* optional */
+} lki_dataset_ops;
+
+typedef enum lki_batching { LKI_NOT_BATCHED, LKI_BATCHED, LKI_MAYBE_BATCHED } lki_batching;
+
+struct lk_dataset { /* the first member of every node */
+    lki_object             object;
+    const lki_dataset_ops *ops;
+    int                    inputs;
+    lk_dataset           **input; /* references */
+    uint64_t               print; /* of its parameters: saved iterators go with pipelines whose prints agree */
+    lki_batching           batching;
+    int64_t                global; /* rows of a full batch; 0: not known */
+    bool                   exact;  /* all batches are full */
+    uint64_t               iterations; /* atomic; of nodes that count them: begun so far */
+    bool                   distributed; /* takes no further operations */
+};
+
+/* A node of `bytes`, inputs and what follows from the first of them filled in. NULL without memory. */
+void *lki_dataset_new(const lki_dataset_ops *ops, size_t bytes, int inputs, lk_dataset *const *input);
+
+bool lki_is_dataset(const void *object);
+
+/* Can `call` take this as an input? NULL and distributed ones are told. */
+bool lki_dataset_usable(const char *call, const lk_dataset *d);
+
+uint64_t lki_mix(uint64_t a, uint64_t b);
+
+/* ---- cursors (cursor.c) ---- */
+
+/* What the cursors of one iterator share. */
+struct lki_pipeline {
+    uint64_t     seed;
+    int          lanes;
+    bool         looking;    /* only to see what an element looks like: nothing is shuffled, cached or counted */
+    int          workers, worker;           /* file sources read files worker, worker + workers, ... */
+    int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
+    int          shuffles;                  /* numbered so far */
+    int          count, capacity;
+    lki_cursor **cursor; /* by position: inputs first. Those interleave opens on its way have none */
+};
+
+struct lki_cursor {
+    lk_dataset   *dataset; /* the node; its root is held by whoever opened the tree */
+    lki_pipeline *pipeline;
+    int           position;  /* -1: not in the list */
+    uint64_t      place;     /* where random orders differ by the place in the pipeline */
+    uint64_t      iteration; /* of nodes that count */
+    uint64_t      turn;      /* which repetition */
+    bool          begun, ended;
+    lki_elements  pending; /* come first: a restored iterator's */
+    int           inputs;
+    lki_cursor  **input;
+    void         *state; /* zeroed at first */
+};
+
+/* Where a tree of cursors is opened: the pipeline's own, or one interleave opens for one element of its input. */
+typedef struct lki_opening {
+    const lki_cursor *parent; /* interleave's; NULL: the pipeline's own */
+    uint64_t          place;
+    int              *shuffles;
+} lki_opening;
+
+lk_status lki_cursor_open(lki_pipeline *p, lk_dataset *d, const lki_opening *o, lki_cursor **out);
+void      lki_cursor_close(lki_cursor *c); /* NULL is ignored */
+lk_status lki_cursor_begin(lki_cursor *c, uint64_t turn);
+lk_status lki_cursor_begin_inputs(lki_cursor *c, uint64_t turn);
+lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got);
+void      lki_cursor_stop(lki_cursor *c); /* and its inputs */
+
+lk_status lki_pipeline_open(lki_pipeline *p, lk_dataset *root, lki_cursor **out);
+void      lki_pipeline_close(lki_pipeline *p, lki_cursor *root);
+
+/* A thread that blocks all signals; LK_EDEVICE when it cannot be started. */
+lk_status lki_worker_start(const char *call, void *(*fn)(void *), void *arg, pthread_t *thread);
+
+/* ---- from one folder to another ---- */
+
+/* The strategy a dataset was distributed over; NULL: none. */
+lk_strategy *lki_dataset_strategy(const lk_dataset *d);
+
+/* A prefetch node, for datasets over replicas. */
+lk_dataset *lki_prefetch_node(lk_dataset *d, int elements);
+
+/* 0, 1, 2, ... without end, times step, plus start. */
+lk_dataset *lki_counter_node(int64_t start);
+
+/* Is a source of files below, and how few files has the smallest? 0: none. */
+int lki_fewest_files(const lk_dataset *d);
+
+/* Is a shard marked with LK_SHARD_HINTED below? */
+bool lki_has_hint(const lk_dataset *d);
+
+/* How workers share the data of a distributed dataset: told to the pipeline before its cursors are opened. */
+void lki_pipeline_share(lki_pipeline *p, const lk_dataset *root);
+
+/* The tuple a consumer gets for an element of a distributed dataset; of others, the element's tensors. */
+lk_tuple lki_deliver(lk_dataset *d, const lki_element *e);
+
+/* A view of a tensor made elsewhere, in this thread's step; what stands for others is made anew of views. */
+lk_tensor *lki_hand_over(lk_tensor *t);
+
+#endif

@@ -1,0 +1,229 @@
+/* Iterators: one element at a time, on the user's thread.
+ *
+ *     lk_next:  end the turn before -> read an element -> open a step -> hand the element over in it
+ *
+ * Invariants
+ * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
+ * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
+ * 3. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
+#include "core/memory.h"
+#include "data/data.h"
+#include "data/save.h"
+#include "op/record.h"
+#include <string.h>
+
+typedef struct turn {
+    lki_object   object;
+    lk_iterator *iterator; /* not a reference; NULL: it went */
+} turn;
+
+struct lk_iterator {
+    lki_object       object;
+    lk_dataset      *dataset; /* a reference */
+    lki_pipeline     pipeline;
+    lki_cursor      *cursor;
+    turn            *turn; /* not a reference; NULL: none is open */
+    lki_block        step;
+    bool             failed;
+    lki_error_record error;
+};
+
+static pthread_mutex_t turns = PTHREAD_MUTEX_INITIALIZER; /* the links between turns and iterators */
+
+/* ---- turns ---- */
+
+static void turn_destroy(void *object)
+{
+    turn *t = object;
+    pthread_mutex_lock(&turns);
+    if (t->iterator) t->iterator->turn = NULL;
+    pthread_mutex_unlock(&turns);
+}
+
+static void end_turn(lk_iterator *it)
+{
+    pthread_mutex_lock(&turns);
+    const bool open = it->turn != NULL;
+    pthread_mutex_unlock(&turns);
+    if (open) lki_step_leave(&it->step);
+    pthread_mutex_lock(&turns); /* a step of another thread is not ours to end */
+    if (it->turn) it->turn->iterator = NULL;
+    it->turn = NULL;
+    pthread_mutex_unlock(&turns);
+}
+
+static lk_status begin_turn(lk_iterator *it)
+{
+    it->step = lki_step_enter();
+    turn *t = it->step.owner ? lki_object_new(sizeof *t, LKI_KIND_OTHER, LKI_LIVES_IN_STEP, turn_destroy) : NULL;
+    if (!t) return lki_step_leave(&it->step), LK_ENOMEM;
+    t->iterator = it;
+    it->turn = t;
+    return LK_OK;
+}
+
+/* ---- making ---- */
+
+static void iterator_destroy(void *object)
+{
+    lk_iterator *it = object;
+    end_turn(it);
+    lki_pipeline_close(&it->pipeline, it->cursor);
+    lki_drop(it->dataset);
+}
+
+static lk_status may_iterate(const char *call)
+{
+    const lki_context now = lki_context_now();
+    if (now.kind == LKI_CONTEXT_REPLICA && now.strategy && now.strategy->kind != LKI_STRATEGY_DEFAULT)
+        return lki_fail(LK_ESTATE, "%s: inside lk_run(); take the element outside and pass it as an argument", call);
+    if (lki_tracer_current())
+        return lki_fail(LK_ESTATE, "%s: inside a function being traced; pass elements to it as arguments, or use lk_dataset_reduce()", call);
+    return LK_OK;
+}
+
+static lk_iterator *iterator_new(const char *call, lk_dataset *d, lki_life life)
+{
+    if (!lki_is_dataset(d)) return lki_fail(LK_EINVAL, "%s: %s", call, d ? "not a dataset" : "the dataset is NULL"), NULL;
+    if (may_iterate(call) != LK_OK) return NULL;
+    lk_iterator *it = lki_object_new(sizeof *it, LKI_KIND_OTHER, life, iterator_destroy);
+    if (!it) return NULL;
+    it->dataset = lki_retain(d);
+    it->pipeline = (lki_pipeline){.seed = lk_random_seed(), .lanes = lk_lanes()};
+    lki_pipeline_share(&it->pipeline, d);
+    if (lki_pipeline_open(&it->pipeline, d, &it->cursor) == LK_OK) return it;
+    if (life == LKI_LIVES_BY_REFERENCE) lki_drop(it);
+    else lk_free(it);
+    return NULL;
+}
+
+lk_iterator *lk_iterator_of(lk_dataset *d) { return iterator_new("lk_iterator_of", d, LKI_LIVES_IN_POOL); }
+
+static bool is_iterator(const void *object)
+{
+    const lki_object *o = object;
+    return lki_is_kind(object, LKI_KIND_OTHER) && o->destroy == iterator_destroy;
+}
+
+/* ---- reading ---- */
+
+/* While the pipeline works, an error of this thread is the pipeline's, and tapes do not listen. */
+static void enter_pipeline(lki_error_record *before)
+{
+    lki_error_take(before);
+    lki_recording_pause();
+}
+
+/* The thread's first cause stays the first. */
+static void leave_pipeline(const lki_error_record *before)
+{
+    lki_recording_resume();
+    if (before->code != LK_OK) lk_clear_error();
+    lki_error_put(before);
+}
+
+static lk_status hand_element_over(lk_iterator *it, const lki_element *e, lk_tuple *out)
+{
+    LKI_TRY(begin_turn(it));
+    *out = lki_deliver(it->dataset, e);
+    if (out->count) return LK_OK;
+    end_turn(it);
+    return lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+static lk_status read_element(lk_iterator *it, lk_tuple *out)
+{
+    lki_element e;
+    int64_t     got;
+    if (!it->cursor->begun) LKI_TRY(lki_cursor_begin(it->cursor, 0));
+    LKI_TRY(lki_cursor_next(it->cursor, 1, &e, &got));
+    if (!got) return LK_OK;
+    lk_status status = hand_element_over(it, &e, out);
+    lki_elements_drop(1, &e);
+    return status;
+}
+
+static void note_failure(lk_iterator *it)
+{
+    it->failed = true;
+    lki_error_take(&it->error);
+    lki_error_put(&it->error);
+}
+
+/* Eight items can be read of any tuple. */
+static lk_tuple no_tensors(void)
+{
+    static lk_tensor *items[8] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison};
+    return (lk_tuple){0, items};
+}
+
+int lk_next(lk_iterator *it, lk_tuple *element)
+{
+    lki_error_record before;
+    lk_tuple         out = no_tensors();
+    if (element) *element = out;
+    if (!is_iterator(it) || !element) return lki_fail(LK_EINVAL, "lk_next: %s", !element ? "there is no place for the element" : it ? "not an iterator" : "the iterator is NULL"), 0;
+    if (may_iterate("lk_next") != LK_OK) return 0;
+    end_turn(it);
+    if (it->failed) return lki_error_put(&it->error), 0;
+    enter_pipeline(&before);
+    if (read_element(it, &out) != LK_OK) {
+        note_failure(it);
+        out = no_tensors();
+    }
+    leave_pipeline(&before);
+    *element = out;
+    return out.count > 0;
+}
+
+/* ---- saving ---- */
+
+lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
+{
+    lki_error_record before;
+    lki_bytes        out = {0};
+    if (!is_iterator(it) || !bytes || !size) return lki_fail(LK_EINVAL, "lk_iterator_save: %s", it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
+    if (it->failed) return lki_error_put(&it->error), it->error.code;
+    enter_pipeline(&before);
+    const lk_status status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
+    leave_pipeline(&before);
+    *bytes = out.data;
+    *size = out.size;
+    return status;
+}
+
+lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size)
+{
+    lki_error_record before;
+    if (!is_iterator(it) || (!bytes && size)) return lki_fail(LK_EINVAL, "lk_iterator_restore: %s", it ? "no bytes, or not an iterator" : "the iterator is NULL");
+    LKI_TRY(may_iterate("lk_iterator_restore"));
+    end_turn(it);
+    enter_pipeline(&before);
+    it->failed = false;
+    const lk_status status = lki_load_pipeline(&it->pipeline, it->cursor, bytes, size);
+    if (status != LK_OK) {
+        note_failure(it);
+        lki_cursor_stop(it->cursor);
+    }
+    leave_pipeline(&before);
+    return status;
+}
+
+void lk_free_bytes(void *bytes) { lki_release(bytes); }
+
+/* ---- LK_FOR_EACH ---- */
+
+lki_block lki_each_enter(lk_dataset *d) { return (lki_block){.open = 1, .owner = iterator_new("LK_FOR_EACH", d, LKI_LIVES_BY_REFERENCE)}; }
+
+int lki_each_next(lki_block *block, lk_tuple *element)
+{
+    if (block->owner) return lk_next(block->owner, element);
+    *element = no_tensors();
+    return 0;
+}
+
+void lki_each_leave(lki_block *block)
+{
+    lki_drop(block->owner);
+    *block = (lki_block){0};
+}

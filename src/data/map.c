@@ -1,0 +1,484 @@
+/* Map and filter: the user's function, element by element or, where it can be, over many rows at once.
+ *
+ *     rows of a set, and a function vector.c can run over many     nothing is computed: the element becomes a row of a MAPPED set, and is computed together with its
+ *                                                                  neighbours where its bytes are needed, mostly in batch()
+ *     several elements alike, and such a function                  they are stacked, and go the same way
+ *     anything else                                                the function is called for each
+ *
+ * With .parallel the elements are computed by threads of this cursor, some ahead of the user, and leave in order:
+ *
+ *     tasks, a ring:   | done | done | at work | waiting | waiting |        pulled from the input by whoever calls next(), done by any worker
+ *                        head                                tail
+ *
+ * Invariants
+ * 1. `lock` guards the ring's counters, states and the error. Elements of a task belong to the worker from AT_WORK to DONE.
+ * 2. The input is read by the caller of next() only. Functions are traced by it, too; workers only use what was traced. */
+#include "core/memory.h"
+#include "data/data.h"
+#include "data/save.h"
+#include <string.h>
+
+typedef struct map_node {
+    lk_dataset base;
+    lk_fn      fn;
+    void      *user;
+    int        parallel;
+} map_node;
+
+enum { MOST_FORMS = 16, ROWS_AT_ONCE = 32, MOST_PARALLEL = 256 };
+
+/* One kind of element that came along, and how the function is run on it. */
+typedef struct form {
+    lki_element like;   /* an element of it */
+    lki_vector *vector; /* NULL: one by one */
+} form;
+
+typedef enum task_state { WAITING, AT_WORK, DONE } task_state;
+
+typedef struct task {
+    task_state  state;
+    bool        failed;
+    int         count, given;
+    lki_element in[ROWS_AT_ONCE], out[ROWS_AT_ONCE];
+} task;
+
+typedef struct crew {
+    const map_node  *node;
+    pthread_mutex_t  lock;
+    pthread_cond_t   work, done;
+    pthread_t       *thread;
+    int              threads;
+    task            *ring;
+    int              room, head, count, begun; /* tasks from head on; how many of them were begun */
+    bool             stopping;
+    bool             failed;
+    lki_error_record error; /* of the first task that failed: those before it succeed */
+    int              failed_at;
+} crew;
+
+typedef struct map_state {
+    form         forms[MOST_FORMS];
+    int          form_count;
+    form        *last;   /* of the element before, and the sets it was in and became */
+    lki_rowset  *of, *mapped; /* references */
+    lki_elements in;     /* scratch */
+    lki_elements waiting; /* parallel, restored: inputs that come before those of the input */
+    crew        *crew;
+} map_state;
+
+/* ---- one element ---- */
+
+static lk_status call_function(const map_node *n, const lki_element *e, lki_element *out)
+{
+    lk_tensor *item[LKI_MOST_COLUMNS];
+    lki_block  step = lki_step_enter();
+    lk_status  status = step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
+    lk_tuple   in = status == LK_OK ? lki_tuple_new(e->set->count, item) : (lk_tuple){0};
+    if (status == LK_OK && !in.count) status = LK_ENOMEM;
+    if (status == LK_OK) {
+        lk_tuple made = n->fn(in, n->user);
+        status = lk_failed() ? lk_error_code() : lki_element_of_tuple("lk_dataset_map: what the function returned", made, out);
+    }
+    lki_step_leave(&step);
+    return status;
+}
+
+/* ---- forms ---- */
+
+static lki_vector *trace(const map_node *n, const lki_element *e)
+{
+    lk_tensor  *item[LKI_MOST_COLUMNS];
+    lki_vector *v = NULL;
+    lki_block   step = lki_step_enter();
+    for (int i = 0; i < e->set->count; i++)
+        if (lki_element_column(e, i).is_batch) return lki_step_leave(&step), NULL; /* it may ask what its rows are */
+    if (step.owner && lki_element_tensors(e, item) == LK_OK) v = lki_vector_of(n->fn, n->user, e->set->count, item);
+    lki_step_leave(&step);
+    lk_clear_error();
+    return v;
+}
+
+/* The form of an element; NULL: one of too many. */
+static form *form_of(lki_cursor *c, const lki_element *e)
+{
+    map_state *st = c->state;
+    if (st->last && st->last->like.set == e->set) return st->last;
+    for (int i = 0; i < st->form_count; i++)
+        if (lki_elements_alike(&st->forms[i].like, e)) return st->last = &st->forms[i];
+    if (st->form_count == MOST_FORMS) return NULL;
+    st->forms[st->form_count] = (form){lki_element_retain(*e), trace((const map_node *)c->dataset, e)};
+    return st->last = &st->forms[st->form_count++];
+}
+
+static lki_vector *vector_of(lki_cursor *c, const lki_element *e)
+{
+    form *f = form_of(c, e);
+    return f ? f->vector : NULL;
+}
+
+/* ---- blocks ---- */
+
+static lk_status map_row(lki_cursor *c, lki_vector *v, const lki_element *e, lki_element *out)
+{
+    map_state *st = c->state;
+    if (st->of != e->set || st->mapped->vector != v) {
+        lki_rowset *mapped = lki_rowset_mapped(c->dataset, e->set, v);
+        if (!mapped) return LK_ENOMEM;
+        lki_rowset_drop(st->of, 1);
+        lki_rowset_drop(st->mapped, 1);
+        st->of = lki_rowset_retain(e->set, 1);
+        st->mapped = mapped;
+    }
+    *out = (lki_element){lki_rowset_retain(st->mapped, 1), e->row};
+    return LK_OK;
+}
+
+/* Elements alone, alike, from e[0] on: as rows of a set of their own. */
+static lk_status map_stack(lki_cursor *c, lki_vector *v, int64_t n, const lki_element *e, lki_element *out, int64_t *got)
+{
+    lki_rowset *set;
+    LKI_TRY(lki_stack(c->dataset->ops->name, n, e, &set));
+    lk_status status = LK_OK;
+    for (int64_t i = 0; i < n && status == LK_OK; i++) {
+        status = map_row(c, v, &(lki_element){set, i}, &out[*got]);
+        if (status == LK_OK) ++*got;
+    }
+    lki_rowset_drop(set, 1);
+    return status;
+}
+
+static int64_t alike_from(int64_t n, const lki_element *e)
+{
+    int64_t k = 1;
+    while (k < n && e[k].row < 0 && lki_elements_alike(&e[0], &e[k]))
+        k++;
+    return k;
+}
+
+static lk_status map_block(lki_cursor *c, int64_t n, const lki_element *e, lki_element *out, int64_t *got)
+{
+    for (int64_t i = 0, k; i < n; i += k) {
+        lki_vector *v = vector_of(c, &e[i]);
+        k = v && e[i].row < 0 ? alike_from(n - i, &e[i]) : 1;
+        if (k > 1) LKI_TRY(map_stack(c, v, k, &e[i], out, got));
+        else {
+            LKI_TRY(v && e[i].row >= 0 ? map_row(c, v, &e[i], &out[*got]) : call_function((const map_node *)c->dataset, &e[i], &out[*got]));
+            ++*got;
+        }
+    }
+    return LK_OK;
+}
+
+/* Elements of the input: those a restored iterator left over come first. *got == 0: there are no more. */
+static lk_status pull(lki_cursor *c, int64_t want, lki_element *in, int64_t *got)
+{
+    lki_elements *q = &((map_state *)c->state)->waiting;
+    *got = lki_min(want, q->count);
+    if (!*got) return lki_cursor_next(c->input[0], want, in, got);
+    memcpy(in, q->item + q->at, (size_t)*got * sizeof *in);
+    q->at += *got;
+    q->count -= *got;
+    return LK_OK;
+}
+
+static lk_status map_in_order(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    enum { PIECE = 4096 };
+    map_state *st = c->state;
+    for (int64_t have; *got < want;) {
+        const int64_t piece = lki_min(want - *got, PIECE);
+        LKI_TRY(lki_elements_reserve(&st->in, piece));
+        LKI_TRY(pull(c, piece, st->in.item, &have));
+        if (!have) break;
+        lk_status status = map_block(c, have, st->in.item, out, got);
+        lki_elements_drop(have, st->in.item);
+        LKI_TRY(status);
+    }
+    return LK_OK;
+}
+
+static lk_status map_remake(lki_cursor *c, const lki_element *from, lki_element *out)
+{
+    int64_t got = 0;
+    return map_block(c, 1, from, out, &got);
+}
+
+/* ---- in parallel ---- */
+
+static lk_status do_task(const map_node *n, task *t)
+{
+    if (t->out[0].set) return lki_elements_settle(n->base.ops->name, t->count, t->out); /* mapped rows: together */
+    for (int i = 0; i < t->count; i++)
+        LKI_TRY(call_function(n, &t->in[i], &t->out[i]));
+    return LK_OK;
+}
+
+static void finish(crew *w, int at, lk_status status)
+{
+    lki_error_record e;
+    lki_error_take(&e);
+    pthread_mutex_lock(&w->lock);
+    task *t = &w->ring[at];
+    t->state = DONE;
+    t->failed = status != LK_OK;
+    const int order = (at - w->head + w->room) % w->room;
+    if (t->failed && (!w->failed || order < (w->failed_at - w->head + w->room) % w->room)) {
+        w->failed = true;
+        w->failed_at = at;
+        w->error = e;
+    }
+    pthread_cond_broadcast(&w->done);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *work(void *arg)
+{
+    crew *w = arg;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        while (!w->stopping && w->begun == w->count)
+            pthread_cond_wait(&w->work, &w->lock);
+        const bool stopping = w->stopping;
+        const int  at = (w->head + w->begun) % w->room;
+        if (!stopping) {
+            w->begun++;
+            w->ring[at].state = AT_WORK;
+        }
+        pthread_mutex_unlock(&w->lock);
+        if (stopping) return NULL;
+        finish(w, at, do_task(w->node, &w->ring[at]));
+    }
+}
+
+static lk_status crew_start(lki_cursor *c)
+{
+    map_state      *st = c->state;
+    const map_node *n = (const map_node *)c->dataset;
+    crew           *w = st->crew = lki_zalloc(sizeof *w);
+    if (!w) return LK_ENOMEM;
+    w->node = n;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->work, NULL);
+    pthread_cond_init(&w->done, NULL);
+    w->room = 2 * n->parallel;
+    w->ring = lki_zalloc((size_t)w->room * sizeof *w->ring);
+    w->thread = lki_alloc((size_t)n->parallel * sizeof *w->thread);
+    if (!w->ring || !w->thread) return LK_ENOMEM;
+    for (; w->threads < n->parallel; w->threads++)
+        LKI_TRY(lki_worker_start(n->base.ops->name, work, w, &w->thread[w->threads]));
+    return LK_OK;
+}
+
+static void crew_stop(crew *w)
+{
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < w->threads; i++)
+        pthread_join(w->thread[i], NULL);
+    for (int i = 0; w->ring && i < w->room; i++) {
+        lki_elements_drop(ROWS_AT_ONCE, w->ring[i].in);
+        lki_elements_drop(ROWS_AT_ONCE, w->ring[i].out);
+    }
+    pthread_cond_destroy(&w->work);
+    pthread_cond_destroy(&w->done);
+    pthread_mutex_destroy(&w->lock);
+    lki_release(w->ring);
+    lki_release(w->thread);
+    lki_release(w);
+}
+
+/* Rows that are computed together form one task; others are one each. Here, on the caller's thread, functions are traced. */
+static lk_status fill_task(lki_cursor *c, task *t)
+{
+    map_state *st = c->state;
+    int64_t    got, mapped = 0;
+    const bool together = st->last && st->last->vector && st->last->like.row >= 0;
+    LKI_TRY(pull(c, together ? ROWS_AT_ONCE : 1, t->in, &got));
+    t->count = (int)got;
+    t->given = 0;
+    t->state = WAITING;
+    bool rows = got > 0;
+    for (int i = 0; i < t->count && rows; i++)
+        rows = t->in[i].row >= 0 && vector_of(c, &t->in[i]);
+    return rows ? map_block(c, got, t->in, t->out, &mapped) : LK_OK;
+}
+
+/* Keep all workers busy. */
+static lk_status refill(lki_cursor *c)
+{
+    crew *w = ((map_state *)c->state)->crew;
+    while (w->count < w->room) {
+        task *t = &w->ring[(w->head + w->count) % w->room]; /* nobody else's before it is counted */
+        LKI_TRY(fill_task(c, t));
+        if (!t->count) break;
+        pthread_mutex_lock(&w->lock);
+        w->count++;
+        pthread_cond_signal(&w->work);
+        pthread_mutex_unlock(&w->lock);
+    }
+    return LK_OK;
+}
+
+static bool wait_for_head(crew *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->ring[w->head].state != DONE)
+        pthread_cond_wait(&w->done, &w->lock);
+    const bool failed = w->ring[w->head].failed;
+    pthread_mutex_unlock(&w->lock);
+    return !failed;
+}
+
+static void let_head_go(crew *w)
+{
+    task *t = &w->ring[w->head];
+    lki_elements_drop(t->count, t->in);
+    pthread_mutex_lock(&w->lock);
+    w->head = (w->head + 1) % w->room;
+    w->count--;
+    w->begun--;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    map_state *st = c->state;
+    if (!st->crew) LKI_TRY(crew_start(c));
+    for (crew *w = st->crew; *got < want;) {
+        LKI_TRY(refill(c));
+        if (!w->count) break;
+        if (!wait_for_head(w)) return lki_error_put(&w->error), w->error.code;
+        task *t = &w->ring[w->head];
+        for (; *got < want && t->given < t->count; t->given++) {
+            out[(*got)++] = t->out[t->given];
+            t->out[t->given].set = NULL;
+        }
+        if (t->given == t->count) let_head_go(w);
+    }
+    return LK_OK;
+}
+
+/* ---- the node ---- */
+
+static lk_status map_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    const bool parallel = ((const map_node *)c->dataset)->parallel > 1 && !c->pipeline->looking;
+    return parallel ? map_in_parallel(c, want, out, got) : map_in_order(c, want, out, got);
+}
+
+static void map_stop(lki_cursor *c)
+{
+    map_state *st = c->state;
+    crew_stop(st->crew);
+    for (int i = 0; i < st->form_count; i++) {
+        lki_rowset_drop(st->forms[i].like.set, 1);
+        lki_vector_drop(st->forms[i].vector);
+    }
+    lki_rowset_drop(st->of, 1);
+    lki_rowset_drop(st->mapped, 1);
+    lki_elements_clear(&st->in);
+    lki_elements_clear(&st->waiting);
+}
+
+/* What was read ahead is saved as it came from the input; it is computed again. */
+static void map_save(lki_cursor *c, lki_saver *s)
+{
+    map_state   *st = c->state;
+    lki_elements ahead = {0};
+    for (int i = 0; st->crew && i < st->crew->count && s->status == LK_OK; i++) {
+        const task *t = &st->crew->ring[(st->crew->head + i) % st->crew->room];
+        for (int k = t->given; k < t->count && s->status == LK_OK; k++)
+            s->status = lki_elements_push(&ahead, lki_element_retain(t->in[k]));
+    }
+    for (int64_t i = 0; i < st->waiting.count && s->status == LK_OK; i++)
+        s->status = lki_elements_push(&ahead, lki_element_retain(st->waiting.item[st->waiting.at + i]));
+    lki_save_elements(s, &ahead);
+    lki_elements_clear(&ahead);
+}
+
+static lk_status map_restore(lki_cursor *c, lki_loader *l) { return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting); }
+
+static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
+                                        .state_bytes = sizeof(map_state),
+                                        .next = map_next,
+                                        .stop = map_stop,
+                                        .save = map_save,
+                                        .restore = map_restore,
+                                        .remake = map_remake};
+
+lk_dataset *lk_dataset_map_kw(lk_map_args a)
+{
+    const char *call = map_ops.name;
+    if (!lki_dataset_usable(call, a.dataset)) return NULL;
+    if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;
+    if (a.parallel < 0 || a.parallel > MOST_PARALLEL)
+        return lki_fail(LK_EINVAL, "%s: .parallel = %d; it must be 1 to %d", call, a.parallel, MOST_PARALLEL), NULL;
+    map_node *n = lki_dataset_new(&map_ops, sizeof *n, 1, &a.dataset);
+    if (!n) return NULL;
+    n->fn = a.fn;
+    n->user = a.user;
+    n->parallel = a.parallel;
+    return &n->base;
+}
+
+/* ---- filter ---- */
+
+typedef struct filter_node {
+    lk_dataset   base;
+    lk_filter_fn fn;
+    void        *user;
+} filter_node;
+
+static lk_status passes(const filter_node *n, const lki_element *e, bool *yes)
+{
+    lk_tensor *item[LKI_MOST_COLUMNS];
+    lki_block  step = lki_step_enter();
+    lk_status  status = step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
+    lk_tuple   t = status == LK_OK ? lki_tuple_new(e->set->count, item) : (lk_tuple){0};
+    if (status == LK_OK && !t.count) status = LK_ENOMEM;
+    *yes = status == LK_OK && n->fn(t, n->user) != 0;
+    if (lk_failed()) status = lk_error_code();
+    lki_step_leave(&step);
+    return status;
+}
+
+static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    enum { PIECE = 64 };
+    lki_element in[PIECE];
+    for (int64_t have, piece; *got < want;) {
+        piece = lki_min(PIECE, want - *got);
+        LKI_TRY(lki_cursor_next(c->input[0], piece, in, &have));
+        lk_status status = have ? lki_elements_settle(c->dataset->ops->name, have, in) : LK_OK; /* what is looked at is computed once */
+        for (int64_t i = 0; i < have && status == LK_OK; i++) {
+            bool yes;
+            status = passes((const filter_node *)c->dataset, &in[i], &yes);
+            if (status == LK_OK && yes) out[(*got)++] = lki_element_retain(in[i]);
+        }
+        lki_elements_drop(have, in);
+        LKI_TRY(status);
+        if (have < piece) break;
+    }
+    return LK_OK;
+}
+
+static int64_t filter_cardinality(const lk_dataset *d)
+{
+    return lk_dataset_cardinality(d->input[0]) == 0 ? 0 : LK_UNKNOWN;
+}
+
+static const lki_dataset_ops filter_ops = {.name = "lk_dataset_filter", .next = filter_next, .cardinality = filter_cardinality};
+
+lk_dataset *lk_dataset_filter(lk_dataset *d, lk_filter_fn fn, void *user)
+{
+    if (!lki_dataset_usable(filter_ops.name, d)) return NULL;
+    if (!fn) return lki_fail(LK_EINVAL, "%s: the function is missing", filter_ops.name), NULL;
+    filter_node *n = lki_dataset_new(&filter_ops, sizeof *n, 1, &d);
+    if (!n) return NULL;
+    n->fn = fn;
+    n->user = user;
+    return &n->base;
+}

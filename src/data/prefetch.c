@@ -1,0 +1,194 @@
+/* Prefetch: elements are made ahead on a thread of its own.
+ *
+ *     thread:  read the input, compute --> queue, at most `room` elements --> consumer: next()
+ *
+ * Invariants
+ * 1. `lock` guards the queue and the flags. The input belongs to the thread while it runs, and to the consumer before and after.
+ * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always joined.
+ * 3. An error of the thread waits behind what it read before, and becomes the consumer's. */
+#include "core/memory.h"
+#include "data/data.h"
+#include <string.h>
+
+enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
+
+typedef struct prefetch_node {
+    lk_dataset base;
+    int        ahead;
+} prefetch_node;
+
+typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
+    lki_cursor      *input;
+    int              room;
+    pthread_mutex_t  lock;
+    pthread_cond_t   filled, emptied;
+    lki_elements     queue;
+    bool             running, stopping, over; /* over: the input ended or failed */
+    pthread_t        thread;
+    lki_error_record error;
+} line;
+
+typedef struct prefetch_state {
+    line *line;
+} prefetch_state;
+
+/* ---- the thread ---- */
+
+static bool wait_for_room(line *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping && w->queue.count >= w->room)
+        pthread_cond_wait(&w->emptied, &w->lock);
+    const bool go_on = !w->stopping;
+    pthread_mutex_unlock(&w->lock);
+    return go_on;
+}
+
+static lk_status make_one(line *w, lki_element *e, int64_t *got)
+{
+    LKI_TRY(lki_cursor_next(w->input, 1, e, got));
+    lk_status status = *got ? lki_elements_settle("lk_dataset_prefetch", 1, e) : LK_OK;
+    if (status != LK_OK) lki_elements_drop(1, e);
+    return status;
+}
+
+/* The queue has room: it was made for so many. */
+static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got)
+{
+    pthread_mutex_lock(&w->lock);
+    if (status != LK_OK) lki_error_take(&w->error);
+    else if (got) w->queue.item[(w->queue.at + w->queue.count++) % w->room] = *e;
+    w->over = status != LK_OK || !got;
+    pthread_cond_signal(&w->filled);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *read_ahead(void *arg)
+{
+    line *w = arg;
+    while (!w->over && wait_for_room(w)) {
+        lki_element e;
+        int64_t     got = 0;
+        lk_status   status = make_one(w, &e, &got);
+        hand_on(w, status, &e, got);
+    }
+    return NULL;
+}
+
+/* ---- the consumer ---- */
+
+static lk_status line_new(lki_cursor *c)
+{
+    prefetch_state *st = c->state;
+    line           *w = st->line = lki_zalloc(sizeof *w);
+    if (!w) return LK_ENOMEM;
+    w->input = c->input[0];
+    w->room = ((const prefetch_node *)c->dataset)->ahead;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->filled, NULL);
+    pthread_cond_init(&w->emptied, NULL);
+    return lki_elements_reserve(&w->queue, w->room);
+}
+
+static lk_status line_start(lki_cursor *c)
+{
+    prefetch_state *st = c->state;
+    if (!st->line) LKI_TRY(line_new(c));
+    line *w = st->line;
+    if (w->running || w->over) return LK_OK;
+    w->stopping = false;
+    LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, w, &w->thread));
+    w->running = true;
+    return LK_OK;
+}
+
+/* What it read stays in the queue. */
+static void line_join(line *w)
+{
+    if (!w || !w->running) return;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_signal(&w->emptied);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    w->running = false;
+}
+
+static lk_status take(line *w, lki_element *out, int64_t *got)
+{
+    lk_status status = LK_OK;
+    pthread_mutex_lock(&w->lock);
+    while (!w->queue.count && !w->over)
+        pthread_cond_wait(&w->filled, &w->lock);
+    if (w->queue.count) {
+        *out = w->queue.item[w->queue.at];
+        w->queue.at = (w->queue.at + 1) % w->room;
+        w->queue.count--;
+        *got = 1;
+        pthread_cond_signal(&w->emptied);
+    } else if (w->error.code != LK_OK) {
+        lki_error_put(&w->error);
+        status = w->error.code;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    if (c->pipeline->looking) return lki_cursor_next(c->input[0], want, out, got);
+    LKI_TRY(line_start(c));
+    for (int64_t more = 1; *got < want && more; *got += more) {
+        more = 0;
+        LKI_TRY(take(((prefetch_state *)c->state)->line, out + *got, &more));
+    }
+    return LK_OK;
+}
+
+static void stop(lki_cursor *c)
+{
+    line *w = ((prefetch_state *)c->state)->line;
+    if (!w) return;
+    line_join(w);
+    for (int64_t i = 0; i < w->queue.count; i++)
+        lki_rowset_drop(w->queue.item[(w->queue.at + i) % w->room].set, 1);
+    lki_release(w->queue.item);
+    pthread_cond_destroy(&w->filled);
+    pthread_cond_destroy(&w->emptied);
+    pthread_mutex_destroy(&w->lock);
+    lki_release(w);
+}
+
+/* For a moment nobody reads the input; the next element asked for starts the thread again. */
+static lk_status hold(lki_cursor *c, lki_elements *ahead)
+{
+    line *w = ((prefetch_state *)c->state)->line;
+    if (!w) return LK_OK;
+    line_join(w);
+    for (int64_t i = 0; i < w->queue.count; i++)
+        LKI_TRY(lki_elements_push(ahead, lki_element_retain(w->queue.item[(w->queue.at + i) % w->room])));
+    lki_error_put(&w->error);
+    return w->error.code;
+}
+
+static const lki_dataset_ops ops = {.name = "lk_dataset_prefetch",
+                                    .state_bytes = sizeof(prefetch_state),
+                                    .transparent = true,
+                                    .next = next,
+                                    .stop = stop,
+                                    .hold = hold};
+
+lk_dataset *lki_prefetch_node(lk_dataset *d, int elements)
+{
+    prefetch_node *n = lki_dataset_new(&ops, sizeof *n, 1, &d);
+    if (n) n->ahead = elements;
+    return n ? &n->base : NULL;
+}
+
+lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements)
+{
+    if (!lki_dataset_usable(ops.name, d)) return NULL;
+    if (elements < 0 || elements > MOST_AHEAD)
+        return lki_fail(LK_EINVAL, "%s: %d elements ahead; it must be 1 to %d, or 0 for the default", ops.name, elements, MOST_AHEAD), NULL;
+    return lki_prefetch_node(d, elements ? elements : DEFAULT_AHEAD);
+}

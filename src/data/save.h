@@ -1,0 +1,48 @@
+/* Where an iterator stands, as bytes.
+ *
+ * Rows a cursor holds (a shuffle's, say) are written as references where they can be got again, and by value where they cannot:
+ *
+ *   HOME     a source's element, by the source's position in the pipeline and the element's number
+ *   MAPPED   an element the map at this position makes of another one
+ *   JOINED   several elements side by side
+ *   VALUE    types, shapes and bytes
+ *
+ * Numbers are varints. A loader trusts none of them: positions, counts and sizes are checked against what is there. */
+#ifndef LKI_DATA_SAVE_H
+#define LKI_DATA_SAVE_H
+
+#include "data/data.h"
+#include "format/file.h"
+#include "format/wire.h"
+
+struct lki_saver {
+    lki_sink      sink;
+    lki_pipeline *pipeline;
+    lk_status     status; /* the first failure */
+};
+
+struct lki_loader {
+    lki_wire      wire;
+    lki_pipeline *pipeline;
+};
+
+void lki_save_number(lki_saver *s, uint64_t x);
+void lki_save_element(lki_saver *s, const lki_element *e);
+void lki_save_elements(lki_saver *s, const lki_elements *q); /* and how many */
+void lki_save_cursor(lki_saver *s, lki_cursor *c);                         /* inputs first */
+
+lk_status lki_load_number(lki_loader *l, uint64_t *x);
+lk_status lki_load_at_most(lki_loader *l, uint64_t most, uint64_t *x); /* LK_EFORMAT beyond it */
+lk_status lki_load_element(lki_loader *l, lki_element *out);
+lk_status lki_load_elements(lki_loader *l, int64_t most, lki_elements *out); /* on failure `out` has those that came */
+lk_status lki_load_cursor(lki_loader *l, lki_cursor *c);
+
+/* Elements by value alone, for a cache's file. */
+void      lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status);
+lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out);
+
+/* A saved iterator: framed and checksummed. */
+lk_status lki_save_pipeline(lki_pipeline *p, lki_cursor *root, lki_bytes *out);
+lk_status lki_load_pipeline(lki_pipeline *p, lki_cursor *root, const void *bytes, size_t size);
+
+#endif

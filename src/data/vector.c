@@ -1,0 +1,247 @@
+/* A function on one element, run over the rows of many at once.
+ *
+ * The function is run once on stand-ins while its ops are recorded. If each of them treats the entries of a new leading axis alike, the recorded ops are
+ * applied again to tensors that have one more axis in front, and give the bits of row after row:
+ *
+ *   element by element    operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so they broadcast behind it
+ *   reshape               the new axis is put before the shape
+ *   one_hot               works on the last axis
+ *
+ * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then called row by row instead. */
+#include "core/memory.h"
+#include "data/data.h"
+#include "op/record.h"
+#include <string.h>
+
+enum { MOST_OPERANDS = 3 };
+
+typedef struct operand {
+    int        value;    /* -1: a constant */
+    lk_tensor *constant; /* a reference, or NULL */
+} operand;
+
+typedef struct action { /* makes value inputs + its own number */
+    lki_op     op;
+    lki_attr   attr;
+    int        count;
+    operand    src[MOST_OPERANDS];
+    lki_column result;
+    bool       wanted;
+} action;
+
+struct lki_vector {
+    lki_tracer  tracer;
+    int         refs; /* atomic */
+    int         inputs, outputs, actions, capacity;
+    lki_column *input;
+    int        *output; /* values */
+    action     *action;
+};
+
+/* ---- recording ---- */
+
+static lki_vector *vector_of(lki_tracer *t) { return (lki_vector *)((char *)t - offsetof(lki_vector, tracer)); }
+
+static lk_status refuse(const char *what) { return lki_fail(LK_EUNSUPPORTED, "lk_dataset_map: %s works on more than one row's element at a time", what); }
+
+static lki_column column_of(const lki_vector *v, int value)
+{
+    return value < v->inputs ? v->input[value] : v->action[value - v->inputs].result;
+}
+
+static bool is_free_of_axes(lki_op op) { return lki_is_elementwise(op) || op == LKI_OP_identity || op == LKI_OP_stop_gradient; }
+
+static bool ranks_fit(const lki_infer *f)
+{
+    int rank = -1;
+    for (int i = 0; i < f->nsrc; i++) {
+        if (!f->src[i]->graph) continue;
+        if (rank >= 0 && f->src[i]->shape.rank != rank) return false;
+        rank = f->src[i]->shape.rank;
+    }
+    for (int i = 0; i < f->nsrc; i++)
+        if (!f->src[i]->graph && f->src[i]->shape.rank > rank) return false;
+    return true;
+}
+
+static bool can(const lki_infer *f)
+{
+    if (f->ndst != 1 || f->nsrc > MOST_OPERANDS || f->shape[0].rank >= LK_MAX_RANK) return false;
+    if (f->op == LKI_OP_reshape || f->op == LKI_OP_one_hot) return true;
+    return is_free_of_axes(f->op) && ranks_fit(f);
+}
+
+static lk_status note_operand(lki_vector *v, lk_tensor *t, operand *out)
+{
+    if (t->graph && t->graph != v) return refuse("a tensor of another traced function");
+    if (!t->graph) LKI_TRY(lki_tensor_detach(t));
+    *out = t->graph ? (operand){t->value, NULL} : (operand){-1, lki_retain(t)};
+    return LK_OK;
+}
+
+static lk_status note_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **dst)
+{
+    lki_vector *v = vector_of(tracer);
+    if (!can(f)) return refuse(lki_op_name(f->op));
+    if (!lki_grow((void **)&v->action, &v->capacity, v->actions + 1, sizeof *v->action)) return LK_ENOMEM;
+    action *a = &v->action[v->actions];
+    *a = (action){.op = f->op, .attr = *f->attr, .result = {f->dtype[0], f->shape[0], false}};
+    v->actions++;
+    for (; a->count < f->nsrc; a->count++)
+        LKI_TRY(note_operand(v, f->src[a->count], &a->src[a->count]));
+    dst[0] = lki_tensor_traced(f->dtype[0], &f->shape[0], &(lki_rows){0}, v, v->inputs + v->actions - 1);
+    return lki_bad(dst[0]) ? LK_ENOMEM : LK_OK;
+}
+
+static lk_status note_update(lki_tracer *tracer, const lki_infer *f)
+{
+    (void)tracer;
+    return refuse(lki_op_name(f->op));
+}
+
+static lk_tensor *note_read(lki_tracer *tracer, lk_variable *variable)
+{
+    (void)tracer, (void)variable;
+    refuse("a variable");
+    return &lki_poison;
+}
+
+static bool note_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b)
+{
+    (void)tracer;
+    return a == b;
+}
+
+static void want(lki_vector *v)
+{
+    for (int i = 0; i < v->outputs; i++)
+        if (v->output[i] >= v->inputs) v->action[v->output[i] - v->inputs].wanted = true;
+    for (int n = v->actions; n-- > 0;)
+        for (int i = 0; v->action[n].wanted && i < v->action[n].count; i++)
+            if (v->action[n].src[i].value >= v->inputs) v->action[v->action[n].src[i].value - v->inputs].wanted = true;
+}
+
+static lk_status note_results(lki_vector *v, lk_tuple out)
+{
+    LKI_TRY(lk_failed() ? lk_error_code() : LK_OK);
+    if (out.count < 1 || out.count > LKI_MOST_COLUMNS) return refuse("an empty result");
+    v->output = lki_alloc((size_t)out.count * sizeof *v->output);
+    if (!v->output) return LK_ENOMEM;
+    for (; v->outputs < out.count; v->outputs++) {
+        const lk_tensor *t = out.item[v->outputs];
+        if (lki_bad(t) || t->graph != v) return refuse("a result that does not depend on the element");
+        v->output[v->outputs] = t->value;
+    }
+    want(v);
+    return LK_OK;
+}
+
+static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *example)
+{
+    lk_tensor *stand_in[LKI_MOST_COLUMNS];
+    for (int i = 0; i < v->inputs; i++) {
+        v->input[i] = (lki_column){example[i]->dtype, example[i]->shape, false};
+        if (example[i]->shape.rank >= LK_MAX_RANK) return refuse("an element of so many axes");
+        stand_in[i] = lki_tensor_traced(example[i]->dtype, &example[i]->shape, &(lki_rows){0}, v, i);
+        if (lki_bad(stand_in[i])) return LK_ENOMEM;
+    }
+    lk_tuple in = lki_tuple_new(v->inputs, stand_in);
+    if (!in.count) return LK_ENOMEM;
+    lki_tracer_set(&v->tracer);
+    lk_tuple out = fn(in, user);
+    lki_tracer_set(NULL);
+    return note_results(v, out);
+}
+
+lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example)
+{
+    lki_vector *v = lki_zalloc(sizeof *v);
+    lk_status   status = LK_ENOMEM;
+    if (!v) return lk_clear_error(), NULL;
+    v->tracer = (lki_tracer){.op = note_op, .update = note_update, .read = note_read, .same = note_same};
+    v->refs = 1;
+    v->input = lki_alloc((size_t)count * sizeof *v->input);
+    v->inputs = v->input ? count : 0;
+    lki_block step = lki_step_enter();
+    if (v->input && step.owner) status = record(v, fn, user, example);
+    lki_step_leave(&step);
+    if (status == LK_OK) return v;
+    lk_clear_error(); /* what went wrong will go wrong again when the function runs as it is */
+    lki_vector_drop(v);
+    return NULL;
+}
+
+lki_vector *lki_vector_retain(lki_vector *v)
+{
+    __atomic_fetch_add(&v->refs, 1, __ATOMIC_RELAXED);
+    return v;
+}
+
+void lki_vector_drop(lki_vector *v)
+{
+    if (!v || __atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+    for (int n = 0; n < v->actions; n++)
+        for (int i = 0; i < v->action[n].count; i++)
+            lki_drop(v->action[n].src[i].constant);
+    lki_release(v->action);
+    lki_release(v->input);
+    lki_release(v->output);
+    lki_release(v);
+}
+
+/* ---- asking ---- */
+
+bool lki_vector_takes(const lki_vector *v, const lki_element *e)
+{
+    if (v->inputs != e->set->count) return false;
+    for (int i = 0; i < v->inputs; i++) {
+        lki_column column = lki_element_column(e, i);
+        if (column.is_batch || column.dtype != v->input[i].dtype || !lki_shape_equal(&column.shape, &v->input[i].shape)) return false;
+    }
+    return true;
+}
+
+int lki_vector_count(const lki_vector *v) { return v->outputs; }
+
+lki_column lki_vector_column(const lki_vector *v, int i) { return column_of(v, v->output[i]); }
+
+/* ---- running ---- */
+
+static lki_attr attributes_for(const action *a, int64_t rows)
+{
+    lki_attr attr = a->attr;
+    if (a->op != LKI_OP_reshape) return attr;
+    memmove(attr.shape.dim + 1, attr.shape.dim, (size_t)attr.shape.rank * sizeof attr.shape.dim[0]);
+    attr.shape.dim[0] = rows;
+    attr.shape.rank++;
+    return attr;
+}
+
+static lk_status run_actions(const lki_vector *v, int64_t rows, lk_tensor **value)
+{
+    for (int n = 0; n < v->actions; n++) {
+        const action *a = &v->action[n];
+        lk_tensor    *src[MOST_OPERANDS];
+        if (!a->wanted) continue;
+        for (int i = 0; i < a->count; i++)
+            src[i] = a->src[i].value >= 0 ? value[a->src[i].value] : a->src[i].constant;
+        lki_attr attr = attributes_for(a, rows);
+        value[v->inputs + n] = lki_apply(a->op, &attr, a->count, src, NULL);
+        if (lki_bad(value[v->inputs + n])) return lki_poisoned_status("lk_dataset_map");
+    }
+    return LK_OK;
+}
+
+lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out)
+{
+    lk_tensor **value = lki_alloc((size_t)(v->inputs + v->actions) * sizeof *value);
+    if (!value) return LK_ENOMEM;
+    memcpy(value, in, (size_t)v->inputs * sizeof *value);
+    lki_block step = lki_step_enter();
+    lk_status status = step.owner ? run_actions(v, rows, value) : LK_ENOMEM;
+    for (int i = 0; i < v->outputs && status == LK_OK; i++)
+        out[i] = lki_retain(value[v->output[i]]);
+    lki_step_leave(&step);
+    lki_release(value);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* The sum over the replicas of one value each, as one device would have made it: back along the origins (op/origin.h) to the sums over rows, those up the lane tree, and the ops once
+ * more on the way out.
+ *
+ *     a term      is summed: a sum over rows up the tree; something uniform counts once per replica, a share of it once for all
+ *     a factor    must be the same on all replicas: it is taken as it is
+ *
+ * Replicas whose values were made in different ways have no such sum. */
+#include "core/memory.h"
+#include "dist/strategy.h"
+#include "op/origin.h"
+#include "op/record.h"
+#include <string.h>
+
+typedef struct walk {
+    int         count; /* replicas */
+    lk_tensor **key, **value; /* sums made so far, by the value on replica 0: origins may share what they are made of */
+    int         known, room, value_room;
+} walk;
+
+static lk_tensor *total(walk *w, lk_tensor *const *items);
+
+lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ)
+{
+    lki_attr attr = {.num = {.a = equal, .b = differ}};
+    return lki_apply(LKI_OP_agree, &attr, count, items, NULL);
+}
+
+/* ---- sums over rows ---- */
+
+static int roots_of(const lk_tensor *t) { return t->origin ? t->origin->roots : 1; }
+
+/* The subtrees of all replicas, from left to right; batches that are the replicas' own make a tree over the replicas. */
+static bool fill_table(int count, lk_tensor *const *items, lk_tensor **value, int32_t *table)
+{
+    bool own = false;
+    int  n = 0;
+    for (int r = 0; r < count; r++) {
+        int lo, hi;
+        own = own || !lki_has_its_lanes(&items[r]->rows, r, count, &lo, &hi);
+        for (int i = 0; i < roots_of(items[r]); i++, n++) {
+            const lki_root *root = items[r]->origin ? &items[r]->origin->root[i] : &(lki_root){items[r], lo, hi - lo};
+            if (lki_bad(root->value)) return false;
+            value[n] = root->value;
+            table[2 * n] = root->lane;
+            table[2 * n + 1] = root->width;
+        }
+    }
+    for (int r = 0; r < count && own; r++) {
+        value[r] = items[r];
+        table[2 * r] = r;
+        table[2 * r + 1] = 1;
+    }
+    return true;
+}
+
+static lk_tensor *sum_of_rows(int count, lk_tensor *const *items)
+{
+    int n = 0, own = 0;
+    for (int r = 0; r < count; r++) {
+        int lo, hi;
+        n += roots_of(items[r]);
+        own |= !lki_has_its_lanes(&items[r]->rows, r, count, &lo, &hi);
+    }
+    lk_tensor **value = lki_alloc((size_t)(n + 1) * sizeof *value), *sum = &lki_poison;
+    int32_t    *table = lki_alloc(2 * (size_t)n * sizeof *table);
+    if (value && table && fill_table(count, items, value, table)) {
+        if (own) n = count;
+        lk_shape shape = {2, {n, 2}};
+        value[n] = lk_tensor_from(shape, LK_I32, table);
+        sum = lki_apply(LKI_OP_replica_sum, NULL, n + 1, value, NULL);
+    }
+    lki_release(value);
+    lki_release(table);
+    return sum;
+}
+
+/* ---- factors ---- */
+
+static bool same_value(lk_tensor *a, lk_tensor *b)
+{
+    lki_tracer *tracer = lki_tracer_current();
+    if (a == b) return true;
+    if (a->dtype != b->dtype || !lki_shape_equal(&a->shape, &b->shape)) return false;
+    if (tracer && (a->graph || b->graph)) return tracer->same && tracer->same(tracer, a, b);
+    return !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
+}
+
+static lk_tensor *factor(int count, lk_tensor *const *items)
+{
+    for (int r = 1; r < count; r++)
+        if (!same_value(items[r], items[0])) return NULL;
+    return items[0];
+}
+
+/* ---- ops done again ---- */
+
+static bool same_origin(int count, lk_tensor *const *items)
+{
+    const lki_origin *first = items[0]->origin;
+    for (int r = 0; r < count; r++) {
+        const lki_origin *o = items[r]->origin;
+        if (!o || !o->nsrc || o->op != first->op || o->nsrc != first->nsrc || memcmp(&o->attr, &first->attr, sizeof o->attr)) return false;
+        for (int i = 0; i < o->nsrc; i++)
+            if (lki_is_tracked(o->src[i]) != lki_is_tracked(first->src[i])) return false;
+    }
+    return true;
+}
+
+static lk_tensor *operand(walk *w, lk_tensor *const *items, int i)
+{
+    const lki_origin *o = items[0]->origin;
+    lk_tensor       **src = lki_alloc((size_t)w->count * sizeof *src), *out;
+    if (!src) return &lki_poison;
+    for (int r = 0; r < w->count; r++)
+        src[r] = items[r]->origin->src[i];
+    if (o->op == LKI_OP_share) out = i ? src[0] : lki_agreed(w->count, src, 1, 1.0 / w->count);
+    else out = lki_is_tracked(o->src[i]) || o->op == LKI_OP_add || o->op == LKI_OP_sub ? total(w, src) : factor(w->count, src);
+    lki_release(src);
+    return out;
+}
+
+static lk_tensor *done_again(walk *w, lk_tensor *const *items)
+{
+    const lki_origin *o = items[0]->origin;
+    lk_tensor        *src[2] = {NULL, NULL};
+    for (int i = 0; i < o->nsrc; i++)
+        if (!(src[i] = operand(w, items, i)) || lki_bad(src[i])) return src[i];
+    return o->op == LKI_OP_share ? src[0] : lki_apply(o->op, &o->attr, o->nsrc, src, NULL);
+}
+
+static void remember(walk *w, lk_tensor *key, lk_tensor *value)
+{
+    if (!lki_grow((void **)&w->key, &w->room, w->known + 1, sizeof *w->key) ||
+        !lki_grow((void **)&w->value, &w->value_room, w->known + 1, sizeof *w->value))
+        return;
+    w->key[w->known] = key;
+    w->value[w->known++] = value;
+}
+
+static bool all_of_kind(int count, lk_tensor *const *items, lki_row_kind kind)
+{
+    for (int r = 0; r < count; r++)
+        if (items[r]->rows.kind != kind || (items[r]->origin && items[r]->origin->nsrc)) return false;
+    return true;
+}
+
+static lk_tensor *total(walk *w, lk_tensor *const *items)
+{
+    for (int i = 0; i < w->known; i++)
+        if (w->key[i] == items[0]) return w->value[i];
+    lk_tensor *sum = all_of_kind(w->count, items, LKI_UNIFORM)   ? lki_agreed(w->count, items, w->count, 1)
+                     : all_of_kind(w->count, items, LKI_ROW_SUM) ? sum_of_rows(w->count, items)
+                     : same_origin(w->count, items)              ? done_again(w, items)
+                                                                 : NULL;
+    if (sum) remember(w, items[0], sum);
+    return sum;
+}
+
+lk_tensor *lki_total(int count, lk_tensor *const *items)
+{
+    walk       w = {.count = count};
+    lk_tensor *sum = total(&w, items);
+    lki_release(w.key);
+    lki_release(w.value);
+    return sum;
+}

@@ -1,0 +1,504 @@
+/* TensorFlow's checkpoint files (bundle.h).
+ *
+ *   PREFIX.index                  a sorted table (table.c): key "" to a header, every other key to an entry
+ *   PREFIX.data-00000-of-00001    the elements of all arrays, one after the other; shard 0 of 1
+ *
+ *   header (protocol buffer)              entry (protocol buffer)
+ *   field  meaning                        field  meaning
+ *       1  number of shards                   1  type: 1 float32, 2 float64, 3 int32, 4 uint8, 7 text, 9 int64, 10 bool,
+ *       2  0: little endian                                14 bfloat16, 19 float16, ...
+ *       3  version: 1 producer,               2  shape: 2 axis, repeated: 1 size; 3 unknown rank
+ *          2 least consumer                   3  shard
+ *                                             4  offset in the shard's file
+ *                                             5  size in bytes
+ *                                             6  masked CRC-32C of these bytes, fixed 32 bits
+ *                                             7  slices, repeated: the array is stored in pieces under other keys
+ *
+ *   numbers  row by row, little endian
+ *   text     varint length of each string; masked CRC-32C of these lengths as 4-byte numbers; the strings. The entry's checksum is
+ *            taken over the lengths as 4-byte numbers, the 4 bytes of the first checksum, and the strings. */
+#include "format/bundle.h"
+#include "core/shape.h"
+#include "format/crc32c.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEXT = 7, LARGEST_SHARD_COUNT = 100000, VERSION = 1, BLOCK_SIZE = 256 << 10 };
+
+static const struct {
+    int         number;
+    lk_dtype    dtype;
+    const char *name;
+} TYPES[] = {
+    {1, LK_F32, "float32"},
+    {2, LK_F64, "float64"},
+    {19, LK_F16, "float16"},
+    {14, LK_BF16, "bfloat16"},
+    {3, LK_I32, "int32"},
+    {9, LK_I64, "int64"},
+    {4, LK_U8, "uint8"},
+    {10, LK_BOOL, "bool"},
+    {5, LK_DTYPE_COUNT, "int16"},
+    {6, LK_DTYPE_COUNT, "int8"},
+    {TEXT, LK_DTYPE_COUNT, "string"},
+    {8, LK_DTYPE_COUNT, "complex64"},
+    {17, LK_DTYPE_COUNT, "uint16"},
+    {18, LK_DTYPE_COUNT, "complex128"},
+    {22, LK_DTYPE_COUNT, "uint32"},
+    {23, LK_DTYPE_COUNT, "uint64"},
+};
+
+static lk_dtype dtype_of(int type)
+{
+    for (int i = 0; i < LKI_COUNT(TYPES); i++)
+        if (TYPES[i].number == type) return TYPES[i].dtype;
+    return LK_DTYPE_COUNT;
+}
+
+const char *lki_bundle_type_name(int type, char *text)
+{
+    for (int i = 0; i < LKI_COUNT(TYPES); i++)
+        if (TYPES[i].number == type) return TYPES[i].name;
+    snprintf(text, 24, "type %d", type);
+    return text;
+}
+
+static char *path_of(const char *prefix, int shard, int shards)
+{
+    const size_t size = strlen(prefix) + 32;
+    char        *path = lki_alloc(size);
+    if (path && shards) snprintf(path, size, "%s.data-%05d-of-%05d", prefix, shard, shards);
+    if (path && !shards) snprintf(path, size, "%s.index", prefix);
+    return path;
+}
+
+/* ---- the index -------------------------------------------------------------------------------------------------------------- */
+
+static lk_status malformed(const lki_bundle *b, const char *key, const char *problem)
+{
+    return lki_fail(LK_EFORMAT, "%s: entry \"%.200s\": %s", b->path, key, problem);
+}
+
+static lk_status parse_version(const lki_bundle *b, lki_wire message)
+{
+    lki_wire_field f;
+    uint64_t       least = 0;
+    while (lki_wire_next(&message, &f))
+        if (f.number == 2) least = f.value;
+    if (message.bad) return malformed(b, "", "the version in the header is malformed");
+    if (least > VERSION)
+        return lki_fail(LK_EUNSUPPORTED, "%s: needs a reader of version %llu: this one has version %d", b->path,
+                        (unsigned long long)least, VERSION);
+    return LK_OK;
+}
+
+static lk_status parse_header(lki_bundle *b, lki_wire message)
+{
+    lki_wire_field f;
+    uint64_t       shards = 0;
+    while (lki_wire_next(&message, &f)) {
+        if (f.number == 1) shards = f.value;
+        if (f.number == 2 && f.value != 0)
+            return lki_fail(LK_EUNSUPPORTED, "%s: big endian: only little endian can be read", b->path);
+        if (f.number == 3) LKI_TRY(parse_version(b, f.bytes));
+    }
+    if (message.bad) return malformed(b, "", "the header is malformed");
+    if (shards < 1 || shards > LARGEST_SHARD_COUNT)
+        return lki_fail(LK_EFORMAT, "%s: %llu data files: there must be 1 to %d", b->path, (unsigned long long)shards,
+                        LARGEST_SHARD_COUNT);
+    b->shards = (int)shards;
+    return LK_OK;
+}
+
+static lk_status parse_axis(const lki_bundle *b, lki_bundle_entry *e, lki_wire message)
+{
+    lki_wire_field f;
+    uint64_t       size = 0;
+    while (lki_wire_next(&message, &f))
+        if (f.number == 1) size = f.value;
+    if (message.bad) return malformed(b, e->key, "its shape is malformed");
+    if (e->rank == LK_MAX_RANK) return malformed(b, e->key, "more than 8 axes");
+    if (size > INT64_MAX) return malformed(b, e->key, "an axis of negative or unknown size");
+    e->dim[e->rank++] = size;
+    return LK_OK;
+}
+
+static lk_status parse_shape(const lki_bundle *b, lki_bundle_entry *e, lki_wire message)
+{
+    lki_wire_field f;
+    while (lki_wire_next(&message, &f)) {
+        if (f.number == 2) LKI_TRY(parse_axis(b, e, f.bytes));
+        if (f.number == 3 && f.value) return malformed(b, e->key, "its rank is unknown");
+    }
+    return message.bad ? malformed(b, e->key, "its shape is malformed") : LK_OK;
+}
+
+static lk_status parse_entry(const lki_bundle *b, lki_bundle_entry *e, lki_wire message)
+{
+    lki_wire_field f;
+    while (lki_wire_next(&message, &f)) {
+        if ((f.number == 1 || f.number == 3) && f.value > INT32_MAX)
+            return malformed(b, e->key, "its type or shard is out of range");
+        switch (f.number) {
+        case 1: e->type = (int)f.value; break;
+        case 2: LKI_TRY(parse_shape(b, e, f.bytes)); break;
+        case 3: e->shard = (int)f.value; break;
+        case 4: e->offset = f.value; break;
+        case 5: e->size = f.value; break;
+        case 6: e->crc = (uint32_t)f.value; break;
+        case 7: e->sliced = true; break;
+        default: break;
+        }
+    }
+    if (message.bad) return malformed(b, e->key, "malformed");
+    if (e->shard >= b->shards) return malformed(b, e->key, "in a data file beyond the last one");
+    return LK_OK;
+}
+
+static lk_status parse_index(lki_bundle *b)
+{
+    LKI_TRY(lki_table_parse(b->path, b->index.data, b->index.size, &b->table));
+    const lki_table *t = &b->table;
+    if (!t->count || t->entry[0].key_size) return lki_fail(LK_EFORMAT, "%s: a table without the header of a checkpoint", b->path);
+    LKI_TRY(parse_header(b, lki_wire_of(t->entry[0].value, t->entry[0].size)));
+    b->entry = lki_zalloc((size_t)t->count * sizeof *b->entry);
+    if (!b->entry) return LK_ENOMEM;
+    for (int i = 1; i < t->count; i++) {
+        lki_bundle_entry *e = &b->entry[b->count];
+        e->key = t->entry[i].key;
+        if (strlen(e->key) != t->entry[i].key_size) continue; /* a slice; its whole says that it is sliced */
+        LKI_TRY(parse_entry(b, e, lki_wire_of(t->entry[i].value, t->entry[i].size)));
+        b->count++;
+    }
+    return LK_OK;
+}
+
+/* ---- the data files --------------------------------------------------------------------------------------------------------- */
+
+static const lki_bundle_shard *find_shard(const lki_bundle *b, int number)
+{
+    for (int i = b->opened; i-- > 0;)
+        if (b->shard[i].number == number) return &b->shard[i];
+    return NULL;
+}
+
+static lk_status open_shard(lki_bundle *b, const char *prefix, int number)
+{
+    if (!lki_grow((void **)&b->shard, &b->room, b->opened + 1, sizeof *b->shard)) return LK_ENOMEM;
+    lki_bundle_shard *s = &b->shard[b->opened];
+    struct stat       state;
+    *s = (lki_bundle_shard){path_of(prefix, number, b->shards), number, -1, 0};
+    if (!s->path) return LK_ENOMEM;
+    b->opened++;
+    s->descriptor = open(s->path, O_RDONLY | O_CLOEXEC);
+    if (s->descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", s->path, strerror(errno));
+    if (fstat(s->descriptor, &state) != 0) return lki_fail(LK_EIO, "%s: %s", s->path, strerror(errno));
+    if (!S_ISREG(state.st_mode)) return lki_fail(LK_EIO, "%s: not a regular file", s->path);
+    s->size = (uint64_t)state.st_size;
+    return LK_OK;
+}
+
+static lk_status open_shards(lki_bundle *b, const char *prefix)
+{
+    for (int i = 0; i < b->count; i++)
+        if (!find_shard(b, b->entry[i].shard)) LKI_TRY(open_shard(b, prefix, b->entry[i].shard));
+    return LK_OK;
+}
+
+lk_status lki_bundle_open(const char *prefix, lki_bundle *out)
+{
+    *out = (lki_bundle){.path = path_of(prefix, 0, 0)};
+    if (!out->path) return LK_ENOMEM;
+    lk_status status = lki_file_read(out->path, &out->index);
+    if (status == LK_OK) status = parse_index(out);
+    if (status == LK_OK) status = open_shards(out, prefix);
+    if (status != LK_OK) lki_bundle_close(out);
+    return status;
+}
+
+void lki_bundle_close(lki_bundle *b)
+{
+    for (int i = 0; i < b->opened; i++) {
+        if (b->shard[i].descriptor >= 0) close(b->shard[i].descriptor);
+        lki_release(b->shard[i].path);
+    }
+    lki_release(b->shard);
+    lki_release(b->entry);
+    lki_table_free(&b->table);
+    lki_bytes_free(&b->index);
+    lki_release(b->path);
+    *b = (lki_bundle){0};
+}
+
+int lki_bundle_find(const lki_bundle *b, const char *key)
+{
+    int low = 0, high = b->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2, order = strcmp(b->entry[middle].key, key);
+        if (order == 0) return middle;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+/* ---- reading arrays --------------------------------------------------------------------------------------------------------- */
+
+static lk_status misfit(const lki_bundle_entry *e, const lki_bundle_shard *s, const char *format, uint64_t a, uint64_t b)
+{
+    char problem[160];
+    snprintf(problem, sizeof problem, format, (unsigned long long)a, (unsigned long long)b);
+    return lki_fail(LK_EFORMAT, "%s: \"%.200s\": %s", s->path, e->key, problem);
+}
+
+/* The bytes of an entry; `data` has room for them. */
+static lk_status read_bytes(const lki_bundle_entry *e, const lki_bundle_shard *s, uint8_t *data)
+{
+    for (uint64_t done = 0; done < e->size;) {
+        const ssize_t n = pread(s->descriptor, data + done, (size_t)(e->size - done), (off_t)(e->offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return lki_fail(LK_EIO, "%s: %s", s->path, strerror(errno));
+        if (n == 0) return misfit(e, s, "ends after %llu of its %llu bytes", done, e->size);
+        done += (uint64_t)n;
+    }
+    return LK_OK;
+}
+
+static lk_status check_crc(const lki_bundle_entry *e, const lki_bundle_shard *s, uint32_t crc)
+{
+    const uint32_t stored = lki_crc32c_unmask(e->crc);
+    if (crc == stored) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: \"%.200s\": its CRC-32C is %08x: should be %08x: the file is damaged", s->path, e->key,
+                    (unsigned)crc, (unsigned)stored);
+}
+
+static lk_status check_place(const lki_bundle *b, const lki_bundle_entry *e, const lki_bundle_shard **out)
+{
+    const lki_bundle_shard *s = *out = find_shard(b, e->shard);
+    if (e->sliced) return lki_fail(LK_EUNSUPPORTED, "%s: \"%.200s\" is stored in slices, which cannot be read", b->path, e->key);
+    if (e->offset > s->size || e->size > s->size - e->offset)
+        return lki_fail(LK_EFORMAT, "%s: \"%.200s\": %llu bytes at offset %llu do not fit into the %llu bytes of the file", s->path,
+                        e->key, (unsigned long long)e->size, (unsigned long long)e->offset, (unsigned long long)s->size);
+    return LK_OK;
+}
+
+lk_status lki_bundle_describe(const lki_bundle *b, int entry, lki_array *out)
+{
+    const lki_bundle_entry *e = &b->entry[entry];
+    const lk_dtype          dtype = dtype_of(e->type);
+    char                    text[24], file[256];
+    *out = (lki_array){0};
+    if (dtype == LK_DTYPE_COUNT)
+        return lki_fail(LK_EDTYPE, "%s: \"%.200s\" is %s, which lockstep has no type for", b->path, e->key,
+                        lki_bundle_type_name(e->type, text));
+    snprintf(file, sizeof file, "%.120s: \"%.120s\"", b->path, e->key);
+    return lki_array_begin(file, dtype, e->rank, e->dim, out);
+}
+
+bool lki_bundle_is(const lki_bundle *b, int entry, lk_dtype dtype, const lk_shape *shape)
+{
+    const lki_bundle_entry *e = &b->entry[entry];
+    bool                    same = dtype_of(e->type) == dtype && e->rank == shape->rank;
+    for (int i = 0; i < e->rank && same; i++)
+        same = e->dim[i] == (uint64_t)shape->dim[i];
+    return same;
+}
+
+static lk_status read_array(const lki_bundle *b, int entry, lki_array *out)
+{
+    const lki_bundle_entry *e = &b->entry[entry];
+    const lki_bundle_shard *s;
+    LKI_TRY(lki_bundle_describe(b, entry, out));
+    LKI_TRY(check_place(b, e, &s));
+    const uint64_t wanted = (uint64_t)lki_shape_size(&out->shape) * lk_dtype_bytes(out->dtype);
+    if (wanted != e->size) return misfit(e, s, "has %llu bytes: its shape and type need %llu", e->size, wanted);
+    LKI_TRY(lki_array_alloc(out));
+    LKI_TRY(read_bytes(e, s, out->data));
+    LKI_TRY(check_crc(e, s, lki_crc32c(0, out->data, (size_t)e->size)));
+    for (uint64_t i = 0; out->dtype == LK_BOOL && i < e->size; i++)
+        ((uint8_t *)out->data)[i] = ((uint8_t *)out->data)[i] != 0;
+    return LK_OK;
+}
+
+lk_status lki_bundle_read(const lki_bundle *b, int entry, lki_array *out)
+{
+    const lk_status status = read_array(b, entry, out);
+    if (status != LK_OK) lki_array_free(out);
+    return status;
+}
+
+/* The length of the one string, as the checksum counts it. */
+static uint32_t length_crc(uint64_t length)
+{
+    uint8_t   byte[8];
+    const int bytes = length > UINT32_MAX ? 8 : 4;
+    for (int i = 0; i < bytes; i++)
+        byte[i] = (uint8_t)(length >> 8 * i);
+    return lki_crc32c(0, byte, (size_t)bytes);
+}
+
+static lk_status cut_text(const lki_bundle_entry *e, const lki_bundle_shard *s, lki_bytes *out)
+{
+    lki_wire w = lki_wire_of(out->data, out->size);
+    uint64_t length;
+    if (!lki_wire_varint(&w, &length) || lki_wire_left(&w) < 4 || lki_wire_left(&w) - 4 != length)
+        return misfit(e, s, "its %llu bytes are not a length, a checksum and %llu characters", e->size, w.bad ? 0 : length);
+    const uint32_t crc = length_crc(length), stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
+    if (crc != stored) return misfit(e, s, "the CRC-32C of its length is %llx: should be %llx", crc, stored);
+    LKI_TRY(check_crc(e, s, lki_crc32c(lki_crc32c(crc, w.p, 4), w.p + 4, (size_t)length)));
+    memmove(out->data, w.p + 4, (size_t)length);
+    out->size = (size_t)length;
+    return LK_OK;
+}
+
+lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out)
+{
+    const lki_bundle_entry *e = &b->entry[entry];
+    const lki_bundle_shard *s;
+    *out = (lki_bytes){0};
+    if (e->type != TEXT || e->rank) return lki_fail(LK_EFORMAT, "%s: \"%.200s\" is not one text", b->path, e->key);
+    LKI_TRY(check_place(b, e, &s));
+    *out = (lki_bytes){lki_alloc((size_t)e->size), (size_t)e->size};
+    if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
+    lk_status status = read_bytes(e, s, out->data);
+    if (status == LK_OK) status = cut_text(e, s, out);
+    if (status != LK_OK) lki_bytes_free(out);
+    return status;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+
+lk_status lki_bundle_begin(const char *prefix, lki_bundle_writer *w)
+{
+    *w = (lki_bundle_writer){.data = LKI_DURABLE_NONE, .index = LKI_DURABLE_NONE, .prefix = lki_strdup(prefix)};
+    char     *path = path_of(prefix, 0, 1);
+    lk_status status = w->prefix && path ? lki_folder_make(prefix) : LK_ENOMEM;
+    if (status == LK_OK) status = lki_durable_begin(path, &w->data);
+    lki_release(path);
+    if (status != LK_OK) lki_bundle_end(w);
+    return status;
+}
+
+static lk_status keep_entry(lki_bundle_writer *w, const char *key, const lki_sink *value)
+{
+    const size_t n = strlen(key);
+    if (value->failed || !lki_grow((void **)&w->entry, &w->room, w->count + 1, sizeof *w->entry)) return LK_ENOMEM;
+    char *room = lki_arena_alloc(&w->memory, n + 1 + value->size);
+    if (!room) return LK_ENOMEM;
+    memcpy(room, key, n + 1);
+    memcpy(room + n + 1, value->data, value->size);
+    w->entry[w->count++] = (lki_table_entry){room, n, (uint8_t *)room + n + 1, value->size};
+    return LK_OK;
+}
+
+static void put_shape(lki_sink *entry, const lk_shape *shape)
+{
+    lki_sink axes = {0};
+    for (int i = 0; i < shape->rank; i++) {
+        lki_sink axis = {0};
+        lki_sink_number(&axis, 1, (uint64_t)shape->dim[i]);
+        lki_sink_message(&axes, 2, &axis);
+        lki_sink_free(&axis);
+    }
+    lki_sink_message(entry, 2, &axes);
+    lki_sink_free(&axes);
+}
+
+/* Note what was written since `offset`. */
+static lk_status note(lki_bundle_writer *w, const char *key, int type, const lk_shape *shape, uint64_t offset, uint32_t crc)
+{
+    lki_sink entry = {0};
+    lki_sink_number(&entry, 1, (uint64_t)type);
+    put_shape(&entry, shape);
+    lki_sink_number(&entry, 4, offset);
+    lki_sink_number(&entry, 5, w->data.size - offset);
+    lki_sink_fixed32(&entry, 6, lki_crc32c_mask(crc));
+    const lk_status status = keep_entry(w, key, &entry);
+    lki_sink_free(&entry);
+    return status;
+}
+
+lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
+{
+    const uint64_t offset = w->data.size;
+    const size_t   size = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    int            i = 0;
+    while (TYPES[i].dtype != dtype)
+        i++;
+    LKI_TRY(lki_durable_write(&w->data, data, size));
+    return note(w, key, TYPES[i].number, shape, offset, lki_crc32c(0, data, size));
+}
+
+lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void *text, size_t size)
+{
+    const uint64_t offset = w->data.size;
+    const uint32_t crc = length_crc(size);
+    lki_sink       head = {0};
+    lki_sink_varint(&head, size);
+    lki_sink_fixed(&head, lki_crc32c_mask(crc), 4);
+    lk_status status = head.failed ? LK_ENOMEM : lki_durable_write(&w->data, head.data, head.size);
+    if (status == LK_OK) status = lki_durable_write(&w->data, text, size);
+    if (status == LK_OK)
+        status = note(w, key, TEXT, &(lk_shape){0}, offset, lki_crc32c(lki_crc32c(crc, head.data + head.size - 4, 4), text, size));
+    lki_sink_free(&head);
+    return status;
+}
+
+static lk_status add_header(lki_bundle_writer *w)
+{
+    lki_sink header = {0}, version = {0};
+    lki_sink_number(&header, 1, 1);
+    lki_sink_number(&version, 1, VERSION);
+    lki_sink_message(&header, 3, &version);
+    const lk_status status = keep_entry(w, "", &header);
+    lki_sink_free(&version);
+    lki_sink_free(&header);
+    return status;
+}
+
+static int by_key(const void *a, const void *b) { return lki_table_compare(a, b); }
+
+static lk_status write_index(lki_bundle_writer *w)
+{
+    LKI_TRY(add_header(w));
+    qsort(w->entry, (size_t)w->count, sizeof *w->entry, by_key);
+    for (int i = 1; i < w->count; i++)
+        if (lki_table_compare(&w->entry[i - 1], &w->entry[i]) == 0)
+            return lki_fail(LK_EINVAL, "%s: two values for the key \"%s\"", w->prefix, w->entry[i].key);
+    char     *path = path_of(w->prefix, 0, 0);
+    lki_sink  bytes = {0};
+    lk_status status = path ? lki_durable_begin(path, &w->index) : LK_ENOMEM;
+    lki_table_write(w->count, w->entry, BLOCK_SIZE, &bytes);
+    if (status == LK_OK) status = bytes.failed ? LK_ENOMEM : lki_durable_write(&w->index, bytes.data, bytes.size);
+    lki_sink_free(&bytes);
+    lki_release(path);
+    return status;
+}
+
+/* An older checkpoint of that name loses its index first: better none than an index of other data. */
+lk_status lki_bundle_commit(lki_bundle_writer *w)
+{
+    LKI_TRY(write_index(w));
+    LKI_TRY(lki_durable_sync(&w->data));
+    LKI_TRY(lki_durable_sync(&w->index));
+    if (unlink(w->index.path) != 0 && errno != ENOENT)
+        return lki_fail(LK_EIO, "%s: cannot replace it: %s", w->index.path, strerror(errno));
+    LKI_TRY(lki_durable_publish(&w->data));
+    LKI_TRY(lki_durable_publish(&w->index));
+    return lki_folder_sync(w->prefix);
+}
+
+void lki_bundle_end(lki_bundle_writer *w)
+{
+    lki_durable_abandon(&w->data);
+    lki_durable_abandon(&w->index);
+    lki_arena_clear(&w->memory);
+    lki_release(w->entry);
+    lki_release(w->prefix);
+    *w = (lki_bundle_writer){.data = LKI_DURABLE_NONE, .index = LKI_DURABLE_NONE};
+}

@@ -1,0 +1,78 @@
+/* TensorFlow's checkpoint files ("tensor bundle", second version): named arrays in PREFIX.index and PREFIX.data-00000-of-00001.
+ *
+ * Invariants
+ * 1. What a reader holds open it can read for ever, also when the files were removed or replaced since.
+ * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. */
+#ifndef LKI_FORMAT_BUNDLE_H
+#define LKI_FORMAT_BUNDLE_H
+
+#include "format/durable.h"
+#include "format/table.h"
+
+typedef struct lki_bundle_entry {
+    const char *key;
+    int         type;  /* TensorFlow's number; 7 is text */
+    int         shard; /* which data file */
+    int         rank;
+    bool        sliced;
+    uint64_t    dim[LK_MAX_RANK];
+    uint64_t    offset, size;
+    uint32_t    crc; /* masked */
+} lki_bundle_entry;
+
+typedef struct lki_bundle_shard {
+    char    *path;
+    int      number, descriptor;
+    uint64_t size;
+} lki_bundle_shard;
+
+typedef struct lki_bundle {
+    char             *path; /* of the index */
+    lki_bytes         index;
+    lki_table         table;
+    int               count;
+    lki_bundle_entry *entry; /* ascending by key */
+    int               shards, opened, room;
+    lki_bundle_shard *shard; /* those that entries need */
+} lki_bundle;
+
+/* Read the index and open the data files. LK_ENOTFOUND when there is no index. */
+lk_status lki_bundle_open(const char *prefix, lki_bundle *out);
+void      lki_bundle_close(lki_bundle *b);
+
+/* -1 when there is none. */
+int lki_bundle_find(const lki_bundle *b, const char *key);
+
+/* Type and shape of an entry without its elements. LK_EDTYPE when it is text or of a type that lockstep lacks. */
+lk_status lki_bundle_describe(const lki_bundle *b, int entry, lki_array *out);
+
+/* Whether it has this type and shape. */
+bool lki_bundle_is(const lki_bundle *b, int entry, lk_dtype dtype, const lk_shape *shape);
+
+/* With its elements, checksum verified. */
+lk_status lki_bundle_read(const lki_bundle *b, int entry, lki_array *out);
+lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out); /* of a text of shape [] */
+
+/* "float32", "string", ...; "type 21" for one that has no name here. `text` has room for 24 characters. */
+const char *lki_bundle_type_name(int type, char *text);
+
+/* ---- writing ---- */
+
+typedef struct lki_bundle_writer {
+    char            *prefix;
+    lki_durable      data, index;
+    int              count, room;
+    lki_table_entry *entry; /* keys and values in `memory` */
+    lki_arena        memory;
+} lki_bundle_writer;
+
+/* Folders that are missing are made. Keys may be added in any order. */
+lk_status lki_bundle_begin(const char *prefix, lki_bundle_writer *w);
+lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data);
+lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void *text, size_t size);
+lk_status lki_bundle_commit(lki_bundle_writer *w); /* LK_EINVAL when a key was added twice */
+
+/* Frees; what was not committed is removed. */
+void lki_bundle_end(lki_bundle_writer *w);
+
+#endif

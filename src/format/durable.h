@@ -1,0 +1,40 @@
+/* Files that are there as a whole or not at all, whatever happens while they are written.
+ *
+ *     lki_durable_begin --write--> WRITING --sync--> SYNCED --publish--> VISIBLE, under its name
+ *                                      \______ error, or lki_durable_abandon ____> REMOVED
+ *
+ * The bytes go to NAME.tmp beside it; a crash leaves at most that one behind, which nobody reads and the next attempt overwrites.
+ * Errors are LK_EIO and name the file and the system's reason. */
+#ifndef LKI_FORMAT_DURABLE_H
+#define LKI_FORMAT_DURABLE_H
+
+#include "format/file.h"
+
+typedef struct lki_durable {
+    char    *path, *beside;
+    int      descriptor; /* -1 when closed */
+    uint64_t size;
+} lki_durable;
+
+#define LKI_DURABLE_NONE ((lki_durable){.descriptor = -1})
+
+lk_status lki_durable_begin(const char *path, lki_durable *d);
+lk_status lki_durable_write(lki_durable *d, const void *data, size_t size);
+lk_status lki_durable_sync(lki_durable *d);    /* on the disk; nothing can be written any more */
+lk_status lki_durable_publish(lki_durable *d); /* in place of what had its name */
+void      lki_durable_abandon(lki_durable *d); /* what was not published is removed; frees */
+
+/* All of it for a small file: written, synced, published, the folder synced. */
+lk_status lki_durable_file(const char *path, const void *data, size_t size);
+
+/* The folder a file is in: make it and those above it; make renames in it last. */
+lk_status lki_folder_make(const char *file);
+lk_status lki_folder_sync(const char *file);
+
+/* The length of the folder part of a path, without its last slash; 0: none, the current one. "/a" has "/". */
+size_t lki_folder_length(const char *path);
+
+/* The first `length` characters of `a`, then `b`; from lki_alloc. */
+char *lki_path_join(const char *a, size_t length, const char *b);
+
+#endif

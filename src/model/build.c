@@ -1,0 +1,111 @@
+/* Making a model's variables: when, by whom, under which strategy. */
+#include "core/memory.h"
+#include "model/model.h"
+#include "op/record.h"
+#include <stdio.h>
+
+/* ---- layer by layer ---- */
+
+static void forget(lk_model *m)
+{
+    for (int i = 0; i < m->count; i++)
+        lki_layer_forget(m->layer[i]);
+    lki_drop(m->calls);
+    m->calls = NULL;
+}
+
+static lk_status build_layer(lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (l->input_shape.rank && !lki_shape_equal(&l->input_shape, in))
+        return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
+    LKI_TRY(l->kind->output(l, in, out));
+    return l->kind->build ? l->kind->build(l, in) : LK_OK;
+}
+
+static lk_status count_calls(lk_model *m)
+{
+    bool draws = false;
+    char name[64];
+    for (int i = 0; i < m->count; i++)
+        draws = draws || m->layer[i]->kind->draws;
+    if (!draws) return LK_OK;
+    snprintf(name, sizeof name, "%s/seed_generator_state", m->name);
+    m->calls = lki_retain(lki_variable_new(name, &(lk_shape){0}, LK_I64, 0, false));
+    return m->calls ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+static lk_status build_all(lk_model *m, const lk_shape *row)
+{
+    lk_shape  shape = *row;
+    lk_status status = LK_OK;
+    lki_recording_pause(); /* first values are nobody's gradient */
+    LK_STEP {
+        for (int i = 0; i < m->count && status == LK_OK; i++) {
+            lk_shape in = shape;
+            status = build_layer(m->layer[i], &in, &shape);
+        }
+        if (status == LK_OK) status = count_calls(m);
+    }
+    lki_recording_resume();
+    if (status == LK_OK) status = lki_waiters_tell(&m->waiting, m);
+    if (status != LK_OK) {
+        forget(m);
+        return status;
+    }
+    m->input = *row;
+    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* replicas, if any, all wait in the meeting */
+    return LK_OK;
+}
+
+/* ---- wherever this thread is ---- */
+
+typedef struct request {
+    lk_model       *model;
+    const lk_shape *row;
+} request;
+
+static lk_status build_together(lk_strategy *s, int count, void *const *everyones, void *first)
+{
+    const request *r = first;
+    (void)s, (void)count, (void)everyones;
+    return build_all(r->model, r->row);
+}
+
+/* What is there without a strategy counts as none. */
+static lk_strategy *strategy_here(void)
+{
+    lk_strategy *s = lki_context_now().strategy;
+    return s && s->kind != LKI_STRATEGY_DEFAULT ? s : NULL;
+}
+
+lk_status lki_model_make(lk_model *m, const lk_shape *row)
+{
+    lk_strategy *here = strategy_here();
+    char         text[LKI_SHAPE_TEXT], detail[LKI_SHAPE_TEXT + 16];
+    if (here && m->strategy && here != m->strategy)
+        return lki_fail(LK_ESTATE, "lk_model_build: the model was made under %s and is used under %s: strategies are mixed",
+                        m->strategy->text, here->text);
+    if (here && lki_replica_current()) {
+        request mine = {m, row};
+        snprintf(detail, sizeof detail, "rows of %s", lki_shape_text(row, text));
+        return lki_meet("lk_model_build", detail, build_together, &mine);
+    }
+    if (here || !m->strategy) return build_all(m, row);
+    lki_context before = lki_context_cross(m->strategy);
+    lk_status   status = build_all(m, row);
+    lki_context_restore(&before);
+    return status;
+}
+
+lk_status lk_model_build(lk_model *m, lk_shape row)
+{
+    char given[LKI_SHAPE_TEXT], had[LKI_SHAPE_TEXT];
+    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_fail(LK_EINVAL, "lk_model_build: not a model");
+    if (!lki_shape_valid(&row) || row.rank >= LK_MAX_RANK)
+        return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));
+    if (!lki_model_built(m)) return lki_model_make(m, &row);
+    if (lki_shape_equal(&row, &m->input)) return LK_OK;
+    return lki_fail(LK_ESTATE, "lk_model_build: for rows of %s: the model was built for rows of %s before",
+                    lki_shape_text(&row, given), lki_shape_text(&m->input, had));
+}

@@ -1,0 +1,315 @@
+/* Checkpoints: making one, saving it, finding the latest (restoring is restore.c).
+ *
+ *     counter + 1 --> PREFIX-n.data, .index written beside, synced --> renamed --> `checkpoint` replaced --> saved
+ *          \_________________________ any error: counter - 1, what was written removed ______/
+ *
+ * Invariants
+ * 1. A folder's state file names a checkpoint that is complete on the disk; a crash at any moment leaves the one before.
+ * 2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
+ * 3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). What they have no place for
+ *    goes under keys that the graph does not name. */
+#include "core/dtype.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "format/bundle.h"
+#include "format/checkpoint_state.h"
+#include "model/trackable.h"
+#include <dirent.h>
+#include <lockstep/checkpoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- making one ------------------------------------------------------------------------------------------------------------- */
+
+static void destroy(void *object)
+{
+    lk_checkpoint *c = object;
+    for (int i = 0; i < c->count; i++) {
+        lki_drop(c->item[i].object);
+        lki_release((char *)c->item[i].name);
+    }
+    lki_release(c->item);
+    lki_drop(c->counter);
+    lki_release(c->path);
+}
+
+static bool object_fits(const lk_trackable *given, int i)
+{
+    const char *name = given[i].name;
+    if (!name || !*name) return lki_fail(LK_EINVAL, "lk_checkpoint_of: object %d has no name", i), false;
+    if (!given[i].object) {
+        if (!lk_failed()) lki_fail(LK_EINVAL, "lk_checkpoint_of: the object \"%s\" is NULL", name);
+        return false;
+    }
+    if (strcmp(name, "save_counter") == 0)
+        return lki_fail(LK_EINVAL, "lk_checkpoint_of: \"save_counter\" is the checkpoint's own; give object %d another name", i),
+               false;
+    if (lki_tracked_kind_of(given[i].object) < 0) {
+        lki_fail(LK_EINVAL, "lk_checkpoint_of: \"%s\" must be a model, an optimiser, a metric, a variable or a checkpoint", name);
+        return false;
+    }
+    for (int k = 0; k < i; k++)
+        if (strcmp(given[k].name, name) == 0)
+            return lki_fail(LK_EINVAL, "lk_checkpoint_of: two objects are named \"%s\"", name), false;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const lk_trackable *)a)->name, ((const lk_trackable *)b)->name);
+}
+
+static lk_variable *counter_new(void)
+{
+    const lki_outside before = lki_step_outside();
+    lk_variable      *v = lki_variable_new("save_counter", &(lk_shape){0}, LK_I64, 0, false);
+    lki_step_back(&before);
+    if (!v) return NULL;
+    lki_retain(v);
+    lk_free(v); /* the checkpoint's alone */
+    return v;
+}
+
+lk_checkpoint *lk_checkpoint_from(int count, const lk_trackable *one_based)
+{
+    const lk_trackable *given = one_based + 1;
+    for (int i = 0; i < count; i++)
+        if (!object_fits(given, i)) return NULL;
+    lk_checkpoint *c = lki_object_new(sizeof *c, LKI_KIND_CHECKPOINT, LKI_LIVES_IN_POOL, destroy);
+    if (!c) return NULL;
+    c->item = lki_zalloc((size_t)count * sizeof *c->item);
+    bool good = c->item && (c->counter = counter_new());
+    for (; good && c->count < count; c->count++) {
+        const lk_trackable *g = &given[c->count];
+        c->item[c->count] = (lk_trackable){lki_strdup(g->name), lki_retain(g->object)};
+        good = c->item[c->count].name != NULL;
+    }
+    if (good) {
+        qsort(c->item, (size_t)count, sizeof *c->item, by_name);
+        return c;
+    }
+    lk_free(c);
+    return NULL;
+}
+
+/* ---- writing values --------------------------------------------------------------------------------------------------------- */
+
+static lk_status add_value(lki_bundle_writer *w, const char *key, lk_variable *v)
+{
+    lk_status status = LK_OK;
+    LK_STEP {
+        lk_tensor  *value = lk_read(v);
+        const void *data = lki_bad(value) ? NULL : lk_data(value);
+        if (data) status = lki_bundle_add(w, key, value->dtype, &value->shape, data);
+        else status = lki_poisoned_status("lk_checkpoint_save");
+    }
+    return status;
+}
+
+/* As Keras keeps it: one float, here the sum over the lanes in their order. */
+static lk_status add_sum(lki_bundle_writer *w, const char *key, const lk_variable *v)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < lki_shape_size(&v->shape); i++)
+        sum += lki_element_get(v->dtype, v->buffer->data, i);
+    return lki_bundle_add(w, key, LK_F32, &(lk_shape){0}, &(float){(float)sum});
+}
+
+static lk_status add_node(lki_bundle_writer *w, lki_trackables *t, int i)
+{
+    const lki_tracked *n = &t->node[i];
+    char               exact[LKI_EXACT_KEY];
+    if (n->exact) LKI_TRY(lki_bundle_add(w, lki_exact_key(i, exact), n->exact->dtype, &n->exact->shape, n->exact->buffer->data));
+    if (!n->variable) return LK_OK;
+    lki_sink key = {0};
+    lki_sink_bytes(&key, n->path, strlen(n->path));
+    lki_sink_bytes(&key, LKI_VARIABLE_KEY, sizeof LKI_VARIABLE_KEY);
+    lk_status status = key.failed ? LK_ENOMEM : lki_object_graph_name(&t->graph, i, (char *)key.data, n->variable->name);
+    if (status == LK_OK)
+        status = n->lanes ? add_sum(w, (char *)key.data, n->variable) : add_value(w, (char *)key.data, n->variable);
+    lki_sink_free(&key);
+    return status;
+}
+
+static lk_status add_graph(lki_bundle_writer *w, lki_trackables *t)
+{
+    lki_sink message = {0};
+    lki_object_graph_write(&t->graph, &message);
+    const lk_status status = message.failed ? LK_ENOMEM : lki_bundle_add_text(w, LKI_OBJECT_GRAPH_KEY, message.data, message.size);
+    lki_sink_free(&message);
+    return status;
+}
+
+static lk_status write_all(lk_checkpoint *c, lki_bundle_writer *w)
+{
+    lki_trackables t;
+    LKI_TRY(lki_trackables_of(c, &t));
+    const lki_outside before = lki_step_outside();
+    lk_status         status = LK_OK;
+    for (int i = 0; i < t.graph.count && status == LK_OK; i++)
+        status = add_node(w, &t, i);
+    lki_step_back(&before);
+    if (status == LK_OK) status = add_graph(w, &t);
+    lki_trackables_free(&t);
+    return status == LK_OK ? lki_bundle_commit(w) : status;
+}
+
+static lk_status write_files(lk_checkpoint *c, const char *prefix)
+{
+    lki_bundle_writer w;
+    LKI_TRY(lki_bundle_begin(prefix, &w));
+    const lk_status status = write_all(c, &w);
+    lki_bundle_end(&w);
+    return status;
+}
+
+/* ---- saving ----------------------------------------------------------------------------------------------------------------- */
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static lk_status prefix_fits(const char *call, const char *prefix)
+{
+    if (!prefix || !*prefix)
+        return lki_fail(LK_EINVAL, "%s: the prefix is %s; it should be like \"folder/ckpt\"", call, prefix ? "empty" : "NULL");
+    if (strcmp(name_in(prefix), LKI_CHECKPOINT_STATE_NAME) == 0)
+        return lki_fail(
+            LK_EINVAL, "%s: prefix \"%s\" is the name of the state file, which says what checkpoint is the latest; use another one",
+            call, prefix);
+    return LK_OK;
+}
+
+static lk_status count(lk_checkpoint *c, int64_t by, int64_t *now)
+{
+    int64_t *counter = lki_variable_storage(c->counter);
+    if (!counter) return LK_ENOMEM;
+    if (*counter < 0 || *counter == INT64_MAX)
+        return lki_fail(LK_ESTATE, "lk_checkpoint_save: %lld saves were counted, which cannot be: a bad checkpoint was restored",
+                        (long long)*counter);
+    *now = *counter += by;
+    return LK_OK;
+}
+
+/* From now on the checkpoint's path. */
+static const char *keep_path(lk_checkpoint *c, char *path)
+{
+    lki_release(c->path);
+    return c->path = path;
+}
+
+static char *numbered(const char *prefix, int64_t n)
+{
+    const size_t size = strlen(prefix) + 32;
+    char        *path = lki_alloc(size);
+    if (path) snprintf(path, size, "%s-%lld", prefix, (long long)n);
+    return path;
+}
+
+const char *lk_checkpoint_save(lk_checkpoint *c, const char *prefix)
+{
+    int64_t n = 0;
+    if (lki_checkpoint_allowed("lk_checkpoint_save", c) != LK_OK || prefix_fits("lk_checkpoint_save", prefix) != LK_OK) return NULL;
+    if (count(c, 1, &n) != LK_OK) return NULL;
+    const bool counted = c->counted;
+    char      *path = numbered(prefix, n);
+    c->counted = true;
+    if (path && write_files(c, path) == LK_OK && lki_checkpoint_state_write(path) == LK_OK) return keep_path(c, path);
+    lki_release(path);
+    c->counted = counted;
+    count(c, -1, &n);
+    return NULL;
+}
+
+const char *lk_checkpoint_write(lk_checkpoint *c, const char *prefix)
+{
+    if (lki_checkpoint_allowed("lk_checkpoint_write", c) != LK_OK || prefix_fits("lk_checkpoint_write", prefix) != LK_OK)
+        return NULL;
+    char *path = lki_strdup(prefix);
+    if (path && write_files(c, path) == LK_OK) return keep_path(c, path);
+    lki_release(path);
+    return NULL;
+}
+
+/* ---- the latest ------------------------------------------------------------------------------------------------------------- */
+
+static bool exists(const char *prefix, const char *suffix)
+{
+    char      *path = lki_path_join(prefix, strlen(prefix), suffix);
+    const bool there = path && access(path, F_OK) == 0;
+    lki_release(path);
+    return there;
+}
+
+/* In several files: any of them. */
+static bool has_shard(const char *prefix)
+{
+    const char  *name = name_in(prefix);
+    const size_t folder = (size_t)(name - prefix), n = strlen(name);
+    char        *path = lki_path_join(folder ? prefix : ".", folder ? folder : 1, "");
+    DIR         *d = path ? opendir(path) : NULL;
+    bool         found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found = strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".data-", 6) == 0 && !strstr(e->d_name + n, ".tmp");
+    if (d) closedir(d);
+    lki_release(path);
+    return found;
+}
+
+/* The path in the state file; NULL and an error. */
+static char *read_state(const char *file, size_t folder)
+{
+    lki_bytes bytes;
+    char     *named = NULL;
+    if (lki_file_read(file, &bytes) != LK_OK) return NULL;
+    lki_checkpoint_state_parse(file, (const char *)bytes.data, bytes.size, &named);
+    lki_bytes_free(&bytes);
+    if (!named || *named == '/') return named;
+    char *path = lki_path_join(file, folder, named);
+    lki_release(named);
+    return path;
+}
+
+/* A state file that cannot be read is as good as none, but somebody should know. */
+static char *state_or_warning(const char *file, size_t folder)
+{
+    lki_error_record before, mine;
+    lki_error_take(&before);
+    char *path = read_state(file, folder);
+    lki_error_take(&mine);
+    lki_error_put(mine.code == LK_ENOMEM && before.code == LK_OK ? &mine : &before);
+    if (!path && mine.code != LK_ENOMEM) lki_warn("%s; it is ignored", mine.text);
+    return path;
+}
+
+typedef struct pooled_text {
+    lki_object object;
+    char       text[];
+} pooled_text;
+
+static const char *in_pool(const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    pooled_text *p = lki_object_new(sizeof *p + n, LKI_KIND_OTHER, LKI_LIVES_IN_POOL, NULL);
+    return p ? memcpy(p->text, text, n) : NULL;
+}
+
+const char *lk_latest_checkpoint(const char *folder)
+{
+    if (!folder) return lki_fail(LK_EINVAL, "lk_latest_checkpoint: the folder is NULL"), NULL;
+    if (!*folder) folder = ".";
+    const size_t n = strlen(folder);
+    const bool   closed = folder[n - 1] == '/';
+    char        *file = lki_path_join(folder, n, closed ? LKI_CHECKPOINT_STATE_NAME : "/" LKI_CHECKPOINT_STATE_NAME);
+    char        *path = file && access(file, F_OK) == 0 ? state_or_warning(file, n + !closed) : NULL;
+    const char  *out = NULL;
+    if (path && exists(path, ".index") && (exists(path, ".data-00000-of-00001") || has_shard(path))) out = in_pool(path);
+    else if (path) lki_warn("%s names the checkpoint %s, whose files are not there; it is ignored", file, path);
+    lki_release(path);
+    lki_release(file);
+    return out;
+}

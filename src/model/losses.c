@@ -1,0 +1,105 @@
+/* What a model adds to the loss: regularisation of its weights, and what its last call on this thread added.
+ *
+ * Each thread has an entry of its own in the model's list; entries are only ever added, at the front, so nobody waits. */
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "model/model.h"
+#include "op/gradient.h"
+#include "op/record.h"
+
+static const void *this_thread(void)
+{
+    static _Thread_local char place;
+    return &place;
+}
+
+static lki_added *entry_of(const lk_model *m)
+{
+    lki_added *a = __atomic_load_n(&m->added, __ATOMIC_ACQUIRE);
+    while (a && a->thread != this_thread())
+        a = a->next;
+    return a;
+}
+
+static lki_added *enter(lk_model *m)
+{
+    lki_added *a = entry_of(m);
+    if (a) return a;
+    a = lki_zalloc(sizeof *a);
+    if (!a) return NULL;
+    a->thread = this_thread();
+    a->next = __atomic_load_n(&m->added, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&m->added, &a->next, a, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    return a;
+}
+
+static void clear(lki_added *a)
+{
+    while (a->count)
+        lki_drop(a->item[--a->count]);
+}
+
+void lki_model_clear_added(lk_model *m)
+{
+    lki_added *a = entry_of(m);
+    if (a) clear(a);
+}
+
+void lki_model_free_added(lk_model *m)
+{
+    for (lki_added *a = m->added, *next; a; a = next) {
+        next = a->next;
+        clear(a);
+        lki_release(a->item);
+        lki_release(a);
+    }
+}
+
+/* ---- adding ---- */
+
+/* Each row is divided before it is summed, so that the sum over replicas has the order of one device. */
+static lk_tensor *mean_over_rows(lk_tensor *values)
+{
+    return lk_reduce_sum(lk_div(values, lki_like(values, (double)lki_max(1, values->shape.dim[0]))));
+}
+
+lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss)
+{
+    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_fail(LK_EINVAL, "lk_model_add_loss: not a model");
+    if (!loss) return lki_fail(LK_EINVAL, "lk_model_add_loss: the loss is NULL");
+    if (lki_bad(loss)) return lki_poisoned_status("lk_model_add_loss");
+    if (lki_stands_for(loss)) return lki_fail(LK_EINVAL, "lk_model_add_loss: the loss is %s", lki_why_not_plain(loss));
+    if (!lki_is_float(loss->dtype))
+        return lki_fail(LK_EDTYPE, "lk_model_add_loss: the loss is %s; it must be a float", lk_dtype_name(loss->dtype));
+    lk_tensor *term = loss->shape.rank ? mean_over_rows(loss) : loss;
+    if (lki_bad(term)) return lki_poisoned_status("lk_model_add_loss");
+    lki_added *a = enter(m);
+    if (!a || !lki_grow((void **)&a->item, &a->room, a->count + 1, sizeof *a->item)) return LK_ENOMEM;
+    a->item[a->count++] = lki_retain(term);
+    return LK_OK;
+}
+
+/* ---- all of them ---- */
+
+/* A term of a function that was traced before means nothing now. */
+static bool means_something(const lk_tensor *t) { return !t->graph || lki_tracer_current(); }
+
+lk_tuple lk_model_losses(lk_model *m)
+{
+    if (!lki_is_kind(m, LKI_KIND_MODEL)) lki_fail(LK_EINVAL, "lk_model_losses: not a model");
+    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_tuple_new(0, NULL);
+    const lki_added *a = entry_of(m);
+    lk_tensor      **term = lki_alloc((size_t)(m->count * LKI_MOST_WEIGHTS + (a ? a->count : 0) + 1) * sizeof *term);
+    int              count = 0;
+    if (!term) return lki_tuple_new(0, NULL);
+    for (int i = 0; i < m->count && lki_model_built(m); i++)
+        for (int k = 0; k < m->layer[i]->count; k++)
+            if (m->layer[i]->regularizer[k])
+                term[count++] = lk_regularizer_call(m->layer[i]->regularizer[k], lki_layer_read(m->layer[i], k));
+    for (int i = 0; a && i < a->count; i++)
+        if (means_something(a->item[i])) term[count++] = a->item[i];
+    lk_tuple out = lki_tuple_new(count, term);
+    lki_release(term);
+    return out;
+}

@@ -1,0 +1,42 @@
+/* What losses, metrics and batch statistics share: weights that fit values, and how many rows the whole batch has. */
+#ifndef LKI_NN_LOSS_H
+#define LKI_NN_LOSS_H
+
+#include "op/tensor.h"
+#include <lockstep/nn.h>
+
+/* ---- the list of losses ---- */
+
+#define LKI_LOSS_ID(name) LKI_LOSS_##name,
+typedef enum lki_loss_id { LK_LOSS_LIST(LKI_LOSS_ID) LKI_LOSS_COUNT } lki_loss_id;
+#undef LKI_LOSS_ID
+
+typedef struct lki_loss_kind {
+    const char *name;
+    lk_tensor *(*values)(lk_loss_args args); /* lk_nn_<name> */
+    unsigned takes;                          /* which options: loss.c knows the bits */
+} lki_loss_kind;
+
+extern const lki_loss_kind lki_losses[LKI_LOSS_COUNT];
+
+/* An error naming `call` for options this loss has not, or out of range. */
+bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a);
+
+/* a / b, and 0 where b is 0. */
+lk_tensor *lki_quotient(lk_tensor *a, lk_tensor *b);
+
+/* ---- weights and rows ---- */
+
+/* Weights in the type of the values and as many axes: an axis of size 1 too many goes, missing ones are added behind. */
+lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values);
+
+/* Weights that fit, one per value. */
+lk_tensor *lki_weights_spread(lk_tensor *weights, lk_tensor *values);
+
+/* Entries of t's leading axis on all replicas together; -1: only they know, lki_count_everywhere() asks them. */
+int64_t lki_batch_entries(const lk_tensor *t);
+
+/* The sum of every replica's `here`, as a scalar of the type of `like`. All replicas take part. */
+lk_tensor *lki_count_everywhere(const lk_tensor *like, double here);
+
+#endif

@@ -1,0 +1,143 @@
+/* Where values of a replica come from; see origin.h. */
+#include "op/origin.h"
+#include "comm/lanes.h"
+#include "core/memory.h"
+#include "op/gradient.h"
+#include "op/record.h"
+#include "op/replica.h"
+#include "op/run.h"
+#include <lockstep/ops.h>
+
+enum { DEEPEST = 4096, MOST_ROOTS = 24 }; /* a value carried on from step to step must not keep all of them */
+
+void lki_origin_free(lki_origin *o)
+{
+    if (!o) return;
+    for (int i = 0; i < o->nsrc; i++)
+        lki_drop(o->src[i]);
+    for (int i = 0; i < o->roots; i++)
+        lki_drop(o->root[i].value);
+    lki_release(o);
+}
+
+bool lki_is_uniform(const lk_tensor *t) { return t->rows.kind == LKI_UNIFORM || (t->origin && t->origin->uniform); }
+
+/* ---- lanes ---- */
+
+bool lki_has_its_lanes(const lki_rows *m, int id, int count, int *lo, int *hi)
+{
+    *lo = lki_lane_owner_begin(m->lanes, id, count);
+    *hi = lki_lane_owner_begin(m->lanes, id + 1, count);
+    if (m->own || *hi <= *lo) return false;
+    int64_t first = lki_min(lki_lane_begin(m->global, m->lanes, *lo), m->total), end = lki_min(lki_lane_begin(m->global, m->lanes, *hi), m->total);
+    return m->rows == end - first && (m->rows == 0 || m->first == first);
+}
+
+bool lki_in_own_lanes(const lki_rows *m)
+{
+    const lki_replica *r = lki_replica_current();
+    int                lo, hi;
+    return !r || r->count < 2 || lki_has_its_lanes(m, r->id, r->count, &lo, &hi);
+}
+
+/* ---- noting ---- */
+
+static lki_origin *origin_new(int roots)
+{
+    lki_origin *o = lki_zalloc(sizeof *o + (size_t)roots * sizeof o->root[0]);
+    if (o) o->roots = roots;
+    return o; /* without it the value is still right */
+}
+
+/* A sum over rows whose lanes are no single subtree: one root for each. */
+static void note_roots(const lki_infer *f, lk_tensor *dst)
+{
+    lki_replica *r = lki_replica_current();
+    lki_subtree  tree[MOST_ROOTS + 1];
+    int          lo, hi, count = lki_has_its_lanes(&f->rows, r->id, r->count, &lo, &hi) ? lki_lane_subtrees(lo, hi, tree) : 1;
+    lki_origin  *o = count > 1 && !dst->graph ? origin_new(count) : NULL;
+    if (!o) return;
+    lki_recording_pause();
+    for (int i = 0; i < count; i++)
+        o->root[i] = (lki_root){lki_retain(lki_run_lanes(f, tree[i].lane, tree[i].width)), tree[i].lane, tree[i].width};
+    lki_recording_resume();
+    dst->origin = o;
+}
+
+/* Ops that are linear in their first operand when the others are uniform. */
+static bool linear_in_first(lki_op op)
+{
+    switch (op) {
+    case LKI_OP_neg:
+    case LKI_OP_cast:
+    case LKI_OP_identity:
+    case LKI_OP_copy:
+    case LKI_OP_stop_gradient:
+    case LKI_OP_reshape:
+    case LKI_OP_broadcast:
+    case LKI_OP_broadcast_like:
+    case LKI_OP_transpose:
+    case LKI_OP_slice:
+    case LKI_OP_unslice:
+    case LKI_OP_pad:
+    case LKI_OP_pad_grad:
+    case LKI_OP_reduce_sum:
+    case LKI_OP_relu_grad:
+    case LKI_OP_leaky_relu_grad:
+    case LKI_OP_sigmoid_grad:
+    case LKI_OP_tanh_grad:
+    case LKI_OP_matmul:
+    case LKI_OP_mul:
+    case LKI_OP_div: return true;
+    default: return false;
+    }
+}
+
+static bool is_sum(lki_op op) { return op == LKI_OP_add || op == LKI_OP_sub; }
+
+static bool linear_in_either(lki_op op) { return op == LKI_OP_mul || op == LKI_OP_matmul; }
+
+/* Is the result linear in what the tracked operands were made of? */
+static bool is_linear(const lki_infer *f)
+{
+    bool a = lki_is_tracked(f->src[0]), b = f->nsrc == 2 && lki_is_tracked(f->src[1]);
+    for (int i = 0; i < f->nsrc; i++)
+        if (!lki_is_tracked(f->src[i]) && f->src[i]->rows.kind != LKI_UNIFORM) return false;
+    if (is_sum(f->op)) return a || b;
+    if (a && b) return false;
+    return a ? linear_in_first(f->op) : b && linear_in_either(f->op);
+}
+
+static void note_op(const lki_infer *f, lk_tensor *dst)
+{
+    int depth = 1;
+    for (int i = 0; i < f->nsrc; i++)
+        if (f->src[i]->origin) depth = (int)lki_max(depth, f->src[i]->origin->depth + 1);
+    lki_origin *o = depth <= DEEPEST ? origin_new(0) : NULL;
+    if (!o) return;
+    o->op = f->op;
+    o->attr = *f->attr;
+    o->nsrc = f->nsrc;
+    o->uniform = true;
+    o->depth = depth;
+    for (int i = 0; i < f->nsrc; i++) {
+        o->src[i] = lki_retain(f->src[i]);
+        o->uniform = o->uniform && lki_is_uniform(f->src[i]);
+    }
+    dst->origin = o;
+    if (dst->rows.kind != LKI_ROW_SUM) dst->rows.kind = LKI_MIXED;
+}
+
+void lki_origin_note(const lki_infer *f, lk_tensor *const *dst)
+{
+    if (!lki_replica_current() || !lki_is_float(f->dtype[0]) || f->nsrc < 1 || dst[0]->rows.kind == LKI_ROWS) return;
+    if (f->mode == LKI_SUM) note_roots(f, dst[0]);
+    else if (f->nsrc <= 2 && f->ndst == 1 && (dst[0]->rows.kind == LKI_MIXED || is_linear(f))) note_op(f, dst[0]);
+}
+
+lk_tensor *lki_share_of(lk_tensor *x, int count)
+{
+    if (lki_bad(x) || count == 1) return x;
+    lk_tensor *n = lki_like(x, count);
+    return x->rows.kind == LKI_UNIFORM ? lki_apply2(LKI_OP_share, NULL, x, n) : lk_div(x, n);
+}
