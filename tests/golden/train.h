@@ -369,6 +369,7 @@ static void check_step(train_run *r, const expected *e, int step, double spread,
     if (!sound(r->c, what)) return;
     if (isnan(loss)) GIVE_UP(r->c, "%s is not a number", what);
     measure(r->c, what, fabs(loss / e->loss[step] - 1), bound);
+    if (r->split == LK_SPLIT_FILL) return; /* correct.txt is of the other split */
     if (fabs(correct - e->correct[step]) > 1 && spread <= 1e-3)
         miss(r->c, "step %d: %g rows correct: should be %g", step, correct, e->correct[step]);
 }
