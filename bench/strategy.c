@@ -7,7 +7,9 @@
 #include "../tests/step/models.h"
 #include "timing.h"
 
-enum { BATCH = 64, BATCHES = 4, ROUNDS = 15, STEPS = 40, EMPTY_RUNS = 100000 };
+enum { BATCHES = 4, ROUNDS = 15, STEPS = 40, EMPTY_RUNS = 100000 };
+
+static int64_t batch_size = 64;
 
 typedef struct side {
     const char  *name;
@@ -38,10 +40,10 @@ static void batches_of(side *s)
 {
     lk_tensor *rows[2];
     for (int i = 0; i < BATCHES; i++) {
-        lk_tuple whole = kept(model_batch(&s->m, BATCH, i));
+        lk_tuple whole = kept(model_batch(&s->m, batch_size, i));
         s->batch[i] = whole;
         if (s->devices < 2) continue;
-        lk_dataset  *d = lk_distribute_dataset(s->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), BATCH), .prefetch = LK_NUMBER(0));
+        lk_dataset  *d = lk_distribute_dataset(s->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch_size), .prefetch = LK_NUMBER(0));
         lk_iterator *it = lk_iterator_of(d);
         lk_tuple     part;
         if (!lk_next(it, &part)) exit(1);
@@ -54,8 +56,8 @@ static void batches_of(side *s)
 static void start(side *s)
 {
     if (s->devices) s->strategy = lk_mirrored_strategy(.cpu_devices = s->devices);
-    if (s->strategy) LK_SCOPE(s->strategy) s->m = model_new(2, BATCH);
-    else s->m = model_new(2, BATCH);
+    if (s->strategy) LK_SCOPE(s->strategy) s->m = model_new(2, batch_size);
+    else s->m = model_new(2, batch_size);
     batches_of(s);
     s->step = s->devices ? lk_function_of(distributed_step, s) : lk_function_of(model_step, &s->m);
 }
@@ -72,6 +74,7 @@ static int count_steps(const char *kind, int count)
 {
     side s = {.devices = strcmp(kind, "plain") != 0};
     lk_set_threads(1);
+    batch_size = 8; /* valgrind takes seconds for a step of even these */
     start(&s);
     steps(&s, count);
     return lk_failed();

@@ -268,22 +268,28 @@ static void cache_save(lki_cursor *c, lki_saver *s)
     lki_sink_bytes(&s->sink, start->data, start->size);
 }
 
-/* Collect again what the saved iterator had given. */
+static lk_status not_the_same(void)
+{
+    return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cached dataset ends elsewhere than when the iterator was saved; is the data still the same?");
+}
+
+/* Collect again what the saved iterator had given, to the end if it was there. */
 static lk_status collect_again(lki_cursor *c, int64_t count)
 {
-    enum { PIECE = 1024 };
-    lki_element *e = lki_alloc(PIECE * sizeof *e);
-    lk_status    status = e ? LK_OK : LK_ENOMEM;
-    for (int64_t got = 0, piece; status == LK_OK && count > 0; count -= got) {
-        piece = lki_min(PIECE, count);
+    enum { PIECE = 256 };
+    lki_element e[PIECE];
+    for (int64_t got, piece; count > 0; count -= got) {
         got = 0;
-        status = cache_next(c, piece, e, &got);
-        if (status == LK_OK) lki_elements_drop(got, e);
-        if (status == LK_OK && got < piece)
-            status = lki_fail(LK_EFORMAT, "lk_iterator_restore: the cached dataset ends before the place to go on from; is the data still the same?");
+        piece = lki_min(PIECE, count);
+        const lk_status status = cache_next(c, piece, e, &got);
+        lki_elements_drop(got, e);
+        LKI_TRY(status);
+        if (got < piece) return not_the_same();
     }
-    lki_release(e);
-    return status;
+    int64_t         more = 0;
+    const lk_status status = c->ended ? cache_next(c, 1, e, &more) : LK_OK;
+    lki_elements_drop(more, e);
+    return more ? not_the_same() : status;
 }
 
 static lk_status restore_by_collecting(lki_cursor *c, lki_loader *l, uint64_t start, int64_t done)

@@ -185,7 +185,8 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
     if (!is_iterator(it) || !bytes || !size) return lki_fail(LK_EINVAL, "lk_iterator_save: %s", it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
     if (it->failed) return lki_error_put(&it->error), it->error.code;
     enter_pipeline(&before);
-    const lk_status status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
+    lk_status status = it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache can tell what it will serve */
+    if (status == LK_OK) status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
     leave_pipeline(&before);
     *bytes = out.data;
     *size = out.size;

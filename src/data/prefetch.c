@@ -23,13 +23,14 @@ typedef struct line { /* between the two threads; memory of its own, because bot
     pthread_mutex_t  lock;
     pthread_cond_t   filled, emptied;
     lki_elements     queue;
-    bool             running, stopping, over; /* over: the input ended or failed */
-    pthread_t        thread;
+    bool             stopping, over; /* over: the input ended or failed */
     lki_error_record error;
 } line;
 
-typedef struct prefetch_state {
-    line *line;
+typedef struct prefetch_state { /* the consumer's own */
+    line     *line;
+    bool      running; /* the thread is to be joined */
+    pthread_t thread;
 } prefetch_state;
 
 /* ---- the thread ---- */
@@ -93,25 +94,25 @@ static lk_status line_new(lki_cursor *c)
 static lk_status line_start(lki_cursor *c)
 {
     prefetch_state *st = c->state;
+    if (st->running) return LK_OK;
     if (!st->line) LKI_TRY(line_new(c));
-    line *w = st->line;
-    if (w->running || w->over) return LK_OK;
-    w->stopping = false;
-    LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, w, &w->thread));
-    w->running = true;
+    if (st->line->over) return LK_OK;
+    st->line->stopping = false;
+    LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
+    st->running = true;
     return LK_OK;
 }
 
 /* What it read stays in the queue. */
-static void line_join(line *w)
+static void line_join(prefetch_state *st)
 {
-    if (!w || !w->running) return;
-    pthread_mutex_lock(&w->lock);
-    w->stopping = true;
-    pthread_cond_signal(&w->emptied);
-    pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
-    w->running = false;
+    if (!st->running) return;
+    pthread_mutex_lock(&st->line->lock);
+    st->line->stopping = true;
+    pthread_cond_signal(&st->line->emptied);
+    pthread_mutex_unlock(&st->line->lock);
+    pthread_join(st->thread, NULL);
+    st->running = false;
 }
 
 static lk_status take(line *w, lki_element *out, int64_t *got)
@@ -149,7 +150,7 @@ static void stop(lki_cursor *c)
 {
     line *w = ((prefetch_state *)c->state)->line;
     if (!w) return;
-    line_join(w);
+    line_join(c->state);
     for (int64_t i = 0; i < w->queue.count; i++)
         lki_rowset_drop(w->queue.item[(w->queue.at + i) % w->room].set, 1);
     lki_release(w->queue.item);
@@ -164,7 +165,7 @@ static lk_status hold(lki_cursor *c, lki_elements *ahead)
 {
     line *w = ((prefetch_state *)c->state)->line;
     if (!w) return LK_OK;
-    line_join(w);
+    line_join(c->state);
     for (int64_t i = 0; i < w->queue.count; i++)
         LKI_TRY(lki_elements_push(ahead, lki_element_retain(w->queue.item[(w->queue.at + i) % w->room])));
     lki_error_put(&w->error);

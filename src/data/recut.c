@@ -161,10 +161,9 @@ static lk_status cut_piece(pieces_state *st, int64_t rows, int64_t tag, lki_elem
     lki_block   step = lki_step_enter();
     lk_status   status = step.owner ? lki_element_tensors(&st->from, item) : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
-        if (item[i]->shape.rank < 1 || item[i]->shape.dim[0] != item[0]->shape.dim[0])
-            status = lki_fail(LK_ESHAPE, "lk_distribute_dataset: the tensors of an element have batches of different sizes");
-        else item[i] = lki_tensor_row_range(item[i], st->next, rows, &item[i]->rows);
-        if (lki_bad(item[i])) status = LK_ENOMEM;
+        if (item[i]->shape.rank < 1 || item[i]->shape.dim[0] != rows_of(&st->from))
+            status = lki_fail(LK_EINVAL, "lk_distribute_dataset: tensor %d of an element has another batch size than tensor 0; all must have the same", i);
+        else if (lki_bad(item[i] = lki_tensor_row_range(item[i], st->next, rows, &item[i]->rows))) status = LK_ENOMEM;
     }
     if (status == LK_OK && !(set = lki_rowset_plain(LKI_ALONE, count, item))) status = LK_ENOMEM;
     if (set) set->tag = tag;

@@ -106,12 +106,6 @@ static lk_tensor *note_read(lki_tracer *tracer, lk_variable *variable)
     return &lki_poison;
 }
 
-static bool note_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b)
-{
-    (void)tracer;
-    return a == b;
-}
-
 static void want(lki_vector *v)
 {
     for (int i = 0; i < v->outputs; i++)
@@ -158,7 +152,7 @@ lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *exa
     lki_vector *v = lki_zalloc(sizeof *v);
     lk_status   status = LK_ENOMEM;
     if (!v) return lk_clear_error(), NULL;
-    v->tracer = (lki_tracer){.op = note_op, .update = note_update, .read = note_read, .same = note_same};
+    v->tracer = (lki_tracer){.op = note_op, .update = note_update, .read = note_read};
     v->refs = 1;
     v->input = lki_alloc((size_t)count * sizeof *v->input);
     v->inputs = v->input ? count : 0;

@@ -83,6 +83,14 @@ static bool all_uniform(int count, lk_tensor *const *items)
     return true;
 }
 
+/* Integer sums over rows. */
+static bool counts(int count, lk_tensor *const *items)
+{
+    for (int r = 0; r < count; r++)
+        if (items[r]->rows.kind != LKI_ROW_SUM || (items[r]->dtype != LK_I32 && items[r]->dtype != LK_I64)) return false;
+    return true;
+}
+
 static lk_tensor *divided(lk_tensor *t, int count)
 {
     if (lki_bad(t)) return t;
@@ -127,7 +135,7 @@ lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cr
             return lki_refuse(LK_EDTYPE, "%s: replica 0 has %s, replica %d %s: types must agree", call, lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
     }
     if (all_uniform(count, items)) return mean ? lki_agreed(count, items, 1, 1.0 / count) : lki_agreed(count, items, count, 1);
-    lk_tensor *sum = lki_is_float(items[0]->dtype) ? lki_total(count, items) : NULL;
+    lk_tensor *sum = lki_is_float(items[0]->dtype) || counts(count, items) ? lki_total(count, items) : NULL;
     if (!sum) sum = lki_cross_sum(s, cross, count, items);
     join_slices(count, items, sum);
     return mean ? divided(sum, count) : sum;

@@ -32,9 +32,11 @@ lk_names lki_names_new(int count, const char *const *items, lki_life life)
 {
     names_object *n = lki_object_new(sizeof *n + (size_t)count * sizeof n->item[0], LKI_KIND_OTHER, life, names_destroy);
     if (!n) return (lk_names){-1, NULL};
-    for (; n->count < count; n->count++)
-        if (!(n->item[n->count] = lki_strdup(items[n->count] ? items[n->count] : ""))) return (lk_names){-1, NULL};
-    return (lk_names){count, n->item};
+    while (n->count < count && (n->item[n->count] = lki_strdup(items[n->count] ? items[n->count] : "")))
+        n->count++;
+    if (n->count == count) return (lk_names){count, n->item};
+    if (life == LKI_LIVES_BY_REFERENCE) lki_drop(n);
+    return (lk_names){-1, NULL};
 }
 
 void lki_names_drop(lk_names names)

@@ -45,6 +45,7 @@ struct lki_run {
     int              waiting, done, turn;
     bool             meeting; /* all are here; replica 0 holds it */
     uint64_t         meetings;
+    lk_status        last; /* how the last meeting ended; stays until all have left it, since the next needs all of them */
     bool             broken;
     lki_error_record cause;
     seat             seat[];
@@ -178,6 +179,7 @@ static void end_meeting(lki_run *run, lk_status status)
     pthread_mutex_lock(&run->lock);
     run->meeting = false;
     run->meetings++;
+    run->last = status;
     run->waiting = 0;
     for (int r = 0; r < run->count; r++)
         run->seat[r].state = RUNNING;
@@ -250,13 +252,20 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
     double  limit = seconds_allowed(run, seconds);
     int64_t deadline = limit > 0 && limit < 1e9 ? lki_nanoseconds() + (int64_t)(limit * 1e9) : 0;
     LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
-    if (!wait_until(run, released, r, meeting, deadline)) deadline_passed(run, r, call, limit);
+    if (!wait_until(run, released, r, meeting, deadline)) {
+        if (run->meeting) { /* all are there, and replica 0 works with what they brought: nobody may leave */
+            pthread_mutex_unlock(&run->lock);
+            wait_until(run, released, r, meeting, 0);
+        } else deadline_passed(run, r, call, limit);
+    }
     if (r == 0 && run->meeting && !run->broken) {
         pthread_mutex_unlock(&run->lock);
         end_meeting(run, hold_meeting(run, &run->seat[0]));
         pthread_mutex_lock(&run->lock);
     }
-    lk_status status = run->broken ? broken_status(run) : LK_OK;
+    bool      held = run->meetings > meeting; /* whatever broke the run afterwards: what was made there is taken over, the next meeting fails */
+    lk_status status = held ? run->last : LK_EPEER;
+    if (status != LK_OK) status = broken_status(run);
     if (run->broken && run->seat[r].state == WAITING) {
         run->seat[r].state = RUNNING;
         run->waiting--;
@@ -307,6 +316,7 @@ static void call_fn(lki_run *run, int r)
     lk_replica_context *c = &run->strategy->context[r];
     lki_context         before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
     lki_device         *device = lki_device_current();
+    lki_listeners       outside = lki_listeners_leave(); /* tapes are a replica's own */
     lki_device_set_current(c->device);
     lki_error_context(c->words);
     LK_STEP {
@@ -315,6 +325,7 @@ static void call_fn(lki_run *run, int r)
     }
     lki_error_context(NULL);
     lki_device_set_current(device);
+    lki_listeners_return(&outside);
     lki_context_restore(&before);
 }
 

@@ -578,12 +578,18 @@ static lk_status check_alike(int count, void *const *everyones)
 }
 
 /* Gradients that are said to be combined must be equal; those that are only traced give NaN where they are not. */
-static lk_tensor *agreed(int count, lk_tensor *const *item)
+static lk_tensor *agreed(const lk_variable *v, int count, lk_tensor *const *item)
 {
     lki_attr attr = {.num = {.a = 1, .b = NAN}};
     bool     same = true;
-    for (int r = 1; r < count; r++)
+    for (int r = 1; r < count; r++) {
         same = same && lki_same_elements(item[r], item[0]);
+        if (!item[r]->graph && !item[0]->graph && !lki_same_bits(item[r], item[0]))
+            return lki_refuse(LK_EINVAL,
+                              "lk_optimizer_apply_combined: replica %d brings another gradient for \"%s\" than replica 0; combined ones must be the same: make them with "
+                              "lk_all_reduce(), or call lk_optimizer_apply()",
+                              r, v->name);
+    }
     return same ? item[0] : lki_apply(LKI_OP_agree, &attr, count, item, NULL);
 }
 
@@ -599,7 +605,7 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
         for (int r = 0; r < count; r++)
             item[r] = lki_plain(((const applying *)everyones[r])->gradients.item[i]);
         if (!item[0]) continue;
-        total[i] = mine->combined ? agreed(count, item) : lki_combine("lk_optimizer_apply", s, NULL, false, count, item);
+        total[i] = mine->combined ? agreed(mine->variables.item[i], count, item) : lki_combine("lk_optimizer_apply", s, NULL, false, count, item);
         if (lki_bad(total[i])) status = lki_poisoned_status("lk_optimizer_apply");
     }
     if (status == LK_OK) status = apply_here(mine->optimizer, (lk_tuple){n, total}, mine->variables);

@@ -38,6 +38,20 @@ void lki_recording_pause(void) { paused++; }
 
 void lki_recording_resume(void) { paused--; }
 
+lki_listeners lki_listeners_leave(void)
+{
+    lki_listeners before = {recorders, paused};
+    recorders = NULL;
+    paused = 0;
+    return before;
+}
+
+void lki_listeners_return(const lki_listeners *before)
+{
+    recorders = before->recorders;
+    paused = before->paused;
+}
+
 void lki_tracer_set(lki_tracer *t) { tracer = t; }
 
 lki_tracer *lki_tracer_current(void) { return tracer; }

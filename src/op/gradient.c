@@ -25,7 +25,14 @@ static lk_tensor *add(lk_tensor *a, lk_tensor *b) { return lk_add(a, b); }
 static lk_tensor *sub(lk_tensor *a, lk_tensor *b) { return lk_sub(a, b); }
 static lk_tensor *mul(lk_tensor *a, lk_tensor *b) { return lk_mul(a, b); }
 static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
-static lk_tensor *to(lk_tensor *t, const lk_tensor *like) { return lki_reduce_to(t, &like->shape); }
+/* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others elsewhere. */
+static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
+{
+    bool one = !lki_bad(t) && t->rows.kind == LKI_ROWS && like->rows.kind != LKI_ROWS && t->shape.rank && t->shape.rank == like->shape.rank &&
+               t->shape.dim[0] == 1 && like->shape.dim[0] == 1;
+    return lki_reduce_to(one ? lk_reduce_sum(t, .axis = LK_AXES(0), .keepdims = LK_ON) : t, &like->shape);
+}
+
 static lk_tensor *like(lk_tensor *t, lk_tensor *shape_of) { return lki_apply2(LKI_OP_broadcast_like, NULL, t, shape_of); }
 static lk_tensor *mask(lk_tensor *condition, lk_tensor *t) { return lk_where(condition, t, lki_like(t, 0)); }
 

@@ -84,7 +84,7 @@ RULE(each) { elementwise(f, false); }
 
 RULE(linear) /* f(a + b) = f(a) + f(b) in all operands together: a sum over rows stays one if every operand is */
 {
-    bool all = true;
+    bool all = f->op != LKI_OP_cast || lki_is_float(f->dtype[0]) || !lki_is_float(f->src[0]->dtype); /* rounding to integers is not linear */
     for (int i = 0; i < f->nsrc; i++)
         all = all && f->src[i]->rows.kind == LKI_ROW_SUM;
     elementwise(f, all);

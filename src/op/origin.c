@@ -105,6 +105,7 @@ static bool is_linear(const lki_infer *f)
         if (!lki_is_tracked(f->src[i]) && f->src[i]->rows.kind != LKI_UNIFORM) return false;
     if (is_sum(f->op)) return a || b;
     if (a && b) return false;
+    if (f->op == LKI_OP_pad && f->attr->pad.mode == LKI_PAD_CONSTANT && f->attr->pad.value != 0) return false;
     return a ? linear_in_first(f->op) : b && linear_in_either(f->op);
 }
 

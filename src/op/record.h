@@ -31,4 +31,12 @@ lki_tracer *lki_tracer_current(void);
 void lki_recording_pause(void);
 void lki_recording_resume(void);
 
+/* Start with nobody listening on this thread, and go back to those before; who came in between and is still there is forgotten. */
+typedef struct lki_listeners {
+    lki_recorder *recorders;
+    int           paused;
+} lki_listeners;
+lki_listeners lki_listeners_leave(void);
+void          lki_listeners_return(const lki_listeners *before);
+
 #endif

@@ -11,7 +11,7 @@ TEST(batches)
         SIZES(d, 3, 3, 1);
         SIZES(lk_dataset_batch(numbers(7), 3, .drop_remainder = LK_ON), 3, 3);
         SIZES(lk_dataset_batch(numbers(6), 3), 3, 3);
-        SIZES(lk_dataset_batch(numbers(0), 3));
+        NOTHING(lk_dataset_batch(numbers(0), 3));
         SIZES(lk_dataset_batch(numbers(2), 1000000), 2);
         SIZES(lk_dataset_batch(lk_dataset_batch(numbers(7), 2, .drop_remainder = LK_ON), 2), 2, 1);
         assert_int_equal(lk_dataset_cardinality(d), 3);
@@ -109,17 +109,17 @@ TEST(cuts)
     LK_POOL {
         GIVES(lk_dataset_take(numbers(5), 3), 0, 1, 2);
         GIVES(lk_dataset_take(numbers(2), 3), 0, 1);
-        GIVES(lk_dataset_take(numbers(2), 0));
+        NOTHING(lk_dataset_take(numbers(2), 0));
         GIVES(lk_dataset_skip(numbers(5), 3), 3, 4);
         GIVES(lk_dataset_skip(numbers(5), 0), 0, 1, 2, 3, 4);
-        GIVES(lk_dataset_skip(numbers(5), 9));
+        NOTHING(lk_dataset_skip(numbers(5), 9));
         GIVES(lk_dataset_shard(numbers(8), 3, 0), 0, 3, 6);
         GIVES(lk_dataset_shard(numbers(8), 3, 2), 2, 5);
-        GIVES(lk_dataset_shard(numbers(2), 3, 2));
+        NOTHING(lk_dataset_shard(numbers(2), 3, 2));
         GIVES(lk_dataset_shard(numbers(3), 1, 0), 0, 1, 2);
         GIVES(lk_dataset_repeat(numbers(2), 3), 0, 1, 0, 1, 0, 1);
         GIVES(lk_dataset_take(lk_dataset_repeat(numbers(3)), 7), 0, 1, 2, 0, 1, 2, 0);
-        GIVES(lk_dataset_repeat(numbers(0)));
+        NOTHING(lk_dataset_repeat(numbers(0)));
         SIZES(lk_dataset_batch(lk_dataset_repeat(numbers(3), 3), 4), 4, 4, 1); /* batches span repetitions */
         SIZES(lk_dataset_repeat(lk_dataset_batch(numbers(3), 2), 2), 2, 1, 2, 1);
         assert_int_equal(lk_dataset_cardinality(lk_dataset_take(lk_dataset_repeat(numbers(3)), 7)), 7);
@@ -224,7 +224,7 @@ TEST(interleaves)
         GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 2, .block_length = 2), 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 4, 4, 5, 5, 5);
         GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 1), 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5);
         GIVES(lk_dataset_interleave(lk_dataset_range(3), repeated), 1, 2, 2);
-        GIVES(lk_dataset_interleave(lk_dataset_range(0), repeated));
+        NOTHING(lk_dataset_interleave(lk_dataset_range(0), repeated));
         REFUSED(lk_dataset_interleave(n, NULL), LK_EINVAL, "the function is missing");
         REFUSED(lk_dataset_interleave(n, repeated, .cycle_length = -1), LK_EINVAL, "1 or more");
         lk_tuple     e;

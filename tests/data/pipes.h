@@ -91,6 +91,8 @@ static inline void gives_list(lk_dataset *d, int count, const double *one_based)
 }
 #define GIVES(d, ...) gives_list(d, LKI_LIST(double, __VA_ARGS__))
 
+#define NOTHING(d) gives_list(d, 0, NULL)
+
 /* The sizes of the leading axes of the first tensors are these. */
 static inline void sizes_list(lk_dataset *d, int count, const int64_t *one_based)
 {
@@ -151,7 +153,7 @@ static inline int count_up(int64_t index, lk_tuple *element, void *user)
 static inline lk_dataset *rows_of(int64_t n)
 {
     lk_tensor *x = lk_zeros(LK_SHAPE(n, 3), LK_F32);
-    for (int64_t i = 0; i < 3 * n; i++)
+    for (int64_t i = 0; !lk_poisoned(x) && i < 3 * n; i++)
         ((float *)x->data)[i] = (float)(10 * (i / 3) + i % 3);
     return lk_dataset_from_tensor_slices(LK_TUPLE(x, lk_range(n, LK_I64)));
 }

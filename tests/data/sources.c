@@ -68,7 +68,7 @@ TEST(ranges)
         GIVES(lk_dataset_range(4), 0, 1, 2, 3);
         GIVES(lk_dataset_range(2, .stop = LK_NUMBER(10), .step = LK_NUMBER(3)), 2, 5, 8);
         GIVES(lk_dataset_range(3, .stop = LK_NUMBER(-3), .step = LK_NUMBER(-2)), 3, 1, -1);
-        GIVES(lk_dataset_range(3, .stop = LK_NUMBER(3)));
+        NOTHING(lk_dataset_range(3, .stop = LK_NUMBER(3)));
         GIVES(lk_dataset_range(3, .dtype = LK_I64), 0, 1, 2);
         assert_int_equal(lk_dataset_cardinality(lk_dataset_range(2, .stop = LK_NUMBER(10), .step = LK_NUMBER(3))), 3);
         LK_FOR_EACH(e, lk_dataset_range(1, .dtype = LK_U8)) assert_int_equal(lk_tensor_dtype(e.item[0]), LK_U8);
@@ -86,7 +86,7 @@ TEST(generators)
         lk_dataset *d = lk_dataset_from_generator(count_up, &five);
         GIVES(d, 0, 1, 2, 3, 4);
         GIVES(d, 0, 1, 2, 3, 4);
-        GIVES(lk_dataset_from_generator(count_up, &nothing));
+        NOTHING(lk_dataset_from_generator(count_up, &nothing));
         assert_int_equal(lk_dataset_cardinality(d), LK_UNKNOWN);
         assert_int_equal(lk_dataset_element_spec(d).count, 1);
 

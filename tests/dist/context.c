@@ -50,7 +50,7 @@ TEST(exactly_one_of_two)
             IS_DEFAULT();
             lk_run(s, in_replica, LK_TUPLE(), s);
             IS_DEFAULT();
-            LK_SCOPE (s) {
+            LK_SCOPE(s) {
                 IS_CROSS(s);
                 v = lk_variable_of(lk_scalar(1));
                 lk_run(s, in_replica, LK_TUPLE(), s);
@@ -65,11 +65,11 @@ TEST(exactly_one_of_two)
         }
         lk_strategy *one = lk_one_device_strategy("CPU:0");
         lk_run(one, in_replica, LK_TUPLE(), one);
-        LK_SCOPE (one) {
+        LK_SCOPE(one) {
             IS_CROSS(one);
         }
         IS_DEFAULT();
-        LK_SCOPE (lk_default_strategy()) {
+        LK_SCOPE(lk_default_strategy()) {
             IS_DEFAULT();
         }
         IS_DEFAULT();
@@ -83,9 +83,9 @@ TEST(the_same_scope_again)
 {
     LK_POOL {
         lk_strategy *s = mirrored(2);
-        LK_SCOPE (s) {
-            LK_SCOPE (s) {
-                LK_SCOPE (s) {
+        LK_SCOPE(s) {
+            LK_SCOPE(s) {
+                LK_SCOPE(s) {
                     IS_CROSS(s);
                 }
                 IS_CROSS(s);
@@ -96,7 +96,7 @@ TEST(the_same_scope_again)
             IS_CROSS(s);
         }
         IS_DEFAULT();
-        LK_SCOPE (s) { /* can be entered again */
+        LK_SCOPE(s) { /* can be entered again */
             IS_CROSS(s);
         }
         SOUND();
@@ -108,8 +108,8 @@ TEST(another_scope_inside)
     LK_POOL {
         lk_strategy *a = mirrored(2), *b = mirrored(3);
         int          inside = 0;
-        LK_SCOPE (a) {
-            LK_SCOPE (b) {
+        LK_SCOPE(a) {
+            LK_SCOPE(b) {
                 inside++;
             }
             assert_int_equal(inside, 0); /* the block is not run */
@@ -131,12 +131,12 @@ TEST(mixed_strategies_are_both_named)
     LK_POOL {
         lk_strategy *a = mirrored(2), *b = mirrored(2);
         char         first[512], second[512];
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             lk_scope_begin(b);
         }
         snprintf(first, sizeof first, "%s", lk_error());
         lk_clear_error();
-        LK_SCOPE (b) {
+        LK_SCOPE(b) {
             lk_scope_begin(a);
         }
         snprintf(second, sizeof second, "%s", lk_error());
@@ -149,11 +149,11 @@ TEST(the_default_scope_does_not_nest)
 {
     LK_POOL {
         lk_strategy *s = mirrored(2);
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             REFUSED(LK_ESTATE, lk_scope_begin(lk_default_strategy()), "default strategy", "must not be nested", "MirroredStrategy");
             IS_CROSS(s);
         }
-        LK_SCOPE (lk_one_device_strategy("CPU:0")) {
+        LK_SCOPE(lk_one_device_strategy("CPU:0")) {
             REFUSED(LK_ESTATE, lk_scope_begin(lk_default_strategy()), "must not be nested");
         }
         IS_DEFAULT();
@@ -164,7 +164,7 @@ REPLICA_FN(enter_a_scope)
 {
     lk_strategy **s = user;
     int           inside = 0;
-    LK_SCOPE (s[0]) {
+    LK_SCOPE(s[0]) {
         inside++;
     }
     EXPECT(inside == 0);
@@ -190,7 +190,7 @@ TEST(no_scope_from_replica_context)
         {
             lk_strategy *s[2] = {mirrored(n), mirrored(2)};
             lk_run(s[0], enter_a_scope, .user = s);
-            LK_SCOPE (s[0]) {
+            LK_SCOPE(s[0]) {
                 lk_run(s[0], enter_a_scope, .user = s);
                 IS_CROSS(s[0]);
             }
@@ -202,7 +202,7 @@ TEST(no_scope_from_replica_context)
 
 MERGE_FN(scope_in_merge)
 {
-    LK_SCOPE (s) {
+    LK_SCOPE(s) {
         EXPECT(context_is(s, true));
     }
     EXPECT(context_is(s, true));
@@ -235,12 +235,12 @@ TEST(scopes_left_out_of_order)
         REFUSED(LK_EINVAL, lk_scope_end(NULL), "lk_scope_end", "not a strategy");
         REFUSED(LK_EINVAL, lk_scope_begin(NULL), "not a strategy");
         REFUSED(LK_EINVAL, lk_scope_begin((lk_strategy *)lk_scalar(1)), "not a strategy");
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             lk_scope_begin(a); /* not left */
         }
         assert_true(told(LK_ESTATE, "LK_SCOPE", "lk_scope_begin", "not left", "reverse order"));
         IS_DEFAULT();
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             lk_scope_end(a); /* the block's own */
             IS_DEFAULT();
         }
@@ -251,7 +251,7 @@ TEST(scopes_left_out_of_order)
 
 static void leave_by_return(lk_strategy *s)
 {
-    LK_SCOPE (s) {
+    LK_SCOPE(s) {
         return;
     }
 }
@@ -262,7 +262,7 @@ TEST(a_block_is_left_in_every_way)
         lk_strategy *s = mirrored(2);
         leave_by_return(s);
         IS_DEFAULT();
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             break;
         }
         IS_DEFAULT();
@@ -276,7 +276,7 @@ static void *fresh_thread(void *user)
 {
     EXPECT(context_is(lk_default_strategy(), false));
     EXPECT(lk_replica_id_in_sync_group(lk_get_replica_context()) == 0);
-    LK_SCOPE (user) { /* one of its own */
+    LK_SCOPE(user) { /* one of its own */
         EXPECT(context_is(user, true));
     }
     EXPECT(context_is(lk_default_strategy(), false));
@@ -301,7 +301,7 @@ TEST(a_thread_starts_with_none)
 {
     LK_POOL {
         lk_strategy *a = mirrored(2), *b = mirrored(3);
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             run_thread(a);
             run_thread(b); /* another thread may be in another scope */
             IS_CROSS(a);
@@ -324,7 +324,7 @@ TEST(set_strategy)
         IS_CROSS(a);
         lk_variable *v = lk_variable_of(lk_scalar(1), .name = "v");
         assert_true(lk_extended_variable_created_in_scope(a, v));
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             IS_CROSS(a);
             REFUSED(LK_ESTATE, lk_set_strategy(b), "lk_set_strategy", "inside the scope of MirroredStrategy");
             REFUSED(LK_ESTATE, lk_set_strategy(NULL), "lk_set_strategy", "inside the scope");
@@ -339,7 +339,7 @@ TEST(set_strategy)
         assert_int_equal(lk_set_strategy(NULL), LK_OK);
         IS_DEFAULT();
         REFUSED(LK_EINVAL, lk_set_strategy((lk_strategy *)lk_scalar(1)), "lk_set_strategy", "not a strategy");
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             REFUSED(LK_ESTATE, lk_set_strategy(a), "lk_set_strategy");
         }
         SOUND();
@@ -367,7 +367,7 @@ REPLICA_FN(use_foreign)
 
 static void check_foreign(lk_strategy *b)
 {
-    LK_SCOPE (b) {
+    LK_SCOPE(b) {
         REFUSED(LK_ESTATE, lk_read(foreign), "lk_read", "\"foreign\"", "belongs to another strategy", "mixed");
         REFUSED(LK_ESTATE, lk_assign(foreign, lk_scalar(1)), "lk_assign", "\"foreign\"");
         REFUSED(LK_ESTATE, lk_assign_add(foreign, lk_scalar(1)), "lk_assign_add", "\"foreign\"");
@@ -387,14 +387,14 @@ TEST(a_variable_of_another_strategy)
         EACH_COUNT(n)
         {
             lk_strategy *a = mirrored(2), *b = mirrored(n);
-            LK_SCOPE (a) {
+            LK_SCOPE(a) {
                 foreign = lk_variable_of(lk_ones(LK_SHAPE(2), LK_F32), .name = "foreign");
             }
             check_foreign(b);
             VALUES(lk_read(foreign), 1, 1);
             assert_int_equal(lk_assign_add(foreign, lk_ones(LK_SHAPE(2), LK_F32)), LK_OK); /* outside any scope it works */
             VALUES(lk_read(foreign), 2, 2);
-            LK_SCOPE (a) {
+            LK_SCOPE(a) {
                 foreign = lk_variable_of(lk_ones(LK_SHAPE(2), LK_F32), .name = "foreign", .synchronization = LK_SYNC_ON_READ,
                                          .aggregation = LK_AGGREGATION_SUM);
             }
@@ -410,7 +410,7 @@ TEST(methods_of_another_strategy)
     LK_POOL {
         lk_strategy *a = mirrored(2), *b = mirrored(2);
         lk_tensor   *x = lk_scalar(1);
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             REFUSED(LK_ESTATE, lk_run(b, in_replica, LK_TUPLE(), b), "lk_run", "inside the scope of", "mixed");
             REFUSED(LK_ESTATE, lk_reduce(b, LK_MEAN, x), "lk_reduce", "inside the scope of");
             REFUSED(LK_ESTATE, lk_gather_values(b, x), "lk_gather_values", "inside the scope of");
@@ -431,7 +431,7 @@ TEST(who_made_a_variable)
     LK_POOL {
         lk_strategy *a = mirrored(2), *b = mirrored(2);
         lk_variable *inside = NULL, *outside = lk_variable_of(lk_scalar(1));
-        LK_SCOPE (a) {
+        LK_SCOPE(a) {
             inside = lk_variable_of(lk_scalar(1));
         }
         assert_true(lk_extended_variable_created_in_scope(a, inside));
@@ -449,7 +449,7 @@ TEST(a_strategy_freed_early)
     LK_POOL {
         lk_variable *v = NULL;
         lk_strategy *s = mirrored(2);
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             lk_free(s);
             IS_CROSS(s);
             v = lk_variable_of(lk_scalar(4), .name = "v");

@@ -114,7 +114,7 @@ static lk_tuple batch_of(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op
     return lk_cross_batch_reduce(s, o, op, values, to);
 }
 
-static lk_tensor *twice(lk_strategy *s, lk_tensor *t)
+static lk_tensor *all_of(lk_strategy *s, lk_tensor *t)
 {
     lk_tensor *item[8] = {t, t, t, t, t, t, t, t};
     return lk_values_from_function(s, pick, &(lk_tuple){lk_num_replicas_in_sync(s), item});
@@ -133,8 +133,8 @@ TEST(packs_of_equal_length)
 {
     LK_POOL {
         lk_strategy *s = mirrored(2);
-        lk_tuple     values = LK_TUPLE(twice(s, VECTOR(1, 2, 3)), twice(s, lk_ones(LK_SHAPE(2, 2), LK_F32)), twice(s, lk_scalar(5)),
-                                       twice(s, VECTOR(7, 8)));
+        lk_tuple values = LK_TUPLE(all_of(s, VECTOR(1, 2, 3)), all_of(s, lk_ones(LK_SHAPE(2, 2), LK_F32)), all_of(s, lk_scalar(5)),
+                                   all_of(s, VECTOR(7, 8)));
         for (int packs = 0; packs <= 12; packs++) {
             lk_tuple out = batch_of(s, lk_hierarchical_copy_all_reduce(.num_packs = LK_NUMBER(packs)), LK_SUM, values);
             VALUES(out.item[0], 2, 4, 6);
@@ -159,8 +159,9 @@ TEST(packs_by_type)
 {
     LK_POOL {
         lk_strategy *s = mirrored(3);
-        lk_tuple     values = LK_TUPLE(twice(s, VECTOR(1, 2)), twice(s, VECTOR_OF(LK_F64, 3)), twice(s, VECTOR_OF(LK_I64, 4, 5)),
-                                       twice(s, VECTOR_OF(LK_I32, 6)), twice(s, VECTOR(7)), twice(s, lk_zeros(LK_SHAPE(0, 2), LK_F32)));
+        lk_tensor   *empty = all_of(s, lk_zeros(LK_SHAPE(0, 2), LK_F32));
+        lk_tuple     values = LK_TUPLE(all_of(s, VECTOR(1, 2)), all_of(s, VECTOR_OF(LK_F64, 3)), all_of(s, VECTOR_OF(LK_I64, 4, 5)),
+                                       all_of(s, VECTOR_OF(LK_I32, 6)), all_of(s, VECTOR(7)), empty);
         for (int k = 0; k < KINDS; k++) {
             lk_tuple out = batch_of(s, kind(k), LK_SUM, values);
             VALUES(out.item[0], 3, 6);
@@ -174,7 +175,7 @@ TEST(packs_by_type)
         }
         batch_of(s, lk_hierarchical_copy_all_reduce(), LK_SUM, values);
         assert_int_equal(lk_last_packs().packs, 4); /* f32 with both, f64, i32, i64 */
-        lk_tuple nothing = LK_TUPLE(twice(s, lk_zeros(LK_SHAPE(0), LK_F32)));
+        lk_tuple nothing = LK_TUPLE(all_of(s, lk_zeros(LK_SHAPE(0), LK_F32)));
         for (int k = 0; k < KINDS; k++)
             assert_int_equal(lk_size(batch_of(s, kind(k), LK_MEAN, nothing).item[0]), 0);
         SOUND();
@@ -186,8 +187,8 @@ TEST(packs_by_bytes)
 {
     LK_POOL {
         lk_strategy *s = mirrored(2);
-        lk_tuple     values = LK_TUPLE(twice(s, lk_ones(LK_SHAPE(1), LK_F32)), twice(s, lk_ones(LK_SHAPE(2), LK_F32)),
-                                       twice(s, lk_ones(LK_SHAPE(3), LK_F32)), twice(s, lk_ones(LK_SHAPE(4), LK_F32)));
+        lk_tuple     values = LK_TUPLE(all_of(s, lk_ones(LK_SHAPE(1), LK_F32)), all_of(s, lk_ones(LK_SHAPE(2), LK_F32)),
+                                       all_of(s, lk_ones(LK_SHAPE(3), LK_F32)), all_of(s, lk_ones(LK_SHAPE(4), LK_F32)));
         batch_of(s, lk_collective_all_reduce((lk_communication_options){0}), LK_SUM, values);
         PACKS(40);
         batch_of(s, lk_collective_all_reduce((lk_communication_options){.bytes_per_pack = 1}), LK_SUM, values);
@@ -367,6 +368,28 @@ REPLICA_FN(one_is_late)
     }
     if (my_id() != l->late && my_id() == 1 - l->late) l->waited = seconds() - begin;
     return LK_TUPLE(x);
+}
+
+MERGE_FN(slow)
+{
+    sleep_for(0.06);
+    return in;
+}
+
+REPLICA_FN(merge_slowly)
+{
+    lk_tensor *x = mine(1); /* made here, used while the meeting is held */
+    return lk_merge_call(lk_get_replica_context(), slow, LK_TUPLE(x), NULL);
+}
+
+/* A deadline is for coming together; what takes long then may take long. */
+TEST(deadlines_end_when_all_are_there)
+{
+    LK_POOL {
+        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 3, .communication.timeout_seconds = 0.02);
+        PER_REPLICA(s, lk_run(s, merge_slowly).item[0], 1, 2, 3);
+        SOUND();
+    }
 }
 
 TEST(deadlines)
@@ -561,5 +584,6 @@ TEST(gradients_reduced_to_their_variables)
 TESTS(cmocka_unit_test(every_kind_adds_all_devices), cmocka_unit_test(every_kind_serves_a_strategy),
       cmocka_unit_test(sums_repeat_to_the_bit), cmocka_unit_test(packs_of_equal_length), cmocka_unit_test(packs_by_type),
       cmocka_unit_test(packs_by_bytes), cmocka_unit_test(options_of_a_call), cmocka_unit_test(sparse_and_dense),
-      cmocka_unit_test(destinations), cmocka_unit_test(made_wrongly), cmocka_unit_test(deadlines), cmocka_unit_test(update),
-      cmocka_unit_test(containers_and_places), cmocka_unit_test(gradients_reduced_to_their_variables))
+      cmocka_unit_test(destinations), cmocka_unit_test(made_wrongly), cmocka_unit_test(deadlines),
+      cmocka_unit_test(deadlines_end_when_all_are_there), cmocka_unit_test(update), cmocka_unit_test(containers_and_places),
+      cmocka_unit_test(gradients_reduced_to_their_variables))

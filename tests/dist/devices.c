@@ -1,5 +1,6 @@
-/* Section 2 and 17 of the specification: device names, which devices a strategy gets, how many there are, what it says when it is made, and the two
- * strategies that are not mirrored. How many devices a process has is fixed once, so those cases run in processes of their own: `devices CASE`. */
+/* Section 2 and 17 of the specification: device names, which devices a strategy gets, how many there are, what it says when it
+ * is made, and the two strategies that are not mirrored. How many devices a process has is fixed once, so those cases run in
+ * processes of their own: `devices CASE`. */
 #include "dist/replicas.h"
 #include <fcntl.h>
 #include <spawn.h>
@@ -315,7 +316,7 @@ TEST(one_device)
         assert_string_equal(device_of(s, 0), FULL(1));
         check_one_replica(s);
         PER_REPLICA(s, lk_run(s, device_as_number).item[0], 1);
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             assert_true(lk_in_cross_replica_context() && lk_has_strategy() && lk_get_strategy() == s);
             v = lk_variable_of(lk_scalar(3), .name = "v");
         }

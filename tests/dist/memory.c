@@ -1,83 +1,173 @@
-/* Memory does not grow: 50,000 compiled steps on two replicas over a distributed dataset, shuffled and repeated for ever, with metrics; and steps run op by op. What is resident after the first
- * few thousand steps is what is resident at the end, within 1 MiB. */
-#include "check.h"
-#include <lockstep.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+/* Every allocation fails in turn while strategies are made and used: told as LK_ENOMEM, nobody hangs, nothing is left behind,
+ * and the next run is right. And runs, good and bad ones, keep no memory. */
+#include "dist/replicas.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { STEPS = 2000, EAGER_STEPS = 500, WARM = 500, ALLOWED = 64 << 20 }; /* sanitizers keep what was freed */
-#else
-enum { STEPS = 50000, EAGER_STEPS = 5000, WARM = 5000, ALLOWED = 1 << 20 };
-#endif
-
-typedef struct loop {
+typedef struct objects {
     lk_strategy  *strategy;
-    lk_variable  *w;
+    lk_variable  *w, *sum, *on_read;
     lk_optimizer *optimizer;
-    lk_metric    *mean;
-} loop;
+} objects;
 
-static long resident(void)
+static objects objects_new(lk_strategy *s)
 {
-    long  pages = 0, total = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f || fscanf(f, "%ld %ld", &total, &pages) != 2) pages = 0;
-    if (f) fclose(f);
-    return pages * sysconf(_SC_PAGESIZE);
-}
-
-static lk_tuple step(lk_tuple batch, void *user)
-{
-    loop      *l = user;
-    lk_tape   *tape = lk_tape_begin();
-    lk_tensor *each = lk_reduce_sum(lk_square(lk_sub(lk_matmul(batch.item[0], lk_read(l->w)), batch.item[1])), .axis = LK_AXES(1));
-    lk_tensor *loss = lk_add(lk_compute_average_loss(each, .global_batch_size = 16), lk_scale_regularization_loss(lk_nn_l2(lk_read(l->w), 0.01)));
-    lk_optimizer_apply(l->optimizer, lk_tape_gradient(tape, loss, LK_VARIABLES(l->w)));
-    lk_metric_update(l->mean, each);
-    return LK_TUPLE(loss);
-}
-
-static lk_tuple distributed(lk_tuple batch, void *user)
-{
-    loop *l = user;
-    return LK_TUPLE(lk_reduce(l->strategy, LK_SUM, lk_run(l->strategy, step, batch, l).item[0]));
-}
-
-static void quiet(const char *text, void *user) { (void)text, (void)user; }
-
-static void run_steps(int steps, int warm, bool compiled)
-{
-    long before = 0;
-    int  made = 0;
-    lk_set_log(quiet, NULL);
-    LK_POOL {
-        loop l = {.strategy = lk_mirrored_strategy(.cpu_devices = 2)};
-        LK_SCOPE(l.strategy) {
-            l.w = lk_variable_of(lk_glorot_uniform(LK_SHAPE(8, 2), "w"));
-            l.optimizer = lk_adam();
-            l.mean = lk_mean();
-        }
-        lk_dataset  *rows = lk_dataset_from_tensor_slices(LK_TUPLE(lk_random_normal(LK_SHAPE(100, 8)), lk_random_normal(LK_SHAPE(100, 2))));
-        lk_dataset  *data = lk_distribute_dataset(l.strategy, lk_dataset_repeat(lk_dataset_batch(lk_dataset_shuffle(rows, 50), 16)));
-        lk_function *f = lk_function_of(distributed, &l);
-        LK_FOR_EACH(batch, data) {
-            if (compiled) lk_call(f, batch);
-            else distributed(batch, &l);
-            if (++made == warm) before = resident();
-            if (made == steps || lk_failed()) break;
-        }
-        if (lk_failed()) fail_msg("%s", lk_error());
-        long grown = resident() - before;
-        if (grown > ALLOWED) fail_msg("%ld bytes more after %d steps than after %d", grown, steps, warm);
-        print_message("%d %s steps: %+ld bytes resident\n", steps, compiled ? "compiled" : "eager", grown);
+    objects o = {.strategy = s};
+    LK_SCOPE(s) {
+        o.w = lk_variable_of(lk_ones(LK_SHAPE(3, 2), LK_F32), .name = "w");
+        o.sum = lk_variable_of(lk_scalar(0), .name = "sum", .aggregation = SUM);
+        o.on_read = lk_variable_of(lk_scalar(0), .name = "on_read", .synchronization = LK_SYNC_ON_READ, .aggregation = MEAN);
+        o.optimizer = lk_sgd(.learning_rate = 1, .momentum = 0.5);
     }
-    assert_int_equal(made, steps);
+    return o;
 }
 
-TEST(compiled_steps) { run_steps(STEPS, WARM, true); }
+static bool complete(const objects *o) { return o->strategy && o->w && o->sum && o->on_read && o->optimizer; }
 
-TEST(eager_steps) { run_steps(EAGER_STEPS, WARM / 5, false); }
+MERGE_FN(merged) { return LK_TUPLE(lk_reduce(s, LK_SUM, in.item[0]), lk_nest(LK_TUPLE(in.item[0], NULL))); }
 
-TESTS(cmocka_unit_test(compiled_steps), cmocka_unit_test(eager_steps))
+REPLICA_FN(everything)
+{
+    objects            *o = user;
+    lk_replica_context *c = lk_get_replica_context();
+    lk_tape            *tape = lk_tape_begin();
+    lk_tensor          *y = lk_matmul(in.item[0], lk_read(o->w)),
+              *loss = lk_compute_average_loss(lk_reduce_mean(lk_square(y), .axis = LK_AXES(1)));
+    if (tape) lk_optimizer_apply(o->optimizer, lk_tape_gradient(tape, loss, LK_VARIABLES(o->w)));
+    lk_assign_add(o->sum, loss);
+    lk_assign_add(o->on_read, loss);
+    lk_tensor   *all = lk_all_gather(c, y, 0), *mean = lk_all_reduce(c, LK_MEAN, lk_nest(LK_TUPLE(loss, y)));
+    lk_tuple     out = lk_merge_call(c, merged, LK_TUPLE(loss), NULL);
+    lk_variable *made_here = lk_variable_of(lk_scalar(2), .name = "made_here");
+    lk_tensor   *last = made_here ? lk_read(made_here) : NULL;
+    return LK_TUPLE(loss, all, mean, out.item[0], out.item[1], lk_read_aggregated(o->on_read), last);
+}
+
+static lk_tensor *rows_on(const lk_value_context *c, void *user)
+{
+    (void)user;
+    return lk_fill(LK_SHAPE(2, 3), LK_F32, 1 + c->replica_id_in_sync_group);
+}
+
+static void use(objects *o)
+{
+    lk_strategy *s = o->strategy;
+    lk_tuple     out = lk_run(s, everything, LK_TUPLE(lk_values_from_function(s, rows_on, NULL)), o);
+    lk_reduce(s, LK_SUM, out.item[0]);
+    lk_reduce(s, LK_MEAN, out.item[1], LK_AXIS(0));
+    lk_gather_values(s, out.item[1]);
+    lk_local_results(s, out.item[4]);
+    lk_read(o->on_read);
+    lk_assign(o->on_read, lk_scalar(1));
+    lk_cross_batch_reduce(s, lk_hierarchical_copy_all_reduce(.num_packs = LK_NUMBER(2)), LK_SUM, LK_TUPLE(out.item[0], out.item[1]),
+                          (lk_destination[]){LK_TO(.device = "CPU:0"), LK_TO(.variable = o->w)});
+}
+
+static int count;
+
+static int whole_life(void)
+{
+    int good = 0;
+    LK_POOL {
+        objects o = objects_new(lk_mirrored_strategy(.cpu_devices = count));
+        if (complete(&o))
+            LK_STEP {
+                use(&o);
+                good = !lk_failed();
+            }
+    }
+    return good;
+}
+
+TEST(every_allocation_of_a_strategy)
+{
+    lk_set_log(quiet, NULL);
+    for (count = 1; count <= 3; count++) {
+        whole_life(); /* threads that stay */
+        SOUND();
+        int needed = check_every_allocation(whole_life);
+        print_message("%d replicas: %d allocations\n", count, needed);
+        assert_true(needed > 50);
+    }
+}
+
+static objects kept;
+
+static int one_use(void)
+{
+    int good = 0;
+    LK_POOL {
+        LK_STEP {
+            use(&kept);
+            good = !lk_failed();
+        }
+    }
+    return good;
+}
+
+/* The same objects, over and over; whenever a run failed the next one works. */
+TEST(objects_stay_usable)
+{
+    LK_POOL {
+        lk_set_log(quiet, NULL);
+        kept = objects_new(lk_mirrored_strategy(.cpu_devices = 3));
+        one_use();
+        SOUND();
+        for (int n = 1;; n++) {
+            lki_memory_fail_after(n);
+            int good = one_use();
+            lki_memory_fail_after(0);
+            if (good) break;
+            assert_int_equal(lk_error_code(), LK_ENOMEM);
+            lk_clear_error();
+            if (n % 7 == 0) {
+                assert_true(one_use());
+                lk_tuple each = lk_local_variables(kept.strategy, kept.w);
+                for (int r = 1; r < each.count; r++)
+                    assert_memory_equal(lk_data(each.item[0]), lk_data(each.item[r]), 24);
+            }
+            SOUND();
+        }
+    }
+}
+
+/* ---- nothing piles up ---- */
+
+typedef enum trouble { NO_TROUBLE, SHAPES, LEAVES, FAILS, STRUCTURES, POISON, TROUBLES } trouble;
+
+REPLICA_FN(troubled)
+{
+    lk_replica_context *c = lk_get_replica_context();
+    lk_tensor          *x = VECTOR(1, 2), *y = lk_all_reduce(c, LK_SUM, lk_nest(LK_TUPLE(x, mine(1))));
+    lk_merge_call(c, merged, LK_TUPLE(mine(1)), NULL);
+    if (my_id() == 1) switch (*(trouble *)user) {
+        case SHAPES: return LK_TUPLE(lk_all_reduce(c, LK_SUM, VECTOR(1, 2, 3)));
+        case LEAVES: return LK_TUPLE();
+        case FAILS: return LK_TUPLE(lk_matmul(x, x));
+        case STRUCTURES: return LK_TUPLE(lk_nest(LK_TUPLE(lk_all_reduce(c, LK_SUM, x))));
+        default: break;
+        }
+    lk_tensor *z = lk_all_reduce(c, LK_SUM, x);
+    return LK_TUPLE(*(trouble *)user == POISON ? lk_tuple_from(0, NULL).item[0] : z, y);
+}
+
+TEST(nothing_piles_up)
+{
+    LK_POOL {
+        lk_strategy *s = mirrored(3);
+        for (trouble t = NO_TROUBLE; t < TROUBLES; t++) {
+            int64_t before = 0;
+            for (int i = 0; i < 20; i++) {
+                LK_STEP {
+                    lk_run(s, troubled, .user = &t);
+                    assert_true(lk_failed() == (t != NO_TROUBLE));
+                    lk_clear_error();
+                }
+                if (i == 4) before = lki_memory_in_use();
+            }
+            int64_t left = lki_memory_in_use() - before;
+            if (left) fail_msg("trouble %d leaves %lld bytes behind", (int)t, (long long)left);
+        }
+        SOUND();
+    }
+}
+
+TESTS(cmocka_unit_test(every_allocation_of_a_strategy), cmocka_unit_test(objects_stay_usable), cmocka_unit_test(nothing_piles_up))

@@ -1,5 +1,6 @@
-/* Section 18 of the specification as one table: for each number the test that makes the mistake and looks at the kind of the error and at the words of its message
- * (what was called, where, the offending value, what to do instead); or why there is none here. The other files of this folder make the same mistakes in more ways. */
+/* Section 18 of the specification as one table: for each number the test that makes the mistake and looks at the kind of the
+ * error and at the words of its message (what was called, where, the offending value, what to do instead); or why there is none
+ * here. The other files of this folder make the same mistakes in more ways. */
 #include "dist/replicas.h"
 #include <unistd.h>
 
@@ -344,7 +345,7 @@ static void uneven_components(void)
 {
     lk_dataset *d = lk_distribute_dataset(two, lk_dataset_from_generator(uneven, NULL));
     UNTIL_HERE;
-    REFUSED(LK_EINVAL, first_element(d), "4 rows", "3", "batch");
+    REFUSED(LK_EINVAL, first_element(d), "lk_distribute_dataset", "tensor 1", "has 3 rows", "has 4", "same batch size");
 }
 
 static void batch_sizes(void)
@@ -382,7 +383,8 @@ REPLICA_FN(next_in_replica)
 {
     lk_tuple element;
     EXPECT(!lk_next(user, &element));
-    EXPECT_TOLD(LK_EINVAL, "lk_next", "lk_run()", "replica");
+    EXPECT_TOLD(LK_ESTATE, "lk_next", "inside lk_run()", "outside",
+                "argument"); /* the table says value; it is the place that is wrong */
     return LK_TUPLE();
 }
 
@@ -464,7 +466,8 @@ static void optimizers(void)
     REFUSED(LK_EINVAL, lk_run(two, apply_to, .user = (void *[]){o, unknown, v}), "sgd", "unknown", "not there at the first apply",
             "another optimiser");
     REFUSED(LK_EINVAL, lk_sgd(.clipnorm = 1, .clipvalue = 1), "clip");
-    REFUSED(LK_ESTATE, lk_optimizer_set_learning_rate(scheduled, 0.1), "sgd", "schedule", "cannot be set");
+    REFUSED(LK_ESTATE, lk_optimizer_set_learning_rate(scheduled, 0.1), "sgd", "schedule",
+            "cannot be set"); /* the table says value */
 }
 
 static void places(void)

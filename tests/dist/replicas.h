@@ -120,7 +120,7 @@ static const aggregation ALL[] = {NONE, SUM, MEAN, FIRST};
 static inline lk_variable *made(lk_strategy *s, lk_variable_args a)
 {
     lk_variable *v = NULL;
-    LK_SCOPE (s) {
+    LK_SCOPE(s) {
         v = lk_variable_kw(a);
     }
     return v;

@@ -414,6 +414,48 @@ TEST(an_older_error_is_not_the_replicas)
     }
 }
 
+/* ---- tapes ---- */
+
+REPLICA_FN(open_ended)
+{
+    lk_tape_begin(); /* and never ended, as when a function returns early */
+    lk_tape_begin();
+    return LK_TUPLE(lk_square(lk_read(user)));
+}
+
+REPLICA_FN(gather_square)
+{
+    return LK_TUPLE(lk_reduce_sum(lk_all_gather(lk_get_replica_context(), lk_reshape(lk_square(lk_read(user)), LK_SHAPE(1)), 0)));
+}
+
+MERGE_FN(run_gradients) { return LK_TUPLE(lk_reduce(s, LK_SUM, lk_run(s, gradient_step, .user = user).item[0])); }
+
+REPLICA_FN(gradients_in_merge) { return lk_merge_call(lk_get_replica_context(), run_gradients, LK_TUPLE(), user); }
+
+/* Tapes are a replica's own: one that a replica leaves open is gone with the run, and one that is open outside sees all replicas
+ * or none of them. */
+TEST(tapes_and_replicas)
+{
+    LK_POOL {
+        lk_strategy *s = mirrored(3);
+        lk_variable *w = MADE(s, lk_scalar(3));
+        for (int i = 0; i < 5; i++)
+            LK_POOL {
+                LK_STEP {
+                    lk_run(s, open_ended, .user = w);
+                }
+            }
+        lk_run(s, gradient_step, .user = w);
+        SOUND();
+        lk_tape   *tape = lk_tape_begin();
+        lk_tensor *y = lk_local_results(s, lk_run(s, gather_square, .user = w).item[0]).item[0];
+        VALUES(y, 27);
+        assert_null(lk_grads_item(lk_tape_gradient(tape, y, LK_VARIABLES(w)), 0)); /* not the third that replica 0 made */
+        VALUES(lk_local_results(s, lk_run(s, gradients_in_merge, .user = w).item[0]).item[0], 36);
+        SOUND();
+    }
+}
+
 /* ---- calls that do not come together ---- */
 
 typedef enum manner { ONE_RETURNS, ONE_MORE, OTHER_CALL, OTHER_ORDER } manner;
@@ -489,7 +531,7 @@ REPLICA_FN(cross_calls)
     HERE(lk_extended_read_var(s, some_variable), "lk_extended_read_var");
     HERE(lk_extended_call_for_each_replica(s, nothing, LK_TUPLE(), NULL), "lk_run");
     int inside = 0;
-    LK_COLOCATE (s, some_variable) {
+    LK_COLOCATE(s, some_variable) {
         inside++;
     }
     EXPECT(!inside);
@@ -534,5 +576,6 @@ TESTS(cmocka_unit_test(arguments_are_unwrapped), cmocka_unit_test(nested_argumen
       cmocka_unit_test(different_structures), cmocka_unit_test(results_that_are_none), cmocka_unit_test(results_outlive_the_run),
       cmocka_unit_test(replicas_run_at_the_same_time), cmocka_unit_test(threads_of_the_user), cmocka_unit_test(after_a_fork),
       cmocka_unit_test(an_error_on_any_replica), cmocka_unit_test(a_poisoned_result),
-      cmocka_unit_test(an_older_error_is_not_the_replicas), cmocka_unit_test(calls_that_do_not_come_together),
-      cmocka_unit_test(calls_that_speak_for_all), cmocka_unit_test(run_in_a_merge_function))
+      cmocka_unit_test(an_older_error_is_not_the_replicas), cmocka_unit_test(tapes_and_replicas),
+      cmocka_unit_test(calls_that_do_not_come_together), cmocka_unit_test(calls_that_speak_for_all),
+      cmocka_unit_test(run_in_a_merge_function))

@@ -193,7 +193,7 @@ TEST(reading_in_every_context)
         PER_REPLICA(s, out.item[0], 3, 3);
         PER_REPLICA(s, out.item[1], 5, 6);
         VALUES(lk_read(b.on_read), 11);
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             VALUES(lk_read(b.mirrored), 3);
             VALUES(lk_read(b.on_read), 11);
             VALUES(lk_extended_read_var(s, b.on_read), 11);
@@ -243,7 +243,7 @@ static void check_assigned_outside(lk_strategy *s, aggregation how)
         assert_int_equal(ASSIGN[i](v, lk_scalar(5)), LK_OK);
         VALUES(lk_read(v), after[i]);
         lk_assign(v, lk_scalar(10));
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             assert_int_equal(ASSIGN[i](v, lk_scalar(5)), LK_OK);
         }
         lk_tuple each = lk_local_variables(s, v);
@@ -517,7 +517,7 @@ TEST(storage)
                     *outside = lk_variable_of(lk_scalar(8));
         REFUSED(LK_EINVAL, lk_variable_data(v), "lk_variable_data", "\"v\"", "lk_run", "lk_read");
         REFUSED(LK_EINVAL, lk_variable_data(r), "lk_variable_data", "\"r\"");
-        LK_SCOPE (s) {
+        LK_SCOPE(s) {
             REFUSED(LK_EINVAL, lk_variable_data(v), "lk_variable_data", "\"v\"");
         }
         assert_true(*(const float *)lk_variable_data(outside) == 8);
@@ -560,7 +560,7 @@ TEST(an_outside_variable)
             VALUES(lk_read(v[3]), 100 - total);
             for (int r = 0; r < n; r++)
                 VALUES(lk_local_results(s, out.item[0]).item[r], 1 + total);
-            LK_SCOPE (s) {
+            LK_SCOPE(s) {
                 VALUES(lk_read(v[0]), 1 + total);
                 lk_assign(v[0], lk_scalar(2));
             }

@@ -1,4 +1,5 @@
-/* The tables of strategy.json that train: losses, optimisers, batch normalisation, and fit, evaluate and predict written as loops; and all tables in one list. */
+/* The tables of strategy.json that train: losses, optimisers, batch normalisation, and fit, evaluate and predict written as
+ * loops; and all tables in one list. */
 #ifndef LK_TESTS_GOLDEN_STRATEGY_TRAIN_H
 #define LK_TESTS_GOLDEN_STRATEGY_TRAIN_H
 

@@ -64,10 +64,8 @@ static lk_tuple train(lk_tuple in, void *user)
     x = lk_nn_dense(x, w[i + 2], w[i + 3], LK_LINEAR);
     lk_tensor *each = lk_nn_sparse_categorical_crossentropy(labels, x, .from_logits = LK_ON);
     lk_tensor *loss = lk_compute_average_loss(each, .global_batch_size = m->global_batch);
-    lk_tensor *penalty = NULL;
     for (int k = 0; k < m->count && m->l2 > 0; k += 2)
-        penalty = penalty ? lk_add(penalty, lk_nn_l2(w[k], m->l2)) : lk_nn_l2(w[k], m->l2);
-    if (penalty) loss = lk_add(loss, lk_scale_regularization_loss(penalty));
+        loss = lk_add(loss, lk_scale_regularization_loss(lk_nn_l2(w[k], m->l2)));
     lk_optimizer_apply(m->optimizer, lk_tape_gradient(tape, loss, model_variables(m)));
     return LK_TUPLE(loss, count_hits(p, x, labels));
 }

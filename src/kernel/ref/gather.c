@@ -40,15 +40,18 @@ size_t lki_gather_grad_scratch(const lki_args *a)
 
 void lki_sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t *begin, int64_t *order)
 {
+    bool    by_lane = a->lanes && a->attr->scan.axis == 0 && a->src[1].shape->rank > 0;
+    int64_t each = by_lane ? lki_shape_size_from(a->src[1].shape, 1) : 1;
+    int64_t from = by_lane ? a->lanes->bound[0] * each : 0, to = by_lane ? a->lanes->bound[a->lanes->count] * each : ids;
     memset(begin, 0, (size_t)(entries + 1) * sizeof *begin);
-    for (int64_t p = 0; p < ids; p++) {
+    for (int64_t p = from; p < to; p++) {
         int64_t id = lki_index(&a->src[1], p);
         if (id >= 0 && id < entries) begin[id + 1]++;
         else lki_set_fault(a);
     }
     for (int64_t e = 0; e < entries; e++)
         begin[e + 1] += begin[e];
-    for (int64_t p = 0; p < ids; p++) { /* begin[e] runs ahead to begin[e + 1] ... */
+    for (int64_t p = from; p < to; p++) { /* begin[e] runs ahead to begin[e + 1] ... */
         int64_t id = lki_index(&a->src[1], p);
         if (id >= 0 && id < entries) order[begin[id]++] = p;
     }

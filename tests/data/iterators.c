@@ -1,0 +1,220 @@
+/* Iterators: turns and what lives in them, threads, errors that stay where they belong. */
+#include "op/record.h"
+#include "pipes.h"
+#include <lockstep/grad.h>
+#include <lockstep/step.h>
+#include <pthread.h>
+
+/* Memory stays the same from turn to turn: what is made in one goes with the next. */
+TEST(a_turn_is_a_step)
+{
+    LK_POOL {
+        int64_t used[4] = {0};
+        int     i = 0;
+        LK_FOR_EACH(e, lk_dataset_batch(rows_of(40), 10)) {
+            for (int k = 0; k < 50; k++)
+                lk_add(e.item[0], e.item[0]);
+            used[i++] = lki_memory_in_use();
+        }
+        assert_true(i == 4 && used[1] == used[2] && used[2] == used[3]);
+        lk_iterator *it = lk_iterator_of(lk_dataset_batch(rows_of(40), 10));
+        lk_tuple     e;
+        for (i = 0; lk_next(it, &e); i++) {
+            for (int k = 0; k < 50; k++)
+                lk_add(e.item[0], e.item[0]);
+            used[i] = lki_memory_in_use();
+        }
+        assert_true(i == 4 && used[1] == used[2] && used[2] == used[3]);
+    }
+    good();
+}
+
+static int first_label(lk_dataset *d)
+{
+    LK_FOR_EACH(e, d) return (int)lk_item(e.item[1]);
+    return -1;
+}
+
+TEST(leaving_early)
+{
+    const int64_t before = lki_memory_in_use();
+    LK_POOL {
+        lk_dataset *d = lk_dataset_prefetch(lk_dataset_shuffle(rows_of(40), 10), 2);
+        int         turns = 0;
+        assert_true(first_label(d) >= 0);
+        LK_FOR_EACH(e, d) {
+            if (++turns % 2) continue;
+            lk_tensor *made = lk_add(e.item[0], e.item[0]);
+            if (lk_size(made) && turns == 6) break;
+        }
+        assert_int_equal(turns, 6);
+        LK_FOR_EACH(a, d) {
+            LK_FOR_EACH(b, d) {
+                lk_add(a.item[0], b.item[0]);
+                break;
+            }
+            assert_true(lk_item(a.item[1]) >= 0); /* the inner loop took nothing of the outer turn */
+            if (++turns == 9) goto out;
+        }
+    out:;
+    }
+    good();
+    assert_int_equal(lki_memory_in_use(), before);
+}
+
+TEST(two_iterators_side_by_side)
+{
+    LK_POOL {
+        lk_iterator *a = lk_iterator_of(rows_of(30)), *b = lk_iterator_of(rows_of(20));
+        lk_tuple     x, y;
+        int          n = 0;
+        while (lk_next(a, &x) && lk_next(b, &y)) {
+            lk_tensor *sum = lk_add(x.item[0], y.item[0]);
+            assert_true(((const float *)lk_data(sum))[0] == (float)(20 * n++));
+        }
+        assert_int_equal(n, 20);
+    }
+    good();
+}
+
+/* A step around a turn ends it; the iterator goes on. */
+TEST(steps_around_turns)
+{
+    LK_POOL {
+        lk_iterator *it = lk_iterator_of(rows_of(10));
+        lk_tuple     e;
+        for (int i = 0; i < 10; i++)
+            LK_STEP {
+                assert_true(lk_next(it, &e));
+                assert_true(lk_item(e.item[1]) == i);
+                LK_STEP lk_add(e.item[0], e.item[0]);
+            }
+        assert_false(lk_next(it, &e));
+        assert_true(lk_next(lk_iterator_of(rows_of(1)), &e));
+        lk_tensor *kept = lk_keep(e.item[0]); /* now it is the pool's */
+        assert_true(lk_next(it = lk_iterator_of(rows_of(1)), &e));
+        lk_free(it);
+        assert_true(((const float *)lk_data(kept))[1] == 1);
+    }
+    good();
+}
+
+/* ---- threads ---- */
+
+static void *read_one(void *it)
+{
+    lk_tuple e;
+    double   x = lk_next(it, &e) ? lk_item(e.item[1]) : -1;
+    return (void *)(intptr_t)x;
+}
+
+TEST(one_iterator_by_several_threads_in_turn)
+{
+    LK_POOL {
+        lk_iterator *it = lk_iterator_of(rows_of(6));
+        lk_tuple     e;
+        for (int i = 0; i < 6; i += 2) {
+            pthread_t thread;
+            void     *got;
+            assert_true(lk_next(it, &e));
+            assert_true(lk_item(e.item[1]) == i);
+            assert_int_equal(pthread_create(&thread, NULL, read_one, it), 0);
+            pthread_join(thread, &got);
+            assert_int_equal((intptr_t)got, i + 1);
+        }
+        assert_false(lk_next(it, &e));
+    }
+    good();
+}
+
+/* ---- errors ---- */
+
+TEST(an_old_error_stays_the_first)
+{
+    LK_POOL {
+        counting breaks = {.end = 9, .fail = 1};
+        lk_reshape(lk_scalar(1), LK_SHAPE(7));
+        lk_iterator *it = lk_iterator_of(lk_dataset_from_generator(count_up, &breaks));
+        lk_tuple     e;
+        assert_true(lk_next(it, &e)); /* reading works all the same */
+        assert_false(lk_next(it, &e));
+        failed_with(LK_ESHAPE, "[7]");
+        assert_false(lk_next(it, &e));
+        failed_with(LK_ESHAPE, "[2]");
+    }
+}
+
+TEST(errors_of_a_prefetch_thread)
+{
+    LK_POOL {
+        counting breaks = {.end = 20, .fail = 7};
+        for (int ahead = 1; ahead < 12; ahead += 5) {
+            lk_iterator *it = lk_iterator_of(lk_dataset_prefetch(lk_dataset_batch(lk_dataset_from_generator(count_up, &breaks), 2), ahead));
+            lk_tuple     e;
+            for (int i = 0; i < 3; i++)
+                assert_true(lk_next(it, &e));
+            assert_false(lk_next(it, &e));
+            failed_with(LK_ESHAPE, "reshape");
+            assert_false(lk_next(it, &e));
+            failed_with(LK_ESHAPE, "reshape");
+        }
+    }
+}
+
+/* No more is read than was asked for, and what was asked for ahead. */
+TEST(prefetch_reads_so_far_ahead)
+{
+    LK_POOL {
+        counting     many = {.end = 1000};
+        lk_iterator *it = lk_iterator_of(lk_dataset_prefetch(lk_dataset_from_generator(count_up, &many), 4));
+        lk_tuple     e;
+        assert_int_equal(many.calls, 0);
+        assert_true(lk_next(it, &e));
+        for (int i = 0; i < 200 && __atomic_load_n(&many.calls, __ATOMIC_RELAXED) < 5; i++)
+            usleep(1000);
+        usleep(20000);
+        assert_int_equal(__atomic_load_n(&many.calls, __ATOMIC_RELAXED), 5);
+        lk_free(it);
+        REFUSED(lk_dataset_prefetch(rows_of(2), -1), LK_EINVAL, "-1 elements ahead");
+        GIVES(lk_dataset_prefetch(lk_dataset_range(3), 0), 0, 1, 2);
+    }
+}
+
+/* A tape does not record what a pipeline computes. */
+static lk_tuple negate(lk_tuple e, void *user)
+{
+    (void)user;
+    return LK_TUPLE(lk_neg(e.item[0]));
+}
+
+TEST(tapes_do_not_listen)
+{
+    LK_POOL {
+        lk_dataset *d = lk_dataset_map(lk_dataset_from_tensors(LK_TUPLE(lk_tensor_of(LK_SHAPE(2), 1, 2))), negate);
+        lk_tape    *tape = lk_tape_begin();
+        GIVES(d, -1, -2);
+        assert_non_null(lki_recorders());
+        lk_tape_end(tape);
+    }
+}
+
+static lk_tuple iterates(lk_tuple in, void *user)
+{
+    lk_tuple e;
+    lk_next(user, &e);
+    return in;
+}
+
+TEST(not_inside_a_traced_function)
+{
+    LK_POOL {
+        lk_function *f = lk_function_of(iterates, lk_iterator_of(rows_of(2)));
+        lk_call(f, LK_TUPLE(lk_scalar(1)));
+        failed_with(LK_ESTATE, "lk_dataset_reduce()");
+    }
+}
+
+TESTS(cmocka_unit_test(a_turn_is_a_step), cmocka_unit_test(leaving_early), cmocka_unit_test(two_iterators_side_by_side),
+      cmocka_unit_test(steps_around_turns), cmocka_unit_test(one_iterator_by_several_threads_in_turn), cmocka_unit_test(an_old_error_stays_the_first),
+      cmocka_unit_test(errors_of_a_prefetch_thread), cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(tapes_do_not_listen),
+      cmocka_unit_test(not_inside_a_traced_function))
