@@ -4,8 +4,12 @@
  *     LK_FOR_EACH(batch, lk_distribute_dataset(strategy, train))
  *         lk_call(step, batch);
  *
- * A dataset is a recipe: nothing is read before it is iterated, and every iteration starts anew. An element is a tuple of tensors. batch() marks the
- * leading axis of what it makes as the rows of a global batch of its size. Operations keep what they were made from; none changes it. */
+ * A dataset is a recipe: nothing is read before it is iterated, and every iteration starts anew. An element is a tuple of 1 to 64 tensors.
+ * batch() marks the leading axis of what it makes as the rows of a global batch of its size. Operations keep what they were made from; none
+ * changes it.
+ *
+ * Functions given to map, filter, interleave and from_generator may be called on other threads (prefetch, .parallel, datasets over replicas).
+ * A mistake in one of them is the error of the lk_next() that would have given the element. */
 #ifndef LOCKSTEP_DATASET_H
 #define LOCKSTEP_DATASET_H
 
@@ -61,13 +65,14 @@ typedef struct lk_mnist_args {
     lk_switch   scaled; /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
     const char *folder; /* default: LOCKSTEP_DATA, else the user's cache folder */
 } lk_mnist_args;
-/* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist. */
+/* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read here. The
+ * user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. */
 #define lk_mnist(...) lk_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 #define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
 LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
 
-/* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing: an error. */
+/* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing, empty, or several byte strings: an error. */
 LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* bytes: u8 [n]; int64: i64 [n]; float: f32 [n] */
 
 /* ---- operations ------------------------------------------------------------------------------------------------------------------ */
@@ -75,10 +80,13 @@ LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* by
 typedef struct lk_map_args {
     char        kw_;
     lk_dataset *dataset; /* required */
-    lk_fn       fn;      /* required; traced, and run over many elements at once where every op of it works element by element */
+    lk_fn       fn;      /* required */
     void       *user;
-    int         parallel; /* default 1: elements computed ahead at the same time, order kept */
+    int         parallel; /* default 1: computed on the thread that reads; more: so many threads, some elements ahead, order kept */
 } lk_map_args;
+
+/* fn of each element. It is traced first: called once on stand-ins without values. If every op works element by element (or reshapes), it is run
+ * over many rows at once where they are needed, and what it does besides ops happens while tracing only; if not, it is called for each. */
 #define lk_dataset_map(...) lk_dataset_map_kw(LKI_KW(lk_map_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_map_kw(lk_map_args args);
 
@@ -90,6 +98,9 @@ typedef struct lk_cache_args {
     lk_dataset *dataset;
     const char *file; /* default: in memory. Written beside and renamed when the first iteration has ended */
 } lk_cache_args;
+
+/* The first whole iteration is kept and served from then on; one that is given up keeps nothing. A file is not told from another pipeline's:
+ * delete it when what is before it changes. */
 #define lk_dataset_cache(...) lk_dataset_cache_kw(LKI_KW(lk_cache_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_cache_kw(lk_cache_args args);
 
@@ -100,6 +111,8 @@ typedef struct lk_shuffle_args {
     lk_number   seed;        /* default: the process's random seed */
     lk_switch   reshuffle_each_iteration; /* default LK_ON */
 } lk_shuffle_args;
+/* A row drawn from a buffer of so many goes out, the next one takes its place. The order is a function of the seed, of which shuffle of the
+ * pipeline this is, and of the iteration, and of nothing else. */
 #define lk_dataset_shuffle(...) lk_dataset_shuffle_kw(LKI_KW(lk_shuffle_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args args);
 
@@ -129,7 +142,7 @@ LK_API lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index)
 enum { LK_SHARD_HINTED = -1 }; /* as count and index: all elements, until workers that share the data by LK_SHARD_HINT put their numbers here */
 LK_API lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b);
 LK_API lk_dataset *lk_dataset_enumerate(lk_dataset *d, int64_t start); /* an i64 before each element's tensors */
-LK_API lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements);   /* made ahead on a thread of its own; 0: as many as fit well */
+LK_API lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements);   /* made ahead on a thread of its own; 0: two */
 
 #define lk_dataset_zip(...) lk_dataset_zip_of((int)LKI_N(lk_dataset *, 0, __VA_ARGS__) - 1, (lk_dataset *const[]){0, __VA_ARGS__})
 LK_API lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based); /* the tensors of each, side by side; ends with the shortest */
@@ -161,7 +174,8 @@ LK_API lk_tuple lk_dataset_reduce_kw(lk_fold_args args);
 enum { LK_INFINITE = -1, LK_UNKNOWN = -2 };
 LK_API int64_t lk_dataset_cardinality(const lk_dataset *d); /* elements, LK_INFINITE or LK_UNKNOWN */
 
-/* What an element looks like: tensors of the types and shapes (unknown sizes -1), without values. */
+/* What an element looks like: tensors of the types and shapes (unknown sizes -1), without values. Where operations do not tell, the first element is
+ * made and looked at. Of more than 8 tensors the first 8 are described. */
 typedef struct lk_element_spec {
     int      count;
     lk_dtype dtype[8];
@@ -171,13 +185,15 @@ LK_API lk_element_spec lk_dataset_element_spec(lk_dataset *d);
 
 /* ---- iterating --------------------------------------------------------------------------------------------------------------------- */
 
+/* Used by one thread at a time. One that failed tells its error again each time, until it is restored. */
 LK_API lk_iterator *lk_iterator_of(lk_dataset *d);
 
 /* The next element; 0 at the end or on failure (lk_failed() tells). The call begins a step: tensors made on this thread since the one before go. An error inside run. */
 LK_API int lk_next(lk_iterator *it, lk_tuple *element);
 
-/* Where an iterator stands, as bytes; restoring gives the same elements from there on, in another process too. The text of an error names what cannot be
- * saved.  Owner  the caller: lk_free_bytes(). */
+/* Where an iterator stands, as bytes. Restored to an iterator of a pipeline of the same operations and parameters, in another process too, it goes on with
+ * the same elements, and iterations after it with the same orders. Prefetch and, split by lanes, the number of replicas may differ. Rows of tensors, ranges,
+ * generators and plain files are saved as references, others by value; what a cache kept is collected again.  Owner  the caller: lk_free_bytes(). */
 LK_API lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size);
 LK_API lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size);
 LK_API void      lk_free_bytes(void *bytes);
@@ -214,12 +230,15 @@ typedef struct lk_distribute_args {
     lk_strategy   *strategy; /* required */
     lk_dataset    *dataset;  /* distribute_dataset: required */
     lk_split_rule  split;
-    lk_auto_shard  auto_shard;
+    lk_auto_shard  auto_shard;          /* workers > 1: who reads what. AUTO: by files where there are some, else DATA, and says so */
     lk_replication replication;
     lk_number      prefetch;            /* default 2 elements ahead of the step; 0: none */
     lk_switch      place_on_device;     /* default LK_OFF; needs LK_PER_REPLICA_INPUT and no prefetch */
-    int            workers, worker;     /* default 1 and 0: several machines, as one of them sees it */
+    int            workers, worker;     /* default 1 and 0: several machines, as one of them sees it; the strategy's replicas are this one's */
 } lk_distribute_args;
+
+/* Batches spread over the replicas: elements are per-replica values, plain tensors with one replica. Only iterating, cardinality and element_spec are
+ * left to do with it. With the default strategy it is the dataset itself. */
 #define lk_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
 #define lk_experimental_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
 LK_API lk_dataset *lk_distribute_dataset_kw(lk_distribute_args args);

@@ -1,4 +1,5 @@
-/* Batch, padded batch and their reverse. What batch() makes is marked as rows of a global batch, so that sums over it have one order. */
+/* Batch, padded batch and their reverse. What batch() makes is marked as rows of a global batch, so that sums over it have one
+ * order. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "data/data.h"
@@ -34,7 +35,8 @@ static lk_status largest_shape(const lki_elements *rows, int column, lki_column 
         lki_column x = lki_element_column(&rows->item[i], column);
         if (x.dtype != out->dtype || x.shape.rank != out->shape.rank)
             return lki_fail(x.dtype != out->dtype ? LK_EDTYPE : LK_ESHAPE,
-                            "lk_dataset_padded_batch: tensor %d of element %lld of a batch is %s of rank %d, that of the first is %s of rank %d; types and ranks must agree",
+                            "lk_dataset_padded_batch: tensor %d of element %lld of a batch is %s of rank %d, that of the first is "
+                            "%s of rank %d; types and ranks must agree",
                             column, (long long)i, lk_dtype_name(x.dtype), x.shape.rank, lk_dtype_name(out->dtype), out->shape.rank);
         for (int k = 0; k < x.shape.rank; k++)
             out->shape.dim[k] = lki_max(out->shape.dim[k], x.shape.dim[k]);
@@ -49,7 +51,8 @@ static void put_box(const lk_shape *to, const lk_shape *from, int axis, size_t b
         memcpy(dst, src, (size_t)(from->rank ? from->dim[from->rank - 1] : 1) * bytes);
         return;
     }
-    const size_t to_step = (size_t)lki_shape_size_from(to, axis + 1) * bytes, from_step = (size_t)lki_shape_size_from(from, axis + 1) * bytes;
+    const size_t to_step = (size_t)lki_shape_size_from(to, axis + 1) * bytes,
+                 from_step = (size_t)lki_shape_size_from(from, axis + 1) * bytes;
     for (int64_t i = 0; i < from->dim[axis]; i++)
         put_box(to, from, axis + 1, bytes, dst + (size_t)i * to_step, src + (size_t)i * from_step);
 }
@@ -78,8 +81,8 @@ static lk_status stack_padded(const batch_node *n, const lki_elements *rows, lki
     const int  count = rows->item[0].set->count;
     for (int64_t i = 1; i < rows->count; i++)
         if (rows->item[i].set->count != count)
-            return lki_fail(LK_ESHAPE, "lk_dataset_padded_batch: element %lld of a batch has %d tensors, the first one %d", (long long)i,
-                            rows->item[i].set->count, count);
+            return lki_fail(LK_ESHAPE, "lk_dataset_padded_batch: element %lld of a batch has %d tensors, the first one %d",
+                            (long long)i, rows->item[i].set->count, count);
     lki_block step = lki_step_enter();
     lk_status status = step.owner ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++)
@@ -109,8 +112,12 @@ static lk_status read_rows(lki_cursor *c, int64_t size, lki_elements *rows)
 static void mark_rows(lki_rowset *set, int64_t global, int lanes)
 {
     for (int i = 0; i < set->count; i++)
-        set->item[i]->rows = (lki_rows){
-            .kind = LKI_ROWS, .lanes = lanes, .per_row = 1, .global = lki_max(global, set->rows), .rows = set->rows, .total = set->rows};
+        set->item[i]->rows = (lki_rows){.kind = LKI_ROWS,
+                                        .lanes = lanes,
+                                        .per_row = 1,
+                                        .global = lki_max(global, set->rows),
+                                        .rows = set->rows,
+                                        .total = set->rows};
     set->rows = LKI_ALONE;
 }
 
@@ -118,7 +125,7 @@ static lk_status make_batch(lki_cursor *c, lki_elements *rows, lki_element *out)
 {
     const batch_node *n = (const batch_node *)c->dataset;
     lki_rowset       *set = NULL;
-    lk_status         status = n->pads ? stack_padded(n, rows, &set) : lki_stack(c->dataset->ops->name, rows->count, rows->item, &set);
+    lk_status status = n->pads ? stack_padded(n, rows, &set) : lki_stack(c->dataset->ops->name, rows->count, rows->item, &set);
     if (status != LK_OK) return status;
     mark_rows(set, n->size, c->pipeline->lanes);
     *out = lki_element_alone(set);
@@ -157,10 +164,10 @@ static lk_status batch_spec(lk_dataset *d, lk_element_spec *out)
 }
 
 /* Between calls there is nothing to save. */
-#define BATCH_OPS(call)                                                                                                         \
-    {                                                                                                                           \
-        .name = call, .state_bytes = sizeof(batch_state), .next = batch_next, .stop = batch_stop,                               \
-        .cardinality = batch_cardinality, .spec = batch_spec                                                                    \
+#define BATCH_OPS(call)                                                                                                            \
+    {                                                                                                                              \
+        .name = call, .state_bytes = sizeof(batch_state), .next = batch_next, .stop = batch_stop,                                  \
+        .cardinality = batch_cardinality, .spec = batch_spec                                                                       \
     }
 static const lki_dataset_ops batch_ops = BATCH_OPS("lk_dataset_batch");
 static const lki_dataset_ops padded_ops = BATCH_OPS("lk_dataset_padded_batch");
@@ -169,7 +176,9 @@ static lk_dataset *batch_new(const lki_dataset_ops *ops, const lk_batch_args *a,
 {
     if (!lki_dataset_usable(ops->name, a->dataset)) return NULL;
     if (a->size < 1 || a->size > LKI_MOST_ROWS)
-        return lki_fail(LK_EINVAL, "%s: batches of %lld rows; it must be 1 to %lld", ops->name, (long long)a->size, (long long)LKI_MOST_ROWS), NULL;
+        return lki_fail(LK_EINVAL, "%s: batches of %lld rows; it must be 1 to %lld", ops->name, (long long)a->size,
+                        (long long)LKI_MOST_ROWS),
+               NULL;
     if (a->padding.set && !pads) return lki_fail(LK_EINVAL, "%s: .padding is for lk_dataset_padded_batch()", ops->name), NULL;
     batch_node *n = lki_dataset_new(ops, sizeof *n, 1, &a->dataset);
     if (!n) return NULL;

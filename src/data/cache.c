@@ -6,8 +6,9 @@
  *
  * Invariants
  * 1. What is kept is complete, or not there: an iteration that is given up keeps nothing.
- * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then on. How the input stood at that
- *    iteration's beginning (`start`) is saved with an iterator: restoring without what was kept collects it again, up to where the iterator stood. */
+ * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then
+ *    on. How the input stood at that iteration's beginning (`start`) is saved with an iterator: restoring without what was kept
+ *    collects it again, up to where the iterator stood. */
 #include "core/memory.h"
 #include "data/cachefile.h"
 #include "data/data.h"
@@ -126,7 +127,8 @@ static lk_status cache_begin(lki_cursor *c)
 
 /* ---- collecting ---- */
 
-/* Elements are kept as they are where they lie in memory anyway; what a map would compute again is stacked, and so are rows that go to a file. */
+/* Elements are kept as they are where they lie in memory anyway; what a map would compute again is stacked, and so are rows that
+ * go to a file. */
 static bool wants_stacking(const lki_cursor *c, const lki_element *e)
 {
     const bool to_file = ((const cache_node *)c->dataset)->file;
@@ -171,12 +173,33 @@ static lk_status keep_alone(lki_cursor *c, lki_element *e, int64_t number)
     return keep_set(c, e->set);
 }
 
+static int64_t bytes_of(const lki_element *e)
+{
+    int64_t bytes = 1;
+    for (int i = 0; i < e->set->count; i++) {
+        lki_column column = lki_element_column(e, i);
+        bytes += lki_shape_size(&column.shape) * (int64_t)lk_dtype_bytes(column.dtype);
+    }
+    return bytes;
+}
+
+/* How many from e[0] on go into one block: large ones lie in large pages, but what a map computes for one is in memory several
+ * times. */
+static int64_t block_from(const lki_cursor *c, int64_t n, const lki_element *e)
+{
+    enum { MOST_BYTES = 32 << 20 };
+    const int64_t most = lki_min(n, lki_max(1, MOST_BYTES / bytes_of(e)));
+    int64_t       k = 1;
+    while (k < most && wants_stacking(c, &e[k]) && lki_elements_alike(&e[0], &e[k]))
+        k++;
+    return wants_stacking(c, &e[0]) ? k : 1;
+}
+
 static lk_status keep(lki_cursor *c, int64_t n, lki_element *e)
 {
     cache_state *st = c->state;
     for (int64_t i = 0, k; i < n; i += k) {
-        for (k = 1; i + k < n && wants_stacking(c, &e[i]) && wants_stacking(c, &e[i + k]) && lki_elements_alike(&e[i], &e[i + k]);)
-            k++;
+        k = block_from(c, n - i, &e[i]);
         LKI_TRY(wants_stacking(c, &e[i]) ? keep_rows(c, k, &e[i], st->done + i) : keep_alone(c, &e[i], st->done + i));
     }
     for (int64_t i = 0; i < n && !st->writer; i++)
@@ -184,7 +207,8 @@ static lk_status keep(lki_cursor *c, int64_t n, lki_element *e)
     return LK_OK;
 }
 
-/* The input ended: what was collected is kept, unless another iterator was faster; then it stays this cursor's, which others may refer to. */
+/* The input ended: what was collected is kept, unless another iterator was faster; then it stays this cursor's, which others may
+ * refer to. */
 static lk_status complete(lki_cursor *c)
 {
     cache_node  *n = (cache_node *)c->dataset;
@@ -270,7 +294,9 @@ static void cache_save(lki_cursor *c, lki_saver *s)
 
 static lk_status not_the_same(void)
 {
-    return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cached dataset ends elsewhere than when the iterator was saved; is the data still the same?");
+    return lki_fail(
+        LK_EFORMAT,
+        "lk_iterator_restore: a cached dataset ends elsewhere than when the iterator was saved; is the data still the same?");
 }
 
 /* Collect again what the saved iterator had given, to the end if it was there. */
@@ -315,7 +341,8 @@ static lk_status cache_restore(lki_cursor *c, lki_loader *l)
     if (!st->reader && !same) return restore_by_collecting(c, l, size, (int64_t)done);
     l->wire.p += size;
     if (done > (uint64_t)(st->reader ? lki_cache_elements(st->reader) : kept->items.count))
-        return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has fewer than the %llu elements read of it", (unsigned long long)done);
+        return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has fewer than the %llu elements read of it",
+                        (unsigned long long)done);
     st->done = (int64_t)done;
     if (!st->reader) return LK_OK;
     LKI_TRY(lki_cache_seek(st->reader, st->done, &st->next));
@@ -367,7 +394,8 @@ static const lki_dataset_ops ops = {.name = "lk_dataset_cache",
 lk_dataset *lk_dataset_cache_kw(lk_cache_args a)
 {
     if (!lki_dataset_usable(ops.name, a.dataset)) return NULL;
-    if (a.file && !*a.file) return lki_fail(LK_EINVAL, "%s: the name of the file is empty; leave it out to keep elements in memory", ops.name), NULL;
+    if (a.file && !*a.file)
+        return lki_fail(LK_EINVAL, "%s: the name of the file is empty; leave it out to keep elements in memory", ops.name), NULL;
     cache_node *n = lki_dataset_new(&ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;
     pthread_mutex_init(&n->lock, NULL);

@@ -72,7 +72,8 @@ static lk_status join_columns(lki_cursor *c, int64_t want, int64_t have, lki_ele
             columns += part[i].set->count;
         }
         if (columns > LKI_MOST_COLUMNS)
-            return lki_fail(LK_EINVAL, "lk_dataset_zip: elements of %d tensors in all; at most %d are possible", columns, LKI_MOST_COLUMNS);
+            return lki_fail(LK_EINVAL, "lk_dataset_zip: elements of %d tensors in all; at most %d are possible", columns,
+                            LKI_MOST_COLUMNS);
         LKI_TRY(join(st, c->inputs, part, &out[*got]));
         ++*got;
     }
@@ -154,7 +155,8 @@ static void agree_on_batches(lk_dataset *d)
 
 lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based)
 {
-    if (count < 1 || count > LKI_MOST_COLUMNS) return lki_fail(LK_EINVAL, "lk_dataset_zip: %d datasets; it must be 1 to %d", count, LKI_MOST_COLUMNS), NULL;
+    if (count < 1 || count > LKI_MOST_COLUMNS)
+        return lki_fail(LK_EINVAL, "lk_dataset_zip: %d datasets; it must be 1 to %d", count, LKI_MOST_COLUMNS), NULL;
     for (int i = 1; i <= count; i++)
         if (!lki_dataset_usable(zip_ops.name, one_based[i])) return NULL;
     lk_dataset *d = lki_dataset_new(&zip_ops, sizeof *d, count, one_based + 1);
@@ -215,8 +217,8 @@ lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b)
 
 /* ---- interleave ----
  *
- * Up to `cycle` datasets, made of elements of the input, are open at the same time; `block` elements are taken from each in turn. One that ended leaves its slot to
- * the dataset of the next element, whose turn is when the cycle comes round to it. */
+ * Up to `cycle` datasets, made of elements of the input, are open at the same time; `block` elements are taken from each in
+ * turn. One that ended leaves its slot to the dataset of the next element, whose turn is when the cycle comes round to it. */
 
 typedef struct interleave_node {
     lk_dataset       base;
@@ -294,7 +296,8 @@ static lk_status open_slot(lki_cursor *c, slot *s, lki_element e, uint64_t numbe
     *s = (slot){.from = e, .number = number};
     st->open++;
     LKI_TRY(call_user((const interleave_node *)c->dataset, &e, &s->dataset));
-    return lki_cursor_open(c->pipeline, s->dataset, &(lki_opening){.parent = c, .place = c->place, .shuffles = &shuffles}, &s->cursor);
+    return lki_cursor_open(c->pipeline, s->dataset, &(lki_opening){.parent = c, .place = c->place, .shuffles = &shuffles},
+                           &s->cursor);
 }
 
 static lk_status open_next(lki_cursor *c, slot *s)
@@ -384,10 +387,7 @@ static lk_status interleave_restore(lki_cursor *c, lki_loader *l)
     return LK_OK;
 }
 
-static int64_t interleave_cardinality(const lk_dataset *d)
-{
-    return lk_dataset_cardinality(d->input[0]) == 0 ? 0 : LK_UNKNOWN;
-}
+static int64_t interleave_cardinality(const lk_dataset *d) { return lk_dataset_cardinality(d->input[0]) == 0 ? 0 : LK_UNKNOWN; }
 
 static const lki_dataset_ops interleave_ops = {.name = "lk_dataset_interleave",
                                                .state_bytes = sizeof(interleave_state),
@@ -406,8 +406,8 @@ lk_dataset *lk_dataset_interleave_kw(lk_interleave_args a)
     if (!lki_dataset_usable(call, a.dataset)) return NULL;
     if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;
     if (a.cycle_length < 0 || a.cycle_length > MOST || a.block_length < 0)
-        return lki_fail(LK_EINVAL, "%s: .cycle_length = %d and .block_length = %d; they must be 1 or more, the first at most %d", call, a.cycle_length,
-                        a.block_length, MOST),
+        return lki_fail(LK_EINVAL, "%s: .cycle_length = %d and .block_length = %d; they must be 1 or more, the first at most %d",
+                        call, a.cycle_length, a.block_length, MOST),
                NULL;
     interleave_node *n = lki_dataset_new(&interleave_ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;

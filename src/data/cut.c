@@ -165,8 +165,8 @@ lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index)
     if (!lki_dataset_usable(shard_ops.name, d)) return NULL;
     const bool hinted = count == LK_SHARD_HINTED && index == LK_SHARD_HINTED;
     if (!hinted && (count < 1 || index < 0 || index >= count))
-        return lki_fail(LK_EINVAL, "lk_dataset_shard: part %lld of %lld; the part must be 0 to %lld", (long long)index, (long long)count,
-                        (long long)lki_max(0, count - 1)),
+        return lki_fail(LK_EINVAL, "lk_dataset_shard: part %lld of %lld; the part must be 0 to %lld", (long long)index,
+                        (long long)count, (long long)lki_max(0, count - 1)),
                NULL;
     return cut_new(&shard_ops, d, count, index);
 }
@@ -222,6 +222,7 @@ static const lki_dataset_ops repeat_ops = {.name = "lk_dataset_repeat",
 lk_dataset *lk_dataset_repeat_kw(lk_repeat_args a)
 {
     if (!lki_dataset_usable(repeat_ops.name, a.dataset)) return NULL;
-    if (a.times < 0) return lki_fail(LK_EINVAL, "lk_dataset_repeat: %lld times; it must be 1 or more, or 0 for ever", (long long)a.times), NULL;
+    if (a.times < 0)
+        return lki_fail(LK_EINVAL, "lk_dataset_repeat: %lld times; it must be 1 or more, or 0 for ever", (long long)a.times), NULL;
     return cut_new(&repeat_ops, a.dataset, a.times, 0);
 }

@@ -3,17 +3,20 @@
  *     lk_dataset (a node, immutable)      lki_cursor (a place in one iteration)         lki_element (16 bytes)
  *     batch ---> shuffle ---> slices      batch ---> shuffle ---> slices                row 4711 of a set of rows
  *
- * An iterator opens a tree of cursors, one per node. lki_cursor_next() asks a cursor for as many elements as its user wants; it asks its inputs for
- * exactly what it needs for them. So rows move through the pipeline in blocks, as references; their bytes are copied once, by batch.
+ * An iterator opens a tree of cursors, one per node. lki_cursor_next() asks a cursor for as many elements as its user wants; it
+ * asks its inputs for exactly what it needs for them. So rows move through the pipeline in blocks, as references; their bytes are
+ * copied once, by batch.
  *
  * Invariants
  * 1. A node never changes after it was made, but for counters and what a cache holds. It keeps references to its inputs.
- * 2. An element is a row of a set of rows, or (LKI_ALONE) a set that is one element. A set is counted; whoever has an element has a reference.
- * 3. A set is PLAIN (tensors), MAPPED (rows of another set, a function applied to them when they are needed) or JOINED (the tensors of several elements, side by side).
- *    Which of them it is never shows in a value.
+ * 2. An element is a row of a set of rows, or (LKI_ALONE) a set that is one element. A set is counted; whoever has an element has a
+ *    reference.
+ * 3. A set is PLAIN (tensors), MAPPED (rows of another set, a function applied to them when they are needed) or JOINED (the tensors
+ *    of several elements, side by side). Which of them it is never shows in a value.
  * 4. A cursor is used by one thread at a time. Cursors below a prefetch belong to its thread while that runs.
  * 5. Nothing is read before the first lki_cursor_next(). A cursor that failed or ended is not asked again.
- * 6. Tensors in sets have no owner: they are made inside a step of the working thread and held by reference. The consumer gets views in a step of its own.
+ * 6. Tensors in sets have no owner: they are made inside a step of the working thread and held by reference. The consumer gets
+ *    views in a step of its own.
  * 7. What a cursor holds can be written down: rows of sources by their number, others by value (save.h). */
 #ifndef LKI_DATA_H
 #define LKI_DATA_H
@@ -44,21 +47,23 @@ typedef struct lki_element {
 typedef enum lki_set_kind { LKI_SET_PLAIN, LKI_SET_MAPPED, LKI_SET_JOINED } lki_set_kind;
 
 struct lki_rowset {
-    int64_t           refs; /* atomic */
-    lki_set_kind      kind;
-    int64_t           rows;  /* LKI_ALONE: it is one element */
-    int               count; /* tensors of an element */
-    const lk_dataset *home;  /* can make them again: a source gives element first + row, a map applies itself; not a reference; or NULL */
-    int64_t           first;
-    int64_t           tag;    /* travels with the element: distribute.c */
-    lki_rowset       *of;     /* MAPPED: a reference; row i is function(of's row i) */
-    lki_vector       *vector; /* likewise */
-    int               parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
-    lki_element      *part;
-    lk_tensor        *item[]; /* PLAIN: references; with rows their leading axis counts them */
+    int64_t      refs; /* atomic */
+    lki_set_kind kind;
+    int64_t      rows;  /* LKI_ALONE: it is one element */
+    int          count; /* tensors of an element */
+    const lk_dataset
+                *home; /* can make them again: a source gives element first + row, a map applies itself; not a reference; or NULL */
+    int64_t      first;
+    int64_t      tag;    /* travels with the element: distribute.c */
+    lki_rowset  *of;     /* MAPPED: a reference; row i is function(of's row i) */
+    lki_vector  *vector; /* likewise */
+    int          parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
+    lki_element *part;
+    lk_tensor   *item[]; /* PLAIN: references; with rows their leading axis counts them */
 };
 
-lki_rowset *lki_rowset_plain(int64_t rows, int count, lk_tensor *const *items); /* NULL without memory; takes references of its own */
+lki_rowset *lki_rowset_plain(int64_t rows, int count,
+                             lk_tensor *const *items); /* NULL without memory; takes references of its own */
 lki_rowset *lki_rowset_mapped(const lk_dataset *map, lki_rowset *of, lki_vector *v);
 lki_rowset *lki_rowset_joined(int64_t rows, int parts, const lki_element *part);
 lki_rowset *lki_rowset_retain(lki_rowset *s, int64_t times);
@@ -70,7 +75,7 @@ static inline lki_element lki_element_retain(lki_element e) { return (lki_elemen
 void lki_elements_drop(int64_t count, lki_element *e); /* and empties them */
 
 typedef struct lki_elements { /* a queue */
-    lki_element *item; /* from `at` on, `count` of them */
+    lki_element *item;        /* from `at` on, `count` of them */
     int64_t      at, count, room;
 } lki_elements;
 
@@ -94,7 +99,8 @@ lk_status lki_element_tensors(const lki_element *e, lk_tensor **out);
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out);
 lk_status lki_check_tuple(const char *call, lk_tuple t);
 
-/* n elements as one PLAIN set of n rows: bytes are copied unless they are neighbours already. LK_ESHAPE, in the name of `call`, when they are not alike. */
+/* n elements as one PLAIN set of n rows: bytes are copied unless they are neighbours already. LK_ESHAPE, in the name of `call`,
+ * when they are not alike. */
 lk_status lki_stack(const char *call, int64_t n, const lki_element *e, lki_rowset **out);
 
 /* The same element as a PLAIN set of its own, without copying. A batch keeps what it knows about its rows. */
@@ -127,17 +133,23 @@ typedef struct lki_dataset_ops {
     bool        transparent; /* gives its input's elements as they are: a saved iterator does not know of it */
 
     lk_status (*begin)(lki_cursor *c); /* optional: before the first element of a turn; without it the inputs begin the same turn */
-    lk_status (*next)(lki_cursor *c, int64_t want, lki_element *out, int64_t *got); /* *got < want: it ended. On failure *got elements are dropped by the caller */
-    void (*stop)(lki_cursor *c);       /* optional: let go what is held, end threads; as before begin */
-    void (*save)(lki_cursor *c, lki_saver *s);             /* optional */
-    lk_status (*restore)(lki_cursor *c, lki_loader *l);    /* with save; the inputs were restored before. On failure stop() lets go what there is */
-    lk_status (*hold)(lki_cursor *c, lki_elements *ahead); /* of transparent ones, optional: leave the input alone, and add what was read ahead of the user */
-    lk_status (*again)(lki_cursor *c, int64_t number, lki_element *out);           /* optional: element `number`, for those whose home this is */
-    lk_status (*remake)(lki_cursor *c, const lki_element *from, lki_element *out); /* optional: a map's element out of its input's */
+    lk_status (*next)(lki_cursor *c, int64_t want, lki_element *out,
+                      int64_t *got);           /* *got < want: it ended. On failure *got elements are dropped by the caller */
+    void (*stop)(lki_cursor *c);               /* optional: let go what is held, end threads; as before begin */
+    void (*save)(lki_cursor *c, lki_saver *s); /* optional */
+    lk_status (*restore)(lki_cursor *c,
+                         lki_loader *l); /* with save; the inputs were restored before. On failure stop() lets go what there is */
+    lk_status (*hold)(
+        lki_cursor   *c,
+        lki_elements *ahead); /* of transparent ones, optional: leave the input alone, and add what was read ahead of the user */
+    lk_status (*again)(lki_cursor *c, int64_t number,
+                       lki_element *out); /* optional: element `number`, for those whose home this is */
+    lk_status (*remake)(lki_cursor *c, const lki_element *from,
+                        lki_element *out); /* optional: a map's element out of its input's */
 
-    int64_t (*cardinality)(const lk_dataset *d);           /* optional: as the first input */
+    int64_t (*cardinality)(const lk_dataset *d);            /* optional: as the first input */
     lk_status (*spec)(lk_dataset *d, lk_element_spec *out); /* optional: by looking at the first element */
-    void (*destroy)(lk_dataset *d);                        /* optional */
+    void (*destroy)(lk_dataset *d);                         /* optional */
 } lki_dataset_ops;
 
 typedef enum lki_batching { LKI_NOT_BATCHED, LKI_BATCHED, LKI_MAYBE_BATCHED } lki_batching;
@@ -149,9 +161,9 @@ struct lk_dataset { /* the first member of every node */
     lk_dataset           **input; /* references */
     uint64_t               print; /* of its parameters: saved iterators go with pipelines whose prints agree */
     lki_batching           batching;
-    int64_t                global; /* rows of a full batch; 0: not known */
-    bool                   exact;  /* all batches are full */
-    uint64_t               iterations; /* atomic; of nodes that count them: begun so far */
+    int64_t                global;      /* rows of a full batch; 0: not known */
+    bool                   exact;       /* all batches are full */
+    uint64_t               iterations;  /* atomic; of nodes that count them: begun so far */
     bool                   distributed; /* takes no further operations */
 };
 
@@ -171,7 +183,7 @@ uint64_t lki_mix(uint64_t a, uint64_t b);
 struct lki_pipeline {
     uint64_t     seed;
     int          lanes;
-    bool         looking;    /* only to see what an element looks like: nothing is shuffled, cached or counted */
+    bool         looking;                   /* only to see what an element looks like: nothing is shuffled, cached or counted */
     int          workers, worker;           /* file sources read files worker, worker + workers, ... */
     int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
     int          shuffles;                  /* numbered so far */

@@ -2,7 +2,6 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "data/data.h"
-#include "op/record.h"
 #include <string.h>
 
 static void destroy(void *object)
@@ -46,7 +45,8 @@ bool lki_dataset_usable(const char *call, const lk_dataset *d)
     if (!d) lki_fail(LK_EINVAL, "%s: the dataset is NULL", call);
     else if (!lki_is_dataset(d)) lki_fail(LK_EINVAL, "%s: not a dataset", call);
     else if (d->distributed)
-        lki_fail(LK_EINVAL, "%s: a distributed dataset can only be iterated; apply operations before lk_distribute_dataset()", call);
+        lki_fail(LK_EINVAL, "%s: a distributed dataset can only be iterated; apply operations before lk_distribute_dataset()",
+                 call);
     else return true;
     return false;
 }
@@ -61,7 +61,8 @@ uint64_t lki_mix(uint64_t a, uint64_t b)
 
 int64_t lk_dataset_cardinality(const lk_dataset *d)
 {
-    if (!lki_is_dataset(d)) return lki_fail(LK_EINVAL, "lk_dataset_cardinality: %s", d ? "not a dataset" : "the dataset is NULL"), LK_UNKNOWN;
+    if (!lki_is_dataset(d))
+        return lki_fail(LK_EINVAL, "lk_dataset_cardinality: %s", d ? "not a dataset" : "the dataset is NULL"), LK_UNKNOWN;
     return d->ops->cardinality ? d->ops->cardinality(d) : lk_dataset_cardinality(d->input[0]);
 }
 
@@ -104,11 +105,10 @@ lk_element_spec lk_dataset_element_spec(lk_dataset *d)
 {
     lk_element_spec  spec = {0};
     lki_error_record before;
-    if (!lki_is_dataset(d)) return lki_fail(LK_EINVAL, "lk_dataset_element_spec: %s", d ? "not a dataset" : "the dataset is NULL"), spec;
+    if (!lki_is_dataset(d))
+        return lki_fail(LK_EINVAL, "lk_dataset_element_spec: %s", d ? "not a dataset" : "the dataset is NULL"), spec;
     lki_error_take(&before); /* so that a failure below is told from one before */
-    lki_recording_pause();
     if (spec_of(d, &spec) != LK_OK) spec = (lk_element_spec){0};
-    lki_recording_resume();
     if (before.code != LK_OK) lk_clear_error();
     lki_error_put(&before);
     return spec;

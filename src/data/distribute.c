@@ -1,11 +1,13 @@
 /* Datasets over replicas.
  *
- *     lk_distribute_dataset:                  batches -> [recut | pieces] -> prefetch -> distributed          delivered as row ranges of one batch
- *     lk_distribute_datasets_from_function:   batches, per replica -> group -> prefetch -> distributed        delivered as R tensors
+ *     lk_distribute_dataset                  batches -> [recut | pieces] -> prefetch -> distributed    row ranges of one batch
+ *     lk_distribute_datasets_from_function   batches per replica -> group -> prefetch -> distributed   R tensors
  *
- * The distributed node passes elements on; what makes them per-replica values is lki_deliver(), on the consumer's thread. Copying rows together happens below, ahead of it.
+ * The distributed node passes elements on; what makes them per-replica values is lki_deliver(), on the consumer's thread. Copying
+ * rows together happens below, ahead of it.
  *
- * By lanes, and with one worker, nothing below the distributed node depends on the number of replicas, so an iterator saved with one number goes on with another. */
+ * By lanes, and with one worker, nothing below the distributed node depends on the number of replicas, so an iterator saved with
+ * one number goes on with another. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "data/data.h"
@@ -16,16 +18,19 @@
 #include <string.h>
 
 typedef struct distributed_node {
-    lk_dataset   base;
-    lk_strategy *strategy; /* a reference */
-    lki_split    split;
-    bool         grouped; /* an element has R times the tensors */
+    lk_dataset    base;
+    lk_strategy  *strategy; /* a reference */
+    lki_split     split;
+    bool          grouped; /* an element has R times the tensors */
     lk_auto_shard shard;
 } distributed_node;
 
 /* ---- the node ---- */
 
-static lk_status pass_on(lki_cursor *c, int64_t want, lki_element *out, int64_t *got) { return lki_cursor_next(c->input[0], want, out, got); }
+static lk_status pass_on(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    return lki_cursor_next(c->input[0], want, out, got);
+}
 
 static void destroy(lk_dataset *d) { lki_drop(((distributed_node *)d)->strategy); }
 
@@ -39,11 +44,13 @@ static lk_status spec(lk_dataset *d, lk_element_spec *out)
     *out = lk_dataset_element_spec((lk_dataset *)(n->grouped && n->split.replicas > 1 ? source->input[0] : source));
     const int parts = n->split.replicas * n->split.workers;
     for (int i = 0; i < out->count && i < LKI_COUNT(out->shape) && !n->grouped && parts > 1; i++)
-        if (out->shape[i].rank) out->shape[i].dim[0] = d->exact && d->global % parts == 0 && n->split.lanes % parts == 0 ? d->global / parts : -1;
+        if (out->shape[i].rank)
+            out->shape[i].dim[0] = d->exact && d->global % parts == 0 && n->split.lanes % parts == 0 ? d->global / parts : -1;
     return lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static const lki_dataset_ops ops = {.name = "lk_distribute_dataset", .transparent = true, .next = pass_on, .spec = spec, .destroy = destroy};
+static const lki_dataset_ops ops = {
+    .name = "lk_distribute_dataset", .transparent = true, .next = pass_on, .spec = spec, .destroy = destroy};
 
 static const distributed_node *distributed(const lk_dataset *d) { return d->ops == &ops ? (const distributed_node *)d : NULL; }
 
@@ -77,10 +84,15 @@ static lk_status check_rows(const lki_element *e)
     for (int i = 0; i < e->set->count; i++) {
         lki_column column = lki_element_column(e, i), first = lki_element_column(e, 0);
         if (column.shape.rank < 1)
-            return lki_fail(LK_EINVAL, "lk_distribute_dataset: tensor %d of an element is a scalar, which several replicas cannot share; call lk_dataset_batch first", i);
+            return lki_fail(LK_EINVAL,
+                            "lk_distribute_dataset: tensor %d of an element is a scalar, which several replicas cannot share; call "
+                            "lk_dataset_batch first",
+                            i);
         if (column.shape.dim[0] != first.shape.dim[0])
-            return lki_fail(LK_EINVAL, "lk_distribute_dataset: tensor %d of an element has %lld rows, tensor 0 has %lld; all must have the same batch size", i,
-                            (long long)column.shape.dim[0], (long long)first.shape.dim[0]);
+            return lki_fail(LK_EINVAL,
+                            "lk_distribute_dataset: tensor %d of an element has %lld rows, tensor 0 has %lld; all must have the "
+                            "same batch size",
+                            i, (long long)column.shape.dim[0], (long long)first.shape.dim[0]);
     }
     return LK_OK;
 }
@@ -96,16 +108,17 @@ static lk_tensor *spread_rows(const distributed_node *n, lk_tensor *whole, const
     }
     if (s->replicas == 1) return item[0];
     if (s->workers == 1)
-        whole->rows = (lki_rows){.kind = LKI_ROWS, .lanes = s->lanes, .per_row = 1, .global = lki_max(s->global, rows), .rows = rows, .total = rows};
+        whole->rows = (lki_rows){
+            .kind = LKI_ROWS, .lanes = s->lanes, .per_row = 1, .global = lki_max(s->global, rows), .rows = rows, .total = rows};
     return lki_per_replica(n->strategy, s->replicas, item, s->workers == 1 ? whole : NULL, false);
 }
 
 static lk_status deliver_rows(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
-    const int  replicas = n->split.replicas;
-    lki_cut   *cut = lki_alloc((size_t)replicas * sizeof *cut);
+    const int   replicas = n->split.replicas;
+    lki_cut    *cut = lki_alloc((size_t)replicas * sizeof *cut);
     lk_tensor **item = lki_alloc((size_t)replicas * sizeof *item);
-    lk_status  status = cut && item ? check_rows(e) : LK_ENOMEM;
+    lk_status   status = cut && item ? check_rows(e) : LK_ENOMEM;
     if (status == LK_OK) status = lki_element_tensors(e, out);
     if (status == LK_OK) {
         lki_split_rows(&n->split, out[0]->shape.dim[0], e->set->tag, cut);
@@ -132,8 +145,17 @@ static lk_status deliver_group(const distributed_node *n, const lki_element *e, 
             lk_tensor    *t = item[r] = all[r * count + i];
             const int64_t rows = t->shape.rank ? t->shape.dim[0] : 0;
             if (t->shape.rank)
-                t->rows = (lki_rows){.kind = LKI_ROWS, .own = true, .lanes = n->split.lanes, .per_row = 1, .global = rows, .rows = rows, .total = total};
-            else status = lki_fail(LK_EINVAL, "lk_distribute_datasets_from_function: tensor %d of an element is a scalar; call lk_dataset_batch first", i);
+                t->rows = (lki_rows){.kind = LKI_ROWS,
+                                     .own = true,
+                                     .lanes = n->split.lanes,
+                                     .per_row = 1,
+                                     .global = rows,
+                                     .rows = rows,
+                                     .total = total};
+            else
+                status = lki_fail(
+                    LK_EINVAL,
+                    "lk_distribute_datasets_from_function: tensor %d of an element is a scalar; call lk_dataset_batch first", i);
         }
         if (status == LK_OK && lki_bad(out[i] = lki_per_replica(n->strategy, replicas, item, NULL, false))) status = LK_ENOMEM;
     }
@@ -159,7 +181,9 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
     lk_tensor             **out = lki_alloc((size_t)e->set->count * sizeof *out);
     if (!out) return none;
     const bool      grouped = wide && n->grouped && n->split.replicas > 1;
-    const lk_status status = grouped ? deliver_group(n, e, out) : wide && !n->grouped ? deliver_rows(n, e, out) : deliver_plain(n, e, out);
+    const lk_status status = grouped               ? deliver_group(n, e, out)
+                             : wide && !n->grouped ? deliver_rows(n, e, out)
+                                                   : deliver_plain(n, e, out);
     lk_tuple        t = status == LK_OK ? lki_tuple_new(grouped ? e->set->count / n->split.replicas : e->set->count, out) : none;
     lki_release(out);
     return t;
@@ -182,21 +206,27 @@ static lk_status check_workers(const char *call, int workers, int worker)
 }
 
 /* Options that only make sense together (item 25). */
-static lk_status check_placement(const char *call, const lk_strategy *s, lk_replication replication, lk_switch place, lk_number prefetch, bool from_function)
+static lk_status check_placement(const char *call, const lk_strategy *s, lk_replication replication, lk_switch place,
+                                 lk_number prefetch, bool from_function)
 {
     enum { MOST_AHEAD = 1 << 16 };
-    if ((unsigned)replication > LK_PER_REPLICA_INPUT) return lki_fail(LK_EINVAL, "%s: .replication = %d is not one of lk_replication", call, (int)replication);
+    if ((unsigned)replication > LK_PER_REPLICA_INPUT)
+        return lki_fail(LK_EINVAL, "%s: .replication = %d is not one of lk_replication", call, (int)replication);
     if (replication == LK_PER_REPLICA_INPUT && !from_function)
-        return lki_fail(LK_EUNSUPPORTED, "%s: LK_PER_REPLICA_INPUT needs a dataset per replica; use lk_distribute_datasets_from_function()", call);
+        return lki_fail(LK_EUNSUPPORTED,
+                        "%s: LK_PER_REPLICA_INPUT needs a dataset per replica; use lk_distribute_datasets_from_function()", call);
     if (replication == LK_PER_REPLICA_INPUT && s->kind != LKI_STRATEGY_MIRRORED)
-        return lki_fail(LK_EUNSUPPORTED, "%s: LK_PER_REPLICA_INPUT with %s; only a mirrored strategy has input per replica", call, s->text);
+        return lki_fail(LK_EUNSUPPORTED, "%s: LK_PER_REPLICA_INPUT with %s; only a mirrored strategy has input per replica", call,
+                        s->text);
     if (place == LK_ON && (replication != LK_PER_REPLICA_INPUT || !prefetch.set || prefetch.value != 0))
-        return lki_fail(LK_EINVAL, "%s: .place_on_device needs .replication = LK_PER_REPLICA_INPUT and .prefetch = LK_NUMBER(0)", call);
+        return lki_fail(LK_EINVAL, "%s: .place_on_device needs .replication = LK_PER_REPLICA_INPUT and .prefetch = LK_NUMBER(0)",
+                        call);
     return check_count(call, "prefetch", prefetch, MOST_AHEAD);
 }
 
 /* Prefetch and the distributed node on top of `below`, which is let go. */
-static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *split, bool grouped, lk_auto_shard shard, lk_number prefetch)
+static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *split, bool grouped, lk_auto_shard shard,
+                          lk_number prefetch)
 {
     const int         ahead = prefetch.set ? (int)prefetch.value : 2;
     lk_dataset       *input = below && ahead ? lki_prefetch_node(below, ahead) : below;
@@ -218,36 +248,49 @@ static lk_status choose_sharding(const lk_distribute_args *a, int workers, lk_au
     const int   files = lki_fewest_files(a->dataset);
     static int  warned; /* atomic */
     *shard = a->auto_shard;
-    if ((unsigned)a->auto_shard > LK_SHARD_HINT) return lki_fail(LK_EINVAL, "%s: .auto_shard = %d is not one of lk_auto_shard", call, (int)a->auto_shard);
+    if ((unsigned)a->auto_shard > LK_SHARD_HINT)
+        return lki_fail(LK_EINVAL, "%s: .auto_shard = %d is not one of lk_auto_shard", call, (int)a->auto_shard);
     if (workers == 1) return LK_OK;
     if (*shard == LK_SHARD_AUTO) *shard = files ? LK_SHARD_FILE : LK_SHARD_DATA;
     if (a->auto_shard == LK_SHARD_AUTO && !files && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
-        lki_warn("%s: the dataset does not come from files, so all %d workers read all of it and each keeps its part; .auto_shard = LK_SHARD_DATA says that this is meant", call,
-                 workers);
+        lki_warn("%s: the dataset does not come from files, so all %d workers read all of it and each keeps its part; .auto_shard "
+                 "= LK_SHARD_DATA says that this is meant",
+                 call, workers);
     if (*shard == LK_SHARD_FILE && !files)
         return lki_fail(LK_EINVAL, "%s: LK_SHARD_FILE, but the dataset does not come from files; use LK_SHARD_DATA", call);
     if (*shard == LK_SHARD_FILE && files < workers)
-        return lki_fail(LK_EINVAL, "%s: %d files for %d workers; each needs one: write more files, or use LK_SHARD_DATA or LK_SHARD_OFF", call, files, workers);
+        return lki_fail(LK_EINVAL,
+                        "%s: %d files for %d workers; each needs one: write more files, or use LK_SHARD_DATA or LK_SHARD_OFF", call,
+                        files, workers);
     if (*shard == LK_SHARD_HINT && !lki_has_hint(a->dataset))
-        return lki_fail(LK_EINVAL, "%s: LK_SHARD_HINT, but no lk_dataset_shard(d, LK_SHARD_HINTED, LK_SHARD_HINTED) is in the pipeline", call);
+        return lki_fail(LK_EINVAL,
+                        "%s: LK_SHARD_HINT, but no lk_dataset_shard(d, LK_SHARD_HINTED, LK_SHARD_HINTED) is in the pipeline", call);
     return LK_OK;
 }
 
 static lk_status check_split(const lk_distribute_args *a, const lki_split *s)
 {
     const int all = s->replicas * s->workers;
-    if ((unsigned)a->split > LK_SPLIT_EVEN) return lki_fail(LK_EINVAL, "%s: .split = %d is not one of lk_split_rule", ops.name, (int)a->split);
+    if ((unsigned)a->split > LK_SPLIT_EVEN)
+        return lki_fail(LK_EINVAL, "%s: .split = %d is not one of lk_split_rule", ops.name, (int)a->split);
     if (all == 1) return LK_OK;
     if (a->dataset->batching == LKI_NOT_BATCHED)
-        return lki_fail(LK_EINVAL, "%s: the dataset is not batched, so its elements cannot be shared by %d replicas; call lk_dataset_batch first", ops.name, all);
+        return lki_fail(
+            LK_EINVAL,
+            "%s: the dataset is not batched, so its elements cannot be shared by %d replicas; call lk_dataset_batch first",
+            ops.name, all);
     if (s->rule == LK_SPLIT_LANES && all > s->lanes)
-        return lki_fail(LK_EINVAL, "%s: %d replicas on %d workers share %d lanes, and each needs one; make the strategy with .lanes = %d or more (a power of two)", ops.name, all,
-                        s->workers, s->lanes, all);
+        return lki_fail(LK_EINVAL,
+                        "%s: %d replicas on %d workers share %d lanes, and each needs one; make the strategy with .lanes = %d or "
+                        "more (a power of two)",
+                        ops.name, all, s->workers, s->lanes, all);
     if (s->rule == LK_SPLIT_LANES && !s->shared && !s->global)
-        return lki_fail(LK_EINVAL, "%s: workers with data of their own need a known batch size to share lanes; call lk_dataset_batch last", ops.name);
+        return lki_fail(LK_EINVAL,
+                        "%s: workers with data of their own need a known batch size to share lanes; call lk_dataset_batch last",
+                        ops.name);
     if (s->rule == LK_SPLIT_LANES && !s->shared && !lki_split_step_rows(s, 0))
-        return lki_fail(LK_EINVAL, "%s: of a global batch of %lld rows in %d lanes worker %d of %d gets none; use a larger batch", ops.name, (long long)s->global, s->lanes,
-                        s->worker, s->workers);
+        return lki_fail(LK_EINVAL, "%s: of a global batch of %lld rows in %d lanes worker %d of %d gets none; use a larger batch",
+                        ops.name, (long long)s->global, s->lanes, s->worker, s->workers);
     return LK_OK;
 }
 
@@ -268,7 +311,8 @@ lk_dataset *lk_distribute_dataset_kw(lk_distribute_args a)
     if (check_placement(call, a.strategy, a.replication, a.place_on_device, a.prefetch, false) != LK_OK) return NULL;
     if (check_workers(call, a.workers, a.worker) != LK_OK) return NULL;
     if (a.strategy->kind == LKI_STRATEGY_DEFAULT) return a.dataset;
-    lki_split split = {a.split, a.strategy->replicas, a.workers ? a.workers : 1, a.worker, a.strategy->lanes, a.dataset->global, true};
+    lki_split split = {a.split, a.strategy->replicas, a.workers ? a.workers : 1, a.worker, a.strategy->lanes, a.dataset->global,
+                       true};
     if (choose_sharding(&a, split.workers, &shard) != LK_OK) return NULL;
     split.shared = split.workers == 1 || shard == LK_SHARD_DATA;
     if (check_split(&a, &split) != LK_OK) return NULL;
@@ -283,12 +327,17 @@ lk_dataset *lk_distribute_dataset_kw(lk_distribute_args a)
 int lk_per_replica_batch_size(const lk_input_context *c, int64_t global_batch_size)
 {
     const char *call = "lk_per_replica_batch_size";
-    if (!c || c->num_replicas_in_sync < 1 || c->num_input_pipelines < 1) return lki_fail(LK_EINVAL, "%s: the context is %s", call, c ? "not one" : "NULL"), -1;
+    if (!c || c->num_replicas_in_sync < 1 || c->num_input_pipelines < 1)
+        return lki_fail(LK_EINVAL, "%s: the context is %s", call, c ? "not one" : "NULL"), -1;
     if (c->num_replicas_in_sync % c->num_input_pipelines)
-        return lki_fail(LK_EINVAL, "%s: %d replicas cannot be shared evenly by %d input pipelines", call, c->num_replicas_in_sync, c->num_input_pipelines), -1;
-    if (global_batch_size < 1 || global_batch_size % c->num_replicas_in_sync || global_batch_size / c->num_replicas_in_sync > INT32_MAX)
-        return lki_fail(LK_EINVAL, "%s: a global batch of %lld rows cannot be shared evenly by %d replicas; choose a multiple of %d", call, (long long)global_batch_size,
-                        c->num_replicas_in_sync, c->num_replicas_in_sync),
+        return lki_fail(LK_EINVAL, "%s: %d replicas cannot be shared evenly by %d input pipelines", call, c->num_replicas_in_sync,
+                        c->num_input_pipelines),
+               -1;
+    if (global_batch_size < 1 || global_batch_size % c->num_replicas_in_sync ||
+        global_batch_size / c->num_replicas_in_sync > INT32_MAX)
+        return lki_fail(LK_EINVAL,
+                        "%s: a global batch of %lld rows cannot be shared evenly by %d replicas; choose a multiple of %d", call,
+                        (long long)global_batch_size, c->num_replicas_in_sync, c->num_replicas_in_sync),
                -1;
     return (int)(global_batch_size / c->num_replicas_in_sync);
 }
@@ -304,11 +353,13 @@ static lk_status call_user(const char *call, const lk_distribute_fn_args *a, con
     return LK_OK;
 }
 
-static lk_status call_for_replicas(const char *call, const lk_distribute_fn_args *a, const lki_split *s, int inputs, lk_dataset **input)
+static lk_status call_for_replicas(const char *call, const lk_distribute_fn_args *a, const lki_split *s, int inputs,
+                                   lk_dataset **input)
 {
     lk_input_context context = {s->workers, s->worker, s->workers * s->replicas};
     for (int i = 0; i < inputs; i++) {
-        if (a->replication == LK_PER_REPLICA_INPUT) context = (lk_input_context){s->workers * s->replicas, s->worker * s->replicas + i, s->workers * s->replicas};
+        if (a->replication == LK_PER_REPLICA_INPUT)
+            context = (lk_input_context){s->workers * s->replicas, s->worker * s->replicas + i, s->workers * s->replicas};
         LKI_TRY(call_user(call, a, &context, &input[i]));
     }
     return LK_OK;

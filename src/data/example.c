@@ -1,8 +1,8 @@
 /* tf.train.Example: one feature of a serialised record.
  *
  *   Example   1: Features
- *   Features  1: entries of a map, each   1: name   2: Feature        of equal names the last counts
- *   Feature   1: byte strings   2: floats   3: int64s                  a message each, whose field 1 repeats; numbers may be packed */
+ *   Features  1: entries of a map, each 1: name, 2: Feature; of equal names the last counts
+ *   Feature   1: byte strings   2: floats   3: int64s      a message each, whose field 1 repeats; numbers may be packed */
 #include "core/memory.h"
 #include "data/data.h"
 #include "format/wire.h"
@@ -21,7 +21,8 @@ static bool entry_is(lki_wire entry, const char *name, lki_wire *feature, bool *
     lki_wire_field f;
     bool           named = false, has = false;
     while (lki_wire_next(&entry, &f)) {
-        if (f.number == NAME && f.is_bytes) named = lki_wire_left(&f.bytes) == strlen(name) && memcmp(f.bytes.p, name, strlen(name)) == 0;
+        if (f.number == NAME && f.is_bytes)
+            named = lki_wire_left(&f.bytes) == strlen(name) && memcmp(f.bytes.p, name, strlen(name)) == 0;
         if (f.number == FEATURE && f.is_bytes) {
             *feature = f.bytes;
             has = true;
@@ -77,7 +78,9 @@ static lk_tensor *bytes_of(lki_wire list, const char *name)
             count++;
         }
     if (list.bad) return malformed(name);
-    if (count != 1) return lki_refuse(LK_EUNSUPPORTED, "lk_example_feature: \"%s\" has %d byte strings; a feature of one can be read", name, count);
+    if (count != 1)
+        return lki_refuse(LK_EUNSUPPORTED, "lk_example_feature: \"%s\" has %d byte strings; a feature of one can be read", name,
+                          count);
     static const uint8_t nothing;
     return lk_tensor_from((lk_shape){1, {(int64_t)lki_wire_left(&value)}}, LK_U8, lki_wire_left(&value) ? value.p : &nothing);
 }
@@ -134,7 +137,8 @@ lk_tensor *lk_example_feature(lk_tensor *record, const char *name)
     if (!lki_usable("lk_example_feature", "the record", record)) return &lki_poison;
     const void *data = lk_data(record);
     if (!data) return &lki_poison;
-    if (record->dtype != LK_U8) return lki_refuse(LK_EDTYPE, "lk_example_feature: a record is bytes, u8, not %s", lk_dtype_name(record->dtype));
+    if (record->dtype != LK_U8)
+        return lki_refuse(LK_EDTYPE, "lk_example_feature: a record is bytes, u8, not %s", lk_dtype_name(record->dtype));
     const bool found = find_feature(lki_wire_of(data, (size_t)lki_shape_size(&record->shape)), name, &feature, &bad);
     if (bad) return malformed(name);
     if (!found) return lki_refuse(LK_ENOTFOUND, "lk_example_feature: the record has no feature \"%s\"", name);

@@ -3,7 +3,8 @@
  * Invariants
  * 1. At most one file is open, besides one for elements that are asked for again.
  * 2. `at` is where the next record begins, in unpacked bytes: what a saved iterator knows.
- * 3. A record of a plain file is known by its number, file << 40 | offset, and can be read again; one of a packed file is saved by value. */
+ * 3. A record of a plain file is known by its number, file << 40 | offset, and can be read again; one of a packed file is saved
+ *    by value. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -74,8 +75,8 @@ static lk_status read_fixed(const files_node *n, reader *r, lki_bytes *out, bool
     *end = got == 0;
     if (*end) return LK_OK;
     if (got < (size_t)n->record)
-        return lki_fail(LK_EFORMAT, "%s: %zu bytes are left over behind the record at byte %llu; records have %lld", n->path[r->file], got, (unsigned long long)r->at,
-                        (long long)n->record);
+        return lki_fail(LK_EFORMAT, "%s: %zu bytes are left over behind the record at byte %llu; records have %lld",
+                        n->path[r->file], got, (unsigned long long)r->at, (long long)n->record);
     if (n->footer) memcpy(r->tail.data, out->data + n->record, (size_t)n->footer);
     out->size = (size_t)n->record;
     return LK_OK;
@@ -83,7 +84,9 @@ static lk_status read_fixed(const files_node *n, reader *r, lki_bytes *out, bool
 
 static lk_status read_record(const files_node *n, reader *r, lki_bytes *out, bool *end)
 {
-    LKI_TRY(n->kind == TFRECORD ? lki_tfrecord_read(r->stream, out, end) : n->kind == LINE ? lki_stream_line(r->stream, out, end) : read_fixed(n, r, out, end));
+    LKI_TRY(n->kind == TFRECORD ? lki_tfrecord_read(r->stream, out, end)
+            : n->kind == LINE   ? lki_stream_line(r->stream, out, end)
+                                : read_fixed(n, r, out, end));
     r->at = lki_stream_position(r->stream) - r->tail.size;
     return LK_OK;
 }
@@ -166,7 +169,8 @@ static lk_status files_restore(lki_cursor *c, lki_loader *l)
     st->file = (int)file;
     if (!open) return LK_OK;
     LKI_TRY(lki_load_number(l, &at));
-    if (file >= (uint64_t)n->count) return lki_fail(LK_EFORMAT, "lk_iterator_restore: file %llu of %d", (unsigned long long)file, n->count);
+    if (file >= (uint64_t)n->count)
+        return lki_fail(LK_EFORMAT, "lk_iterator_restore: file %llu of %d", (unsigned long long)file, n->count);
     LKI_TRY(reader_open(n, &st->main, (int)file));
     return reader_seek(n, &st->main, at);
 }
@@ -179,11 +183,13 @@ static lk_status files_again(lki_cursor *c, int64_t number, lki_element *out)
     const uint64_t    at = (uint64_t)number & (((uint64_t)1 << OFFSET_BITS) - 1);
     lki_bytes         record = {0};
     bool              end = false;
-    if (file < 0 || file >= n->count) return lki_fail(LK_EFORMAT, "lk_iterator_restore: file %lld of %d", (long long)file, n->count);
+    if (file < 0 || file >= n->count)
+        return lki_fail(LK_EFORMAT, "lk_iterator_restore: file %lld of %d", (long long)file, n->count);
     if (!r->stream || r->file != file) LKI_TRY(reader_open(n, r, (int)file));
     LKI_TRY(reader_seek(n, r, at));
     lk_status status = read_record(n, r, &record, &end);
-    if (status == LK_OK && end) status = lki_fail(LK_EFORMAT, "%s: has no record at byte %llu any more", n->path[file], (unsigned long long)at);
+    if (status == LK_OK && end)
+        status = lki_fail(LK_EFORMAT, "%s: has no record at byte %llu any more", n->path[file], (unsigned long long)at);
     if (status == LK_OK) status = element_of(n, r, at, &record, out);
     lki_bytes_free(&record);
     return status;
@@ -210,11 +216,11 @@ static void files_destroy(lk_dataset *d)
     lki_release(n->path);
 }
 
-#define FILES_OPS(call)                                                                                                         \
-    {                                                                                                                           \
-        .name = call, .state_bytes = sizeof(files_state), .begin = files_begin, .next = files_next, .stop = files_stop,         \
-        .save = files_save, .restore = files_restore, .again = files_again, .cardinality = files_cardinality,                   \
-        .spec = files_spec, .destroy = files_destroy                                                                            \
+#define FILES_OPS(call)                                                                                                            \
+    {                                                                                                                              \
+        .name = call, .state_bytes = sizeof(files_state), .begin = files_begin, .next = files_next, .stop = files_stop,            \
+        .save = files_save, .restore = files_restore, .again = files_again, .cardinality = files_cardinality, .spec = files_spec,  \
+        .destroy = files_destroy                                                                                                   \
     }
 static const lki_dataset_ops kinds[] = {[TFRECORD] = FILES_OPS("lk_tfrecord_dataset"),
                                         [LINE] = FILES_OPS("lk_text_line_dataset"),
@@ -230,10 +236,14 @@ static lk_status check(const char *call, record_kind kind, const lk_files_args *
     for (int i = 0; i < a->files.count; i++)
         if (!a->files.item[i]) return lki_fail(LK_EINVAL, "%s: file %d is NULL", call, i);
     if (kind != FIXED && (a->record_bytes || a->header_bytes || a->footer_bytes))
-        return lki_fail(LK_EINVAL, "%s: .record_bytes, .header_bytes and .footer_bytes are for lk_fixed_length_record_dataset()", call);
-    if (kind == FIXED && (a->record_bytes < 1 || a->record_bytes > INT32_MAX || a->header_bytes < 0 || a->footer_bytes < 0 || a->footer_bytes > INT32_MAX))
-        return lki_fail(LK_EINVAL, "%s: records of %lld bytes, a header of %lld, a footer of %lld; records must have 1 or more, the others 0 or more", call,
-                        (long long)a->record_bytes, (long long)a->header_bytes, (long long)a->footer_bytes);
+        return lki_fail(LK_EINVAL, "%s: .record_bytes, .header_bytes and .footer_bytes are for lk_fixed_length_record_dataset()",
+                        call);
+    if (kind == FIXED && (a->record_bytes < 1 || a->record_bytes > INT32_MAX || a->header_bytes < 0 || a->footer_bytes < 0 ||
+                          a->footer_bytes > INT32_MAX))
+        return lki_fail(
+            LK_EINVAL,
+            "%s: records of %lld bytes, a header of %lld, a footer of %lld; records must have 1 or more, the others 0 or more",
+            call, (long long)a->record_bytes, (long long)a->header_bytes, (long long)a->footer_bytes);
     return LK_OK;
 }
 
@@ -284,7 +294,8 @@ lk_status lk_tfrecord_write(const char *path, lk_tuple records)
         const lk_tensor *t = records.item[i];
         const void      *data = lk_data(t);
         if (!data) status = lk_failed() ? lk_error_code() : lki_poisoned_status(call);
-        else if (t->dtype != LK_U8) status = lki_fail(LK_EDTYPE, "%s: record %d is %s; records are bytes, u8", call, i, lk_dtype_name(t->dtype));
+        else if (t->dtype != LK_U8)
+            status = lki_fail(LK_EDTYPE, "%s: record %d is %s; records are bytes, u8", call, i, lk_dtype_name(t->dtype));
         else bytes[i] = (lki_bytes){(uint8_t *)data, (size_t)lki_shape_size(&t->shape)};
     }
     if (status == LK_OK) status = lki_tfrecord_write(path, records.count, bytes);

@@ -78,7 +78,8 @@ static lk_status may_iterate(const char *call)
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy && now.strategy->kind != LKI_STRATEGY_DEFAULT)
         return lki_fail(LK_ESTATE, "%s: inside lk_run(); take the element outside and pass it as an argument", call);
     if (lki_tracer_current())
-        return lki_fail(LK_ESTATE, "%s: inside a function being traced; pass elements to it as arguments, or use lk_dataset_reduce()", call);
+        return lki_fail(LK_ESTATE,
+                        "%s: inside a function being traced; pass elements to it as arguments, or use lk_dataset_reduce()", call);
     return LK_OK;
 }
 
@@ -107,17 +108,12 @@ static bool is_iterator(const void *object)
 
 /* ---- reading ---- */
 
-/* While the pipeline works, an error of this thread is the pipeline's, and tapes do not listen. */
-static void enter_pipeline(lki_error_record *before)
-{
-    lki_error_take(before);
-    lki_recording_pause();
-}
+/* While the pipeline works, an error of this thread is the pipeline's. */
+static void enter_pipeline(lki_error_record *before) { lki_error_take(before); }
 
 /* The thread's first cause stays the first. */
 static void leave_pipeline(const lki_error_record *before)
 {
-    lki_recording_resume();
     if (before->code != LK_OK) lk_clear_error();
     lki_error_put(before);
 }
@@ -153,7 +149,8 @@ static void note_failure(lk_iterator *it)
 /* Eight items can be read of any tuple. */
 static lk_tuple no_tensors(void)
 {
-    static lk_tensor *items[8] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison, &lki_poison};
+    static lk_tensor *items[8] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison,
+                                  &lki_poison, &lki_poison, &lki_poison, &lki_poison};
     return (lk_tuple){0, items};
 }
 
@@ -162,7 +159,12 @@ int lk_next(lk_iterator *it, lk_tuple *element)
     lki_error_record before;
     lk_tuple         out = no_tensors();
     if (element) *element = out;
-    if (!is_iterator(it) || !element) return lki_fail(LK_EINVAL, "lk_next: %s", !element ? "there is no place for the element" : it ? "not an iterator" : "the iterator is NULL"), 0;
+    if (!is_iterator(it) || !element)
+        return lki_fail(LK_EINVAL, "lk_next: %s",
+                        !element ? "there is no place for the element"
+                        : it     ? "not an iterator"
+                                 : "the iterator is NULL"),
+               0;
     if (may_iterate("lk_next") != LK_OK) return 0;
     end_turn(it);
     if (it->failed) return lki_error_put(&it->error), 0;
@@ -182,10 +184,13 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
 {
     lki_error_record before;
     lki_bytes        out = {0};
-    if (!is_iterator(it) || !bytes || !size) return lki_fail(LK_EINVAL, "lk_iterator_save: %s", it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
+    if (!is_iterator(it) || !bytes || !size)
+        return lki_fail(LK_EINVAL, "lk_iterator_save: %s",
+                        it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
     if (it->failed) return lki_error_put(&it->error), it->error.code;
     enter_pipeline(&before);
-    lk_status status = it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache can tell what it will serve */
+    lk_status status =
+        it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache can tell what it will serve */
     if (status == LK_OK) status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
     leave_pipeline(&before);
     *bytes = out.data;
@@ -196,7 +201,8 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
 lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size)
 {
     lki_error_record before;
-    if (!is_iterator(it) || (!bytes && size)) return lki_fail(LK_EINVAL, "lk_iterator_restore: %s", it ? "no bytes, or not an iterator" : "the iterator is NULL");
+    if (!is_iterator(it) || (!bytes && size))
+        return lki_fail(LK_EINVAL, "lk_iterator_restore: %s", it ? "no bytes, or not an iterator" : "the iterator is NULL");
     LKI_TRY(may_iterate("lk_iterator_restore"));
     end_turn(it);
     enter_pipeline(&before);
@@ -214,7 +220,10 @@ void lk_free_bytes(void *bytes) { lki_release(bytes); }
 
 /* ---- LK_FOR_EACH ---- */
 
-lki_block lki_each_enter(lk_dataset *d) { return (lki_block){.open = 1, .owner = iterator_new("LK_FOR_EACH", d, LKI_LIVES_BY_REFERENCE)}; }
+lki_block lki_each_enter(lk_dataset *d)
+{
+    return (lki_block){.open = 1, .owner = iterator_new("LK_FOR_EACH", d, LKI_LIVES_BY_REFERENCE)};
+}
 
 int lki_each_next(lki_block *block, lk_tuple *element)
 {

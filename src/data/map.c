@@ -1,13 +1,13 @@
 /* Map and filter: the user's function, element by element or, where it can be, over many rows at once.
  *
- *     rows of a set, and a function vector.c can run over many     nothing is computed: the element becomes a row of a MAPPED set, and is computed together with its
- *                                                                  neighbours where its bytes are needed, mostly in batch()
- *     several elements alike, and such a function                  they are stacked, and go the same way
- *     anything else                                                the function is called for each
+ *     rows of a set, and a function         nothing is computed: the element becomes a row of a MAPPED set, and is computed
+ *     that can run over many (vector.c)     together with its neighbours where its bytes are needed, mostly in batch()
+ *     elements alike, and such a function   they are stacked, and go the same way
+ *     anything else                         the function is called for each
  *
  * With .parallel the elements are computed by threads of this cursor, some ahead of the user, and leave in order:
  *
- *     tasks, a ring:   | done | done | at work | waiting | waiting |        pulled from the input by whoever calls next(), done by any worker
+ *     tasks, a ring:   | done | done | at work | waiting | waiting |   pulled from the input by next(), done by any worker
  *                        head                                tail
  *
  * Invariants
@@ -59,10 +59,10 @@ typedef struct crew {
 typedef struct map_state {
     form         forms[MOST_FORMS];
     int          form_count;
-    form        *last;   /* of the element before, and the sets it was in and became */
+    form        *last;        /* of the element before, and the sets it was in and became */
     lki_rowset  *of, *mapped; /* references */
-    lki_elements in;     /* scratch */
-    lki_elements waiting; /* parallel, restored: inputs that come before those of the input */
+    lki_elements in;          /* scratch */
+    lki_elements waiting;     /* parallel, restored: inputs that come before those of the input */
     crew        *crew;
 } map_state;
 
@@ -162,7 +162,8 @@ static lk_status map_block(lki_cursor *c, int64_t n, const lki_element *e, lki_e
         k = v && e[i].row < 0 ? alike_from(n - i, &e[i]) : 1;
         if (k > 1) LKI_TRY(map_stack(c, v, k, &e[i], out, got));
         else {
-            LKI_TRY(v && e[i].row >= 0 ? map_row(c, v, &e[i], &out[*got]) : call_function((const map_node *)c->dataset, &e[i], &out[*got]));
+            LKI_TRY(v && e[i].row >= 0 ? map_row(c, v, &e[i], &out[*got])
+                                       : call_function((const map_node *)c->dataset, &e[i], &out[*got]));
             ++*got;
         }
     }
@@ -399,7 +400,10 @@ static void map_save(lki_cursor *c, lki_saver *s)
     lki_elements_clear(&ahead);
 }
 
-static lk_status map_restore(lki_cursor *c, lki_loader *l) { return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting); }
+static lk_status map_restore(lki_cursor *c, lki_loader *l)
+{
+    return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting);
+}
 
 static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
                                         .state_bytes = sizeof(map_state),
@@ -452,7 +456,8 @@ static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int6
     for (int64_t have, piece; *got < want;) {
         piece = lki_min(PIECE, want - *got);
         LKI_TRY(lki_cursor_next(c->input[0], piece, in, &have));
-        lk_status status = have ? lki_elements_settle(c->dataset->ops->name, have, in) : LK_OK; /* what is looked at is computed once */
+        lk_status status =
+            have ? lki_elements_settle(c->dataset->ops->name, have, in) : LK_OK; /* what is looked at is computed once */
         for (int64_t i = 0; i < have && status == LK_OK; i++) {
             bool yes;
             status = passes((const filter_node *)c->dataset, &in[i], &yes);
@@ -465,10 +470,7 @@ static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int6
     return LK_OK;
 }
 
-static int64_t filter_cardinality(const lk_dataset *d)
-{
-    return lk_dataset_cardinality(d->input[0]) == 0 ? 0 : LK_UNKNOWN;
-}
+static int64_t filter_cardinality(const lk_dataset *d) { return lk_dataset_cardinality(d->input[0]) == 0 ? 0 : LK_UNKNOWN; }
 
 static const lki_dataset_ops filter_ops = {.name = "lk_dataset_filter", .next = filter_next, .cardinality = filter_cardinality};
 

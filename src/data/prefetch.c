@@ -4,7 +4,8 @@
  *
  * Invariants
  * 1. `lock` guards the queue and the flags. The input belongs to the thread while it runs, and to the consumer before and after.
- * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always joined.
+ * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always
+ *    joined.
  * 3. An error of the thread waits behind what it read before, and becomes the consumer's. */
 #include "core/memory.h"
 #include "data/data.h"
@@ -190,6 +191,8 @@ lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements)
 {
     if (!lki_dataset_usable(ops.name, d)) return NULL;
     if (elements < 0 || elements > MOST_AHEAD)
-        return lki_fail(LK_EINVAL, "%s: %d elements ahead; it must be 1 to %d, or 0 for the default", ops.name, elements, MOST_AHEAD), NULL;
+        return lki_fail(LK_EINVAL, "%s: %d elements ahead; it must be 1 to %d, or 0 for the default", ops.name, elements,
+                        MOST_AHEAD),
+               NULL;
     return lki_prefetch_node(d, elements ? elements : DEFAULT_AHEAD);
 }

@@ -162,7 +162,9 @@ static lk_status cut_piece(pieces_state *st, int64_t rows, int64_t tag, lki_elem
     lk_status   status = step.owner ? lki_element_tensors(&st->from, item) : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         if (item[i]->shape.rank < 1 || item[i]->shape.dim[0] != rows_of(&st->from))
-            status = lki_fail(LK_EINVAL, "lk_distribute_dataset: tensor %d of an element has another batch size than tensor 0; all must have the same", i);
+            status = lki_fail(
+                LK_EINVAL,
+                "lk_distribute_dataset: tensor %d of an element has another batch size than tensor 0; all must have the same", i);
         else if (lki_bad(item[i] = lki_tensor_row_range(item[i], st->next, rows, &item[i]->rows))) status = LK_ENOMEM;
     }
     if (status == LK_OK && !(set = lki_rowset_plain(LKI_ALONE, count, item))) status = LK_ENOMEM;
@@ -264,7 +266,8 @@ static lk_tensor *empty_like(const lk_tensor *t)
 {
     lk_shape shape = t->shape;
     if (shape.rank < 1)
-        return lki_refuse(LK_EINVAL, "lk_distribute_datasets_from_function: elements with scalars cannot be spread over replicas; call lk_dataset_batch first");
+        return lki_refuse(LK_EINVAL, "lk_distribute_datasets_from_function: elements with scalars cannot be spread over replicas; "
+                                     "call lk_dataset_batch first");
     shape.dim[0] = 0;
     return lki_tensor_new(t->dtype, &shape);
 }
@@ -277,8 +280,10 @@ static lk_status group_tensors(int replicas, const lki_element *e, int first, lk
     for (int r = 0; r < replicas; r++) {
         if (r == first) continue;
         if (e[r].set && e[r].set->count != count)
-            return lki_fail(LK_EINVAL, "lk_distribute_datasets_from_function: replica %d gets %d tensors, replica %d gets %d; elements must have the same structure", r,
-                            e[r].set->count, first, count);
+            return lki_fail(LK_EINVAL,
+                            "lk_distribute_datasets_from_function: replica %d gets %d tensors, replica %d gets %d; elements must "
+                            "have the same structure",
+                            r, e[r].set->count, first, count);
         if (e[r].set) LKI_TRY(lki_element_tensors(&e[r], item + r * count));
         for (int i = 0; i < count && !e[r].set; i++)
             if (lki_bad(item[r * count + i] = empty_like(item[first * count + i]))) return lk_error_code();
@@ -342,7 +347,8 @@ static int64_t group_cardinality(const lk_dataset *d)
     return d->exact ? most / each : lki_ceil_div(most, each);
 }
 
-static const lki_dataset_ops group_ops = {.name = "lk_distribute_datasets_from_function", .next = group_next, .cardinality = group_cardinality};
+static const lki_dataset_ops group_ops = {
+    .name = "lk_distribute_datasets_from_function", .next = group_next, .cardinality = group_cardinality};
 
 lk_dataset *lki_group_node(int inputs, lk_dataset *const *input, int replicas)
 {

@@ -91,7 +91,8 @@ static bool fold_element(lk_function *f, int states, lk_tensor **state, lk_tuple
 static lk_status check(const lk_fold_args *a)
 {
     const char *call = "lk_dataset_reduce";
-    if (!lki_is_dataset(a->dataset)) return lki_fail(LK_EINVAL, "%s: %s", call, a->dataset ? "not a dataset" : "the dataset is NULL");
+    if (!lki_is_dataset(a->dataset))
+        return lki_fail(LK_EINVAL, "%s: %s", call, a->dataset ? "not a dataset" : "the dataset is NULL");
     if (!a->fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call);
     if (a->initial.count < 1) return lki_fail(LK_EINVAL, "%s: .initial is empty; the state must have a tensor", call);
     for (int i = 0; i < a->initial.count; i++) {

@@ -217,7 +217,8 @@ lk_status lki_check_tuple(const char *call, lk_tuple t)
         if (lki_bad(x)) return lki_poisoned_status(call);
         if (lki_stands_for(x)) return lki_fail(LK_EINVAL, "%s: tensor %d is %s", call, i, lki_why_not_plain(x));
         if (x->graph)
-            return lki_fail(LK_ESTATE, "%s: tensor %d belongs to a function being traced and has no value; make datasets outside", call, i);
+            return lki_fail(LK_ESTATE, "%s: tensor %d belongs to a function being traced and has no value; make datasets outside",
+                            call, i);
     }
     return LK_OK;
 }
@@ -264,8 +265,8 @@ static lk_status fail_unlike(const char *call, const lki_element *first, const l
 {
     char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
     if (first->set->count != other->set->count)
-        return lki_fail(LK_ESHAPE, "%s: element %lld has %d tensors, the first one of the batch %d", call, (long long)number, other->set->count,
-                        first->set->count);
+        return lki_fail(LK_ESHAPE, "%s: element %lld has %d tensors, the first one of the batch %d", call, (long long)number,
+                        other->set->count, first->set->count);
     for (int i = 0; i < first->set->count; i++) {
         lki_column x = lki_element_column(first, i), y = lki_element_column(other, i);
         if (x.dtype == y.dtype && lki_shape_equal(&x.shape, &y.shape)) continue;
@@ -314,8 +315,8 @@ static lk_status stack_plain(const char *call, int64_t n, const lki_element *e, 
         memcpy(shape.dim + 1, column.shape.dim, (size_t)lki_min(column.shape.rank, LK_MAX_RANK - 1) * sizeof shape.dim[0]);
         char text[LKI_SHAPE_TEXT];
         if (!lki_shape_valid(&shape))
-            return lki_fail(LK_ESHAPE, "%s: %lld elements of %s are no tensor: too many axes or too many elements", call, (long long)n,
-                            lki_shape_text(&column.shape, text));
+            return lki_fail(LK_ESHAPE, "%s: %lld elements of %s are no tensor: too many axes or too many elements", call,
+                            (long long)n, lki_shape_text(&column.shape, text));
         item[i] = lki_tensor_new(column.dtype, &shape);
         if (lki_bad(item[i])) return LK_ENOMEM;
         const size_t bytes = (size_t)lki_shape_size(&column.shape) * lk_dtype_bytes(column.dtype);
@@ -371,7 +372,8 @@ static bool same_way(const lki_element *a, const lki_element *b)
 }
 
 /* Those from the i-th on that can be stacked with it become rows of one PLAIN set, in `settled`. */
-static lk_status settle_like(const char *call, int64_t i, int64_t n, const lki_element *e, lki_element *scratch, lki_element *settled)
+static lk_status settle_like(const char *call, int64_t i, int64_t n, const lki_element *e, lki_element *scratch,
+                             lki_element *settled)
 {
     int64_t     count = 0;
     lki_rowset *set = NULL;
@@ -416,9 +418,9 @@ static lk_status stack_by_kind(const char *call, int64_t n, const lki_element *e
     if (same && e[0].set->kind == LKI_SET_PLAIN) return stack_plain(call, n, e, out);
     lki_element *scratch = lki_alloc((size_t)n * sizeof *scratch);
     if (!scratch) return LK_ENOMEM;
-    lk_status status = !same                                ? stack_mixture(call, n, e, scratch, out)
+    lk_status status = !same                              ? stack_mixture(call, n, e, scratch, out)
                        : e[0].set->kind == LKI_SET_MAPPED ? stack_mapped(call, n, e, scratch, out)
-                                                            : stack_joined(call, n, e, scratch, out);
+                                                          : stack_joined(call, n, e, scratch, out);
     lki_release(scratch);
     return status;
 }

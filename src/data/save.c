@@ -6,10 +6,11 @@
  *       12     8  print of the pipeline: names and parameters of its operations
  *       20     n  varints: the seed, then the cursors, inputs first
  *
- *   a cursor:  flags (1 begun, 2 ended), iteration where counted, and if begun: turn, elements that come first, what its operation adds
+ *   a cursor:  flags (1 begun, 2 ended), iteration where counted, and if begun: turn, elements that come first, what its operation
+ * adds
  *
- * Prefetches and the like are left out: what they read ahead becomes the elements that come first in the cursor below. So a pipeline may be saved with one
- * number of replicas, and read-ahead, and restored with another. */
+ * Prefetches and the like are left out: what they read ahead becomes the elements that come first in the cursor below. So a
+ * pipeline may be saved with one number of replicas, and read-ahead, and restored with another. */
 #include "data/save.h"
 #include "core/memory.h"
 #include "format/crc32c.h"
@@ -134,7 +135,10 @@ static lk_status damaged(const char *what)
     return lki_fail(LK_EFORMAT, "lk_iterator_restore: %s: the bytes are damaged, or not those of lk_iterator_save()", what);
 }
 
-lk_status lki_load_number(lki_loader *l, uint64_t *x) { return lki_wire_varint(&l->wire, x) ? LK_OK : damaged("they end too soon"); }
+lk_status lki_load_number(lki_loader *l, uint64_t *x)
+{
+    return lki_wire_varint(&l->wire, x) ? LK_OK : damaged("they end too soon");
+}
 
 lk_status lki_load_at_most(lki_loader *l, uint64_t most, uint64_t *x)
 {
@@ -173,7 +177,12 @@ static lk_tensor *load_tensor(lki_wire *w)
     w->p += bytes;
     const int64_t rows = r.rank ? r.shape.dim[0] : 0;
     if (r.global)
-        t->rows = (lki_rows){.kind = LKI_ROWS, .lanes = lk_lanes(), .per_row = 1, .global = lki_max((int64_t)r.global - 1, rows), .rows = rows, .total = rows};
+        t->rows = (lki_rows){.kind = LKI_ROWS,
+                             .lanes = lk_lanes(),
+                             .per_row = 1,
+                             .global = lki_max((int64_t)r.global - 1, rows),
+                             .rows = rows,
+                             .total = rows};
     return t;
 }
 
@@ -186,7 +195,8 @@ static lk_status fail_value(const char *file)
 lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out)
 {
     uint64_t count, tag;
-    if (!lki_wire_varint(w, &count) || !lki_wire_varint(w, &tag) || count < 1 || count > lki_wire_left(w) / 3) return fail_value(file);
+    if (!lki_wire_varint(w, &count) || !lki_wire_varint(w, &tag) || count < 1 || count > lki_wire_left(w) / 3)
+        return fail_value(file);
     lk_tensor **item = lki_alloc((size_t)count * sizeof *item);
     lki_block   step = lki_step_enter();
     lk_status   status = item && step.owner ? LK_OK : LK_ENOMEM;
@@ -348,7 +358,8 @@ static lk_status check_frame(const lk_dataset *root, const uint8_t *bytes, size_
     if (size < HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) return damaged("they do not begin with LKITER01");
     if (lki_crc32c_mask(lki_crc32c(0, bytes + 12, size - 12)) != lki_get_le(bytes + 8, 4)) return damaged("the checksum is wrong");
     if (lki_get_le(bytes + 12, 8) == print_of(root)) return LK_OK;
-    return lki_fail(LK_EINVAL, "lk_iterator_restore: saved from another pipeline; operations and their parameters must be the same");
+    return lki_fail(LK_EINVAL,
+                    "lk_iterator_restore: saved from another pipeline; operations and their parameters must be the same");
 }
 
 /* What comes after this iteration goes on counting from it. */

@@ -29,7 +29,7 @@ struct lki_loader {
 void lki_save_number(lki_saver *s, uint64_t x);
 void lki_save_element(lki_saver *s, const lki_element *e);
 void lki_save_elements(lki_saver *s, const lki_elements *q); /* and how many */
-void lki_save_cursor(lki_saver *s, lki_cursor *c);                         /* inputs first */
+void lki_save_cursor(lki_saver *s, lki_cursor *c);           /* inputs first */
 
 lk_status lki_load_number(lki_loader *l, uint64_t *x);
 lk_status lki_load_at_most(lki_loader *l, uint64_t most, uint64_t *x); /* LK_EFORMAT beyond it */

@@ -1,8 +1,8 @@
 /* Shuffle: a buffer of rows; a row drawn from it at random goes out, the next one of the input takes its place.
  *
  * Invariants
- * 1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and the input. It does not depend on
- *    threads, timing, how many elements are asked for at a time, or what comes behind it.
+ * 1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and
+ *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes behind it.
  * 2. Draw number d is word pair d mod 2 of Philox block d / 2. */
 #include "core/memory.h"
 #include "core/random.h"
@@ -131,8 +131,8 @@ lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args a)
 {
     if (!lki_dataset_usable(ops.name, a.dataset)) return NULL;
     if (a.buffer_size < 1)
-        return lki_fail(LK_EINVAL, "%s: a buffer of %lld rows; it must be 1 or more, and the number of all rows for a full shuffle", ops.name,
-                        (long long)a.buffer_size),
+        return lki_fail(LK_EINVAL, "%s: a buffer of %lld rows; it must be 1 or more, and the number of all rows for a full shuffle",
+                        ops.name, (long long)a.buffer_size),
                NULL;
     if (a.seed.set && (a.seed.value < 0 || a.seed.value > 0x1p53 || a.seed.value != floor(a.seed.value)))
         return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, a.seed.value), NULL;

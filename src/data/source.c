@@ -23,7 +23,8 @@ static lk_status restore_next(lki_cursor *c, lki_loader *l)
 
 static lk_status no_such_element(const char *name, int64_t number)
 {
-    return lki_fail(LK_EFORMAT, "lk_iterator_restore: %s has no element %lld; is the data still the same?", name, (long long)number);
+    return lki_fail(LK_EFORMAT, "lk_iterator_restore: %s has no element %lld; is the data still the same?", name,
+                    (long long)number);
 }
 
 /* ---- tensors as one element, and as many ---- */
@@ -75,10 +76,10 @@ static lk_status rows_spec(lk_dataset *d, lk_element_spec *out)
     return LK_OK;
 }
 
-#define ROWS_OPS(call)                                                                                                          \
-    {                                                                                                                           \
-        .name = call, .state_bytes = sizeof(source_state), .next = rows_next, .save = save_next, .restore = restore_next,       \
-        .again = rows_again, .cardinality = rows_cardinality, .spec = rows_spec, .destroy = rows_destroy                        \
+#define ROWS_OPS(call)                                                                                                             \
+    {                                                                                                                              \
+        .name = call, .state_bytes = sizeof(source_state), .next = rows_next, .save = save_next, .restore = restore_next,          \
+        .again = rows_again, .cardinality = rows_cardinality, .spec = rows_spec, .destroy = rows_destroy                           \
     }
 static const lki_dataset_ops tensors_ops = ROWS_OPS("lk_dataset_from_tensors");
 static const lki_dataset_ops slices_ops = ROWS_OPS("lk_dataset_from_tensor_slices");
@@ -117,10 +118,11 @@ lk_dataset *lk_dataset_from_tensor_slices(lk_tuple tensors)
     for (int i = 0; i < tensors.count; i++) {
         char            text[LKI_SHAPE_TEXT];
         const lk_shape *s = &tensors.item[i]->shape;
-        if (s->rank < 1) return lki_fail(LK_ESHAPE, "%s: tensor %d is a scalar and has no slices; use lk_dataset_from_tensors()", call, i), NULL;
+        if (s->rank < 1)
+            return lki_fail(LK_ESHAPE, "%s: tensor %d is a scalar and has no slices; use lk_dataset_from_tensors()", call, i), NULL;
         if (s->dim[0] != tensors.item[0]->shape.dim[0])
-            return lki_fail(LK_ESHAPE, "%s: tensor %d, %s, has %lld slices, tensor 0 has %lld; the leading axes must agree", call, i,
-                            lki_shape_text(s, text), (long long)s->dim[0], (long long)tensors.item[0]->shape.dim[0]),
+            return lki_fail(LK_ESHAPE, "%s: tensor %d, %s, has %lld slices, tensor 0 has %lld; the leading axes must agree", call,
+                            i, lki_shape_text(s, text), (long long)s->dim[0], (long long)tensors.item[0]->shape.dim[0]),
                    NULL;
     }
     return rows_new(&slices_ops, tensors.item[0]->shape.dim[0], tensors, LKI_NOT_BATCHED);
@@ -224,7 +226,9 @@ lk_dataset *lk_dataset_range_kw(lk_range_args a)
     const double step = a.step.set ? a.step.value : 1;
     if ((unsigned)a.dtype >= LK_DTYPE_COUNT) return lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)a.dtype), NULL;
     if (!is_whole(start) || !is_whole(stop) || !is_whole(step) || step == 0)
-        return lki_fail(LK_EINVAL, "%s: from %g to %g by %g: they must be whole numbers of at most 53 bits, and the step not 0", call, start, stop, step), NULL;
+        return lki_fail(LK_EINVAL, "%s: from %g to %g by %g: they must be whole numbers of at most 53 bits, and the step not 0",
+                        call, start, stop, step),
+               NULL;
     const double count = fmax(0, ceil((stop - start) / step)), last = start + (count - 1) * step;
     if (count > 0 && a.dtype == LK_U8 && (fmin(start, last) < 0 || fmax(start, last) > 255))
         return lki_fail(LK_EINVAL, "%s: u8 holds 0 to 255, not %g to %g", call, start, last), NULL;

@@ -75,7 +75,8 @@ bool lki_split_is_lanes(const lki_split *s, int64_t rows, const lki_cut *cut)
     if (s->rule == LK_SPLIT_LANES) return true;
     if (!s->shared || s->workers > 1) return false;
     for (int j = 0; j < s->replicas; j++)
-        if (cut[j].first != part_begin(&lanes, rows, j) || cut[j].first + cut[j].rows != part_begin(&lanes, rows, j + 1)) return false;
+        if (cut[j].first != part_begin(&lanes, rows, j) || cut[j].first + cut[j].rows != part_begin(&lanes, rows, j + 1))
+            return false;
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* How a batch is cut over replicas: arithmetic only.
  *
- * N replicas in all, R of them here: this worker is number w of W = N / R. Workers share the batches (each has all rows and keeps its own), or each has rows of
- * its own and uses as many of them in a step as its replicas need. */
+ * N replicas in all, R of them here: this worker is number w of W = N / R. Workers share the batches (each has all rows and
+ * keeps its own), or each has rows of its own and uses as many of them in a step as its replicas need. */
 #ifndef LKI_DATA_SPLIT_H
 #define LKI_DATA_SPLIT_H
 

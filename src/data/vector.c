@@ -1,13 +1,15 @@
 /* A function on one element, run over the rows of many at once.
  *
- * The function is run once on stand-ins while its ops are recorded. If each of them treats the entries of a new leading axis alike, the recorded ops are
- * applied again to tensors that have one more axis in front, and give the bits of row after row:
+ * The function is run once on stand-ins while its ops are recorded. If each of them treats the entries of a new leading axis alike,
+ * the recorded ops are applied again to tensors that have one more axis in front, and give the bits of row after row:
  *
- *   element by element    operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so they broadcast behind it
- *   reshape               the new axis is put before the shape
- *   one_hot               works on the last axis
+ *   element by element   operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so
+ *                        they broadcast behind it
+ *   reshape              the new axis is put before the shape
+ *   one_hot              works on the last axis
  *
- * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then called row by row instead. */
+ * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then
+ * called row by row instead. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "op/record.h"
@@ -42,7 +44,10 @@ struct lki_vector {
 
 static lki_vector *vector_of(lki_tracer *t) { return (lki_vector *)((char *)t - offsetof(lki_vector, tracer)); }
 
-static lk_status refuse(const char *what) { return lki_fail(LK_EUNSUPPORTED, "lk_dataset_map: %s works on more than one row's element at a time", what); }
+static lk_status refuse(const char *what)
+{
+    return lki_fail(LK_EUNSUPPORTED, "lk_dataset_map: %s works on more than one row's element at a time", what);
+}
 
 static lki_column column_of(const lki_vector *v, int value)
 {
@@ -141,9 +146,11 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
     }
     lk_tuple in = lki_tuple_new(v->inputs, stand_in);
     if (!in.count) return LK_ENOMEM;
+    lki_recording_pause(); /* a tape of this thread has nothing to do with stand-ins */
     lki_tracer_set(&v->tracer);
     lk_tuple out = fn(in, user);
     lki_tracer_set(NULL);
+    lki_recording_resume();
     return note_results(v, out);
 }
 
@@ -190,7 +197,8 @@ bool lki_vector_takes(const lki_vector *v, const lki_element *e)
     if (v->inputs != e->set->count) return false;
     for (int i = 0; i < v->inputs; i++) {
         lki_column column = lki_element_column(e, i);
-        if (column.is_batch || column.dtype != v->input[i].dtype || !lki_shape_equal(&column.shape, &v->input[i].shape)) return false;
+        if (column.is_batch || column.dtype != v->input[i].dtype || !lki_shape_equal(&column.shape, &v->input[i].shape))
+            return false;
     }
     return true;
 }
@@ -232,7 +240,9 @@ lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in
     if (!value) return LK_ENOMEM;
     memcpy(value, in, (size_t)v->inputs * sizeof *value);
     lki_block step = lki_step_enter();
+    lki_recording_pause();
     lk_status status = step.owner ? run_actions(v, rows, value) : LK_ENOMEM;
+    lki_recording_resume();
     for (int i = 0; i < v->outputs && status == LK_OK; i++)
         out[i] = lki_retain(value[v->output[i]]);
     lki_step_leave(&step);

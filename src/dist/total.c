@@ -13,7 +13,7 @@
 
 typedef struct walk {
     int         count; /* replicas */
-    lk_tensor **key, **value; /* sums made so far, by the value on replica 0: origins may share what they are made of */
+    lk_tensor **key, **value; /* sums made so far, by the values of all replicas: origins may share what they are made of */
     int         known, room, value_room;
 } walk;
 
@@ -128,12 +128,12 @@ static lk_tensor *done_again(walk *w, lk_tensor *const *items)
     return o->op == LKI_OP_share ? src[0] : lki_apply(o->op, &o->attr, o->nsrc, src, NULL);
 }
 
-static void remember(walk *w, lk_tensor *key, lk_tensor *value)
+static void remember(walk *w, lk_tensor *const *items, lk_tensor *value)
 {
-    if (!lki_grow((void **)&w->key, &w->room, w->known + 1, sizeof *w->key) ||
+    if (!lki_grow((void **)&w->key, &w->room, (w->known + 1) * w->count, sizeof *w->key) ||
         !lki_grow((void **)&w->value, &w->value_room, w->known + 1, sizeof *w->value))
         return;
-    w->key[w->known] = key;
+    memcpy(w->key + w->known * w->count, items, (size_t)w->count * sizeof *items);
     w->value[w->known++] = value;
 }
 
@@ -144,15 +144,24 @@ static bool all_of_kind(int count, lk_tensor *const *items, lki_row_kind kind)
     return true;
 }
 
+/* What was made in the same way may still have been made of operands of other shapes. */
+static bool alike(int count, lk_tensor *const *items)
+{
+    for (int r = 1; r < count; r++)
+        if (items[r]->dtype != items[0]->dtype || !lki_shape_equal(&items[r]->shape, &items[0]->shape)) return false;
+    return true;
+}
+
 static lk_tensor *total(walk *w, lk_tensor *const *items)
 {
+    if (!alike(w->count, items)) return NULL;
     for (int i = 0; i < w->known; i++)
-        if (w->key[i] == items[0]) return w->value[i];
+        if (!memcmp(w->key + i * w->count, items, (size_t)w->count * sizeof *items)) return w->value[i];
     lk_tensor *sum = all_of_kind(w->count, items, LKI_UNIFORM)   ? lki_agreed(w->count, items, w->count, 1)
                      : all_of_kind(w->count, items, LKI_ROW_SUM) ? sum_of_rows(w->count, items)
                      : same_origin(w->count, items)              ? done_again(w, items)
                                                                  : NULL;
-    if (sum) remember(w, items[0], sum);
+    if (sum) remember(w, items, sum);
     return sum;
 }
 

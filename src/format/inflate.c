@@ -1,5 +1,5 @@
-/* zlib (inflate.h), by the binary interface it has kept since version 1.2. It is opened by name at first need, so that building needs no
- * compression library and a program that reads plain files needs none either. */
+/* zlib (inflate.h), by the binary interface it has kept since version 1.2. It is opened by name at first need, so that building
+ * needs no compression library and a program that reads plain files needs none either. */
 #include "format/inflate.h"
 #include "core/memory.h"
 #include <dlfcn.h>
@@ -55,7 +55,8 @@ lk_status lki_inflate_begin(lki_inflater *z, const char *file, lki_packing packi
     if (!u) return LK_ENOMEM;
     lk_status status = LK_OK;
     if (!zlib_open(&u->z))
-        status = lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file", file);
+        status =
+            lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file", file);
     else if (u->z.init(&u->s, packing == LKI_GZIP ? 15 + 16 : -15, "1.2.11", sizeof u->s) != Z_FINE)
         status = lki_fail(LK_ENOMEM, "%s: zlib would not start", file);
     if (status == LK_OK) z->stream = u;

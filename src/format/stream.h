@@ -15,7 +15,8 @@ void      lki_stream_close(lki_stream *s); /* NULL is ignored */
 /* Up to `want` bytes; fewer only where the file ends. */
 lk_status lki_stream_read(lki_stream *s, void *dst, size_t want, size_t *got);
 
-/* `size` bytes more behind those in `out`. Memory is taken as bytes arrive, so a size that lies costs no more than the file has. *got < size: it ended. */
+/* `size` bytes more behind those in `out`. Memory is taken as bytes arrive, so a size that lies costs no more than the file has.
+ * *got < size: it ended. */
 lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *got);
 
 /* A line without its end ("\n" or "\r\n"), in place of what is in `out`; *end: there was none. The last line needs no end. */

@@ -412,8 +412,6 @@ static lk_status check_operands(lki_merger *m, const lki_node *n, const int *src
         if (f->rows.kind == LKI_UNIFORM || (f->mode != LKI_WHOLE && kind == LKI_ROW_SUM))
             return lki_merge_refuse(m, "%s needs a replica's own part of a sum", lki_op_name(n->op));
     }
-    if (n->op == LKI_OP_cast && f->rows.kind == LKI_ROW_SUM && !lki_is_float(f->dtype[0]) && lki_is_float(f->src[0]->dtype))
-        return lki_merge_refuse(m, "a replica's own part of a sum is rounded to integers");
     return LK_OK;
 }
 

@@ -19,7 +19,8 @@ TEST(in_memory)
     LK_POOL {
         int         calls = 0;
         lk_dataset *d = lk_dataset_cache(lk_dataset_map(lk_dataset_range(5), twice, &calls));
-        LK_FOR_EACH(e, d) if (lk_item(e.item[0]) == 4) break; /* given up: nothing is kept */
+        LK_FOR_EACH(e, d)
+            if (lk_item(e.item[0]) == 4) break; /* given up: nothing is kept */
         const int before = calls;
         GIVES(d, 0, 2, 4, 6, 8);
         assert_true(calls > before);
@@ -40,8 +41,9 @@ TEST(in_memory)
 TEST(orders)
 {
     LK_POOL {
-        lk_dataset *below = lk_dataset_cache(lk_dataset_shuffle(lk_dataset_range(40), 40)), *above = lk_dataset_shuffle(lk_dataset_cache(lk_dataset_range(40)), 40);
-        trail      *a = walk(below), *b = walk(below), *c = walk(above), *d = walk(above);
+        lk_dataset *below = lk_dataset_cache(lk_dataset_shuffle(lk_dataset_range(40), 40)),
+                   *above = lk_dataset_shuffle(lk_dataset_cache(lk_dataset_range(40)), 40);
+        trail *a = walk(below), *b = walk(below), *c = walk(above), *d = walk(above);
         assert_true(same_trail(a, b));
         assert_false(same_trail(c, d));
         free(a), free(b), free(c), free(d);
@@ -81,25 +83,27 @@ static lk_dataset *pipeline(int i)
 
 TEST(every_kind_of_element)
 {
-    LK_POOL for (int i = 0; i < 10; i++)
-    {
-        char name[32];
-        snprintf(name, sizeof name, "kinds-%d", i);
-        const char *file = temporary(name);
-        lk_dataset *memory = lk_dataset_cache(pipeline(i)), *written = lk_dataset_cache(pipeline(i), .file = file);
-        trail      *want = walk(pipeline(i));
-        for (int k = 0; k < 3; k++) {
-            trail *a = walk(memory), *b = walk(written), *c = walk(lk_dataset_prefetch(memory, 2));
-            good();
-            assert_true(same_trail(want, a) && same_trail(want, b) && same_trail(want, c));
-            free(a), free(b), free(c);
+    LK_POOL
+        for (int i = 0; i < 10; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "kinds-%d", i);
+            const char *file = temporary(name);
+            lk_dataset *memory = lk_dataset_cache(pipeline(i)), *written = lk_dataset_cache(pipeline(i), .file = file);
+            trail      *want = walk(pipeline(i));
+            for (int k = 0; k < 3; k++) {
+                trail *a = walk(memory), *b = walk(written), *c = walk(lk_dataset_prefetch(memory, 2));
+                good();
+                assert_true(same_trail(want, a) && same_trail(want, b) && same_trail(want, c));
+                free(a), free(b), free(c);
+            }
+            assert_true(exists(file));
+            LK_FOR_EACH(e, written)
+                if (i == 4) assert_int_equal(e.item[0]->rows.global, 3);
+            LK_FOR_EACH(e, memory)
+                if (i == 4) assert_int_equal(e.item[0]->rows.global, 3);
+            free(want);
+            remove(file);
         }
-        assert_true(exists(file));
-        LK_FOR_EACH(e, written) if (i == 4) assert_int_equal(e.item[0]->rows.global, 3);
-        LK_FOR_EACH(e, memory) if (i == 4) assert_int_equal(e.item[0]->rows.global, 3);
-        free(want);
-        remove(file);
-    }
 }
 
 TEST(in_a_file)
@@ -108,7 +112,8 @@ TEST(in_a_file)
         const char *file = temporary("folder/cache");
         int         calls = 0;
         lk_dataset *source = lk_dataset_map(lk_dataset_range(5), twice, &calls), *d = lk_dataset_cache(source, .file = file);
-        LK_FOR_EACH(e, d) if (lk_item(e.item[0]) == 4) break;
+        LK_FOR_EACH(e, d)
+            if (lk_item(e.item[0]) == 4) break;
         assert_false(exists(file));
         GIVES(d, 0, 2, 4, 6, 8);
         assert_true(exists(file));

@@ -1,4 +1,5 @@
-/* Datasets over replicas: what is delivered, from functions, with options, saved with one number of replicas and restored with another; mistakes. */
+/* Datasets over replicas: what is delivered, from functions, with options, saved with one number of replicas and restored with
+ * another; mistakes. */
 #include "dist/strategy.h"
 #include "pipes.h"
 
@@ -61,7 +62,10 @@ TEST(structure_and_empty_parts)
         assert_int_equal(lk_dataset_cardinality(d), 2);
         assert_int_equal(lk_dataset_element_spec(d).count, 2);
         assert_int_equal(lk_dataset_element_spec(d).shape[0].dim[0], -1);
-        assert_int_equal(lk_dataset_element_spec(lk_distribute_dataset(s, lk_dataset_batch(rows_of(9), 8, .drop_remainder = LK_ON))).shape[0].dim[0], 2);
+        assert_int_equal(lk_dataset_element_spec(lk_distribute_dataset(s, lk_dataset_batch(rows_of(9), 8, .drop_remainder = LK_ON)))
+                             .shape[0]
+                             .dim[0],
+                         2);
         NOTHING(lk_distribute_dataset(s, lk_dataset_batch(rows_of(0), 8)));
         trail *t = walk_some(lk_distribute_dataset(s, lk_dataset_repeat(lk_dataset_batch(rows_of(9), 8))), 50);
         assert_int_equal(t->elements, 50);
@@ -111,7 +115,8 @@ static lk_dataset *by_pipeline(const lk_input_context *c, void *user)
     assert_int_equal(c->num_input_pipelines, 3);
     assert_int_equal(c->num_replicas_in_sync, 3);
     assert_int_equal(c->input_pipeline_id, (*calls)++);
-    return lk_dataset_batch(lk_dataset_range(100 * c->input_pipeline_id, .stop = LK_NUMBER(100 * c->input_pipeline_id + 2 + c->input_pipeline_id)), 2);
+    return lk_dataset_batch(
+        lk_dataset_range(100 * c->input_pipeline_id, .stop = LK_NUMBER(100 * c->input_pipeline_id + 2 + c->input_pipeline_id)), 2);
 }
 
 static lk_dataset *fails(const lk_input_context *c, void *user)
@@ -136,7 +141,8 @@ TEST(from_a_function)
             }
         }
         int         calls = 0, steps = 0;
-        lk_dataset *each = lk_distribute_datasets_from_function(three, by_pipeline, &calls, .replication = LK_PER_REPLICA_INPUT, .place_on_device = LK_ON, .prefetch = LK_NUMBER(0));
+        lk_dataset *each = lk_distribute_datasets_from_function(three, by_pipeline, &calls, .replication = LK_PER_REPLICA_INPUT,
+                                                                .place_on_device = LK_ON, .prefetch = LK_NUMBER(0));
         assert_int_equal(calls, 3);
         assert_int_equal(lk_dataset_cardinality(each), 2);
         LK_FOR_EACH(x, each) { /* 0 1 | 100 101, 102 | 200 201, 202 203 */
@@ -156,8 +162,10 @@ TEST(from_a_function)
         REFUSED(lk_distribute_datasets_from_function(two, fails), LK_EINVAL, "7 rows cannot be shared evenly by 2 replicas");
         REFUSED(lk_distribute_datasets_from_function(two, NULL), LK_EINVAL, "the function is missing");
         REFUSED(lk_distribute_datasets_from_function(two, ones, .place_on_device = LK_ON), LK_EINVAL, ".place_on_device needs");
-        REFUSED(lk_distribute_datasets_from_function(two, ones, .place_on_device = LK_ON, .replication = LK_PER_REPLICA_INPUT), LK_EINVAL, ".place_on_device needs");
-        REFUSED(lk_distribute_datasets_from_function(lk_one_device_strategy("CPU:0"), ones, .replication = LK_PER_REPLICA_INPUT), LK_EUNSUPPORTED, "only a mirrored strategy");
+        REFUSED(lk_distribute_datasets_from_function(two, ones, .place_on_device = LK_ON, .replication = LK_PER_REPLICA_INPUT),
+                LK_EINVAL, ".place_on_device needs");
+        REFUSED(lk_distribute_datasets_from_function(lk_one_device_strategy("CPU:0"), ones, .replication = LK_PER_REPLICA_INPUT),
+                LK_EUNSUPPORTED, "only a mirrored strategy");
         assert_int_equal(lk_per_replica_batch_size(&(lk_input_context){2, 0, 3}, 6), -1);
         failed_with(LK_EINVAL, "3 replicas cannot be shared evenly by 2 input pipelines");
     }
@@ -180,7 +188,8 @@ static lk_tuple iterates(lk_tuple in, void *user)
 
 static lk_tuple opens(lk_tuple in, void *user)
 {
-    LK_FOR_EACH(e, (lk_dataset *)user) lk_print(e.item[0]);
+    LK_FOR_EACH(e, (lk_dataset *)user)
+        lk_print(e.item[0]);
     return in;
 }
 
@@ -207,8 +216,10 @@ TEST(mistakes)
         REFUSED(lk_distribute_dataset(s, lk_dataset_unbatch(batched)), LK_EINVAL, "call lk_dataset_batch first");
         REFUSED(lk_distribute_dataset(s, NULL), LK_EINVAL, "the dataset is NULL");
         REFUSED(lk_distribute_dataset(NULL, batched), LK_EINVAL, "the strategy is NULL");
-        next_fails(lk_distribute_dataset(s, lk_dataset_from_tensors(LK_TUPLE(lk_scalar(1)))), LK_EINVAL, "call lk_dataset_batch first");
-        next_fails(lk_distribute_dataset(s, lk_dataset_from_tensors(LK_TUPLE(lk_range(4, LK_F32), lk_range(6, LK_F32)))), LK_EINVAL, "has 6 rows, tensor 0 has 4");
+        next_fails(lk_distribute_dataset(s, lk_dataset_from_tensors(LK_TUPLE(lk_scalar(1)))), LK_EINVAL,
+                   "call lk_dataset_batch first");
+        next_fails(lk_distribute_dataset(s, lk_dataset_from_tensors(LK_TUPLE(lk_range(4, LK_F32), lk_range(6, LK_F32)))), LK_EINVAL,
+                   "has 6 rows, tensor 0 has 4");
         next_fails(lk_distribute_datasets_from_function(s, scalars), LK_EINVAL, "call lk_dataset_batch first");
 
         REFUSED(lk_dataset_batch(d, 2), LK_EINVAL, "can only be iterated");
@@ -216,7 +227,8 @@ TEST(mistakes)
         REFUSED(lk_dataset_take(d, 1), LK_EINVAL, "can only be iterated");
         REFUSED(lk_distribute_dataset(s, d), LK_EINVAL, "can only be iterated");
 
-        REFUSED(lk_distribute_dataset(s, batched, .replication = LK_PER_REPLICA_INPUT), LK_EUNSUPPORTED, "lk_distribute_datasets_from_function()");
+        REFUSED(lk_distribute_dataset(s, batched, .replication = LK_PER_REPLICA_INPUT), LK_EUNSUPPORTED,
+                "lk_distribute_datasets_from_function()");
         REFUSED(lk_distribute_dataset(s, batched, .place_on_device = LK_ON), LK_EINVAL, ".place_on_device needs");
         REFUSED(lk_distribute_dataset(s, batched, .prefetch = LK_NUMBER(-1)), LK_EINVAL, ".prefetch = -1");
         REFUSED(lk_distribute_dataset(s, batched, .split = (lk_split_rule)9), LK_EINVAL, ".split = 9");
@@ -224,7 +236,8 @@ TEST(mistakes)
         REFUSED(lk_distribute_dataset(s, batched, .workers = 2, .worker = 2), LK_EINVAL, ".worker = 2 of 2");
         REFUSED(lk_distribute_dataset(s, batched, .workers = -2), LK_EINVAL, ".workers = -2");
         REFUSED(lk_distribute_dataset(s, batched, .workers = 5, .auto_shard = LK_SHARD_DATA), LK_EINVAL, ".lanes = 10");
-        REFUSED(lk_distribute_dataset(s, batched, .workers = 2, .auto_shard = LK_SHARD_FILE), LK_EINVAL, "does not come from files");
+        REFUSED(lk_distribute_dataset(s, batched, .workers = 2, .auto_shard = LK_SHARD_FILE), LK_EINVAL,
+                "does not come from files");
         REFUSED(lk_distribute_dataset(s, batched, .workers = 2, .auto_shard = LK_SHARD_HINT), LK_EINVAL, "LK_SHARD_HINTED");
         lk_dataset *files = lk_dataset_batch(lk_tfrecord_dataset(LK_FILES("a", "b")), 4);
         REFUSED(lk_distribute_dataset(s, files, .workers = 3, .auto_shard = LK_SHARD_FILE), LK_EINVAL, "2 files for 3 workers");
@@ -239,7 +252,8 @@ TEST(mistakes)
         lk_run(s, distributes, LK_TUPLE(lk_scalar(1)), both);
         failed_with(LK_ESTATE, "lk_distribute_dataset");
         lk_strategy *other = strategy(3);
-        LK_SCOPE(other) assert_null(lk_distribute_dataset(s, batched));
+        LK_SCOPE(other)
+            assert_null(lk_distribute_dataset(s, batched));
         failed_with(LK_ESTATE, "lk_distribute_dataset");
         REFUSED(lk_make_array_dataset(NULL, LK_TUPLE(lk_ones(LK_SHAPE(10), LK_F32))), LK_EINVAL, "the strategy is NULL");
         GIVES(lk_make_array_dataset(s, LK_TUPLE(lk_ones(LK_SHAPE(3), LK_F32))), 1, 1, 1);
@@ -281,25 +295,28 @@ TEST(saved_with_one_number_restored_with_another)
     static const int counts[] = {0, 1, 2, 3, 8};
     for (int a = 0; a < 5; a++)
         for (int b = 0; b < 5; b++)
-            for (int skip = 0; skip < 12; skip += 5) LK_POOL
-            {
-                void        *bytes;
-                size_t       size;
-                lk_tuple     e;
-                trail       *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
-                lk_iterator *x = lk_iterator_of(counts[a] ? lk_distribute_dataset(strategy(counts[a]), training()) : training());
-                lk_iterator *y = lk_iterator_of(counts[b] ? lk_distribute_dataset(strategy(counts[b]), training(), .prefetch = LK_NUMBER(3 * (b % 2))) : training());
-                for (int i = 0; i < skip; i++)
-                    assert_true(lk_next(x, &e));
-                assert_int_equal(lk_iterator_save(x, &bytes, &size), LK_OK);
-                rows_in_order(x, want);
-                assert_int_equal(lk_iterator_restore(y, bytes, size), LK_OK);
-                rows_in_order(y, got);
-                assert_true(want->count == 46 - 4 * skip + (skip > 5) && same_trail(want, got));
-                lk_free_bytes(bytes);
-                free(want);
-                free(got);
-            }
+            for (int skip = 0; skip < 12; skip += 5)
+                LK_POOL {
+                    void        *bytes;
+                    size_t       size;
+                    lk_tuple     e;
+                    trail       *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
+                    lk_iterator *x =
+                        lk_iterator_of(counts[a] ? lk_distribute_dataset(strategy(counts[a]), training()) : training());
+                    lk_iterator *y = lk_iterator_of(
+                        counts[b] ? lk_distribute_dataset(strategy(counts[b]), training(), .prefetch = LK_NUMBER(3 * (b % 2)))
+                                  : training());
+                    for (int i = 0; i < skip; i++)
+                        assert_true(lk_next(x, &e));
+                    assert_int_equal(lk_iterator_save(x, &bytes, &size), LK_OK);
+                    rows_in_order(x, want);
+                    assert_int_equal(lk_iterator_restore(y, bytes, size), LK_OK);
+                    rows_in_order(y, got);
+                    assert_true(want->count == 46 - 4 * skip + (skip > 5) && same_trail(want, got));
+                    lk_free_bytes(bytes);
+                    free(want);
+                    free(got);
+                }
 }
 
 static lk_dataset *own_batches(const lk_input_context *c, void *user)
@@ -312,39 +329,44 @@ static lk_dataset *own_batches(const lk_input_context *c, void *user)
 TEST(saved_at_every_place)
 {
     for (int form = 0; form < 6; form++)
-        for (int skip = 0; skip < 9; skip++) LK_POOL
-        {
-            void        *bytes;
-            size_t       size;
-            lk_tuple     e;
-            lk_iterator *it[2];
-            trail       *t[2] = {calloc(1, sizeof **t), calloc(1, sizeof **t)};
-            lk_strategy *s = strategy(2);
-            for (int i = 0; i < 2; i++) {
-                lk_dataset *d = form == 0   ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_STREAM)
-                                : form == 1 ? lk_distribute_datasets_from_function(s, own_batches)
-                                : form == 2 ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_STREAM, .auto_shard = LK_SHARD_OFF, .workers = 2, .worker = 1)
-                                : form == 3 ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_EVEN, .auto_shard = LK_SHARD_OFF, .workers = 2, .worker = 1)
-                                : form == 4 ? lk_distribute_dataset(s, training(), .auto_shard = LK_SHARD_OFF, .workers = 2, .worker = 1)
-                                            : lk_distribute_dataset(s, lk_dataset_batch(lk_dataset_shuffle(rows_of(9), 4), 2), .split = LK_SPLIT_STREAM, .auto_shard = LK_SHARD_OFF,
-                                                                    .workers = 3, .worker = 2);
-                it[i] = lk_iterator_of(d);
+        for (int skip = 0; skip < 9; skip++)
+            LK_POOL {
+                void        *bytes;
+                size_t       size;
+                lk_tuple     e;
+                lk_iterator *it[2];
+                trail       *t[2] = {calloc(1, sizeof **t), calloc(1, sizeof **t)};
+                lk_strategy *s = strategy(2);
+                for (int i = 0; i < 2; i++) {
+                    lk_dataset *d =
+                        form == 0   ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_STREAM)
+                        : form == 1 ? lk_distribute_datasets_from_function(s, own_batches)
+                        : form == 2 ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_STREAM, .auto_shard = LK_SHARD_OFF,
+                                                            .workers = 2, .worker = 1)
+                        : form == 3 ? lk_distribute_dataset(s, training(), .split = LK_SPLIT_EVEN, .auto_shard = LK_SHARD_OFF,
+                                                            .workers = 2, .worker = 1)
+                        : form == 4 ? lk_distribute_dataset(s, training(), .auto_shard = LK_SHARD_OFF, .workers = 2, .worker = 1)
+                                    : lk_distribute_dataset(s, lk_dataset_batch(lk_dataset_shuffle(rows_of(9), 4), 2),
+                                                            .split = LK_SPLIT_STREAM, .auto_shard = LK_SHARD_OFF, .workers = 3,
+                                                            .worker = 2);
+                    it[i] = lk_iterator_of(d);
+                }
+                for (int i = 0; i < skip; i++)
+                    if (!lk_next(it[0], &e)) break;
+                good();
+                assert_int_equal(lk_iterator_save(it[0], &bytes, &size), LK_OK);
+                assert_int_equal(lk_iterator_restore(it[1], bytes, size), LK_OK);
+                for (int i = 0; i < 2; i++)
+                    trail_rest(t[i], it[i], -1);
+                good();
+                assert_true(same_trail(t[0], t[1]));
+                lk_free_bytes(bytes);
+                free(t[0]);
+                free(t[1]);
             }
-            for (int i = 0; i < skip; i++)
-                if (!lk_next(it[0], &e)) break;
-            good();
-            assert_int_equal(lk_iterator_save(it[0], &bytes, &size), LK_OK);
-            assert_int_equal(lk_iterator_restore(it[1], bytes, size), LK_OK);
-            for (int i = 0; i < 2; i++)
-                trail_rest(t[i], it[i], -1);
-            good();
-            assert_true(same_trail(t[0], t[1]));
-            lk_free_bytes(bytes);
-            free(t[0]);
-            free(t[1]);
-        }
 }
 
-TESTS(cmocka_unit_test(one_replica_gets_plain_tensors), cmocka_unit_test(structure_and_empty_parts), cmocka_unit_test(elements_go_into_run),
-      cmocka_unit_test(from_a_function), cmocka_unit_test(mistakes), cmocka_unit_test(a_warning_where_workers_read_everything),
-      cmocka_unit_test(saved_with_one_number_restored_with_another), cmocka_unit_test(saved_at_every_place))
+TESTS(cmocka_unit_test(one_replica_gets_plain_tensors), cmocka_unit_test(structure_and_empty_parts),
+      cmocka_unit_test(elements_go_into_run), cmocka_unit_test(from_a_function), cmocka_unit_test(mistakes),
+      cmocka_unit_test(a_warning_where_workers_read_everything), cmocka_unit_test(saved_with_one_number_restored_with_another),
+      cmocka_unit_test(saved_at_every_place))

@@ -45,7 +45,8 @@ static lk_strategy *two;
     X(lk_dataset_unbatch(lk_dataset_batch(rows_of(5), 2)))                                                                         \
     X(lk_dataset_repeat(lk_dataset_take(lk_dataset_skip(lk_dataset_shard(rows_of(9), 2, 1), 1), 2), 2))                            \
     X(lk_dataset_batch(lk_dataset_zip(rows_of(3), lk_dataset_range(3)), 2))                                                        \
-    X(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_concatenate(lk_dataset_map(lk_dataset_range(3), NULL_SAFE), lk_dataset_range(3)), 4), 3)) \
+    X(lk_dataset_batch(                                                                                                            \
+        lk_dataset_shuffle(lk_dataset_concatenate(lk_dataset_map(lk_dataset_range(3), NULL_SAFE), lk_dataset_range(3)), 4), 3))    \
     X(lk_dataset_enumerate(rows_of(3), 1))                                                                                         \
     X(lk_dataset_interleave(lk_dataset_range(3), inner, .cycle_length = 2))                                                        \
     X(lk_dataset_repeat(lk_dataset_cache(lk_dataset_map(rows_of(3), half)), 2))                                                    \
@@ -56,7 +57,8 @@ static lk_strategy *two;
     X(lk_text_line_dataset(LK_FILES(temporary("lines"))))                                                                          \
     X(lk_distribute_dataset(two, lk_dataset_batch(rows_of(5), 2)))                                                                 \
     X(lk_distribute_dataset(two, lk_dataset_batch(rows_of(5), 2), .split = LK_SPLIT_STREAM, .prefetch = LK_NUMBER(0)))             \
-    X(lk_distribute_dataset(two, lk_dataset_batch(rows_of(5), 2), .split = LK_SPLIT_EVEN, .auto_shard = LK_SHARD_OFF, .workers = 2)) \
+    X(lk_distribute_dataset(two, lk_dataset_batch(rows_of(5), 2), .split = LK_SPLIT_EVEN, .auto_shard = LK_SHARD_OFF,              \
+                            .workers = 2))                                                                                         \
     X(lk_distribute_datasets_from_function(two, own))
 
 static lk_tuple same(lk_tuple e, void *user)
@@ -85,7 +87,9 @@ static int reads_it_all(void)
     LK_POOL {
         lk_dataset *d = make();
         whole = d != NULL;
-        if (d) LK_FOR_EACH(e, d) elements += e.count;
+        if (d)
+            LK_FOR_EACH(e, d)
+                elements += e.count;
     }
     return whole && elements && !lk_failed();
 }
@@ -101,7 +105,8 @@ static int saves_and_restores(void)
         void        *bytes = NULL;
         size_t       size = 0;
         lk_tuple     e;
-        if (other && lk_next(it, &e) && lk_iterator_save(it, &bytes, &size) == LK_OK && lk_iterator_restore(other, bytes, size) == LK_OK)
+        if (other && lk_next(it, &e) && lk_iterator_save(it, &bytes, &size) == LK_OK &&
+            lk_iterator_restore(other, bytes, size) == LK_OK)
             for (good_so_far = 1; lk_next(other, &e);) {}
         lk_free_bytes(bytes);
     }
@@ -116,7 +121,8 @@ TEST(every_allocation)
         two = lk_mirrored_strategy(.cpu_devices = 2);
         for (which = 0;; which++) {
             bool some = false;
-            LK_POOL some = make() != NULL;
+            LK_POOL
+                some = make() != NULL;
             if (!some) break;
             good();
             LK_POOL {

@@ -7,7 +7,10 @@
 
 static lk_tensor *bytes_of(const char *text) { return lk_tensor_from(LK_SHAPE((int64_t)strlen(text)), LK_U8, text); }
 
-static int is_text(const lk_tensor *t, const char *text) { return lk_tensor_dtype(t) == LK_U8 && lk_size(t) == (int64_t)strlen(text) && memcmp(lk_data(t), text, strlen(text)) == 0; }
+static int is_text(const lk_tensor *t, const char *text)
+{
+    return lk_tensor_dtype(t) == LK_U8 && lk_size(t) == (int64_t)strlen(text) && memcmp(lk_data(t), text, strlen(text)) == 0;
+}
 
 static void texts_are(lk_dataset *d, int count, const char *const *one_based)
 {
@@ -142,11 +145,15 @@ TEST(records_of_a_fixed_length)
         write_file(path, "HHabcdefghiFFF", 14);
         lk_dataset *d = lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 3, .header_bytes = 2, .footer_bytes = 3);
         TEXTS(d, "abc", "def", "ghi");
-        if (pack(path, packed)) TEXTS(lk_fixed_length_record_dataset(LK_FILES(packed), .record_bytes = 3, .header_bytes = 2, .footer_bytes = 3), "abc", "def", "ghi");
+        if (pack(path, packed))
+            TEXTS(lk_fixed_length_record_dataset(LK_FILES(packed), .record_bytes = 3, .header_bytes = 2, .footer_bytes = 3), "abc",
+                  "def", "ghi");
         TEXTS(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 7), "HHabcde", "fghiFFF");
         fails(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4), LK_EFORMAT, "2 bytes are left over");
-        fails(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4, .header_bytes = 14, .footer_bytes = 1), LK_EFORMAT, "within the footer");
-        fails(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4, .header_bytes = 15), LK_EFORMAT, "ends before byte 15");
+        fails(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4, .header_bytes = 14, .footer_bytes = 1), LK_EFORMAT,
+              "within the footer");
+        fails(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4, .header_bytes = 15), LK_EFORMAT,
+              "ends before byte 15");
         assert_int_equal(lk_dataset_element_spec(d).shape[0].dim[0], 3);
         REFUSED(lk_fixed_length_record_dataset(LK_FILES(path)), LK_EINVAL, "records of 0 bytes");
         REFUSED(lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 4, .header_bytes = -1), LK_EINVAL, "a header of -1");
@@ -182,38 +189,39 @@ static void write_source(int kind, const char *path, int first)
 TEST(saved_at_every_place)
 {
     for (int packed = 0; packed < 2; packed++)
-        for (int kind = 0; kind < 3; kind++) LK_POOL
-        {
-            char path[4][256];
-            for (int i = 0; i < 4; i++) {
-                char name[32];
-                snprintf(name, sizeof name, "save%d%d%d", packed, kind, i);
-                snprintf(path[i], sizeof path[i], "%s", temporary(name));
-                if (i < 2) write_source(kind, path[i], 1 + i);
-                else if (packed && !pack(path[i - 2], path[i])) return;
-            }
-            const char *a = path[2 * packed], *b = path[2 * packed + 1];
-            for (int shuffled = 0; shuffled < 2; shuffled++)
-                for (int skip = 0; skip < 12; skip++) {
-                    void        *bytes;
-                    size_t       size;
-                    lk_tuple     e;
-                    trail       *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
-                    lk_dataset  *d = source(kind, a, b), *again = source(kind, a, b);
-                    lk_iterator *x = lk_iterator_of(shuffled ? lk_dataset_shuffle(d, 4) : d), *y = lk_iterator_of(shuffled ? lk_dataset_shuffle(again, 4) : again);
-                    for (int i = 0; i < skip; i++)
-                        if (!lk_next(x, &e)) break;
-                    assert_int_equal(lk_iterator_save(x, &bytes, &size), LK_OK);
-                    assert_int_equal(lk_iterator_restore(y, bytes, size), LK_OK);
-                    trail_rest(want, x, -1);
-                    trail_rest(got, y, -1);
-                    good();
-                    assert_true(same_trail(want, got));
-                    lk_free_bytes(bytes);
-                    free(want);
-                    free(got);
+        for (int kind = 0; kind < 3; kind++)
+            LK_POOL {
+                char path[4][256];
+                for (int i = 0; i < 4; i++) {
+                    char name[32];
+                    snprintf(name, sizeof name, "save%d%d%d", packed, kind, i);
+                    snprintf(path[i], sizeof path[i], "%s", temporary(name));
+                    if (i < 2) write_source(kind, path[i], 1 + i);
+                    else if (packed && !pack(path[i - 2], path[i])) return;
                 }
-        }
+                const char *a = path[2 * packed], *b = path[2 * packed + 1];
+                for (int shuffled = 0; shuffled < 2; shuffled++)
+                    for (int skip = 0; skip < 12; skip++) {
+                        void        *bytes;
+                        size_t       size;
+                        lk_tuple     e;
+                        trail       *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
+                        lk_dataset  *d = source(kind, a, b), *again = source(kind, a, b);
+                        lk_iterator *x = lk_iterator_of(shuffled ? lk_dataset_shuffle(d, 4) : d),
+                                    *y = lk_iterator_of(shuffled ? lk_dataset_shuffle(again, 4) : again);
+                        for (int i = 0; i < skip; i++)
+                            if (!lk_next(x, &e)) break;
+                        assert_int_equal(lk_iterator_save(x, &bytes, &size), LK_OK);
+                        assert_int_equal(lk_iterator_restore(y, bytes, size), LK_OK);
+                        trail_rest(want, x, -1);
+                        trail_rest(got, y, -1);
+                        good();
+                        assert_true(same_trail(want, got));
+                        lk_free_bytes(bytes);
+                        free(want);
+                        free(got);
+                    }
+            }
 }
 
 /* ---- several workers ---- */
@@ -237,7 +245,8 @@ TEST(workers_share_files)
         int         seen[8] = {0};
         for (int w = 0; w < 2; w++)
             for (int automatic = 0; automatic < 2; automatic++)
-                LK_FOR_EACH(e, lk_distribute_dataset(s, d, .auto_shard = automatic ? LK_SHARD_AUTO : LK_SHARD_FILE, .workers = 2, .worker = w))
+                LK_FOR_EACH(e, lk_distribute_dataset(s, d, .auto_shard = automatic ? LK_SHARD_AUTO : LK_SHARD_FILE, .workers = 2,
+                                                     .worker = w))
                     for (int r = 0; r < 2; r++)
                         for (int64_t i = 0; i < lk_dim(e.item[0]->replicas->item[r], 0); i++) {
                             const int row = ((const uint8_t *)lk_data(e.item[0]->replicas->item[r]))[i] - '0';
@@ -255,8 +264,8 @@ TEST(workers_share_files)
 static lk_tuple parse(lk_tuple e, void *user)
 {
     (void)user;
-    return LK_TUPLE(lk_reshape(lk_example_feature(e.item[0], "image"), LK_SHAPE(28, 28)), lk_reshape(lk_example_feature(e.item[0], "label"), LK_SHAPE()),
-                    lk_example_feature(e.item[0], "weight"));
+    return LK_TUPLE(lk_reshape(lk_example_feature(e.item[0], "image"), LK_SHAPE(28, 28)),
+                    lk_reshape(lk_example_feature(e.item[0], "label"), LK_SHAPE()), lk_example_feature(e.item[0], "weight"));
 }
 
 TEST(golden_rows)
@@ -301,21 +310,24 @@ TEST(features)
 {
     LK_POOL {
         /* n: int64 5, then -1 and 7 packed; f: float 1.5, then 2 packed; s: a string; t: two; e: nothing */
-        lk_tensor *numbers = RECORD(0x0a, 24, 0x0a, 22, 0x0a, 1, 'n', 0x12, 17, 0x1a, 15, 0x08, 5, 0x0a, 11, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 7);
+        lk_tensor *numbers = RECORD(0x0a, 24, 0x0a, 22, 0x0a, 1, 'n', 0x12, 17, 0x1a, 15, 0x08, 5, 0x0a, 11, 0xff, 0xff, 0xff, 0xff,
+                                    0xff, 0xff, 0xff, 0xff, 0xff, 1, 7);
         lk_tensor *n = lk_example_feature(numbers, "n");
         good();
         assert_true(lk_tensor_dtype(n) == LK_I64 && lk_size(n) == 3);
         const int64_t want[] = {5, -1, 7};
         assert_memory_equal(lk_data(n), want, sizeof want);
 
-        lk_tensor *floats = RECORD(0x0a, 20, 0x0a, 18, 0x0a, 1, 'f', 0x12, 13, 0x12, 11, 0x0d, 0, 0, 0xc0, 0x3f, 0x0a, 4, 0, 0, 0, 0x40);
+        lk_tensor *floats =
+            RECORD(0x0a, 20, 0x0a, 18, 0x0a, 1, 'f', 0x12, 13, 0x12, 11, 0x0d, 0, 0, 0xc0, 0x3f, 0x0a, 4, 0, 0, 0, 0x40);
         lk_tensor *f = lk_example_feature(floats, "f");
         good();
         const float both[] = {1.5f, 2};
         assert_true(lk_tensor_dtype(f) == LK_F32 && lk_size(f) == 2);
         assert_memory_equal(lk_data(f), both, sizeof both);
 
-        lk_tensor *strings = RECORD(0x0a, 34, 0x0a, 11, 0x0a, 1, 's', 0x12, 6, 0x0a, 4, 0x0a, 2, 'h', 'i', 0x0a, 12, 0x0a, 1, 't', 0x12, 7, 0x0a, 5, 0x0a, 1, 'a', 0x0a, 0, 0x0a, 3, 0x0a, 1, 'e', 0x0a, 0);
+        lk_tensor *strings = RECORD(0x0a, 34, 0x0a, 11, 0x0a, 1, 's', 0x12, 6, 0x0a, 4, 0x0a, 2, 'h', 'i', 0x0a, 12, 0x0a, 1, 't',
+                                    0x12, 7, 0x0a, 5, 0x0a, 1, 'a', 0x0a, 0, 0x0a, 3, 0x0a, 1, 'e', 0x0a, 0);
         assert_true(is_text(lk_example_feature(strings, "s"), "hi"));
         good();
         assert_true(lk_poisoned(lk_example_feature(strings, "t")));
@@ -337,22 +349,23 @@ TEST(features)
 TEST(hostile_records)
 {
     LK_POOL {
-        const uint8_t good_one[] = {0x0a, 20, 0x0a, 18, 0x0a, 1, 'f', 0x12, 13, 0x12, 11, 0x0d, 0, 0, 0xc0, 0x3f, 0x0a, 4, 0, 0, 0, 0x40};
+        const uint8_t good_one[] = {0x0a, 20, 0x0a, 18,   0x0a, 1,    'f', 0x12, 13, 0x12, 11,
+                                    0x0d, 0,  0,    0xc0, 0x3f, 0x0a, 4,   0,    0,  0,    0x40};
         for (size_t cut = 0; cut <= sizeof good_one; cut++)
             for (int i = 0; i < (int)cut; i++)
-                for (int bit = 0; bit < 8; bit++) LK_STEP
-                {
-                    uint8_t *exact = malloc(cut + 1);
-                    memcpy(exact, good_one, cut);
-                    exact[i] ^= (uint8_t)(1 << bit);
-                    lk_tensor *t = lk_example_feature(lk_tensor_from(LK_SHAPE((int64_t)cut), LK_U8, exact), "f");
-                    assert_true(!lk_poisoned(t) || lk_failed());
-                    lk_clear_error();
-                    free(exact);
-                }
+                for (int bit = 0; bit < 8; bit++)
+                    LK_STEP {
+                        uint8_t *exact = malloc(cut + 1);
+                        memcpy(exact, good_one, cut);
+                        exact[i] ^= (uint8_t)(1 << bit);
+                        lk_tensor *t = lk_example_feature(lk_tensor_from(LK_SHAPE((int64_t)cut), LK_U8, exact), "f");
+                        assert_true(!lk_poisoned(t) || lk_failed());
+                        lk_clear_error();
+                        free(exact);
+                    }
     }
 }
 
-TESTS(cmocka_unit_test(tfrecords), cmocka_unit_test(damaged_tfrecords), cmocka_unit_test(lines), cmocka_unit_test(records_of_a_fixed_length),
-      cmocka_unit_test(saved_at_every_place), cmocka_unit_test(workers_share_files), cmocka_unit_test(golden_rows), cmocka_unit_test(features),
-      cmocka_unit_test(hostile_records))
+TESTS(cmocka_unit_test(tfrecords), cmocka_unit_test(damaged_tfrecords), cmocka_unit_test(lines),
+      cmocka_unit_test(records_of_a_fixed_length), cmocka_unit_test(saved_at_every_place), cmocka_unit_test(workers_share_files),
+      cmocka_unit_test(golden_rows), cmocka_unit_test(features), cmocka_unit_test(hostile_records))

@@ -25,7 +25,8 @@ static inline const char *json_skip(const char *p)
         else if (!inside && (*p == '[' || *p == '{')) depth++;
         else if (!inside && (*p == ']' || *p == '}')) depth--;
         if (!inside && depth < 0) return p;
-        if (!inside && depth == 0 && (p[1] == ',' || p[1] == ']' || p[1] == '}' || !p[1] || isspace((unsigned char)p[1]))) return p + 1;
+        if (!inside && depth == 0 && (p[1] == ',' || p[1] == ']' || p[1] == '}' || !p[1] || isspace((unsigned char)p[1])))
+            return p + 1;
     }
     return p;
 }

@@ -1,4 +1,5 @@
-/* Map: functions that run over many rows give the bits of row after row; those that cannot run as they are; threads keep the order. */
+/* Map: functions that run over many rows give the bits of row after row; those that cannot run as they are; threads keep the
+ * order. */
 #include "data/data.h"
 #include "pipes.h"
 #include <pthread.h>
@@ -15,7 +16,8 @@ static lk_tuple wave(lk_tuple e, void *user)
 {
     (void)user;
     lk_tensor *x = lk_cast(e.item[0], LK_F32);
-    return LK_TUPLE(lk_tanh(lk_add(lk_mul(lk_sin(x), lk_tensor_of(LK_SHAPE(3), 0.3, -1.7, 11)), lk_exp(lk_neg(lk_abs(x))))), lk_sqrt(lk_cast(e.item[1], LK_F64)));
+    return LK_TUPLE(lk_tanh(lk_add(lk_mul(lk_sin(x), lk_tensor_of(LK_SHAPE(3), 0.3, -1.7, 11)), lk_exp(lk_neg(lk_abs(x))))),
+                    lk_sqrt(lk_cast(e.item[1], LK_F64)));
 }
 
 static lk_tuple reshaped(lk_tuple e, void *user)
@@ -80,13 +82,15 @@ static lk_tuple reads(lk_tuple e, void *user)
 static const struct {
     lk_fn fn;
     bool  many;
-} functions[] = {{scale, true}, {wave, true}, {reshaped, true}, {picked, true}, {halves, true}, {sums, false}, {looks, false}, {constant, false}, {wider, false}, {ranks, false}, {reads, false}};
+} functions[] = {{scale, true},  {wave, true},      {reshaped, true}, {picked, true}, {halves, true}, {sums, false},
+                 {looks, false}, {constant, false}, {wider, false},   {ranks, false}, {reads, false}};
 
 /* One element at a time, by hand. */
 static trail *by_hand(lk_dataset *d, lk_fn fn)
 {
     trail *t = calloc(1, sizeof *t);
-    LK_FOR_EACH(e, d) trail_element(t, fn(e, NULL));
+    LK_FOR_EACH(e, d)
+        trail_element(t, fn(e, NULL));
     good();
     return t;
 }
@@ -153,7 +157,8 @@ TEST(rows_are_computed_together)
 {
     LK_POOL {
         int calls = 0;
-        GIVES(lk_dataset_batch(lk_dataset_map(lk_dataset_from_tensor_slices(LK_TUPLE(lk_range(6, LK_F32))), counted, &calls), 3), 1, 2, 3, 4, 5, 6);
+        GIVES(lk_dataset_batch(lk_dataset_map(lk_dataset_from_tensor_slices(LK_TUPLE(lk_range(6, LK_F32))), counted, &calls), 3), 1,
+              2, 3, 4, 5, 6);
         assert_int_equal(calls, 1);
         calls = 0;
         SIZES(lk_dataset_map(lk_dataset_batch(lk_dataset_range(5), 2), counted, &calls), 2, 2, 1);
@@ -169,11 +174,11 @@ static lk_tuple keeps_rows(lk_tuple e, void *user)
 
 TEST(batches_stay_batches)
 {
-    LK_POOL LK_FOR_EACH(e, lk_dataset_map(lk_dataset_batch(lk_dataset_range(5), 4), keeps_rows))
-    {
-        assert_int_equal(e.item[0]->rows.kind, LKI_ROWS);
-        assert_int_equal(e.item[0]->rows.global, 4);
-    }
+    LK_POOL
+        LK_FOR_EACH(e, lk_dataset_map(lk_dataset_batch(lk_dataset_range(5), 4), keeps_rows)) {
+            assert_int_equal(e.item[0]->rows.kind, LKI_ROWS);
+            assert_int_equal(e.item[0]->rows.global, 4);
+        }
     good();
 }
 
@@ -181,10 +186,13 @@ TEST(batches_stay_batches)
 TEST(mixtures)
 {
     LK_POOL {
-        lk_dataset *a = lk_dataset_map(lk_dataset_range(10), counted, &(int){0}), *b = lk_dataset_map(lk_dataset_map(lk_dataset_range(10), counted, &(int){0}), counted, &(int){0});
-        lk_dataset *c = lk_dataset_range(10), *all = lk_dataset_batch(lk_dataset_shuffle(lk_dataset_concatenate(lk_dataset_concatenate(a, b), c), 30), 7);
-        double      sum = 0;
-        LK_FOR_EACH(e, all) sum += lk_item(lk_reduce_sum(e.item[0]));
+        lk_dataset *a = lk_dataset_map(lk_dataset_range(10), counted, &(int){0}),
+                   *b = lk_dataset_map(lk_dataset_map(lk_dataset_range(10), counted, &(int){0}), counted, &(int){0});
+        lk_dataset *c = lk_dataset_range(10),
+                   *all = lk_dataset_batch(lk_dataset_shuffle(lk_dataset_concatenate(lk_dataset_concatenate(a, b), c), 30), 7);
+        double sum = 0;
+        LK_FOR_EACH(e, all)
+            sum += lk_item(lk_reduce_sum(e.item[0]));
         good();
         assert_true(sum == 45 + 10 + 45 + 20 + 45);
     }
@@ -266,15 +274,16 @@ TEST(elements_are_computed_at_the_same_time)
 TEST(left_early)
 {
     const int64_t before = lki_memory_in_use();
-    LK_POOL for (int i = 0; i < 20; i++) LK_FOR_EACH(e, lk_dataset_prefetch(lk_dataset_map(lk_dataset_prefetch(rows_of(50), 3), looks, .parallel = 3), 2))
-    {
-        if (e.count && i % 5 == 0) break;
-        if (lk_size(e.item[0])) break;
-    }
+    LK_POOL
+        for (int i = 0; i < 20; i++)
+            LK_FOR_EACH(e, lk_dataset_prefetch(lk_dataset_map(lk_dataset_prefetch(rows_of(50), 3), looks, .parallel = 3), 2)) {
+                if (e.count && i % 5 == 0) break;
+                if (lk_size(e.item[0])) break;
+            }
     good();
     assert_int_equal(lki_memory_in_use(), before);
 }
 
-TESTS(cmocka_unit_test(same_values_in_every_way), cmocka_unit_test(which_run_over_many), cmocka_unit_test(rows_are_computed_together),
-      cmocka_unit_test(batches_stay_batches), cmocka_unit_test(mixtures), cmocka_unit_test(mistakes),
-      cmocka_unit_test(elements_are_computed_at_the_same_time), cmocka_unit_test(left_early))
+TESTS(cmocka_unit_test(same_values_in_every_way), cmocka_unit_test(which_run_over_many),
+      cmocka_unit_test(rows_are_computed_together), cmocka_unit_test(batches_stay_batches), cmocka_unit_test(mixtures),
+      cmocka_unit_test(mistakes), cmocka_unit_test(elements_are_computed_at_the_same_time), cmocka_unit_test(left_early))

@@ -5,7 +5,8 @@
 static void write_idx(const char *folder, const char *name, int rows, int side, int first)
 {
     char          path[512];
-    unsigned char bytes[16 + 4 * 28 * 28] = {0, 0, 8, (unsigned char)(side ? 3 : 1), 0, 0, 0, (unsigned char)rows, 0, 0, 0, (unsigned char)side, 0, 0, 0, (unsigned char)side};
+    unsigned char bytes[16 + 4 * 28 * 28] = {0, 0, 8, (unsigned char)(side ? 3 : 1), 0, 0, 0, (unsigned char)rows,
+                                             0, 0, 0, (unsigned char)side,           0, 0, 0, (unsigned char)side};
     const int     header = side ? 16 : 8, size = side ? rows * side * side : rows;
     for (int i = 0; i < size; i++)
         bytes[header + i] = (unsigned char)(first + i);
@@ -60,7 +61,8 @@ TEST(where_it_looks)
         char        before[256] = "";
         const char *data = getenv("LOCKSTEP_DATA"), *folder = made_folder(4, 4, 28);
         if (data) snprintf(before, sizeof before, "%s", data);
-        REFUSED(lk_mnist(.folder = "/no/such/folder"), LK_ENOTFOUND, "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in /no/such/folder/mnist");
+        REFUSED(lk_mnist(.folder = "/no/such/folder"), LK_ENOTFOUND,
+                "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in /no/such/folder/mnist");
         setenv("LOCKSTEP_DATA", "/no/such/data", 1);
         REFUSED(lk_fashion_mnist(.split = LK_TEST), LK_ENOTFOUND, "/no/such/data/fashion-mnist");
         unsetenv("LOCKSTEP_DATA");
@@ -87,28 +89,29 @@ TEST(files_that_do_not_fit)
 
 TEST(the_real_ones)
 {
-    static const int first[2][10] = {{5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {9, 0, 0, 3, 0, 2, 7, 2, 5, 5}};
+    static const int    first[2][10] = {{5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {9, 0, 0, 3, 0, 2, 7, 2, 5, 5}};
     static const double mean[2] = {0.1307, 0.2860};
     if (!getenv("LOCKSTEP_DATA")) {
         printf("LOCKSTEP_DATA is not set: the real data sets are not read\n");
         return;
     }
-    for (int k = 0; k < 2; k++) LK_POOL
-    {
-        lk_dataset *d = k ? lk_fashion_mnist(.scaled = LK_ON) : lk_mnist(.scaled = LK_ON);
-        double      sum = 0;
-        int64_t     rows = 0;
-        good();
-        LK_FOR_EACH(e, lk_dataset_batch(d, 1000)) {
-            sum += lk_item(lk_reduce_sum(e.item[0]));
-            for (int64_t i = 0; i < 10 && !rows; i++)
-                assert_int_equal(((const int64_t *)lk_data(e.item[1]))[i], first[k][i]);
-            rows += lk_dim(e.item[0], 0);
+    for (int k = 0; k < 2; k++)
+        LK_POOL {
+            lk_dataset *d = k ? lk_fashion_mnist(.scaled = LK_ON) : lk_mnist(.scaled = LK_ON);
+            double      sum = 0;
+            int64_t     rows = 0;
+            good();
+            LK_FOR_EACH(e, lk_dataset_batch(d, 1000)) {
+                sum += lk_item(lk_reduce_sum(e.item[0]));
+                for (int64_t i = 0; i < 10 && !rows; i++)
+                    assert_int_equal(((const int64_t *)lk_data(e.item[1]))[i], first[k][i]);
+                rows += lk_dim(e.item[0], 0);
+            }
+            good();
+            assert_int_equal(rows, 60000);
+            assert_true(sum / 60000 / 784 > mean[k] - 0.0001 && sum / 60000 / 784 < mean[k] + 0.0001);
         }
-        good();
-        assert_int_equal(rows, 60000);
-        assert_true(sum / 60000 / 784 > mean[k] - 0.0001 && sum / 60000 / 784 < mean[k] + 0.0001);
-    }
 }
 
-TESTS(cmocka_unit_test(images_and_labels), cmocka_unit_test(where_it_looks), cmocka_unit_test(files_that_do_not_fit), cmocka_unit_test(the_real_ones))
+TESTS(cmocka_unit_test(images_and_labels), cmocka_unit_test(where_it_looks), cmocka_unit_test(files_that_do_not_fit),
+      cmocka_unit_test(the_real_ones))

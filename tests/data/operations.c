@@ -27,18 +27,19 @@ TEST(batches)
 
 TEST(batches_know_their_rows)
 {
-    LK_POOL LK_FOR_EACH(e, lk_dataset_batch(rows_of(7), 4))
-        for (int i = 0; i < e.count; i++) {
-            const lki_rows *r = &e.item[i]->rows;
-            assert_int_equal(r->kind, LKI_ROWS);
-            assert_int_equal(r->lanes, lk_lanes());
-            assert_int_equal(r->per_row, 1);
-            assert_int_equal(r->global, 4);
-            assert_int_equal(r->first, 0);
-            assert_int_equal(r->rows, lk_dim(e.item[i], 0));
-            assert_int_equal(r->total, r->rows);
-            assert_false(r->own);
-        }
+    LK_POOL
+        LK_FOR_EACH(e, lk_dataset_batch(rows_of(7), 4))
+            for (int i = 0; i < e.count; i++) {
+                const lki_rows *r = &e.item[i]->rows;
+                assert_int_equal(r->kind, LKI_ROWS);
+                assert_int_equal(r->lanes, lk_lanes());
+                assert_int_equal(r->per_row, 1);
+                assert_int_equal(r->global, 4);
+                assert_int_equal(r->first, 0);
+                assert_int_equal(r->rows, lk_dim(e.item[i], 0));
+                assert_int_equal(r->total, r->rows);
+                assert_false(r->own);
+            }
     good();
 }
 
@@ -59,14 +60,16 @@ TEST(batches_copy_only_what_they_must)
 static int growing(int64_t index, lk_tuple *element, void *user)
 {
     (void)user;
-    *element = LK_TUPLE(lk_fill(LK_SHAPE(index + 1), LK_I32, (double)index + 1), lk_fill(LK_SHAPE(2, index), LK_F32, (double)index));
+    *element =
+        LK_TUPLE(lk_fill(LK_SHAPE(index + 1), LK_I32, (double)index + 1), lk_fill(LK_SHAPE(2, index), LK_F32, (double)index));
     return index < 4;
 }
 
 TEST(padded_batches)
 {
     LK_POOL {
-        lk_dataset *rows = lk_dataset_from_generator(growing, NULL), *d = lk_dataset_padded_batch(rows, 3, .padding = LK_NUMBER(-1));
+        lk_dataset *rows = lk_dataset_from_generator(growing, NULL),
+                   *d = lk_dataset_padded_batch(rows, 3, .padding = LK_NUMBER(-1));
         GIVES(d, 1, -1, -1, 2, 2, -1, 3, 3, 3, 4, 4, 4, 4);
         SIZES(d, 3, 1);
         lk_iterator *it = lk_iterator_of(d);
@@ -151,7 +154,9 @@ static int fails(lk_tuple e, void *user)
 TEST(filters)
 {
     LK_POOL {
-        GIVES(lk_dataset_filter(numbers(200), is_odd, NULL) ? lk_dataset_take(lk_dataset_filter(numbers(200), is_odd, NULL), 3) : NULL, 1, 3, 5);
+        GIVES(lk_dataset_filter(numbers(200), is_odd, NULL) ? lk_dataset_take(lk_dataset_filter(numbers(200), is_odd, NULL), 3)
+                                                            : NULL,
+              1, 3, 5);
         GIVES(lk_dataset_filter(numbers(5), is_odd, NULL), 1, 3);
         assert_int_equal(lk_dataset_cardinality(lk_dataset_filter(numbers(5), is_odd, NULL)), LK_UNKNOWN);
         REFUSED(lk_dataset_filter(numbers(5), NULL, NULL), LK_EINVAL, "the function is missing");
@@ -179,9 +184,11 @@ TEST(zips)
         assert_int_equal(lk_dataset_element_spec(d).count, 4);
         GIVES(lk_dataset_batch(lk_dataset_zip(rows_of(3), numbers(3)), 2), 0, 1, 2, 10, 11, 12, 20, 21, 22);
         GIVES(lk_dataset_enumerate(lk_dataset_range(3, .stop = LK_NUMBER(5)), 7), 7, 8);
-        LK_FOR_EACH(e, lk_dataset_enumerate(rows_of(2), 7)) assert_true(lk_item(e.item[0]) == 7 + lk_item(e.item[2]));
+        LK_FOR_EACH(e, lk_dataset_enumerate(rows_of(2), 7))
+            assert_true(lk_item(e.item[0]) == 7 + lk_item(e.item[2]));
         SIZES(lk_dataset_zip(lk_dataset_batch(numbers(5), 2), lk_dataset_batch(numbers(5), 2)), 2, 2, 1);
-        LK_FOR_EACH(e, lk_dataset_zip(lk_dataset_batch(numbers(5), 2), lk_dataset_batch(numbers(5), 2))) assert_int_equal(e.item[1]->rows.global, 2);
+        LK_FOR_EACH(e, lk_dataset_zip(lk_dataset_batch(numbers(5), 2), lk_dataset_batch(numbers(5), 2)))
+            assert_int_equal(e.item[1]->rows.global, 2);
         REFUSED(lk_dataset_zip(numbers(2), NULL), LK_EINVAL, "the dataset is NULL");
         REFUSED(lk_dataset_zip(), LK_EINVAL, "0 datasets");
         good();
@@ -218,10 +225,11 @@ TEST(interleaves)
     LK_POOL {
         lk_dataset *n = lk_dataset_range(1, .stop = LK_NUMBER(6));
         int         six = 6; /* the example of TensorFlow's documentation */
-        GIVES(lk_dataset_interleave(n, repeated, &six, .cycle_length = 2, .block_length = 4), 1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5,
-              5, 5, 5, 5);
+        GIVES(lk_dataset_interleave(n, repeated, &six, .cycle_length = 2, .block_length = 4), 1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3,
+              3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5);
         GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 2), 1, 2, 2, 3, 3, 4, 3, 4, 4, 5, 4, 5, 5, 5, 5);
-        GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 2, .block_length = 2), 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 4, 4, 5, 5, 5);
+        GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 2, .block_length = 2), 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 4, 4, 5, 5,
+              5);
         GIVES(lk_dataset_interleave(n, repeated, .cycle_length = 1), 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5);
         GIVES(lk_dataset_interleave(lk_dataset_range(3), repeated), 1, 2, 2);
         NOTHING(lk_dataset_interleave(lk_dataset_range(0), repeated));
@@ -249,5 +257,6 @@ TEST(interleave_leaves_nothing_behind)
 }
 
 TESTS(cmocka_unit_test(batches), cmocka_unit_test(batches_know_their_rows), cmocka_unit_test(batches_copy_only_what_they_must),
-      cmocka_unit_test(padded_batches), cmocka_unit_test(unbatch), cmocka_unit_test(cuts), cmocka_unit_test(filters), cmocka_unit_test(zips),
-      cmocka_unit_test(concatenates), cmocka_unit_test(interleaves), cmocka_unit_test(interleave_leaves_nothing_behind))
+      cmocka_unit_test(padded_batches), cmocka_unit_test(unbatch), cmocka_unit_test(cuts), cmocka_unit_test(filters),
+      cmocka_unit_test(zips), cmocka_unit_test(concatenates), cmocka_unit_test(interleaves),
+      cmocka_unit_test(interleave_leaves_nothing_behind))

@@ -67,7 +67,8 @@ static inline trail *walk(lk_dataset *d) { return walk_some(d, -1); }
 
 static inline int same_trail(const trail *a, const trail *b)
 {
-    return a->count == b->count && a->elements == b->elements && memcmp(a->value, b->value, (size_t)a->count * sizeof a->value[0]) == 0;
+    return a->count == b->count && a->elements == b->elements &&
+           memcmp(a->value, b->value, (size_t)a->count * sizeof a->value[0]) == 0;
 }
 
 static inline void good(void)
@@ -110,7 +111,8 @@ static inline void sizes_list(lk_dataset *d, int count, const int64_t *one_based
 /* The last call failed with this code, and its message has these words. */
 static inline void failed_with(lk_status code, const char *words)
 {
-    if (lk_error_code() != code || !strstr(lk_error(), words)) print_error("expected \"%s\", got %s: %s\n", words, lk_status_name(lk_error_code()), lk_error());
+    if (lk_error_code() != code || !strstr(lk_error(), words))
+        print_error("expected \"%s\", got %s: %s\n", words, lk_status_name(lk_error_code()), lk_error());
     assert_int_equal(lk_error_code(), code);
     assert_non_null(strstr(lk_error(), words));
     lk_clear_error();

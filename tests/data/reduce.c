@@ -20,7 +20,8 @@ TEST(sums)
 {
     LK_POOL {
         int      calls = 0;
-        lk_tuple out = lk_dataset_reduce(lk_dataset_batch(lk_dataset_range(40), 4), LK_TUPLE(lk_scalar(0), lk_scalar(0)), add_up, &calls);
+        lk_tuple out =
+            lk_dataset_reduce(lk_dataset_batch(lk_dataset_range(40), 4), LK_TUPLE(lk_scalar(0), lk_scalar(0)), add_up, &calls);
         good();
         assert_true(lk_item(out.item[0]) == 780 && lk_item(out.item[1]) == 10);
         assert_true(calls <= 2); /* traced, not run: once for plain numbers, once for what they became */

@@ -1,7 +1,8 @@
-/* Saved iterators: every operation, saved at every place, goes on with the same elements, in a pipeline made anew; damaged bytes are told. */
-#include "pipes.h"
+/* Saved iterators: every operation, saved at every place, goes on with the same elements, in a pipeline made anew; damaged bytes
+ * are told. */
 #include "format/crc32c.h"
 #include "format/file.h"
+#include "pipes.h"
 
 static lk_tuple half(lk_tuple e, void *user)
 {
@@ -35,7 +36,6 @@ static lk_dataset *shuffled_rows(lk_tuple e, void *user)
 }
 
 static lk_dataset *shuffled(int n, int buffer) { return lk_dataset_shuffle(rows_of(n), buffer); }
-
 
 /* One pipeline each; every operation is in one of them, most with a shuffle above and below. */
 #define PIPELINES(X)                                                                                                               \
@@ -84,7 +84,6 @@ static lk_dataset *shuffled(int n, int buffer) { return lk_dataset_shuffle(rows_
     X(lk_dataset_repeat(lk_dataset_cache(lk_dataset_map(shuffled(5, 5), looks)), 3))                                               \
     X(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_map(rows_of(12), half), .file = temporary("saved")), 5), 3))
 
-
 /* The k-th of the list. */
 static lk_dataset *make(int wanted, const char **text)
 {
@@ -122,7 +121,8 @@ static void check_place(int k, int iterations, int skip)
     size_t      size = 0;
     trail      *want = NULL, *got = calloc(1, sizeof *got);
     forget_files();
-    LK_POOL want = rest_after(make(k, &text), iterations, skip, &bytes, &size);
+    LK_POOL
+        want = rest_after(make(k, &text), iterations, skip, &bytes, &size);
     forget_files();
     LK_POOL { /* another process: the pipeline is made anew, its caches are empty */
         lk_iterator *it = lk_iterator_of(make(k, &text));
@@ -143,7 +143,8 @@ static void check_place(int k, int iterations, int skip)
         memset(got, 0, sizeof *got);
         trail_rest(got, it, -1);
         good();
-        if (!same_trail(want, got)) print_error("%s, iteration %d, element %d: not the same in the middle\n", text, iterations, skip);
+        if (!same_trail(want, got))
+            print_error("%s, iteration %d, element %d: not the same in the middle\n", text, iterations, skip);
         assert_true(same_trail(want, got));
     }
     free(want);
@@ -224,10 +225,11 @@ TEST(rows_are_saved_as_references)
 {
     LK_POOL {
         lk_dataset  *wide = lk_dataset_from_tensor_slices(LK_TUPLE(lk_zeros(LK_SHAPE(1000, 3000), LK_F32)));
-        lk_iterator *it = lk_iterator_of(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_map(lk_dataset_zip(wide, wide), half), 1000), 10));
-        lk_tuple     e;
-        void        *bytes;
-        size_t       size;
+        lk_iterator *it =
+            lk_iterator_of(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_map(lk_dataset_zip(wide, wide), half), 1000), 10));
+        lk_tuple e;
+        void    *bytes;
+        size_t   size;
         assert_true(lk_next(it, &e));
         assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
         assert_true(size < 990 * 16);
@@ -256,9 +258,10 @@ static void must_fail(lk_iterator *it, const void *bytes, size_t size, lk_status
 TEST(wrong_bytes)
 {
     LK_POOL {
-        lk_iterator *it = lk_iterator_of(lk_dataset_batch(shuffled(9, 4), 2)), *other = lk_iterator_of(lk_dataset_batch(shuffled(9, 4), 3));
-        void        *bytes;
-        size_t       size;
+        lk_iterator *it = lk_iterator_of(lk_dataset_batch(shuffled(9, 4), 2)),
+                    *other = lk_iterator_of(lk_dataset_batch(shuffled(9, 4), 3));
+        void  *bytes;
+        size_t size;
         assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
         must_fail(other, bytes, size, LK_EINVAL, "another pipeline");
         must_fail(it, bytes, size - 1, LK_EFORMAT, "the checksum is wrong");
@@ -279,8 +282,8 @@ TEST(wrong_bytes)
 /* Bytes that are wrong and have the right checksum: an error or an iteration, never a crash or a leak. */
 TEST(hostile_bytes)
 {
-    const char *text;
-    uint32_t    random = 1;
+    const char   *text;
+    uint32_t      random = 1;
     const int64_t before = lki_memory_in_use();
     for (int k = 0;; k++) {
         bool some = false;

@@ -26,17 +26,17 @@ static int equal(const int *a, const int *b, int n) { return memcmp(a, b, (size_
 TEST(every_row_once)
 {
     static const int buffers[] = {1, 2, 7, 99, 100, 101, 100000};
-    LK_POOL for (int i = 0; i < LKI_COUNT(buffers); i++)
-    {
-        int x[100];
-        assert_int_equal(order(lk_dataset_shuffle(lk_dataset_range(100), buffers[i]), x), 100);
-        assert_true(is_permutation(x, 100));
-        for (int k = 0; k < 100; k++)
-            assert_true(x[k] <= k + buffers[i]); /* a row cannot leave before it is in the buffer */
-        if (buffers[i] == 1)
+    LK_POOL
+        for (int i = 0; i < LKI_COUNT(buffers); i++) {
+            int x[100];
+            assert_int_equal(order(lk_dataset_shuffle(lk_dataset_range(100), buffers[i]), x), 100);
+            assert_true(is_permutation(x, 100));
             for (int k = 0; k < 100; k++)
-                assert_true(x[k] == k);
-    }
+                assert_true(x[k] <= k + buffers[i]); /* a row cannot leave before it is in the buffer */
+            if (buffers[i] == 1)
+                for (int k = 0; k < 100; k++)
+                    assert_true(x[k] == k);
+        }
 }
 
 TEST(a_new_order_each_time)
@@ -84,7 +84,8 @@ TEST(the_seed_decides)
     }
 }
 
-/* What comes behind a shuffle, and how many elements are asked for at a time, does not change its order; another shuffle has another one. */
+/* What comes behind a shuffle, and how many elements are asked for at a time, does not change its order; another shuffle has
+ * another one. */
 TEST(the_place_decides)
 {
     LK_POOL {
@@ -94,8 +95,9 @@ TEST(the_place_decides)
         assert_true(equal(a, b, 60));
         order(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_range(60), 20), 1000), b);
         assert_true(equal(a, b, 60));
-        lk_dataset *pair = lk_dataset_zip(lk_dataset_shuffle(lk_dataset_range(60), 20), lk_dataset_shuffle(lk_dataset_range(60), 20));
-        int         n = 0;
+        lk_dataset *pair =
+            lk_dataset_zip(lk_dataset_shuffle(lk_dataset_range(60), 20), lk_dataset_shuffle(lk_dataset_range(60), 20));
+        int n = 0;
         LK_FOR_EACH(e, pair) {
             b[n] = (int)lk_item(e.item[0]);
             c[n++] = (int)lk_item(e.item[1]);

@@ -37,7 +37,8 @@ TEST(slices_are_rows)
 TEST(rows_share_memory)
 {
     lk_dataset *d = NULL;
-    LK_STEP d = rows_of(4);
+    LK_STEP
+        d = rows_of(4);
     lk_iterator *it = lk_iterator_of(d);
     lk_tuple     a, b;
     assert_true(lk_next(it, &a));
@@ -71,7 +72,8 @@ TEST(ranges)
         NOTHING(lk_dataset_range(3, .stop = LK_NUMBER(3)));
         GIVES(lk_dataset_range(3, .dtype = LK_I64), 0, 1, 2);
         assert_int_equal(lk_dataset_cardinality(lk_dataset_range(2, .stop = LK_NUMBER(10), .step = LK_NUMBER(3))), 3);
-        LK_FOR_EACH(e, lk_dataset_range(1, .dtype = LK_U8)) assert_int_equal(lk_tensor_dtype(e.item[0]), LK_U8);
+        LK_FOR_EACH(e, lk_dataset_range(1, .dtype = LK_U8))
+            assert_int_equal(lk_tensor_dtype(e.item[0]), LK_U8);
         REFUSED(lk_dataset_range(4, .step = LK_NUMBER(0)), LK_EINVAL, "the step not 0");
         REFUSED(lk_dataset_range(4, .step = LK_NUMBER(0.5)), LK_EINVAL, "whole numbers");
         REFUSED(lk_dataset_range(300, .dtype = LK_U8), LK_EINVAL, "u8 holds 0 to 255");
@@ -113,7 +115,8 @@ TEST(mistakes)
 {
     LK_POOL {
         REFUSED(lk_dataset_from_tensor_slices(LK_TUPLE(lk_scalar(1))), LK_ESHAPE, "a scalar and has no slices");
-        REFUSED(lk_dataset_from_tensor_slices(LK_TUPLE(lk_zeros(LK_SHAPE(2), LK_F32), lk_zeros(LK_SHAPE(3), LK_F32))), LK_ESHAPE, "3 slices, tensor 0 has 2");
+        REFUSED(lk_dataset_from_tensor_slices(LK_TUPLE(lk_zeros(LK_SHAPE(2), LK_F32), lk_zeros(LK_SHAPE(3), LK_F32))), LK_ESHAPE,
+                "3 slices, tensor 0 has 2");
         REFUSED(lk_dataset_from_tensors(LK_TUPLE()), LK_EINVAL, "0 tensors");
         REFUSED(lk_dataset_from_tensors(LK_TUPLE(NULL)), LK_EINVAL, "tensor 0 is NULL");
         REFUSED(lk_dataset_from_tensors(LK_TUPLE(lk_nest(LK_TUPLE(lk_scalar(1))))), LK_EINVAL, "lk_nest");

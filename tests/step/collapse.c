@@ -430,7 +430,7 @@ TEST(replicas_that_are_not_one_device)
         check_with(counts[i], summed, largest, "cannot be followed");
         check_with(counts[i], summed, first_does_more, "ops");
         check_with(counts[i], summed, share_of_weights, "share");
-        check_with(counts[i], summed, rounded, "rounded to integers");
+        check_with(counts[i], summed, rounded, "own part of a sum");
     }
 }
 
