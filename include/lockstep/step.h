@@ -5,9 +5,12 @@
  *     lk_function *step = lk_function_of(train_step);
  *     loss = lk_item(lk_call(step, LK_TUPLE(images, labels)).item[0]);
  *
+ * Inputs and results may be per-replica values and tuples made by lk_nest(): around lk_run() and lk_reduce() the whole distributed step is one plan (docs/strategies.md).
+ *
  * What the C function does besides ops (printing, counting, reading files) happens while tracing only. Inside, a tensor has no value
  * yet: lk_item() and lk_data() are errors there. Variables may be read, assigned and made. Results equal those of running the function
- * directly, bit for bit. A step that fails (a label out of range, say) writes no variable. While a tape of this thread records, lk_call() runs
+ * directly, bit for bit. A step that fails (a label out of range, say) writes no variable, except
+ * that of several scatter updates those before the one that failed may have been made. While a tape of this thread records, lk_call() runs
  * the function op by op, so that gradients flow through it. */
 #ifndef LOCKSTEP_STEP_H
 #define LOCKSTEP_STEP_H
