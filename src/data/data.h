@@ -233,7 +233,7 @@ lk_strategy *lki_dataset_strategy(const lk_dataset *d);
 /* A prefetch node, for datasets over replicas. */
 lk_dataset *lki_prefetch_node(lk_dataset *d, int elements);
 
-/* 0, 1, 2, ... without end, times step, plus start. */
+/* start, start + 1, ... without end, i64. */
 lk_dataset *lki_counter_node(int64_t start);
 
 /* Is a source of files below, and how few files has the smallest? 0: none. */

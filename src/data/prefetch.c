@@ -6,8 +6,11 @@
  * 1. `lock` guards the queue and the flags. The input belongs to the thread while it runs, and to the consumer before and after.
  * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always
  *    joined.
- * 3. An error of the thread waits behind what it read before, and becomes the consumer's. */
+ * 3. An error of the thread waits behind what it read before, and becomes the consumer's.
+ * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of those
+ *    that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they are. */
 #include "core/memory.h"
+#include "core/thread.h"
 #include "data/data.h"
 #include <string.h>
 
@@ -25,13 +28,18 @@ typedef struct line { /* between the two threads; memory of its own, because bot
     pthread_cond_t   filled, emptied;
     lki_elements     queue;
     bool             stopping, over; /* over: the input ended or failed */
+    int64_t          making;         /* nanoseconds it took to make elements */
     lki_error_record error;
 } line;
 
 typedef struct prefetch_state { /* the consumer's own */
     line     *line;
     bool      running; /* the thread is to be joined */
+    bool      alone;   /* the consumer makes elements itself */
     pthread_t thread;
+    int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
+    int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    bool      first_gone;
 } prefetch_state;
 
 /* ---- the thread ---- */
@@ -46,18 +54,23 @@ static bool wait_for_room(line *w)
     return go_on;
 }
 
-static lk_status make_one(line *w, lki_element *e, int64_t *got)
+static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
 {
-    LKI_TRY(lki_cursor_next(w->input, 1, e, got));
-    lk_status status = *got ? lki_elements_settle("lk_dataset_prefetch", 1, e) : LK_OK;
-    if (status != LK_OK) lki_elements_drop(1, e);
+    const int64_t begin = lki_nanoseconds();
+    lk_status     status = lki_cursor_next(w->input, 1, e, got);
+    if (status == LK_OK && *got) {
+        status = lki_elements_settle("lk_dataset_prefetch", 1, e);
+        if (status != LK_OK) lki_elements_drop(1, e);
+    }
+    *took = lki_nanoseconds() - begin;
     return status;
 }
 
 /* The queue has room: it was made for so many. */
-static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got)
+static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got, int64_t took)
 {
     pthread_mutex_lock(&w->lock);
+    w->making += took;
     if (status != LK_OK) lki_error_take(&w->error);
     else if (got) w->queue.item[(w->queue.at + w->queue.count++) % w->room] = *e;
     w->over = status != LK_OK || !got;
@@ -70,9 +83,9 @@ static void *read_ahead(void *arg)
     line *w = arg;
     while (!w->over && wait_for_room(w)) {
         lki_element e;
-        int64_t     got = 0;
-        lk_status   status = make_one(w, &e, &got);
-        hand_on(w, status, &e, got);
+        int64_t     got = 0, took;
+        lk_status   status = make_one(w, &e, &got, &took);
+        hand_on(w, status, &e, got, took);
     }
     return NULL;
 }
@@ -97,7 +110,7 @@ static lk_status line_start(lki_cursor *c)
     prefetch_state *st = c->state;
     if (st->running) return LK_OK;
     if (!st->line) LKI_TRY(line_new(c));
-    if (st->line->over) return LK_OK;
+    if (st->alone || st->line->over) return LK_OK;
     st->line->stopping = false;
     LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
     st->running = true;
@@ -136,14 +149,61 @@ static lk_status take(line *w, lki_element *out, int64_t *got)
     return status;
 }
 
+/* No thread runs: what is left in the queue, then a new one. */
+static lk_status make_alone(line *w, lki_element *out, int64_t *got)
+{
+    int64_t took;
+    if (w->queue.count || w->over) return take(w, out, got);
+    LKI_TRY(make_one(w, out, got, &took));
+    w->making += took;
+    w->over = !*got;
+    return LK_OK;
+}
+
+static int64_t time_of_making(line *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const int64_t making = w->making;
+    w->making = 0;
+    pthread_mutex_unlock(&w->lock);
+    return making;
+}
+
+/* Now and then: who should make elements? */
+static void compare_times(prefetch_state *st)
+{
+    enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 };
+    if (st->count < EVERY) return;
+    const int64_t making = time_of_making(st->line);
+    if (!st->alone && making * TOO_CHEAP < st->using) {
+        line_join(st);
+        st->alone = true;
+    } else if (st->alone && making * TOO_DEAR > st->using) st->alone = false;
+    st->count = 0;
+    st->using = 0;
+}
+
+static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
+{
+    prefetch_state *st = c->state;
+    LKI_TRY(line_start(c));
+    return st->alone ? make_alone(st->line, out, got) : take(st->line, out, got);
+}
+
 static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
+    prefetch_state *st = c->state;
     if (c->pipeline->looking) return lki_cursor_next(c->input[0], want, out, got);
-    LKI_TRY(line_start(c));
+    if (st->left) st->using += lki_nanoseconds() - st->left;
+    compare_times(st);
     for (int64_t more = 1; *got < want && more; *got += more) {
         more = 0;
-        LKI_TRY(take(((prefetch_state *)c->state)->line, out + *got, &more));
+        LKI_TRY(next_one(c, out + *got, &more));
+        if (st->first_gone) st->count++;
+        else time_of_making(st->line);
+        st->first_gone = true;
     }
+    st->left = lki_nanoseconds();
     return LK_OK;
 }
 

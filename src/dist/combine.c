@@ -98,8 +98,8 @@ static lk_tensor *divided(lk_tensor *t, int count)
     return lk_div(t, lki_like(t, count));
 }
 
-/* Rows of an embedding's gradient travel with it: those of all replicas, one after the other. */
-static void join_slices(int count, lk_tensor *const *items, lk_tensor *sum)
+/* Rows of an embedding's gradient travel with it: those of all replicas, one after the other; divided for a mean. */
+static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor *sum)
 {
     enum { MOST = 64 };
     lk_tensor *rows[MOST], *ids[MOST];
@@ -111,6 +111,7 @@ static void join_slices(int count, lk_tensor *const *items, lk_tensor *sum)
     }
     lki_rows meaning = rows[0]->rows;
     lk_tensor *all_rows = lk_concat(lki_tuple_new(count, rows), 0), *all_ids = lk_concat(lki_tuple_new(count, ids), 0);
+    if (mean) all_rows = divided(all_rows, count);
     if (lki_bad(all_rows) || lki_bad(all_ids)) return;
     if (meaning.kind == LKI_ROWS && !meaning.own) { /* in lanes again, as one device has them */
         meaning.first = 0;
@@ -134,9 +135,13 @@ lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cr
         if (items[r]->dtype != items[0]->dtype)
             return lki_refuse(LK_EDTYPE, "%s: replica 0 has %s, replica %d %s: types must agree", call, lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
     }
-    if (all_uniform(count, items)) return mean ? lki_agreed(count, items, 1, 1.0 / count) : lki_agreed(count, items, count, 1);
-    lk_tensor *sum = lki_is_float(items[0]->dtype) || counts(count, items) ? lki_total(count, items) : NULL;
-    if (!sum) sum = lki_cross_sum(s, cross, count, items);
-    join_slices(count, items, sum);
-    return mean ? divided(sum, count) : sum;
+    lk_tensor *sum = NULL;
+    if (all_uniform(count, items)) sum = mean ? lki_agreed(count, items, 1, 1.0 / count) : lki_agreed(count, items, count, 1);
+    else {
+        sum = lki_is_float(items[0]->dtype) || counts(count, items) ? lki_total(count, items) : NULL;
+        if (!sum) sum = lki_cross_sum(s, cross, count, items);
+        if (mean) sum = divided(sum, count);
+    }
+    join_slices(count, items, mean, sum);
+    return sum;
 }

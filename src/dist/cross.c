@@ -193,6 +193,16 @@ static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int co
     return LK_OK;
 }
 
+/* Sums over rows have an order of their own, and gradients made of rows keep them. */
+static bool goes_alone(const lk_tensor *t) { return lki_is_tracked(t) || t->slice_rows; }
+
+static lk_tensor *mean_of(lk_tensor *sum, int count)
+{
+    if (lki_bad(sum)) return sum;
+    if (!lki_is_float(sum->dtype)) sum = lk_cast(sum, LK_F64);
+    return lk_div(sum, lki_like(sum, count));
+}
+
 /* By types, because a vector has one. */
 static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
@@ -202,7 +212,7 @@ static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_te
     for (int dtype = 0; dtype < LK_DTYPE_COUNT && status == LK_OK; dtype++) {
         int n = 0;
         for (int i = 0; i < values; i++)
-            if ((int)items[i * count]->dtype == dtype && !lki_is_tracked(items[i * count])) which[n++] = i;
+            if ((int)items[i * count]->dtype == dtype && !goes_alone(items[i * count])) which[n++] = i;
         if (n) status = sum_cut(o, n, which, count, items, out);
     }
     lki_release(which);
@@ -245,11 +255,8 @@ lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops 
                                                        : s->communication.bytes_per_pack;
     if (o->kind->reversed) note_reversed(values, count, items, limit);
     for (int i = values - 1; i >= 0; i--) {
-        if (!packs || lki_is_tracked(items[i * count])) out[i] = lki_combine(call, s, o, false, count, items + i * count);
-        if (mean && !lki_bad(out[i])) {
-            if (!lki_is_float(out[i]->dtype)) out[i] = lk_cast(out[i], LK_F64);
-            out[i] = lk_div(out[i], lki_like(out[i], count));
-        }
+        if (!packs || goes_alone(items[i * count])) out[i] = lki_combine(call, s, o, mean, count, items + i * count);
+        else if (mean) out[i] = mean_of(out[i], count);
     }
     for (int i = 0; i < values; i++)
         if (lki_bad(out[i])) return lki_poisoned_status(call);

@@ -230,7 +230,7 @@ TEST(workers_share_files)
 {
     LK_POOL {
         const char *name[4];
-        char        path[4][256], text[8];
+        char        path[4][256], text[32];
         for (int i = 0; i < 4; i++) {
             snprintf(text, sizeof text, "shard%d", i);
             snprintf(path[i], sizeof path[i], "%s", temporary(text));

@@ -182,6 +182,37 @@ TEST(prefetch_reads_so_far_ahead)
     }
 }
 
+/* Elements that cost next to nothing beside what is done with them are made by the reader itself; others ahead of it. */
+static int slow_count(int64_t index, lk_tuple *element, void *user)
+{
+    usleep(3000);
+    return count_up(index, element, user);
+}
+
+static int ahead_after(lk_generator_fn fn, int elements, int wait)
+{
+    counting     many = {.end = 1000};
+    lk_iterator *it = lk_iterator_of(lk_dataset_prefetch(lk_dataset_from_generator(fn, &many), 4));
+    lk_tuple     e;
+    for (int i = 0; i < elements; i++) {
+        assert_true(lk_next(it, &e));
+        assert_true(lk_item(e.item[0]) == i);
+        usleep((useconds_t)wait);
+    }
+    const int ahead = __atomic_load_n(&many.calls, __ATOMIC_RELAXED) - elements;
+    lk_free(it);
+    return ahead;
+}
+
+TEST(prefetch_keeps_out_of_the_way)
+{
+    LK_POOL {
+        assert_int_equal(ahead_after(count_up, 60, 2000), 0);
+        assert_true(ahead_after(slow_count, 40, 6000) > 0);
+    }
+    good();
+}
+
 /* A function of the pipeline may use a tape of its own, whether or not one of the reader records. */
 static lk_tuple gradient(lk_tuple e, void *user)
 {
@@ -221,4 +252,5 @@ TEST(not_inside_a_traced_function)
 TESTS(cmocka_unit_test(a_turn_is_a_step), cmocka_unit_test(leaving_early), cmocka_unit_test(two_iterators_side_by_side),
       cmocka_unit_test(steps_around_turns), cmocka_unit_test(one_iterator_by_several_threads_in_turn),
       cmocka_unit_test(an_old_error_stays_the_first), cmocka_unit_test(errors_of_a_prefetch_thread),
-      cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(tapes), cmocka_unit_test(not_inside_a_traced_function))
+      cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(prefetch_keeps_out_of_the_way), cmocka_unit_test(tapes),
+      cmocka_unit_test(not_inside_a_traced_function))

@@ -160,16 +160,26 @@ static inline lk_dataset *rows_of(int64_t n)
     return lk_dataset_from_tensor_slices(LK_TUPLE(x, lk_range(n, LK_I64)));
 }
 
+static char made_here[64]; /* for files a test makes; goes when the program ends */
+
+static inline void remove_folder(void)
+{
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", made_here);
+    if (system(command) != 0) printf("%s is left\n", made_here);
+}
+
 static inline const char *temporary(const char *name)
 {
-    static char folder[64], path[4][256];
+    static char path[4][256];
     static int  next;
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/tmp/lockstep-data-XXXXXX");
-        assert_non_null(mkdtemp(folder));
+    if (!made_here[0]) {
+        snprintf(made_here, sizeof made_here, "/tmp/lockstep-data-XXXXXX");
+        assert_non_null(mkdtemp(made_here));
+        atexit(remove_folder);
     }
     char *p = path[next++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    snprintf(p, sizeof path[0], "%s/%s", made_here, name);
     return p;
 }
 

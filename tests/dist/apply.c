@@ -243,28 +243,105 @@ TEST(missing_gradients)
 
 /* ---- gradients made of rows ---- */
 
-REPLICA_FN(train_table)
+typedef struct table_training {
+    lk_optimizer *optimizer;
+    lk_variable  *table;
+} table_training;
+
+/* loss = sum of the rows picked, each times its weight */
+static lk_tuple train_table(lk_tuple in, void *user)
 {
-    void     **k = user;
-    lk_tape   *tape = lk_tape_begin();
-    lk_tensor *loss = lk_reduce_sum(lk_mul(lk_nn_embedding(in.item[0], lk_read(k[1])), mine(1)));
-    lk_optimizer_apply(k[0], lk_tape_gradient(tape, loss, LK_VARIABLES(k[1])));
+    table_training *k = user;
+    lk_tape        *tape = lk_tape_begin();
+    lk_tensor      *loss = lk_reduce_sum(lk_mul(lk_nn_embedding(in.item[0], lk_read(k->table)), in.item[1]));
+    lk_optimizer_apply(k->optimizer, lk_tape_gradient(tape, loss, LK_VARIABLES(k->table)));
     return LK_TUPLE();
 }
 
+static lk_optimizer *plain(void) { return lk_sgd(.learning_rate = 1); }
+static lk_optimizer *adagrad(void) { return lk_adagrad(.learning_rate = 0.5); }
+static lk_optimizer *rmsprop(void) { return lk_rmsprop(.learning_rate = 0.5); }
+static lk_optimizer *ftrl(void) { return lk_ftrl(.learning_rate = 0.5); }
+static lk_optimizer *lion(void) { return lk_lion(.learning_rate = 0.5); }
+
+static lk_tensor *column(lk_tensor *x) { return lk_reshape(x, LK_SHAPE(-1, 1)); }
+
+/* Duplicates add up, over replicas too, and rows that nobody picked are treated as on one device. */
 TEST(rows_of_a_table)
 {
+    static maker *const makers[] = {plain, sgd, adam, adagrad, rmsprop, ftrl, lion};
     LK_POOL {
-        lk_strategy *s = mirrored(2);
-        lk_variable *table = MADE(s, lk_zeros(LK_SHAPE(4, 1), LK_F32), "table");
-        lk_tensor   *ids = SPREAD(s, VECTOR_OF(LK_I64, 3, 1), VECTOR_OF(LK_I64, 1, 1));
-        lk_run(s, train_table, LK_TUPLE(ids), (void *[]){lk_sgd(.learning_rate = 1), table});
-        VALUES(lk_read(table), 0, -5, 0, -1); /* duplicates add up, over replicas too */
-        SOUND();
+        for (int m = 0; m < LKI_COUNT(makers); m++) {
+            lk_strategy   *s = mirrored(2);
+            table_training many = {makers[m](), MADE(s, lk_ones(LK_SHAPE(4, 1), LK_F32), "table")};
+            table_training one = {makers[m](), lk_variable_of(lk_ones(LK_SHAPE(4, 1), LK_F32), .name = "table")};
+            for (int step = 0; step < 3; step++) {
+                lk_tensor *ids = SPREAD(s, VECTOR_OF(LK_I64, 3, 1), VECTOR_OF(LK_I64, 1, 1, 2)),
+                          *weights = SPREAD(s, column(VECTOR(1, step)), column(VECTOR(2, 3, 4)));
+                lk_run(s, train_table, LK_TUPLE(ids, weights), &many);
+                train_table(LK_TUPLE(VECTOR_OF(LK_I64, 3, 1, 1, 1, 2), column(VECTOR(1, step, 2, 3, 4))), &one);
+                SOUND();
+                const float *x = lk_data(lk_read(many.table)), *y = lk_data(lk_read(one.table));
+                for (int i = 0; i < 4; i++)
+                    if (!(fabsf(x[i] - y[i]) <= 1e-5f))
+                        GIVE_UP("optimiser %d, step %d, row %d: %g, not %g", m, step, i, (double)x[i], (double)y[i]);
+            }
+            if (m == 0) VALUES(lk_read(many.table), 1, 1 - 3 * 5 - 3, 1 - 12, 1 - 3);
+        }
+    }
+}
+
+typedef struct distributed_table {
+    table_training k;
+    lk_strategy   *strategy;
+} distributed_table;
+
+static lk_tuple train_everywhere(lk_tuple in, void *user)
+{
+    distributed_table *d = user;
+    return lk_run(d->strategy, train_table, in, &d->k);
+}
+
+static lk_digest trained_table(int n, maker *make, bool compiled)
+{
+    enum { ROWS = 21 };
+    distributed_table d = {.strategy = mirrored(n)};
+    lk_tensor        *ids = lk_zeros(LK_SHAPE(ROWS), LK_I64), *weights = lk_zeros(LK_SHAPE(ROWS, 1), LK_F32);
+    for (int i = 0; i < ROWS; i++) {
+        ((int64_t *)lk_data(ids))[i] = i * i % 5;
+        ((float *)lk_data(weights))[i] = 0.1f * (float)(i % 7) - 0.23f;
+    }
+    LK_SCOPE(d.strategy) {
+        d.k = (table_training){make(), lk_variable_of(lk_glorot_uniform(LK_SHAPE(6, 2), "table"), .name = "table")};
+    }
+    lk_function *f = lk_function_of(train_everywhere, &d);
+    lk_dataset  *data = lk_dataset_repeat(lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(ids, weights)), 8), 2);
+    LK_FOR_EACH(batch, lk_distribute_dataset(d.strategy, data)) {
+        if (compiled) lk_call(f, batch);
+        else train_everywhere(batch, &d);
+    }
+    SOUND();
+    return lk_variables_digest(LK_VARIABLES(d.k.table));
+}
+
+/* In lanes: the same bits on any number of replicas, op by op and compiled. */
+TEST(rows_of_a_table_in_lanes)
+{
+    static maker *const makers[] = {sgd, adam, adagrad};
+    LK_POOL {
+        for (int m = 0; m < LKI_COUNT(makers); m++) {
+            lk_digest first = trained_table(1, makers[m], false);
+            EACH_COUNT(n)
+            {
+                if (!lk_digest_equal(trained_table(n, makers[m], false), first)) GIVE_UP("optimiser %d on %d replicas", m, n);
+                if (!lk_digest_equal(trained_table(n, makers[m], true), first))
+                    GIVE_UP("optimiser %d on %d replicas, compiled", m, n);
+            }
+        }
     }
 }
 
 TESTS(cmocka_unit_test(gradients_are_summed), cmocka_unit_test(every_optimizer_as_on_one_device),
       cmocka_unit_test(clipping_acts_on_the_sum), cmocka_unit_test(outside_replicas_gradients_are_combined),
       cmocka_unit_test(gradients_combined_by_the_replicas), cmocka_unit_test(counted_once), cmocka_unit_test(missing_gradients),
-      cmocka_unit_test(rows_of_a_table))
+      cmocka_unit_test(rows_of_a_table), cmocka_unit_test(rows_of_a_table_in_lanes))

@@ -451,6 +451,11 @@ TEST(tapes_and_replicas)
         lk_tensor *y = lk_local_results(s, lk_run(s, gather_square, .user = w).item[0]).item[0];
         VALUES(y, 27);
         assert_null(lk_grads_item(lk_tape_gradient(tape, y, LK_VARIABLES(w)), 0)); /* not the third that replica 0 made */
+        tape = lk_tape_begin();
+        lk_tensor *before = lk_square(lk_read(w));
+        lk_run(s, gather_square, .user = w);
+        lk_tensor *z = lk_add(before, lk_square(lk_read(w))); /* what is outside is recorded as ever */
+        VALUES(lk_grads_item(lk_tape_gradient(tape, z, LK_VARIABLES(w)), 0), 12);
         VALUES(lk_local_results(s, lk_run(s, gradients_in_merge, .user = w).item[0]).item[0], 36);
         SOUND();
     }

@@ -28,6 +28,7 @@ typedef struct instruction {
     instruction_kind kind;
     int              a, b;
     bool             a_differs, b_differs; /* replica r takes operand a + r */
+    bool             kind_differs;         /* odd replicas subtract where others add, and the other way round */
     double           number;
 } instruction;
 
@@ -57,7 +58,8 @@ static void write_program(program *p)
     for (int i = 0; i < p->count; i++) {
         int known = FIRST_VALUES + i;
         int last = roll(3) ? known - 1 - roll(3) : roll(known);
-        p->step[i] = (instruction){(instruction_kind)roll(KINDS), last, roll(known), !roll(12), !roll(12), 0.25 * (1 + roll(7))};
+        p->step[i] =
+            (instruction){(instruction_kind)roll(KINDS), last, roll(known), !roll(12), !roll(12), !roll(10), 0.25 * (1 + roll(7))};
         if (roll(4) == 0) p->step[i].kind = roll(2) ? ADD : MUL;
     }
 }
@@ -117,6 +119,7 @@ static lk_tuple execute(program *p, lk_tuple in, bool sizes)
         instruction k = p->step[i];
         if (k.a_differs) k.a = (k.a + my_id()) % n;
         if (k.b_differs) k.b = (k.b + my_id()) % n;
+        if (k.kind_differs && k.kind <= SUB && my_id() % 2) k.kind = k.kind == ADD ? SUB : ADD;
         lk_tensor *x = perform(&k, value[k.a], value[k.b]);
         if (k.kind == MATMUL || k.kind == SQUARE) x = limited(x);
         if (sizes) note_size(p, x);
@@ -275,7 +278,7 @@ REPLICA_FN(different_things)
                     first ? lk_neg(a) : a,                                       /* another op */
                     lk_sub(first ? a : one, first ? one : a),                    /* the other way round */
                     lk_mul(lk_scale_regularization_loss(mine(1)), lk_scalar(2)), /* a share of something that is not the same */
-                    lk_div(a, mine(1)));
+                    lk_div(a, mine(1)), first ? lk_add(a, b) : lk_sub(a, b));
 }
 
 TEST(replicas_that_differ)
@@ -284,7 +287,7 @@ TEST(replicas_that_differ)
         for (int n = 2; n <= 4; n++) {
             lk_strategy *s = mirrored(n);
             lk_tuple     out = lk_run(s, different_things, LK_TUPLE(rows_in_lanes(s)));
-            for (int i = 0; i < 7; i++) {
+            for (int i = 0; i < 8; i++) {
                 lk_tuple each = lk_local_results(s, out.item[i]);
                 double   sum = 0;
                 for (int r = 0; r < n; r++)
