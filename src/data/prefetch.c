@@ -7,8 +7,9 @@
  * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always
  *    joined.
  * 3. An error of the thread waits behind what it read before, and becomes the consumer's.
- * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of those
- *    that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they are. */
+ * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
+ *    those that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they
+ *    are. */
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/data.h"

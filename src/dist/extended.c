@@ -69,7 +69,8 @@ typedef struct updating {
     lk_update_fn fn;
     lk_tuple     args;
     void        *user;
-    lk_tuple     out; /* one value per component; replica 0's step owns them */
+    lk_tuple     out;  /* one value per component; replica 0's step owns them */
+    lk_tensor   *mine; /* in replica context: this replica's; a reference, but for replica 0 */
 } updating;
 
 static lk_tuple component_args(lk_tuple args, int r)
@@ -113,10 +114,9 @@ static lk_status update_together(lk_strategy *s, int count, void *const *everyon
             return lki_fail(LK_ESTATE, "lk_extended_update: replica 0 updates \"%s\", replica %d \"%s\"; all must update the same", mine->v->name, r,
                             ((updating *)everyones[r])->v->name);
     LKI_TRY(update_components(s, mine, everyones));
-    for (int r = 1; r < count; r++) {
-        ((updating *)everyones[r])->out = mine->out;
-        for (int i = 0; i < mine->out.count; i++)
-            lki_retain(mine->out.item[i]);
+    for (int r = 0; r < count; r++) {
+        lk_tensor *own = mine->out.item[r < mine->out.count ? r : 0];
+        ((updating *)everyones[r])->mine = r ? lki_retain(own) : own;
     }
     return LK_OK;
 }
@@ -124,11 +124,9 @@ static lk_status update_together(lk_strategy *s, int count, void *const *everyon
 static lk_tuple update_in_replica(updating *mine, int id)
 {
     if (lki_meet("lk_extended_update", mine->v->name, update_together, mine) != LK_OK) return lki_tuple_new(0, NULL);
-    lk_tensor *own = mine->out.item[id < mine->out.count ? id : 0];
-    lk_tuple   out = lki_tuple_new(1, &own);
-    for (int i = 0; id && i < mine->out.count; i++)
-        lki_drop(mine->out.item[i]);
-    return out;
+    lk_tensor *own = id ? lki_own(mine->mine) : mine->mine;
+    if (id) lki_drop(mine->mine);
+    return lki_tuple_new(1, &own);
 }
 
 lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_tuple args, void *user, lk_switch group)
@@ -141,7 +139,7 @@ lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_
         return lki_fail(LK_ESTATE, "lk_extended_update: \"%s\" belongs to another strategy", v->name), none;
     for (int i = 0; i < args.count; i++)
         if (lki_check_replicas("lk_extended_update", "argument", i, s, args.item[i]) != LK_OK) return none;
-    updating mine = {v, fn, args, user, {0}};
+    updating mine = {.v = v, .fn = fn, .args = args, .user = user};
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy == s && now.replica->ops.count > 1) return update_in_replica(&mine, now.replica->ops.id);
     if (now.kind != LKI_CONTEXT_REPLICA && lki_need_cross("lk_extended_update", s) != LK_OK) return none;
     if (update_components(s, &mine, NULL) != LK_OK) return none;

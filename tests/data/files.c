@@ -193,7 +193,7 @@ TEST(saved_at_every_place)
             LK_POOL {
                 char path[4][256];
                 for (int i = 0; i < 4; i++) {
-                    char name[32];
+                    char name[64];
                     snprintf(name, sizeof name, "save%d%d%d", packed, kind, i);
                     snprintf(path[i], sizeof path[i], "%s", temporary(name));
                     if (i < 2) write_source(kind, path[i], 1 + i);

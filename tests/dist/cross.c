@@ -482,6 +482,11 @@ TEST(update)
         PER_REPLICA(s, lk_run(s, update_in_replica, .user = &u).item[0], 2, 4, 6); /* each component gets its replica's arguments */
         COMPONENTS(s, r, 2, 4, 6);
         assert_int_equal(u.calls, 3);
+        for (int i = 0; i < 100; i++) /* what replica 0 made is still there when the others look at it */
+            LK_STEP {
+                lk_run(s, update_in_replica, .user = &u);
+            }
+        COMPONENTS(s, r, 102, 204, 306);
         lk_variable *outside = lk_variable_of(lk_scalar(1), .name = "outside");
         VALUES(lk_extended_update(s, outside, add_to, LK_TUPLE(lk_scalar(1)), &u, LK_ON).item[0], 2);
         SOUND();
