@@ -76,7 +76,7 @@ static lk_status may_iterate(const char *call)
 {
     const lki_context now = lki_context_now();
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy && now.strategy->kind != LKI_STRATEGY_DEFAULT)
-        return lki_fail(LK_ESTATE, "%s: inside lk_run(); take the element outside and pass it as an argument", call);
+        return lki_fail(LK_EINVAL, "%s: inside lk_run(); take the element outside and pass it as an argument", call);
     if (lki_tracer_current())
         return lki_fail(LK_ESTATE,
                         "%s: inside a function being traced; pass elements to it as arguments, or use lk_dataset_reduce()", call);

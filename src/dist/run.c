@@ -277,6 +277,7 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
 lk_tensor *lki_own(lk_tensor *t)
 {
     if (lki_bad(t)) return t;
+    if (lki_stands_for(t)) return lki_tuple_new(1, &t), t; /* held by a tuple of this thread's step */
     lk_tensor *own = t->graph ? lki_tensor_traced(t->dtype, &t->shape, &t->rows, t->graph, t->value) : lki_tensor_view(t, &t->shape);
     if (lki_bad(own)) return own;
     own->rows = t->rows;

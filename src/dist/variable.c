@@ -54,7 +54,7 @@ static lk_tensor *share_of(lk_tensor *x, int r, int count)
 static lk_status update_on_read(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v)
 {
     lki_spread *p = v->spread;
-    if (op == LKI_OP_scatter) return lki_fail(LK_EUNSUPPORTED, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
+    if (op == LKI_OP_scatter) return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
     if (updated_component(v)) return lki_variable_update(op, attr, nsrc, src, updated_component(v));
     if (p->aggregation == LK_AGGREGATION_NONE)
         return lki_fail(LK_EINVAL, "%s: the sync-on-read variable \"%s\" has no aggregation, so it cannot be assigned outside its replicas; make it with .aggregation",
@@ -281,7 +281,7 @@ lk_status lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr,
 {
     assignment mine = {op, attr, nsrc, src, v};
     if (v->spread && v->spread->component) {
-        if (op == LKI_OP_scatter) return lki_fail(LK_EUNSUPPORTED, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
+        if (op == LKI_OP_scatter) return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
         return lki_variable_update(op, attr, nsrc, src, v->spread->component[self->id]);
     }
     bool picky = v->spread && (v->spread->aggregation == LK_AGGREGATION_SUM || v->spread->aggregation == LK_AGGREGATION_MEAN);

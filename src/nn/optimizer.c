@@ -724,7 +724,7 @@ double lk_optimizer_learning_rate(const lk_optimizer *o)
 lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate)
 {
     if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_set_learning_rate: not an optimiser");
-    if (!o->rate) return lki_fail(LK_ESTATE, "%s: the learning rate follows a schedule and cannot be set", o->name);
+    if (!o->rate) return lki_fail(LK_EINVAL, "%s: the learning rate follows a schedule and cannot be set", o->name);
     lk_tensor      *value = lk_fill((lk_shape){0}, LK_F32, rate);
     const lk_status status = lk_assign(o->rate, value);
     if (!lki_bad(value)) lk_free(value);

@@ -245,9 +245,9 @@ TEST(mistakes)
         assert_non_null(lk_distribute_dataset(s, files)); /* nothing is opened before it is iterated */
 
         lk_run(s, iterates, LK_TUPLE(lk_scalar(1)), lk_iterator_of(d));
-        failed_with(LK_ESTATE, "inside lk_run()");
+        failed_with(LK_EINVAL, "inside lk_run()");
         lk_run(s, opens, LK_TUPLE(lk_scalar(1)), d);
-        failed_with(LK_ESTATE, "inside lk_run()");
+        failed_with(LK_EINVAL, "inside lk_run()");
         void *both[] = {s, batched};
         lk_run(s, distributes, LK_TUPLE(lk_scalar(1)), both);
         failed_with(LK_ESTATE, "lk_distribute_dataset");

@@ -250,7 +250,7 @@ static void on_read(void)
     REFUSED(LK_EINVAL, lk_read(none), "lk_read", "\"none\"", "no aggregation", "make it with .aggregation");
     REFUSED(LK_EINVAL, lk_assign_add(sum, VECTOR(1, 1)), "assign_add", "\"sum\"", "LK_AGGREGATION_SUM", "assign the sum");
     REFUSED(LK_EINVAL, lk_assign_sub(sum, VECTOR(1, 1)), "assign_sub", "\"sum\"", "LK_AGGREGATION_SUM", "assign the sum");
-    REFUSED(LK_EUNSUPPORTED, lk_scatter_add(sum, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"sum\"",
+    REFUSED(LK_EINVAL, lk_scatter_add(sum, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"sum\"",
             "does not support scatter");
 }
 
@@ -383,7 +383,7 @@ REPLICA_FN(next_in_replica)
 {
     lk_tuple element;
     EXPECT(!lk_next(user, &element));
-    EXPECT_TOLD(LK_ESTATE, "lk_next", "inside lk_run()", "outside",
+    EXPECT_TOLD(LK_EINVAL, "lk_next", "inside lk_run()", "outside",
                 "argument"); /* the table says value; it is the place that is wrong */
     return LK_TUPLE();
 }
@@ -466,7 +466,7 @@ static void optimizers(void)
     REFUSED(LK_EINVAL, lk_run(two, apply_to, .user = (void *[]){o, unknown, v}), "sgd", "unknown", "not there at the first apply",
             "another optimiser");
     REFUSED(LK_EINVAL, lk_sgd(.clipnorm = 1, .clipvalue = 1), "clip");
-    REFUSED(LK_ESTATE, lk_optimizer_set_learning_rate(scheduled, 0.1), "sgd", "schedule",
+    REFUSED(LK_EINVAL, lk_optimizer_set_learning_rate(scheduled, 0.1), "sgd", "schedule",
             "cannot be set"); /* the table says value */
 }
 

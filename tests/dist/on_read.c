@@ -122,8 +122,8 @@ TEST(on_read_is_not_scattered_to)
         for (int i = 0; i < 4; i++) {
             lk_variable *v = ON_READ(s, ALL[i], VECTOR(1, 2), "v");
             for (int which = 0; which < 7; which++)
-                REFUSED(LK_EUNSUPPORTED, SCATTER[which](v, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"v\"", "sync-on-read");
-            REFUSED(LK_EUNSUPPORTED, lk_run(s, scatter_on_read, .user = v), "scatter", "\"v\"", "sync-on-read", "replica");
+                REFUSED(LK_EINVAL, SCATTER[which](v, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"v\"", "sync-on-read");
+            REFUSED(LK_EINVAL, lk_run(s, scatter_on_read, .user = v), "scatter", "\"v\"", "sync-on-read", "replica");
         }
     }
 }

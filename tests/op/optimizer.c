@@ -117,7 +117,7 @@ TEST(learning_rate)
         lk_optimizer_apply_gradients(s, LK_TUPLE(g), LK_VARIABLES(v));
         assert_true(item(v, 0) == 9.5 - 1 - 0.75);
         assert_true(lk_optimizer_learning_rate(s) == 0.5);
-        assert_int_equal(lk_optimizer_set_learning_rate(s, 1), LK_ESTATE);
+        assert_int_equal(lk_optimizer_set_learning_rate(s, 1), LK_EINVAL);
         lk_clear_error();
     }
 }
