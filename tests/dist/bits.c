@@ -93,11 +93,11 @@ static bool has_data(void)
 
 static run usual(int replicas)
 {
-    const char *soak = getenv("LOCKSTEP_SOAK");
-    bool        all = soak && *soak == '1';
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return (run){.replicas = replicas, .epochs = 1, .batch = 512, .rows = 608, .seed = 7};
 #else
+    const char *soak = getenv("LOCKSTEP_SOAK");
+    bool        all = soak && *soak == '1';
     return (run){.replicas = replicas, .epochs = all ? 2 : 1, .batch = 512, .rows = all ? 0 : 512 * 6 + 96, .seed = 7};
 #endif
 }
