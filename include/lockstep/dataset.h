@@ -85,7 +85,7 @@ typedef struct lk_map_args {
     int         parallel; /* default 1: computed on the thread that reads; more: so many threads, some elements ahead, order kept */
 } lk_map_args;
 
-/* fn of each element. It is traced first: called once on stand-ins without values. If every op works element by element (or reshapes), it is run
+/* fn of each element. It is traced first: called once on stand-ins without values (lk_data() of one is NULL). If every op works element by element (or reshapes), it is run
  * over many rows at once where they are needed, and what it does besides ops happens while tracing only; if not, it is called for each. */
 #define lk_dataset_map(...) lk_dataset_map_kw(LKI_KW(lk_map_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_map_kw(lk_map_args args);

@@ -164,12 +164,23 @@ static lk_status deliver_group(const distributed_node *n, const lki_element *e, 
     return status;
 }
 
-/* With one replica, here and in all, elements are what they were; rows are counted in the strategy's lanes. */
+static bool is_batch(int count, lk_tensor *const *t)
+{
+    for (int i = 0; i < count; i++)
+        if (!t[i]->shape.rank || t[i]->shape.dim[0] != t[0]->shape.dim[0]) return false;
+    return count > 0;
+}
+
+/* With one replica, here and in all, elements are what they were; a batch's rows count as they would with several. */
 static lk_status deliver_plain(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     LKI_TRY(lki_element_tensors(e, out));
-    for (int i = 0; n && i < e->set->count; i++)
-        if (out[i]->rows.kind == LKI_ROWS) out[i]->rows.lanes = n->split.lanes;
+    if (!n || n->grouped || !is_batch(e->set->count, out)) return LK_OK;
+    for (int i = 0; i < e->set->count; i++) {
+        const int64_t rows = out[i]->shape.dim[0];
+        out[i]->rows = (lki_rows){
+            .kind = LKI_ROWS, .lanes = n->split.lanes, .per_row = 1, .global = lki_max(n->split.global, rows), .rows = rows, .total = rows};
+    }
     return LK_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
+#include <string.h>
 
 /* ---- devices ---- */
 
@@ -84,12 +85,34 @@ static lk_tuple component_args(lk_tuple args, int r)
     return own;
 }
 
+static bool same_bits(const lk_tensor *a, const lk_tensor *b)
+{
+    if (a == b || !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b)) return true; /* equal, or not to be told now */
+    return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
+           !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
+}
+
+/* A mirrored variable's components stay equal: what replicas bring for them must be. */
+static lk_status check_mirrored(const updating *u, void *const *everyones, int count)
+{
+    for (int r = 1; r < count; r++)
+        for (int i = 0; i < u->args.count; i++) {
+            lk_tuple other = everyones ? ((const updating *)everyones[r])->args : u->args;
+            if (other.count != u->args.count || !same_bits(lki_select(u->args.item[i], 0), lki_select(other.item[i], r)))
+                return lki_fail(LK_EINVAL,
+                                "lk_extended_update: argument %d differs between replica 0 and %d, which would make the copies of the mirrored variable \"%s\" differ; reduce it first", i,
+                                r, u->v->name);
+        }
+    return LK_OK;
+}
+
 /* Where the components share one storage, fn runs once and its result is everyone's. `everyones` (NULL: outside replicas) has what each replica brought for its
  * component. */
 static lk_status update_components(lk_strategy *s, updating *u, void *const *everyones)
 {
     lki_spread *p = u->v->spread;
     int         count = p ? p->count : 1, runs = p && p->component ? count : 1;
+    if (p && !p->component) LKI_TRY(check_mirrored(u, everyones, count));
     lk_tensor **item = lki_alloc((size_t)count * sizeof *item);
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 0; r < runs && status == LK_OK; r++) {

@@ -513,8 +513,17 @@ static lk_tuple run_together(lki_run *run)
     return out;
 }
 
+/* Tapes belong to threads: one begun by the caller cannot see what the replicas compute on theirs. */
+static void warn_of_outer_tape(void)
+{
+    static int warned; /* atomic */
+    if (lki_recorders() && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+        lki_warn("a tape begun outside lk_run() does not record what several replicas compute; begin it in the function given to lk_run()");
+}
+
 static lk_tuple run_many(const lk_run_args *a)
 {
+    warn_of_outer_tape();
     lk_strategy *s = a->strategy;
     lki_run     *run = lki_zalloc(sizeof *run + (size_t)s->replicas * sizeof run->seat[0]);
     if (!run) return poisoned();

@@ -156,6 +156,8 @@ static void tell(const lk_strategy *s)
     if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
+    if (s->communication.implementation == LK_COMMUNICATION_NCCL)
+        lki_info("LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 

@@ -198,6 +198,13 @@ RULE(like)
     const lk_tensor *x = f->src[0], *like = f->src[1];
     bool             leads = x->shape.rank && x->shape.rank == like->shape.rank && x->shape.dim[0] == like->shape.dim[0] &&
                  (is_rows(x) || x->shape.dim[0] != 1);
+    if (!is_rows(like) && !is_rows(x)) { /* of the other only the shape counts */
+        f->mode = LKI_WHOLE;
+        f->cut = 0;
+        f->rows = x->rows;
+        if (x->rows.kind == LKI_MIXED) f->rows.kind = LKI_LOCAL;
+        return;
+    }
     if (!is_rows(like) || (is_rows(x) && !(leads && same_batch(&x->rows, &like->rows)))) {
         whole(f, false);
         return;

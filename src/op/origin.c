@@ -75,13 +75,13 @@ static bool linear_in_first(lki_op op)
     case LKI_OP_stop_gradient:
     case LKI_OP_reshape:
     case LKI_OP_broadcast:
-    case LKI_OP_broadcast_like:
     case LKI_OP_transpose:
     case LKI_OP_slice:
     case LKI_OP_unslice:
     case LKI_OP_pad:
     case LKI_OP_pad_grad:
     case LKI_OP_reduce_sum:
+    case LKI_OP_cumsum:
     case LKI_OP_relu_grad:
     case LKI_OP_leaky_relu_grad:
     case LKI_OP_sigmoid_grad:
@@ -101,6 +101,7 @@ static bool linear_in_either(lki_op op) { return op == LKI_OP_mul || op == LKI_O
 static bool is_linear(const lki_infer *f)
 {
     bool a = lki_is_tracked(f->src[0]), b = f->nsrc == 2 && lki_is_tracked(f->src[1]);
+    if (f->op == LKI_OP_broadcast_like) return a; /* the other gives its shape only */
     for (int i = 0; i < f->nsrc; i++)
         if (!lki_is_tracked(f->src[i]) && f->src[i]->rows.kind != LKI_UNIFORM) return false;
     if (is_sum(f->op)) return a || b;
@@ -119,9 +120,14 @@ static void note_op(const lki_infer *f, lk_tensor *dst)
     o->op = f->op;
     o->attr = *f->attr;
     o->nsrc = f->nsrc;
+    if (f->op == LKI_OP_broadcast_like) { /* the same, without the tensor whose shape it took */
+        o->op = LKI_OP_broadcast;
+        o->attr.shape = dst->shape;
+        o->nsrc = 1;
+    }
     o->uniform = true;
     o->depth = depth;
-    for (int i = 0; i < f->nsrc; i++) {
+    for (int i = 0; i < o->nsrc; i++) {
         o->src[i] = lki_retain(f->src[i]);
         o->uniform = o->uniform && lki_is_uniform(f->src[i]);
     }

@@ -61,6 +61,10 @@ static bool creation_fits(const lk_variable_args *a)
                             "LK_SYNC_ON_WRITE or LK_SYNC_ON_READ", name);
         return false;
     }
+    if (a->synchronization == LK_SYNC_ON_READ && a->trainable == LK_ON) {
+        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": a sync-on-read variable cannot be trainable; its copies would not stay equal", name);
+        return false;
+    }
     if (a->aggregation == LK_AGGREGATION_MEAN && !lki_is_float(a->initial->dtype)) {
         lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", name,
                  lk_dtype_name(a->initial->dtype));
