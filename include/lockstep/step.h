@@ -9,7 +9,7 @@
  *
  * What the C function does besides ops (printing, counting, reading files) happens while tracing only. Inside, a tensor has no value
  * yet: lk_item() and lk_data() are errors there. Variables may be read, assigned and made. Results equal those of running the function
- * directly, bit for bit (docs/bits.md has the one exception, for replicas whose number does not divide the lanes). A step that fails (a label out of range, say) writes no variable, except
+ * directly, bit for bit. A step that fails (a label out of range, say) writes no variable, except
  * that of several scatter updates those before the one that failed may have been made. While a tape of this thread records, lk_call() runs
  * the function op by op, so that gradients flow through it. */
 #ifndef LOCKSTEP_STEP_H

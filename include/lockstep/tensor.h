@@ -133,7 +133,7 @@ typedef struct lk_variable_args {
     char               kw_;
     lk_tensor         *initial;         /* required: the first value; fixes shape and type */
     const char        *name;            /* default "Variable" */
-    lk_switch          trainable;       /* default LK_ON; LK_SYNC_ON_READ: LK_OFF */
+    lk_switch          trainable;       /* default LK_ON; LK_SYNC_ON_READ: LK_OFF, and nothing else */
     lk_synchronization synchronization; /* default LK_SYNC_ON_WRITE: mirrored. LK_SYNC_NONE is an error */
     lk_aggregation     aggregation;     /* of what replicas assign (mirrored) or hold (on read); default none */
 } lk_variable_args;

@@ -8,7 +8,7 @@
  * 1. What is kept is complete, or not there: an iteration that is given up keeps nothing.
  * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then
  *    on. How the input stood at that iteration's beginning (`start`) is saved with an iterator: restoring without what was kept
- *    collects it again, up to where the iterator stood. */
+ *    collects it again, up to where the iterator stood; all of it where the iterator was served, because others may be, too. */
 #include "core/memory.h"
 #include "data/cachefile.h"
 #include "data/data.h"
@@ -70,6 +70,14 @@ static const store *kept_by(cache_node *n)
     const store *kept = n->kept;
     pthread_mutex_unlock(&n->lock);
     return kept;
+}
+
+/* In memory: what this cursor collected, or what is kept; NULL: neither. */
+static const lki_elements *items_of(const lki_cursor *c)
+{
+    const cache_state *st = c->state;
+    const store       *kept = kept_by((cache_node *)c->dataset);
+    return st->start.data ? &st->collected : kept ? &kept->items : NULL;
 }
 
 /* ---- beginning ---- */
@@ -247,10 +255,10 @@ static lk_status collect(lki_cursor *c, int64_t want, lki_element *out, int64_t 
 
 static void serve_memory(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
-    cache_state *st = c->state;
-    const store *s = kept_by((cache_node *)c->dataset);
-    for (; *got < want && st->done < s->items.count; st->done++)
-        out[(*got)++] = lki_element_retain(s->items.item[s->items.at + st->done]);
+    cache_state        *st = c->state;
+    const lki_elements *items = items_of(c);
+    for (; *got < want && st->done < items->count; st->done++)
+        out[(*got)++] = lki_element_retain(items->item[items->at + st->done]);
 }
 
 static lk_status serve_file(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
@@ -288,6 +296,7 @@ static void cache_save(lki_cursor *c, lki_saver *s)
     const store       *kept = kept_by((cache_node *)c->dataset);
     const lki_bytes   *start = kept && !st->start.data ? &kept->start : &st->start;
     lki_save_number(s, (uint64_t)st->done);
+    lki_save_number(s, kept && !st->start.data ? (uint64_t)kept->items.count + 1 : 0);
     lki_save_number(s, start->size);
     lki_sink_bytes(&s->sink, start->data, start->size);
 }
@@ -324,23 +333,50 @@ static lk_status restore_by_collecting(lki_cursor *c, lki_loader *l, uint64_t st
     l->wire.p += start;
     lki_cursor_stop(c->input[0]);
     if (start) LKI_TRY(lki_load_cursor(&at_start, c->input[0]));
-    else LKI_TRY(lki_cursor_begin(c->input[0], c->turn));
+    if (!c->input[0]->begun) LKI_TRY(lki_cursor_begin(c->input[0], c->turn));
     LKI_TRY(begin_collecting(c));
     return collect_again(c, done);
+}
+
+/* What was kept, collected by a cursor of its own: the one that did it may have been at another place, or in another pipeline.
+ * Where something else is kept already, it stays this cursor's. */
+static lk_status restore_kept(lki_cursor *c, lki_loader *l, uint64_t start, int64_t count)
+{
+    int          shuffles = 0;
+    cache_state *st = c->state;
+    lki_cursor  *own;
+    LKI_TRY(lki_cursor_open(c->pipeline, c->dataset, &(lki_opening){.parent = c, .shuffles = &shuffles}, &own));
+    own->begun = own->ended = true;
+    own->turn = c->turn;
+    const lk_status status = restore_by_collecting(own, l, start, count);
+    if (status == LK_OK) {
+        cache_state *from = own->state;
+        st->mode = SERVING;
+        st->collected = from->collected;
+        st->start = from->start;
+        from->collected = (lki_elements){0};
+        from->start = (lki_bytes){0};
+    }
+    lki_cursor_close(own);
+    return status;
 }
 
 static lk_status cache_restore(lki_cursor *c, lki_loader *l)
 {
     cache_state *st = c->state;
-    uint64_t     done, size;
+    uint64_t     done, all, size; /* all: elements kept, and one; 0: it was collecting */
     LKI_TRY(lki_load_at_most(l, INT64_MAX / 2, &done));
-    LKI_TRY(lki_load_at_most(l, lki_wire_left(&l->wire), &size));
+    LKI_TRY(lki_load_at_most(l, INT64_MAX / 2, &all));
+    LKI_TRY(lki_load_at_most(l, INT64_MAX, &size));
+    if (size > lki_wire_left(&l->wire)) return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache's beginning is cut off");
     LKI_TRY(find_kept(c));
     const store *kept = kept_by((cache_node *)c->dataset);
     const bool   same = kept && kept->start.size == size && (!size || memcmp(kept->start.data, l->wire.p, (size_t)size) == 0);
-    if (!st->reader && !same) return restore_by_collecting(c, l, size, (int64_t)done);
-    l->wire.p += size;
-    if (done > (uint64_t)(st->reader ? lki_cache_elements(st->reader) : kept->items.count))
+    const bool   served = all && !((cache_node *)c->dataset)->file;
+    if (!st->reader && !same && !served) return restore_by_collecting(c, l, size, (int64_t)done);
+    if (!st->reader && !same) LKI_TRY(restore_kept(c, l, size, (int64_t)all - 1));
+    else l->wire.p += size;
+    if (done > (uint64_t)(st->reader ? lki_cache_elements(st->reader) : items_of(c)->count))
         return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has fewer than the %llu elements read of it",
                         (unsigned long long)done);
     st->done = (int64_t)done;
@@ -351,13 +387,21 @@ static lk_status cache_restore(lki_cursor *c, lki_loader *l)
 
 static lk_status cache_again(lki_cursor *c, int64_t number, lki_element *out)
 {
-    cache_state        *st = c->state;
-    const store        *kept = kept_by((cache_node *)c->dataset);
-    const lki_elements *items = st->start.data ? &st->collected : kept ? &kept->items : NULL;
+    const lki_elements *items = items_of(c);
     if (!items || number < 0 || number >= items->count)
         return lki_fail(LK_EFORMAT, "lk_iterator_restore: a cache has no element %lld", (long long)number);
     *out = lki_element_retain(items->item[items->at + number]);
     return LK_OK;
+}
+
+/* Cursors that collect at the same time may have other elements by the same number. */
+static bool cache_has(const lki_cursor *c, const lki_element *e)
+{
+    const lki_elements *items = items_of(c);
+    const int64_t       number = e->set->first + lki_max(e->row, 0);
+    if (!items || number >= items->count) return false;
+    const lki_element *mine = &items->item[items->at + number];
+    return mine->set == e->set && mine->row == e->row;
 }
 
 /* ---- the node ---- */
@@ -388,6 +432,7 @@ static const lki_dataset_ops ops = {.name = "lk_dataset_cache",
                                     .save = cache_save,
                                     .restore = cache_restore,
                                     .again = cache_again,
+                                    .has = cache_has,
                                     .cardinality = cache_cardinality,
                                     .destroy = cache_destroy};
 

@@ -144,6 +144,8 @@ typedef struct lki_dataset_ops {
         lki_elements *ahead); /* of transparent ones, optional: leave the input alone, and add what was read ahead of the user */
     lk_status (*again)(lki_cursor *c, int64_t number,
                        lki_element *out); /* optional: element `number`, for those whose home this is */
+    bool (*has)(const lki_cursor  *c,
+                const lki_element *e); /* optional, where cursors of one node differ: would again() give this element? */
     lk_status (*remake)(lki_cursor *c, const lki_element *from,
                         lki_element *out); /* optional: a map's element out of its input's */
 

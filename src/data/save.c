@@ -1,13 +1,13 @@
 /* Saved iterators (save.h).
  *
  *   offset  size  meaning
- *        0     8  "LKITER01"
+ *        0     8  "LKITER02"
  *        8     4  masked CRC-32C of all that follows
  *       12     8  print of the pipeline: names and parameters of its operations
  *       20     n  varints: the seed, then the cursors, inputs first
  *
- *   a cursor:  flags (1 begun, 2 ended), iteration where counted, and if begun: turn, elements that come first, what its operation
- * adds
+ *   a cursor:  flags (1 begun, 2 ended), iteration and place where counted, and if begun: turn, what its operation adds, elements
+ *              that come first: they may be what the operation can give again only then
  *
  * Prefetches and the like are left out: what they read ahead becomes the elements that come first in the cursor below. So a
  * pipeline may be saved with one number of replicas, and read-ahead, and restored with another. */
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { HEADER = 20, MOST_NESTED = 16 };
-static const char MAGIC[8] = {'L', 'K', 'I', 'T', 'E', 'R', '0', '1'};
+static const char MAGIC[8] = {'L', 'K', 'I', 'T', 'E', 'R', '0', '2'};
 
 typedef enum element_kind { HOME = 1, MAPPED, JOINED, VALUE } element_kind;
 enum { BEGUN = 1, ENDED = 2 };
@@ -50,14 +50,17 @@ void lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status)
     lki_release(item);
 }
 
-/* The position of the cursor of a node; -1: it is not in the pipeline itself. */
-static int position_of(const lki_pipeline *p, const lk_dataset *home)
+static bool gives_again(const lki_cursor *c, const lki_element *e)
 {
-    static _Thread_local int last; /* mostly the same one again */
-    if (!home) return -1;
-    if (last < p->count && p->cursor[last]->dataset == home) return last;
-    for (int i = 0; i < p->count; i++)
-        if (p->cursor[i]->dataset == home) return last = i;
+    return c->begun && c->dataset == e->set->home && (!c->dataset->ops->has || c->dataset->ops->has(c, e));
+}
+
+/* The position of the first cursor that can give an element again, and is restored before it is asked to; -1: there is none. A
+ * node that is in the pipeline twice has two cursors. */
+static int position_of(const lki_saver *s, const lki_element *e)
+{
+    for (int i = 0; e->set->home && i < s->known; i++)
+        if (gives_again(s->pipeline->cursor[i], e)) return i;
     return -1;
 }
 
@@ -75,7 +78,7 @@ static void save_joined(lki_saver *s, const lki_element *e)
 void lki_save_element(lki_saver *s, const lki_element *e)
 {
     const lki_rowset *set = e->set;
-    int               position = position_of(s->pipeline, set->home);
+    int               position = position_of(s, e);
     if (set->kind == LKI_SET_JOINED) {
         save_joined(s, e);
     } else if (set->kind == LKI_SET_MAPPED && position >= 0) {
@@ -111,12 +114,16 @@ static void save_opaque(lki_saver *s, lki_cursor *c, lki_elements *ahead)
     for (int i = 0; i < c->inputs; i++)
         lki_save_cursor(s, c->input[i]);
     lki_save_number(s, (c->begun ? BEGUN : 0) | (c->ended ? ENDED : 0));
-    if (ops->counts) lki_save_number(s, c->iteration);
+    if (ops->counts) {
+        lki_save_number(s, c->iteration);
+        lki_save_number(s, c->place);
+    }
+    if (c->position >= 0) s->known = c->position + 1;
     if (!c->begun) return;
     lki_save_number(s, c->turn);
+    if (ops->save) ops->save(c, s);
     add_pending(s, &c->pending, ahead);
     lki_save_elements(s, ahead);
-    if (ops->save) ops->save(c, s);
 }
 
 void lki_save_cursor(lki_saver *s, lki_cursor *c)
@@ -301,13 +308,16 @@ static lk_status load_opaque(lki_loader *l, lki_cursor *c)
     for (int i = 0; i < c->inputs; i++)
         LKI_TRY(lki_load_cursor(l, c->input[i]));
     LKI_TRY(lki_load_at_most(l, BEGUN | ENDED, &flags));
-    if (ops->counts) LKI_TRY(lki_load_number(l, &c->iteration));
+    if (ops->counts) {
+        LKI_TRY(lki_load_number(l, &c->iteration));
+        LKI_TRY(lki_load_number(l, &c->place));
+    }
     if (!(flags & BEGUN)) return LK_OK;
     LKI_TRY(lki_load_number(l, &c->turn));
     c->begun = true;
     c->ended = flags & ENDED;
-    LKI_TRY(lki_load_elements(l, INT64_MAX / 64, &c->pending));
-    return ops->restore ? ops->restore(c, l) : LK_OK;
+    if (ops->restore) LKI_TRY(ops->restore(c, l));
+    return lki_load_elements(l, INT64_MAX / 64, &c->pending);
 }
 
 lk_status lki_load_cursor(lki_loader *l, lki_cursor *c)
@@ -355,7 +365,7 @@ lk_status lki_save_pipeline(lki_pipeline *p, lki_cursor *root, lki_bytes *out)
 
 static lk_status check_frame(const lk_dataset *root, const uint8_t *bytes, size_t size)
 {
-    if (size < HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) return damaged("they do not begin with LKITER01");
+    if (size < HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) return damaged("they do not begin with LKITER02");
     if (lki_crc32c_mask(lki_crc32c(0, bytes + 12, size - 12)) != lki_get_le(bytes + 8, 4)) return damaged("the checksum is wrong");
     if (lki_get_le(bytes + 12, 8) == print_of(root)) return LK_OK;
     return lki_fail(LK_EINVAL,

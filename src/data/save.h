@@ -18,6 +18,7 @@
 struct lki_saver {
     lki_sink      sink;
     lki_pipeline *pipeline;
+    int           known;  /* cursors before this position are written: elements may refer to them */
     lk_status     status; /* the first failure */
 };
 

@@ -49,18 +49,50 @@ static lki_origin *origin_new(int roots)
     return o; /* without it the value is still right */
 }
 
-/* A sum over rows whose lanes are no single subtree: one root for each. */
+/* Rows begin .. begin + rows - 1 of those an operand has here. */
+static lk_tensor *rows_of(lk_tensor *t, int64_t begin, int64_t rows)
+{
+    lk_axes from = {t->shape.rank, {begin * t->rows.per_row}}, size = {t->shape.rank, {rows * t->rows.per_row}};
+    for (int i = 1; i < t->shape.rank; i++)
+        size.value[i] = t->shape.dim[i];
+    lk_tensor *part = lk_slice(t, from, size);
+    if (lki_bad(part)) return part;
+    part->rows = t->rows;
+    part->rows.first += begin;
+    part->rows.rows = rows;
+    return part;
+}
+
+/* The sum over the lanes of one subtree. Traced, it is the same op on those rows alone. */
+static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
+{
+    if (!lki_tracer_current()) return lki_run_lanes(f, tree->lane, tree->width);
+    const lki_rows *m = &f->rows;
+    lk_tensor      *src[2];
+    int64_t         begin = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane), m->total) - m->first;
+    int64_t         end = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane + tree->width), m->total) - m->first;
+    for (int i = 0; i < f->nsrc; i++)
+        src[i] = lki_is_cut(f->cut, i) ? rows_of(f->src[i], m->rows ? begin : 0, end - begin) : f->src[i];
+    return lki_apply(f->op, f->attr, f->nsrc, src, NULL);
+}
+
+/* A sum over rows whose lanes are no single subtree: one root for each. A step whose replicas become one device does without. */
 static void note_roots(const lki_infer *f, lk_tensor *dst)
 {
     lki_replica *r = lki_replica_current();
+    lki_tracer  *tracer = lki_tracer_current();
     lki_subtree  tree[MOST_ROOTS + 1];
     int          lo, hi, count = lki_has_its_lanes(&f->rows, r->id, r->count, &lo, &hi) ? lki_lane_subtrees(lo, hi, tree) : 1;
-    lki_origin  *o = count > 1 && !dst->graph ? origin_new(count) : NULL;
+    static _Thread_local bool inside; /* roots have no roots */
+    bool         wanted = count > 1 && !inside && f->nsrc <= 2 && (dst->graph ? tracer && tracer->roots : !tracer);
+    lki_origin  *o = wanted ? origin_new(count) : NULL;
     if (!o) return;
+    inside = true;
     lki_recording_pause();
     for (int i = 0; i < count; i++)
-        o->root[i] = (lki_root){lki_retain(lki_run_lanes(f, tree[i].lane, tree[i].width)), tree[i].lane, tree[i].width};
+        o->root[i] = (lki_root){lki_retain(root_of(f, &tree[i])), tree[i].lane, tree[i].width};
     lki_recording_resume();
+    inside = false;
     dst->origin = o;
 }
 

@@ -18,6 +18,7 @@ struct lki_tracer {
     lk_status (*update)(lki_tracer *self, const lki_infer *f);
     lk_tensor *(*read)(lki_tracer *self, lk_variable *v);
     bool (*same)(lki_tracer *self, lk_tensor *a, lk_tensor *b); /* will they have the same elements, whatever the inputs? */
+    bool roots; /* replicas stay apart: sums over lanes that are no single subtree are wanted subtree by subtree too (origin.c) */
 };
 
 void          lki_recorder_push(lki_recorder *r);

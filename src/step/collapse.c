@@ -314,7 +314,7 @@ static lk_status collapse(lki_merger *m)
 
 lk_status lki_graph_collapse(lki_graph **g)
 {
-    if ((*g)->replicas < 2) return LK_OK;
+    if ((*g)->replicas < 2 || (*g)->tracer.roots) return LK_OK;
     lki_merger       m = {.from = *g, .n = (*g)->replicas};
     lki_error_record before;
     lk_status        status = LK_OK;
@@ -325,6 +325,7 @@ lk_status lki_graph_collapse(lki_graph **g)
     if (status == LK_EUNSUPPORTED) {
         lki_tell(LKI_TOPIC_LANES, "%s: its %d replicas are planned one beside the other, not as one device: %s", m.from->name, m.n,
                  m.why);
+        m.from->apart = true;
         status = LK_OK;
     }
     lki_graph_free(*g == m.to ? m.from : m.to);

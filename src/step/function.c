@@ -195,20 +195,30 @@ static entry *keep(lk_function *f, entry *e)
     return gone;
 }
 
-static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
+static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, int threads, bool roots)
 {
     lki_graph *g = lki_graph_new();
-    signature *key = signature_of(in, threads);
-    lki_plan  *plan = NULL;
-    if (g && key) {
-        g->name = f->name;
-        lki_tell(LKI_TOPIC_TRACE, "%s: trace %d", f->name, __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED));
-        if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) {
-            plan = lki_plan_new(g, threads);
-            g = NULL;
-        }
-    }
+    if (!g) return NULL;
+    g->name = f->name;
+    g->tracer.roots = roots;
+    int number = roots ? __atomic_load_n(&f->traces, __ATOMIC_RELAXED) : __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED);
+    lki_tell(LKI_TOPIC_TRACE, "%s: trace %d%s", f->name, number, roots ? ", again" : "");
+    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) return lki_plan_new(g, threads);
     lki_graph_free(g);
+    return NULL;
+}
+
+/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph, traced once more. */
+static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
+
+static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
+{
+    signature *key = signature_of(in, threads);
+    lki_plan  *plan = key ? plan_of_trace(f, in, items, threads, false) : NULL;
+    if (wants_roots(plan)) {
+        lki_plan_free(plan);
+        plan = plan_of_trace(f, in, items, threads, true);
+    }
     entry *e = plan ? entry_new(key, plan) : NULL;
     if (e) return e;
     lki_plan_free(plan);

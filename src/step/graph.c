@@ -218,7 +218,7 @@ lki_graph *lki_graph_new(void)
     static uintptr_t last;
     lki_graph       *g = lki_zalloc(sizeof *g);
     if (!g) return NULL;
-    g->tracer = (lki_tracer){trace_op, trace_update, trace_read, lki_graph_same};
+    g->tracer = (lki_tracer){.op = trace_op, .update = trace_update, .read = trace_read, .same = lki_graph_same};
     g->token = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     return g;
 }

@@ -69,6 +69,7 @@ typedef struct lki_graph {
     int                 result_count, result_items;
     int                 replicas;        /* N of those that recorded; 0: none did */
     bool                several_numbers; /* replicas of strategies of different size did */
+    bool                apart;           /* replicas recorded it and are planned one beside the other */
     int                 recorded, fused; /* nodes as traced; nodes that became part of another */
     const char         *name;            /* of the function, for messages; not a reference */
     void               *token;           /* what traced tensors know this graph by; no two graphs of a process have the same */

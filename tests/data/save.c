@@ -37,6 +37,8 @@ static lk_dataset *shuffled_rows(lk_tuple e, void *user)
 
 static lk_dataset *shuffled(int n, int buffer) { return lk_dataset_shuffle(rows_of(n), buffer); }
 
+static lk_dataset *twice(lk_dataset *d) { return lk_dataset_concatenate(d, d); }
+
 /* One pipeline each; every operation is in one of them, most with a shuffle above and below. */
 #define PIPELINES(X)                                                                                                               \
     X(lk_dataset_from_tensors(LK_TUPLE(lk_scalar(3))))                                                                             \
@@ -82,6 +84,15 @@ static lk_dataset *shuffled(int n, int buffer) { return lk_dataset_shuffle(rows_
     X(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_map(rows_of(9), half)), 4))                                                   \
     X(lk_dataset_repeat(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_batch(shuffled(9, 4), 2)), 3), 2))                          \
     X(lk_dataset_repeat(lk_dataset_cache(lk_dataset_map(shuffled(5, 5), looks)), 3))                                               \
+    X(lk_dataset_prefetch(lk_dataset_cache(lk_dataset_batch(shuffled(9, 4), 2)), 3))                                               \
+    X(lk_dataset_shuffle(lk_dataset_repeat(lk_dataset_cache(lk_dataset_batch(shuffled(9, 4), 2)), 2), 3))                          \
+    X(lk_dataset_repeat(lk_dataset_take(lk_dataset_cache(shuffled(7, 4)), 3), 3))                                                  \
+    X(lk_dataset_shuffle(lk_dataset_repeat(lk_dataset_take(lk_dataset_cache(lk_dataset_batch(shuffled(7, 4), 2)), 2), 3), 3))      \
+    X(twice(lk_dataset_prefetch(rows_of(5), 3)))                                                                                   \
+    X(twice(lk_dataset_cache(shuffled(7, 4))))                                                                                     \
+    X(twice(lk_dataset_prefetch(lk_dataset_cache(lk_dataset_batch(shuffled(9, 9), 2)), 2)))                                        \
+    X(lk_dataset_shuffle(twice(lk_dataset_cache(lk_dataset_batch(shuffled(9, 9), 2))), 4))                                         \
+    X(lk_dataset_shuffle(lk_dataset_map(twice(lk_dataset_map(rows_of(5), half)), half), 4))                                        \
     X(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_map(rows_of(12), half), .file = temporary("saved")), 5), 3))
 
 /* The k-th of the list. */
@@ -172,6 +183,113 @@ TEST(every_place_of_every_operation)
         }
     }
     forget_files();
+}
+
+/* Saved when as much was read ahead as may be: a new pipeline goes on with the same elements. */
+static void goes_on(lk_dataset *(*anew)(void), int iterations, int skip)
+{
+    void  *bytes = NULL;
+    size_t size = 0;
+    trail *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
+    LK_POOL {
+        lk_dataset *d = anew();
+        lk_tuple    e;
+        for (int i = 0; i < iterations; i++)
+            free(walk(d));
+        lk_iterator *it = lk_iterator_of(d);
+        for (int i = 0; i < skip; i++)
+            assert_true(lk_next(it, &e));
+        usleep(20000);
+        assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
+        trail_rest(want, it, -1);
+        good();
+    }
+    LK_POOL {
+        lk_iterator *it = lk_iterator_of(anew());
+        lk_iterator_restore(it, bytes, size);
+        good();
+        trail_rest(got, it, -1);
+        good();
+    }
+    assert_true(same_trail(want, got));
+    free(want);
+    free(got);
+    lk_free_bytes(bytes);
+}
+
+static lk_strategy *replicas;
+
+static lk_dataset *cached_batches(void) { return lk_dataset_cache(lk_dataset_batch(lk_dataset_range(40), 4)); }
+static lk_dataset *over_replicas(void) { return lk_distribute_dataset(replicas, cached_batches()); }
+static lk_dataset *fetched(void) { return lk_dataset_prefetch(cached_batches(), 3); }
+
+/* What was read ahead of a cache that collects is collected again. */
+TEST(read_ahead_of_a_cache)
+{
+    LK_POOL
+        for (int n = 1; n <= 2; n++) {
+            replicas = lk_mirrored_strategy(.cpu_devices = n);
+            for (int skip = 0; skip <= 10; skip += skip == 3 ? 5 : 1) {
+                goes_on(over_replicas, 0, skip);
+                goes_on(over_replicas, 1, skip);
+            }
+        }
+    for (int skip = 0; skip <= 10; skip++)
+        goes_on(fetched, 0, skip);
+}
+
+static lk_dataset *fetched_rows(void) { return lk_dataset_prefetch(rows_of(30), 4); }
+static lk_dataset *same_twice(void) { return twice(fetched_rows()); }
+static lk_dataset *two(void) { return lk_dataset_concatenate(fetched_rows(), fetched_rows()); }
+static lk_dataset *cache_twice(void) { return twice(lk_dataset_cache(shuffled(20, 20))); }
+static lk_dataset *fetched_cache_twice(void)
+{
+    return twice(lk_dataset_prefetch(lk_dataset_cache(lk_dataset_batch(shuffled(20, 20), 2)), 3));
+}
+
+/* A dataset that is in a pipeline twice, whatever was saved before. */
+TEST(one_dataset_twice)
+{
+    for (int skip = 3; skip < 60; skip += 16) {
+        goes_on(two, 0, 35);
+        goes_on(same_twice, 0, skip);
+    }
+    for (int skip = 1; skip < 40; skip += 12)
+        for (int iterations = 0; iterations < 3; iterations++)
+            goes_on(cache_twice, iterations, skip);
+    for (int skip = 1; skip < 20; skip += 5)
+        for (int iterations = 0; iterations < 3; iterations++)
+            goes_on(fetched_cache_twice, iterations, skip);
+}
+
+static lk_dataset *cache_elsewhere(void) /* collected alone, then used behind another shuffle */
+{
+    lk_dataset *c = lk_dataset_cache(shuffled(20, 20));
+    free(walk(c));
+    return lk_dataset_concatenate(shuffled(5, 5), c);
+}
+
+static lk_dataset *cache_behind(void) { return lk_dataset_concatenate(shuffled(5, 5), lk_dataset_cache(shuffled(20, 20))); }
+
+/* What another pipeline collected comes in the same order. */
+TEST(a_cache_filled_elsewhere)
+{
+    for (int skip = 0; skip < 26; skip += 4) {
+        void  *bytes = NULL;
+        size_t size = 0;
+        trail *want = NULL, *got = calloc(1, sizeof *got);
+        LK_POOL {
+            want = rest_after(cache_elsewhere(), 0, skip, &bytes, &size);
+            lk_iterator *it = lk_iterator_of(cache_behind());
+            assert_int_equal(lk_iterator_restore(it, bytes, size), LK_OK);
+            trail_rest(got, it, -1);
+            good();
+        }
+        assert_true(same_trail(want, got));
+        free(want);
+        free(got);
+        lk_free_bytes(bytes);
+    }
 }
 
 /* The iterations that follow a restored one are those that would have followed. */
@@ -265,9 +383,9 @@ TEST(wrong_bytes)
         assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
         must_fail(other, bytes, size, LK_EINVAL, "another pipeline");
         must_fail(it, bytes, size - 1, LK_EFORMAT, "the checksum is wrong");
-        must_fail(it, bytes, 7, LK_EFORMAT, "LKITER01");
-        must_fail(it, NULL, 0, LK_EFORMAT, "LKITER01");
-        must_fail(it, "LKITER02--------------", 22, LK_EFORMAT, "LKITER01");
+        must_fail(it, bytes, 7, LK_EFORMAT, "LKITER02");
+        must_fail(it, NULL, 0, LK_EFORMAT, "LKITER02");
+        must_fail(it, "LKITER01--------------", 22, LK_EFORMAT, "LKITER02");
         assert_int_equal(lk_iterator_restore(it, bytes, size), LK_OK);
         lk_tuple e;
         assert_true(lk_next(it, &e));
@@ -321,5 +439,7 @@ TEST(hostile_bytes)
     assert_int_equal(lki_memory_in_use(), before);
 }
 
-TESTS(cmocka_unit_test(every_place_of_every_operation), cmocka_unit_test(iterations_go_on), cmocka_unit_test(the_seed_is_saved),
-      cmocka_unit_test(rows_are_saved_as_references), cmocka_unit_test(wrong_bytes), cmocka_unit_test(hostile_bytes))
+TESTS(cmocka_unit_test(every_place_of_every_operation), cmocka_unit_test(read_ahead_of_a_cache),
+      cmocka_unit_test(one_dataset_twice), cmocka_unit_test(a_cache_filled_elsewhere), cmocka_unit_test(iterations_go_on),
+      cmocka_unit_test(the_seed_is_saved), cmocka_unit_test(rows_are_saved_as_references), cmocka_unit_test(wrong_bytes),
+      cmocka_unit_test(hostile_bytes))

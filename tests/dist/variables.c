@@ -21,11 +21,10 @@ TEST(names_types_and_components)
         assert_int_equal(lk_variable_aggregation(v), MEAN);
         assert_int_equal(lk_local_variables(s, v).count, 3);
 
-        lk_variable *r = ON_READ(s, SUM, lk_scalar(1), "r"), *t = ON_READ(s, SUM, lk_scalar(1), "t", .trainable = LK_ON);
+        lk_variable *r = ON_READ(s, SUM, lk_scalar(1), "r");
         assert_int_equal(lk_variable_synchronization(r), LK_SYNC_ON_READ);
         assert_string_equal(lk_variable_component_name(r, 2), "r/replica_2");
-        assert_false(lk_variable_trainable(r)); /* unless asked for */
-        assert_true(lk_variable_trainable(t));
+        assert_false(lk_variable_trainable(r));
         assert_false(lk_variable_trainable(MADE(s, lk_scalar(1), .trainable = LK_OFF)));
         assert_string_equal(lk_variable_name(MADE(s, lk_scalar(1))), "Variable");
         lk_variable *w = MADE(s, lk_scalar(1), .synchronization = LK_SYNC_ON_WRITE);
@@ -47,6 +46,7 @@ TEST(refused_when_made)
         REFUSED(LK_EINVAL, MADE(s, lk_scalar(1), "v", .synchronization = LK_SYNC_NONE), "\"v\"", "LK_SYNC_NONE", "LK_SYNC_ON_WRITE",
                 "LK_SYNC_ON_READ");
         REFUSED(LK_EINVAL, MADE(s, ints, "v", .aggregation = MEAN), "\"v\"", "LK_AGGREGATION_MEAN", "i64", "float");
+        REFUSED(LK_EINVAL, ON_READ(s, SUM, lk_scalar(1), "v", .trainable = LK_ON), "\"v\"", "trainable");
         REFUSED(LK_EINVAL, ON_READ(s, MEAN, ints, "v"), "\"v\"", "LK_AGGREGATION_MEAN", "i64");
         REFUSED(LK_EINVAL, MADE(s, lk_scalar(1), "v", .synchronization = (lk_synchronization)9), "\"v\"", "9", "no such choice");
         REFUSED(LK_EINVAL, MADE(s, lk_scalar(1), "v", .aggregation = (lk_aggregation)-1), "\"v\"", "-1", "no such choice");

@@ -104,10 +104,10 @@ static int tell(const setting *s, int replicas, int64_t rows, int item)
     return 1;
 }
 
-/* Lanes that are no single subtree of a replica's own meet in another order when compiled; so do sums. */
+/* What each replica sees of a sum over lanes that are no single subtree has another order when compiled. */
 static bool is_exact(const setting *s, const lk_tensor *t, int replicas)
 {
-    return lk_lanes() % replicas == 0 && (t->replicas || s->form == ALL);
+    return (lk_lanes() % replicas == 0 && t->replicas) || s->form == ALL;
 }
 
 static int compare(const setting *s, int replicas, int64_t rows)
