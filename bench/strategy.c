@@ -43,7 +43,8 @@ static void batches_of(side *s)
         lk_tuple whole = kept(model_batch(&s->m, batch_size, i));
         s->batch[i] = whole;
         if (s->devices < 2) continue;
-        lk_dataset  *d = lk_distribute_dataset(s->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch_size), .prefetch = LK_NUMBER(0));
+        lk_dataset  *d = lk_distribute_dataset(s->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch_size),
+                                               .prefetch = LK_NUMBER(0));
         lk_iterator *it = lk_iterator_of(d);
         lk_tuple     part;
         if (!lk_next(it, &part)) exit(1);
@@ -56,7 +57,9 @@ static void batches_of(side *s)
 static void start(side *s)
 {
     if (s->devices) s->strategy = lk_mirrored_strategy(.cpu_devices = s->devices);
-    if (s->strategy) LK_SCOPE(s->strategy) s->m = model_new(2, batch_size);
+    if (s->strategy)
+        LK_SCOPE(s->strategy)
+            s->m = model_new(2, batch_size);
     else s->m = model_new(2, batch_size);
     batches_of(s);
     s->step = s->devices ? lk_function_of(distributed_step, s) : lk_function_of(model_step, &s->m);
@@ -65,7 +68,8 @@ static void start(side *s)
 static void steps(side *s, int count)
 {
     for (int i = 0; i < count; i++)
-        LK_STEP lk_call(s->step, s->batch[i % BATCHES]);
+        LK_STEP
+            lk_call(s->step, s->batch[i % BATCHES]);
 }
 
 static void quiet(const char *text, void *user) { (void)text, (void)user; }
@@ -82,7 +86,10 @@ static int count_steps(const char *kind, int count)
 
 static void compare(void)
 {
-    side   sides[] = {{.name = "no strategy"}, {.name = "1 device", .devices = 1}, {.name = "2 devices", .devices = 2}, {.name = "4 devices", .devices = 4}};
+    side   sides[] = {{.name = "no strategy"},
+                      {.name = "1 device", .devices = 1},
+                      {.name = "2 devices", .devices = 2},
+                      {.name = "4 devices", .devices = 4}};
     series ratio[4] = {{0}};
     for (int i = 0; i < 4; i++) {
         start(&sides[i]);
@@ -100,8 +107,8 @@ static void compare(void)
         double best = 1e9;
         for (int k = 0; k < ROUNDS; k++)
             best = sides[i].seconds.value[k] < best ? sides[i].seconds.value[k] : best;
-        printf("%-14s %10.1f %10.1f %10.3f %14d\n", sides[i].name, 1e6 * best, 1e6 * series_median(sides[i].seconds), series_median(ratio[i]),
-               lk_function_inspect(sides[i].step).calls);
+        printf("%-14s %10.1f %10.1f %10.3f %14d\n", sides[i].name, 1e6 * best, 1e6 * series_median(sides[i].seconds),
+               series_median(ratio[i]), lk_function_inspect(sides[i].step).calls);
     }
 }
 
@@ -119,8 +126,8 @@ static void empty_runs(int devices)
         }
     if (each) {
         qsort(each, EMPTY_RUNS, sizeof *each, by_value);
-        printf("an empty run on %d: median %.2f us, best %.2f us, 99 of 100 below %.2f us (%d runs)\n", devices, 1e6 * each[EMPTY_RUNS / 2], 1e6 * each[0],
-               1e6 * each[EMPTY_RUNS / 100 * 99], EMPTY_RUNS);
+        printf("an empty run on %d: median %.2f us, best %.2f us, 99 of 100 below %.2f us (%d runs)\n", devices,
+               1e6 * each[EMPTY_RUNS / 2], 1e6 * each[0], 1e6 * each[EMPTY_RUNS / 100 * 99], EMPTY_RUNS);
     }
     free(each);
 }

@@ -22,11 +22,12 @@ typedef struct lk_iterator lk_iterator;
 
 /* ---- sources -------------------------------------------------------------------------------------------------------------------- */
 
-LK_API lk_dataset *lk_dataset_from_tensors(lk_tuple element);       /* one element */
-LK_API lk_dataset *lk_dataset_from_tensor_slices(lk_tuple tensors); /* one element per entry of the leading axes, which must agree */
+LK_API lk_dataset *lk_dataset_from_tensors(lk_tuple element); /* one element */
+LK_API lk_dataset *lk_dataset_from_tensor_slices(
+    lk_tuple tensors); /* one element per entry of the leading axes, which must agree */
 
 typedef struct lk_range_args {
-    char     kw_;
+    char      kw_;
     int64_t   start;      /* alone: the end, from 0 */
     lk_number stop, step; /* default: see start; 1 */
     lk_dtype  dtype;      /* default LK_F32 */
@@ -43,9 +44,9 @@ LK_API lk_dataset *lk_dataset_from_generator(lk_generator_fn fn, void *user);
 
 typedef struct lk_files_args {
     char      kw_;
-    lk_names  files;       /* required */
-    lk_switch gzip;        /* default: by the file's first bytes */
-    int64_t   record_bytes; /* fixed-length records: required */
+    lk_names  files;                      /* required */
+    lk_switch gzip;                       /* default: by the file's first bytes */
+    int64_t   record_bytes;               /* fixed-length records: required */
     int64_t   header_bytes, footer_bytes; /* fixed-length records: default 0 */
 } lk_files_args;
 #define lk_tfrecord_dataset(...) lk_tfrecord_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
@@ -106,9 +107,9 @@ LK_API lk_dataset *lk_dataset_cache_kw(lk_cache_args args);
 
 typedef struct lk_shuffle_args {
     char        kw_;
-    lk_dataset *dataset;     /* required */
-    int64_t     buffer_size; /* required */
-    lk_number   seed;        /* default: the process's random seed */
+    lk_dataset *dataset;                  /* required */
+    int64_t     buffer_size;              /* required */
+    lk_number   seed;                     /* default: the process's random seed */
     lk_switch   reshuffle_each_iteration; /* default LK_ON */
 } lk_shuffle_args;
 /* A row drawn from a buffer of so many goes out, the next one takes its place. The order is a function of the seed, of which shuffle of the
@@ -139,19 +140,22 @@ LK_API lk_dataset *lk_dataset_repeat_kw(lk_repeat_args args);
 LK_API lk_dataset *lk_dataset_take(lk_dataset *d, int64_t count);
 LK_API lk_dataset *lk_dataset_skip(lk_dataset *d, int64_t count);
 LK_API lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index); /* elements whose number mod count is index */
-enum { LK_SHARD_HINTED = -1 }; /* as count and index: all elements, until workers that share the data by LK_SHARD_HINT put their numbers here */
+enum {
+    LK_SHARD_HINTED = -1
+}; /* as count and index: all elements, until workers that share the data by LK_SHARD_HINT put their numbers here */
 LK_API lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b);
 LK_API lk_dataset *lk_dataset_enumerate(lk_dataset *d, int64_t start); /* an i64 before each element's tensors */
 LK_API lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements);   /* made ahead on a thread of its own; 0: two */
 
 #define lk_dataset_zip(...) lk_dataset_zip_of((int)LKI_N(lk_dataset *, 0, __VA_ARGS__) - 1, (lk_dataset *const[]){0, __VA_ARGS__})
-LK_API lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based); /* the tensors of each, side by side; ends with the shortest */
+LK_API lk_dataset *lk_dataset_zip_of(int                count,
+                                     lk_dataset *const *one_based); /* the tensors of each, side by side; ends with the shortest */
 
 typedef lk_dataset *(*lk_interleave_fn)(lk_tuple element, void *user);
 typedef struct lk_interleave_args {
     char             kw_;
-    lk_dataset      *dataset;      /* required */
-    lk_interleave_fn fn;           /* required: a dataset per element */
+    lk_dataset      *dataset; /* required */
+    lk_interleave_fn fn;      /* required: a dataset per element */
     void            *user;
     int              cycle_length; /* default 4: open at the same time */
     int              block_length; /* default 1: elements taken from each in turn */
@@ -203,7 +207,7 @@ LK_API void      lki_each_leave(lki_block *);
 LK_API int       lki_each_next(lki_block *, lk_tuple *element);
 
 /* LK_FOR_EACH(batch, dataset) { ... batch.item[0] ... }: one turn is one step. break and continue mean what they say. */
-#define LK_FOR_EACH(name, ds)                                                                                                   \
+#define LK_FOR_EACH(name, ds)                                                                                                      \
     LKI_BLOCK(lki_each_##name, lki_each_leave, lki_each_enter(ds)) for (lk_tuple name; lki_each_next(&lki_each_##name, &name);)
 
 /* ---- over the replicas ----------------------------------------------------------------------------------------------------------------- */
@@ -221,7 +225,8 @@ typedef enum lk_replication { LK_PER_WORKER = 0, LK_PER_REPLICA_INPUT } lk_repli
 typedef struct lk_input_context {
     int num_input_pipelines, input_pipeline_id, num_replicas_in_sync;
 } lk_input_context;
-LK_API int lk_per_replica_batch_size(const lk_input_context *c, int64_t global_batch_size); /* -1 and an error when it does not divide */
+LK_API int lk_per_replica_batch_size(const lk_input_context *c,
+                                     int64_t                 global_batch_size); /* -1 and an error when it does not divide */
 
 typedef lk_dataset *(*lk_dataset_fn)(const lk_input_context *context, void *user);
 
@@ -230,11 +235,11 @@ typedef struct lk_distribute_args {
     lk_strategy   *strategy; /* required */
     lk_dataset    *dataset;  /* distribute_dataset: required */
     lk_split_rule  split;
-    lk_auto_shard  auto_shard;          /* workers > 1: who reads what. AUTO: by files where there are some, else DATA, and says so */
+    lk_auto_shard  auto_shard; /* workers > 1: who reads what. AUTO: by files where there are some, else DATA, and says so */
     lk_replication replication;
-    lk_number      prefetch;            /* default 2 elements ahead of the step; 0: none */
-    lk_switch      place_on_device;     /* default LK_OFF; needs LK_PER_REPLICA_INPUT and no prefetch */
-    int            workers, worker;     /* default 1 and 0: several machines, as one of them sees it; the strategy's replicas are this one's */
+    lk_number      prefetch;        /* default 2 elements ahead of the step; 0: none */
+    lk_switch      place_on_device; /* default LK_OFF; needs LK_PER_REPLICA_INPUT and no prefetch */
+    int workers, worker; /* default 1 and 0: several machines, as one of them sees it; the strategy's replicas are this one's */
 } lk_distribute_args;
 
 /* Batches spread over the replicas: elements are per-replica values, plain tensors with one replica. Only iterating, cardinality and element_spec are
@@ -253,8 +258,9 @@ typedef struct lk_distribute_fn_args {
     lk_switch      place_on_device;
     int            workers, worker;
 } lk_distribute_fn_args;
-#define lk_distribute_datasets_from_function(...) lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))
-#define lk_experimental_distribute_datasets_from_function(...)                                                                  \
+#define lk_distribute_datasets_from_function(...)                                                                                  \
+    lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))
+#define lk_experimental_distribute_datasets_from_function(...)                                                                     \
     lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))
 LK_API lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args args);
 

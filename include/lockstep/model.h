@@ -19,10 +19,10 @@ LK_BEGIN
 /* ---- regularisers -------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_regularizer lk_regularizer;
-LK_API lk_regularizer *lk_l1(double c); /* c * sum |x| */
-LK_API lk_regularizer *lk_l2(double c); /* c * sum x^2 */
-LK_API lk_regularizer *lk_l1_l2(double l1, double l2);
-LK_API lk_tensor      *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x);
+LK_API lk_regularizer        *lk_l1(double c); /* c * sum |x| */
+LK_API lk_regularizer        *lk_l2(double c); /* c * sum x^2 */
+LK_API lk_regularizer        *lk_l1_l2(double l1, double l2);
+LK_API lk_tensor             *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x);
 
 /* ---- layers -------------------------------------------------------------------------------------------------------------- */
 
@@ -30,15 +30,15 @@ LK_API lk_tensor      *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x
 typedef struct lk_layer lk_layer;
 
 /* What every layer takes. */
-#define LKI_LAYER_COMMON                                                                                                        \
-    const char *name;        /* default: "dense", "dense_1", ... by position */                                                 \
-    lk_shape    input_shape  /* of one row, without the batch; default: seen at the first call */
+#define LKI_LAYER_COMMON                                                                                                           \
+    const char *name;       /* default: "dense", "dense_1", ... by position */                                                     \
+    lk_shape    input_shape /* of one row, without the batch; default: seen at the first call */
 
 typedef struct lk_dense_args {
     char            kw_;
-    int64_t         units;              /* required */
-    lk_activation   activation;         /* default LK_LINEAR */
-    lk_switch       use_bias;           /* default LK_ON */
+    int64_t         units;                                                        /* required */
+    lk_activation   activation;                                                   /* default LK_LINEAR */
+    lk_switch       use_bias;                                                     /* default LK_ON */
     lk_regularizer *kernel_regularizer, *bias_regularizer, *activity_regularizer; /* default none */
     LKI_LAYER_COMMON;
 } lk_dense_args;
@@ -47,14 +47,14 @@ LK_API lk_layer *lk_dense_kw(lk_dense_args args);
 
 typedef struct lk_conv2d_args {
     char            kw_;
-    int64_t         filters;            /* required */
-    int64_t         kernel_size;        /* required: square; or kernel_shape */
-    lk_axes         kernel_shape;       /* instead: LK_AXES(3, 5) */
-    lk_axes         strides;            /* default 1 */
-    lk_padding      padding;            /* default LK_VALID */
-    lk_axes         dilation;           /* default 1 */
-    lk_activation   activation;         /* default LK_LINEAR */
-    lk_switch       use_bias;           /* default LK_ON */
+    int64_t         filters;                                                      /* required */
+    int64_t         kernel_size;                                                  /* required: square; or kernel_shape */
+    lk_axes         kernel_shape;                                                 /* instead: LK_AXES(3, 5) */
+    lk_axes         strides;                                                      /* default 1 */
+    lk_padding      padding;                                                      /* default LK_VALID */
+    lk_axes         dilation;                                                     /* default 1 */
+    lk_activation   activation;                                                   /* default LK_LINEAR */
+    lk_switch       use_bias;                                                     /* default LK_ON */
     lk_regularizer *kernel_regularizer, *bias_regularizer, *activity_regularizer; /* default none */
     LKI_LAYER_COMMON;
 } lk_conv2d_args;

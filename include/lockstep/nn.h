@@ -8,8 +8,25 @@
 LK_BEGIN
 
 typedef enum lk_activation {
-    LK_LINEAR, LK_RELU, LK_RELU6, LK_GELU, LK_GELU_TANH, LK_SIGMOID, LK_TANH, LK_SOFTPLUS, LK_SOFTSIGN, LK_ELU, LK_SELU,
-    LK_LEAKY_RELU, LK_SWISH, LK_HARD_SIGMOID, LK_MISH, LK_EXPONENTIAL, LK_SOFTMAX, LK_LOG_SOFTMAX, LK_ACTIVATION_COUNT
+    LK_LINEAR,
+    LK_RELU,
+    LK_RELU6,
+    LK_GELU,
+    LK_GELU_TANH,
+    LK_SIGMOID,
+    LK_TANH,
+    LK_SOFTPLUS,
+    LK_SOFTSIGN,
+    LK_ELU,
+    LK_SELU,
+    LK_LEAKY_RELU,
+    LK_SWISH,
+    LK_HARD_SIGMOID,
+    LK_MISH,
+    LK_EXPONENTIAL,
+    LK_SOFTMAX,
+    LK_LOG_SOFTMAX,
+    LK_ACTIVATION_COUNT
 } lk_activation;
 typedef enum lk_padding { LK_VALID, LK_SAME, LK_CAUSAL } lk_padding;
 
@@ -20,20 +37,20 @@ LK_API lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, 
 
 typedef struct lk_conv_args {
     char          kw_;
-    lk_tensor    *x, *kernel;  /* required */
-    lk_tensor    *bias;        /* default none */
-    lk_axes       strides;     /* default 1; one value serves both directions */
-    lk_padding    padding;     /* default LK_VALID; LK_CAUSAL in one dimension only */
-    lk_axes       dilation;    /* default 1 */
-    lk_activation activation;  /* default LK_LINEAR */
-    lk_tensor    *pointwise;   /* separable only, required there: [1, 1, in*multiplier, out] */
+    lk_tensor    *x, *kernel; /* required */
+    lk_tensor    *bias;       /* default none */
+    lk_axes       strides;    /* default 1; one value serves both directions */
+    lk_padding    padding;    /* default LK_VALID; LK_CAUSAL in one dimension only */
+    lk_axes       dilation;   /* default 1 */
+    lk_activation activation; /* default LK_LINEAR */
+    lk_tensor    *pointwise;  /* separable only, required there: [1, 1, in*multiplier, out] */
 } lk_conv_args;
 #define lk_nn_conv1d(...) lk_nn_conv1d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_conv2d(...) lk_nn_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_depthwise_conv2d(...) lk_nn_depthwise_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_separable_conv2d(...) lk_nn_separable_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_conv2d_transpose(...) lk_nn_conv2d_transpose_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
-LK_API lk_tensor *lk_nn_conv1d_kw(lk_conv_args args);           /* x [n, steps, in], kernel [size, in, out] */
+LK_API lk_tensor *lk_nn_conv1d_kw(lk_conv_args args); /* x [n, steps, in], kernel [size, in, out] */
 LK_API lk_tensor *lk_nn_conv2d_kw(lk_conv_args args);
 LK_API lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args args); /* kernel [height, width, in, multiplier] */
 LK_API lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args args);
@@ -59,13 +76,13 @@ LK_API lk_tensor *lk_nn_global_avg_pool(lk_tensor *x);
 
 typedef struct lk_norm_args {
     char       kw_;
-    lk_tensor *x;           /* required */
-    lk_tensor *gamma, *beta; /* default none */
-    lk_number  epsilon;     /* default 0.001 */
-    int        groups;      /* group norm: required */
+    lk_tensor *x;                             /* required */
+    lk_tensor *gamma, *beta;                  /* default none */
+    lk_number  epsilon;                       /* default 0.001 */
+    int        groups;                        /* group norm: required */
     lk_tensor *moving_mean, *moving_variance; /* batch norm: required */
-    lk_number  momentum;    /* batch norm: default 0.99 */
-    lk_switch  training;    /* batch norm: default LK_OFF */
+    lk_number  momentum;                      /* batch norm: default 0.99 */
+    lk_switch  training;                      /* batch norm: default LK_OFF */
     lk_switch  synchronized; /* batch norm: default LK_ON: the rows of all replicas, which all take part; LK_OFF: of this one */
 } lk_norm_args;
 #define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
@@ -91,13 +108,13 @@ LK_API lk_tensor *lk_nn_dropout_kw(lk_dropout_args args);
 
 typedef struct lk_rnn_args {
     char       kw_;
-    lk_tensor *x;         /* required: [n, steps, in] */
-    lk_tensor *kernel;    /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
-    lk_tensor *recurrent; /* required: [units, gates*units] */
-    lk_tensor *bias;      /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
-    lk_tensor *mask;      /* default none: [n, steps] bool; where false the state stays and the output repeats */
-    lk_switch  return_sequences; /* default LK_OFF: the last output */
-    lk_switch  reset_after;      /* GRU: default LK_ON */
+    lk_tensor *x;                     /* required: [n, steps, in] */
+    lk_tensor *kernel;                /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
+    lk_tensor *recurrent;             /* required: [units, gates*units] */
+    lk_tensor *bias;                  /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
+    lk_tensor *mask;                  /* default none: [n, steps] bool; where false the state stays and the output repeats */
+    lk_switch  return_sequences;      /* default LK_OFF: the last output */
+    lk_switch  reset_after;           /* GRU: default LK_ON */
     lk_tensor *initial_h, *initial_c; /* default zeros */
 } lk_rnn_args;
 #define lk_nn_lstm(...) lk_nn_lstm_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
@@ -112,13 +129,13 @@ LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *v
 
 typedef struct lk_attention_args {
     char       kw_;
-    lk_tensor *query, *value; /* required: [n, steps, width] */
-    lk_tensor *key;           /* default: value */
+    lk_tensor *query, *value;                            /* required: [n, steps, width] */
+    lk_tensor *key;                                      /* default: value */
     lk_tensor *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim] */
     lk_tensor *output_kernel;                            /* required: [heads, key_dim, out] */
     lk_tensor *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim] */
     lk_tensor *output_bias;                              /* default none: [out] */
-    lk_tensor *mask; /* default none: [n, query, value] bool, true = attend */
+    lk_tensor *mask;                                     /* default none: [n, query, value] bool, true = attend */
 } lk_attention_args;
 #define lk_nn_multi_head_attention(...) lk_nn_multi_head_attention_kw(LKI_KW(lk_attention_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
@@ -128,14 +145,21 @@ LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 typedef struct lk_loss_args {
     char       kw_;
     lk_tensor *labels, *predictions; /* required */
-    lk_switch  from_logits;     /* cross-entropies: default LK_OFF */
-    double     label_smoothing; /* categorical and binary cross-entropy: default 0 */
-    lk_number  ignore_class;    /* default none; sparse only */
-    lk_number  delta;           /* Huber: default 1 */
+    lk_switch  from_logits;          /* cross-entropies: default LK_OFF */
+    double     label_smoothing;      /* categorical and binary cross-entropy: default 0 */
+    lk_number  ignore_class;         /* default none; sparse only */
+    lk_number  delta;                /* Huber: default 1 */
 } lk_loss_args;
-#define LK_LOSS_LIST(X)                                                                                                         \
-    X(sparse_categorical_crossentropy) X(categorical_crossentropy) X(binary_crossentropy) X(mean_squared_error)                 \
-    X(mean_absolute_error) X(huber) X(log_cosh) X(hinge) X(kl_divergence)
+#define LK_LOSS_LIST(X)                                                                                                            \
+    X(sparse_categorical_crossentropy)                                                                                             \
+    X(categorical_crossentropy)                                                                                                    \
+    X(binary_crossentropy)                                                                                                         \
+    X(mean_squared_error)                                                                                                          \
+    X(mean_absolute_error)                                                                                                         \
+    X(huber)                                                                                                                       \
+    X(log_cosh)                                                                                                                    \
+    X(hinge)                                                                                                                       \
+    X(kl_divergence)
 #define lk_nn_sparse_categorical_crossentropy(...) lk_nn_sparse_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_categorical_crossentropy(...) lk_nn_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_binary_crossentropy(...) lk_nn_binary_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
@@ -150,8 +174,12 @@ LK_LOSS_LIST(LKI_LOSS_DECLARE)
 #undef LKI_LOSS_DECLARE
 
 typedef enum lk_reduction {
-    LK_REDUCTION_AUTO = 0, LK_REDUCTION_NONE = 1, LK_REDUCTION_SUM, LK_REDUCTION_SUM_OVER_BATCH_SIZE,
-    LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT, LK_REDUCTION_MEAN = LK_REDUCTION_SUM_OVER_BATCH_SIZE
+    LK_REDUCTION_AUTO = 0,
+    LK_REDUCTION_NONE = 1,
+    LK_REDUCTION_SUM,
+    LK_REDUCTION_SUM_OVER_BATCH_SIZE,
+    LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT,
+    LK_REDUCTION_MEAN = LK_REDUCTION_SUM_OVER_BATCH_SIZE
 } lk_reduction;
 
 /* values * weights (NULL: 1), then the reduction. */

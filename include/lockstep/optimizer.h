@@ -18,19 +18,19 @@ typedef struct lk_optimizer lk_optimizer;
 typedef struct lk_schedule  lk_schedule;
 
 /* What every optimiser takes. At most one of the three clips. */
-#define LKI_OPTIMIZER_COMMON                                                                                                    \
-    char         kw_;                                                                                                           \
-    double       learning_rate;              /* default: the optimiser's own, below */                                         \
-    lk_schedule *schedule;                   /* instead of learning_rate: a rate that follows the iterations */                 \
-    double       weight_decay;               /* default none: w -= w * rate * weight_decay before the update */                 \
-    double       clipnorm;                   /* default none: limit the norm of each gradient */                                \
-    double       global_clipnorm;            /* default none: limit the norm of all gradients together */                       \
-    double       clipvalue;                  /* default none: limit each element */                                             \
-    lk_switch    use_ema;                    /* default LK_OFF: keep a moving average of the variables */                       \
-    lk_number    ema_momentum;               /* default 0.99 */                                                                 \
-    int          ema_overwrite_frequency;    /* default never: every so many steps the average replaces the variables */        \
-    int          gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */   \
-    const char  *name                        /* default "sgd", "adam", ... */
+#define LKI_OPTIMIZER_COMMON                                                                                                       \
+    char         kw_;                                                                                                              \
+    double       learning_rate;               /* default: the optimiser's own, below */                                            \
+    lk_schedule *schedule;                    /* instead of learning_rate: a rate that follows the iterations */                   \
+    double       weight_decay;                /* default none: w -= w * rate * weight_decay before the update */                   \
+    double       clipnorm;                    /* default none: limit the norm of each gradient */                                  \
+    double       global_clipnorm;             /* default none: limit the norm of all gradients together */                         \
+    double       clipvalue;                   /* default none: limit each element */                                               \
+    lk_switch    use_ema;                     /* default LK_OFF: keep a moving average of the variables */                         \
+    lk_number    ema_momentum;                /* default 0.99 */                                                                   \
+    int          ema_overwrite_frequency;     /* default never: every so many steps the average replaces the variables */          \
+    int          gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */      \
+    const char  *name                         /* default "sgd", "adam", ... */
 
 typedef struct lk_sgd_args {
     LKI_OPTIMIZER_COMMON; /* learning_rate 0.01 */
@@ -119,12 +119,12 @@ LK_API lk_status lk_optimizer_finalize(lk_optimizer *o);
 /* Make the slots now rather than at the first apply. */
 LK_API lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables);
 
-LK_API int64_t   lk_optimizer_iterations(const lk_optimizer *o);
+LK_API int64_t lk_optimizer_iterations(const lk_optimizer *o);
 
 /* The same as an i64 scalar tensor, also inside a compiled function: what dropout takes as its iteration. */
 LK_API lk_tensor *lk_optimizer_iteration(lk_optimizer *o);
-LK_API double    lk_optimizer_learning_rate(const lk_optimizer *o); /* now: the variable, or the schedule at the iterations */
-LK_API lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error where a schedule is used */
+LK_API double     lk_optimizer_learning_rate(const lk_optimizer *o); /* now: the variable, or the schedule at the iterations */
+LK_API lk_status  lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error where a schedule is used */
 
 /* Iterations, learning rate (without a schedule) and slots, in Keras' order.  Owner  the optimiser, until its next apply. */
 LK_API lk_variables lk_optimizer_variables(lk_optimizer *o);

@@ -23,11 +23,11 @@ LK_BEGIN
 typedef struct lk_function lk_function;
 
 typedef struct lk_function_args {
-    char      kw_;
-    lk_fn     fn;         /* required */
-    void     *user;       /* handed to fn */
-    int       max_traces; /* default 32: the least recently used plan goes when there are more signatures */
-    const char *name;     /* for messages; default: as fn is written in the call */
+    char        kw_;
+    lk_fn       fn;         /* required */
+    void       *user;       /* handed to fn */
+    int         max_traces; /* default 32: the least recently used plan goes when there are more signatures */
+    const char *name;       /* for messages; default: as fn is written in the call */
 } lk_function_args;
 #define lk_function_of(...) lk_function_kw(LKI_KW(lk_function_args, __VA_ARGS__), #__VA_ARGS__)
 LK_API lk_function *lk_function_kw(lk_function_args args, const char *written);
@@ -38,13 +38,13 @@ LK_API lk_tuple lk_call(lk_function *f, lk_tuple in);
 
 /* How often it was traced, and what the plan for the last signature holds. */
 typedef struct lk_function_info {
-    int     traces;
-    int     plans;
-    int     ops;           /* recorded for the last signature */
-    int     calls;         /* kernel calls of one replay, all threads together */
-    int     barriers;
-    int     fused;         /* ops that became part of another */
-    size_t  memory;        /* bytes of the memory plan */
+    int    traces;
+    int    plans;
+    int    ops;   /* recorded for the last signature */
+    int    calls; /* kernel calls of one replay, all threads together */
+    int    barriers;
+    int    fused;  /* ops that became part of another */
+    size_t memory; /* bytes of the memory plan */
 } lk_function_info;
 LK_API lk_function_info lk_function_inspect(const lk_function *f);
 

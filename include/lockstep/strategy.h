@@ -202,7 +202,8 @@ typedef struct lk_destination {
 #define LK_TO(...) LKI_KW(lk_destination, __VA_ARGS__)
 
 LK_API lk_tensor *lk_cross_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tensor *value, lk_destination to);
-LK_API lk_tuple   lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to);
+LK_API lk_tuple   lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values,
+                                        const lk_destination *to);
 LK_API lk_tensor *lk_cross_broadcast(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to);
 LK_API lk_tensor *lk_cross_gather(lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to, int axis);
 
@@ -225,9 +226,9 @@ LK_API lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_
 /* fn once per component of v, on its device, mirrored arguments unwrapped; the results as a mirrored value, or as a tuple of one value per component with
  * group = LK_OFF. Also from replica context. */
 typedef lk_tensor *(*lk_update_fn)(lk_variable *component, lk_tuple args, void *user);
-LK_API lk_tuple     lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_tuple args, void *user, lk_switch group);
-LK_API lki_block    lki_colocate_enter(lk_strategy *s, lk_variable *v);
-LK_API void         lki_colocate_leave(lki_block *);
+LK_API lk_tuple  lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_tuple args, void *user, lk_switch group);
+LK_API lki_block lki_colocate_enter(lk_strategy *s, lk_variable *v);
+LK_API void      lki_colocate_leave(lki_block *);
 #define LK_COLOCATE(s, v) LKI_BLOCK(LKI_ID(lki_colocate_), lki_colocate_leave, lki_colocate_enter(s, v))
 LK_API int          lk_extended_variable_created_in_scope(lk_strategy *s, const lk_variable *v);
 LK_API lk_variable *lk_extended_value_container(lk_strategy *s, lk_variable *component);

@@ -19,14 +19,14 @@ typedef struct lk_tensor   lk_tensor;
 typedef struct lk_variable lk_variable;
 
 /* name, C type that stores one element, bytes, text */
-#define LK_DTYPE_LIST(X)                                                                                                        \
-    X(LK_F32, float, 4, "f32")                                                                                                  \
-    X(LK_F64, double, 8, "f64")                                                                                                 \
-    X(LK_F16, uint16_t, 2, "f16")                                                                                               \
-    X(LK_BF16, uint16_t, 2, "bf16")                                                                                             \
-    X(LK_I32, int32_t, 4, "i32")                                                                                                \
-    X(LK_I64, int64_t, 8, "i64")                                                                                                \
-    X(LK_U8, uint8_t, 1, "u8")                                                                                                  \
+#define LK_DTYPE_LIST(X)                                                                                                           \
+    X(LK_F32, float, 4, "f32")                                                                                                     \
+    X(LK_F64, double, 8, "f64")                                                                                                    \
+    X(LK_F16, uint16_t, 2, "f16")                                                                                                  \
+    X(LK_BF16, uint16_t, 2, "bf16")                                                                                                \
+    X(LK_I32, int32_t, 4, "i32")                                                                                                   \
+    X(LK_I64, int64_t, 8, "i64")                                                                                                   \
+    X(LK_U8, uint8_t, 1, "u8")                                                                                                     \
     X(LK_BOOL, uint8_t, 1, "bool")
 
 #define LKI_DTYPE_ENUM(name, type, bytes, text) name,
@@ -126,7 +126,10 @@ LK_API uint64_t lk_random_seed(void);
 /* When the copies of a variable under a strategy are made equal, and what becomes of what the replicas assign. */
 typedef enum lk_synchronization { LK_SYNC_AUTO = 0, LK_SYNC_ON_WRITE, LK_SYNC_ON_READ, LK_SYNC_NONE } lk_synchronization;
 typedef enum lk_aggregation {
-    LK_AGGREGATION_NONE = 0, LK_AGGREGATION_SUM, LK_AGGREGATION_MEAN, LK_AGGREGATION_ONLY_FIRST_REPLICA
+    LK_AGGREGATION_NONE = 0,
+    LK_AGGREGATION_SUM,
+    LK_AGGREGATION_MEAN,
+    LK_AGGREGATION_ONLY_FIRST_REPLICA
 } lk_aggregation;
 
 typedef struct lk_variable_args {
@@ -166,8 +169,8 @@ LK_API lk_tensor *lk_read_aggregated(lk_variable *v);
 LK_API const void *lk_variable_data(lk_variable *v);
 
 /* "MirroredVariable:{", a line "  0: <value>" per replica, "}"; a plain one: its value. */
-LK_API lk_status lk_print_variable(const lk_variable *v);
-LK_API const char *lk_variable_component_name(const lk_variable *v, int replica); /* "w", "w/replica_1", ... */
+LK_API lk_status          lk_print_variable(const lk_variable *v);
+LK_API const char        *lk_variable_component_name(const lk_variable *v, int replica); /* "w", "w/replica_1", ... */
 LK_API lk_synchronization lk_variable_synchronization(const lk_variable *v);
 LK_API lk_aggregation     lk_variable_aggregation(const lk_variable *v);
 

@@ -44,10 +44,10 @@ typedef enum lki_kind {
 } lki_kind;
 
 struct lki_object { /* the first member of every object */
-    uint32_t    magic; /* 0 for static objects */
-    lki_kind    kind;
-    int         refs; /* atomic */
-    void        (*destroy)(void *object); /* optional */
+    uint32_t magic; /* 0 for static objects */
+    lki_kind kind;
+    int      refs;                 /* atomic */
+    void (*destroy)(void *object); /* optional */
     lki_owner  *owner;
     lki_object *previous, *next; /* on the owner's list */
 };
@@ -56,14 +56,14 @@ typedef enum lki_life { LKI_LIVES_IN_STEP, LKI_LIVES_IN_POOL, LKI_LIVES_BY_REFER
 
 /* Zeroed memory with the header filled in. LKI_LIVES_BY_REFERENCE: no owner; the caller holds the one reference. */
 void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)(void *));
-void *lki_retain(void *object); /* returns it; NULL is passed through */
-void  lki_drop(void *object);   /* NULL is ignored */
+void *lki_retain(void *object);      /* returns it; NULL is passed through */
+void  lki_drop(void *object);        /* NULL is ignored */
 void  lki_object_keep(void *object); /* from its step to the current pool */
 
 /* The pool new objects of this thread go to, so that a thread working for another one can use its pool. NULL: the library's. */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
 
-bool  lki_is_kind(const void *object, lki_kind kind);
+bool lki_is_kind(const void *object, lki_kind kind);
 
 #endif

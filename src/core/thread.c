@@ -401,8 +401,8 @@ static lk_status run_together(int threads, lki_team_fn *fn, void *arg)
 
 lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg)
 {
-    int      threads = lki_team_size(team);
-    unsigned before = lki_fp_enter();
+    int       threads = lki_team_size(team);
+    unsigned  before = lki_fp_enter();
     lk_status status = LK_OK;
     if (threads == 1) fn(arg, 0);
     else status = run_together(threads, fn, arg);

@@ -32,7 +32,7 @@ unsigned lki_spins_for(int threads); /* 0 when there are more threads than cores
 int64_t  lki_nanoseconds(void);      /* of a clock that only goes forward */
 
 typedef struct lki_team lki_team;
-typedef void lki_team_fn(void *arg, int thread);
+typedef void            lki_team_fn(void *arg, int thread);
 
 /* The process's team of `threads`, made or enlarged at first need; good for ever. NULL and an error when threads cannot be started. */
 lki_team *lki_team_get(int threads);
@@ -41,7 +41,7 @@ lki_team *lki_team_get(int threads);
  * may meet at barriers of the team's size, but not run a team of more than one thread itself. In a forked child the workers are started
  * again; should that fail, the error is recorded and fn does not run. */
 lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
-int  lki_team_size(const lki_team *team);
+int       lki_team_size(const lki_team *team);
 
 /* Cores this process may use. */
 int lki_cores(void);

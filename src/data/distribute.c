@@ -178,8 +178,12 @@ static lk_status deliver_plain(const distributed_node *n, const lki_element *e, 
     if (!n || n->grouped || !is_batch(e->set->count, out)) return LK_OK;
     for (int i = 0; i < e->set->count; i++) {
         const int64_t rows = out[i]->shape.dim[0];
-        out[i]->rows = (lki_rows){
-            .kind = LKI_ROWS, .lanes = n->split.lanes, .per_row = 1, .global = lki_max(n->split.global, rows), .rows = rows, .total = rows};
+        out[i]->rows = (lki_rows){.kind = LKI_ROWS,
+                                  .lanes = n->split.lanes,
+                                  .per_row = 1,
+                                  .global = lki_max(n->split.global, rows),
+                                  .rows = rows,
+                                  .total = rows};
     }
     return LK_OK;
 }

@@ -30,7 +30,7 @@ lki_device *lki_device_cpu(void); /* CPU:0 */
 /* Logical CPU devices: they share the memory, and divide the cores, of the one CPU. LOCKSTEP_CPU_DEVICES, 1 by default. */
 enum { LKI_MOST_CPU_DEVICES = 1024 };
 int         lki_cpu_devices(void);
-lki_device *lki_device_cpu_at(int index); /* NULL: there is no such one */
+lki_device *lki_device_cpu_at(int index);     /* NULL: there is no such one */
 void        lki_cpu_devices_raise(int count); /* have at least so many */
 void        lki_cpu_devices_fix(void);        /* so many and no more: the user said so */
 bool        lki_cpu_devices_fixed(void);

@@ -12,15 +12,22 @@ static lk_status check_context(const char *call, const lk_replica_context *c)
 {
     lki_context now = lki_context_now();
     if (!c)
-        return lki_fail(LK_EINVAL, "%s: the replica context is NULL: there is none in cross-replica context; call it in the function given to lk_run()", call);
+        return lki_fail(
+            LK_EINVAL,
+            "%s: the replica context is NULL: there is none in cross-replica context; call it in the function given to lk_run()",
+            call);
     if (c == lk_get_replica_context()) return LK_OK;
     if (now.kind != LKI_CONTEXT_REPLICA)
-        return lki_fail(LK_ESTATE, "%s: the context of replica %d of %s is used outside lk_run(); ask lk_get_replica_context() where it is needed", call,
-                        c->ops.id, c->strategy->text);
+        return lki_fail(
+            LK_ESTATE,
+            "%s: the context of replica %d of %s is used outside lk_run(); ask lk_get_replica_context() where it is needed", call,
+            c->ops.id, c->strategy->text);
     if (now.strategy != c->strategy)
-        return lki_fail(LK_ESTATE, "%s: the context belongs to another strategy, %s; this is a replica of %s", call, c->strategy->text, now.strategy->text);
-    return lki_fail(LK_ESTATE, "%s: the context is that of replica %d, but this is replica %d; ask lk_get_replica_context() in each", call, c->ops.id,
-                    now.replica->ops.id);
+        return lki_fail(LK_ESTATE, "%s: the context belongs to another strategy, %s; this is a replica of %s", call,
+                        c->strategy->text, now.strategy->text);
+    return lki_fail(LK_ESTATE,
+                    "%s: the context is that of replica %d, but this is replica %d; ask lk_get_replica_context() in each", call,
+                    c->ops.id, now.replica->ops.id);
 }
 
 int lk_replica_id_in_sync_group(const lk_replica_context *c)
@@ -28,9 +35,15 @@ int lk_replica_id_in_sync_group(const lk_replica_context *c)
     return check_context("lk_replica_id_in_sync_group", c) == LK_OK ? c->ops.id : -1;
 }
 
-int lk_context_num_replicas(const lk_replica_context *c) { return check_context("lk_context_num_replicas", c) == LK_OK ? c->ops.count : -1; }
+int lk_context_num_replicas(const lk_replica_context *c)
+{
+    return check_context("lk_context_num_replicas", c) == LK_OK ? c->ops.count : -1;
+}
 
-lk_strategy *lk_context_strategy(const lk_replica_context *c) { return check_context("lk_context_strategy", c) == LK_OK ? c->strategy : NULL; }
+lk_strategy *lk_context_strategy(const lk_replica_context *c)
+{
+    return check_context("lk_context_strategy", c) == LK_OK ? c->strategy : NULL;
+}
 
 const char *lk_context_device(const lk_replica_context *c) { return check_context("lk_context_device", c) == LK_OK ? c->name : ""; }
 
@@ -71,10 +84,14 @@ static lk_status check_alike(int count, void *const *everyones)
     for (int r = 1; r < count; r++) {
         const reduction *mine = everyones[r];
         if (mine->op != first->op || mine->count != first->count)
-            return lki_fail(LK_ESTATE, "lk_all_reduce: replica 0 reduces %d values by %s, replica %d %d by %s; all must do the same", first->count,
-                            first->op == LK_SUM ? "LK_SUM" : "LK_MEAN", r, mine->count, mine->op == LK_SUM ? "LK_SUM" : "LK_MEAN");
+            return lki_fail(LK_ESTATE,
+                            "lk_all_reduce: replica 0 reduces %d values by %s, replica %d %d by %s; all must do the same",
+                            first->count, first->op == LK_SUM ? "LK_SUM" : "LK_MEAN", r, mine->count,
+                            mine->op == LK_SUM ? "LK_SUM" : "LK_MEAN");
         if (!same_structure(mine->values, first->values))
-            return lki_fail(LK_EINVAL, "lk_all_reduce: the value of replica %d has another structure than that of replica 0; all must bring the same", r);
+            return lki_fail(
+                LK_EINVAL,
+                "lk_all_reduce: the value of replica %d has another structure than that of replica 0; all must bring the same", r);
     }
     return LK_OK;
 }
@@ -152,7 +169,8 @@ static lk_tuple with_leaves(lk_tuple values, lk_tensor ***leaf)
 
 static lk_status check_leaves(const char *call, lk_reduce_op op, int count, lk_tensor *const *leaf)
 {
-    if (op != LK_SUM && op != LK_MEAN) return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
+    if (op != LK_SUM && op != LK_MEAN)
+        return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
     for (int i = 0; i < count; i++) {
         if (!leaf[i]) return lki_fail(LK_EINVAL, "%s: value %d is NULL", call, i);
         if (lki_bad(leaf[i])) return lki_poisoned_status(call);
@@ -202,7 +220,9 @@ static lk_status gather_together(lk_strategy *s, int count, void *const *everyon
     for (int r = 0; r < count && status == LK_OK; r++) {
         gathering *g = everyones[r];
         item[r] = g->value;
-        if (g->axis != mine->axis) status = lki_fail(LK_ESTATE, "lk_all_gather: replica 0 joins along axis %d, replica %d along %d; they must agree", mine->axis, r, g->axis);
+        if (g->axis != mine->axis)
+            status = lki_fail(LK_ESTATE, "lk_all_gather: replica 0 joins along axis %d, replica %d along %d; they must agree",
+                              mine->axis, r, g->axis);
     }
     if (status == LK_OK) mine->out = lki_join("lk_all_gather", count, item, mine->axis);
     lki_release(item);
@@ -277,7 +297,8 @@ static lk_status merge_together(lk_strategy *s, int count, void *const *everyone
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 1; r < count && status == LK_OK; r++)
         if (((merging *)everyones[r])->args.count != n)
-            status = lki_fail(LK_EINVAL, "lk_merge_call: replica 0 brings %d arguments, replica %d %d; they must agree", n, r, ((merging *)everyones[r])->args.count);
+            status = lki_fail(LK_EINVAL, "lk_merge_call: replica 0 brings %d arguments, replica %d %d; they must agree", n, r,
+                              ((merging *)everyones[r])->args.count);
     for (int i = 0; i < n && status == LK_OK; i++) {
         for (int r = 0; r < count; r++)
             item[r] = ((merging *)everyones[r])->args.item[i];
@@ -304,7 +325,8 @@ lk_tuple lk_merge_call(lk_replica_context *c, lk_merge_fn fn, lk_tuple args, voi
         return out;
     }
     merging  mine = {fn, args, user, {0}};
-    lk_tuple out = lki_meet("lk_merge_call", NULL, merge_together, &mine) == LK_OK ? lki_tuple_new(mine.out.count, mine.out.item) : none;
+    lk_tuple out =
+        lki_meet("lk_merge_call", NULL, merge_together, &mine) == LK_OK ? lki_tuple_new(mine.out.count, mine.out.item) : none;
     for (int i = 0; i < mine.out.count; i++)
         lki_drop(mine.out.item[i]);
     lki_release(mine.out.item);

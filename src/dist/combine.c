@@ -33,7 +33,8 @@ lk_status lki_check_replicas(const char *call, const char *what, int i, const lk
 {
     if (lki_bad(t)) return LK_OK;
     if (t->replicas && t->replicas->count != s->replicas)
-        return lki_fail(LK_EINVAL, "%s: %s %d is a per-replica value of %d replicas, %s has %d", call, what, i, t->replicas->count, s->text, s->replicas);
+        return lki_fail(LK_EINVAL, "%s: %s %d is a per-replica value of %d replicas, %s has %d", call, what, i, t->replicas->count,
+                        s->text, s->replicas);
     for (int k = 0; t->nest && k < t->nest->count; k++)
         LKI_TRY(lki_check_replicas(call, what, i, s, t->nest->item[k]));
     return LK_OK;
@@ -44,8 +45,8 @@ static lk_tensor *regroup_nests(lk_strategy *s, int count, lk_tensor *const *ite
     int n = items[0]->nest->count;
     for (int r = 1; r < count; r++)
         if (!items[r]->nest || items[r]->nest->count != n)
-            return lki_refuse(LK_EINVAL, "%s: replica 0 returned a tuple of %d, replica %d %s; all must return the same structure", call, n, r,
-                              items[r]->nest ? "one of another length" : "a tensor");
+            return lki_refuse(LK_EINVAL, "%s: replica 0 returned a tuple of %d, replica %d %s; all must return the same structure",
+                              call, n, r, items[r]->nest ? "one of another length" : "a tensor");
     lk_tensor **part = lki_alloc((size_t)(count + n + 1) * sizeof *part), **out = part + count;
     if (!part) return &lki_poison;
     for (int i = 0; i < n; i++) {
@@ -65,12 +66,18 @@ lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const
         same = same && items[r] == items[0];
     if (same) return items[0];
     for (int r = 0; r < count; r++) {
-        if (!items[r]) return lki_refuse(LK_EINVAL, "%s: replica %d returned none where others returned a tensor; all must return the same structure", call, r);
+        if (!items[r])
+            return lki_refuse(LK_EINVAL,
+                              "%s: replica %d returned none where others returned a tensor; all must return the same structure",
+                              call, r);
         if (lki_bad(items[r])) return &lki_poison;
     }
     if (items[0]->nest) return regroup_nests(s, count, items, call);
     for (int r = 1; r < count; r++)
-        if (items[r]->nest) return lki_refuse(LK_EINVAL, "%s: replica %d returned a tuple where replica 0 returned a tensor; all must return the same structure", call, r);
+        if (items[r]->nest)
+            return lki_refuse(
+                LK_EINVAL, "%s: replica %d returned a tuple where replica 0 returned a tensor; all must return the same structure",
+                call, r);
     return lki_per_replica(s, count, items, NULL, false);
 }
 
@@ -109,7 +116,7 @@ static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor
         rows[r] = items[r]->slice_rows;
         ids[r] = items[r]->slice_ids;
     }
-    lki_rows meaning = rows[0]->rows;
+    lki_rows   meaning = rows[0]->rows;
     lk_tensor *all_rows = lk_concat(lki_tuple_new(count, rows), 0), *all_ids = lk_concat(lki_tuple_new(count, ids), 0);
     if (mean) all_rows = divided(all_rows, count);
     if (lki_bad(all_rows) || lki_bad(all_ids)) return;
@@ -130,10 +137,13 @@ lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cr
     for (int r = 1; r < count; r++) {
         char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
         if (!lki_shape_equal(&items[r]->shape, &items[0]->shape))
-            return lki_refuse(LK_ESHAPE, "%s: replica 0 has %s, replica %d %s: shapes must agree to be added element by element; reduce along an axis instead", call,
-                              lki_shape_text(&items[0]->shape, a), r, lki_shape_text(&items[r]->shape, b));
+            return lki_refuse(LK_ESHAPE,
+                              "%s: replica 0 has %s, replica %d %s: shapes must agree to be added element by element; reduce along "
+                              "an axis instead",
+                              call, lki_shape_text(&items[0]->shape, a), r, lki_shape_text(&items[r]->shape, b));
         if (items[r]->dtype != items[0]->dtype)
-            return lki_refuse(LK_EDTYPE, "%s: replica 0 has %s, replica %d %s: types must agree", call, lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
+            return lki_refuse(LK_EDTYPE, "%s: replica 0 has %s, replica %d %s: types must agree", call,
+                              lk_dtype_name(items[0]->dtype), r, lk_dtype_name(items[r]->dtype));
     }
     lk_tensor *sum = NULL;
     if (all_uniform(count, items)) sum = mean ? lki_agreed(count, items, 1, 1.0 / count) : lki_agreed(count, items, count, 1);

@@ -51,13 +51,18 @@ static lk_status may_enter(const lk_strategy *s)
 {
     if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "LK_SCOPE: not a strategy");
     if (now.kind == LKI_CONTEXT_REPLICA)
-        return lki_fail(LK_ESTATE, "LK_SCOPE(%s): in replica context; a scope needs cross-replica context: enter it outside lk_run(), or in the "
-                                   "function of lk_merge_call()", s->text);
+        return lki_fail(
+            LK_ESTATE,
+            "LK_SCOPE(%s): in replica context; a scope needs cross-replica context: enter it outside lk_run(), or in the "
+            "function of lk_merge_call()",
+            s->text);
     if (!now.strategy || now.strategy == s) return LK_OK;
     if (s->kind == LKI_STRATEGY_DEFAULT)
-        return lki_fail(LK_ESTATE, "LK_SCOPE: the default strategy's scope must not be nested inside the scope of %s", now.strategy->text);
-    return lki_fail(LK_ESTATE, "LK_SCOPE(%s) inside the scope of %s: different strategies are being mixed; leave the first one before", s->text,
-                    now.strategy->text);
+        return lki_fail(LK_ESTATE, "LK_SCOPE: the default strategy's scope must not be nested inside the scope of %s",
+                        now.strategy->text);
+    return lki_fail(LK_ESTATE,
+                    "LK_SCOPE(%s) inside the scope of %s: different strategies are being mixed; leave the first one before",
+                    s->text, now.strategy->text);
 }
 
 lk_status lk_scope_begin(lk_strategy *s)
@@ -84,10 +89,14 @@ lk_status lk_scope_end(lk_strategy *s)
 {
     if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "lk_scope_end: not a strategy");
     if (now.kind == LKI_CONTEXT_REPLICA)
-        return lki_fail(LK_ESTATE, "lk_scope_end(%s): in replica context, where no scope can be entered or left; leave it outside lk_run()", s->text);
+        return lki_fail(LK_ESTATE,
+                        "lk_scope_end(%s): in replica context, where no scope can be entered or left; leave it outside lk_run()",
+                        s->text);
     if (!frames) return lki_fail(LK_ESTATE, "lk_scope_end(%s): no scope is open on this thread", s->text);
     if (frames->strategy != s)
-        return lki_fail(LK_ESTATE, "lk_scope_end(%s): the innermost open scope is that of %s: scopes must be left in the reverse order they were entered in",
+        return lki_fail(LK_ESTATE,
+                        "lk_scope_end(%s): the innermost open scope is that of %s: scopes must be left in the reverse order they "
+                        "were entered in",
                         s->text, frames->strategy->text);
     close_frame();
     return LK_OK;
@@ -104,12 +113,16 @@ void lki_scope_leave(lki_block *block)
     while (f && f != block->owner)
         f = f->outer;
     if (!block->owner || !f) {
-        if (block->owner) lki_fail(LK_ESTATE, "LK_SCOPE: this scope was left before: scopes must be left in the reverse order they were entered in");
+        if (block->owner)
+            lki_fail(LK_ESTATE,
+                     "LK_SCOPE: this scope was left before: scopes must be left in the reverse order they were entered in");
         *block = (lki_block){0};
         return;
     }
     if (f != frames)
-        lki_fail(LK_ESTATE, "LK_SCOPE(%s): scopes entered inside it by lk_scope_begin() were not left: they must be left in the reverse order", f->strategy->text);
+        lki_fail(LK_ESTATE,
+                 "LK_SCOPE(%s): scopes entered inside it by lk_scope_begin() were not left: they must be left in the reverse order",
+                 f->strategy->text);
     for (bool last = false; !last;) {
         last = frames == f;
         close_frame();
@@ -121,7 +134,8 @@ lk_status lk_set_strategy(lk_strategy *s)
 {
     if (s && !lki_is_strategy(s)) return lki_fail(LK_EINVAL, "lk_set_strategy: not a strategy");
     if (frames || now.kind == LKI_CONTEXT_REPLICA || now.kind == LKI_CONTEXT_UPDATE)
-        return lki_fail(LK_ESTATE, "lk_set_strategy: inside the scope of %s; leave it first", now.strategy ? now.strategy->text : "a strategy");
+        return lki_fail(LK_ESTATE, "lk_set_strategy: inside the scope of %s; leave it first",
+                        now.strategy ? now.strategy->text : "a strategy");
     static _Thread_local lk_strategy *held; /* the thread's reference */
     lki_retain(s);
     lki_drop(held);
@@ -150,11 +164,13 @@ lk_status lki_need_cross(const char *call, const lk_strategy *s)
     if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "%s: the strategy is %s", call, s ? "not one" : "NULL");
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy->kind != LKI_STRATEGY_DEFAULT)
         return lki_fail(LK_ESTATE,
-                        "%s: in replica context (replica %d of %s); this call speaks for all replicas: make it outside lk_run(), or in the function of "
+                        "%s: in replica context (replica %d of %s); this call speaks for all replicas: make it outside lk_run(), "
+                        "or in the function of "
                         "lk_merge_call()",
                         call, now.replica->ops.id, now.strategy->text);
     if (now.strategy && now.strategy != s && now.strategy->kind != LKI_STRATEGY_DEFAULT)
-        return lki_fail(LK_ESTATE, "%s: of %s, inside the scope of %s: different strategies are being mixed; leave that scope first", call, s->text,
-                        now.strategy->text);
+        return lki_fail(LK_ESTATE,
+                        "%s: of %s, inside the scope of %s: different strategies are being mixed; leave that scope first", call,
+                        s->text, now.strategy->text);
     return LK_OK;
 }

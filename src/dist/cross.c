@@ -89,7 +89,8 @@ lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args a)
 
 static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *call, lk_packs_args a)
 {
-    if (a.num_packs.set && !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20 && a.num_packs.value == floor(a.num_packs.value))) {
+    if (a.num_packs.set &&
+        !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20 && a.num_packs.value == floor(a.num_packs.value))) {
         lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be a whole number, 0 (no packing) or more", call, a.num_packs.value);
         return NULL;
     }
@@ -98,17 +99,23 @@ static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *c
     return o;
 }
 
-lk_cross_device_ops *lk_hierarchical_copy_all_reduce_kw(lk_packs_args a) { return with_packs(&HIERARCHICAL, "lk_hierarchical_copy_all_reduce", a); }
+lk_cross_device_ops *lk_hierarchical_copy_all_reduce_kw(lk_packs_args a)
+{
+    return with_packs(&HIERARCHICAL, "lk_hierarchical_copy_all_reduce", a);
+}
 
 lk_cross_device_ops *lk_nccl_all_reduce_kw(lk_packs_args a) { return with_packs(&NCCL, "lk_nccl_all_reduce", a); }
 
 lk_status lki_check_communication(const char *call, const lk_communication_options *o)
 {
     if (o->bytes_per_pack < 0)
-        return lki_fail(LK_EINVAL, "%s: bytes_per_pack is %lld; it must be 0 (one pack) or more", call, (long long)o->bytes_per_pack);
+        return lki_fail(LK_EINVAL, "%s: bytes_per_pack is %lld; it must be 0 (one pack) or more", call,
+                        (long long)o->bytes_per_pack);
     if ((unsigned)o->implementation > LK_COMMUNICATION_NCCL)
-        return lki_fail(LK_EINVAL, "%s: implementation %d; it must be LK_COMMUNICATION_AUTO, _RING or _NCCL", call, (int)o->implementation);
-    if (!(o->timeout_seconds >= 0)) return lki_fail(LK_EINVAL, "%s: timeout_seconds is %g; it must be 0 (none) or more", call, o->timeout_seconds);
+        return lki_fail(LK_EINVAL, "%s: implementation %d; it must be LK_COMMUNICATION_AUTO, _RING or _NCCL", call,
+                        (int)o->implementation);
+    if (!(o->timeout_seconds >= 0))
+        return lki_fail(LK_EINVAL, "%s: timeout_seconds is %g; it must be 0 (none) or more", call, o->timeout_seconds);
     return LK_OK;
 }
 
@@ -159,8 +166,9 @@ static int64_t bytes_of(const lk_tensor *t) { return lki_shape_size(&t->shape) *
 static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
 {
     enum { MOST = 64 };
-    lk_tensor **flat = lki_alloc((size_t)(n + o->num_packs + count + 1) * sizeof *flat), **piece = flat + n, **part = piece + o->num_packs;
-    lk_tensor  *long_one[MOST], *joined;
+    lk_tensor **flat = lki_alloc((size_t)(n + o->num_packs + count + 1) * sizeof *flat), **piece = flat + n,
+              **part = piece + o->num_packs;
+    lk_tensor *long_one[MOST], *joined;
     if (!flat || count > MOST) {
         lki_release(flat);
         return flat ? lki_fail(LK_EUNSUPPORTED, "%s: at most %d devices", o->kind->name, (int)MOST) : LK_ENOMEM;
@@ -233,8 +241,8 @@ static void note_reversed(int values, int count, lk_tensor *const *items, int64_
     if (bytes) note_pack(bytes);
 }
 
-lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
-                          lk_tensor *const *items, lk_tensor **out)
+lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options,
+                          bool mean, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
     lk_cross_device_ops *o = cross ? cross : s->cross;
     last = (lk_pack_info){0};
@@ -242,7 +250,8 @@ lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops 
         if (lki_bad(items[i])) return lki_poisoned_status(call);
     for (int i = 0; i < values; i++)
         for (int r = 1; r < count; r++)
-            if (!lki_shape_equal(&items[i * count + r]->shape, &items[i * count]->shape) || items[i * count + r]->dtype != items[i * count]->dtype) {
+            if (!lki_shape_equal(&items[i * count + r]->shape, &items[i * count]->shape) ||
+                items[i * count + r]->dtype != items[i * count]->dtype) {
                 char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
                 return lki_fail(LK_ESHAPE, "%s: value %d is %s %s on replica 0 and %s %s on replica %d; they must agree", call, i,
                                 lki_shape_text(&items[i * count]->shape, a), lk_dtype_name(items[i * count]->dtype),
@@ -293,7 +302,8 @@ static lk_status check_cross(const char *call, lk_strategy *s, lk_cross_device_o
 {
     LKI_TRY(lki_need_cross(call, s));
     if (o && !lki_is_kind(o, LKI_KIND_CROSS_DEVICE_OPS)) return lki_fail(LK_EINVAL, "%s: not cross-device operations", call);
-    if (op != LK_SUM && op != LK_MEAN) return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
+    if (op != LK_SUM && op != LK_MEAN)
+        return lki_fail(LK_EINVAL, "%s: there is no reduction %d; it must be LK_SUM or LK_MEAN", call, (int)op);
     return LK_OK;
 }
 
@@ -311,12 +321,15 @@ static lk_status check_batch(const char *call, const lk_strategy *s, lk_tuple va
         plain += !is_wrapped(values.item[i]);
     }
     if (plain && plain < values.count)
-        return lki_fail(LK_EINVAL, "%s: %d of %d values are not per-replica values: values on the host and on the devices cannot be mixed in one batch", call, plain,
-                        values.count);
+        return lki_fail(
+            LK_EINVAL,
+            "%s: %d of %d values are not per-replica values: values on the host and on the devices cannot be mixed in one batch",
+            call, plain, values.count);
     return LK_OK;
 }
 
-lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)
+lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values,
+                             const lk_destination *to)
 {
     lk_tuple none = lki_tuple_new(0, NULL);
     if (check_cross(call, s, o, op) != LK_OK || check_batch(call, s, values, to) != LK_OK) return none;
@@ -346,7 +359,9 @@ lk_tensor *lk_cross_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op 
 
 lk_tensor *lki_cross_broadcast_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to)
 {
-    if (check_cross(call, s, o, LK_SUM) != LK_OK || !lki_usable(call, "the value", value) || check_destination(call, s, &to) != LK_OK) return &lki_poison;
+    if (check_cross(call, s, o, LK_SUM) != LK_OK || !lki_usable(call, "the value", value) ||
+        check_destination(call, s, &to) != LK_OK)
+        return &lki_poison;
     value = lki_plain(value);
     if (lki_stands_for(value)) return lki_refuse(LK_EINVAL, "%s: the value is %s", call, lki_why_not_plain(value));
     return deliver(s, value, &to);

@@ -27,11 +27,12 @@ lk_status            lki_check_communication(const char *call, const lk_communic
 lk_tensor *lki_cross_sum(lk_strategy *s, lk_cross_device_ops *cross, int count, lk_tensor *const *items);
 
 /* Sums (or means) of several values at once, packed as the operations say. items[i * count + r] is value i of replica r. */
-lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options, bool mean, int values, int count,
-                          lk_tensor *const *items, lk_tensor **out);
+lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops *cross, const lk_communication_options *options,
+                          bool mean, int values, int count, lk_tensor *const *items, lk_tensor **out);
 
 /* lk_cross_batch_reduce() and lk_cross_broadcast() under other names. */
-lk_tuple   lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to);
+lk_tuple   lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values,
+                               const lk_destination *to);
 lk_tensor *lki_cross_broadcast_to(const char *call, lk_strategy *s, lk_cross_device_ops *o, lk_tensor *value, lk_destination to);
 
 #endif

@@ -103,10 +103,11 @@ static const char *listed(char *text, size_t size)
 static lk_status check_name(const char *call, const lk_names *names, int i, lki_device_name *d)
 {
     if (!lki_device_name_parse(names->item[i], d))
-        return lki_fail(LK_EINVAL, "%s: \"%s\" is not a device; write \"CPU:0\", \"GPU:1\", \"/device:CPU:0\" or the full form", call,
-                        names->item[i] ? names->item[i] : "");
+        return lki_fail(LK_EINVAL, "%s: \"%s\" is not a device; write \"CPU:0\", \"GPU:1\", \"/device:CPU:0\" or the full form",
+                        call, names->item[i] ? names->item[i] : "");
     if (strcmp(d->job, "localhost") && !d->has_task)
-        return lki_fail(LK_EINVAL, "%s: the remote device %s has no task number; write /job:%s/task:0/...", call, names->item[i], d->job);
+        return lki_fail(LK_EINVAL, "%s: the remote device %s has no task number; write /job:%s/task:0/...", call, names->item[i],
+                        d->job);
     return LK_OK;
 }
 

@@ -41,11 +41,17 @@ lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_destina
     return lki_cross_broadcast_to("lk_extended_broadcast_to", s, NULL, value, to);
 }
 
-lk_tuple lk_extended_call_for_each_replica(lk_strategy *s, lk_fn fn, lk_tuple args, void *user) { return lk_run(s, fn, args, user); }
+lk_tuple lk_extended_call_for_each_replica(lk_strategy *s, lk_fn fn, lk_tuple args, void *user)
+{
+    return lk_run(s, fn, args, user);
+}
 
 /* ---- variables ---- */
 
-int lk_extended_variable_created_in_scope(lk_strategy *s, const lk_variable *v) { return s && v && v->spread && v->spread->strategy == s; }
+int lk_extended_variable_created_in_scope(lk_strategy *s, const lk_variable *v)
+{
+    return s && v && v->spread && v->spread->strategy == s;
+}
 
 lk_variable *lk_extended_value_container(lk_strategy *s, lk_variable *component)
 {
@@ -87,7 +93,8 @@ static lk_tuple component_args(lk_tuple args, int r)
 
 static bool same_bits(const lk_tensor *a, const lk_tensor *b)
 {
-    if (a == b || !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b)) return true; /* equal, or not to be told now */
+    if (a == b || !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b))
+        return true; /* equal, or not to be told now */
     return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
            !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
 }
@@ -100,8 +107,9 @@ static lk_status check_mirrored(const updating *u, void *const *everyones, int c
             lk_tuple other = everyones ? ((const updating *)everyones[r])->args : u->args;
             if (other.count != u->args.count || !same_bits(lki_select(u->args.item[i], 0), lki_select(other.item[i], r)))
                 return lki_fail(LK_EINVAL,
-                                "lk_extended_update: argument %d differs between replica 0 and %d, which would make the copies of the mirrored variable \"%s\" differ; reduce it first", i,
-                                r, u->v->name);
+                                "lk_extended_update: argument %d differs between replica 0 and %d, which would make the copies of "
+                                "the mirrored variable \"%s\" differ; reduce it first",
+                                i, r, u->v->name);
         }
     return LK_OK;
 }
@@ -117,7 +125,8 @@ static lk_status update_components(lk_strategy *s, updating *u, void *const *eve
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 0; r < runs && status == LK_OK; r++) {
         lki_context before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_UPDATE, .strategy = s, .component = r});
-        item[r] = u->fn(p && p->component ? p->component[r] : u->v, component_args(everyones ? ((const updating *)everyones[r])->args : u->args, r), u->user);
+        item[r] = u->fn(p && p->component ? p->component[r] : u->v,
+                        component_args(everyones ? ((const updating *)everyones[r])->args : u->args, r), u->user);
         lki_context_restore(&before);
         if (item[r] && lki_bad(item[r])) status = lki_poisoned_status("lk_extended_update");
         else if (lk_failed()) status = lk_error_code();
@@ -134,8 +143,8 @@ static lk_status update_together(lk_strategy *s, int count, void *const *everyon
     updating *mine = first;
     for (int r = 1; r < count; r++)
         if (((updating *)everyones[r])->v != mine->v)
-            return lki_fail(LK_ESTATE, "lk_extended_update: replica 0 updates \"%s\", replica %d \"%s\"; all must update the same", mine->v->name, r,
-                            ((updating *)everyones[r])->v->name);
+            return lki_fail(LK_ESTATE, "lk_extended_update: replica 0 updates \"%s\", replica %d \"%s\"; all must update the same",
+                            mine->v->name, r, ((updating *)everyones[r])->v->name);
     LKI_TRY(update_components(s, mine, everyones));
     for (int r = 0; r < count; r++) {
         lk_tensor *own = mine->out.item[r < mine->out.count ? r : 0];
@@ -163,7 +172,8 @@ lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_
     for (int i = 0; i < args.count; i++)
         if (lki_check_replicas("lk_extended_update", "argument", i, s, args.item[i]) != LK_OK) return none;
     updating mine = {.v = v, .fn = fn, .args = args, .user = user};
-    if (now.kind == LKI_CONTEXT_REPLICA && now.strategy == s && now.replica->ops.count > 1) return update_in_replica(&mine, now.replica->ops.id);
+    if (now.kind == LKI_CONTEXT_REPLICA && now.strategy == s && now.replica->ops.count > 1)
+        return update_in_replica(&mine, now.replica->ops.id);
     if (now.kind != LKI_CONTEXT_REPLICA && lki_need_cross("lk_extended_update", s) != LK_OK) return none;
     if (update_components(s, &mine, NULL) != LK_OK) return none;
     if (group == LK_OFF || mine.out.count == 1 || !mine.out.item[0]) return mine.out;
@@ -182,7 +192,8 @@ lki_block lki_colocate_enter(lk_strategy *s, lk_variable *v)
         return (lki_block){0};
     }
     if (!v || !v->spread || v->spread->strategy != s) {
-        lki_fail(LK_EINVAL, "LK_COLOCATE: \"%s\" was not made in the scope of %s; only its own variables can be a place for others", v ? v->name : "NULL", s->text);
+        lki_fail(LK_EINVAL, "LK_COLOCATE: \"%s\" was not made in the scope of %s; only its own variables can be a place for others",
+                 v ? v->name : "NULL", s->text);
         return (lki_block){0};
     }
     return (lki_block){.open = 1, .owner = v};

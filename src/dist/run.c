@@ -64,7 +64,8 @@ static void break_run(lki_run *run, const lki_error_record *cause)
 static void break_apart(lki_run *run)
 {
     lki_error_record e = {.code = LK_ESTATE};
-    size_t           used = (size_t)snprintf(e.text, sizeof e.text, "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
+    size_t           used = (size_t)snprintf(e.text, sizeof e.text,
+                                             "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
     for (int r = 0; r < run->count && used < sizeof e.text; r++) {
         const seat *s = &run->seat[r];
         used += (size_t)snprintf(e.text + used, sizeof e.text - used, "%sreplica %d %s%s%s%s", r ? ", " : "", r,
@@ -163,7 +164,7 @@ static lk_status hold_meeting(lki_run *run, seat *mine)
     for (int r = 0; r < run->count; r++)
         everyones[r] = run->seat[r].mine;
     lki_context before = lki_context_cross(run->strategy);
-    lki_recording_pause(); /* tapes are the replicas' own */
+    lki_recording_pause();   /* tapes are the replicas' own */
     lki_error_context(NULL); /* what fails here is nobody's alone */
     lk_status status = mine->fn(run->strategy, run->count, everyones, everyones[0]);
     lki_error_context(run->strategy->context[0].words);
@@ -226,7 +227,8 @@ static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
 static void deadline_passed(lki_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    size_t used = (size_t)snprintf(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words, call, limit);
+    size_t           used = (size_t)snprintf(
+                  e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words, call, limit);
     for (int k = 0; k < run->count && used < sizeof e.text; k++)
         if (run->seat[k].state != WAITING) used += (size_t)snprintf(e.text + used, sizeof e.text - used, " replica %d", k);
     break_run(run, &e);
@@ -240,7 +242,10 @@ static double seconds_allowed(const lki_run *run, double seconds)
     return of_cross > 0 ? of_cross : run->strategy->communication.timeout_seconds;
 }
 
-lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine) { return lki_meet_within(call, detail, 0, fn, mine); }
+lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine)
+{
+    return lki_meet_within(call, detail, 0, fn, mine);
+}
 
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine)
 {
@@ -263,7 +268,8 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
         end_meeting(run, hold_meeting(run, &run->seat[0]));
         pthread_mutex_lock(&run->lock);
     }
-    bool      held = run->meetings > meeting; /* whatever broke the run afterwards: what was made there is taken over, the next meeting fails */
+    bool held =
+        run->meetings > meeting; /* whatever broke the run afterwards: what was made there is taken over, the next meeting fails */
     lk_status status = held ? run->last : LK_EPEER;
     if (status != LK_OK) status = broken_status(run);
     if (run->broken && run->seat[r].state == WAITING) {
@@ -278,7 +284,8 @@ lk_tensor *lki_own(lk_tensor *t)
 {
     if (lki_bad(t)) return t;
     if (lki_stands_for(t)) return lki_tuple_new(1, &t), t; /* held by a tuple of this thread's step */
-    lk_tensor *own = t->graph ? lki_tensor_traced(t->dtype, &t->shape, &t->rows, t->graph, t->value) : lki_tensor_view(t, &t->shape);
+    lk_tensor *own =
+        t->graph ? lki_tensor_traced(t->dtype, &t->shape, &t->rows, t->graph, t->value) : lki_tensor_view(t, &t->shape);
     if (lki_bad(own)) return own;
     own->rows = t->rows;
     own->slice_rows = lki_retain(t->slice_rows);
@@ -315,9 +322,10 @@ static lk_status keep_result(seat *s, lk_tuple out)
 static void call_fn(lki_run *run, int r)
 {
     lk_replica_context *c = &run->strategy->context[r];
-    lki_context         before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
-    lki_device         *device = lki_device_current();
-    lki_listeners       outside = lki_listeners_leave(); /* tapes are a replica's own */
+    lki_context         before =
+        lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
+    lki_device   *device = lki_device_current();
+    lki_listeners outside = lki_listeners_leave(); /* tapes are a replica's own */
     lki_device_set_current(c->device);
     lki_error_context(c->words);
     LK_STEP {
@@ -465,8 +473,8 @@ static lk_tuple regroup(lki_run *run)
     int n = run->count, count = run->seat[0].result.count;
     for (int r = 1; r < n; r++)
         if (run->seat[r].result.count != count) {
-            lki_fail(LK_EINVAL, "lk_run: replica 0 returned %d values, replica %d returned %d; all must return the same structure", count, r,
-                     run->seat[r].result.count);
+            lki_fail(LK_EINVAL, "lk_run: replica 0 returned %d values, replica %d returned %d; all must return the same structure",
+                     count, r, run->seat[r].result.count);
             return poisoned();
         }
     lk_tensor **item = lki_alloc((size_t)(n + count + 1) * sizeof *item), **out = item + n;
@@ -518,7 +526,8 @@ static void warn_of_outer_tape(void)
 {
     static int warned; /* atomic */
     if (lki_recorders() && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
-        lki_warn("a tape begun outside lk_run() does not record what several replicas compute; begin it in the function given to lk_run()");
+        lki_warn("a tape begun outside lk_run() does not record what several replicas compute; begin it in the function given to "
+                 "lk_run()");
 }
 
 static lk_tuple run_many(const lk_run_args *a)
@@ -546,10 +555,10 @@ static lk_tuple run_many(const lk_run_args *a)
 static lk_tuple run_one(const lk_run_args *a)
 {
     lk_strategy *s = a->strategy;
-    lki_context  before = lki_context_enter(
-        (lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA, .strategy = s, .replica = s->context});
-    lki_run  run = {.args = a->args};
-    bool     wrapped = false;
+    lki_context  before = lki_context_enter((lki_context){
+         .kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA, .strategy = s, .replica = s->context});
+    lki_run      run = {.args = a->args};
+    bool         wrapped = false;
     for (int i = 0; i < a->args.count; i++)
         wrapped = wrapped || (a->args.item[i] && lki_stands_for(a->args.item[i]));
     lk_tuple out = a->fn(wrapped ? own_args(&run, 0) : a->args, a->user);
@@ -561,7 +570,8 @@ static lk_status check_args(const lk_run_args *a)
 {
     LKI_TRY(lki_need_cross("lk_run", a->strategy));
     if (!a->fn) return lki_fail(LK_EINVAL, "lk_run: the function is missing");
-    if (a->args.count < 0 || (a->args.count && !a->args.item)) return lki_fail(LK_EINVAL, "lk_run: args is not a tuple; make one with LK_TUPLE(...)");
+    if (a->args.count < 0 || (a->args.count && !a->args.item))
+        return lki_fail(LK_EINVAL, "lk_run: args is not a tuple; make one with LK_TUPLE(...)");
     for (int i = 0; i < a->args.count; i++) {
         const lk_tensor *t = a->args.item[i];
         if (t && lki_bad(t)) return lki_poisoned_operand("lk_run", i), lk_error_code();

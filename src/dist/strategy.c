@@ -1,8 +1,8 @@
 /* Making strategies. */
 #include "dist/strategy.h"
+#include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "comm/lanes.h"
 #include "core/thread.h"
 #include "dist/cross.h"
 #include "dist/device.h"
@@ -22,9 +22,11 @@ lk_status lk_set_cpu_devices(int count)
     if (count < 1 || count > LKI_MOST_CPU_DEVICES)
         return lki_fail(LK_EINVAL, "lk_set_cpu_devices(%d): 1 to %d are possible", count, LKI_MOST_CPU_DEVICES);
     if (__atomic_load_n(&devices_used, __ATOMIC_RELAXED))
-        return lki_fail(LK_ESTATE, "lk_set_cpu_devices(%d): the devices are in use already; call it before the first strategy is made", count);
+        return lki_fail(LK_ESTATE,
+                        "lk_set_cpu_devices(%d): the devices are in use already; call it before the first strategy is made", count);
     if (count < lki_cpu_devices())
-        return lki_fail(LK_ESTATE, "lk_set_cpu_devices(%d): there are %d already; logical devices cannot be taken back", count, lki_cpu_devices());
+        return lki_fail(LK_ESTATE, "lk_set_cpu_devices(%d): there are %d already; logical devices cannot be taken back", count,
+                        lki_cpu_devices());
     lki_cpu_devices_raise(count);
     lki_cpu_devices_fix();
     return LK_OK;
@@ -44,7 +46,8 @@ static bool make_contexts(lk_strategy *s)
     s->context = lki_zalloc((size_t)s->replicas * sizeof *s->context);
     for (int r = 0; s->context && r < s->replicas; r++) {
         lk_replica_context *c = &s->context[r];
-        *c = (lk_replica_context){.ops = {.id = r, .count = s->replicas, .strategy = s}, .strategy = s, .device = s->device[r], .name = s->names.item[r]};
+        *c = (lk_replica_context){
+            .ops = {.id = r, .count = s->replicas, .strategy = s}, .strategy = s, .device = s->device[r], .name = s->names.item[r]};
         if (s->replicas > 1) snprintf(c->words, sizeof c->words, "replica %d of %d on %s: ", r, s->replicas, s->device[r]->name);
         if (s->kind != LKI_STRATEGY_MIRRORED) continue;
         c->ops.read = lki_replica_read;
@@ -59,10 +62,10 @@ static bool make_contexts(lk_strategy *s)
 
 static lk_strategy *strategy_new(lki_strategy_kind kind, const char *call, lk_names asked, lki_life life)
 {
-    static int   made[3];
+    static int               made[3];
     static const char *const kinds[] = {"the default strategy", "OneDeviceStrategy", "MirroredStrategy"};
-    lk_names     names = {0};
-    lki_device **devices = NULL;
+    lk_names                 names = {0};
+    lki_device             **devices = NULL;
     if (lki_devices_resolve(call, asked, &names, &devices) != LK_OK) return NULL;
     lk_strategy *s = lki_object_new(sizeof *s, LKI_KIND_STRATEGY, life, destroy);
     if (!s) {
@@ -126,8 +129,10 @@ static lk_status choose_lanes(const lk_strategy_args *a, int *lanes)
         return lki_fail(LK_EINVAL, "%s: .lanes = %d; lanes must be a power of two from 1 to %d", call, a->lanes, LKI_MAX_LANES);
     *lanes = a->lanes ? a->lanes : a->order == LK_FREE ? power_not_below((int)lki_max(replicas, lk_threads())) : lk_lanes();
     if (replicas > *lanes)
-        return lki_fail(LK_EINVAL, "%s: %d replicas, but a batch is cut into %d lanes and each replica needs one; make it with .lanes = %d or more (a power of two)", call,
-                        replicas, *lanes, power_not_below(replicas));
+        return lki_fail(LK_EINVAL,
+                        "%s: %d replicas, but a batch is cut into %d lanes and each replica needs one; make it with .lanes = %d or "
+                        "more (a power of two)",
+                        call, replicas, *lanes, power_not_below(replicas));
     return LK_OK;
 }
 
@@ -138,7 +143,8 @@ static lk_status check_args(const lk_strategy_args *a)
     if (a->cpu_devices < 0 || a->cpu_devices > LKI_MOST_CPU_DEVICES)
         return lki_fail(LK_EINVAL, "%s: .cpu_devices = %d; 1 to %d are possible", call, a->cpu_devices, LKI_MOST_CPU_DEVICES);
     if (a->cpu_devices && a->devices.count) return lki_fail(LK_EINVAL, "%s: give .devices or .cpu_devices, not both", call);
-    if ((unsigned)a->order > LK_FREE) return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
+    if ((unsigned)a->order > LK_FREE)
+        return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
     if (a->cross_device_ops && !lki_is_kind(a->cross_device_ops, LKI_KIND_CROSS_DEVICE_OPS))
         return lki_fail(LK_EINVAL, "%s: .cross_device_ops is not one; make it with lk_reduction_to_one_device() or its like", call);
     return lki_check_communication(call, &a->communication);

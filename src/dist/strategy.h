@@ -22,7 +22,7 @@ struct lk_replica_context {
     lki_replica  ops; /* first: what op/ knows */
     lk_strategy *strategy;
     lki_device  *device;
-    const char  *name; /* of the device */
+    const char  *name;      /* of the device */
     char         words[96]; /* before each error message: "replica 1 of 2 on CPU:1: " */
 };
 
@@ -32,10 +32,10 @@ struct lk_strategy {
     int                      replicas; /* N */
     int                      lanes;    /* V */
     lk_order                 order;
-    lki_device             **device; /* by replica; they live as long as the process */
-    lk_names                 names;  /* canonical */
+    lki_device             **device;  /* by replica; they live as long as the process */
+    lk_names                 names;   /* canonical */
     lk_replica_context      *context; /* by replica */
-    lk_cross_device_ops     *cross;  /* a reference */
+    lk_cross_device_ops     *cross;   /* a reference */
     lk_communication_options communication;
     char                     text[32]; /* "MirroredStrategy" and a number, for messages */
 };
@@ -50,9 +50,9 @@ typedef struct lki_run lki_run;
 
 typedef struct lki_context { /* what a thread saves and puts back around a change */
     lki_context_kind    kind;
-    lk_strategy        *strategy; /* NULL: none */
-    lk_replica_context *replica;  /* REPLICA */
-    lki_run            *run;      /* REPLICA, of several: where they meet */
+    lk_strategy        *strategy;  /* NULL: none */
+    lk_replica_context *replica;   /* REPLICA */
+    lki_run            *run;       /* REPLICA, of several: where they meet */
     int                 component; /* UPDATE: which */
 } lki_context;
 
@@ -62,7 +62,8 @@ void        lki_context_restore(const lki_context *before);
 
 static inline lki_context lki_context_cross(lk_strategy *s)
 {
-    return lki_context_enter((lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_CROSS, .strategy = s});
+    return lki_context_enter(
+        (lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_CROSS, .strategy = s});
 }
 
 /* May `call` be made here, for strategy s? It needs cross-replica or default context, and no other strategy's scope. LK_ESTATE and an error that says what
@@ -78,9 +79,9 @@ static inline void lki_on_replica(lk_strategy *s, int r) { lki_replica_set(&s->c
 /* ---- variables (variable.c) ---- */
 
 lki_variable_hook lki_mirror_variable;
-lk_status         lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
-lk_tensor        *lki_replica_read(lki_replica *self, lk_variable *v);
-lk_variable      *lki_replica_create(lki_replica *self, const lk_variable_args *args);
+lk_status  lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
+lk_tensor *lki_replica_read(lki_replica *self, lk_variable *v);
+lk_variable *lki_replica_create(lki_replica *self, const lk_variable_args *args);
 
 /* Equal in type, shape and every bit; false for values that are only traced, unless they are one. */
 bool lki_same_bits(const lk_tensor *a, const lk_tensor *b);
@@ -91,7 +92,7 @@ bool lki_same_bits(const lk_tensor *a, const lk_tensor *b);
  * all go on with its status. `call` and `detail` (may be NULL) must be the same everywhere: a replica that came for something else, or went home, makes all fail with an error
  * that names both. */
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
-lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
+lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
 /* The same with a deadline of its own; 0: that of the strategy. LK_EDEADLINE and an error that names the call when not all are there by then. */
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct walk {
-    int         count; /* replicas */
+    int         count;        /* replicas */
     lk_tensor **key, **value; /* sums made so far, by the values of all replicas: origins may share what they are made of */
     int         known, room, value_room;
 } walk;
@@ -99,7 +99,8 @@ static bool same_origin(int count, lk_tensor *const *items)
     const lki_origin *first = items[0]->origin;
     for (int r = 0; r < count; r++) {
         const lki_origin *o = items[r]->origin;
-        if (!o || !o->nsrc || o->op != first->op || o->nsrc != first->nsrc || memcmp(&o->attr, &first->attr, sizeof o->attr)) return false;
+        if (!o || !o->nsrc || o->op != first->op || o->nsrc != first->nsrc || memcmp(&o->attr, &first->attr, sizeof o->attr))
+            return false;
         for (int i = 0; i < o->nsrc; i++)
             if (lki_is_tracked(o->src[i]) != lki_is_tracked(first->src[i])) return false;
     }

@@ -20,7 +20,8 @@ lk_reduce_op lk_reduce_op_named(const char *name)
 static lk_status check_reduce(const lk_reduce_values_args *a)
 {
     LKI_TRY(lki_need_cross("lk_reduce", a->strategy));
-    if (a->op != LK_SUM && a->op != LK_MEAN) return lki_fail(LK_EINVAL, "lk_reduce: there is no reduction %d; it must be LK_SUM or LK_MEAN", (int)a->op);
+    if (a->op != LK_SUM && a->op != LK_MEAN)
+        return lki_fail(LK_EINVAL, "lk_reduce: there is no reduction %d; it must be LK_SUM or LK_MEAN", (int)a->op);
     if (!a->value) return lki_fail(LK_EINVAL, "lk_reduce: the value is NULL");
     if (lki_bad(a->value)) return lki_poisoned_status("lk_reduce");
     if (a->axis.set == 1 && a->axes.count) return lki_fail(LK_EINVAL, "lk_reduce: give .axis or .axes, not both");
@@ -41,7 +42,8 @@ static lk_tensor *reduce_plain(const lk_reduce_values_args *a, lk_tensor *value,
 {
     if (a->op == LK_MEAN || a->strategy->replicas == 1 || all_zero(value)) return value;
     return lki_refuse(LK_EINVAL,
-                      "lk_reduce: LK_SUM of %s over %d replicas: it is the same everywhere and was not made by them; use LK_MEAN, or return it from lk_run()",
+                      "lk_reduce: LK_SUM of %s over %d replicas: it is the same everywhere and was not made by them; use LK_MEAN, "
+                      "or return it from lk_run()",
                       what, a->strategy->replicas);
 }
 
@@ -119,9 +121,10 @@ lk_tensor *lk_reduce_kw(lk_reduce_values_args a)
 {
     if (check_reduce(&a) != LK_OK) return &lki_poison;
     lki_context before = lki_context_cross(a.strategy);
-    lk_tensor  *out = a.axis.set == 1 || a.axes.count ? (a.value->nest ? lki_refuse(LK_EINVAL, "lk_reduce: a tuple can be reduced without an axis only")
-                                                                       : reduce_axes(&a))
-                                                      : reduce_elements(&a, a.value);
+    lk_tensor  *out =
+        a.axis.set == 1 || a.axes.count
+             ? (a.value->nest ? lki_refuse(LK_EINVAL, "lk_reduce: a tuple can be reduced without an axis only") : reduce_axes(&a))
+             : reduce_elements(&a, a.value);
     lki_context_restore(&before);
     return out;
 }
@@ -131,7 +134,8 @@ lk_tensor *lk_reduce_variable(lk_strategy *s, lk_reduce_op op, lk_variable *v)
     const char *call = "lk_reduce_variable";
     if (lki_need_cross(call, s) != LK_OK || !lki_belongs_here(call, v)) return &lki_poison;
     lk_tuple   parts = lk_local_variables(s, v);
-    lk_tensor *value = parts.count > 1 && v->spread->component ? lki_per_replica(s, parts.count, parts.item, NULL, false) : parts.item[0];
+    lk_tensor *value =
+        parts.count > 1 && v->spread->component ? lki_per_replica(s, parts.count, parts.item, NULL, false) : parts.item[0];
     return parts.count ? lk_reduce(s, op, value) : &lki_poison;
 }
 
@@ -143,7 +147,8 @@ lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value,
     if (value->nest) return lki_refuse(LK_EINVAL, "%s: the value is a tuple; gather its items one by one", call);
     if (!value->replicas) return value;
     if (lki_check_replicas(call, "value", 0, s, value) != LK_OK) return &lki_poison;
-    return value->replicas->mirrored ? value->replicas->item[0] : lki_join(call, value->replicas->count, value->replicas->item, axis);
+    return value->replicas->mirrored ? value->replicas->item[0]
+                                     : lki_join(call, value->replicas->count, value->replicas->item, axis);
 }
 
 lk_tensor *lk_gather_values_kw(lk_gather_args a)
@@ -155,10 +160,14 @@ lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int ax
 {
     int rank = items[0]->shape.rank;
     for (int r = 0; r < count; r++) {
-        if (items[r]->slice_rows) return lki_refuse(LK_EUNSUPPORTED, "%s: replica %d has a gradient made of rows; it cannot be gathered", call, r);
-        if (!items[r]->shape.rank) return lki_refuse(LK_EINVAL, "%s: replica %d has a scalar; a value needs an axis to be joined along: lk_reshape it to [1]", call, r);
+        if (items[r]->slice_rows)
+            return lki_refuse(LK_EUNSUPPORTED, "%s: replica %d has a gradient made of rows; it cannot be gathered", call, r);
+        if (!items[r]->shape.rank)
+            return lki_refuse(
+                LK_EINVAL, "%s: replica %d has a scalar; a value needs an axis to be joined along: lk_reshape it to [1]", call, r);
         if (items[r]->shape.rank != rank)
-            return lki_refuse(LK_EINVAL, "%s: replica 0 has rank %d, replica %d rank %d; they must agree", call, rank, r, items[r]->shape.rank);
+            return lki_refuse(LK_EINVAL, "%s: replica 0 has rank %d, replica %d rank %d; they must agree", call, rank, r,
+                              items[r]->shape.rank);
     }
     int at = lki_axis_normal(axis, rank);
     if (at < 0) return lki_refuse(LK_EINVAL, "%s: axis %d is outside rank %d", call, axis, rank);
@@ -185,7 +194,8 @@ static bool contains_replicas(const lk_tensor *t)
 
 lk_tuple lk_local_results(lk_strategy *s, lk_tensor *value)
 {
-    if (lki_need_cross("lk_local_results", s) != LK_OK || !lki_usable("lk_local_results", "the value", value)) return lki_tuple_new(0, NULL);
+    if (lki_need_cross("lk_local_results", s) != LK_OK || !lki_usable("lk_local_results", "the value", value))
+        return lki_tuple_new(0, NULL);
     if (!contains_replicas(value)) return lki_tuple_new(1, &value);
     if (lki_check_replicas("lk_local_results", "value", 0, s, value) != LK_OK) return lki_tuple_new(0, NULL);
     lk_tensor **item = lki_alloc((size_t)s->replicas * sizeof *item);
@@ -223,7 +233,9 @@ lk_tensor *lk_values_from_function(lk_strategy *s, lk_value_fn fn, void *user)
         if (!item[r]) lki_fail(LK_EINVAL, "lk_values_from_function: the function returned NULL for replica %d", r);
         good = !lki_bad(item[r]);
     }
-    lk_tensor *out = !good ? &lki_poison : s->kind == LKI_STRATEGY_MIRRORED ? lki_per_replica(s, s->replicas, item, NULL, false) : item[0];
+    lk_tensor *out = !good                              ? &lki_poison
+                     : s->kind == LKI_STRATEGY_MIRRORED ? lki_per_replica(s, s->replicas, item, NULL, false)
+                                                        : item[0];
     lki_release(item);
     return out;
 }

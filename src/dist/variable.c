@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const aggregations[] = {"LK_AGGREGATION_NONE", "LK_AGGREGATION_SUM", "LK_AGGREGATION_MEAN", "LK_AGGREGATION_ONLY_FIRST_REPLICA"};
+static const char *const aggregations[] = {"LK_AGGREGATION_NONE", "LK_AGGREGATION_SUM", "LK_AGGREGATION_MEAN",
+                                           "LK_AGGREGATION_ONLY_FIRST_REPLICA"};
 
 /* ---- outside replica context ---- */
 
@@ -31,7 +32,10 @@ static lk_tensor *read_aggregated(lk_variable *v)
     if (updated_component(v)) return lki_variable_read(updated_component(v));
     if (p->aggregation == LK_AGGREGATION_ONLY_FIRST_REPLICA) return lki_variable_read(p->component[0]);
     if (p->aggregation == LK_AGGREGATION_NONE)
-        return lki_refuse(LK_EINVAL, "lk_read: the sync-on-read variable \"%s\" has no aggregation, so it has no value outside its replicas; make it with .aggregation", v->name);
+        return lki_refuse(LK_EINVAL,
+                          "lk_read: the sync-on-read variable \"%s\" has no aggregation, so it has no value outside its replicas; "
+                          "make it with .aggregation",
+                          v->name);
     lk_tensor **item = lki_alloc((size_t)p->count * sizeof *item);
     if (!item) return &lki_poison;
     for (int r = 0; r < p->count; r++) {
@@ -54,13 +58,18 @@ static lk_tensor *share_of(lk_tensor *x, int r, int count)
 static lk_status update_on_read(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v)
 {
     lki_spread *p = v->spread;
-    if (op == LKI_OP_scatter) return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
+    if (op == LKI_OP_scatter)
+        return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
     if (updated_component(v)) return lki_variable_update(op, attr, nsrc, src, updated_component(v));
     if (p->aggregation == LK_AGGREGATION_NONE)
-        return lki_fail(LK_EINVAL, "%s: the sync-on-read variable \"%s\" has no aggregation, so it cannot be assigned outside its replicas; make it with .aggregation",
+        return lki_fail(LK_EINVAL,
+                        "%s: the sync-on-read variable \"%s\" has no aggregation, so it cannot be assigned outside its replicas; "
+                        "make it with .aggregation",
                         lki_op_name(op), v->name);
     if (p->aggregation == LK_AGGREGATION_SUM && op != LKI_OP_assign)
-        return lki_fail(LK_EINVAL, "%s: the sync-on-read variable \"%s\" with LK_AGGREGATION_SUM can only be assigned outside its replicas, not added to; assign the sum",
+        return lki_fail(LK_EINVAL,
+                        "%s: the sync-on-read variable \"%s\" with LK_AGGREGATION_SUM can only be assigned outside its replicas, "
+                        "not added to; assign the sum",
                         lki_op_name(op), v->name);
     for (int r = 0; r < p->count; r++) {
         lk_tensor *x = p->aggregation == LK_AGGREGATION_SUM ? share_of(lki_number_for(v, src[0]), r, p->count) : src[0];
@@ -150,10 +159,15 @@ static lk_status create_together(lk_strategy *s, int count, void *const *everyon
         const char     *its = other->args->name ? other->args->name : "Variable";
         size_t          n = canonical_length(name);
         if (canonical_length(its) != n || strncmp(its, name, n))
-            return lki_fail(LK_EINVAL, "lk_variable_of: mismatching name on device %s: replica 0 makes \"%s\", replica %d \"%s\"; replicas must make the same variables in "
-                                       "the same order", s->device[r]->name, name, r, its);
-        if (!lki_shape_equal(&other->args->initial->shape, &mine->args->initial->shape) || other->args->initial->dtype != mine->args->initial->dtype)
-            return lki_fail(LK_EINVAL, "lk_variable_of \"%s\": replica %d makes it with another shape or type than replica 0", name, r);
+            return lki_fail(LK_EINVAL,
+                            "lk_variable_of: mismatching name on device %s: replica 0 makes \"%s\", replica %d \"%s\"; replicas "
+                            "must make the same variables in "
+                            "the same order",
+                            s->device[r]->name, name, r, its);
+        if (!lki_shape_equal(&other->args->initial->shape, &mine->args->initial->shape) ||
+            other->args->initial->dtype != mine->args->initial->dtype)
+            return lki_fail(LK_EINVAL, "lk_variable_of \"%s\": replica %d makes it with another shape or type than replica 0", name,
+                            r);
     }
     mine->made = lki_variable_make(mine->args);
     for (int r = 1; r < count; r++)
@@ -190,8 +204,11 @@ static lk_status check_same(int count, void *const *everyones)
     const assignment *first = everyones[0];
     for (int r = 1; r < count; r++)
         if (of(everyones, r)->v != first->v || of(everyones, r)->op != first->op)
-            return lki_fail(LK_ESTATE, "lk_run: replica 0 does %s of \"%s\", replica %d %s of \"%s\"; replicas must assign the same variables in the same order",
-                            lki_op_name(first->op), first->v->name, r, lki_op_name(of(everyones, r)->op), of(everyones, r)->v->name);
+            return lki_fail(LK_ESTATE,
+                            "lk_run: replica 0 does %s of \"%s\", replica %d %s of \"%s\"; replicas must assign the same variables "
+                            "in the same order",
+                            lki_op_name(first->op), first->v->name, r, lki_op_name(of(everyones, r)->op),
+                            of(everyones, r)->v->name);
     return LK_OK;
 }
 
@@ -237,7 +254,8 @@ static lk_status apply_equal(int count, void *const *everyones)
         return apply(first, lki_apply(LKI_OP_agree, &attr, count, item, NULL));
     }
     return lki_fail(LK_EINVAL,
-                    "%s of \"%s\": the replicas bring different values and the variable has LK_AGGREGATION_NONE; make it with .aggregation = LK_AGGREGATION_SUM, _MEAN or "
+                    "%s of \"%s\": the replicas bring different values and the variable has LK_AGGREGATION_NONE; make it with "
+                    ".aggregation = LK_AGGREGATION_SUM, _MEAN or "
                     "_ONLY_FIRST_REPLICA, or with .synchronization = LK_SYNC_ON_READ",
                     lki_op_name(first->op), first->v->name);
 }
@@ -254,11 +272,12 @@ static lk_status apply_combined(lk_strategy *s, int count, void *const *everyone
     }
     if (same && !mean)
         return lki_fail(LK_EINVAL,
-                        "%s of \"%s\": LK_AGGREGATION_SUM of a value that is the same tensor on all %d replicas: an undistributed value cannot be summed; compute it in each replica",
+                        "%s of \"%s\": LK_AGGREGATION_SUM of a value that is the same tensor on all %d replicas: an undistributed "
+                        "value cannot be summed; compute it in each replica",
                         lki_op_name(first->op), first->v->name, count);
     if (mean && !lki_is_float(item[0]->dtype))
-        return lki_fail(LK_EINVAL, "%s of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", lki_op_name(first->op), first->v->name,
-                        lk_dtype_name(item[0]->dtype));
+        return lki_fail(LK_EINVAL, "%s of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", lki_op_name(first->op),
+                        first->v->name, lk_dtype_name(item[0]->dtype));
     lk_tensor *value = same ? item[0] : lki_combine(lki_op_name(first->op), s, NULL, mean, count, item);
     return lki_bad(value) ? lk_error_code() : apply(first, value);
 }
@@ -281,13 +300,16 @@ lk_status lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr,
 {
     assignment mine = {op, attr, nsrc, src, v};
     if (v->spread && v->spread->component) {
-        if (op == LKI_OP_scatter) return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
+        if (op == LKI_OP_scatter)
+            return lki_fail(LK_EINVAL, "scatter: the sync-on-read variable \"%s\" does not support scatter updates", v->name);
         return lki_variable_update(op, attr, nsrc, src, v->spread->component[self->id]);
     }
     bool picky = v->spread && (v->spread->aggregation == LK_AGGREGATION_SUM || v->spread->aggregation == LK_AGGREGATION_MEAN);
     if (op == LKI_OP_scatter && picky && attr->num.a > LAST_LINEAR_SCATTER)
-        return lki_fail(LK_EUNSUPPORTED, "scatter min, max or update of \"%s\" with %s is not supported; they need LK_AGGREGATION_NONE or _ONLY_FIRST_REPLICA", v->name,
-                        aggregations[v->spread->aggregation]);
+        return lki_fail(
+            LK_EUNSUPPORTED,
+            "scatter min, max or update of \"%s\" with %s is not supported; they need LK_AGGREGATION_NONE or _ONLY_FIRST_REPLICA",
+            v->name, aggregations[v->spread->aggregation]);
     if (self->count == 1) return lki_variable_update(op, attr, nsrc, src, v);
     return lki_meet("assignment", v->name, assign_together, &mine);
 }
@@ -301,12 +323,16 @@ lk_tensor *lk_read_aggregated(lk_variable *v)
     if (now.kind != LKI_CONTEXT_REPLICA || !v->spread || !v->spread->component) return lk_read(v);
     lk_aggregation how = v->spread->aggregation;
     if (how == LK_AGGREGATION_NONE)
-        return lki_refuse(LK_EINVAL, "lk_read_aggregated: the sync-on-read variable \"%s\" has no aggregation; make it with .aggregation", v->name);
+        return lki_refuse(LK_EINVAL,
+                          "lk_read_aggregated: the sync-on-read variable \"%s\" has no aggregation; make it with .aggregation",
+                          v->name);
     lk_tensor *local = lk_read(v);
     if (lki_bad(local) || now.replica->ops.count == 1) return local;
     local->rows.kind = LKI_LOCAL;
-    if (how != LK_AGGREGATION_ONLY_FIRST_REPLICA) return lki_replica_all_reduce(&now.replica->ops, how == LK_AGGREGATION_MEAN, local);
-    lk_tensor *mine = now.replica->ops.id ? lk_mul(local, lki_like(local, 0)) : local; /* the sum of the first one's value and zeros */
+    if (how != LK_AGGREGATION_ONLY_FIRST_REPLICA)
+        return lki_replica_all_reduce(&now.replica->ops, how == LK_AGGREGATION_MEAN, local);
+    lk_tensor *mine =
+        now.replica->ops.id ? lk_mul(local, lki_like(local, 0)) : local; /* the sum of the first one's value and zeros */
     if (!lki_bad(mine)) mine->rows.kind = LKI_LOCAL;
     return lki_replica_all_reduce(&now.replica->ops, false, mine);
 }
@@ -317,7 +343,9 @@ const void *lk_variable_data(lk_variable *v)
     if (!lki_belongs_here("lk_variable_data", v)) return NULL;
     bool inside = now.kind == LKI_CONTEXT_REPLICA || now.kind == LKI_CONTEXT_UPDATE;
     if (v->spread && !v->spread->container && !inside) {
-        lki_fail(LK_EINVAL, "lk_variable_data: \"%s\" is a variable of %s with a component on each device; ask inside lk_run() or lk_extended_update(), or read it with lk_read()",
+        lki_fail(LK_EINVAL,
+                 "lk_variable_data: \"%s\" is a variable of %s with a component on each device; ask inside lk_run() or "
+                 "lk_extended_update(), or read it with lk_read()",
                  v->name, ((lk_strategy *)v->spread->strategy)->text);
         return NULL;
     }

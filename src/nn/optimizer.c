@@ -567,12 +567,15 @@ static lk_status check_alike(int count, void *const *everyones)
     const applying *first = everyones[0];
     for (int r = 1; r < count; r++) {
         const applying *a = everyones[r];
-        bool            same = a->optimizer == first->optimizer && a->variables.count == first->variables.count && a->combined == first->combined;
+        bool            same =
+            a->optimizer == first->optimizer && a->variables.count == first->variables.count && a->combined == first->combined;
         for (int i = 0; i < first->variables.count && same; i++)
             same = a->variables.item[i] == first->variables.item[i] && !a->gradients.item[i] == !first->gradients.item[i];
         if (!same)
-            return lki_fail(LK_ESTATE,
-                            "lk_optimizer_apply: replica %d does not bring gradients for the same variables as replica 0 to the same optimiser", r);
+            return lki_fail(
+                LK_ESTATE,
+                "lk_optimizer_apply: replica %d does not bring gradients for the same variables as replica 0 to the same optimiser",
+                r);
     }
     return LK_OK;
 }
@@ -586,7 +589,8 @@ static lk_tensor *agreed(const lk_variable *v, int count, lk_tensor *const *item
         same = same && lki_same_elements(item[r], item[0]);
         if (!item[r]->graph && !item[0]->graph && !lki_same_bits(item[r], item[0]))
             return lki_refuse(LK_EINVAL,
-                              "lk_optimizer_apply_combined: replica %d brings another gradient for \"%s\" than replica 0; combined ones must be the same: make them with "
+                              "lk_optimizer_apply_combined: replica %d brings another gradient for \"%s\" than replica 0; combined "
+                              "ones must be the same: make them with "
                               "lk_all_reduce(), or call lk_optimizer_apply()",
                               r, v->name);
     }
@@ -605,7 +609,8 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
         for (int r = 0; r < count; r++)
             item[r] = lki_plain(((const applying *)everyones[r])->gradients.item[i]);
         if (!item[0]) continue;
-        total[i] = mine->combined ? agreed(mine->variables.item[i], count, item) : lki_combine("lk_optimizer_apply", s, NULL, false, count, item);
+        total[i] = mine->combined ? agreed(mine->variables.item[i], count, item)
+                                  : lki_combine("lk_optimizer_apply", s, NULL, false, count, item);
         if (lki_bad(total[i])) status = lki_poisoned_status("lk_optimizer_apply");
     }
     if (status == LK_OK) status = apply_here(mine->optimizer, (lk_tuple){n, total}, mine->variables);
@@ -634,8 +639,10 @@ static lk_status check_owner(const lk_optimizer *o, lk_tuple gradients, lk_varia
     const lk_strategy *s = lki_strategy_current();
     for (int i = 0; i < variables.count && s && s->kind == LKI_STRATEGY_MIRRORED; i++)
         if (gradients.item[i] && !variables.item[i]->spread)
-            return lki_fail(LK_ESTATE, "%s: variable \"%s\" was made outside the scope of %s and cannot be trained by its replicas; make it inside LK_SCOPE()", o->name,
-                            variables.item[i]->name, s->text);
+            return lki_fail(LK_ESTATE,
+                            "%s: variable \"%s\" was made outside the scope of %s and cannot be trained by its replicas; make it "
+                            "inside LK_SCOPE()",
+                            o->name, variables.item[i]->name, s->text);
     return LK_OK;
 }
 

@@ -7,9 +7,9 @@
 #include "op/replica.h"
 #include "op/run.h"
 #include <lockstep/ops.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <math.h>
 #include <string.h>
 
 static _Thread_local lki_recorder *recorders;
@@ -102,9 +102,10 @@ bool lki_usable(const char *call, const char *name, const lk_tensor *t)
 
 const char *lki_why_not_plain(const lk_tensor *t)
 {
-    return t->nest ? "a tuple made by lk_nest(); take it apart with lk_nested()"
-                   : "a per-replica value: one tensor per replica, not a tensor; pass it to lk_run(), or make one tensor of it with "
-                     "lk_reduce(), lk_gather_values() or lk_local_results()";
+    return t->nest
+               ? "a tuple made by lk_nest(); take it apart with lk_nested()"
+               : "a per-replica value: one tensor per replica, not a tensor; pass it to lk_run(), or make one tensor of it with "
+                 "lk_reduce(), lk_gather_values() or lk_local_results()";
 }
 
 lk_status lki_poisoned_status(const char *call)

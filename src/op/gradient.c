@@ -4,10 +4,10 @@
  * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its gradient,
  * computed only if it is asked for. */
 #include "op/gradient.h"
-#include "op/origin.h"
-#include "op/replica.h"
 #include "core/dtype.h"
 #include "op/infer.h"
+#include "op/origin.h"
+#include "op/replica.h"
 #include <lockstep/grad.h>
 #include <lockstep/ops.h>
 
@@ -28,8 +28,8 @@ static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
 /* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others elsewhere. */
 static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
 {
-    bool one = !lki_bad(t) && t->rows.kind == LKI_ROWS && like->rows.kind != LKI_ROWS && t->shape.rank && t->shape.rank == like->shape.rank &&
-               t->shape.dim[0] == 1 && like->shape.dim[0] == 1;
+    bool one = !lki_bad(t) && t->rows.kind == LKI_ROWS && like->rows.kind != LKI_ROWS && t->shape.rank &&
+               t->shape.rank == like->shape.rank && t->shape.dim[0] == 1 && like->shape.dim[0] == 1;
     return lki_reduce_to(one ? lk_reduce_sum(t, .axis = LK_AXES(0), .keepdims = LK_ON) : t, &like->shape);
 }
 
@@ -350,7 +350,8 @@ RULE(all_gather)
     lki_replica *r = lki_replica_current();
     lk_tensor   *sum = r && r->all_reduce ? r->all_reduce(r, false, DY(0)) : DY(0);
     lki_attr     attr = *b->attr;
-    attr.shape = X(0)->shape;
+    attr.shape = X(0)
+    ->shape;
     GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
 }
 

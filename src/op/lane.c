@@ -14,8 +14,8 @@ static bool is_rows(const lk_tensor *t) { return t->rows.kind == LKI_ROWS; }
 
 static bool same_batch(const lki_rows *a, const lki_rows *b)
 {
-    return a->lanes == b->lanes && a->global == b->global && a->first == b->first && a->rows == b->rows && a->per_row == b->per_row &&
-           a->own == b->own;
+    return a->lanes == b->lanes && a->global == b->global && a->first == b->first && a->rows == b->rows &&
+           a->per_row == b->per_row && a->own == b->own;
 }
 
 static void each(lki_infer *f, const lki_rows *rows, uint64_t cut)
@@ -44,7 +44,8 @@ static void whole(lki_infer *f, bool linear)
     for (int i = 0; i < f->nsrc; i++) {
         const lki_rows *r = &f->src[i]->rows;
         lost = lost || r->kind == LKI_ROWS;
-        if (r->kind == LKI_LOCAL || r->kind == LKI_MIXED || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear)) kind = LKI_LOCAL;
+        if (r->kind == LKI_LOCAL || r->kind == LKI_MIXED || r->kind == LKI_ROWS || (r->kind == LKI_ROW_SUM && !linear))
+            kind = LKI_LOCAL;
         else if (r->kind == LKI_ROW_SUM && kind == LKI_UNIFORM) {
             kind = LKI_ROW_SUM;
             f->rows = *r;
@@ -84,7 +85,8 @@ RULE(each) { elementwise(f, false); }
 
 RULE(linear) /* f(a + b) = f(a) + f(b) in all operands together: a sum over rows stays one if every operand is */
 {
-    bool all = f->op != LKI_OP_cast || lki_is_float(f->dtype[0]) || !lki_is_float(f->src[0]->dtype); /* rounding to integers is not linear */
+    bool all = f->op != LKI_OP_cast || lki_is_float(f->dtype[0]) ||
+               !lki_is_float(f->src[0]->dtype); /* rounding to integers is not linear */
     for (int i = 0; i < f->nsrc; i++)
         all = all && f->src[i]->rows.kind == LKI_ROW_SUM;
     elementwise(f, all);

@@ -29,7 +29,8 @@ bool lki_has_its_lanes(const lki_rows *m, int id, int count, int *lo, int *hi)
     *lo = lki_lane_owner_begin(m->lanes, id, count);
     *hi = lki_lane_owner_begin(m->lanes, id + 1, count);
     if (m->own || *hi <= *lo) return false;
-    int64_t first = lki_min(lki_lane_begin(m->global, m->lanes, *lo), m->total), end = lki_min(lki_lane_begin(m->global, m->lanes, *hi), m->total);
+    int64_t first = lki_min(lki_lane_begin(m->global, m->lanes, *lo), m->total),
+            end = lki_min(lki_lane_begin(m->global, m->lanes, *hi), m->total);
     return m->rows == end - first && (m->rows == 0 || m->first == first);
 }
 
@@ -84,8 +85,8 @@ static void note_roots(const lki_infer *f, lk_tensor *dst)
     lki_subtree  tree[MOST_ROOTS + 1];
     int          lo, hi, count = lki_has_its_lanes(&f->rows, r->id, r->count, &lo, &hi) ? lki_lane_subtrees(lo, hi, tree) : 1;
     static _Thread_local bool inside; /* roots have no roots */
-    bool         wanted = count > 1 && !inside && f->nsrc <= 2 && (dst->graph ? tracer && tracer->roots : !tracer);
-    lki_origin  *o = wanted ? origin_new(count) : NULL;
+    bool                      wanted = count > 1 && !inside && f->nsrc <= 2 && (dst->graph ? tracer && tracer->roots : !tracer);
+    lki_origin               *o = wanted ? origin_new(count) : NULL;
     if (!o) return;
     inside = true;
     lki_recording_pause();

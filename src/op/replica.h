@@ -17,7 +17,8 @@ struct lki_replica {
     lk_tensor *(*all_reduce)(lki_replica *self, bool mean, lk_tensor *x);
     lk_tensor *(*all_gather)(lki_replica *self, int axis, lk_tensor *x);
     lk_tensor *(*read)(lki_replica *self, lk_variable *v); /* of variables with `spread` */
-    lk_status (*update)(lki_replica *self, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v); /* assign*, scatter */
+    lk_status (*update)(lki_replica *self, lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src,
+                        lk_variable *v); /* assign*, scatter */
     lk_variable *(*create)(lki_replica *self, const lk_variable_args *args);
 };
 
@@ -37,14 +38,14 @@ struct lki_spread {
     lk_variable      **component; /* on read: references; mirrored: NULL */
     lk_variable       *container; /* of a component: the variable it is part of, not a reference */
     int                index;
-    bool               per_lane; /* one entry per lane, each written by the replica that owns the lane (metrics): no meeting needed */
-    lk_tensor *(*read)(lk_variable *v);                                                                            /* outside replica context */
+    bool per_lane; /* one entry per lane, each written by the replica that owns the lane (metrics): no meeting needed */
+    lk_tensor *(*read)(lk_variable *v); /* outside replica context */
     lk_status (*update)(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
     void (*destroy)(lki_spread *self);
 };
 
 /* Asked when a variable is made outside replica context: attach a spread, or refuse. NULL: no scope on this thread. */
-typedef lk_status lki_variable_hook(lk_variable *v, const lk_variable_args *args);
+typedef lk_status  lki_variable_hook(lk_variable *v, const lk_variable_args *args);
 void               lki_variable_hook_set(lki_variable_hook *hook);
 lki_variable_hook *lki_variable_hook_current(void);
 

@@ -8,7 +8,7 @@ lk_status lki_run(const lki_infer *f, lk_tensor **dst);
 
 /* A sum over rows once more, over the lanes of one subtree only. */
 lk_tensor *lki_run_lanes(const lki_infer *f, int lane, int width);
-lk_status lki_run_update(const lki_infer *f);
+lk_status  lki_run_update(const lki_infer *f);
 
 /* Which table row serves an op: by the type of its first operand, of its first variable, or of its result. */
 lk_dtype lki_kernel_type(const lki_infer *f);

@@ -21,8 +21,8 @@ typedef enum lki_row_kind {
     LKI_UNIFORM, /* made of variables and constants only: the same on every replica */
     LKI_ROWS,    /* the leading axis is rows of the global batch */
     LKI_ROW_SUM, /* a sum over rows: replicas hold parts of it */
-    LKI_MIXED,   /* a sum over rows plus something uniform, or a replica's share of something uniform: `origin` tells how it was made */
-    LKI_LOCAL,   /* track was lost: repeatable, but only for a given split over replicas */
+    LKI_MIXED, /* a sum over rows plus something uniform, or a replica's share of something uniform: `origin` tells how it was made */
+    LKI_LOCAL, /* track was lost: repeatable, but only for a given split over replicas */
 } lki_row_kind;
 
 #define LKI_MOST_ROWS ((int64_t)1 << 40) /* of a batch, so that rows * lanes can be counted */
@@ -48,33 +48,33 @@ typedef struct lki_replicas {
 } lki_replicas;
 
 struct lk_tensor {
-    lki_object   object;
-    lk_dtype     dtype;
-    lk_shape     shape;
-    lki_rows     rows;
-    lki_buffer  *buffer;
-    void        *data;
-    uint64_t     id;    /* unique in the process; what tapes remember */
-    void        *graph; /* while traced: the graph, and which value of it */
-    int          value;
-    bool         weak;                   /* a plain number: takes the type of what it meets */
-    lk_tensor   *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
-    lki_replicas *replicas; /* a per-replica or mirrored value */
-    lk_tuple    *nest;      /* a tuple as one value; its items are references */
-    struct lki_origin *origin; /* how a replica's value was made (origin.h); mostly NULL */
+    lki_object    object;
+    lk_dtype      dtype;
+    lk_shape      shape;
+    lki_rows      rows;
+    lki_buffer   *buffer;
+    void         *data;
+    uint64_t      id;    /* unique in the process; what tapes remember */
+    void         *graph; /* while traced: the graph, and which value of it */
+    int           value;
+    bool          weak;                   /* a plain number: takes the type of what it meets */
+    lk_tensor    *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
+    lki_replicas *replicas;               /* a per-replica or mirrored value */
+    lk_tuple     *nest;                   /* a tuple as one value; its items are references */
+    struct lki_origin *origin;            /* how a replica's value was made (origin.h); mostly NULL */
     lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;
 };
 
 struct lk_variable {
-    lki_object  object;
-    lk_dtype    dtype;
-    lk_shape    shape;
-    char       *name;
-    bool        trainable;
-    lki_buffer *buffer;
-    lk_tensor  *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
-    struct lki_spread *spread; /* how a strategy owns it (replica.h); NULL: an ordinary variable */
+    lki_object         object;
+    lk_dtype           dtype;
+    lk_shape           shape;
+    char              *name;
+    bool               trainable;
+    lki_buffer        *buffer;
+    lk_tensor         *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
+    struct lki_spread *spread;  /* how a strategy owns it (replica.h); NULL: an ordinary variable */
 };
 
 extern lk_tensor lki_poison;

@@ -57,12 +57,15 @@ static bool creation_fits(const lk_variable_args *a)
         return false;
     }
     if (a->synchronization == LK_SYNC_NONE) {
-        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_SYNC_NONE is not possible for a variable of a strategy; use "
-                            "LK_SYNC_ON_WRITE or LK_SYNC_ON_READ", name);
+        lki_fail(LK_EINVAL,
+                 "lk_variable_of \"%s\": LK_SYNC_NONE is not possible for a variable of a strategy; use "
+                 "LK_SYNC_ON_WRITE or LK_SYNC_ON_READ",
+                 name);
         return false;
     }
     if (a->synchronization == LK_SYNC_ON_READ && a->trainable == LK_ON) {
-        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": a sync-on-read variable cannot be trainable; its copies would not stay equal", name);
+        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": a sync-on-read variable cannot be trainable; its copies would not stay equal",
+                 name);
         return false;
     }
     if (a->aggregation == LK_AGGREGATION_MEAN && !lki_is_float(a->initial->dtype)) {
@@ -100,8 +103,10 @@ bool lki_belongs_here(const char *call, const lk_variable *v)
     void *here = lki_strategy_current();
     if (!here || !v->spread || v->spread->strategy == here) return true;
     lki_fail(LK_ESTATE,
-             "%s: variable \"%s\" belongs to another strategy than the one of this scope: strategies are mixed; use it in the scope it was "
-             "made in, or outside any", call, v->name);
+             "%s: variable \"%s\" belongs to another strategy than the one of this scope: strategies are mixed; use it in the "
+             "scope it was "
+             "made in, or outside any",
+             call, v->name);
     return false;
 }
 
@@ -135,7 +140,8 @@ lk_status lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tens
 {
     lk_tensor *value = lki_number_for(v, src[0]), *fit[2] = {value, nsrc > 1 ? src[1] : NULL};
     bool       adds = op == LKI_OP_assign_add || op == LKI_OP_assign_sub;
-    if (lki_is_half(v->dtype) && adds && !lki_bad(value) && lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
+    if (lki_is_half(v->dtype) && adds && !lki_bad(value) &&
+        lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
         fit[0] = op == LKI_OP_assign_add ? lk_add(lki_variable_read(v), value) : lk_sub(lki_variable_read(v), value);
         op = LKI_OP_assign;
     }
@@ -201,7 +207,10 @@ lk_synchronization lk_variable_synchronization(const lk_variable *v)
     return v && v->spread ? v->spread->synchronization : LK_SYNC_ON_WRITE;
 }
 
-lk_aggregation lk_variable_aggregation(const lk_variable *v) { return v && v->spread ? v->spread->aggregation : LK_AGGREGATION_NONE; }
+lk_aggregation lk_variable_aggregation(const lk_variable *v)
+{
+    return v && v->spread ? v->spread->aggregation : LK_AGGREGATION_NONE;
+}
 
 const char *lk_variable_name(const lk_variable *v) { return v ? v->name : ""; }
 

@@ -41,7 +41,8 @@ static bool same(walk *w, int a, int b)
     const lki_graph *g = w->graph;
     const lki_value *x = &g->values[a], *y = &g->values[b];
     if (a == b) return true;
-    if (++w->steps > MOST_STEPS || x->kind != y->kind || x->dtype != y->dtype || !lki_shape_equal(&x->shape, &y->shape)) return false;
+    if (++w->steps > MOST_STEPS || x->kind != y->kind || x->dtype != y->dtype || !lki_shape_equal(&x->shape, &y->shape))
+        return false;
     if (x->kind == LKI_VALUE_CONSTANT) return same_constant(x->constant, y->constant);
     if (x->kind != LKI_VALUE_MADE || x->maker < 0 || y->maker < 0) return false;
     const lki_node *m = &g->nodes[x->maker], *n = &g->nodes[y->maker];

@@ -10,18 +10,18 @@
 #include <string.h>
 
 typedef struct run {
-    int            replicas, epochs;
-    int64_t        batch, rows; /* rows 0: all */
-    uint64_t       seed;
-    lk_order       order;
-    bool           eager;
-    lk_strategy   *strategy;
-    lk_model      *model;
-    lk_optimizer  *optimizer;
-    lk_loss       *loss;
-    lk_metric     *accuracy;
-    lk_digest      digest; /* what came out */
-    double         last_loss, last_accuracy;
+    int           replicas, epochs;
+    int64_t       batch, rows; /* rows 0: all */
+    uint64_t      seed;
+    lk_order      order;
+    bool          eager;
+    lk_strategy  *strategy;
+    lk_model     *model;
+    lk_optimizer *optimizer;
+    lk_loss      *loss;
+    lk_metric    *accuracy;
+    lk_digest     digest; /* what came out */
+    double        last_loss, last_accuracy;
 } run;
 
 static lk_tuple train_step(lk_tuple batch, void *user)
@@ -60,10 +60,12 @@ static void train(run *r)
     lk_dataset *rows = lk_fashion_mnist(.split = LK_TRAIN, .scaled = LK_ON);
     if (r->rows) rows = lk_dataset_take(rows, r->rows);
     lk_dataset *data = lk_distribute_dataset(r->strategy, lk_dataset_batch(lk_dataset_shuffle(rows, 60000), r->batch));
-    LK_SCOPE(r->strategy) make(r);
+    LK_SCOPE(r->strategy)
+        make(r);
     lk_function *step = lk_function_of(distributed, r);
     for (int epoch = 0; epoch < r->epochs; epoch++)
-        LK_FOR_EACH(batch, data) r->last_loss = lk_item((r->eager ? distributed(batch, r) : lk_call(step, batch)).item[0]);
+        LK_FOR_EACH(batch, data)
+            r->last_loss = lk_item((r->eager ? distributed(batch, r) : lk_call(step, batch)).item[0]);
     r->last_accuracy = lk_metric_result(r->accuracy);
     r->digest = lk_model_digest(r->model);
     if (lk_failed()) fail_msg("%d replicas: %s", r->replicas, lk_error());
@@ -71,15 +73,16 @@ static void train(run *r)
 
 static run trained(run r)
 {
-    LK_POOL train(&r);
+    LK_POOL
+        train(&r);
     return r;
 }
 
 static void assert_same(const run *a, const run *b, const char *what)
 {
     if (lk_digest_equal(a->digest, b->digest) && a->last_loss == b->last_loss && a->last_accuracy == b->last_accuracy) return;
-    fail_msg("%s: 1 replica and %d replicas differ: loss %.9g and %.9g, accuracy %.9g and %.9g", what, b->replicas, a->last_loss, b->last_loss,
-             a->last_accuracy, b->last_accuracy);
+    fail_msg("%s: 1 replica and %d replicas differ: loss %.9g and %.9g, accuracy %.9g and %.9g", what, b->replicas, a->last_loss,
+             b->last_loss, a->last_accuracy, b->last_accuracy);
 }
 
 static void quiet(const char *text, void *user) { (void)text, (void)user; }
@@ -165,7 +168,7 @@ static int print_digest(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_digest_for_any_number_of_replicas), cmocka_unit_test(eager_equals_compiled),
-                                       cmocka_unit_test(without_order_digests_differ)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_digest_for_any_number_of_replicas),
+                                       cmocka_unit_test(eager_equals_compiled), cmocka_unit_test(without_order_digests_differ)};
     return argc > 1 ? print_digest(argc, argv) : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,10 @@ static double expected(const program *p, int n)
 {
     double total = n * (n + 1) / 2.0, x = 0;
     for (int i = 0; i < STAGES; i++)
-        x += p->stages[i] == COMPUTE ? 1 : p->stages[i] == ALL_GATHER ? 2 * total : p->stages[i] == ALL_REDUCE || p->stages[i] == MERGE ? total : 0;
+        x += p->stages[i] == COMPUTE                               ? 1
+             : p->stages[i] == ALL_GATHER                          ? 2 * total
+             : p->stages[i] == ALL_REDUCE || p->stages[i] == MERGE ? total
+                                                                   : 0;
     return x;
 }
 

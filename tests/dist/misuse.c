@@ -250,8 +250,7 @@ static void on_read(void)
     REFUSED(LK_EINVAL, lk_read(none), "lk_read", "\"none\"", "no aggregation", "make it with .aggregation");
     REFUSED(LK_EINVAL, lk_assign_add(sum, VECTOR(1, 1)), "assign_add", "\"sum\"", "LK_AGGREGATION_SUM", "assign the sum");
     REFUSED(LK_EINVAL, lk_assign_sub(sum, VECTOR(1, 1)), "assign_sub", "\"sum\"", "LK_AGGREGATION_SUM", "assign the sum");
-    REFUSED(LK_EINVAL, lk_scatter_add(sum, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"sum\"",
-            "does not support scatter");
+    REFUSED(LK_EINVAL, lk_scatter_add(sum, VECTOR_OF(LK_I64, 0), VECTOR(1)), "scatter", "\"sum\"", "does not support scatter");
 }
 
 REPLICA_FN(scatter_in_replica)

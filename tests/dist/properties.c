@@ -88,7 +88,8 @@ static lk_tuple step(lk_tuple batch, void *user)
     const problem *p = l->p;
     lk_tape       *tape = lk_tape_begin();
     lk_tensor     *each = lk_reduce_sum(lk_square(lk_sub(predict(l, batch.item[0]), batch.item[1])), .axis = LK_AXES(1));
-    lk_tensor     *loss = p->fixed ? lk_compute_average_loss(each, .global_batch_size = p->batch) : lk_compute_average_loss(each, .denominator = p->denominator);
+    lk_tensor     *loss = p->fixed ? lk_compute_average_loss(each, .global_batch_size = p->batch)
+                                   : lk_compute_average_loss(each, .denominator = p->denominator);
     if (p->l2 > 0) loss = lk_add(loss, lk_scale_regularization_loss(lk_nn_l2(lk_read(l->w[0]), p->l2)));
     lk_variables trained = p->layers == 2 ? LK_VARIABLES(l->w[0], l->w[1], l->b) : LK_VARIABLES(l->w[0], l->b);
     lk_optimizer_apply(l->optimizer, lk_tape_gradient(tape, loss, trained));
@@ -132,9 +133,10 @@ static outcome train(const problem *p, int replicas)
     LK_POOL {
         lk_set_random_seed(p->seed);
         l.strategy = lk_mirrored_strategy(.cpu_devices = replicas);
-        LK_SCOPE(l.strategy) make(&l);
-        lk_dataset *rows = lk_dataset_from_tensor_slices(
-            LK_TUPLE(lk_tensor_from(LK_SHAPE(p->rows, FEATURES), LK_F32, p->x), lk_tensor_from(LK_SHAPE(p->rows, 1), LK_F32, p->y)));
+        LK_SCOPE(l.strategy)
+            make(&l);
+        lk_dataset *rows = lk_dataset_from_tensor_slices(LK_TUPLE(lk_tensor_from(LK_SHAPE(p->rows, FEATURES), LK_F32, p->x),
+                                                                  lk_tensor_from(LK_SHAPE(p->rows, 1), LK_F32, p->y)));
         if (p->shuffled) rows = lk_dataset_shuffle(rows, 16);
         rows = lk_dataset_batch(rows, p->batch, .drop_remainder = p->drop_remainder ? LK_ON : LK_OFF);
         lk_dataset  *data = lk_distribute_dataset(l.strategy, rows, .split = p->split);
@@ -148,7 +150,8 @@ static outcome train(const problem *p, int replicas)
                 out.steps++;
             }
         }
-        if (lk_failed()) fail_msg("%d replicas, %lld rows by %lld: %s", replicas, (long long)p->rows, (long long)p->batch, lk_error());
+        if (lk_failed())
+            fail_msg("%d replicas, %lld rows by %lld: %s", replicas, (long long)p->rows, (long long)p->batch, lk_error());
         assert_mirrored(&l);
         out.mean = lk_metric_result(l.mean);
         out.sum = lk_metric_result(l.sum);
@@ -163,8 +166,8 @@ static outcome train(const problem *p, int replicas)
 static void assert_near(double a, double b, double tolerance, const char *what, const problem *p, int replicas)
 {
     if (fabs(a - b) <= tolerance * fmax(1, fmax(fabs(a), fabs(b)))) return;
-    fail_msg("%s: %.9g on one replica, %.9g on %d (%lld rows by %lld, split %d, %s)", what, a, b, replicas, (long long)p->rows, (long long)p->batch, (int)p->split,
-             p->compiled ? "compiled" : "eager");
+    fail_msg("%s: %.9g on one replica, %.9g on %d (%lld rows by %lld, split %d, %s)", what, a, b, replicas, (long long)p->rows,
+             (long long)p->batch, (int)p->split, p->compiled ? "compiled" : "eager");
 }
 
 static void compare(const problem *p, const outcome *one, const outcome *many, int replicas)
@@ -174,9 +177,10 @@ static void compare(const problem *p, const outcome *one, const outcome *many, i
     if (dropped || p->split == LK_SPLIT_STREAM) return;
     assert_int_equal(one->steps, many->steps);
     if (exact && !lk_digest_equal(one->digest, many->digest))
-        fail_msg("weights differ: %d replicas, %lld rows by %lld, %d epochs, %d layers, l2 %g, %s, %s, %s, seed %llu; losses %.9g %.9g", replicas, (long long)p->rows,
-                 (long long)p->batch, p->epochs, p->layers, p->l2, p->compiled ? "compiled" : "eager", p->fixed ? "fixed" : "exact", p->adam ? "adam" : "sgd",
-                 (unsigned long long)p->seed, one->loss[0], many->loss[0]);
+        fail_msg(
+            "weights differ: %d replicas, %lld rows by %lld, %d epochs, %d layers, l2 %g, %s, %s, %s, seed %llu; losses %.9g %.9g",
+            replicas, (long long)p->rows, (long long)p->batch, p->epochs, p->layers, p->l2, p->compiled ? "compiled" : "eager",
+            p->fixed ? "fixed" : "exact", p->adam ? "adam" : "sgd", (unsigned long long)p->seed, one->loss[0], many->loss[0]);
     for (int i = 0; i < one->steps && i < 64; i++)
         assert_near(one->loss[i], many->loss[i], exact ? 0 : 1e-5, "loss", p, replicas);
     assert_near(one->mean, many->mean, exact ? 0 : 1e-6, "mean", p, replicas);
@@ -216,14 +220,16 @@ TEST(two_strategies_side_by_side)
             lk_set_random_seed(p.seed);
             for (int k = 0; k < 2; k++) {
                 l[k] = (loop){.p = &p, .strategy = lk_mirrored_strategy(.cpu_devices = pair[k])};
-                LK_SCOPE(l[k].strategy) make(&l[k]);
-                lk_dataset *rows = lk_dataset_from_tensor_slices(
-                    LK_TUPLE(lk_tensor_from(LK_SHAPE(p.rows, FEATURES), LK_F32, p.x), lk_tensor_from(LK_SHAPE(p.rows, 1), LK_F32, p.y)));
+                LK_SCOPE(l[k].strategy)
+                    make(&l[k]);
+                lk_dataset *rows = lk_dataset_from_tensor_slices(LK_TUPLE(lk_tensor_from(LK_SHAPE(p.rows, FEATURES), LK_F32, p.x),
+                                                                          lk_tensor_from(LK_SHAPE(p.rows, 1), LK_F32, p.y)));
                 data[k] = lk_distribute_dataset(l[k].strategy, lk_dataset_batch(rows, p.batch));
             }
             for (int epoch = 0; epoch < p.epochs; epoch++)
                 for (int k = 0; k < 2; k++)
-                    LK_FOR_EACH(batch, data[k]) distributed(batch, &l[k]);
+                    LK_FOR_EACH(batch, data[k])
+                        distributed(batch, &l[k]);
             for (int k = 0; k < 2; k++)
                 assert_true(lk_digest_equal(alone.digest, lk_variables_digest(LK_VARIABLES(l[k].w[0], l[k].w[1], l[k].b))));
             if (lk_failed()) fail_msg("%s", lk_error());

@@ -33,7 +33,8 @@ static lk_tuple step(lk_tuple batch, void *user)
     loop      *l = user;
     lk_tape   *tape = lk_tape_begin();
     lk_tensor *each = lk_reduce_sum(lk_square(lk_sub(lk_matmul(batch.item[0], lk_read(l->w)), batch.item[1])), .axis = LK_AXES(1));
-    lk_tensor *loss = lk_add(lk_compute_average_loss(each, .global_batch_size = 16), lk_scale_regularization_loss(lk_nn_l2(lk_read(l->w), 0.01)));
+    lk_tensor *loss =
+        lk_add(lk_compute_average_loss(each, .global_batch_size = 16), lk_scale_regularization_loss(lk_nn_l2(lk_read(l->w), 0.01)));
     lk_optimizer_apply(l->optimizer, lk_tape_gradient(tape, loss, LK_VARIABLES(l->w)));
     lk_metric_update(l->mean, each);
     return LK_TUPLE(loss);
@@ -59,8 +60,9 @@ static void run_steps(int steps, int warm, bool compiled)
             l.optimizer = lk_adam();
             l.mean = lk_mean();
         }
-        lk_dataset  *rows = lk_dataset_from_tensor_slices(LK_TUPLE(lk_random_normal(LK_SHAPE(100, 8)), lk_random_normal(LK_SHAPE(100, 2))));
-        lk_dataset  *data = lk_distribute_dataset(l.strategy, lk_dataset_repeat(lk_dataset_batch(lk_dataset_shuffle(rows, 50), 16)));
+        lk_dataset *rows =
+            lk_dataset_from_tensor_slices(LK_TUPLE(lk_random_normal(LK_SHAPE(100, 8)), lk_random_normal(LK_SHAPE(100, 2))));
+        lk_dataset *data = lk_distribute_dataset(l.strategy, lk_dataset_repeat(lk_dataset_batch(lk_dataset_shuffle(rows, 50), 16)));
         lk_function *f = lk_function_of(distributed, &l);
         LK_FOR_EACH(batch, data) {
             if (compiled) lk_call(f, batch);

@@ -43,7 +43,7 @@ static void make(loop *l)
 
 static loop start(int replicas)
 {
-    loop l = {.replicas = replicas};
+    loop    l = {.replicas = replicas};
     int32_t labels[ROWS];
     lk_set_random_seed(11);
     for (int i = 0; i < ROWS; i++)
@@ -53,7 +53,8 @@ static loop start(int replicas)
     if (replicas) {
         l.strategy = lk_mirrored_strategy(.cpu_devices = replicas);
         l.data = lk_distribute_dataset(l.strategy, l.data);
-        LK_SCOPE(l.strategy) make(&l);
+        LK_SCOPE(l.strategy)
+            make(&l);
     } else make(&l);
     return l;
 }
@@ -61,7 +62,8 @@ static loop start(int replicas)
 static void epoch(loop *l)
 {
     lk_function *f = l->replicas ? lk_function_of(distributed, l) : lk_function_of(step, l);
-    LK_FOR_EACH(batch, l->data) lk_call(f, batch);
+    LK_FOR_EACH(batch, l->data)
+        lk_call(f, batch);
     if (lk_failed()) fail_msg("%d replicas: %s", l->replicas, lk_error());
 }
 
@@ -99,7 +101,8 @@ TEST(from_any_number_to_any_other)
                 lk_checkpoint *c = checkpoint_of(&after);
                 assert_non_null(lk_checkpoint_restore(c, path));
                 epoch(&after);
-                if (!lk_digest_equal(lk_model_digest(after.model), whole)) fail_msg("saved on %d, restored on %d: other bits", n, m);
+                if (!lk_digest_equal(lk_model_digest(after.model), whole))
+                    fail_msg("saved on %d, restored on %d: other bits", n, m);
                 assert_false(lk_failed());
             }
     folder_remove(folder);
@@ -116,10 +119,13 @@ TEST(on_read_variables_are_shared_out)
             lk_variable *v = NULL, *w = NULL;
             snprintf(prefix, sizeof prefix, "%s/sum", folder);
             lk_strategy *two = lk_mirrored_strategy(.cpu_devices = 2), *other = m ? lk_mirrored_strategy(.cpu_devices = m) : NULL;
-            LK_SCOPE(two) v = lk_variable_of(lk_scalar(0), .synchronization = LK_SYNC_ON_READ, .aggregation = LK_AGGREGATION_SUM);
+            LK_SCOPE(two)
+                v = lk_variable_of(lk_scalar(0), .synchronization = LK_SYNC_ON_READ, .aggregation = LK_AGGREGATION_SUM);
             lk_assign(v, lk_scalar(11));
             const char *path = lk_checkpoint_save(lk_checkpoint_of({"v", v}), prefix);
-            if (other) LK_SCOPE(other) w = lk_variable_of(lk_scalar(0), .synchronization = LK_SYNC_ON_READ, .aggregation = LK_AGGREGATION_SUM);
+            if (other)
+                LK_SCOPE(other)
+                    w = lk_variable_of(lk_scalar(0), .synchronization = LK_SYNC_ON_READ, .aggregation = LK_AGGREGATION_SUM);
             else w = lk_variable_of(lk_scalar(0));
             assert_non_null(lk_checkpoint_restore(lk_checkpoint_of({"v", w}), path));
             assert_float_equal(lk_item(lk_read(w)), 11, 1e-5);

@@ -222,8 +222,7 @@ static void check_program(program *p, lk_tensor *x, int number)
     lk_tuple again = lk_call(lk_function_of(compiled, p), LK_TUPLE(x));
     SOUND();
     for (int i = 0; i < KEPT; i++) {
-        if (memcmp(lk_data(again.item[i]), lk_data(sums.item[i]), 12))
-            GIVE_UP("compiled: program %d gives other bits", number);
+        if (memcmp(lk_data(again.item[i]), lk_data(sums.item[i]), 12)) GIVE_UP("compiled: program %d gives other bits", number);
         check_sum(p, s, out.item[i], again.item[i], "compiled", number);
     }
 }

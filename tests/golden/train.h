@@ -221,7 +221,7 @@ static lk_tensor *loss_of(train_run *r, lk_tuple in, lk_tensor *y)
         return r->penalty ? lk_add(loss, r->penalty) : loss;
     }
     const int64_t fixed = json_integer_value(json_object_get(r->spec, "denominator"));
-    lk_tensor    *loss = fixed         ? lk_compute_average_loss(each, .global_batch_size = fixed)
+    lk_tensor    *loss = fixed          ? lk_compute_average_loss(each, .global_batch_size = fixed)
                          : is_custom(r) ? lk_compute_average_loss(each)
                                         : lk_compute_average_loss(each, .denominator = LK_EXACT);
     return r->penalty ? lk_add(loss, lk_scale_regularization_loss(r->penalty)) : loss;
@@ -241,7 +241,7 @@ static lk_tuple train_step(lk_tuple in, void *user)
     if (r->used != r->weights) miss(r->c, "the model has %d weights: should be %d", r->used, r->weights);
     if (r->c->why[0]) return LK_TUPLE(in.item[0], in.item[0]);
     lk_tensor *loss = loss_of(r, in, y);
-    lk_grads *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
+    lk_grads  *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
     lk_optimizer_apply(r->optimizer, g);
     return LK_TUPLE(loss, correct_rows(r, in.item[1], y));
 }
@@ -424,12 +424,14 @@ static lk_tuple distributed_step(lk_tuple in, void *user)
 
 static void train_on_replicas(train_run *r, const expected *e)
 {
-    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")), epochs = json_integer_value(json_object_get(r->spec, "epochs"));
-    lk_tuple      all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
-    lk_dataset   *data = lk_distribute_dataset(r->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch), .split = r->split);
-    lk_function  *f = lk_function_of(distributed_step, .user = r, .name = r->c->name);
-    double        spread = 0;
-    int           step = 0;
+    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")),
+                  epochs = json_integer_value(json_object_get(r->spec, "epochs"));
+    lk_tuple    all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
+    lk_dataset *data =
+        lk_distribute_dataset(r->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch), .split = r->split);
+    lk_function *f = lk_function_of(distributed_step, .user = r, .name = r->c->name);
+    double       spread = 0;
+    int          step = 0;
     for (int64_t epoch = 0; epoch < epochs; epoch++)
         LK_FOR_EACH(rows, data) {
             if (step == MAX_STEPS || r->c->why[0]) break;
@@ -437,7 +439,8 @@ static void train_on_replicas(train_run *r, const expected *e)
             check_step(r, e, step, spread, lk_call(f, rows));
             step++;
         }
-    if (!r->c->why[0] && step != json_integer_value(json_object_get(r->spec, "steps"))) miss(r->c, "%d steps: should be as many as in spec.json", step);
+    if (!r->c->why[0] && step != json_integer_value(json_object_get(r->spec, "steps")))
+        miss(r->c, "%d steps: should be as many as in spec.json", step);
     if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
 }
 
@@ -466,7 +469,8 @@ static void check_train(test_case *c, json_t *spec, const char *data, const form
     read_numbers(&r, "correct.txt", e.correct);
     if (f->replicas) {
         r.strategy = lk_mirrored_strategy(.cpu_devices = f->replicas);
-        LK_SCOPE(r.strategy) ready = start_run(&r, data);
+        LK_SCOPE(r.strategy)
+            ready = start_run(&r, data);
     } else ready = start_run(&r, data);
     if (ready && r.strategy) train_on_replicas(&r, &e);
     else if (ready) train(&r, &e);
@@ -492,7 +496,8 @@ static void run_forms(const char *name, json_t *spec, const char *data)
         snprintf(full, sizeof full, "%s%s", name, forms[i].suffix);
         if (!case_begin(&c, "train", full, NULL)) continue;
         c.name = name; /* files are found by it */
-        LK_POOL check_train(&c, spec, data, &forms[i]);
+        LK_POOL
+            check_train(&c, spec, data, &forms[i]);
         c.name = full;
         case_end(&c);
     }

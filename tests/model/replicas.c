@@ -144,7 +144,8 @@ static void same_for_all(model_fn *make, bool compiled, lk_denominator denominat
     {
         outcome other = train(n, make, compiled, denominator);
         same_outcome(&one, &other);
-        assert_true(other.calls <= planned.calls && other.calls >= planned.calls - 2); /* planned as one device; a constant of the loss may be known sooner */
+        assert_true(other.calls <= planned.calls &&
+                    other.calls >= planned.calls - 2); /* planned as one device; a constant of the loss may be known sooner */
     }
 }
 

@@ -77,7 +77,4 @@ int lki_cpu_devices(void)
     return __atomic_load_n(&count, __ATOMIC_ACQUIRE);
 }
 
-lki_device *lki_device_cpu_at(int index)
-{
-    return index >= 0 && index < lki_cpu_devices() ? &cpus[index] : NULL;
-}
+lki_device *lki_device_cpu_at(int index) { return index >= 0 && index < lki_cpu_devices() ? &cpus[index] : NULL; }
