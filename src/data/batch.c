@@ -94,8 +94,7 @@ static lk_status stack_padded(const batch_node *n, const lki_elements *rows, lki
 
 /* ---- batches ---- */
 
-/* Read the rows of one batch; memory is taken as they come. */
-static lk_status read_rows(lki_cursor *c, int64_t size, lki_elements *rows)
+lk_status lki_read_rows(lki_cursor *c, int64_t size, lki_elements *rows)
 {
     enum { PIECE = 4096 };
     rows->at = 0;
@@ -137,7 +136,7 @@ static lk_status batch_next(lki_cursor *c, int64_t want, lki_element *out, int64
     const batch_node *n = (const batch_node *)c->dataset;
     lki_elements     *rows = &((batch_state *)c->state)->rows;
     for (; *got < want; ++*got) {
-        LKI_TRY(read_rows(c, n->size, rows));
+        LKI_TRY(lki_read_rows(c, n->size, rows));
         const bool whole = rows->count == n->size, used = whole || (rows->count && !n->drops);
         if (used) LKI_TRY(make_batch(c, rows, &out[*got]));
         if (rows->count) lki_elements_drop(rows->count, rows->item);

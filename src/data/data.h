@@ -253,4 +253,7 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e);
 /* A view of a tensor made elsewhere, in this thread's step; what stands for others is made anew of views. */
 lk_tensor *lki_hand_over(lk_tensor *t);
 
+/* Fill `rows` up to `size` from the cursor's input (batch.c); memory is taken as they come, and fewer at its end. */
+lk_status lki_read_rows(lki_cursor *c, int64_t size, lki_elements *rows);
+
 #endif

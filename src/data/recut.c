@@ -18,20 +18,6 @@ typedef struct recut_state {
 
 static void recut_stop(lki_cursor *c) { lki_elements_clear(&((recut_state *)c->state)->rows); }
 
-static lk_status read_rows(lki_cursor *c, int64_t size, lki_elements *rows)
-{
-    enum { PIECE = 4096 };
-    rows->at = 0;
-    for (int64_t got; rows->count < size;) {
-        const int64_t piece = lki_min(size - rows->count, PIECE);
-        LKI_TRY(lki_elements_reserve(rows, piece));
-        LKI_TRY(lki_cursor_next(c->input[0], piece, rows->item + rows->count, &got));
-        rows->count += got;
-        if (got < piece) break;
-    }
-    return LK_OK;
-}
-
 /* A step in which this worker's replicas get nothing: no rows, of the shape of the row that comes next. */
 static lk_status no_rows(const lki_element *like, lki_rowset **out)
 {
@@ -57,7 +43,7 @@ static lk_status recut_one(lki_cursor *c, lki_element *out, int64_t *got)
     recut_state      *st = c->state;
     const int64_t     step = st->step % lki_split_steps(&n->split), size = lki_split_step_rows(&n->split, step);
     lki_rowset       *set;
-    LKI_TRY(read_rows(c, lki_max(1, size), &st->rows));
+    LKI_TRY(lki_read_rows(c, lki_max(1, size), &st->rows));
     if (!st->rows.count || (c->dataset->exact && st->rows.count < size)) return LK_OK;
     LKI_TRY(size ? lki_stack(c->dataset->ops->name, st->rows.count, st->rows.item, &set) : no_rows(st->rows.item, &set));
     set->rows = LKI_ALONE;

@@ -91,12 +91,10 @@ static lk_tuple component_args(lk_tuple args, int r)
     return own;
 }
 
-static bool same_bits(const lk_tensor *a, const lk_tensor *b)
+/* Equal, or not to be told now. */
+static bool may_be_equal(const lk_tensor *a, const lk_tensor *b)
 {
-    if (a == b || !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b))
-        return true; /* equal, or not to be told now */
-    return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
-           !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
+    return !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b) || lki_same_bits(a, b);
 }
 
 /* A mirrored variable's components stay equal: what replicas bring for them must be. */
@@ -105,7 +103,7 @@ static lk_status check_mirrored(const updating *u, void *const *everyones, int c
     for (int r = 1; r < count; r++)
         for (int i = 0; i < u->args.count; i++) {
             lk_tuple other = everyones ? ((const updating *)everyones[r])->args : u->args;
-            if (other.count != u->args.count || !same_bits(lki_select(u->args.item[i], 0), lki_select(other.item[i], r)))
+            if (other.count != u->args.count || !may_be_equal(lki_select(u->args.item[i], 0), lki_select(other.item[i], r)))
                 return lki_fail(LK_EINVAL,
                                 "lk_extended_update: argument %d differs between replica 0 and %d, which would make the copies of "
                                 "the mirrored variable \"%s\" differ; reduce it first",

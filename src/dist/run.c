@@ -28,7 +28,6 @@ typedef struct seat {
     const char     *call, *detail;
     lki_meeting_fn *fn;
     void           *mine;
-    bool            failed; /* fn returned with an error */
     lk_tuple        result; /* items are references */
 } seat;
 

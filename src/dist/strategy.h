@@ -83,9 +83,6 @@ lk_status  lki_replica_update(lki_replica *self, lki_op op, const lki_attr *attr
 lk_tensor *lki_replica_read(lki_replica *self, lk_variable *v);
 lk_variable *lki_replica_create(lki_replica *self, const lk_variable_args *args);
 
-/* Equal in type, shape and every bit; false for values that are only traced, unless they are one. */
-bool lki_same_bits(const lk_tensor *a, const lk_tensor *b);
-
 /* ---- meeting (run.c) ---- */
 
 /* All replicas of this thread's run deposit `mine`; when all are here fn runs once, on replica 0's thread, in cross-replica context, with what each brought, in replica order; then

@@ -80,9 +80,8 @@ static bool same_value(lk_tensor *a, lk_tensor *b)
 {
     lki_tracer *tracer = lki_tracer_current();
     if (a == b) return true;
-    if (a->dtype != b->dtype || !lki_shape_equal(&a->shape, &b->shape)) return false;
     if (tracer && (a->graph || b->graph)) return tracer->same && tracer->same(tracer, a, b);
-    return !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
+    return lki_same_bits(a, b);
 }
 
 static lk_tensor *factor(int count, lk_tensor *const *items)

@@ -227,13 +227,6 @@ static lk_status apply_in_order(int count, void *const *everyones, bool mean)
     return LK_OK;
 }
 
-bool lki_same_bits(const lk_tensor *a, const lk_tensor *b)
-{
-    if (lki_same_elements(a, b)) return true;
-    return !a->graph && !b->graph && a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
-           !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
-}
-
 /* Without an aggregation all replicas must bring the same. Values that are only traced cannot be compared now: where they differ the step gives NaN. */
 static lk_status apply_equal(int count, void *const *everyones)
 {

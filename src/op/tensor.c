@@ -156,6 +156,14 @@ lk_tensor *lki_tensor_row_range(lk_tensor *from, int64_t first, int64_t rows, co
     return t;
 }
 
+bool lki_same_bits(const lk_tensor *a, const lk_tensor *b)
+{
+    size_t bytes = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype);
+    if (lki_same_elements(a, b)) return true;
+    return !a->graph && !b->graph && a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
+           (!bytes || !memcmp(a->data, b->data, bytes));
+}
+
 lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, lk_tensor *whole, bool mirrored)
 {
     for (int i = 0; i < count; i++)

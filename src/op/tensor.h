@@ -111,6 +111,9 @@ lk_tensor *lki_tensor_row_range(lk_tensor *t, int64_t first, int64_t rows, const
 /* A per-replica value of `count` tensors (references are taken). `whole` may be NULL. Poisoned when an item is. */
 lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, lk_tensor *whole, bool mirrored);
 
+/* Equal in type, shape and every bit; false for values that are only traced, unless they are one. */
+bool lki_same_bits(const lk_tensor *a, const lk_tensor *b);
+
 /* Stands for other tensors: has no elements of its own. */
 static inline bool lki_stands_for(const lk_tensor *t) { return t->replicas || t->nest; }
 

@@ -184,19 +184,12 @@ static lk_status merge_ranges(lki_merger *m, const int *v, int *out)
     return LK_OK;
 }
 
-static bool same_constant(const lk_tensor *a, const lk_tensor *b)
-{
-    size_t bytes = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype);
-    if (a == b) return true;
-    return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) && (!bytes || !memcmp(a->data, b->data, bytes));
-}
-
 static lk_status merge_constants(lki_merger *m, const int *v, int *out)
 {
     const lki_value *first = lki_from_value(m, v[0]);
     for (int r = 0; r < m->n; r++) {
         const lki_value *x = lki_from_value(m, v[r]);
-        if (x->kind != LKI_VALUE_CONSTANT || !same_constant(first->constant, x->constant))
+        if (x->kind != LKI_VALUE_CONSTANT || !lki_same_bits(first->constant, x->constant))
             return lki_merge_refuse(m, "a constant of replica %d differs from replica 0's", r);
         if (x->rows.kind == LKI_ROWS) return lki_merge_refuse(m, "replica %d works on rows captured from outside", r);
     }

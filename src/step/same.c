@@ -10,11 +10,6 @@ typedef struct walk {
     int              steps;
 } walk;
 
-static bool same_constant(const lk_tensor *a, const lk_tensor *b)
-{
-    return a == b || !memcmp(a->data, b->data, (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
-}
-
 static bool same(walk *w, int a, int b);
 
 static bool same_nodes(walk *w, const lki_node *m, const lki_node *n)
@@ -43,7 +38,7 @@ static bool same(walk *w, int a, int b)
     if (a == b) return true;
     if (++w->steps > MOST_STEPS || x->kind != y->kind || x->dtype != y->dtype || !lki_shape_equal(&x->shape, &y->shape))
         return false;
-    if (x->kind == LKI_VALUE_CONSTANT) return same_constant(x->constant, y->constant);
+    if (x->kind == LKI_VALUE_CONSTANT) return lki_same_bits(x->constant, y->constant);
     if (x->kind != LKI_VALUE_MADE || x->maker < 0 || y->maker < 0) return false;
     const lki_node *m = &g->nodes[x->maker], *n = &g->nodes[y->maker];
     return which_result(m, a) == which_result(n, b) && same_nodes(w, m, n);
@@ -52,7 +47,7 @@ static bool same(walk *w, int a, int b)
 bool lki_graph_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b)
 {
     const lki_graph *g = (const lki_graph *)((const char *)tracer - offsetof(lki_graph, tracer));
-    if (!a->graph && !b->graph) return same_constant(a, b);
+    if (!a->graph && !b->graph) return lki_same_bits(a, b);
     if (a->graph != g->token || b->graph != g->token) return false;
     return same(&(walk){.graph = g}, a->value, b->value);
 }
