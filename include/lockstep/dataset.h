@@ -63,8 +63,9 @@ typedef enum lk_split_of { LK_TRAIN = 0, LK_TEST = 1 } lk_split_of;
 typedef struct lk_mnist_args {
     char        kw_;
     lk_split_of split;
-    lk_switch   scaled; /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
-    const char *folder; /* default: LOCKSTEP_DATA, else the user's cache folder */
+    lk_switch   scaled;   /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
+    const char *folder;   /* default: LOCKSTEP_DATA, else the user's cache folder */
+    lk_switch   download; /* default LK_ON: what is missing is fetched into the cache folder, if no folder is given */
 } lk_mnist_args;
 /* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read here. The
  * user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. */
@@ -72,6 +73,101 @@ typedef struct lk_mnist_args {
 #define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
 LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
+
+/* Digits drawn on the fly: strokes, turned, sheared, bent, of varying width, with noise. 60,000 rows to train with, 10,000 others to test; the same for
+ * the same seed. No file, no network. (image, label i64) as lk_mnist(). */
+typedef struct lk_digits_args {
+    char        kw_;
+    lk_split_of split;
+    lk_switch   scaled; /* as in lk_mnist() */
+    lk_number   seed;   /* default 1: which digits; not the process's seed */
+    int64_t     rows;   /* default 60,000 or 10,000; fewer: the first so many */
+} lk_digits_args;
+#define lk_digits(...) lk_digits_kw(LKI_KW(lk_digits_args, __VA_ARGS__))
+LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
+
+/* ---- fetching files ---- */
+
+typedef struct lk_fetch_args {
+    char        kw_;
+    lk_names    urls;    /* required: mirrors of one file, tried in order; http, https, file */
+    const char *sha256;  /* default: not checked; 64 hexadecimal digits */
+    const char *path;    /* required: where it goes; what is there and has the digest is kept */
+    double      timeout; /* seconds without a byte before the next mirror is tried; default 30 */
+} lk_fetch_args;
+
+/* A file from the network, written beside and renamed when its digest is right. What an attempt before left is continued. Errors name every mirror and
+ * its reason, and say what to do offline. Needs libcurl, looked for at run time. */
+#define lk_fetch(...) lk_fetch_kw(LKI_KW(lk_fetch_args, __VA_ARGS__))
+LK_API lk_status lk_fetch_kw(lk_fetch_args args);
+
+/* ---- files of rows ---- */
+
+typedef struct lk_csv_args {
+    char        kw_;
+    lk_names    files;       /* required: LK_FILES("a.csv"); .gz too */
+    lk_switch   header;      /* default LK_ON: the first line of each file names the columns */
+    char        delimiter;   /* default ',' */
+    const char *label;       /* default none: the column, by name or "#0", "#-1", that becomes the label */
+    lk_names    columns;     /* default all (but the label): which, in this order */
+    lk_switch   text_labels; /* default LK_OFF: labels are numbers; LK_ON: words, numbered in the order of the alphabet */
+} lk_csv_args;
+
+/* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The file is read and checked here; a field that is no number is an error with file, line, column and text. "" is NaN. Quotes as in RFC 4180. */
+#define lk_csv_dataset(...) lk_csv_dataset_kw(LKI_KW(lk_csv_args, __VA_ARGS__))
+LK_API lk_dataset *lk_csv_dataset_kw(lk_csv_args args);
+
+/* An array of a .npy file, and one of those in a .npz file (or in a zip of .npy files). */
+LK_API lk_tensor *lk_npy_read(const char *path);
+LK_API lk_tensor *lk_npz_read(const char *path, const char *name); /* NULL: the only one */
+LK_API lk_names   lk_npz_names(const char *path);
+LK_API lk_status  lk_npy_write(const char *path, lk_tensor *t);
+LK_API lk_status  lk_npz_write(const char *path, lk_names names, lk_tuple tensors);
+
+/* Rows of the arrays of a .npz file, in this order; default x_train and y_train (x_test and y_test), else x and y. */
+typedef struct lk_npz_args {
+    char        kw_;
+    const char *path; /* required */
+    lk_split_of split;
+    lk_names    names;
+} lk_npz_args;
+#define lk_npz_dataset(...) lk_npz_dataset_kw(LKI_KW(lk_npz_args, __VA_ARGS__))
+LK_API lk_dataset *lk_npz_dataset_kw(lk_npz_args args);
+
+/* FOLDER/<class>/<picture>.png|jpg|jpeg: (picture f32 [height, width, channels] 0..255, label i64 by the alphabet of the classes). Pictures are decoded when they are read, on .parallel threads; one that cannot be
+ * read is an error that names it. */
+typedef struct lk_image_folder_args {
+    char        kw_;
+    const char *folder;           /* required */
+    int64_t     height, width;    /* required: pictures are resized to it */
+    int         channels;         /* default 3; 1 */
+    int         parallel;         /* default: the cores of this process */
+    double      validation_split; /* default none: the share of the pictures, picked by the seed, that LK_TEST gets */
+    lk_split_of split;
+    lk_number   seed;
+} lk_image_folder_args;
+#define lk_image_folder(...) lk_image_folder_kw(LKI_KW(lk_image_folder_args, __VA_ARGS__))
+LK_API lk_dataset *lk_image_folder_kw(lk_image_folder_args args);
+LK_API lk_names    lk_class_names(const lk_dataset *d); /* of an image folder, or of text labels; empty for others */
+
+/* One picture file: u8 [height, width, channels]; channels 0: as it is. */
+LK_API lk_tensor *lk_image_read(const char *path, int channels);
+LK_API lk_status  lk_image_write(const char *path,
+                                 lk_tensor  *picture); /* PNG; u8 or f32 0..255, [height, width] or [height, width, 1|3|4] */
+
+/* What records of tf.train.Example hold: a feature of fixed size each. */
+typedef struct lk_feature {
+    const char *name;
+    lk_dtype    dtype; /* LK_F32, LK_I64; LK_U8: a byte string of the size of the shape, or a picture where .picture */
+    lk_shape    shape;
+    int         picture; /* 1: bytes are a PNG or JPEG file, decoded to u8 of this shape */
+    lk_number   missing; /* default: an error; the value of every element where the feature is not there */
+} lk_feature;
+#define LK_FEATURES(...)                                                                                                           \
+    (int)LKI_N(lk_feature, {0}, __VA_ARGS__) - 1, (const lk_feature[]) { {0}, __VA_ARGS__ }
+
+/* lk_dataset_parse_example(records, parallel, LK_FEATURES({"image", LK_U8, LK_SHAPE(28, 28)}, {"label", LK_I64})): a tensor per feature, in this order. */
+LK_API lk_dataset *lk_dataset_parse_example(lk_dataset *records, int parallel, int count, const lk_feature *one_based);
 
 /* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing, empty, or several byte strings: an error. */
 LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* bytes: u8 [n]; int64: i64 [n]; float: f32 [n] */

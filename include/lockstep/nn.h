@@ -8,6 +8,7 @@
 LK_BEGIN
 
 typedef enum lk_activation {
+    LK_ACTIVATION_DEFAULT = 0, /* the layer's own: mostly LK_LINEAR */
     LK_LINEAR,
     LK_RELU,
     LK_RELU6,

@@ -1,4 +1,5 @@
-/* Zip archives, for reading: stored and deflated members, with or without the 64-bit extension. An npz file is one. */
+/* Zip archives. Reading: stored and deflated members, with or without the 64-bit extension; npz and .keras files are such. Writing: stored members, as
+ * numpy and Keras write them. */
 #ifndef LKI_FORMAT_ZIP_H
 #define LKI_FORMAT_ZIP_H
 
@@ -29,5 +30,14 @@ int lki_zip_find(const lki_zip *z, const char *name);
 
 /* A copy of the member's contents, its checksum verified. */
 lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out);
+
+/* ---- writing: members one after the other, then the directory; the archive grows in memory ---- */
+
+typedef struct lki_zip_out lki_zip_out;
+lk_status                  lki_zip_out_new(lki_zip_out **out);
+lk_status                  lki_zip_out_add(lki_zip_out *z, const char *name, const void *data,
+                                           size_t size);                           /* data aligned to 64 bytes, as numpy likes it */
+lk_status                  lki_zip_out_finish(lki_zip_out *z, lki_bytes *archive); /* frees z, also on failure */
+void                       lki_zip_out_free(lki_zip_out *z);                       /* NULL is ignored */
 
 #endif

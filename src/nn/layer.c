@@ -16,15 +16,25 @@ static lk_tensor *log_softmax(lk_tensor *x) { return lk_log_softmax(x); }
 lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
 {
     static lk_tensor *(*const functions[LK_ACTIVATION_COUNT])(lk_tensor *) = {
-        [LK_LINEAR] = linear,        [LK_RELU] = lk_relu,
-        [LK_RELU6] = lk_relu6,       [LK_GELU] = gelu,
-        [LK_GELU_TANH] = gelu_tanh,  [LK_SIGMOID] = lk_sigmoid,
-        [LK_TANH] = lk_tanh,         [LK_SOFTPLUS] = lk_softplus,
-        [LK_SOFTSIGN] = lk_softsign, [LK_ELU] = elu,
-        [LK_SELU] = lk_selu,         [LK_LEAKY_RELU] = leaky_relu,
-        [LK_SWISH] = lk_swish,       [LK_HARD_SIGMOID] = lk_hard_sigmoid,
-        [LK_MISH] = lk_mish,         [LK_EXPONENTIAL] = lk_exp,
-        [LK_SOFTMAX] = softmax,      [LK_LOG_SOFTMAX] = log_softmax,
+        [LK_ACTIVATION_DEFAULT] = linear,
+        [LK_LINEAR] = linear,
+        [LK_RELU] = lk_relu,
+        [LK_RELU6] = lk_relu6,
+        [LK_GELU] = gelu,
+        [LK_GELU_TANH] = gelu_tanh,
+        [LK_SIGMOID] = lk_sigmoid,
+        [LK_TANH] = lk_tanh,
+        [LK_SOFTPLUS] = lk_softplus,
+        [LK_SOFTSIGN] = lk_softsign,
+        [LK_ELU] = elu,
+        [LK_SELU] = lk_selu,
+        [LK_LEAKY_RELU] = leaky_relu,
+        [LK_SWISH] = lk_swish,
+        [LK_HARD_SIGMOID] = lk_hard_sigmoid,
+        [LK_MISH] = lk_mish,
+        [LK_EXPONENTIAL] = lk_exp,
+        [LK_SOFTMAX] = softmax,
+        [LK_LOG_SOFTMAX] = log_softmax,
     };
     if ((unsigned)activation >= LK_ACTIVATION_COUNT)
         return lki_refuse(LK_EINVAL, "lk_activate: there is no activation %d", (int)activation);

@@ -1,0 +1,87 @@
+/* Structs of arguments, described: the members by name, type and place, and the class of objects they make.
+ *
+ * A class of objects (a layer, an initialiser, an optimiser) keeps the arguments it was made with. Its table of fields says what they are
+ * called in a Keras file, so one reader and one writer (keras/) serve all classes, and a new layer needs a table, no code.
+ *
+ *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dropout_layer_args),
+ *                                        LKI_FIELD(REAL, lk_dropout_layer_args, rate),
+ *                                        LKI_FIELD(NUMBER, lk_dropout_layer_args, seed, .none = true),
+ *                                        LKI_FIXED("noise_shape", "null")};
+ *
+ * Invariants
+ * 1. A member of zero (or not set, or LK_DEFAULT) means `standard`, which is what is written to a file then.
+ * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells all. */
+#ifndef LKI_CORE_FIELD_H
+#define LKI_CORE_FIELD_H
+
+#include "core/object.h"
+
+typedef enum lki_field_type {
+    LKI_FIELD_INT,    /* int64_t */
+    LKI_FIELD_COUNT,  /* int */
+    LKI_FIELD_REAL,   /* double; 0 is 0, except where standard says otherwise */
+    LKI_FIELD_NUMBER, /* lk_number; not set: standard, or null where `none` */
+    LKI_FIELD_SWITCH, /* lk_switch; standard 1: on by default */
+    LKI_FIELD_AXIS,   /* lk_axis; not set: standard */
+    LKI_FIELD_AXES, /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times; width 0: a list as it is, null where empty */
+    LKI_FIELD_PAIRS,  /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
+    LKI_FIELD_SHAPE,  /* lk_shape; -1: any size, null in a file */
+    LKI_FIELD_NAME,   /* const char *; the object holds a copy */
+    LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
+    LKI_FIELD_OBJECT, /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
+    LKI_FIELD_ARRAY,  /* lk_tensor *: nested lists of numbers; the object holds a copy */
+    LKI_FIELD_FIXED,  /* no member: what Keras has and we do not; `literal` is the only value, as JSON */
+} lki_field_type;
+
+typedef struct lki_field {
+    const char        *name; /* as Keras calls it */
+    lki_field_type     type;
+    size_t             offset; /* in the struct of arguments */
+    double             standard;
+    bool               none;     /* NUMBER, WORD: null in a file means not set, and the other way */
+    bool               required; /* a file must have it */
+    bool               in_call;  /* in Keras an argument of the call, not of the constructor */
+    int                width;    /* AXES */
+    const char *const *words;    /* WORD */
+    int                word_count;
+    lki_kind           kind;          /* OBJECT */
+    const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */
+    const char        *literal;       /* FIXED */
+} lki_field;
+
+/* LKI_FIELD(INT, lk_dense_args, units, .required = true); the member is called as in Keras. */
+#define LKI_FIELD(kind_, T, member, ...)                                                                                           \
+    {                                                                                                                              \
+        .name = #member, .type = LKI_FIELD_##kind_, .offset = offsetof(T, member), __VA_ARGS__                                     \
+    }
+/* The same where Keras has another name: LKI_FIELD_AS("kernel_size", AXES, lk_conv_layer_args, kernel_shape, .width = 2). */
+#define LKI_FIELD_AS(name_, kind_, T, member, ...)                                                                                 \
+    {                                                                                                                              \
+        .name = name_, .type = LKI_FIELD_##kind_, .offset = offsetof(T, member), __VA_ARGS__                                       \
+    }
+#define LKI_FIXED(name_, literal_)                                                                                                 \
+    {                                                                                                                              \
+        .name = name_, .type = LKI_FIELD_FIXED, .literal = literal_                                                                \
+    }
+
+/* What objects of one Keras class are made of. */
+typedef struct lki_class {
+    const char      *name;   /* "Dense" */
+    const char      *module; /* "keras.layers" */
+    const lki_field *field;
+    int              fields;
+    size_t           bytes;          /* of the struct of arguments */
+    void *(*make)(const void *args); /* the public constructor; NULL and an error */
+} lki_class;
+
+#define LKI_ARGS(T, FIELDS_) .field = (FIELDS_), .fields = LKI_COUNT(FIELDS_), .bytes = sizeof(T)
+
+/* References to the objects, and copies of the names and arrays, that a copied struct of arguments points to; and let them go. Fails with
+ * LK_EINVAL where an object is of the wrong kind: "<call>: kernel_regularizer is not a regularizer". */
+lk_status lki_args_hold(const char *call, const lki_class *c, void *args);
+void      lki_args_drop(const lki_class *c, void *args);
+
+/* The field of this name, or NULL. */
+const lki_field *lki_field_find(const lki_class *c, const char *name);
+
+#endif

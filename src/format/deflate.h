@@ -1,0 +1,12 @@
+/* Packing bytes as deflate does (RFC 1951), with a zlib frame where PNG wants one. One fixed code, matches within 32 KiB: small code for files that are
+ * small. No library is needed for it. */
+#ifndef LKI_FORMAT_DEFLATE_H
+#define LKI_FORMAT_DEFLATE_H
+
+#include "format/file.h"
+
+typedef enum lki_frame { LKI_FRAME_NONE, LKI_FRAME_ZLIB } lki_frame;
+
+lk_status lki_deflate(lki_frame frame, const void *data, size_t size, lki_bytes *out);
+
+#endif

@@ -1,0 +1,26 @@
+/* Pictures in memory, whatever file they come from. */
+#ifndef LKI_FORMAT_IMAGE_H
+#define LKI_FORMAT_IMAGE_H
+
+#include "format/file.h"
+
+typedef struct lki_image {
+    int64_t  height, width;
+    int      channels;
+    uint8_t *pixels; /* [height, width, channels]; from lki_alloc */
+} lki_image;
+
+/* Larger pictures are refused: 2^28 bytes. */
+enum { LKI_IMAGE_MOST = 1 << 28 };
+
+void lki_image_free(lki_image *i);
+
+/* By its first bytes: PNG or JPEG. JPEG needs libturbojpeg, looked for at run time (LK_EUNSUPPORTED without, naming the package). */
+lk_status lki_image_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);
+
+lk_status lki_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);
+
+/* To f32 [height, width, channels], 0..255: bilinear, pixel centres at halves, as tf.image.resize does. */
+void lki_image_resize(const lki_image *i, int64_t height, int64_t width, float *out);
+
+#endif
