@@ -121,6 +121,15 @@ typedef struct lk_layer lk_layer;
     lk_regularizer *kernel_regularizer, *bias_regularizer, *activity_regularizer; /* default none */                               \
     lk_constraint  *kernel_constraint, *bias_constraint                           /* default none */
 
+/* Where rows enter a functional model: lk_input() in model.h makes one. */
+typedef struct lk_input_args {
+    char        kw_;
+    lk_shape    shape;     /* required: of a row; -1: any size */
+    lk_dtype    dtype;     /* default LK_F32, to which rows are cast */
+    const char *name;      /* default "input_layer", ... */
+    lk_switch   trainable; /* means nothing here */
+} lk_input_args;
+
 /* ---- dense and convolutions ---- */
 
 typedef struct lk_dense_args {

@@ -34,15 +34,15 @@ typedef enum lki_field_type {
 } lki_field_type;
 
 typedef struct lki_field {
-    const char        *name; /* as Keras calls it */
-    lki_field_type     type;
-    size_t             offset; /* in the struct of arguments */
-    double             standard;
-    bool               none;     /* NUMBER, WORD: null in a file means not set, and the other way */
-    bool               required; /* a file must have it */
-    bool               in_call;  /* in Keras an argument of the call, not of the constructor */
-    int                width;    /* AXES */
-    const char *const *words;    /* WORD */
+    const char    *name; /* as Keras calls it */
+    lki_field_type type;
+    size_t         offset; /* in the struct of arguments */
+    double         standard;
+    bool none; /* NUMBER, WORD: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT, whatever that is */
+    bool required;            /* a file must have it */
+    bool in_call;             /* in Keras an argument of the call, not of the constructor */
+    int  width;               /* AXES */
+    const char *const *words; /* WORD */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
     const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */

@@ -75,6 +75,8 @@ struct lk_variable {
     lki_buffer        *buffer;
     lk_tensor         *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
     struct lki_spread *spread;  /* how a strategy owns it (replica.h); NULL: an ordinary variable */
+    void              *constraint; /* a reference, with what becomes of a value by it after each update; NULL: none */
+    lk_tensor *(*constrain)(const void *constraint, lk_tensor *value);
 };
 
 extern lk_tensor lki_poison;

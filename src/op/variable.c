@@ -15,6 +15,7 @@ static void variable_destroy(void *object)
     lk_variable *v = object;
     if (v->buffer) lki_variable_storage(v); /* readers keep their value */
     if (v->spread) v->spread->destroy(v->spread);
+    lki_drop(v->constraint);
     lki_buffer_drop(v->buffer);
     lki_release(v->name);
 }

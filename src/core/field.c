@@ -1,0 +1,65 @@
+/* Structs of arguments, held (field.h). */
+#include "core/field.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include <string.h>
+
+static const char *kind_name(lki_kind kind)
+{
+    static const char *const NAMES[] = {[LKI_KIND_INITIALIZER] = "an initialiser",
+                                        [LKI_KIND_REGULARIZER] = "a regulariser",
+                                        [LKI_KIND_CONSTRAINT] = "a constraint",
+                                        [LKI_KIND_LAYER] = "a layer",
+                                        [LKI_KIND_SCHEDULE] = "a schedule"};
+    return (int)kind < LKI_COUNT(NAMES) && NAMES[kind] ? NAMES[kind] : "such an object";
+}
+
+static void **pointer_of(const lki_field *f, void *args) { return (void **)((char *)args + f->offset); }
+
+static bool is_object(const lki_field *f) { return f->type == LKI_FIELD_OBJECT || f->type == LKI_FIELD_ARRAY; }
+
+static lk_status hold_all(const lki_class *c, void *args)
+{
+    for (int i = 0; i < c->fields; i++) {
+        void **p = pointer_of(&c->field[i], args);
+        if (is_object(&c->field[i])) lki_retain(*p);
+        if (c->field[i].type != LKI_FIELD_NAME || !*p) continue;
+        *p = lki_strdup(*p);
+        if (*p) continue;
+        while (++i < c->fields) /* what is behind was not held: let it not be dropped */
+            if (is_object(&c->field[i]) || c->field[i].type == LKI_FIELD_NAME) *pointer_of(&c->field[i], args) = NULL;
+        lki_args_drop(c, args);
+        return LK_ENOMEM;
+    }
+    return LK_OK;
+}
+
+lk_status lki_args_hold(const char *call, const lki_class *c, void *args)
+{
+    for (int i = 0; i < c->fields; i++) {
+        const lki_field *f = &c->field[i];
+        const void      *p = is_object(f) ? *pointer_of(f, args) : NULL;
+        if (p && !lki_is_kind(p, f->type == LKI_FIELD_ARRAY ? LKI_KIND_TENSOR : f->kind))
+            return lki_fail(LK_EINVAL, "%s: %s is not %s", call, f->name,
+                            f->type == LKI_FIELD_ARRAY ? "a tensor" : kind_name(f->kind));
+    }
+    return hold_all(c, args);
+}
+
+void lki_args_drop(const lki_class *c, void *args)
+{
+    for (int i = 0; i < c->fields; i++) {
+        void **p = pointer_of(&c->field[i], args);
+        if (is_object(&c->field[i])) lki_drop(*p);
+        else if (c->field[i].type == LKI_FIELD_NAME) lki_release(*p);
+        else continue;
+        *p = NULL;
+    }
+}
+
+const lki_field *lki_field_find(const lki_class *c, const char *name)
+{
+    for (int i = 0; i < c->fields; i++)
+        if (!strcmp(c->field[i].name, name)) return &c->field[i];
+    return NULL;
+}

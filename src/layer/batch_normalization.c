@@ -1,0 +1,110 @@
+/* BatchNormalization: each channel with mean 0 and variance 1 over the batch while training, by moving statistics otherwise.
+ *
+ * Synchronised, the statistics are those of the whole batch and the moving ones mirrored: every replica assigns the same value.
+ * Otherwise each replica has its own of both; read outside of replicas they are their mean. A replica without rows leaves its own as
+ * they are. */
+#include "layer/layer.h"
+#include <math.h>
+
+typedef struct batch_normalization {
+    lk_layer                    layer;
+    lk_batch_normalization_args set;
+    int                         gamma, beta, mean, variance; /* weights; -1: not there */
+} batch_normalization;
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
+    int64_t        channels = in->dim[in->rank - 1];
+    const lk_axis *axis = &((const batch_normalization *)l)->set.axis;
+    if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
+    if (axis->set && axis->value != -1 && axis->value != in->rank)
+        return lki_layer_refuse(l, in, "axis %d; the channels are the last axis, -1 or %d", axis->value, in->rank);
+    if (l->count && channels != l->weight[0].variable->shape.dim[0])
+        return lki_layer_refuse(l, in, "there should be %lld channels, what its statistics were made for",
+                                (long long)l->weight[0].variable->shape.dim[0]);
+    *out = *in;
+    return LK_OK;
+}
+
+static lk_status add(batch_normalization *b, int *index, lki_weight w, const lk_shape *in)
+{
+    *index = b->layer.count;
+    return lki_layer_weight(&b->layer, w, LK_SHAPE(in->dim[in->rank - 1]));
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    batch_normalization               *b = (batch_normalization *)l;
+    const lk_batch_normalization_args *a = &b->set;
+    const bool                         together = a->synchronized != LK_OFF;
+    lki_weight                         moving = {.trainable = LK_OFF,
+                                                 .synchronization = together ? LK_SYNC_ON_WRITE : LK_SYNC_ON_READ,
+                                                 .aggregation = together ? LK_AGGREGATION_ONLY_FIRST_REPLICA : LK_AGGREGATION_MEAN};
+    lki_weight                         mean = moving, variance = moving;
+    mean.name = "moving_mean", mean.initializer = a->moving_mean_initializer, mean.standard = lki_first_zeros;
+    variance.name = "moving_variance", variance.initializer = a->moving_variance_initializer, variance.standard = lki_first_ones;
+    b->gamma = b->beta = -1;
+    if (a->scale != LK_OFF) LKI_TRY(add(b, &b->gamma, LKI_WEIGHT(a, gamma, lki_first_ones), in));
+    if (a->center != LK_OFF) LKI_TRY(add(b, &b->beta, LKI_WEIGHT(a, beta, lki_first_zeros), in));
+    LKI_TRY(add(b, &b->mean, mean, in));
+    return add(b, &b->variance, variance, in);
+}
+
+/* What comes out of the function is the very tensor that went in where no row was seen. */
+static lk_status move(const lk_layer *l, int i, const lk_tensor *before, lk_tensor *after)
+{
+    return after == before ? LK_OK : lk_assign(l->weight[i].variable, after);
+}
+
+/* A layer that is not to be trained works as it does after training. */
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const batch_normalization *b = (const batch_normalization *)l;
+    const bool                 training = pass->training && l->trainable;
+    lk_tensor                 *mean = lki_layer_read(l, b->mean), *variance = lki_layer_read(l, b->variance);
+    lk_tuple                   out =
+        lk_nn_batch_norm(x, b->gamma < 0 ? NULL : lki_layer_read(l, b->gamma), b->beta < 0 ? NULL : lki_layer_read(l, b->beta),
+                         .epsilon = b->set.epsilon, .moving_mean = mean, .moving_variance = variance, .momentum = b->set.momentum,
+                         .training = training ? LK_ON : LK_OFF, .synchronized = b->set.synchronized == LK_OFF ? LK_OFF : LK_ON);
+    if (!training || lki_bad(out.item[0])) return out.item[0];
+    if (move(l, b->mean, mean, out.item[1]) != LK_OK || move(l, b->variance, variance, out.item[2]) != LK_OK) return &lki_poison;
+    return out.item[0];
+}
+
+static void *make(const void *args) { return lk_batch_normalization_kw(*(const lk_batch_normalization_args *)args); }
+
+static const lki_field FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_batch_normalization_args),
+    LKI_FIELD(AXIS, lk_batch_normalization_args, axis, .standard = -1),
+    LKI_FIELD(NUMBER, lk_batch_normalization_args, momentum, .standard = 0.99),
+    LKI_GAMMA_AND_BETA_FIELDS(lk_batch_normalization_args),
+    LKI_INITIALIZER_FIELD(lk_batch_normalization_args, moving_mean_initializer, "Zeros"),
+    LKI_INITIALIZER_FIELD(lk_batch_normalization_args, moving_variance_initializer, "Ones"),
+    LKI_FIELD(SWITCH, lk_batch_normalization_args, synchronized,
+              .none = true), /* false in a file is the default here, which is on */
+    LKI_FIXED("renorm", "false"),
+    LKI_FIXED("renorm_clipping", "null"),
+    LKI_FIXED("renorm_momentum", "0.99"),
+};
+
+const lki_layer_kind lki_batch_normalization_kind = {
+    .name = "batch_normalization",
+    LKI_LAYER_OF(batch_normalization, lk_batch_normalization_args, "BatchNormalization", FIELDS),
+    .output = output,
+    .build = build,
+    .call = call};
+
+static bool within(const char *name, lk_number n, double most)
+{
+    if (!n.set || (n.value >= 0 && n.value <= most)) return true;
+    if (isinf(most)) lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be at least 0", name, n.value);
+    else lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be from 0 to %g", name, n.value, most);
+    return false;
+}
+
+lk_layer *lk_batch_normalization_kw(lk_batch_normalization_args a)
+{
+    if (!within("momentum", a.momentum, 1) || !within("epsilon", a.epsilon, INFINITY)) return NULL;
+    return lki_layer_new("lk_batch_normalization", &lki_batch_normalization_kind, &a);
+}

@@ -1,0 +1,70 @@
+/* Conv2D: activation(convolution of x with the kernel + bias), NHWC. */
+#include "layer/layer.h"
+#include "layer/window.h"
+
+enum { KERNEL, BIAS };
+
+typedef struct conv2d {
+    lk_layer           layer;
+    lk_conv_layer_args set; /* kernel_shape says the size */
+} conv2d;
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    const lk_conv_layer_args *a = &((const conv2d *)l)->set;
+    const int64_t            *size = a->kernel_shape.value;
+    lki_window                w;
+    if (in->rank != 3) return lki_layer_refuse(l, in, "a row should be [height, width, channels]");
+    if (in->dim[2] < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
+    if (l->count && in->dim[2] != l->weight[KERNEL].variable->shape.dim[2])
+        return lki_layer_refuse(l, in, "there should be %lld channels, what its kernel was made for",
+                                (long long)l->weight[KERNEL].variable->shape.dim[2]);
+    if (!lki_window_of("lk_conv2d", &w, size, &a->strides, &a->dilation)) return LK_EINVAL;
+    return lki_layer_window(l, &w, in, a->padding, a->filters, out);
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    const lk_conv_layer_args *a = &((const conv2d *)l)->set;
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform),
+                             LK_SHAPE(a->kernel_shape.value[0], a->kernel_shape.value[1], in->dim[2], a->filters)));
+    if (a->use_bias == LK_OFF) return LK_OK;
+    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const lk_conv_layer_args *a = &((const conv2d *)l)->set;
+    (void)pass;
+    return lk_nn_conv2d(x, lki_layer_read(l, KERNEL), l->count > BIAS ? lki_layer_read(l, BIAS) : NULL, .strides = a->strides,
+                        .padding = a->padding, .dilation = a->dilation, .activation = a->activation);
+}
+
+static void *make(const void *args) { return lk_conv2d_kw(*(const lk_conv_layer_args *)args); }
+
+static const lki_field FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_conv_layer_args),
+    LKI_FIELD(INT, lk_conv_layer_args, filters, .required = true),
+    LKI_FIELD_AS("kernel_size", AXES, lk_conv_layer_args, kernel_shape, .width = 2, .required = true),
+    LKI_FIELD(AXES, lk_conv_layer_args, strides, .width = 2, .standard = 1),
+    LKI_PADDING_FIELD(lk_conv_layer_args),
+    LKI_CHANNELS_LAST,
+    LKI_FIELD_AS("dilation_rate", AXES, lk_conv_layer_args, dilation, .width = 2, .standard = 1),
+    LKI_FIXED("groups", "1"),
+    LKI_ACTIVATION_FIELD(lk_conv_layer_args, activation, LK_LINEAR),
+    LKI_KERNEL_AND_BIAS_FIELDS(lk_conv_layer_args),
+};
+
+const lki_layer_kind lki_conv2d_kind = {
+    .name = "conv2d", LKI_LAYER_OF(conv2d, lk_conv_layer_args, "Conv2D", FIELDS), .output = output, .build = build, .call = call};
+
+lk_layer *lk_conv2d_kw(lk_conv_layer_args a)
+{
+    lki_window w;
+    if (a.filters < 1) return lki_fail(LK_EINVAL, "lk_conv2d: filters is %lld; it must be at least 1", (long long)a.filters), NULL;
+    if (!lki_kernel_size("lk_conv2d", 2, &a.kernel_size, &a.kernel_shape) ||
+        !lki_window_of("lk_conv2d", &w, a.kernel_shape.value, &a.strides, &a.dilation) ||
+        !lki_padding_fits("lk_conv2d", a.padding, false) || !lki_activation_fits("lk_conv2d", a.activation))
+        return NULL;
+    return lki_layer_new("lk_conv2d", &lki_conv2d_kind, &a);
+}

@@ -1,0 +1,32 @@
+/* Flatten: a row as one axis. */
+#include "layer/layer.h"
+
+typedef struct flatten {
+    lk_layer            layer;
+    lk_plain_layer_args set;
+} flatten;
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    (void)l;
+    int64_t size = 1;
+    for (int i = 0; i < in->rank; i++)
+        size = in->dim[i] < 0 || size < 0 ? -1 : size * in->dim[i];
+    *out = (lk_shape){.rank = 1, .dim = {size}};
+    return LK_OK;
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)l, (void)pass;
+    return lk_flatten_rows(x);
+}
+
+static void *make(const void *args) { return lk_flatten_kw(*(const lk_plain_layer_args *)args); }
+
+static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_plain_layer_args), LKI_CHANNELS_LAST};
+
+const lki_layer_kind lki_flatten_kind = {
+    .name = "flatten", LKI_LAYER_OF(flatten, lk_plain_layer_args, "Flatten", FIELDS), .output = output, .call = call};
+
+lk_layer *lk_flatten_kw(lk_plain_layer_args a) { return lki_layer_new("lk_flatten", &lki_flatten_kind, &a); }

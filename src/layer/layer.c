@@ -1,0 +1,358 @@
+/* What all layers have in common: being made, placed and built, being called, complaining. */
+#include "layer/layer.h"
+#include "core/memory.h"
+#include "layer/regularizer.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const lki_activation_words[LK_ACTIVATION_COUNT] = {[LK_LINEAR] = "linear",       [LK_RELU] = "relu",
+                                                               [LK_RELU6] = "relu6",         [LK_GELU] = "gelu",
+                                                               [LK_GELU_TANH] = "gelu_tanh", [LK_SIGMOID] = "sigmoid",
+                                                               [LK_TANH] = "tanh",           [LK_SOFTPLUS] = "softplus",
+                                                               [LK_SOFTSIGN] = "softsign",   [LK_ELU] = "elu",
+                                                               [LK_SELU] = "selu",           [LK_LEAKY_RELU] = "leaky_relu",
+                                                               [LK_SWISH] = "silu",          [LK_HARD_SIGMOID] = "hard_sigmoid",
+                                                               [LK_MISH] = "mish",           [LK_EXPONENTIAL] = "exponential",
+                                                               [LK_SOFTMAX] = "softmax",     [LK_LOG_SOFTMAX] = "log_softmax"};
+const char *const lki_padding_words[3] = {[LK_VALID] = "valid", [LK_SAME] = "same", [LK_CAUSAL] = "causal"};
+
+/* ---- life ---- */
+
+static void *args_of(lk_layer *l) { return (char *)l + l->kind->set; }
+
+static void destroy(void *object)
+{
+    lk_layer *l = object;
+    if (l->kind->destroy) l->kind->destroy(l);
+    lki_layer_leave(l);
+    for (int i = 0; i < l->inner_count; i++)
+        lki_drop(l->inner[i]);
+    if (l->kind->class.field) lki_args_drop(&l->kind->class, args_of(l));
+    lki_release(l->name);
+}
+
+/* A member of the arguments that every layer has. */
+static const void *member(const lki_layer_kind *kind, const void *args, int which)
+{
+    return (const char *)args + kind->class.field[which].offset;
+}
+
+static bool common_fits(const char *call, const char *name, const lk_shape *row)
+{
+    char text[LKI_SHAPE_TEXT];
+    bool good = row->rank >= 0 && row->rank < LK_MAX_RANK;
+    for (int i = 0; good && i < row->rank; i++)
+        good = row->dim[i] >= -1;
+    if (!good) {
+        lki_fail(LK_ESHAPE, "%s: input_shape %s is not the shape of a row: it has at most %d sizes of 0 or more, or -1 for any",
+                 call, lki_shape_text(row, text), LK_MAX_RANK - 1);
+        return false;
+    }
+    if (name && !*name) return lki_fail(LK_EINVAL, "%s: the name is empty", call), false;
+    if (name && strchr(name, '/')) return lki_fail(LK_EINVAL, "%s: the name \"%s\" has a slash in it", call, name), false;
+    return true;
+}
+
+/* What layers of several kinds are asked for. */
+static void note_options(lk_layer *l)
+{
+    const lki_field *activity = lki_field_find(&l->kind->class, "activity_regularizer"),
+                    *seed = lki_field_find(&l->kind->class, "seed");
+    if (activity) l->activity = *(lk_regularizer **)((char *)args_of(l) + activity->offset);
+    const lk_number *n = seed ? (const lk_number *)((const char *)args_of(l) + seed->offset) : NULL;
+    if (n && n->set) snprintf(l->seed, sizeof l->seed, "seed/%.17g", n->value);
+}
+
+void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args)
+{
+    const char     *name = *(const char *const *)member(kind, args, LKI_LAYER_NAME);
+    const lk_shape *row = member(kind, args, LKI_LAYER_INPUT_SHAPE);
+    if (!common_fits(call, name, row)) return NULL;
+    lk_layer *l = lki_object_new(kind->bytes, LKI_KIND_LAYER, LKI_LIVES_IN_POOL, destroy);
+    if (!l) return NULL;
+    l->kind = kind;
+    l->input_shape = *row;
+    l->trainable = *(const lk_switch *)member(kind, args, LKI_LAYER_TRAINABLE) != LK_OFF;
+    l->named = name != NULL;
+    memcpy(args_of(l), args, kind->class.bytes);
+    if (lki_args_hold(call, &kind->class, args_of(l)) != LK_OK) {
+        memset(args_of(l), 0, kind->class.bytes);
+        goto failed;
+    }
+    note_options(l);
+    if (!name || (l->name = lki_strdup(name))) return l;
+failed:
+    lk_free(l);
+    return NULL;
+}
+
+lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner)
+{
+    if (!lki_is_kind(inner, LKI_KIND_LAYER))
+        return lki_fail(LK_EINVAL, "%s: %s", call, inner ? "not a layer" : "the layer is NULL");
+    if (inner->placed)
+        return lki_fail(LK_EINVAL, "%s: layer \"%s\" is in a model or another layer already", call, lki_layer_title(inner));
+    inner->placed = true;
+    outer->inner[outer->inner_count++] = lki_retain(inner);
+    return LK_OK;
+}
+
+/* ---- names ---- */
+
+const char *lki_layer_title(const lk_layer *l) { return l->name ? l->name : l->kind->name; }
+
+static char *joined(const char *a, const char *b)
+{
+    size_t bytes = strlen(a) + strlen(b) + 2;
+    char  *text = lki_alloc(bytes);
+    if (text) snprintf(text, bytes, "%s/%s", a, b);
+    return text;
+}
+
+/* Layers inside are named by what they are, "forward_lstm" where the wrapping kind says so. */
+static lk_status place_inner(lk_layer *l)
+{
+    for (int i = 0; i < l->inner_count; i++) {
+        char *path = joined(l->path, lki_layer_title(l->inner[i]));
+        if (!path) return LK_ENOMEM;
+        lk_status status = lki_layer_place(l->inner[i], lki_layer_title(l->inner[i]), path);
+        lki_release(path);
+        LKI_TRY(status);
+    }
+    return LK_OK;
+}
+
+lk_status lki_layer_place(lk_layer *l, const char *name, const char *path)
+{
+    char *own_name = lki_strdup(name), *own_path = lki_strdup(path);
+    if (!own_name || !own_path) {
+        lki_release(own_name);
+        lki_release(own_path);
+        return LK_ENOMEM;
+    }
+    lki_release(l->name);
+    lki_release(l->path);
+    l->name = own_name;
+    l->path = own_path;
+    l->placed = true;
+    return place_inner(l);
+}
+
+void lki_layer_leave(lk_layer *l)
+{
+    lki_layer_forget(l);
+    for (int i = 0; i < l->inner_count; i++)
+        lki_layer_leave(l->inner[i]);
+    lki_release(l->path);
+    l->path = NULL;
+    l->placed = false;
+    if (l->named) return;
+    lki_release(l->name);
+    l->name = NULL;
+}
+
+/* ---- weights ---- */
+
+lk_tensor *lki_first_zeros(lk_shape shape, const char *stream)
+{
+    (void)stream;
+    return lk_zeros(shape, LK_F32);
+}
+
+lk_tensor *lki_first_ones(lk_shape shape, const char *stream)
+{
+    (void)stream;
+    return lk_ones(shape, LK_F32);
+}
+
+lk_tensor *lki_first_orthogonal(lk_shape shape, const char *stream)
+{
+    lk_initializer *i = lk_init_orthogonal();
+    lk_tensor      *t = i ? lk_initializer_call(i, shape, stream) : &lki_poison;
+    lk_free(i);
+    return t;
+}
+
+/* "dense/kernel", and for the first values "sequential/dense/kernel". */
+static lk_variable *make_variable(const lk_layer *l, const lki_weight *w, lk_shape shape)
+{
+    char        *name = joined(l->name, w->name), *stream = joined(l->path, w->name);
+    lk_variable *v = NULL;
+    if (name && stream) {
+        lk_tensor *first = w->initializer ? lk_initializer_call(w->initializer, shape, stream) : w->standard(shape, stream);
+        lk_switch  trainable = w->trainable == LK_OFF || !l->trainable ? LK_OFF : LK_DEFAULT;
+        if (!lki_bad(first))
+            v = lk_variable_of(first, .name = name, .trainable = trainable, .synchronization = w->synchronization,
+                               .aggregation = w->aggregation);
+    }
+    lki_release(name);
+    lki_release(stream);
+    return v;
+}
+
+static lk_tensor *constrain(const void *constraint, lk_tensor *value) { return lk_constraint_call(constraint, value); }
+
+lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape)
+{
+    if (l->count == LKI_MOST_WEIGHTS)
+        return lki_fail(LK_EUNSUPPORTED, "layer \"%s\": more than %d weights", l->name, LKI_MOST_WEIGHTS);
+    weight.variable = make_variable(l, &weight, shape);
+    if (!weight.variable) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    weight.variable->constraint = lki_retain(weight.constraint);
+    weight.variable->constrain = constrain;
+    lki_retain(weight.variable);
+    l->weight[l->count++] = weight;
+    return LK_OK;
+}
+
+lk_tensor *lki_layer_read(const lk_layer *l, int i) { return lk_read(l->weight[i].variable); }
+
+int lki_layer_weights(const lk_layer *l)
+{
+    int count = l->count;
+    for (int i = 0; i < l->inner_count; i++)
+        count += lki_layer_weights(l->inner[i]);
+    return count;
+}
+
+lki_weight *lki_layer_weight_at(lk_layer *l, int i)
+{
+    if (i < l->count) return &l->weight[i];
+    i -= l->count;
+    for (int k = 0; k < l->inner_count; k++) {
+        if (i < lki_layer_weights(l->inner[k])) return lki_layer_weight_at(l->inner[k], i);
+        i -= lki_layer_weights(l->inner[k]);
+    }
+    return NULL;
+}
+
+/* ---- building ---- */
+
+lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    const lki_layer_kind *k = l->kind;
+    char                  text[LKI_SHAPE_TEXT];
+    int                   count = 0, fewest = k->fewest ? k->fewest : 1, most = k->most ? k->most : 1;
+    while (in[count].rank >= 0)
+        count++;
+    if (count < fewest || (most > 0 && count > most))
+        return lki_fail(LK_EINVAL, "layer \"%s\": %d input%s; it takes %s%d", lki_layer_title(l), count, count == 1 ? "" : "s",
+                        most == fewest   ? ""
+                        : count < fewest ? "at least "
+                                         : "at most ",
+                        count < fewest ? fewest : most);
+    bool fits = !l->input_shape.rank || l->input_shape.rank == in->rank;
+    for (int i = 0; fits && i < l->input_shape.rank; i++)
+        fits = l->input_shape.dim[i] < 0 || in->dim[i] < 0 || l->input_shape.dim[i] == in->dim[i];
+    if (!fits) return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
+    return k->output(l, in, out);
+}
+
+lk_status lki_layer_build(lk_layer *l, const lk_shape *in)
+{
+    if (l->built) return LK_OK;
+    lk_status status = l->kind->build ? l->kind->build(l, in) : LK_OK;
+    if (status != LK_OK) lki_layer_forget(l);
+    else l->built = true;
+    return status;
+}
+
+void lki_layer_forget(lk_layer *l)
+{
+    while (l->count)
+        lki_drop(l->weight[--l->count].variable);
+    for (int i = 0; i < l->inner_count; i++)
+        lki_layer_forget(l->inner[i]);
+    l->built = false;
+}
+
+/* ---- calling ---- */
+
+bool lki_layer_draws(const lk_layer *l)
+{
+    bool draws = l->kind->draws;
+    for (int i = 0; i < l->inner_count; i++)
+        draws = draws || lki_layer_draws(l->inner[i]);
+    return draws;
+}
+
+static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
+{
+    return lki_bad(t) || l->kind->takes_ids || t->dtype == LK_F32 ? t : lk_cast(t, LK_F32);
+}
+
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass, lk_tensor **added)
+{
+    lki_pass own = *pass;
+    *added = NULL;
+    own.in = in;
+    for (int i = 0; i < in.count; i++)
+        own.in.item[i] = as_floats(l, in.item[i]);
+    lk_tensor *y = l->kind->call(l, own.in.item[0], &own);
+    if (!lki_bad(y) && l->activity) *added = lki_regularizer_rows(l->activity, y);
+    return y;
+}
+
+const char *lki_layer_stream(const lk_layer *l) { return *l->seed ? l->seed : l->path; }
+
+/* ---- mistakes ---- */
+
+lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...)
+{
+    char    why[256], text[LKI_SHAPE_TEXT];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    return lki_fail(LK_ESHAPE, "layer \"%s\": rows of %s: %s", lki_layer_title(l), lki_shape_text(in, text), why);
+}
+
+bool lki_activation_fits(const char *call, lk_activation activation)
+{
+    if ((unsigned)activation < LK_ACTIVATION_COUNT) return true;
+    lki_fail(LK_EINVAL, "%s: there is no activation %d", call, (int)activation);
+    return false;
+}
+
+/* ---- looking at one ---- */
+
+static bool is_layer(const char *call, const lk_layer *l)
+{
+    if (lki_is_kind(l, LKI_KIND_LAYER)) return true;
+    lki_fail(LK_EINVAL, "%s: %s", call, l ? "not a layer" : "the layer is NULL");
+    return false;
+}
+
+const char *lk_layer_name(const lk_layer *l) { return is_layer("lk_layer_name", l) ? lki_layer_title(l) : ""; }
+int         lk_layer_trainable(const lk_layer *l) { return is_layer("lk_layer_trainable", l) && l->trainable; }
+
+lk_variables lk_layer_variables(lk_layer *l)
+{
+    if (!is_layer("lk_layer_variables", l)) return (lk_variables){0};
+    int           count = lki_layer_weights(l);
+    lk_variable **item = lki_alloc((size_t)(count + 1) * sizeof *item);
+    if (!item) return (lk_variables){0};
+    for (int i = 0; i < count; i++)
+        item[i] = lki_layer_weight_at(l, i)->variable;
+    lk_variables out = lk_variables_from(count, item);
+    lki_release(item);
+    return out;
+}
+
+static void set_trainable(lk_layer *l, bool trainable)
+{
+    l->trainable = trainable;
+    for (int i = 0; i < l->count; i++)
+        l->weight[i].variable->trainable =
+            trainable && l->weight[i].trainable != LK_OFF && l->weight[i].synchronization != LK_SYNC_ON_READ;
+    for (int i = 0; i < l->inner_count; i++)
+        set_trainable(l->inner[i], trainable);
+}
+
+lk_status lk_layer_set_trainable(lk_layer *l, int trainable)
+{
+    if (!is_layer("lk_layer_set_trainable", l)) return LK_EINVAL;
+    set_trainable(l, trainable != 0);
+    return LK_OK;
+}

@@ -1,0 +1,178 @@
+/* Layers from the inside: an object, a table per kind, the arguments it was made with, and the weights it made. One kind, one short file.
+ *
+ *     typedef struct dense { lk_layer layer; lk_dense_args set; } dense;              the layer and what was asked for
+ *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dense_args), ...};       what Keras calls it
+ *     const lki_layer_kind lki_dense_kind = {.name = "dense", .class = {...}, ..., .output = output, .build = build, .call = call};
+ *     lk_layer *lk_dense_kw(lk_dense_args a)                                          checks, then lki_layer_new(..., &a)
+ *
+ * and a line in kinds.inc, which is how Keras files find it.
+ *
+ * Invariants
+ * 1. A layer belongs to at most one model (or one wrapping layer), which gives it its name by position; names and first values of weights
+ *    follow from that.
+ * 2. Shapes here are those of one row, without the batch; -1 is a size that differs from call to call.
+ * 3. A layer is built as a whole: it has all of its weights or none.
+ * 4. Input shapes come as a list that ends with a shape of rank -1; layers of one input look at the first only. */
+#ifndef LKI_LAYER_LAYER_H
+#define LKI_LAYER_LAYER_H
+
+#include "core/field.h"
+#include "core/shape.h"
+#include "op/op.h"
+#include <lockstep/layer.h>
+
+enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64, LKI_MOST_INNER = 2 };
+
+/* What one call of a model hands to all of its layers. */
+typedef struct lki_pass {
+    bool       training;
+    lk_tensor *iteration; /* of the model's training calls, i64; NULL where no layer draws numbers */
+    lk_tuple   in;        /* all inputs of this layer; item[0] is x */
+} lki_pass;
+
+typedef struct lki_layer_kind {
+    const char *name;    /* what layers without a name of their own are called, with a number from the second one on */
+    lki_class class;     /* what a Keras file says about it; class.name NULL: it cannot be in one */
+    size_t bytes;        /* of the struct that begins with the lk_layer */
+    size_t set;          /* where in it the arguments are */
+    int    fewest, most; /* inputs: 0 and 0 mean exactly one; most -1: any number */
+    bool   draws;        /* random numbers while training */
+    bool   takes_ids;    /* integers as they are; other layers get them as f32 */
+
+    /* What becomes of a row; refuses one the layer, or the weights it has, cannot take. */
+    lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
+    lk_status (*build)(lk_layer *l, const lk_shape *in); /* optional: make the weights, with lki_layer_weight() */
+    lk_tensor *(*call)(lk_layer *l, lk_tensor *x, const lki_pass *pass);
+    void (*destroy)(lk_layer *l); /* optional: what the struct holds besides its arguments */
+
+    /* Where Keras keeps weight i in a file, below the layer; NULL: "vars/0", "vars/1", ... */
+    const char *const *place;
+} lki_layer_kind;
+
+#define LKI_LAYER_OF(T, A, CLASS, FIELDS_)                                                                                         \
+    .class = {.name = CLASS, .module = "keras.layers", LKI_ARGS(A, FIELDS_), .make = make}, .bytes = sizeof(T),                    \
+    .set = offsetof(T, set)
+
+/* The first fields of every layer, in this order. */
+#define LKI_LAYER_FIELDS(A)                                                                                                        \
+    LKI_FIELD(NAME, A, name), LKI_FIELD_AS("", SHAPE, A, input_shape), LKI_FIELD(SWITCH, A, trainable, .standard = 1)
+enum { LKI_LAYER_NAME, LKI_LAYER_INPUT_SHAPE, LKI_LAYER_TRAINABLE };
+
+/* Fields that several kinds have. */
+extern const char *const lki_activation_words[LK_ACTIVATION_COUNT];
+extern const char *const lki_padding_words[3];
+#define LKI_ACTIVATION_FIELD(A, member, standard_)                                                                                 \
+    LKI_FIELD(WORD, A, member, .words = lki_activation_words, .word_count = LK_ACTIVATION_COUNT, .standard = standard_)
+#define LKI_PADDING_FIELD(A) LKI_FIELD(WORD, A, padding, .words = lki_padding_words, .word_count = 3)
+#define LKI_INITIALIZER_FIELD(A, member, standard_)                                                                                \
+    LKI_FIELD(OBJECT, A, member, .kind = LKI_KIND_INITIALIZER, .standard_word = standard_)
+#define LKI_REGULARIZER_FIELD(A, member) LKI_FIELD(OBJECT, A, member, .kind = LKI_KIND_REGULARIZER)
+#define LKI_CONSTRAINT_FIELD(A, member) LKI_FIELD(OBJECT, A, member, .kind = LKI_KIND_CONSTRAINT)
+#define LKI_KERNEL_AND_BIAS_FIELDS(A)                                                                                              \
+    LKI_FIELD(SWITCH, A, use_bias, .standard = 1), LKI_INITIALIZER_FIELD(A, kernel_initializer, "GlorotUniform"),                  \
+        LKI_INITIALIZER_FIELD(A, bias_initializer, "Zeros"), LKI_REGULARIZER_FIELD(A, kernel_regularizer),                         \
+        LKI_REGULARIZER_FIELD(A, bias_regularizer), LKI_REGULARIZER_FIELD(A, activity_regularizer),                                \
+        LKI_CONSTRAINT_FIELD(A, kernel_constraint), LKI_CONSTRAINT_FIELD(A, bias_constraint)
+#define LKI_GAMMA_AND_BETA_FIELDS(A)                                                                                               \
+    LKI_FIELD(NUMBER, A, epsilon, .standard = 0.001), LKI_FIELD(SWITCH, A, center, .standard = 1),                                 \
+        LKI_FIELD(SWITCH, A, scale, .standard = 1), LKI_INITIALIZER_FIELD(A, beta_initializer, "Zeros"),                           \
+        LKI_INITIALIZER_FIELD(A, gamma_initializer, "Ones"), LKI_REGULARIZER_FIELD(A, beta_regularizer),                           \
+        LKI_REGULARIZER_FIELD(A, gamma_regularizer), LKI_CONSTRAINT_FIELD(A, beta_constraint),                                     \
+        LKI_CONSTRAINT_FIELD(A, gamma_constraint)
+#define LKI_CHANNELS_LAST LKI_FIXED("data_format", "\"channels_last\"")
+
+typedef lk_tensor *lki_first_value(lk_shape shape, const char *stream);
+
+typedef struct lki_weight {
+    const char           *name;        /* "kernel"; static, or as long as the layer lives */
+    const lk_initializer *initializer; /* NULL: standard */
+    lki_first_value      *standard;
+    lk_regularizer       *regularizer; /* held by the arguments; NULL: none */
+    lk_constraint        *constraint;  /* likewise */
+    lk_switch             trainable;   /* default LK_ON */
+    lk_synchronization    synchronization;
+    lk_aggregation        aggregation;
+    lk_variable          *variable; /* a reference, once made */
+} lki_weight;
+
+/* A weight as arguments with <what>_initializer, <what>_regularizer and <what>_constraint say. */
+#define LKI_WEIGHT(args, what, first)                                                                                              \
+    ((lki_weight){.name = #what,                                                                                                   \
+                  .initializer = (args)->what##_initializer,                                                                       \
+                  .standard = first,                                                                                               \
+                  .regularizer = (args)->what##_regularizer,                                                                       \
+                  .constraint = (args)->what##_constraint})
+
+struct lk_layer {
+    lki_object            object;
+    const lki_layer_kind *kind;
+    bool                  placed; /* in a model, or inside another layer */
+    bool                  named;  /* by its maker, not by position */
+    bool                  built;  /* it has its weights, if any */
+    bool                  trainable;
+    char           *name, *path; /* "dense_1" and "sequential/dense_1"; before it is placed, the name given or NULL, and NULL */
+    lk_shape        input_shape; /* given; rank 0: not */
+    lk_regularizer *activity;    /* of what the layer puts out; held by the arguments; NULL: none */
+    char            seed[32];    /* "seed/7"; "": none given */
+    int             count;
+    lki_weight      weight[LKI_MOST_WEIGHTS];
+    int             inner_count; /* layers inside this one, references: their weights come behind its own */
+    lk_layer       *inner[LKI_MOST_INNER];
+};
+
+/* A copy of `args`, checked against the kind's fields, is put where the kind says. NULL and an error naming `call`. */
+void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args);
+
+/* Take a layer in, as the wrapping kinds do: it is placed, and goes with this one. An error when it is somewhere already. */
+lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner);
+
+/* Give it its name and path, and those inside theirs. */
+lk_status lki_layer_place(lk_layer *l, const char *name, const char *path);
+void      lki_layer_leave(lk_layer *l); /* the model; without its weights */
+
+/* "dense" or "dense_1": its name, or what it would be called. */
+const char *lki_layer_title(const lk_layer *l);
+
+/* What becomes of these rows, checked against its input_shape and the number of inputs it takes; `in` ends with rank -1. */
+lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out);
+
+/* Make the weights, all of them or none; those inside too, which the kind's build function asks for. */
+lk_status lki_layer_build(lk_layer *l, const lk_shape *in);
+void      lki_layer_forget(lk_layer *l); /* let them go again */
+
+/* Make one more weight. */
+lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape);
+
+/* Its i-th weight now, read under whoever records. */
+lk_tensor *lki_layer_read(const lk_layer *l, int i);
+
+/* Apply a layer that is built; what its activity regulariser, and those inside, say goes to *added (NULL where there is none). */
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass, lk_tensor **added);
+
+/* Its weights, then those inside: how many, and the i-th. */
+int         lki_layer_weights(const lk_layer *l);
+lki_weight *lki_layer_weight_at(lk_layer *l, int i);
+
+bool lki_layer_draws(const lk_layer *l); /* it, or one inside */
+
+/* 'layer "dense": rows of [28, 28]: <what is wrong>' */
+lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...) LKI_PRINTF(3, 4);
+
+bool lki_activation_fits(const char *call, lk_activation activation);
+
+/* What names the random numbers of this layer: its seed where one was given, else its path. */
+const char *lki_layer_stream(const lk_layer *l);
+
+lki_first_value lki_first_zeros, lki_first_ones, lki_first_orthogonal;
+
+/* ---- all kinds there are ---- */
+
+#define LKI_KIND_OF_LAYER(name) extern const lki_layer_kind lki_##name##_kind;
+#include "layer/kinds.inc"
+#undef LKI_KIND_OF_LAYER
+
+extern const lki_layer_kind *const lki_layer_kinds[]; /* ends with NULL */
+
+lk_dtype lki_input_dtype(const lk_layer *input); /* of a layer of the input kind */
+
+#endif

@@ -1,0 +1,23 @@
+/* Regularisers from the inside. */
+#ifndef LKI_LAYER_REGULARIZER_H
+#define LKI_LAYER_REGULARIZER_H
+
+#include "core/field.h"
+#include <lockstep/layer.h>
+
+typedef struct lki_regularizer_args {
+    double l1, l2;
+} lki_regularizer_args;
+
+struct lk_regularizer {
+    lki_object object;
+    const lki_class *class;
+    lki_regularizer_args set;
+};
+
+extern const lki_class lki_regularizer_classes[]; /* L1, L2, L1L2; ends with an empty one */
+
+/* The penalty of each entry of the leading axis by itself, [rows]: what an activity regulariser sums over the batch. */
+lk_tensor *lki_regularizer_rows(const lk_regularizer *r, lk_tensor *x);
+
+#endif
