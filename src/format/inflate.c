@@ -50,6 +50,7 @@ static bool zlib_open(zlib *z)
 
 lk_status lki_inflate_begin(lki_inflater *z, const char *file, lki_packing packing)
 {
+    static const int window_bits[] = {[LKI_DEFLATE] = -15, [LKI_GZIP] = 15 + 16, [LKI_ZLIB] = 15};
     *z = (lki_inflater){0};
     unpacker *u = lki_zalloc(sizeof *u);
     if (!u) return LK_ENOMEM;
@@ -57,7 +58,7 @@ lk_status lki_inflate_begin(lki_inflater *z, const char *file, lki_packing packi
     if (!zlib_open(&u->z))
         status =
             lki_fail(LK_EUNSUPPORTED, "%s: compressed, and libz.so.1 (zlib) was not found: install it, or unpack the file", file);
-    else if (u->z.init(&u->s, packing == LKI_GZIP ? 15 + 16 : -15, "1.2.11", sizeof u->s) != Z_FINE)
+    else if (u->z.init(&u->s, window_bits[packing], "1.2.11", sizeof u->s) != Z_FINE)
         status = lki_fail(LK_ENOMEM, "%s: zlib would not start", file);
     if (status == LK_OK) z->stream = u;
     else lki_release(u);

@@ -1,4 +1,4 @@
-/* Unpacking deflate and gzip data piece by piece, with zlib, which is looked for at run time. */
+/* Unpacking deflate, gzip and zlib data piece by piece, with zlib, which is looked for at run time. */
 #ifndef LKI_FORMAT_INFLATE_H
 #define LKI_FORMAT_INFLATE_H
 

@@ -144,19 +144,40 @@ typedef struct decimal {
     int  count, point;
 } decimal;
 
-/* The fewest digits that read back as the same number. */
-static decimal shortest(double value)
+static decimal rounded(double value, int digits)
 {
     char    text[40];
     decimal d = {.count = 0};
-    for (int precision = 0; precision < 17; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision, value);
-        if (strtod(text, NULL) == value) break;
-    }
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
     for (const char *c = text; *c != 'e'; c++)
         if (*c >= '0' && *c <= '9') d.digit[d.count++] = *c;
     d.point = atoi(strchr(text, 'e') + 1) + 1;
     return d;
+}
+
+static bool reads_as(const decimal *d, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.*se%d", d->count, d->digit, d->point - d->count);
+    return strtod(text, NULL) == value;
+}
+
+/* The next number of as many digits; false where a digit would have to be carried. */
+static bool step_up(decimal *d)
+{
+    char *last_digit = &d->digit[d->count - 1];
+    return *last_digit < '9' ? ++*last_digit, true : false;
+}
+
+/* The fewest digits that read back as the same number. Above a power of two doubles are wider apart than below: there the decimal next
+ * above may read back where the nearest one does not. */
+static decimal shortest(double value)
+{
+    for (int digits = 1; digits < 17; digits++) {
+        decimal d = rounded(value, digits);
+        if (reads_as(&d, value) || (step_up(&d) && reads_as(&d, value))) return d;
+    }
+    return rounded(value, 17);
 }
 
 /* As repr() of Python: plain from 1e-4 up to 1e16, with an exponent outside. */

@@ -18,6 +18,7 @@
  * Invariant: every read goes through at(), which refuses ranges outside the file. */
 #include "format/zip.h"
 #include "core/memory.h"
+#include "format/crc32.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,19 +183,6 @@ int lki_zip_find(const lki_zip *z, const char *name)
 
 /* ---- members ----------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t crc32_of(const uint8_t *p, size_t size)
-{
-    uint32_t table[256], crc = UINT32_MAX;
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
-    }
-    for (size_t i = 0; i < size; i++)
-        crc = crc >> 8 ^ table[(crc ^ p[i]) & 255];
-    return ~crc;
-}
-
 static lk_status unpack_member(const char *file, const lki_zip_member *m, const uint8_t *data, lki_bytes *out)
 {
     if (m->method == 8) return lki_unpack(file, LKI_DEFLATE, data, (size_t)m->packed, (size_t)m->size, out);
@@ -224,7 +212,7 @@ lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out)
     const uint8_t *data = at(z, start, m->packed);
     if (!data) return cut_off(z, m->name, start);
     LKI_TRY(unpack_member(file, m, data, out));
-    const uint32_t crc = crc32_of(out->data, out->size);
+    const uint32_t crc = lki_crc32(0, out->data, out->size);
     if (crc == m->crc) return LK_OK;
     lki_bytes_free(out);
     return lki_fail(LK_EFORMAT, "%s: CRC-32 is %08x: should be %08x", file, (unsigned)crc, (unsigned)m->crc);

@@ -1,0 +1,294 @@
+/* compile, fit, evaluate, predict: training without a loop of one's own.
+ *
+ *     lk_model_compile(model, .loss = lk_mean_squared_error(), .optimizer = lk_adam(), .metrics = LK_METRICS(lk_mean_absolute_error_metric()));
+ *     lk_history *h = lk_model_fit(model, train, .epochs = 12, .validation_data = eval, .callbacks = LK_CALLBACKS(lk_early_stopping(.patience = 3)));
+ *
+ * Everything runs under the strategy the model was made under, wherever these are called. Batches are global: each step splits one over the replicas. Loss and metrics are those of
+ * the whole batch and the whole epoch, whatever the split. */
+#ifndef LOCKSTEP_FIT_H
+#define LOCKSTEP_FIT_H
+
+#include "checkpoint.h"
+#include "dataset.h"
+#include "model.h"
+
+LK_BEGIN
+
+typedef struct lk_history  lk_history;
+typedef struct lk_callback lk_callback;
+
+/* ---- lists ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct lk_metrics {
+    int         count;
+    lk_metric **item;
+} lk_metrics;
+#define LK_METRICS(...) lk_metrics_of((int)LKI_N(lk_metric *, 0, __VA_ARGS__) - 1, (lk_metric *const[]){0, __VA_ARGS__})
+LK_API lk_metrics lk_metrics_of(int count, lk_metric *const *one_based);
+
+typedef struct lk_losses {
+    int       count;
+    lk_loss **item;
+} lk_losses;
+#define LK_LOSSES(...) lk_losses_of((int)LKI_N(lk_loss *, 0, __VA_ARGS__) - 1, (lk_loss *const[]){0, __VA_ARGS__})
+LK_API lk_losses lk_losses_of(int count, lk_loss *const *one_based);
+
+typedef struct lk_callbacks {
+    int           count;
+    lk_callback **item;
+} lk_callbacks;
+#define LK_CALLBACKS(...) lk_callbacks_of((int)LKI_N(lk_callback *, 0, __VA_ARGS__) - 1, (lk_callback *const[]){0, __VA_ARGS__})
+LK_API lk_callbacks lk_callbacks_of(int count, lk_callback *const *one_based);
+
+/* Numbers by position, such as the weights of classes 0, 1, ...: LK_NUMBERS(1, 5). */
+typedef struct lk_numbers {
+    int           count;
+    const double *item;
+} lk_numbers;
+#define LK_NUMBERS(...) lk_numbers_of(LKI_LIST(double, __VA_ARGS__))
+LK_API lk_numbers lk_numbers_of(int count, const double *one_based);
+
+/* ---- compile ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct lk_compile_args {
+    char           kw_;
+    lk_model      *model;        /* required */
+    lk_optimizer  *optimizer;    /* default lk_rmsprop(), as in Keras */
+    lk_loss       *loss;         /* of the only output, or of every one */
+    lk_losses      losses;       /* instead: one per output; NULL in it: that output has none */
+    lk_numbers     loss_weights; /* default 1 each */
+    lk_metrics     metrics, weighted_metrics; /* weighted ones take sample weights into account */
+    int            steps_per_execution;       /* default 1: steps between looks of callbacks */
+    lk_switch      run_eagerly;               /* default LK_OFF: compiled */
+    lk_denominator denominator; /* default LK_EXACT: the rows of the whole batch. LK_PER_REPLICA: replicas * own rows, as TensorFlow */
+    lk_split_rule  split;       /* of datasets that are not distributed yet */
+} lk_compile_args;
+
+/* May be called outside the strategy's scope. Compiling again forgets the optimiser and metrics before. */
+#define lk_model_compile(...) lk_model_compile_kw(LKI_KW(lk_compile_args, __VA_ARGS__))
+LK_API lk_status     lk_model_compile_kw(lk_compile_args args);
+LK_API lk_optimizer *lk_model_optimizer(lk_model *m); /* NULL before compile */
+LK_API lk_optimizer *lk_optimizer_named(const char *name, double learning_rate); /* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names */
+
+/* ---- fit ------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct lk_fit_args {
+    char        kw_;
+    lk_model   *model; /* required */
+    lk_dataset *data;  /* elements (x.., y.., or x.., y.., sample weight); distributed already or not. Or x and y: */
+    lk_tensor  *x, *y; /* arrays of rows; several: lk_nest() */
+    lk_tensor  *sample_weight; /* of arrays: one per row */
+    int64_t     batch_size;    /* of arrays: default 32; global */
+    int         epochs;        /* default 1; counts from 0, not from initial_epoch */
+    int         initial_epoch; /* default 0 */
+    int         verbose;       /* default 1: bars; LK_SILENT: nothing; 2: a line per epoch */
+    lk_callbacks callbacks;
+    lk_dataset *validation_data;
+    lk_tensor  *validation_x, *validation_y;
+    double      validation_split; /* of arrays: the last fraction of the rows, before shuffling */
+    int         validation_freq;  /* default 1: every so many epochs */
+    int64_t     validation_steps, validation_batch_size;
+    lk_switch   shuffle;         /* of arrays: default LK_ON, a new order each epoch; means nothing for datasets */
+    lk_numbers  class_weight;    /* default none: weight of class 0, 1, ... */
+    int64_t     steps_per_epoch; /* default: until the data ends; else the next epoch goes on where this one stopped */
+    int64_t     stop_after_steps; /* default never: end training, as a signal would, after so many steps in all */
+} lk_fit_args;
+enum { LK_SILENT = -1 };
+
+/* Train. The history, also when training ended early; NULL when nothing could be done at all. An error in the middle (a label out of range, a loss
+ * that is NaN under lk_terminate_on_nan() is none) is told by lk_failed(), and says the epoch and the step. */
+#define lk_model_fit(...) lk_model_fit_kw(LKI_KW(lk_fit_args, __VA_ARGS__))
+LK_API lk_history *lk_model_fit_kw(lk_fit_args args);
+
+/* End training after the step that runs; from a callback, another thread or a signal handler. */
+LK_API void lk_model_stop_training(lk_model *m);
+
+/* Loss and metrics by name. */
+typedef struct lk_logs {
+    int                count;
+    const char *const *name;
+    const double      *value;
+} lk_logs;
+LK_API double lk_logs_get(const lk_logs *logs, const char *name); /* NaN: there is none; no error */
+
+typedef struct lk_evaluate_args {
+    char        kw_;
+    lk_model   *model; /* required */
+    lk_dataset *data;  /* or */
+    lk_tensor  *x, *y, *sample_weight;
+    int64_t     batch_size;
+    int64_t     steps;
+    int         verbose; /* as in fit */
+    lk_callbacks callbacks;
+} lk_evaluate_args;
+
+/* Loss and metrics over all rows. Owner  the model, until its next evaluate, fit or train_on_batch. count is 0 on failure. */
+#define lk_model_evaluate(...) lk_model_evaluate_kw(LKI_KW(lk_evaluate_args, __VA_ARGS__))
+LK_API lk_logs lk_model_evaluate_kw(lk_evaluate_args args);
+
+typedef struct lk_predict_args {
+    char        kw_;
+    lk_model   *model; /* required */
+    lk_dataset *data;  /* elements are inputs, and what comes behind them is left out; or */
+    lk_tensor  *x;
+    int64_t     batch_size;
+    int64_t     steps;
+    int         verbose;
+    lk_callbacks callbacks;
+} lk_predict_args;
+
+/* The outputs for all rows, in their order; of several outputs a nest. */
+#define lk_model_predict(...) lk_model_predict_kw(LKI_KW(lk_predict_args, __VA_ARGS__))
+LK_API lk_tensor *lk_model_predict_kw(lk_predict_args args);
+
+/* One step on one global batch, (x.., y.., [sample weight]); loss and metrics of it. */
+LK_API lk_logs lk_model_train_on_batch(lk_model *m, lk_tuple batch);
+LK_API lk_logs lk_model_test_on_batch(lk_model *m, lk_tuple batch);
+LK_API lk_tensor *lk_model_predict_on_batch(lk_model *m, lk_tensor *x);
+
+/* ---- history --------------------------------------------------------------------------------------------------------------------- */
+
+LK_API int           lk_history_epochs(const lk_history *h);               /* how many were finished */
+LK_API int           lk_history_epoch(const lk_history *h, int i);         /* its number, from 0 */
+LK_API lk_names      lk_history_names(const lk_history *h);                /* loss, metrics, val_...: in the order they appeared */
+LK_API double        lk_history_value(const lk_history *h, const char *name, int i); /* NaN: not measured in that epoch */
+LK_API lk_status     lk_history_print(const lk_history *h);
+
+/* Where the time went, in seconds, and what was done in it. */
+typedef struct lk_fit_times {
+    double  total, step, input, validation, callbacks, compile; /* step: running steps; input: waiting for data; compile: tracing and planning */
+    int64_t rows, steps;                                       /* of training */
+} lk_fit_times;
+LK_API lk_fit_times lk_history_times(const lk_history *h);
+
+/* Curves of everything in it over the epochs, one panel per quantity with its val_ beside it: .svg or .png, by the name. */
+LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
+
+/* ---- callbacks --------------------------------------------------------------------------------------------------------------------- */
+
+/* What a callback is told. Called once per event, not per replica, in cross-replica context. */
+typedef struct lk_event {
+    lk_model      *model;
+    int            epoch, epochs;  /* from 0 */
+    int64_t        batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended */
+    int64_t        step;           /* training steps since fit began */
+    lk_logs        logs;           /* so far in this epoch; at its end with val_ ones */
+} lk_event;
+typedef void (*lk_callback_fn)(const lk_event *event, void *user);
+
+/* Of one's own; also what Keras calls LambdaCallback. An error made in one ends training. */
+typedef struct lk_own_callback_args {
+    char           kw_;
+    void          *user;
+    lk_callback_fn on_train_begin, on_train_end, on_epoch_begin, on_epoch_end, on_train_batch_begin, on_train_batch_end;
+    lk_callback_fn on_test_begin, on_test_end, on_test_batch_begin, on_test_batch_end;
+    lk_callback_fn on_predict_begin, on_predict_end, on_predict_batch_begin, on_predict_batch_end;
+} lk_own_callback_args;
+#define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
+LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);
+
+typedef enum lk_monitor_mode { LK_MODE_AUTO = 0, LK_MODE_MIN, LK_MODE_MAX } lk_monitor_mode; /* auto: max for accuracies, auc, precision, recall, f1; else min */
+
+typedef struct lk_early_stopping_args {
+    char            kw_;
+    const char     *monitor;   /* default "val_loss" */
+    double          min_delta; /* default 0 */
+    int             patience;  /* default 0 */
+    lk_monitor_mode mode;
+    lk_number       baseline;
+    lk_switch       restore_best_weights; /* default LK_OFF */
+    int             start_from_epoch;
+    int             verbose;
+} lk_early_stopping_args;
+#define lk_early_stopping(...) lk_early_stopping_kw(LKI_KW(lk_early_stopping_args, __VA_ARGS__))
+LK_API lk_callback *lk_early_stopping_kw(lk_early_stopping_args args);
+
+typedef struct lk_model_checkpoint_args {
+    char            kw_;
+    const char     *filepath; /* required: ends in .keras or .weights.h5, or is a checkpoint prefix; {epoch}, {epoch:02d}, {val_loss:.2f} are filled in */
+    const char     *monitor;  /* default "val_loss" */
+    lk_switch       save_best_only, save_weights_only;
+    lk_monitor_mode mode;
+    int64_t         save_freq; /* default: every epoch; else every so many steps */
+    lk_number       initial_value_threshold;
+    int             verbose;
+} lk_model_checkpoint_args;
+#define lk_model_checkpoint(...) lk_model_checkpoint_kw(LKI_KW(lk_model_checkpoint_args, __VA_ARGS__))
+LK_API lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args);
+
+/* Save so that a run that ended can go on: weights, optimiser, epoch. NULL: a callback that does nothing. */
+typedef struct lk_backup_args {
+    char        kw_;
+    const char *backup_dir;
+    int64_t     save_freq;               /* default: every epoch; else every so many steps */
+    lk_switch   delete_checkpoint;       /* default LK_ON: when fit has come to its end */
+} lk_backup_args;
+#define lk_backup_and_restore(...) lk_backup_and_restore_kw(LKI_KW(lk_backup_args, __VA_ARGS__))
+LK_API lk_callback *lk_backup_and_restore_kw(lk_backup_args args);
+
+/* Sets the rate before each epoch; with .verbose says so. */
+typedef double (*lk_rate_fn)(int epoch, double rate, void *user);
+typedef struct lk_rate_scheduler_args {
+    char       kw_;
+    lk_rate_fn schedule; /* required */
+    void      *user;
+    int        verbose;
+} lk_rate_scheduler_args;
+#define lk_learning_rate_scheduler(...) lk_learning_rate_scheduler_kw(LKI_KW(lk_rate_scheduler_args, __VA_ARGS__))
+LK_API lk_callback *lk_learning_rate_scheduler_kw(lk_rate_scheduler_args args);
+
+typedef struct lk_reduce_lr_args {
+    char            kw_;
+    const char     *monitor;   /* default "val_loss" */
+    lk_number       factor;    /* default 0.1 */
+    lk_number       patience;  /* default 10 */
+    lk_monitor_mode mode;
+    lk_number       min_delta; /* default 0.0001 */
+    int             cooldown;
+    double          min_lr;
+    int             verbose;
+} lk_reduce_lr_args;
+#define lk_reduce_lr_on_plateau(...) lk_reduce_lr_on_plateau_kw(LKI_KW(lk_reduce_lr_args, __VA_ARGS__))
+LK_API lk_callback *lk_reduce_lr_on_plateau_kw(lk_reduce_lr_args args);
+
+typedef struct lk_csv_logger_args {
+    char        kw_;
+    const char *filename;  /* required */
+    const char *separator; /* default "," */
+    lk_switch   append;    /* default LK_OFF */
+} lk_csv_logger_args;
+#define lk_csv_logger(...) lk_csv_logger_kw(LKI_KW(lk_csv_logger_args, __VA_ARGS__))
+LK_API lk_callback *lk_csv_logger_kw(lk_csv_logger_args args);
+
+/* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels of convolutions as pictures; the model's summary as text. */
+typedef struct lk_tensorboard_args {
+    char        kw_;
+    const char *log_dir;        /* default "logs" */
+    int         histogram_freq; /* default 0: never; weights every so many epochs */
+    lk_switch   write_graph;    /* default LK_ON: the summary and the JSON of the model as text */
+    lk_switch   write_images;   /* default LK_OFF */
+    int64_t     update_freq;    /* default: every epoch; else batch_loss, ... every so many steps too */
+} lk_tensorboard_args;
+#define lk_tensorboard(...) lk_tensorboard_kw(LKI_KW(lk_tensorboard_args, __VA_ARGS__))
+LK_API lk_callback *lk_tensorboard_kw(lk_tensorboard_args args);
+
+LK_API lk_callback *lk_terminate_on_nan(void);
+
+/* For optimisers with use_ema: the moving averages are in the variables during evaluation and at the end. */
+typedef struct lk_swap_ema_args {
+    char      kw_;
+    lk_switch swap_on_epoch; /* default LK_OFF: for validation of the epoch only */
+} lk_swap_ema_args;
+#define lk_swap_ema_weights(...) lk_swap_ema_weights_kw(LKI_KW(lk_swap_ema_args, __VA_ARGS__))
+LK_API lk_callback *lk_swap_ema_weights_kw(lk_swap_ema_args args);
+
+/* ---- traces ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Record what happens from here on, in the format of Chrome's tracing (chrome://tracing, Perfetto): compute, communication and input per replica
+ * and thread. lk_trace_end() writes the file. Also LOCKSTEP_TRACE=FILE: the whole process, written at its end. */
+LK_API lk_status lk_trace_begin(void);
+LK_API lk_status lk_trace_end(const char *path);
+
+LK_END
+
+#endif

@@ -1,0 +1,32 @@
+/* Keras' files: models made in Python train here, and go back.
+ *
+ *     lk_model *m = lk_model_load("model.keras");          config, weights, and what it was compiled with
+ *     lk_model_fit(m, data, .epochs = 2);
+ *     lk_model_save(m, "model.keras");
+ *
+ * Layers, options or versions that are not known are LK_EUNSUPPORTED, and named. */
+#ifndef LOCKSTEP_KERAS_H
+#define LOCKSTEP_KERAS_H
+
+#include "fit.h"
+
+LK_BEGIN
+
+/* Layers, initialisers, ... as model.to_json() writes them. Owner  the current pool. NULL and an error for a model with code of one's own in it. */
+LK_API const char *lk_model_to_json(lk_model *m);
+
+/* A model, not compiled, its weights at their first values. `json` is the text. */
+LK_API lk_model *lk_model_from_json(const char *json);
+LK_API lk_model *lk_model_from_json_file(const char *path);
+
+/* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at all. */
+LK_API lk_status lk_model_save(lk_model *m, const char *path);
+LK_API lk_model *lk_model_load(const char *path);
+
+/* Weights alone: .weights.h5 as Keras 3 writes them (and legacy .h5 for reading), or a .keras file for reading. Shapes must fit; nothing is assigned otherwise. */
+LK_API lk_status lk_model_save_weights(lk_model *m, const char *path);
+LK_API lk_status lk_model_load_weights(lk_model *m, const char *path);
+
+LK_END
+
+#endif

@@ -1,0 +1,129 @@
+/* Metrics: what is counted over the rows of an epoch, and what comes out of it.
+ *
+ * Every metric is a sum over rows of a few numbers and a function of that sum, so its state is exact whatever the split: lanes in double, added up one tree. */
+#ifndef LOCKSTEP_METRIC_H
+#define LOCKSTEP_METRIC_H
+
+#include "nn.h"
+#include "strategy.h"
+
+LK_BEGIN
+
+typedef struct lk_metric lk_metric;
+
+typedef struct lk_metric_args {
+    char          kw_;
+    const char   *name;           /* default "mean", "sparse_categorical_accuracy", ... */
+    int           output;         /* compile: which of the model's outputs; default 0 */
+    lk_number     threshold;      /* binary_accuracy, precision, recall, f1: default 0.5 */
+    int64_t       k;              /* top_k: default 5 */
+    lk_number     class_id;       /* precision, recall: default none: count this class only */
+    int64_t       num_thresholds; /* auc: default 200 */
+    lk_switch     from_logits;    /* auc, cross-entropies: default LK_OFF */
+    const char   *curve;          /* auc: default "ROC"; "PR" */
+    int64_t       num_classes;    /* confusion_matrix, f1: required there */
+    const char   *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
+} lk_metric_args;
+
+/* name, Keras' class. All but mean and sum take labels and predictions. */
+#define LK_METRIC_LIST(X)                                                                                                          \
+    X(mean, "Mean")                                                                                                                \
+    X(sum_metric, "Sum")                                                                                                           \
+    X(accuracy, "Accuracy") /* binary, categorical or sparse, chosen by the shapes, as the string "accuracy" in Keras */           \
+    X(binary_accuracy, "BinaryAccuracy")                                                                                           \
+    X(categorical_accuracy, "CategoricalAccuracy")                                                                                 \
+    X(sparse_categorical_accuracy, "SparseCategoricalAccuracy")                                                                    \
+    X(top_k_categorical_accuracy, "TopKCategoricalAccuracy")                                                                       \
+    X(sparse_top_k_categorical_accuracy, "SparseTopKCategoricalAccuracy")                                                          \
+    X(precision, "Precision")                                                                                                      \
+    X(recall, "Recall")                                                                                                            \
+    X(auc, "AUC")                                                                                                                  \
+    X(f1_score, "F1Score")                                                                                                         \
+    X(true_positives, "TruePositives")                                                                                             \
+    X(true_negatives, "TrueNegatives")                                                                                             \
+    X(false_positives, "FalsePositives")                                                                                           \
+    X(false_negatives, "FalseNegatives")                                                                                           \
+    X(mean_squared_error_metric, "MeanSquaredError")                                                                               \
+    X(root_mean_squared_error_metric, "RootMeanSquaredError")                                                                      \
+    X(mean_absolute_error_metric, "MeanAbsoluteError")                                                                             \
+    X(cosine_similarity_metric, "CosineSimilarity")                                                                                \
+    X(categorical_crossentropy_metric, "CategoricalCrossentropy")                                                                  \
+    X(sparse_categorical_crossentropy_metric, "SparseCategoricalCrossentropy")                                                     \
+    X(binary_crossentropy_metric, "BinaryCrossentropy")                                                                            \
+    X(kl_divergence_metric, "KLDivergence")                                                                                        \
+    X(confusion_matrix, "ConfusionMatrix") /* lk_metric_results() gives [classes, classes], rows are labels; its result is the accuracy */
+#define LKI_METRIC_DECLARE(name, class) LK_API lk_metric *lk_##name##_kw(lk_metric_args args);
+LK_METRIC_LIST(LKI_METRIC_DECLARE)
+#undef LKI_METRIC_DECLARE
+#define lk_mean(...) lk_mean_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sum_metric(...) lk_sum_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_accuracy(...) lk_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_binary_accuracy(...) lk_binary_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_categorical_accuracy(...) lk_categorical_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sparse_categorical_accuracy(...) lk_sparse_categorical_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_top_k_categorical_accuracy(...) lk_top_k_categorical_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sparse_top_k_categorical_accuracy(...) lk_sparse_top_k_categorical_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_precision(...) lk_precision_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_recall(...) lk_recall_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_auc(...) lk_auc_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_f1_score(...) lk_f1_score_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_true_positives(...) lk_true_positives_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_true_negatives(...) lk_true_negatives_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_false_positives(...) lk_false_positives_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_false_negatives(...) lk_false_negatives_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_squared_error_metric(...) lk_mean_squared_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_root_mean_squared_error_metric(...) lk_root_mean_squared_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_absolute_error_metric(...) lk_mean_absolute_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_cosine_similarity_metric(...) lk_cosine_similarity_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_categorical_crossentropy_metric(...) lk_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sparse_categorical_crossentropy_metric(...) lk_sparse_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_binary_crossentropy_metric(...) lk_binary_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_kl_divergence_metric(...) lk_kl_divergence_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+
+/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults and that name. NULL and an error that lists the names. */
+LK_API lk_metric *lk_metric_named(const char *name);
+
+/* From code of one's own: `values` gives for each row `size` numbers, [rows, size] (for size 1 also [rows]); they are summed over all rows, and `result` is a function of the sums. */
+typedef lk_tensor *(*lk_metric_values_fn)(lk_tensor *labels, lk_tensor *predictions, lk_tensor *sample_weight, void *user);
+typedef double (*lk_metric_result_fn)(int size, const double *sums, void *user);
+typedef struct lk_own_metric_args {
+    char                kw_;
+    lk_metric_values_fn values; /* required */
+    lk_metric_result_fn result; /* default: the mean: sums[0] / rows */
+    int                 size;   /* default 1 */
+    void               *user;
+    const char         *name;   /* default "own_metric" */
+    int                 output;
+} lk_own_metric_args;
+#define lk_metric_of(...) lk_metric_of_kw(LKI_KW(lk_own_metric_args, __VA_ARGS__))
+LK_API lk_metric *lk_metric_of_kw(lk_own_metric_args args);
+
+typedef struct lk_metric_update_args {
+    char       kw_;
+    lk_metric *metric;        /* required */
+    lk_tensor *a, *b;         /* mean and sum: values; others: labels, predictions */
+    lk_tensor *sample_weight; /* default none; missing axes are added behind */
+} lk_metric_update_args;
+
+/* Count values in, every element. Inside run every replica counts its own, and nobody waits; also in compiled functions. */
+#define lk_metric_update(...) lk_metric_update_kw(LKI_KW(lk_metric_update_args, __VA_ARGS__))
+LK_API lk_status lk_metric_update_kw(lk_metric_update_args args);
+
+/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of a metric with several
+ * results (f1_score without average): their mean.
+ * Errors  NaN while a function is traced. */
+LK_API double lk_metric_result(const lk_metric *m);
+
+/* All results of those that have several, f64: f1_score [classes], confusion_matrix [classes, classes]; others: a scalar. */
+LK_API lk_tensor *lk_metric_results(const lk_metric *m);
+
+LK_API lk_status    lk_metric_reset(lk_metric *m); /* inside run: all replicas together */
+LK_API const char  *lk_metric_name(const lk_metric *m);
+LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, one entry per lane: total and count of means, else what Keras calls them */
+#define lk_metric_reset_state lk_metric_reset
+#define lk_metric_reset_states lk_metric_reset
+
+LK_END
+
+#endif
