@@ -13,7 +13,9 @@ typedef struct lki_image {
 /* Larger pictures are refused: 2^28 bytes. */
 enum { LKI_IMAGE_MOST = 1 << 28 };
 
-void lki_image_free(lki_image *i);
+bool      lki_image_fits(int64_t width, int64_t height, int channels); /* at least one pixel, at most that many bytes */
+lk_status lki_image_alloc(const char *name, lki_image *i);             /* room for its pixels; LK_EFORMAT when they do not fit */
+void      lki_image_free(lki_image *i);
 
 /* By its first bytes: PNG or JPEG. JPEG needs libturbojpeg, looked for at run time (LK_EUNSUPPORTED without, naming the package). */
 lk_status lki_image_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);

@@ -4,7 +4,7 @@
  *   chunk        length n (4), type (4),                compression 0, filter method 0, interlace 0 or 1
  *                n bytes, CRC-32 of type          PLTE  3 bytes a colour        tRNS  alpha of colours, or the one
  *                and bytes (4)                    IDAT  zlib data, in pieces          colour that is transparent
- *                                                 IEND  the end
+ *                                                 IEND  the end; what follows is not looked at
  *   colour type  0 grey (1, 2, 4, 8, 16 bits)   2 RGB (8, 16)   3 palette (1, 2, 4, 8)   4 grey, alpha (8, 16)   6 RGBA (8, 16)
  *   pixel data   per pass (1, or 7 when interlaced) and row: filter type (1 byte), samples, filtered byte by byte
  *
@@ -19,7 +19,7 @@
 #include "format/wire.h"
 #include <string.h>
 
-enum { SIGNATURE = 8, IHDR_SIZE = 13, CHUNK_EXTRA = 12, FILTERS = 5, PASSES = 7, COLOURS = 256 };
+enum { SIGNATURE = 8, IHDR_SIZE = 13, CHUNK_EXTRA = 12, PASSES = 7, COLOURS = 256 };
 enum { GREY = 0, RGB = 2, PALETTE = 3, GREY_ALPHA = 4, RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -39,43 +39,50 @@ static int paeth(int left, int up, int corner)
     return a <= b && a <= c ? left : b <= c ? up : corner;
 }
 
-static int (*const predict[FILTERS])(int left, int up, int corner) = {nothing, sub, above, average, paeth};
-
-/* In place. `up` is the row above, unfiltered, or NULL; `step` the bytes of a pixel, at least 1. */
-static void unfilter(int filter, uint8_t *row, const uint8_t *up, size_t bytes, size_t step)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        const int left = i < step ? 0 : row[i - step], high = up ? up[i] : 0, corner = up && i >= step ? up[i - step] : 0;
-        row[i] = (uint8_t)(row[i] + predict[filter](left, high, corner));
+/* Of every predictor two functions. `up` is the row above, unfiltered, or NULL; `step` the bytes of a pixel, at least 1.
+ * Undoing happens in place. The sum of the bytes that filtering gives, seen as small numbers around zero, tells how well they will pack. */
+#define PREDICTED(predict) predict(i < step ? 0 : row[i - step], up ? up[i] : 0, up && i >= step ? up[i - step] : 0)
+#define FILTER(predict)                                                                                                            \
+    static void undo_##predict(uint8_t *row, const uint8_t *up, size_t bytes, size_t step)                                         \
+    {                                                                                                                              \
+        for (size_t i = 0; i < bytes; i++)                                                                                         \
+            row[i] = (uint8_t)(row[i] + PREDICTED(predict));                                                                       \
+    }                                                                                                                              \
+    static int64_t do_##predict(const uint8_t *row, const uint8_t *up, size_t bytes, size_t step, uint8_t *to)                     \
+    {                                                                                                                              \
+        int64_t sum = 0;                                                                                                           \
+        for (size_t i = 0; i < bytes; i++) {                                                                                       \
+            to[i] = (uint8_t)(row[i] - PREDICTED(predict));                                                                        \
+            sum += __builtin_abs((int8_t)to[i]);                                                                                   \
+        }                                                                                                                          \
+        return sum;                                                                                                                \
     }
-}
+FILTER(nothing)
+FILTER(sub)
+FILTER(above)
+FILTER(average)
+FILTER(paeth)
+
+static const struct {
+    void (*undo)(uint8_t *row, const uint8_t *up, size_t bytes, size_t step);
+    int64_t (*apply)(const uint8_t *row, const uint8_t *up, size_t bytes, size_t step, uint8_t *to);
+} filters[] = {
+    {undo_nothing, do_nothing}, {undo_sub, do_sub}, {undo_above, do_above}, {undo_average, do_average}, {undo_paeth, do_paeth}};
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
-
-/* The row as this filter makes it; the sum of its bytes, seen as small numbers around zero, tells how well it will pack. */
-static int64_t filter_row(int filter, const uint8_t *row, const uint8_t *up, size_t bytes, size_t step, uint8_t *to)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        const int left = i < step ? 0 : row[i - step], high = up ? up[i] : 0, corner = up && i >= step ? up[i - step] : 0;
-        to[i] = (uint8_t)(row[i] - predict[filter](left, high, corner));
-        sum += __builtin_abs((int8_t)to[i]);
-    }
-    return sum;
-}
 
 static void filter_best(const uint8_t *row, const uint8_t *up, size_t bytes, size_t step, uint8_t *to)
 {
     int     best = 0;
     int64_t least = INT64_MAX;
-    for (int f = 0; f < FILTERS; f++) {
-        const int64_t sum = filter_row(f, row, up, bytes, step, to + 1);
+    for (int f = 0; f < LKI_COUNT(filters); f++) {
+        const int64_t sum = filters[f].apply(row, up, bytes, step, to + 1);
         if (sum >= least) continue;
         least = sum;
         best = f;
     }
     to[0] = (uint8_t)best;
-    filter_row(best, row, up, bytes, step, to + 1);
+    filters[best].apply(row, up, bytes, step, to + 1);
 }
 
 static void put_be(lki_sink *s, uint64_t x) { lki_sink_fixed(s, __builtin_bswap32((uint32_t)x), 4); }
@@ -106,18 +113,12 @@ static lk_status put_file(int64_t width, int64_t height, int channels, const lki
     return good ? LK_OK : LK_ENOMEM;
 }
 
-static bool fits(uint64_t width, uint64_t height, uint64_t channels)
-{
-    return width > 0 && height > 0 && width <= LKI_IMAGE_MOST && height <= LKI_IMAGE_MOST &&
-           width * height <= LKI_IMAGE_MOST / channels;
-}
-
 lk_status lki_png_encode(int64_t width, int64_t height, int channels, const uint8_t *pixels, lki_bytes *out)
 {
     *out = (lki_bytes){0};
     if (channels != 1 && channels != 3 && channels != 4)
         return lki_fail(LK_EINVAL, "PNG: %d channels: should be 1 (grey), 3 (RGB) or 4 (RGBA)", channels);
-    if (width < 0 || height < 0 || !fits((uint64_t)width, (uint64_t)height, (uint64_t)channels))
+    if (!lki_image_fits(width, height, channels))
         return lki_fail(LK_EINVAL, "PNG: %lld x %lld pixels of %d bytes: should be 1 to %d bytes", (long long)width,
                         (long long)height, channels, LKI_IMAGE_MOST);
     const size_t row = (size_t)width * (size_t)channels;
@@ -194,14 +195,14 @@ static lk_status read_header(reader *r, const chunk *c)
     r->bits = c->data[8];
     r->type = c->data[9];
     r->interlaced = c->data[12];
+    if (!r->width || !r->height || r->width > INT32_MAX || r->height > INT32_MAX)
+        return lki_fail(LK_EFORMAT, "%s: %lu x %lu pixels: should be between 1 and 2147483647", r->name, (unsigned long)r->width,
+                        (unsigned long)r->height);
     LKI_TRY(check_type(r));
     r->samples = samples[r->type];
     if (c->data[10] || c->data[11] || r->interlaced > 1)
         return lki_fail(LK_EFORMAT, "%s: compression %d, filter method %d, interlace %d: should be 0, 0, and 0 or 1", r->name,
                         c->data[10], c->data[11], r->interlaced);
-    if (!fits(r->width, r->height, 4))
-        return lki_fail(LK_EFORMAT, "%s: %lu x %lu pixels: should be 1 to %d", r->name, (unsigned long)r->width,
-                        (unsigned long)r->height, LKI_IMAGE_MOST / 4);
     return LK_OK;
 }
 
@@ -269,13 +270,13 @@ static lk_status read_chunks(reader *r)
         return refuse(r, "not a PNG file: its first bytes differ");
     LKI_TRY(next_chunk(r, &at, &c));
     LKI_TRY(read_header(r, &c));
-    for (LKI_TRY(next_chunk(r, &at, &c)); !is(&c, "IEND");) {
+    LKI_TRY(next_chunk(r, &at, &c));
+    while (!is(&c, "IEND")) {
         const bool data = is(&c, "IDAT");
         LKI_TRY(read_chunk(r, &c));
         LKI_TRY(next_chunk(r, &at, &c));
         if (r->data.size && !data && is(&c, "IDAT")) return refuse(r, "its data (IDAT) is not in one piece");
     }
-    if (at != r->size) return lki_fail(LK_EFORMAT, "%s: %zu bytes after the end (IEND)", r->name, r->size - at);
     return r->data.size ? LK_OK : refuse(r, "no data (IDAT)");
 }
 
@@ -346,11 +347,18 @@ static void put_pixel(const uint8_t from[4], int channels, bool grey, uint8_t *t
     if (channels == 2) to[1] = from[3];
 }
 
+/* Whether a row of the file is a row of the image. */
+static bool as_it_is(const reader *r, const lki_image *out)
+{
+    return r->bits == 8 && !r->interlaced && r->type != PALETTE && own_channels(r) == r->samples && out->channels == r->samples;
+}
+
 static lk_status read_row(const reader *r, const pass *p, size_t y, const uint8_t *row, lki_image *out)
 {
     const bool   grey = r->type == GREY || r->type == GREY_ALPHA;
     const size_t columns = count_from(r->width, p->x0, p->dx), channels = (size_t)out->channels;
     uint8_t     *to = out->pixels + ((p->y0 + y * p->dy) * r->width + p->x0) * channels;
+    if (as_it_is(r, out)) return memcpy(to, row, columns * channels), LK_OK;
     for (size_t x = 0; x < columns; x++, to += p->dx * channels) {
         uint8_t pixel[4];
         if (!read_pixel(r, row, x, pixel))
@@ -367,8 +375,9 @@ static lk_status read_pass(const reader *r, const pass *p, uint8_t *data, lki_im
     const size_t   bytes = row_bytes(r, columns), step = (size_t)(r->samples * r->bits + 7) / 8;
     const uint8_t *up = NULL;
     for (size_t y = 0; y < rows && columns; y++, data += bytes + 1) {
-        if (data[0] >= FILTERS) return lki_fail(LK_EFORMAT, "%s: filter %d of a row: should be 0 to 4", r->name, data[0]);
-        unfilter(data[0], data + 1, up, bytes, step);
+        if (data[0] >= LKI_COUNT(filters))
+            return lki_fail(LK_EFORMAT, "%s: filter %d of a row: should be 0 to 4", r->name, data[0]);
+        filters[data[0]].undo(data + 1, up, bytes, step);
         LKI_TRY(read_row(r, p, y, data + 1, out));
         up = data + 1;
     }
@@ -384,8 +393,7 @@ static lk_status read_pixels(const reader *r, lki_image *out)
     for (int i = 0; i < passes; i++)
         size += pass_bytes(r, &p[i]);
     LKI_TRY(lki_unpack(r->name, LKI_ZLIB, r->data.data, r->data.size, size, &raw));
-    out->pixels = lki_alloc((size_t)out->width * (size_t)out->height * (size_t)out->channels);
-    lk_status status = out->pixels ? LK_OK : LK_ENOMEM;
+    lk_status status = LK_OK;
     uint8_t  *data = raw.data;
     for (int i = 0; i < passes && status == LK_OK; data += pass_bytes(r, &p[i]), i++)
         status = read_pass(r, &p[i], data, out);
@@ -408,8 +416,9 @@ lk_status lki_png_decode(const char *name, const uint8_t *bytes, size_t size, in
     }
     if (status == LK_OK) {
         *out = (lki_image){.height = r->height, .width = r->width, .channels = channels ? channels : own_channels(r)};
-        status = read_pixels(r, out);
+        status = lki_image_alloc(name, out);
     }
+    if (status == LK_OK) status = read_pixels(r, out);
     if (status != LK_OK) lki_image_free(out);
     if (r) lki_sink_free(&r->data);
     lki_release(r);

@@ -28,6 +28,7 @@ static void destroy(void *object)
     lki_layer_leave(l);
     for (int i = 0; i < l->inner_count; i++)
         lki_drop(l->inner[i]);
+    lki_release(l->inner);
     if (l->kind->class.field) lki_args_drop(&l->kind->class, args_of(l));
     lki_release(l->name);
 }
@@ -93,6 +94,11 @@ lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner)
         return lki_fail(LK_EINVAL, "%s: %s", call, inner ? "not a layer" : "the layer is NULL");
     if (inner->placed)
         return lki_fail(LK_EINVAL, "%s: layer \"%s\" is in a model or another layer already", call, lki_layer_title(inner));
+    lk_layer **list = lki_alloc((size_t)(outer->inner_count + 1) * sizeof *list);
+    if (!list) return LK_ENOMEM;
+    if (outer->inner_count) memcpy(list, outer->inner, (size_t)outer->inner_count * sizeof *list);
+    lki_release(outer->inner);
+    outer->inner = list;
     inner->placed = true;
     outer->inner[outer->inner_count++] = lki_retain(inner);
     return LK_OK;
@@ -282,16 +288,27 @@ static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
     return lki_bad(t) || l->kind->takes_ids || t->dtype == LK_F32 ? t : lk_cast(t, LK_F32);
 }
 
-lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass, lk_tensor **added)
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
 {
-    lki_pass own = *pass;
-    *added = NULL;
-    own.in = in;
+    lki_pass   own = *pass;
+    lk_tensor *cast[LKI_MOST_INPUTS];
     for (int i = 0; i < in.count; i++)
-        own.in.item[i] = as_floats(l, in.item[i]);
-    lk_tensor *y = l->kind->call(l, own.in.item[0], &own);
-    if (!lki_bad(y) && l->activity) *added = lki_regularizer_rows(l->activity, y);
-    return y;
+        cast[i] = as_floats(l, in.item[i]);
+    own.in = (lk_tuple){in.count, cast};
+    lk_tensor *y = l->kind->call(l, cast[0], &own);
+    if (lki_bad(y) || !l->activity || !pass->add) return y;
+    return pass->add(pass->to, lki_regularizer_rows(l->activity, y)) == LK_OK ? y : &lki_poison;
+}
+
+static _Thread_local const lki_pass *current_pass;
+
+const lki_pass *lki_pass_current(void) { return current_pass; }
+
+const lki_pass *lki_pass_set(const lki_pass *pass)
+{
+    const lki_pass *before = current_pass;
+    current_pass = pass;
+    return before;
 }
 
 const char *lki_layer_stream(const lk_layer *l) { return *l->seed ? l->seed : l->path; }

@@ -21,13 +21,17 @@
 #include "op/op.h"
 #include <lockstep/layer.h>
 
-enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64, LKI_MOST_INNER = 2 };
+enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64 };
 
 /* What one call of a model hands to all of its layers. */
 typedef struct lki_pass {
     bool       training;
     lk_tensor *iteration; /* of the model's training calls, i64; NULL where no layer draws numbers */
     lk_tuple   in;        /* all inputs of this layer; item[0] is x */
+
+    /* Where what a layer adds to the loss goes: one value (or several) per row. NULL: nowhere. */
+    lk_status (*add)(void *to, lk_tensor *rows);
+    void *to;
 } lki_pass;
 
 typedef struct lki_layer_kind {
@@ -117,7 +121,7 @@ struct lk_layer {
     int             count;
     lki_weight      weight[LKI_MOST_WEIGHTS];
     int             inner_count; /* layers inside this one, references: their weights come behind its own */
-    lk_layer       *inner[LKI_MOST_INNER];
+    lk_layer      **inner;
 };
 
 /* A copy of `args`, checked against the kind's fields, is put where the kind says. NULL and an error naming `call`. */
@@ -146,8 +150,12 @@ lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape);
 /* Its i-th weight now, read under whoever records. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
-/* Apply a layer that is built; what its activity regulariser, and those inside, say goes to *added (NULL where there is none). */
-lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass, lk_tensor **added);
+/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. */
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
+
+/* The pass of the model whose own function runs on this thread, for lk_layer_call() in it; NULL: none does. Setting it gives the one before. */
+const lki_pass *lki_pass_current(void);
+const lki_pass *lki_pass_set(const lki_pass *pass);
 
 /* Its weights, then those inside: how many, and the i-th. */
 int         lki_layer_weights(const lk_layer *l);

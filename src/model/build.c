@@ -14,37 +14,35 @@ static void forget(lk_model *m)
     m->calls = NULL;
 }
 
-static lk_status build_layer(lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    char text[LKI_SHAPE_TEXT];
-    if (l->input_shape.rank && !lki_shape_equal(&l->input_shape, in))
-        return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
-    LKI_TRY(l->kind->output(l, in, out));
-    return l->kind->build ? l->kind->build(l, in) : LK_OK;
-}
-
 static lk_status count_calls(lk_model *m)
 {
     bool draws = false;
-    char name[64];
+    char name[300];
     for (int i = 0; i < m->count; i++)
-        draws = draws || m->layer[i]->kind->draws;
+        draws = draws || lki_layer_draws(m->layer[i]);
     if (!draws) return LK_OK;
     snprintf(name, sizeof name, "%s/seed_generator_state", m->name);
     m->calls = lki_retain(lki_variable_new(name, &(lk_shape){0}, LK_I64, 0, false));
     return m->calls ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
+/* A model of one's own makes the weights of its layers as it calls them. */
+static lk_status build_layers(lk_model *m, const lk_shape *row)
+{
+    if (m->form == LKI_OWN_MODEL) return LK_OK;
+    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    if (!shape) return LK_ENOMEM;
+    lk_status status = lki_flow_shapes(m, row, shape, true);
+    lki_release(shape);
+    return status;
+}
+
 static lk_status build_all(lk_model *m, const lk_shape *row)
 {
-    lk_shape  shape = *row;
     lk_status status = LK_OK;
     lki_recording_pause(); /* first values are nobody's gradient */
     LK_STEP {
-        for (int i = 0; i < m->count && status == LK_OK; i++) {
-            lk_shape in = shape;
-            status = build_layer(m->layer[i], &in, &shape);
-        }
+        status = build_layers(m, row);
         if (status == LK_OK) status = count_calls(m);
     }
     lki_recording_resume();
@@ -53,7 +51,9 @@ static lk_status build_all(lk_model *m, const lk_shape *row)
         forget(m);
         return status;
     }
-    m->input = *row;
+    for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
+        m->input[i].row = row[i];
+    m->shaped = true;
     __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* replicas, if any, all wait in the meeting */
     return LK_OK;
 }
@@ -98,14 +98,27 @@ lk_status lki_model_make(lk_model *m, const lk_shape *row)
     return status;
 }
 
+static bool is_row(const lk_shape *row)
+{
+    bool good = row->rank >= 0 && row->rank < LK_MAX_RANK;
+    for (int i = 0; good && i < row->rank; i++)
+        good = row->dim[i] >= -1;
+    return good;
+}
+
 lk_status lk_model_build(lk_model *m, lk_shape row)
 {
     char given[LKI_SHAPE_TEXT], had[LKI_SHAPE_TEXT];
-    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_fail(LK_EINVAL, "lk_model_build: not a model");
-    if (!lki_shape_valid(&row) || row.rank >= LK_MAX_RANK)
-        return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));
+    if (!lki_is_model("lk_model_build", m)) return LK_EINVAL;
+    if (!is_row(&row)) return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));
+    if (!lki_model_built(m) && m->form == LKI_OWN_MODEL)
+        return lki_fail(LK_EUNSUPPORTED,
+                        "lk_model_build: model \"%s\" is a function of one's own: its first call makes the weights", m->name);
+    if (!lki_model_built(m) && m->inputs > 1)
+        return lki_fail(LK_EINVAL, "lk_model_build: model \"%s\" has %d inputs; it was built from their shapes", m->name,
+                        m->inputs);
     if (!lki_model_built(m)) return lki_model_make(m, &row);
-    if (lki_shape_equal(&row, &m->input)) return LK_OK;
+    if (lki_shape_equal(&row, &m->input[0].row)) return LK_OK;
     return lki_fail(LK_ESTATE, "lk_model_build: for rows of %s: the model was built for rows of %s before",
-                    lki_shape_text(&row, given), lki_shape_text(&m->input, had));
+                    lki_shape_text(&row, given), lki_shape_text(&m->input[0].row, had));
 }

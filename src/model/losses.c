@@ -66,7 +66,7 @@ static lk_tensor *mean_over_rows(lk_tensor *values)
 
 lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss)
 {
-    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_fail(LK_EINVAL, "lk_model_add_loss: not a model");
+    if (!lki_is_model("lk_model_add_loss", m)) return LK_EINVAL;
     if (!loss) return lki_fail(LK_EINVAL, "lk_model_add_loss: the loss is NULL");
     if (lki_bad(loss)) return lki_poisoned_status("lk_model_add_loss");
     if (lki_stands_for(loss)) return lki_fail(LK_EINVAL, "lk_model_add_loss: the loss is %s", lki_why_not_plain(loss));
@@ -85,21 +85,30 @@ lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss)
 /* A term of a function that was traced before means nothing now. */
 static bool means_something(const lk_tensor *t) { return !t->graph || lki_tracer_current(); }
 
+/* One term per regularised weight. */
+static int add_regularisation(const lk_model *m, lki_weight *const *weight, int count, lk_tensor **term)
+{
+    int terms = 0;
+    for (int i = 0; i < count && lki_model_built(m); i++)
+        if (weight[i]->regularizer) term[terms++] = lk_regularizer_call(weight[i]->regularizer, lk_read(weight[i]->variable));
+    return terms;
+}
+
 lk_tuple lk_model_losses(lk_model *m)
 {
-    if (!lki_is_kind(m, LKI_KIND_MODEL)) lki_fail(LK_EINVAL, "lk_model_losses: not a model");
-    if (!lki_is_kind(m, LKI_KIND_MODEL)) return lki_tuple_new(0, NULL);
+    int count, terms;
+    if (!lki_is_model("lk_model_losses", m)) return lki_tuple_new(0, NULL);
     const lki_added *a = entry_of(m);
-    lk_tensor      **term = lki_alloc((size_t)(m->count * LKI_MOST_WEIGHTS + (a ? a->count : 0) + 1) * sizeof *term);
-    int              count = 0;
-    if (!term) return lki_tuple_new(0, NULL);
-    for (int i = 0; i < m->count && lki_model_built(m); i++)
-        for (int k = 0; k < m->layer[i]->count; k++)
-            if (m->layer[i]->regularizer[k])
-                term[count++] = lk_regularizer_call(m->layer[i]->regularizer[k], lki_layer_read(m->layer[i], k));
-    for (int i = 0; a && i < a->count; i++)
-        if (means_something(a->item[i])) term[count++] = a->item[i];
-    lk_tuple out = lki_tuple_new(count, term);
+    lki_weight     **weight = lki_model_weight_list(m, &count);
+    lk_tensor      **term = weight ? lki_alloc((size_t)(count + (a ? a->count : 0) + 1) * sizeof *term) : NULL;
+    lk_tuple         out = {0};
+    if (term) {
+        terms = add_regularisation(m, weight, count, term);
+        for (int i = 0; a && i < a->count; i++)
+            if (means_something(a->item[i])) term[terms++] = a->item[i];
+        out = lki_tuple_new(terms, term);
+    }
+    lki_release(weight);
     lki_release(term);
-    return out;
+    return term ? out : lki_tuple_new(0, NULL);
 }

@@ -1,18 +1,24 @@
-/* Models from the inside: layers in a row, the strategy they were made under, and what their last call added to the losses.
+/* Models from the inside: layers, how values flow through them, the strategy they were made under, and what their last call added to the
+ * losses.
  *
- *     MADE -- input_shape given, lk_model_build(), first call --> BUILT: every layer has its weights
+ *     MADE -- shapes known, lk_model_build(), first call --> BUILT: every layer has its weights
+ *
+ * Values are numbered: first the model's inputs, then what its calls put out, in the order they run. A model of layers in a row is a chain of calls; a model
+ * of one's own has no calls but a function.
  *
  * Invariants
  * 1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
  * 2. Variables belong to the strategy that was current when the model was made; those of a model made under none, to the one it is
  *    built under.
- * 3. What a call adds to the losses belongs to the thread that called, so replicas do not see each other's. */
+ * 3. What a call adds to the losses belongs to the thread that called, so replicas do not see each other's.
+ * 4. `layer` is in Keras' order (which names files go by), `call` in the order of running. */
 #ifndef LKI_MODEL_MODEL_H
 #define LKI_MODEL_MODEL_H
 
 #include "core/waiting.h"
 #include "dist/strategy.h"
-#include "model/layer.h"
+#include "layer/layer.h"
+#include <lockstep/model.h>
 
 typedef struct lki_added { /* what the last call on one thread added; written by that thread only */
     const void       *thread;
@@ -21,27 +27,82 @@ typedef struct lki_added { /* what the last call on one thread added; written by
     struct lki_added *next;
 } lki_added;
 
+typedef enum lki_model_form { LKI_SEQUENTIAL, LKI_FUNCTIONAL, LKI_OWN_MODEL } lki_model_form;
+
+typedef struct lki_model_input {
+    lk_shape  row;   /* -1: any size. Of a sequential model: once built */
+    lk_dtype  dtype; /* rows are cast to it */
+    bool      as_is; /* they are not: the first layer takes ids, or the function is one's own */
+    lk_layer *layer; /* of a functional model: its input layer; else NULL */
+} lki_model_input;
+
+typedef struct lki_use { /* one use of a layer; its output is a value */
+    lk_layer *layer;
+    int       count;
+    int      *in; /* values */
+} lki_use;
+
+struct lki_compiled;
+
 struct lk_model {
-    lki_object   object;
-    const char  *name;
-    lk_strategy *strategy; /* a reference; NULL: made under none */
-    int          count;
-    lk_layer   **layer;   /* references, placed */
-    bool         built;   /* atomic */
-    lk_shape     input;   /* of one row, once built */
-    lk_variable *calls;   /* how many training calls there were: what dropout draws by; NULL where no layer draws. A reference */
-    lki_added   *added;   /* atomic; grows only */
-    lki_waiters  waiting; /* for the variables */
+    lki_object       object;
+    lki_model_form   form;
+    char            *name;
+    lk_strategy     *strategy; /* a reference; NULL: made under none */
+    int              count;
+    lk_layer       **layer; /* references, placed */
+    int              inputs;
+    lki_model_input *input;
+    int              uses;
+    lki_use         *use;
+    int              outputs;
+    int             *output; /* values */
+    lk_model_fn      fn;     /* of one's own; else NULL */
+    void            *user;
+    bool             shaped; /* the shapes of the inputs are known */
+    bool             built;  /* atomic */
+    lk_variable     *calls;  /* how many training calls there were: what dropout draws by; NULL where no layer draws. A reference */
+    lki_added       *added;  /* atomic; grows only */
+    lki_waiters      waiting;      /* for the variables */
+    struct lki_compiled *compiled; /* what it is trained with (compiled.h); NULL: not compiled */
+    void (*forget_compiled)(struct lki_compiled *);
 };
 
 static inline bool lki_model_built(const lk_model *m) { return __atomic_load_n(&m->built, __ATOMIC_ACQUIRE); }
 
-/* Make the variables now, wherever this thread is. */
+/* Without layers yet; takes over the current strategy. NULL without memory. */
+lk_model *lki_model_new(const char *name, lki_model_form form);
+
+/* The model's layers, in Keras' order: named by position, all or none. `call` for messages. */
+lk_status lki_model_take(const char *call, lk_model *m, int count, lk_layer *const *layer);
+
+/* Room for the flow: inputs, uses with `in` of each, outputs. */
+lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs);
+lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in);
+
+/* Make the variables now, wherever this thread is, for these rows (as many as inputs; NULL: those it knows). */
 lk_status lki_model_make(lk_model *m, const lk_shape *row);
+
+/* ---- values (flow.c) ---- */
+
+/* The shape of every value for rows of these shapes, layers asked; `shape` has inputs + uses entries. With `build` layers make their weights on the way. */
+lk_status lki_flow_shapes(lk_model *m, const lk_shape *row, lk_shape *shape, bool build);
+
+/* Run it: as many tensors as inputs, already cast; the outputs. */
+lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass);
 
 /* ---- losses of a call (losses.c) ---- */
 
 void lki_model_clear_added(lk_model *m); /* of this thread */
 void lki_model_free_added(lk_model *m);  /* of all */
+
+bool lki_is_model(const char *call, const lk_model *m);
+
+/* All of a model's weights that `want` takes (NULL: all), layer by layer; from lki_alloc. *count -1 without memory. */
+typedef bool lki_wanted(const lk_variable *v);
+lki_weight **lki_model_weight_list(const lk_model *m, int *count);
+
+/* The layer whose output is output i, for names: "dense_1". */
+const char *lki_model_output_name(const lk_model *m, int i);
 
 #endif

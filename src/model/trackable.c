@@ -94,6 +94,8 @@ static lk_status expand_layer(lki_trackables *t, int node, void *object)
         const char *name = l->weight[i].name;
         LKI_TRY(variable_child(t, node, strcmp(name, "kernel") == 0 ? "_kernel" : name, l->weight[i].variable, false));
     }
+    for (int i = 0; i < l->inner_count; i++)
+        LKI_TRY(child(t, node, l->inner[i]->name, (lki_tracked){.kind = LKI_TRACKED_LAYER, .object = l->inner[i]}));
     return LK_OK;
 }
 
