@@ -10,7 +10,8 @@
  *
  * Invariants
  * 1. A member of zero (or not set, or LK_DEFAULT) means `standard`, which is what is written to a file then.
- * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells all. */
+ * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells all.
+ * 3. Two fields of one name that follow each other are a choice: an object, if there is one, else what the second says. */
 #ifndef LKI_CORE_FIELD_H
 #define LKI_CORE_FIELD_H
 
@@ -29,8 +30,8 @@ typedef enum lki_field_type {
     LKI_FIELD_NAME,   /* const char *; the object holds a copy */
     LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
     LKI_FIELD_OBJECT, /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
-    LKI_FIELD_ARRAY,  /* lk_tensor *: nested lists of numbers; the object holds a copy */
-    LKI_FIELD_FIXED,  /* no member: what Keras has and we do not; `literal` is the only value, as JSON */
+    LKI_FIELD_ARRAY,  /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
+    LKI_FIELD_FIXED,  /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
 } lki_field_type;
 
 typedef struct lki_field {
@@ -38,15 +39,18 @@ typedef struct lki_field {
     lki_field_type type;
     size_t         offset; /* in the struct of arguments */
     double         standard;
-    bool none; /* NUMBER, WORD: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT, whatever that is */
-    bool required;            /* a file must have it */
-    bool in_call;             /* in Keras an argument of the call, not of the constructor */
-    int  width;               /* AXES */
-    const char *const *words; /* WORD */
+    bool
+        none; /* NUMBER, WORD, and REAL and COUNT of 0: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT,
+                  whatever that is. FIXED: a file may say anything, it means the same here */
+    bool               required; /* a file must have it */
+    bool               in_call;  /* in Keras an argument of the call, not of the constructor */
+    int                width;    /* AXES */
+    const char *const *words;    /* WORD */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
     const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */
     const char        *literal;       /* FIXED */
+    lk_dtype           dtype;         /* ARRAY */
 } lki_field;
 
 /* LKI_FIELD(INT, lk_dense_args, units, .required = true); the member is called as in Keras. */

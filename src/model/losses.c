@@ -52,15 +52,30 @@ void lki_model_free_added(lk_model *m)
         next = a->next;
         clear(a);
         lki_release(a->item);
+        lki_release(a->share);
         lki_release(a);
     }
 }
 
 /* ---- adding ---- */
 
+static _Thread_local bool exact_rows;
+
+void lki_model_exact_rows(bool exact) { exact_rows = exact; }
+
+/* One value per row, whatever the rows hold. */
+static lk_tensor *row_sums(lk_tensor *values)
+{
+    lk_axes behind = {0};
+    for (int i = 1; i < values->shape.rank; i++)
+        behind.value[behind.count++] = i;
+    return behind.count ? lk_reduce_sum(values, .axis = behind) : values;
+}
+
 /* Each row is divided before it is summed, so that the sum over replicas has the order of one device. */
 static lk_tensor *mean_over_rows(lk_tensor *values)
 {
+    if (exact_rows) return lk_compute_average_loss(row_sums(values), .denominator = LK_EXACT);
     return lk_reduce_sum(lk_div(values, lki_like(values, (double)lki_max(1, values->shape.dim[0]))));
 }
 
@@ -76,6 +91,8 @@ lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss)
     if (lki_bad(term)) return lki_poisoned_status("lk_model_add_loss");
     lki_added *a = enter(m);
     if (!a || !lki_grow((void **)&a->item, &a->room, a->count + 1, sizeof *a->item)) return LK_ENOMEM;
+    if (!lki_grow((void **)&a->share, &a->share_room, a->count + 1, sizeof *a->share)) return LK_ENOMEM;
+    a->share[a->count] = exact_rows && loss->shape.rank;
     a->item[a->count++] = lki_retain(term);
     return LK_OK;
 }
@@ -111,4 +128,22 @@ lk_tuple lk_model_losses(lk_model *m)
     lki_release(weight);
     lki_release(term);
     return term ? out : lki_tuple_new(0, NULL);
+}
+
+lk_tensor *lki_model_share_of_losses(lk_model *m)
+{
+    const lki_added *a = entry_of(m);
+    lk_tuple         terms = lk_model_losses(m);
+    lk_tensor       *sum = NULL;
+    int              regularising = terms.count;
+    for (int i = 0; a && i < a->count; i++)
+        regularising -= means_something(a->item[i]);
+    for (int i = 0, k = 0; i < terms.count; i++) {
+        while (i >= regularising && !means_something(a->item[k]))
+            k++;
+        bool       share = i >= regularising && a->share[k++];
+        lk_tensor *term = share ? terms.item[i] : lk_scale_regularization_loss(terms.item[i]);
+        sum = sum ? lk_add(sum, term) : term;
+    }
+    return sum;
 }

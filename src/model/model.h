@@ -23,7 +23,8 @@
 typedef struct lki_added { /* what the last call on one thread added; written by that thread only */
     const void       *thread;
     lk_tensor       **item; /* references */
-    int               count, room;
+    bool             *share; /* item i is this replica's share of something over the whole batch */
+    int               count, room, share_room;
     struct lki_added *next;
 } lki_added;
 
@@ -66,6 +67,7 @@ struct lk_model {
     lki_waiters      waiting;      /* for the variables */
     struct lki_compiled *compiled; /* what it is trained with (compiled.h); NULL: not compiled */
     void (*forget_compiled)(struct lki_compiled *);
+    int stop; /* atomic: training is to end after the step that runs */
 };
 
 static inline bool lki_model_built(const lk_model *m) { return __atomic_load_n(&m->built, __ATOMIC_ACQUIRE); }
@@ -95,6 +97,12 @@ lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass);
 
 void lki_model_clear_added(lk_model *m); /* of this thread */
 void lki_model_free_added(lk_model *m);  /* of all */
+
+/* While set on this thread, what is added per row counts over the rows of the whole batch: a share of the model's loss, not to be divided again. */
+void lki_model_exact_rows(bool exact);
+
+/* The model's terms of the loss as one replica's share, summed: regularisation once over all replicas, added terms as they were added. NULL: there are none. */
+lk_tensor *lki_model_share_of_losses(lk_model *m);
 
 bool lki_is_model(const char *call, const lk_model *m);
 

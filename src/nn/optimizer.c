@@ -55,18 +55,20 @@ typedef struct common {
 struct lk_optimizer {
     lki_object       object;
     const algorithm *kind;
-    common           set;
-    lki_attr         attr;    /* update */
-    unsigned         slots;   /* bit i: slot i of the algorithm is in use */
-    double           initial; /* of slot 0 */
-    bool             nadam, warned;
-    char            *name;
-    lk_variable     *iteration, *rate, *product;
-    int              count; /* variables; 0 before the first apply */
-    lk_variable    **variable, **average, **accumulator, **slot[MAX_SLOTS];
-    lk_variable    **state; /* all of it, in Keras' order */
-    int              states, room;
-    lki_waiters      waiting; /* for the slots */
+    const lki_class *class;  /* NULL until it is described */
+    lki_optimizer_args args; /* it was made with, held */
+    common             set;
+    lki_attr           attr;    /* update */
+    unsigned           slots;   /* bit i: slot i of the algorithm is in use */
+    double             initial; /* of slot 0 */
+    bool               nadam, warned;
+    char              *name;
+    lk_variable       *iteration, *rate, *product;
+    int                count; /* variables; 0 before the first apply */
+    lk_variable      **variable, **average, **accumulator, **slot[MAX_SLOTS];
+    lk_variable      **state; /* all of it, in Keras' order */
+    int                states, room;
+    lki_waiters        waiting; /* for the slots */
 };
 
 static step_fn plain_step, nadam_step, lamb_step;
@@ -129,6 +131,7 @@ static void destroy(void *object)
     lki_drop(o->set.schedule);
     lki_release(o->state);
     lki_release(o->name);
+    if (o->class) lki_args_drop(o->class, &o->args);
 }
 
 static bool refuse(const char *who, const char *what, double value, const char *right)
@@ -240,13 +243,31 @@ static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const d
 
 #define WITH(o, flags, ...) with_numbers(o, flags, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
+/* Keep what it was made with, for files. */
+static lk_optimizer *described(lk_optimizer *o, lki_optimizer_id id, const void *args)
+{
+    const lki_class *class = &lki_optimizer_classes[id];
+    if (!o) return NULL;
+    memcpy(&o->args, args, class->bytes);
+    if (lki_args_hold(o->name, class, &o->args) == LK_OK) return o->class = class, o;
+    lk_free(o);
+    return NULL;
+}
+
+const lki_class *lki_optimizer_class(const lk_optimizer *o, const lki_optimizer_args **args)
+{
+    *args = &o->args;
+    return o->class;
+}
+
 lk_optimizer *lk_sgd_kw(lk_sgd_args a)
 {
     if (!(a.momentum >= 0 && a.momentum <= 1)) return refuse("sgd", "momentum", a.momentum, "from 0 to 1"), NULL;
-    return WITH(optimizer_new(&SGD, COMMON(a), a.momentum != 0), a.nesterov == LK_ON ? LKI_SGD_NESTEROV : 0, a.momentum);
+    return described(WITH(optimizer_new(&SGD, COMMON(a), a.momentum != 0), a.nesterov == LK_ON ? LKI_SGD_NESTEROV : 0, a.momentum),
+                     LKI_SGD, &a);
 }
 
-static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, double beta_2)
+static lk_optimizer *adam_like(const algorithm *kind, lki_optimizer_id id, const lk_adam_args *a, double beta_2)
 {
     const bool amsgrad = a->amsgrad == LK_ON, has = kind == &ADAM || kind == &ADAMW;
     if (amsgrad && !has) {
@@ -261,29 +282,31 @@ static lk_optimizer *adam_like(const algorithm *kind, const lk_adam_args *a, dou
         !is_small(kind->name, "epsilon", a->epsilon))
         return NULL;
     const unsigned slots = kind == &LION ? 1 : amsgrad ? 7 : 3;
-    return WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
-                number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7));
+    return described(WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
+                          number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7)),
+                     id, a);
 }
 
-lk_optimizer *lk_adam_kw(lk_adam_args a) { return adam_like(&ADAM, &a, 0.999); }
-lk_optimizer *lk_adamax_kw(lk_adam_args a) { return adam_like(&ADAMAX, &a, 0.999); }
-lk_optimizer *lk_nadam_kw(lk_adam_args a) { return adam_like(&NADAM, &a, 0.999); }
-lk_optimizer *lk_lion_kw(lk_adam_args a) { return adam_like(&LION, &a, 0.99); }
-lk_optimizer *lk_lamb_kw(lk_adam_args a) { return adam_like(&LAMB, &a, 0.999); }
+lk_optimizer *lk_adam_kw(lk_adam_args a) { return adam_like(&ADAM, LKI_ADAM, &a, 0.999); }
+lk_optimizer *lk_adamax_kw(lk_adam_args a) { return adam_like(&ADAMAX, LKI_ADAMAX, &a, 0.999); }
+lk_optimizer *lk_nadam_kw(lk_adam_args a) { return adam_like(&NADAM, LKI_NADAM, &a, 0.999); }
+lk_optimizer *lk_lion_kw(lk_adam_args a) { return adam_like(&LION, LKI_LION, &a, 0.99); }
+lk_optimizer *lk_lamb_kw(lk_adam_args a) { return adam_like(&LAMB, LKI_LAMB, &a, 0.999); }
 
 lk_optimizer *lk_adamw_kw(lk_adam_args a)
 {
     if (a.weight_decay == 0) a.weight_decay = 0.004;
-    return adam_like(&ADAMW, &a, 0.999);
+    return adam_like(&ADAMW, LKI_ADAMW, &a, 0.999);
 }
 
 lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
 {
     if (!is_share("rmsprop", "rho", a.rho) || !is_small("rmsprop", "epsilon", a.epsilon)) return NULL;
     const bool centered = a.centered == LK_ON, moving = a.momentum > 0;
-    return WITH(optimizer_new(&RMSPROP, COMMON(a), 1u | (moving ? 2u : 0) | (centered ? 4u : 0)),
-                (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), number_or(a.rho, 0.9), a.momentum,
-                number_or(a.epsilon, 1e-7));
+    return described(WITH(optimizer_new(&RMSPROP, COMMON(a), 1u | (moving ? 2u : 0) | (centered ? 4u : 0)),
+                          (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), number_or(a.rho, 0.9),
+                          a.momentum, number_or(a.epsilon, 1e-7)),
+                     LKI_RMSPROP, &a);
 }
 
 lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
@@ -293,13 +316,14 @@ lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
         return NULL;
     lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, number_or(a.epsilon, 1e-7));
     if (o) o->initial = number_or(a.initial_accumulator_value, 0.1);
-    return o;
+    return described(o, LKI_ADAGRAD, &a);
 }
 
 lk_optimizer *lk_adadelta_kw(lk_adadelta_args a)
 {
     if (!is_share("adadelta", "rho", a.rho) || !is_small("adadelta", "epsilon", a.epsilon)) return NULL;
-    return WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, number_or(a.rho, 0.95), number_or(a.epsilon, 1e-7));
+    return described(WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, number_or(a.rho, 0.95), number_or(a.epsilon, 1e-7)),
+                     LKI_ADADELTA, &a);
 }
 
 lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
@@ -315,7 +339,7 @@ lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
     lk_optimizer *o = WITH(optimizer_new(&FTRL, COMMON(a), 3), 0, power, a.l1_regularization_strength, a.l2_regularization_strength,
                            a.l2_shrinkage_regularization_strength, a.beta);
     if (o) o->initial = initial;
-    return o;
+    return described(o, LKI_FTRL, &a);
 }
 
 /* ---- the state of the variables ---------------------------------------------------------------------------------------------- */

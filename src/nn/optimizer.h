@@ -5,12 +5,17 @@
 #include "core/object.h"
 #include "core/waiting.h"
 #include "kernel/update.h"
-#include <lockstep/optimizer.h>
+#include "nn/optimizer_classes.h"
 
 struct lk_schedule {
     lki_object object;
     lki_attr   attr; /* schedule */
+    const lki_class *class;
+    lki_schedule_args args; /* it was made with, held */
 };
+
+/* The class of an optimiser and the arguments it was made with. */
+const lki_class *lki_optimizer_class(const lk_optimizer *o, const lki_optimizer_args **args);
 
 /* The variables of an optimiser under the names Keras keeps them by: "_iterations" is one, "_momentums" a list. */
 typedef struct lki_optimizer_group {

@@ -2,14 +2,29 @@
  * an eager step and a compiled step give the same one. */
 #include "core/error.h"
 #include "nn/optimizer.h"
+#include "op/tensor.h"
 #include <math.h>
+#include <string.h>
 
 static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
 
-static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers, const double *p)
+static void destroy(void *object)
 {
-    lk_schedule *s = lki_object_new(sizeof *s, LKI_KIND_SCHEDULE, LKI_LIVES_IN_POOL, NULL);
+    lk_schedule *s = object;
+    lki_args_drop(s->class, &s->args);
+}
+
+static lk_schedule *schedule_new(lki_schedule_form form, const void *args, int count, int numbers, const double *p)
+{
+    lk_schedule *s = lki_object_new(sizeof *s, LKI_KIND_SCHEDULE, LKI_LIVES_IN_POOL, destroy);
     if (!s) return NULL;
+    s->class = &lki_schedule_classes[form];
+    memcpy(&s->args, args, s->class->bytes);
+    if (lki_args_hold(s->class->name, s->class, &s->args) != LK_OK) { /* there are no names in it: cannot happen */
+        s->args = (lki_schedule_args){0};
+        lk_free(s);
+        return NULL;
+    }
     s->attr.schedule.form = form;
     s->attr.schedule.count = count;
     for (int i = 0; i < numbers; i++)
@@ -17,7 +32,7 @@ static lk_schedule *schedule_new(lki_schedule_form form, int count, int numbers,
     return s;
 }
 
-#define NEW(form, ...) schedule_new(form, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
+#define NEW(form, ...) schedule_new(form, &a, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
 enum { RATE = 1, STAIRS = 2, POLYNOMIAL = 4, ALPHA = 8, WARMUP = 16, RESTARTS = 32 }; /* what a schedule takes */
 
@@ -81,6 +96,18 @@ lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
     return NEW(LKI_SCHEDULE_COSINE_RESTARTS, a.initial_learning_rate, a.decay_steps, a.alpha, t_mul, m_mul);
 }
 
+static lk_schedule *piecewise_new(int count, const double *p)
+{
+    lk_tensor *boundaries = lk_keep(lk_tensor_from(LK_SHAPE(count), LK_F64, p)),
+              *values = lk_keep(lk_tensor_from(LK_SHAPE(count + 1), LK_F64, p + count));
+    lk_schedule *s = NULL;
+    if (!lki_bad(boundaries) && !lki_bad(values))
+        s = schedule_new(LKI_SCHEDULE_PIECEWISE, &(lki_piecewise_args){boundaries, values}, count, 2 * count + 1, p);
+    if (!lki_bad(boundaries)) lk_free(boundaries);
+    if (!lki_bad(values)) lk_free(values);
+    return s;
+}
+
 lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, const double *values)
 {
     double p[20];
@@ -102,7 +129,7 @@ lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, co
     }
     for (int i = 0; i <= count; i++)
         p[count + i] = values[i];
-    return schedule_new(LKI_SCHEDULE_PIECEWISE, count, 2 * count + 1, p);
+    return piecewise_new(count, p);
 }
 
 double lk_schedule_at(const lk_schedule *s, int64_t iteration)

@@ -1,0 +1,89 @@
+/* What fit, evaluate and predict share: a model's compiled steps, the data they run on, and what is counted.
+ *
+ *     dataset --distribute--> per-replica batch --lk_call(step)--> loss (one value), metrics (per lane), weights
+ *
+ * One engine per compiled model; one call of fit, evaluate or predict at a time.
+ *
+ * Invariants
+ * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. What it gives does not depend on the number of replicas.
+ * 2. Losses are averaged over rows here, in double, step by step in order; metrics keep their own state. */
+#ifndef LKI_FIT_ENGINE_H
+#define LKI_FIT_ENGINE_H
+
+#include "fit/callback.h"
+#include "model/compiled.h"
+
+typedef enum lki_fit_step { LKI_FIT_TRAIN, LKI_FIT_TEST, LKI_FIT_PREDICT, LKI_FIT_STEPS } lki_fit_step;
+
+typedef struct lki_engine {
+    lk_model     *model; /* which owns this */
+    lki_compiled *compiled;
+    lk_strategy  *strategy; /* the model's, or the default one; not a reference */
+    lk_function  *step[LKI_FIT_STEPS]; /* references; made when needed */
+    lk_variable  *class_weight;        /* [classes], a reference; NULL: none */
+    int           weights;             /* tensors of sample weights in an element: 0, 1, or one per output */
+    char          used; /* in use: fit inside fit is a mistake */
+    /* What is reported: loss, losses of outputs where there are several, metrics. */
+    int     names;
+    char  **name, **val_name;
+    int     losses; /* how many of the names are losses */
+    double *sum;    /* of losses times rows */
+    double  rows;
+    double *value; /* of each name, as last looked at */
+    double *shown; /* with val_ ones behind: what an epoch ends with */
+    const char **shown_name;
+    lk_logs evaluated; /* what evaluate gave */
+} lki_engine;
+
+/* The engine of a compiled model; NULL and an error naming `call` where it is not compiled or in use. predict needs no compile. */
+lki_engine *lki_engine_of(const char *call, lk_model *m, bool needs_loss);
+void        lki_engine_done(lki_engine *e);
+
+/* ---- data (data.c) ---- */
+
+typedef struct lki_fit_data {
+    lk_dataset *dataset; /* distributed */
+    int64_t     steps;   /* LK_UNKNOWN, LK_INFINITE */
+    int64_t     rows;    /* of arrays; else LK_UNKNOWN */
+} lki_fit_data;
+
+typedef struct lki_data_request {
+    const char *call;
+    lk_dataset *dataset;
+    lk_tensor  *x, *y, *weight;
+    int64_t     batch_size;
+    bool        shuffle, labels; /* labels: y must be there */
+    double      first, last;     /* which part of the arrays' rows, 0 to 1 */
+} lki_data_request;
+
+lk_status lki_fit_data_of(lki_engine *e, const lki_data_request *r, lki_fit_data *out);
+
+/* How many rows of the global batch this element has, over all replicas. */
+int64_t lki_batch_rows(lk_tuple batch);
+
+/* ---- steps (step.c) ---- */
+
+/* One step on one element; losses come back in `loss` (as many as lki_engine_losses), or for predict the outputs in *out. */
+lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, double *loss, lk_tuple *out);
+
+/* ---- counting (count.c) ---- */
+
+lk_status lki_count_reset(lki_engine *e);
+void      lki_count_losses(lki_engine *e, const double *loss, int64_t rows);
+lk_logs   lki_count_logs(lki_engine *e); /* as things are; good until the next call */
+
+/* ---- loops (loop.c) ---- */
+
+typedef struct lki_callback_list {
+    int           count;
+    lk_callback **item;
+} lki_callback_list;
+
+lk_status lki_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
+
+/* Test over a dataset; logs in the engine's `evaluated`. */
+lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h);
+
+double lki_seconds(void);
+
+#endif

@@ -1,0 +1,253 @@
+/* Initialisers: where the first values of weights come from.
+ *
+ * One table per class says what Keras calls its options, one line what is done with them; those that only differ in numbers (Glorot, He,
+ * Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin equal, as in Keras. */
+#include "layer/initializer.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "nn/initializer.h"
+#include "op/op.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef lk_initializer_args args;
+
+#define ENUM(name, class) INIT_##name,
+enum { LK_INITIALIZER_LIST(ENUM) INIT_COUNT };
+#undef ENUM
+
+/* ---- the classes ---- */
+
+static const char *const MODES[] = {[LK_FAN_IN] = "fan_in", [LK_FAN_OUT] = "fan_out", [LK_FAN_AVG] = "fan_avg"};
+static const char *const DISTRIBUTIONS[] = {
+    [LK_TRUNCATED_NORMAL] = "truncated_normal", [LK_UNTRUNCATED_NORMAL] = "untruncated_normal", [LK_UNIFORM] = "uniform"};
+
+#define VALUE LKI_FIELD(REAL, args, value)
+#define GAIN LKI_FIELD(NUMBER, args, gain, .standard = 1)
+#define SEED LKI_FIELD(NUMBER, args, seed, .none = true)
+#define NORMAL LKI_FIELD(REAL, args, mean), LKI_FIELD(NUMBER, args, stddev, .standard = 0.05)
+#define UNIFORM LKI_FIELD(NUMBER, args, minval, .standard = -0.05), LKI_FIELD(NUMBER, args, maxval, .standard = 0.05)
+#define SCALING                                                                                                                    \
+    LKI_FIELD(NUMBER, args, scale, .standard = 1), LKI_FIELD(WORD, args, mode, .words = MODES, .word_count = LKI_COUNT(MODES)),    \
+        LKI_FIELD(WORD, args, distribution, .words = DISTRIBUTIONS, .word_count = LKI_COUNT(DISTRIBUTIONS))
+#define FANS LKI_FIXED("input_axes", "null"), LKI_FIXED("output_axes", "null")
+
+static const lki_field EVERY_OPTION[] = {VALUE, NORMAL, UNIFORM, SCALING, GAIN, SEED};
+static const lki_field CONSTANT_FIELDS[] = {VALUE};
+static const lki_field IDENTITY_FIELDS[] = {GAIN};
+static const lki_field NORMAL_FIELDS[] = {NORMAL, SEED};
+static const lki_field UNIFORM_FIELDS[] = {UNIFORM, SEED};
+static const lki_field SCALING_FIELDS[] = {SCALING, SEED, FANS};
+static const lki_field SCALED_FIELDS[] = {SEED, FANS};
+static const lki_field ORTHOGONAL_FIELDS[] = {GAIN, SEED};
+
+#define MAKE(name, class)                                                                                                          \
+    static void *make_##name(const void *a) { return lk_init_##name##_kw(*(const args *)a); }
+LK_INITIALIZER_LIST(MAKE)
+#undef MAKE
+
+#define CLASS(name, class, ...) [INIT_##name] = {class, "keras.initializers", __VA_ARGS__, .make = make_##name}
+#define NO_FIELDS .bytes = sizeof(args)
+#define FIELDS(list) LKI_ARGS(args, list)
+const lki_class lki_initializer_classes[INIT_COUNT + 1] = {
+    CLASS(zeros, "Zeros", NO_FIELDS),
+    CLASS(ones, "Ones", NO_FIELDS),
+    CLASS(constant, "Constant", FIELDS(CONSTANT_FIELDS)),
+    CLASS(identity, "Identity", FIELDS(IDENTITY_FIELDS)),
+    CLASS(random_normal, "RandomNormal", FIELDS(NORMAL_FIELDS)),
+    CLASS(random_uniform, "RandomUniform", FIELDS(UNIFORM_FIELDS)),
+    CLASS(truncated_normal, "TruncatedNormal", FIELDS(NORMAL_FIELDS)),
+    CLASS(variance_scaling, "VarianceScaling", FIELDS(SCALING_FIELDS)),
+    CLASS(glorot_uniform, "GlorotUniform", FIELDS(SCALED_FIELDS)),
+    CLASS(glorot_normal, "GlorotNormal", FIELDS(SCALED_FIELDS)),
+    CLASS(he_uniform, "HeUniform", FIELDS(SCALED_FIELDS)),
+    CLASS(he_normal, "HeNormal", FIELDS(SCALED_FIELDS)),
+    CLASS(lecun_uniform, "LecunUniform", FIELDS(SCALED_FIELDS)),
+    CLASS(lecun_normal, "LecunNormal", FIELDS(SCALED_FIELDS)),
+    CLASS(orthogonal, "Orthogonal", FIELDS(ORTHOGONAL_FIELDS)),
+};
+
+/* ---- what they fill a weight with ---- */
+
+typedef struct recipe recipe;
+struct recipe {
+    lk_tensor *(*fill)(const recipe *r, const args *a, lk_shape shape, const char *stream);
+    double          scale; /* of those with fixed numbers */
+    lk_fan_mode     mode;
+    lk_distribution distribution;
+};
+
+#define FILL(name)                                                                                                                 \
+    static lk_tensor *name(const recipe *r __attribute__((unused)), const args *a __attribute__((unused)), lk_shape shape,         \
+                           const char *stream __attribute__((unused)))
+
+static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
+
+FILL(fill_zeros) { return lk_zeros(shape, LK_F32); }
+FILL(fill_ones) { return lk_ones(shape, LK_F32); }
+FILL(fill_constant) { return lk_fill(shape, LK_F32, a->value); }
+
+FILL(fill_identity)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (shape.rank != 2)
+        return lki_refuse(LK_ESHAPE, "lk_init_identity: a weight of %s; it must be a matrix", lki_shape_text(&shape, text));
+    return lk_one_hot(lk_range(shape.dim[0], LK_I64), shape.dim[1], .on = LK_NUMBER(number_or(a->gain, 1)));
+}
+
+FILL(fill_normal)
+{
+    return lk_random_normal(shape, .stream = stream, .low = a->mean, .high = LK_NUMBER(number_or(a->stddev, 0.05)));
+}
+
+FILL(fill_uniform)
+{
+    return lk_random_uniform(shape, .stream = stream, .low = number_or(a->minval, -0.05),
+                             .high = LK_NUMBER(number_or(a->maxval, 0.05)));
+}
+
+FILL(fill_truncated) { return lki_truncated_normal(shape, stream, a->mean, number_or(a->stddev, 0.05)); }
+FILL(fill_scaling) { return lki_variance_scaling(shape, stream, number_or(a->scale, 1), a->mode, a->distribution); }
+FILL(fill_scaled) { return lki_variance_scaling(shape, stream, r->scale, r->mode, r->distribution); }
+
+FILL(fill_orthogonal)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (shape.rank < 2)
+        return lki_refuse(LK_ESHAPE, "lk_init_orthogonal: a weight of %s; it must have at least two axes",
+                          lki_shape_text(&shape, text));
+    return lki_orthogonal(shape, stream, number_or(a->gain, 1));
+}
+
+static const recipe RECIPES[INIT_COUNT] = {
+    [INIT_zeros] = {.fill = fill_zeros},
+    [INIT_ones] = {.fill = fill_ones},
+    [INIT_constant] = {.fill = fill_constant},
+    [INIT_identity] = {.fill = fill_identity},
+    [INIT_random_normal] = {.fill = fill_normal},
+    [INIT_random_uniform] = {.fill = fill_uniform},
+    [INIT_truncated_normal] = {.fill = fill_truncated},
+    [INIT_variance_scaling] = {.fill = fill_scaling},
+    [INIT_glorot_uniform] = {fill_scaled, 1, LK_FAN_AVG, LK_UNIFORM},
+    [INIT_glorot_normal] = {fill_scaled, 1, LK_FAN_AVG, LK_TRUNCATED_NORMAL},
+    [INIT_he_uniform] = {fill_scaled, 2, LK_FAN_IN, LK_UNIFORM},
+    [INIT_he_normal] = {fill_scaled, 2, LK_FAN_IN, LK_TRUNCATED_NORMAL},
+    [INIT_lecun_uniform] = {fill_scaled, 1, LK_FAN_IN, LK_UNIFORM},
+    [INIT_lecun_normal] = {fill_scaled, 1, LK_FAN_IN, LK_TRUNCATED_NORMAL},
+    [INIT_orthogonal] = {.fill = fill_orthogonal},
+};
+
+/* ---- making one ---- */
+
+static bool is_given(const lki_field *f, const args *a)
+{
+    const char *member = (const char *)a + f->offset;
+    if (f->type == LKI_FIELD_REAL) return *(const double *)member != 0;
+    if (f->type == LKI_FIELD_NUMBER) return ((const lk_number *)member)->set;
+    return *(const int *)member != 0;
+}
+
+static bool has_options(const char *call, const lki_class *class, const args *a)
+{
+    for (int i = 0; i < LKI_COUNT(EVERY_OPTION); i++) {
+        const lki_field *f = &EVERY_OPTION[i];
+        if (!is_given(f, a) || lki_field_find(class, f->name)) continue;
+        lki_fail(LK_EINVAL, "%s: %s is given, but %s has no such option", call, f->name, class->name);
+        return false;
+    }
+    return true;
+}
+
+static bool refuse(const char *call, const char *name, double value, const char *right)
+{
+    lki_fail(LK_EINVAL, "%s: %s is %g; it must be %s", call, name, value, right);
+    return false;
+}
+
+static bool numbers_fit(const char *call, const args *a)
+{
+    double low = number_or(a->minval, -0.05), high = number_or(a->maxval, 0.05), deviation = number_or(a->stddev, 0.05),
+           scale = number_or(a->scale, 1), gain = number_or(a->gain, 1);
+    if (!isfinite(a->mean)) return refuse(call, "mean", a->mean, "a finite number");
+    if (!(deviation >= 0) || isinf(deviation)) return refuse(call, "stddev", deviation, "a number of at least 0");
+    if (!(scale > 0) || isinf(scale)) return refuse(call, "scale", scale, "a number above 0");
+    if (!isfinite(gain)) return refuse(call, "gain", gain, "a finite number");
+    if (a->seed.set && !isfinite(a->seed.value)) return refuse(call, "seed", a->seed.value, "a finite number");
+    if (!isfinite(low) || !isfinite(high) || low > high)
+        return lki_fail(LK_EINVAL, "%s: minval %g, maxval %g; they must be finite, the first not above the second", call, low,
+                        high),
+               false;
+    if ((unsigned)a->mode > LK_FAN_AVG) return lki_fail(LK_EINVAL, "%s: there is no mode %d", call, (int)a->mode), false;
+    if ((unsigned)a->distribution > LK_UNIFORM)
+        return lki_fail(LK_EINVAL, "%s: there is no distribution %d", call, (int)a->distribution), false;
+    return true;
+}
+
+static lk_initializer *initializer_new(const char *call, int which, const args *a)
+{
+    const lki_class *class = &lki_initializer_classes[which];
+    if (!has_options(call, class, a) || !numbers_fit(call, a)) return NULL;
+    lk_initializer *i = lki_object_new(sizeof *i, LKI_KIND_INITIALIZER, LKI_LIVES_IN_POOL, NULL);
+    if (!i) return NULL;
+    i->class = class;
+    i->set = *a;
+    return i;
+}
+
+#define CONSTRUCTOR(name, class)                                                                                                   \
+    lk_initializer *lk_init_##name##_kw(lk_initializer_args a) { return initializer_new("lk_init_" #name, INIT_##name, &a); }
+LK_INITIALIZER_LIST(CONSTRUCTOR)
+#undef CONSTRUCTOR
+
+#define NAME(name, class) [INIT_##name] = #name,
+static const char *const NAMES[INIT_COUNT] = {LK_INITIALIZER_LIST(NAME)};
+#undef NAME
+
+lk_initializer *lk_initializer_named(const char *name)
+{
+    char   list[512] = "";
+    size_t used = 0;
+    for (int i = 0; i < INIT_COUNT; i++) {
+        if (name && !strcmp(name, NAMES[i])) return initializer_new("lk_initializer_named", i, &(args){0});
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", NAMES[i]);
+    }
+    lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%s\"; there are %s", name ? name : "NULL", list);
+    return NULL;
+}
+
+lk_initializer *lk_initializer_of(lk_initializer_fn fn, void *user)
+{
+    if (!fn) return lki_fail(LK_EINVAL, "lk_initializer_of: the function is NULL"), NULL;
+    lk_initializer *i = lki_object_new(sizeof *i, LKI_KIND_INITIALIZER, LKI_LIVES_IN_POOL, NULL);
+    if (!i) return NULL;
+    i->fn = fn;
+    i->user = user;
+    return i;
+}
+
+/* ---- calling one ---- */
+
+static lk_tensor *call_own(const lk_initializer *i, lk_shape shape, const char *stream)
+{
+    char       text[2][LKI_SHAPE_TEXT];
+    lk_tensor *t = i->fn(shape, stream, i->user);
+    if (!t) return lki_refuse(LK_EINVAL, "lk_initializer_call: the function for \"%s\" returned NULL", stream);
+    if (lki_bad(t) || lki_shape_equal(&t->shape, &shape)) return t;
+    return lki_refuse(LK_ESHAPE, "lk_initializer_call: the function for \"%s\" returned %s; the weight is %s", stream,
+                      lki_shape_text(&t->shape, text[0]), lki_shape_text(&shape, text[1]));
+}
+
+lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const char *stream)
+{
+    char text[LKI_SHAPE_TEXT], seed[32];
+    if (!lki_is_kind(i, LKI_KIND_INITIALIZER))
+        return lki_refuse(LK_EINVAL, "lk_initializer_call: %s", i ? "not an initialiser" : "the initialiser is NULL");
+    if (!lki_shape_valid(&shape))
+        return lki_refuse(LK_ESHAPE, "lk_initializer_call: %s is not the shape of a weight", lki_shape_text(&shape, text));
+    if (!stream) stream = "";
+    if (i->fn) return call_own(i, shape, stream);
+    snprintf(seed, sizeof seed, "seed/%.17g", i->set.seed.value);
+    const recipe *r = &RECIPES[i->class - lki_initializer_classes];
+    return r->fill(r, &i->set, shape, i->set.seed.set ? seed : stream);
+}

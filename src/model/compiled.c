@@ -1,0 +1,57 @@
+/* What a model is trained with (compiled.h). */
+#include "model/compiled.h"
+#include "core/memory.h"
+
+static void drop(lki_compiled *c)
+{
+    if (c->engine) c->engine_free(c->engine);
+    for (int i = 0; c->loss && i < c->outputs; i++)
+        lki_drop(c->loss[i]);
+    for (int i = 0; c->metric && i < c->metrics; i++)
+        lki_drop(c->metric[i]);
+    lki_drop(c->optimizer);
+    lki_release(c->loss);
+    lki_release(c->loss_weight);
+    lki_release(c->metric);
+    lki_release(c->weighted);
+    lki_release(c);
+}
+
+static bool lists(lki_compiled *c, const lki_compile_request *r)
+{
+    c->loss = lki_zalloc((size_t)(c->outputs + 1) * sizeof(lk_loss *));
+    c->loss_weight = lki_alloc((size_t)(c->outputs + 1) * sizeof *c->loss_weight);
+    c->metric = lki_zalloc((size_t)(r->metrics + 1) * sizeof(lk_metric *));
+    c->weighted = lki_alloc((size_t)(r->metrics + 1) * sizeof *c->weighted);
+    if (!c->loss || !c->loss_weight || !c->metric || !c->weighted) return false;
+    for (int i = 0; i < c->outputs; i++) {
+        c->loss[i] = lki_retain(r->loss[i]);
+        c->loss_weight[i] = r->loss_weight ? r->loss_weight[i] : 1;
+    }
+    for (; c->metrics < r->metrics; c->metrics++) {
+        c->metric[c->metrics] = lki_retain(r->metric[c->metrics]);
+        c->weighted[c->metrics] = r->weighted[c->metrics];
+    }
+    return true;
+}
+
+lk_status lki_model_compile(lk_model *m, const lki_compile_request *r)
+{
+    lki_compiled *c = lki_zalloc(sizeof *c);
+    if (!c) return LK_ENOMEM;
+    c->outputs = m->outputs;
+    c->optimizer = lki_retain(r->optimizer);
+    c->weights_given = r->loss_weight != NULL;
+    c->steps_per_execution = r->steps_per_execution > 1 ? r->steps_per_execution : 1;
+    c->run_eagerly = r->run_eagerly;
+    c->denominator = r->denominator == LK_PER_REPLICA ? LK_PER_REPLICA : LK_EXACT;
+    c->split = r->split;
+    if (!lists(c, r)) {
+        drop(c);
+        return LK_ENOMEM;
+    }
+    if (m->compiled) drop(m->compiled);
+    m->compiled = c;
+    m->forget_compiled = drop;
+    return LK_OK;
+}

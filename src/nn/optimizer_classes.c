@@ -1,0 +1,173 @@
+/* Optimisers and schedules as Keras files name them (optimizer_classes.h): a table of fields for each, keys in the order of get_config(). */
+#include "nn/optimizer_classes.h"
+#include "core/error.h"
+#include "kernel/update.h"
+#include <lockstep/tensor.h>
+
+/* ---- optimisers ---- */
+
+#define COMMON(A, rate_, decay_)                                                                                                   \
+    LKI_FIELD(NAME, A, name), LKI_FIELD_AS("learning_rate", OBJECT, A, schedule, .kind = LKI_KIND_SCHEDULE),                       \
+        LKI_FIELD(REAL, A, learning_rate, .standard = rate_),                                                                      \
+        LKI_FIELD(REAL, A, weight_decay, .standard = decay_, .none = (decay_) == 0), LKI_FIELD(REAL, A, clipnorm, .none = true),   \
+        LKI_FIELD(REAL, A, global_clipnorm, .none = true), LKI_FIELD(REAL, A, clipvalue, .none = true),                            \
+        LKI_FIELD(SWITCH, A, use_ema), LKI_FIELD(NUMBER, A, ema_momentum, .standard = 0.99),                                       \
+        LKI_FIELD(COUNT, A, ema_overwrite_frequency, .none = true), LKI_FIXED("loss_scale_factor", "null"),                        \
+        LKI_FIELD(COUNT, A, gradient_accumulation_steps, .none = true)
+#define NUMBER(A, member, standard_) LKI_FIELD(NUMBER, A, member, .standard = standard_)
+#define BETAS(beta_2_) NUMBER(lk_adam_args, beta_1, 0.9), NUMBER(lk_adam_args, beta_2, beta_2_)
+#define EPSILON(A) NUMBER(A, epsilon, 1e-7)
+
+static const lki_field SGD[] = {
+    COMMON(lk_sgd_args, 0.01, 0),
+    LKI_FIELD(REAL, lk_sgd_args, momentum),
+    LKI_FIELD(SWITCH, lk_sgd_args, nesterov),
+};
+static const lki_field ADAM[] = {
+    COMMON(lk_adam_args, 0.001, 0),
+    BETAS(0.999),
+    EPSILON(lk_adam_args),
+    LKI_FIELD(SWITCH, lk_adam_args, amsgrad),
+};
+static const lki_field ADAMW[] = {
+    COMMON(lk_adam_args, 0.001, 0.004),
+    BETAS(0.999),
+    EPSILON(lk_adam_args),
+    LKI_FIELD(SWITCH, lk_adam_args, amsgrad),
+};
+static const lki_field MOMENTS[] = {COMMON(lk_adam_args, 0.001, 0), BETAS(0.999), EPSILON(lk_adam_args)}; /* adamax, nadam, lamb */
+static const lki_field LION[] = {COMMON(lk_adam_args, 0.001, 0), BETAS(0.99)};
+static const lki_field RMSPROP[] = {
+    COMMON(lk_rmsprop_args, 0.001, 0),
+    NUMBER(lk_rmsprop_args, rho, 0.9),
+    LKI_FIELD(REAL, lk_rmsprop_args, momentum),
+    EPSILON(lk_rmsprop_args),
+    LKI_FIELD(SWITCH, lk_rmsprop_args, centered),
+};
+static const lki_field ADAGRAD[] = {
+    COMMON(lk_adagrad_args, 0.001, 0),
+    NUMBER(lk_adagrad_args, initial_accumulator_value, 0.1),
+    EPSILON(lk_adagrad_args),
+};
+static const lki_field ADADELTA[] = {
+    COMMON(lk_adadelta_args, 0.001, 0),
+    NUMBER(lk_adadelta_args, rho, 0.95),
+    EPSILON(lk_adadelta_args),
+};
+static const lki_field FTRL[] = {
+    COMMON(lk_ftrl_args, 0.001, 0),
+    NUMBER(lk_ftrl_args, learning_rate_power, -0.5),
+    NUMBER(lk_ftrl_args, initial_accumulator_value, 0.1),
+    LKI_FIELD(REAL, lk_ftrl_args, l1_regularization_strength),
+    LKI_FIELD(REAL, lk_ftrl_args, l2_regularization_strength),
+    LKI_FIELD(REAL, lk_ftrl_args, l2_shrinkage_regularization_strength),
+    LKI_FIELD(REAL, lk_ftrl_args, beta),
+};
+
+#define MAKE(name, A)                                                                                                              \
+    static void *make_##name(const void *args) { return lk_##name##_kw(*(const A *)args); }
+MAKE(sgd, lk_sgd_args)
+MAKE(adam, lk_adam_args)
+MAKE(adamw, lk_adam_args)
+MAKE(adamax, lk_adam_args)
+MAKE(nadam, lk_adam_args)
+MAKE(lion, lk_adam_args)
+MAKE(lamb, lk_adam_args)
+MAKE(rmsprop, lk_rmsprop_args)
+MAKE(adagrad, lk_adagrad_args)
+MAKE(adadelta, lk_adadelta_args)
+MAKE(ftrl, lk_ftrl_args)
+
+#define OPTIMIZER(name, A, FIELDS, make)                                                                                           \
+    {                                                                                                                              \
+        name, "keras.optimizers", LKI_ARGS(A, FIELDS), make                                                                        \
+    }
+const lki_class lki_optimizer_classes[LKI_OPTIMIZER_IDS + 1] = {
+    [LKI_SGD] = OPTIMIZER("SGD", lk_sgd_args, SGD, make_sgd),
+    [LKI_ADAM] = OPTIMIZER("Adam", lk_adam_args, ADAM, make_adam),
+    [LKI_ADAMW] = OPTIMIZER("AdamW", lk_adam_args, ADAMW, make_adamw),
+    [LKI_ADAMAX] = OPTIMIZER("Adamax", lk_adam_args, MOMENTS, make_adamax),
+    [LKI_NADAM] = OPTIMIZER("Nadam", lk_adam_args, MOMENTS, make_nadam),
+    [LKI_LION] = OPTIMIZER("Lion", lk_adam_args, LION, make_lion),
+    [LKI_LAMB] = OPTIMIZER("Lamb", lk_adam_args, MOMENTS, make_lamb),
+    [LKI_RMSPROP] = OPTIMIZER("RMSprop", lk_rmsprop_args, RMSPROP, make_rmsprop),
+    [LKI_ADAGRAD] = OPTIMIZER("Adagrad", lk_adagrad_args, ADAGRAD, make_adagrad),
+    [LKI_ADADELTA] = OPTIMIZER("Adadelta", lk_adadelta_args, ADADELTA, make_adadelta),
+    [LKI_FTRL] = OPTIMIZER("Ftrl", lk_ftrl_args, FTRL, make_ftrl),
+};
+
+/* ---- schedules ---- */
+
+#define DECAY(kind, member, ...) LKI_FIELD(kind, lk_decay_args, member, __VA_ARGS__)
+#define FIRST DECAY(REAL, initial_learning_rate, .required = true)
+#define STEPS DECAY(REAL, decay_steps, .required = true)
+#define NAMED(text)                                                                                                                \
+    {                                                                                                                              \
+        .name = "name", .type = LKI_FIELD_FIXED, .literal = "\"" text "\"", .none = true                                           \
+    }
+
+static const lki_field EXPONENTIAL[] = {FIRST, STEPS, DECAY(REAL, decay_rate, .required = true),
+                                        DECAY(SWITCH, staircase, .standard = 0), NAMED("ExponentialDecay")};
+static const lki_field INVERSE_TIME[] = {FIRST, STEPS, DECAY(REAL, decay_rate, .required = true),
+                                         DECAY(SWITCH, staircase, .standard = 0), NAMED("InverseTimeDecay")};
+static const lki_field POLYNOMIAL[] = {
+    FIRST,
+    STEPS,
+    DECAY(NUMBER, end_learning_rate, .standard = 0.0001),
+    DECAY(NUMBER, power, .standard = 1),
+    DECAY(SWITCH, cycle, .standard = 0),
+    NAMED("PolynomialDecay"),
+};
+static const lki_field COSINE[] = {
+    FIRST,
+    STEPS,
+    DECAY(REAL, alpha, .standard = 0),
+    NAMED("CosineDecay"),
+    DECAY(NUMBER, warmup_target, .none = true),
+    DECAY(REAL, warmup_steps, .standard = 0),
+};
+static const lki_field RESTARTS[] = {
+    FIRST,
+    LKI_FIELD_AS("first_decay_steps", REAL, lk_decay_args, decay_steps, .required = true),
+    DECAY(NUMBER, t_mul, .standard = 2),
+    DECAY(NUMBER, m_mul, .standard = 1),
+    DECAY(REAL, alpha, .standard = 0),
+    NAMED("SGDRDecay"),
+};
+static const lki_field PIECEWISE[] = {
+    LKI_FIELD(ARRAY, lki_piecewise_args, boundaries, .required = true, .dtype = LK_F64),
+    LKI_FIELD(ARRAY, lki_piecewise_args, values, .required = true, .dtype = LK_F64),
+    NAMED("PiecewiseConstant"),
+};
+
+MAKE(exponential_decay, lk_decay_args)
+MAKE(inverse_time_decay, lk_decay_args)
+MAKE(polynomial_decay, lk_decay_args)
+MAKE(cosine_decay, lk_decay_args)
+MAKE(cosine_decay_restarts, lk_decay_args)
+
+static void *make_piecewise(const void *args)
+{
+    const lki_piecewise_args *a = args;
+    const int64_t             boundaries = a->boundaries ? lk_size(a->boundaries) : 0, values = a->values ? lk_size(a->values) : 0;
+    if (boundaries > INT32_MAX || values != boundaries + 1) {
+        lki_fail(LK_EINVAL, "piecewise_constant_decay: %lld values for %lld boundaries: must be one more", (long long)values,
+                 (long long)boundaries);
+        return NULL;
+    }
+    return lk_piecewise_constant_decay((int)boundaries, lk_data(a->boundaries), lk_data(a->values));
+}
+
+#define SCHEDULE(name, A, FIELDS, make)                                                                                            \
+    {                                                                                                                              \
+        name, "keras.optimizers.schedules", LKI_ARGS(A, FIELDS), make                                                              \
+    }
+const lki_class lki_schedule_classes[] = {
+    [LKI_SCHEDULE_EXPONENTIAL] = SCHEDULE("ExponentialDecay", lk_decay_args, EXPONENTIAL, make_exponential_decay),
+    [LKI_SCHEDULE_INVERSE_TIME] = SCHEDULE("InverseTimeDecay", lk_decay_args, INVERSE_TIME, make_inverse_time_decay),
+    [LKI_SCHEDULE_POLYNOMIAL] = SCHEDULE("PolynomialDecay", lk_decay_args, POLYNOMIAL, make_polynomial_decay),
+    [LKI_SCHEDULE_COSINE] = SCHEDULE("CosineDecay", lk_decay_args, COSINE, make_cosine_decay),
+    [LKI_SCHEDULE_COSINE_RESTARTS] = SCHEDULE("CosineDecayRestarts", lk_decay_args, RESTARTS, make_cosine_decay_restarts),
+    [LKI_SCHEDULE_PIECEWISE] = SCHEDULE("PiecewiseConstantDecay", lki_piecewise_args, PIECEWISE, make_piecewise),
+    [LKI_SCHEDULE_COUNT] = {0},
+};

@@ -1,0 +1,45 @@
+/* Optimisers and schedules as Keras files name them: their classes, and the arguments they were made with. */
+#ifndef LKI_NN_OPTIMIZER_CLASSES_H
+#define LKI_NN_OPTIMIZER_CLASSES_H
+
+#include "core/field.h"
+#include <lockstep/optimizer.h>
+
+typedef enum lki_optimizer_id {
+    LKI_SGD,
+    LKI_ADAM,
+    LKI_ADAMW,
+    LKI_ADAMAX,
+    LKI_NADAM,
+    LKI_LION,
+    LKI_LAMB,
+    LKI_RMSPROP,
+    LKI_ADAGRAD,
+    LKI_ADADELTA,
+    LKI_FTRL,
+    LKI_OPTIMIZER_IDS
+} lki_optimizer_id;
+
+typedef union lki_optimizer_args {
+    lk_sgd_args      sgd;
+    lk_adam_args     adam;
+    lk_rmsprop_args  rmsprop;
+    lk_adagrad_args  adagrad;
+    lk_adadelta_args adadelta;
+    lk_ftrl_args     ftrl;
+} lki_optimizer_args;
+
+/* As schedule.c makes them, in the order of lki_schedule_form. */
+typedef struct lki_piecewise_args {
+    lk_tensor *boundaries, *values; /* f64 */
+} lki_piecewise_args;
+
+typedef union lki_schedule_args {
+    lk_decay_args      decay;
+    lki_piecewise_args piecewise;
+} lki_schedule_args;
+
+extern const lki_class lki_optimizer_classes[LKI_OPTIMIZER_IDS + 1]; /* both end with an empty one */
+extern const lki_class lki_schedule_classes[];
+
+#endif
