@@ -31,6 +31,12 @@ LK_LOSS_LIST(LKI_LOSS_OBJECT)
 #define lk_log_cosh(...) lk_log_cosh_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 #define lk_hinge(...) lk_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 #define lk_kl_divergence(...) lk_kl_divergence_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_mean_absolute_percentage_error(...) lk_mean_absolute_percentage_error_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_mean_squared_logarithmic_error(...) lk_mean_squared_logarithmic_error_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_cosine_similarity(...) lk_cosine_similarity_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_poisson(...) lk_poisson_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_squared_hinge(...) lk_squared_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_categorical_hinge(...) lk_categorical_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 
 typedef struct lk_loss_call_args {
     char       kw_;

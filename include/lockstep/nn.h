@@ -108,15 +108,22 @@ typedef struct lk_dropout_args {
 LK_API lk_tensor *lk_nn_dropout_kw(lk_dropout_args args);
 
 typedef struct lk_rnn_args {
-    char       kw_;
-    lk_tensor *x;                     /* required: [n, steps, in] */
-    lk_tensor *kernel;                /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
-    lk_tensor *recurrent;             /* required: [units, gates*units] */
-    lk_tensor *bias;                  /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
-    lk_tensor *mask;                  /* default none: [n, steps] bool; where false the state stays and the output repeats */
-    lk_switch  return_sequences;      /* default LK_OFF: the last output */
-    lk_switch  reset_after;           /* GRU: default LK_ON */
-    lk_tensor *initial_h, *initial_c; /* default zeros */
+    char          kw_;
+    lk_tensor    *x;                     /* required: [n, steps, in] */
+    lk_tensor    *kernel;                /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
+    lk_tensor    *recurrent;             /* required: [units, gates*units] */
+    lk_tensor    *bias;                  /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
+    lk_tensor    *mask;                  /* default none: [n, steps] bool; where false the state stays and the output repeats */
+    lk_switch     return_sequences;      /* default LK_OFF: the last output */
+    lk_switch     reset_after;           /* GRU: default LK_ON */
+    lk_tensor    *initial_h, *initial_c; /* default zeros */
+    lk_switch     go_backwards;          /* default LK_OFF; LK_ON: from the last step to the first, and outputs in that order */
+    lk_activation activation;            /* default LK_TANH */
+    lk_activation recurrent_activation;  /* of the gates; LSTM, GRU: default LK_SIGMOID */
+    double        dropout;               /* of the inputs: default 0; each row drops the same ones at all steps */
+    double        recurrent_dropout;     /* of the state before, likewise; both then differ from gate to gate */
+    const char   *stream;                /* of what is dropped, as lk_random_uniform */
+    lk_tensor    *iteration;             /* likewise */
 } lk_rnn_args;
 #define lk_nn_lstm(...) lk_nn_lstm_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
 #define lk_nn_gru(...) lk_nn_gru_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
@@ -129,14 +136,18 @@ LK_API lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args args);
 LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask);
 
 typedef struct lk_attention_args {
-    char       kw_;
-    lk_tensor *query, *value;                            /* required: [n, steps, width] */
-    lk_tensor *key;                                      /* default: value */
-    lk_tensor *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim] */
-    lk_tensor *output_kernel;                            /* required: [heads, key_dim, out] */
-    lk_tensor *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim] */
-    lk_tensor *output_bias;                              /* default none: [out] */
-    lk_tensor *mask;                                     /* default none: [n, query, value] bool, true = attend */
+    char        kw_;
+    lk_tensor  *query, *value;                            /* required: [n, steps, width] */
+    lk_tensor  *key;                                      /* default: value */
+    lk_tensor  *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim]; value: [width, heads, value_dim] */
+    lk_tensor  *output_kernel;                            /* required: [heads, value_dim, out] */
+    lk_tensor  *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim]; value: [heads, value_dim] */
+    lk_tensor  *output_bias;                              /* default none: [out] */
+    lk_tensor  *mask;                                     /* default none: [n, query, value] bool, true = attend */
+    lk_switch   use_causal_mask; /* default LK_OFF; LK_ON: a step attends to steps up to its own, and to what the mask says */
+    double      dropout;         /* of what is attended to: default 0 */
+    const char *stream;          /* of what is dropped, as lk_random_uniform */
+    lk_tensor  *iteration;       /* likewise */
 } lk_attention_args;
 #define lk_nn_multi_head_attention(...) lk_nn_multi_head_attention_kw(LKI_KW(lk_attention_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
@@ -160,7 +171,13 @@ typedef struct lk_loss_args {
     X(huber)                                                                                                                       \
     X(log_cosh)                                                                                                                    \
     X(hinge)                                                                                                                       \
-    X(kl_divergence)
+    X(kl_divergence)                                                                                                               \
+    X(mean_absolute_percentage_error)                                                                                              \
+    X(mean_squared_logarithmic_error)                                                                                              \
+    X(cosine_similarity)                                                                                                           \
+    X(poisson)                                                                                                                     \
+    X(squared_hinge)                                                                                                               \
+    X(categorical_hinge)
 #define lk_nn_sparse_categorical_crossentropy(...) lk_nn_sparse_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_categorical_crossentropy(...) lk_nn_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_binary_crossentropy(...) lk_nn_binary_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
@@ -170,6 +187,12 @@ typedef struct lk_loss_args {
 #define lk_nn_log_cosh(...) lk_nn_log_cosh_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_hinge(...) lk_nn_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_kl_divergence(...) lk_nn_kl_divergence_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_mean_absolute_percentage_error(...) lk_nn_mean_absolute_percentage_error_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_mean_squared_logarithmic_error(...) lk_nn_mean_squared_logarithmic_error_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_cosine_similarity(...) lk_nn_cosine_similarity_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_poisson(...) lk_nn_poisson_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_squared_hinge(...) lk_nn_squared_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_categorical_hinge(...) lk_nn_categorical_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define LKI_LOSS_DECLARE(name) LK_API lk_tensor *lk_nn_##name##_kw(lk_loss_args args);
 LK_LOSS_LIST(LKI_LOSS_DECLARE)
 #undef LKI_LOSS_DECLARE

@@ -39,9 +39,9 @@ typedef struct lki_field {
     lki_field_type type;
     size_t         offset; /* in the struct of arguments */
     double         standard;
-    bool
-        none; /* NUMBER, WORD, and REAL and COUNT of 0: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT,
-                  whatever that is. FIXED: a file may say anything, it means the same here */
+    /* NUMBER, WORD, and REAL and COUNT of 0: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT, whatever
+     * that is. FIXED: a file may say anything, it means the same here. */
+    bool               none;
     bool               required; /* a file must have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
     int                width;    /* AXES */

@@ -2,7 +2,8 @@
  *
  * Order of the calls in fit: train_begin, then per epoch: epoch_begin, (train_batch_begin, train_batch_end) for each execution,
  * [test_begin, (test_batch_begin, test_batch_end)..., test_end], epoch_end; train_end. Within an event callbacks are called in the order given to fit;
- * the progress display comes first, the history last. train_end is called also when training fails, so that files are closed.
+ * the progress display comes first, the history last. train_end is called also when training fails, so that files are closed; outside of
+ * fit that holds for test_end and predict_end.
  *
  * A hook that returns an error ends training; it has told it (lki_fail). */
 #ifndef LKI_FIT_CALLBACK_H
@@ -31,23 +32,36 @@
 typedef enum lki_hook { LKI_HOOK_LIST(LKI_HOOK_ENUM) LKI_HOOKS } lki_hook;
 #undef LKI_HOOK_ENUM
 
+/* Logs that grow: names are copied. Zeroed to begin with; what callbacks add to the logs of an epoch goes into one of these. */
+typedef struct lki_logs {
+    lk_logs logs; /* what there is now; points into the two below */
+    char  **name;
+    double *value;
+    int     room;
+} lki_logs;
+
+lk_status lki_logs_set(lki_logs *l, const char *name, double value); /* in place of what has that name, else behind the others */
+void      lki_logs_clear(lki_logs *l);                               /* keeps the room for the next epoch */
+void      lki_logs_free(lki_logs *l);
+
 /* What is told besides the public event. */
 typedef struct lki_happening {
-    lk_event event;
-    lk_fit_times times;       /* so far */
-    int64_t      rows;        /* of this epoch (or evaluation) so far */
-    int          verbose;     /* 0, 1, 2 */
+    lk_event     event;
+    lk_fit_times times;   /* so far */
+    int64_t      rows;    /* of this epoch (or evaluation) so far */
+    int          verbose; /* 0, 1, 2 */
     int          initial_epoch;
-    bool         failed;      /* train_end: training ended by an error */
-    bool         stopped;     /* train_end, epoch_end: lk_model_stop_training() was called */
-    int         *epoch;       /* train_begin: where to begin; a callback that restores may raise it */
-    int64_t     *skip;        /* train_begin: steps of that epoch that are done already; likewise */
-    lk_logs     *more;        /* epoch_end: callbacks may put their own values here (learning_rate), for those behind them; see lki_log_add */
+    bool         failed;  /* train_end: training ended by an error */
+    bool         stopped; /* train_end, epoch_end: lk_model_stop_training() was called */
+    int         *epoch;   /* train_begin: where to begin; a callback that restores may raise it */
+    int64_t     *skip;    /* train_begin: steps of that epoch that are done already; likewise */
+    lki_logs
+        *more; /* epoch_end: the logs of the epoch, to which callbacks may add (lki_log_add), for those behind them. Else NULL */
 } lki_happening;
 
 typedef struct lki_callback_kind {
-    const char *name;   /* "EarlyStopping" */
-    size_t      bytes;  /* of the struct that begins with the lk_callback */
+    const char *name;                                                   /* "EarlyStopping" */
+    size_t      bytes;                                                  /* of the struct that begins with the lk_callback */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */
 } lki_callback_kind;
@@ -60,30 +74,69 @@ struct lk_callback {
 /* Zeroed. NULL without memory. */
 void *lki_callback_new(const lki_callback_kind *kind);
 
-/* Add a value to the logs of the epoch that ends (learning_rate); those that are there are replaced. */
+/* Add a value to the logs of the epoch that ends (learning_rate); one of that name is replaced. Does nothing without h->more. */
 lk_status lki_log_add(const lki_happening *h, const char *name, double value);
+
+/* The logs of what happened, with what callbacks added. */
+static inline lk_logs lki_logs_of(const lki_happening *h) { return h->more ? h->more->logs : h->event.logs; }
+
+/* ---- words (words.c) ---- */
+
+/* A message, exactly as given, but never behind a progress bar that stands on the terminal: that line is ended first. */
+void lki_say(const char *format, ...) LKI_PRINTF(1, 2);
+
+/* Numbers as Python writes them: the shortest text that reads back the same, as a double or, for rates, as a float. Returns text. */
+enum { LKI_NUMBER_TEXT = 32 };
+const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT]);
+const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT]);
+
+/* Names of logs as a list: "loss, accuracy". Returns text; a long list is cut. */
+const char *lki_logs_text(const lk_logs *logs, char *text, size_t bytes);
+
+/* ---- paths with values in them (template.c) ---- */
+
+/* A path with {epoch}, {epoch:02d}, {batch}, {val_loss:.2f} in it, as Python's str.format() knows them; {{ is a brace. */
+lk_status lki_template_check(const char *call, const char *path);
+lk_status lki_template_fill(const char *call, const char *path, int epoch, int64_t batch, const lk_logs *logs, char **out);
 
 /* ---- what is monitored (monitor.c) ---- */
 
 typedef struct lki_monitor {
     char  *name;
-    int    sign; /* 1: more is better, -1: less; 0: auto, decided at train_begin */
+    int    sign; /* 1: more is better, -1: less */
     double best; /* starts at the worst */
     double min_delta;
-    bool   warned;
+    bool   warned; /* that there is no such value */
 } lki_monitor;
 
-/* `call` for messages. */
+/* `call` for messages; name NULL: "val_loss". */
 lk_status lki_monitor_begin(const char *call, lki_monitor *m, const char *name, lk_monitor_mode mode, double min_delta);
 void      lki_monitor_end(lki_monitor *m);
-void      lki_monitor_reset(lki_monitor *m, const lk_number *baseline);
+void      lki_monitor_reset(lki_monitor *m, const lk_number *best); /* `best` NULL or not set: the worst */
 
-/* The value in these logs; NaN and, the first time, a warning that lists what there is. */
-double lki_monitor_value(lki_monitor *m, const char *call, const lk_logs *logs);
-bool   lki_monitor_better(const lki_monitor *m, double value, double than); /* by more than min_delta */
+/* The value in these logs. False when there is none: the first time with a warning, "<what> conditioned on metric ...", that lists what there is. */
+bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value);
+bool lki_monitor_better(const lki_monitor *m, double value, double than); /* by more than min_delta */
+
+/* ---- when steps are counted (callback.c) ---- */
+
+/* Saving every so many steps, also where several steps are one execution. */
+typedef struct lki_every {
+    int64_t steps; /* 0: never */
+    int64_t since, last;
+} lki_every;
+
+void lki_every_begin(lki_every *e);
+bool lki_every_due(lki_every *e, int64_t batch); /* batch just ended, from 0 in its epoch */
 
 /* ---- the display (progress.c) ---- */
 
 extern const lki_callback_kind lki_progress_kind;
+
+/* Seconds that go up; tests put their own clock here. */
+extern double (*lki_progress_clock)(void);
+
+/* End the line that is being drawn on the terminal, if there is one. */
+void lki_progress_end_line(void);
 
 #endif

@@ -12,27 +12,28 @@
 
 #include "fit/callback.h"
 #include "model/compiled.h"
+#include <lockstep/step.h>
 
 typedef enum lki_fit_step { LKI_FIT_TRAIN, LKI_FIT_TEST, LKI_FIT_PREDICT, LKI_FIT_STEPS } lki_fit_step;
 
 typedef struct lki_engine {
     lk_model     *model; /* which owns this */
     lki_compiled *compiled;
-    lk_strategy  *strategy; /* the model's, or the default one; not a reference */
+    lk_strategy  *strategy;            /* the model's, or the default one; not a reference */
     lk_function  *step[LKI_FIT_STEPS]; /* references; made when needed */
     lk_variable  *class_weight;        /* [classes], a reference; NULL: none */
     int           weights;             /* tensors of sample weights in an element: 0, 1, or one per output */
-    char          used; /* in use: fit inside fit is a mistake */
+    char          used;                /* in use: fit inside fit is a mistake */
     /* What is reported: loss, losses of outputs where there are several, metrics. */
-    int     names;
-    char  **name, **val_name;
-    int     losses; /* how many of the names are losses */
-    double *sum;    /* of losses times rows */
-    double  rows;
-    double *value; /* of each name, as last looked at */
-    double *shown; /* with val_ ones behind: what an epoch ends with */
+    int          names;
+    char       **name, **val_name;
+    int          losses; /* how many of the names are losses */
+    double      *sum;    /* of losses times rows */
+    double       rows;
+    double      *value; /* of each name, as last looked at */
+    double      *shown; /* with val_ ones behind: what an epoch ends with */
     const char **shown_name;
-    lk_logs evaluated; /* what evaluate gave */
+    lk_logs      evaluated; /* what evaluate gave */
 } lki_engine;
 
 /* The engine of a compiled model; NULL and an error naming `call` where it is not compiled or in use. predict needs no compile. */
@@ -79,7 +80,7 @@ typedef struct lki_callback_list {
     lk_callback **item;
 } lki_callback_list;
 
-lk_status lki_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
+lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
 
 /* Test over a dataset; logs in the engine's `evaluated`. */
 lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h);

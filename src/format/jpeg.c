@@ -100,6 +100,7 @@ static lk_status decode(decoder *d, int channels, lki_image *out)
     int              subsampling;
     if (d->t.header(d->handle, d->bytes, (unsigned long)d->size, &d->width, &d->height, &subsampling, &d->space) != 0)
         return refuse(d, "the JPEG header is damaged or cut off");
+    if (!d->width) return lki_fail(LK_EFORMAT, "%s: a JPEG file that is damaged or cut off before its picture", d->name);
     *out = (lki_image){.height = d->height, .width = d->width, .channels = channels ? channels : d->space == SPACE_GREY ? 1 : 3};
     LKI_TRY(lki_image_alloc(d->name, out));
     if (d->space == SPACE_CMYK || d->space == SPACE_YCCK) return decode_inks(d, out);

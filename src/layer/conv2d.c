@@ -1,5 +1,4 @@
 /* Conv2D: activation(convolution of x with the kernel + bias), NHWC. */
-#include "layer/layer.h"
 #include "layer/window.h"
 
 enum { KERNEL, BIAS };
@@ -12,14 +11,9 @@ typedef struct conv2d {
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     const lk_conv_layer_args *a = &((const conv2d *)l)->set;
-    const int64_t            *size = a->kernel_shape.value;
     lki_window                w;
-    if (in->rank != 3) return lki_layer_refuse(l, in, "a row should be [height, width, channels]");
-    if (in->dim[2] < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
-    if (l->count && in->dim[2] != l->weight[KERNEL].variable->shape.dim[2])
-        return lki_layer_refuse(l, in, "there should be %lld channels, what its kernel was made for",
-                                (long long)l->weight[KERNEL].variable->shape.dim[2]);
-    if (!lki_window_of("lk_conv2d", &w, size, &a->strides, &a->dilation)) return LK_EINVAL;
+    LKI_TRY(lki_layer_channels(l, 2, in, l->count ? l->weight[KERNEL].variable->shape.dim[2] : -1));
+    if (!lki_window_of("lk_conv2d", &w, a->kernel_shape.value, &a->strides, &a->dilation)) return LK_EINVAL;
     return lki_layer_window(l, &w, in, a->padding, a->filters, out);
 }
 
@@ -60,11 +54,5 @@ const lki_layer_kind lki_conv2d_kind = {
 
 lk_layer *lk_conv2d_kw(lk_conv_layer_args a)
 {
-    lki_window w;
-    if (a.filters < 1) return lki_fail(LK_EINVAL, "lk_conv2d: filters is %lld; it must be at least 1", (long long)a.filters), NULL;
-    if (!lki_kernel_size("lk_conv2d", 2, &a.kernel_size, &a.kernel_shape) ||
-        !lki_window_of("lk_conv2d", &w, a.kernel_shape.value, &a.strides, &a.dilation) ||
-        !lki_padding_fits("lk_conv2d", a.padding, false) || !lki_activation_fits("lk_conv2d", a.activation))
-        return NULL;
-    return lki_layer_new("lk_conv2d", &lki_conv2d_kind, &a);
+    return lki_conv_fits("lk_conv2d", 2, &a) ? lki_layer_new("lk_conv2d", &lki_conv2d_kind, &a) : NULL;
 }

@@ -76,6 +76,7 @@ void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *ar
     l->input_shape = *row;
     l->trainable = *(const lk_switch *)member(kind, args, LKI_LAYER_TRAINABLE) != LK_OFF;
     l->named = name != NULL;
+    l->draws = kind->draws;
     memcpy(args_of(l), args, kind->class.bytes);
     if (lki_args_hold(call, &kind->class, args_of(l)) != LK_OK) {
         memset(args_of(l), 0, kind->class.bytes);
@@ -207,6 +208,7 @@ lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape)
     if (!weight.variable) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     weight.variable->constraint = lki_retain(weight.constraint);
     weight.variable->constrain = constrain;
+    if (!weight.place && l->kind->place) weight.place = l->kind->place[l->count];
     lki_retain(weight.variable);
     l->weight[l->count++] = weight;
     return LK_OK;
@@ -270,6 +272,8 @@ void lki_layer_forget(lk_layer *l)
         lki_drop(l->weight[--l->count].variable);
     for (int i = 0; i < l->inner_count; i++)
         lki_layer_forget(l->inner[i]);
+    lki_drop(l->calls);
+    l->calls = NULL;
     l->built = false;
 }
 
@@ -277,7 +281,7 @@ void lki_layer_forget(lk_layer *l)
 
 bool lki_layer_draws(const lk_layer *l)
 {
-    bool draws = l->kind->draws;
+    bool draws = l->draws;
     for (int i = 0; i < l->inner_count; i++)
         draws = draws || lki_layer_draws(l->inner[i]);
     return draws;

@@ -51,6 +51,9 @@ typedef struct lki_layer_kind {
 
     /* Where Keras keeps weight i in a file, below the layer; NULL: "vars/0", "vars/1", ... */
     const char *const *place;
+
+    /* Where it keeps those of inner layer i, below this one: "forward_layer"; what follows is the inner one's. */
+    const char *const *inner_place;
 } lki_layer_kind;
 
 #define LKI_LAYER_OF(T, A, CLASS, FIELDS_)                                                                                         \
@@ -96,6 +99,7 @@ typedef struct lki_weight {
     lk_switch             trainable;   /* default LK_ON */
     lk_synchronization    synchronization;
     lk_aggregation        aggregation;
+    const char           *place;    /* where Keras keeps it in a file, below the layer; NULL: as the kind says */
     lk_variable          *variable; /* a reference, once made */
 } lki_weight;
 
@@ -114,10 +118,12 @@ struct lk_layer {
     bool                  named;  /* by its maker, not by position */
     bool                  built;  /* it has its weights, if any */
     bool                  trainable;
+    bool                  draws; /* random numbers while training: the kind's, unless its options say that nothing is drawn */
     char           *name, *path; /* "dense_1" and "sequential/dense_1"; before it is placed, the name given or NULL, and NULL */
     lk_shape        input_shape; /* given; rank 0: not */
     lk_regularizer *activity;    /* of what the layer puts out; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
+    lk_variable    *calls;       /* training calls by hand, outside of a model: what is drawn by then. A reference; mostly NULL */
     int             count;
     lki_weight      weight[LKI_MOST_WEIGHTS];
     int             inner_count; /* layers inside this one, references: their weights come behind its own */

@@ -24,10 +24,10 @@ typedef struct lki_compiled {
 
 /* What to compile with; arrays are copied, objects retained. */
 typedef struct lki_compile_request {
-    lk_optimizer *optimizer;
-    lk_loss *const *loss; /* as many as outputs */
-    const double   *loss_weight; /* likewise; NULL: 1 each */
-    int             metrics;
+    lk_optimizer     *optimizer;
+    lk_loss *const   *loss;        /* as many as outputs */
+    const double     *loss_weight; /* likewise; NULL: 1 each */
+    int               metrics;
     lk_metric *const *metric;
     const bool       *weighted;
     int               steps_per_execution;

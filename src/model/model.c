@@ -231,11 +231,13 @@ lki_weight **lki_model_weight_list(const lk_model *m, int *count)
     return list;
 }
 
+typedef bool wanted(const lk_variable *v);
+
 static bool any(const lk_variable *v) { return v != NULL; }
 static bool trainable(const lk_variable *v) { return v->trainable; }
 static bool still(const lk_variable *v) { return !v->trainable; }
 
-static lk_variables list(const char *call, const lk_model *m, lki_wanted *first, lki_wanted *second, bool calls)
+static lk_variables list(const char *call, const lk_model *m, wanted *first, wanted *second, bool calls)
 {
     int count, taken = 0;
     if (!lki_is_model(call, m) || !lki_model_built(m)) return (lk_variables){0};

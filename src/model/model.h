@@ -22,7 +22,7 @@
 
 typedef struct lki_added { /* what the last call on one thread added; written by that thread only */
     const void       *thread;
-    lk_tensor       **item; /* references */
+    lk_tensor       **item;  /* references */
     bool             *share; /* item i is this replica's share of something over the whole batch */
     int               count, room, share_room;
     struct lki_added *next;
@@ -104,10 +104,13 @@ void lki_model_exact_rows(bool exact);
 /* The model's terms of the loss as one replica's share, summed: regularisation once over all replicas, added terms as they were added. NULL: there are none. */
 lk_tensor *lki_model_share_of_losses(lk_model *m);
 
+/* The model a layer is; NULL: it is none (model_layer.c). */
+extern const lki_layer_kind lki_model_layer_kind;
+lk_model                   *lki_model_inside(const lk_layer *l);
+
 bool lki_is_model(const char *call, const lk_model *m);
 
-/* All of a model's weights that `want` takes (NULL: all), layer by layer; from lki_alloc. *count -1 without memory. */
-typedef bool lki_wanted(const lk_variable *v);
+/* All of a model's weights, layer by layer; from lki_alloc. NULL without memory. */
 lki_weight **lki_model_weight_list(const lk_model *m, int *count);
 
 /* The layer whose output is output i, for names: "dense_1". */

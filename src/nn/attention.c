@@ -4,18 +4,29 @@
 #include <lockstep/nn.h>
 #include <math.h>
 
+/* Far below, but finite, where the mask is false: a row with nothing to attend to is shared evenly. */
+static lk_tensor *masked(lk_tensor *scores, lk_tensor *mask)
+{
+    if (lki_bad(scores)) return scores;
+    double lowest = scores->dtype == LK_F16 ? -65504 : -3.4028234663852886e38;
+    return lk_where(mask, scores, lki_like(scores, lowest / 2));
+}
+
+static lk_tensor *scores_of(lk_tensor *query, lk_tensor *key, lk_tensor *mask)
+{
+    double     width = query->shape.rank ? (double)query->shape.dim[query->shape.rank - 1] : 1;
+    lk_tensor *scores = lk_matmul(lk_mul(query, lki_like(query, 1 / sqrt(width))), key, .transpose_b = LK_ON);
+    return lk_softmax(mask ? masked(scores, mask) : scores);
+}
+
 lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask)
 {
     const char *call = "lk_nn_attention";
     if (!lki_usable(call, "query", query) || !lki_usable(call, "key", key) || !lki_usable(call, "value", value)) return &lki_poison;
-    double     width = query->shape.rank ? (double)query->shape.dim[query->shape.rank - 1] : 1;
-    lk_tensor *scores = lk_matmul(lk_mul(query, lki_like(query, 1 / sqrt(width))), key, .transpose_b = LK_ON);
-    if (mask && !lki_bad(scores)) { /* far below, but finite: a row with nothing to attend to is shared evenly */
-        double lowest = scores->dtype == LK_F16 ? -65504 : -3.4028234663852886e38;
-        scores = lk_where(mask, scores, lki_like(scores, lowest / 2));
-    }
-    return lk_matmul(lk_softmax(scores), value);
+    return lk_matmul(scores_of(query, key, mask), value);
 }
+
+/* ---- several heads ---- */
 
 /* [n, steps, width] by [width, heads, d] (+ [heads, d]) to [n, heads, steps, d]. */
 static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
@@ -32,6 +43,24 @@ static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
     return lk_transpose(lk_reshape(y, LK_SHAPE(x->shape.dim[0], x->shape.dim[1], heads, d)), LK_AXES(0, 2, 1, 3));
 }
 
+/* [1, query, value]: step i sees steps 0 to i. */
+static lk_tensor *causal(int64_t query, int64_t value)
+{
+    return lk_greater_equal(lk_reshape(lk_range(query, LK_I32), LK_SHAPE(1, query, 1)),
+                            lk_reshape(lk_range(value, LK_I32), LK_SHAPE(1, 1, value)));
+}
+
+/* Of all heads; NULL: a step may look everywhere. */
+static lk_tensor *mask_of(const lk_attention_args *a)
+{
+    lk_tensor *mask = a->mask;
+    if (a->use_causal_mask == LK_ON) {
+        lk_tensor *before = causal(a->query->shape.dim[1], a->value->shape.dim[1]);
+        mask = mask ? lk_logical_and(mask, before) : before;
+    }
+    return mask ? lk_expand_dims(mask, 1) : NULL;
+}
+
 lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
 {
     if (!a.query || !a.value || !a.query_kernel || !a.key_kernel || !a.value_kernel || !a.output_kernel)
@@ -39,7 +68,10 @@ lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
     lk_tensor *q = project(a.query, a.query_kernel, a.query_bias);
     lk_tensor *k = project(a.key ? a.key : a.value, a.key_kernel, a.key_bias);
     lk_tensor *v = project(a.value, a.value_kernel, a.value_bias);
-    lk_tensor *mixed = lk_nn_attention(q, k, v, a.mask ? lk_expand_dims(a.mask, 1) : NULL);
+    if (lki_bad(q) || lki_bad(k) || lki_bad(v)) return &lki_poison;
+    lk_tensor *scores = scores_of(q, k, mask_of(&a));
+    if (a.dropout != 0) scores = lk_nn_dropout(scores, a.dropout, .stream = a.stream, .iteration = a.iteration);
+    lk_tensor *mixed = lk_matmul(scores, v);
     if (lki_bad(mixed) || lki_bad(a.output_kernel)) return &lki_poison;
     int64_t         n = mixed->shape.dim[0], heads = mixed->shape.dim[1], steps = mixed->shape.dim[2], d = mixed->shape.dim[3];
     lk_tensor      *joined = lk_reshape(lk_transpose(mixed, LK_AXES(0, 2, 1, 3)), LK_SHAPE(n, steps, heads * d));

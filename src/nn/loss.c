@@ -30,6 +30,12 @@ const lki_loss_kind lki_losses[LKI_LOSS_COUNT] = {
     [LKI_LOSS_log_cosh] = {LINE(log_cosh), 0},
     [LKI_LOSS_hinge] = {LINE(hinge), 0},
     [LKI_LOSS_kl_divergence] = {LINE(kl_divergence), 0},
+    [LKI_LOSS_mean_absolute_percentage_error] = {LINE(mean_absolute_percentage_error), 0},
+    [LKI_LOSS_mean_squared_logarithmic_error] = {LINE(mean_squared_logarithmic_error), 0},
+    [LKI_LOSS_cosine_similarity] = {LINE(cosine_similarity), 0},
+    [LKI_LOSS_poisson] = {LINE(poisson), 0},
+    [LKI_LOSS_squared_hinge] = {LINE(squared_hinge), 0},
+    [LKI_LOSS_categorical_hinge] = {LINE(categorical_hinge), 0},
 };
 
 bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a)
@@ -134,14 +140,64 @@ lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
     return last_mean(lk_sub(lk_add(e, lk_softplus(lk_mul(e, lki_like(e, -2)))), lki_like(e, 0.69314718055994530942)));
 }
 
-/* Labels 0 and 1 are taken as -1 and 1, when there are no others. */
-lk_tensor *lk_nn_hinge_kw(lk_loss_args a)
+/* max(1 - y p, 0). Labels are -1 and 1, or 0 and 1; each by itself, so that a row's value does not depend on the rows beside it. */
+static lk_tensor *margins(const lk_loss_args *a)
 {
-    if (!operands(LKI_LOSS_hinge, &a)) return &lki_poison;
-    lk_tensor *y = numbers(&a), *zero = lki_like(a.predictions, 0), *one = lki_like(a.predictions, 1);
-    lk_tensor *binary = lk_reduce_all(lk_logical_or(lk_equal(y, zero), lk_equal(y, one)));
-    y = lk_where(binary, lk_sub(lk_mul(y, lki_like(a.predictions, 2)), one), y);
-    return last_mean(lk_maximum(lk_sub(one, lk_mul(y, a.predictions)), zero));
+    lk_tensor *y = numbers(a), *zero = lki_like(a->predictions, 0), *one = lki_like(a->predictions, 1);
+    y = lk_where(lk_equal(y, zero), lk_neg(one), y);
+    return lk_maximum(lk_sub(one, lk_mul(y, a->predictions)), zero);
+}
+
+lk_tensor *lk_nn_hinge_kw(lk_loss_args a) { return operands(LKI_LOSS_hinge, &a) ? last_mean(margins(&a)) : &lki_poison; }
+
+lk_tensor *lk_nn_squared_hinge_kw(lk_loss_args a)
+{
+    return operands(LKI_LOSS_squared_hinge, &a) ? last_mean(lk_square(margins(&a))) : &lki_poison;
+}
+
+/* How far the best of the wrong classes is above the right one, less a margin of 1. */
+lk_tensor *lk_nn_categorical_hinge_kw(lk_loss_args a)
+{
+    if (!operands(LKI_LOSS_categorical_hinge, &a)) return &lki_poison;
+    lk_tensor *y = numbers(&a), *p = a.predictions, *one = lki_like(p, 1);
+    lk_tensor *right = last_sum(lk_mul(y, p)), *wrong = lk_reduce_max(lk_mul(lk_sub(one, y), p), .axis = LK_AXES(-1));
+    return lk_maximum(lk_add(lk_sub(wrong, right), one), lki_like(p, 0));
+}
+
+lk_tensor *lk_nn_mean_absolute_percentage_error_kw(lk_loss_args a)
+{
+    if (!operands(LKI_LOSS_mean_absolute_percentage_error, &a)) return &lki_poison;
+    lk_tensor *y = numbers(&a), *whole = lk_maximum(lk_abs(y), lki_like(a.predictions, CLIP));
+    return lk_mul(last_mean(lk_abs(lk_div(lk_sub(y, a.predictions), whole))), lki_like(a.predictions, 100));
+}
+
+lk_tensor *lk_nn_mean_squared_logarithmic_error_kw(lk_loss_args a)
+{
+    if (!operands(LKI_LOSS_mean_squared_logarithmic_error, &a)) return &lki_poison;
+    lk_tensor *least = lki_like(a.predictions, CLIP);
+    lk_tensor *y = lk_log1p(lk_maximum(numbers(&a), least)), *p = lk_log1p(lk_maximum(a.predictions, least));
+    return last_mean(lk_square(lk_sub(p, y)));
+}
+
+lk_tensor *lk_nn_poisson_kw(lk_loss_args a)
+{
+    if (!operands(LKI_LOSS_poisson, &a)) return &lki_poison;
+    lk_tensor *p = a.predictions;
+    return last_mean(lk_sub(p, lk_mul(numbers(&a), lk_log(lk_add(p, lki_like(p, CLIP))))));
+}
+
+/* Of length 1; what is shorter than CLIP is made longer only so much, and zeros stay zeros. */
+static lk_tensor *direction(lk_tensor *x)
+{
+    lk_tensor *squares = lk_reduce_sum(lk_square(x), .axis = LK_AXES(-1), .keepdims = LK_ON);
+    return lk_mul(x, lk_rsqrt(lk_maximum(squares, lki_like(x, CLIP * CLIP))));
+}
+
+/* The cosine of the angle between them, turned round: -1 is the best. */
+lk_tensor *lk_nn_cosine_similarity_kw(lk_loss_args a)
+{
+    if (!operands(LKI_LOSS_cosine_similarity, &a)) return &lki_poison;
+    return lk_neg(last_sum(lk_mul(direction(numbers(&a)), direction(a.predictions))));
 }
 
 lk_tensor *lk_nn_kl_divergence_kw(lk_loss_args a)
@@ -153,15 +209,19 @@ lk_tensor *lk_nn_kl_divergence_kw(lk_loss_args a)
 
 /* ---- weights ---- */
 
-lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values)
+lk_tensor *lki_weights_of(lk_tensor *weights, lk_dtype dtype, int rank)
 {
     if (lki_bad(weights)) return &lki_poison;
-    lk_tensor *w = weights->dtype == values->dtype ? weights : lk_cast(weights, values->dtype);
-    int        rank = values->shape.rank;
+    lk_tensor *w = weights->dtype == dtype ? weights : lk_cast(weights, dtype);
     if (!lki_bad(w) && w->shape.rank == rank + 1 && w->shape.dim[rank] == 1) w = lk_squeeze(w, LK_AXES(-1));
     while (!lki_bad(w) && w->shape.rank < rank)
         w = lk_expand_dims(w, -1);
     return w;
+}
+
+lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values)
+{
+    return lki_weights_of(weights, values->dtype, values->shape.rank);
 }
 
 lk_tensor *lki_weights_spread(lk_tensor *weights, lk_tensor *values)

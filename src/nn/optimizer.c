@@ -1,7 +1,7 @@
 /* Optimisers: what each one keeps and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded
  * while a function is traced; so this file is the same for eager and compiled steps.
  *
- *     gradients -> mean of several calls -> clip -> per variable: decay, update -> moving averages -> iteration += 1
+ *     gradients -> mean of several calls -> clip -> per variable: decay, update -> moving averages -> constraints -> iteration += 1
  *
  * Invariants
  * 1. State is variables, named and ordered as Keras does: iteration, learning rate (unless there is a schedule), averages,
@@ -516,6 +516,18 @@ static lk_status average(lk_optimizer *o, lk_tensor *t)
     return LK_OK;
 }
 
+/* What a variable's constraint makes of it; as in Keras after everything else, and on every call. */
+static lk_status constrain(const lk_optimizer *o, int n, const gradient *g)
+{
+    for (int i = 0; i < n; i++) {
+        lk_variable *v = o->variable[g[i].index];
+        if (!v->constraint) continue;
+        lk_tensor *value = v->constrain(v->constraint, lk_read(v));
+        LKI_TRY(lki_update(LKI_OP_assign, NULL, 1, &value, 1, &v));
+    }
+    return LK_OK;
+}
+
 static lk_status step(lk_optimizer *o, int n, gradient *g)
 {
     lk_tensor *t = lk_read(o->iteration);
@@ -529,6 +541,7 @@ static lk_status step(lk_optimizer *o, int n, gradient *g)
         LKI_TRY(o->kind->step(o, &g[i], rate, t));
     }
     LKI_TRY(average(o, t));
+    LKI_TRY(constrain(o, n, g));
     return lki_update(LKI_OP_increment, NULL, 0, NULL, 1, &o->iteration);
 }
 

@@ -1,14 +1,30 @@
-/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask and what is returned; a cell is one
- * function. The input's product with the kernel is taken for all steps at once. */
+/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask, what is dropped and what is returned; a
+ * cell is one function. The input's product with the kernel is taken for all steps at once. */
 #include "core/memory.h"
 #include "op/gradient.h"
 #include <lockstep/nn.h>
+
+enum { MOST_GATES = 4 };
 
 typedef struct state {
     lk_tensor *h, *c; /* c: LSTM only */
 } state;
 
-typedef state cell_fn(const lk_rnn_args *a, lk_tensor *gates_of_x, state before);
+struct run;
+typedef state cell_fn(const struct run *r, lk_tensor *gates_of_x, state before);
+
+typedef struct form { /* one of the three */
+    const char *call;
+    int         gates;
+    cell_fn    *cell;
+} form;
+
+typedef struct run { /* one call */
+    const form        *form;
+    const lk_rnn_args *a;
+    int64_t            units;
+    lk_tensor         *kept[MOST_GATES]; /* what each gate sees of the state before; NULL: nothing is dropped */
+} run;
 
 static lk_tensor *columns(lk_tensor *t, int64_t from, int64_t count)
 {
@@ -16,13 +32,37 @@ static lk_tensor *columns(lk_tensor *t, int64_t from, int64_t count)
     return lk_slice(t, LK_AXES(0, from), LK_AXES(t->shape.dim[0], count));
 }
 
-static state lstm_cell(const lk_rnn_args *a, lk_tensor *x, state s)
+static lk_tensor *filled_like(lk_tensor *t, double value)
 {
-    int64_t    u = a->recurrent->shape.dim[0];
-    lk_tuple   z = lk_unstack(lk_reshape(lk_add(x, lk_matmul(s.h, a->recurrent)), LK_SHAPE(x->shape.dim[0], 4, u)), 1);
-    lk_tensor *i = lk_sigmoid(z.item[0]), *f = lk_sigmoid(z.item[1]), *g = lk_tanh(z.item[2]), *o = lk_sigmoid(z.item[3]);
+    return lki_bad(t) ? t : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(t, value), t);
+}
+
+/* ---- cells ---- */
+
+static lk_tensor *activate(const run *r, lk_tensor *x) { return lk_activate(x, r->a->activation ? r->a->activation : LK_TANH); }
+
+static lk_tensor *gate(const run *r, lk_tensor *x)
+{
+    return lk_activate(x, r->a->recurrent_activation ? r->a->recurrent_activation : LK_SIGMOID);
+}
+
+/* The state before times the recurrent kernel, for some of the gates. */
+static lk_tensor *from_state(const run *r, lk_tensor *h, int first, int count)
+{
+    lk_tensor *recurrent = r->a->recurrent, *part[MOST_GATES];
+    if (!r->kept[0])
+        return lk_matmul(h, count == r->form->gates ? recurrent : columns(recurrent, first * r->units, count * r->units));
+    for (int i = 0; i < count; i++)
+        part[i] = lk_matmul(lk_mul(h, r->kept[first + i]), columns(recurrent, (first + i) * r->units, r->units));
+    return lk_concat((lk_tuple){count, part}, 1);
+}
+
+static state lstm_cell(const run *r, lk_tensor *x, state s)
+{
+    lk_tuple   z = lk_unstack(lk_reshape(lk_add(x, from_state(r, s.h, 0, 4)), LK_SHAPE(x->shape.dim[0], 4, r->units)), 1);
+    lk_tensor *i = gate(r, z.item[0]), *f = gate(r, z.item[1]), *g = activate(r, z.item[2]), *o = gate(r, z.item[3]);
     lk_tensor *c = lk_add(lk_mul(f, s.c), lk_mul(i, g));
-    return (state){lk_mul(o, lk_tanh(c)), c};
+    return (state){lk_mul(o, activate(r, c)), c};
 }
 
 static lk_tensor *blend(lk_tensor *z, lk_tensor *old, lk_tensor *candidate) /* z * old + (1 - z) * candidate */
@@ -30,28 +70,27 @@ static lk_tensor *blend(lk_tensor *z, lk_tensor *old, lk_tensor *candidate) /* z
     return lk_add(lk_mul(z, old), lk_mul(lk_sub(lki_like(z, 1), z), candidate));
 }
 
-static state gru_cell(const lk_rnn_args *a, lk_tensor *x, state s)
+static state gru_cell(const run *r, lk_tensor *x, state s)
 {
-    int64_t u = a->recurrent->shape.dim[0];
-    if (a->reset_after != LK_OFF) {
-        lk_tensor *r = lk_matmul(s.h, a->recurrent);
-        if (a->bias) r = lk_add(r, lk_slice(a->bias, LK_AXES(1, 0), LK_AXES(1, 3 * u)));
-        lk_tensor *zr = lk_sigmoid(lk_add(columns(x, 0, 2 * u), columns(r, 0, 2 * u)));
-        lk_tensor *h = lk_tanh(lk_add(columns(x, 2 * u, u), lk_mul(columns(zr, u, u), columns(r, 2 * u, u))));
-        return (state){blend(columns(zr, 0, u), s.h, h), NULL};
-    }
-    lk_tensor *zr = lk_sigmoid(lk_add(columns(x, 0, 2 * u), lk_matmul(s.h, columns(a->recurrent, 0, 2 * u))));
-    lk_tensor *reset = lk_mul(columns(zr, u, u), s.h);
-    lk_tensor *h = lk_tanh(lk_add(columns(x, 2 * u, u), lk_matmul(reset, columns(a->recurrent, 2 * u, u))));
-    return (state){blend(columns(zr, 0, u), s.h, h), NULL};
+    const int64_t u = r->units;
+    const bool    after = r->a->reset_after != LK_OFF;
+    lk_tensor    *h = from_state(r, s.h, 0, after ? 3 : 2);
+    if (after && r->a->bias) h = lk_add(h, lk_slice(r->a->bias, LK_AXES(1, 0), LK_AXES(1, 3 * u)));
+    lk_tensor *zr = lk_add(columns(x, 0, 2 * u), columns(h, 0, 2 * u));
+    lk_tensor *z = gate(r, columns(zr, 0, u)), *reset = gate(r, columns(zr, u, u));
+    lk_tensor *past = after ? lk_mul(reset, columns(h, 2 * u, u)) : from_state(r, lk_mul(reset, s.h), 2, 1);
+    return (state){blend(z, s.h, activate(r, lk_add(columns(x, 2 * u, u), past))), NULL};
 }
 
-static state simple_cell(const lk_rnn_args *a, lk_tensor *x, state s)
+static state simple_cell(const run *r, lk_tensor *x, state s)
 {
-    return (state){lk_tanh(lk_add(x, lk_matmul(s.h, a->recurrent))), NULL};
+    return (state){activate(r, lk_add(x, from_state(r, s.h, 0, 1))), NULL};
 }
 
-static lk_tensor *zeros_like(lk_tensor *t) { return lki_bad(t) ? t : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(t, 0), t); }
+static const form LSTM = {"lk_nn_lstm", 4, lstm_cell}, GRU = {"lk_nn_gru", 3, gru_cell},
+                  SIMPLE = {"lk_nn_simple_rnn", 1, simple_cell};
+
+/* ---- what may be asked for ---- */
 
 static bool shaped(const char *call, const char *name, const lk_tensor *t, int64_t rows, int64_t columns)
 {
@@ -76,8 +115,18 @@ static bool options_fit(const char *call, const lk_rnn_args *a)
     return !a->mask || a->mask->dtype == LK_BOOL;
 }
 
+static bool is_rate(const char *call, const char *name, double rate)
+{
+    if (rate >= 0 && rate < 1) return true;
+    lki_fail(LK_EINVAL, "%s: %s is %g; it must be at least 0 and below 1", call, name, rate);
+    return false;
+}
+
 static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
 {
+    if (!is_rate(call, "dropout", a->dropout) || !is_rate(call, "recurrent_dropout", a->recurrent_dropout)) return false;
+    if (a->recurrent_activation && gates == 1)
+        return lki_fail(LK_EINVAL, "%s: recurrent_activation is for lk_nn_lstm and lk_nn_gru", call), false;
     if (a->reset_after != LK_DEFAULT && gates != 3) return lki_fail(LK_EINVAL, "%s: reset_after is for lk_nn_gru", call), false;
     if (a->initial_c && gates != 4) return lki_fail(LK_EINVAL, "%s: initial_c is for lk_nn_lstm", call), false;
     if (!a->x || !a->kernel || !a->recurrent) lki_fail(LK_EINVAL, "%s: x, kernel and recurrent are required", call);
@@ -92,45 +141,71 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
     return false;
 }
 
-static lk_tensor *run_cells(const lk_rnn_args *a, lk_tensor *gates_of_x, cell_fn *cell, bool has_c, lk_tensor **outputs)
+/* ---- over time ---- */
+
+/* 0 where an entry is dropped, else more than 1, the same for all steps; which ones follows from the stream and the row. */
+static lk_tensor *kept_of(const run *r, lk_tensor *like, double rate, int call)
 {
-    int64_t  steps = a->x->shape.dim[1];
-    lk_tuple gates = lk_unstack(gates_of_x, 1);
-    if (gates.count != steps) return &lki_poison;
-    lk_tensor *like = columns(gates.item[0], 0, a->recurrent->shape.dim[0]);
-    state      s = {a->initial_h ? a->initial_h : zeros_like(like), !has_c ? NULL : a->initial_c ? a->initial_c : zeros_like(like)};
-    lk_tensor *output = NULL;
-    for (int64_t t = 0; t < steps; t++) {
-        state next = cell(a, gates.item[t], s);
-        if (a->mask) {
-            lk_tensor *live = lk_slice(a->mask, LK_AXES(0, t), LK_AXES(a->mask->shape.dim[0], 1));
-            lk_tensor *previous = output ? output : zeros_like(s.h);
-            output = lk_where(live, next.h, previous);
-            next.h = lk_where(live, next.h, s.h);
-            if (has_c) next.c = lk_where(live, next.c, s.c);
-        } else output = next.h;
+    return lk_nn_dropout(filled_like(like, 1), rate, .stream = r->a->stream, .iteration = r->a->iteration, .call = call);
+}
+
+/* As Keras does it: one mask for all gates, unless the state drops entries too. */
+static lk_tensor *gates_of_inputs(const run *r, lk_tensor *x, lk_tensor *bias)
+{
+    lk_tensor *kernel = r->a->kernel, *part[MOST_GATES];
+    if (r->a->dropout <= 0) return lk_nn_dense(x, kernel, bias, LK_LINEAR);
+    lk_tensor *step = lk_slice(x, LK_AXES(0, 0, 0), LK_AXES(-1, 1, -1));
+    if (r->a->recurrent_dropout <= 0) return lk_nn_dense(lk_mul(x, kept_of(r, step, r->a->dropout, 0)), kernel, bias, LK_LINEAR);
+    for (int i = 0; i < r->form->gates; i++)
+        part[i] =
+            lk_nn_dense(lk_mul(x, kept_of(r, step, r->a->dropout, i)), columns(kernel, i * r->units, r->units), NULL, LK_LINEAR);
+    lk_tensor *gates = lk_concat((lk_tuple){r->form->gates, part}, 2);
+    return bias ? lk_add(gates, bias) : gates;
+}
+
+static state masked(lk_tensor *mask, int64_t step, state before, state next, lk_tensor **output)
+{
+    lk_tensor *live = lk_slice(mask, LK_AXES(0, step), LK_AXES(-1, 1));
+    *output = lk_where(live, next.h, *output ? *output : filled_like(before.h, 0));
+    return (state){lk_where(live, next.h, before.h), next.c ? lk_where(live, next.c, before.c) : NULL};
+}
+
+static lk_tensor *run_cells(run *r, lk_tuple gates, lk_tensor *mask, lk_tensor **outputs)
+{
+    const lk_rnn_args *a = r->a;
+    lk_tensor         *zeros = filled_like(columns(gates.item[0], 0, r->units), 0), *output = NULL;
+    state              s = {a->initial_h ? a->initial_h : zeros, r->form->gates != 4 ? NULL : a->initial_c ? a->initial_c : zeros};
+    for (int i = 0; a->recurrent_dropout > 0 && i < r->form->gates; i++)
+        r->kept[i] = kept_of(r, s.h, a->recurrent_dropout, MOST_GATES + i);
+    for (int t = 0; t < gates.count; t++) {
+        state next = r->form->cell(r, gates.item[t], s);
+        if (mask) next = masked(mask, t, s, next, &output);
+        else output = next.h;
         s = next;
         outputs[t] = output;
     }
     return output;
 }
 
-static lk_tensor *recur(const char *call, const lk_rnn_args *a, int gates, cell_fn *cell, bool has_c, lk_tensor *input_bias)
+static lk_tensor *recur(const form *f, const lk_rnn_args *a, lk_tensor *input_bias)
 {
-    if (!operands_fit(call, a, gates) || !options_fit(call, a)) return &lki_poison;
+    if (!operands_fit(f->call, a, f->gates) || !options_fit(f->call, a)) return &lki_poison;
+    const bool  back = a->go_backwards == LK_ON;
     int64_t     steps = a->x->shape.dim[1];
     lk_tensor **outputs = lki_alloc((size_t)steps * sizeof *outputs);
     if (!outputs) return &lki_poison;
-    lk_tensor *gates_of_x = lk_nn_dense(a->x, a->kernel, input_bias, LK_LINEAR);
-    lk_tensor *y = run_cells(a, gates_of_x, cell, has_c, outputs);
-    if (a->return_sequences == LK_ON) y = lk_stack((lk_tuple){(int)steps, outputs}, 1);
+    run        r = {.form = f, .a = a, .units = a->recurrent->shape.dim[0]};
+    lk_tuple   gates = lk_unstack(gates_of_inputs(&r, back ? lk_reverse(a->x, LK_AXES(1)) : a->x, input_bias), 1);
+    lk_tensor *mask = a->mask && back ? lk_reverse(a->mask, LK_AXES(1)) : a->mask;
+    lk_tensor *y = gates.count == steps ? run_cells(&r, gates, mask, outputs) : &lki_poison;
+    if (!lki_bad(y) && a->return_sequences == LK_ON) y = lk_stack((lk_tuple){(int)steps, outputs}, 1);
     lki_release(outputs);
     return y;
 }
 
-lk_tensor *lk_nn_lstm_kw(lk_rnn_args a) { return recur("lk_nn_lstm", &a, 4, lstm_cell, true, a.bias); }
+lk_tensor *lk_nn_lstm_kw(lk_rnn_args a) { return recur(&LSTM, &a, a.bias); }
 
-lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args a) { return recur("lk_nn_simple_rnn", &a, 1, simple_cell, false, a.bias); }
+lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args a) { return recur(&SIMPLE, &a, a.bias); }
 
 lk_tensor *lk_nn_gru_kw(lk_rnn_args a)
 {
@@ -143,5 +218,5 @@ lk_tensor *lk_nn_gru_kw(lk_rnn_args a)
         }
         input_bias = lk_squeeze(lk_slice(a.bias, LK_AXES(0, 0), LK_AXES(1, a.bias->shape.dim[1])), LK_AXES(0));
     }
-    return recur("lk_nn_gru", &a, 3, gru_cell, false, input_bias);
+    return recur(&GRU, &a, input_bias);
 }

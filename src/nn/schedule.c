@@ -20,7 +20,7 @@ static lk_schedule *schedule_new(lki_schedule_form form, const void *args, int c
     if (!s) return NULL;
     s->class = &lki_schedule_classes[form];
     memcpy(&s->args, args, s->class->bytes);
-    if (lki_args_hold(s->class->name, s->class, &s->args) != LK_OK) { /* there are no names in it: cannot happen */
+    if (lki_args_hold(s->class->name, s->class, &s->args) != LK_OK) {
         s->args = (lki_schedule_args){0};
         lk_free(s);
         return NULL;

@@ -287,6 +287,16 @@ RULE(gather)
 
 RULE(gather_grad) { GIVE(0, lki_apply2(LKI_OP_gather, b->attr, DY(0), X(1))); }
 
+RULE(row_gather)
+{
+    lki_attr attr = *b->attr;
+    attr.shape = X(0)
+    ->shape;
+    GIVE(0, lki_apply2(LKI_OP_row_gather_grad, &attr, DY(0), X(1)));
+}
+
+RULE(row_gather_grad) { GIVE(0, lki_apply2(LKI_OP_row_gather, b->attr, DY(0), X(1))); }
+
 /* ---- products ---- */
 
 static lk_tensor *product(lk_tensor *a, bool ta, lk_tensor *c, bool tc)

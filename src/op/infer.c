@@ -282,6 +282,20 @@ static lk_status shape_gather(lki_infer *f)
     return result(f, 0, out, x->dtype);
 }
 
+static lk_status shape_row_gather(lki_infer *f)
+{
+    const lk_tensor *x = f->src[0], *ids = f->src[1];
+    if (ids->dtype != LK_I32 && ids->dtype != LK_I64) return lki_fail_op(f, LK_EDTYPE, "ids must be i32 or i64");
+    if (x->shape.rank < 2 || ids->shape.rank < 1 || x->shape.dim[0] != ids->shape.dim[0])
+        return lki_fail_op(f, LK_ESHAPE, "they should be [n, entries, ...] and [n, ...], with as many rows");
+    if (x->shape.rank - 2 + ids->shape.rank > LK_MAX_RANK)
+        return lki_fail_op(f, LK_ESHAPE, "the result would have more than %d axes", LK_MAX_RANK);
+    lk_shape out = ids->shape;
+    for (int i = 2; i < x->shape.rank; i++)
+        out.dim[out.rank++] = x->shape.dim[i];
+    return result(f, 0, out, x->dtype);
+}
+
 static lk_status shape_one_hot(lki_infer *f)
 {
     lk_shape out = f->src[0]->shape;

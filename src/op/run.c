@@ -24,6 +24,8 @@ lk_status lki_fail_fault(lki_op op)
         {LKI_OP_sparse_xent_grad, "a label is outside 0 to the number of classes - 1"},
         {LKI_OP_gather, "an id is outside the axis it picks from"},
         {LKI_OP_gather_grad, "an id is outside the axis it picks from"},
+        {LKI_OP_row_gather, "an id is outside the entries of a row"},
+        {LKI_OP_row_gather_grad, "an id is outside the entries of a row"},
         {LKI_OP_scatter, "an id is outside the variable's leading axis, or an integer was divided by zero"},
     };
     const char *what = "an integer was divided by zero";

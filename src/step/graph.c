@@ -55,8 +55,9 @@ bool lki_shape_only(const lki_node *n, int operand)
 
 bool lki_may_fault(const lki_node *n)
 {
-    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather, LKI_K_gather_grad, LKI_K_floordiv,
-                                     LKI_K_mod,         LKI_K_scatter};
+    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather,   LKI_K_gather_grad,
+                                     LKI_K_row_gather,  LKI_K_row_gather_grad,  LKI_K_floordiv, LKI_K_mod,
+                                     LKI_K_scatter};
     for (int i = 0; i < LKI_COUNT(slots); i++)
         if (n->slot == slots[i]) return (slots[i] != LKI_K_floordiv && slots[i] != LKI_K_mod) || lki_is_int(n->type);
     return false;

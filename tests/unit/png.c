@@ -417,7 +417,7 @@ TEST(chunks_that_lie)
     REFUSE(LK_EFORMAT, "unpacks to 2 bytes: should be 4", RGB8, STORED1, END);
     REFUSE(LK_EFORMAT, "cannot unpack to", {"IHDR", "\0\0\1\0\0\0\1\0\x8\0\0\0\0", 13}, STORED1, END);
     REFUSE(LK_EFORMAT, "filter 5 of a row: should be 0 to 4", GREY8,
-           {"IDAT", "\x78\x01\x01\x02\x00\xfd\xff\x05\x07\x00\x14\x00\x0d", 13}, END);
+           {"IDAT", "\x78\x01\x01\x02\x00\xfd\xff\x05\x07\x00\x13\x00\x0d", 13}, END);
 }
 
 TEST(what_may_follow)

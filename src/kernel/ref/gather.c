@@ -1,4 +1,4 @@
-/* Rows by index: gather, its gradient, one-hot.
+/* Rows by index: gather, its gradient, both with ids of each row's own, one-hot.
  *
  * x is [outer, entries, inner] around attr scan.axis, ids has any shape, and gather makes [outer, ids, inner]. The gradient sums the rows
  * of dy that came from one entry: positions are sorted by id first (counting sort, stable), so every entry is written once and only
@@ -74,6 +74,59 @@ enum { CHUNK = 64 }; /* columns summed side by side */
 #undef T
 #undef NAME
 
+/* ---- ids of each row's own ------------------------------------------------------------------------------------------------------ */
+
+typedef struct picks {
+    int64_t entries, ids, inner; /* x is [n, entries, inner], ids [n, ids] */
+} picks;
+
+static picks picks_of(const lki_view *x, const lki_view *ids)
+{
+    return (picks){x->shape->dim[1], lki_shape_size_from(ids->shape, 1), lki_shape_size_from(x->shape, 2)};
+}
+
+static void any_row_gather(const lki_args *a)
+{
+    picks       p = picks_of(&a->src[0], &a->src[1]);
+    int64_t     bytes = (int64_t)lk_dtype_bytes(a->dst[0].dtype);
+    const char *src = (const char *)a->src[0].data;
+    char       *dst = (char *)a->dst[0].data;
+    for (int64_t i = a->lo, n; i < a->hi; i += n) {
+        int64_t pick = i / p.inner, id = lki_index(&a->src[1], pick);
+        n = lki_min(a->hi, (pick + 1) * p.inner) - i;
+        if (id >= 0 && id < p.entries) {
+            memcpy(dst + i * bytes, src + ((pick / p.ids * p.entries + id) * p.inner + i % p.inner) * bytes, (size_t)(n * bytes));
+        } else {
+            lki_set_fault(a);
+            memset(dst + i * bytes, 0, (size_t)(n * bytes));
+        }
+    }
+}
+
+#define ROW_GATHER_GRAD(T)                                                                                                         \
+    static void T##_row_gather_grad(const lki_args *a)                                                                             \
+    {                                                                                                                              \
+        picks    p = picks_of(&a->dst[0], &a->src[1]);                                                                             \
+        int64_t  row = lki_max(1, p.entries * p.inner), end = lki_ceil_div(a->hi, row);                                            \
+        const T *dy = (const T *)a->src[0].data;                                                                                   \
+        T       *dst = (T *)a->dst[0].data;                                                                                        \
+        for (int64_t i = a->lo; i < a->hi; i++)                                                                                    \
+            dst[i] = 0;                                                                                                            \
+        for (int64_t pick = a->lo / row * p.ids; pick < end * p.ids; pick++) {                                                     \
+            int64_t id = lki_index(&a->src[1], pick);                                                                              \
+            if (id < 0 || id >= p.entries) {                                                                                       \
+                lki_set_fault(a);                                                                                                  \
+                continue;                                                                                                          \
+            }                                                                                                                      \
+            int64_t to = (pick / p.ids * p.entries + id) * p.inner;                                                                \
+            for (int64_t j = lki_max(0, a->lo - to); j < lki_min(p.inner, a->hi - to); j++)                                        \
+                dst[to + j] += dy[pick * p.inner + j];                                                                             \
+        }                                                                                                                          \
+    }
+
+ROW_GATHER_GRAD(f32)
+ROW_GATHER_GRAD(f64)
+
 /* ---- one-hot ------------------------------------------------------------------------------------------------------------------ */
 
 #define ONE_HOT(T)                                                                                                                 \
@@ -115,6 +168,9 @@ void lki_register_gather_ref(lki_kernels *k)
         LKI_SET(k, gather, any, (lk_dtype)t, NULL);
     LKI_SET(k, gather_grad, f32, LK_F32, lki_gather_grad_scratch);
     LKI_SET(k, gather_grad, f64, LK_F64, lki_gather_grad_scratch);
+    for (int t = 0; t < LK_DTYPE_COUNT; t++)
+        LKI_SET(k, row_gather, any, (lk_dtype)t, NULL);
+    LKI_SET_F(k, row_gather_grad);
     LKI_SET(k, one_hot, any, LK_I32, NULL);
     LKI_SET(k, one_hot, any, LK_I64, NULL);
     LKI_SET(k, one_hot, any, LK_U8, NULL);

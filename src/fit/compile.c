@@ -1,0 +1,133 @@
+/* compile: what a model is trained with, checked against the model. */
+#include "core/list.h"
+#include "core/memory.h"
+#include "fit/engine.h"
+#include "model/metric.h"
+
+/* ---- lists ---- */
+
+lk_metrics lk_metrics_of(int count, lk_metric *const *one_based)
+{
+    void *item = lki_list_of(count, one_based);
+    return (lk_metrics){item ? count : 0, item};
+}
+
+lk_losses lk_losses_of(int count, lk_loss *const *one_based)
+{
+    void *item = lki_list_of(count, one_based);
+    return (lk_losses){item ? count : 0, item};
+}
+
+typedef struct numbers {
+    lki_object object;
+    double     item[];
+} numbers;
+
+lk_numbers lk_numbers_of(int count, const double *one_based)
+{
+    numbers *n = lki_object_new(sizeof *n + (size_t)(count + 1) * sizeof(double), LKI_KIND_OTHER, LKI_LIVES_IN_POOL, NULL);
+    for (int i = 0; n && i < count; i++)
+        n->item[i] = one_based[i + 1];
+    return (lk_numbers){n ? count : 0, n ? n->item : NULL};
+}
+
+/* ---- checks ---- */
+
+static lk_status given(const char *what, const void *object, lki_kind kind)
+{
+    if (lki_is_kind(object, kind)) return LK_OK;
+    if (!object && lk_failed()) return lk_error_code();
+    return lki_fail(LK_EINVAL, "lk_model_compile: %s is %s", what, object ? "something else" : "NULL");
+}
+
+static lk_status losses_fit(const lk_compile_args *a)
+{
+    const int outputs = a->model->outputs;
+    if (a->loss && a->losses.count)
+        return lki_fail(LK_EINVAL, "lk_model_compile: give loss, or losses for several outputs, not both");
+    if (a->loss) LKI_TRY(given("the loss", a->loss, LKI_KIND_LOSS));
+    if (a->losses.count && a->losses.count != outputs)
+        return lki_fail(LK_EINVAL, "lk_model_compile: %d losses for the %d output%s of model \"%s\"; NULL says an output has none",
+                        a->losses.count, outputs, outputs == 1 ? "" : "s", a->model->name);
+    for (int i = 0; i < a->losses.count; i++)
+        if (a->losses.item[i]) LKI_TRY(given("a loss", a->losses.item[i], LKI_KIND_LOSS));
+    if (a->loss_weights.count && a->loss_weights.count != outputs)
+        return lki_fail(LK_EINVAL, "lk_model_compile: %d loss_weights for the %d output%s of model \"%s\"", a->loss_weights.count,
+                        outputs, outputs == 1 ? "" : "s", a->model->name);
+    return LK_OK;
+}
+
+static lk_status metrics_fit(const lk_compile_args *a, const lk_metrics *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        LKI_TRY(given("a metric", list->item[i], LKI_KIND_METRIC));
+        int output = lki_metric_output(list->item[i]);
+        if (output < 0 || output >= a->model->outputs)
+            return lki_fail(LK_EINVAL, "lk_model_compile: metric \"%s\" is for output %d; model \"%s\" has %d",
+                            lk_metric_name(list->item[i]), output, a->model->name, a->model->outputs);
+    }
+    return LK_OK;
+}
+
+static lk_status arguments_fit(const lk_compile_args *a)
+{
+    if (!lki_is_model("lk_model_compile", a->model)) return LK_EINVAL;
+    if (a->optimizer || lk_failed()) LKI_TRY(given("the optimiser", a->optimizer, LKI_KIND_OPTIMIZER));
+    if (a->steps_per_execution < 0)
+        return lki_fail(LK_EINVAL, "lk_model_compile: steps_per_execution is %d; it must be at least 1", a->steps_per_execution);
+    LKI_TRY(losses_fit(a));
+    LKI_TRY(metrics_fit(a, &a->metrics));
+    return metrics_fit(a, &a->weighted_metrics);
+}
+
+/* ---- compiling ---- */
+
+static lk_status compile_with(const lk_compile_args *a, lk_optimizer *o, lk_loss **loss, lk_metric **metric, bool *weighted)
+{
+    int plain = a->metrics.count, all = plain + a->weighted_metrics.count;
+    for (int i = 0; i < a->model->outputs; i++)
+        loss[i] = a->losses.count ? a->losses.item[i] : a->loss;
+    for (int i = 0; i < all; i++) {
+        weighted[i] = i >= plain;
+        metric[i] = i < plain ? a->metrics.item[i] : a->weighted_metrics.item[i - plain];
+        LKI_TRY(lki_metric_adopt(metric[i], a->model->strategy));
+    }
+    return lki_model_compile(a->model, &(lki_compile_request){.optimizer = o,
+                                                              .loss = loss,
+                                                              .loss_weight = a->loss_weights.count ? a->loss_weights.item : NULL,
+                                                              .metrics = all,
+                                                              .metric = metric,
+                                                              .weighted = weighted,
+                                                              .steps_per_execution = a->steps_per_execution,
+                                                              .run_eagerly = a->run_eagerly == LK_ON,
+                                                              .denominator = a->denominator,
+                                                              .split = a->split});
+}
+
+lk_status lk_model_compile_kw(lk_compile_args a)
+{
+    lk_status status = arguments_fit(&a);
+    if (status != LK_OK) return status;
+    int           metrics = a.metrics.count + a.weighted_metrics.count;
+    lk_optimizer *o = a.optimizer ? a.optimizer : lk_rmsprop();
+    lk_loss     **loss = lki_alloc((size_t)a.model->outputs * sizeof *loss);
+    lk_metric   **metric = lki_alloc((size_t)(metrics + 1) * sizeof *metric);
+    bool         *weighted = lki_alloc((size_t)(metrics + 1) * sizeof *weighted);
+    status = o && loss && metric && weighted ? compile_with(&a, o, loss, metric, weighted)
+             : lk_failed()                   ? lk_error_code()
+                                             : LK_ENOMEM;
+    lki_release(loss);
+    lki_release(metric);
+    lki_release(weighted);
+    return status;
+}
+
+lk_optimizer *lk_model_optimizer(lk_model *m)
+{
+    return lki_is_model("lk_model_optimizer", m) && m->compiled ? m->compiled->optimizer : NULL;
+}
+
+void lk_model_stop_training(lk_model *m)
+{
+    if (m) __atomic_store_n(&m->stop, 1, __ATOMIC_RELEASE); /* no check that could print: a signal handler may call this */
+}

@@ -1,0 +1,187 @@
+/* CSVLogger: a line per epoch, in a file that spreadsheets and pandas read.
+ *
+ *     epoch,accuracy,loss,val_accuracy,val_loss
+ *     0,0.9368,0.2154,0.9751,0.0776
+ *
+ * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each, so that
+ * validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module ends them, and
+ * are on the disk when their epoch is over. */
+#include "core/memory.h"
+#include "fit/callback.h"
+#include "format/durable.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct csv_logger {
+    lk_callback base;
+    char       *path;
+    char        separator;
+    bool        append;
+    int         file;   /* -1: closed */
+    bool        header; /* is still to be written */
+    lki_logs    columns;
+} csv_logger;
+
+/* ---- a line ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct line {
+    char *text;
+    int   size, room;
+    bool  failed;
+} line;
+
+static void put(line *l, const char *text)
+{
+    const int size = (int)strlen(text);
+    l->failed = l->failed || !lki_grow((void **)&l->text, &l->room, l->size + size + 1, 1);
+    if (l->failed) return;
+    memcpy(l->text + l->size, text, (size_t)size + 1);
+    l->size += size;
+}
+
+/* In quotes where it has the separator, a quote or a line end in it; quotes are doubled. */
+static void put_cell(line *l, char separator, const char *text)
+{
+    const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
+    const bool quoted = strpbrk(text, special) != NULL;
+    if (l->size) put(l, between);
+    if (quoted) put(l, "\"");
+    for (; quoted && *text; text++)
+        put(l, *text == '"' ? "\"\"" : (char[]){*text, 0});
+    put(l, quoted ? "\"" : text);
+}
+
+static lk_status write_line(const csv_logger *c, line *l)
+{
+    lk_status status = LK_OK;
+    put(l, "\r\n");
+    if (l->failed) status = LK_ENOMEM;
+    for (int done = 0; done < l->size && status == LK_OK;) {
+        const ssize_t n = write(c->file, l->text + done, (size_t)(l->size - done));
+        if (n > 0) done += (int)n;
+        else if (n < 0 && errno != EINTR) status = lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
+    }
+    lki_release(l->text);
+    return status;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static lk_status choose_columns(csv_logger *c, const lk_logs *logs)
+{
+    bool validated = false;
+    for (int i = 0; i < logs->count; i++) {
+        LKI_TRY(lki_logs_set(&c->columns, logs->name[i], 0));
+        validated = validated || strncmp(logs->name[i], "val_", 4) == 0;
+    }
+    const int count = c->columns.logs.count;
+    if (count) qsort(c->columns.name, (size_t)count, sizeof *c->columns.name, by_name);
+    for (int i = 0; i < count && !validated; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "val_%s", c->columns.name[i]);
+        LKI_TRY(lki_logs_set(&c->columns, name, 0));
+    }
+    return LK_OK;
+}
+
+static lk_status write_header(csv_logger *c)
+{
+    line l = {0};
+    put_cell(&l, c->separator, "epoch");
+    for (int i = 0; i < c->columns.logs.count; i++)
+        put_cell(&l, c->separator, c->columns.name[i]);
+    c->header = false;
+    return write_line(c, &l);
+}
+
+static bool has(const lk_logs *logs, const char *name)
+{
+    for (int i = 0; i < logs->count; i++)
+        if (strcmp(logs->name[i], name) == 0) return true;
+    return false;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
+
+static lk_status begin(lk_callback *base, const lki_happening *h)
+{
+    (void)h;
+    csv_logger *c = (csv_logger *)base;
+    struct stat s;
+    lki_logs_clear(&c->columns);
+    if (c->file >= 0) close(c->file);
+    LKI_TRY(lki_folder_make(c->path));
+    c->file = open(c->path, O_WRONLY | O_CREAT | O_CLOEXEC | (c->append ? O_APPEND : O_TRUNC), 0666);
+    if (c->file < 0) return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
+    c->header = fstat(c->file, &s) != 0 || s.st_size == 0;
+    return LK_OK;
+}
+
+static lk_status epoch_end(lk_callback *base, const lki_happening *h)
+{
+    csv_logger   *c = (csv_logger *)base;
+    const lk_logs logs = lki_logs_of(h);
+    line          l = {0};
+    char          number[LKI_NUMBER_TEXT];
+    if (!c->columns.logs.count) LKI_TRY(choose_columns(c, &logs));
+    if (c->header) LKI_TRY(write_header(c));
+    snprintf(number, sizeof number, "%d", h->event.epoch);
+    put_cell(&l, c->separator, number);
+    for (int i = 0; i < c->columns.logs.count; i++) {
+        const char *name = c->columns.name[i];
+        put_cell(&l, c->separator, has(&logs, name) ? lki_number_text(lk_logs_get(&logs, name), number) : "NA");
+    }
+    return write_line(c, &l);
+}
+
+static lk_status end(lk_callback *base, const lki_happening *h)
+{
+    (void)h;
+    csv_logger *c = (csv_logger *)base;
+    const int   failed = c->file >= 0 && close(c->file) != 0;
+    c->file = -1;
+    return failed ? lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno)) : LK_OK;
+}
+
+static void destroy(lk_callback *base)
+{
+    csv_logger *c = (csv_logger *)base;
+    if (c->file >= 0) close(c->file);
+    lki_logs_free(&c->columns);
+    lki_release(c->path);
+}
+
+static const lki_callback_kind CSV_LOGGER = {
+    .name = "CSVLogger",
+    .bytes = sizeof(csv_logger),
+    .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_epoch_end] = epoch_end, [LKI_HOOK_train_end] = end},
+    .destroy = destroy,
+};
+
+lk_callback *lk_csv_logger_kw(lk_csv_logger_args args)
+{
+    const char *separator = args.separator ? args.separator : ",";
+    if (!args.filename || !*args.filename) {
+        lki_fail(LK_EINVAL, "lk_csv_logger: filename is missing; say lk_csv_logger(\"training.csv\")");
+        return NULL;
+    }
+    if (strlen(separator) != 1 || strchr("\"\r\n", *separator)) {
+        lki_fail(LK_EINVAL, "lk_csv_logger: separator \"%s\"; it should be one character, such as \",\" or \"\\t\"", separator);
+        return NULL;
+    }
+    csv_logger *c = lki_callback_new(&CSV_LOGGER);
+    if (!c) return NULL;
+    c->file = -1;
+    c->separator = *separator;
+    c->append = args.append == LK_ON;
+    if ((c->path = lki_strdup(args.filename))) return &c->base;
+    lk_free(c);
+    return NULL;
+}

@@ -1,0 +1,93 @@
+/* EarlyStopping: end training when a value has not become better for some epochs, with the weights of the last or of the best one. */
+#include "core/memory.h"
+#include "fit/callback.h"
+#include "fit/weights.h"
+#include <math.h>
+
+typedef struct early_stopping {
+    lk_callback            base;
+    lk_early_stopping_args args; /* without monitor, which `monitor` has */
+    lki_monitor            monitor;
+    int                    wait;
+    int                    stopped; /* the epoch training ended after; 0: it did not (never after the first) */
+    int                    best;    /* the epoch of the weights */
+    lki_weights            weights;
+} early_stopping;
+
+static lk_status begin(lk_callback *c, const lki_happening *h)
+{
+    (void)h;
+    early_stopping *e = (early_stopping *)c;
+    e->wait = e->stopped = e->best = 0;
+    lki_weights_free(&e->weights);
+    lki_monitor_reset(&e->monitor, NULL);
+    return LK_OK;
+}
+
+static lk_status keep(early_stopping *e, const lki_happening *h)
+{
+    e->best = h->event.epoch;
+    return e->args.restore_best_weights == LK_ON ? lki_weights_take(&e->weights, h->event.model) : LK_OK;
+}
+
+/* Patience counts epochs without improvement; with a baseline, epochs that are not better than it. */
+static lk_status look(lk_callback *c, const lki_happening *h)
+{
+    early_stopping *e = (early_stopping *)c;
+    const lk_logs   logs = lki_logs_of(h);
+    double          value;
+    if (!lki_monitor_value(&e->monitor, "Early stopping", &logs, &value) || h->event.epoch < e->args.start_from_epoch) return LK_OK;
+    const bool better = lki_monitor_better(&e->monitor, value, e->monitor.best);
+    e->wait++;
+    if (better || (e->args.restore_best_weights == LK_ON && !e->weights.count)) LKI_TRY(keep(e, h));
+    if (better) {
+        e->monitor.best = value;
+        if (!e->args.baseline.set || lki_monitor_better(&e->monitor, value, e->args.baseline.value)) e->wait = 0;
+    } else if (e->wait >= e->args.patience && h->event.epoch > 0) {
+        e->stopped = h->event.epoch;
+        lk_model_stop_training(h->event.model);
+    }
+    return LK_OK;
+}
+
+static lk_status end(lk_callback *c, const lki_happening *h)
+{
+    early_stopping *e = (early_stopping *)c;
+    if (e->stopped && e->args.verbose > 0) lki_say("Epoch %d: early stopping\n", e->stopped + 1);
+    lk_status status = LK_OK;
+    if (e->weights.count && !h->failed) {
+        if (e->args.verbose > 0) lki_say("Restoring model weights from the end of the best epoch: %d.\n", e->best + 1);
+        status = lki_weights_give(&e->weights, h->event.model);
+    }
+    lki_weights_free(&e->weights);
+    return status;
+}
+
+static void destroy(lk_callback *c)
+{
+    early_stopping *e = (early_stopping *)c;
+    lki_monitor_end(&e->monitor);
+    lki_weights_free(&e->weights);
+}
+
+static const lki_callback_kind EARLY_STOPPING = {
+    .name = "EarlyStopping",
+    .bytes = sizeof(early_stopping),
+    .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_epoch_end] = look, [LKI_HOOK_train_end] = end},
+    .destroy = destroy,
+};
+
+lk_callback *lk_early_stopping_kw(lk_early_stopping_args args)
+{
+    if (args.patience < 0 || args.start_from_epoch < 0) {
+        lki_fail(LK_EINVAL, "lk_early_stopping: %s %d; it should be at least 0",
+                 args.patience < 0 ? "patience" : "start_from_epoch", args.patience < 0 ? args.patience : args.start_from_epoch);
+        return NULL;
+    }
+    early_stopping *e = lki_callback_new(&EARLY_STOPPING);
+    if (!e) return NULL;
+    e->args = args;
+    if (lki_monitor_begin("lk_early_stopping", &e->monitor, args.monitor, args.mode, args.min_delta) == LK_OK) return &e->base;
+    lk_free(e);
+    return NULL;
+}

@@ -1,0 +1,428 @@
+/* fit: epochs of steps, validation between them, callbacks around all of it.
+ *
+ *     BEGIN --train_begin--> EPOCH --steps, validation, epoch_end--> EPOCH ... --train_end--> END
+ *                              \___ stopped by a callback, a signal, the data, an error ___/
+ *
+ * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "fit/engine.h"
+#include "fit/history.h"
+#include "model/loss.h"
+#include "op/op.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct fit {
+    const lk_fit_args *args;
+    lki_engine        *engine;
+    lki_fit_data       train, validation; /* validation.dataset NULL: none */
+    lki_callback_list  callbacks;
+    lki_happening      now;
+    lki_logs           logs; /* of the epoch that ends */
+    lk_history        *history;
+    lk_iterator       *iterator; /* a reference; NULL: the next epoch begins a new one */
+    int64_t            done;     /* steps of the epoch that were done before, by the run that is restored */
+    bool               ended;    /* there is no more data */
+    bool               told_nan;
+    double             began;
+} fit;
+
+/* ---- errors say where they happened ---- */
+
+/* How many classes the model's output tells apart; 0: not known. */
+static int64_t classes_of(lk_model *m)
+{
+    lk_shape *shape = m->form == LKI_OWN_MODEL ? NULL : lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    lk_shape  row[LKI_MOST_INPUTS];
+    int64_t   classes = 0;
+    for (int i = 0; i < m->inputs; i++)
+        row[i] = m->input[i].row;
+    if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK && shape[m->output[0]].rank)
+        classes = shape[m->output[0]].dim[shape[m->output[0]].rank - 1];
+    lki_release(shape);
+    return classes;
+}
+
+/* Of labels that are out of range, which row it is. */
+static void find_bad_label(fit *f, lk_tuple batch)
+{
+    lki_engine *e = f->engine;
+    lk_tensor  *label = batch.item[e->model->inputs];
+    int64_t     row = (int64_t)e->rows, classes = classes_of(e->model);
+    if (e->model->outputs != 1 || !e->compiled->loss[0] || lki_bad(label)) return;
+    int count = label->replicas ? label->replicas->count : 1;
+    for (int r = 0; r < count && classes > 0; r++) {
+        lk_tensor *part = label->replicas ? label->replicas->item[r] : label;
+        if (lki_loss_labels_check("the labels", e->compiled->loss[0], part, classes, row) != LK_OK) return;
+        row += part->shape.rank ? part->shape.dim[0] : 1;
+    }
+}
+
+static lk_status where(fit *f, const char *what, lk_tuple batch)
+{
+    lki_error_record first, label;
+    lki_error_take(&first);
+    if (batch.count) find_bad_label(f, batch);
+    lki_error_take(&label);
+    const char *cause = label.code == LK_OK ? first.text : label.text;
+    return lki_fail(label.code == LK_OK ? first.code : label.code, "lk_model_fit: epoch %d, %s %lld: %s", f->now.event.epoch + 1,
+                    what, (long long)f->now.event.batch + 1, cause);
+}
+
+/* ---- one step ---- */
+
+static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
+{
+    double before = lki_seconds();
+    *got = lk_next(f->iterator, batch) != 0;
+    f->now.times.input += lki_seconds() - before;
+    return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
+}
+
+static void tell_nan(fit *f, double loss)
+{
+    if (isfinite(loss) || f->told_nan) return;
+    f->told_nan = true;
+    lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
+             isnan(loss) ? "NaN" : "infinite", f->now.event.epoch + 1, (long long)f->now.event.batch + 1);
+}
+
+static lk_status train_on(fit *f, lk_tuple batch)
+{
+    double      loss[LKI_MOST_INPUTS + 1], before = lki_seconds();
+    lki_engine *e = f->engine;
+    int         traces = e->step[LKI_FIT_TRAIN] ? lk_function_inspect(e->step[LKI_FIT_TRAIN]).traces : 0;
+    if (lki_engine_step(e, LKI_FIT_TRAIN, batch, loss, NULL) != LK_OK) return where(f, "step", batch);
+    double  took = lki_seconds() - before;
+    int64_t rows = lki_batch_rows(batch);
+    bool    traced = e->step[LKI_FIT_TRAIN] && lk_function_inspect(e->step[LKI_FIT_TRAIN]).traces != traces;
+    *(traced ? &f->now.times.compile : &f->now.times.step) += took;
+    lki_count_losses(e, loss, rows);
+    tell_nan(f, loss[0]);
+    f->now.times.rows += rows;
+    f->now.times.steps++;
+    f->now.event.step++;
+    f->now.rows = (int64_t)e->rows;
+    return LK_OK;
+}
+
+static bool stopping(const fit *f)
+{
+    return __atomic_load_n(&f->engine->model->stop, __ATOMIC_ACQUIRE) ||
+           (f->args->stop_after_steps > 0 && f->now.event.step >= f->args->stop_after_steps);
+}
+
+static lk_status tell(fit *f, lki_hook hook)
+{
+    double    before = lki_seconds();
+    lk_status status = lki_callbacks_tell(&f->callbacks, hook, &f->now);
+    f->now.times.callbacks += lki_seconds() - before;
+    f->now.times.total = lki_seconds() - f->began;
+    return status;
+}
+
+/* ---- one epoch ---- */
+
+/* steps_per_execution steps, or fewer where the data or the epoch ends. */
+static lk_status execute(fit *f, int64_t limit)
+{
+    for (int k = 0; k < f->engine->compiled->steps_per_execution && f->now.event.batch < limit; k++) {
+        lk_tuple batch;
+        bool     got;
+        LKI_TRY(next_batch(f, &batch, &got));
+        if (!got) {
+            f->ended = true;
+            return LK_OK;
+        }
+        if (f->done > 0) f->done--; /* restored from within this epoch: these rows were seen */
+        else {
+            if (k == 0) LKI_TRY(tell(f, LKI_HOOK_train_batch_begin));
+            LKI_TRY(train_on(f, batch));
+        }
+        f->now.event.batch++;
+        if (stopping(f)) break;
+    }
+    return LK_OK;
+}
+
+static lk_status batches(fit *f)
+{
+    int64_t limit = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : INT64_MAX;
+    f->ended = false;
+    for (f->now.event.batch = 0; f->now.event.batch < limit && !f->ended && !stopping(f);) {
+        int64_t before = f->now.event.batch;
+        LKI_TRY(execute(f, limit));
+        if (f->now.event.batch == before || f->done > 0) continue;
+        f->now.event.logs = lki_count_logs(f->engine);
+        f->now.event.batch--; /* the last one of the execution */
+        lk_status status = tell(f, LKI_HOOK_train_batch_end);
+        f->now.event.batch++;
+        LKI_TRY(status);
+    }
+    return LK_OK;
+}
+
+static lk_status begin_data(fit *f)
+{
+    bool goes_on = f->iterator && f->args->steps_per_epoch > 0;
+    if (goes_on) return LK_OK;
+    lki_drop(f->iterator);
+    f->iterator = lki_retain(lk_iterator_of(f->train.dataset));
+    return f->iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+/* Data that ends before the steps asked for ends training. */
+static void tell_ran_out(fit *f)
+{
+    if (!f->ended || f->args->steps_per_epoch <= 0) return;
+    lki_warn("the input ran out of data after %lld of %lld steps of epoch %d; training stops. lk_dataset_repeat() makes it last",
+             (long long)f->now.event.batch, (long long)f->args->steps_per_epoch, f->now.event.epoch + 1);
+    lk_model_stop_training(f->engine->model);
+}
+
+static lk_status keep_logs(fit *f, const lk_logs *logs, const char *prefix)
+{
+    char name[512];
+    for (int i = 0; i < logs->count; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, logs->name[i]);
+        LKI_TRY(lki_logs_set(&f->logs, name, logs->value[i]));
+    }
+    return LK_OK;
+}
+
+static lk_status validate(fit *f)
+{
+    const int every = f->args->validation_freq > 0 ? f->args->validation_freq : 1;
+    if (!f->validation.dataset || (f->now.event.epoch + 1) % every || stopping(f)) return LK_OK;
+    double        before = lki_seconds();
+    lki_happening within = f->now;
+    LKI_TRY(lki_evaluate(f->engine, &f->validation, f->args->validation_steps, &f->callbacks, &within));
+    f->now.times.validation += lki_seconds() - before;
+    return keep_logs(f, &f->engine->evaluated, "val_");
+}
+
+static lk_status end_epoch(fit *f)
+{
+    f->now.stopped = stopping(f);
+    f->now.event.logs = f->logs.logs;
+    f->now.more = &f->logs;
+    f->now.times.total = lki_seconds() - f->began;
+    lk_status status = tell(f, LKI_HOOK_epoch_end);
+    f->now.more = NULL;
+    LKI_TRY(status);
+    f->history->times = f->now.times;
+    return lki_history_add(f->history, f->now.event.epoch, &f->logs.logs);
+}
+
+static lk_status epoch(fit *f)
+{
+    LKI_TRY(lki_count_reset(f->engine));
+    f->now.rows = 0;
+    f->now.event.logs = (lk_logs){0};
+    f->now.event.batch = 0;
+    f->now.event.batches = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : f->train.steps;
+    LKI_TRY(tell(f, LKI_HOOK_epoch_begin));
+    LKI_TRY(begin_data(f));
+    LKI_TRY(batches(f));
+    if (f->now.event.batch == 0 && f->ended)
+        return lki_fail(LK_EINVAL, "lk_model_fit: epoch %d: the dataset is empty", f->now.event.epoch + 1);
+    tell_ran_out(f);
+    if (f->ended) f->train.steps = f->now.event.batches = f->now.event.batch; /* now it is known */
+    lki_logs_clear(&f->logs);
+    lk_logs seen = lki_count_logs(f->engine);
+    LKI_TRY(keep_logs(f, &seen, ""));
+    LKI_TRY(validate(f));
+    return end_epoch(f);
+}
+
+/* ---- all of them ---- */
+
+static lk_status epochs(fit *f)
+{
+    int first = f->args->initial_epoch;
+    f->now.epoch = &first;
+    f->now.skip = &f->done;
+    LKI_TRY(tell(f, LKI_HOOK_train_begin));
+    f->now.epoch = NULL;
+    f->now.skip = NULL;
+    for (f->now.event.epoch = first; f->now.event.epoch < f->now.event.epochs && !stopping(f); f->now.event.epoch++)
+        LKI_TRY(epoch(f));
+    return LK_OK;
+}
+
+/* train_end comes whatever happened; an error of training stays the first cause. */
+static void train(fit *f)
+{
+    f->began = lki_seconds();
+    f->now.failed = epochs(f) != LK_OK || lk_failed();
+    f->now.stopped = stopping(f);
+    lki_error_record cause;
+    lki_error_take(&cause);
+    if (tell(f, LKI_HOOK_train_end) == LK_OK && cause.code != LK_OK) lki_error_put(&cause);
+    f->now.times.total = lki_seconds() - f->began;
+    f->history->times = f->now.times;
+}
+
+/* ---- what is asked for ---- */
+
+static lk_status numbers_fit(const lk_fit_args *a)
+{
+    const struct {
+        const char *name;
+        double      value, least;
+    } checks[] = {{"epochs", a->epochs, 0},
+                  {"initial_epoch", a->initial_epoch, 0},
+                  {"steps_per_epoch", (double)a->steps_per_epoch, 0},
+                  {"stop_after_steps", (double)a->stop_after_steps, 0},
+                  {"validation_steps", (double)a->validation_steps, 0},
+                  {"validation_freq", a->validation_freq, 0},
+                  {"batch_size", (double)a->batch_size, 0},
+                  {"validation_batch_size", (double)a->validation_batch_size, 0}};
+    for (int i = 0; i < LKI_COUNT(checks); i++)
+        if (checks[i].value < checks[i].least)
+            return lki_fail(LK_EINVAL, "lk_model_fit: %s is %g; it must be at least 1", checks[i].name, checks[i].value);
+    if (!(a->validation_split >= 0 && a->validation_split < 1))
+        return lki_fail(LK_EINVAL, "lk_model_fit: validation_split is %g; it must be at least 0 and below 1", a->validation_split);
+    if (a->verbose < LK_SILENT || a->verbose > 2)
+        return lki_fail(LK_EINVAL, "lk_model_fit: verbose is %d; it must be LK_SILENT, 1 or 2", a->verbose);
+    return LK_OK;
+}
+
+static lk_status choices_fit(const lk_fit_args *a)
+{
+    const bool validation = a->validation_data || a->validation_x;
+    if (a->data && a->class_weight.count && a->sample_weight)
+        return lki_fail(LK_EINVAL, "lk_model_fit: class_weight and sample_weight together; give one");
+    if (a->class_weight.count && a->sample_weight)
+        return lki_fail(LK_EINVAL, "lk_model_fit: class_weight and sample_weight together; give one");
+    if (a->data && a->class_weight.count)
+        return lki_fail(
+            LK_EINVAL,
+            "lk_model_fit: class_weight goes with arrays; a dataset brings its weights as the last tensor of its elements");
+    if (a->data && a->validation_split > 0)
+        return lki_fail(LK_EINVAL, "lk_model_fit: validation_split cuts arrays; for a dataset give validation_data");
+    if (validation && a->validation_split > 0)
+        return lki_fail(LK_EINVAL, "lk_model_fit: validation_data and validation_split together; give one");
+    for (int i = 0; i < a->callbacks.count; i++)
+        if (!lki_is_kind(a->callbacks.item[i], LKI_KIND_CALLBACK))
+            return lk_failed() ? lk_error_code()
+                               : lki_fail(LK_EINVAL, "lk_model_fit: callback %d is %s", i,
+                                          a->callbacks.item[i] ? "something else" : "NULL");
+    return LK_OK;
+}
+
+/* ---- getting ready ---- */
+
+static lk_status set_class_weights(lki_engine *e, const lk_numbers *w)
+{
+    bool same = (e->class_weight ? (int)e->class_weight->shape.dim[0] : 0) == w->count;
+    if (!same) {
+        lki_drop(e->step[LKI_FIT_TRAIN]); /* traced without them, or with another number */
+        lki_drop(e->class_weight);
+        e->step[LKI_FIT_TRAIN] = NULL;
+        e->class_weight = NULL;
+    }
+    if (!w->count) return LK_OK;
+    lk_status status = LK_OK;
+    LK_STEP {
+        float *value = lki_alloc((size_t)w->count * sizeof *value);
+        for (int i = 0; value && i < w->count; i++)
+            value[i] = (float)w->item[i];
+        lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(w->count), LK_F32, value) : &lki_poison;
+        lki_release(value);
+        if (e->class_weight) status = lk_assign(e->class_weight, t);
+        else
+            LK_SCOPE(e->strategy->kind == LKI_STRATEGY_DEFAULT ? NULL : e->strategy)
+                e->class_weight = lki_retain(lk_variable_of(t, .name = "class_weight", .trainable = LK_OFF));
+    }
+    return status == LK_OK && e->class_weight ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+static lk_status prepare_data(fit *f)
+{
+    const lk_fit_args *a = f->args;
+    const bool         arrays = !a->data;
+    lki_data_request   train = {.call = "lk_model_fit",
+                                .dataset = a->data,
+                                .x = a->x,
+                                .y = a->y,
+                                .weight = a->sample_weight,
+                                .batch_size = a->batch_size,
+                                .shuffle = arrays && a->shuffle != LK_OFF,
+                                .labels = true,
+                                .first = 0,
+                                .last = 1 - a->validation_split};
+    lki_data_request   check = {.call = "lk_model_fit (validation)",
+                                .dataset = a->validation_data,
+                                .x = a->validation_x,
+                                .y = a->validation_y,
+                                .batch_size = a->validation_batch_size ? a->validation_batch_size : a->batch_size,
+                                .labels = true,
+                                .last = 1};
+    if (a->validation_split > 0) {
+        check.x = a->x, check.y = a->y, check.weight = a->sample_weight;
+        check.first = 1 - a->validation_split;
+    }
+    int weights = 0;
+    if (check.dataset || check.x) {
+        LKI_TRY(lki_fit_data_of(f->engine, &check, &f->validation));
+        weights = f->engine->weights;
+    }
+    LKI_TRY(lki_fit_data_of(f->engine, &train, &f->train));
+    if (f->validation.dataset && weights != f->engine->weights)
+        return lki_fail(LK_EINVAL,
+                        "lk_model_fit: elements of the training data have %d tensors of sample weights, those of the validation "
+                        "data %d; both must have them, or none",
+                        f->engine->weights, weights);
+    return set_class_weights(f->engine, &a->class_weight);
+}
+
+static lk_status prepare_callbacks(fit *f, lk_callback **item)
+{
+    const lk_fit_args *a = f->args;
+    f->now.verbose = a->verbose == LK_SILENT ? 0 : a->verbose ? a->verbose : 1;
+    f->callbacks.item = item;
+    if (f->now.verbose && !(item[f->callbacks.count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
+    for (int i = 0; i < a->callbacks.count; i++)
+        item[f->callbacks.count++] = a->callbacks.item[i];
+    return LK_OK;
+}
+
+static void warn_of_nothing_to_train(const lki_engine *e)
+{
+    if (lki_model_built(e->model) && !lk_model_trainable_variables(e->model).count)
+        lki_warn("model \"%s\" has no weights that are trained", e->model->name);
+}
+
+static void run(fit *f)
+{
+    lk_callback **item = lki_alloc((size_t)(f->args->callbacks.count + 1) * sizeof *item);
+    f->now.event.model = f->engine->model;
+    f->now.event.epochs = f->args->epochs ? f->args->epochs : 1;
+    f->now.initial_epoch = f->args->initial_epoch;
+    __atomic_store_n(&f->engine->model->stop, 0, __ATOMIC_RELEASE);
+    if (item && prepare_data(f) == LK_OK && prepare_callbacks(f, item) == LK_OK) {
+        LK_STEP
+            warn_of_nothing_to_train(f->engine);
+        train(f);
+    }
+    lki_drop(f->iterator);
+    lki_logs_free(&f->logs);
+    lki_release(item);
+}
+
+lk_history *lk_model_fit_kw(lk_fit_args a)
+{
+    if (lk_failed() && !a.model) return NULL;
+    if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
+    lki_engine *e = lki_engine_of("lk_model_fit", a.model, true);
+    if (!e) return NULL;
+    fit f = {.args = &a, .engine = e, .history = lki_history_new()};
+    if (f.history)
+        LK_POOL
+            run(&f);
+    lki_engine_done(e);
+    return f.history;
+}

@@ -1,0 +1,53 @@
+/* The loop of evaluation, and telling callbacks. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "fit/engine.h"
+
+lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h)
+{
+    for (int i = 0; i < list->count; i++) {
+        lk_callback *c = list->item[i];
+        if (!c->kind->on[hook]) continue;
+        LKI_TRY(c->kind->on[hook](c, h));
+        if (lk_failed() && !h->failed) return lk_error_code();
+    }
+    return LK_OK;
+}
+
+static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h)
+{
+    double loss[LKI_MOST_INPUTS + 1];
+    for (h->event.batch = 0; steps <= 0 || h->event.batch < steps; h->event.batch++) {
+        lk_tuple batch;
+        if (!lk_next(it, &batch)) break;
+        LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_begin, h));
+        LKI_TRY(lki_engine_step(e, LKI_FIT_TEST, batch, loss, NULL));
+        lki_count_losses(e, loss, lki_batch_rows(batch));
+        h->rows = (int64_t)e->rows;
+        h->event.logs = lki_count_logs(e);
+        LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_end, h));
+    }
+    if (lk_failed()) return lk_error_code();
+    if (steps > 0 && h->event.batch < steps)
+        lki_warn("the input ran out of data after %lld of %lld steps of the evaluation", (long long)h->event.batch,
+                 (long long)steps);
+    return LK_OK;
+}
+
+lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h)
+{
+    lk_status status;
+    LKI_TRY(lki_count_reset(e));
+    h->event.batches = steps > 0 ? steps : data->steps;
+    h->event.logs = (lk_logs){0};
+    h->rows = 0;
+    LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_begin, h));
+    LK_POOL {
+        lk_iterator *it = lk_iterator_of(data->dataset);
+        status = it ? test_batches(e, it, steps, list, h) : lk_error_code();
+    }
+    if (status != LK_OK) return status;
+    h->event.batches = h->event.batch;
+    e->evaluated = h->event.logs = lki_count_logs(e);
+    return lki_callbacks_tell(list, LKI_HOOK_test_end, h);
+}

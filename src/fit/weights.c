@@ -1,0 +1,42 @@
+/* Weights kept aside; see weights.h. */
+#include "fit/weights.h"
+#include "core/memory.h"
+#include "core/object.h"
+
+void lki_weights_free(lki_weights *w)
+{
+    for (int i = 0; i < w->count; i++)
+        lki_drop(w->item[i]);
+    lki_release(w->item);
+    *w = (lki_weights){0};
+}
+
+lk_status lki_weights_take(lki_weights *w, lk_model *m)
+{
+    lk_status status = LK_OK;
+    lki_weights_free(w);
+    LK_POOL {
+        const lk_variables v = lk_model_weights(m);
+        w->item = lki_zalloc((size_t)(v.count + 1) * sizeof *w->item);
+        if (!w->item) status = LK_ENOMEM;
+        for (int i = 0; i < v.count && status == LK_OK; i++)
+            LK_STEP {
+                lk_tensor *value = lk_read(v.item[i]);
+                if (lk_poisoned(value)) status = lk_error_code();
+                else w->item[w->count++] = lki_retain(value);
+            }
+    }
+    if (status != LK_OK) lki_weights_free(w);
+    return status;
+}
+
+lk_status lki_weights_give(const lki_weights *w, lk_model *m)
+{
+    lk_status status = LK_OK;
+    LK_POOL {
+        LK_STEP {
+            status = lk_model_set_weights(m, (lk_tuple){w->count, w->item});
+        }
+    }
+    return status;
+}

@@ -1,0 +1,17 @@
+/* The weights of a model at one moment, to be put back later. Nothing is copied until the model changes them. */
+#ifndef LKI_FIT_WEIGHTS_H
+#define LKI_FIT_WEIGHTS_H
+
+#include "core/error.h"
+#include <lockstep/model.h>
+
+typedef struct lki_weights {
+    int         count;
+    lk_tensor **item; /* references */
+} lki_weights;
+
+lk_status lki_weights_take(lki_weights *w, lk_model *m); /* in place of those before */
+lk_status lki_weights_give(const lki_weights *w, lk_model *m);
+void      lki_weights_free(lki_weights *w);
+
+#endif

@@ -1,0 +1,54 @@
+/* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "fit/callback.h"
+#include "format/json.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lki_say(const char *format, ...)
+{
+    char    text[LKI_LOG_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lki_progress_end_line();
+    lki_output("%s", text);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------------------- */
+
+const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
+{
+    lki_json_out o = {0};
+    if (isfinite(value)) lki_json_real(&o, value);
+    if (o.text) snprintf(text, LKI_NUMBER_TEXT, "%s", o.text);
+    else snprintf(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
+    lki_json_out_free(&o);
+    return text;
+}
+
+/* 0.001 is kept as the float 0.0010000000474974513: the shortest decimal that is that float says what was meant. */
+const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
+{
+    for (int digits = 1; digits < 10 && isfinite(value); digits++) {
+        snprintf(text, LKI_NUMBER_TEXT, "%.*e", digits - 1, value);
+        if (strtof(text, NULL) == (float)value) return lki_number_text(strtod(text, NULL), text);
+    }
+    return lki_number_text(value, text);
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------------------------- */
+
+const char *lki_logs_text(const lk_logs *logs, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < logs->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", logs->name[i]);
+    return text;
+}

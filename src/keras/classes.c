@@ -1,0 +1,158 @@
+/* All classes a Keras file can name, by kind of object, and what else Keras calls them (config.h). */
+#include "core/memory.h"
+#include "keras/config.h"
+#include "layer/constraint.h"
+#include "layer/initializer.h"
+#include "layer/layer.h"
+#include "layer/regularizer.h"
+#include "model/loss.h"
+#include "model/metric.h"
+#include "nn/optimizer.h"
+#include <ctype.h>
+#include <lockstep/fit.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- where classes and arguments are ---- */
+
+#define FAMILY(name, type, list, set)                                                                                              \
+    static const lki_class *name##_at(int i) { return list[i].name ? &list[i] : NULL; }                                            \
+    static const lki_class *name##_of(const void *object, const void **args)                                                       \
+    {                                                                                                                              \
+        *args = &((const type *)object)->set;                                                                                      \
+        return ((const type *)object)->class;                                                                                      \
+    }
+FAMILY(initializer, lk_initializer, lki_initializer_classes, set)
+FAMILY(regularizer, lk_regularizer, lki_regularizer_classes, set)
+FAMILY(constraint, lk_constraint, lki_constraint_classes, set)
+FAMILY(schedule, lk_schedule, lki_schedule_classes, args)
+FAMILY(loss, lk_loss, lki_loss_classes, set)
+FAMILY(metric, lk_metric, lki_metric_classes, set)
+
+static const lki_class *layer_at(int i) { return lki_layer_kinds[i] ? &lki_layer_kinds[i]->class : NULL; }
+
+static const lki_class *layer_of(const void *object, const void **args)
+{
+    const lk_layer *l = object;
+    *args = (const char *)object + l->kind->set;
+    return &l->kind->class;
+}
+
+static const lki_class *optimizer_at(int i) { return lki_optimizer_classes[i].name ? &lki_optimizer_classes[i] : NULL; }
+
+static const lki_class *optimizer_of(const void *object, const void **args)
+{
+    const lki_optimizer_args *set;
+    const lki_class          *c = lki_optimizer_class(object, &set);
+    *args = set;
+    return c;
+}
+
+/* ---- other names ---- */
+
+static const lki_alias INITIALIZERS[] = {{"normal", "RandomNormal"},
+                                         {"uniform", "RandomUniform"},
+                                         {"zero", "Zeros"},
+                                         {"one", "Ones"},
+                                         {"OrthogonalInitializer", "Orthogonal"},
+                                         {"IdentityInitializer", "Identity"},
+                                         {0}};
+
+static const lki_alias WORDS[] = {{"swish", "silu"}, {0}};
+
+static const struct {
+    const char *name, *why;
+} OURS[] = {{"gelu_tanh", "the activation gelu of Keras files is the exact one, LK_GELU"},
+            {"ConfusionMatrix", "Keras has no such metric"}};
+
+const char *lki_not_in_keras(const char *name)
+{
+    for (int i = 0; i < LKI_COUNT(OURS); i++)
+        if (!strcmp(name, OURS[i].name)) return OURS[i].why;
+    return NULL;
+}
+
+static const char *other_name(const lki_alias *list, const char *name)
+{
+    for (; list && list->name; list++)
+        if (!strcmp(list->name, name)) return list->class;
+    return name;
+}
+
+/* ---- families ---- */
+
+static void *loss_named(const char *name) { return lk_loss_named(name); }
+static void *metric_named(const char *name) { return lk_metric_named(name); }
+
+static const lki_family FAMILIES[] = {
+    {LKI_KIND_LAYER, "layer", layer_at, layer_of, NULL, NULL},
+    {LKI_KIND_INITIALIZER, "initialiser", initializer_at, initializer_of, NULL, INITIALIZERS},
+    {LKI_KIND_REGULARIZER, "regulariser", regularizer_at, regularizer_of, NULL, NULL},
+    {LKI_KIND_CONSTRAINT, "constraint", constraint_at, constraint_of, NULL, NULL},
+    {LKI_KIND_OPTIMIZER, "optimiser", optimizer_at, optimizer_of, NULL, NULL},
+    {LKI_KIND_SCHEDULE, "schedule", schedule_at, schedule_of, NULL, NULL},
+    {LKI_KIND_LOSS, "loss", loss_at, loss_of, loss_named, NULL},
+    {LKI_KIND_METRIC, "metric", metric_at, metric_of, metric_named, NULL},
+};
+
+const lki_family *lki_family_of(lki_kind kind)
+{
+    for (int i = 0; i < LKI_COUNT(FAMILIES); i++)
+        if (FAMILIES[i].kind == kind) return &FAMILIES[i];
+    return NULL;
+}
+
+/* "GlorotUniform" and "glorot_uniform": equal but for capitals and underscores. */
+static bool same_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += *a == '_';
+        b += *b == '_';
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (!*a) return true;
+    }
+}
+
+const lki_class *lki_class_named(const lki_family *f, const char *name)
+{
+    const lki_class *c;
+    name = other_name(f->alias, name);
+    for (int i = 0; (c = f->at(i)); i++)
+        if (c->name && same_name(c->name, name)) return c;
+    return NULL;
+}
+
+const char *lki_class_list(const lki_family *f, char *text, size_t bytes)
+{
+    const lki_class *c;
+    size_t           used = 0;
+    *text = 0;
+    for (int i = 0; (c = f->at(i)) && used < bytes; i++)
+        if (c->name && c->make) used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", c->name);
+    return text;
+}
+
+int lki_word_named(const lki_field *f, const char *word)
+{
+    word = other_name(WORDS, word);
+    for (int i = 0; i < f->word_count; i++)
+        if (f->words[i] && !strcmp(f->words[i], word)) return i;
+    return -1;
+}
+
+/* ---- by name ---- */
+
+lk_optimizer *lk_optimizer_named(const char *name, double learning_rate)
+{
+    const lki_family  *f = lki_family_of(LKI_KIND_OPTIMIZER);
+    const lki_class   *c = name ? lki_class_named(f, name) : NULL;
+    lki_optimizer_args args = {0};
+    char               list[256];
+    if (!c) {
+        lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%s\"; there are %s", name ? name : "NULL",
+                 lki_class_list(f, list, sizeof list));
+        return NULL;
+    }
+    args.sgd.learning_rate = learning_rate; /* all begin with the same members */
+    return c->make(&args);
+}

@@ -1,0 +1,90 @@
+/* Objects as Keras writes them, read and written by the tables of their classes (core/field.h).
+ *
+ *     {"module": "keras.layers", "class_name": "Dense", "config": {"name": "dense", "units": 10, ...}, "registered_name": null}
+ *
+ * Where Keras writes a mere name ("relu", "glorot_uniform", "adam"), names are read too.
+ *
+ * Invariants
+ * 1. Every key of a config is looked at: one that is not known, or says something there is nothing for here, is LK_EUNSUPPORTED and
+ *    named with its value. A value of the wrong type is LK_EFORMAT.
+ * 2. A message begins with the file and the place: 'model.keras: layer "conv2d_3" (Conv2D): option "groups" is 2; ...'.
+ * 3. What is read lives in the current pool until lki_config_free() lets it go; what was made of it holds what it needs. */
+#ifndef LKI_KERAS_CONFIG_H
+#define LKI_KERAS_CONFIG_H
+
+#include "core/error.h"
+#include "core/field.h"
+#include "format/json.h"
+
+/* ---- families: all classes of one kind of object (classes.c) ---- */
+
+typedef struct lki_alias {
+    const char *name, *class;
+} lki_alias;
+
+typedef struct lki_family {
+    lki_kind    kind;
+    const char *what;                                              /* "initialiser" */
+    const lki_class *(*at)(int i);                                 /* NULL behind the last; a class without a name is passed over */
+    const lki_class *(*of)(const void *object, const void **args); /* NULL: made of code of one's own */
+    void *(*named)(const char *name);                              /* optional: makes one by a name that no class has */
+    const lki_alias *alias;                                        /* ends with an empty one */
+} lki_family;
+
+const lki_family *lki_family_of(lki_kind kind);
+
+/* By its name or as a short name, "GlorotUniform" and "glorot_uniform"; NULL: there is none. */
+const lki_class *lki_class_named(const lki_family *f, const char *name);
+
+/* "Dense, Conv2D, ...", cut to `bytes`. */
+const char *lki_class_list(const lki_family *f, char *text, size_t bytes);
+
+/* The index of a word; -1: there is none. Knows what else Keras calls it ("swish"). */
+int lki_word_named(const lki_field *f, const char *word);
+
+/* NULL, or why Keras has nothing of this name: a class or word that is ours alone. */
+const char *lki_not_in_keras(const char *name);
+
+/* ---- reading ---- */
+
+/* What is read, for messages. */
+typedef struct lki_reading {
+    const char *file;       /* "model.keras" */
+    char        place[256]; /* 'layer "conv2d_3" (Conv2D)'; "": the file as a whole */
+} lki_reading;
+
+/* "FILE: PLACE: ..." */
+lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
+
+/* The value as JSON, cut to `bytes`; for messages. */
+const char *lki_json_show(const lki_json *v, char *text, size_t bytes);
+
+/* Is there an error now that was not there before? Then it gets the file and the place in front, and LK_EUNSUPPORTED for LK_EINVAL. For
+ * calls of constructors, which know nothing of files. */
+void lki_read_blame(const lki_reading *r, bool failed_before);
+
+/* The arguments of a config; `args` has room for them. `call` (or NULL) has the arguments of the layer's call. On failure nothing is held. */
+lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args);
+void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
+
+/* The parts of {"module", "class_name", "config"}; `config` is an object. */
+lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char **class_name, const lki_json **config);
+
+/* An object of this kind: a name or an object. `what` says what it is for: "option \"kernel_initializer\"". NULL and an error. */
+void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, const lki_json *v);
+
+/* The dtype of a config, a name or a policy: only float32 there is. */
+lk_status lki_dtype_check(const lki_reading *r, const lki_json *v);
+
+/* ---- writing ---- */
+
+/* The values of the fields, without brackets. */
+lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args);
+
+/* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for code of one's own. */
+lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object);
+lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args);
+
+void lki_dtype_write(lki_json_out *o); /* float32, as a policy */
+
+#endif

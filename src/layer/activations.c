@@ -1,0 +1,157 @@
+/* Activations as layers: Activation, ReLU, LeakyReLU, Softmax. Rows keep their shape. */
+#include "layer/layer.h"
+#include "op/gradient.h"
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    (void)l;
+    *out = *in;
+    return LK_OK;
+}
+
+/* ---- Activation ---- */
+
+typedef struct activation {
+    lk_layer                 layer;
+    lk_activation_layer_args set;
+} activation;
+
+static lk_tensor *call_activation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)pass;
+    return lk_activate(x, ((const activation *)l)->set.activation);
+}
+
+static void *make_activation(const void *args) { return lk_activation_layer_kw(*(const lk_activation_layer_args *)args); }
+
+static const lki_field ACTIVATION_FIELDS[] = {LKI_LAYER_FIELDS(lk_activation_layer_args),
+                                              LKI_ACTIVATION_FIELD(lk_activation_layer_args, activation, LK_LINEAR)};
+
+#define KIND(title, T, A, class_, fields, ...)                                                                                     \
+    const lki_layer_kind lki_##title##_kind = {                                                                                    \
+        .class = {.name = class_, .module = "keras.layers", LKI_ARGS(A, fields), .make = make_##title},                            \
+        .bytes = sizeof(T),                                                                                                        \
+        .set = offsetof(T, set),                                                                                                   \
+        .call = call_##title,                                                                                                      \
+        __VA_ARGS__}
+KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation", .output = output);
+
+lk_layer *lk_activation_layer_kw(lk_activation_layer_args a)
+{
+    if (a.activation == LK_ACTIVATION_DEFAULT) return lki_fail(LK_EINVAL, "lk_activation_layer: the activation is missing"), NULL;
+    if (!lki_activation_fits("lk_activation_layer", a.activation)) return NULL;
+    return lki_layer_new("lk_activation_layer", &lki_activation_kind, &a);
+}
+
+/* ---- ReLU ---- */
+
+typedef struct relu {
+    lk_layer           layer;
+    lk_relu_layer_args set;
+} relu;
+
+/* x from the threshold on, at most max_value; below the threshold, negative_slope * (x - threshold). */
+static lk_tensor *call_relu(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const lk_relu_layer_args *a = &((const relu *)l)->set;
+    (void)pass;
+    if (lki_bad(x)) return x;
+    if (a->negative_slope != 0 && !a->max_value.set && a->threshold == 0) return lk_leaky_relu(x, a->negative_slope);
+    lk_tensor *y = a->threshold != 0 ? lk_where(lk_greater(x, lki_like(x, a->threshold)), x, lki_like(x, 0)) : lk_relu(x);
+    if (a->max_value.set) y = lk_clip(y, 0, a->max_value.value);
+    if (a->negative_slope == 0) return y;
+    lk_tensor *below = lk_relu(lk_sub(lki_like(x, a->threshold), x));
+    return lk_sub(y, lk_mul(below, lki_like(x, a->negative_slope)));
+}
+
+static void *make_relu(const void *args) { return lk_relu_layer_kw(*(const lk_relu_layer_args *)args); }
+
+static const lki_field RELU_FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_relu_layer_args),
+    LKI_FIELD(NUMBER, lk_relu_layer_args, max_value, .none = true),
+    LKI_FIELD(REAL, lk_relu_layer_args, negative_slope),
+    LKI_FIELD(REAL, lk_relu_layer_args, threshold),
+};
+KIND(relu, relu, lk_relu_layer_args, "ReLU", RELU_FIELDS, .name = "re_lu", .output = output);
+
+static bool not_negative(const char *call, const char *name, double value)
+{
+    if (value >= 0) return true;
+    lki_fail(LK_EINVAL, "%s: %s is %g; it must be at least 0", call, name, value);
+    return false;
+}
+
+lk_layer *lk_relu_layer_kw(lk_relu_layer_args a)
+{
+    if (!not_negative("lk_relu_layer", "max_value", a.max_value.set ? a.max_value.value : 0) ||
+        !not_negative("lk_relu_layer", "negative_slope", a.negative_slope) ||
+        !not_negative("lk_relu_layer", "threshold", a.threshold))
+        return NULL;
+    return lki_layer_new("lk_relu_layer", &lki_relu_kind, &a);
+}
+
+/* ---- LeakyReLU ---- */
+
+typedef struct leaky_relu {
+    lk_layer                 layer;
+    lk_leaky_relu_layer_args set;
+} leaky_relu;
+
+static lk_tensor *call_leaky_relu(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const lk_number *slope = &((const leaky_relu *)l)->set.negative_slope;
+    (void)pass;
+    return lk_leaky_relu(x, slope->set ? slope->value : 0.3);
+}
+
+static void *make_leaky_relu(const void *args) { return lk_leaky_relu_layer_kw(*(const lk_leaky_relu_layer_args *)args); }
+
+static const lki_field LEAKY_RELU_FIELDS[] = {LKI_LAYER_FIELDS(lk_leaky_relu_layer_args),
+                                              LKI_FIELD(NUMBER, lk_leaky_relu_layer_args, negative_slope, .standard = 0.3)};
+KIND(leaky_relu, leaky_relu, lk_leaky_relu_layer_args, "LeakyReLU", LEAKY_RELU_FIELDS, .name = "leaky_re_lu", .output = output);
+
+lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args a)
+{
+    if (a.negative_slope.set && !not_negative("lk_leaky_relu_layer", "negative_slope", a.negative_slope.value)) return NULL;
+    return lki_layer_new("lk_leaky_relu_layer", &lki_leaky_relu_kind, &a);
+}
+
+/* ---- Softmax ---- */
+
+typedef struct softmax {
+    lk_layer              layer;
+    lk_softmax_layer_args set;
+} softmax;
+
+static int softmax_axis(const lk_layer *l)
+{
+    return ((const softmax *)l)->set.axis.set ? ((const softmax *)l)->set.axis.value : -1;
+}
+
+static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    if (lki_axis_normal(softmax_axis(l), in->rank + 1) < 1)
+        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the back; 0 is the batch", softmax_axis(l),
+                                in->rank);
+    *out = *in;
+    return LK_OK;
+}
+
+static lk_tensor *call_softmax(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)pass;
+    return lk_softmax(x, .axis = LK_AXIS(softmax_axis(l)));
+}
+
+static void *make_softmax(const void *args) { return lk_softmax_layer_kw(*(const lk_softmax_layer_args *)args); }
+
+static const lki_field SOFTMAX_FIELDS[] = {LKI_LAYER_FIELDS(lk_softmax_layer_args),
+                                           LKI_FIELD(AXIS, lk_softmax_layer_args, axis, .standard = -1)};
+KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name = "softmax", .output = output_softmax);
+
+lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args a)
+{
+    if (a.axis.set && a.axis.value == 0)
+        return lki_fail(LK_EINVAL, "lk_softmax_layer: axis 0 is the batch; rows are normalised one by one"), NULL;
+    return lki_layer_new("lk_softmax_layer", &lki_softmax_kind, &a);
+}

@@ -1,0 +1,77 @@
+/* GroupNormalization: the channels of a row in groups, each with mean 0 and variance 1 over its cells and channels; then gamma and beta per
+ * channel. */
+#include "layer/layer.h"
+
+typedef struct group_normalization {
+    lk_layer                    layer;
+    lk_group_normalization_args set;         /* groups is -1 or above 0 */
+    int                         gamma, beta; /* weights; -1: not there */
+} group_normalization;
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    const int64_t groups = ((const group_normalization *)l)->set.groups;
+    if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
+    int64_t channels = in->dim[in->rank - 1];
+    if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
+    if (channels < 1 || channels > INT32_MAX || (groups > 0 && channels % groups))
+        return lki_layer_refuse(l, in, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
+    if (l->count && channels != l->weight[0].variable->shape.dim[0])
+        return lki_layer_refuse(l, in, "there should be %lld channels, what its weights were made for",
+                                (long long)l->weight[0].variable->shape.dim[0]);
+    *out = *in;
+    return LK_OK;
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    group_normalization               *n = (group_normalization *)l;
+    const lk_group_normalization_args *a = &n->set;
+    const lk_shape                     channels = LK_SHAPE(in->dim[in->rank - 1]);
+    n->gamma = n->beta = -1;
+    if (a->scale != LK_OFF) {
+        n->gamma = l->count;
+        LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, gamma, lki_first_ones), channels));
+    }
+    if (a->center == LK_OFF) return LK_OK;
+    n->beta = l->count;
+    return lki_layer_weight(l, LKI_WEIGHT(a, beta, lki_first_zeros), channels);
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const group_normalization *n = (const group_normalization *)l;
+    (void)pass;
+    if (lki_bad(x)) return x;
+    return lk_nn_group_norm(x, n->gamma < 0 ? NULL : lki_layer_read(l, n->gamma), n->beta < 0 ? NULL : lki_layer_read(l, n->beta),
+                            .groups = (int)(n->set.groups < 0 ? x->shape.dim[x->shape.rank - 1] : n->set.groups),
+                            .epsilon = n->set.epsilon);
+}
+
+static void *make(const void *args) { return lk_group_normalization_kw(*(const lk_group_normalization_args *)args); }
+
+static const lki_field FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_group_normalization_args),
+    LKI_FIELD(INT, lk_group_normalization_args, groups, .standard = 32),
+    LKI_FIXED("axis", "-1"),
+    LKI_GAMMA_AND_BETA_FIELDS(lk_group_normalization_args),
+};
+
+const lki_layer_kind lki_group_normalization_kind = {
+    .name = "group_normalization",
+    LKI_LAYER_OF(group_normalization, lk_group_normalization_args, "GroupNormalization", FIELDS),
+    .output = output,
+    .build = build,
+    .call = call};
+
+lk_layer *lk_group_normalization_kw(lk_group_normalization_args a)
+{
+    if (!a.groups) a.groups = 32;
+    if (a.groups < -1 || a.groups > INT32_MAX)
+        return lki_fail(LK_EINVAL, "lk_group_normalization: groups is %lld; it must be at least 1, or -1 for one per channel",
+                        (long long)a.groups),
+               NULL;
+    if (a.epsilon.set && !(a.epsilon.value >= 0))
+        return lki_fail(LK_EINVAL, "lk_group_normalization: epsilon is %g; it must be at least 0", a.epsilon.value), NULL;
+    return lki_layer_new("lk_group_normalization", &lki_group_normalization_kind, &a);
+}

@@ -1,0 +1,207 @@
+/* LSTM, GRU and SimpleRNN: one layer in three forms, which differ in their gates and in a few options. Rows are [steps, features].
+ *
+ * Weights are Keras': kernel [features, gates*units], recurrent_kernel [units, gates*units], bias [gates*units], or [2, 3*units] of a GRU
+ * that resets after the product. What is dropped while training is drawn once per call and row, the same for all steps. */
+#include "layer/recurrent.h"
+#include "core/memory.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { KERNEL, RECURRENT, BIAS };
+
+typedef struct form {
+    const char           *call;
+    const lki_layer_kind *kind;
+    int                   gates;
+    lk_layer *(*make)(lk_recurrent_args a);
+    lk_tensor *(*run)(lk_rnn_args a);
+} form;
+
+typedef struct recurrent {
+    lk_layer          layer;
+    lk_recurrent_args set;
+    const form       *form;
+} recurrent;
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    const lk_recurrent_args *a = &((const recurrent *)l)->set;
+    if (in->rank != 2) return lki_layer_refuse(l, in, "a row should be [steps, features]");
+    if (in->dim[0] == 0) return lki_layer_refuse(l, in, "there should be at least one step");
+    if (in->dim[1] < 0) return lki_layer_refuse(l, in, "the features need a fixed number");
+    if (l->count && in->dim[1] != l->weight[KERNEL].variable->shape.dim[0])
+        return lki_layer_refuse(l, in, "there should be %lld features, what its kernel was made for",
+                                (long long)l->weight[KERNEL].variable->shape.dim[0]);
+    *out = a->return_sequences == LK_ON ? LK_SHAPE(0, a->units) : LK_SHAPE(a->units);
+    if (out->rank == 2) out->dim[0] = in->dim[0];
+    return LK_OK;
+}
+
+/* ---- weights ---- */
+
+static lk_tensor *part_of_bias(const lk_initializer *i, int64_t size, const char *stream)
+{
+    return i ? lk_initializer_call(i, LK_SHAPE(size), stream) : lk_zeros(LK_SHAPE(size), LK_F32);
+}
+
+/* Of an LSTM that is to remember at first: 1 for the forget gate, the second of four. */
+static lk_tensor *remembering(lk_shape shape, const char *stream, void *initializer)
+{
+    int64_t units = shape.dim[0] / 4;
+    size_t  bytes = strlen(stream) + sizeof "/rest";
+    char   *rest = lki_alloc(bytes);
+    if (!rest) return &lki_poison;
+    snprintf(rest, bytes, "%s/rest", stream);
+    lk_tensor *bias = lk_concat(LK_TUPLE(part_of_bias(initializer, units, stream), lk_ones(LK_SHAPE(units), LK_F32),
+                                         part_of_bias(initializer, 2 * units, rest)),
+                                0);
+    lki_release(rest);
+    return bias;
+}
+
+static lk_status build_remembering_bias(lk_layer *l, lki_weight bias, lk_shape shape)
+{
+    const lk_initializer *given = bias.initializer;
+    lk_initializer       *with_ones = lk_initializer_of(remembering, (void *)given);
+    if (!with_ones) return lk_error_code();
+    bias.initializer = with_ones;
+    lk_status status = lki_layer_weight(l, bias, shape);
+    if (status == LK_OK) l->weight[BIAS].initializer = given;
+    lk_free(with_ones);
+    return status;
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    const recurrent         *r = (const recurrent *)l;
+    const lk_recurrent_args *a = &r->set;
+    const int64_t            width = r->form->gates * a->units;
+    const bool               two_biases = r->form->gates == 3 && a->reset_after != LK_OFF;
+    lki_weight               again = LKI_WEIGHT(a, recurrent, lki_first_orthogonal);
+    again.name = "recurrent_kernel";
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(in->dim[1], width)));
+    LKI_TRY(lki_layer_weight(l, again, LK_SHAPE(a->units, width)));
+    if (a->use_bias == LK_OFF) return LK_OK;
+    if (r->form->gates == 4 && a->unit_forget_bias != LK_OFF)
+        return build_remembering_bias(l, LKI_WEIGHT(a, bias, NULL), LK_SHAPE(width));
+    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), two_biases ? LK_SHAPE(2, width) : LK_SHAPE(width));
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const recurrent         *r = (const recurrent *)l;
+    const lk_recurrent_args *a = &r->set;
+    return r->form->run((lk_rnn_args){.x = x,
+                                      .kernel = lki_layer_read(l, KERNEL),
+                                      .recurrent = lki_layer_read(l, RECURRENT),
+                                      .bias = l->count > BIAS ? lki_layer_read(l, BIAS) : NULL,
+                                      .return_sequences = a->return_sequences,
+                                      .reset_after = a->reset_after,
+                                      .go_backwards = a->go_backwards,
+                                      .activation = a->activation,
+                                      .recurrent_activation = a->recurrent_activation,
+                                      .dropout = pass->training ? a->dropout : 0,
+                                      .recurrent_dropout = pass->training ? a->recurrent_dropout : 0,
+                                      .stream = lki_layer_stream(l),
+                                      .iteration = pass->iteration});
+}
+
+/* ---- the three ---- */
+
+/* Steps are never one op here, and there are no masks: a file may say what it likes about how steps are run and what masked ones give. */
+#define ANY_WAY(name_)                                                                                                             \
+    {                                                                                                                              \
+        .name = name_, .type = LKI_FIELD_FIXED, .literal = "false", .none = true                                                   \
+    }
+#define BEFORE                                                                                                                     \
+    LKI_LAYER_FIELDS(lk_recurrent_args), LKI_FIELD(SWITCH, lk_recurrent_args, return_sequences),                                   \
+        LKI_FIXED("return_state", "false"), LKI_FIELD(SWITCH, lk_recurrent_args, go_backwards), LKI_FIXED("stateful", "false"),    \
+        ANY_WAY("unroll"), ANY_WAY("zero_output_for_mask"), LKI_FIELD(INT, lk_recurrent_args, units, .required = true),            \
+        LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
+#define GATES LKI_ACTIVATION_FIELD(lk_recurrent_args, recurrent_activation, LK_SIGMOID)
+#define BEHIND                                                                                                                     \
+    LKI_FIELD(SWITCH, lk_recurrent_args, use_bias, .standard = 1),                                                                 \
+        LKI_INITIALIZER_FIELD(lk_recurrent_args, kernel_initializer, "GlorotUniform"),                                             \
+        LKI_INITIALIZER_FIELD(lk_recurrent_args, recurrent_initializer, "Orthogonal"),                                             \
+        LKI_INITIALIZER_FIELD(lk_recurrent_args, bias_initializer, "Zeros"),                                                       \
+        LKI_REGULARIZER_FIELD(lk_recurrent_args, kernel_regularizer),                                                              \
+        LKI_REGULARIZER_FIELD(lk_recurrent_args, recurrent_regularizer),                                                           \
+        LKI_REGULARIZER_FIELD(lk_recurrent_args, bias_regularizer),                                                                \
+        LKI_REGULARIZER_FIELD(lk_recurrent_args, activity_regularizer),                                                            \
+        LKI_CONSTRAINT_FIELD(lk_recurrent_args, kernel_constraint), LKI_CONSTRAINT_FIELD(lk_recurrent_args, recurrent_constraint), \
+        LKI_CONSTRAINT_FIELD(lk_recurrent_args, bias_constraint), LKI_FIELD(REAL, lk_recurrent_args, dropout),                     \
+        LKI_FIELD(REAL, lk_recurrent_args, recurrent_dropout), LKI_FIELD(NUMBER, lk_recurrent_args, seed, .none = true)
+
+static const lki_field LSTM_FIELDS[] = {BEFORE, GATES, BEHIND,
+                                        LKI_FIELD(SWITCH, lk_recurrent_args, unit_forget_bias, .standard = 1)};
+static const lki_field GRU_FIELDS[] = {BEFORE, GATES, BEHIND, LKI_FIELD(SWITCH, lk_recurrent_args, reset_after, .standard = 1)};
+static const lki_field SIMPLE_FIELDS[] = {BEFORE, BEHIND};
+
+static void *make_lstm(const void *args) { return lk_lstm_kw(*(const lk_recurrent_args *)args); }
+static void *make_gru(const void *args) { return lk_gru_kw(*(const lk_recurrent_args *)args); }
+static void *make_simple(const void *args) { return lk_simple_rnn_kw(*(const lk_recurrent_args *)args); }
+
+static const char *const PLACES[] = {"cell/vars/0", "cell/vars/1", "cell/vars/2"};
+
+#define KIND(title, class_, fields_, make_)                                                                                        \
+    {                                                                                                                              \
+        .name = title, .class = {class_, "keras.layers", LKI_ARGS(lk_recurrent_args, fields_), make_}, .bytes = sizeof(recurrent), \
+        .set = offsetof(recurrent, set), .draws = true, .output = output, .build = build, .call = call, .place = PLACES            \
+    }
+const lki_layer_kind lki_lstm_kind = KIND("lstm", "LSTM", LSTM_FIELDS, make_lstm);
+const lki_layer_kind lki_gru_kind = KIND("gru", "GRU", GRU_FIELDS, make_gru);
+const lki_layer_kind lki_simple_rnn_kind = KIND("simple_rnn", "SimpleRNN", SIMPLE_FIELDS, make_simple);
+
+static const form LSTM = {"lk_lstm", &lki_lstm_kind, 4, lk_lstm_kw, lk_nn_lstm_kw},
+                  GRU = {"lk_gru", &lki_gru_kind, 3, lk_gru_kw, lk_nn_gru_kw},
+                  SIMPLE = {"lk_simple_rnn", &lki_simple_rnn_kind, 1, lk_simple_rnn_kw, lk_nn_simple_rnn_kw};
+
+static bool is_rate(const form *f, const char *name, double rate)
+{
+    if (rate >= 0 && rate < 1) return true;
+    lki_fail(LK_EINVAL, "%s: %s is %g; it must be at least 0 and below 1", f->call, name, rate);
+    return false;
+}
+
+/* An option that this form does not have. */
+static bool is_unset(const form *f, bool has, const char *name, int value, const char *whose)
+{
+    if (has || !value) return true;
+    lki_fail(LK_EINVAL, "%s: %s is for %s", f->call, name, whose);
+    return false;
+}
+
+static lk_layer *layer_of(const form *f, const lk_recurrent_args *a)
+{
+    if (a->units < 1) return lki_fail(LK_EINVAL, "%s: units is %lld; it must be at least 1", f->call, (long long)a->units), NULL;
+    if (!lki_activation_fits(f->call, a->activation) || !lki_activation_fits(f->call, a->recurrent_activation) ||
+        !is_rate(f, "dropout", a->dropout) || !is_rate(f, "recurrent_dropout", a->recurrent_dropout) ||
+        !is_unset(f, f->gates > 1, "recurrent_activation", (int)a->recurrent_activation, "lk_lstm and lk_gru") ||
+        !is_unset(f, f->gates == 4, "unit_forget_bias", (int)a->unit_forget_bias, "lk_lstm") ||
+        !is_unset(f, f->gates == 3, "reset_after", (int)a->reset_after, "lk_gru"))
+        return NULL;
+    recurrent *r = lki_layer_new(f->call, f->kind, a);
+    if (!r) return NULL;
+    r->form = f;
+    r->layer.draws = a->dropout > 0 || a->recurrent_dropout > 0;
+    return &r->layer;
+}
+
+lk_layer *lk_lstm_kw(lk_recurrent_args a) { return layer_of(&LSTM, &a); }
+lk_layer *lk_gru_kw(lk_recurrent_args a) { return layer_of(&GRU, &a); }
+lk_layer *lk_simple_rnn_kw(lk_recurrent_args a) { return layer_of(&SIMPLE, &a); }
+
+/* ---- for wrapping layers ---- */
+
+const lk_recurrent_args *lki_recurrent_args(const lk_layer *l)
+{
+    return l->kind->call == call ? &((const recurrent *)l)->set : NULL;
+}
+
+lk_layer *lki_recurrent_reversed(const lk_layer *l, const char *name)
+{
+    lk_recurrent_args a = ((const recurrent *)l)->set;
+    a.go_backwards = a.go_backwards == LK_ON ? LK_OFF : LK_ON;
+    a.name = name;
+    return ((const recurrent *)l)->form->make(a);
+}

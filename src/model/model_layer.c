@@ -1,0 +1,94 @@
+/* A model as a layer of another one: its layers are inside this one, so that their weights are too. */
+#include "core/memory.h"
+#include "model/model.h"
+
+typedef struct model_layer {
+    lk_layer            layer;
+    lk_plain_layer_args set;
+    lk_model           *model; /* a reference */
+} model_layer;
+
+static lk_model *model_of(const lk_layer *l) { return ((const model_layer *)l)->model; }
+
+/* Inputs are many, the output is one. */
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    lk_model *m = model_of(l);
+    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    int       count = 0;
+    while (in[count].rank >= 0)
+        count++;
+    lk_status status = !shape               ? LK_ENOMEM
+                       : count == m->inputs ? lki_flow_shapes(m, in, shape, false)
+                                            : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
+                                                       lki_layer_title(l), count, m->name, m->inputs);
+    if (status == LK_OK) *out = shape[m->output[0]];
+    lki_release(shape);
+    return status;
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    lk_model *m = model_of(l);
+    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    lk_status status = shape ? lki_flow_shapes(m, in, shape, true) : LK_ENOMEM;
+    lki_release(shape);
+    if (status != LK_OK) return status;
+    for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
+        m->input[i].row = in[i];
+    m->shaped = true;
+    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE);
+    return LK_OK;
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)x;
+    return lki_flow_run(model_of(l), pass->in, pass).item[0];
+}
+
+static void destroy(lk_layer *l) { lki_drop(model_of(l)); }
+
+static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_plain_layer_args)};
+
+/* keras/ reads and writes it as the model it is. */
+const lki_layer_kind lki_model_layer_kind = {.name = "model",
+                                             .class = {.module = "keras", LKI_ARGS(lk_plain_layer_args, FIELDS)},
+                                             .bytes = sizeof(model_layer),
+                                             .set = offsetof(model_layer, set),
+                                             .fewest = 1,
+                                             .most = -1,
+                                             .takes_ids = true,
+                                             .output = output,
+                                             .build = build,
+                                             .call = call,
+                                             .destroy = destroy};
+
+lk_model *lki_model_inside(const lk_layer *l) { return l->kind == &lki_model_layer_kind ? model_of(l) : NULL; }
+
+static lk_status take(model_layer *l, lk_model *m)
+{
+    l->layer.inner = lki_alloc((size_t)(m->count + 1) * sizeof *l->layer.inner);
+    if (!l->layer.inner) return LK_ENOMEM;
+    for (; l->layer.inner_count < m->count; l->layer.inner_count++)
+        l->layer.inner[l->layer.inner_count] = lki_retain(m->layer[l->layer.inner_count]);
+    l->layer.built = lki_model_built(m);
+    l->model = lki_retain(m);
+    return LK_OK;
+}
+
+lk_layer *lk_model_layer(lk_model *m)
+{
+    if (!lki_is_model("lk_model_layer", m)) return NULL;
+    if (m->form == LKI_OWN_MODEL)
+        return lki_fail(LK_EUNSUPPORTED,
+                        "lk_model_layer: model \"%s\" is a function of one's own; make it a layer with lk_layer_of()", m->name),
+               NULL;
+    if (m->outputs != 1)
+        return lki_fail(LK_EUNSUPPORTED, "lk_model_layer: model \"%s\" has %d outputs; a layer has one", m->name, m->outputs), NULL;
+    model_layer *l = lki_layer_new("lk_model_layer", &lki_model_layer_kind, &(lk_plain_layer_args){.name = m->name});
+    if (!l) return NULL;
+    if (take(l, m) == LK_OK) return &l->layer;
+    lk_free(l);
+    return NULL;
+}
