@@ -51,47 +51,49 @@ LK_API lk_numbers lk_numbers_of(int count, const double *one_based);
 /* ---- compile ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_compile_args {
-    char           kw_;
-    lk_model      *model;        /* required */
-    lk_optimizer  *optimizer;    /* default lk_rmsprop(), as in Keras */
-    lk_loss       *loss;         /* of the only output, or of every one */
-    lk_losses      losses;       /* instead: one per output; NULL in it: that output has none */
-    lk_numbers     loss_weights; /* default 1 each */
-    lk_metrics     metrics, weighted_metrics; /* weighted ones take sample weights into account */
-    int            steps_per_execution;       /* default 1: steps between looks of callbacks */
-    lk_switch      run_eagerly;               /* default LK_OFF: compiled */
-    lk_denominator denominator; /* default LK_EXACT: the rows of the whole batch. LK_PER_REPLICA: replicas * own rows, as TensorFlow */
-    lk_split_rule  split;       /* of datasets that are not distributed yet */
+    char          kw_;
+    lk_model     *model;                     /* required */
+    lk_optimizer *optimizer;                 /* default lk_rmsprop(), as in Keras */
+    lk_loss      *loss;                      /* of the only output, or of every one */
+    lk_losses     losses;                    /* instead: one per output; NULL in it: that output has none */
+    lk_numbers    loss_weights;              /* default 1 each */
+    lk_metrics    metrics, weighted_metrics; /* weighted ones take sample weights into account */
+    int           steps_per_execution;       /* default 1: steps between looks of callbacks */
+    lk_switch     run_eagerly;               /* default LK_OFF: compiled */
+    lk_denominator
+        denominator;     /* default LK_EXACT: the rows of the whole batch. LK_PER_REPLICA: replicas * own rows, as TensorFlow */
+    lk_split_rule split; /* of datasets that are not distributed yet */
 } lk_compile_args;
 
 /* May be called outside the strategy's scope. Compiling again forgets the optimiser and metrics before. */
 #define lk_model_compile(...) lk_model_compile_kw(LKI_KW(lk_compile_args, __VA_ARGS__))
 LK_API lk_status     lk_model_compile_kw(lk_compile_args args);
 LK_API lk_optimizer *lk_model_optimizer(lk_model *m); /* NULL before compile */
-LK_API lk_optimizer *lk_optimizer_named(const char *name, double learning_rate); /* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names */
+LK_API lk_optimizer *lk_optimizer_named(
+    const char *name, double learning_rate); /* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names */
 
 /* ---- fit ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_fit_args {
-    char        kw_;
-    lk_model   *model; /* required */
-    lk_dataset *data;  /* elements (x.., y.., or x.., y.., sample weight); distributed already or not. Or x and y: */
-    lk_tensor  *x, *y; /* arrays of rows; several: lk_nest() */
-    lk_tensor  *sample_weight; /* of arrays: one per row */
-    int64_t     batch_size;    /* of arrays: default 32; global */
-    int         epochs;        /* default 1; counts from 0, not from initial_epoch */
-    int         initial_epoch; /* default 0 */
-    int         verbose;       /* default 1: bars; LK_SILENT: nothing; 2: a line per epoch */
+    char         kw_;
+    lk_model    *model;         /* required */
+    lk_dataset  *data;          /* elements (x.., y.., or x.., y.., sample weight); distributed already or not. Or x and y: */
+    lk_tensor   *x, *y;         /* arrays of rows; several: lk_nest() */
+    lk_tensor   *sample_weight; /* of arrays: one per row */
+    int64_t      batch_size;    /* of arrays: default 32; global */
+    int          epochs;        /* default 1; counts from 0, not from initial_epoch */
+    int          initial_epoch; /* default 0 */
+    int          verbose;       /* default 1: bars; LK_SILENT: nothing; 2: a line per epoch */
     lk_callbacks callbacks;
-    lk_dataset *validation_data;
-    lk_tensor  *validation_x, *validation_y;
-    double      validation_split; /* of arrays: the last fraction of the rows, before shuffling */
-    int         validation_freq;  /* default 1: every so many epochs */
-    int64_t     validation_steps, validation_batch_size;
-    lk_switch   shuffle;         /* of arrays: default LK_ON, a new order each epoch; means nothing for datasets */
-    lk_numbers  class_weight;    /* default none: weight of class 0, 1, ... */
-    int64_t     steps_per_epoch; /* default: until the data ends; else the next epoch goes on where this one stopped */
-    int64_t     stop_after_steps; /* default never: end training, as a signal would, after so many steps in all */
+    lk_dataset  *validation_data;
+    lk_tensor   *validation_x, *validation_y;
+    double       validation_split; /* of arrays: the last fraction of the rows, before shuffling */
+    int          validation_freq;  /* default 1: every so many epochs */
+    int64_t      validation_steps, validation_batch_size;
+    lk_switch    shuffle;          /* of arrays: default LK_ON, a new order each epoch; means nothing for datasets */
+    lk_numbers   class_weight;     /* default none: weight of class 0, 1, ... */
+    int64_t      steps_per_epoch;  /* default: until the data ends; else the next epoch goes on where this one stopped */
+    int64_t      stop_after_steps; /* default never: end training, as a signal would, after so many steps in all */
 } lk_fit_args;
 enum { LK_SILENT = -1 };
 
@@ -112,13 +114,13 @@ typedef struct lk_logs {
 LK_API double lk_logs_get(const lk_logs *logs, const char *name); /* NaN: there is none; no error */
 
 typedef struct lk_evaluate_args {
-    char        kw_;
-    lk_model   *model; /* required */
-    lk_dataset *data;  /* or */
-    lk_tensor  *x, *y, *sample_weight;
-    int64_t     batch_size;
-    int64_t     steps;
-    int         verbose; /* as in fit */
+    char         kw_;
+    lk_model    *model; /* required */
+    lk_dataset  *data;  /* or */
+    lk_tensor   *x, *y, *sample_weight;
+    int64_t      batch_size;
+    int64_t      steps;
+    int          verbose; /* as in fit */
     lk_callbacks callbacks;
 } lk_evaluate_args;
 
@@ -127,13 +129,13 @@ typedef struct lk_evaluate_args {
 LK_API lk_logs lk_model_evaluate_kw(lk_evaluate_args args);
 
 typedef struct lk_predict_args {
-    char        kw_;
-    lk_model   *model; /* required */
-    lk_dataset *data;  /* elements are inputs, and what comes behind them is left out; or */
-    lk_tensor  *x;
-    int64_t     batch_size;
-    int64_t     steps;
-    int         verbose;
+    char         kw_;
+    lk_model    *model; /* required */
+    lk_dataset  *data;  /* elements are inputs, and what comes behind them is left out; or */
+    lk_tensor   *x;
+    int64_t      batch_size;
+    int64_t      steps;
+    int          verbose;
     lk_callbacks callbacks;
 } lk_predict_args;
 
@@ -142,24 +144,28 @@ typedef struct lk_predict_args {
 LK_API lk_tensor *lk_model_predict_kw(lk_predict_args args);
 
 /* One step on one global batch, (x.., y.., [sample weight]); loss and metrics of it. */
-LK_API lk_logs lk_model_train_on_batch(lk_model *m, lk_tuple batch);
-LK_API lk_logs lk_model_test_on_batch(lk_model *m, lk_tuple batch);
+LK_API lk_logs    lk_model_train_on_batch(lk_model *m, lk_tuple batch);
+LK_API lk_logs    lk_model_test_on_batch(lk_model *m, lk_tuple batch);
 LK_API lk_tensor *lk_model_predict_on_batch(lk_model *m, lk_tensor *x);
 
 /* ---- history --------------------------------------------------------------------------------------------------------------------- */
 
-LK_API int           lk_history_epochs(const lk_history *h);               /* how many were finished */
-LK_API int           lk_history_epoch(const lk_history *h, int i);         /* its number, from 0 */
-LK_API lk_names      lk_history_names(const lk_history *h);                /* loss, metrics, val_...: in the order they appeared */
-LK_API double        lk_history_value(const lk_history *h, const char *name, int i); /* NaN: not measured in that epoch */
-LK_API lk_status     lk_history_print(const lk_history *h);
+LK_API int       lk_history_epochs(const lk_history *h);       /* how many were finished */
+LK_API int       lk_history_epoch(const lk_history *h, int i); /* its number, from 0 */
+LK_API lk_names  lk_history_names(const lk_history *h);        /* loss, metrics, val_...: in the order they appeared */
+LK_API double    lk_history_value(const lk_history *h, const char *name, int i); /* NaN: not measured in that epoch */
+LK_API lk_status lk_history_print(const lk_history *h);
 
 /* Where the time went, in seconds, and what was done in it. */
 typedef struct lk_fit_times {
-    double  total, step, input, validation, callbacks, compile; /* step: running steps; input: waiting for data; compile: tracing and planning */
-    int64_t rows, steps;                                       /* of training */
+    double total, step, input, validation, callbacks,
+        compile;         /* step: running steps; input: waiting for data; compile: tracing and planning */
+    int64_t rows, steps; /* of training */
 } lk_fit_times;
 LK_API lk_fit_times lk_history_times(const lk_history *h);
+
+/* What lk_csv_logger() wrote. NULL and an error for another file. */
+LK_API lk_history *lk_history_read(const char *path);
 
 /* Curves of everything in it over the epochs, one panel per quantity with its val_ beside it: .svg or .png, by the name. */
 LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
@@ -168,11 +174,11 @@ LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
 
 /* What a callback is told. Called once per event, not per replica, in cross-replica context. */
 typedef struct lk_event {
-    lk_model      *model;
-    int            epoch, epochs;  /* from 0 */
-    int64_t        batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended */
-    int64_t        step;           /* training steps since fit began */
-    lk_logs        logs;           /* so far in this epoch; at its end with val_ ones */
+    lk_model *model;
+    int       epoch, epochs;  /* from 0 */
+    int64_t   batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended */
+    int64_t   step;           /* training steps since fit began */
+    lk_logs   logs;           /* so far in this epoch; at its end with val_ ones */
 } lk_event;
 typedef void (*lk_callback_fn)(const lk_event *event, void *user);
 
@@ -187,7 +193,11 @@ typedef struct lk_own_callback_args {
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);
 
-typedef enum lk_monitor_mode { LK_MODE_AUTO = 0, LK_MODE_MIN, LK_MODE_MAX } lk_monitor_mode; /* auto: max for accuracies, auc, precision, recall, f1; else min */
+typedef enum lk_monitor_mode {
+    LK_MODE_AUTO = 0,
+    LK_MODE_MIN,
+    LK_MODE_MAX
+} lk_monitor_mode; /* auto: max for accuracies, auc, precision, recall, f1; else min */
 
 typedef struct lk_early_stopping_args {
     char            kw_;
@@ -204,9 +214,10 @@ typedef struct lk_early_stopping_args {
 LK_API lk_callback *lk_early_stopping_kw(lk_early_stopping_args args);
 
 typedef struct lk_model_checkpoint_args {
-    char            kw_;
-    const char     *filepath; /* required: ends in .keras or .weights.h5, or is a checkpoint prefix; {epoch}, {epoch:02d}, {val_loss:.2f} are filled in */
-    const char     *monitor;  /* default "val_loss" */
+    char kw_;
+    const char             *
+        filepath; /* required: ends in .keras or .weights.h5, or is a checkpoint prefix; {epoch}, {epoch:02d}, {val_loss:.2f} are filled in */
+    const char     *monitor; /* default "val_loss" */
     lk_switch       save_best_only, save_weights_only;
     lk_monitor_mode mode;
     int64_t         save_freq; /* default: every epoch; else every so many steps */
@@ -220,8 +231,8 @@ LK_API lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args);
 typedef struct lk_backup_args {
     char        kw_;
     const char *backup_dir;
-    int64_t     save_freq;               /* default: every epoch; else every so many steps */
-    lk_switch   delete_checkpoint;       /* default LK_ON: when fit has come to its end */
+    int64_t     save_freq;         /* default: every epoch; else every so many steps */
+    lk_switch   delete_checkpoint; /* default LK_ON: when fit has come to its end */
 } lk_backup_args;
 #define lk_backup_and_restore(...) lk_backup_and_restore_kw(LKI_KW(lk_backup_args, __VA_ARGS__))
 LK_API lk_callback *lk_backup_and_restore_kw(lk_backup_args args);
@@ -239,9 +250,9 @@ LK_API lk_callback *lk_learning_rate_scheduler_kw(lk_rate_scheduler_args args);
 
 typedef struct lk_reduce_lr_args {
     char            kw_;
-    const char     *monitor;   /* default "val_loss" */
-    lk_number       factor;    /* default 0.1 */
-    lk_number       patience;  /* default 10 */
+    const char     *monitor;  /* default "val_loss" */
+    lk_number       factor;   /* default 0.1 */
+    lk_number       patience; /* default 10 */
     lk_monitor_mode mode;
     lk_number       min_delta; /* default 0.0001 */
     int             cooldown;

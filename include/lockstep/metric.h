@@ -11,18 +11,19 @@ LK_BEGIN
 
 typedef struct lk_metric lk_metric;
 
-typedef struct lk_metric_args {
-    char          kw_;
-    const char   *name;           /* default "mean", "sparse_categorical_accuracy", ... */
-    int           output;         /* compile: which of the model's outputs; default 0 */
-    lk_number     threshold;      /* binary_accuracy, precision, recall, f1: default 0.5 */
-    int64_t       k;              /* top_k: default 5 */
-    lk_number     class_id;       /* precision, recall: default none: count this class only */
-    int64_t       num_thresholds; /* auc: default 200 */
-    lk_switch     from_logits;    /* auc, cross-entropies: default LK_OFF */
-    const char   *curve;          /* auc: default "ROC"; "PR" */
-    int64_t       num_classes;    /* confusion_matrix, f1: required there */
-    const char   *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
+typedef struct lk_metric_args { /* an option a metric does not take is an error */
+    char        kw_;
+    const char *name;           /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
+    int         output;         /* compile: which of the model's outputs; default 0 */
+    lk_number   threshold;      /* accuracies of one number, precision, recall, positives and negatives, confusion_matrix: default 0.5;
+                                   f1: default none: the largest */
+    int64_t     k;              /* top_k: default 5 */
+    lk_number   class_id;       /* precision, recall: default none: count this class only */
+    int64_t     num_thresholds; /* auc: default 200 */
+    lk_switch   from_logits;    /* auc, cross-entropies: default LK_OFF */
+    const char *curve;          /* auc: default "ROC"; "PR" */
+    int64_t     num_classes;    /* confusion_matrix, f1: default: as many as the first predictions have */
+    const char *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
 } lk_metric_args;
 
 /* name, Keras' class. All but mean and sum take labels and predictions. */
@@ -51,6 +52,13 @@ typedef struct lk_metric_args {
     X(sparse_categorical_crossentropy_metric, "SparseCategoricalCrossentropy")                                                     \
     X(binary_crossentropy_metric, "BinaryCrossentropy")                                                                            \
     X(kl_divergence_metric, "KLDivergence")                                                                                        \
+    X(mean_absolute_percentage_error_metric, "MeanAbsolutePercentageError")                                                        \
+    X(mean_squared_logarithmic_error_metric, "MeanSquaredLogarithmicError")                                                        \
+    X(log_cosh_error_metric, "LogCoshError")                                                                                       \
+    X(poisson_metric, "Poisson")                                                                                                   \
+    X(hinge_metric, "Hinge")                                                                                                       \
+    X(squared_hinge_metric, "SquaredHinge")                                                                                        \
+    X(categorical_hinge_metric, "CategoricalHinge")                                                                                \
     X(confusion_matrix, "ConfusionMatrix") /* lk_metric_results() gives [classes, classes], rows are labels; its result is the accuracy */
 #define LKI_METRIC_DECLARE(name, class) LK_API lk_metric *lk_##name##_kw(lk_metric_args args);
 LK_METRIC_LIST(LKI_METRIC_DECLARE)
@@ -79,6 +87,13 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_sparse_categorical_crossentropy_metric(...) lk_sparse_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_binary_crossentropy_metric(...) lk_binary_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_kl_divergence_metric(...) lk_kl_divergence_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_absolute_percentage_error_metric(...) lk_mean_absolute_percentage_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_squared_logarithmic_error_metric(...) lk_mean_squared_logarithmic_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_log_cosh_error_metric(...) lk_log_cosh_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_poisson_metric(...) lk_poisson_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_hinge_metric(...) lk_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_squared_hinge_metric(...) lk_squared_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_categorical_hinge_metric(...) lk_categorical_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 
 /* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults and that name. NULL and an error that lists the names. */

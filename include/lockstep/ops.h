@@ -11,23 +11,65 @@ LK_BEGIN
 
 /* ---- element-wise ---------------------------------------------------------------------------------------------------------------- */
 
-#define LK_UNARY_LIST(X)                                                                                                        \
-    X(neg) X(abs) X(sign) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(square) X(reciprocal) X(sin) X(cos) X(tanh)        \
-    X(sigmoid) X(erf) X(floor) X(ceil) X(round) X(is_finite) X(logical_not)                                                     \
-    X(relu) X(relu6) X(softplus) X(softsign) X(selu) X(swish) X(mish) X(hard_sigmoid)
+#define LK_UNARY_LIST(X)                                                                                                           \
+    X(neg)                                                                                                                         \
+    X(abs)                                                                                                                         \
+    X(sign)                                                                                                                        \
+    X(exp)                                                                                                                         \
+    X(expm1)                                                                                                                       \
+    X(log)                                                                                                                         \
+    X(log1p)                                                                                                                       \
+    X(sqrt)                                                                                                                        \
+    X(rsqrt)                                                                                                                       \
+    X(square)                                                                                                                      \
+    X(reciprocal)                                                                                                                  \
+    X(sin)                                                                                                                         \
+    X(cos)                                                                                                                         \
+    X(tanh)                                                                                                                        \
+    X(sigmoid)                                                                                                                     \
+    X(erf)                                                                                                                         \
+    X(floor)                                                                                                                       \
+    X(ceil)                                                                                                                        \
+    X(round)                                                                                                                       \
+    X(is_finite)                                                                                                                   \
+    X(logical_not)                                                                                                                 \
+    X(relu)                                                                                                                        \
+    X(relu6)                                                                                                                       \
+    X(softplus)                                                                                                                    \
+    X(softsign)                                                                                                                    \
+    X(selu)                                                                                                                        \
+    X(swish)                                                                                                                       \
+    X(mish)                                                                                                                        \
+    X(hard_sigmoid)
 #define LKI_UNARY_DECLARE(name) LK_API lk_tensor *lk_##name(lk_tensor *x);
 LK_UNARY_LIST(LKI_UNARY_DECLARE)
 #undef LKI_UNARY_DECLARE
 
-#define LK_BINARY_LIST(X)                                                                                                       \
-    X(add) X(sub) X(mul) X(div) X(floordiv) X(mod) X(pow) X(maximum) X(minimum) X(squared_difference)                           \
-    X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or)
+#define LK_BINARY_LIST(X)                                                                                                          \
+    X(add)                                                                                                                         \
+    X(sub)                                                                                                                         \
+    X(mul)                                                                                                                         \
+    X(div)                                                                                                                         \
+    X(floordiv)                                                                                                                    \
+    X(mod)                                                                                                                         \
+    X(pow)                                                                                                                         \
+    X(maximum)                                                                                                                     \
+    X(minimum)                                                                                                                     \
+    X(squared_difference)                                                                                                          \
+    X(equal)                                                                                                                       \
+    X(not_equal)                                                                                                                   \
+    X(less)                                                                                                                        \
+    X(less_equal)                                                                                                                  \
+    X(greater)                                                                                                                     \
+    X(greater_equal)                                                                                                               \
+    X(logical_and)                                                                                                                 \
+    X(logical_or)
 #define LKI_BINARY_DECLARE(name) LK_API lk_tensor *lk_##name(lk_tensor *a, lk_tensor *b);
 LK_BINARY_LIST(LKI_BINARY_DECLARE)
 #undef LKI_BINARY_DECLARE
 
-LK_API lk_tensor *lk_elu(lk_tensor *x, double alpha);        /* x > 0 ? x : alpha * (e^x - 1) */
-LK_API lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha); /* x > 0 ? x : alpha * x */
+LK_API lk_tensor *lk_elu(lk_tensor *x, double alpha);           /* x > 0 ? x : alpha * (e^x - 1) */
+LK_API lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha);    /* x > 0 ? x : alpha * x */
 LK_API lk_tensor *lk_gelu(lk_tensor *x, lk_switch approximate); /* default LK_OFF: by erf; LK_ON: by tanh */
 LK_API lk_tensor *lk_clip(lk_tensor *x, double low, double high);
 LK_API lk_tensor *lk_cast(lk_tensor *x, lk_dtype to);
@@ -39,7 +81,7 @@ LK_API lk_tensor *lk_identity(lk_tensor *x);
 
 typedef struct lk_matmul_args {
     char       kw_;
-    lk_tensor *a, *b; /* required: [..., m, k] and [..., k, n]; leading axes broadcast */
+    lk_tensor *a, *b;                    /* required: [..., m, k] and [..., k, n]; leading axes broadcast */
     lk_switch  transpose_a, transpose_b; /* default LK_OFF */
 } lk_matmul_args;
 #define lk_matmul(...) lk_matmul_kw(LKI_KW(lk_matmul_args, __VA_ARGS__))
@@ -53,7 +95,16 @@ typedef struct lk_reduce_args {
     lk_axes    axis;     /* default: all; LK_AXES(1, 2) */
     lk_switch  keepdims; /* default LK_OFF */
 } lk_reduce_args;
-#define LK_REDUCE_LIST(X) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod) X(reduce_any) X(reduce_all) X(reduce_logsumexp) X(reduce_variance)
+#define LK_REDUCE_LIST(X)                                                                                                          \
+    X(reduce_sum)                                                                                                                  \
+    X(reduce_mean)                                                                                                                 \
+    X(reduce_max)                                                                                                                  \
+    X(reduce_min)                                                                                                                  \
+    X(reduce_prod)                                                                                                                 \
+    X(reduce_any)                                                                                                                  \
+    X(reduce_all)                                                                                                                  \
+    X(reduce_logsumexp)                                                                                                            \
+    X(reduce_variance)
 #define lk_reduce_sum(...) lk_reduce_sum_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
 #define lk_reduce_mean(...) lk_reduce_mean_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
 #define lk_reduce_max(...) lk_reduce_max_kw(LKI_KW(lk_reduce_args, __VA_ARGS__))
@@ -93,7 +144,7 @@ LK_API lk_tuple lk_top_k(lk_tensor *x, int64_t k);
 LK_API lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape); /* one size may be -1 */
 LK_API lk_tensor *lk_flatten_rows(lk_tensor *x);            /* [n, a, b, ...] to [n, a*b*...] */
 LK_API lk_tensor *lk_expand_dims(lk_tensor *x, int axis);
-LK_API lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes); /* {0}: every axis of size 1 */
+LK_API lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes);   /* {0}: every axis of size 1 */
 LK_API lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm); /* {0}: reversed */
 LK_API lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape);
 LK_API lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size); /* a size of -1: all that is left */
@@ -101,8 +152,8 @@ LK_API lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes);
 
 typedef struct lk_strided_slice_args {
     char       kw_;
-    lk_tensor *x; /* required */
-    lk_axes    begin, end, strides; /* required, a value per axis; negative begin and end count from the back */
+    lk_tensor *x;                    /* required */
+    lk_axes    begin, end, strides;  /* required, a value per axis; negative begin and end count from the back */
     unsigned   begin_mask, end_mask; /* bit i: take all on that side of axis i */
 } lk_strided_slice_args;
 #define lk_strided_slice(...) lk_strided_slice_kw(LKI_KW(lk_strided_slice_args, __VA_ARGS__))
@@ -147,12 +198,55 @@ typedef struct lk_random_args {
     int64_t     call;      /* default 0: which call within a step, up to 65535 */
     double      low;       /* uniform: default 0; normal: the mean, default 0 */
     lk_number   high;      /* uniform: default 1; normal: the deviation, default 1 */
-    lk_tensor  *rows_of;   /* default none: take the leading axis, and what it means, from this tensor; shape is then that of a row */
+    lk_tensor  *rows_of; /* default none: take the leading axis, and what it means, from this tensor; shape is then that of a row */
 } lk_random_args;
 #define lk_random_uniform(...) lk_random_uniform_kw(LKI_KW(lk_random_args, __VA_ARGS__))
 #define lk_random_normal(...) lk_random_normal_kw(LKI_KW(lk_random_args, __VA_ARGS__))
 LK_API lk_tensor *lk_random_uniform_kw(lk_random_args args);
 LK_API lk_tensor *lk_random_normal_kw(lk_random_args args);
+
+/* ---- ops of one's own ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lk_op lk_op;
+
+/* Raw memory, row by row, for one call. With by_rows a call may see some of the rows only: go by the shapes here. */
+typedef struct lk_op_view {
+    int                inputs;
+    const void *const *in;
+    const lk_shape    *in_shape;
+    const lk_dtype    *in_dtype;
+    void              *out;
+    lk_shape           out_shape;
+    lk_dtype           out_dtype;
+} lk_op_view;
+
+/* Called on any thread, several at a time; a pure function of its inputs. */
+typedef void (*lk_op_compute_fn)(const lk_op_view *view, void *user);
+typedef lk_status (*lk_op_shape_fn)(int inputs, const lk_shape *in, lk_shape *out, void *user);
+
+/* The gradient for each input, written with ops (or with another op of one's own); NULL in the tuple: none. */
+typedef lk_tuple (*lk_op_gradient_fn)(lk_tuple in, lk_tensor *out, lk_tensor *dy, void *user);
+
+typedef struct lk_op_args {
+    char              kw_;
+    const char       *name;     /* required: for messages */
+    lk_op_compute_fn  compute;  /* required */
+    lk_op_shape_fn    shape;    /* default: that of the first input */
+    lk_op_gradient_fn gradient; /* default: none flows through it */
+    void             *user;
+    int               inputs; /* default 1 */
+    lk_switch
+        by_rows; /* default LK_OFF. LK_ON: row i of the result is made of row i of the inputs that have as many rows, and of the others as a
+                                   whole; then rows keep their lanes, and the bits do not depend on the number of devices */
+} lk_op_args;
+
+/* An op lives as long as the process: functions that were traced with it may be called at any time. */
+#define lk_op_of(...) lk_op_of_kw(LKI_KW(lk_op_args, __VA_ARGS__))
+LK_API lk_op *lk_op_of_kw(lk_op_args args);
+
+/* Apply it, eagerly or in a function being traced: lk_op_call(op, x), lk_op_call(op, a, b). The result has the type of the first input. */
+#define lk_op_call(op, ...) lk_op_apply(op, LK_TUPLE(__VA_ARGS__))
+LK_API lk_tensor *lk_op_apply(lk_op *op, lk_tuple in);
 
 LK_END
 

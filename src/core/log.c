@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 typedef struct hook {
     lk_text_hook call;
@@ -88,6 +90,19 @@ void lki_output(const char *format, ...)
     else vprintf(format, args);
     va_end(args);
 }
+
+int lki_output_columns(void)
+{
+    enum { USUAL = 80 };
+    struct winsize size = {0};
+    if (get_hook(&output_hook).call || !isatty(STDOUT_FILENO)) return 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) return size.ws_col;
+    const char *text = getenv("COLUMNS");
+    const int   columns = text ? atoi(text) : 0;
+    return columns > 0 ? columns : USUAL;
+}
+
+void lki_output_flush(void) { fflush(stdout); }
 
 /* ---- topics ---------------------------------------------------------------------------------------------------------------- */
 

@@ -13,6 +13,10 @@ void lki_info(const char *format, ...) LKI_PRINTF(1, 2);
 /* Text exactly as given through the output hook. */
 void lki_output(const char *format, ...) LKI_PRINTF(1, 2);
 
+/* How wide the terminal is that output goes to now; 0 where that is a hook, a file or a pipe. Text without a newline is seen there after a flush. */
+int  lki_output_columns(void);
+void lki_output_flush(void);
+
 /* LOCKSTEP_VERBOSE=lanes,dispatch asks for lines on these topics. */
 typedef enum lki_topic { LKI_TOPIC_LANES, LKI_TOPIC_DISPATCH, LKI_TOPIC_PLAN, LKI_TOPIC_TRACE, LKI_TOPIC_COUNT } lki_topic;
 bool lki_verbose(lki_topic topic);

@@ -36,7 +36,7 @@ static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, con
 
 lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h)
 {
-    lk_status status;
+    lk_status status = LK_OK;
     LKI_TRY(lki_count_reset(e));
     h->event.batches = steps > 0 ? steps : data->steps;
     h->event.logs = (lk_logs){0};

@@ -38,16 +38,16 @@ static lk_tensor *over_rows(lk_tensor *values)
 }
 
 /* Values over the sum of something each of them brings, over the whole batch: all replicas have to know it. */
-static lk_tensor *over_sum(const lki_engine *e, lk_tensor *values, lk_tensor *each)
+static lk_tensor *over_sum(lk_denominator over, lk_tensor *values, lk_tensor *each)
 {
     lk_tensor *sum = lk_reduce_sum(each);
-    if (e->compiled->denominator == LK_EXACT) sum = lk_all_reduce(lk_get_replica_context(), LK_SUM, sum);
-    else sum = lk_mul(sum, lk_scalar(lk_num_replicas_in_sync(e->strategy)));
+    if (over == LK_EXACT) sum = lk_all_reduce(lk_get_replica_context(), LK_SUM, sum);
+    else sum = lk_mul(sum, lk_scalar(lki_replica_count()));
     return lk_reduce_sum(lki_quotient(values, sum));
 }
 
 /* This replica's share of an output's loss; shares add up to the loss of the batch. */
-static lk_tensor *share_of_loss(const lki_engine *e, const lk_loss *loss, lk_tensor *label, lk_tensor *prediction,
+static lk_tensor *share_of_loss(lk_denominator over, const lk_loss *loss, lk_tensor *label, lk_tensor *prediction,
                                 lk_tensor *weight)
 {
     lk_tensor *values = lki_loss_values(loss, label, prediction);
@@ -61,10 +61,8 @@ static lk_tensor *share_of_loss(const lki_engine *e, const lk_loss *loss, lk_ten
     switch (lki_loss_reduction(loss)) {
     case LK_REDUCTION_NONE:
     case LK_REDUCTION_SUM: return lk_reduce_sum(values);
-    case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(e, values, lki_weights_spread(weight ? weight : ones, values));
-    default:
-        return mask ? over_sum(e, values, mask)
-                    : lk_compute_average_loss(over_rows(values), .denominator = e->compiled->denominator);
+    case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(over, values, lki_weights_spread(weight ? weight : ones, values));
+    default: return mask ? over_sum(over, values, mask) : lk_compute_average_loss(over_rows(values), .denominator = over);
     }
 }
 
@@ -75,14 +73,14 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a ? lk_add(a, b) : b
 static lk_tensor *output_at(lk_tensor *y, int i) { return y->nest ? y->nest->item[i] : y; }
 
 /* loss[0] is the sum of the others, weighted, and of what the model adds. */
-static lk_tensor *all_losses(lki_engine *e, lk_tuple in, lk_tensor *y, lk_tensor **loss)
+static lk_tensor *all_losses(lki_engine *e, lk_denominator over, lk_tuple in, lk_tensor *y, lk_tensor **loss)
 {
     const lki_compiled *c = e->compiled;
     int                 count = 1;
     lk_tensor          *total = NULL;
     for (int i = 0; i < c->outputs; i++) {
         if (!c->loss[i]) continue;
-        lk_tensor *term = share_of_loss(e, c->loss[i], label_of(e, in, i), output_at(y, i), weight_of(e, in, i));
+        lk_tensor *term = share_of_loss(over, c->loss[i], label_of(e, in, i), output_at(y, i), weight_of(e, in, i));
         if (lki_bad(term)) return &lki_poison;
         loss[count++] = term;
         total = plus(total, c->loss_weight[i] == 1 ? term : lk_mul(term, lk_scalar(c->loss_weight[i])));
@@ -111,17 +109,25 @@ static lk_tensor *forward(lki_engine *e, lk_tuple in, bool training)
     return y;
 }
 
+/* What is shown is the mean over all rows, whatever the gradient is taken of. */
+static lk_tensor *shown_losses(lki_engine *e, lk_tuple in, lk_tensor *y, lk_tensor *total, lk_tensor **loss)
+{
+    return e->compiled->denominator == LK_EXACT ? total : all_losses(e, LK_EXACT, in, y, loss);
+}
+
 static lk_tuple learn(lki_engine *e, lk_tuple in, bool training)
 {
     lk_tensor *loss[LKI_MOST_INPUTS + 1];
     lk_tape   *tape = training ? lk_tape_begin() : NULL;
     lk_tensor *y = forward(e, in, training);
-    lk_tensor *total = lki_bad(y) ? &lki_poison : all_losses(e, in, y, loss);
+    lk_tensor *total = lki_bad(y) ? &lki_poison : all_losses(e, e->compiled->denominator, in, y, loss);
     if (tape && !lki_bad(total)) {
         lk_variables w = lk_model_trainable_variables(e->model);
-        if (w.count) lk_optimizer_apply(e->compiled->optimizer, lk_tape_gradient(tape, total, w));
-    }
-    lk_tape_end(tape);
+        lk_grads    *g = lk_tape_gradient(tape, total, w);
+        if (!lki_bad(total)) total = shown_losses(e, in, y, total, loss);
+        if (w.count) lk_optimizer_apply(e->compiled->optimizer, g);
+    } else if (!lki_bad(total)) total = shown_losses(e, in, y, total, loss);
+    if (tape) lk_tape_end(tape);
     if (lki_bad(total) || count(e, in, y) != LK_OK) return LK_TUPLE(&lki_poison);
     return lk_tuple_from(e->losses, loss);
 }

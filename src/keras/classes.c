@@ -15,12 +15,13 @@
 
 /* ---- where classes and arguments are ---- */
 
-#define FAMILY(name, type, list, set)                                                                                              \
-    static const lki_class *name##_at(int i) { return list[i].name ? &list[i] : NULL; }                                            \
-    static const lki_class *name##_of(const void *object, const void **args)                                                       \
+#define FAMILY(what, type, list, member)                                                                                           \
+    static const lki_class *what##_at(int i) { return list[i].name ? &list[i] : NULL; }                                            \
+    static const lki_class *what##_of(const void *object, void *args)                                                              \
     {                                                                                                                              \
-        *args = &((const type *)object)->set;                                                                                      \
-        return ((const type *)object)->class;                                                                                      \
+        const type *o = object;                                                                                                    \
+        if (args) memcpy(args, &o->member, o->class->bytes);                                                                       \
+        return o->class;                                                                                                           \
     }
 FAMILY(initializer, lk_initializer, lki_initializer_classes, set)
 FAMILY(regularizer, lk_regularizer, lki_regularizer_classes, set)
@@ -31,22 +32,20 @@ FAMILY(metric, lk_metric, lki_metric_classes, set)
 
 static const lki_class *layer_at(int i) { return lki_layer_kinds[i] ? &lki_layer_kinds[i]->class : NULL; }
 
-static const lki_class *layer_of(const void *object, const void **args)
+/* Its name may come from its place, and whether it is trained may have changed. */
+static const lki_class *layer_of(const void *object, void *args)
 {
-    const lk_layer *l = object;
-    *args = (const char *)object + l->kind->set;
-    return &l->kind->class;
+    const lk_layer  *l = object;
+    const lki_class *c = &l->kind->class;
+    if (!args) return c;
+    memcpy(args, (const char *)object + l->kind->set, c->bytes);
+    *(const char **)((char *)args + c->field[LKI_LAYER_NAME].offset) = lki_layer_title(l);
+    *(lk_switch *)((char *)args + c->field[LKI_LAYER_TRAINABLE].offset) = l->trainable ? LK_ON : LK_OFF;
+    return c;
 }
 
 static const lki_class *optimizer_at(int i) { return lki_optimizer_classes[i].name ? &lki_optimizer_classes[i] : NULL; }
-
-static const lki_class *optimizer_of(const void *object, const void **args)
-{
-    const lki_optimizer_args *set;
-    const lki_class          *c = lki_optimizer_class(object, &set);
-    *args = set;
-    return c;
-}
+static const lki_class *optimizer_of(const void *object, void *args) { return lki_optimizer_class(object, args); }
 
 /* ---- other names ---- */
 

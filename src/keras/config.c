@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "core/shape.h"
 #include "op/op.h"
+#include <lockstep/ops.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -588,6 +589,9 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
         lki_json_key(o, f->name);
         LKI_TRY(CODECS[f->type].write(o, f, (const char *)args + f->offset));
         i += choice;
+        if (strcmp(f->name, "trainable")) continue; /* of layers, whose type comes next */
+        lki_json_key(o, "dtype");
+        lki_dtype_write(o);
     }
     return LK_OK;
 }
@@ -608,15 +612,24 @@ lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args
     return LK_OK;
 }
 
-lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object)
+lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)
 {
     const lki_family *f = lki_family_of(kind);
-    const void       *args = NULL;
-    const lki_class  *c = f->of(object, &args);
+    const lki_class  *c = f->of(object, NULL);
     const char       *why = c && c->name ? lki_not_in_keras(c->name) : NULL;
     if (!c || !c->name) return lki_fail(LK_EUNSUPPORTED, "the %s is code of one's own, which a Keras file cannot hold", f->what);
     if (why) return lki_fail(LK_EUNSUPPORTED, "the %s \"%s\": %s", f->what, c->name, why);
-    LKI_TRY(lki_object_begin(o, c, args));
+    void *args = lki_alloc(c->bytes);
+    if (!args) return LK_ENOMEM;
+    f->of(object, args);
+    lk_status status = lki_object_begin(o, c, args);
+    lki_release(args);
+    return status;
+}
+
+lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object)
+{
+    LKI_TRY(lki_object_open(o, kind, object));
     lki_json_close(o, '}');
     return LK_OK;
 }

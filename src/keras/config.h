@@ -24,11 +24,12 @@ typedef struct lki_alias {
 
 typedef struct lki_family {
     lki_kind    kind;
-    const char *what;                                              /* "initialiser" */
-    const lki_class *(*at)(int i);                                 /* NULL behind the last; a class without a name is passed over */
-    const lki_class *(*of)(const void *object, const void **args); /* NULL: made of code of one's own */
-    void *(*named)(const char *name);                              /* optional: makes one by a name that no class has */
-    const lki_alias *alias;                                        /* ends with an empty one */
+    const char *what;                                       /* "initialiser" */
+    const lki_class *(*at)(int i);                          /* NULL behind the last; a class without a name is passed over */
+    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: code of one's own; and, unless NULL, a copy of its
+                                                               arguments as they are now */
+    void *(*named)(const char *name);                       /* optional: makes one by a name that no class has */
+    const lki_alias *alias;                                 /* ends with an empty one */
 } lki_family;
 
 const lki_family *lki_family_of(lki_kind kind);
@@ -83,7 +84,8 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
 
 /* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for code of one's own. */
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object);
-lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args);
+lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object);
+lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args); /* the same from arguments */
 
 void lki_dtype_write(lki_json_out *o); /* float32, as a policy */
 

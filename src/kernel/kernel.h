@@ -95,6 +95,10 @@ typedef struct lki_attr {
             double  p[12]; /* hyper-parameters, in the order the slot states */
         } update;
         struct {
+            void (*run)(const void *args, void *op); /* args: the lki_args of the call */
+            void *op;
+        } user;
+        struct {
             int32_t form; /* lki_schedule_form */
             int32_t count;
             double  p[20];

@@ -26,8 +26,10 @@ static void destroy(void *object)
     lk_layer *l = object;
     if (l->kind->destroy) l->kind->destroy(l);
     lki_layer_leave(l);
-    for (int i = 0; i < l->inner_count; i++)
+    for (int i = 0; i < l->inner_count; i++) {
+        l->inner[i]->placed = false;
         lki_drop(l->inner[i]);
+    }
     lki_release(l->inner);
     if (l->kind->class.field) lki_args_drop(&l->kind->class, args_of(l));
     lki_release(l->name);
@@ -149,8 +151,10 @@ lk_status lki_layer_place(lk_layer *l, const char *name, const char *path)
 void lki_layer_leave(lk_layer *l)
 {
     lki_layer_forget(l);
-    for (int i = 0; i < l->inner_count; i++)
+    for (int i = 0; i < l->inner_count; i++) {
         lki_layer_leave(l->inner[i]);
+        l->inner[i]->placed = true; /* in this one, still */
+    }
     lki_release(l->path);
     l->path = NULL;
     l->placed = false;
@@ -212,6 +216,18 @@ lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape)
     lki_retain(weight.variable);
     l->weight[l->count++] = weight;
     return LK_OK;
+}
+
+lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk_initializer_fn fn, void *user)
+{
+    const lk_initializer *asked_for = weight.initializer;
+    lk_initializer       *i = lk_initializer_of(fn, user);
+    if (!i) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    weight.initializer = i;
+    lk_status status = lki_layer_weight(l, weight, shape);
+    if (status == LK_OK) l->weight[l->count - 1].initializer = asked_for;
+    lk_free(i);
+    return status;
 }
 
 lk_tensor *lki_layer_read(const lk_layer *l, int i) { return lk_read(l->weight[i].variable); }

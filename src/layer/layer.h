@@ -32,6 +32,8 @@ typedef struct lki_pass {
     /* Where what a layer adds to the loss goes: one value (or several) per row. NULL: nowhere. */
     lk_status (*add)(void *to, lk_tensor *rows);
     void *to;
+
+    struct lk_strategy *strategy; /* of the model: what layers that are called by hand make their weights under. NULL: none */
 } lki_pass;
 
 typedef struct lki_layer_kind {
@@ -152,6 +154,9 @@ void      lki_layer_forget(lk_layer *l); /* let them go again */
 
 /* Make one more weight. */
 lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape);
+
+/* The same, its first value coming from `fn` and not from its initialiser, which fn may use. */
+lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk_initializer_fn fn, void *user);
 
 /* Its i-th weight now, read under whoever records. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);

@@ -204,12 +204,15 @@ static lk_tensor *normalized(lk_tensor *x, int axis)
 static lk_tensor *laid_out(lk_tensor *x, int axis)
 {
     const lk_shape *s = &x->shape;
-    lk_axes         order = {0};
-    for (int i = 0; i < s->rank; i++)
-        if (i != axis) order.value[order.count++] = i;
+    lk_axes         order = {.count = 1}; /* the batch stays in front */
+    int64_t         others = 1;
+    for (int i = 1; i < s->rank; i++)
+        if (i != axis) {
+            order.value[order.count++] = i;
+            others *= s->dim[i];
+        }
     order.value[order.count++] = axis;
-    const int64_t entries = s->dim[axis], others = entries ? lki_shape_size_from(s, 1) / entries : 0;
-    return lk_reshape(axis == s->rank - 1 ? x : lk_transpose(x, order), LK_SHAPE(s->dim[0], others, entries));
+    return lk_reshape(axis == s->rank - 1 ? x : lk_transpose(x, order), LK_SHAPE(s->dim[0], others, s->dim[axis]));
 }
 
 static lk_shape row_of(const lk_tensor *x)

@@ -59,18 +59,6 @@ static lk_tensor *remembering(lk_shape shape, const char *stream, void *initiali
     return bias;
 }
 
-static lk_status build_remembering_bias(lk_layer *l, lki_weight bias, lk_shape shape)
-{
-    const lk_initializer *given = bias.initializer;
-    lk_initializer       *with_ones = lk_initializer_of(remembering, (void *)given);
-    if (!with_ones) return lk_error_code();
-    bias.initializer = with_ones;
-    lk_status status = lki_layer_weight(l, bias, shape);
-    if (status == LK_OK) l->weight[BIAS].initializer = given;
-    lk_free(with_ones);
-    return status;
-}
-
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const recurrent         *r = (const recurrent *)l;
@@ -83,7 +71,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     LKI_TRY(lki_layer_weight(l, again, LK_SHAPE(a->units, width)));
     if (a->use_bias == LK_OFF) return LK_OK;
     if (r->form->gates == 4 && a->unit_forget_bias != LK_OFF)
-        return build_remembering_bias(l, LKI_WEIGHT(a, bias, NULL), LK_SHAPE(width));
+        return lki_layer_weight_by(l, LKI_WEIGHT(a, bias, NULL), LK_SHAPE(width), remembering, a->bias_initializer);
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), two_biases ? LK_SHAPE(2, width) : LK_SHAPE(width));
 }
 

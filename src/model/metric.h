@@ -40,6 +40,11 @@ enum {
     LKI_TAKES_AVERAGE = 128
 };
 
+typedef lk_shape lki_metric_shape_fn(const lk_metric *m);
+typedef void     lki_metric_values_fn(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x);
+typedef void     lki_metric_results_fn(const lk_metric *m, double *const *sum, double *out);
+typedef double   lki_metric_result_fn(const lk_metric *m, double *const *sum);
+
 typedef struct lki_metric_kind {
     const char *name;       /* of metrics without one of their own */
     unsigned    takes;
@@ -48,18 +53,16 @@ typedef struct lki_metric_kind {
     lki_loss_id loss;                   /* of kinds that are the mean of a loss */
     lki_verdict verdict[LKI_MOST_SUMS]; /* of kinds that count verdicts: which, per sum */
 
-    /* The shape of one entry of each sum; NULL: a number. */
-    lk_shape (*entry)(const lk_metric *m);
+    lki_metric_shape_fn *entry; /* the shape of one entry of each sum; NULL: a number */
 
     /* What is counted in: for each sum a tensor [elements..., entry...], to be weighted. NULL, of a sum of numbers: 1 for each element of
      * the first sum's. A poisoned one and an error where the operands do not fit. */
-    void (*values)(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x);
-    bool weighs; /* `values` has taken the weights into account */
+    lki_metric_values_fn *values;
+    bool                  weighs; /* it takes the weights into account by itself */
 
-    /* What comes out of the sums: as many numbers as `shape` says; NULL: one. */
-    void (*results)(const lk_metric *m, double *const *sum, double *out);
-    lk_shape (*shape)(const lk_metric *m);
-    double (*result)(const lk_metric *m, double *const *sum); /* optional: in one number; else the mean of the results */
+    lki_metric_results_fn *results; /* what comes out of the sums */
+    lki_metric_shape_fn   *shape;   /* of the results; NULL: one number */
+    lki_metric_result_fn  *result;  /* all in one number; NULL: their mean */
 } lki_metric_kind;
 
 struct lk_metric {
@@ -93,8 +96,10 @@ const char *lki_metric_word(const lk_metric *m);
 
 /* ---- for kinds ---- */
 
-/* A metric of a kind that keeps `set` as fields of class `c`; its name is given. NULL and an error naming `call`. */
+/* A metric that keeps `set`, whose name is given, as fields of class `c`; then, when it is complete, its sums where their size is known.
+ * NULL and an error naming `call`. */
 lk_metric *lki_metric_new(const char *call, const lki_metric_kind *kind, const lki_class *c, const lk_metric_args *set);
+lk_metric *lki_metric_ready(lk_metric *m);
 
 /* 'lk_metric_update: metric "acc": <what is wrong>'; gives the poisoned tensor. */
 lk_tensor *lki_metric_refuse(const lk_metric *m, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
@@ -111,15 +116,15 @@ lk_tensor *lki_metric_class_labels(lk_tensor *labels, const lk_tensor *predictio
 /* One number for each element of t, which are rows as t's are: 1. */
 lk_tensor *lki_metric_ones(lk_tensor *t);
 
-void lki_mean_results(const lk_metric *m, double *const *sum, double *out); /* sum[0] / sum[1] */
+/* ---- parts of kinds ---- */
 
-/* Values functions of kinds that count verdicts, f1_score and confusion_matrix (metric_counts.c). */
-typedef void lki_metric_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x);
-typedef void lki_metric_results(const lk_metric *m, double *const *sum, double *out);
-typedef lk_shape lki_metric_shape(const lk_metric *m);
-lki_metric_values  lki_verdict_values, lki_f1_values, lki_matrix_values;
-lki_metric_results lki_ratio_results, lki_first_results, lki_auc_results, lki_f1_results, lki_matrix_results;
-lki_metric_shape   lki_verdict_entry, lki_f1_entry, lki_matrix_entry, lki_f1_shape;
-double             lki_matrix_accuracy(const lk_metric *m, double *const *sum);
+lki_metric_results_fn lki_mean_results;  /* the first sum over the second; 0 where that is 0 */
+lki_metric_results_fn lki_total_results; /* the first sum as it is */
+
+/* Kinds that count verdicts, f1_score, confusion_matrix (metric_counts.c). */
+lki_metric_values_fn  lki_verdict_values, lki_f1_values, lki_matrix_values;
+lki_metric_shape_fn   lki_one_entry, lki_threshold_entries, lki_f1_entry, lki_f1_shape, lki_matrix_entry, lki_matrix_shape;
+lki_metric_results_fn lki_share_results, lki_auc_results, lki_f1_results;
+lki_metric_result_fn  lki_matrix_result;
 
 #endif

@@ -18,6 +18,7 @@
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/record.h"
+#include <float.h>
 #include <lockstep/ops.h>
 #include <math.h>
 #include <stdio.h>
@@ -252,12 +253,6 @@ static lk_optimizer *described(lk_optimizer *o, lki_optimizer_id id, const void 
     if (lki_args_hold(o->name, class, &o->args) == LK_OK) return o->class = class, o;
     lk_free(o);
     return NULL;
-}
-
-const lki_class *lki_optimizer_class(const lk_optimizer *o, const lki_optimizer_args **args)
-{
-    *args = &o->args;
-    return o->class;
 }
 
 lk_optimizer *lk_sgd_kw(lk_sgd_args a)
@@ -780,6 +775,18 @@ lk_variables lk_optimizer_variables(lk_optimizer *o)
     if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return (lk_variables){o->states, o->state};
     lki_fail(LK_EINVAL, "optimizer_variables: not an optimiser");
     return (lk_variables){0};
+}
+
+/* ---- for files ---------------------------------------------------------------------------------------------------------------- */
+
+const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args)
+{
+    common *now = args; /* all arguments begin with these */
+    if (!now) return o->class;
+    memcpy(args, &o->args, o->class->bytes);
+    now->name = o->name;
+    if (o->rate) now->learning_rate = value_of(o->rate) != 0 ? value_of(o->rate) : DBL_TRUE_MIN; /* 0 would mean the default */
+    return o->class;
 }
 
 /* ---- for checkpoints --------------------------------------------------------------------------------------------------------- */

@@ -14,8 +14,8 @@ struct lk_schedule {
     lki_schedule_args args; /* it was made with, held */
 };
 
-/* The class of an optimiser and the arguments it was made with. */
-const lki_class *lki_optimizer_class(const lk_optimizer *o, const lki_optimizer_args **args);
+/* The class of an optimiser and, unless `args` is NULL, a copy of what it would be made with now: its rate may have been set anew. */
+const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args);
 
 /* The variables of an optimiser under the names Keras keeps them by: "_iterations" is one, "_momentums" a list. */
 typedef struct lki_optimizer_group {

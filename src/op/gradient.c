@@ -8,6 +8,7 @@
 #include "op/infer.h"
 #include "op/origin.h"
 #include "op/replica.h"
+#include "op/user.h"
 #include <lockstep/grad.h>
 #include <lockstep/ops.h>
 
@@ -200,6 +201,8 @@ RULE(softmax)
 RULE(log_softmax) { GIVE(0, sub(DY(0), mul(lk_exp(Y(0)), row_sum(DY(0))))); }
 
 RULE(sparse_xent) { GIVE(0, lki_apply3(LKI_OP_sparse_xent_grad, b->attr, X(0), X(1), DY(0))); }
+
+RULE(user) { lki_user_gradient(b); }
 
 RULE(sparse_xent_grad) /* of dy * (softmax(x) - one_hot(label)) */
 {

@@ -4,6 +4,7 @@
 #include "op/infer.h"
 #include "op/origin.h"
 #include "op/replica.h"
+#include "op/user.h"
 
 #define RULE(name) void lki_lane_##name(lki_infer *f)
 #define LKI_OP(name, nsrc, ndst, shape, lane, grad, slot, text) lki_lane_fn lki_lane_##lane;
@@ -252,6 +253,23 @@ RULE(gather_grad)
     const lk_tensor *dy = f->src[0], *ids = f->src[1];
     if (f->attr->scan.axis == 0 && is_rows(dy) && is_rows(ids) && same_batch(&dy->rows, &ids->rows)) sum(f, &ids->rows, 3);
     else if (f->attr->scan.axis > 0 && is_rows(dy) && !is_rows(ids)) each(f, &dy->rows, 1);
+    else whole(f, false);
+}
+
+/* Rows in, rows out, where the op says it works row by row; operands without as many rows are there for all of them. */
+RULE(user)
+{
+    const lki_rows *rows = NULL;
+    uint64_t        cut = 0;
+    bool            fits = f->shape[0].rank > 0 && lki_user_by_rows(f->attr->user.op);
+    for (int i = 0; i < f->nsrc && fits; i++) {
+        const lk_tensor *t = f->src[i];
+        if (!is_rows(t)) continue;
+        fits = t->shape.dim[0] == f->shape[0].dim[0] && (!rows || same_batch(rows, &t->rows));
+        rows = &t->rows;
+        cut |= 1ull << i;
+    }
+    if (rows && fits) each(f, rows, cut);
     else whole(f, false);
 }
 

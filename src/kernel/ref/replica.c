@@ -148,11 +148,15 @@ static void lane_add(const lki_args *a)
         add_lane(a, s, a->lanes->bound[s], a->lanes->bound[s + 1]);
 }
 
+/* ---- code of one's own ---- */
+
+static void user(const lki_args *a) { a->attr->user.run(a, a->attr->user.op); }
+
 void lki_register_replica_ref(lki_kernels *k)
 {
     LKI_SET_N(k, replica_sum);
     LKI_SET_F(k, agree);
     LKI_SET_N(k, scatter);
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
-        lki_kernel_set(k, LKI_K_lane_add, (lk_dtype)t, lane_add, NULL, "ref");
+        lki_kernel_set(k, LKI_K_lane_add, (lk_dtype)t, lane_add, NULL, "ref"), lki_kernel_set(k, LKI_K_user, (lk_dtype)t, user, NULL, "ref");
 }

@@ -1,0 +1,319 @@
+/* TensorBoard: events of training under DIR/train and of validation under DIR/validation, with the tags and steps Keras writes.
+ *
+ *   train        epoch_loss, epoch_accuracy, ..., epoch_learning_rate     step: the epoch, from 0
+ *                batch_loss, ...                                          with update_freq; step: training steps, from 1
+ *                sequential/dense/kernel/histogram, .../image             every histogram_freq epochs; images alone: every epoch
+ *                model, keras                                             text: a table of the layers, and the JSON
+ *   validation   epoch_loss, ...                                          step: the epoch
+ *                evaluation_loss_vs_iterations, ...                       step: the optimiser's iterations
+ *
+ * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it) ends. */
+#include "core/log.h"
+#include "core/memory.h"
+#include "fit/callback.h"
+#include "fit/kernel_image.h"
+#include "format/events.h"
+#include "model/model.h"
+#include <lockstep/keras.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum side { TRAIN, VALIDATION, SIDES } side;
+
+typedef struct tensorboard {
+    lk_callback         base;
+    lk_tensorboard_args args;
+    char               *folder[SIDES];
+    lki_events         *file[SIDES]; /* NULL: nothing yet */
+    bool                in_fit, described;
+    lki_every           every;
+    int64_t             steps; /* of training */
+    int64_t             last;  /* batch */
+} tensorboard;
+
+static double wall_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------------------- */
+
+static lk_status get_file(tensorboard *t, side s)
+{
+    return t->file[s] ? LK_OK : lki_events_open(t->folder[s], wall_time(), &t->file[s]);
+}
+
+static lk_status close_file(tensorboard *t, side s)
+{
+    lki_events *e = t->file[s];
+    t->file[s] = NULL;
+    return lki_events_close(e);
+}
+
+static lk_status flush_files(tensorboard *t)
+{
+    for (int s = 0; s < SIDES; s++)
+        if (t->file[s]) LKI_TRY(lki_events_flush(t->file[s]));
+    return LK_OK;
+}
+
+/* ---- scalars ----------------------------------------------------------------------------------------------------------------- */
+
+static lk_status put_scalar(tensorboard *t, side s, int64_t step, const char *before, const char *name, const char *behind, double value)
+{
+    char tag[512];
+    snprintf(tag, sizeof tag, "%s%s%s", before, name, behind);
+    LKI_TRY(get_file(t, s));
+    return lki_events_scalar(t->file[s], wall_time(), step, tag, (float)value);
+}
+
+static lk_status put_epoch(tensorboard *t, const lki_happening *h)
+{
+    const lk_logs       logs = lki_logs_of(h);
+    const lk_optimizer *o = lk_model_optimizer(h->event.model);
+    bool                rate = false;
+    for (int i = 0; i < logs.count; i++) {
+        const bool validation = strncmp(logs.name[i], "val_", 4) == 0;
+        LKI_TRY(put_scalar(t, validation ? VALIDATION : TRAIN, h->event.epoch, "epoch_", logs.name[i] + (validation ? 4 : 0), "", logs.value[i]));
+        rate = rate || strcmp(logs.name[i], "learning_rate") == 0;
+    }
+    if (!o || rate) return LK_OK;
+    return put_scalar(t, TRAIN, h->event.epoch, "epoch_", "learning_rate", "", lk_optimizer_learning_rate(o));
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------------------- */
+
+static lk_status put_image(lki_events *e, int64_t epoch, const char *name, const lk_shape *shape, const float *value)
+{
+    char      tag[512];
+    lki_image image;
+    bool      made;
+    LKI_TRY(lki_kernel_image(shape, value, &image, &made));
+    if (!made) return LK_OK;
+    snprintf(tag, sizeof tag, "%s/image", name);
+    const lk_status status = lki_events_image(e, wall_time(), epoch, tag, image.width, image.height, image.channels, image.pixels);
+    lki_image_free(&image);
+    return status;
+}
+
+static lk_status put_weight(tensorboard *t, int64_t epoch, lk_variable *v, bool histogram, bool image)
+{
+    char           tag[512];
+    lk_tensor     *value = lk_cast(lk_read(v), LK_F32);
+    const float   *element = lk_data(value);
+    const lk_shape shape = lk_variable_shape(v);
+    if (!element) return lk_error_code();
+    LKI_TRY(get_file(t, TRAIN));
+    snprintf(tag, sizeof tag, "%s/histogram", lk_variable_name(v));
+    if (histogram) LKI_TRY(lki_events_histogram(t->file[TRAIN], wall_time(), epoch, tag, element, lk_size(value)));
+    return image ? put_image(t->file[TRAIN], epoch, lk_variable_name(v), &shape, element) : LK_OK;
+}
+
+static lk_status put_weights(tensorboard *t, const lki_happening *h)
+{
+    const int  every = t->args.histogram_freq;
+    const bool histogram = every && h->event.epoch % every == 0, image = t->args.write_images == LK_ON && (histogram || !every);
+    lk_status  status = LK_OK;
+    if (!histogram && !image) return LK_OK;
+    LK_POOL
+    {
+        const lk_variables v = lk_model_weights(h->event.model);
+        for (int i = 0; i < v.count && status == LK_OK; i++)
+            LK_STEP { status = put_weight(t, h->event.epoch, v.item[i], histogram, image); }
+    }
+    return status;
+}
+
+/* ---- the model as text --------------------------------------------------------------------------------------------------------- */
+
+typedef struct text {
+    char *data;
+    int   size, room;
+    bool  failed;
+} text;
+
+static void put(text *t, const char *format, ...) LKI_PRINTF(2, 3);
+static void put(text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    t->failed = t->failed || n < 0 || !lki_grow((void **)&t->data, &t->room, t->size + n + 1, 1);
+    if (!t->failed) t->size += vsnprintf(t->data + t->size, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+}
+
+/* A row of a table in Markdown: name, Keras' class, its weights and how many numbers they are. */
+static int64_t put_layer(text *t, lk_layer *l)
+{
+    const lk_variables v = lk_layer_variables(l);
+    char               shape[LKI_SHAPE_TEXT];
+    int64_t            total = 0;
+    put(t, "| %s | %s | ", l->name, l->kind->class.name ? l->kind->class.name : l->kind->name);
+    for (int i = 0; i < v.count; i++) {
+        const char    *name = lk_variable_name(v.item[i]), *last = strrchr(name, '/');
+        const lk_shape s = lk_variable_shape(v.item[i]);
+        put(t, "%s%s %s", i ? ", " : "", last ? last + 1 : name, lki_shape_text(&s, shape));
+        total += lki_shape_size(&s);
+    }
+    put(t, " | %lld |\n", (long long)total);
+    return total;
+}
+
+static void put_layers(text *t, lk_model *m)
+{
+    const lk_layers layers = lk_model_layers(m);
+    int64_t         total = 0;
+    put(t, "**%s**\n\n| layer | type | weights | parameters |\n|---|---|---|--:|\n", lk_model_name(m));
+    for (int i = 0; i < layers.count; i++)
+        total += put_layer(t, layers.item[i]);
+    put(t, "| | | **total** | **%lld** |\n", (long long)total);
+}
+
+/* A model with code of one's own has no JSON: that is warned about, and no error. */
+static void put_json(text *t, lk_model *m)
+{
+    lki_error_record before, mine;
+    lki_error_take(&before);
+    const char *json = lk_model_to_json(m);
+    if (json) put(t, "```json\n%s\n```\n", json);
+    lki_error_take(&mine);
+    if (!json) lki_warn("TensorBoard: the model is not written as JSON: %s", mine.text);
+    if (before.code != LK_OK) lki_error_put(&before);
+}
+
+static lk_status put_text(tensorboard *t, const char *tag, text *made)
+{
+    lk_status status = made->failed ? LK_ENOMEM : get_file(t, TRAIN);
+    if (status == LK_OK && made->size) status = lki_events_text(t->file[TRAIN], wall_time(), 0, tag, made->data);
+    lki_release(made->data);
+    return status;
+}
+
+static lk_status describe(tensorboard *t, lk_model *m)
+{
+    text layers = {0}, json = {0};
+    LK_POOL
+    {
+        put_layers(&layers, m);
+        put_json(&json, m);
+    }
+    const lk_status status = put_text(t, "model", &layers), other = put_text(t, "keras", &json);
+    return status != LK_OK ? status : other;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
+
+static lk_status train_begin(lk_callback *c, const lki_happening *h)
+{
+    (void)h;
+    tensorboard *t = (tensorboard *)c;
+    t->in_fit = true;
+    t->described = t->args.write_graph == LK_OFF;
+    t->steps = 0;
+    t->last = -1;
+    lki_every_begin(&t->every);
+    return get_file(t, TRAIN);
+}
+
+/* The model has its weights after the first step at the latest. */
+static lk_status train_batch_end(lk_callback *c, const lki_happening *h)
+{
+    tensorboard *t = (tensorboard *)c;
+    const int64_t batch = h->event.batch;
+    t->steps += batch > t->last ? batch - t->last : batch + 1;
+    t->last = batch;
+    if (!t->described) {
+        t->described = true;
+        LKI_TRY(describe(t, h->event.model));
+    }
+    if (!lki_every_due(&t->every, batch)) return LK_OK;
+    for (int i = 0; i < h->event.logs.count; i++)
+        LKI_TRY(put_scalar(t, TRAIN, t->steps, "batch_", h->event.logs.name[i], "", h->event.logs.value[i]));
+    return LK_OK;
+}
+
+static lk_status epoch_end(lk_callback *c, const lki_happening *h)
+{
+    tensorboard *t = (tensorboard *)c;
+    LKI_TRY(put_epoch(t, h));
+    LKI_TRY(put_weights(t, h));
+    return flush_files(t);
+}
+
+static lk_status test_end(lk_callback *c, const lki_happening *h)
+{
+    tensorboard        *t = (tensorboard *)c;
+    const lk_optimizer *o = lk_model_optimizer(h->event.model);
+    for (int i = 0; o && !h->failed && i < h->event.logs.count; i++)
+        LKI_TRY(put_scalar(t, VALIDATION, lk_optimizer_iterations(o), "evaluation_", h->event.logs.name[i], "_vs_iterations", h->event.logs.value[i]));
+    return t->in_fit ? LK_OK : close_file(t, VALIDATION);
+}
+
+static lk_status train_end(lk_callback *c, const lki_happening *h)
+{
+    (void)h;
+    tensorboard    *t = (tensorboard *)c;
+    const lk_status status = close_file(t, TRAIN), other = close_file(t, VALIDATION);
+    t->in_fit = false;
+    return status != LK_OK ? status : other;
+}
+
+static void destroy(lk_callback *c)
+{
+    tensorboard *t = (tensorboard *)c;
+    for (int s = 0; s < SIDES; s++) {
+        close_file(t, (side)s);
+        lki_release(t->folder[s]);
+    }
+}
+
+static const lki_callback_kind TENSORBOARD = {
+    .name = "TensorBoard",
+    .bytes = sizeof(tensorboard),
+    .on = {[LKI_HOOK_train_begin] = train_begin,
+           [LKI_HOOK_train_batch_end] = train_batch_end,
+           [LKI_HOOK_epoch_end] = epoch_end,
+           [LKI_HOOK_test_end] = test_end,
+           [LKI_HOOK_train_end] = train_end},
+    .destroy = destroy,
+};
+
+static char *folder_of(const char *log_dir, const char *name)
+{
+    char      *path = NULL;
+    int        room = 0;
+    const int  size = (int)(strlen(log_dir) + strlen(name) + 2);
+    if (lki_grow((void **)&path, &room, size, 1)) snprintf(path, (size_t)size, "%s/%s", log_dir, name);
+    return path;
+}
+
+lk_callback *lk_tensorboard_kw(lk_tensorboard_args args)
+{
+    const char *log_dir = args.log_dir ? args.log_dir : "logs";
+    if (!*log_dir) {
+        lki_fail(LK_EINVAL, "lk_tensorboard: log_dir is \"\"; it should name a folder");
+        return NULL;
+    }
+    if (args.histogram_freq < 0 || args.update_freq < 0) {
+        lki_fail(LK_EINVAL, "lk_tensorboard: %s is below 0; it should be a number of %s",
+                 args.histogram_freq < 0 ? "histogram_freq" : "update_freq",
+                 args.histogram_freq < 0 ? "epochs, or 0 for never" : "steps, or 0 for every epoch");
+        return NULL;
+    }
+    tensorboard *t = lki_callback_new(&TENSORBOARD);
+    if (!t) return NULL;
+    t->args = args;
+    t->every.steps = args.update_freq;
+    t->folder[TRAIN] = folder_of(log_dir, "train");
+    t->folder[VALIDATION] = folder_of(log_dir, "validation");
+    if (t->folder[TRAIN] && t->folder[VALIDATION]) return &t->base;
+    lk_free(t);
+    return NULL;
+}

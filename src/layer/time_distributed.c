@@ -1,0 +1,93 @@
+/* TimeDistributed: a layer applied to each step of rows of [steps, ...], with the same weights.
+ *
+ * Steps become rows for it and steps again afterwards. To the batch they stay entries of their row (lki_rows.per_row), so sums over rows
+ * and what is drawn do not depend on how the batch is split. */
+#include "layer/layer.h"
+
+typedef struct time_distributed {
+    lk_layer                 layer;
+    lk_time_distributed_args set;
+} time_distributed;
+
+/* One step of a row, as a list of one shape. */
+static lk_status step_of(const lk_layer *l, const lk_shape *in, lk_shape step[2])
+{
+    if (in->rank < 2) return lki_layer_refuse(l, in, "a row should be [steps, ...], with at least one axis for each step");
+    step[0] = (lk_shape){.rank = in->rank - 1};
+    step[1] = (lk_shape){.rank = -1};
+    for (int i = 1; i < in->rank; i++)
+        step[0].dim[i - 1] = in->dim[i];
+    return LK_OK;
+}
+
+static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    lk_shape step[2], one;
+    LKI_TRY(step_of(l, in, step));
+    LKI_TRY(lki_layer_output(l->inner[0], step, &one));
+    if (one.rank + 2 > LK_MAX_RANK) return lki_layer_refuse(l, in, "what comes out has more than %d axes", LK_MAX_RANK - 1);
+    *out = (lk_shape){.rank = one.rank + 1, .dim = {in->dim[0]}};
+    for (int i = 0; i < one.rank; i++)
+        out->dim[i + 1] = one.dim[i];
+    return LK_OK;
+}
+
+static lk_status build(lk_layer *l, const lk_shape *in)
+{
+    lk_shape step[2];
+    LKI_TRY(step_of(l, in, step));
+    return lki_layer_build(l->inner[0], step);
+}
+
+static lk_tensor *folded(lk_tensor *x)
+{
+    lk_shape s = {.rank = x->shape.rank - 1, .dim = {x->shape.dim[0] * x->shape.dim[1]}};
+    for (int i = 1; i < s.rank; i++)
+        s.dim[i] = x->shape.dim[i + 1];
+    return lk_reshape(x, s);
+}
+
+static lk_tensor *unfolded(lk_tensor *y, int64_t n, int64_t steps)
+{
+    lk_shape s = {.rank = y->shape.rank + 1, .dim = {n, steps}};
+    for (int i = 2; i < s.rank; i++)
+        s.dim[i] = y->shape.dim[i - 1];
+    return lk_reshape(y, s);
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    lk_tensor *steps = folded(x);
+    lk_tensor *y = lki_layer_run(l->inner[0], (lk_tuple){1, &steps}, pass);
+    return lki_bad(y) ? y : unfolded(y, x->shape.dim[0], x->shape.dim[1]);
+}
+
+static void *make(const void *args) { return lk_time_distributed_kw(*(const lk_time_distributed_args *)args); }
+
+static const lki_field FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_time_distributed_args),
+    LKI_FIELD(OBJECT, lk_time_distributed_args, layer, .kind = LKI_KIND_LAYER, .required = true),
+};
+
+static const char *const INNER_PLACES[] = {"layer"};
+
+const lki_layer_kind lki_time_distributed_kind = {
+    .name = "time_distributed",
+    LKI_LAYER_OF(time_distributed, lk_time_distributed_args, "TimeDistributed", FIELDS),
+    .takes_ids = true, /* the one inside may */
+    .output = output,
+    .build = build,
+    .call = call,
+    .inner_place = INNER_PLACES};
+
+lk_layer *lk_time_distributed_kw(lk_time_distributed_args a)
+{
+    if (!lki_is_kind(a.layer, LKI_KIND_LAYER))
+        return lki_fail(LK_EINVAL, "lk_time_distributed: the layer is %s", a.layer ? "not a layer" : "NULL"), NULL;
+    lk_layer *l = lki_layer_new("lk_time_distributed", &lki_time_distributed_kind, &a);
+    if (!l) return NULL;
+    if (lki_layer_take("lk_time_distributed", l, a.layer) == LK_OK && (l->trainable || lk_layer_set_trainable(l, 0) == LK_OK))
+        return l;
+    lk_free(l);
+    return NULL;
+}
