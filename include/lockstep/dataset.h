@@ -65,24 +65,28 @@ typedef struct lk_mnist_args {
     lk_split_of split;
     lk_switch   scaled;   /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
     const char *folder;   /* default: LOCKSTEP_DATA, else the user's cache folder */
-    lk_switch   download; /* default LK_ON: what is missing is fetched into the cache folder, if no folder is given */
+    lk_switch   download; /* default LK_ON: what the cache folder lacks is fetched into it; a folder that was named is left alone */
 } lk_mnist_args;
+
 /* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read here. The
- * user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. */
+ * user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Fetched from LOCKSTEP_MIRROR, if that is set, and public mirrors;
+ * never when LOCKSTEP_OFFLINE is set. */
 #define lk_mnist(...) lk_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 #define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
 LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
 
-/* Digits drawn on the fly: strokes, turned, sheared, bent, of varying width, with noise. 60,000 rows to train with, 10,000 others to test; the same for
- * the same seed. No file, no network. (image, label i64) as lk_mnist(). */
 typedef struct lk_digits_args {
     char        kw_;
     lk_split_of split;
     lk_switch   scaled; /* as in lk_mnist() */
     lk_number   seed;   /* default 1: which digits; not the process's seed */
-    int64_t     rows;   /* default 60,000 or 10,000; fewer: the first so many */
+    int64_t     rows;   /* default 60,000 to train with, 10,000 to test; another number: so many, the first of them the same */
 } lk_digits_args;
+
+/* Digits drawn on the fly: strokes, pushed, bent, slanted and turned, of varying width, with noise. (image, label i64) as lk_mnist(), no file, no
+ * network. Rows to test with are others than those to train with; row n of a seed is the same on every machine. A row is drawn where its
+ * pixels are needed, so a shuffle over all of them costs nothing; a cache keeps what was drawn. */
 #define lk_digits(...) lk_digits_kw(LKI_KW(lk_digits_args, __VA_ARGS__))
 LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
 
@@ -90,18 +94,22 @@ LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
 
 typedef struct lk_fetch_args {
     char        kw_;
-    lk_names    urls;    /* required: mirrors of one file, tried in order; http, https, file */
-    const char *sha256;  /* default: not checked; 64 hexadecimal digits */
-    const char *path;    /* required: where it goes; what is there and has the digest is kept */
-    double      timeout; /* seconds without a byte before the next mirror is tried; default 30 */
+    lk_names    urls;       /* required: mirrors of one file, tried in order; http, https, file */
+    const char *sha256;     /* default: not checked; 64 hexadecimal digits */
+    const char *path;       /* required: where it goes; what is there and has the digest (without one: what is there) is kept */
+    double      timeout;    /* seconds without a byte before the next mirror is tried; default 30 */
+    int64_t     most_bytes; /* a larger file is refused; default 64 GiB */
 } lk_fetch_args;
 
-/* A file from the network, written beside and renamed when its digest is right. What an attempt before left is continued. Errors name every mirror and
- * its reason, and say what to do offline. Needs libcurl, looked for at run time. */
+/* A file from the network, written beside (PATH.part) and renamed when its digest is right; folders are made. What an attempt before left is
+ * continued, where a digest can tell whether it fits. Errors name every mirror and its reason, and say what to do offline; nothing is fetched
+ * when LOCKSTEP_OFFLINE is set. Needs libcurl, looked for at run time. */
 #define lk_fetch(...) lk_fetch_kw(LKI_KW(lk_fetch_args, __VA_ARGS__))
 LK_API lk_status lk_fetch_kw(lk_fetch_args args);
 
 /* ---- files of rows ---- */
+
+#define LK_NAMES(...) LKI_NAMES(__VA_ARGS__) /* of columns, of arrays */
 
 typedef struct lk_csv_args {
     char        kw_;
@@ -109,64 +117,80 @@ typedef struct lk_csv_args {
     lk_switch   header;      /* default LK_ON: the first line of each file names the columns */
     char        delimiter;   /* default ',' */
     const char *label;       /* default none: the column, by name or "#0", "#-1", that becomes the label */
-    lk_names    columns;     /* default all (but the label): which, in this order */
-    lk_switch   text_labels; /* default LK_OFF: labels are numbers; LK_ON: words, numbered in the order of the alphabet */
+    lk_names    columns;     /* default all (but the label): which, in this order; others may hold anything */
+    lk_switch   text_labels; /* default LK_OFF: labels are numbers; LK_ON: words, numbered in the order of their bytes */
 } lk_csv_args;
 
-/* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The file is read and checked here; a field that is no number is an error with file, line, column and text. "" is NaN. Quotes as in RFC 4180. */
+/* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The files are read and checked here; a field
+ * that is no number, an empty label, and a line of more or fewer fields are errors with file, line, column and text. Quotes as in RFC 4180; blanks
+ * around a field and blank lines are skipped; an empty field is NaN. */
 #define lk_csv_dataset(...) lk_csv_dataset_kw(LKI_KW(lk_csv_args, __VA_ARGS__))
 LK_API lk_dataset *lk_csv_dataset_kw(lk_csv_args args);
 
-/* An array of a .npy file, and one of those in a .npz file (or in a zip of .npy files). */
+/* An array of a .npy file, and one of those in a .npz file (a zip of .npy files). A file that is written appears as a whole or not at all. */
 LK_API lk_tensor *lk_npy_read(const char *path);
 LK_API lk_tensor *lk_npz_read(const char *path, const char *name); /* NULL: the only one */
-LK_API lk_names   lk_npz_names(const char *path);
+LK_API lk_names   lk_npz_names(const char *path);                  /* none, and an error, when it cannot be read */
 LK_API lk_status  lk_npy_write(const char *path, lk_tensor *t);
 LK_API lk_status  lk_npz_write(const char *path, lk_names names, lk_tuple tensors);
 
-/* Rows of the arrays of a .npz file, in this order; default x_train and y_train (x_test and y_test), else x and y. */
 typedef struct lk_npz_args {
     char        kw_;
     const char *path; /* required */
     lk_split_of split;
-    lk_names    names;
+    lk_names    names; /* default x_train and y_train, else x and y; LK_TEST: x_test and y_test */
 } lk_npz_args;
+
+/* Rows of the arrays of a .npz file, in this order. */
 #define lk_npz_dataset(...) lk_npz_dataset_kw(LKI_KW(lk_npz_args, __VA_ARGS__))
 LK_API lk_dataset *lk_npz_dataset_kw(lk_npz_args args);
 
-/* FOLDER/<class>/<picture>.png|jpg|jpeg: (picture f32 [height, width, channels] 0..255, label i64 by the alphabet of the classes). Pictures are decoded when they are read, on .parallel threads; one that cannot be
- * read is an error that names it. */
+/* ---- pictures ---- */
+
 typedef struct lk_image_folder_args {
     char        kw_;
     const char *folder;           /* required */
     int64_t     height, width;    /* required: pictures are resized to it */
-    int         channels;         /* default 3; 1 */
+    int         channels;         /* default 3; 1: grey */
     int         parallel;         /* default: the cores of this process */
     double      validation_split; /* default none: the share of the pictures, picked by the seed, that LK_TEST gets */
     lk_split_of split;
-    lk_number   seed;
+    lk_number   seed; /* default 1; not the process's seed */
 } lk_image_folder_args;
+
+/* FOLDER/<class>/<picture>.png|jpg|jpeg: (picture f32 [height, width, channels] 0..255, label i64), classes and pictures in the order of their names'
+ * bytes. Names are read here; pictures are decoded where their pixels are needed, those of a batch on .parallel threads, so a shuffle over all of them
+ * costs nothing. One that cannot be read is an error that names it. Other files are left out and told in the log; hidden ones are not looked at. */
 #define lk_image_folder(...) lk_image_folder_kw(LKI_KW(lk_image_folder_args, __VA_ARGS__))
 LK_API lk_dataset *lk_image_folder_kw(lk_image_folder_args args);
-LK_API lk_names    lk_class_names(const lk_dataset *d); /* of an image folder, or of text labels; empty for others */
 
-/* One picture file: u8 [height, width, channels]; channels 0: as it is. */
+/* What the labels of an image folder, or of a CSV file with text labels, stand for; also of operations on one. None for other datasets.
+ * Owner   the dataset. */
+LK_API lk_names lk_class_names(const lk_dataset *d);
+
+/* One picture file, PNG or JPEG: u8 [height, width, channels]; channels 0: as it is. */
 LK_API lk_tensor *lk_image_read(const char *path, int channels);
 LK_API lk_status  lk_image_write(const char *path,
                                  lk_tensor  *picture); /* PNG; u8 or f32 0..255, [height, width] or [height, width, 1|3|4] */
 
-/* What records of tf.train.Example hold: a feature of fixed size each. */
+/* ---- records of tf.train.Example ---- */
+
+/* What a record holds: a feature of fixed size each. LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("weight", .missing = LK_NUMBER(1)). */
 typedef struct lk_feature {
-    const char *name;
-    lk_dtype    dtype; /* LK_F32, LK_I64; LK_U8: a byte string of the size of the shape, or a picture where .picture */
-    lk_shape    shape;
+    char        kw_;
+    const char *name;    /* required */
+    lk_dtype    dtype;   /* default LK_F32; LK_I64; LK_U8: a byte string of the size of the shape, or a picture */
+    lk_shape    shape;   /* default: a scalar */
     int         picture; /* 1: bytes are a PNG or JPEG file, decoded to u8 of this shape */
-    lk_number   missing; /* default: an error; the value of every element where the feature is not there */
+    lk_number   missing; /* default: an error; the value of every element where the feature is not there or empty */
 } lk_feature;
+#define LK_FEATURE(...) LKI_KW(lk_feature, __VA_ARGS__)
 #define LK_FEATURES(...)                                                                                                           \
     (int)LKI_N(lk_feature, {0}, __VA_ARGS__) - 1, (const lk_feature[]) { {0}, __VA_ARGS__ }
 
-/* lk_dataset_parse_example(records, parallel, LK_FEATURES({"image", LK_U8, LK_SHAPE(28, 28)}, {"label", LK_I64})): a tensor per feature, in this order. */
+/* lk_dataset_parse_example(records, parallel, LK_FEATURES(LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("label", LK_I64))): a tensor per
+ * feature, in this order. Parallel 0 or 1: parsed on the thread that reads; more: on so many, some records ahead. Errors name the record, counted from
+ * 0, and the feature. */
 LK_API lk_dataset *lk_dataset_parse_example(lk_dataset *records, int parallel, int count, const lk_feature *one_based);
 
 /* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing, empty, or several byte strings: an error. */
@@ -293,7 +317,7 @@ LK_API int lk_next(lk_iterator *it, lk_tuple *element);
 
 /* Where an iterator stands, as bytes. Restored to an iterator of a pipeline of the same operations and parameters, in another process too, it goes on with
  * the same elements, and iterations after it with the same orders. Prefetch and, split by lanes, the number of replicas may differ. Rows of tensors, ranges,
- * generators and plain files are saved as references, others by value; what a cache kept is collected again.  Owner  the caller: lk_free_bytes(). */
+ * generators, drawn digits, image folders and plain files are saved as references, others by value; what a cache kept is collected again.  Owner  the caller: lk_free_bytes(). */
 LK_API lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size);
 LK_API lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size);
 LK_API void      lk_free_bytes(void *bytes);

@@ -293,13 +293,6 @@ typedef struct lk_swap_ema_args {
 #define lk_swap_ema_weights(...) lk_swap_ema_weights_kw(LKI_KW(lk_swap_ema_args, __VA_ARGS__))
 LK_API lk_callback *lk_swap_ema_weights_kw(lk_swap_ema_args args);
 
-/* ---- traces ---------------------------------------------------------------------------------------------------------------------------- */
-
-/* Record what happens from here on, in the format of Chrome's tracing (chrome://tracing, Perfetto): compute, communication and input per replica
- * and thread. lk_trace_end() writes the file. Also LOCKSTEP_TRACE=FILE: the whole process, written at its end. */
-LK_API lk_status lk_trace_begin(void);
-LK_API lk_status lk_trace_end(const char *path);
-
 LK_END
 
 #endif

@@ -1,6 +1,11 @@
 /* Metrics: what is counted over the rows of an epoch, and what comes out of it.
  *
- * Every metric is a sum over rows of a few numbers and a function of that sum, so its state is exact whatever the split: lanes in double, added up one tree. */
+ *     lk_metric *auc = lk_auc(.curve = "PR");
+ *     lk_metric_update(auc, labels, predictions);      for each batch, inside run too
+ *     printf("%g\n", lk_metric_result(auc));           over all batches and replicas
+ *
+ * Every metric is a sum over rows of a few numbers and a function of that sum, so what it has counted does not depend on the split: it is
+ * kept per lane, in double, and added up one tree. */
 #ifndef LOCKSTEP_METRIC_H
 #define LOCKSTEP_METRIC_H
 
@@ -26,7 +31,7 @@ typedef struct lk_metric_args { /* an option a metric does not take is an error 
     const char *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
 } lk_metric_args;
 
-/* name, Keras' class. All but mean and sum take labels and predictions. */
+/* Name, Keras' class (it has no ConfusionMatrix). All but mean and sum take labels and predictions. */
 #define LK_METRIC_LIST(X)                                                                                                          \
     X(mean, "Mean")                                                                                                                \
     X(sum_metric, "Sum")                                                                                                           \
@@ -59,7 +64,7 @@ typedef struct lk_metric_args { /* an option a metric does not take is an error 
     X(hinge_metric, "Hinge")                                                                                                       \
     X(squared_hinge_metric, "SquaredHinge")                                                                                        \
     X(categorical_hinge_metric, "CategoricalHinge")                                                                                \
-    X(confusion_matrix, "ConfusionMatrix") /* lk_metric_results() gives [classes, classes], rows are labels; its result is the accuracy */
+    X(confusion_matrix, "ConfusionMatrix") /* all results: [classes, classes], rows are labels; its one result is the accuracy */
 #define LKI_METRIC_DECLARE(name, class) LK_API lk_metric *lk_##name##_kw(lk_metric_args args);
 LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #undef LKI_METRIC_DECLARE
@@ -96,19 +101,21 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_categorical_hinge_metric(...) lk_categorical_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 
-/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults and that name. NULL and an error that lists the names. */
+/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults, and called that. NULL and an error that lists
+ * the names. */
 LK_API lk_metric *lk_metric_named(const char *name);
 
-/* From code of one's own: `values` gives for each row `size` numbers, [rows, size] (for size 1 also [rows]); they are summed over all rows, and `result` is a function of the sums. */
+/* From code of one's own: `values` gives `size` numbers for each row, [rows, size] (or [rows] for one), and takes sample weights (which
+ * may be NULL) into account; they are summed over all rows, and `result` is a function of the sums. */
 typedef lk_tensor *(*lk_metric_values_fn)(lk_tensor *labels, lk_tensor *predictions, lk_tensor *sample_weight, void *user);
 typedef double (*lk_metric_result_fn)(int size, const double *sums, void *user);
 typedef struct lk_own_metric_args {
     char                kw_;
     lk_metric_values_fn values; /* required */
-    lk_metric_result_fn result; /* default: the mean: sums[0] / rows */
+    lk_metric_result_fn result; /* default, for one number: its mean over the rows */
     int                 size;   /* default 1 */
     void               *user;
-    const char         *name;   /* default "own_metric" */
+    const char         *name; /* default "own_metric" */
     int                 output;
 } lk_own_metric_args;
 #define lk_metric_of(...) lk_metric_of_kw(LKI_KW(lk_own_metric_args, __VA_ARGS__))
@@ -125,17 +132,18 @@ typedef struct lk_metric_update_args {
 #define lk_metric_update(...) lk_metric_update_kw(LKI_KW(lk_metric_update_args, __VA_ARGS__))
 LK_API lk_status lk_metric_update_kw(lk_metric_update_args args);
 
-/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of a metric with several
- * results (f1_score without average): their mean.
+/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of a
+ * metric with several results (f1_score without average): their mean.
  * Errors  NaN while a function is traced. */
 LK_API double lk_metric_result(const lk_metric *m);
 
-/* All results of those that have several, f64: f1_score [classes], confusion_matrix [classes, classes]; others: a scalar. */
+/* All results of those that have several, f64: f1_score [classes], confusion_matrix [classes, classes] (labels out of range are not
+ * counted); others: a scalar. */
 LK_API lk_tensor *lk_metric_results(const lk_metric *m);
 
 LK_API lk_status    lk_metric_reset(lk_metric *m); /* inside run: all replicas together */
 LK_API const char  *lk_metric_name(const lk_metric *m);
-LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, one entry per lane: total and count of means, else what Keras calls them */
+LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, an entry per lane: total and count of means, else what Keras calls them */
 #define lk_metric_reset_state lk_metric_reset
 #define lk_metric_reset_states lk_metric_reset
 

@@ -48,6 +48,13 @@ typedef struct lk_function_info {
 } lk_function_info;
 LK_API lk_function_info lk_function_inspect(const lk_function *f);
 
+/* ---- traces ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Record what happens from here on, in the format of Chrome's tracing (chrome://tracing, Perfetto): compute, communication and input per replica
+ * and thread. lk_trace_end() writes the file. Also LOCKSTEP_TRACE=FILE: the whole process, written at its end. */
+LK_API lk_status lk_trace_begin(void);
+LK_API lk_status lk_trace_end(const char *path);
+
 LK_END
 
 #endif

@@ -11,8 +11,9 @@
  * 1. A node never changes after it was made, but for counters and what a cache holds. It keeps references to its inputs.
  * 2. An element is a row of a set of rows, or (LKI_ALONE) a set that is one element. A set is counted; whoever has an element has a
  *    reference.
- * 3. A set is PLAIN (tensors), MAPPED (rows of another set, a function applied to them when they are needed) or JOINED (the tensors
- *    of several elements, side by side). Which of them it is never shows in a value.
+ * 3. A set is PLAIN (tensors), MAPPED (rows of another set, a function applied to them when they are needed), JOINED (the tensors
+ *    of several elements, side by side) or MADE (rows its home makes of their numbers when they are needed). Which of them it is
+ *    never shows in a value.
  * 4. A cursor is used by one thread at a time. Cursors below a prefetch belong to its thread while that runs.
  * 5. Nothing is read before the first lki_cursor_next(). A cursor that failed or ended is not asked again.
  * 6. Tensors in sets have no owner: they are made inside a step of the working thread and held by reference. The consumer gets
@@ -44,7 +45,14 @@ typedef struct lki_element {
     int64_t     row; /* LKI_ALONE: the set is the element */
 } lki_element;
 
-typedef enum lki_set_kind { LKI_SET_PLAIN, LKI_SET_MAPPED, LKI_SET_JOINED } lki_set_kind;
+typedef enum lki_set_kind { LKI_SET_PLAIN, LKI_SET_MAPPED, LKI_SET_JOINED, LKI_SET_MADE } lki_set_kind;
+
+/* Type and shape of one tensor of an element. */
+typedef struct lki_column {
+    lk_dtype dtype;
+    lk_shape shape;
+    bool     is_batch; /* its leading axis is marked as rows of a global batch */
+} lki_column;
 
 struct lki_rowset {
     int64_t      refs; /* atomic */
@@ -59,13 +67,15 @@ struct lki_rowset {
     lki_vector  *vector; /* likewise */
     int          parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
     lki_element *part;
-    lk_tensor   *item[]; /* PLAIN: references; with rows their leading axis counts them */
+    const lki_column *column; /* MADE: of its rows; its home's, whose make() makes them */
+    lk_tensor        *item[]; /* PLAIN: references; with rows their leading axis counts them */
 };
 
 lki_rowset *lki_rowset_plain(int64_t rows, int count,
                              lk_tensor *const *items); /* NULL without memory; takes references of its own */
 lki_rowset *lki_rowset_mapped(const lk_dataset *map, lki_rowset *of, lki_vector *v);
 lki_rowset *lki_rowset_joined(int64_t rows, int parts, const lki_element *part);
+lki_rowset *lki_rowset_made(const lk_dataset *home, int64_t rows, int count, const lki_column *column);
 lki_rowset *lki_rowset_retain(lki_rowset *s, int64_t times);
 void        lki_rowset_drop(lki_rowset *s, int64_t times); /* NULL is ignored */
 
@@ -83,12 +93,6 @@ lk_status lki_elements_reserve(lki_elements *q, int64_t more); /* room for so ma
 lk_status lki_elements_push(lki_elements *q, lki_element e);   /* with its reference */
 void      lki_elements_clear(lki_elements *q);
 
-/* Type and shape of tensor `i` of an element. */
-typedef struct lki_column {
-    lk_dtype dtype;
-    lk_shape shape;
-    bool     is_batch; /* its leading axis is marked as rows of a global batch */
-} lki_column;
 lki_column lki_element_column(const lki_element *e, int i);
 bool       lki_elements_alike(const lki_element *a, const lki_element *b); /* as many tensors, same types and shapes */
 
@@ -148,6 +152,8 @@ typedef struct lki_dataset_ops {
                 const lki_element *e); /* optional, where cursors of one node differ: would again() give this element? */
     lk_status (*remake)(lki_cursor *c, const lki_element *from,
                         lki_element *out); /* optional: a map's element out of its input's */
+    lk_status (*make)(const lk_dataset *d, int64_t n, const lki_element *e,
+                      lk_tensor *const *out); /* of homes of MADE sets: row e[i].row becomes row i of `out`. On any thread */
 
     int64_t (*cardinality)(const lk_dataset *d);            /* optional: as the first input */
     lk_status (*spec)(lk_dataset *d, lk_element_spec *out); /* optional: by looking at the first element */
@@ -167,6 +173,7 @@ struct lk_dataset { /* the first member of every node */
     bool                   exact;       /* all batches are full */
     uint64_t               iterations;  /* atomic; of nodes that count them: begun so far */
     bool                   distributed; /* takes no further operations */
+    lk_names               classes;     /* a reference: the words its labels are numbers of; mostly none */
 };
 
 /* A node of `bytes`, inputs and what follows from the first of them filled in. NULL without memory. */
@@ -178,6 +185,32 @@ bool lki_is_dataset(const void *object);
 bool lki_dataset_usable(const char *call, const lk_dataset *d);
 
 uint64_t lki_mix(uint64_t a, uint64_t b);
+
+/* ---- sources that are the rows of one set (source.c) ---- */
+
+typedef struct lki_rows_node { /* the first member of their nodes */
+    lk_dataset  base;
+    lki_rowset *set; /* a reference; ALONE: one element */
+} lki_rows_node;
+
+typedef struct lki_source_state { /* a cursor of any source in memory is a number: the element that comes next */
+    int64_t next;
+} lki_source_state;
+
+lk_status lki_rows_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got);
+lk_status lki_rows_again(lki_cursor *c, int64_t number, lki_element *out);
+lk_status lki_rows_spec(lk_dataset *d, lk_element_spec *out);
+int64_t   lki_rows_cardinality(const lk_dataset *d);
+void      lki_rows_destroy(lk_dataset *d);
+void      lki_source_save(lki_cursor *c, lki_saver *s);
+lk_status lki_source_restore(lki_cursor *c, lki_loader *l);
+
+#define LKI_ROWS_OPS(call)                                                                                                         \
+    .name = call, .state_bytes = sizeof(lki_source_state), .next = lki_rows_next, .save = lki_source_save,                         \
+    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality, .spec = lki_rows_spec
+
+/* Pictures as bytes (u8) and labels, to f32 divided by 255; lets go of `bytes`, which may be NULL. */
+lk_dataset *lki_scaled_pictures(lk_dataset *bytes);
 
 /* ---- cursors (cursor.c) ---- */
 
@@ -234,6 +267,9 @@ lk_strategy *lki_dataset_strategy(const lk_dataset *d);
 
 /* A prefetch node, for datasets over replicas. */
 lk_dataset *lki_prefetch_node(lk_dataset *d, int elements);
+
+/* A map whose function gets a counted object as `user`, which the map keeps. */
+lk_dataset *lki_map_with(lk_dataset *d, lk_fn fn, void *object, int parallel);
 
 /* start, start + 1, ... without end, i64. */
 lk_dataset *lki_counter_node(int64_t start);

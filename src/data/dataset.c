@@ -2,6 +2,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "data/data.h"
+#include "dist/device.h"
 #include <string.h>
 
 static void destroy(void *object)
@@ -11,6 +12,7 @@ static void destroy(void *object)
     for (int i = 0; i < d->inputs; i++)
         lki_drop(d->input[i]);
     lki_release(d->input);
+    lki_names_drop(d->classes);
 }
 
 static void follow_first_input(lk_dataset *d)
@@ -64,6 +66,17 @@ int64_t lk_dataset_cardinality(const lk_dataset *d)
     if (!lki_is_dataset(d))
         return lki_fail(LK_EINVAL, "lk_dataset_cardinality: %s", d ? "not a dataset" : "the dataset is NULL"), LK_UNKNOWN;
     return d->ops->cardinality ? d->ops->cardinality(d) : lk_dataset_cardinality(d->input[0]);
+}
+
+/* ---- classes ---- */
+
+lk_names lk_class_names(const lk_dataset *d)
+{
+    if (!lki_is_dataset(d))
+        return lki_fail(LK_EINVAL, "lk_class_names: %s", d ? "not a dataset" : "the dataset is NULL"), (lk_names){0};
+    while (!d->classes.count && d->inputs)
+        d = d->input[0];
+    return d->classes;
 }
 
 /* ---- what an element looks like ---- */

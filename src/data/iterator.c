@@ -6,6 +6,7 @@
  * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
  * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
  * 3. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
+#include "core/trace.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -168,12 +169,14 @@ int lk_next(lk_iterator *it, lk_tuple *element)
     if (may_iterate("lk_next") != LK_OK) return 0;
     end_turn(it);
     if (it->failed) return lki_error_put(&it->error), 0;
+    int64_t began = lki_span_begin();
     enter_pipeline(&before);
     if (read_element(it, &out) != LK_OK) {
         note_failure(it);
         out = no_tensors();
     }
     leave_pipeline(&before);
+    lki_span_end(began, LKI_SPAN_INPUT, "next batch", -1);
     *element = out;
     return out.count > 0;
 }

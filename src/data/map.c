@@ -23,6 +23,7 @@ typedef struct map_node {
     lk_fn      fn;
     void      *user;
     int        parallel;
+    void      *held; /* a reference to an object the function needs; or NULL */
 } map_node;
 
 enum { MOST_FORMS = 16, ROWS_AT_ONCE = 32, MOST_PARALLEL = 256 };
@@ -405,13 +406,16 @@ static lk_status map_restore(lki_cursor *c, lki_loader *l)
     return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting);
 }
 
+static void map_destroy(lk_dataset *d) { lki_drop(((map_node *)d)->held); }
+
 static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
                                         .state_bytes = sizeof(map_state),
                                         .next = map_next,
                                         .stop = map_stop,
                                         .save = map_save,
                                         .restore = map_restore,
-                                        .remake = map_remake};
+                                        .remake = map_remake,
+                                        .destroy = map_destroy};
 
 lk_dataset *lk_dataset_map_kw(lk_map_args a)
 {
@@ -426,6 +430,13 @@ lk_dataset *lk_dataset_map_kw(lk_map_args a)
     n->user = a.user;
     n->parallel = a.parallel;
     return &n->base;
+}
+
+lk_dataset *lki_map_with(lk_dataset *d, lk_fn fn, void *object, int parallel)
+{
+    lk_dataset *map = lk_dataset_map(d, fn, .user = object, .parallel = parallel);
+    if (map) ((map_node *)map)->held = lki_retain(object);
+    return map;
 }
 
 /* ---- filter ---- */

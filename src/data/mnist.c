@@ -1,8 +1,9 @@
-/* MNIST and Fashion-MNIST from their IDX files. The arrays are read when the dataset is made, and shared by all its rows; scaled
- * images are computed from the bytes when they are gathered into a batch, which moves a quarter of the memory that scaled ones
- * would. */
+/* MNIST and Fashion-MNIST from their IDX files, which are fetched where they are missing and may be. The arrays are read when the
+ * dataset is made, and shared by all its rows; scaled images are computed from the bytes when they are gathered into a batch, which
+ * moves a quarter of the memory that scaled ones would. */
 #include "core/memory.h"
 #include "data/data.h"
+#include "data/fetch.h"
 #include "format/idx.h"
 #include <lockstep/ops.h>
 #include <stdio.h>
@@ -10,63 +11,145 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096, SIDE = 28 };
+enum { MOST_PATH = 4096, SIDE = 28, MIRRORS = 2 };
+
+typedef enum idx_file { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILES } idx_file;
+
+static const char *const NAME[FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                        "t10k-labels-idx1-ubyte"};
+
+/* The digests are of the files as they are unpacked: mirrors may have packed them in their own way. */
+typedef struct data_set {
+    const char *call, *folder;
+    const char *mirror[MIRRORS];
+    const char *sha256[FILES];
+} data_set;
+
+static const data_set MNIST = {
+    "lk_mnist",
+    "mnist",
+    {"https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/"},
+    {"ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+     "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+     "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+     "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
+
+static const data_set FASHION = {
+    "lk_fashion_mnist",
+    "fashion-mnist",
+    {"https://storage.googleapis.com/tensorflow/tf-keras-datasets/", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"},
+    {"c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+     "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+     "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+     "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"}};
 
 /* ---- where ---- */
 
-/* The folder above mnist/ and fashion-mnist/; false when its name is too long. */
-static bool data_folder(const char *asked, char *out)
+typedef struct place {
+    char path[MOST_PATH]; /* the folder above mnist/ and fashion-mnist/ */
+    bool named;           /* by the caller or LOCKSTEP_DATA: what is not there is a mistake; else the user's cache */
+} place;
+
+static lk_status find_place(const char *call, const char *asked, place *out)
 {
     const char *data = getenv("LOCKSTEP_DATA"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int         length;
-    if (asked && *asked) length = snprintf(out, MOST_PATH, "%s", asked);
-    else if (data && *data) length = snprintf(out, MOST_PATH, "%s", data);
-    else if (cache && *cache) length = snprintf(out, MOST_PATH, "%s/lockstep", cache);
-    else length = snprintf(out, MOST_PATH, "%s/.cache/lockstep", home && *home ? home : ".");
-    return length < MOST_PATH;
+    out->named = true;
+    if (asked && *asked) length = snprintf(out->path, MOST_PATH, "%s", asked);
+    else if (data && *data) length = snprintf(out->path, MOST_PATH, "%s", data);
+    else {
+        out->named = false;
+        if (cache && *cache) length = snprintf(out->path, MOST_PATH, "%s/lockstep", cache);
+        else length = snprintf(out->path, MOST_PATH, "%s/.cache/lockstep", home && *home ? home : ".");
+    }
+    return length < MOST_PATH ? LK_OK : lki_fail(LK_EINVAL, "%s: the name of the folder is too long", call);
 }
 
-static lk_status find_file(const char *call, const char *folder, const char *set, const char *name, char *path)
+static bool is_there(const data_set *set, const place *at, idx_file file, char *path)
 {
     static const char *const ends[] = {"", ".gz"};
     for (int i = 0; i < LKI_COUNT(ends); i++)
-        if (snprintf(path, MOST_PATH, "%s/%s/%s%s", folder, set, name, ends[i]) < MOST_PATH && access(path, R_OK) == 0)
-            return LK_OK;
+        if (snprintf(path, MOST_PATH, "%s/%s/%s%s", at->path, set->folder, NAME[file], ends[i]) < MOST_PATH &&
+            access(path, R_OK) == 0)
+            return true;
+    return false;
+}
+
+/* ---- fetching ---- */
+
+#define ADVICE ", or name the folder that has it with .folder or LOCKSTEP_DATA"
+
+/* LOCKSTEP_MIRROR first: BASE/mnist/FILE.gz. */
+static lk_status fetch(const data_set *set, idx_file file, const char *path)
+{
+    enum { MOST_URL = 1024, MOST_BYTES = 64 << 20 };
+    char        url[1 + MIRRORS][MOST_URL];
+    const char *item[1 + MIRRORS], *own = getenv("LOCKSTEP_MIRROR");
+    int         count = 0;
+    if (own && *own) {
+        const char *slash = own[strlen(own) - 1] == '/' ? "" : "/";
+        if (snprintf(url[0], MOST_URL, "%s%s%s/%s.gz", own, slash, set->folder, NAME[file]) >= MOST_URL)
+            return lki_fail(LK_EINVAL, "%s: LOCKSTEP_MIRROR is too long", set->call);
+        count = 1;
+    }
+    for (int i = 0; i < MIRRORS; i++)
+        snprintf(url[count++], MOST_URL, "%s%s.gz", set->mirror[i], NAME[file]);
+    for (int i = 0; i < count; i++)
+        item[i] = url[i];
+    return lki_fetch(&(lki_fetching){.call = set->call, .unpacked = true, .advice = ADVICE},
+                     &(lk_fetch_args){.urls = {count, item}, .sha256 = set->sha256[file], .path = path, .most_bytes = MOST_BYTES});
+}
+
+static lk_status find_file(const data_set *set, const place *at, lk_switch download, idx_file file, char *path)
+{
+    if (is_there(set, at, file, path)) return LK_OK;
+    if (!at->named && download != LK_OFF) return fetch(set, file, path); /* the path is that of the last try, .gz */
     return lki_fail(LK_ENOTFOUND,
                     "%s: neither %s nor %s.gz is in %s/%s; put the IDX files of the data set there (train-images-idx3-ubyte, "
                     "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
                     "t10k-labels-idx1-ubyte, each plain or packed by gzip), or name another folder with .folder or LOCKSTEP_DATA",
-                    call, name, name, folder, set);
+                    set->call, NAME[file], NAME[file], at->path, set->folder);
 }
 
 /* ---- reading ---- */
 
-static lk_status read_array(const char *call, const char *folder, const char *set, const char *name, int rank, lki_array *out)
+static lk_status read_array(const data_set *set, const place *at, lk_switch download, idx_file file, lki_array *out)
 {
-    char path[MOST_PATH], text[LKI_SHAPE_TEXT];
-    LKI_TRY(find_file(call, folder, set, name, path));
+    char       path[MOST_PATH], text[LKI_SHAPE_TEXT];
+    const bool images = file == TRAIN_IMAGES || file == TEST_IMAGES;
+    LKI_TRY(find_file(set, at, download, file, path));
     LKI_TRY(lki_idx_read(path, out));
-    const bool images = rank == 3 && out->shape.rank == 3 && out->shape.dim[1] == SIDE && out->shape.dim[2] == SIDE;
-    if (out->dtype == LK_U8 && (images || (rank == 1 && out->shape.rank == 1))) return LK_OK;
-    lki_fail(LK_EFORMAT, "%s: %s %s; it should be u8 %s", path, lk_dtype_name(out->dtype), lki_shape_text(&out->shape, text),
-             rank == 3 ? "[n, 28, 28]" : "[n]");
+    const lk_shape *s = &out->shape;
+    if (out->dtype == LK_U8 && (images ? s->rank == 3 && s->dim[1] == SIDE && s->dim[2] == SIDE : s->rank == 1)) return LK_OK;
+    lki_fail(LK_EFORMAT, "%s: %s %s; it should be u8 %s", path, lk_dtype_name(out->dtype), lki_shape_text(s, text),
+             images ? "[n, 28, 28]" : "[n]");
     lki_array_free(out);
     return LK_EFORMAT;
 }
 
-static lk_status read_pair(const char *call, const char *folder, const char *set, bool test, lki_array *images, lki_array *labels)
+static lk_status read_pair(const data_set *set, const lk_mnist_args *a, lki_array *images, lki_array *labels)
 {
-    LKI_TRY(read_array(call, folder, set, test ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", 3, images));
-    LKI_TRY(read_array(call, folder, set, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", 1, labels));
+    place      at;
+    const bool test = a->split == LK_TEST;
+    LKI_TRY(find_place(set->call, a->folder, &at));
+    LKI_TRY(read_array(set, &at, a->download, test ? TEST_IMAGES : TRAIN_IMAGES, images));
+    LKI_TRY(read_array(set, &at, a->download, test ? TEST_LABELS : TRAIN_LABELS, labels));
     if (images->shape.dim[0] == labels->shape.dim[0]) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: %s/%s has %lld images but %lld labels", call, folder, set, (long long)images->shape.dim[0],
-                    (long long)labels->shape.dim[0]);
+    return lki_fail(LK_EFORMAT, "%s: %s/%s has %lld images but %lld labels", set->call, at.path, set->folder,
+                    (long long)images->shape.dim[0], (long long)labels->shape.dim[0]);
 }
 
 static lk_tuple scale(lk_tuple row, void *user)
 {
     (void)user;
     return LK_TUPLE(lk_div(lk_cast(row.item[0], LK_F32), lk_scalar(255)), row.item[1]);
+}
+
+lk_dataset *lki_scaled_pictures(lk_dataset *bytes)
+{
+    lk_dataset *d = bytes ? lk_dataset_map(bytes, scale) : NULL;
+    lk_free(bytes); /* the map, if there is one, holds it */
+    return d;
 }
 
 static lk_dataset *rows_of(const lki_array *images, const lki_array *labels, bool scaled)
@@ -76,20 +159,16 @@ static lk_dataset *rows_of(const lki_array *images, const lki_array *labels, boo
     lk_tensor *x = lk_tensor_from(shape, LK_U8, images->data),
               *y = lk_cast(lk_tensor_from(labels->shape, LK_U8, labels->data), LK_I64);
     lk_dataset *rows = lki_bad(x) || lki_bad(y) ? NULL : lk_dataset_from_tensor_slices(LK_TUPLE(x, y));
-    lk_dataset *d = rows && scaled ? lk_dataset_map(rows, scale) : rows;
-    if (rows && d != rows) lk_free(rows); /* the map, if there is one, holds it */
-    return d;
+    return scaled ? lki_scaled_pictures(rows) : rows;
 }
 
-static lk_dataset *load(const char *call, const char *set, const lk_mnist_args *a)
+static lk_dataset *load(const data_set *set, const lk_mnist_args *a)
 {
-    char        folder[MOST_PATH];
     lki_array   images = {0}, labels = {0};
     lk_dataset *d = NULL;
     if ((unsigned)a->split > LK_TEST)
-        return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", call, (int)a->split), NULL;
-    if (!data_folder(a->folder, folder)) return lki_fail(LK_EINVAL, "%s: the name of the folder is too long", call), NULL;
-    if (read_pair(call, folder, set, a->split == LK_TEST, &images, &labels) == LK_OK)
+        return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", set->call, (int)a->split), NULL;
+    if (read_pair(set, a, &images, &labels) == LK_OK)
         LK_STEP
             d = rows_of(&images, &labels, a->scaled == LK_ON);
     lki_array_free(&images);
@@ -97,5 +176,5 @@ static lk_dataset *load(const char *call, const char *set, const lk_mnist_args *
     return d;
 }
 
-lk_dataset *lk_mnist_kw(lk_mnist_args a) { return load("lk_mnist", "mnist", &a); }
-lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load("lk_fashion_mnist", "fashion-mnist", &a); }
+lk_dataset *lk_mnist_kw(lk_mnist_args a) { return load(&MNIST, &a); }
+lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load(&FASHION, &a); }

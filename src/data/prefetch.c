@@ -10,6 +10,7 @@
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
  *    those that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they
  *    are. */
+#include "core/trace.h"
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/data.h"
@@ -82,10 +83,12 @@ static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got
 static void *read_ahead(void *arg)
 {
     line *w = arg;
+    lki_trace_thread("read ahead");
     while (!w->over && wait_for_room(w)) {
         lki_element e;
-        int64_t     got = 0, took;
+        int64_t     got = 0, took, began = lki_span_begin();
         lk_status   status = make_one(w, &e, &got, &took);
+        lki_span_end(began, LKI_SPAN_INPUT, "make a batch", -1);
         hand_on(w, status, &e, got, took);
     }
     return NULL;

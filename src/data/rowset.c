@@ -6,6 +6,7 @@
  *     PLAIN                             row by row into the new tensors
  *     MAPPED, by one function           their origins are stacked, then the function runs over all rows at once
  *     JOINED                            part by part
+ *     MADE, by one home                 the home makes all of them in one call
  *     a mixture                         those that are not PLAIN are stacked among themselves first; then all are PLAIN */
 #include "core/memory.h"
 #include "core/object.h"
@@ -54,6 +55,15 @@ lki_rowset *lki_rowset_joined(int64_t rows, int parts, const lki_element *part)
     if (!s->part) return lki_release(s), NULL;
     for (s->parts = 0; s->parts < parts; s->parts++)
         s->part[s->parts] = lki_element_retain(part[s->parts]);
+    return s;
+}
+
+lki_rowset *lki_rowset_made(const lk_dataset *home, int64_t rows, int count, const lki_column *column)
+{
+    lki_rowset *s = set_new(LKI_SET_MADE, rows, count, 0);
+    if (!s) return NULL;
+    s->home = home;
+    s->column = column;
     return s;
 }
 
@@ -144,6 +154,7 @@ lki_column lki_element_column(const lki_element *e, int i)
     const lki_rowset *s = e->set;
     if (s->kind == LKI_SET_PLAIN) return plain_column(e, i);
     if (s->kind == LKI_SET_MAPPED) return lki_vector_column(s->vector, i);
+    if (s->kind == LKI_SET_MADE) return s->column[i];
     int part = 0;
     for (; i >= s->part[part].set->count; part++)
         i -= s->part[part].set->count;
@@ -190,8 +201,8 @@ lk_status lki_element_tensors(const lki_element *e, lk_tensor **out)
     if (e->set->kind == LKI_SET_JOINED) return joined_tensors(e, out);
     lki_element plain = *e;
     lki_rowset *made = NULL;
-    if (e->set->kind == LKI_SET_MAPPED) {
-        LKI_TRY(lki_stack("lk_dataset_map", 1, e, &made));
+    if (e->set->kind != LKI_SET_PLAIN) {
+        LKI_TRY(lki_stack(e->set->home->ops->name, 1, e, &made));
         plain = (lki_element){made, 0};
     }
     lk_status status = LK_OK;
@@ -304,6 +315,19 @@ static void copy_rows(int64_t n, const lki_element *e, int column, size_t bytes,
     }
 }
 
+/* Room for n rows of a column. */
+static lk_status rows_room(const char *call, int64_t n, const lki_column *column, lk_tensor **out)
+{
+    char     text[LKI_SHAPE_TEXT];
+    lk_shape shape = {column->shape.rank + 1, {n}};
+    memcpy(shape.dim + 1, column->shape.dim, (size_t)lki_min(column->shape.rank, LK_MAX_RANK - 1) * sizeof shape.dim[0]);
+    if (!lki_shape_valid(&shape))
+        return lki_fail(LK_ESHAPE, "%s: %lld elements of %s are no tensor: too many axes or too many elements", call, (long long)n,
+                        lki_shape_text(&column->shape, text));
+    *out = lki_tensor_new(column->dtype, &shape);
+    return lki_bad(*out) ? LK_ENOMEM : LK_OK;
+}
+
 static lk_status stack_plain(const char *call, int64_t n, const lki_element *e, lki_rowset **out)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
@@ -311,18 +335,21 @@ static lk_status stack_plain(const char *call, int64_t n, const lki_element *e, 
     LKI_TRY(check_alike(call, n, e));
     for (int i = 0; i < count; i++) {
         lki_column column = lki_element_column(&e[0], i);
-        lk_shape   shape = {column.shape.rank + 1, {n}};
-        memcpy(shape.dim + 1, column.shape.dim, (size_t)lki_min(column.shape.rank, LK_MAX_RANK - 1) * sizeof shape.dim[0]);
-        char text[LKI_SHAPE_TEXT];
-        if (!lki_shape_valid(&shape))
-            return lki_fail(LK_ESHAPE, "%s: %lld elements of %s are no tensor: too many axes or too many elements", call,
-                            (long long)n, lki_shape_text(&column.shape, text));
-        item[i] = lki_tensor_new(column.dtype, &shape);
-        if (lki_bad(item[i])) return LK_ENOMEM;
+        LKI_TRY(rows_room(call, n, &column, &item[i]));
         const size_t bytes = (size_t)lki_shape_size(&column.shape) * lk_dtype_bytes(column.dtype);
         if (bytes) copy_rows(n, e, i, bytes, item[i]->data);
     }
     return set_of(n, count, item, out);
+}
+
+static lk_status stack_made(const char *call, int64_t n, const lki_element *e, lki_rowset **out)
+{
+    const lki_rowset *s = e[0].set;
+    lk_tensor        *item[LKI_MOST_COLUMNS];
+    for (int i = 0; i < s->count; i++)
+        LKI_TRY(rows_room(call, n, &s->column[i], &item[i]));
+    LKI_TRY(s->home->ops->make(s->home, n, e, item));
+    return set_of(n, s->count, item, out);
 }
 
 static lk_status stack_mapped(const char *call, int64_t n, const lki_element *e, lki_element *scratch, lki_rowset **out)
@@ -366,7 +393,7 @@ static lk_status stack_joined(const char *call, int64_t n, const lki_element *e,
 static bool same_way(const lki_element *a, const lki_element *b)
 {
     if (a->set == b->set) return true;
-    if (a->set->kind != b->set->kind) return false;
+    if (a->set->kind != b->set->kind || a->set->kind == LKI_SET_MADE) return false;
     if (a->set->kind == LKI_SET_MAPPED) return a->set->vector == b->set->vector;
     return a->set->kind == LKI_SET_PLAIN || a->set->parts == b->set->parts;
 }
@@ -416,6 +443,7 @@ static lk_status stack_by_kind(const char *call, int64_t n, const lki_element *e
     for (int64_t i = 1; i < n && same; i++)
         same = same_way(&e[0], &e[i]);
     if (same && e[0].set->kind == LKI_SET_PLAIN) return stack_plain(call, n, e, out);
+    if (same && e[0].set->kind == LKI_SET_MADE) return stack_made(call, n, e, out);
     lki_element *scratch = lki_alloc((size_t)n * sizeof *scratch);
     if (!scratch) return LK_ENOMEM;
     lk_status status = !same                              ? stack_mixture(call, n, e, scratch, out)
@@ -441,7 +469,7 @@ bool lki_is_settled(const lki_rowset *s)
 {
     for (int i = 0; i < s->parts; i++)
         if (!lki_is_settled(s->part[i].set)) return false;
-    return s->kind != LKI_SET_MAPPED;
+    return s->kind == LKI_SET_PLAIN || s->kind == LKI_SET_JOINED;
 }
 
 bool lki_has_batch(const lki_element *e)

@@ -85,7 +85,7 @@ void lki_save_element(lki_saver *s, const lki_element *e)
         lki_save_number(s, MAPPED);
         lki_save_number(s, (uint64_t)position);
         lki_save_element(s, &(lki_element){set->of, e->row});
-    } else if (set->kind == LKI_SET_PLAIN && position >= 0) {
+    } else if (set->kind != LKI_SET_MAPPED && position >= 0) {
         lki_save_number(s, HOME);
         lki_save_number(s, (uint64_t)position);
         lki_save_number(s, (uint64_t)(set->first + (e->row > 0 ? e->row : 0)));

@@ -1,23 +1,19 @@
-/* Sources in memory: tensors, their slices, ranges of numbers, and a function that makes elements. */
+/* Sources in memory: the rows of a set (tensors, their slices, and what other files make of it), ranges of numbers, and a function
+ * that makes elements. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
 #include <math.h>
 
-/* A cursor of any of them is a number: the element that comes next. */
-typedef struct source_state {
-    int64_t next;
-} source_state;
+void lki_source_save(lki_cursor *c, lki_saver *s) { lki_save_number(s, (uint64_t)((lki_source_state *)c->state)->next); }
 
-static void save_next(lki_cursor *c, lki_saver *s) { lki_save_number(s, (uint64_t)((source_state *)c->state)->next); }
-
-static lk_status restore_next(lki_cursor *c, lki_loader *l)
+lk_status lki_source_restore(lki_cursor *c, lki_loader *l)
 {
     const int64_t count = lk_dataset_cardinality(c->dataset);
     uint64_t      next;
     LKI_TRY(lki_load_at_most(l, (uint64_t)(count >= 0 ? count : INT64_MAX / 2), &next));
-    ((source_state *)c->state)->next = (int64_t)next;
+    ((lki_source_state *)c->state)->next = (int64_t)next;
     return LK_OK;
 }
 
@@ -27,28 +23,26 @@ static lk_status no_such_element(const char *name, int64_t number)
                     (long long)number);
 }
 
-/* ---- tensors as one element, and as many ---- */
+/* ---- the rows of a set ---- */
 
-typedef struct rows_node {
-    lk_dataset  base;
-    lki_rowset *set; /* a reference; ALONE for from_tensors */
-} rows_node;
+void lki_rows_destroy(lk_dataset *d) { lki_rowset_drop(((lki_rows_node *)d)->set, 1); }
 
-static void rows_destroy(lk_dataset *d) { lki_rowset_drop(((rows_node *)d)->set, 1); }
-
-static int64_t rows_cardinality(const lk_dataset *d)
+int64_t lki_rows_cardinality(const lk_dataset *d)
 {
-    const lki_rowset *set = ((const rows_node *)d)->set;
+    const lki_rowset *set = ((const lki_rows_node *)d)->set;
     return set->rows >= 0 ? set->rows : 1;
 }
 
-static lki_element row_number(const rows_node *n, int64_t i) { return (lki_element){n->set, n->set->rows >= 0 ? i : LKI_ALONE}; }
-
-static lk_status rows_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+static lki_element row_number(const lki_rows_node *n, int64_t i)
 {
-    const rows_node *n = (const rows_node *)c->dataset;
-    source_state    *st = c->state;
-    *got = lki_min(want, rows_cardinality(c->dataset) - st->next);
+    return (lki_element){n->set, n->set->rows >= 0 ? i : LKI_ALONE};
+}
+
+lk_status lki_rows_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    const lki_rows_node *n = (const lki_rows_node *)c->dataset;
+    lki_source_state    *st = c->state;
+    *got = lki_min(want, lki_rows_cardinality(c->dataset) - st->next);
     for (int64_t i = 0; i < *got; i++)
         out[i] = row_number(n, st->next + i);
     if (*got) lki_rowset_retain(n->set, *got);
@@ -56,17 +50,17 @@ static lk_status rows_next(lki_cursor *c, int64_t want, lki_element *out, int64_
     return LK_OK;
 }
 
-static lk_status rows_again(lki_cursor *c, int64_t number, lki_element *out)
+lk_status lki_rows_again(lki_cursor *c, int64_t number, lki_element *out)
 {
-    const rows_node *n = (const rows_node *)c->dataset;
-    if (number < 0 || number >= rows_cardinality(c->dataset)) return no_such_element(c->dataset->ops->name, number);
+    const lki_rows_node *n = (const lki_rows_node *)c->dataset;
+    if (number < 0 || number >= lki_rows_cardinality(c->dataset)) return no_such_element(c->dataset->ops->name, number);
     *out = lki_element_retain(row_number(n, number));
     return LK_OK;
 }
 
-static lk_status rows_spec(lk_dataset *d, lk_element_spec *out)
+lk_status lki_rows_spec(lk_dataset *d, lk_element_spec *out)
 {
-    lki_element e = row_number((const rows_node *)d, 0);
+    lki_element e = row_number((const lki_rows_node *)d, 0);
     out->count = e.set->count;
     for (int i = 0; i < out->count && i < LKI_COUNT(out->dtype); i++) {
         lki_column column = lki_element_column(&e, i);
@@ -76,13 +70,10 @@ static lk_status rows_spec(lk_dataset *d, lk_element_spec *out)
     return LK_OK;
 }
 
-#define ROWS_OPS(call)                                                                                                             \
-    {                                                                                                                              \
-        .name = call, .state_bytes = sizeof(source_state), .next = rows_next, .save = save_next, .restore = restore_next,          \
-        .again = rows_again, .cardinality = rows_cardinality, .spec = rows_spec, .destroy = rows_destroy                           \
-    }
-static const lki_dataset_ops tensors_ops = ROWS_OPS("lk_dataset_from_tensors");
-static const lki_dataset_ops slices_ops = ROWS_OPS("lk_dataset_from_tensor_slices");
+/* ---- tensors as one element, and as many ---- */
+
+static const lki_dataset_ops tensors_ops = {LKI_ROWS_OPS("lk_dataset_from_tensors"), .destroy = lki_rows_destroy};
+static const lki_dataset_ops slices_ops = {LKI_ROWS_OPS("lk_dataset_from_tensor_slices"), .destroy = lki_rows_destroy};
 
 static uint64_t print_of(const lki_rowset *set)
 {
@@ -99,7 +90,7 @@ static lk_dataset *rows_new(const lki_dataset_ops *ops, int64_t rows, lk_tuple t
 {
     lki_element e;
     if (lki_element_of_tuple(ops->name, tensors, &e) != LK_OK) return NULL;
-    rows_node *n = lki_dataset_new(ops, sizeof *n, 0, NULL);
+    lki_rows_node *n = lki_dataset_new(ops, sizeof *n, 0, NULL);
     if (!n) return lki_rowset_drop(e.set, 1), NULL;
     n->set = e.set;
     n->set->rows = rows;
@@ -166,7 +157,7 @@ static lk_status range_next(lki_cursor *c, int64_t want, lki_element *out, int64
 {
     enum { MOST = 1 << 16 };
     const range_node *n = (const range_node *)c->dataset;
-    source_state     *st = c->state;
+    lki_source_state *st = c->state;
     while (*got < want) {
         int64_t     count = lki_min(want - *got, n->count >= 0 ? lki_min(MOST, n->count - st->next) : MOST);
         lki_rowset *set;
@@ -195,10 +186,10 @@ static lk_status range_spec(lk_dataset *d, lk_element_spec *out)
 }
 
 static const lki_dataset_ops range_ops = {.name = "lk_dataset_range",
-                                          .state_bytes = sizeof(source_state),
+                                          .state_bytes = sizeof(lki_source_state),
                                           .next = range_next,
-                                          .save = save_next,
-                                          .restore = restore_next,
+                                          .save = lki_source_save,
+                                          .restore = lki_source_restore,
                                           .again = range_again,
                                           .cardinality = range_cardinality,
                                           .spec = range_spec};
@@ -267,8 +258,8 @@ static lk_status generate(const generator_node *n, int64_t number, lki_element *
 
 static lk_status generator_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
-    source_state *st = c->state;
-    bool          made = true;
+    lki_source_state *st = c->state;
+    bool              made = true;
     while (*got < want) {
         LKI_TRY(generate((const generator_node *)c->dataset, st->next, &out[*got], &made));
         if (!made) break;
@@ -286,10 +277,10 @@ static lk_status generator_again(lki_cursor *c, int64_t number, lki_element *out
 }
 
 static const lki_dataset_ops generator_ops = {.name = "lk_dataset_from_generator",
-                                              .state_bytes = sizeof(source_state),
+                                              .state_bytes = sizeof(lki_source_state),
                                               .next = generator_next,
-                                              .save = save_next,
-                                              .restore = restore_next,
+                                              .save = lki_source_save,
+                                              .restore = lki_source_restore,
                                               .again = generator_again,
                                               .cardinality = generator_cardinality};
 

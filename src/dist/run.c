@@ -11,6 +11,8 @@
  * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
  * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none. */
+#include "comm/lanes.h"
+#include "core/trace.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
@@ -255,6 +257,7 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
     int     r = now.replica->ops.id;
     double  limit = seconds_allowed(run, seconds);
     int64_t deadline = limit > 0 && limit < 1e9 ? lki_nanoseconds() + (int64_t)(limit * 1e9) : 0;
+    int64_t began = lki_span_begin();
     LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
     if (!wait_until(run, released, r, meeting, deadline)) {
         if (run->meeting) { /* all are there, and replica 0 works with what they brought: nobody may leave */
@@ -276,6 +279,7 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
         run->waiting--;
     }
     let_go(run);
+    lki_span_end(began, LKI_SPAN_COMMUNICATION, call, lki_lane_owner_begin(run->strategy->lanes, r, run->count));
     return status;
 }
 
@@ -344,7 +348,9 @@ static void replica(lki_run *run, int r)
         wait_until(run, has_turn, r, 0, 0);
         pthread_mutex_unlock(&run->lock);
     }
+    int64_t began = run->tracer ? 0 : lki_span_begin();
     call_fn(run, r);
+    lki_span_end(began, LKI_SPAN_STEP, "replica", lki_lane_owner_begin(run->strategy->lanes, r, run->count));
     lki_error_take(&e);
     pthread_mutex_lock(&run->lock);
     if (e.code != LK_OK) break_run(run, &e);
@@ -582,5 +588,6 @@ static lk_status check_args(const lk_run_args *a)
 lk_tuple lk_run_kw(lk_run_args args)
 {
     if (check_args(&args) != LK_OK) return poisoned();
+    lki_trace_replicas(args.strategy->replicas, args.strategy->lanes);
     return args.strategy->replicas == 1 ? run_one(&args) : run_many(&args);
 }

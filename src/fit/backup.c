@@ -35,7 +35,8 @@ typedef struct backup {
 
 static char *file_in(const backup *b, const char *name)
 {
-    char *folder = lki_path_join(b->folder, strlen(b->folder), "/"), *path = folder ? lki_path_join(folder, strlen(folder), name) : NULL;
+    char *folder = lki_path_join(b->folder, strlen(b->folder), "/"),
+         *path = folder ? lki_path_join(folder, strlen(folder), name) : NULL;
     lki_release(folder);
     return path;
 }
@@ -85,18 +86,21 @@ static lk_status parse_state(const char *path, const lki_bytes *bytes, place *at
 {
     const lki_json *root;
     LKI_TRY(lki_json_parse(path, (const char *)bytes->data, bytes->size, &root));
-    const lki_json *checkpoint = lki_json_get(root, "checkpoint"), *epoch = lki_json_get(root, "epoch"), *batch = lki_json_get(root, "batch");
-    long long       n = 0;
-    const bool      fits = checkpoint && checkpoint->type == LKI_JSON_STRING && sscanf(checkpoint->text, "backup-%lld", &n) == 1 && n > 0 &&
-                      epoch && epoch->whole && epoch->integer >= 0 && epoch->integer < INT32_MAX && batch && batch->whole &&
-                      batch->integer >= 0;
+    const lki_json *checkpoint = lki_json_get(root, "checkpoint"), *epoch = lki_json_get(root, "epoch"),
+                   *batch = lki_json_get(root, "batch");
+    long long  n = 0;
+    const bool fits = checkpoint && checkpoint->type == LKI_JSON_STRING && sscanf(checkpoint->text, "backup-%lld", &n) == 1 &&
+                      n > 0 && epoch && epoch->whole && epoch->integer >= 0 && epoch->integer < INT32_MAX && batch &&
+                      batch->whole && batch->integer >= 0;
     if (fits) {
         *at = (place){(int)epoch->integer, batch->integer};
         *number = n;
     }
     lki_json_free(root);
     if (fits) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: not the state of a backup: it should have \"checkpoint\", \"epoch\" and \"batch\"; remove it to begin anew", path);
+    return lki_fail(
+        LK_EFORMAT,
+        "%s: not the state of a backup: it should have \"checkpoint\", \"epoch\" and \"batch\"; remove it to begin anew", path);
 }
 
 static lk_status read_state(const backup *b, place *at, int64_t *number)
@@ -125,8 +129,7 @@ static lk_checkpoint *checkpoint_of(lk_model *m)
 static lk_status write_checkpoint(lk_model *m, const char *path)
 {
     lk_status status = LK_OK;
-    LK_POOL
-    {
+    LK_POOL {
         lk_checkpoint *c = checkpoint_of(m);
         status = c && lk_checkpoint_write(c, path) ? LK_OK : lk_error_code();
     }
@@ -151,8 +154,7 @@ static lk_status restore(const backup *b, lk_model *m)
     char     *path = checkpoint_path(b, b->number, "");
     lk_status status = LK_OK;
     if (!path) return LK_ENOMEM;
-    LK_POOL
-    {
+    LK_POOL {
         lk_checkpoint *c = checkpoint_of(m);
         status = c && lk_checkpoint_read(c, path) ? LK_OK : lk_error_code();
     }

@@ -8,6 +8,7 @@
  * are on the disk when their epoch is over. */
 #include "core/memory.h"
 #include "fit/callback.h"
+#include "fit/text.h"
 #include "format/durable.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -29,44 +30,28 @@ typedef struct csv_logger {
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct line {
-    char *text;
-    int   size, room;
-    bool  failed;
-} line;
-
-static void put(line *l, const char *text)
-{
-    const int size = (int)strlen(text);
-    l->failed = l->failed || !lki_grow((void **)&l->text, &l->room, l->size + size + 1, 1);
-    if (l->failed) return;
-    memcpy(l->text + l->size, text, (size_t)size + 1);
-    l->size += size;
-}
-
 /* In quotes where it has the separator, a quote or a line end in it; quotes are doubled. */
-static void put_cell(line *l, char separator, const char *text)
+static void put_cell(lki_text *l, char separator, const char *text)
 {
     const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
     const bool quoted = strpbrk(text, special) != NULL;
-    if (l->size) put(l, between);
-    if (quoted) put(l, "\"");
+    lki_text_put(l, "%s%s", l->size ? between : "", quoted ? "\"" : "");
     for (; quoted && *text; text++)
-        put(l, *text == '"' ? "\"\"" : (char[]){*text, 0});
-    put(l, quoted ? "\"" : text);
+        lki_text_put(l, *text == '"' ? "\"%c" : "%c", *text);
+    lki_text_put(l, "%s", quoted ? "\"" : text);
 }
 
-static lk_status write_line(const csv_logger *c, line *l)
+static lk_status write_line(const csv_logger *c, lki_text *l)
 {
     lk_status status = LK_OK;
-    put(l, "\r\n");
+    lki_text_put(l, "\r\n");
     if (l->failed) status = LK_ENOMEM;
     for (int done = 0; done < l->size && status == LK_OK;) {
-        const ssize_t n = write(c->file, l->text + done, (size_t)(l->size - done));
+        const ssize_t n = write(c->file, l->data + done, (size_t)(l->size - done));
         if (n > 0) done += (int)n;
         else if (n < 0 && errno != EINTR) status = lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
     }
-    lki_release(l->text);
+    lki_text_free(l);
     return status;
 }
 
@@ -93,7 +78,7 @@ static lk_status choose_columns(csv_logger *c, const lk_logs *logs)
 
 static lk_status write_header(csv_logger *c)
 {
-    line l = {0};
+    lki_text l = {0};
     put_cell(&l, c->separator, "epoch");
     for (int i = 0; i < c->columns.logs.count; i++)
         put_cell(&l, c->separator, c->columns.name[i]);
@@ -128,7 +113,7 @@ static lk_status epoch_end(lk_callback *base, const lki_happening *h)
 {
     csv_logger   *c = (csv_logger *)base;
     const lk_logs logs = lki_logs_of(h);
-    line          l = {0};
+    lki_text      l = {0};
     char          number[LKI_NUMBER_TEXT];
     if (!c->columns.logs.count) LKI_TRY(choose_columns(c, &logs));
     if (c->header) LKI_TRY(write_header(c));

@@ -80,6 +80,7 @@ static lk_status elements_fit(lki_engine *e, const lki_data_request *r, lk_datas
     const int       inputs = e->model->inputs, outputs = e->model->outputs;
     lk_element_spec spec = lk_dataset_element_spec(d);
     if (lk_failed()) return lk_error_code();
+    if (!spec.count) return lki_fail(LK_EINVAL, "%s: the dataset is empty", r->call);
     int extra = spec.count - inputs - outputs;
     if (!r->labels && spec.count >= inputs) return LK_OK;
     if (r->labels && (extra == 0 || extra == 1 || (extra == outputs && outputs > 1))) {

@@ -315,27 +315,41 @@ static lk_status choices_fit(const lk_fit_args *a)
 
 /* ---- getting ready ---- */
 
+static lk_variable *class_weight_variable(const lki_engine *e, lk_tensor *t)
+{
+    lk_variable *v = NULL;
+    if (e->strategy->kind == LKI_STRATEGY_DEFAULT) v = lk_variable_of(t, .name = "class_weight", .trainable = LK_OFF);
+    else
+        LK_SCOPE(e->strategy)
+            v = lk_variable_of(t, .name = "class_weight", .trainable = LK_OFF);
+    return lki_retain(v);
+}
+
+static lk_tensor *floats(const lk_numbers *n)
+{
+    float *value = lki_alloc((size_t)n->count * sizeof *value);
+    for (int i = 0; value && i < n->count; i++)
+        value[i] = (float)n->item[i];
+    lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(n->count), LK_F32, value) : &lki_poison;
+    lki_release(value);
+    return t;
+}
+
+/* They are a variable, so that a step that was traced with them goes on with others. */
 static lk_status set_class_weights(lki_engine *e, const lk_numbers *w)
 {
-    bool same = (e->class_weight ? (int)e->class_weight->shape.dim[0] : 0) == w->count;
-    if (!same) {
+    lk_status status = LK_OK;
+    if ((e->class_weight ? (int)e->class_weight->shape.dim[0] : 0) != w->count) {
         lki_drop(e->step[LKI_FIT_TRAIN]); /* traced without them, or with another number */
         lki_drop(e->class_weight);
         e->step[LKI_FIT_TRAIN] = NULL;
         e->class_weight = NULL;
     }
     if (!w->count) return LK_OK;
-    lk_status status = LK_OK;
     LK_STEP {
-        float *value = lki_alloc((size_t)w->count * sizeof *value);
-        for (int i = 0; value && i < w->count; i++)
-            value[i] = (float)w->item[i];
-        lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(w->count), LK_F32, value) : &lki_poison;
-        lki_release(value);
+        lk_tensor *t = floats(w);
         if (e->class_weight) status = lk_assign(e->class_weight, t);
-        else
-            LK_SCOPE(e->strategy->kind == LKI_STRATEGY_DEFAULT ? NULL : e->strategy)
-                e->class_weight = lki_retain(lk_variable_of(t, .name = "class_weight", .trainable = LK_OFF));
+        else e->class_weight = class_weight_variable(e, t);
     }
     return status == LK_OK && e->class_weight ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }

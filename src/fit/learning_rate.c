@@ -15,7 +15,9 @@ static lk_status rate_can_be_set(const char *call, lk_model *m)
     if (!o) return lki_fail(LK_ESTATE, "%s: the model is not compiled: it has no optimiser whose rate could be set", call);
     for (int i = 0, count = lki_optimizer_groups(o, group); i < count; i++)
         if (strcmp(group[i].name, "_learning_rate") == 0) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: the learning rate of the optimiser follows a schedule and cannot be set; give it a plain .learning_rate", call);
+    return lki_fail(LK_EINVAL,
+                    "%s: the learning rate of the optimiser follows a schedule and cannot be set; give it a plain .learning_rate",
+                    call);
 }
 
 static lk_status log_rate(const lki_happening *h)
@@ -47,7 +49,8 @@ static lk_status scheduler_epoch_begin(lk_callback *c, const lki_happening *h)
                         h->event.epoch, lki_number_text(rate, text));
     LKI_TRY(lk_optimizer_set_learning_rate(o, rate));
     if (s->args.verbose > 0)
-        lki_say("\nEpoch %d: LearningRateScheduler setting learning rate to %s.\n", h->event.epoch + 1, lki_number_text(rate, text));
+        lki_say("\nEpoch %d: LearningRateScheduler setting learning rate to %s.\n", h->event.epoch + 1,
+                lki_number_text(rate, text));
     return LK_OK;
 }
 

@@ -33,8 +33,7 @@ typedef struct model_checkpoint {
 static lk_status write_checkpoint(int count, const lk_trackable *one_based, const char *prefix)
 {
     lk_status status = LK_OK;
-    LK_POOL
-    {
+    LK_POOL {
         lk_checkpoint *c = lk_checkpoint_from(count, one_based);
         const char    *path = c ? lk_checkpoint_write(c, prefix) : NULL;
         status = path ? lki_checkpoint_state_write(path) : lk_error_code();
@@ -151,7 +150,8 @@ lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args)
         return NULL;
     }
     if (args.save_freq < 0) {
-        lki_fail(LK_EINVAL, "%s: save_freq %lld; it should be a number of steps, or 0 for every epoch", CALL, (long long)args.save_freq);
+        lki_fail(LK_EINVAL, "%s: save_freq %lld; it should be a number of steps, or 0 for every epoch", CALL,
+                 (long long)args.save_freq);
         return NULL;
     }
     const save_fn how = choose(args.filepath, args.save_weights_only == LK_ON);

@@ -48,7 +48,10 @@ lk_status lki_monitor_begin(const char *call, lki_monitor *m, const char *name, 
 
 void lki_monitor_end(lki_monitor *m) { lki_release(m->name); }
 
-void lki_monitor_reset(lki_monitor *m, const lk_number *best) { m->best = best && best->set ? best->value : m->sign > 0 ? -INFINITY : INFINITY; }
+void lki_monitor_reset(lki_monitor *m, const lk_number *best)
+{
+    m->best = best && best->set ? best->value : m->sign > 0 ? -INFINITY : INFINITY;
+}
 
 bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value)
 {

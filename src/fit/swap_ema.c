@@ -19,7 +19,8 @@ static lk_status find_averages(lk_model *m, lki_optimizer_group *variable, lki_o
 {
     const lk_optimizer *o = lk_model_optimizer(m);
     lki_optimizer_group group[LKI_OPTIMIZER_GROUPS];
-    if (!o) return lki_fail(LK_ESTATE, "lk_swap_ema_weights: the model is not compiled: there is no optimiser with moving averages");
+    if (!o)
+        return lki_fail(LK_ESTATE, "lk_swap_ema_weights: the model is not compiled: there is no optimiser with moving averages");
     for (int i = 0, count = lki_optimizer_groups(o, group); i < count; i++) {
         if (strcmp(group[i].name, "_trainable_variables") == 0) *variable = group[i];
         if (strcmp(group[i].name, "_model_variables_moving_average") == 0) *average = group[i];
@@ -32,8 +33,7 @@ static lk_status find_averages(lk_model *m, lki_optimizer_group *variable, lki_o
 static lk_status exchange(lk_variable *a, lk_variable *b)
 {
     lk_status status = LK_OK;
-    LK_STEP
-    {
+    LK_STEP {
         lk_tensor *before = lk_read(a);
         status = lk_assign(a, lk_read(b));
         if (status == LK_OK) status = lk_assign(b, before);

@@ -5,11 +5,10 @@
  *   {{ and }}       a brace
  *
  * The form is checked when the path is given, the names when it is filled in. */
-#include "core/memory.h"
 #include "fit/callback.h"
+#include "fit/text.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_WIDTH = 64, MOST_NAME = 128 };
@@ -52,22 +51,6 @@ static bool parse_field(const char **p, field *f)
     return *(*p)++ == '}';
 }
 
-/* ---- text that grows --------------------------------------------------------------------------------------------------------- */
-
-typedef struct text {
-    char *data;
-    int   size, room;
-} text;
-
-static bool put(text *t, const char *data, size_t size)
-{
-    if (!lki_grow((void **)&t->data, &t->room, t->size + (int)size + 1, 1)) return false;
-    memcpy(t->data + t->size, data, size);
-    t->size += (int)size;
-    t->data[t->size] = 0;
-    return true;
-}
-
 /* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct values {
@@ -84,15 +67,16 @@ static lk_status no_value(const values *v, const field *f)
                     v->batch >= 0 ? "batch, " : "", lki_logs_text(v->logs, names, sizeof names));
 }
 
-static lk_status put_whole(text *t, const field *f, int64_t value)
+static lk_status put_whole(lki_text *t, const field *f, int64_t value)
 {
     char out[2 * MOST_WIDTH], form[16];
     snprintf(form, sizeof form, "%%%s%s*lld", f->plus ? "+" : "", f->zero ? "0" : "");
-    const int size = snprintf(out, sizeof out, form, f->width, (long long)value);
-    return put(t, out, (size_t)size) ? LK_OK : LK_ENOMEM;
+    snprintf(out, sizeof out, form, f->width, (long long)value);
+    lki_text_put(t, "%s", out);
+    return LK_OK;
 }
 
-static lk_status put_real(text *t, const field *f, double value)
+static lk_status put_real(lki_text *t, const field *f, double value)
 {
     char       out[512], form[24];
     const bool percent = f->type == '%';
@@ -103,10 +87,11 @@ static lk_status put_real(text *t, const field *f, double value)
         snprintf(out, sizeof out, form, f->width - (percent && f->width), f->precision < 0 ? 6 : f->precision,
                  percent ? value * 100 : value);
     }
-    return put(t, out, strlen(out)) ? LK_OK : LK_ENOMEM;
+    lki_text_put(t, "%s", out);
+    return LK_OK;
 }
 
-static lk_status put_value(text *t, const field *f, const values *v)
+static lk_status put_value(lki_text *t, const field *f, const values *v)
 {
     const bool epoch = strcmp(f->name, "epoch") == 0, batch = v->batch >= 0 && strcmp(f->name, "batch") == 0;
     if (epoch || batch) {
@@ -124,16 +109,16 @@ static lk_status put_value(text *t, const field *f, const values *v)
 }
 
 /* Without logs only the form is checked. */
-static lk_status fill(const values *v, text *t)
+static lk_status fill(const values *v, lki_text *t)
 {
     for (const char *p = v->path; *p;) {
         const size_t plain = strcspn(p, "{}");
         field        f;
-        if (!put(t, p, plain)) return LK_ENOMEM;
+        lki_text_add(t, p, (int)plain);
         p += plain;
         if (!*p) break;
         if (p[0] == p[1]) {
-            if (!put(t, p, 1)) return LK_ENOMEM;
+            lki_text_add(t, p, 1);
             p += 2;
             continue;
         }
@@ -144,22 +129,22 @@ static lk_status fill(const values *v, text *t)
                             v->call, v->path, start);
         if (v->logs) LKI_TRY(put_value(t, &f, v));
     }
-    return LK_OK;
+    return t->failed ? LK_ENOMEM : LK_OK;
 }
 
 lk_status lki_template_check(const char *call, const char *path)
 {
-    text            t = {0};
+    lki_text        t = {0};
     const lk_status status = fill(&(values){.call = call, .path = path}, &t);
-    lki_release(t.data);
+    lki_text_free(&t);
     return status;
 }
 
 lk_status lki_template_fill(const char *call, const char *path, int epoch, int64_t batch, const lk_logs *logs, char **out)
 {
-    text      t = {0};
-    lk_status status = put(&t, "", 0) ? fill(&(values){call, path, epoch, batch, logs}, &t) : LK_ENOMEM;
-    *out = status == LK_OK ? t.data : NULL;
-    if (status != LK_OK) lki_release(t.data);
+    lki_text        t = {0};
+    const lk_status status = fill(&(values){call, path, epoch, batch, logs}, &t);
+    if (status != LK_OK) lki_text_free(&t);
+    *out = t.data;
     return status;
 }

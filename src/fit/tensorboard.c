@@ -10,12 +10,13 @@
  * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it) ends. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/shape.h"
 #include "fit/callback.h"
 #include "fit/kernel_image.h"
+#include "fit/text.h"
 #include "format/events.h"
-#include "model/model.h"
+#include "layer/layer.h"
 #include <lockstep/keras.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -63,7 +64,8 @@ static lk_status flush_files(tensorboard *t)
 
 /* ---- scalars ----------------------------------------------------------------------------------------------------------------- */
 
-static lk_status put_scalar(tensorboard *t, side s, int64_t step, const char *before, const char *name, const char *behind, double value)
+static lk_status put_scalar(tensorboard *t, side s, int64_t step, const char *before, const char *name, const char *behind,
+                            double value)
 {
     char tag[512];
     snprintf(tag, sizeof tag, "%s%s%s", before, name, behind);
@@ -78,7 +80,8 @@ static lk_status put_epoch(tensorboard *t, const lki_happening *h)
     bool                rate = false;
     for (int i = 0; i < logs.count; i++) {
         const bool validation = strncmp(logs.name[i], "val_", 4) == 0;
-        LKI_TRY(put_scalar(t, validation ? VALIDATION : TRAIN, h->event.epoch, "epoch_", logs.name[i] + (validation ? 4 : 0), "", logs.value[i]));
+        LKI_TRY(put_scalar(t, validation ? VALIDATION : TRAIN, h->event.epoch, "epoch_", logs.name[i] + (validation ? 4 : 0), "",
+                           logs.value[i]));
         rate = rate || strcmp(logs.name[i], "learning_rate") == 0;
     }
     if (!o || rate) return LK_OK;
@@ -119,88 +122,69 @@ static lk_status put_weights(tensorboard *t, const lki_happening *h)
     const bool histogram = every && h->event.epoch % every == 0, image = t->args.write_images == LK_ON && (histogram || !every);
     lk_status  status = LK_OK;
     if (!histogram && !image) return LK_OK;
-    LK_POOL
-    {
+    LK_POOL {
         const lk_variables v = lk_model_weights(h->event.model);
         for (int i = 0; i < v.count && status == LK_OK; i++)
-            LK_STEP { status = put_weight(t, h->event.epoch, v.item[i], histogram, image); }
+            LK_STEP {
+                status = put_weight(t, h->event.epoch, v.item[i], histogram, image);
+            }
     }
     return status;
 }
 
 /* ---- the model as text --------------------------------------------------------------------------------------------------------- */
 
-typedef struct text {
-    char *data;
-    int   size, room;
-    bool  failed;
-} text;
-
-static void put(text *t, const char *format, ...) LKI_PRINTF(2, 3);
-static void put(text *t, const char *format, ...)
-{
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    const int n = vsnprintf(NULL, 0, format, args);
-    t->failed = t->failed || n < 0 || !lki_grow((void **)&t->data, &t->room, t->size + n + 1, 1);
-    if (!t->failed) t->size += vsnprintf(t->data + t->size, (size_t)n + 1, format, again);
-    va_end(again);
-    va_end(args);
-}
-
 /* A row of a table in Markdown: name, Keras' class, its weights and how many numbers they are. */
-static int64_t put_layer(text *t, lk_layer *l)
+static int64_t put_layer(lki_text *t, lk_layer *l)
 {
     const lk_variables v = lk_layer_variables(l);
     char               shape[LKI_SHAPE_TEXT];
     int64_t            total = 0;
-    put(t, "| %s | %s | ", l->name, l->kind->class.name ? l->kind->class.name : l->kind->name);
+    lki_text_put(t, "| %s | %s | ", l->name, l->kind->class.name ? l->kind->class.name : l->kind->name);
     for (int i = 0; i < v.count; i++) {
         const char    *name = lk_variable_name(v.item[i]), *last = strrchr(name, '/');
         const lk_shape s = lk_variable_shape(v.item[i]);
-        put(t, "%s%s %s", i ? ", " : "", last ? last + 1 : name, lki_shape_text(&s, shape));
+        lki_text_put(t, "%s%s %s", i ? ", " : "", last ? last + 1 : name, lki_shape_text(&s, shape));
         total += lki_shape_size(&s);
     }
-    put(t, " | %lld |\n", (long long)total);
+    lki_text_put(t, " | %lld |\n", (long long)total);
     return total;
 }
 
-static void put_layers(text *t, lk_model *m)
+static void put_layers(lki_text *t, lk_model *m)
 {
     const lk_layers layers = lk_model_layers(m);
     int64_t         total = 0;
-    put(t, "**%s**\n\n| layer | type | weights | parameters |\n|---|---|---|--:|\n", lk_model_name(m));
+    lki_text_put(t, "**%s**\n\n| layer | type | weights | parameters |\n|---|---|---|--:|\n", lk_model_name(m));
     for (int i = 0; i < layers.count; i++)
         total += put_layer(t, layers.item[i]);
-    put(t, "| | | **total** | **%lld** |\n", (long long)total);
+    lki_text_put(t, "| | | **total** | **%lld** |\n", (long long)total);
 }
 
 /* A model with code of one's own has no JSON: that is warned about, and no error. */
-static void put_json(text *t, lk_model *m)
+static void put_json(lki_text *t, lk_model *m)
 {
     lki_error_record before, mine;
     lki_error_take(&before);
     const char *json = lk_model_to_json(m);
-    if (json) put(t, "```json\n%s\n```\n", json);
+    if (json) lki_text_put(t, "```json\n%s\n```\n", json);
     lki_error_take(&mine);
     if (!json) lki_warn("TensorBoard: the model is not written as JSON: %s", mine.text);
     if (before.code != LK_OK) lki_error_put(&before);
 }
 
-static lk_status put_text(tensorboard *t, const char *tag, text *made)
+static lk_status put_text(tensorboard *t, const char *tag, lki_text *made)
 {
     lk_status status = made->failed ? LK_ENOMEM : get_file(t, TRAIN);
     if (status == LK_OK && made->size) status = lki_events_text(t->file[TRAIN], wall_time(), 0, tag, made->data);
-    lki_release(made->data);
+    lki_text_free(made);
     return status;
 }
 
 static lk_status describe(tensorboard *t, lk_model *m)
 {
-    text layers = {0}, json = {0};
-    LK_POOL
-    {
+    lki_text layers = {0}, json = {0};
+    LK_POOL {
         put_layers(&layers, m);
         put_json(&json, m);
     }
@@ -225,7 +209,7 @@ static lk_status train_begin(lk_callback *c, const lki_happening *h)
 /* The model has its weights after the first step at the latest. */
 static lk_status train_batch_end(lk_callback *c, const lki_happening *h)
 {
-    tensorboard *t = (tensorboard *)c;
+    tensorboard  *t = (tensorboard *)c;
     const int64_t batch = h->event.batch;
     t->steps += batch > t->last ? batch - t->last : batch + 1;
     t->last = batch;
@@ -252,7 +236,8 @@ static lk_status test_end(lk_callback *c, const lki_happening *h)
     tensorboard        *t = (tensorboard *)c;
     const lk_optimizer *o = lk_model_optimizer(h->event.model);
     for (int i = 0; o && !h->failed && i < h->event.logs.count; i++)
-        LKI_TRY(put_scalar(t, VALIDATION, lk_optimizer_iterations(o), "evaluation_", h->event.logs.name[i], "_vs_iterations", h->event.logs.value[i]));
+        LKI_TRY(put_scalar(t, VALIDATION, lk_optimizer_iterations(o), "evaluation_", h->event.logs.name[i], "_vs_iterations",
+                           h->event.logs.value[i]));
     return t->in_fit ? LK_OK : close_file(t, VALIDATION);
 }
 
@@ -287,10 +272,9 @@ static const lki_callback_kind TENSORBOARD = {
 
 static char *folder_of(const char *log_dir, const char *name)
 {
-    char      *path = NULL;
-    int        room = 0;
-    const int  size = (int)(strlen(log_dir) + strlen(name) + 2);
-    if (lki_grow((void **)&path, &room, size, 1)) snprintf(path, (size_t)size, "%s/%s", log_dir, name);
+    const size_t size = strlen(log_dir) + strlen(name) + 2;
+    char        *path = lki_alloc(size);
+    if (path) snprintf(path, size, "%s/%s", log_dir, name);
     return path;
 }
 

@@ -10,6 +10,7 @@
 #include "format/npy.h"
 #include "core/memory.h"
 #include "core/shape.h"
+#include "format/durable.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -269,10 +270,16 @@ lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out)
     return status;
 }
 
-lk_status lki_npy_write(const char *path, const lki_array *a)
+/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
+
+enum { HEAD_ROOM = 512 };
+
+/* The bytes before the elements; returns how many. */
+static size_t write_header(const lki_array *a, char head[HEAD_ROOM])
 {
-    char   head[512] = "\x93NUMPY\x01", *dict = head + 10;
+    char  *dict = head + 10;
     size_t used = 0;
+    memcpy(head, "\x93NUMPY\x01", 8);
     for (int i = 0; i < LKI_COUNT(ELEMENTS); i++)
         if (ELEMENTS[i].dtype == a->dtype && (ELEMENTS[i].how == AS_IS || ELEMENTS[i].how == TRUTH))
             used = (size_t)snprintf(dict, 100, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (",
@@ -286,6 +293,32 @@ lk_status lki_npy_write(const char *path, const lki_array *a)
     head[all - 1] = '\n';
     head[8] = (char)((all - 10) & 255);
     head[9] = (char)((all - 10) >> 8);
-    const size_t size = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype);
-    return lki_file_write(path, 2, (const lki_bytes[]){{(uint8_t *)head, all}, {a->data, size}});
+    return all;
+}
+
+static size_t size_of(const lki_array *a) { return (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype); }
+
+lk_status lki_npy_write(const char *path, const lki_array *a)
+{
+    char         head[HEAD_ROOM];
+    const size_t start = write_header(a, head);
+    lki_durable  d;
+    LKI_TRY(lki_durable_begin(path, &d));
+    lk_status status = lki_durable_write(&d, head, start);
+    if (status == LK_OK) status = lki_durable_write(&d, a->data, size_of(a));
+    if (status == LK_OK) status = lki_durable_sync(&d);
+    if (status == LK_OK) status = lki_durable_publish(&d);
+    lki_durable_abandon(&d);
+    return status == LK_OK ? lki_folder_sync(path) : status;
+}
+
+lk_status lki_npy_encode(const lki_array *a, lki_bytes *out)
+{
+    char         head[HEAD_ROOM];
+    const size_t start = write_header(a, head), size = size_of(a);
+    *out = (lki_bytes){lki_alloc(start + size), start + size};
+    if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
+    memcpy(out->data, head, start);
+    if (size) memcpy(out->data + start, a->data, size);
+    return LK_OK;
 }

@@ -11,8 +11,9 @@
 lk_status lki_npy_read(const char *path, lki_array *out);
 lk_status lki_npy_parse(const char *name, const void *bytes, size_t size, lki_array *out);
 
-/* Version 1, row by row, little endian. */
+/* Version 1, row by row, little endian. A file appears as a whole or not at all. */
 lk_status lki_npy_write(const char *path, const lki_array *a);
+lk_status lki_npy_encode(const lki_array *a, lki_bytes *out);
 
 /* The array `name` of an npz file: its member "name.npy". */
 lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out);

@@ -15,20 +15,25 @@
 
 /* ---- where classes and arguments are ---- */
 
-#define FAMILY(what, type, list, member)                                                                                           \
-    static const lki_class *what##_at(int i) { return list[i].name ? &list[i] : NULL; }                                            \
+enum { ENDS = -1 }; /* a list that ends with an empty one */
+
+#define FAMILY(what, type, list, count, member)                                                                                    \
+    static const lki_class *what##_at(int i)                                                                                       \
+    {                                                                                                                              \
+        return (count) < 0 ? (list[i].name ? &list[i] : NULL) : i < (count) ? &list[i] : NULL;                                     \
+    }                                                                                                                              \
     static const lki_class *what##_of(const void *object, void *args)                                                              \
     {                                                                                                                              \
         const type *o = object;                                                                                                    \
         if (args) memcpy(args, &o->member, o->class->bytes);                                                                       \
         return o->class;                                                                                                           \
     }
-FAMILY(initializer, lk_initializer, lki_initializer_classes, set)
-FAMILY(regularizer, lk_regularizer, lki_regularizer_classes, set)
-FAMILY(constraint, lk_constraint, lki_constraint_classes, set)
-FAMILY(schedule, lk_schedule, lki_schedule_classes, args)
-FAMILY(loss, lk_loss, lki_loss_classes, set)
-FAMILY(metric, lk_metric, lki_metric_classes, set)
+FAMILY(initializer, lk_initializer, lki_initializer_classes, ENDS, set)
+FAMILY(regularizer, lk_regularizer, lki_regularizer_classes, ENDS, set)
+FAMILY(constraint, lk_constraint, lki_constraint_classes, ENDS, set)
+FAMILY(schedule, lk_schedule, lki_schedule_classes, LKI_SCHEDULE_COUNT, args)
+FAMILY(loss, lk_loss, lki_loss_classes, LKI_LOSS_COUNT, set)
+FAMILY(metric, lk_metric, lki_metric_classes, LKI_METRIC_COUNT, set)
 
 static const lki_class *layer_at(int i) { return lki_layer_kinds[i] ? &lki_layer_kinds[i]->class : NULL; }
 
@@ -44,7 +49,7 @@ static const lki_class *layer_of(const void *object, void *args)
     return c;
 }
 
-static const lki_class *optimizer_at(int i) { return lki_optimizer_classes[i].name ? &lki_optimizer_classes[i] : NULL; }
+static const lki_class *optimizer_at(int i) { return i < LKI_OPTIMIZER_IDS ? &lki_optimizer_classes[i] : NULL; }
 static const lki_class *optimizer_of(const void *object, void *args) { return lki_optimizer_class(object, args); }
 
 /* ---- other names ---- */

@@ -555,14 +555,14 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
         return NULL;
     }
     if (v->type == LKI_JSON_OBJECT && lki_object_parts(&here, v, &name, &config) != LK_OK) return NULL;
-    const lki_class *c = lki_class_named(f, name);
-    if (c && c->make) return make(&here, c, config);
-    if (!c && v->type == LKI_JSON_STRING && f->named) {
+    if (v->type == LKI_JSON_STRING && f->named) {
         bool  before = lk_failed();
         void *object = f->named(name);
         if (!object) lki_read_blame(&here, before);
         return object;
     }
+    const lki_class *c = lki_class_named(f, name);
+    if (c && c->make) return make(&here, c, config);
     lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%s\"; known are %s", f->what, name,
                   lki_class_list(f, text, sizeof text));
     return NULL;
@@ -592,6 +592,18 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
         if (strcmp(f->name, "trainable")) continue; /* of layers, whose type comes next */
         lki_json_key(o, "dtype");
         lki_dtype_write(o);
+    }
+    return LK_OK;
+}
+
+lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args)
+{
+    for (int i = 0; i < c->fields; i++) {
+        const lki_field *f = &c->field[i];
+        const void      *member = (const char *)args + f->offset;
+        if (!f->in_call || f->type != LKI_FIELD_SWITCH || *(const lk_switch *)member == LK_DEFAULT) continue;
+        lki_json_key(o, f->name);
+        LKI_TRY(CODECS[f->type].write(o, f, member));
     }
     return LK_OK;
 }

@@ -82,6 +82,9 @@ lk_status lki_dtype_check(const lki_reading *r, const lki_json *v);
 /* The values of the fields, without brackets. */
 lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args);
 
+/* Those that are arguments of a layer's call, where they are not as by default. */
+lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args);
+
 /* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for code of one's own. */
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object);
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object);

@@ -168,6 +168,9 @@ lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
 const lki_pass *lki_pass_current(void);
 const lki_pass *lki_pass_set(const lki_pass *pass);
 
+/* The rows of these tensors, which have a leading axis, as the list of shapes that layers are asked with; `row` has one more. */
+void lki_input_rows(lk_tuple in, lk_shape *row);
+
 /* Its weights, then those inside: how many, and the i-th. */
 int         lki_layer_weights(const lk_layer *l);
 lki_weight *lki_layer_weight_at(lk_layer *l, int i);

@@ -108,13 +108,22 @@ static lk_status add_value(lki_bundle_writer *w, const char *key, lk_variable *v
     return status;
 }
 
-/* As Keras keeps it: one float, here the sum over the lanes in their order. */
+/* As Keras keeps it: floats, here the sums over the lanes in their order. */
 static lk_status add_sum(lki_bundle_writer *w, const char *key, const lk_variable *v)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < lki_shape_size(&v->shape); i++)
-        sum += lki_element_get(v->dtype, v->buffer->data, i);
-    return lki_bundle_add(w, key, LK_F32, &(lk_shape){0}, &(float){(float)sum});
+    const lk_shape entry = lki_entry_shape(v);
+    const int64_t  size = lki_shape_size(&entry);
+    float         *out = lki_alloc((size_t)lki_max(1, size) * sizeof *out);
+    if (!out) return LK_ENOMEM;
+    for (int64_t k = 0; k < size; k++) {
+        double sum = 0;
+        for (int64_t lane = 0; lane < v->shape.dim[0]; lane++)
+            sum += lki_element_get(v->dtype, v->buffer->data, lane * size + k);
+        out[k] = (float)sum;
+    }
+    const lk_status status = lki_bundle_add(w, key, LK_F32, &entry, out);
+    lki_release(out);
+    return status;
 }
 
 static lk_status add_node(lki_bundle_writer *w, lki_trackables *t, int i)

@@ -29,8 +29,7 @@ void lki_bring_together(lk_tensor **a, lk_tensor **b)
 static lk_tensor *own_values(const lk_loss *l, lk_tensor *labels, lk_tensor *predictions)
 {
     char text[LKI_SHAPE_TEXT];
-    if (!lki_usable("lk_loss_of", "labels", labels) || !lki_usable("lk_loss_call", "predictions", predictions))
-        return &lki_poison;
+    if (!lki_usable("lk_loss_of", "labels", labels) || !lki_usable("lk_loss_call", "predictions", predictions)) return &lki_poison;
     lk_tensor *values = l->fn(labels, predictions, l->user);
     if (!values) return lki_refuse(LK_EINVAL, "lk_loss_of: the function gave NULL");
     if (lki_bad(values)) return values;

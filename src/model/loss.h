@@ -7,8 +7,8 @@
 #include <lockstep/loss.h>
 
 struct lk_loss {
-    lki_object          object;
-    const lki_class    *class; /* what a Keras file says about it; its name is NULL for code of one's own */
+    lki_object object;
+    const lki_class *class; /* what a Keras file says about it; its name is NULL for code of one's own */
     lki_loss_id         id;
     lk_loss_object_args set; /* held; the name is always there */
     lk_loss_fn          fn;  /* code of one's own; else NULL */

@@ -16,9 +16,8 @@ static const char *const REDUCTIONS[] = {[LK_REDUCTION_NONE] = "none",
 
 #define ARGS lk_loss_object_args
 #define EVERY_LOSS                                                                                                                 \
-    LKI_FIELD(NAME, ARGS, name),                                                                                                   \
-        LKI_FIELD(WORD, ARGS, reduction, .words = REDUCTIONS, .word_count = LKI_COUNT(REDUCTIONS),                                 \
-                  .standard = LK_REDUCTION_SUM_OVER_BATCH_SIZE)
+    LKI_FIELD(NAME, ARGS, name), LKI_FIELD(WORD, ARGS, reduction, .words = REDUCTIONS, .word_count = LKI_COUNT(REDUCTIONS),        \
+                                           .standard = LK_REDUCTION_SUM_OVER_BATCH_SIZE)
 
 static const lki_field PLAIN[] = {EVERY_LOSS};
 static const lki_field SPARSE[] = {EVERY_LOSS, LKI_FIELD(SWITCH, ARGS, from_logits),

@@ -46,10 +46,10 @@ typedef void     lki_metric_results_fn(const lk_metric *m, double *const *sum, d
 typedef double   lki_metric_result_fn(const lk_metric *m, double *const *sum);
 
 typedef struct lki_metric_kind {
-    const char *name;       /* of metrics without one of their own */
+    const char *name; /* of metrics without one of their own */
     unsigned    takes;
-    const char *operand[2]; /* what messages call them; NULL: none */
-    const char *sum[LKI_MOST_SUMS]; /* as Keras calls its variables; ends with NULL where there are fewer */
+    const char *operand[2];             /* what messages call them; NULL: none */
+    const char *sum[LKI_MOST_SUMS];     /* as Keras calls its variables; ends with NULL where there are fewer */
     lki_loss_id loss;                   /* of kinds that are the mean of a loss */
     lki_verdict verdict[LKI_MOST_SUMS]; /* of kinds that count verdicts: which, per sum */
 
@@ -68,13 +68,13 @@ typedef struct lki_metric_kind {
 struct lk_metric {
     lki_object             object;
     const lki_metric_kind *kind;
-    const lki_class       *class; /* what a Keras file says about it; its name is NULL where Keras has no such class */
-    lk_metric_args         set;   /* held; the name is always there */
-    lk_own_metric_args     own;   /* of code of one's own; its name is not held */
-    lk_strategy           *strategy; /* a reference: whose scope it was made in; NULL: nobody's */
-    bool                   built;    /* atomic: it has its sums */
-    int64_t                classes;  /* of kinds that have numbers per class; 0: not known yet */
-    lk_variable           *sum[LKI_MOST_SUMS]; /* references */
+    const lki_class *class;                /* what a Keras file says about it; its name is NULL where Keras has no such class */
+    lk_metric_args     set;                /* held; the name is always there */
+    lk_own_metric_args own;                /* of code of one's own; its name is not held */
+    lk_strategy       *strategy;           /* a reference: whose scope it was made in; NULL: nobody's */
+    bool               built;              /* atomic: it has its sums */
+    int64_t            classes;            /* of kinds that have numbers per class; 0: not known yet */
+    lk_variable       *sum[LKI_MOST_SUMS]; /* references */
 };
 
 extern const lki_metric_kind lki_metric_kinds[LKI_METRIC_COUNT];   /* by lki_metric_id */

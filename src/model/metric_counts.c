@@ -174,11 +174,10 @@ static lk_tensor *predicted(const lk_metric *m, lk_tensor *p)
 {
     const int64_t last = p->shape.rank ? p->shape.dim[p->shape.rank - 1] : 0;
     char          text[LKI_SHAPE_TEXT];
-    if (last == 1 && m->classes == 2)
-        return lk_cast(lk_squeeze(lk_greater(p, lki_like(p, threshold_of(m))), LK_AXES(-1)), LK_I64);
+    if (last == 1 && m->classes == 2) return lk_cast(lk_squeeze(lk_greater(p, lki_like(p, threshold_of(m))), LK_AXES(-1)), LK_I64);
     if (last == m->classes) return lk_argmax(p, .axis = LK_AXIS(-1));
-    return lki_metric_refuse(m, LK_ESHAPE, "predictions are %s; their last axis must be %lld classes", lki_shape_text(&p->shape, text),
-                             (long long)m->classes);
+    return lki_metric_refuse(m, LK_ESHAPE, "predictions are %s; their last axis must be %lld classes",
+                             lki_shape_text(&p->shape, text), (long long)m->classes);
 }
 
 void lki_matrix_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x)

@@ -1,5 +1,4 @@
 /* Metrics from code of one's own: a function gives numbers for each row, another what comes out of their sums. */
-#include "core/memory.h"
 #include "model/metric.h"
 
 static lk_shape entry(const lk_metric *m) { return m->own.size == 1 ? (lk_shape){0} : (lk_shape){1, {m->own.size}}; }
@@ -20,30 +19,21 @@ static lk_tensor *numbers_per_row(const lk_metric *m, const lk_metric_update_arg
                              m->own.size, m->own.size == 1 ? "" : "s");
 }
 
-static lk_tensor *first_of_each(lk_tensor *t)
-{
-    return lki_bad(t) || t->shape.rank == 1 ? t : lk_squeeze(lk_slice(t, LK_AXES(0, 0), LK_AXES(-1, 1)), LK_AXES(-1));
-}
-
 static void sums(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x) { x[0] = numbers_per_row(m, a); }
 
-static void result(const lk_metric *m, double *const *sum, double *out) { out[0] = m->own.result(m->own.size, sum[0], m->own.user); }
-
-static void sums_and_rows(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x)
+static void result(const lk_metric *m, double *const *sum, double *out)
 {
-    x[0] = numbers_per_row(m, a);
-    x[1] = lki_metric_ones(first_of_each(x[0]));
+    out[0] = m->own.result(m->own.size, sum[0], m->own.user);
 }
 
-#define OPERANDS {"labels", "predictions"}
+#define OPERANDS                                                                                                                   \
+    {                                                                                                                              \
+        "labels", "predictions"                                                                                                    \
+    }
 static const lki_metric_kind OWN = {
     .operand = OPERANDS, .sum = {"total"}, .entry = entry, .values = sums, .weighs = true, .results = result};
-static const lki_metric_kind OWN_MEAN = {.operand = OPERANDS,
-                                         .sum = {"total", "count"},
-                                         .entry = entry,
-                                         .values = sums_and_rows,
-                                         .weighs = true,
-                                         .results = lki_mean_results};
+static const lki_metric_kind OWN_MEAN = {
+    .operand = OPERANDS, .sum = {"total", "count"}, .values = sums, .weighs = true, .results = lki_mean_results};
 
 static const lki_field FIELDS[] = {LKI_FIELD(NAME, lk_metric_args, name)};
 static const lki_class CLASS = {LKI_ARGS(lk_metric_args, FIELDS)};

@@ -78,7 +78,7 @@ static void name_of(lk_layer *const *layer, int at, char *text, size_t bytes)
 {
     int before = 0;
     for (int i = 0; i < at && !layer[at]->named; i++)
-        before += layer[i]->kind == layer[at]->kind && !layer[i]->named;
+        before += !layer[i]->named && !strcmp(layer[i]->kind->name, layer[at]->kind->name);
     if (layer[at]->named) snprintf(text, bytes, "%s", layer[at]->name);
     else snprintf(text, bytes, before ? "%s_%d" : "%s", layer[at]->kind->name, before);
 }
@@ -203,7 +203,7 @@ lk_tensor *lk_model_call_kw(lk_model_call_args a)
     if (!lki_is_model("lk_model_call", m) || !lki_usable("lk_model_call", "x", a.x)) return &lki_poison;
     lk_tuple in = a.x->nest ? lk_nested(a.x) : (lk_tuple){1, &a.x};
     if (get_ready(m, in) != LK_OK) return &lki_poison;
-    lki_pass pass = {.training = a.training == LK_ON, .add = add_rows, .to = m};
+    lki_pass pass = {.training = a.training == LK_ON, .add = add_rows, .to = m, .strategy = m->strategy};
     bool     counts = pass.training && m->calls;
     if (counts) pass.iteration = lk_read(m->calls);
     lki_model_clear_added(m);

@@ -220,7 +220,7 @@ static lk_status want_node(const restoring *r, const lki_tracked *n, int node, v
 static lk_status check_fit(const restoring *r, const value *v)
 {
     const lki_bundle_entry *e = &r->bundle.entry[v->entry];
-    const lk_shape          scalar = {0}, *wanted = v->summed ? &scalar : &v->variable->shape;
+    const lk_shape          entry = lki_entry_shape(v->variable), *wanted = v->summed ? &entry : &v->variable->shape;
     char                    type[24], saved[LKI_SHAPE_TEXT], here[LKI_SHAPE_TEXT];
     lki_array               a;
     const lki_spread       *p = v->variable->spread;
@@ -252,7 +252,8 @@ static lk_status put_sum(lk_variable *v, const lki_array *a)
     void *lanes = lki_variable_storage(v);
     if (!lanes) return LK_ENOMEM;
     memset(lanes, 0, v->buffer->bytes);
-    lki_element_set(v->dtype, lanes, 0, lki_element_get(a->dtype, a->data, 0));
+    for (int64_t k = 0; k < lki_shape_size(&a->shape); k++)
+        lki_element_set(v->dtype, lanes, k, lki_element_get(a->dtype, a->data, k));
     return LK_OK;
 }
 

@@ -122,7 +122,7 @@ static lk_status expand_group(lki_trackables *t, int node, void *object)
     return LK_OK;
 }
 
-/* "test_loss/total" is its "total". */
+/* "test_loss/total" is its "total". One that has not seen predictions yet may have none. */
 static lk_status expand_metric(lki_trackables *t, int node, void *object)
 {
     const lk_variables list = lk_metric_variables(object);
@@ -130,7 +130,7 @@ static lk_status expand_metric(lki_trackables *t, int node, void *object)
         const char *slash = strrchr(list.item[i]->name, '/');
         LKI_TRY(variable_child(t, node, slash ? slash + 1 : list.item[i]->name, list.item[i], true));
     }
-    return list.count ? LK_OK : LK_ENOMEM;
+    return list.item ? LK_OK : LK_ENOMEM;
 }
 
 static expand_fn *const EXPAND[] = {

@@ -56,6 +56,15 @@ typedef struct lki_trackables {
     lki_tracked     *node;
 } lki_trackables;
 
+/* Of a variable with an entry per lane: that of an entry. */
+static inline lk_shape lki_entry_shape(const lk_variable *v)
+{
+    lk_shape entry = {v->shape.rank ? v->shape.rank - 1 : 0, {0}};
+    for (int i = 0; i < entry.rank; i++)
+        entry.dim[i] = v->shape.dim[i + 1];
+    return entry;
+}
+
 /* What an object a program has is here; -1 for one that cannot be in a checkpoint. */
 int lki_tracked_kind_of(const void *object);
 

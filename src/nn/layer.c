@@ -11,6 +11,16 @@ static lk_tensor *gelu_tanh(lk_tensor *x) { return lk_gelu(x, LK_ON); }
 static lk_tensor *elu(lk_tensor *x) { return lk_elu(x, 1); }
 static lk_tensor *leaky_relu(lk_tensor *x) { return lk_leaky_relu(x, 0.2); }
 static lk_tensor *softmax(lk_tensor *x) { return lk_softmax(x); }
+
+/* Cross-entropies look through it. */
+static lk_tensor *sigmoid(lk_tensor *x)
+{
+    lk_tensor *y = lk_sigmoid(x);
+    if (lki_bad(y) || y->logits) return y;
+    y->logits = lki_retain(x);
+    y->of_sigmoid = true;
+    return y;
+}
 static lk_tensor *log_softmax(lk_tensor *x) { return lk_log_softmax(x); }
 
 lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
@@ -22,7 +32,7 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
         [LK_RELU6] = lk_relu6,
         [LK_GELU] = gelu,
         [LK_GELU_TANH] = gelu_tanh,
-        [LK_SIGMOID] = lk_sigmoid,
+        [LK_SIGMOID] = sigmoid,
         [LK_TANH] = lk_tanh,
         [LK_SOFTPLUS] = lk_softplus,
         [LK_SOFTSIGN] = lk_softsign,

@@ -79,9 +79,18 @@ static lk_tensor *smoothed(lk_tensor *labels, double s, double target)
     return s == 0 ? labels : lk_add(lk_mul(labels, lki_like(labels, 1 - s)), lki_like(labels, s * target));
 }
 
+/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. */
+static void look_through(lk_loss_args *a, bool sigmoid)
+{
+    if (a->from_logits == LK_ON || !a->predictions->logits || a->predictions->of_sigmoid != sigmoid) return;
+    a->predictions = a->predictions->logits;
+    a->from_logits = LK_ON;
+}
+
 lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_sparse_categorical_crossentropy, &a)) return &lki_poison;
+    look_through(&a, false);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
     if (lki_is_float(labels->dtype)) labels = lk_cast(labels, LK_I64);
@@ -94,6 +103,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
+    look_through(&a, false);
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON) log = lk_log_softmax(a.predictions);
@@ -104,6 +114,7 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
+    look_through(&a, true);
     lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
     if (a.from_logits == LK_ON) /* max(x, 0) - x*y + log(1 + e^-|x|), and softplus(x) = max(x, 0) + log(1 + e^-|x|) */
         return last_mean(lk_sub(lk_softplus(x), lk_mul(x, y)));

@@ -78,7 +78,8 @@ static lk_tensor *reduce(lki_op op, const char *call, lk_reduce_args args)
     lk_tensor *lk_##name##_kw(lk_reduce_args args) { return reduce(LKI_OP_##name, "lk_" #name, args); }
 REDUCE(reduce_sum)
 REDUCE(reduce_max)
-REDUCE(reduce_min) REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
+REDUCE(reduce_min)
+REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
 
     /* How many elements went into each element of y. */
     static double elements_per(const lk_tensor *x, const lk_tensor *y)
@@ -171,8 +172,10 @@ static lk_tensor *on_axis(lki_op op, lk_tensor *x, int axis)
 
 lk_tensor *lk_softmax_kw(lk_axis_args args)
 {
-    int axis;
-    return plain_axis("lk_softmax", &args, -1, &axis) ? on_axis(LKI_OP_softmax, args.x, axis) : &lki_poison;
+    int        axis;
+    lk_tensor *y = plain_axis("lk_softmax", &args, -1, &axis) ? on_axis(LKI_OP_softmax, args.x, axis) : &lki_poison;
+    if (!lki_bad(y) && axis == args.x->shape.rank - 1 && !y->logits) y->logits = lki_retain(args.x);
+    return y;
 }
 
 lk_tensor *lk_log_softmax_kw(lk_axis_args args)

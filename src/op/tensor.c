@@ -51,6 +51,7 @@ static void tensor_destroy(void *object)
     lki_buffer_drop(t->buffer);
     lki_drop(t->slice_rows);
     lki_drop(t->slice_ids);
+    lki_drop(t->logits);
     lki_origin_free(t->origin);
     for (int i = 0; t->replicas && i < t->replicas->count; i++)
         lki_drop(t->replicas->item[i]);

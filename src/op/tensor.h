@@ -62,6 +62,9 @@ struct lk_tensor {
     lki_replicas *replicas;               /* a per-replica or mirrored value */
     lk_tuple     *nest;                   /* a tuple as one value; its items are references */
     struct lki_origin *origin;            /* how a replica's value was made (origin.h); mostly NULL */
+    lk_tensor
+        *logits;     /* what it is the softmax (over the last axis) or sigmoid of, for cross-entropies; a reference, mostly NULL */
+    bool of_sigmoid; /* logits: by a sigmoid */
     lk_variable *variable; /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;
 };
@@ -73,8 +76,8 @@ struct lk_variable {
     char              *name;
     bool               trainable;
     lki_buffer        *buffer;
-    lk_tensor         *readers; /* tensors on the storage, handed out by lk_read() and still held by somebody */
-    struct lki_spread *spread;  /* how a strategy owns it (replica.h); NULL: an ordinary variable */
+    lk_tensor         *readers;    /* tensors on the storage, handed out by lk_read() and still held by somebody */
+    struct lki_spread *spread;     /* how a strategy owns it (replica.h); NULL: an ordinary variable */
     void              *constraint; /* a reference, with what becomes of a value by it after each update; NULL: none */
     lk_tensor *(*constrain)(const void *constraint, lk_tensor *value);
 };

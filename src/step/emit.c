@@ -10,11 +10,12 @@ typedef struct
     bool    rows, piece;
     int64_t lo, hi;   /* rows */
     int64_t from, to; /* piece */
+    int     lane;     /* rows: the first lane they are of */
 } range;
 
 static range rows_of_lanes(const lki_rows *rows, int lane, int end)
 {
-    return (range){.rows = true, .lo = lki_plan_bound(rows, lane), .hi = lki_plan_bound(rows, end)};
+    return (range){.rows = true, .lo = lki_plan_bound(rows, lane), .hi = lki_plan_bound(rows, end), .lane = lane};
 }
 
 static const lki_kernels *kernels(void) { return lki_kernels_here(); }
@@ -69,6 +70,7 @@ static lki_call *add_call(lki_plan *p, int thread)
     if (!lki_grow((void **)&p->calls[thread], &p->call_capacity[thread], p->call_count[thread] + 1, sizeof(lki_call))) return NULL;
     lki_call *c = &p->calls[thread][p->call_count[thread]++];
     memset(c, 0, sizeof *c);
+    c->lane = -1;
     return c;
 }
 
@@ -115,6 +117,9 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
     if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
+    c->name = lki_op_name(n->op);
+    c->lane = (int16_t)(r.rows ? r.lane : -1);
+    c->shared = !r.rows && (n->mode == LKI_SUM || n->writes);
     return finish_call(p, c, n->slot, n->type);
 }
 
@@ -134,6 +139,8 @@ static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst,
         views[i] = (lki_view){place[i], &v->shape, v->dtype};
     c->args = (lki_args){.src = views, .dst = views + nsrc, .nsrc = nsrc, .ndst = 1, .attr = attr, .lo = lo, .hi = hi};
     static const lki_slot slots[3] = {LKI_K_fill, LKI_K_copy, LKI_K_add};
+    c->name = "sum over lanes";
+    c->shared = true;
     return finish_call(p, c, slots[nsrc], v->dtype);
 }
 

@@ -8,6 +8,7 @@
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and rows, which
  * of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded ops), and the device. A
  * call that finds its plan binds the inputs and replays; another is traced. */
+#include "core/trace.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "op/replica.h"
@@ -292,9 +293,13 @@ static entry *plan_for(lk_function *f, const lki_line *in, int items, int thread
 static lk_tuple call_plan(lk_function *f, const lki_line *in, int items)
 {
     lki_retain(f);
-    entry *e = plan_for(f, in, items, lk_threads());
+    int64_t began = lki_span_begin();
+    entry  *e = plan_for(f, in, items, lk_threads());
+    lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
     if (e) pthread_mutex_lock(&e->turn);
+    began = lki_span_begin();
     lk_tuple out = e ? replay(e->plan, in) : poisoned();
+    lki_span_end(began, LKI_SPAN_STEP, "step", -1);
     if (e) {
         pthread_mutex_unlock(&e->turn);
         let_go(f, e);

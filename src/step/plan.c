@@ -1,5 +1,6 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
+#include "core/trace.h"
 #include "op/run.h"
 #include <string.h>
 
@@ -68,6 +69,24 @@ static bool faulted(const lki_plan *p, int phase)
     return false;
 }
 
+/* The same as below, noting what takes how long. */
+static void replay_traced(void *plan, int thread)
+{
+    lki_plan *p = plan;
+    int       phase = 0;
+    unsigned  before = lki_fp_enter();
+    for (int i = 0; i < p->call_count[thread]; i++) {
+        const lki_call *call = &p->calls[thread][i];
+        int64_t         began = lki_span_begin();
+        if (call->fn) call->fn(&call->args);
+        else lki_barrier_wait(&p->barrier);
+        lki_span_end(began, call->fn && !call->shared ? LKI_SPAN_COMPUTE : LKI_SPAN_COMMUNICATION, call->fn ? call->name : "wait",
+                     call->lane);
+        if (!call->fn && faulted(p, phase++)) break;
+    }
+    lki_fp_leave(before);
+}
+
 /* After a fault every thread stops at the end of the phase; variables are written in later ones. */
 static void replay_thread(void *plan, int thread)
 {
@@ -134,8 +153,9 @@ lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out
     if (lki_device_current()->kind != LKI_DEVICE_NULL) {
         lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
         if (p->threads > 1 && !team) return lk_error_code();
-        if (team) LKI_TRY(lki_team_run(team, replay_thread, p));
-        else replay_thread(p, 0);
+        void (*replay)(void *, int) = __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) ? replay_traced : replay_thread;
+        if (team) LKI_TRY(lki_team_run(team, replay, p));
+        else replay(p, 0);
     }
     LKI_TRY(check_faults(p));
     for (int i = 0; i < p->graph->output_count; i++)

@@ -49,6 +49,9 @@ typedef struct lki_storage { /* of a root value */
 typedef struct lki_call {
     lki_kernel *fn; /* NULL: a barrier */
     lki_args    args;
+    const char *name;   /* for pictures: the op, ... */
+    int16_t     lane;   /* ... the lane it works on; -1: not on one */
+    bool        shared; /* ... and whether it works on what lanes share: sums over them, updates */
 } lki_call;
 
 typedef struct lki_patch { /* an operand that lies in an input of the function */

@@ -61,16 +61,19 @@ TEST(where_it_looks)
         char        before[256] = "";
         const char *data = getenv("LOCKSTEP_DATA"), *folder = made_folder(4, 4, 28);
         if (data) snprintf(before, sizeof before, "%s", data);
+        setenv("LOCKSTEP_OFFLINE", "1", 1); /* tests/data/fetch.c fetches them */
         REFUSED(lk_mnist(.folder = "/no/such/folder"), LK_ENOTFOUND,
                 "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in /no/such/folder/mnist");
         setenv("LOCKSTEP_DATA", "/no/such/data", 1);
         REFUSED(lk_fashion_mnist(.split = LK_TEST), LK_ENOTFOUND, "/no/such/data/fashion-mnist");
         unsetenv("LOCKSTEP_DATA");
         setenv("XDG_CACHE_HOME", "/no/such/cache", 1);
-        REFUSED(lk_mnist(), LK_ENOTFOUND, "/no/such/cache/lockstep/mnist");
+        REFUSED(lk_mnist(), LK_ENOTFOUND, "put it at /no/such/cache/lockstep/mnist/train-images-idx3-ubyte.gz by hand");
+        REFUSED(lk_mnist(.download = LK_OFF), LK_ENOTFOUND, "train-images-idx3-ubyte.gz is in /no/such/cache/lockstep/mnist;");
         unsetenv("XDG_CACHE_HOME");
         setenv("HOME", "/no/such/home", 1);
         REFUSED(lk_mnist(), LK_ENOTFOUND, "/no/such/home/.cache/lockstep/mnist");
+        unsetenv("LOCKSTEP_OFFLINE");
         setenv("LOCKSTEP_DATA", folder, 1);
         assert_int_equal(lk_dataset_cardinality(lk_mnist()), 4);
         if (*before) setenv("LOCKSTEP_DATA", before, 1);

@@ -1,0 +1,44 @@
+/* What the files of the helper share. One request is answered, then the process ends; whoever cannot go on refuses, which ends it too. */
+#ifndef LK_HELPER_H
+#define LK_HELPER_H
+
+#define H5_USE_18_API 1 /* the names libhdf5 has had since 1.8, whatever version is installed */
+#include "format/h5_protocol.h"
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct item {
+    uint8_t     kind, values;
+    int         rank;
+    hsize_t     dim[LKI_H5P_MOST_AXES];
+    uint32_t    texts;
+    const char *name; /* ends in 0 */
+    size_t      name_size;
+    uint64_t    size; /* bytes of the values */
+} item;
+
+/* ---- h5.c: the stream ---- */
+
+__attribute__((noreturn, format(printf, 2, 3))) void refuse(lki_h5p_frame why, const char *format, ...);
+void                                                *allocate(size_t bytes); /* refuses when there is none */
+void                                                 put_frame(lki_h5p_frame what, uint64_t size);
+void put_item(const item *i); /* its frame and all but the values, which follow with put() */
+void put(const void *data, size_t size);
+
+/* What libhdf5 says went wrong last, for messages. */
+const char *reason(void);
+
+/* IEEE half precision, little endian, as h5py stores it. */
+hid_t half_type(void);
+
+/* ---- fence.c: what this process may still do from here on. `bytes`: how much memory it may need. ---- */
+void fence(uint64_t bytes);
+
+/* ---- read.c, write.c: the two modes ---- */
+
+void read_file(void *bytes, size_t size, uint64_t limit); /* takes the bytes over */
+void write_file(const uint8_t *items, size_t size);
+
+#endif

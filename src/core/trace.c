@@ -1,0 +1,174 @@
+/* What happened when (trace.h). */
+#include "core/trace.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/thread.h"
+#include <inttypes.h>
+#include <lockstep/step.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SPANS = 1 << 21, NO_REPLICA = -1 };
+
+typedef struct span {
+    int64_t     began, ended;
+    const char *name;
+    int16_t     lane, replica; /* -1: none */
+    uint8_t     kind;
+} span;
+
+typedef struct track { /* of one thread */
+    struct track *next;
+    int           number, count, room;
+    int64_t       dropped;
+    unsigned      round; /* of tracing, that its spans are of */
+    char          name[32];
+    span         *item;
+} track;
+
+int lki_tracing;
+
+static pthread_mutex_t      lock = PTHREAD_MUTEX_INITIALIZER;
+static track               *tracks;
+static int                  track_count, replicas = 1, lanes = 8;
+static unsigned             rounds;
+static int64_t              zero; /* when tracing began */
+static _Thread_local track *mine;
+static _Thread_local char   my_name[32];
+
+/* ---- environment ---- */
+
+static void write_at_exit(void) { lk_trace_end(getenv("LOCKSTEP_TRACE")); }
+
+static void look_at_environment(void)
+{
+    const char *path = getenv("LOCKSTEP_TRACE");
+    if (path && *path && lk_trace_begin() == LK_OK) atexit(write_at_exit);
+}
+
+/* ---- recording ---- */
+
+int64_t lki_span_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_at_environment);
+    return __atomic_load_n(&lki_tracing, __ATOMIC_ACQUIRE) ? lki_nanoseconds() : 0;
+}
+
+static track *track_of_thread(void)
+{
+    if (!mine) {
+        track *t = lki_zalloc(sizeof *t);
+        if (!t) return NULL;
+        pthread_mutex_lock(&lock);
+        t->next = tracks;
+        t->number = track_count++;
+        tracks = t;
+        pthread_mutex_unlock(&lock);
+        snprintf(t->name, sizeof t->name, "%s", my_name);
+        mine = t;
+    }
+    if (mine->round != __atomic_load_n(&rounds, __ATOMIC_ACQUIRE)) {
+        mine->count = 0;
+        mine->dropped = 0;
+        mine->round = __atomic_load_n(&rounds, __ATOMIC_ACQUIRE);
+    }
+    return mine;
+}
+
+void lki_trace_thread(const char *name)
+{
+    snprintf(my_name, sizeof my_name, "%s", name);
+    if (mine) snprintf(mine->name, sizeof mine->name, "%s", name);
+}
+
+void lki_trace_replicas(int count, int over)
+{
+    __atomic_store_n(&replicas, count, __ATOMIC_RELAXED);
+    __atomic_store_n(&lanes, over, __ATOMIC_RELAXED);
+}
+
+/* Replica r owns the lanes from floor(V*r/N) on. */
+static int owner(int lane)
+{
+    int n = __atomic_load_n(&replicas, __ATOMIC_RELAXED), v = __atomic_load_n(&lanes, __ATOMIC_RELAXED), r = 0;
+    while (r + 1 < n && v * (r + 1) / n <= lane)
+        r++;
+    return r;
+}
+
+void lki_span_end(int64_t began, lki_span_kind kind, const char *name, int lane)
+{
+    if (!began) return;
+    int64_t ended = lki_nanoseconds();
+    track  *t = track_of_thread();
+    if (!t) return;
+    if (t->count == MOST_SPANS || !lki_grow((void **)&t->item, &t->room, t->count + 1, sizeof *t->item)) t->dropped++;
+    else
+        t->item[t->count++] =
+            (span){began, ended, name, (int16_t)lane, (int16_t)(lane < 0 ? NO_REPLICA : owner(lane)), (uint8_t)kind};
+}
+
+/* ---- from beginning to end ---- */
+
+lk_status lk_trace_begin(void)
+{
+    int before = 0;
+    if (__atomic_load_n(&lki_tracing, __ATOMIC_ACQUIRE))
+        return lki_fail(LK_ESTATE, "lk_trace_begin: a trace is being recorded already");
+    __atomic_fetch_add(&rounds, 1, __ATOMIC_RELEASE);
+    zero = lki_nanoseconds();
+    __atomic_compare_exchange_n(&lki_tracing, &before, 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return LK_OK;
+}
+
+/* Processes of the picture: 0 is the program, 1 + r is replica r. */
+static void write_span(FILE *f, const track *t, const span *s, bool *first)
+{
+    static const char *const KINDS[LKI_SPAN_KINDS] = {"compute", "communication", "input", "step", "prepare"};
+    fprintf(f, "%s\n{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, \"pid\": %d, \"tid\": %d",
+            *first ? "" : ",", s->name, KINDS[s->kind], (double)(s->began - zero) * 1e-3, (double)(s->ended - s->began) * 1e-3,
+            s->replica + 1, t->number);
+    if (s->lane >= 0) fprintf(f, ", \"args\": {\"lane\": %d}", s->lane);
+    fputs("}", f);
+    *first = false;
+}
+
+static void write_names(FILE *f, bool *first)
+{
+    for (int r = 0; r <= replicas; r++) {
+        fprintf(f, "%s\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": ", *first ? "" : ",", r);
+        if (r) fprintf(f, "\"replica %d\"}}", r - 1);
+        else fputs("\"program\"}}", f);
+        *first = false;
+    }
+    for (const track *t = tracks; t; t = t->next)
+        for (int r = 0; r <= replicas && *t->name; r++)
+            fprintf(f, ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": \"%s\"}}", r,
+                    t->number, t->name);
+}
+
+lk_status lk_trace_end(const char *path)
+{
+    bool    first = true;
+    int64_t dropped = 0;
+    if (!__atomic_exchange_n(&lki_tracing, 0, __ATOMIC_ACQ_REL))
+        return lki_fail(LK_ESTATE, "lk_trace_end: no trace is being recorded");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    if (!f) return lki_fail(path ? LK_EIO : LK_EINVAL, "lk_trace_end: %s cannot be written", path ? path : "NULL");
+    pthread_mutex_lock(&lock);
+    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", f);
+    write_names(f, &first);
+    for (const track *t = tracks; t; t = t->next) {
+        for (int i = 0; i < t->count && t->round == rounds; i++)
+            write_span(f, t, &t->item[i], &first);
+        dropped += t->round == rounds ? t->dropped : 0;
+    }
+    fprintf(f, "\n], \"dropped\": %" PRId64 "}\n", dropped);
+    pthread_mutex_unlock(&lock);
+    bool good = !ferror(f);
+    good = fclose(f) == 0 && good;
+    return good ? LK_OK : lki_fail(LK_EIO, "lk_trace_end: %s could not be written as a whole", path);
+}

@@ -1,0 +1,37 @@
+/* What happened when: spans of time per thread, kept while somebody asked for them, written in the format of Chrome's tracing.
+ *
+ *     int64_t began = lki_span_begin();                       0 when nobody asked: then the end costs a comparison
+ *     ...
+ *     lki_span_end(began, LKI_SPAN_INPUT, "next", -1);
+ *
+ * Invariants
+ * 1. Each thread writes to a list of its own; lists are only read when tracing is over. A list that is full drops what comes and says so in the file.
+ * 2. Names live as long as the process. */
+#ifndef LKI_CORE_TRACE_H
+#define LKI_CORE_TRACE_H
+
+#include "core/base.h"
+
+typedef enum lki_span_kind {
+    LKI_SPAN_COMPUTE,
+    LKI_SPAN_COMMUNICATION,
+    LKI_SPAN_INPUT,
+    LKI_SPAN_STEP,
+    LKI_SPAN_PREPARE,
+    LKI_SPAN_KINDS
+} lki_span_kind;
+
+extern int lki_tracing; /* atomic: 1 while somebody asks */
+
+int64_t lki_span_begin(void);
+
+/* `lane`: of the batch, which says whose work it is; -1: none. */
+void lki_span_end(int64_t began, lki_span_kind kind, const char *name, int lane);
+
+/* How many replicas share how many lanes, from here on: which replica a lane is shown under. */
+void lki_trace_replicas(int replicas, int lanes);
+
+/* What this thread is, for the picture; the name is copied. */
+void lki_trace_thread(const char *name);
+
+#endif

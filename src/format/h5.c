@@ -1,0 +1,405 @@
+/* HDF5 files (h5.h): the things in them, and how they travel to the helper and back (h5_protocol.h).
+ *
+ * Invariants
+ * 1. Items are in order of their names and no two of a kind have the same; a name with an '@' is an attribute's.
+ * 2. What the helper answers is believed as little as a file: it may have read a hostile one. */
+#include "format/h5.h"
+#include "core/memory.h"
+#include "core/shape.h"
+#include "format/durable.h"
+#include "format/h5_helper.h"
+#include "format/h5_protocol.h"
+#include "format/utf8.h"
+#include "format/wire.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- items ------------------------------------------------------------------------------------------------------------------- */
+
+static void free_item(lki_h5_item *i)
+{
+    for (int t = 0; t < i->texts; t++)
+        lki_release(i->text[t]);
+    lki_release(i->text);
+    lki_release(i->name);
+    lki_array_free(&i->array);
+}
+
+void lki_h5_free(lki_h5 *file)
+{
+    for (int i = 0; i < file->count; i++)
+        free_item(&file->item[i]);
+    lki_release(file->item);
+    *file = (lki_h5){0};
+}
+
+/* Where a name is, or where it would be. */
+static int place_of(const lki_h5 *file, const char *name, bool *found)
+{
+    int low = 0, high = file->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (strcmp(file->item[middle].name, name) < 0) low = middle + 1;
+        else high = middle;
+    }
+    *found = low < file->count && strcmp(file->item[low].name, name) == 0;
+    return low;
+}
+
+const lki_h5_item *lki_h5_find(const lki_h5 *file, const char *name)
+{
+    bool      found;
+    const int i = place_of(file, name, &found);
+    return found ? &file->item[i] : NULL;
+}
+
+/* Whether it is parts with something in them, separated by slashes. */
+static bool is_path(const char *name, size_t size)
+{
+    bool part = false;
+    for (size_t i = 0; i < size; i++) {
+        if (name[i] == '/' && !part) return false;
+        part = name[i] != '/';
+    }
+    return part;
+}
+
+static lk_status check_name(const char *name, bool attribute)
+{
+    const char  *at = strrchr(name, '@');
+    const size_t size = strlen(name), path = at ? (size_t)(at - name) : size;
+    const bool   good = lki_utf8_valid(name, size) && size < LKI_H5P_MOST_NAME && (attribute || !at) &&
+                      (path ? is_path(name, path) : at != NULL) && (!at || at[1]);
+    if (good && (!attribute || at)) return LK_OK;
+    return lki_fail(LK_EINVAL, "HDF5: \"%s\" is no name of %s: should be %s", name,
+                    attribute ? "an attribute" : "a group or dataset",
+                    attribute ? "PATH@NAME" : "a path such as layers/dense/vars/0, without a slash in front");
+}
+
+/* Takes the item over, also on failure; its name is a copy of `name`. */
+static lk_status add(lki_h5 *file, const char *name, lki_h5_item *i)
+{
+    bool      found;
+    const int at = place_of(file, name, &found);
+    lk_status status = LK_OK;
+    if (found) status = lki_fail(LK_EINVAL, "HDF5: \"%s\" is there already", name);
+    else if (!(i->name = lki_strdup(name)) || !lki_grow((void **)&file->item, &file->room, file->count + 1, sizeof *i))
+        status = LK_ENOMEM;
+    if (status != LK_OK) return free_item(i), status;
+    memmove(file->item + at + 1, file->item + at, (size_t)(file->count - at) * sizeof *i);
+    file->item[at] = *i;
+    file->count++;
+    return LK_OK;
+}
+
+lk_status lki_h5_add_group(lki_h5 *file, const char *name)
+{
+    LKI_TRY(check_name(name, false));
+    return add(file, name, &(lki_h5_item){.kind = LKI_H5_GROUP});
+}
+
+static int values_of(lk_dtype dtype);
+
+lk_status lki_h5_add_array(lki_h5 *file, const char *name, lk_dtype dtype, const lk_shape *shape, const void *data)
+{
+    const bool attribute = strchr(name, '@') != NULL;
+    LKI_TRY(check_name(name, attribute));
+    if (!values_of(dtype))
+        return lki_fail(LK_EDTYPE, "HDF5: \"%s\" is %s, which HDF5 files do not have: cast it", name, lk_dtype_name(dtype));
+    if (!lki_shape_valid(shape)) return lki_fail(LK_ESHAPE, "HDF5: the shape of \"%s\" is not valid", name);
+    lki_h5_item i = {.kind = attribute ? LKI_H5_ATTRIBUTE : LKI_H5_DATASET, .type = LKI_H5_ARRAY, .array = {dtype, *shape, NULL}};
+    LKI_TRY(lki_array_alloc(&i.array));
+    const size_t bytes = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    if (bytes) memcpy(i.array.data, data, bytes);
+    return add(file, name, &i);
+}
+
+static lk_status add_texts(lki_h5 *file, const char *name, lki_h5_type type, int count, const char *const *utf8)
+{
+    lki_h5_item i = {.kind = LKI_H5_ATTRIBUTE, .type = type};
+    LKI_TRY(check_name(name, true));
+    for (int t = 0; t < count; t++)
+        if (!lki_utf8_valid(utf8[t], strlen(utf8[t]))) return lki_fail(LK_EINVAL, "HDF5: text %d of \"%s\" is not UTF-8", t, name);
+    i.text = lki_zalloc(((size_t)count + 1) * sizeof *i.text);
+    if (!i.text) return LK_ENOMEM;
+    for (; i.texts < count; i.texts++) {
+        i.text[i.texts] = lki_strdup(utf8[i.texts]);
+        if (!i.text[i.texts]) return free_item(&i), LK_ENOMEM;
+    }
+    return add(file, name, &i);
+}
+
+lk_status lki_h5_add_text(lki_h5 *file, const char *name, const char *utf8) { return add_texts(file, name, LKI_H5_TEXT, 1, &utf8); }
+
+lk_status lki_h5_add_texts(lki_h5 *file, const char *name, int count, const char *const *utf8)
+{
+    return add_texts(file, name, LKI_H5_TEXTS, count, utf8);
+}
+
+/* ---- kinds of values --------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    lki_h5p_values values;
+    lk_dtype       dtype;
+} numbers[] = {{LKI_H5P_F16, LK_F16}, {LKI_H5P_F32, LK_F32}, {LKI_H5P_F64, LK_F64},  {LKI_H5P_I32, LK_I32},
+               {LKI_H5P_I64, LK_I64}, {LKI_H5P_U8, LK_U8},   {LKI_H5P_BOOL, LK_BOOL}};
+
+static int values_of(lk_dtype dtype)
+{
+    for (int i = 0; i < LKI_COUNT(numbers); i++)
+        if (numbers[i].dtype == dtype) return (int)numbers[i].values;
+    return 0;
+}
+
+static bool dtype_of(uint64_t values, lk_dtype *out)
+{
+    for (int i = 0; i < LKI_COUNT(numbers); i++)
+        if (numbers[i].values == values) return *out = numbers[i].dtype, true;
+    return false;
+}
+
+/* ---- an answer ---------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of an answer that are still to be read; every read goes through take(). */
+typedef struct source {
+    const char    *name;
+    const uint8_t *p, *end;
+} source;
+
+static lk_status malformed(const source *s)
+{
+    return lki_fail(LK_EFORMAT, "%s: the HDF5 helper gives no answer that can be used: the file is damaged or hostile", s->name);
+}
+
+static const uint8_t *take(source *s, uint64_t size)
+{
+    const uint8_t *p = s->p;
+    if (size > (uint64_t)(s->end - s->p)) return NULL;
+    s->p += size;
+    return p;
+}
+
+/* Of the next frame: what it is and its payload. */
+static lk_status next_frame(source *s, uint64_t *what, source *payload)
+{
+    const uint8_t *head = take(s, LKI_H5P_FRAME);
+    const uint64_t size = head ? lki_get_le(head + 8, 8) : 0;
+    const uint8_t *p = head ? take(s, size) : NULL;
+    if (!p) return malformed(s);
+    *what = lki_get_le(head, 4);
+    *payload = (source){s->name, p, p + size};
+    return LK_OK;
+}
+
+/* A frame that ends the answer before it is done. */
+static lk_status read_refusal(const source *s, uint64_t what, bool reading)
+{
+    static const lk_status code[] = {[LKI_H5P_UNSUPPORTED] = LK_EUNSUPPORTED, [LKI_H5P_NO_MEMORY] = LK_ENOMEM};
+    char                   text[1000];
+    size_t                 size = 0;
+    if (what < LKI_H5P_REFUSED || what > LKI_H5P_NO_MEMORY) return malformed(s);
+    for (const uint8_t *p = s->p; p < s->end && size + 1 < sizeof text; p++)
+        text[size++] = (char)(*p >= ' ' && *p != 127 ? *p : '?'); /* names of a file may hold anything */
+    text[size] = 0;
+    return lki_fail(what == LKI_H5P_REFUSED ? (reading ? LK_EFORMAT : LK_EINVAL) : code[what], "%s: %s", s->name, text);
+}
+
+static lk_status read_text(source *s, char **out)
+{
+    const uint8_t *head = take(s, 4);
+    const size_t   size = head ? (size_t)lki_get_le(head, 4) : 0;
+    const uint8_t *p = head ? take(s, size) : NULL;
+    if (!p) return malformed(s);
+    *out = lki_alloc(size + 1);
+    if (!*out) return LK_ENOMEM;
+    memcpy(*out, p, size);
+    (*out)[size] = 0;
+    return LK_OK;
+}
+
+static lk_status read_texts(source *s, uint64_t count, lki_h5_item *i)
+{
+    if (count > (uint64_t)(s->end - s->p) / 4 || (i->type == LKI_H5_TEXT && count != 1)) return malformed(s);
+    i->text = lki_zalloc(((size_t)count + 1) * sizeof *i->text);
+    if (!i->text) return LK_ENOMEM;
+    for (uint64_t t = 0; t < count; t++) {
+        LKI_TRY(read_text(s, &i->text[t]));
+        i->texts++;
+        if (!lki_utf8_valid(i->text[t], strlen(i->text[t])))
+            return lki_fail(LK_EFORMAT, "%s: a text of %s is not UTF-8", s->name, i->name);
+    }
+    return s->p == s->end ? LK_OK : malformed(s);
+}
+
+static lk_status read_array(source *s, lk_dtype dtype, int rank, const uint64_t *dim, lki_h5_item *i)
+{
+    LKI_TRY(lki_array_begin(s->name, dtype, rank, dim, &i->array));
+    const uint64_t bytes = (uint64_t)lki_shape_size(&i->array.shape) * lk_dtype_bytes(dtype);
+    const uint8_t *p = take(s, bytes);
+    if (!p || s->p != s->end) return malformed(s);
+    LKI_TRY(lki_array_alloc(&i->array));
+    memcpy(i->array.data, p, (size_t)bytes);
+    return LK_OK;
+}
+
+static lk_status read_values(source *s, uint64_t values, uint64_t texts, int rank, const uint64_t *dim, lki_h5_item *i)
+{
+    lk_dtype dtype;
+    if (i->kind == LKI_H5_GROUP) return s->p == s->end ? LK_OK : malformed(s);
+    if (dtype_of(values, &dtype)) return read_array(s, dtype, rank, dim, i);
+    if (values != LKI_H5P_TEXT && values != LKI_H5P_TEXTS) return malformed(s);
+    i->type = values == LKI_H5P_TEXT ? LKI_H5_TEXT : LKI_H5_TEXTS;
+    return read_texts(s, texts, i);
+}
+
+static lk_status read_item(source *s, lki_h5_item *i)
+{
+    static const lki_h5_kind kinds[] = {
+        [LKI_H5P_GROUP] = LKI_H5_GROUP, [LKI_H5P_DATASET] = LKI_H5_DATASET, [LKI_H5P_ATTRIBUTE] = LKI_H5_ATTRIBUTE};
+    const uint8_t *head = take(s, LKI_H5P_ITEM_FIXED);
+    if (!head || head[0] < LKI_H5P_GROUP || head[0] > LKI_H5P_ATTRIBUTE || head[2] > LKI_H5P_MOST_AXES) return malformed(s);
+    const uint8_t *dims = take(s, 8 * (uint64_t)head[2]);
+    const size_t   length = (size_t)lki_get_le(head + 4, 4);
+    const uint8_t *name = dims && length <= LKI_H5P_MOST_NAME ? take(s, length) : NULL;
+    if (!name || lki_get_le(head + 16, 8) != (uint64_t)(s->end - s->p)) return malformed(s);
+    uint64_t dim[LKI_H5P_MOST_AXES];
+    for (int a = 0; a < head[2]; a++)
+        dim[a] = lki_get_le(dims + 8 * a, 8);
+    i->kind = kinds[head[0]];
+    i->name = lki_path_join((const char *)name, length, "");
+    if (!i->name) return LK_ENOMEM;
+    if (!lki_utf8_valid(i->name, length)) return lki_fail(LK_EFORMAT, "%s: a name in it is not UTF-8", s->name);
+    return read_values(s, head[1], lki_get_le(head + 8, 4), head[2], dim, i);
+}
+
+static lk_status read_items(source *s, lki_h5 *out)
+{
+    for (;;) {
+        uint64_t what;
+        source   payload;
+        LKI_TRY(next_frame(s, &what, &payload));
+        if (what == LKI_H5P_DONE) return s->p == s->end ? LK_OK : malformed(s);
+        if (what != LKI_H5P_ITEM) return read_refusal(&payload, what, true);
+        if (out->count == LKI_H5P_MOST_ITEMS) return malformed(s);
+        if (!lki_grow((void **)&out->item, &out->room, out->count + 1, sizeof *out->item)) return LK_ENOMEM;
+        lki_h5_item *i = &out->item[out->count];
+        *i = (lki_h5_item){0};
+        out->count++; /* freed with the others, whatever it has by then */
+        LKI_TRY(read_item(&payload, i));
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const lki_h5_item *x = a, *y = b;
+    const int          order = strcmp(x->name, y->name);
+    return order ? order : (int)x->kind - (int)y->kind;
+}
+
+static lk_status sort_items(const source *s, lki_h5 *out)
+{
+    qsort(out->item, (size_t)out->count, sizeof *out->item, by_name);
+    for (int i = 1; i < out->count; i++)
+        if (by_name(&out->item[i - 1], &out->item[i]) == 0) return malformed(s);
+    return LK_OK;
+}
+
+/* ---- a request --------------------------------------------------------------------------------------------------------------- */
+
+static void put_request(lki_sink *s, lki_h5p_mode mode, size_t size, size_t limit)
+{
+    lki_sink_fixed(s, LKI_H5P_MAGIC, 8);
+    lki_sink_fixed(s, mode, 4);
+    lki_sink_fixed(s, 0, 4);
+    lki_sink_fixed(s, size, 8);
+    lki_sink_fixed(s, limit, 8);
+}
+
+static uint64_t text_bytes(const lki_h5_item *i)
+{
+    uint64_t bytes = 0;
+    for (int t = 0; t < i->texts; t++)
+        bytes += 4 + strlen(i->text[t]);
+    return bytes;
+}
+
+static void put_item(lki_sink *s, const lki_h5_item *i)
+{
+    static const lki_h5p_kind kinds[] = {
+        [LKI_H5_GROUP] = LKI_H5P_GROUP, [LKI_H5_DATASET] = LKI_H5P_DATASET, [LKI_H5_ATTRIBUTE] = LKI_H5P_ATTRIBUTE};
+    const bool      array = i->kind != LKI_H5_GROUP && i->type == LKI_H5_ARRAY;
+    const lk_shape *shape = &i->array.shape;
+    const size_t    bytes = array ? (size_t)lki_shape_size(shape) * lk_dtype_bytes(i->array.dtype) : (size_t)text_bytes(i);
+    const int       values = array                     ? values_of(i->array.dtype)
+                             : i->kind == LKI_H5_GROUP ? 0
+                             : i->type == LKI_H5_TEXT  ? LKI_H5P_TEXT
+                                                       : LKI_H5P_TEXTS;
+    lki_sink_bytes(s, (uint8_t[]){(uint8_t)kinds[i->kind], (uint8_t)values, (uint8_t)(array ? shape->rank : 0), 0}, 4);
+    lki_sink_fixed(s, strlen(i->name), 4);
+    lki_sink_fixed(s, (uint64_t)i->texts, 4);
+    lki_sink_fixed(s, 0, 4);
+    lki_sink_fixed(s, bytes, 8);
+    for (int a = 0; array && a < shape->rank; a++)
+        lki_sink_fixed(s, (uint64_t)shape->dim[a], 8);
+    lki_sink_bytes(s, i->name, strlen(i->name));
+    if (array) lki_sink_bytes(s, i->array.data, bytes);
+    for (int t = 0; t < i->texts; t++) {
+        lki_sink_fixed(s, strlen(i->text[t]), 4);
+        lki_sink_bytes(s, i->text[t], strlen(i->text[t]));
+    }
+}
+
+/* ---- both ways --------------------------------------------------------------------------------------------------------------- */
+
+/* Packed files may hold more than they are large, but a small one that claims gigabytes lies. */
+static size_t most_of(size_t size) { return size > SIZE_MAX / 32 ? SIZE_MAX / 2 : size * 16 + ((size_t)256 << 20); }
+
+lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h5 *out)
+{
+    lki_sink  head = {0};
+    lki_bytes answer = {0};
+    *out = (lki_h5){0};
+    put_request(&head, LKI_H5P_READ, size, most_of(size));
+    const lki_bytes parts[] = {{head.data, head.size}, {(uint8_t *)(uintptr_t)bytes, size}};
+    lk_status       status = head.failed ? LK_ENOMEM : lki_h5_exchange(name, "reading", 2, parts, most_of(size) + 4096, &answer);
+    source          s = {name, answer.data, answer.data + answer.size};
+    if (status == LK_OK) status = read_items(&s, out);
+    if (status == LK_OK) status = sort_items(&s, out);
+    if (status != LK_OK) lki_h5_free(out);
+    lki_bytes_free(&answer);
+    lki_sink_free(&head);
+    return status;
+}
+
+static lk_status read_image(source *s, lki_bytes *out)
+{
+    uint64_t what;
+    source   payload, rest;
+    LKI_TRY(next_frame(s, &what, &payload));
+    if (what != LKI_H5P_FILE) return read_refusal(&payload, what, false);
+    LKI_TRY(next_frame(s, &what, &rest));
+    if (what != LKI_H5P_DONE) return read_refusal(&rest, what, false);
+    *out = (lki_bytes){lki_alloc((size_t)(payload.end - payload.p)), (size_t)(payload.end - payload.p)};
+    if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
+    memcpy(out->data, payload.p, out->size);
+    return LK_OK;
+}
+
+lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
+{
+    lki_sink  head = {0}, items = {0};
+    lki_bytes answer = {0};
+    *out = (lki_bytes){0};
+    for (int i = 0; i < file->count; i++)
+        put_item(&items, &file->item[i]);
+    const size_t limit = most_of(items.size);
+    put_request(&head, LKI_H5P_WRITE, items.size, limit);
+    const lki_bytes parts[] = {{head.data, head.size}, {items.data, items.size}};
+    lk_status status = head.failed || items.failed ? LK_ENOMEM : lki_h5_exchange(name, "writing", 2, parts, limit + 4096, &answer);
+    source    s = {name, answer.data, answer.data + answer.size};
+    if (status == LK_OK) status = read_image(&s, out);
+    lki_bytes_free(&answer);
+    lki_sink_free(&items);
+    lki_sink_free(&head);
+    return status;
+}

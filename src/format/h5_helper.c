@@ -1,0 +1,261 @@
+/* Starting the helper program and talking to it (h5_helper.h).
+ *
+ * Invariants
+ * 1. The helper has one end of a socket as its input and output, nothing as its error output, and inherits no other descriptor.
+ * 2. Sending and receiving take turns as poll() says, so that neither side can wait for the other; no signal is raised when the helper
+ *    is gone (MSG_NOSIGNAL), and no disposition of the process is touched.
+ * 3. However it ends, the helper is killed and waited for before the call returns. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* dladdr, closefrom */
+#endif
+#include "format/h5_helper.h"
+#include "core/memory.h"
+#include "format/durable.h"
+#include "format/h5.h"
+#include "format/wire.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef LKI_H5_BUILT
+#define LKI_H5_BUILT "" /* the build says where its helper is, and where it will be installed */
+#endif
+#ifndef LKI_H5_INSTALLED
+#define LKI_H5_INSTALLED ""
+#endif
+
+extern char **environ;
+
+enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, LONGEST_PATH = 4096, GRACE = 1000 };
+
+static int deadline_ms;
+
+void lki_h5_set_deadline(int milliseconds) { __atomic_store_n(&deadline_ms, milliseconds, __ATOMIC_RELAXED); }
+
+/* ---- where it is ------------------------------------------------------------------------------------------------------------- */
+
+static bool usable(const char *path) { return *path && access(path, X_OK) == 0; }
+
+/* Beside the library, or beside the program where the library is part of it. */
+static bool beside(char *path)
+{
+    static const char *const places[] = {"../libexec/lockstep/lockstep-h5", "../../libexec/lockstep/lockstep-h5",
+                                         "libexec/lockstep/lockstep-h5"};
+    Dl_info                  here;
+    if (!dladdr((const void *)(uintptr_t)&lki_h5_exchange, &here) || !here.dli_fname || !strchr(here.dli_fname, '/')) return false;
+    const int folder = (int)lki_folder_length(here.dli_fname);
+    for (int i = 0; i < LKI_COUNT(places); i++) {
+        snprintf(path, LONGEST_PATH, "%.*s/%s", folder, here.dli_fname, places[i]);
+        if (usable(path)) return true;
+    }
+    return false;
+}
+
+const char *lki_h5_helper(void)
+{
+    static _Thread_local char path[LONGEST_PATH];
+    const char               *chosen = getenv("LOCKSTEP_H5");
+    static const char *const  built[] = {LKI_H5_BUILT, LKI_H5_INSTALLED};
+    if (chosen && *chosen) return usable(chosen) ? chosen : NULL;
+    if (beside(path)) return path;
+    for (int i = 0; i < LKI_COUNT(built); i++)
+        if (usable(built[i])) return built[i];
+    return NULL;
+}
+
+static lk_status missing(const char *name)
+{
+    const char *chosen = getenv("LOCKSTEP_H5");
+    if (chosen && *chosen)
+        return lki_fail(LK_EUNSUPPORTED, "%s: an HDF5 file, and the helper program LOCKSTEP_H5=%s is not there or cannot be run",
+                        name, chosen);
+    return lki_fail(LK_EUNSUPPORTED,
+                    "%s: an HDF5 file, and the helper program lockstep-h5 was not found: install libhdf5-dev and rebuild, or set "
+                    "LOCKSTEP_H5 to "
+                    "its path",
+                    name);
+}
+
+/* ---- starting and ending it -------------------------------------------------------------------------------------------------- */
+
+typedef struct helper {
+    pid_t process;
+    int   socket;
+} helper;
+
+static int set_descriptors(posix_spawn_file_actions_t *a, int socket)
+{
+    int failed = posix_spawn_file_actions_adddup2(a, socket, STDIN_FILENO);
+    if (!failed) failed = posix_spawn_file_actions_adddup2(a, socket, STDOUT_FILENO);
+    if (!failed) failed = posix_spawn_file_actions_addopen(a, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    if (!failed) failed = posix_spawn_file_actions_addclosefrom_np(a, STDERR_FILENO + 1);
+#endif
+    return failed; /* without closefrom the helper closes the others itself, first of all */
+}
+
+/* No signal is held back in it, whatever this thread holds back. */
+static int set_signals(posix_spawnattr_t *attributes)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    const int failed = posix_spawnattr_setsigmask(attributes, &none);
+    return failed ? failed : posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
+}
+
+static int spawn(const char *path, int socket, pid_t *process)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t          attributes;
+    char                      *argv[] = {(char *)(uintptr_t) "lockstep-h5", NULL};
+    int                        failed = posix_spawn_file_actions_init(&actions);
+    if (failed) return failed;
+    failed = posix_spawnattr_init(&attributes);
+    if (!failed) {
+        failed = set_descriptors(&actions, socket);
+        if (!failed) failed = set_signals(&attributes);
+        if (!failed) failed = posix_spawn(process, path, &actions, &attributes, argv, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+static lk_status start(const char *name, const char *path, helper *h)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return lki_fail(LK_EIO, "%s: cannot start the helper %s: %s", name, path, strerror(errno));
+    const int failed = spawn(path, pair[1], &h->process);
+    close(pair[1]);
+    h->socket = pair[0];
+    if (!failed) return LK_OK;
+    close(pair[0]);
+    return lki_fail(LK_EUNSUPPORTED, "%s: cannot start the helper %s: %s", name, path, strerror(failed));
+}
+
+/* Whether it ended by itself, soon. */
+static bool ends_soon(const helper *h, int *status)
+{
+    for (int turns = 0; turns < GRACE; turns++) {
+        const pid_t who = waitpid(h->process, status, WNOHANG);
+        if (who == h->process) return true;
+        if (who < 0 && errno != EINTR) return *status = -1, true;
+        poll(NULL, 0, 1);
+    }
+    return false;
+}
+
+/* How it ended, or -1 where somebody else waited for it. `unwanted`: it is not to end by itself. */
+static int finish(helper *h, bool unwanted)
+{
+    int status = -1;
+    close(h->socket);
+    if (!unwanted && ends_soon(h, &status)) return status;
+    kill(h->process, SIGKILL); /* still our child: nobody has waited for it */
+    while (waitpid(h->process, &status, 0) < 0)
+        if (errno != EINTR) return -1;
+    return status;
+}
+
+/* ---- talking to it ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct talk {
+    const char      *name, *doing;
+    const lki_bytes *part;
+    int              parts, now; /* the part being sent */
+    size_t           sent;       /* of it */
+    size_t           limit;
+    lki_sink         answer;
+    int64_t          deadline;
+    bool             ended;
+} talk;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A helper that reads no more may still have said why: only its own end ends the talk. */
+static void send_some(talk *t, int socket)
+{
+    while (t->now < t->parts) {
+        const lki_bytes *part = &t->part[t->now];
+        const ssize_t n = !part->size ? 0 : send(socket, part->data + t->sent, part->size - t->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n < 0) t->now = t->parts;
+        else if ((t->sent += (size_t)n) == part->size) {
+            t->now++;
+            t->sent = 0;
+        }
+    }
+    shutdown(socket, SHUT_WR);
+}
+
+static lk_status receive_some(talk *t, int socket)
+{
+    uint8_t       piece[PIECE];
+    const ssize_t n = recv(socket, piece, sizeof piece, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return LK_OK;
+    if (n <= 0) return t->ended = true, LK_OK;
+    if ((size_t)n > t->limit - t->answer.size)
+        return lki_fail(LK_EFORMAT, "%s: the HDF5 helper answers with more than %zu bytes while %s it", t->name, t->limit,
+                        t->doing);
+    lki_sink_bytes(&t->answer, piece, (size_t)n);
+    return t->answer.failed ? LK_ENOMEM : LK_OK;
+}
+
+static lk_status turn(talk *t, int socket)
+{
+    const int64_t left = t->deadline - now_ms();
+    struct pollfd p = {.fd = socket, .events = (short)(POLLIN | (t->now < t->parts ? POLLOUT : 0))};
+    const int     ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+    if (ready == 0) return lki_fail(LK_EDEADLINE, "%s: the HDF5 helper did not end in time while %s it", t->name, t->doing);
+    if (ready < 0) return errno == EINTR ? LK_OK : lki_fail(LK_EIO, "%s: poll: %s", t->name, strerror(errno));
+    if (p.revents & POLLOUT) send_some(t, socket);
+    return p.revents & (POLLIN | POLLHUP | POLLERR) ? receive_some(t, socket) : LK_OK;
+}
+
+static lk_status judge(const talk *t, const char *path, int status)
+{
+    if (status == -1 || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return LK_OK;
+    if (WIFEXITED(status))
+        return lki_fail(LK_EIO, "%s: the HDF5 helper %s ended with status %d while %s it", t->name, path, WEXITSTATUS(status),
+                        t->doing);
+    const bool reading = strcmp(t->doing, "reading") == 0;
+    return lki_fail(reading ? LK_EFORMAT : LK_EIO, "%s: the HDF5 helper ended by signal %d (%s) while %s it%s", t->name,
+                    WTERMSIG(status), strsignal(WTERMSIG(status)), t->doing, reading ? ": the file is damaged or hostile" : "");
+}
+
+lk_status lki_h5_exchange(const char *name, const char *doing, int parts, const lki_bytes *part, size_t limit, lki_bytes *answer)
+{
+    const char *path = lki_h5_helper();
+    const int   most = __atomic_load_n(&deadline_ms, __ATOMIC_RELAXED);
+    talk        t = {.name = name, .doing = doing, .part = part, .parts = parts, .limit = limit};
+    helper      h;
+    *answer = (lki_bytes){0};
+    if (!path) return missing(name);
+    LKI_TRY(start(name, path, &h));
+    t.deadline = now_ms() + (most ? most : USUAL_DEADLINE);
+    lk_status status = LK_OK;
+    while (status == LK_OK && !t.ended)
+        status = turn(&t, h.socket);
+    const int how = finish(&h, status != LK_OK);
+    if (status == LK_OK) status = judge(&t, path, how);
+    if (status == LK_OK) *answer = (lki_bytes){t.answer.data, t.answer.size};
+    else lki_sink_free(&t.answer);
+    return status;
+}

@@ -1,0 +1,288 @@
+/* Models as Keras' JSON (model_config.h). Keys are in Keras' order; what Keras has options for and we do not is written as its default. */
+#include "core/memory.h"
+#include "keras/model_config.h"
+#include <stdio.h>
+#include <string.h>
+
+/* What one model is written with. */
+typedef struct writing {
+    lki_reading   at; /* for messages */
+    lki_json_out *out;
+    lk_model     *model;
+    lk_shape     *shape; /* of its values; NULL: it is not built */
+} writing;
+
+static lk_status write_model(const lki_reading *at, lki_json_out *o, lk_model *m, bool outermost);
+
+/* ---- pieces ---- */
+
+static void key_text(lki_json_out *o, const char *key, const char *text)
+{
+    lki_json_key(o, key);
+    lki_json_text(o, text);
+}
+
+static void key_literal(lki_json_out *o, const char *key, const char *json)
+{
+    lki_json_key(o, key);
+    lki_json_literal(o, json);
+}
+
+/* With the batch in front. */
+static void write_row(lki_json_out *o, const lk_shape *row)
+{
+    lki_json_open(o, '[');
+    lki_json_null(o);
+    for (int i = 0; i < row->rank; i++) {
+        if (row->dim[i] < 0) lki_json_null(o);
+        else lki_json_int(o, row->dim[i]);
+    }
+    lki_json_close(o, ']');
+}
+
+static void write_input(lki_json_out *o, const char *name, const lk_shape *row, lk_dtype dtype)
+{
+    lki_json_open(o, '{');
+    key_text(o, "module", "keras.layers");
+    key_text(o, "class_name", "InputLayer");
+    lki_json_key(o, "config");
+    lki_json_open(o, '{');
+    lki_json_key(o, "batch_shape");
+    write_row(o, row);
+    key_text(o, "dtype", lki_keras_dtype(dtype));
+    key_literal(o, "sparse", "false");
+    key_literal(o, "ragged", "false");
+    key_text(o, "name", name);
+    key_literal(o, "optional", "false");
+    lki_json_close(o, '}');
+    key_literal(o, "registered_name", "null");
+}
+
+/* ---- layers ---- */
+
+/* The first use of a layer; NULL: there is none. */
+static const lki_use *first_use(const lk_model *m, const lk_layer *l)
+{
+    for (int i = 0; i < m->uses; i++)
+        if (m->use[i].layer == l) return &m->use[i];
+    return NULL;
+}
+
+/* What it was built for, where that is one row. */
+static void write_build(const writing *w, const lk_layer *l)
+{
+    const lki_use *u = first_use(w->model, l);
+    if (!w->shape || !u || u->count != 1 || !l->kind->build || l->inner_count) return;
+    lki_json_key(w->out, "build_config");
+    lki_json_open(w->out, '{');
+    lki_json_key(w->out, "input_shape");
+    write_row(w->out, &w->shape[u->in[0]]);
+    lki_json_close(w->out, '}');
+}
+
+/* The layer, open for more keys. */
+static lk_status open_layer(const writing *w, lk_layer *l)
+{
+    lki_reading at = w->at;
+    bool        before = lk_failed();
+    lk_model   *inside = lki_model_inside(l);
+    if (inside) return write_model(&w->at, w->out, inside, false);
+    snprintf(at.place, sizeof at.place, "layer \"%.200s\"", l->name);
+    lk_status status = lki_object_open(w->out, LKI_KIND_LAYER, l);
+    if (status != LK_OK) lki_read_blame(&at, before);
+    else write_build(w, l);
+    return status;
+}
+
+/* ---- in a row ---- */
+
+static lk_status write_sequential(writing *w)
+{
+    lki_json_out   *o = w->out;
+    const lk_model *m = w->model;
+    key_literal(o, "trainable", "true");
+    lki_json_key(o, "dtype");
+    lki_dtype_write(o);
+    lki_json_key(o, "layers");
+    lki_json_open(o, '[');
+    if (w->shape) {
+        write_input(o, "input_layer", &m->input[0].row, m->input[0].as_is && !m->input[0].dtype ? LK_I32 : m->input[0].dtype);
+        lki_json_close(o, '}');
+    }
+    for (int i = 0; i < m->count; i++) {
+        LKI_TRY(open_layer(w, m->layer[i]));
+        lki_json_close(o, '}');
+    }
+    lki_json_close(o, ']');
+    if (!w->shape) return LK_OK;
+    lki_json_key(o, "build_input_shape");
+    write_row(o, &m->input[0].row);
+    return LK_OK;
+}
+
+/* ---- as a graph ---- */
+
+/* Which of the uses of its layer a use is. */
+static int node_index(const lk_model *m, int use)
+{
+    int before = 0;
+    for (int i = 0; i < use; i++)
+        before += m->use[i].layer == m->use[use].layer;
+    return before;
+}
+
+/* ["dense", 0, 0] */
+static void write_history(const writing *w, int value)
+{
+    const lk_model *m = w->model;
+    const int       use = value - m->inputs;
+    lki_json_open(w->out, '[');
+    lki_json_text(w->out, use < 0 ? m->input[value].layer->name : m->use[use].layer->name);
+    lki_json_int(w->out, use < 0 ? 0 : node_index(m, use));
+    lki_json_int(w->out, 0);
+    lki_json_close(w->out, ']');
+}
+
+static void write_tensor(const writing *w, int value)
+{
+    lki_json_out *o = w->out;
+    lki_json_open(o, '{');
+    key_text(o, "class_name", "__keras_tensor__");
+    lki_json_key(o, "config");
+    lki_json_open(o, '{');
+    lki_json_key(o, "shape");
+    write_row(o, &w->shape[value]);
+    key_text(o, "dtype", lki_keras_dtype(value < w->model->inputs ? w->model->input[value].dtype : LK_F32));
+    lki_json_key(o, "keras_history");
+    write_history(w, value);
+    lki_json_close(o, '}');
+    lki_json_close(o, '}');
+}
+
+/* Attention is called with several tensors, other layers with a list of them. */
+static lk_status write_node(const writing *w, const lki_use *u)
+{
+    lki_json_out *o = w->out;
+    const char   *class_name = u->layer->kind->class.name;
+    const bool    list = u->count > 1 && (!class_name || strcmp(class_name, "MultiHeadAttention"));
+    lki_json_open(o, '{');
+    lki_json_key(o, "args");
+    lki_json_open(o, '[');
+    if (list) lki_json_open(o, '[');
+    for (int i = 0; i < u->count; i++)
+        write_tensor(w, u->in[i]);
+    if (list) lki_json_close(o, ']');
+    lki_json_close(o, ']');
+    lki_json_key(o, "kwargs");
+    lki_json_open(o, '{');
+    LKI_TRY(lki_call_write(o, &u->layer->kind->class, (const char *)u->layer + u->layer->kind->set));
+    lki_json_close(o, '}');
+    lki_json_close(o, '}');
+    return LK_OK;
+}
+
+static lk_status write_uses(const writing *w, const lk_layer *l)
+{
+    lki_json_key(w->out, "inbound_nodes");
+    lki_json_open(w->out, '[');
+    for (int i = 0; i < w->model->uses; i++)
+        if (w->model->use[i].layer == l) LKI_TRY(write_node(w, &w->model->use[i]));
+    lki_json_close(w->out, ']');
+    return LK_OK;
+}
+
+static const lki_model_input *input_of(const lk_model *m, const lk_layer *l)
+{
+    for (int i = 0; i < m->inputs; i++)
+        if (m->input[i].layer == l) return &m->input[i];
+    return NULL;
+}
+
+/* One as it is, several as a list. */
+static void write_ends(const writing *w, const char *key, int count, const int *value)
+{
+    lki_json_key(w->out, key);
+    if (count > 1) lki_json_open(w->out, '[');
+    for (int i = 0; i < count; i++)
+        write_history(w, value ? value[i] : i);
+    if (count > 1) lki_json_close(w->out, ']');
+}
+
+static lk_status write_functional(writing *w)
+{
+    lki_json_out   *o = w->out;
+    const lk_model *m = w->model;
+    key_literal(o, "trainable", "true");
+    lki_json_key(o, "layers");
+    lki_json_open(o, '[');
+    for (int i = 0; i < m->count; i++) {
+        const lki_model_input *in = input_of(m, m->layer[i]);
+        if (in) write_input(o, m->layer[i]->name, &in->row, in->dtype);
+        else LKI_TRY(open_layer(w, m->layer[i]));
+        key_text(o, "name", m->layer[i]->name);
+        LKI_TRY(write_uses(w, m->layer[i]));
+        lki_json_close(o, '}');
+    }
+    lki_json_close(o, ']');
+    write_ends(w, "input_layers", m->inputs, NULL);
+    write_ends(w, "output_layers", m->outputs, m->output);
+    return LK_OK;
+}
+
+/* ---- either ---- */
+
+/* The shapes of all values; of a model that is not built there are none. */
+static lk_status know_shapes(writing *w)
+{
+    lk_model *m = w->model;
+    lk_shape  row[LKI_MOST_INPUTS];
+    if (!lki_model_built(m)) return LK_OK;
+    w->shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *w->shape);
+    if (!w->shape) return LK_ENOMEM;
+    for (int i = 0; i < m->inputs; i++)
+        row[i] = m->input[i].row;
+    return lki_flow_shapes(m, row, w->shape, false);
+}
+
+static void write_build_of_model(const writing *w)
+{
+    lki_json_key(w->out, "build_config");
+    lki_json_open(w->out, '{');
+    lki_json_key(w->out, "input_shape");
+    if (w->model->form == LKI_SEQUENTIAL && w->shape) write_row(w->out, &w->model->input[0].row);
+    else lki_json_null(w->out);
+    lki_json_close(w->out, '}');
+}
+
+/* Open for more keys; the outermost one has its compile_config. */
+static lk_status write_model(const lki_reading *at, lki_json_out *o, lk_model *m, bool outermost)
+{
+    const bool functional = m->form == LKI_FUNCTIONAL;
+    writing    w = {.at = *at, .out = o, .model = m};
+    if (m->form == LKI_OWN_MODEL)
+        return lki_read_fail(at, LK_EUNSUPPORTED, "model \"%s\" is a function of one's own, which a Keras file cannot hold",
+                             m->name);
+    lk_status status = know_shapes(&w);
+    lki_json_open(o, '{');
+    key_text(o, "module", functional ? "keras.src.models.functional" : "keras");
+    key_text(o, "class_name", functional ? "Functional" : "Sequential");
+    lki_json_key(o, "config");
+    lki_json_open(o, '{');
+    key_text(o, "name", m->name);
+    if (status == LK_OK) status = functional ? write_functional(&w) : write_sequential(&w);
+    lki_json_close(o, '}');
+    key_literal(o, "registered_name", functional ? "\"Functional\"" : "null");
+    write_build_of_model(&w);
+    lki_release(w.shape);
+    if (status != LK_OK || !outermost) return status;
+    lki_json_key(o, "compile_config");
+    return lki_compile_write(at, o, m);
+}
+
+lk_status lki_model_write(const char *file, lki_json_out *o, lk_model *m)
+{
+    const lki_reading at = {.file = file};
+    LKI_TRY(write_model(&at, o, m, true));
+    lki_json_close(o, '}');
+    return o->failed ? LK_ENOMEM : LK_OK;
+}

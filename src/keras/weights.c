@@ -1,0 +1,411 @@
+/* Weights of models in HDF5 files (weights.h): a list of what is where, then all of it read or written. */
+#include "keras/weights.h"
+#include "core/dtype.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "format/durable.h"
+#include "model/compiled.h"
+#include "model/trackable.h"
+#include "nn/optimizer.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+/* An underscore before a capital that begins a word, and between a small letter and a capital. */
+const char *lki_snake_case(const char *name, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (const char *c = name; *c && used + 2 < bytes; c++) {
+        const bool capital = isupper((unsigned char)*c) != 0, first = c == name;
+        if (capital && !first && (islower((unsigned char)c[1]) || islower((unsigned char)c[-1]))) text[used++] = '_';
+        text[used++] = (char)tolower((unsigned char)*c);
+    }
+    text[used] = 0;
+    return text;
+}
+
+static char *joined(const char *a, const char *b) { return lki_path_join(a, strlen(a), b); }
+
+/* ---- what is where ---- */
+
+typedef struct place {
+    char        *path;
+    lk_variable *variable; /* NULL: a group, whose "name" is: */
+    const char  *name;
+} place;
+
+typedef struct places {
+    int    count, room;
+    place *item;
+} places;
+
+static void places_free(places *p)
+{
+    for (int i = 0; i < p->count; i++)
+        lki_release(p->item[i].path);
+    lki_release(p->item);
+}
+
+/* Takes over the path. */
+static lk_status add(places *p, char *path, lk_variable *v, const char *name)
+{
+    if (path && lki_grow((void **)&p->item, &p->room, p->count + 1, sizeof *p->item)) {
+        p->item[p->count++] = (place){path, v, name};
+        return LK_OK;
+    }
+    lki_release(path);
+    return LK_ENOMEM;
+}
+
+static lk_status add_weights(places *p, const lk_layer *l, const char *folder)
+{
+    for (int i = 0; i < l->count; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "vars/%d", i);
+        LKI_TRY(add(p, joined(folder, l->kind->place ? l->kind->place[i] : text), l->weight[i].variable, NULL));
+    }
+    return LK_OK;
+}
+
+static lk_status add_model(places *p, lk_model *m, const char *folder);
+
+/* `folder` ends in a slash. */
+static lk_status add_layer(places *p, lk_layer *l, const char *folder)
+{
+    lk_model *inside = lki_model_inside(l);
+    if (inside) return add_model(p, inside, folder);
+    LKI_TRY(add(p, joined(folder, "vars"), NULL, l->name));
+    LKI_TRY(add_weights(p, l, folder));
+    for (int i = 0; i < l->inner_count; i++) {
+        char        text[32];
+        const char *where = l->kind->inner_place ? l->kind->inner_place[i] : NULL;
+        snprintf(text, sizeof text, "inner_%d", i);
+        char *path = joined(folder, where ? where : text), *inner = path ? joined(path, "/") : NULL;
+        lki_release(path);
+        const lk_status status = inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM;
+        lki_release(inner);
+        LKI_TRY(status);
+    }
+    return LK_OK;
+}
+
+static const char *class_of(const lk_layer *l)
+{
+    const lk_model *inside = lki_model_inside(l);
+    if (inside) return inside->form == LKI_SEQUENTIAL ? "Sequential" : "Functional";
+    return l->kind->class.name ? l->kind->class.name : l->kind->name;
+}
+
+static lk_status add_numbered(places *p, const lk_model *m, int at, const char *folder)
+{
+    char name[128], number[16] = "";
+    int  before = 0;
+    for (int i = 0; i < at; i++)
+        before += !strcmp(class_of(m->layer[i]), class_of(m->layer[at]));
+    if (before) snprintf(number, sizeof number, "_%d", before);
+    lki_snake_case(class_of(m->layer[at]), name, sizeof name);
+    const size_t bytes = strlen(folder) + strlen(name) + sizeof number + sizeof "layers//";
+    char        *path = lki_alloc(bytes);
+    if (!path) return LK_ENOMEM;
+    snprintf(path, bytes, "%slayers/%s%s/", folder, name, number);
+    const lk_status status = add_layer(p, m->layer[at], path);
+    lki_release(path);
+    return status;
+}
+
+static lk_status add_model(places *p, lk_model *m, const char *folder)
+{
+    LKI_TRY(add(p, joined(folder, "vars"), NULL, m->name));
+    for (int i = 0; i < m->count; i++)
+        LKI_TRY(add_numbered(p, m, i, folder));
+    return LK_OK;
+}
+
+static lk_status add_optimizer(places *p, lk_optimizer *o)
+{
+    const lk_variables v = lk_optimizer_variables(o);
+    lki_optimizer_args now;
+    lki_optimizer_class(o, &now);
+    LKI_TRY(add(p, lki_strdup("optimizer/vars"), NULL, now.sgd.name)); /* all begin with the same members */
+    for (int i = 0; i < v.count; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "optimizer/vars/%d", i);
+        LKI_TRY(add(p, lki_strdup(text), v.item[i], NULL));
+    }
+    return LK_OK;
+}
+
+/* ---- writing ---- */
+
+static lk_status write_value(lki_h5 *file, const place *p)
+{
+    lk_status status = LK_OK;
+    LK_STEP {
+        const lk_tensor *t = lk_read(p->variable);
+        status = lki_bad(t) ? lki_poisoned_status("lk_model_save") : LK_OK;
+        if (status == LK_OK) status = lki_h5_add_array(file, p->path, t->dtype, &t->shape, lk_data(t));
+    }
+    return status;
+}
+
+static lk_status write_group(lki_h5 *file, const place *p)
+{
+    char *attribute = joined(p->path, "@name");
+    if (!attribute) return LK_ENOMEM;
+    lk_status status = lki_h5_add_group(file, p->path);
+    if (status == LK_OK) status = lki_h5_add_text(file, attribute, p->name);
+    lki_release(attribute);
+    return status;
+}
+
+static lk_status write_places(lki_h5 *file, const places *p)
+{
+    const lki_outside before = lki_step_outside();
+    lk_status         status = LK_OK;
+    for (int i = 0; i < p->count && status == LK_OK; i++)
+        status = p->item[i].variable ? write_value(file, &p->item[i]) : write_group(file, &p->item[i]);
+    lki_step_back(&before);
+    return status;
+}
+
+static lk_status list_all(places *p, lk_model *m)
+{
+    LKI_TRY(add_model(p, m, ""));
+    if (m->calls) LKI_TRY(add(p, lki_strdup("lockstep/calls"), m->calls, NULL));
+    return m->compiled ? add_optimizer(p, m->compiled->optimizer) : LK_OK;
+}
+
+lk_status lki_weights_write(const char *name, lk_model *m, lki_h5 *file)
+{
+    places p = {0};
+    if (!lki_model_built(m))
+        return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
+    lk_status status = list_all(&p, m);
+    if (status == LK_OK) status = write_places(file, &p);
+    places_free(&p);
+    return status;
+}
+
+/* ---- reading: values and where they go ---- */
+
+typedef struct value {
+    const lki_h5_item *item;
+    lk_variable       *variable;
+} value;
+
+typedef struct values {
+    const char   *name; /* of the file */
+    const lki_h5 *file;
+    bool         *used; /* item i goes somewhere */
+    int           count, room;
+    value        *item;
+} values;
+
+static lk_status want(values *v, const lki_h5_item *item, lk_variable *variable)
+{
+    if (!lki_grow((void **)&v->item, &v->room, v->count + 1, sizeof *v->item)) return LK_ENOMEM;
+    v->item[v->count++] = (value){item, variable};
+    v->used[item - v->file->item] = true;
+    return LK_OK;
+}
+
+static lk_status fits(const values *v, const lki_h5_item *item, const lk_variable *variable)
+{
+    char there[LKI_SHAPE_TEXT], here[LKI_SHAPE_TEXT];
+    if (item->kind != LKI_H5_DATASET || item->type != LKI_H5_ARRAY)
+        return lki_fail(LK_EFORMAT, "%s: \"%s\" is not an array of numbers", v->name, item->name);
+    if (!lki_shape_equal(&item->array.shape, &variable->shape))
+        return lki_fail(LK_ESHAPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", v->name, item->name,
+                        lki_shape_text(&item->array.shape, there), variable->name, lki_shape_text(&variable->shape, here));
+    if (lki_is_float(item->array.dtype) != lki_is_float(variable->dtype))
+        return lki_fail(LK_EDTYPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", v->name, item->name,
+                        lk_dtype_name(item->array.dtype), variable->name, lk_dtype_name(variable->dtype));
+    return LK_OK;
+}
+
+static lk_status want_path(values *v, const char *path, lk_variable *variable)
+{
+    const lki_h5_item *item = lki_h5_find(v->file, path);
+    if (!item)
+        return lki_fail(LK_EFORMAT, "%s: there is no \"%s\", which should be the value of \"%s\"", v->name, path, variable->name);
+    LKI_TRY(fits(v, item, variable));
+    return want(v, item, variable);
+}
+
+static lk_status assign_one(const value *v)
+{
+    const lki_array *a = &v->item->array;
+    const int64_t    size = lki_shape_size(&a->shape);
+    const lk_dtype   dtype = v->variable->dtype;
+    void            *data = lki_alloc((size_t)size * lk_dtype_bytes(dtype));
+    lk_status        status = LK_OK;
+    if (!data) return LK_ENOMEM;
+    if (a->dtype == dtype) memcpy(data, a->data, (size_t)size * lk_dtype_bytes(dtype));
+    else
+        for (int64_t i = 0; i < size; i++)
+            lki_element_set(dtype, data, i, lki_element_get(a->dtype, a->data, i));
+    LK_STEP {
+        lk_tensor *t = lk_tensor_from(a->shape, dtype, data);
+        status = lki_bad(t) ? LK_ENOMEM : lk_assign(v->variable, t);
+    }
+    lki_release(data);
+    return status;
+}
+
+static lk_status assign(const values *v)
+{
+    const lki_outside before = lki_step_outside();
+    lk_status         status = LK_OK;
+    for (int i = 0; i < v->count && status == LK_OK; i++)
+        status = assign_one(&v->item[i]);
+    lki_step_back(&before);
+    return status;
+}
+
+/* ---- as Keras 3 has them ---- */
+
+/* The state of its random numbers is Keras' alone. */
+static bool is_foreign(const char *name) { return strncmp(name, "layers/", 7) != 0 || strstr(name, "seed_generator") != NULL; }
+
+static lk_status check_rest(const values *v)
+{
+    for (int i = 0; i < v->file->count; i++)
+        if (v->file->item[i].kind == LKI_H5_DATASET && !v->used[i] && !is_foreign(v->file->item[i].name))
+            return lki_fail(LK_EFORMAT, "%s: \"%s\" is for a layer or weight that the model does not have", v->name,
+                            v->file->item[i].name);
+    return LK_OK;
+}
+
+static lk_status want_layers(values *v, lk_model *m)
+{
+    places    p = {0};
+    lk_status status = add_model(&p, m, "");
+    for (int i = 0; i < p.count && status == LK_OK; i++)
+        if (p.item[i].variable) status = want_path(v, p.item[i].path, p.item[i].variable);
+    places_free(&p);
+    const lki_h5_item *calls = m->calls ? lki_h5_find(v->file, "lockstep/calls") : NULL;
+    if (status == LK_OK && calls && fits(v, calls, m->calls) == LK_OK) status = want(v, calls, m->calls);
+    return status == LK_OK ? check_rest(v) : status;
+}
+
+/* ---- before Keras 3 ---- */
+
+static const lki_h5_item *texts_at(const values *v, const char *group, const char *attribute)
+{
+    char              *path = joined(group, attribute);
+    const lki_h5_item *item = path ? lki_h5_find(v->file, path) : NULL;
+    lki_release(path);
+    return item && item->kind == LKI_H5_ATTRIBUTE && item->type != LKI_H5_ARRAY ? item : NULL;
+}
+
+/* The weights of a layer in the order of old files: those that are trained, then the others. */
+static lk_status want_layer(values *v, lk_layer *l, const char *group, const lki_h5_item *names)
+{
+    const int count = lki_layer_weights(l);
+    int       next = 0;
+    if (names->texts != count)
+        return lki_fail(LK_EFORMAT, "%s: \"%s\" has %d weights; layer \"%s\" has %d", v->name, group, names->texts, l->name, count);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < count; i++) {
+            lk_variable *variable = lki_layer_weight_at(l, i)->variable;
+            if (variable->trainable != (pass == 0)) continue;
+            char           *folder = joined(group, "/"), *path = folder ? joined(folder, names->text[next++]) : NULL;
+            const lk_status status = path ? want_path(v, path, variable) : LK_ENOMEM;
+            lki_release(folder);
+            lki_release(path);
+            LKI_TRY(status);
+        }
+    return LK_OK;
+}
+
+/* The next layer that has weights; -1: there is none. */
+static int next_layer(const lk_model *m, int from)
+{
+    while (from < m->count && !lki_layer_weights(m->layer[from]))
+        from++;
+    return from < m->count ? from : -1;
+}
+
+static lk_status want_legacy(values *v, lk_model *m, const char *root, const lki_h5_item *layers)
+{
+    int at = 0;
+    for (int i = 0; i < layers->texts; i++) {
+        char              *group = joined(root, layers->text[i]);
+        const lki_h5_item *names = group ? texts_at(v, group, "@weight_names") : NULL;
+        lk_status          status = group ? LK_OK : LK_ENOMEM;
+        if (names && names->texts) {
+            at = next_layer(m, at);
+            status = at < 0 ? lki_fail(LK_EFORMAT, "%s: \"%s\" is for a layer that the model does not have", v->name, group)
+                            : want_layer(v, m->layer[at++], group, names);
+        }
+        lki_release(group);
+        LKI_TRY(status);
+    }
+    at = next_layer(m, at);
+    return at < 0 ? LK_OK : lki_fail(LK_EFORMAT, "%s: there are no weights for layer \"%s\"", v->name, m->layer[at]->name);
+}
+
+static lk_status want_weights(values *v, lk_model *m)
+{
+    const lki_h5_item *whole = texts_at(v, "model_weights", "@layer_names"), *plain = texts_at(v, "", "@layer_names");
+    if (whole) return want_legacy(v, m, "model_weights/", whole);
+    return plain ? want_legacy(v, m, "", plain) : want_layers(v, m);
+}
+
+/* ---- the optimiser ---- */
+
+/* The i-th value of its state in either layout; NULL: there is none. */
+static const lki_h5_item *state_at(const values *v, int i)
+{
+    char               text[40];
+    const lki_h5_item *names = texts_at(v, "optimizer_weights", "@weight_names");
+    snprintf(text, sizeof text, "optimizer/vars/%d", i);
+    if (!names) return lki_h5_find(v->file, text);
+    char              *path = i < names->texts ? joined("optimizer_weights/", names->text[i]) : NULL;
+    const lki_h5_item *item = path ? lki_h5_find(v->file, path) : NULL;
+    lki_release(path);
+    return item;
+}
+
+/* Where the state is not that of this optimiser on these weights, it begins anew, as in Keras. */
+static lk_status want_state(values *v, lk_model *m)
+{
+    lk_optimizer *o = m->compiled->optimizer;
+    lk_variables  state = lk_optimizer_variables(o);
+    int           count = 0, before = v->count;
+    while (state_at(v, count))
+        count++;
+    if (count > state.count) LKI_TRY(lk_optimizer_build(o, lk_model_trainable_variables(m)));
+    state = lk_optimizer_variables(o);
+    bool good = count == state.count;
+    for (int i = 0; i < count && good; i++) {
+        const lki_h5_item *item = state_at(v, i);
+        good = item->kind == LKI_H5_DATASET && item->type == LKI_H5_ARRAY &&
+               lki_shape_equal(&item->array.shape, &state.item[i]->shape);
+        if (good) LKI_TRY(want(v, item, state.item[i]));
+    }
+    if (good || !count) return LK_OK;
+    v->count = before;
+    lki_warn("%s: the state of the optimiser has %d values that do not fit the model's, which has %d: it begins anew", v->name,
+             count, state.count);
+    return LK_OK;
+}
+
+/* ---- all of it ---- */
+
+lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file)
+{
+    values v = {.name = name, .file = file, .used = lki_zalloc((size_t)file->count + 1)};
+    if (!lki_model_built(m)) {
+        lki_release(v.used);
+        return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
+    }
+    lk_status status = v.used ? want_weights(&v, m) : LK_ENOMEM;
+    if (status == LK_OK && m->compiled) status = want_state(&v, m);
+    if (status == LK_OK) status = assign(&v);
+    lki_release(v.used);
+    lki_release(v.item);
+    return status;
+}

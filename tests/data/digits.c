@@ -1,0 +1,178 @@
+/* Drawn digits: the same bits everywhere, drawn where they are needed, in any pipeline. */
+#include "core/sha256.h"
+#include "saved.h"
+
+enum { PIXELS = 28 * 28 };
+
+static const char *digest_of(lk_dataset *d)
+{
+    static char hex[65];
+    lki_sha256  h;
+    uint8_t     digest[32];
+    lki_sha256_begin(&h);
+    LK_FOR_EACH(e, d) {
+        lki_sha256_add(&h, lk_data(e.item[0]), PIXELS);
+        lki_sha256_add(&h, lk_data(e.item[1]), 8);
+    }
+    good();
+    lki_sha256_end(&h, digest);
+    for (int i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    return hex;
+}
+
+/* A change of these is a change of bits: of every network trained on them. */
+TEST(the_same_on_every_machine)
+{
+    LK_POOL {
+        assert_string_equal(digest_of(lk_digits(.rows = 500)), "f5da65afe3fa2b058e0fd12232a9315a96d5734ee6b273efe79c620123f305f8");
+        assert_string_equal(digest_of(lk_digits(.rows = 500, .split = LK_TEST)),
+                            "7e7eede43857c51b042ab7dfaa4eee704ee3a582d7e6910cb5c33ade4fb4bb54");
+        assert_string_equal(digest_of(lk_digits(.rows = 500, .seed = LK_NUMBER(7))),
+                            "4ecdda4f0bf497e82bd8e83cb93be289ecab2f265410b06f944e0aab2d171e49");
+    }
+}
+
+TEST(what_they_are)
+{
+    LK_POOL {
+        lk_dataset *train = lk_digits(), *test = lk_digits(.split = LK_TEST), *scaled = lk_digits(.scaled = LK_ON, .rows = 3);
+        assert_int_equal(lk_dataset_cardinality(train), 60000);
+        assert_int_equal(lk_dataset_cardinality(test), 10000);
+        assert_int_equal(lk_dataset_cardinality(scaled), 3);
+        lk_element_spec s = lk_dataset_element_spec(train), t = lk_dataset_element_spec(scaled);
+        assert_true(s.count == 2 && s.dtype[0] == LK_U8 && s.shape[0].rank == 2 && s.dtype[1] == LK_I64 && s.shape[1].rank == 0);
+        assert_true(t.count == 2 && t.dtype[0] == LK_F32 && t.shape[0].rank == 3 && t.shape[0].dim[2] == 1 && t.dtype[1] == LK_I64);
+        lk_iterator *bytes = lk_iterator_of(train);
+        lk_tuple     row;
+        LK_FOR_EACH(e, scaled) {
+            float want[PIXELS];
+            assert_true(lk_next(bytes, &row));
+            for (int i = 0; i < PIXELS; i++)
+                want[i] = (float)((const uint8_t *)lk_data(row.item[0]))[i] / 255;
+            assert_memory_equal(lk_data(e.item[0]), want, sizeof want);
+            assert_true(lk_item(e.item[1]) == lk_item(row.item[1]));
+        }
+        good();
+    }
+}
+
+/* All digits, about equally often; ink in the middle, little at the edge; no picture twice, not in the test either. */
+TEST(what_they_look_like)
+{
+    enum { ROWS = 2000 };
+    static uint8_t seen[2 * ROWS][PIXELS];
+    int            digit[10] = {0}, count = 0;
+    double         middle = 0, edge = 0;
+    for (int split = 0; split < 2; split++)
+        LK_FOR_EACH(e, lk_digits(.rows = ROWS, .split = (lk_split_of)split)) {
+            const uint8_t *p = lk_data(e.item[0]);
+            memcpy(seen[count++], p, PIXELS);
+            digit[(int)lk_item(e.item[1])]++;
+            for (int i = 0; i < 28; i++) {
+                edge += p[i] + p[27 * 28 + i];
+                middle += p[13 * 28 + i] + p[14 * 28 + i];
+            }
+        }
+    good();
+    for (int i = 0; i < 10; i++)
+        assert_in_range(digit[i], 320, 480);
+    assert_true(middle > 4 * edge);
+    for (int i = 0; i < count; i++) /* equal pictures have equal beginnings of noise; most differ there already */
+        for (int k = 0; k < i; k++)
+            assert_true(memcmp(seen[i], seen[k], PIXELS) != 0);
+}
+
+/* Row n is row n, whoever asks for it and in whatever company. */
+TEST(in_any_pipeline)
+{
+    enum { ROWS = 50 };
+    static uint8_t plain[2 * ROWS][PIXELS];
+    int            n = 0;
+    LK_POOL {
+        lk_dataset *both = lk_dataset_concatenate(lk_digits(.rows = ROWS), lk_digits(.rows = ROWS, .split = LK_TEST));
+        LK_FOR_EACH(e, both)
+            memcpy(plain[n++], lk_data(e.item[0]), PIXELS);
+        lk_dataset *numbered = lk_dataset_enumerate(both, 0);
+        lk_dataset *pipe[] = {lk_dataset_batch(lk_dataset_shuffle(numbered, 100), 7),
+                              lk_dataset_batch(lk_dataset_prefetch(lk_dataset_shuffle(numbered, 10), 3), 64),
+                              lk_dataset_batch(lk_dataset_shuffle(lk_dataset_cache(numbered), 100), 9),
+                              lk_dataset_batch(lk_dataset_unbatch(lk_dataset_batch(numbered, 6)), 5),
+                              lk_dataset_padded_batch(numbered, 5)};
+        for (int k = 0; k < LKI_COUNT(pipe); k++)
+            for (int iteration = 0; iteration < 2; iteration++) {
+                int rows = 0;
+                LK_FOR_EACH(e, pipe[k])
+                    for (int64_t i = 0; i < lk_dim(e.item[0], 0); i++, rows++)
+                        assert_memory_equal((const uint8_t *)lk_data(e.item[1]) + i * PIXELS,
+                                            plain[((const int64_t *)lk_data(e.item[0]))[i]], PIXELS);
+                good();
+                assert_int_equal(rows, 2 * ROWS);
+            }
+    }
+}
+
+/* A shuffle over everything holds numbers: 16 bytes a row, not 784. */
+TEST(nothing_is_drawn_ahead)
+{
+    LK_POOL {
+        const int64_t before = lki_memory_in_use();
+        lk_iterator  *it = lk_iterator_of(lk_dataset_batch(lk_dataset_shuffle(lk_digits(.scaled = LK_ON), 60000), 64));
+        lk_tuple      e;
+        assert_true(lk_next(it, &e));
+        assert_true(lki_memory_in_use() - before < 4 << 20);
+        assert_int_equal(lk_dim(e.item[0], 0), 64);
+    }
+}
+
+static lk_dataset *in_order(void) { return lk_digits(.rows = 7); }
+static lk_dataset *shuffled(void) { return lk_dataset_batch(lk_dataset_shuffle(lk_digits(.rows = 20, .scaled = LK_ON), 8), 3); }
+static lk_dataset *cached(void) { return lk_dataset_shuffle(lk_dataset_cache(lk_digits(.rows = 6)), 3); }
+static lk_dataset *all_shuffled(void) { return lk_dataset_shuffle(lk_digits(), 60000); }
+
+TEST(saved)
+{
+    goes_on_anywhere(in_order, 8);
+    goes_on_anywhere(shuffled, 8);
+    goes_on_anywhere(cached, 7);
+    assert_true(goes_on_after(all_shuffled, 2) < 60000 * 8); /* by reference */
+    LK_POOL {
+        void        *bytes;
+        size_t       size;
+        lk_iterator *it = lk_iterator_of(lk_digits(.rows = 7)), *other = lk_iterator_of(lk_digits(.rows = 7, .seed = LK_NUMBER(2)));
+        assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
+        assert_int_equal(lk_iterator_restore(other, bytes, size), LK_EINVAL);
+        failed_with(LK_EINVAL, "saved from another pipeline");
+        lk_free_bytes(bytes);
+    }
+}
+
+TEST(mistakes)
+{
+    REFUSED(lk_digits(.split = (lk_split_of)3), LK_EINVAL, "lk_digits: .split = 3");
+    REFUSED(lk_digits(.seed = LK_NUMBER(1.5)), LK_EINVAL, ".seed = 1.5; it must be a whole number");
+    REFUSED(lk_digits(.seed = LK_NUMBER(-1)), LK_EINVAL, ".seed = -1");
+    REFUSED(lk_digits(.rows = -2), LK_EINVAL, ".rows = -2; it must be 1 or more");
+}
+
+static int reads_it_all(void)
+{
+    int rows = 0;
+    LK_POOL {
+        lk_dataset *d = lk_digits(.rows = 5, .scaled = LK_ON);
+        if (d)
+            LK_FOR_EACH(e, lk_dataset_batch(d, 2))
+                rows += (int)lk_dim(e.item[0], 0);
+    }
+    return rows == 5 && !lk_failed();
+}
+
+TEST(every_allocation)
+{
+    assert_true(reads_it_all());
+    assert_true(check_every_allocation(reads_it_all) > 5);
+}
+
+TESTS(cmocka_unit_test(the_same_on_every_machine), cmocka_unit_test(what_they_are), cmocka_unit_test(what_they_look_like),
+      cmocka_unit_test(in_any_pipeline), cmocka_unit_test(nothing_is_drawn_ahead), cmocka_unit_test(saved),
+      cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))

@@ -1,0 +1,98 @@
+/* What a table of fields says about arguments, as "key=value key=value": the form Keras' configs have in the tests here. */
+#ifndef LK_TESTS_LAYER_FIELDS_H
+#define LK_TESTS_LAYER_FIELDS_H
+
+#include "check.h"
+#include "core/field.h"
+#include "core/memory.h"
+#include <stdio.h>
+#include <string.h>
+
+static inline int list_text(char *to, int count, const int64_t *value)
+{
+    int used = sprintf(to, "[");
+    for (int i = 0; i < count; i++)
+        used += sprintf(to + used, "%s%lld", i ? "," : "", (long long)value[i]);
+    return used + sprintf(to + used, "]");
+}
+
+static inline void axes_text(char *to, const lki_field *f, lk_axes a)
+{
+    if (!a.count && f->width) a = (lk_axes){1, {(int64_t)f->standard}};
+    for (; a.count < f->width; a.count++)
+        a.value[a.count] = a.value[0];
+    if (a.count) list_text(to, a.count, a.value);
+    else strcpy(to, "null");
+}
+
+static inline const char *word_of(const lki_field *f, int value)
+{
+    return f->words[value] ? f->words[value] : f->words[(int)f->standard];
+}
+
+/* The value of one field; constructors have put a value per side into pairs. */
+static inline const char *field_text(const lki_field *f, const void *args, char *text)
+{
+    const char *at = (const char *)args + f->offset;
+    int         used;
+    switch (f->type) {
+    case LKI_FIELD_INT:
+        sprintf(text, "%lld", *(const int64_t *)at ? (long long)*(const int64_t *)at : (long long)f->standard);
+        break;
+    case LKI_FIELD_REAL: sprintf(text, "%g", *(const double *)at != 0 ? *(const double *)at : f->standard); break;
+    case LKI_FIELD_NUMBER: {
+        const lk_number *n = (const lk_number *)at;
+        if (!n->set && f->none) strcpy(text, "null");
+        else sprintf(text, "%g", n->set ? n->value : f->standard);
+        break;
+    }
+    case LKI_FIELD_SWITCH:
+        strcpy(text,
+               *(const lk_switch *)at == LK_ON || (*(const lk_switch *)at == LK_DEFAULT && f->standard != 0) ? "true" : "false");
+        break;
+    case LKI_FIELD_AXIS: sprintf(text, "%d", ((const lk_axis *)at)->set ? ((const lk_axis *)at)->value : (int)f->standard); break;
+    case LKI_FIELD_AXES: axes_text(text, f, *(const lk_axes *)at); break;
+    case LKI_FIELD_PAIRS:
+        used = sprintf(text, "[");
+        used += list_text(text + used, 2, ((const lk_axes *)at)->value);
+        used += sprintf(text + used, ",");
+        used += list_text(text + used, 2, ((const lk_axes *)at)->value + 2);
+        sprintf(text + used, "]");
+        break;
+    case LKI_FIELD_SHAPE: list_text(text, ((const lk_shape *)at)->rank, ((const lk_shape *)at)->dim); break;
+    case LKI_FIELD_WORD: strcpy(text, word_of(f, *(const int *)at)); break;
+    case LKI_FIELD_OBJECT: strcpy(text, f->standard_word ? f->standard_word : "null"); break;
+    case LKI_FIELD_ARRAY: strcpy(text, *(lk_tensor *const *)at ? "array" : "null"); break;
+    case LKI_FIELD_FIXED:
+        for (const char *c = f->literal; *c; c++)
+            if (*c != '"' && *c != ' ') *text++ = *c;
+        *text = 0;
+        break;
+    default: strcpy(text, "?");
+    }
+    return text;
+}
+
+/* Exactly these keys, with these values; tells the first that is not. */
+static inline bool says(const lki_class *c, const void *args, const char *config)
+{
+    int keys = 0, fields = 0;
+    for (int i = 0; i < c->fields; i++)
+        fields += *c->field[i].name && c->field[i].type != LKI_FIELD_NAME;
+    while (*config) {
+        char   key[64], value[256], text[256];
+        size_t length = strcspn(config, " ");
+        if (sscanf(config, "%63[^=]=%255[^ ]", key, value) != 2) return false;
+        config += length + (config[length] == ' ');
+        keys++;
+        const lki_field *f = lki_field_find(c, key);
+        if (!f) return print_error("%s has no %s\n", c->name, key), false;
+        char *start = text;
+        field_text(f, args, text);
+        if (strcmp(start, value)) return print_error("%s: %s is %s, not %s\n", c->name, key, start, value), false;
+    }
+    if (keys != fields) print_error("%s has %d keys, not %d\n", c->name, fields, keys);
+    return keys == fields;
+}
+
+#endif

@@ -1,0 +1,203 @@
+"""keras_values.py: what Keras says about the losses and metrics that tests/model/ checks.
+
+    python -m venv VENV && VENV/bin/pip install tensorflow-cpu==2.21.0 keras==3.15.1
+    VENV/bin/python tests/model/keras_values.py > tests/model/keras_values.h
+"""
+import os
+import textwrap
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+import keras
+import numpy as np
+
+L, M = keras.losses, keras.metrics
+rng = np.random.default_rng(20240229)
+ROWS, CLASSES, FIRST = 14, 4, 9  # rows, and how many of them the first of two batches has
+
+
+def rounded(x, digits=3):
+    return np.round(x, digits).astype("float32")
+
+
+probabilities = rounded(rng.dirichlet(np.ones(CLASSES) * 0.8, ROWS))
+probabilities[3] = [0.25, 0.25, 0.25, 0.25]  # ties
+probabilities[5] = [0.4, 0.1, 0.1, 0.4]
+probabilities[7] = [0, 0, 0, 0]
+classes = rng.integers(0, CLASSES, ROWS)
+classes[:3] = probabilities[:3].argmax(-1)
+classes[3], classes[5] = 2, 3
+one_hot = np.eye(CLASSES, dtype="float32")[classes]
+many_hot = (rng.random((ROWS, CLASSES)) < 0.4).astype("float32")
+binary = (rng.random((ROWS, 1)) < 0.5).astype("float32")
+scores = rounded(np.clip(binary * 0.3 + rng.random((ROWS, 1)) * 0.7, 0, 1))
+scores[:5, 0] = [0, 1, 0.5, 0.25, 0.75]  # on thresholds
+logits = rounded(rng.normal(0, 2, (ROWS, CLASSES)))
+targets = rounded(rng.random((ROWS, 3)) * 4)
+guesses = rounded(abs(targets + rng.normal(0, 0.7, (ROWS, 3))))
+guesses[4] = 0
+weights = rounded(rng.random(ROWS) * 2, 2)
+weights[6] = 0
+
+DATA = {  # labels, predictions
+    "CLASSES": (classes, probabilities),
+    "CLASS_LOGITS": (classes, logits),
+    "ONE_HOT": (one_hot, probabilities),
+    "ONE_HOT_LOGITS": (one_hot, logits),
+    "MANY_HOT": (many_hot, probabilities),
+    "BINARY": (binary, scores),
+    "BINARY_LOGITS": (binary, logits[:, :1]),
+    "NUMBERS": (targets, guesses),
+}
+OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
+           "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g", "ignore_class": "LK_NUMBER(%d)",
+           "reduction": "LK_REDUCTION_%s"}
+
+
+def written(options):
+    return "".join(", .%s = %s" % (k, "LK_ON" if v is True else OPTIONS[k] % v) for k, v in options.items())
+
+
+def numbers(x):
+    return ", ".join("%.9g" % v for v in np.ravel(x))
+
+
+def wrapped(line):
+    print(textwrap.fill(line, 132, initial_indent=" " * (len(line) - len(line.lstrip())), subsequent_indent=" " * 8))
+
+
+def array(name, x):
+    wrapped("static const float %s[] = {%s};" % (name, ", ".join("%gf" % v if v % 1 else "%d" % v for v in np.ravel(x))))
+
+
+def metric_case(ours, metric, data, options=None):
+    """One row: constructor, options, data, whether weighted, results."""
+    for weighted in (False, True):
+        m = metric()
+        y, p = DATA[data]
+        for part in (slice(0, FIRST), slice(FIRST, ROWS)):
+            m.update_state(y[part], p[part], sample_weight=weights[part] if weighted else None)
+        result = np.ravel(m.result())
+        wrapped("    {lk_%s_kw, {.kw_ = 0%s}, %s, %s, %d, {%s}}," %
+              (ours, written(options or {}), data, "true" if weighted else "false", len(result), numbers(result)))
+
+
+def matrix(y, p, w):
+    out = np.zeros((CLASSES, CLASSES))
+    for label, row, weight in zip(y, p, w):
+        out[label, row.argmax()] += weight
+    return out
+
+
+def loss_case(ours, loss, data, **options):
+    y, p = DATA[data]
+    for weighted in (False, True):
+        for reduction, word in (("NONE", "none"), ("AUTO", "sum_over_batch_size")):
+            value = loss(reduction=word)(y, p, sample_weight=weights if weighted else None)
+            wrapped("    {lk_%s_kw, {.kw_ = 0%s}, %s, %s, %d, {%s}}," %
+                  (ours, written({"reduction": reduction, **options}), data, "true" if weighted else "false", np.size(value),
+                   numbers(value)))
+
+
+def keys(objects):
+    for o in objects:
+        print('    {"%s", "%s"},' % (type(o).__name__, " ".join(sorted(o.get_config()))))
+
+
+print("/* What Keras %s says about losses and metrics: written by keras_values.py. */" % keras.__version__)
+print("/* clang-format off */\n#ifndef LK_TESTS_MODEL_KERAS_VALUES_H\n#define LK_TESTS_MODEL_KERAS_VALUES_H\n")
+print("enum { ROWS = %d, CLASS_COUNT = %d, FIRST = %d };" % (ROWS, CLASSES, FIRST))
+for name, x in (("classes", classes), ("one_hot", one_hot), ("many_hot", many_hot), ("binary", binary), ("targets", targets),
+                ("probabilities", probabilities), ("logits", logits), ("scores", scores), ("guesses", guesses),
+                ("weights", weights)):
+    array(name, x)
+print("\ntypedef enum data { %s } data;" % ", ".join(DATA))
+
+print("\n/* Each case without weights and with them. */\n#ifdef WITH_LOSSES")
+print("static const loss_case KERAS_LOSSES[] = {")
+loss_case("mean_absolute_percentage_error", L.MeanAbsolutePercentageError, "NUMBERS")
+loss_case("mean_squared_logarithmic_error", L.MeanSquaredLogarithmicError, "NUMBERS")
+loss_case("cosine_similarity", L.CosineSimilarity, "NUMBERS")
+loss_case("poisson", L.Poisson, "NUMBERS")
+loss_case("hinge", L.Hinge, "BINARY_LOGITS")
+loss_case("squared_hinge", L.SquaredHinge, "BINARY_LOGITS")
+loss_case("squared_hinge", L.SquaredHinge, "MANY_HOT")
+loss_case("categorical_hinge", L.CategoricalHinge, "ONE_HOT_LOGITS")
+loss_case("huber", lambda **k: L.Huber(delta=0.5, **k), "NUMBERS", delta=0.5)
+loss_case("categorical_crossentropy", lambda **k: L.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1, **k),
+          "ONE_HOT_LOGITS", from_logits=True, label_smoothing=0.1)
+loss_case("sparse_categorical_crossentropy", lambda **k: L.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1, **k),
+          "CLASS_LOGITS", from_logits=True, ignore_class=1)
+print("};")
+print("static const char *const KERAS_LOSS_KEYS[][2] = {")
+keys(c() for c in (L.SparseCategoricalCrossentropy, L.CategoricalCrossentropy, L.BinaryCrossentropy, L.MeanSquaredError,
+                   L.MeanAbsoluteError, L.Huber, L.LogCosh, L.Hinge, L.KLDivergence, L.MeanAbsolutePercentageError,
+                   L.MeanSquaredLogarithmicError, L.CosineSimilarity, L.Poisson, L.SquaredHinge, L.CategoricalHinge))
+print("};")
+print("#endif")
+
+print("#ifdef WITH_METRICS")
+print("static const metric_case KERAS_METRICS[] = {")
+metric_case("accuracy", M.SparseCategoricalAccuracy, "CLASSES")
+metric_case("accuracy", M.CategoricalAccuracy, "ONE_HOT")
+metric_case("accuracy", M.BinaryAccuracy, "BINARY")
+metric_case("sparse_categorical_accuracy", M.SparseCategoricalAccuracy, "CLASSES")
+metric_case("categorical_accuracy", M.CategoricalAccuracy, "ONE_HOT")
+metric_case("binary_accuracy", M.BinaryAccuracy, "BINARY")
+metric_case("binary_accuracy", lambda: M.BinaryAccuracy(threshold=0.25), "MANY_HOT", {"threshold": 0.25})
+for k in (1, 2, 3):
+    metric_case("top_k_categorical_accuracy", lambda: M.TopKCategoricalAccuracy(k=k), "ONE_HOT", {"k": k})
+    metric_case("sparse_top_k_categorical_accuracy", lambda: M.SparseTopKCategoricalAccuracy(k=k), "CLASSES", {"k": k})
+for name in ("Precision", "Recall"):
+    make = getattr(M, name)
+    metric_case(name.lower(), make, "BINARY")
+    metric_case(name.lower(), lambda: make(thresholds=0.25), "BINARY", {"threshold": 0.25})
+    metric_case(name.lower(), lambda: make(class_id=2), "MANY_HOT", {"class_id": 2})
+    metric_case(name.lower(), lambda: make(class_id=0, thresholds=0.2), "ONE_HOT", {"class_id": 0, "threshold": 0.2})
+for name in ("true_positives", "true_negatives", "false_positives", "false_negatives"):
+    make = getattr(M, "".join(w.title() for w in name.split("_")))
+    metric_case(name, make, "MANY_HOT")
+    metric_case(name, lambda: make(thresholds=0.75), "BINARY", {"threshold": 0.75})
+for curve in ("ROC", "PR"):
+    metric_case("auc", lambda: M.AUC(curve=curve), "BINARY", {"curve": curve})
+    metric_case("auc", lambda: M.AUC(curve=curve, num_thresholds=5), "BINARY", {"curve": curve, "num_thresholds": 5})
+    metric_case("auc", lambda: M.AUC(curve=curve, num_thresholds=2), "BINARY", {"curve": curve, "num_thresholds": 2})
+    metric_case("auc", lambda: M.AUC(curve=curve), "MANY_HOT", {"curve": curve})
+    metric_case("auc", lambda: M.AUC(curve=curve, from_logits=True), "BINARY_LOGITS", {"curve": curve, "from_logits": True})
+for average in (None, "micro", "macro", "weighted"):
+    o = {"average": average} if average else {}
+    metric_case("f1_score", lambda: M.F1Score(average=average), "ONE_HOT", o)
+    metric_case("f1_score", lambda: M.F1Score(average=average, threshold=0.3), "MANY_HOT", {**o, "threshold": 0.3, "num_classes": 4})
+metric_case("mean_squared_error_metric", M.MeanSquaredError, "NUMBERS")
+metric_case("root_mean_squared_error_metric", M.RootMeanSquaredError, "NUMBERS")
+metric_case("mean_absolute_error_metric", M.MeanAbsoluteError, "NUMBERS")
+metric_case("cosine_similarity_metric", M.CosineSimilarity, "NUMBERS")
+metric_case("mean_absolute_percentage_error_metric", M.MeanAbsolutePercentageError, "NUMBERS")
+metric_case("mean_squared_logarithmic_error_metric", M.MeanSquaredLogarithmicError, "NUMBERS")
+metric_case("log_cosh_error_metric", M.LogCoshError, "NUMBERS")
+metric_case("poisson_metric", M.Poisson, "NUMBERS")
+metric_case("hinge_metric", M.Hinge, "BINARY_LOGITS")
+metric_case("squared_hinge_metric", M.SquaredHinge, "BINARY_LOGITS")
+metric_case("categorical_hinge_metric", M.CategoricalHinge, "ONE_HOT_LOGITS")
+metric_case("kl_divergence_metric", M.KLDivergence, "MANY_HOT")
+metric_case("categorical_crossentropy_metric", lambda: M.CategoricalCrossentropy(from_logits=True), "ONE_HOT_LOGITS",
+            {"from_logits": True})
+metric_case("sparse_categorical_crossentropy_metric", lambda: M.SparseCategoricalCrossentropy(from_logits=True), "CLASS_LOGITS",
+            {"from_logits": True})
+metric_case("sparse_categorical_crossentropy_metric", M.SparseCategoricalCrossentropy, "CLASSES")
+metric_case("binary_crossentropy_metric", M.BinaryCrossentropy, "BINARY")
+metric_case("binary_crossentropy_metric", lambda: M.BinaryCrossentropy(from_logits=True), "BINARY_LOGITS", {"from_logits": True})
+for weighted in (False, True):
+    wrapped("    {lk_confusion_matrix_kw, {.kw_ = 0}, CLASSES, %s, 16, {%s}}," %
+          ("true" if weighted else "false", numbers(matrix(classes, probabilities, weights if weighted else np.ones(ROWS)))))
+print("};")
+print("static const char *const KERAS_METRIC_KEYS[][2] = {")
+keys(c() for c in (M.Mean, M.Sum, M.BinaryAccuracy, M.CategoricalAccuracy, M.SparseCategoricalAccuracy, M.TopKCategoricalAccuracy,
+                   M.SparseTopKCategoricalAccuracy, M.Precision, M.Recall, M.AUC, M.F1Score, M.TruePositives, M.TrueNegatives,
+                   M.FalsePositives, M.FalseNegatives, M.MeanSquaredError, M.RootMeanSquaredError, M.MeanAbsoluteError,
+                   M.CosineSimilarity, M.CategoricalCrossentropy, M.SparseCategoricalCrossentropy, M.BinaryCrossentropy,
+                   M.KLDivergence, M.MeanAbsolutePercentageError, M.MeanSquaredLogarithmicError, M.LogCoshError, M.Poisson, M.Hinge,
+                   M.SquaredHinge, M.CategoricalHinge))
+print("};")
+print("#endif")
+print("#endif")
