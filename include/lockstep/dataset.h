@@ -63,7 +63,7 @@ typedef enum lk_split_of { LK_TRAIN = 0, LK_TEST = 1 } lk_split_of;
 typedef struct lk_mnist_args {
     char        kw_;
     lk_split_of split;
-    lk_switch   scaled;   /* default LK_OFF: u8 [28, 28]; LK_ON: f32 [28, 28, 1], divided by 255 */
+    lk_switch   scaled;   /* default LK_OFF: u8 [28, 28, 1]; LK_ON: f32, divided by 255 */
     const char *folder;   /* default: LOCKSTEP_DATA, else the user's cache folder */
     lk_switch   download; /* default LK_ON: what the cache folder lacks is fetched into it; a folder that was named is left alone */
 } lk_mnist_args;

@@ -154,8 +154,7 @@ lk_dataset *lki_scaled_pictures(lk_dataset *bytes)
 
 static lk_dataset *rows_of(const lki_array *images, const lki_array *labels, bool scaled)
 {
-    lk_shape shape = images->shape;
-    if (scaled) shape = LK_SHAPE(shape.dim[0], SIDE, SIDE, 1);
+    lk_shape shape = LK_SHAPE(images->shape.dim[0], SIDE, SIDE, 1);
     lk_tensor *x = lk_tensor_from(shape, LK_U8, images->data),
               *y = lk_cast(lk_tensor_from(labels->shape, LK_U8, labels->data), LK_I64);
     lk_dataset *rows = lki_bad(x) || lki_bad(y) ? NULL : lk_dataset_from_tensor_slices(LK_TUPLE(x, y));

@@ -85,7 +85,7 @@ static inline lk_logs lki_logs_of(const lki_happening *h) { return h->more ? h->
 /* A message, exactly as given, but never behind a progress bar that stands on the terminal: that line is ended first. */
 void lki_say(const char *format, ...) LKI_PRINTF(1, 2);
 
-/* Numbers as Python writes them: the shortest text that reads back the same, as a double or, for rates, as a float. Returns text. */
+/* Numbers as Python writes them: the shortest text that reads back the same; rates to six digits. Returns text. */
 enum { LKI_NUMBER_TEXT = 32 };
 const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT]);
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT]);

@@ -32,14 +32,11 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
     return text;
 }
 
-/* 0.001 is kept as the float 0.0010000000474974513: the shortest decimal that is that float says what was meant. */
+/* A rate of 0.001 is kept as the float 0.0010000000474974513: six digits say what was meant. */
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 {
-    for (int digits = 1; digits < 10 && isfinite(value); digits++) {
-        snprintf(text, LKI_NUMBER_TEXT, "%.*e", digits - 1, value);
-        if (strtof(text, NULL) == (float)value) return lki_number_text(strtod(text, NULL), text);
-    }
-    return lki_number_text(value, text);
+    snprintf(text, LKI_NUMBER_TEXT, "%.5e", value);
+    return lki_number_text(isfinite(value) ? strtod(text, NULL) : value, text);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------- */

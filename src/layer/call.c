@@ -7,19 +7,6 @@
 #include "op/record.h"
 #include <stdio.h>
 
-/* ---- the pass around ---- */
-
-static _Thread_local const lki_pass *current;
-
-const lki_pass *lki_pass_current(void) { return current; }
-
-const lki_pass *lki_pass_set(const lki_pass *pass)
-{
-    const lki_pass *before = current;
-    current = pass;
-    return before;
-}
-
 /* ---- getting ready ---- */
 
 typedef struct request {
@@ -70,7 +57,7 @@ static lk_status make_ready_together(lk_strategy *s, int count, void *const *eve
 /* Wherever this thread is: with the other replicas, or under the strategy of the model around. */
 static lk_status get_ready(request *r)
 {
-    lk_strategy *here = lki_context_now().strategy, *models = current ? current->strategy : NULL;
+    lk_strategy *here = lki_context_now().strategy, *models = lki_pass_current() ? lki_pass_current()->strategy : NULL;
     char         text[LKI_SHAPE_TEXT], detail[LKI_SHAPE_TEXT + 256];
     if (is_ready(r)) return LK_OK;
     if (here && here->kind != LKI_STRATEGY_DEFAULT && lki_replica_current()) {
@@ -126,7 +113,7 @@ lk_tensor *lk_layer_call_kw(lk_layer_call_args a)
     lk_tuple in = a.x->nest ? lk_nested(a.x) : (lk_tuple){1, &a.x};
     if (inputs_fit(l, in) != LK_OK) return &lki_poison;
     lki_input_rows(in, row);
-    lki_pass pass = current ? *current : (lki_pass){0};
+    lki_pass pass = lki_pass_current() ? *lki_pass_current() : (lki_pass){0};
     if (a.training != LK_DEFAULT) pass.training = a.training == LK_ON;
     const bool counts = pass.training && !pass.iteration && lki_layer_draws(l);
     if (get_ready(&(request){l, row, counts}) != LK_OK || lki_layer_output(l, row, &out) != LK_OK) return &lki_poison;

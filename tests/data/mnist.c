@@ -39,7 +39,7 @@ TEST(images_and_labels)
         assert_int_equal(lk_dataset_cardinality(d), 4);
         assert_int_equal(lk_dataset_cardinality(lk_mnist(.folder = folder, .split = LK_TEST)), 1);
         lk_element_spec s = lk_dataset_element_spec(d), t = lk_dataset_element_spec(scaled);
-        assert_true(s.count == 2 && s.dtype[0] == LK_U8 && s.shape[0].rank == 2 && s.dtype[1] == LK_I64 && s.shape[1].rank == 0);
+        assert_true(s.count == 2 && s.dtype[0] == LK_U8 && s.shape[0].rank == 3 && s.dtype[1] == LK_I64 && s.shape[1].rank == 0);
         assert_true(t.count == 2 && t.dtype[0] == LK_F32 && t.shape[0].rank == 3 && t.shape[0].dim[2] == 1 && t.dtype[1] == LK_I64);
         int row = 0;
         LK_FOR_EACH(e, scaled) {

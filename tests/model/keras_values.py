@@ -63,7 +63,7 @@ def numbers(x):
 
 
 def wrapped(line):
-    print(textwrap.fill(line, 132, initial_indent=" " * (len(line) - len(line.lstrip())), subsequent_indent=" " * 8))
+    print(textwrap.fill(line.lstrip(), 132, initial_indent=" " * (len(line) - len(line.lstrip())), subsequent_indent=" " * 8))
 
 
 def array(name, x):
