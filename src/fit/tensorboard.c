@@ -90,20 +90,18 @@ static lk_status put_epoch(tensorboard *t, const lki_happening *h)
 
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
-static lk_status put_image(lki_events *e, int64_t epoch, const char *name, const lk_shape *shape, const float *value)
+static lk_status put_image(lki_events *e, int64_t epoch, const char *tag, const lk_shape *shape, const float *value)
 {
-    char      tag[512];
     lki_image image;
     bool      made;
     LKI_TRY(lki_kernel_image(shape, value, &image, &made));
     if (!made) return LK_OK;
-    snprintf(tag, sizeof tag, "%s/image", name);
     const lk_status status = lki_events_image(e, wall_time(), epoch, tag, image.width, image.height, image.channels, image.pixels);
     lki_image_free(&image);
     return status;
 }
 
-static lk_status put_weight(tensorboard *t, int64_t epoch, lk_variable *v, bool histogram, bool image)
+static lk_status put_weight(tensorboard *t, const lk_event *event, lk_variable *v, bool histogram, bool image)
 {
     char           tag[512];
     lk_tensor     *value = lk_cast(lk_read(v), LK_F32);
@@ -111,9 +109,12 @@ static lk_status put_weight(tensorboard *t, int64_t epoch, lk_variable *v, bool 
     const lk_shape shape = lk_variable_shape(v);
     if (!element) return lk_error_code();
     LKI_TRY(get_file(t, TRAIN));
-    snprintf(tag, sizeof tag, "%s/histogram", lk_variable_name(v));
-    if (histogram) LKI_TRY(lki_events_histogram(t->file[TRAIN], wall_time(), epoch, tag, element, lk_size(value)));
-    return image ? put_image(t->file[TRAIN], epoch, lk_variable_name(v), &shape, element) : LK_OK;
+    const int size = snprintf(tag, sizeof tag - 16, "%s/%s", lk_model_name(event->model), lk_variable_name(v));
+    char     *behind = tag + lki_min(size, (int)sizeof tag - 17);
+    strcpy(behind, "/histogram");
+    if (histogram) LKI_TRY(lki_events_histogram(t->file[TRAIN], wall_time(), event->epoch, tag, element, lk_size(value)));
+    strcpy(behind, "/image");
+    return image ? put_image(t->file[TRAIN], event->epoch, tag, &shape, element) : LK_OK;
 }
 
 static lk_status put_weights(tensorboard *t, const lki_happening *h)
@@ -126,7 +127,7 @@ static lk_status put_weights(tensorboard *t, const lki_happening *h)
         const lk_variables v = lk_model_weights(h->event.model);
         for (int i = 0; i < v.count && status == LK_OK; i++)
             LK_STEP {
-                status = put_weight(t, h->event.epoch, v.item[i], histogram, image);
+                status = put_weight(t, &h->event, v.item[i], histogram, image);
             }
     }
     return status;

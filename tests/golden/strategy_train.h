@@ -1,10 +1,10 @@
-/* The tables of strategy.json that train: losses, optimisers, batch normalisation, and fit, evaluate and predict written as
- * loops; and all tables in one list. */
+/* The tables of strategy.json that train: losses, optimisers, batch normalisation, fit, evaluate and
+ * predict; and all tables in one list. */
 #ifndef LK_TESTS_GOLDEN_STRATEGY_TRAIN_H
 #define LK_TESTS_GOLDEN_STRATEGY_TRAIN_H
 
 #include "strategy.h"
-#include <lockstep/model.h>
+#include <lockstep/fit.h>
 
 /* ---- losses ---- */
 
@@ -148,25 +148,22 @@ static void table_batch_norm(scenario *e)
 /* ---- fit, evaluate, predict: Dense(1) without bias, weight 1, rows 1..n, target 0, mse, SGD 0.001 ---- */
 
 typedef struct keras {
-    scenario     *e;
-    lk_model     *model;
-    lk_optimizer *optimizer;
-    lk_metric    *loss, *mae;
-    bool          trains;
+    scenario *e;
+    lk_model *model;
+    double    loss, mae; /* as fit or evaluate reported them */
 } keras;
 
+/* With the denominator and the split of TensorFlow's fit. */
 static keras keras_new(scenario *e, double l2)
 {
     keras k = {.e = e};
     LK_SCOPE(e->strategy) {
         k.model = lk_sequential(
             lk_dense(1, .use_bias = LK_OFF, .kernel_regularizer = l2 != 0 ? lk_l2(l2) : NULL, .input_shape = LK_SHAPE(1)));
-        lk_model_build(k.model, LK_SHAPE(1));
-        k.optimizer = lk_sgd(.learning_rate = 0.001);
-        k.loss = lk_mean(.name = "loss");
-        k.mae = lk_mean(.name = "mae");
     }
-    lk_assign(lk_model_weights(k.model).item[0], lk_ones(LK_SHAPE(1, 1), LK_F32));
+    lk_model_set_weights(k.model, LK_TUPLE(lk_ones(LK_SHAPE(1, 1), LK_F32)));
+    lk_model_compile(k.model, .loss = lk_mean_squared_error(), .optimizer = lk_sgd(.learning_rate = 0.001),
+                     .metrics = LK_METRICS(lk_mean_absolute_error_metric(.name = "mae")), .denominator = LK_PER_REPLICA);
     return k;
 }
 
@@ -179,33 +176,6 @@ static lk_dataset *keras_data(scenario *e)
         lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(x, lk_zeros(LK_SHAPE(whole(e->c, "rows"), 1), LK_F32))),
                          whole(e->c, "global_batch")),
         LK_SPLIT_EVEN);
-}
-
-/* The loss over N * b_r, the regularisation over N; what is shown is N times that, weighted by b_r. */
-REPLICA_FN(keras_step)
-{
-    keras     *k = user;
-    lk_tape   *tape = lk_tape_begin();
-    lk_tensor *y = lk_model_call(k->model, in.item[0], .training = k->trains ? LK_ON : LK_OFF), *n = lk_scalar(k->e->replicas);
-    lk_tensor *loss = lk_compute_average_loss(lk_nn_mean_squared_error(in.item[1], y));
-    lk_tuple   terms = lk_model_losses(k->model);
-    for (int i = 0; i < terms.count; i++)
-        loss = lk_add(loss, lk_scale_regularization_loss(terms.item[i]));
-    if (k->trains) lk_optimizer_apply(k->optimizer, lk_tape_gradient(tape, loss, lk_model_trainable_variables(k->model)));
-    lk_tape_end(tape);
-    lk_metric_update(k->loss, lk_mul(loss, n), .sample_weight = lk_scalar((double)lk_dim(in.item[0], 0)));
-    lk_metric_update(k->mae, lk_nn_mean_absolute_error(in.item[1], y));
-    return LK_TUPLE();
-}
-
-static void keras_epoch(keras *k)
-{
-    lk_iterator *it = lk_iterator_of(keras_data(k->e));
-    lk_tuple     batch;
-    while (sound(k->e->c, "epoch") && lk_next(it, &batch))
-        lk_run(k->e->strategy, keras_step, batch, k);
-    sound(k->e->c, "epoch");
-    if (it) lk_free(it);
 }
 
 /* The same with numbers only: what the specification says where TensorFlow fails. */
@@ -237,8 +207,8 @@ static numbers keras_by_hand(scenario *e, double l2, bool trains)
 
 static void compare_keras(keras *k, numbers right)
 {
-    compare_number(k->e->c, "loss", lk_metric_result(k->loss), right.loss);
-    compare_number(k->e->c, "mae", lk_metric_result(k->mae), right.mae);
+    compare_number(k->e->c, "loss", k->loss, right.loss);
+    compare_number(k->e->c, "mae", k->mae, right.mae);
     lk_tuple each = lk_local_variables(k->e->strategy, lk_model_weights(k->model).item[0]);
     for (int r = 0; r < each.count && sound(k->e->c, "weight"); r++)
         compare_number(k->e->c, "weight", at(each.item[r], 0), right.weight);
@@ -250,10 +220,11 @@ static void table_fit(scenario *e)
     const double l2 = real(e->c, "l2");
     numbers      right = keras_by_hand(e, l2, true);
     keras        k = keras_new(e, l2);
-    k.trains = true;
-    keras_epoch(&k);
+    lk_history  *h = lk_model_fit(k.model, keras_data(e), .verbose = LK_SILENT);
     attribute(e->c, "error");
     if (!sound(e->c, "fit")) return;
+    k.loss = lk_history_value(h, "loss", 0);
+    k.mae = lk_history_value(h, "mae", 0);
     if (e->result) {
         numbers theirs = {json_number_value(json_array_get(json_object_get(e->result, "loss"), 0)),
                           json_number_value(json_array_get(json_object_get(e->result, "mae"), 0)),
@@ -269,29 +240,25 @@ static void table_evaluate(scenario *e)
     const double l2 = real(e->c, "l2");
     numbers      right = keras_by_hand(e, l2, false);
     keras        k = keras_new(e, l2);
-    keras_epoch(&k);
+    lk_logs      logs = lk_model_evaluate(k.model, keras_data(e), .verbose = LK_SILENT);
     attribute(e->c, "error");
     if (!sound(e->c, "evaluate")) return;
+    k.loss = lk_logs_get(&logs, "loss");
+    k.mae = lk_logs_get(&logs, "mae");
     if (e->result)
         right = (numbers){json_number_value(json_array_get(e->result, 0)), json_number_value(json_array_get(e->result, 1)), 1};
     compare_keras(&k, right);
 }
 
-REPLICA_FN(predict_in_replica) { return LK_TUPLE(lk_model_call(user, in.item[0])); }
-
 static void table_predict(scenario *e)
 {
-    keras        k = keras_new(e, 0);
-    lk_iterator *it = lk_iterator_of(keras_data(e));
-    lk_tuple     batch;
-    size_t       row = 0;
-    while (sound(e->c, "predict") && lk_next(it, &batch)) {
-        lk_tensor *y =
-            lk_gather_values(e->strategy, lk_run(e->strategy, predict_in_replica, LK_TUPLE(batch.item[0]), k.model).item[0]);
-        for (int64_t i = 0; sound(e->c, "gather") && i < lk_size(y); i++)
-            compare_number(e->c, "row", at(y, i), json_number_value(json_array_get(e->result, row++)));
-    }
-    if (row != json_array_size(e->result)) miss(e->c, "%d rows: should be %d", (int)row, (int)json_array_size(e->result));
+    keras      k = keras_new(e, 0);
+    lk_tensor *y = lk_model_predict(k.model, keras_data(e), .verbose = LK_SILENT);
+    if (!sound(e->c, "predict")) return;
+    for (int64_t i = 0; i < lk_size(y); i++)
+        compare_number(e->c, "row", at(y, i), json_number_value(json_array_get(e->result, (size_t)i)));
+    if (lk_size(y) != (int64_t)json_array_size(e->result))
+        miss(e->c, "%d rows: should be %d", (int)lk_size(y), (int)json_array_size(e->result));
 }
 
 /* ---- mistakes ---- */

@@ -49,8 +49,8 @@ DATA = {  # labels, predictions
     "BINARY_LOGITS": (binary, logits[:, :1]),
     "NUMBERS": (targets, guesses),
 }
-OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
-           "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g", "ignore_class": "LK_NUMBER(%d)",
+OPTIONS = {"threshold": "{1, %g}", "class_id": "{1, %d}", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
+           "average": '"%s"', "num_classes": "%d", "delta": "{1, %g}", "label_smoothing": "%g", "ignore_class": "{1, %d}",
            "reduction": "LK_REDUCTION_%s"}
 
 
@@ -106,12 +106,12 @@ def keys(objects):
 
 print("/* What Keras %s says about losses and metrics: written by keras_values.py. */" % keras.__version__)
 print("/* clang-format off */\n#ifndef LK_TESTS_MODEL_KERAS_VALUES_H\n#define LK_TESTS_MODEL_KERAS_VALUES_H\n")
-print("enum { ROWS = %d, CLASS_COUNT = %d, FIRST = %d };" % (ROWS, CLASSES, FIRST))
+print("enum { ROWS = %d, CLASS_COUNT = %d, FIRST_BATCH = %d };" % (ROWS, CLASSES, FIRST))
 for name, x in (("classes", classes), ("one_hot", one_hot), ("many_hot", many_hot), ("binary", binary), ("targets", targets),
                 ("probabilities", probabilities), ("logits", logits), ("scores", scores), ("guesses", guesses),
                 ("weights", weights)):
     array(name, x)
-print("\ntypedef enum data { %s } data;" % ", ".join(DATA))
+print("\nenum { %s };" % ", ".join(DATA))
 
 print("\n/* Each case without weights and with them. */\n#ifdef WITH_LOSSES")
 print("static const loss_case KERAS_LOSSES[] = {")

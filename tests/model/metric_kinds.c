@@ -1,8 +1,8 @@
 /* Every kind of metric: Keras' numbers, the same bits for any number of replicas, what is built late, names, files, code of one's own. */
-#include "model/metric.h"
 #include "comm/lanes.h"
 #include "dist/replicas.h"
 #include "folder.h"
+#include "model/metric.h"
 #include "op/record.h"
 
 typedef lk_metric *maker(lk_metric_args args);
@@ -17,40 +17,7 @@ typedef struct metric_case {
 } metric_case;
 
 #define WITH_METRICS
-#include "model/keras_values.h"
-
-/* ---- data ---- */
-
-static lk_tensor *rows_from(const float *x, int64_t width, int64_t from, int64_t to)
-{
-    lk_shape shape = width ? LK_SHAPE(to - from, width) : LK_SHAPE(to - from);
-    return lk_tensor_from(shape, LK_F32, x + from * lki_max(1, width));
-}
-
-static lk_tensor *labels_from(int data, int64_t from, int64_t to)
-{
-    switch (data) {
-    case CLASSES:
-    case CLASS_LOGITS: return lk_cast(rows_from(classes, 0, from, to), LK_I32);
-    case ONE_HOT:
-    case ONE_HOT_LOGITS: return rows_from(one_hot, CLASS_COUNT, from, to);
-    case MANY_HOT: return rows_from(many_hot, CLASS_COUNT, from, to);
-    case NUMBERS: return rows_from(targets, 3, from, to);
-    default: return rows_from(binary, 1, from, to);
-    }
-}
-
-static lk_tensor *predictions_from(int data, int64_t from, int64_t to)
-{
-    switch (data) {
-    case BINARY: return rows_from(scores, 1, from, to);
-    case NUMBERS: return rows_from(guesses, 3, from, to);
-    case BINARY_LOGITS: return lk_slice(rows_from(logits, CLASS_COUNT, from, to), LK_AXES(0, 0), LK_AXES(-1, 1));
-    case CLASS_LOGITS:
-    case ONE_HOT_LOGITS: return rows_from(logits, CLASS_COUNT, from, to);
-    default: return rows_from(probabilities, CLASS_COUNT, from, to);
-    }
-}
+#include "model/keras_data.h"
 
 static lk_status count_part(lk_metric *m, const metric_case *c, int64_t from, int64_t to)
 {
@@ -65,8 +32,8 @@ static void check_case(const metric_case *c, int line)
     lk_metric *m = c->make(c->args);
     if (!m) fail_msg("case %d: %s", line, lk_error());
     assert_true(lk_metric_result(m) == 0);
-    count_part(m, c, 0, FIRST);
-    count_part(m, c, FIRST, ROWS);
+    count_part(m, c, 0, FIRST_BATCH);
+    count_part(m, c, FIRST_BATCH, ROWS);
     lk_tensor    *results = lk_metric_results(m);
     const double *x = lk_data(results);
     double        mean = 0;
@@ -151,8 +118,8 @@ static lk_tuple update_all(lk_tuple in, void *user)
     lk_tensor *ids = in.item[0], *hot = in.item[1], *many = in.item[2], *p = in.item[3], *x = in.item[4], *w = in.item[5];
     for (int k = 0; k < KINDS; k++) {
         const lki_metric_kind *kind = &lki_metric_kinds[k];
-        bool                   sparse = strstr(kind->name, "sparse") || k == LKI_METRIC_accuracy || k == LKI_METRIC_confusion_matrix;
-        lk_tensor             *y = sparse ? ids : kind->verdict[0] || kind->entry ? many : hot;
+        bool       sparse = strstr(kind->name, "sparse") || k == LKI_METRIC_accuracy || k == LKI_METRIC_confusion_matrix;
+        lk_tensor *y = sparse ? ids : kind->verdict[0] || kind->entry ? many : hot;
         if (!kind->operand[1]) lk_metric_update(f->metric[k], x, .sample_weight = w);
         else lk_metric_update(f->metric[k], y, p, k % 2 ? w : NULL);
     }
@@ -171,19 +138,20 @@ static lk_tuple batch(int number)
     lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(n), .call = number), lk_scalar(CLASS_COUNT)), LK_I64);
     lk_tensor *many = lk_cast(lk_less(lk_random_uniform(shape, .stream = "many", .call = number), lk_scalar(0.4)), LK_F32);
     return LK_TUPLE(ids, lk_one_hot(ids, CLASS_COUNT), many, lk_softmax(lk_random_normal(shape, .stream = "p", .call = number)),
-                    lk_random_normal(shape, .stream = "x", .call = number), lk_random_uniform(LK_SHAPE(n), .stream = "w", .call = number));
+                    lk_random_normal(shape, .stream = "x", .call = number),
+                    lk_random_uniform(LK_SHAPE(n), .stream = "w", .call = number));
 }
 
 static lk_metric *metric_at(fixture *f, int i) { return i < KINDS ? f->metric[i] : i == KINDS ? f->own : f->late[i - KINDS - 1]; }
 
-enum { ALL = KINDS + 3 };
+enum { EVERY = KINDS + 3 };
 
 /* Every sum of every metric, lane by lane. */
 static lk_digest sums_of(fixture *f, double *result)
 {
-    lk_variable *all[ALL * LKI_MOST_SUMS];
+    lk_variable *all[EVERY * LKI_MOST_SUMS];
     int          count = 0;
-    for (int i = 0; i < ALL; i++) {
+    for (int i = 0; i < EVERY; i++) {
         lk_variables v = lk_metric_variables(metric_at(f, i));
         for (int q = 0; q < v.count; q++)
             all[count++] = v.item[q];
@@ -229,17 +197,18 @@ static lk_digest count_without(double *result)
 
 TEST(same_bits_for_any_number_of_replicas)
 {
-    double    want[ALL], have[ALL];
+    double    want[EVERY], have[EVERY];
     lk_digest one = count_without(want);
-    for (int i = 0; i < ALL; i++)
+    for (int i = 0; i < EVERY; i++)
         if (!(fabs(want[i]) > 1e-6)) fail_msg("metric %d counted nothing", i);
     EACH_COUNT(n)
-        for (int compiled = 0; compiled < 2; compiled++) {
-            lk_digest digest = count_on(n, compiled, have);
-            for (int i = 0; i < ALL; i++)
-                if (have[i] != want[i]) fail_msg("%d replicas, compiled %d: metric %d is %.17g, not %.17g", n, compiled, i, have[i], want[i]);
-            assert_true(lk_digest_equal(digest, one));
-        }
+    for (int compiled = 0; compiled < 2; compiled++) {
+        lk_digest digest = count_on(n, compiled, have);
+        for (int i = 0; i < EVERY; i++)
+            if (have[i] != want[i])
+                fail_msg("%d replicas, compiled %d: metric %d is %.17g, not %.17g", n, compiled, i, have[i], want[i]);
+        assert_true(lk_digest_equal(digest, one));
+    }
 }
 
 /* ---- ranks, types, corners ---- */
@@ -255,18 +224,22 @@ TEST(every_element_of_higher_ranks_counts)
 {
     LK_POOL {
         lk_tensor *p = lk_softmax(lk_random_normal(LK_SHAPE(6, 5, 4))), *flat = lk_reshape(p, LK_SHAPE(30, 4));
-        lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(6, 5)), lk_scalar(4)), LK_I64), *row = lk_random_uniform(LK_SHAPE(6));
+        lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(6, 5)), lk_scalar(4)), LK_I64),
+                  *row = lk_random_uniform(LK_SHAPE(6));
         lk_tensor *each = lk_reshape(lk_mul(lk_reshape(row, LK_SHAPE(6, 1)), lk_ones(LK_SHAPE(6, 5), LK_F32)), LK_SHAPE(30));
-        lk_metric *sparse[] = {lk_accuracy(), lk_sparse_top_k_categorical_accuracy(.k = 2), lk_sparse_categorical_crossentropy_metric(),
-                               lk_confusion_matrix(.num_classes = 4)};
-        lk_metric *dense[] = {lk_categorical_accuracy(), lk_precision(.threshold = LK_NUMBER(0.3)), lk_recall(.class_id = LK_NUMBER(1)), lk_auc(),
-                              lk_f1_score(.num_classes = 4), lk_kl_divergence_metric(), lk_mean_squared_error_metric()};
+        lk_metric *sparse[] = {lk_accuracy(), lk_sparse_top_k_categorical_accuracy(.k = 2),
+                               lk_sparse_categorical_crossentropy_metric(), lk_confusion_matrix(.num_classes = 4)};
+        lk_metric *dense[] = {lk_categorical_accuracy(),           lk_precision(.threshold = LK_NUMBER(0.3)),
+                              lk_recall(.class_id = LK_NUMBER(1)), lk_auc(),
+                              lk_f1_score(.num_classes = 4),       lk_kl_divergence_metric(),
+                              lk_mean_squared_error_metric()};
         for (int i = 0; i < LKI_COUNT(sparse); i++) {
             double a = of_one(sparse[i], ids, p, row), b = of_one(sparse[i], lk_reshape(ids, LK_SHAPE(30, 1)), flat, each);
             assert_true(a > 0 && fabs(a - b) < 1e-9);
         }
         for (int i = 0; i < LKI_COUNT(dense); i++) {
-            double a = of_one(dense[i], lk_one_hot(ids, 4), p, row), b = of_one(dense[i], lk_one_hot(lk_reshape(ids, LK_SHAPE(30)), 4), flat, each);
+            double a = of_one(dense[i], lk_one_hot(ids, 4), p, row),
+                   b = of_one(dense[i], lk_one_hot(lk_reshape(ids, LK_SHAPE(30)), 4), flat, each);
             assert_true(a > 0 && fabs(a - b) < 1e-9);
         }
         assert_false(lk_failed());
@@ -282,7 +255,8 @@ TEST(accuracy_goes_by_shapes)
         assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2, 1), 2, 0), p, NULL) == 1);
         assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2, 3), 0, 0, 1, 0, 1, 0), p, NULL) == 0.5);
         assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2, 1), 1, 0), lk_tensor_of(LK_SHAPE(2, 1), 0.6, 0.7), NULL) == 0.5);
-        assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2), 1, 0), lk_tensor_of(LK_SHAPE(2, 1), 0.6, 0.2), NULL) == 1); /* not the 4 of [2] by [2, 1] */
+        assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2), 1, 0), lk_tensor_of(LK_SHAPE(2, 1), 0.6, 0.2), NULL) ==
+                    1); /* not the 4 of [2] by [2, 1] */
         assert_true(of_one(m, lk_tensor_of(LK_SHAPE(2), 1, 1), lk_tensor_of(LK_SHAPE(2), 0.6, 0.2), NULL) == 0.5);
         lk_metric *at_zero = lk_accuracy(.threshold = LK_NUMBER(0));
         assert_true(of_one(at_zero, lk_tensor_of(LK_SHAPE(2, 1), 1, 0), lk_tensor_of(LK_SHAPE(2, 1), 0.1, -0.1), NULL) == 1);
@@ -316,10 +290,11 @@ TEST(equal_ones_do_not_push_each_other_out_of_the_top)
     LK_POOL {
         lk_metric *m = lk_sparse_top_k_categorical_accuracy(.k = 2);
         lk_tensor *ids = lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){3, 0, 2, 4, -1, 1});
-        lk_tensor *p = lk_tensor_of(LK_SHAPE(6, 4), 5, 1, 1, 1 /* one above */, 1, 2, 3, 1 /* two above */, 1, 1, NAN, 1, 1, 1, 1, 1 /* no class 4 */,
-                                    1, 1, 1, 1 /* nor -1 */, INFINITY, 1, 0, 0 /* not finite */);
+        lk_tensor *p = lk_tensor_of(LK_SHAPE(6, 4), 5, 1, 1, 1 /* one above */, 1, 2, 3, 1 /* two above */, 1, 1, NAN, 1, 1, 1, 1,
+                                    1 /* no class 4 */, 1, 1, 1, 1 /* nor -1 */, INFINITY, 1, 0, 0 /* not finite */);
         assert_true(of_one(m, ids, p, NULL) == 1.0 / 6);
-        assert_true(of_one(lk_sparse_top_k_categorical_accuracy(), lk_tensor_of(LK_SHAPE(1), 2), lk_tensor_of(LK_SHAPE(1, 3), 3, 2, 1), NULL) == 1);
+        assert_true(of_one(lk_sparse_top_k_categorical_accuracy(), lk_tensor_of(LK_SHAPE(1), 2),
+                           lk_tensor_of(LK_SHAPE(1, 3), 3, 2, 1), NULL) == 1);
         assert_false(lk_failed());
     }
 }
@@ -379,8 +354,8 @@ TEST(sums_come_with_the_first_predictions)
         assert_int_equal(lk_variable_shape(lk_metric_variables(micro).item[0]).rank, 1);
         assert_true(lk_metric_result(m) == lk_metric_result(told));
         VALUES(lk_metric_results(m), 2.0 / 3, 0, 1);
-        REFUSED(LK_ESHAPE, lk_metric_update(m, lk_ones(LK_SHAPE(2, 4), LK_F32), lk_ones(LK_SHAPE(2, 4), LK_F32)), "\"f1_score\"", "[2, 4]",
-                "3 classes");
+        REFUSED(LK_ESHAPE, lk_metric_update(m, lk_ones(LK_SHAPE(2, 4), LK_F32), lk_ones(LK_SHAPE(2, 4), LK_F32)), "\"f1_score\"",
+                "[2, 4]", "3 classes");
         REFUSED(LK_ESHAPE, lk_metric_update(lk_f1_score(), lk_scalar(1), lk_scalar(1)), "f1_score", "classes");
         assert_int_equal(lki_metric_build(micro, NULL), LK_OK); /* it is */
         SOUND();
@@ -391,7 +366,7 @@ REPLICA_FN(late_inside)
 {
     lk_metric *m = lk_confusion_matrix();
     lk_metric_update(m, in.item[0], in.item[1]);
-    EXPECT(lk_metric_result(m) == (my_id() ? 0 : 1)); /* of this replica: the last knows nothing */
+    EXPECT(lk_metric_result(m) == (my_id() ? 0 : 1));         /* of this replica: the last knows nothing */
     lk_all_reduce(lk_get_replica_context(), LK_SUM, mine(0)); /* all have counted */
     const double *cell = lk_variable_data(lk_metric_variables(m).item[0]);
     double        sum = 0;
@@ -415,7 +390,8 @@ TEST(replicas_meet_to_make_them)
         VALUES(lk_metric_results(outside), 1, 2, 0, 1);
         SOUND();
         LK_SCOPE(other)
-            REFUSED(LK_ESTATE, lk_metric_update(scoped, lk_ones(LK_SHAPE(1, 2), LK_F32), lk_ones(LK_SHAPE(1, 2), LK_F32)), "\"f1_score\"", "mixed");
+            REFUSED(LK_ESTATE, lk_metric_update(scoped, lk_ones(LK_SHAPE(1, 2), LK_F32), lk_ones(LK_SHAPE(1, 2), LK_F32)),
+                    "\"f1_score\"", "mixed");
         lk_metric_update(scoped, lk_ones(LK_SHAPE(1, 2), LK_F32), lk_ones(LK_SHAPE(1, 2), LK_F32)); /* outside, for its strategy */
         assert_ptr_equal(lk_metric_variables(scoped).item[0]->spread->strategy, s);
         SOUND();
@@ -444,23 +420,27 @@ TEST(a_strategy_adopts_a_metric)
 
 TEST(checkpoints_hold_all_numbers)
 {
-    char name[600];
+    char        name[80];
+    const char *folder = folder_new();
     LK_POOL {
         lk_metric *a = lk_auc(), *b = lk_auc(), *late = lk_f1_score();
         lk_metric_update(a, labels_from(BINARY, 0, ROWS), predictions_from(BINARY, 0, ROWS));
-        snprintf(name, sizeof name, "%s/metric_kinds", folder());
+        snprintf(name, sizeof name, "%s/metrics", folder);
         assert_int_equal(lk_checkpoint_write(lk_checkpoint_of({"a", a}, {"late", late}), name), LK_OK);
-        assert_int_equal(lk_restore_assert_consumed(lk_checkpoint_read(lk_checkpoint_of({"a", b}, {"late", lk_f1_score()}), name)), LK_OK);
+        assert_int_equal(lk_restore_assert_consumed(lk_checkpoint_read(lk_checkpoint_of({"a", b}, {"late", lk_f1_score()}), name)),
+                         LK_OK);
         assert_true(lk_digest_equal(lk_variables_digest(lk_metric_variables(a)), lk_variables_digest(lk_metric_variables(b))));
         lk_set_lanes(4); /* then the sums over all lanes fit, as they do from TensorFlow */
         b = lk_auc();
-        assert_int_equal(lk_restore_assert_consumed(lk_checkpoint_read(lk_checkpoint_of({"a", b}, {"late", lk_f1_score()}), name)), LK_OK);
+        assert_int_equal(lk_restore_assert_consumed(lk_checkpoint_read(lk_checkpoint_of({"a", b}, {"late", lk_f1_score()}), name)),
+                         LK_OK);
         assert_true(lk_metric_result(b) == lk_metric_result(a) && lk_metric_result(a) > 0.5);
         lk_set_lanes(8);
         lk_metric *other = lk_auc(.num_thresholds = 7);
         REFUSED(LK_ESHAPE, lk_checkpoint_read(lk_checkpoint_of({"a", other}), name), "[200]", "[7]");
         SOUND();
     }
+    folder_remove(folder);
 }
 
 /* ---- names and files ---- */
@@ -519,7 +499,8 @@ static void check_keys(const lki_class *c, const char *keys, const char *more)
     for (char *next = text, *key; (key = strtok_r(next, " ", &next)); seen++)
         if (!lki_field_find(c, key)) fail_msg("%s has no field \"%s\"", c->name, key);
     for (int i = 0; i < c->fields; i++)
-        if (!strstr(keys, c->field[i].name) && !strstr(more, c->field[i].name)) fail_msg("Keras' %s has no \"%s\"", c->name, c->field[i].name);
+        if (!strstr(keys, c->field[i].name) && !strstr(more, c->field[i].name))
+            fail_msg("Keras' %s has no \"%s\"", c->name, c->field[i].name);
 }
 
 TEST(keras_files_know_them)
@@ -561,15 +542,18 @@ TEST(own_metrics)
 {
     LK_POOL {
         double     scale = 2;
-        lk_metric *m = lk_metric_of(distance, .user = &scale), *two = lk_metric_of(own_numbers, own_result, 2, .name = "ratio", .output = 1);
-        lk_tensor *y = lk_zeros(LK_SHAPE(2, 2), LK_F32), *p = lk_tensor_of(LK_SHAPE(2, 2), 1, 2, 3, 4), *w = lk_tensor_of(LK_SHAPE(2), 1, 0);
+        lk_metric *m = lk_metric_of(distance, .user = &scale),
+                  *two = lk_metric_of(own_numbers, own_result, 2, .name = "ratio", .output = 1);
+        lk_tensor *y = lk_zeros(LK_SHAPE(2, 2), LK_F32), *p = lk_tensor_of(LK_SHAPE(2, 2), 1, 2, 3, 4),
+                  *w = lk_tensor_of(LK_SHAPE(2), 1, 0);
         assert_string_equal(lk_metric_name(m), "own_metric");
         assert_string_equal(lk_metric_name(two), "ratio");
         assert_int_equal(lki_metric_output(two), 1);
         assert_null(m->class->name);
         assert_true(of_one(m, y, p, NULL) == 10 && of_one(m, y, p, w) == 3);
         assert_true(of_one(two, y, p, NULL) == 58.0 / 10);
-        lk_metric *column = lk_metric_of(gives, .user = lk_ones(LK_SHAPE(2, 1), LK_BOOL)), *flat = lk_metric_of(gives, .user = lk_range(2, LK_I64));
+        lk_metric *column = lk_metric_of(gives, .user = lk_ones(LK_SHAPE(2, 1), LK_BOOL)),
+                  *flat = lk_metric_of(gives, .user = lk_range(2, LK_I64));
         assert_true(of_one(column, y, p, NULL) == 1 && of_one(flat, y, p, NULL) == 0.5);
         REFUSED(LK_EINVAL, lk_metric_of(.size = 2), "lk_metric_of", "values", "NULL");
         REFUSED(LK_EINVAL, lk_metric_of(distance, .size = -1), "size is -1");
@@ -627,7 +611,8 @@ TEST(operands)
         REFUSED(LK_ESHAPE, lk_metric_update(lk_accuracy(), y, lk_scalar(1)), "scalar");
         REFUSED(LK_ESHAPE, lk_metric_update(lk_precision(), y, y, odd), "weights", "[4, 2", "[4");
         REFUSED(LK_ESHAPE, lk_metric_update(lk_auc(), p, p, lk_ones(LK_SHAPE(3), LK_F32)), "[3, 1, 1]");
-        REFUSED(LK_EINVAL, lk_metric_update(lk_sparse_categorical_crossentropy_metric(), lk_tensor_of(LK_SHAPE(4), 0, 1, 7, 2), p), "label");
+        REFUSED(LK_EINVAL, lk_metric_update(lk_sparse_categorical_crossentropy_metric(), lk_tensor_of(LK_SHAPE(4), 0, 1, 7, 2), p),
+                "label");
         REFUSED(LK_EINVAL, lk_metric_results(NULL), "lk_metric_results", "NULL");
         lk_metric *m = lk_precision();
         lk_metric_update(m, odd, p);
@@ -643,11 +628,17 @@ static int count_and_ask(void)
 {
     bool good = true;
     LK_POOL {
-        lk_metric *m[] = {lk_auc(.num_thresholds = 3), lk_f1_score(), lk_confusion_matrix(), lk_metric_of(own_numbers, own_result, 2),
-                          lk_top_k_categorical_accuracy(.k = 1), lk_metric_named("mse")};
+        lk_metric *m[] = {lk_auc(.num_thresholds = 3),
+                          lk_f1_score(),
+                          lk_confusion_matrix(),
+                          lk_metric_of(own_numbers, own_result, 2),
+                          lk_top_k_categorical_accuracy(.k = 1),
+                          lk_metric_named("mse")};
         for (int i = 0; i < LKI_COUNT(m) && good; i++) {
-            good = m[i] && lk_metric_update(m[i], labels_from(ONE_HOT, 0, 4), predictions_from(ONE_HOT, 0, 4), rows_from(weights, 0, 0, 4)) == LK_OK;
-            good = good && !isnan(lk_metric_result(m[i])) && !lk_poisoned(lk_metric_results(m[i])) && lk_metric_reset(m[i]) == LK_OK;
+            good = m[i] && lk_metric_update(m[i], labels_from(ONE_HOT, 0, 4), predictions_from(ONE_HOT, 0, 4),
+                                            rows_from(weights, 0, 0, 4)) == LK_OK;
+            good =
+                good && !isnan(lk_metric_result(m[i])) && !lk_poisoned(lk_metric_results(m[i])) && lk_metric_reset(m[i]) == LK_OK;
         }
     }
     return good;
@@ -664,6 +655,6 @@ TESTS(cmocka_unit_test(values_of_keras), cmocka_unit_test(same_bits_for_any_numb
       cmocka_unit_test(labels_and_predictions_of_any_type), cmocka_unit_test(equal_ones_do_not_push_each_other_out_of_the_top),
       cmocka_unit_test(nothing_divides_by_zero), cmocka_unit_test(a_matrix_of_two_classes_from_one_number),
       cmocka_unit_test(sums_come_with_the_first_predictions), cmocka_unit_test(replicas_meet_to_make_them),
-      cmocka_unit_test(a_strategy_adopts_a_metric), cmocka_unit_test(checkpoints_hold_all_numbers), cmocka_unit_test(metrics_by_name),
-      cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_metrics), cmocka_unit_test(options), cmocka_unit_test(operands),
-      cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(a_strategy_adopts_a_metric), cmocka_unit_test(checkpoints_hold_all_numbers),
+      cmocka_unit_test(metrics_by_name), cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_metrics),
+      cmocka_unit_test(options), cmocka_unit_test(operands), cmocka_unit_test(every_allocation_may_fail))

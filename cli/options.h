@@ -1,0 +1,100 @@
+/* The command line of every subcommand: one list of options, one parser, one help.
+ *
+ *     lockstep train basic --epochs 3 --batch=64        words: "basic"; options: epochs, batch
+ *
+ * An option is a line of CLI_OPTION_LIST; a command names those it takes. What was not given has the text of its default, which goes
+ * the same way as what is typed: checked by the same line, found in the same place. */
+#ifndef LOCKSTEP_CLI_OPTIONS_H
+#define LOCKSTEP_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the process ends with. */
+enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
+
+/* id, name, kind, what its value is called, default, least, most, help.
+ *
+ * FLAG has no value; TEXT any; WHOLE and NUMBER are from least to most, NUMBER without least itself. */
+#define CLI_OPTION_LIST(X)                                                                                                         \
+    X(DATA, "data", TEXT, "D", NULL, 0, 0, "digits, mnist, fashion-mnist, or files and folders (lockstep data --help)")            \
+    X(VALIDATION, "validation", TEXT, "D", NULL, 0, 0, "measure on this after every epoch, instead of the test part of the data")  \
+    X(VALIDATION_SPLIT, "validation-split", NUMBER, "X", NULL, 0, 0.999, "measure on this share of the rows, and train without it") \
+    X(EPOCHS, "epochs", WHOLE, "E", "3", 1, 1e6, "how often all rows are seen")                                                    \
+    X(STEPS, "steps", WHOLE, "S", NULL, 1, 1e12, "instead: so many steps in all")                                                  \
+    X(BATCH, "batch", WHOLE, "G", "64", 1, 1e7, "rows of a step, all replicas together")                                           \
+    X(ROWS, "rows", WHOLE, "N", NULL, 1, 1e12, "use the first N rows only")                                                        \
+    X(REPLICAS, "replicas", WHOLE, "N", NULL, 1, 1024, "train on N logical CPU devices")                                           \
+    X(DEVICES, "devices", TEXT, "LIST", NULL, 0, 0, "or on these, as CPU:0,CPU:1; all of the machine without either")              \
+    X(LANES, "lanes", WHOLE, "V", NULL, 1, 1024, "into how many parts a batch is cut: a power of two. Changes bits")               \
+    X(THREADS, "threads", WHOLE, "T", NULL, 0, 1024, "cores to use; 0: all. Changes no bits")                                      \
+    X(OPTIMIZER, "optimizer", TEXT, "NAME", NULL, 0, 0, "adam, sgd, rmsprop, adamw, ...; default adam, or the model's own")        \
+    X(LEARNING_RATE, "learning-rate", NUMBER, "X", NULL, 0, 1e300, "default: the optimiser's own")                                 \
+    X(LOSS, "loss", TEXT, "NAME", NULL, 0, 0, "default: by the model's output and the labels, or the model's own")                 \
+    X(METRICS, "metrics", TEXT, "LIST", NULL, 0, 0, "as accuracy,auc; default accuracy or mean absolute error")                    \
+    X(SEED, "seed", WHOLE, "S", NULL, 0, 9007199254740992., "of weights, order and dropout")                                       \
+    X(SAVE, "save", TEXT, "DIR", NULL, 0, 0, "keep model.keras, history.csv, history.svg and what --resume needs there")           \
+    X(RESUME, "resume", FLAG, NULL, NULL, 0, 0, "go on with what --save DIR kept")                                                 \
+    X(TENSORBOARD, "tensorboard", TEXT, "DIR", NULL, 0, 0, "write event files for TensorBoard")                                    \
+    X(PLOT, "plot", TEXT, "FILE", NULL, 0, 0, "draw the curves into FILE.svg or FILE.png")                                         \
+    X(OUT, "out", TEXT, "FILE", NULL, 0, 0, "write to FILE.npy or FILE.csv; without it, lines to standard output")                 \
+    X(JSON, "json", FLAG, NULL, NULL, 0, 0, "the last line, and all of standard output, is one JSON object")                       \
+    X(VERBOSE, "verbose", WHOLE, "0|1|2", "1", 0, 2, "nothing, progress, or a line per epoch")                                     \
+    X(LABEL, "label", TEXT, "COLUMN", NULL, 0, 0, "CSV: which is the label: a name, #0, #-1; default: label, class, target, y, or the last") \
+    X(NO_HEADER, "no-header", FLAG, NULL, NULL, 0, 0, "CSV: the first line has no names")                                          \
+    X(TEXT_LABELS, "text-labels", FLAG, NULL, NULL, 0, 0, "CSV: labels are words")                                                 \
+    X(DELIMITER, "delimiter", TEXT, "C", NULL, 0, 0, "CSV: what is between fields; \\t: a tab; default a comma")                   \
+    X(FEATURES, "features", TEXT, "LIST", NULL, 0, 0, "TFRecord: what is in it, the label last: image:u8:28x28,label:i64")         \
+    X(IMAGE_SIZE, "image-size", TEXT, "HxW", NULL, 0, 0, "folders of pictures: size them to this; HxWx1: grey")                    \
+    X(SCALE, "scale", NUMBER, "X", NULL, 0, 1e300, "divide what goes in by X; default 255 for pictures, else 1")
+
+#define CLI_OPTION_ID(id, ...) CLI_##id,
+typedef enum cli_option { CLI_OPTION_LIST(CLI_OPTION_ID) CLI_OPTION_COUNT } cli_option;
+#undef CLI_OPTION_ID
+
+/* What more than one command takes. */
+#define CLI_DATA_OPTIONS CLI_LABEL, CLI_NO_HEADER, CLI_TEXT_LABELS, CLI_DELIMITER, CLI_FEATURES, CLI_IMAGE_SIZE, CLI_SCALE
+#define CLI_DEVICE_OPTIONS CLI_REPLICAS, CLI_DEVICES, CLI_LANES, CLI_THREADS
+#define CLI_OPTIONS(...) ((const cli_option[]){__VA_ARGS__, CLI_OPTION_COUNT})
+
+enum { CLI_MOST_WORDS = 4 };
+typedef struct cli_args {
+    int                       words;
+    const char               *word[CLI_MOST_WORDS];
+    bool                      given[CLI_OPTION_COUNT]; /* typed, that is: not by default */
+    const char               *text[CLI_OPTION_COUNT];  /* NULL: neither given nor a default */
+    double                    number[CLI_OPTION_COUNT];
+    int                       argc; /* as the process got it, for `go on with: ...` */
+    char *const              *argv;
+    const struct cli_command *command;
+} cli_args;
+
+typedef struct cli_command {
+    const char       *name;
+    const char       *words; /* "MODEL": what comes before the options, for the help */
+    int               least, most;
+    const char       *help;    /* one line */
+    const char       *more;    /* below the options; or NULL */
+    const cli_option *options; /* CLI_OPTION_COUNT ends them */
+    int (*run)(const cli_args *args);
+} cli_command;
+
+/* Read argv[2] and on; CLI_FINE, or CLI_USAGE with the message printed. *help: it was asked for, and nothing else was looked at. */
+int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args *out, bool *help);
+
+/* The help of a command, on standard output. */
+void cli_print_help(const cli_command *command);
+
+/* Print "lockstep: ..." as one line on standard error, and return `code`. */
+int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same with what the library says, without the name of the call in front of it; and forget that it failed. */
+int cli_fail_library(int code);
+
+/* `text` as it would have to be typed, or nearly: the known word nearest to it; NULL: none is near. */
+const char *cli_nearest(const char *text, int count, const char *const *known);
+
+/* "28x28x1" as numbers, at most `most` of them; 0: it is not such a text. */
+int cli_sizes(const char *text, int most, int64_t *out);
+
+#endif
