@@ -272,14 +272,22 @@ static lk_tensor *flattened(lk_tensor *x, int entry)
     return lk_reshape(x, flat);
 }
 
-static lk_tensor *weighted(const lk_metric *m, lk_tensor *x, lk_tensor *w)
+static bool weights_fit(const lk_metric *m, const lk_tensor *w, const lk_tensor *x)
 {
     char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
-    if (!lki_is_float(x->dtype)) x = lk_cast(x, w->dtype);
-    lk_tensor *product = lk_mul(x, w);
-    if (lki_bad(product) || lki_shape_equal(&product->shape, &x->shape)) return product;
-    return lki_metric_refuse(m, LK_ESHAPE, "weights %s do not fit values %s", lki_shape_text(&w->shape, a),
-                             lki_shape_text(&x->shape, b));
+    bool fit = w->shape.rank == x->shape.rank;
+    for (int i = 0; i < x->shape.rank && fit; i++)
+        fit = w->shape.dim[i] == x->shape.dim[i] || w->shape.dim[i] == 1;
+    if (!fit)
+        lki_metric_refuse(m, LK_ESHAPE, "weights %s do not fit values %s", lki_shape_text(&w->shape, a),
+                          lki_shape_text(&x->shape, b));
+    return fit;
+}
+
+static lk_tensor *weighted(const lk_metric *m, lk_tensor *x, lk_tensor *w)
+{
+    if (!weights_fit(m, w, x)) return &lki_poison;
+    return lk_mul(lki_is_float(x->dtype) ? x : lk_cast(x, w->dtype), w);
 }
 
 /* Weights for values [elements..., entry...]. */

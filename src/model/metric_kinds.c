@@ -21,15 +21,6 @@ static lk_tensor *binary_hits(const lk_metric *m, lk_tensor *labels, lk_tensor *
     return lk_equal(labels, labels->dtype == LK_BOOL ? positive : lk_cast(positive, labels->dtype));
 }
 
-static bool labels_fit(const lk_metric *m, const lk_tensor *labels, const lk_tensor *hits)
-{
-    char a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
-    if (lki_shape_equal(&labels->shape, &hits->shape)) return true;
-    lki_metric_refuse(m, LK_ESHAPE, "labels %s do not fit predictions of %s and a last axis of classes",
-                      lki_shape_text(&labels->shape, a), lki_shape_text(&hits->shape, b));
-    return false;
-}
-
 static bool has_classes(const lk_metric *m, const lk_tensor *predictions)
 {
     if (predictions->shape.rank) return true;
@@ -37,14 +28,26 @@ static bool has_classes(const lk_metric *m, const lk_tensor *predictions)
     return false;
 }
 
+/* One label for each of the predictions, which have a last axis of classes; the labels lose a last axis of size 1. */
+static bool labels_fit(const lk_metric *m, lk_tensor **labels, const lk_tensor *predictions)
+{
+    char     a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
+    lk_shape want = predictions->shape;
+    if (!has_classes(m, predictions)) return false;
+    want.rank--;
+    *labels = lki_metric_class_labels(*labels, predictions);
+    if (lki_bad(*labels) || lki_shape_equal(&(*labels)->shape, &want)) return !lki_bad(*labels);
+    lki_metric_refuse(m, LK_ESHAPE, "labels %s do not fit predictions of %s and a last axis of classes",
+                      lki_shape_text(&(*labels)->shape, a), lki_shape_text(&want, b));
+    return false;
+}
+
 /* True where the largest prediction is the label's. */
 static lk_tensor *sparse_hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
 {
-    if (!has_classes(m, predictions)) return &lki_poison;
-    labels = lki_metric_class_labels(labels, predictions);
+    if (!labels_fit(m, &labels, predictions)) return &lki_poison;
     lk_tensor *best = lk_argmax(predictions, .axis = LK_AXIS(-1));
-    if (lki_bad(labels) || lki_bad(best) || !labels_fit(m, labels, best)) return &lki_poison;
-    lk_dtype common = lki_is_float(labels->dtype) ? LK_F64 : LK_I64;
+    lk_dtype   common = lki_is_float(labels->dtype) ? LK_F64 : LK_I64;
     return lk_equal(common == LK_I64 ? best : lk_cast(best, common), labels->dtype == common ? labels : lk_cast(labels, common));
 }
 
@@ -90,9 +93,8 @@ static lk_tensor *in_top_k(const lk_metric *m, lk_tensor *ids, lk_tensor *predic
 
 static lk_tensor *sparse_top_k(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
 {
-    if (!has_classes(m, predictions)) return &lki_poison;
-    lk_tensor *ids = lk_cast(lki_metric_class_labels(labels, predictions), LK_I64), *hit = in_top_k(m, ids, predictions);
-    return lki_bad(hit) || !labels_fit(m, ids, hit) ? &lki_poison : hit;
+    if (!labels_fit(m, &labels, predictions)) return &lki_poison;
+    return in_top_k(m, lk_cast(labels, LK_I64), predictions);
 }
 
 static lk_tensor *categorical_top_k(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
@@ -129,8 +131,7 @@ static void loss_values(const lk_metric *m, const lk_metric_update_args *a, lk_t
     lk_tensor *y = a->a, *p = lki_metric_numbers(a->b);
     const bool sparse = m->kind->loss == LKI_LOSS_sparse_categorical_crossentropy;
     x[0] = &lki_poison;
-    if (lki_bad(p) || (!sparse && !lki_metric_together(m, &y, &p))) return;
-    if (sparse) y = lki_metric_class_labels(y, p);
+    if (lki_bad(p) || !(sparse ? labels_fit(m, &y, p) : lki_metric_together(m, &y, &p))) return;
     x[0] = lki_losses[m->kind->loss].values((lk_loss_args){.labels = y, .predictions = p, .from_logits = m->set.from_logits});
 }
 

@@ -2,6 +2,7 @@
 #ifndef LK_TESTS_MODEL_KERAS_DATA_H
 #define LK_TESTS_MODEL_KERAS_DATA_H
 
+#include "core/field.h"
 #include "model/keras_values.h"
 
 static inline lk_tensor *rows_from(const float *x, int64_t width, int64_t from, int64_t to)
@@ -33,6 +34,18 @@ static inline lk_tensor *predictions_from(int data, int64_t from, int64_t to)
     case ONE_HOT_LOGITS: return rows_from(logits, CLASS_COUNT, from, to);
     default: return rows_from(probabilities, CLASS_COUNT, from, to);
     }
+}
+
+/* Does the class describe all Keras writes, and nothing it does not take? `more` is what Keras takes but does not write. */
+static inline void check_keys(const lki_class *c, const char *keys, const char *more)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s", keys);
+    for (char *next = text, *key; (key = strtok_r(next, " ", &next));)
+        if (!lki_field_find(c, key)) fail_msg("%s has no field \"%s\"", c->name, key);
+    for (int i = 0; i < c->fields; i++)
+        if (!strstr(keys, c->field[i].name) && !strstr(more, c->field[i].name))
+            fail_msg("Keras' %s has no \"%s\"", c->name, c->field[i].name);
 }
 
 #endif

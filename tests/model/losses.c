@@ -1,22 +1,34 @@
 /* Losses as objects, their reductions, weights and masks; the average over the global batch without a strategy; shares of
  * regularisation. */
+#include "model/loss.h"
 #include "core/dtype.h"
 #include "model/refused.h"
-#include "nn/loss.h"
+
+typedef struct loss_case {
+    lk_loss *(*make)(lk_loss_object_args args);
+    lk_loss_object_args args;
+    int                 data;
+    bool                weighted;
+    int                 count;
+    double              want[16];
+} loss_case;
+
+#define WITH_LOSSES
+#include "model/keras_data.h"
 
 static lk_tensor *values(void)
 {
     return lk_tensor_of(LK_SHAPE(3, 4), 0.1, 0.2, 0.3, 0.4, 0.7, 0.1, 0.1, 0.1, 0.25, 0.25, 0.4, 0.1);
 }
-static lk_tensor *classes(void) { return lk_tensor_from(LK_SHAPE(3), LK_I32, (int32_t[]){3, 0, 1}); }
-static lk_tensor *one_hot(void) { return lk_one_hot(classes(), 4); }
+static lk_tensor *class_ids(void) { return lk_tensor_from(LK_SHAPE(3), LK_I32, (int32_t[]){3, 0, 1}); }
+static lk_tensor *hot(void) { return lk_one_hot(class_ids(), 4); }
 
 /* ---- every loss is its function ---- */
 
 #define MAKE(name) [LKI_LOSS_##name] = lk_##name##_kw,
 static lk_loss *(*const makers[LKI_LOSS_COUNT])(lk_loss_object_args) = {LK_LOSS_LIST(MAKE)};
 
-static lk_tensor *labels_for(int loss) { return loss == LKI_LOSS_sparse_categorical_crossentropy ? classes() : one_hot(); }
+static lk_tensor *labels_for(int loss) { return loss == LKI_LOSS_sparse_categorical_crossentropy ? class_ids() : hot(); }
 
 TEST(every_loss_is_its_function)
 {
@@ -36,7 +48,7 @@ TEST(every_loss_is_its_function)
 TEST(options_reach_the_functions)
 {
     LK_POOL {
-        lk_tensor *x = values(), *y = one_hot(), *c = classes();
+        lk_tensor *x = values(), *y = hot(), *c = class_ids();
         lk_loss   *a =
             lk_sparse_categorical_crossentropy(.from_logits = LK_ON, .ignore_class = LK_NUMBER(0), .reduction = LK_REDUCTION_NONE);
         assert_true(
@@ -72,7 +84,7 @@ static double reduced(lk_reduction reduction, lk_tensor *weights, lk_tensor *mas
 TEST(reductions)
 {
     LK_POOL {
-        lk_tensor *weights = lk_tensor_of(LK_SHAPE(4), 1, 0.5, 0, 2);
+        lk_tensor *w = lk_tensor_of(LK_SHAPE(4), 1, 0.5, 0, 2);
         assert_true(reduced(LK_REDUCTION_SUM, NULL, NULL) == 30);
         assert_true(reduced(LK_REDUCTION_AUTO, NULL, NULL) == 7.5);
         assert_true(reduced(LK_REDUCTION_MEAN, NULL, NULL) == 7.5);

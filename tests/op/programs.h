@@ -25,6 +25,37 @@ enum { G = 1, L = 2, R = 4, P = 8 };
 #define K(x) lk_scalar(x)
 #define BN(...) lk_nn_batch_norm(__VA_ARGS__, .training = LK_ON)
 
+/* An op of one's own: x * w along the last axis. */
+static inline void own_product(const lk_op_view *v, void *user)
+{
+    const lk_shape *x = &v->in_shape[0];
+    int64_t         width = x->dim[x->rank - 1], size = 1;
+    (void)user;
+    for (int i = 0; i < x->rank; i++)
+        size *= x->dim[i];
+    if (v->out_dtype != LK_F32 && v->out_dtype != LK_F64) memset(v->out, 0, (size_t)size * lk_dtype_bytes(v->out_dtype));
+    for (int64_t i = 0; i < size; i++) {
+        if (v->out_dtype == LK_F64) ((double *)v->out)[i] = ((const double *)v->in[0])[i] * ((const double *)v->in[1])[i % width];
+        if (v->out_dtype == LK_F32) ((float *)v->out)[i] = ((const float *)v->in[0])[i] * ((const float *)v->in[1])[i % width];
+    }
+}
+
+static inline lk_tuple own_product_gradient(lk_tuple in, lk_tensor *out, lk_tensor *dy, void *user)
+{
+    (void)out, (void)user;
+    return LK_TUPLE(lk_mul(dy, in.item[1]), lk_reduce_sum(lk_mul(dy, in.item[0]), .axis = LK_AXES(0)));
+}
+
+static inline lk_op *own_op(void)
+{
+    static lk_op *op;
+    lk_op        *made = __atomic_load_n(&op, __ATOMIC_ACQUIRE);
+    if (made) return made;
+    made = lk_op_of("own_product", own_product, .gradient = own_product_gradient, .inputs = 2, .by_rows = LK_ON);
+    if (made) __atomic_store_n(&op, made, __ATOMIC_RELEASE);
+    return made;
+}
+
 #define PROGRAMS(PROGRAM)                                                                                                          \
     /* element-wise, one operand */                                                                                                \
     PROGRAM(neg, G | P, "x[N,3]", lk_neg(a))                                                                                       \
@@ -131,6 +162,7 @@ enum { G = 1, L = 2, R = 4, P = 8 };
     PROGRAM(tile, G, "x[N,2]", lk_tile(a, LK_AXES(1, 3)), lk_tile(a, LK_AXES(2, 2)), lk_tile(a, LK_AXES(1, 0)))                    \
     PROGRAM(tile_many, G | P, "x[N,1]", lk_tile(a, LK_AXES(1, 70)))                                                                \
     PROGRAM(gather, G | P, "w[5,3] i[N]5 j[2,2]3 x[N,4]", lk_gather(a, b, 0), lk_gather(a, c, 1), lk_gather(d, c, -1))             \
+    PROGRAM(own_op, G, "x[N,3] w[3]", lk_op_call(own_op(), a, b))                                                                  \
     PROGRAM(one_hot, 0, "i[N]5", lk_one_hot(a, 5), lk_one_hot(a, 3, .on = LK_NUMBER(2), .off = -1),                                \
             lk_one_hot(a, 4, .dtype = LK_I64))                                                                                     \
     PROGRAM(random, 0, "x[N,3]", lk_random_uniform(LK_SHAPE(3), .rows_of = a, .stream = "s"),                                      \

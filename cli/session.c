@@ -1,0 +1,68 @@
+/* Settings of the process, by the options of the command. */
+#include "session.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- words of the library ---- */
+
+static void to_stderr(const char *text, void *user)
+{
+    (void)user;
+    fputs(text, stderr);
+}
+
+void cli_output_to_stderr(void) { lk_set_output(to_stderr, NULL); }
+
+/* Warnings in the command's own words; information only for those who asked for it by LOCKSTEP_VERBOSE. */
+static void log_line(const char *text, void *user)
+{
+    static const char warning[] = "WARNING:lockstep: ";
+    (void)user;
+    fflush(stdout);
+    if (!strncmp(text, warning, strlen(warning))) fprintf(stderr, "lockstep: warning: %s\n", text + strlen(warning));
+    else if (getenv("LOCKSTEP_VERBOSE")) fprintf(stderr, "%s\n", text);
+}
+
+static void log_nothing(const char *text, void *user)
+{
+    (void)text;
+    (void)user;
+}
+
+/* ---- devices ---- */
+
+int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1])
+{
+    int   count = 0;
+    char *copy = strdup(text), *rest = copy;
+    for (char *name; copy && count < CLI_MOST_NAMES && (name = strsep(&rest, ","));)
+        if (*name) one_based[++count] = name;
+    return count;
+}
+
+/* The library tells which devices it takes, and that none is a GPU; who typed --replicas knows. */
+static lk_strategy *make_strategy(const cli_args *a)
+{
+    lk_strategy *s;
+    lk_set_log(log_nothing, NULL);
+    if (a->given[CLI_DEVICES]) {
+        const char *name[CLI_MOST_NAMES + 1];
+        const int   count = cli_split(a->text[CLI_DEVICES], name);
+        s = lk_mirrored_strategy(.devices = lk_names_of(count, name));
+    } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[CLI_REPLICAS]);
+    lk_set_log(log_line, NULL);
+    return s;
+}
+
+int cli_session(const cli_args *a, lk_strategy **strategy)
+{
+    lk_set_log(log_line, NULL);
+    if (a->given[CLI_DEVICES] && a->given[CLI_REPLICAS])
+        return cli_fail(CLI_USAGE, "%s: give --replicas or --devices, not both", a->command->name);
+    if (a->given[CLI_SEED]) lk_set_random_seed((uint64_t)a->number[CLI_SEED]);
+    if (a->given[CLI_THREADS] && lk_set_threads((int)a->number[CLI_THREADS]) != LK_OK) return cli_fail_library(CLI_USAGE);
+    if (a->given[CLI_LANES] && lk_set_lanes((int)a->number[CLI_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);
+    *strategy = make_strategy(a);
+    return *strategy ? CLI_FINE : cli_fail_library(CLI_USAGE);
+}

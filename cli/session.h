@@ -1,0 +1,18 @@
+/* What a command that computes sets up first: threads, lanes, seed, devices, and where the library's words go. */
+#ifndef LOCKSTEP_CLI_SESSION_H
+#define LOCKSTEP_CLI_SESSION_H
+
+#include "options.h"
+#include <lockstep.h>
+
+/* The strategy over the devices that were asked for. CLI_USAGE for devices there are not, and so on, with the message printed. */
+int cli_session(const cli_args *args, lk_strategy **strategy);
+
+/* What the library shows goes to standard error, which leaves standard output to the JSON object. */
+void cli_output_to_stderr(void);
+
+/* A list as the library wants it, of text like "a,b,c"; the texts live as long as the process. */
+enum { CLI_MOST_NAMES = 256 };
+int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1]); /* how many */
+
+#endif
