@@ -64,9 +64,9 @@ static lk_digest learn(int replicas, double *loss)
     lk_model    *m = NULL;
     LK_SCOPE(s)
         m = network();
-    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_adam(.learning_rate = 0.01));
+    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_adam(.learning_rate = 0.03));
     lk_tensor  *x = lk_random_uniform(LK_SHAPE(512, 1), .low = -3, .high = LK_NUMBER(3));
-    lk_tensor  *y = lk_add(x, lk_sin(lk_mul(x, lk_scalar(3))));
+    lk_tensor  *y = lk_add(x, lk_square(lk_sin(lk_mul(x, lk_scalar(1.5)))));
     lk_history *h = lk_model_fit(m, .x = x, .y = y, .batch_size = 64, .epochs = 200, .verbose = LK_SILENT);
     *loss = h && !lk_failed() ? lk_history_value(h, "loss", 199) : INFINITY;
     return lk_model_digest(m);
