@@ -42,7 +42,7 @@ static lk_op *op;
 static lk_status build(lk_layer *l, int inputs, const lk_shape *in, void *user)
 {
     (void)inputs, (void)user;
-    return lk_layer_add_weight(l, "a", LK_SHAPE(in[0].dim[in[0].rank - 1]), .initializer = lk_init_ones());
+    return lk_layer_add_weight(l, "a", LK_SHAPE(in[0].dim[in[0].rank - 1]), .initializer = lk_init_constant(4));
 }
 
 static lk_tensor *call(lk_layer *l, lk_tuple in, const lk_layer_pass *pass, void *user)
@@ -64,7 +64,7 @@ static lk_digest learn(int replicas, double *loss)
     lk_model    *m = NULL;
     LK_SCOPE(s)
         m = network();
-    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_adam(.learning_rate = 0.03));
+    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_adam(.learning_rate = 0.01));
     lk_tensor  *x = lk_random_uniform(LK_SHAPE(512, 1), .low = -3, .high = LK_NUMBER(3));
     lk_tensor  *y = lk_add(x, lk_square(lk_sin(lk_mul(x, lk_scalar(1.5)))));
     lk_history *h = lk_model_fit(m, .x = x, .y = y, .batch_size = 64, .epochs = 200, .verbose = LK_SILENT);

@@ -15,24 +15,24 @@ static inline lk_tensor *labels_from(int data, int64_t from, int64_t to)
 {
     switch (data) {
     case CLASSES:
-    case CLASS_LOGITS: return lk_cast(rows_from(classes, 0, from, to), LK_I32);
+    case CLASS_LOGITS: return lk_cast(rows_from(keras_classes, 0, from, to), LK_I32);
     case ONE_HOT:
-    case ONE_HOT_LOGITS: return rows_from(one_hot, CLASS_COUNT, from, to);
-    case MANY_HOT: return rows_from(many_hot, CLASS_COUNT, from, to);
-    case NUMBERS: return rows_from(targets, 3, from, to);
-    default: return rows_from(binary, 1, from, to);
+    case ONE_HOT_LOGITS: return rows_from(keras_one_hot, CLASS_COUNT, from, to);
+    case MANY_HOT: return rows_from(keras_many_hot, CLASS_COUNT, from, to);
+    case NUMBERS: return rows_from(keras_targets, 3, from, to);
+    default: return rows_from(keras_binary, 1, from, to);
     }
 }
 
 static inline lk_tensor *predictions_from(int data, int64_t from, int64_t to)
 {
     switch (data) {
-    case BINARY: return rows_from(scores, 1, from, to);
-    case NUMBERS: return rows_from(guesses, 3, from, to);
-    case BINARY_LOGITS: return lk_slice(rows_from(logits, CLASS_COUNT, from, to), LK_AXES(0, 0), LK_AXES(-1, 1));
+    case BINARY: return rows_from(keras_scores, 1, from, to);
+    case NUMBERS: return rows_from(keras_guesses, 3, from, to);
+    case BINARY_LOGITS: return lk_slice(rows_from(keras_logits, CLASS_COUNT, from, to), LK_AXES(0, 0), LK_AXES(-1, 1));
     case CLASS_LOGITS:
-    case ONE_HOT_LOGITS: return rows_from(logits, CLASS_COUNT, from, to);
-    default: return rows_from(probabilities, CLASS_COUNT, from, to);
+    case ONE_HOT_LOGITS: return rows_from(keras_logits, CLASS_COUNT, from, to);
+    default: return rows_from(keras_probabilities, CLASS_COUNT, from, to);
     }
 }
 

@@ -4,29 +4,30 @@
 #define LK_TESTS_MODEL_KERAS_VALUES_H
 
 enum { ROWS = 14, CLASS_COUNT = 4, FIRST_BATCH = 9 };
-static const float classes[] = {2, 0, 1, 2, 2, 3, 3, 0, 0, 0, 1, 0, 1, 1};
-static const float one_hot[] = {0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1,
-        0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0};
-static const float many_hot[] = {0, 0, 0, 0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0, 1,
-        0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0};
-static const float binary[] = {1, 0, 0, 1, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0};
-static const float targets[] = {2.841f, 2.752f, 1.64f, 1.775f, 1.315f, 0.517f, 2.653f, 1.87f, 2.76f, 1.315f, 1.305f, 2.894f, 2.041f,
-        2.537f, 2.812f, 0.566f, 0.308f, 3.174f, 1.983f, 1.746f, 0.388f, 3.273f, 1.116f, 2.802f, 3.123f, 3.856f, 0.571f, 0.854f,
-        2.106f, 1.732f, 2.516f, 2.09f, 2.635f, 2.969f, 1.477f, 0.561f, 0.623f, 0.581f, 0.182f, 3.905f, 3.333f, 1.75f};
-static const float probabilities[] = {0.054f, 0.313f, 0.387f, 0.246f, 0.703f, 0.137f, 0.148f, 0.012f, 0.172f, 0.635f, 0.134f,
+static const float keras_classes[] = {2, 0, 1, 2, 2, 3, 3, 0, 0, 0, 1, 0, 1, 1};
+static const float keras_one_hot[] = {0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0,
+        0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0};
+static const float keras_many_hot[] = {0, 0, 0, 0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 1,
+        0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0};
+static const float keras_binary[] = {1, 0, 0, 1, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0};
+static const float keras_targets[] = {2.841f, 2.752f, 1.64f, 1.775f, 1.315f, 0.517f, 2.653f, 1.87f, 2.76f, 1.315f, 1.305f, 2.894f,
+        2.041f, 2.537f, 2.812f, 0.566f, 0.308f, 3.174f, 1.983f, 1.746f, 0.388f, 3.273f, 1.116f, 2.802f, 3.123f, 3.856f, 0.571f,
+        0.854f, 2.106f, 1.732f, 2.516f, 2.09f, 2.635f, 2.969f, 1.477f, 0.561f, 0.623f, 0.581f, 0.182f, 3.905f, 3.333f, 1.75f};
+static const float keras_probabilities[] = {0.054f, 0.313f, 0.387f, 0.246f, 0.703f, 0.137f, 0.148f, 0.012f, 0.172f, 0.635f, 0.134f,
         0.058f, 0.25f, 0.25f, 0.25f, 0.25f, 0.043f, 0.696f, 0.256f, 0.006f, 0.4f, 0.1f, 0.1f, 0.4f, 0.338f, 0.15f, 0.48f, 0.032f, 0,
         0, 0, 0, 0.31f, 0.22f, 0.093f, 0.377f, 0.141f, 0.1f, 0.687f, 0.073f, 0.317f, 0.035f, 0.298f, 0.351f, 0.38f, 0.188f, 0.06f,
         0.372f, 0.484f, 0.249f, 0.257f, 0.01f, 0.01f, 0.1f, 0.75f, 0.14f};
-static const float logits[] = {1.545f, 2.455f, -2.816f, 0.206f, -0.486f, -2.306f, -1.51f, -2.462f, 0.064f, 3.066f, -0.327f, 0.81f,
-        -0.988f, 1.366f, -2.302f, -1.249f, 0.598f, -0.405f, -0.113f, -0.89f, 3.493f, -1.286f, -2.194f, 2.389f, -0.194f, -0.327f,
-        3.267f, -0.339f, -0.644f, -2.089f, 0.495f, 4.087f, 0.526f, 1.625f, 1.396f, 2.159f, -3.107f, 2.435f, 0.631f, 0.69f, -2.113f,
-        -4.076f, 0.745f, -0.523f, 0.449f, 3.577f, -1.193f, -0.128f, -2.193f, 1.168f, -1.244f, -1.638f, -0.023f, -0.487f, -0.485f,
-        2.258f};
-static const float scores[] = {0, 1, 0.5f, 0.25f, 0.75f, 0.604f, 0.37f, 0.593f, 0.643f, 0.759f, 0.36f, 0.249f, 0.307f, 0.541f};
-static const float guesses[] = {3.464f, 3.811f, 1.289f, 1.742f, 1.779f, 0.944f, 2.118f, 1.689f, 2.764f, 1.962f, 1.4f, 3.064f, 0, 0,
-        0, 0.98f, 0.247f, 3.39f, 2.075f, 0.941f, 0.095f, 3.966f, 0.872f, 2.718f, 4.429f, 3.428f, 0.323f, 0.127f, 1.066f, 3.134f,
-        2.423f, 1.441f, 2.255f, 3.066f, 1.581f, 0.466f, 0.619f, 0.06f, 0.261f, 4.412f, 3.253f, 2.778f};
-static const float weights[] = {0.9f, 0.44f, 1.6f, 0.04f, 1.69f, 0.87f, 0, 0.02f, 0.57f, 1.56f, 0.55f, 0.51f, 0.3f, 0.98f};
+static const float keras_logits[] = {1.545f, 2.455f, -2.816f, 0.206f, -0.486f, -2.306f, -1.51f, -2.462f, 0.064f, 3.066f, -0.327f,
+        0.81f, -0.988f, 1.366f, -2.302f, -1.249f, 0.598f, -0.405f, -0.113f, -0.89f, 3.493f, -1.286f, -2.194f, 2.389f, -0.194f,
+        -0.327f, 3.267f, -0.339f, -0.644f, -2.089f, 0.495f, 4.087f, 0.526f, 1.625f, 1.396f, 2.159f, -3.107f, 2.435f, 0.631f, 0.69f,
+        -2.113f, -4.076f, 0.745f, -0.523f, 0.449f, 3.577f, -1.193f, -0.128f, -2.193f, 1.168f, -1.244f, -1.638f, -0.023f, -0.487f,
+        -0.485f, 2.258f};
+static const float keras_scores[] = {0, 1, 0.5f, 0.25f, 0.75f, 0.604f, 0.37f, 0.593f, 0.643f, 0.759f, 0.36f, 0.249f, 0.307f,
+        0.541f};
+static const float keras_guesses[] = {3.464f, 3.811f, 1.289f, 1.742f, 1.779f, 0.944f, 2.118f, 1.689f, 2.764f, 1.962f, 1.4f, 3.064f,
+        0, 0, 0, 0.98f, 0.247f, 3.39f, 2.075f, 0.941f, 0.095f, 3.966f, 0.872f, 2.718f, 4.429f, 3.428f, 0.323f, 0.127f, 1.066f,
+        3.134f, 2.423f, 1.441f, 2.255f, 3.066f, 1.581f, 0.466f, 0.619f, 0.06f, 0.261f, 4.412f, 3.253f, 2.778f};
+static const float keras_weights[] = {0.9f, 0.44f, 1.6f, 0.04f, 1.69f, 0.87f, 0, 0.02f, 0.57f, 1.56f, 0.55f, 0.51f, 0.3f, 0.98f};
 
 enum { CLASSES, CLASS_LOGITS, ONE_HOT, ONE_HOT_LOGITS, MANY_HOT, BINARY, BINARY_LOGITS, NUMBERS };
 
@@ -207,104 +208,3 @@ static const metric_case KERAS_METRICS[] = {
     {lk_auc_kw, {.kw_ = 0, .curve = "ROC"}, MANY_HOT, false, 1, {0.476774216}},
     {lk_auc_kw, {.kw_ = 0, .curve = "ROC"}, MANY_HOT, true, 1, {0.522964358}},
     {lk_auc_kw, {.kw_ = 0, .curve = "ROC", .from_logits = LK_ON}, BINARY_LOGITS, false, 1, {0.4375}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "ROC", .from_logits = LK_ON}, BINARY_LOGITS, true, 1, {0.525320172}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR"}, BINARY, false, 1, {0.424558848}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR"}, BINARY, true, 1, {0.64006567}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .num_thresholds = 5}, BINARY, false, 1, {0.431480676}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .num_thresholds = 5}, BINARY, true, 1, {0.627455056}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .num_thresholds = 2}, BINARY, false, 1, {0.428571433}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .num_thresholds = 2}, BINARY, true, 1, {0.419740796}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR"}, MANY_HOT, false, 1, {0.457758307}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR"}, MANY_HOT, true, 1, {0.405947894}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .from_logits = LK_ON}, BINARY_LOGITS, false, 1, {0.406140268}},
-    {lk_auc_kw, {.kw_ = 0, .curve = "PR", .from_logits = LK_ON}, BINARY_LOGITS, true, 1, {0.471681207}},
-    {lk_f1_score_kw, {.kw_ = 0}, ONE_HOT, false, 4, {0.399999976, 0.285714209, 0.49999994, 0.333333284}},
-    {lk_f1_score_kw, {.kw_ = 0}, ONE_HOT, true, 4, {0.361216664, 0.473372698, 0.3076922, 0.599999845}},
-    {lk_f1_score_kw, {.kw_ = 0, .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, false, 4, {0.625, 0.285714209, 0.181818157,
-        0.666666627}},
-    {lk_f1_score_kw, {.kw_ = 0, .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, true, 4, {0.401727796, 0.46174857, 0,
-        0.751445055}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "micro"}, ONE_HOT, false, 1, {0.387096733}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "micro"}, ONE_HOT, true, 1, {0.414645672}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "micro", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, false, 1, {0.465116262}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "micro", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, true, 1, {0.379179567}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "macro"}, ONE_HOT, false, 1, {0.379761845}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "macro"}, ONE_HOT, true, 1, {0.435570359}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "macro", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, false, 1, {0.439799756}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "macro", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, true, 1, {0.403730363}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "weighted"}, ONE_HOT, false, 1, {0.379251659}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "weighted"}, ONE_HOT, true, 1, {0.406248331}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "weighted", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, false, 1, {0.454956681}},
-    {lk_f1_score_kw, {.kw_ = 0, .average = "weighted", .threshold = {1, 0.3}, .num_classes = 4}, MANY_HOT, true, 1, {0.376282722}},
-    {lk_mean_squared_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.727497518}},
-    {lk_mean_squared_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {1.39767718}},
-    {lk_root_mean_squared_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.852934659}},
-    {lk_root_mean_squared_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {1.18223393}},
-    {lk_mean_absolute_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.563547611}},
-    {lk_mean_absolute_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {0.835519135}},
-    {lk_cosine_similarity_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.890076339}},
-    {lk_cosine_similarity_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {0.7911551}},
-    {lk_mean_absolute_percentage_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {34.8098717}},
-    {lk_mean_absolute_percentage_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {43.7432327}},
-    {lk_mean_squared_logarithmic_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.148600653}},
-    {lk_mean_squared_logarithmic_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {0.306719691}},
-    {lk_log_cosh_error_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {0.252537906}},
-    {lk_log_cosh_error_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {0.453155607}},
-    {lk_poisson_metric_kw, {.kw_ = 0}, NUMBERS, false, 1, {3.27839971}},
-    {lk_poisson_metric_kw, {.kw_ = 0}, NUMBERS, true, 1, {7.07291365}},
-    {lk_hinge_metric_kw, {.kw_ = 0}, BINARY_LOGITS, false, 1, {1.38271427}},
-    {lk_hinge_metric_kw, {.kw_ = 0}, BINARY_LOGITS, true, 1, {1.5555774}},
-    {lk_squared_hinge_metric_kw, {.kw_ = 0}, BINARY_LOGITS, false, 1, {3.71969438}},
-    {lk_squared_hinge_metric_kw, {.kw_ = 0}, BINARY_LOGITS, true, 1, {4.94739723}},
-    {lk_categorical_hinge_metric_kw, {.kw_ = 0}, ONE_HOT_LOGITS, false, 1, {3.53185701}},
-    {lk_categorical_hinge_metric_kw, {.kw_ = 0}, ONE_HOT_LOGITS, true, 1, {3.19086838}},
-    {lk_kl_divergence_metric_kw, {.kw_ = 0}, MANY_HOT, false, 1, {6.41274357}},
-    {lk_kl_divergence_metric_kw, {.kw_ = 0}, MANY_HOT, true, 1, {3.03994441}},
-    {lk_categorical_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, ONE_HOT_LOGITS, false, 1, {2.94528317}},
-    {lk_categorical_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, ONE_HOT_LOGITS, true, 1, {2.73333025}},
-    {lk_sparse_categorical_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, CLASS_LOGITS, false, 1, {2.94528317}},
-    {lk_sparse_categorical_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, CLASS_LOGITS, true, 1, {2.73333025}},
-    {lk_sparse_categorical_crossentropy_metric_kw, {.kw_ = 0}, CLASSES, false, 1, {1.5281707}},
-    {lk_sparse_categorical_crossentropy_metric_kw, {.kw_ = 0}, CLASSES, true, 1, {1.36150444}},
-    {lk_binary_crossentropy_metric_kw, {.kw_ = 0}, BINARY, false, 1, {2.8610425}},
-    {lk_binary_crossentropy_metric_kw, {.kw_ = 0}, BINARY, true, 1, {2.61913323}},
-    {lk_binary_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, BINARY_LOGITS, false, 1, {1.03645456}},
-    {lk_binary_crossentropy_metric_kw, {.kw_ = 0, .from_logits = LK_ON}, BINARY_LOGITS, true, 1, {1.21117008}},
-    {lk_confusion_matrix_kw, {.kw_ = 0}, CLASSES, false, 16, {3, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0}},
-    {lk_confusion_matrix_kw, {.kw_ = 0}, CLASSES, true, 16, {0.969999988, 0, 1.55999994, 0.569999993, 0.300000012, 1.60000002,
-        0.980000019, 0.550000012, 0.0399999991, 1.69000006, 0.899999976, 0, 0.870000005, 0, 0, 0}},
-};
-static const char *const KERAS_METRIC_KEYS[][2] = {
-    {"Mean", "dtype name"},
-    {"Sum", "dtype name"},
-    {"BinaryAccuracy", "dtype name threshold"},
-    {"CategoricalAccuracy", "dtype name"},
-    {"SparseCategoricalAccuracy", "dtype name"},
-    {"TopKCategoricalAccuracy", "dtype k name"},
-    {"SparseTopKCategoricalAccuracy", "dtype k name"},
-    {"Precision", "class_id dtype name thresholds top_k"},
-    {"Recall", "class_id dtype name thresholds top_k"},
-    {"AUC", "curve dtype from_logits label_weights multi_label name num_labels num_thresholds summation_method"},
-    {"F1Score", "average dtype name threshold"},
-    {"TruePositives", "dtype name thresholds"},
-    {"TrueNegatives", "dtype name thresholds"},
-    {"FalsePositives", "dtype name thresholds"},
-    {"FalseNegatives", "dtype name thresholds"},
-    {"MeanSquaredError", "dtype name"},
-    {"RootMeanSquaredError", "dtype name"},
-    {"MeanAbsoluteError", "dtype name"},
-    {"CosineSimilarity", "dtype name"},
-    {"CategoricalCrossentropy", "axis dtype from_logits label_smoothing name"},
-    {"SparseCategoricalCrossentropy", "axis dtype from_logits ignore_class name"},
-    {"BinaryCrossentropy", "dtype from_logits label_smoothing name"},
-    {"KLDivergence", "dtype name"},
-    {"MeanAbsolutePercentageError", "dtype name"},
-    {"MeanSquaredLogarithmicError", "dtype name"},
-    {"LogCoshError", "dtype name"},
-    {"Poisson", "dtype name"},
-    {"Hinge", "dtype name"},
-    {"SquaredHinge", "dtype name"},
-    {"CategoricalHinge", "dtype name"},
-};
-#endif
-#endif

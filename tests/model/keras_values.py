@@ -67,7 +67,7 @@ def wrapped(line):
 
 
 def array(name, x):
-    wrapped("static const float %s[] = {%s};" % (name, ", ".join("%gf" % v if v % 1 else "%d" % v for v in np.ravel(x))))
+    wrapped("static const float keras_%s[] = {%s};" % (name, ", ".join("%gf" % v if v % 1 else "%d" % v for v in np.ravel(x))))
 
 
 def metric_case(ours, metric, data, options=None):

@@ -1,5 +1,5 @@
-/* Losses as objects, their reductions, weights and masks; the average over the global batch without a strategy; shares of
- * regularisation. */
+/* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch without a
+ * strategy; shares of regularisation. */
 #include "model/loss.h"
 #include "core/dtype.h"
 #include "model/refused.h"
@@ -20,15 +20,15 @@ static lk_tensor *values(void)
 {
     return lk_tensor_of(LK_SHAPE(3, 4), 0.1, 0.2, 0.3, 0.4, 0.7, 0.1, 0.1, 0.1, 0.25, 0.25, 0.4, 0.1);
 }
-static lk_tensor *class_ids(void) { return lk_tensor_from(LK_SHAPE(3), LK_I32, (int32_t[]){3, 0, 1}); }
-static lk_tensor *hot(void) { return lk_one_hot(class_ids(), 4); }
+static lk_tensor *classes(void) { return lk_tensor_from(LK_SHAPE(3), LK_I32, (int32_t[]){3, 0, 1}); }
+static lk_tensor *one_hot(void) { return lk_one_hot(classes(), 4); }
 
 /* ---- every loss is its function ---- */
 
 #define MAKE(name) [LKI_LOSS_##name] = lk_##name##_kw,
 static lk_loss *(*const makers[LKI_LOSS_COUNT])(lk_loss_object_args) = {LK_LOSS_LIST(MAKE)};
 
-static lk_tensor *labels_for(int loss) { return loss == LKI_LOSS_sparse_categorical_crossentropy ? class_ids() : hot(); }
+static lk_tensor *labels_for(int loss) { return loss == LKI_LOSS_sparse_categorical_crossentropy ? classes() : one_hot(); }
 
 TEST(every_loss_is_its_function)
 {
@@ -48,7 +48,7 @@ TEST(every_loss_is_its_function)
 TEST(options_reach_the_functions)
 {
     LK_POOL {
-        lk_tensor *x = values(), *y = hot(), *c = class_ids();
+        lk_tensor *x = values(), *y = one_hot(), *c = classes();
         lk_loss   *a =
             lk_sparse_categorical_crossentropy(.from_logits = LK_ON, .ignore_class = LK_NUMBER(0), .reduction = LK_REDUCTION_NONE);
         assert_true(
@@ -70,6 +70,197 @@ TEST(options_reach_the_functions)
     }
 }
 
+/* ---- Keras' numbers ---- */
+
+static void check_case(const loss_case *c, int number)
+{
+    lk_loss   *loss = c->make(c->args);
+    lk_tensor *value = lk_loss_call(loss, labels_from(c->data, 0, ROWS), predictions_from(c->data, 0, ROWS),
+                                    .sample_weight = c->weighted ? rows_from(keras_weights, 0, 0, ROWS) : NULL);
+    if (lk_poisoned(value) || lk_size(value) != c->count) fail_msg("case %d: %s", number, lk_error());
+    const float *x = lk_data(value);
+    for (int i = 0; i < c->count; i++)
+        if (!(fabs((double)x[i] - c->want[i]) <= 2e-6 * fmax(1, fabs(c->want[i]))))
+            fail_msg("case %d, \"%s\": value %d is %.9g, not %.9g", number, lk_loss_name(loss), i, (double)x[i], c->want[i]);
+}
+
+TEST(values_of_keras)
+{
+    for (int i = 0; i < LKI_COUNT(KERAS_LOSSES); i++)
+        LK_POOL
+            check_case(&KERAS_LOSSES[i], i);
+}
+
+static lk_tuple values_of_loss(lk_tuple in, void *user)
+{
+    return LK_TUPLE(lki_losses[*(lki_loss_id *)user].values((lk_loss_args){.labels = in.item[1], .predictions = in.item[0]}));
+}
+
+TEST(every_loss_has_a_gradient)
+{
+    for (lki_loss_id id = 0; id < LKI_LOSS_COUNT; id++)
+        LK_POOL {
+            bool       sparse = id == LKI_LOSS_sparse_categorical_crossentropy;
+            lk_tensor *p = lk_cast(lk_random_uniform(LK_SHAPE(5, 4), .low = 0.1, .high = LK_NUMBER(0.9)), LK_F64);
+            lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(5), .call = 1), lk_scalar(4)), LK_I64);
+            lk_tensor *y = sparse ? ids : lk_one_hot(ids, 4, .dtype = LK_F64);
+            if (lk_check_gradient(values_of_loss, LK_TUPLE(p, y), &id, 0, 0, NULL) != LK_OK)
+                fail_msg("%s: %s", lki_losses[id].name, lk_error());
+        }
+    LK_POOL { /* towards nothing there is no direction, and no slope */
+        lk_variable *zero = lk_variable_of(lk_zeros(LK_SHAPE(1, 3), LK_F32));
+        lk_tape     *tape = lk_tape_begin();
+        lk_tensor   *loss = lk_reduce_sum(lk_nn_cosine_similarity(lk_ones(LK_SHAPE(1, 3), LK_F32), lk_read(zero)));
+        const float *g = lk_data(lk_grads_item(lk_tape_gradient(tape, loss, LK_VARIABLES(zero)), 0));
+        assert_true(lk_item(loss) == 0 && isfinite(g[0]) && isfinite(g[2]));
+        lk_tape_end(tape);
+    }
+}
+
+/* ---- by name, and in Keras' files ---- */
+
+static void check_name(const char *name, lki_loss_id id, const char *called)
+{
+    lk_loss *l = lk_loss_named(name);
+    if (!l) fail_msg("%s", lk_error());
+    assert_int_equal(l->id, id);
+    assert_string_equal(lk_loss_name(l), called);
+    assert_int_equal(lki_loss_reduction(l), LK_REDUCTION_SUM_OVER_BATCH_SIZE);
+}
+
+TEST(losses_by_name)
+{
+    LK_POOL {
+        for (lki_loss_id id = 0; id < LKI_LOSS_COUNT; id++) {
+            check_name(lki_losses[id].name, id, lki_losses[id].name);
+            check_name(lki_loss_classes[id].name, id, lki_losses[id].name); /* an object has a name of its own */
+        }
+        check_name("mse", LKI_LOSS_mean_squared_error, "mse");
+        check_name("MAE", LKI_LOSS_mean_absolute_error, "MAE");
+        check_name("mape", LKI_LOSS_mean_absolute_percentage_error, "mape");
+        check_name("msle", LKI_LOSS_mean_squared_logarithmic_error, "msle");
+        check_name("BCE", LKI_LOSS_binary_crossentropy, "BCE");
+        check_name("kld", LKI_LOSS_kl_divergence, "kld");
+        assert_string_equal(lk_loss_name(lk_huber(.name = "mine")), "mine");
+        REFUSED(LK_EINVAL, !lk_loss_named("mxe"), "lk_loss_named", "\"mxe\"", "mean_squared_error (mse)", "categorical_hinge");
+        REFUSED(LK_EINVAL, !lk_loss_named(NULL), "NULL");
+        REFUSED(LK_EINVAL, !*lk_loss_name(NULL), "lk_loss_name", "NULL");
+        assert_false(lk_failed());
+    }
+}
+
+TEST(keras_files_know_them)
+{
+    for (int id = 0; id < LKI_LOSS_COUNT; id++)
+        LK_POOL {
+            const lki_class *c = &lki_loss_classes[id];
+            assert_string_equal(c->name, KERAS_LOSS_KEYS[id][0]);
+            check_keys(c, KERAS_LOSS_KEYS[id][1], "axis delta");
+            lk_loss *l = c->make(&(lk_loss_object_args){.name = "made", .reduction = LK_REDUCTION_SUM});
+            assert_ptr_equal(l->class, c);
+            assert_string_equal(l->set.name, "made");
+            assert_non_null(c->make(&l->set)); /* what it keeps can be given again */
+            const lki_field    *f = lki_field_find(c, "reduction");
+            lk_loss_object_args args = {.reduction = LK_REDUCTION_AUTO};
+            for (int w = 1; w < f->word_count; w++) { /* every word means something */
+                *(int *)((char *)&args + f->offset) = w;
+                l = c->make(&args);
+                assert_true(lki_loss_reduction(l) == (strcmp(f->words[w], "mean") ? (lk_reduction)w : LK_REDUCTION_MEAN));
+            }
+            assert_string_equal(f->words[(int)f->standard], "sum_over_batch_size");
+            assert_false(lk_failed());
+        }
+}
+
+/* ---- code of one's own ---- */
+
+static lk_tensor *cubes(lk_tensor *labels, lk_tensor *predictions, void *user)
+{
+    lk_tensor *error = lk_abs(lk_sub(labels, predictions));
+    return lk_mul(lk_mul(error, lk_square(error)), lk_scalar(*(double *)user));
+}
+
+static lk_tensor *gives(lk_tensor *labels, lk_tensor *predictions, void *user)
+{
+    (void)labels, (void)predictions;
+    return user;
+}
+
+TEST(own_losses)
+{
+    LK_POOL {
+        double     scale = 0.5;
+        lk_loss   *loss = lk_loss_of(cubes, &scale), *sum = lk_loss_of(cubes, &scale, LK_REDUCTION_SUM, "cubes");
+        lk_tensor *y = lk_tensor_of(LK_SHAPE(3), 0, 0, 1), *p = lk_tensor_of(LK_SHAPE(3), 1, 2, 3);
+        assert_string_equal(lk_loss_name(loss), "own_loss");
+        assert_string_equal(lk_loss_name(sum), "cubes");
+        assert_null(loss->class->name);
+        assert_true(near(lk_loss_call(loss, y, p), 8.5 / 3) && near(lk_loss_call(sum, y, p), 8.5));
+        assert_true(near(lk_loss_call(sum, y, p, lk_tensor_of(LK_SHAPE(3), 1, 0, 2)), 8.5));
+        lk_tensor *wide = lk_ones(LK_SHAPE(3, 2), LK_F32); /* several values per row */
+        assert_true(near(lk_loss_call(lk_loss_of(gives, wide), y, p), 1));
+        REFUSED(LK_EINVAL, !lk_loss_of(), "lk_loss_of", "NULL");
+        REFUSED(LK_EINVAL, !lk_loss_of(cubes, .reduction = (lk_reduction)9), "lk_loss_of", "reduction 9");
+        REFUSED_TENSOR(LK_EINVAL, lk_loss_call(loss, NULL, p), "labels", "NULL");
+        REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_loss_of(gives), y, p), "gave NULL", "loss \"own_loss\"", "labels [3]");
+        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_scalar(1)), y, p), "gave []", "each row");
+        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_ones(LK_SHAPE(2), LK_F32)), y, p), "gave [2]");
+        REFUSED_TENSOR(LK_EDTYPE, lk_loss_call(lk_loss_of(gives, lk_range(3, LK_I32)), y, p), "i32", "float");
+        assert_false(lk_failed());
+    }
+}
+
+/* ---- labels that are no classes ---- */
+
+TEST(errors_say_whose_they_are)
+{
+    LK_POOL {
+        lk_loss   *loss = lk_mean_squared_error(.name = "distance");
+        lk_tensor *x = lk_ones(LK_SHAPE(4, 3), LK_F32), *y = lk_ones(LK_SHAPE(4, 2), LK_F32), *ids = lk_tensor_of(LK_SHAPE(4), 0, 1, 3, 2);
+        REFUSED_TENSOR(LK_ESHAPE, lki_loss_values(loss, y, x), "loss \"distance\"", "labels [4, 2]", "predictions [4, 3]");
+        REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_sparse_categorical_crossentropy(), ids, x), "sparse_xent", "a label is outside",
+                       "loss \"sparse_categorical_crossentropy\"");
+        lk_add(x, y); /* somebody else's error stays as it is */
+        lki_loss_values(loss, y, x);
+        assert_null(strstr(lk_error(), "distance"));
+        lk_clear_error();
+    }
+}
+
+TEST(the_row_of_a_bad_label)
+{
+    LK_POOL {
+        lk_tensor *ids = lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){0, 1, 2, -1, 5, 2}), *steps = lk_reshape(ids, LK_SHAPE(3, 2));
+        lk_loss   *sparse = lk_sparse_categorical_crossentropy(), *lenient = lk_sparse_categorical_crossentropy(.ignore_class = LK_NUMBER(-1));
+        assert_int_equal(lki_labels_check("fit", lk_slice(ids, LK_AXES(0), LK_AXES(3)), 3, 0), LK_OK);
+        REFUSED(LK_EINVAL, lki_labels_check("fit", ids, 3, 100) != LK_OK, "fit", "row 103 is -1", "3 classes", "0 to 2");
+        REFUSED(LK_EINVAL, lki_labels_check("fit", steps, 3, 0) != LK_OK, "row 1 is -1");
+        REFUSED(LK_EINVAL, lki_labels_check("fit", lk_tensor_of(LK_SHAPE(2, 1), 0, NAN), 3, 7) != LK_OK, "row 8 is");
+        REFUSED(LK_EINVAL, lki_loss_labels_check("fit", sparse, ids, 3, 0) != LK_OK, "row 3 is -1");
+        REFUSED(LK_EINVAL, lki_loss_labels_check("fit", lenient, ids, 3, 0) != LK_OK, "row 4 is 5");
+        assert_int_equal(lki_loss_labels_check("fit", lk_mean_squared_error(), ids, 3, 0), LK_OK);
+        assert_int_equal(lki_labels_check("fit", lk_zeros(LK_SHAPE(0), LK_I32), 3, 0), LK_OK);
+        assert_false(lk_failed());
+    }
+}
+
+TEST(ignored_rows_are_not_in_the_mean)
+{
+    LK_POOL {
+        lk_loss   *loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON, .ignore_class = LK_NUMBER(255));
+        lk_tensor *ids = lk_tensor_from(LK_SHAPE(4, 1), LK_U8, (uint8_t[]){0, 255, 1, 255}), *x = lk_random_normal(LK_SHAPE(4, 2));
+        lk_tensor *values = lki_loss_values(loss, ids, x), *mask = lki_loss_mask(loss, ids, values);
+        const float   *v = lk_data(values);
+        const uint8_t *counts = lk_data(mask);
+        assert_true(v[1] == 0 && v[3] == 0 && counts[0] && !counts[1] && counts[2] && !counts[3]);
+        assert_true(near(lk_loss_call(loss, ids, x), (double)(v[0] + v[2]) / 2));
+        lk_tensor *first = lk_tensor_from(LK_SHAPE(4), LK_BOOL, (uint8_t[]){1, 1, 0, 0}); /* and a mask beside it */
+        assert_true(near(lk_loss_call(loss, ids, x, .mask = first), (double)v[0]));
+        assert_null(lki_loss_mask(lk_hinge(), ids, values));
+        assert_false(lk_failed());
+    }
+}
+
 /* ---- reductions, weights, masks ---- */
 
 /* Squared errors 1, 4, 9, 16. */
@@ -84,7 +275,7 @@ static double reduced(lk_reduction reduction, lk_tensor *weights, lk_tensor *mas
 TEST(reductions)
 {
     LK_POOL {
-        lk_tensor *w = lk_tensor_of(LK_SHAPE(4), 1, 0.5, 0, 2);
+        lk_tensor *weights = lk_tensor_of(LK_SHAPE(4), 1, 0.5, 0, 2);
         assert_true(reduced(LK_REDUCTION_SUM, NULL, NULL) == 30);
         assert_true(reduced(LK_REDUCTION_AUTO, NULL, NULL) == 7.5);
         assert_true(reduced(LK_REDUCTION_MEAN, NULL, NULL) == 7.5);
@@ -255,7 +446,7 @@ TEST(regularisation_without_replicas_is_whole)
     }
 }
 
-TESTS(cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions), cmocka_unit_test(reductions),
+TESTS(cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions), cmocka_unit_test(values_of_keras), cmocka_unit_test(every_loss_has_a_gradient), cmocka_unit_test(losses_by_name), cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_losses), cmocka_unit_test(errors_say_whose_they_are), cmocka_unit_test(the_row_of_a_bad_label), cmocka_unit_test(ignored_rows_are_not_in_the_mean), cmocka_unit_test(reductions),
       cmocka_unit_test(masks), cmocka_unit_test(ranks_that_differ_by_one),
       cmocka_unit_test(gradients_flow_through_weights_and_reductions), cmocka_unit_test(average_loss_table),
       cmocka_unit_test(average_loss_of_other_types), cmocka_unit_test(average_loss_has_a_gradient),

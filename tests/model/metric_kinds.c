@@ -22,7 +22,7 @@ typedef struct metric_case {
 static lk_status count_part(lk_metric *m, const metric_case *c, int64_t from, int64_t to)
 {
     return lk_metric_update(m, labels_from(c->data, from, to), predictions_from(c->data, from, to),
-                            .sample_weight = c->weighted ? rows_from(weights, 0, from, to) : NULL);
+                            .sample_weight = c->weighted ? rows_from(keras_weights, 0, from, to) : NULL);
 }
 
 /* ---- Keras' numbers ---- */
@@ -626,7 +626,7 @@ static int count_and_ask(void)
                           lk_metric_named("mse")};
         for (int i = 0; i < LKI_COUNT(m) && good; i++) {
             good = m[i] && lk_metric_update(m[i], labels_from(ONE_HOT, 0, 4), predictions_from(ONE_HOT, 0, 4),
-                                            rows_from(weights, 0, 0, 4)) == LK_OK;
+                                            rows_from(keras_weights, 0, 0, 4)) == LK_OK;
             good =
                 good && !isnan(lk_metric_result(m[i])) && !lk_poisoned(lk_metric_results(m[i])) && lk_metric_reset(m[i]) == LK_OK;
         }
