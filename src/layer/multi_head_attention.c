@@ -38,8 +38,9 @@ static lk_status input_fits(const lk_layer *l, const lk_shape *row, int i)
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    for (int i = QUERY; i <= VALUE; i++)
-        LKI_TRY(input_fits(l, input_of(in, i), i));
+    LKI_TRY(input_fits(l, input_of(in, QUERY), QUERY));
+    LKI_TRY(input_fits(l, input_of(in, VALUE), VALUE));
+    LKI_TRY(input_fits(l, input_of(in, KEY), KEY));
     const int64_t keys = input_of(in, KEY)->dim[0], values = input_of(in, VALUE)->dim[0];
     if (keys >= 0 && values >= 0 && keys != values)
         return lki_layer_refuse(l, input_of(in, KEY), "the key has %lld steps and the value %lld; there should be as many",
@@ -106,7 +107,7 @@ static lk_status regularize(const lk_layer *l, const lki_pass *pass, lk_tensor *
         const int64_t in = kernel[i]->shape.dim[0], out = kernel[i]->shape.dim[1] * kernel[i]->shape.dim[2];
         lk_tensor    *y = lk_nn_dense(x[i], lk_reshape(kernel[i], LK_SHAPE(in, out)),
                                    bias[i] ? lk_reshape(bias[i], LK_SHAPE(out)) : NULL, LK_LINEAR);
-        if (lki_bad(y)) return lk_error_code();
+        if (lki_bad(y)) return lki_poisoned_status("lk_multi_head_attention");
         LKI_TRY(pass->add(pass->to, lki_regularizer_rows(l->activity, y)));
     }
     return LK_OK;

@@ -55,11 +55,27 @@ static lk_tensor *unfolded(lk_tensor *y, int64_t n, int64_t steps)
     return lk_reshape(y, s);
 }
 
+typedef struct fold {
+    const lki_pass *around;
+    int64_t         n, steps;
+} fold;
+
+/* What the steps of a row add to the loss belongs to the row. */
+static lk_status add_steps(void *to, lk_tensor *rows)
+{
+    const fold *f = to;
+    return f->around->add(f->around->to, lki_bad(rows) ? rows : unfolded(rows, f->n, f->steps));
+}
+
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
+    if (lki_bad(x)) return x;
+    fold     f = {pass, x->shape.dim[0], x->shape.dim[1]};
+    lki_pass inside = *pass;
+    if (pass->add) inside.add = add_steps, inside.to = &f;
     lk_tensor *steps = folded(x);
-    lk_tensor *y = lki_layer_run(l->inner[0], (lk_tuple){1, &steps}, pass);
-    return lki_bad(y) ? y : unfolded(y, x->shape.dim[0], x->shape.dim[1]);
+    lk_tensor *y = lki_layer_run(l->inner[0], (lk_tuple){1, &steps}, &inside);
+    return lki_bad(y) ? y : unfolded(y, f.n, f.steps);
 }
 
 static void *make(const void *args) { return lk_time_distributed_kw(*(const lk_time_distributed_args *)args); }

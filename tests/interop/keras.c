@@ -5,6 +5,7 @@
  *     ours.N.npy                                 what output N is for the rows x.0.npy, x.1.npy, ...
  *     trained.keras, trained.N.npy               the same after two epochs on two replicas, where there are labels y.0.npy, ... */
 #include "format/npy.h"
+#include "model/model.h"
 #include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static lk_tensor *arrays(const char *folder, const char *name)
 static void write_outputs(const char *folder, const char *name, lk_model *m, lk_tensor *x)
 {
     lk_tensor *y = lk_model_predict(m, .x = x, .verbose = LK_SILENT);
-    lk_tuple   out = lk_is_nest(y) ? lk_nested(y) : (lk_tuple){1, &y};
+    lk_tuple   out = m->outputs > 1 ? lk_nested(y) : (lk_tuple){1, &y};
     for (int i = 0; i < out.count && !lk_failed(); i++) {
         lki_array a = {lk_tensor_dtype(out.item[i]), lk_tensor_shape(out.item[i]), (void *)lk_data(out.item[i])};
         lki_npy_write(numbered(folder, name, i), &a);
@@ -72,7 +73,9 @@ static void train(const char *folder)
     lk_tensor *x = arrays(folder, "x"), *y = arrays(folder, "y");
     lk_model  *m = NULL;
     if (!y) return;
-    LK_SCOPE(lk_mirrored_strategy(.cpu_devices = 2)) { m = lk_model_load(file_in(folder, "theirs.keras")); }
+    LK_SCOPE(lk_mirrored_strategy(.cpu_devices = 2)) {
+        m = lk_model_load(file_in(folder, "theirs.keras"));
+    }
     if (!m || !lk_model_fit(m, .x = x, .y = y, .batch_size = 8, .epochs = 2, .verbose = LK_SILENT)) return;
     lk_model_save(m, file_in(folder, "trained.keras"));
     write_outputs(folder, "trained", m, x);

@@ -52,6 +52,12 @@ static inline bool is_shape(lk_shape s, lk_shape want)
         assert_true(is_shape(after_, LK_SHAPE(__VA_ARGS__)));                                                                      \
     } while (0)
 
+#define ROW_REFUSED(layer, row, ...)                                                                                               \
+    do {                                                                                                                           \
+        lk_shape out_;                                                                                                             \
+        REFUSED(LK_ESHAPE, row_after(layer, row, &out_) != LK_OK, __VA_ARGS__);                                                    \
+    } while (0)
+
 /* A layer alone in a model, called. */
 static inline lk_tensor *through(lk_layer *l, lk_tensor *x) { return lk_model_call(lk_sequential(l), x); }
 

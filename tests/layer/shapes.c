@@ -2,12 +2,6 @@
  * compute is in keras.c. */
 #include "layer/replicas.h"
 
-#define ROW_REFUSED(layer, row, ...)                                                                                               \
-    do {                                                                                                                           \
-        lk_shape out_;                                                                                                             \
-        REFUSED(LK_ESHAPE, row_after(layer, row, &out_) != LK_OK, __VA_ARGS__);                                                    \
-    } while (0)
-
 TEST(rows_of_known_and_unknown_sizes)
 {
     LK_POOL {

@@ -49,12 +49,6 @@ TEST(open_sizes_at_calls)
     }
 }
 
-#define ROW_REFUSED(layer, row, ...)                                                                                               \
-    do {                                                                                                                           \
-        lk_shape out_;                                                                                                             \
-        REFUSED(LK_ESHAPE, row_after(layer, row, &out_) != LK_OK, __VA_ARGS__);                                                    \
-    } while (0)
-
 TEST(rows_that_do_not_fit)
 {
     LK_POOL {

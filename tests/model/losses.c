@@ -1,7 +1,7 @@
 /* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch without a
  * strategy; shares of regularisation. */
-#include "model/loss.h"
 #include "core/dtype.h"
+#include "model/loss.h"
 #include "model/refused.h"
 
 typedef struct loss_case {
@@ -91,20 +91,27 @@ TEST(values_of_keras)
             check_case(&KERAS_LOSSES[i], i);
 }
 
+typedef struct slope {
+    lki_loss_id id;
+    lk_tensor  *labels;
+} slope;
+
 static lk_tuple values_of_loss(lk_tuple in, void *user)
 {
-    return LK_TUPLE(lki_losses[*(lki_loss_id *)user].values((lk_loss_args){.labels = in.item[1], .predictions = in.item[0]}));
+    slope *s = user;
+    return LK_TUPLE(lki_losses[s->id].values((lk_loss_args){.labels = s->labels, .predictions = in.item[0]}));
 }
 
 TEST(every_loss_has_a_gradient)
 {
     for (lki_loss_id id = 0; id < LKI_LOSS_COUNT; id++)
         LK_POOL {
-            bool       sparse = id == LKI_LOSS_sparse_categorical_crossentropy;
             lk_tensor *p = lk_cast(lk_random_uniform(LK_SHAPE(5, 4), .low = 0.1, .high = LK_NUMBER(0.9)), LK_F64);
             lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(5), .call = 1), lk_scalar(4)), LK_I64);
-            lk_tensor *y = sparse ? ids : lk_one_hot(ids, 4, .dtype = LK_F64);
-            if (lk_check_gradient(values_of_loss, LK_TUPLE(p, y), &id, 0, 0, NULL) != LK_OK)
+            slope      s = {id, id == LKI_LOSS_sparse_categorical_crossentropy
+                                    ? ids
+                                    : lk_one_hot(ids, 4, .on = LK_NUMBER(0.9), .off = 0.2, .dtype = LK_F64)};
+            if (lk_check_gradient(values_of_loss, LK_TUPLE(p), &s, 0, 0, NULL) != LK_OK)
                 fail_msg("%s: %s", lki_losses[id].name, lk_error());
         }
     LK_POOL { /* towards nothing there is no direction, and no slope */
@@ -216,7 +223,8 @@ TEST(errors_say_whose_they_are)
 {
     LK_POOL {
         lk_loss   *loss = lk_mean_squared_error(.name = "distance");
-        lk_tensor *x = lk_ones(LK_SHAPE(4, 3), LK_F32), *y = lk_ones(LK_SHAPE(4, 2), LK_F32), *ids = lk_tensor_of(LK_SHAPE(4), 0, 1, 3, 2);
+        lk_tensor *x = lk_ones(LK_SHAPE(4, 3), LK_F32), *y = lk_ones(LK_SHAPE(4, 2), LK_F32),
+                  *ids = lk_tensor_of(LK_SHAPE(4), 0, 1, 3, 2);
         REFUSED_TENSOR(LK_ESHAPE, lki_loss_values(loss, y, x), "loss \"distance\"", "labels [4, 2]", "predictions [4, 3]");
         REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_sparse_categorical_crossentropy(), ids, x), "sparse_xent", "a label is outside",
                        "loss \"sparse_categorical_crossentropy\"");
@@ -230,8 +238,10 @@ TEST(errors_say_whose_they_are)
 TEST(the_row_of_a_bad_label)
 {
     LK_POOL {
-        lk_tensor *ids = lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){0, 1, 2, -1, 5, 2}), *steps = lk_reshape(ids, LK_SHAPE(3, 2));
-        lk_loss   *sparse = lk_sparse_categorical_crossentropy(), *lenient = lk_sparse_categorical_crossentropy(.ignore_class = LK_NUMBER(-1));
+        lk_tensor *ids = lk_tensor_from(LK_SHAPE(6), LK_I32, (int32_t[]){0, 1, 2, -1, 5, 2}),
+                  *steps = lk_reshape(ids, LK_SHAPE(3, 2));
+        lk_loss *sparse = lk_sparse_categorical_crossentropy(),
+                *lenient = lk_sparse_categorical_crossentropy(.ignore_class = LK_NUMBER(-1));
         assert_int_equal(lki_labels_check("fit", lk_slice(ids, LK_AXES(0), LK_AXES(3)), 3, 0), LK_OK);
         REFUSED(LK_EINVAL, lki_labels_check("fit", ids, 3, 100) != LK_OK, "fit", "row 103 is -1", "3 classes", "0 to 2");
         REFUSED(LK_EINVAL, lki_labels_check("fit", steps, 3, 0) != LK_OK, "row 1 is -1");
@@ -446,7 +456,10 @@ TEST(regularisation_without_replicas_is_whole)
     }
 }
 
-TESTS(cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions), cmocka_unit_test(values_of_keras), cmocka_unit_test(every_loss_has_a_gradient), cmocka_unit_test(losses_by_name), cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_losses), cmocka_unit_test(errors_say_whose_they_are), cmocka_unit_test(the_row_of_a_bad_label), cmocka_unit_test(ignored_rows_are_not_in_the_mean), cmocka_unit_test(reductions),
+TESTS(cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions),
+      cmocka_unit_test(values_of_keras), cmocka_unit_test(every_loss_has_a_gradient), cmocka_unit_test(losses_by_name),
+      cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_losses), cmocka_unit_test(errors_say_whose_they_are),
+      cmocka_unit_test(the_row_of_a_bad_label), cmocka_unit_test(ignored_rows_are_not_in_the_mean), cmocka_unit_test(reductions),
       cmocka_unit_test(masks), cmocka_unit_test(ranks_that_differ_by_one),
       cmocka_unit_test(gradients_flow_through_weights_and_reductions), cmocka_unit_test(average_loss_table),
       cmocka_unit_test(average_loss_of_other_types), cmocka_unit_test(average_loss_has_a_gradient),

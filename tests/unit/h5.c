@@ -8,8 +8,9 @@
 #include "format/npy.h"
 #include "format/zip.h"
 #include "h5_files.h"
-#include <math.h>
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define NEEDS_HELPER()                                                                                                             \
@@ -119,25 +120,28 @@ TEST(there_and_back)
     lki_bytes_free(&b);
 }
 
+static void wait_for_the_next_second(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t = (struct timespec){0, 1000000000 - t.tv_nsec};
+    nanosleep(&t, NULL);
+}
+
 TEST(the_same_bytes_every_time)
 {
     NEEDS_HELPER();
-    lki_h5    f = sample(), back;
+    lki_h5    f = sample();
     lki_bytes a, b;
     assert_int_equal(lki_h5_write("test.h5", &f, &a), LK_OK);
-    struct timespec past_the_second = {1, 1000000};
-    nanosleep(&past_the_second, NULL);
+    wait_for_the_next_second(); /* times are stored in seconds, where they are stored */
     assert_int_equal(lki_h5_write("test.h5", &f, &b), LK_OK);
     assert_int_equal(a.size, b.size);
     assert_memory_equal(a.data, b.data, a.size);
     lki_bytes_free(&b);
-    assert_int_equal(lki_h5_read("test.h5", a.data, a.size, &back), LK_OK); /* and of what was read */
-    assert_int_equal(lki_h5_write("test.h5", &back, &b), LK_OK);
-    assert_int_equal(a.size, b.size);
     lki_bytes_free(&a);
     lki_bytes_free(&b);
     lki_h5_free(&f);
-    lki_h5_free(&back);
 }
 
 /* Larger than any buffer on the way, and texts that no attribute of fixed length would hold. */
@@ -487,7 +491,8 @@ static void any_end(const uint8_t *data, size_t size)
     lki_h5          f;
     const lk_status status = lki_h5_read("damaged.h5", data, size, &f);
     if (status == LK_OK) lki_h5_free(&f);
-    else if (status != LK_EFORMAT && status != LK_EUNSUPPORTED && status != LK_ENOMEM) fail_msg("%s", lk_error());
+    else if (status != LK_EFORMAT && status != LK_EUNSUPPORTED && status != LK_ENOMEM && status != LK_EDEADLINE)
+        fail_msg("%s", lk_error());
     lk_clear_error();
 }
 
@@ -496,7 +501,7 @@ TEST(cut_off)
     NEEDS_HELPER();
     lki_bytes b = unpack(H5_SAMPLE(kinds));
     lki_h5    f;
-    for (size_t n = 0; n < b.size; n += 1 + b.size / 25) {
+    for (size_t n = 0; n < b.size; n += 1 + b.size / 15) {
         assert_int_equal(lki_h5_read("damaged.h5", b.data, n, &f), LK_EFORMAT);
         assert_non_null(strstr(lk_error(), "damaged.h5: "));
         lk_clear_error();
@@ -507,7 +512,8 @@ TEST(cut_off)
     lki_bytes_free(&b);
 }
 
-/* Whatever happens to the helper, this process lives, holds no memory and leaves no child behind. */
+/* Whatever happens to the helper, this process lives, holds no memory and leaves no child behind. Some
+ * damage makes libhdf5 run for ever. LOCKSTEP_SOAK=1: two thousand files. */
 TEST(random_damage)
 {
     NEEDS_HELPER();
@@ -515,7 +521,9 @@ TEST(random_damage)
     uint8_t      *copy = malloc(b.size);
     const int64_t before = lki_memory_in_use();
     uint32_t      seed = 1;
-    for (int run = 0; run < 120; run++) {
+    lki_h5_set_deadline(200);
+    const int runs = getenv("LOCKSTEP_SOAK") ? 2000 : 70;
+    for (int run = 0; run < runs; run++) {
         memcpy(copy, b.data, b.size);
         for (int change = 0; change <= run % 8; change++) {
             seed = seed * 1664525 + 1013904223;
@@ -524,7 +532,9 @@ TEST(random_damage)
         }
         any_end(copy, b.size);
     }
+    lki_h5_set_deadline(0);
     assert_int_equal(lki_memory_in_use(), before);
+    assert_true(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
     free(copy);
     lki_bytes_free(&b);
 }
@@ -576,7 +586,8 @@ static lk_status with_script(const char *script)
     const lk_status status = lki_h5_read("some.h5", file, sizeof file, &f);
     helper_is_usual();
     folder_remove(folder);
-    assert_int_equal(f.count, 0);
+    assert_int_equal(f.count, status == LK_OK);
+    lki_h5_free(&f);
     return status;
 }
 
@@ -629,6 +640,8 @@ TEST(answers_that_lie)
         HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "a" FRAME("\\1", "\\31")
                    ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "a" DONE), /* twice */
     };
+    assert_int_equal(with_script(HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "a" DONE)),
+                     LK_OK); /* true */
     for (int i = 0; i < LKI_COUNT(scripts); i++)
         says(with_script(scripts[i]), LK_EFORMAT, "gives no answer that can be used");
     says(with_script(HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "\\377" DONE)), LK_EFORMAT,

@@ -1,0 +1,39 @@
+/* Which model a word means, and how it is compiled.
+ *
+ *     basic, fashion, mlp        built in: as large as the rows and labels of the data ask for
+ *     FILE.keras, DIR            with its weights and, if it has them, its optimiser and loss; DIR: what --save DIR kept
+ *     FILE.json                  model.to_json() of Keras: first values for weights */
+#ifndef LOCKSTEP_CLI_MODELS_H
+#define LOCKSTEP_CLI_MODELS_H
+
+#include "options.h"
+#include "sources.h"
+#include <lockstep.h>
+
+typedef struct cli_model {
+    const char *text;  /* as it was typed */
+    lk_model   *model; /* NULL: built in, and not made yet */
+    int         built_in;
+    int         inputs;
+    lk_shape    row;       /* of its first input, where it is known; sizes that are not fixed are -1 */
+    bool        has_row;
+    bool        rescales;  /* it has a Rescaling layer: pictures come as they are */
+    char        last[32];  /* activation of its last layer; "": not known */
+} cli_model;
+
+/* Find the model; one of a file is loaded, under the strategy. CLI_USAGE for a name that means nothing, CLI_DATA for files. */
+int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out);
+
+/* Make one that is built in, for rows and labels of this data. */
+int cli_model_make(cli_model *m, lk_strategy *strategy, cli_source *data);
+
+/* The same for rows of this shape and so many outputs. */
+int cli_model_make_for(cli_model *m, lk_strategy *strategy, lk_shape row, int64_t outputs);
+
+/* Compile by the options. One that is compiled already keeps its optimiser, loss and metrics unless something else was asked for. */
+int cli_model_compile(cli_model *m, const cli_args *args, cli_source *data);
+
+/* How many numbers the model puts out per row: [.., n]; 0: not known. */
+int64_t cli_model_outputs(cli_model *m, cli_source *data);
+
+#endif
