@@ -1,4 +1,4 @@
-/* keras FOLDER CASE...: our half of an exchange of models with Keras; keras.py runs it.
+/* keras_files FOLDER CASE...: our half of an exchange of models with Keras; keras_files.py runs it.
  *
  * For every case FOLDER/CASE/theirs.keras is loaded, and written back as
  *     ours.keras, ours.weights.h5, ours.json     as it is

@@ -1,6 +1,6 @@
-"""keras.py PROGRAM [FOLDER [PART]]: exchange models with Keras, both ways.
+"""keras_files.py PROGRAM [FOLDER [PART]]: exchange models with Keras, both ways.
 
-PROGRAM is build/release/tests/interop/keras. Every case is a model made and saved here as `theirs.keras`. PROGRAM loads it, tells
+PROGRAM is build/release/tests/interop/keras_files. Every case is a model made and saved here as `theirs.keras`. PROGRAM loads it, tells
 what it predicts, and writes it back as a .keras file, as weights and as JSON; where there are labels it also trains it for two
 epochs on two replicas. All of that is loaded here again: predictions must be those of PROGRAM, and, untrained, those of the model
 that was sent; configs, weights and the state of the optimiser must be the same. PART runs the cases whose names have it in them.
