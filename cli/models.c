@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_TENSORS = 8 }; /* of a row: inputs and labels */
+
 /* ---- built in ---- */
 
 /* The basic tutorial's. */
@@ -104,11 +106,12 @@ static bool read_row(const char *at, lk_shape *row)
     return count > 0 && *at == ']';
 }
 
-/* ["input", 0, 0] or [["a", 0, 0], ["b", 0, 0]] */
-static int count_inputs(const char *at)
+/* How many the last list of this name has: ["input", 0, 0] or [["a", 0, 0], ["b", 0, 0]]. The outermost model's is the last. */
+static int count_layers(const char *json, const char *key)
 {
-    int inner = 0;
-    if (*at != '[') return 1;
+    const char *at = find_last(json, key);
+    int         inner = 0;
+    if (!at || *(at = after_key(at, key)) != '[') return 1;
     for (int depth = 1; depth > 0 && *++at;) {
         if (*at == '[') inner += ++depth == 2;
         if (*at == ']') depth--;
@@ -131,9 +134,10 @@ static void look_at(cli_model *m)
         lk_clear_error(); /* nothing is known of it then */
         return;
     }
-    const char *shape = strstr(json, "\"batch_shape\""), *inputs = find_last(json, "\"input_layers\"");
+    const char *shape = strstr(json, "\"batch_shape\"");
     m->has_row = shape && read_row(after_key(shape, "\"batch_shape\""), &m->row);
-    m->inputs = inputs ? count_inputs(after_key(inputs, "\"input_layers\"")) : 1;
+    m->inputs = count_layers(json, "\"input_layers\"");
+    m->outputs = count_layers(json, "\"output_layers\"");
     m->rescales = strstr(json, "\"Rescaling\"") != NULL;
     read_last_activation(json, m->last);
 }
@@ -168,7 +172,7 @@ static int unknown_model(const char *text)
 int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out)
 {
     struct stat s;
-    *out = (cli_model){.text = text, .inputs = 1};
+    *out = (cli_model){.text = text, .inputs = 1, .outputs = 1};
     for (int i = 0; i < BUILT_IN; i++)
         if (!strcmp(text, built_in[i].name)) {
             out->built_in = i;
@@ -184,26 +188,27 @@ int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out)
 /* ---- what it puts out ---- */
 
 /* Of one row of zeros, of which only the shape is looked at. */
-static int probe(cli_model *m, cli_source *data, lk_shape *out, int *outputs)
+static int probe(cli_model *m, cli_source *data, lk_shape out[MOST_TENSORS])
 {
     lk_element_spec spec;
     int             code = cli_source_spec(data, &spec);
     if (code) return code;
+    if (m->inputs > spec.count || m->inputs + m->outputs > MOST_TENSORS)
+        return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s takes %d and puts out %d", data->text, spec.count, m->text, m->inputs,
+                        m->outputs);
     LK_STEP
     {
-        lk_tensor *in[8];
-        for (int i = 0; i < m->inputs && i < spec.count; i++) {
+        lk_tensor *in[MOST_TENSORS];
+        for (int i = 0; i < m->inputs; i++) {
             lk_shape one = {.rank = spec.shape[i].rank + 1, .dim = {1}};
             for (int k = 0; k < spec.shape[i].rank; k++)
                 one.dim[k + 1] = spec.shape[i].dim[k] < 0 ? 1 : spec.shape[i].dim[k];
             in[i] = lk_zeros(one, spec.dtype[i]);
         }
         lk_tensor *y = lk_model_call(m->model, m->inputs == 1 ? in[0] : lk_nest(lk_tuple_from(m->inputs, in)));
-        const bool several = !lk_poisoned(y) && spec.count - m->inputs > 1 && lk_nested(y).count > 0;
-        lk_tuple   y_all = several ? lk_nested(y) : LK_TUPLE(y);
-        *outputs = y_all.count < 8 ? y_all.count : 8;
-        for (int i = 0; i < *outputs && !lk_failed(); i++) {
-            out[i] = lk_tensor_shape(y_all.item[i]);
+        lk_tuple   all = m->outputs == 1 || lk_failed() ? LK_TUPLE(y) : lk_nested(y);
+        for (int i = 0; i < m->outputs && !lk_failed(); i++) {
+            out[i] = lk_tensor_shape(all.item[i]);
             for (int k = 1; k < out[i].rank; k++)
                 out[i].dim[k - 1] = out[i].dim[k];
             out[i].rank--;
@@ -215,9 +220,8 @@ static int probe(cli_model *m, cli_source *data, lk_shape *out, int *outputs)
 
 int64_t cli_model_outputs(cli_model *m, cli_source *data)
 {
-    lk_shape out[8];
-    int      outputs;
-    if (probe(m, data, out, &outputs) != CLI_FINE || out[0].rank < 1) return 0;
+    lk_shape out[MOST_TENSORS];
+    if (probe(m, data, out) != CLI_FINE || out[0].rank < 1) return 0;
     return out[0].dim[out[0].rank - 1];
 }
 
@@ -290,15 +294,15 @@ static int choose_metrics(const cli_args *a, const char *usual, lk_metrics *out)
 static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
 {
     lk_element_spec spec;
-    lk_shape        out[8];
-    lk_loss        *loss[8 + 1] = {NULL};
+    lk_shape        out[MOST_TENSORS];
+    lk_loss        *loss[MOST_TENSORS + 1] = {NULL};
     lk_metrics      metrics;
     const char     *metric = "accuracy";
-    int             outputs, code = cli_source_spec(data, &spec);
-    if (!code) code = probe(m, data, out, &outputs);
-    if (!code && spec.count < m->inputs + outputs)
+    int             code = cli_source_spec(data, &spec);
+    if (!code) code = probe(m, data, out);
+    if (!code && spec.count < m->inputs + m->outputs)
         code = cli_fail(CLI_DATA, "%s: has no labels to train with", data->text);
-    for (int i = 0; i < outputs && !code; i++) {
+    for (int i = 0; i < m->outputs && !code; i++) {
         const int at = m->inputs + i;
         code = choose_loss(m, a, data, out[i], spec.shape[at], spec.dtype[at], &loss[i + 1], &metric);
     }
@@ -307,7 +311,7 @@ static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
     const char   *name = a->given[CLI_OPTIMIZER] ? a->text[CLI_OPTIMIZER] : "adam";
     lk_optimizer *o = lk_optimizer_named(name, a->number[CLI_LEARNING_RATE]);
     if (!o) return cli_fail_library(CLI_USAGE);
-    if (lk_model_compile(m->model, .optimizer = o, .losses = lk_losses_of(outputs, loss), .metrics = metrics) != LK_OK)
+    if (lk_model_compile(m->model, .optimizer = o, .losses = lk_losses_of(m->outputs, loss), .metrics = metrics) != LK_OK)
         return cli_fail_library(CLI_USAGE);
     return CLI_FINE;
 }

@@ -14,7 +14,7 @@ typedef struct cli_model {
     const char *text;  /* as it was typed */
     lk_model   *model; /* NULL: built in, and not made yet */
     int         built_in;
-    int         inputs;
+    int         inputs, outputs;
     lk_shape    row;       /* of its first input, where it is known; sizes that are not fixed are -1 */
     bool        has_row;
     bool        rescales;  /* it has a Rescaling layer: pictures come as they are */

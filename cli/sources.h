@@ -1,0 +1,69 @@
+/* Which rows a word means.
+ *
+ *     digits, mnist, fashion-mnist       rows to train with and others to test
+ *     FILE.csv[.gz], FILE.tsv[.gz]       --label, --no-header, --text-labels, --delimiter
+ *     FILE.npz, X.npy,Y.npy              x_train, y_train, x_test, y_test; or x, y
+ *     FILE.tfrecord[.gz]                 --features
+ *     FOLDER                             of folders of pictures, a class each, below train/ and test/ or not; or of IDX files
+ *
+ * Several files of one kind are separated by commas. */
+#ifndef LOCKSTEP_CLI_SOURCES_H
+#define LOCKSTEP_CLI_SOURCES_H
+
+#include "options.h"
+#include <lockstep.h>
+
+/* What becomes of the first tensor of a row on its way into a model. */
+typedef struct cli_fitting {
+    lk_shape shape;
+    bool     reshapes;
+    double   scale; /* divided by it; 0: the values stay as they are */
+} cli_fitting;
+
+/* Keeps its place: datasets refer to `fitting`. */
+typedef struct cli_source {
+    const char *text;         /* as it was typed */
+    const char *kind;         /* "CSV", ... */
+    lk_dataset *train, *test; /* rows (x.., y..), in their order; test NULL: there is none */
+    bool        pictures;     /* values from 0 to 255 */
+    int64_t     classes;      /* 0: not known */
+    cli_fitting fitting;
+} cli_source;
+
+typedef struct cli_wants {
+    const lk_shape *row;       /* what the model takes; NULL: not known yet */
+    bool            unlabelled; /* labels may be missing */
+} cli_wants;
+
+/* Files are looked at, and mostly read, here. CLI_DATA, with the message printed, where they are missing or wrong. */
+int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli_source *out);
+
+/* Make rows what a model takes: its shape, where the sizes agree, and its range. */
+int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, bool rescales);
+
+/* What a row looks like. */
+int cli_source_spec(cli_source *s, lk_element_spec *out);
+
+/* How many outputs a model for it needs: as many as there are classes, or numbers in a label. */
+int cli_source_outputs(cli_source *s, int64_t *out);
+
+/* Rows to measure with: the test part, else all. */
+lk_dataset *cli_source_measured(const cli_source *s);
+
+/* The first row whose label is not one of 0..classes-1; -1: there is none. */
+int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label);
+
+/* "[28, 28, 1]" in `text`, which it returns. */
+enum { CLI_SHAPE_TEXT = 128 };
+const char *cli_shape_text(lk_shape s, char text[CLI_SHAPE_TEXT]);
+
+/* Names of data sets, for help and completion; NULL ends them. */
+extern const char *const cli_data_names[];
+
+/* Of an IDX file; NULL, and the message is printed. */
+lk_tensor *cli_idx_read(const char *path);
+
+/* What is in a record of tf.train.Example, as --features takes it: "image:u8:784,label:i64". False: it is no such record. */
+bool cli_example_features(const uint8_t *record, int64_t size, char *text, size_t room);
+
+#endif
