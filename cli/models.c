@@ -269,7 +269,7 @@ static int choose_loss(const cli_model *m, const cli_args *a, const cli_source *
                        lk_loss **loss, const char **metric)
 {
     char        texts[2][CLI_SHAPE_TEXT];
-    const char *name = a->given[CLI_LOSS] ? a->text[CLI_LOSS] : usual_loss(m, out, label, dtype);
+    const char *name = a->given[OPT_LOSS] ? a->text[OPT_LOSS] : usual_loss(m, out, label, dtype);
     if (!name)
         return cli_fail(CLI_DATA, "%s: labels are %s %s, and %s puts out %s for a row; --loss would say what to make of that",
                         data->text, lk_dtype_name(dtype), cli_shape_text(label, texts[0]), m->text, cli_shape_text(out, texts[1]));
@@ -284,7 +284,7 @@ static int choose_metrics(const cli_args *a, const char *usual, lk_metrics *out)
 {
     const char *name[CLI_MOST_NAMES + 1];
     lk_metric  *metric[CLI_MOST_NAMES + 1];
-    const int   count = cli_split(a->given[CLI_METRICS] ? a->text[CLI_METRICS] : usual, name);
+    const int   count = cli_split(a->given[OPT_METRICS] ? a->text[OPT_METRICS] : usual, name);
     for (int i = 1; i <= count; i++)
         if (!(metric[i] = lk_metric_named(name[i]))) return cli_fail_library(CLI_USAGE);
     *out = lk_metrics_of(count, metric);
@@ -308,8 +308,8 @@ static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
     }
     if (!code) code = choose_metrics(a, metric, &metrics);
     if (code) return code;
-    const char   *name = a->given[CLI_OPTIMIZER] ? a->text[CLI_OPTIMIZER] : "adam";
-    lk_optimizer *o = lk_optimizer_named(name, a->number[CLI_LEARNING_RATE]);
+    const char   *name = a->given[OPT_OPTIMIZER] ? a->text[OPT_OPTIMIZER] : "adam";
+    lk_optimizer *o = lk_optimizer_named(name, a->number[OPT_LEARNING_RATE]);
     if (!o) return cli_fail_library(CLI_USAGE);
     if (lk_model_compile(m->model, .optimizer = o, .losses = lk_losses_of(m->outputs, loss), .metrics = metrics) != LK_OK)
         return cli_fail_library(CLI_USAGE);
@@ -319,8 +319,8 @@ static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
 int cli_model_compile(cli_model *m, const cli_args *a, cli_source *data)
 {
     lk_optimizer *own = lk_model_optimizer(m->model);
-    if (!own || a->given[CLI_OPTIMIZER] || a->given[CLI_LOSS] || a->given[CLI_METRICS]) return compile_anew(m, a, data);
-    if (a->given[CLI_LEARNING_RATE] && lk_optimizer_set_learning_rate(own, a->number[CLI_LEARNING_RATE]) != LK_OK)
+    if (!own || a->given[OPT_OPTIMIZER] || a->given[OPT_LOSS] || a->given[OPT_METRICS]) return compile_anew(m, a, data);
+    if (a->given[OPT_LEARNING_RATE] && lk_optimizer_set_learning_rate(own, a->number[OPT_LEARNING_RATE]) != LK_OK)
         return cli_fail_library(CLI_USAGE);
     return CLI_FINE;
 }

@@ -18,7 +18,7 @@ static const struct {
     const char *value, *usual;
     double      least, most;
     const char *help;
-} option[CLI_OPTION_COUNT] = {CLI_OPTION_LIST(LINE)};
+} option[OPT_COUNT] = {CLI_OPTION_LIST(LINE)};
 
 /* ---- messages ---- */
 
@@ -140,7 +140,7 @@ static int set_value(cli_args *a, int id, const char *text)
 
 static bool takes(const cli_command *c, int id)
 {
-    for (const cli_option *o = c->options; *o != CLI_OPTION_COUNT; o++)
+    for (const cli_option *o = c->options; *o != OPT_COUNT; o++)
         if ((int)*o == id) return true;
     return false;
 }
@@ -148,17 +148,17 @@ static bool takes(const cli_command *c, int id)
 /* The option of this command whose name is the `length` first characters; -1: none. */
 static int find_option(const cli_command *c, const char *name, size_t length)
 {
-    for (int id = 0; id < CLI_OPTION_COUNT; id++)
+    for (int id = 0; id < OPT_COUNT; id++)
         if (takes(c, id) && strlen(option[id].name) == length && !strncmp(option[id].name, name, length)) return id;
     return -1;
 }
 
 static int unknown_option(const cli_command *c, const char *name, size_t length)
 {
-    const char *known[CLI_OPTION_COUNT + 1];
+    const char *known[OPT_COUNT + 1];
     char        text[64];
     int         count = 0;
-    for (const cli_option *o = c->options; *o != CLI_OPTION_COUNT; o++)
+    for (const cli_option *o = c->options; *o != OPT_COUNT; o++)
         known[count++] = option[*o].name;
     known[count++] = "help";
     snprintf(text, sizeof text, "%.*s", (int)length, name);
@@ -199,7 +199,7 @@ static int read_word(cli_args *a, const char *text)
 
 static int use_defaults(cli_args *a)
 {
-    for (int id = 0; id < CLI_OPTION_COUNT; id++)
+    for (int id = 0; id < OPT_COUNT; id++)
         if (!a->given[id] && option[id].usual && takes(a->command, id)) {
             const int code = set_value(a, id, option[id].usual);
             if (code) return code;
@@ -248,7 +248,7 @@ static void print_option(const char *name, const char *value, const char *help, 
 void cli_print_help(const cli_command *c)
 {
     printf("lockstep %s%s%s [options]: %s\n\n", c->name, *c->words ? " " : "", c->words, c->help);
-    for (const cli_option *o = c->options; *o != CLI_OPTION_COUNT; o++)
+    for (const cli_option *o = c->options; *o != OPT_COUNT; o++)
         print_option(option[*o].name, option[*o].value, option[*o].help, option[*o].usual);
     print_option("help", NULL, "this", NULL);
     if (c->more) printf("\n%s", c->more);

@@ -48,22 +48,22 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(IMAGE_SIZE, "image-size", TEXT, "HxW", NULL, 0, 0, "folders of pictures: size them to this; HxWx1: grey")                    \
     X(SCALE, "scale", NUMBER, "X", NULL, 0, 1e300, "divide what goes in by X; default 255 for pictures, else 1")
 
-#define CLI_OPTION_ID(id, ...) CLI_##id,
-typedef enum cli_option { CLI_OPTION_LIST(CLI_OPTION_ID) CLI_OPTION_COUNT } cli_option;
+#define CLI_OPTION_ID(id, ...) OPT_##id,
+typedef enum cli_option { CLI_OPTION_LIST(CLI_OPTION_ID) OPT_COUNT } cli_option;
 #undef CLI_OPTION_ID
 
 /* What more than one command takes. */
-#define CLI_DATA_OPTIONS CLI_LABEL, CLI_NO_HEADER, CLI_TEXT_LABELS, CLI_DELIMITER, CLI_FEATURES, CLI_IMAGE_SIZE, CLI_SCALE
-#define CLI_DEVICE_OPTIONS CLI_REPLICAS, CLI_DEVICES, CLI_LANES, CLI_THREADS
-#define CLI_OPTIONS(...) ((const cli_option[]){__VA_ARGS__, CLI_OPTION_COUNT})
+#define CLI_DATA_OPTIONS OPT_LABEL, OPT_NO_HEADER, OPT_TEXT_LABELS, OPT_DELIMITER, OPT_FEATURES, OPT_IMAGE_SIZE, CLI_SCALE
+#define CLI_DEVICE_OPTIONS OPT_REPLICAS, OPT_DEVICES, OPT_LANES, CLI_THREADS
+#define CLI_OPTIONS(...) ((const cli_option[]){__VA_ARGS__, OPT_COUNT})
 
 enum { CLI_MOST_WORDS = 4 };
 typedef struct cli_args {
     int                       words;
     const char               *word[CLI_MOST_WORDS];
-    bool                      given[CLI_OPTION_COUNT]; /* typed, that is: not by default */
-    const char               *text[CLI_OPTION_COUNT];  /* NULL: neither given nor a default */
-    double                    number[CLI_OPTION_COUNT];
+    bool                      given[OPT_COUNT]; /* typed, that is: not by default */
+    const char               *text[OPT_COUNT];  /* NULL: neither given nor a default */
+    double                    number[OPT_COUNT];
     int                       argc; /* as the process got it, for `go on with: ...` */
     char *const              *argv;
     const struct cli_command *command;
@@ -75,7 +75,7 @@ typedef struct cli_command {
     int               least, most;
     const char       *help;    /* one line */
     const char       *more;    /* below the options; or NULL */
-    const cli_option *options; /* CLI_OPTION_COUNT ends them */
+    const cli_option *options; /* OPT_COUNT ends them */
     int (*run)(const cli_args *args);
 } cli_command;
 

@@ -46,11 +46,11 @@ static lk_strategy *make_strategy(const cli_args *a)
 {
     lk_strategy *s;
     lk_set_log(log_nothing, NULL);
-    if (a->given[CLI_DEVICES]) {
+    if (a->given[OPT_DEVICES]) {
         const char *name[CLI_MOST_NAMES + 1];
-        const int   count = cli_split(a->text[CLI_DEVICES], name);
+        const int   count = cli_split(a->text[OPT_DEVICES], name);
         s = lk_mirrored_strategy(.devices = lk_names_of(count, name));
-    } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[CLI_REPLICAS]);
+    } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[OPT_REPLICAS]);
     lk_set_log(log_line, NULL);
     return s;
 }
@@ -58,11 +58,11 @@ static lk_strategy *make_strategy(const cli_args *a)
 int cli_session(const cli_args *a, lk_strategy **strategy)
 {
     lk_set_log(log_line, NULL);
-    if (a->given[CLI_DEVICES] && a->given[CLI_REPLICAS])
+    if (a->given[OPT_DEVICES] && a->given[OPT_REPLICAS])
         return cli_fail(CLI_USAGE, "%s: give --replicas or --devices, not both", a->command->name);
-    if (a->given[CLI_SEED]) lk_set_random_seed((uint64_t)a->number[CLI_SEED]);
-    if (a->given[CLI_THREADS] && lk_set_threads((int)a->number[CLI_THREADS]) != LK_OK) return cli_fail_library(CLI_USAGE);
-    if (a->given[CLI_LANES] && lk_set_lanes((int)a->number[CLI_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);
+    if (a->given[OPT_SEED]) lk_set_random_seed((uint64_t)a->number[OPT_SEED]);
+    if (a->given[OPT_THREADS] && lk_set_threads((int)a->number[OPT_THREADS]) != LK_OK) return cli_fail_library(CLI_USAGE);
+    if (a->given[OPT_LANES] && lk_set_lanes((int)a->number[OPT_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);
     *strategy = make_strategy(a);
     return *strategy ? CLI_FINE : cli_fail_library(CLI_USAGE);
 }

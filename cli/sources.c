@@ -103,11 +103,11 @@ static int open_fashion_mnist(const opening *o, cli_source *s)
 static lk_dataset *read_csv(const opening *o, const char *label)
 {
     const cli_args *a = o->args;
-    const char     *delimiter = a->text[CLI_DELIMITER];
+    const char     *delimiter = a->text[OPT_DELIMITER];
     const bool      tabs = delimiter ? !strcmp(delimiter, "\\t") : ends_in(first(o), ".tsv") || ends_in(first(o), ".tsv.gz");
-    return lk_csv_dataset(.files = lk_names_of(o->count, o->one_based), .header = a->given[CLI_NO_HEADER] ? LK_OFF : LK_ON,
+    return lk_csv_dataset(.files = lk_names_of(o->count, o->one_based), .header = a->given[OPT_NO_HEADER] ? LK_OFF : LK_ON,
                           .delimiter = tabs ? '\t' : delimiter ? delimiter[0] : ',', .label = label,
-                          .text_labels = a->given[CLI_TEXT_LABELS] ? LK_ON : LK_OFF);
+                          .text_labels = a->given[OPT_TEXT_LABELS] ? LK_ON : LK_OFF);
 }
 
 /* As many columns as the model takes numbers: none of them is a label. */
@@ -123,14 +123,14 @@ static lk_dataset *read_unlabelled(const opening *o)
 static int open_csv(const opening *o, cli_source *s)
 {
     static const char *const usual[] = {"label", "class", "target", "y"};
-    const char              *delimiter = o->args->text[CLI_DELIMITER];
+    const char              *delimiter = o->args->text[OPT_DELIMITER];
     if (delimiter && strlen(delimiter) != 1 && strcmp(delimiter, "\\t"))
         return cli_fail(CLI_USAGE, "%s: --delimiter %s: it should be one character, or \\t", o->args->command->name, delimiter);
-    if (o->args->given[CLI_LABEL]) {
-        s->train = read_csv(o, o->args->text[CLI_LABEL]);
+    if (o->args->given[OPT_LABEL]) {
+        s->train = read_csv(o, o->args->text[OPT_LABEL]);
         return opened(s);
     }
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !o->args->given[CLI_NO_HEADER]; i++) {
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !o->args->given[OPT_NO_HEADER]; i++) {
         s->train = read_csv(o, usual[i]);
         if (s->train || lk_error_code() != LK_ENOTFOUND) return opened(s);
         lk_clear_error();
@@ -300,7 +300,7 @@ static bool read_feature(char *text, lk_feature *out)
 
 static int read_features(const opening *o, int *count, lk_feature one_based[MOST_FEATURES + 1])
 {
-    char *rest = strdup(o->args->text[CLI_FEATURES]); /* the names in it are used as long as the process lives */
+    char *rest = strdup(o->args->text[OPT_FEATURES]); /* the names in it are used as long as the process lives */
     for (char *one; rest && (one = strsep(&rest, ","));) {
         char shown[128];
         snprintf(shown, sizeof shown, "%s", one);
@@ -331,7 +331,7 @@ static int open_tfrecord(const opening *o, cli_source *s)
     lk_feature  feature[MOST_FEATURES + 1];
     int         count = 0;
     lk_dataset *records = lk_tfrecord_dataset(lk_names_of(o->count, o->one_based));
-    if (!o->args->given[CLI_FEATURES]) return ask_for_features(o, records);
+    if (!o->args->given[OPT_FEATURES]) return ask_for_features(o, records);
     int code = read_features(o, &count, feature);
     if (code) return code;
     s->train = records ? lk_dataset_parse_example(records, lk_threads(), count, feature) : NULL;
@@ -370,12 +370,12 @@ static int picture_size(const opening *o, int64_t size[3])
     enum { LARGE = 256 };
     char path[MOST_PATH];
     size[2] = 3;
-    if (o->args->given[CLI_IMAGE_SIZE]) {
-        const int count = cli_sizes(o->args->text[CLI_IMAGE_SIZE], 3, size);
+    if (o->args->given[OPT_IMAGE_SIZE]) {
+        const int count = cli_sizes(o->args->text[OPT_IMAGE_SIZE], 3, size);
         if (count == 2) size[2] = o->wants.row && o->wants.row->rank == 3 ? o->wants.row->dim[2] : 3;
         if (count >= 2 && (size[2] == 1 || size[2] == 3)) return CLI_FINE;
         return cli_fail(CLI_USAGE, "%s: --image-size %s: it should be like 96x128, 96x128x3 or, for grey, 96x128x1",
-                        o->args->command->name, o->args->text[CLI_IMAGE_SIZE]);
+                        o->args->command->name, o->args->text[OPT_IMAGE_SIZE]);
     }
     if (o->wants.row && o->wants.row->rank == 3 && size_of(*o->wants.row) > 0) {
         memcpy(size, o->wants.row->dim, 3 * sizeof *size);
@@ -393,7 +393,7 @@ static int picture_size(const opening *o, int64_t size[3])
 
 static lk_dataset *read_pictures(const opening *o, const char *folder, const int64_t size[3], lk_split_of split)
 {
-    const double share = o->args->number[CLI_VALIDATION_SPLIT];
+    const double share = o->args->number[OPT_VALIDATION_SPLIT];
     return lk_image_folder(folder, size[0], size[1], .channels = (int)size[2], .validation_split = share, .split = split);
 }
 
@@ -417,8 +417,8 @@ static int open_pictures(const opening *o, cli_source *s)
         if (is_folder(path_in(first(o), tests[i], test))) break;
     s->train = read_pictures(o, parts ? train : first(o), size, LK_TRAIN);
     if (!s->train) return cli_fail_library(CLI_DATA);
-    const bool tested = parts && is_folder(test) && !o->args->given[CLI_VALIDATION_SPLIT];
-    if (tested || o->args->given[CLI_VALIDATION_SPLIT]) s->test = read_pictures(o, tested ? test : parts ? train : first(o), size, LK_TEST);
+    const bool tested = parts && is_folder(test) && !o->args->given[OPT_VALIDATION_SPLIT];
+    if (tested || o->args->given[OPT_VALIDATION_SPLIT]) s->test = read_pictures(o, tested ? test : parts ? train : first(o), size, LK_TEST);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
     if (tested && !same_names(lk_class_names(s->train), lk_class_names(s->test)))
         return cli_fail(CLI_DATA, "%s and %s have different classes", train, test);
@@ -518,8 +518,8 @@ int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli
     opening o = {.args = args, .wants = wants};
     *out = (cli_source){.text = text};
     int code = open_any(&o, out);
-    if (code || !args->given[CLI_ROWS]) return code;
-    const int64_t rows = (int64_t)args->number[CLI_ROWS];
+    if (code || !args->given[OPT_ROWS]) return code;
+    const int64_t rows = (int64_t)args->number[OPT_ROWS];
     out->train = lk_dataset_take(out->train, rows);
     if (out->test) out->test = lk_dataset_take(out->test, rows);
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
@@ -568,7 +568,7 @@ static bool all_known(lk_shape s)
 /* Pictures have values up to 255 and rows of two axes or more; a model that divides by itself takes them as they are. */
 static double scale_for(const cli_source *s, const cli_args *a, const lk_element_spec *spec, bool rescales)
 {
-    if (a->given[CLI_SCALE]) return a->number[CLI_SCALE] == 1 ? 0 : a->number[CLI_SCALE];
+    if (a->given[OPT_SCALE]) return a->number[OPT_SCALE] == 1 ? 0 : a->number[OPT_SCALE];
     const bool pictures = s->pictures || (spec->dtype[0] == LK_U8 && spec->shape[0].rank >= 2);
     return pictures && !rescales ? 255 : 0;
 }

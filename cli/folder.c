@@ -1,0 +1,149 @@
+/* Folders of runs (folder.h). */
+#include "folder.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- files ---- */
+
+static void join(const char *folder, const char *name, char *out, size_t room) { snprintf(out, room, "%s/%s", folder, name); }
+
+/* Also the folders on the way. */
+static int make_folder(const char *path)
+{
+    char part[CLI_MOST_PATH];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(part, 0777);
+        *slash = '/';
+    }
+    struct stat s;
+    if (mkdir(path, 0777) == 0 || (stat(path, &s) == 0 && S_ISDIR(s.st_mode))) return CLI_FINE;
+    return cli_fail(CLI_DATA, "--save %s: %s", path, strerror(errno == EEXIST ? ENOTDIR : errno));
+}
+
+static void remove_files(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char path[2 * CLI_MOST_PATH];
+        join(folder, e->d_name, path, sizeof path);
+        if (e->d_name[0] != '.') unlink(path);
+    }
+    if (d) closedir(d);
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+/* ---- opening ---- */
+
+/* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
+static void free_name(const char *model, char out[CLI_MOST_PATH])
+{
+    const char *slash = strrchr(model, '/'), *name = slash && slash[1] ? slash + 1 : model;
+    const int   length = (int)strcspn(name, "./");
+    snprintf(out, CLI_MOST_PATH, "%.*s-run", length, name);
+    for (int i = 2; exists(out) && i < 10000; i++)
+        snprintf(out, CLI_MOST_PATH, "%.*s-run-%d", length, name, i);
+}
+
+int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
+{
+    char state[sizeof out->backup + 16];
+    *out = (cli_folder){.asked = a->given[OPT_SAVE]};
+    if (a->given[OPT_RESUME] && !out->asked)
+        return cli_fail(CLI_USAGE, "%s: --resume goes on with what --save DIR kept; give both", a->command->name);
+    if (out->asked) snprintf(out->path, sizeof out->path, "%s", a->text[OPT_SAVE]);
+    else free_name(model, out->path);
+    join(out->path, "backup", out->backup, sizeof out->backup);
+    join(out->path, "history.csv", out->history, sizeof out->history);
+    if (!out->asked) return CLI_FINE;
+    const int code = make_folder(out->path);
+    if (code) return code;
+    join(out->backup, "backup.json", state, sizeof state);
+    out->resumes = a->given[OPT_RESUME] && exists(state);
+    if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
+    if (!out->resumes) remove_files(out->backup);
+    return CLI_FINE;
+}
+
+lk_callback *cli_folder_backup(const cli_folder *f)
+{
+    return lk_backup_and_restore(f->backup, .save_freq = f->asked ? 0 : INT64_MAX, .delete_checkpoint = LK_OFF);
+}
+
+/* ---- saving ---- */
+
+static int save_checkpoint(const cli_folder *f, lk_model *m, const char *why)
+{
+    char prefix[CLI_MOST_PATH + 16];
+    join(f->path, "ckpt", prefix, sizeof prefix);
+    lk_checkpoint *c = lk_checkpoint_of({"model", m}, {"optimizer", lk_model_optimizer(m)});
+    if (!c || !lk_checkpoint_write(c, prefix)) return cli_fail_library(CLI_FAILED);
+    cli_fail(0, "%s: a TensorFlow checkpoint instead of model.keras: %s", prefix, why);
+    return CLI_FINE;
+}
+
+static int save_model(const cli_folder *f, lk_model *m)
+{
+    char path[CLI_MOST_PATH + 16], why[1024];
+    join(f->path, "model.keras", path, sizeof path);
+    if (lk_model_save(m, path) == LK_OK) return CLI_FINE;
+    if (lk_error_code() != LK_EUNSUPPORTED) return cli_fail_library(CLI_FAILED);
+    snprintf(why, sizeof why, "%s", lk_error());
+    lk_clear_error();
+    return save_checkpoint(f, m, why);
+}
+
+static int save_curves(const cli_folder *f)
+{
+    char path[CLI_MOST_PATH + 16];
+    if (!exists(f->history)) return CLI_FINE;
+    join(f->path, "history.svg", path, sizeof path);
+    lk_history *h = lk_history_read(f->history); /* of all epochs, also those before a resume */
+    if (!h || (lk_history_epochs(h) && lk_history_plot(h, path) != LK_OK)) return cli_fail_library(CLI_FAILED);
+    return CLI_FINE;
+}
+
+int cli_folder_save(const cli_folder *f, lk_model *m)
+{
+    const int code = save_model(f, m);
+    return code ? code : save_curves(f);
+}
+
+void cli_folder_forget(const cli_folder *f)
+{
+    remove_files(f->backup);
+    rmdir(f->backup);
+    rmdir(f->path);
+}
+
+/* ---- how to go on ---- */
+
+/* As a shell would have to read it. */
+static void put_word(const char *word)
+{
+    const bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%")];
+    fputs(plain ? word : "'", stderr);
+    for (; !plain && *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, stderr);
+    if (!plain) fputc('\'', stderr);
+}
+
+void cli_folder_tell_resume(const cli_folder *f, const cli_args *a)
+{
+    fputs("go on with: lockstep", stderr);
+    for (int i = 1; i < a->argc; i++) {
+        fputc(' ', stderr);
+        put_word(a->argv[i]);
+    }
+    if (!f->asked) {
+        fputs(" --save ", stderr);
+        put_word(f->path);
+    }
+    fputs(a->given[OPT_RESUME] ? "\n" : " --resume\n", stderr);
+}

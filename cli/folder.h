@@ -1,0 +1,36 @@
+/* The folder of a run, as --save names it:
+ *
+ *     DIR/model.keras      the model, when training has ended or was stopped; DIR/ckpt where there is nothing that writes HDF5
+ *     DIR/history.csv      a line per epoch, as it ends; DIR/history.svg its curves
+ *     DIR/backup/          where --resume goes on */
+#ifndef LOCKSTEP_CLI_FOLDER_H
+#define LOCKSTEP_CLI_FOLDER_H
+
+#include "options.h"
+#include <lockstep.h>
+
+enum { CLI_MOST_PATH = 4096 };
+
+typedef struct cli_folder {
+    char path[CLI_MOST_PATH]; /* "": nothing is kept */
+    bool asked;               /* by --save; else it is made when training is interrupted */
+    bool resumes;             /* there is something to go on with */
+    char backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
+} cli_folder;
+
+/* By --save and --resume. A run that was there is forgotten, unless it is resumed. */
+int cli_folder_open(const cli_args *args, const char *model, cli_folder *out);
+
+/* Where training can go on: after each epoch where the folder was asked for, when it is interrupted in any case. */
+lk_callback *cli_folder_backup(const cli_folder *f);
+
+/* Write the model and the curves. CLI_FAILED when that cannot be done. */
+int cli_folder_save(const cli_folder *f, lk_model *m);
+
+/* Remove what was kept in case of an interruption that did not come. */
+void cli_folder_forget(const cli_folder *f);
+
+/* "lockstep train basic --save DIR --resume" on standard error, behind `text`. */
+void cli_folder_tell_resume(const cli_folder *f, const cli_args *args);
+
+#endif

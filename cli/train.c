@@ -1,0 +1,292 @@
+/* lockstep train: a model, data, devices; and what is kept of it.
+ *
+ *     devices -> model -> data -> rows that fit -> compiled -> fit, watched -> saved -> told
+ *
+ * Every step returns an exit code; the first that is not CLI_FINE has printed its line and is what the process ends with. */
+#include "commands.h"
+#include "folder.h"
+#include "models.h"
+#include "report.h"
+#include "session.h"
+#include "sources.h"
+#include "watch.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct run {
+    const cli_args *args;
+    lk_strategy    *strategy;
+    cli_model       model;
+    cli_source      data, other; /* other: --validation */
+    lk_dataset     *rows, *validation_rows; /* validation_rows NULL: none */
+    lk_dataset     *train, *validation;     /* batches */
+    cli_folder      folder;
+    cli_watch       watch;
+    lk_fit_args     fit;
+    lk_history     *history;
+    lk_logs         measured; /* after training, where it ended within an epoch */
+} run;
+
+static bool quiet(const run *r) { return r->args->number[OPT_VERBOSE] == 0; }
+static FILE *talk_to(const run *r) { return r->args->given[OPT_JSON] ? stderr : stdout; }
+
+/* ---- data ---- */
+
+/* The last rows, in the order of the data. */
+static int split_rows(run *r)
+{
+    const int64_t rows = lk_dataset_cardinality(r->rows);
+    if (rows < 2)
+        return cli_fail(CLI_DATA, "%s: --validation-split needs data whose rows are counted; give --validation D", r->data.text);
+    int64_t kept = (int64_t)((double)rows * (1 - r->args->number[OPT_VALIDATION_SPLIT]));
+    kept = kept < 1 ? 1 : kept == rows ? rows - 1 : kept;
+    r->validation_rows = lk_dataset_skip(r->rows, kept);
+    r->rows = lk_dataset_take(r->rows, kept);
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
+}
+
+static int open_validation(run *r, const lk_shape *row)
+{
+    const cli_args *a = r->args;
+    r->rows = r->data.train;
+    r->validation_rows = r->data.test;
+    if (a->given[OPT_VALIDATION_SPLIT] && a->given[OPT_VALIDATION])
+        return cli_fail(CLI_USAGE, "%s: give --validation or --validation-split, not both", a->command->name);
+    if (a->given[OPT_VALIDATION_SPLIT]) return r->data.kind && !strcmp(r->data.kind, "pictures") ? CLI_FINE : split_rows(r);
+    if (!a->given[OPT_VALIDATION]) return CLI_FINE;
+    int code = cli_source_open(a, a->text[OPT_VALIDATION], (cli_wants){.row = row}, &r->other);
+    if (!code) code = cli_source_fit(&r->other, a, row, r->model.rescales);
+    r->validation_rows = cli_source_measured(&r->other);
+    return code;
+}
+
+/* Shuffled anew in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
+static int make_batches(run *r)
+{
+    enum { UNKNOWN_BUFFER = 10000 };
+    const int64_t rows = lk_dataset_cardinality(r->rows), batch = (int64_t)r->args->number[OPT_BATCH];
+    if (rows == 0) return cli_fail(CLI_DATA, "%s: has no rows", r->data.text);
+    r->train = lk_dataset_batch(lk_dataset_shuffle(r->rows, rows > 0 ? rows : UNKNOWN_BUFFER), batch);
+    if (r->validation_rows) r->validation = lk_dataset_batch(r->validation_rows, batch);
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
+}
+
+/* ---- getting ready ---- */
+
+static int open_all(run *r)
+{
+    const cli_args *a = r->args;
+    const char     *data = a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits";
+    int             code = cli_model_find(a->word[0], r->strategy, &r->model);
+    if (!code) code = cli_source_open(a, data, (cli_wants){.row = r->model.has_row ? &r->model.row : NULL}, &r->data);
+    if (!code) code = cli_model_make(&r->model, r->strategy, &r->data);
+    const lk_shape *row = r->model.has_row ? &r->model.row : NULL;
+    if (!code) code = cli_source_fit(&r->data, a, row, r->model.rescales);
+    if (!code) code = cli_model_compile(&r->model, a, &r->data);
+    if (!code) code = open_validation(r, row);
+    return code ? code : make_batches(r);
+}
+
+/* How long. Where the steps asked for are whole epochs nothing has to stop them. A few steps within the first epoch are an epoch of their own,
+ * unless a later run is to go on in the middle. */
+static void plan_length(run *r)
+{
+    const cli_args *a = r->args;
+    const int64_t   each = lk_dataset_cardinality(r->train), steps = (int64_t)a->number[OPT_STEPS];
+    int64_t         epochs = (int64_t)a->number[OPT_EPOCHS];
+    if (a->given[OPT_STEPS]) {
+        const int64_t needed = each > 0 ? (steps + each - 1) / each : INT32_MAX;
+        epochs = a->given[OPT_EPOCHS] && epochs < needed ? epochs : needed;
+        const bool ends_within = each <= 0 || (epochs == needed && steps % each);
+        if (ends_within && each > 0 && epochs == 1 && !r->folder.asked) r->fit.steps_per_epoch = steps;
+        else if (ends_within) r->watch.steps = steps;
+        if (ends_within && epochs == 1 && !a->given[OPT_VALIDATION]) r->validation = NULL;
+    }
+    r->fit.epochs = (int)(epochs < INT32_MAX ? epochs : INT32_MAX);
+}
+
+static int make_callbacks(run *r)
+{
+    lk_callback *item[6] = {NULL};
+    int          count = 0;
+    r->watch.model = r->model.model;
+    r->watch.train = r->train;
+    if (r->folder.resumes) r->watch.csv = r->folder.history;
+    item[++count] = cli_folder_backup(&r->folder); /* first: the others see what it restored */
+    item[++count] = cli_watch_callback(&r->watch);
+    if (r->folder.asked) item[++count] = lk_csv_logger(r->folder.history, .append = r->folder.resumes ? LK_ON : LK_OFF);
+    if (r->args->given[OPT_TENSORBOARD]) item[++count] = lk_tensorboard(r->args->text[OPT_TENSORBOARD]);
+    r->fit.callbacks = lk_callbacks_of(count, item);
+    return lk_failed() ? cli_fail_library(CLI_FAILED) : CLI_FINE;
+}
+
+static int prepare(run *r)
+{
+    int code = cli_session(r->args, &r->strategy);
+    if (!code) code = cli_folder_open(r->args, r->args->word[0], &r->folder);
+    if (!code) code = open_all(r);
+    if (code) return code;
+    plan_length(r);
+    return make_callbacks(r);
+}
+
+/* ---- training ---- */
+
+/* Is it a label that the model has no class for? The row is looked for in the order of the data, which training does not keep. */
+static bool tell_bad_label(run *r)
+{
+    lk_dataset *const rows[] = {r->rows, r->validation_rows};
+    const char *const text[] = {r->data.text, r->args->given[OPT_VALIDATION] ? r->other.text : r->data.text};
+    lk_element_spec   spec;
+    lk_clear_error();
+    if (cli_source_spec(&r->data, &spec) || spec.count != r->model.inputs + 1) return false;
+    if (spec.dtype[spec.count - 1] == LK_F32 || spec.shape[spec.count - 1].rank > 1) return false;
+    const int64_t classes = cli_model_outputs(&r->model, &r->data);
+    for (int i = 0; i < 2 && classes > 1; i++) {
+        double        label;
+        const int64_t row = rows[i] ? cli_source_bad_label(rows[i], classes, &label) : -1;
+        if (row < 0) continue;
+        cli_fail(CLI_DATA, "%s: row %" PRId64 " (from 0)%s: label %g is out of range: %s tells %" PRId64 " classes apart, 0 to %" PRId64,
+                 text[i], row, i && !r->args->given[OPT_VALIDATION] ? " of the validation rows" : "", label, r->model.text, classes,
+                 classes - 1);
+        return true;
+    }
+    return false;
+}
+
+static int explain_failure(run *r)
+{
+    char         text[2048];
+    const bool   input = strstr(lk_error(), "the input of step") != NULL;
+    const size_t used = (size_t)snprintf(text, sizeof text, "%s", lk_error());
+    if (!input && tell_bad_label(r)) return CLI_DATA;
+    lk_clear_error();
+    const char *behind = used < sizeof text && !strncmp(text, "lk_model_fit: ", 14) ? text + 14 : text;
+    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", behind);
+}
+
+static int train(run *r)
+{
+    const int verbose = (int)r->args->number[OPT_VERBOSE];
+    r->fit.model = r->model.model;
+    r->fit.data = r->train;
+    r->fit.validation_data = r->validation;
+    r->fit.verbose = verbose ? verbose : LK_SILENT;
+    if (!quiet(r)) lk_model_summary(r->model.model);
+    cli_watch_begin(&r->watch);
+    r->history = lk_model_fit_kw(r->fit);
+    cli_watch_end();
+    if (lk_failed() || !r->history) return explain_failure(r);
+    if (r->watch.lost)
+        return cli_fail(CLI_FAILED, "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
+                        r->watch.epoch, r->watch.step);
+    return CLI_FINE;
+}
+
+/* What fit does not do when it is stopped within an epoch. */
+static int measure(run *r)
+{
+    const int64_t steps = r->watch.steps;
+    if (!steps || !r->args->given[OPT_VALIDATION] || cli_watch_interrupted()) return CLI_FINE;
+    r->measured = lk_model_evaluate(r->model.model, r->validation, .verbose = LK_SILENT);
+    return lk_failed() ? explain_failure(r) : CLI_FINE;
+}
+
+/* ---- what is kept and told ---- */
+
+static int keep(run *r)
+{
+    const bool stopped = cli_watch_interrupted();
+    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->model.model);
+    if (r->watch.steps) cli_folder_forget(&r->folder);
+    return CLI_FINE;
+}
+
+static int draw(const run *r)
+{
+    if (!r->args->given[OPT_PLOT] || !lk_history_epochs(r->history)) return CLI_FINE;
+    return lk_history_plot(r->history, r->args->text[OPT_PLOT]) == LK_OK ? CLI_FINE : cli_fail_library(CLI_FAILED);
+}
+
+/* Of the last epoch; NaN: not measured. */
+static double last_value(const run *r, const char *name)
+{
+    const lk_names names = lk_history_names(r->history);
+    const int      epochs = lk_history_epochs(r->history);
+    for (int i = 0; i < names.count && epochs; i++)
+        if (!strcmp(names.item[i], name)) return lk_history_value(r->history, name, epochs - 1);
+    return NAN;
+}
+
+static double validated(const run *r, const char *name)
+{
+    char with[64];
+    snprintf(with, sizeof with, "val_%s", name);
+    return r->measured.count ? lk_logs_get(&r->measured, name) : last_value(r, with);
+}
+
+static void print_json(const run *r)
+{
+    const lk_fit_times times = lk_history_times(r->history);
+    char               digest[65];
+    cli_json           j;
+    cli_json_begin(&j, stdout);
+    cli_json_text(&j, "model", r->model.text);
+    cli_json_whole(&j, "replicas", lk_num_replicas_in_sync(r->strategy));
+    cli_json_whole(&j, "lanes", lk_lanes());
+    cli_json_whole(&j, "steps", r->watch.done);
+    cli_json_number(&j, "loss", last_value(r, "loss"));
+    cli_json_number(&j, "accuracy", last_value(r, "accuracy"));
+    cli_json_number(&j, "val_loss", validated(r, "loss"));
+    cli_json_number(&j, "val_accuracy", validated(r, "accuracy"));
+    cli_json_number(&j, "rows_per_s", times.total > 0 ? (double)times.rows / times.total : 0);
+    cli_json_number(&j, "start_ms", r->watch.first_ms);
+    cli_json_number(&j, "peak_rss_mib", cli_peak_rss_mib());
+    cli_json_text(&j, "digest", cli_state_digest(r->model.model, digest));
+    cli_json_end(&j);
+}
+
+static void tell(const run *r)
+{
+    const lk_fit_times times = lk_history_times(r->history);
+    if (!quiet(r) && times.steps) cli_print_times(talk_to(r), &times);
+    if (!quiet(r) && !times.steps && r->folder.resumes)
+        fprintf(talk_to(r), "%s: all of that is done already, %s steps\n", r->folder.path, cli_with_commas(r->watch.done));
+    if (cli_watch_interrupted()) {
+        fflush(stdout);
+        fprintf(stderr, "lockstep: stopped at epoch %d, step %" PRId64 "; ", r->watch.epoch, r->watch.step);
+        cli_folder_tell_resume(&r->folder, r->args);
+    }
+    if (r->args->given[OPT_JSON]) print_json(r);
+}
+
+static int run_train(const cli_args *args)
+{
+    static run r; /* datasets refer to it */
+    r.args = args;
+    if (args->given[OPT_JSON]) cli_output_to_stderr();
+    int code = prepare(&r);
+    if (!code) code = train(&r);
+    if (!code) code = measure(&r);
+    if (!code) code = keep(&r);
+    if (!code) code = draw(&r);
+    if (!code) tell(&r);
+    return code;
+}
+
+const cli_command cli_train = {
+    .name = "train",
+    .words = "MODEL",
+    .least = 1,
+    .most = 1,
+    .help = "train a model on all devices",
+    .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"
+            "Ctrl-C ends training after the step that runs, saves, and says how to go on; a second one ends at once.\n"
+            "Exit status: 0 fine, 2 wrong usage, 3 missing or unfit data, 4 training failed.\n",
+    .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS,
+                           OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE, OPT_RESUME, OPT_TENSORBOARD,
+                           OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
+    .run = run_train,
+};

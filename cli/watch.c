@@ -1,0 +1,102 @@
+/* Watching a training (watch.h). */
+#include "watch.h"
+#include "report.h"
+#include <ctype.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t interrupted;
+static lk_model *volatile watched;
+
+static void on_signal(int number)
+{
+    if (interrupted) _exit(128 + number);
+    interrupted = 1;
+    lk_model_stop_training(watched);
+}
+
+static void set_handler(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void cli_watch_begin(const cli_watch *w)
+{
+    watched = w->model;
+    interrupted = 0;
+    set_handler(on_signal);
+}
+
+void cli_watch_end(void) { set_handler(SIG_DFL); }
+bool cli_watch_interrupted(void) { return interrupted != 0; }
+
+/* ---- a run that is resumed ---- */
+
+/* Cut a history off before the first line of epoch `first` or a later one: that one is seen again. */
+static void drop_epochs(const char *path, int first)
+{
+    char  *line = NULL;
+    size_t room = 0;
+    long   keep = -1, at = 0;
+    FILE  *file = fopen(path, "r");
+    for (ssize_t size; file && keep < 0 && (size = getline(&line, &room, file)) > 0; at += size)
+        if (isdigit((unsigned char)line[0]) && atoi(line) >= first) keep = at;
+    if (file) fclose(file);
+    free(line);
+    if (keep >= 0 && truncate(path, keep) != 0) perror(path);
+}
+
+/* Orders of a shuffle follow the number of iterations that were begun. */
+static void skip_orders(lk_dataset *train, int epochs)
+{
+    for (int i = 0; i < epochs; i++)
+        lk_free(lk_iterator_of(train));
+}
+
+/* ---- events ---- */
+
+static void stop_when_over(cli_watch *w, const lk_event *event)
+{
+    const bool enough = w->steps > 0 && w->done >= w->steps;
+    if (enough || w->lost || interrupted) lk_model_stop_training(event->model);
+}
+
+static void train_begin(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    w->before = w->done = lk_optimizer_iterations(lk_model_optimizer(event->model));
+    stop_when_over(w, event);
+}
+
+static void epoch_begin(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    if (w->begun) return;
+    w->begun = true;
+    skip_orders(w->train, event->epoch);
+    if (w->csv) drop_epochs(w->csv, event->epoch);
+}
+
+static void batch_end(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    if (!w->first_ms) w->first_ms = cli_clock_ms();
+    w->done = w->before + event->step;
+    w->epoch = event->epoch + 1;
+    w->step = event->batch + 1;
+    w->lost = !isfinite(lk_logs_get(&event->logs, "loss"));
+    stop_when_over(w, event);
+}
+
+lk_callback *cli_watch_callback(cli_watch *w)
+{
+    return lk_callback_of(w, .on_train_begin = train_begin, .on_epoch_begin = epoch_begin, .on_train_batch_end = batch_end);
+}

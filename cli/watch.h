@@ -1,0 +1,31 @@
+/* An eye on training while it runs: when the first step was done, where training is, whether its loss is still a number, whether enough
+ * steps are done, and whether somebody pressed Ctrl-C.
+ *
+ * A first SIGINT or SIGTERM ends training after the step that runs; a second one ends the process at once. */
+#ifndef LOCKSTEP_CLI_WATCH_H
+#define LOCKSTEP_CLI_WATCH_H
+
+#include <lockstep.h>
+#include <stdbool.h>
+
+typedef struct cli_watch {
+    lk_model   *model;
+    lk_dataset *train;      /* batches; its orders follow the number of the epoch, also where training was resumed */
+    int64_t     steps;      /* end after so many in all; 0: when the epochs are over */
+    const char *csv;        /* history of a run that is resumed: epochs that are done again are dropped from it; NULL: none */
+    double      first_ms;   /* from the beginning of the process until the first step was done */
+    int64_t     done;       /* steps in all, with those of the run that was resumed */
+    int64_t     before;     /* those */
+    int         epoch;      /* of the last step, from 1 */
+    int64_t     step;       /* in it, from 1 */
+    bool        begun, lost; /* lost: the loss is no finite number any more */
+} cli_watch;
+
+lk_callback *cli_watch_callback(cli_watch *w);
+
+/* Between these two calls signals are caught. */
+void cli_watch_begin(const cli_watch *w);
+void cli_watch_end(void);
+bool cli_watch_interrupted(void);
+
+#endif
