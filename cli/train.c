@@ -4,6 +4,7 @@
  *
  * Every step returns an exit code; the first that is not CLI_FINE has printed its line and is what the process ends with. */
 #include "commands.h"
+#include "failure.h"
 #include "folder.h"
 #include "models.h"
 #include "report.h"
@@ -134,37 +135,12 @@ static int prepare(run *r)
 
 /* ---- training ---- */
 
-/* Is it a label that the model has no class for? The row is looked for in the order of the data, which training does not keep. */
-static bool tell_bad_label(run *r)
-{
-    lk_dataset *const rows[] = {r->rows, r->validation_rows};
-    const char *const text[] = {r->data.text, r->args->given[OPT_VALIDATION] ? r->other.text : r->data.text};
-    lk_element_spec   spec;
-    lk_clear_error();
-    if (cli_source_spec(&r->data, &spec) || spec.count != r->model.inputs + 1) return false;
-    if (spec.dtype[spec.count - 1] == LK_F32 || spec.shape[spec.count - 1].rank > 1) return false;
-    const int64_t classes = cli_model_outputs(&r->model, &r->data);
-    for (int i = 0; i < 2 && classes > 1; i++) {
-        double        label;
-        const int64_t row = rows[i] ? cli_source_bad_label(rows[i], classes, &label) : -1;
-        if (row < 0) continue;
-        cli_fail(CLI_DATA, "%s: row %" PRId64 " (from 0)%s: label %g is out of range: %s tells %" PRId64 " classes apart, 0 to %" PRId64,
-                 text[i], row, i && !r->args->given[OPT_VALIDATION] ? " of the validation rows" : "", label, r->model.text, classes,
-                 classes - 1);
-        return true;
-    }
-    return false;
-}
-
 static int explain_failure(run *r)
 {
-    char         text[2048];
-    const bool   input = strstr(lk_error(), "the input of step") != NULL;
-    const size_t used = (size_t)snprintf(text, sizeof text, "%s", lk_error());
-    if (!input && tell_bad_label(r)) return CLI_DATA;
-    lk_clear_error();
-    const char *behind = used < sizeof text && !strncmp(text, "lk_model_fit: ", 14) ? text + 14 : text;
-    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", behind);
+    const bool     own = !r->args->given[OPT_VALIDATION]; /* validation is part of the data */
+    const cli_used used[] = {{r->rows, r->data.text}, {r->validation_rows, own ? "the validation rows" : r->other.text}};
+    if (!r->folder.asked) cli_folder_forget(&r->folder);
+    return cli_explain_failure(&r->model, &r->data, 2, used);
 }
 
 static int train(run *r)
@@ -179,10 +155,10 @@ static int train(run *r)
     r->history = lk_model_fit_kw(r->fit);
     cli_watch_end();
     if (lk_failed() || !r->history) return explain_failure(r);
-    if (r->watch.lost)
-        return cli_fail(CLI_FAILED, "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
-                        r->watch.epoch, r->watch.step);
-    return CLI_FINE;
+    if (!r->watch.lost) return CLI_FINE;
+    if (!r->folder.asked) cli_folder_forget(&r->folder);
+    return cli_fail(CLI_FAILED, "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
+                    r->watch.epoch, r->watch.step);
 }
 
 /* What fit does not do when it is stopped within an epoch. */

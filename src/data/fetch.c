@@ -70,20 +70,24 @@ static lk_status hash_file(const char *path, bool unpacked, char hex[HEX])
     return status;
 }
 
-/* Is the file what was asked for? If not, `why` says so. */
-static bool is_right(const fetch *f, const char *path, char why[REASON])
+/* Is the file there, and what was asked for? If not, `why` says so. */
+static lk_status judge(const fetch *f, const char *path, bool *right, char why[REASON])
 {
     char             hex[HEX];
     lki_error_record e;
-    if (!f->a->sha256) return access(path, F_OK) == 0;
-    if (hash_file(path, f->how->unpacked, hex) != LK_OK) {
+    *right = access(path, F_OK) == 0;
+    if (!*right || !f->a->sha256) return snprintf(why, REASON, "it is not there"), LK_OK;
+    *right = false;
+    const lk_status status = hash_file(path, f->how->unpacked, hex);
+    if (status == LK_ENOMEM) return status;
+    if (status == LK_OK) {
+        *right = strcasecmp(hex, f->a->sha256) == 0;
+        snprintf(why, REASON, "its SHA-256 is %s; it should be %s", hex, f->a->sha256);
+    } else {
         lki_error_take(&e);
         snprintf(why, REASON, "%.*s", REASON - 1, e.text);
-        return false;
     }
-    if (strcasecmp(hex, f->a->sha256) == 0) return true;
-    snprintf(why, REASON, "its SHA-256 is %s; it should be %s", hex, f->a->sha256);
-    return false;
+    return LK_OK;
 }
 
 /* ---- the file beside ---- */
@@ -172,7 +176,7 @@ static lk_status try_mirror(fetch *f, const char *url, bool *done)
         }
         if (t.ending == LKI_TRANSFER_CUT && f->a->sha256 && continued++ < MOST_CONTINUED) continue;
         if (t.ending != LKI_TRANSFER_DONE) return note_reason(f, url, t.why), LK_OK;
-        *done = is_right(f, f->part, why);
+        LKI_TRY(judge(f, f->part, done, why));
         if (*done) return LK_OK;
         LKI_TRY(forget_bytes(f));
         if (!t.resumed) return note_reason(f, url, why), LK_OK;
@@ -182,7 +186,8 @@ static lk_status try_mirror(fetch *f, const char *url, bool *done)
 static lk_status try_mirrors(fetch *f)
 {
     char why[REASON];
-    bool done = f->have && f->a->sha256 && is_right(f, f->part, why); /* all but renamed */
+    bool done = false;
+    if (f->have && f->a->sha256) LKI_TRY(judge(f, f->part, &done, why)); /* it may be all but renamed */
     for (int i = 0; i < f->a->urls.count && !done; i++) {
         lki_info("%s: fetching %s", f->how->call, f->a->urls.item[i]);
         LKI_TRY(try_mirror(f, f->a->urls.item[i], &done));
@@ -197,8 +202,10 @@ static lk_status try_mirrors(fetch *f)
 static lk_status fetch_locked(fetch *f)
 {
     char why[REASON];
+    bool right;
     LKI_TRY(open_part(f));
-    if (access(f->a->path, F_OK) == 0 && is_right(f, f->a->path, why)) return LK_OK; /* another process was faster */
+    LKI_TRY(judge(f, f->a->path, &right, why));
+    if (right) return LK_OK; /* another process was faster */
     LKI_TRY(try_mirrors(f));
     return publish(f);
 }
@@ -212,10 +219,10 @@ static bool is_offline(void)
 static lk_status fetch_missing(fetch *f)
 {
     char why[REASON];
-    if (access(f->a->path, F_OK) == 0) {
-        if (is_right(f, f->a->path, why)) return LK_OK;
-        lki_warn("%s: %s is there, but not right, and is fetched anew: %s", f->how->call, f->a->path, why);
-    }
+    bool right;
+    LKI_TRY(judge(f, f->a->path, &right, why));
+    if (right) return LK_OK;
+    if (access(f->a->path, F_OK) == 0) lki_warn("%s: %s is there, but not right: %s", f->how->call, f->a->path, why);
     if (is_offline())
         return lki_fail(LK_ENOTFOUND, "%s: LOCKSTEP_OFFLINE is set, so %s is not fetched; put it at %s by hand%s", f->how->call,
                         f->a->urls.item[0], f->a->path, f->how->advice);

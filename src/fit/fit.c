@@ -152,9 +152,9 @@ static lk_status batches(fit *f)
     int64_t limit = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : INT64_MAX;
     f->ended = false;
     for (f->now.event.batch = 0; f->now.event.batch < limit && !f->ended && !stopping(f);) {
-        int64_t before = f->now.event.batch;
+        int64_t before = f->now.event.step;
         LKI_TRY(execute(f, limit));
-        if (f->now.event.batch == before || f->done > 0) continue;
+        if (f->now.event.step == before) continue; /* no data, or steps that were done before */
         f->now.event.logs = lki_count_logs(f->engine);
         f->now.event.batch--; /* the last one of the execution */
         lk_status status = tell(f, LKI_HOOK_train_batch_end);

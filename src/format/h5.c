@@ -298,7 +298,7 @@ static int by_name(const void *a, const void *b)
 
 static lk_status sort_items(const source *s, lki_h5 *out)
 {
-    qsort(out->item, (size_t)out->count, sizeof *out->item, by_name);
+    if (out->count) qsort(out->item, (size_t)out->count, sizeof *out->item, by_name);
     for (int i = 1; i < out->count; i++)
         if (by_name(&out->item[i - 1], &out->item[i]) == 0) return malformed(s);
     return LK_OK;

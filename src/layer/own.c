@@ -114,7 +114,7 @@ static lk_status weight_fits(const own *o, const lk_weight_args *a)
 static lk_status is_held(const char *name, const void *object, lki_kind kind, const char *what)
 {
     if (!object || lki_is_kind(object, kind)) return LK_OK;
-    return lki_fail(LK_EINVAL, "lk_layer_add_weight: the %s of \"%s\" is not %s", what, name, what);
+    return lki_fail(LK_EINVAL, "lk_layer_add_weight: the %s of \"%s\" is not one", what, name);
 }
 
 static lk_status hold(own *o, const lk_weight_args *a)

@@ -63,8 +63,7 @@ TEST(alone)
         assert_int_equal(lk_layer_variables(l).count, 2);
         assert_string_equal(l->path, "scaled");
         CLOSE(lk_grads_item(lk_tape_gradient(tape, y, lk_layer_variables(l)), 0), 9); /* 3 (1 + 2) */
-        assert_true(near(y, 0) || lk_size(y) == 2);
-        REFUSED(LK_EINVAL, !lk_sequential(l), "\"scaled\", is in a model already"); /* it has its name and its weights */
+        REFUSED(LK_EINVAL, !lk_sequential(l), "\"scaled\", is in a model already");   /* it has its name and its weights */
         FINE();
     }
 }
@@ -340,9 +339,10 @@ static lk_status wrong_weights(lk_layer *l, int inputs, const lk_shape *in, void
     REFUSED(LK_EINVAL, lk_layer_add_weight(l, NULL, LK_SHAPE(2)) != LK_OK, "needs a name");
     REFUSED(LK_EINVAL, lk_layer_add_weight(l, "a/b", LK_SHAPE(2)) != LK_OK, "without a slash, not \"a/b\"");
     REFUSED(LK_ESHAPE, lk_layer_add_weight(l, "v", (lk_shape){1, {-1}}) != LK_OK, "weight \"v\" of [-1]", "fixed sizes");
-    REFUSED(LK_EINVAL, lk_layer_add_weight(l, "v", LK_SHAPE(2), (lk_initializer *)lk_l1(1)) != LK_OK, "is not an initialiser");
+    REFUSED(LK_EINVAL, lk_layer_add_weight(l, "v", LK_SHAPE(2), (lk_initializer *)lk_l1(1)) != LK_OK,
+            "the initialiser of \"v\" is not one");
     REFUSED(LK_EINVAL, lk_layer_add_weight(l, "v", LK_SHAPE(2), .constraint = (lk_constraint *)lk_l1(1)) != LK_OK,
-            "is not a constraint");
+            "the constraint of \"v\" is not one");
     for (int i = 1; i < LKI_MOST_WEIGHTS; i++) {
         char name[8] = {'w', (char)('a' + i)};
         if (lk_layer_add_weight(l, name, LK_SHAPE(1)) != LK_OK) return LK_ENOMEM;

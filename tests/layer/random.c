@@ -192,6 +192,21 @@ TEST(a_range_of_a_file)
     }
 }
 
+/* What pixels are picked with. */
+static lk_tensor *picked(lk_shape x, lk_shape ids, lk_dtype dtype)
+{
+    return lki_apply2(LKI_OP_row_gather, NULL, lk_zeros(x, LK_F32), lk_zeros(ids, dtype));
+}
+
+TEST(refused_picks)
+{
+    REFUSED_TENSOR(LK_EDTYPE, picked(LK_SHAPE(2, 3), LK_SHAPE(2), LK_F32), "row_gather of [2, 3] f32, [2] f32", "i32 or i64");
+    REFUSED_TENSOR(LK_ESHAPE, picked(LK_SHAPE(2, 3), LK_SHAPE(3), LK_I32), "[n, entries, ...] and [n, ...]", "as many rows");
+    REFUSED_TENSOR(LK_ESHAPE, picked(LK_SHAPE(2), LK_SHAPE(2), LK_I32), "[n, entries, ...]");
+    REFUSED_TENSOR(LK_ESHAPE, picked(LK_SHAPE(2, 1, 1, 1, 1), LK_SHAPE(2, 1, 1, 1, 1, 1), LK_I32), "more than 8 axes");
+    REFUSED_TENSOR(LK_EINVAL, picked(LK_SHAPE(2, 0), LK_SHAPE(2), LK_I32), "row_gather", "id is outside the entries of a row");
+}
+
 TEST(refusals)
 {
     lk_shape out;
@@ -208,4 +223,4 @@ TEST(refusals)
 TESTS(cmocka_unit_test(turned_as_in_keras), cmocka_unit_test(compiled_to_the_same_bits), cmocka_unit_test(flips_each_row),
       cmocka_unit_test(turns_each_row), cmocka_unit_test(turns_against_the_clock), cmocka_unit_test(gradients_of_turns),
       cmocka_unit_test(crops_each_row), cmocka_unit_test(otherwise_the_middle), cmocka_unit_test(same_bits_on_any_split),
-      cmocka_unit_test(a_range_of_a_file), cmocka_unit_test(refusals))
+      cmocka_unit_test(a_range_of_a_file), cmocka_unit_test(refused_picks), cmocka_unit_test(refusals))

@@ -167,6 +167,9 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
             APPLY1(pad_grad, b, .shape = {2, {3, 3}}, .pad = {.before = {0, 3}, .mode = LKI_PAD_SYMMETRIC}))                       \
     PROGRAM(raw_gather_grad, G, "x[N,2] i[N]4 w[3,4] j[4]2", APPLY2(gather_grad, a, b, .shape = {2, {4, 2}}),                      \
             APPLY2(gather_grad, c, d, .shape = {2, {3, 2}}, .scan = {.axis = 1}))                                                  \
+    PROGRAM(raw_row_gather, G, "x[N,4,2] i[N,3]4 x[N,5] w[2,4,3] j[2,2]4", APPLY2(row_gather, a, b, .dtype = LK_F32),              \
+            APPLY2(row_gather, c, b, .dtype = LK_F32), APPLY2(row_gather, d, e, .dtype = LK_F32))                                  \
+    PROGRAM(raw_row_gather_grad, G, "x[N,3,2] i[N,3]4", APPLY2(row_gather_grad, a, b, .shape = {3, {lk_dim(a, 0), 4, 2}}))         \
     PROGRAM(raw_sparse_xent_grad, G, "x[N,4] i[N]4 x[N]", lki_apply3(LKI_OP_sparse_xent_grad, NULL, a, b, c),                      \
             lki_apply3(LKI_OP_sparse_xent_grad, &(lki_attr){.xent = {1, 2}}, a, b, c))                                             \
     PROGRAM(raw_conv2d_grad_x, G, "x[N,2,3,2] w[3,2,1,2]",                                                                         \

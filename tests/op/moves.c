@@ -89,6 +89,14 @@ static int64_t from_gathered(const lki_args *a, int64_t i)
     return id < 0 || id >= n ? -1 : (i / inner / ids * n + id) * inner + i % inner;
 }
 
+static int64_t from_own_ids(const lki_args *a, int64_t i)
+{
+    int64_t inner = lki_shape_size_from(a->src[0].shape, 2), n = a->src[0].shape->dim[1];
+    int64_t ids = lki_shape_size_from(a->src[1].shape, 1),
+            id = (int64_t)lki_element_get(a->src[1].dtype, a->src[1].data, i / inner);
+    return id < 0 || id >= n ? -1 : (i / inner / ids * n + id) * inner + i % inner;
+}
+
 /* ---- moves ------------------------------------------------------------------------------------------------------------------------- */
 
 static void check_one(lki_slot slot, lk_dtype t, lk_shape from, lk_shape to, const lki_attr *attr, int64_t unit, source_fn *fn,
@@ -430,6 +438,44 @@ TEST(gradients_of_gathers_on_a_later_axis)
     forget_all();
 }
 
+TEST(gathers_of_each_row)
+{
+    for (int t = 0; t < LK_DTYPE_COUNT; t++)
+        for (int form = 0; form < 3; form++) {
+            int      fault = 0;
+            lki_view src[2] = {random_operand((lk_dtype)t, form == 2 ? LK_SHAPE(4, 6) : LK_SHAPE(4, 6, 3), ANY_BITS),
+                               random_ids(form ? LK_I32 : LK_I64, LK_SHAPE(4, 2, 5), form == 1 ? -1 : 0, 6)};
+            lki_view dst = operand((lk_dtype)t, form == 2 ? LK_SHAPE(4, 2, 5) : LK_SHAPE(4, 2, 5, 3)),
+                     zero = operand((lk_dtype)t, LK_SHAPE());
+            lki_args a = {.src = src, .dst = &dst, .nsrc = 2, .ndst = 1, .fault = &fault};
+            if (form == 1) lki_element_set(LK_I32, src[1].data, 3, 99);
+            check_moves(LKI_K_row_gather, &a, 1, from_own_ids, &zero);
+            assert_int_equal(fault, form == 1);
+        }
+}
+
+/* Any range of the result, also one that cuts rows and entries. */
+TEST(gradients_of_gathers_of_each_row)
+{
+    for (int t = 0; t < 2; t++)
+        for (int64_t inner = 0; inner < 5; inner += 2) {
+            int      fault = 0;
+            lki_view src[2] = {random_operand(floats[t], LK_SHAPE(3, 8, inner), TAME), random_ids(LK_I32, LK_SHAPE(3, 8), 0, 5)};
+            lki_view dst = operand(floats[t], LK_SHAPE(3, 5, inner)), want = operand(floats[t], LK_SHAPE(3, 5, inner));
+            lki_args a = {.src = src, .dst = &dst, .nsrc = 2, .ndst = 1, .fault = &fault};
+            ((int32_t *)src[1].data)[9] = 5; /* out of range: left out, and told */
+            check_slot(LKI_K_row_gather_grad, &a, 1);
+            assert_int_equal(fault, inner > 0);
+            for (int64_t i = 0; i < size_of(&src[0]); i++) {
+                int64_t id = ((int32_t *)src[1].data)[i / inner], at = (i / inner / 8 * 5 + id) * inner + i % inner;
+                double  x = lki_element_get(floats[t], src[0].data, i);
+                if (id < 5) lki_element_set(floats[t], want.data, at, lki_element_get(floats[t], want.data, at) + x);
+            }
+            check_bits(floats[t], dst.data, want.data, size_of(&dst), "row_gather_grad");
+            forget_all();
+        }
+}
+
 TEST(one_hot_rows)
 {
     static const lk_dtype ids[] = {LK_I32, LK_I64, LK_U8};
@@ -507,6 +553,8 @@ int main(void)
         cmocka_unit_test(gathers),
         cmocka_unit_test(gradients_of_gathers),
         cmocka_unit_test(gradients_of_gathers_on_a_later_axis),
+        cmocka_unit_test(gathers_of_each_row),
+        cmocka_unit_test(gradients_of_gathers_of_each_row),
         cmocka_unit_test(one_hot_rows),
         cmocka_unit_test(draws),
         cmocka_unit_test(draws_stay_below_their_end),

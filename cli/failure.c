@@ -1,0 +1,49 @@
+/* Explaining a failure (failure.h). */
+#include "failure.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One class per row? */
+static bool has_class_labels(const cli_model *m, cli_source *data)
+{
+    lk_element_spec spec;
+    if (cli_source_spec(data, &spec) || spec.count != m->inputs + 1) return false;
+    const int      last = spec.count - 1;
+    const lk_shape shape = spec.shape[last];
+    return spec.dtype[last] != LK_F32 && spec.dtype[last] != LK_F64 && (shape.rank == 0 || (shape.rank == 1 && shape.dim[0] == 1));
+}
+
+/* The row is looked for in the order of the data, which training does not keep. */
+static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_used *used)
+{
+    if (!has_class_labels(m, data)) return false;
+    const int64_t classes = cli_model_outputs(m, data);
+    for (int i = 0; i < count && classes > 1; i++) {
+        double        label;
+        const int64_t row = used[i].rows ? cli_source_bad_label(used[i].rows, classes, &label) : -1;
+        if (row < 0) continue;
+        cli_fail(CLI_DATA, "%s: row %" PRId64 ", counted from 0: label %g is out of range; %s tells %" PRId64 " classes apart, 0 to %" PRId64,
+                 used[i].text, row, label, m->text, classes, classes - 1);
+        return true;
+    }
+    return false;
+}
+
+/* "lk_model_fit: epoch 1, ..." */
+static const char *without_call(const char *text)
+{
+    const char *colon = strstr(text, ": ");
+    return !strncmp(text, "lk_", 3) && colon && !memchr(text, ' ', (size_t)(colon - text)) ? colon + 2 : text;
+}
+
+int cli_explain_failure(cli_model *m, cli_source *data, int count, const cli_used *used)
+{
+    char text[2048];
+    snprintf(text, sizeof text, "%s", lk_error());
+    lk_clear_error();
+    const bool input = strstr(text, "the input of step") != NULL;
+    if (!input && tell_bad_label(m, data, count, used)) return CLI_DATA;
+    lk_clear_error();
+    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", without_call(text));
+}

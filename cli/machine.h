@@ -1,0 +1,15 @@
+/* What this machine is, as far as the command tells people about it. Looks at as little as it can. */
+#ifndef LOCKSTEP_CLI_MACHINE_H
+#define LOCKSTEP_CLI_MACHINE_H
+
+#include <stddef.h>
+
+/* "reference", "avx2" or "avx512": what kernels use here, LOCKSTEP_ISA considered. */
+const char *cli_isa(void);
+
+/* "Intel(R) Xeon(R) ...", or "" when it is not told. */
+const char *cli_processor(char *text, size_t room);
+
+double cli_memory_gib(void);
+
+#endif
