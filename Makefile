@@ -64,7 +64,7 @@ install: need
 
 format:
 	@tools/need format
-	@find include src tests examples bench cli -name '*.[ch]' 2>/dev/null | xargs clang-format -i
+	@find include src helper tests examples bench cli \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cpp' \) 2>/dev/null | xargs clang-format -i
 
 clean:
 	rm -rf build

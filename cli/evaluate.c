@@ -12,7 +12,8 @@ static int open_all(const cli_args *a, lk_strategy **strategy, cli_model *m, cli
 {
     int code = cli_session(a, strategy);
     if (!code) code = cli_model_find(a->word[0], *strategy, m);
-    if (!code && !m->model) code = cli_fail(CLI_USAGE, "evaluate: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code && !m->model)
+        code = cli_fail(CLI_USAGE, "evaluate: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", (cli_wants){.row = row}, data);
     if (!code) code = cli_source_fit(data, a, row, m->rescales);
@@ -74,6 +75,7 @@ const cli_command cli_evaluate = {
     .most = 1,
     .help = "loss and metrics of a trained model",
     .more = "MODEL is a .keras file or a folder of --save. Of data with a test part that part is used, else all rows.\n",
-    .options = CLI_OPTIONS(OPT_DATA, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, OPT_LOSS, OPT_METRICS, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
+    .options = CLI_OPTIONS(OPT_DATA, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, OPT_LOSS, OPT_METRICS, OPT_JSON, OPT_VERBOSE,
+                           CLI_DATA_OPTIONS),
     .run = run_evaluate,
 };

@@ -57,18 +57,21 @@ static bool next_field(bytes *b, field *out)
     }
 }
 
+enum { BYTES = 1, FLOATS = 2 }; /* kinds of lists; the third is of int64s */
+
 /* How many numbers a list has, and how long its first byte string is. */
 static int64_t count_values(bytes list, uint64_t kind, bytes *first)
 {
     int64_t count = 0;
     for (field f; next_field(&list, &f);) {
         if (f.number != 1) continue;
-        if (f.wire == 2 && kind == 1 && !count++) *first = f.body;
-        else if (f.wire == 2 && kind == 2) count += (f.body.end - f.body.at) / 4;
-        else if (f.wire == 2 && kind == 3)
+        if (f.wire != 2) count++;
+        else if (kind == BYTES) {
+            if (!count++) *first = f.body;
+        } else if (kind == FLOATS) count += (f.body.end - f.body.at) / 4;
+        else
             for (uint64_t value; f.body.at < f.body.end && varint(&f.body, &value);)
                 count++;
-        else if (f.wire != 2) count++;
     }
     return count;
 }
@@ -84,14 +87,15 @@ static size_t put_feature(bytes name, bytes feature, char *text, size_t room)
 {
     field f;
     bytes first = {0};
-    if (!next_field(&feature, &f) || f.wire != 2) return (size_t)snprintf(text, room, "%.*s (empty)", (int)(name.end - name.at), name.at);
+    if (!next_field(&feature, &f) || f.wire != 2)
+        return (size_t)snprintf(text, room, "%.*s (empty)", (int)(name.end - name.at), name.at);
     const int64_t count = count_values(f.body, f.number, &first);
-    const char   *type = f.number == 1 ? (is_picture_file(first) ? "picture" : "u8") : f.number == 2 ? "f32" : "i64";
-    const int64_t size = f.number == 1 ? first.end - first.at : count;
+    const char   *type = f.number == BYTES ? (is_picture_file(first) ? "picture" : "u8") : f.number == FLOATS ? "f32" : "i64";
+    const int64_t size = f.number == BYTES ? first.end - first.at : count;
     int           used = snprintf(text, room, "%.*s:%s", (int)(name.end - name.at), (const char *)name.at, type);
     if (used < 0 || (size_t)used >= room) return room;
     if (is_picture_file(first)) used += snprintf(text + used, room - (size_t)used, ":HxWxC");
-    else if (size != 1 || f.number == 1) used += snprintf(text + used, room - (size_t)used, ":%" PRId64, size);
+    else if (size != 1 || f.number == BYTES) used += snprintf(text + used, room - (size_t)used, ":%" PRId64, size);
     return (size_t)used;
 }
 

@@ -23,7 +23,8 @@ static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_
         double        label;
         const int64_t row = used[i].rows ? cli_source_bad_label(used[i].rows, classes, &label) : -1;
         if (row < 0) continue;
-        cli_fail(CLI_DATA, "%s: row %" PRId64 ", counted from 0: label %g is out of range; %s tells %" PRId64 " classes apart, 0 to %" PRId64,
+        cli_fail(CLI_DATA,
+                 "%s: row %" PRId64 ", counted from 0: label %g is out of range; %s tells %" PRId64 " classes apart, 0 to %" PRId64,
                  used[i].text, row, label, m->text, classes, classes - 1);
         return true;
     }

@@ -19,8 +19,8 @@ enum { MOST_TENSORS = 8 }; /* of a row: inputs and labels */
 /* The basic tutorial's. */
 static lk_model *make_basic(lk_shape row, int units)
 {
-    return lk_sequential_named("basic", lk_conv2d(32, 3, .activation = LK_RELU, .input_shape = row), lk_max_pooling2d(), lk_flatten(),
-                               lk_dense(64, .activation = LK_RELU), lk_dense(units));
+    return lk_sequential_named("basic", lk_conv2d(32, 3, .activation = LK_RELU, .input_shape = row), lk_max_pooling2d(),
+                               lk_flatten(), lk_dense(64, .activation = LK_RELU), lk_dense(units));
 }
 
 /* That of the tutorial on custom training. */
@@ -124,7 +124,8 @@ static void read_last_activation(const char *json, char out[32])
     const char *key = find_last(json, "\"activation\""), *softmax = find_last(json, "\"Softmax\"");
     out[0] = 0;
     if (softmax && (!key || softmax > key)) snprintf(out, 32, "softmax");
-    else if (key && *(key = after_key(key, "\"activation\"")) == '"') snprintf(out, 32, "%.*s", (int)strcspn(key + 1, "\""), key + 1);
+    else if (key && *(key = after_key(key, "\"activation\"")) == '"')
+        snprintf(out, 32, "%.*s", (int)strcspn(key + 1, "\""), key + 1);
 }
 
 static void look_at(cli_model *m)
@@ -194,10 +195,9 @@ static int probe(cli_model *m, cli_source *data, lk_shape out[MOST_TENSORS])
     int             code = cli_source_spec(data, &spec);
     if (code) return code;
     if (m->inputs > spec.count || m->inputs + m->outputs > MOST_TENSORS)
-        return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s takes %d and puts out %d", data->text, spec.count, m->text, m->inputs,
-                        m->outputs);
-    LK_STEP
-    {
+        return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s takes %d and puts out %d", data->text, spec.count, m->text,
+                        m->inputs, m->outputs);
+    LK_STEP {
         lk_tensor *in[MOST_TENSORS];
         for (int i = 0; i < m->inputs; i++) {
             lk_shape one = {.rank = spec.shape[i].rank + 1, .dim = {1}};
@@ -260,7 +260,8 @@ static const char *usual_loss(const cli_model *m, lk_shape out, lk_shape label, 
 {
     const bool whole = is_whole(dtype);
     if (size_of(out) == 1 && size_of(label) == 1) return whole ? "binary_crossentropy" : "mean_squared_error";
-    if (size_of(out) == size_of(label)) return whole || !strcmp(m->last, "softmax") ? "categorical_crossentropy" : "mean_squared_error";
+    if (size_of(out) == size_of(label))
+        return whole || !strcmp(m->last, "softmax") ? "categorical_crossentropy" : "mean_squared_error";
     const bool one_each = out.rank && size_of(label) == size_of(out) / out.dim[out.rank - 1];
     return one_each && whole ? "sparse_categorical_crossentropy" : NULL;
 }
@@ -300,8 +301,7 @@ static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
     const char     *metric = "accuracy";
     int             code = cli_source_spec(data, &spec);
     if (!code) code = probe(m, data, out);
-    if (!code && spec.count < m->inputs + m->outputs)
-        code = cli_fail(CLI_DATA, "%s: has no labels to train with", data->text);
+    if (!code && spec.count < m->inputs + m->outputs) code = cli_fail(CLI_DATA, "%s: has no labels to train with", data->text);
     for (int i = 0; i < m->outputs && !code; i++) {
         const int at = m->inputs + i;
         code = choose_loss(m, a, data, out[i], spec.shape[at], spec.dtype[at], &loss[i + 1], &metric);

@@ -15,10 +15,10 @@ typedef struct cli_model {
     lk_model   *model; /* NULL: built in, and not made yet */
     int         built_in;
     int         inputs, outputs;
-    lk_shape    row;       /* of its first input, where it is known; sizes that are not fixed are -1 */
+    lk_shape    row; /* of its first input, where it is known; sizes that are not fixed are -1 */
     bool        has_row;
-    bool        rescales;  /* it has a Rescaling layer: pictures come as they are */
-    char        last[32];  /* activation of its last layer; "": not known */
+    bool        rescales; /* it has a Rescaling layer: pictures come as they are */
+    char        last[32]; /* activation of its last layer; "": not known */
 } cli_model;
 
 /* Find the model; one of a file is loaded, under the strategy. CLI_USAGE for a name that means nothing, CLI_DATA for files. */

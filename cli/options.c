@@ -128,8 +128,8 @@ static int set_value(cli_args *a, int id, const char *text)
 {
     a->text[id] = text;
     if (option[id].kind != WHOLE && option[id].kind != NUMBER) return CLI_FINE;
-    char  range[96], *end;
-    bool  plain = isdigit((unsigned char)*text) || *text == '.';
+    char range[96], *end;
+    bool plain = isdigit((unsigned char)*text) || *text == '.';
     a->number[id] = plain ? strtod(text, &end) : 0;
     if (plain && !*end && !strpbrk(text, "xX") && in_range(id, a->number[id])) return CLI_FINE;
     range_text(id, range, sizeof range);
@@ -224,7 +224,8 @@ int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args 
         if (options && !strcmp(argv[i], "--")) options = false;
         else if (options && !strncmp(argv[i], "--", 2)) code = read_option(out, argc, argv, &i);
         else if (options && argv[i][0] == '-' && argv[i][1])
-            code = cli_fail(CLI_USAGE, "%s: there is no option %s; options begin with two dashes, as --help", command->name, argv[i]);
+            code =
+                cli_fail(CLI_USAGE, "%s: there is no option %s; options begin with two dashes, as --help", command->name, argv[i]);
         else code = read_word(out, argv[i]);
         if (code) return code;
     }

@@ -19,7 +19,8 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
 #define CLI_OPTION_LIST(X)                                                                                                         \
     X(DATA, "data", TEXT, "D", NULL, 0, 0, "digits, mnist, fashion-mnist, or files and folders (lockstep data --help)")            \
     X(VALIDATION, "validation", TEXT, "D", NULL, 0, 0, "measure on this after every epoch, instead of the test part of the data")  \
-    X(VALIDATION_SPLIT, "validation-split", NUMBER, "X", NULL, 0, 0.999, "measure on this share of the rows, and train without it") \
+    X(VALIDATION_SPLIT, "validation-split", NUMBER, "X", NULL, 0, 0.999,                                                           \
+      "measure on this share of the rows, and train without it")                                                                   \
     X(EPOCHS, "epochs", WHOLE, "E", "3", 1, 1e6, "how often all rows are seen")                                                    \
     X(STEPS, "steps", WHOLE, "S", NULL, 1, 1e12, "instead: so many steps in all")                                                  \
     X(BATCH, "batch", WHOLE, "G", "64", 1, 1e7, "rows of a step, all replicas together")                                           \
@@ -40,7 +41,8 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(OUT, "out", TEXT, "FILE", NULL, 0, 0, "write to FILE.npy or FILE.csv; without it, lines to standard output")                 \
     X(JSON, "json", FLAG, NULL, NULL, 0, 0, "the last line, and all of standard output, is one JSON object")                       \
     X(VERBOSE, "verbose", WHOLE, "0|1|2", "1", 0, 2, "nothing, progress, or a line per epoch")                                     \
-    X(LABEL, "label", TEXT, "COLUMN", NULL, 0, 0, "CSV: which is the label: a name, #0, #-1; default: label, class, target, y, or the last") \
+    X(LABEL, "label", TEXT, "COLUMN", NULL, 0, 0,                                                                                  \
+      "CSV: which is the label: a name, #0, #-1; default: label, class, target, y, or the last")                                   \
     X(NO_HEADER, "no-header", FLAG, NULL, NULL, 0, 0, "CSV: the first line has no names")                                          \
     X(TEXT_LABELS, "text-labels", FLAG, NULL, NULL, 0, 0, "CSV: labels are words")                                                 \
     X(DELIMITER, "delimiter", TEXT, "C", NULL, 0, 0, "CSV: what is between fields; \\t: a tab; default a comma")                   \

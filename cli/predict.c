@@ -23,7 +23,8 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     lk_strategy *strategy;
     int          code = cli_session(a, &strategy);
     if (!code) code = cli_model_find(a->word[0], strategy, m);
-    if (!code && !m->model) code = cli_fail(CLI_USAGE, "predict: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code && !m->model)
+        code = cli_fail(CLI_USAGE, "predict: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     const cli_wants wants = {.row = row, .unlabelled = true};
     if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", wants, data);
@@ -100,8 +101,8 @@ static int write_arrays(const char *path, lk_tuple outputs)
         snprintf(text[i], sizeof text[i], "output_%d", i);
         name[i + 1] = text[i];
     }
-    const lk_status status = ends_in(path, ".npz") ? lk_npz_write(path, lk_names_of(outputs.count, name), outputs)
-                                                   : lk_npy_write(path, outputs.item[0]);
+    const lk_status status =
+        ends_in(path, ".npz") ? lk_npz_write(path, lk_names_of(outputs.count, name), outputs) : lk_npy_write(path, outputs.item[0]);
     return status == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 

@@ -122,8 +122,7 @@ void cli_json_end(cli_json *j) { fputs("}\n", j->to); }
 
 const char *cli_state_digest(lk_model *m, char text[65])
 {
-    LK_POOL
-    {
+    LK_POOL {
         const lk_variables weights = lk_model_weights(m);
         lk_optimizer      *o = lk_model_optimizer(m);
         const lk_variables slots = o ? lk_optimizer_variables(o) : (lk_variables){0};

@@ -31,7 +31,8 @@ const char *cli_shape_text(lk_shape s, char text[CLI_SHAPE_TEXT])
 {
     int used = snprintf(text, CLI_SHAPE_TEXT, "[");
     for (int i = 0; i < s.rank && used < CLI_SHAPE_TEXT; i++)
-        used += snprintf(text + used, (size_t)(CLI_SHAPE_TEXT - used), s.dim[i] < 0 ? "%s?" : "%s%" PRId64, i ? ", " : "", s.dim[i]);
+        used +=
+            snprintf(text + used, (size_t)(CLI_SHAPE_TEXT - used), s.dim[i] < 0 ? "%s?" : "%s%" PRId64, i ? ", " : "", s.dim[i]);
     if (used < CLI_SHAPE_TEXT) snprintf(text + used, (size_t)(CLI_SHAPE_TEXT - used), "]");
     return text;
 }
@@ -106,8 +107,10 @@ static lk_dataset *read_csv(const opening *o, const char *label)
     const char     *delimiter = a->text[OPT_DELIMITER];
     const bool      tabs = delimiter ? !strcmp(delimiter, "\\t") : ends_in(first(o), ".tsv") || ends_in(first(o), ".tsv.gz");
     return lk_csv_dataset(.files = lk_names_of(o->count, o->one_based), .header = a->given[OPT_NO_HEADER] ? LK_OFF : LK_ON,
-                          .delimiter = tabs ? '\t' : delimiter ? delimiter[0] : ',', .label = label,
-                          .text_labels = a->given[OPT_TEXT_LABELS] ? LK_ON : LK_OFF);
+                          .delimiter = tabs        ? '\t'
+                                       : delimiter ? delimiter[0]
+                                                   : ',',
+                          .label = label, .text_labels = a->given[OPT_TEXT_LABELS] ? LK_ON : LK_OFF);
 }
 
 /* As many columns as the model takes numbers: none of them is a label. */
@@ -183,8 +186,7 @@ static int first_bytes(const char *path, int count, uint8_t *out)
 {
     int         got = 0;
     lk_dataset *bytes = lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = 1);
-    LK_FOR_EACH(byte, bytes)
-    {
+    LK_FOR_EACH(byte, bytes) {
         out[got++] = *(const uint8_t *)lk_data(byte.item[0]);
         if (got == count) break;
     }
@@ -207,8 +209,9 @@ static int idx_shape(const char *path, lk_shape *shape)
 
 static lk_tensor *read_elements(const char *path, lk_shape shape)
 {
-    lk_tuple     whole;
-    lk_dataset  *d = lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = size_of(shape), .header_bytes = 4 + 4 * shape.rank);
+    lk_tuple    whole;
+    lk_dataset *d =
+        lk_fixed_length_record_dataset(LK_FILES(path), .record_bytes = size_of(shape), .header_bytes = 4 + 4 * shape.rank);
     lk_iterator *it = d ? lk_iterator_of(d) : NULL;
     if (!it || !lk_next(it, &whole)) return NULL;
     lk_tensor *t = lk_keep(lk_reshape(whole.item[0], shape));
@@ -305,10 +308,11 @@ static int read_features(const opening *o, int *count, lk_feature one_based[MOST
         char shown[128];
         snprintf(shown, sizeof shown, "%s", one);
         if (*count == MOST_FEATURES || !read_feature(one, &one_based[++*count]))
-            return cli_fail(CLI_USAGE,
-                            "%s: --features %s: it should be NAME:TYPE:SIZES, up to %d of them, where TYPE is f32, i64, u8 or picture, as in "
-                            "image:u8:28x28,label:i64",
-                            o->args->command->name, shown, MOST_FEATURES);
+            return cli_fail(
+                CLI_USAGE,
+                "%s: --features %s: it should be NAME:TYPE:SIZES, up to %d of them, where TYPE is f32, i64, u8 or picture, as in "
+                "image:u8:28x28,label:i64",
+                o->args->command->name, shown, MOST_FEATURES);
     }
     return CLI_FINE;
 }
@@ -319,8 +323,7 @@ static int ask_for_features(const opening *o, lk_dataset *records)
     char         text[1024] = "";
     lk_tuple     record;
     lk_iterator *it = records ? lk_iterator_of(records) : NULL;
-    if (it && lk_next(it, &record))
-        cli_example_features(lk_data(record.item[0]), lk_size(record.item[0]), text, sizeof text);
+    if (it && lk_next(it, &record)) cli_example_features(lk_data(record.item[0]), lk_size(record.item[0]), text, sizeof text);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
     if (!*text) return cli_fail(CLI_DATA, "%s: its records are no tf.train.Example", first(o));
     return cli_fail(CLI_USAGE, "%s: --features must say what is in it, the label last; the first record has %s", first(o), text);
@@ -387,8 +390,9 @@ static int picture_size(const opening *o, int64_t size[3])
     const lk_shape shape = lk_tensor_shape(picture);
     size[0] = shape.dim[0], size[1] = shape.dim[1], size[2] = shape.dim[2] == 1 ? 1 : 3;
     if (size[0] <= LARGE && size[1] <= LARGE) return CLI_FINE;
-    return cli_fail(CLI_USAGE, "%s: pictures of %" PRId64 "x%" PRId64 "; --image-size says to which size they are brought, as 96x128",
-                    path, size[0], size[1]);
+    return cli_fail(CLI_USAGE,
+                    "%s: pictures of %" PRId64 "x%" PRId64 "; --image-size says to which size they are brought, as 96x128", path,
+                    size[0], size[1]);
 }
 
 static lk_dataset *read_pictures(const opening *o, const char *folder, const int64_t size[3], lk_split_of split)
@@ -418,7 +422,8 @@ static int open_pictures(const opening *o, cli_source *s)
     s->train = read_pictures(o, parts ? train : first(o), size, LK_TRAIN);
     if (!s->train) return cli_fail_library(CLI_DATA);
     const bool tested = parts && is_folder(test) && !o->args->given[OPT_VALIDATION_SPLIT];
-    if (tested || o->args->given[OPT_VALIDATION_SPLIT]) s->test = read_pictures(o, tested ? test : parts ? train : first(o), size, LK_TEST);
+    if (tested || o->args->given[OPT_VALIDATION_SPLIT])
+        s->test = read_pictures(o, tested ? test : parts ? train : first(o), size, LK_TEST);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
     if (tested && !same_names(lk_class_names(s->train), lk_class_names(s->test)))
         return cli_fail(CLI_DATA, "%s and %s have different classes", train, test);
@@ -460,8 +465,9 @@ static int unknown_data(const char *text)
 {
     if (is_folder(text)) return cli_fail(CLI_DATA, "%s: has neither folders of pictures, one per class, nor IDX files in it", text);
     if (is_file(text))
-        return cli_fail(CLI_DATA, "%s: not a kind of file that is known by its name: .csv, .tsv, .npz, .npy, .tfrecord, each also "
-                                  "with .gz but the arrays, or -idx3-ubyte",
+        return cli_fail(CLI_DATA,
+                        "%s: not a kind of file that is known by its name: .csv, .tsv, .npz, .npy, .tfrecord, each also "
+                        "with .gz but the arrays, or -idx3-ubyte",
                         text);
     const char *near = cli_nearest(text, 3, cli_data_names);
     if (strpbrk(text, "/.")) return cli_fail(CLI_DATA, "%s: %s", text, strerror(ENOENT));
@@ -596,16 +602,12 @@ int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, boo
 
 /* ---- labels ---- */
 
-/* Calls fn with each label until it returns false. Labels are the last tensor of a row, one number each. */
-typedef bool (*label_fn)(int64_t row, double label, void *user);
-
-static void each_label(lk_dataset *rows, label_fn fn, void *user)
+void cli_source_each_label(lk_dataset *rows, cli_label_fn fn, void *user)
 {
     enum { PIECE = 1024 };
     int64_t at = 0;
     bool    go_on = true;
-    LK_FOR_EACH(piece, lk_dataset_batch(rows, PIECE))
-    {
+    LK_FOR_EACH(piece, lk_dataset_batch(rows, PIECE)) {
         lk_tensor    *label = lk_cast(piece.item[piece.count - 1], LK_F64);
         const double *value = lk_data(label);
         for (int64_t i = 0; value && i < lk_size(label) && go_on; i++)
@@ -632,7 +634,7 @@ static bool look_for_bad(int64_t row, double label, void *user)
 int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label)
 {
     range r = {.classes = (double)classes, .row = -1};
-    each_label(rows, look_for_bad, &r);
+    cli_source_each_label(rows, look_for_bad, &r);
     *label = r.label;
     return r.row;
 }
@@ -660,7 +662,7 @@ int cli_source_outputs(cli_source *s, int64_t *out)
     *out = size_of(spec.shape[last]);
     if (*out != 1 || spec.dtype[last] == LK_F32 || spec.dtype[last] == LK_F64) return CLI_FINE;
     range r = {.row = -1};
-    each_label(s->train, look_for_largest, &r);
+    cli_source_each_label(s->train, look_for_largest, &r);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
     if (r.row >= 0) return cli_fail(CLI_DATA, "%s: row %" PRId64 ": label %g; labels count from 0", s->text, r.row, r.label);
     if (r.classes > MOST_CLASSES) return cli_fail(CLI_DATA, "%s: labels up to %.0f; are they classes?", s->text, r.classes - 1);

@@ -31,7 +31,7 @@ typedef struct cli_source {
 } cli_source;
 
 typedef struct cli_wants {
-    const lk_shape *row;       /* what the model takes; NULL: not known yet */
+    const lk_shape *row;        /* what the model takes; NULL: not known yet */
     bool            unlabelled; /* labels may be missing */
 } cli_wants;
 
@@ -49,6 +49,10 @@ int cli_source_outputs(cli_source *s, int64_t *out);
 
 /* Rows to measure with: the test part, else all. */
 lk_dataset *cli_source_measured(const cli_source *s);
+
+/* Calls fn with the label of each row, in their order, until it returns false. Labels are the last tensor of a row, one number each. */
+typedef bool (*cli_label_fn)(int64_t row, double label, void *user);
+void cli_source_each_label(lk_dataset *rows, cli_label_fn fn, void *user);
 
 /* The first row whose label is not one of 0..classes-1; -1: there is none. */
 int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label);

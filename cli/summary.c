@@ -17,7 +17,8 @@ const cli_command cli_summary = {
     .least = 1,
     .most = 1,
     .help = "the layers of a model, their shapes and parameters",
-    .more = "MODEL is basic, fashion or mlp (as they are for digits), a .keras file, a folder of --save, or a JSON file of Keras.\n",
+    .more =
+        "MODEL is basic, fashion or mlp (as they are for digits), a .keras file, a folder of --save, or a JSON file of Keras.\n",
     .options = (const cli_option[]){OPT_COUNT},
     .run = run_summary,
 };

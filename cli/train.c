@@ -20,7 +20,7 @@ typedef struct run {
     const cli_args *args;
     lk_strategy    *strategy;
     cli_model       model;
-    cli_source      data, other; /* other: --validation */
+    cli_source      data, other;            /* other: --validation */
     lk_dataset     *rows, *validation_rows; /* validation_rows NULL: none */
     lk_dataset     *train, *validation;     /* batches */
     cli_folder      folder;
@@ -30,7 +30,7 @@ typedef struct run {
     lk_logs         measured; /* after training, where it ended within an epoch */
 } run;
 
-static bool quiet(const run *r) { return r->args->number[OPT_VERBOSE] == 0; }
+static bool  quiet(const run *r) { return r->args->number[OPT_VERBOSE] == 0; }
 static FILE *talk_to(const run *r) { return r->args->given[OPT_JSON] ? stderr : stdout; }
 
 /* ---- data ---- */
@@ -157,7 +157,8 @@ static int train(run *r)
     if (lk_failed() || !r->history) return explain_failure(r);
     if (!r->watch.lost) return CLI_FINE;
     if (!r->folder.asked) cli_folder_forget(&r->folder);
-    return cli_fail(CLI_FAILED, "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
+    return cli_fail(CLI_FAILED,
+                    "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
                     r->watch.epoch, r->watch.step);
 }
 
@@ -261,8 +262,8 @@ const cli_command cli_train = {
     .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"
             "Ctrl-C ends training after the step that runs, saves, and says how to go on; a second one ends at once.\n"
             "Exit status: 0 fine, 2 wrong usage, 3 missing or unfit data, 4 training failed.\n",
-    .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS,
-                           OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE, OPT_RESUME, OPT_TENSORBOARD,
-                           OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
+    .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS,
+                           CLI_DEVICE_OPTIONS, OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE,
+                           OPT_RESUME, OPT_TENSORBOARD, OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
     .run = run_train,
 };

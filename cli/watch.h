@@ -10,14 +10,14 @@
 
 typedef struct cli_watch {
     lk_model   *model;
-    lk_dataset *train;      /* batches; its orders follow the number of the epoch, also where training was resumed */
-    int64_t     steps;      /* end after so many in all; 0: when the epochs are over */
-    const char *csv;        /* history of a run that is resumed: epochs that are done again are dropped from it; NULL: none */
-    double      first_ms;   /* from the beginning of the process until the first step was done */
-    int64_t     done;       /* steps in all, with those of the run that was resumed */
-    int64_t     before;     /* those */
-    int         epoch;      /* of the last step, from 1 */
-    int64_t     step;       /* in it, from 1 */
+    lk_dataset *train;       /* batches; its orders follow the number of the epoch, also where training was resumed */
+    int64_t     steps;       /* end after so many in all; 0: when the epochs are over */
+    const char *csv;         /* history of a run that is resumed: epochs that are done again are dropped from it; NULL: none */
+    double      first_ms;    /* from the beginning of the process until the first step was done */
+    int64_t     done;        /* steps in all, with those of the run that was resumed */
+    int64_t     before;      /* those */
+    int         epoch;       /* of the last step, from 1 */
+    int64_t     step;        /* in it, from 1 */
     bool        begun, lost; /* lost: the loss is no finite number any more */
 } cli_watch;
 

@@ -86,7 +86,7 @@ typedef struct lk_digits_args {
 
 /* Digits drawn on the fly: strokes, pushed, bent, slanted and turned, of varying width, with noise. (image, label i64) as lk_mnist(), no file, no
  * network. Rows to test with are others than those to train with; row n of a seed is the same on every machine. A row is drawn where its
- * pixels are needed, so a shuffle over all of them costs nothing; a cache keeps what was drawn. */
+ * pixels are needed, and kept, so a shuffle over all of them costs nothing and neither does a second epoch. */
 #define lk_digits(...) lk_digits_kw(LKI_KW(lk_digits_args, __VA_ARGS__))
 LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
 

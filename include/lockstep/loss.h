@@ -59,8 +59,8 @@ typedef struct lk_own_loss_args {
 #define lk_loss_of(...) lk_loss_of_kw(LKI_KW(lk_own_loss_args, __VA_ARGS__))
 LK_API lk_loss *lk_loss_of_kw(lk_own_loss_args args);
 
-/* By Keras' name, "mse", "sparse_categorical_crossentropy" or "SparseCategoricalCrossentropy", with its defaults; NULL and an error that
- * lists the names. */
+/* By Keras' name, "mse", "sparse_categorical_crossentropy" or "SparseCategoricalCrossentropy", with its defaults; NULL and an
+ * error that lists the names. */
 LK_API lk_loss    *lk_loss_named(const char *name);
 LK_API const char *lk_loss_name(const lk_loss *l);
 

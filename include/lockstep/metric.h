@@ -4,8 +4,8 @@
  *     lk_metric_update(auc, labels, predictions);      for each batch, inside run too
  *     printf("%g\n", lk_metric_result(auc));           over all batches and replicas
  *
- * Every metric is a sum over rows of a few numbers and a function of that sum, so what it has counted does not depend on the split: it is
- * kept per lane, in double, and added up one tree. */
+ * Every metric is a sum over rows of a few numbers and a function of that sum, so what it has counted does not depend on the
+ * split: it is kept per lane, in double, and added up one tree. */
 #ifndef LOCKSTEP_METRIC_H
 #define LOCKSTEP_METRIC_H
 
@@ -20,8 +20,7 @@ typedef struct lk_metric_args { /* an option a metric does not take is an error 
     char        kw_;
     const char *name;           /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
     int         output;         /* compile: which of the model's outputs; default 0 */
-    lk_number   threshold;      /* accuracies of one number, precision, recall, positives and negatives, confusion_matrix: default 0.5;
-                                   f1: default none: the largest */
+    lk_number   threshold;      /* of one number per class (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
     int64_t     k;              /* top_k: default 5 */
     lk_number   class_id;       /* precision, recall: default none: count this class only */
     int64_t     num_thresholds; /* auc: default 200 */
@@ -101,12 +100,12 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_categorical_hinge_metric(...) lk_categorical_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 
-/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults, and called that. NULL and an error that lists
- * the names. */
+/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults, and called that. NULL and an error
+ * that lists the names. */
 LK_API lk_metric *lk_metric_named(const char *name);
 
-/* From code of one's own: `values` gives `size` numbers for each row, [rows, size] (or [rows] for one), and takes sample weights (which
- * may be NULL) into account; they are summed over all rows, and `result` is a function of the sums. */
+/* From code of one's own: `values` gives `size` numbers for each row, [rows, size] (or [rows] for one), and takes sample weights
+ * (which may be NULL) into account; they are summed over all rows, and `result` is a function of the sums. */
 typedef lk_tensor *(*lk_metric_values_fn)(lk_tensor *labels, lk_tensor *predictions, lk_tensor *sample_weight, void *user);
 typedef double (*lk_metric_result_fn)(int size, const double *sums, void *user);
 typedef struct lk_own_metric_args {
@@ -132,8 +131,8 @@ typedef struct lk_metric_update_args {
 #define lk_metric_update(...) lk_metric_update_kw(LKI_KW(lk_metric_update_args, __VA_ARGS__))
 LK_API lk_status lk_metric_update_kw(lk_metric_update_args args);
 
-/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of a
- * metric with several results (f1_score without average): their mean.
+/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of
+ * a metric with several results (f1_score without average): their mean.
  * Errors  NaN while a function is traced. */
 LK_API double lk_metric_result(const lk_metric *m);
 
@@ -143,7 +142,7 @@ LK_API lk_tensor *lk_metric_results(const lk_metric *m);
 
 LK_API lk_status    lk_metric_reset(lk_metric *m); /* inside run: all replicas together */
 LK_API const char  *lk_metric_name(const lk_metric *m);
-LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, an entry per lane: total and count of means, else what Keras calls them */
+LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, an entry per lane: total and count of means, else as in Keras */
 #define lk_metric_reset_state lk_metric_reset
 #define lk_metric_reset_states lk_metric_reset
 

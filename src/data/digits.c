@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "data/data.h"
 #include <math.h>
+#include <string.h>
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, DIGITS = 10, FORMS = 3, MOST_POINTS = 16, PIECES = 4, CELLS = 3, CORNERS = CELLS + 1 };
 enum { TRAIN_ROWS = 60000, TEST_ROWS = 10000, DEFAULT_SEED = 1 };
@@ -259,34 +260,63 @@ static int draw_row(uint64_t key, uint8_t *pixels)
 
 /* ---- the source ---- */
 
+/* What was drawn is kept, as long as that is not much: the second epoch copies. */
+enum { MOST_KEPT = 64 << 20, NOT_DRAWN = 0, BEING_KEPT = 1, KEPT = 2 };
+
 typedef struct digits_node {
     lki_rows_node rows;
     lki_column    column[2];
     uint64_t      key;
+    uint8_t      *kept;  /* [rows, PIXELS]; NULL: too many */
+    uint8_t      *state; /* of each row, atomic: KEPT + its digit once it may be copied */
 } digits_node;
+
+/* Whoever comes second while a row is being kept draws it, too. */
+static int row_of(const digits_node *n, int64_t row, uint8_t *pixels)
+{
+    uint8_t  *state = n->kept ? &n->state[row] : NULL, *kept = n->kept ? n->kept + row * PIXELS : NULL, nothing = NOT_DRAWN;
+    const int known = state ? __atomic_load_n(state, __ATOMIC_ACQUIRE) : NOT_DRAWN;
+    if (known >= KEPT) return memcpy(pixels, kept, PIXELS), known - KEPT;
+    const int digit = draw_row(lki_mix(n->key, (uint64_t)row), pixels);
+    if (state && __atomic_compare_exchange_n(state, &nothing, BEING_KEPT, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        memcpy(kept, pixels, PIXELS);
+        __atomic_store_n(state, (uint8_t)(KEPT + digit), __ATOMIC_RELEASE);
+    }
+    return digit;
+}
 
 static lk_status make(const lk_dataset *d, int64_t n, const lki_element *e, lk_tensor *const *out)
 {
-    const uint64_t key = ((const digits_node *)d)->key;
-    uint8_t       *pixels = out[0]->data;
-    int64_t       *label = out[1]->data;
+    uint8_t *pixels = out[0]->data;
+    int64_t *label = out[1]->data;
     for (int64_t i = 0; i < n; i++)
-        label[i] = draw_row(lki_mix(key, (uint64_t)e[i].row), pixels + i * PIXELS);
+        label[i] = row_of((const digits_node *)d, e[i].row, pixels + i * PIXELS);
     return LK_OK;
 }
 
-static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_digits"), .make = make, .destroy = lki_rows_destroy};
+static void destroy(lk_dataset *d)
+{
+    digits_node *n = (digits_node *)d;
+    lki_release(n->kept);
+    lki_release(n->state);
+    lki_rows_destroy(d);
+}
 
-static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows, bool scaled)
+static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_digits"), .make = make, .destroy = destroy};
+
+static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
 {
     digits_node *n = lki_dataset_new(&ops, sizeof *n, 0, NULL);
     if (!n) return NULL;
     n->key = lki_mix(seed, (uint64_t)split);
-    n->column[0] = (lki_column){LK_U8, scaled ? LK_SHAPE(SIDE, SIDE, 1) : LK_SHAPE(SIDE, SIDE), false};
+    n->column[0] = (lki_column){LK_U8, LK_SHAPE(SIDE, SIDE, 1), false};
     n->column[1] = (lki_column){LK_I64, {0}, false};
     n->rows.set = lki_rowset_made(&n->rows.base, rows, LKI_COUNT(n->column), n->column);
     n->rows.base.print = lki_mix(n->key, (uint64_t)rows);
-    if (n->rows.set) return &n->rows.base;
+    const bool keeps = rows <= MOST_KEPT / PIXELS;
+    if (keeps) n->kept = lki_alloc((size_t)rows * PIXELS);
+    if (keeps) n->state = lki_zalloc((size_t)rows);
+    if (n->rows.set && (!keeps || (n->kept && n->state))) return &n->rows.base;
     lk_free(n);
     return NULL;
 }
@@ -303,7 +333,6 @@ lk_dataset *lk_digits_kw(lk_digits_args a)
                         TRAIN_ROWS, TEST_ROWS),
                NULL;
     const int64_t rows = a.rows ? a.rows : a.split == LK_TEST ? TEST_ROWS : TRAIN_ROWS;
-    const bool    scaled = a.scaled == LK_ON;
-    lk_dataset   *bytes = digits_new((uint64_t)seed, a.split, rows, scaled);
-    return scaled ? lki_scaled_pictures(bytes) : bytes;
+    lk_dataset   *bytes = digits_new((uint64_t)seed, a.split, rows);
+    return a.scaled == LK_ON ? lki_scaled_pictures(bytes) : bytes;
 }

@@ -213,7 +213,7 @@ lk_status lki_transfer_run(const char *call, lki_transfer *t)
 {
     char    range[32];
     running r = {.t = t, .last_byte = lki_nanoseconds()};
-    t->size = t->from;
+    t->size = lseek(t->descriptor, 0, SEEK_END);
     t->resumed = t->from > 0;
     t->why[0] = 0;
     r.handle = lki_transfer_possible() ? lib.init() : NULL;

@@ -393,6 +393,25 @@ static lk_status check_calls(const graph *g, const entry *e, const lki_json *inb
     return LK_OK;
 }
 
+/* Of three named tensors the key comes before the value, and the query between them unless it has no name (lk_layer's met). */
+static const char *met_by(const lki_json *inbound)
+{
+    const lki_json *call = call_of(inbound), *key = lki_json_get(call, "key"), *query = lki_json_get(call, "query");
+    if (!key || !is_tensor(key)) return NULL;
+    return query && is_tensor(query) ? "201" : "021";
+}
+
+static lk_status note_order(const graph *g, entry *e, const lki_json *inbound)
+{
+    const lki_reading r = at_entry(g, e);
+    e->layer->met = met_by(inbound->item);
+    for (int i = 1; i < inbound->count; i++)
+        if (met_by(&inbound->item[i]) != e->layer->met)
+            return lki_read_fail(&r, LK_EUNSUPPORTED,
+                                 "its tensors are named in some of its calls and not in others; name them alike");
+    return LK_OK;
+}
+
 /* The layer and room for its nodes. */
 static lk_status read_entry(graph *g, entry *e)
 {
@@ -413,6 +432,7 @@ static lk_status read_entry(graph *g, entry *e)
     if (!e->nodes) return lki_read_fail(&r, LK_EFORMAT, "it is not connected to anything: it has no inbound nodes");
     if (!(e->node = lki_zalloc((size_t)e->nodes * sizeof *e->node))) return LK_ENOMEM;
     if (!(e->layer = read_layer(g->file, e->json, call_of(inbound->item)))) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    LKI_TRY(note_order(g, e, inbound));
     return check_calls(g, e, inbound);
 }
 

@@ -96,6 +96,19 @@ static lk_status open_layer(const writing *w, lk_layer *l)
 
 /* ---- in a row ---- */
 
+/* Whole numbers go in where the first layer looks them up. */
+static bool looks_up(const lk_layer *l)
+{
+    while (l->inner_count)
+        l = l->inner[0];
+    return l->kind == &lki_embedding_kind;
+}
+
+static lk_dtype row_type(const lk_model *m)
+{
+    return m->input[0].dtype == LK_F32 && looks_up(m->layer[0]) ? LK_I32 : m->input[0].dtype;
+}
+
 static lk_status write_sequential(writing *w)
 {
     lki_json_out   *o = w->out;
@@ -106,7 +119,7 @@ static lk_status write_sequential(writing *w)
     lki_json_key(o, "layers");
     lki_json_open(o, '[');
     if (w->shape) {
-        write_input(o, "input_layer", &m->input[0].row, m->input[0].as_is && !m->input[0].dtype ? LK_I32 : m->input[0].dtype);
+        write_input(o, "input_layer", &m->input[0].row, row_type(m));
         lki_json_close(o, '}');
     }
     for (int i = 0; i < m->count; i++) {
@@ -159,22 +172,34 @@ static void write_tensor(const writing *w, int value)
     lki_json_close(o, '}');
 }
 
-/* Attention is called with several tensors, other layers with a list of them. */
+/* Attention is called with several tensors, of which some may be named; other layers with a list of them. */
+static void write_arguments(const writing *w, const lki_use *u, int positional)
+{
+    const char *class_name = u->layer->kind->class.name;
+    const bool  list = u->count > 1 && (!class_name || strcmp(class_name, "MultiHeadAttention"));
+    lki_json_key(w->out, "args");
+    lki_json_open(w->out, '[');
+    if (list) lki_json_open(w->out, '[');
+    for (int i = 0; i < positional; i++)
+        write_tensor(w, u->in[i]);
+    if (list) lki_json_close(w->out, ']');
+    lki_json_close(w->out, ']');
+}
+
 static lk_status write_node(const writing *w, const lki_use *u)
 {
-    lki_json_out *o = w->out;
-    const char   *class_name = u->layer->kind->class.name;
-    const bool    list = u->count > 1 && (!class_name || strcmp(class_name, "MultiHeadAttention"));
+    static const char *const NAMES[] = {"query", "value", "key"};
+    lki_json_out            *o = w->out;
+    const char              *met = u->count == 3 ? u->layer->met : NULL;
+    const int                positional = !met ? u->count : *met == '0';
     lki_json_open(o, '{');
-    lki_json_key(o, "args");
-    lki_json_open(o, '[');
-    if (list) lki_json_open(o, '[');
-    for (int i = 0; i < u->count; i++)
-        write_tensor(w, u->in[i]);
-    if (list) lki_json_close(o, ']');
-    lki_json_close(o, ']');
+    write_arguments(w, u, positional);
     lki_json_key(o, "kwargs");
     lki_json_open(o, '{');
+    for (int i = positional; i < u->count; i++) {
+        lki_json_key(o, NAMES[i]);
+        write_tensor(w, u->in[i]);
+    }
     LKI_TRY(lki_call_write(o, &u->layer->kind->class, (const char *)u->layer + u->layer->kind->set));
     lki_json_close(o, '}');
     lki_json_close(o, '}');

@@ -64,7 +64,8 @@ static lk_status add_weights(places *p, const lk_layer *l, const char *folder)
     for (int i = 0; i < l->count; i++) {
         char text[32];
         snprintf(text, sizeof text, "vars/%d", i);
-        LKI_TRY(add(p, joined(folder, l->kind->place ? l->kind->place[i] : text), l->weight[i].variable, NULL));
+        const char *own = l->weight[i].place ? l->weight[i].place : l->kind->place ? l->kind->place[i] : text;
+        LKI_TRY(add(p, joined(folder, own), l->weight[i].variable, NULL));
     }
     return LK_OK;
 }

@@ -212,7 +212,7 @@ static const char *const INTERPOLATIONS[] = {[LK_NEAREST] = "nearest", [LK_BILIN
 static const lki_field ROTATION_FIELDS[] = {
     LKI_LAYER_FIELDS(lk_random_rotation_args), /* which the arguments begin with */
     LKI_CHANNELS_LAST,
-    LKI_FIELD_AS("factor", ARRAY, rotation_arguments, range, .required = true),
+    LKI_FIELD_AS("factor", ARRAY, rotation_arguments, range, .required = true, .dtype = LK_F64),
     LKI_FIELD(WORD, lk_random_rotation_args, fill_mode, .words = FILLS, .word_count = LKI_COUNT(FILLS)),
     LKI_FIELD(REAL, lk_random_rotation_args, fill_value),
     LKI_FIELD(WORD, lk_random_rotation_args, interpolation, .words = INTERPOLATIONS, .word_count = LKI_COUNT(INTERPOLATIONS),

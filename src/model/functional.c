@@ -132,6 +132,13 @@ static void append_node(walk *w, lk_node *n)
     if (!w->failed) w->node[w->nodes++] = n;
 }
 
+/* Keras meets the inputs of a call in the order of its arguments, and named ones in the order of their names. */
+static lk_node *input_met(const lk_node *n, int i)
+{
+    const char *met = n->count == 3 ? n->layer->met : NULL;
+    return n->in[met ? met[i] - '0' : i];
+}
+
 /* Depth first, without recursion: models may be hundreds of layers deep. */
 static void walk_back(walk *w, lk_node *output)
 {
@@ -147,7 +154,7 @@ static void walk_back(walk *w, lk_node *output)
             depth--;
             continue;
         }
-        lk_node *before = top->node->in[top->next++];
+        lk_node *before = input_met(top->node, top->next++);
         if (find_node(w, before) >= 0) continue;
         w->failed = !lki_grow((void **)&stack, &room, depth + 1, sizeof *stack) || !meet(w, before->layer);
         if (!w->failed) stack[depth++] = (frame){before, 0};

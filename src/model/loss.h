@@ -26,14 +26,15 @@ lk_tensor *lki_loss_values(const lk_loss *l, lk_tensor *labels, lk_tensor *predi
 /* AUTO is resolved to SUM_OVER_BATCH_SIZE. */
 lk_reduction lki_loss_reduction(const lk_loss *l);
 
-/* Which of the values count, as bool; NULL: all of them. A loss with an ignore_class leaves those rows out of its means, as Keras does. */
+/* Which of the values count, as bool; NULL: all of them. A loss with an ignore_class leaves those rows out of its means, as Keras
+ * does. */
 lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *values);
 
 /* [n] and [n, 1] mean the same rows: a last axis of size 1 that only one of the two has is added to a vector, else taken away. */
 void lki_bring_together(lk_tensor **a, lk_tensor **b);
 
-/* Are all labels 0 to classes - 1? LK_EINVAL and an error that names the first row with another one, its rows counted from `first_row`.
- * The labels must be there, not traced. */
+/* Are all labels 0 to classes - 1? LK_EINVAL and an error that names the first row with another one, its rows counted from
+ * `first_row`. The labels must be there, not traced. */
 lk_status lki_labels_check(const char *call, lk_tensor *labels, int64_t classes, int64_t first_row);
 
 /* The same for what this loss takes: anything where labels are not classes, and its ignore_class. */

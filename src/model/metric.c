@@ -1,4 +1,4 @@
-/* Metrics: making them, counting in, and what comes out; metric.h tells how they keep their sums, metric_kinds.c which there are. */
+/* Metrics: making them, counting in, what comes out. metric.h tells how they keep their sums, metric_kinds.c which there are. */
 #include "model/metric.h"
 #include "comm/lanes.h"
 #include "core/dtype.h"

@@ -1,16 +1,16 @@
 /* Metrics from the inside: an object, a table per kind, the arguments it was made with, and its sums.
  *
- * Every metric is a sum over rows of a few numbers, and a function of the sum. A kind says what is summed, under which names, and what
- * comes out of it; metric.c does the rest: weights, lanes, replicas, resets.
+ * Every metric is a sum over rows of a few numbers, and a function of the sum. A kind says what is summed, under which names, and
+ * what comes out of it; metric.c does the rest: weights, lanes, replicas, resets.
  *
  * Invariants
- * 1. A sum is an f64 variable [lanes, entry...]. Rows go to their lanes; what is not rows, or is a batch of a replica's own, to the
- *    first lane of the replica that counts it. So every replica writes lanes of its own: nobody waits, and nothing depends on the
- *    number of replicas.
+ * 1. A sum is an f64 variable [lanes, entry...]. Rows go to their lanes; what is not rows, or is a batch of a replica's own, to
+ *    the first lane of the replica that counts it. So every replica writes lanes of its own: nobody waits, and nothing depends on
+ *    the number of replicas.
  * 2. A result adds the lanes up the tree, (0,1) (2,3) ..., then pairs of those. Inside run it adds the lanes of this replica only.
  * 3. Updates are ops on variables: they run at once or are recorded while a function is traced.
- * 4. A metric has all of its sums or none: kinds with numbers per class that were not told how many get them with the first predictions,
- *    for which the replicas of a run meet. */
+ * 4. A metric has all of its sums or none: kinds with numbers per class that were not told how many get them with the first
+ *    predictions, for which the replicas of a run meet. */
 #ifndef LKI_MODEL_METRIC_H
 #define LKI_MODEL_METRIC_H
 
@@ -55,8 +55,8 @@ typedef struct lki_metric_kind {
 
     lki_metric_shape_fn *entry; /* the shape of one entry of each sum; NULL: a number */
 
-    /* What is counted in: for each sum a tensor [elements..., entry...], to be weighted. NULL, of a sum of numbers: 1 for each element of
-     * the first sum's. A poisoned one and an error where the operands do not fit. */
+    /* What is counted in: for each sum a tensor [elements..., entry...], to be weighted. NULL, of a sum of numbers: 1 for each
+     * element of the first sum's. A poisoned one and an error where the operands do not fit. */
     lki_metric_values_fn *values;
     bool                  weighs; /* it takes the weights into account by itself */
 
@@ -84,8 +84,8 @@ extern const lki_class       lki_metric_classes[LKI_METRIC_COUNT]; /* likewise; 
 
 int lki_metric_output(const lk_metric *m);
 
-/* Make it the strategy's, as if it had been made in its scope; what it counted before is forgotten. Nothing happens where it is already, or
- * s is NULL. LK_ESTATE where it is another one's. */
+/* Make it the strategy's, as if it had been made in its scope; what it counted before is forgotten. Nothing happens where it is
+ * already, or s is NULL. LK_ESTATE where it is another one's. */
 lk_status lki_metric_adopt(lk_metric *m, lk_strategy *s);
 
 /* Make the sums, if they are not there, for predictions of this shape: what the first update would do. */
@@ -96,8 +96,8 @@ const char *lki_metric_word(const lk_metric *m);
 
 /* ---- for kinds ---- */
 
-/* A metric that keeps `set`, whose name is given, as fields of class `c`; then, when it is complete, its sums where their size is known.
- * NULL and an error naming `call`. */
+/* A metric that keeps `set`, whose name is given, as fields of class `c`; then, when it is complete, its sums where their size is
+ * known. NULL and an error naming `call`. */
 lk_metric *lki_metric_new(const char *call, const lki_metric_kind *kind, const lki_class *c, const lk_metric_args *set);
 lk_metric *lki_metric_ready(lk_metric *m);
 

@@ -35,8 +35,8 @@ static lk_tensor *column(const lk_metric *m, lk_tensor *t)
     return lk_slice(t, begin, size);
 }
 
-/* True where a prediction [..., 1] is above the threshold; of several, evenly spread over 0 to 1, [..., thresholds]: the first of them is
- * below 0 and the last above 1. In Keras' arithmetic, so that predictions on a threshold fall to the same side. */
+/* True where a prediction [..., 1] is above the threshold; of several, evenly spread over 0 to 1, [..., thresholds]: the first of
+ * them is below 0 and the last above 1. In Keras' arithmetic, so that predictions on a threshold fall to the same side. */
 static lk_tensor *positives(const lk_metric *m, lk_tensor *p)
 {
     if (!m->set.num_thresholds) return lk_greater(p, lki_like(p, threshold_of(m)));

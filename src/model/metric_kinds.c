@@ -1,13 +1,10 @@
-/* All kinds of metrics: the means among them, the table, their constructors, and what Keras calls them. Those that count verdicts are in
- * metric_counts.c. */
+/* All kinds of metrics: the means, and the table of all. Those that count verdicts are in metric_counts.c, constructors and names in
+ * metric_named.c. */
 #include "core/dtype.h"
 #include "model/loss.h"
 #include "model/metric.h"
 #include "op/gradient.h"
-#include <ctype.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- means: of what is given, of hits, of losses ---- */
 

@@ -1,6 +1,8 @@
 /* Drawn digits: the same bits everywhere, drawn where they are needed, in any pipeline. */
 #include "core/sha256.h"
 #include "saved.h"
+#include <pthread.h>
+#include <time.h>
 
 enum { PIXELS = 28 * 28 };
 
@@ -41,7 +43,7 @@ TEST(what_they_are)
         assert_int_equal(lk_dataset_cardinality(test), 10000);
         assert_int_equal(lk_dataset_cardinality(scaled), 3);
         lk_element_spec s = lk_dataset_element_spec(train), t = lk_dataset_element_spec(scaled);
-        assert_true(s.count == 2 && s.dtype[0] == LK_U8 && s.shape[0].rank == 2 && s.dtype[1] == LK_I64 && s.shape[1].rank == 0);
+        assert_true(s.count == 2 && s.dtype[0] == LK_U8 && s.shape[0].rank == 3 && s.dtype[1] == LK_I64 && s.shape[1].rank == 0);
         assert_true(t.count == 2 && t.dtype[0] == LK_F32 && t.shape[0].rank == 3 && t.shape[0].dim[2] == 1 && t.dtype[1] == LK_I64);
         lk_iterator *bytes = lk_iterator_of(train);
         lk_tuple     row;
@@ -112,16 +114,73 @@ TEST(in_any_pipeline)
     }
 }
 
-/* A shuffle over everything holds numbers: 16 bytes a row, not 784. */
-TEST(nothing_is_drawn_ahead)
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A shuffle over everything holds numbers; what was drawn once is kept. */
+TEST(drawn_where_they_are_needed)
 {
     LK_POOL {
-        const int64_t before = lki_memory_in_use();
-        lk_iterator  *it = lk_iterator_of(lk_dataset_batch(lk_dataset_shuffle(lk_digits(.scaled = LK_ON), 60000), 64));
-        lk_tuple      e;
+        lk_dataset  *d = lk_dataset_batch(lk_dataset_shuffle(lk_digits(), 60000), 64);
+        lk_iterator *it = lk_iterator_of(d);
+        lk_tuple     e;
+        double       time[4] = {seconds()};
         assert_true(lk_next(it, &e));
-        assert_true(lki_memory_in_use() - before < 4 << 20);
-        assert_int_equal(lk_dim(e.item[0], 0), 64);
+        time[1] = seconds();
+        while (lk_next(it, &e)) {}
+        time[2] = seconds();
+        LK_FOR_EACH(again, d) {}
+        time[3] = seconds();
+        good();
+        assert_true(2 * (time[1] - time[0]) < time[2] - time[1]); /* mostly for pages of memory */
+        assert_true(time[3] - time[2] < time[2] - time[1]);
+    }
+}
+
+/* So many that none is kept: nothing shows but the time. */
+TEST(more_than_are_kept)
+{
+    LK_POOL {
+        lk_iterator *few = lk_iterator_of(lk_dataset_repeat(lk_digits(.rows = 5), 2)),
+                    *many = lk_iterator_of(lk_dataset_repeat(lk_dataset_take(lk_digits(.rows = 10000000), 5), 2));
+        lk_tuple a, b;
+        int      n = 0;
+        for (; lk_next(few, &a) && lk_next(many, &b); n++) {
+            assert_memory_equal(lk_data(a.item[0]), lk_data(b.item[0]), PIXELS);
+            assert_true(lk_item(a.item[1]) == lk_item(b.item[1]));
+        }
+        good();
+        assert_int_equal(n, 10);
+    }
+}
+
+/* Threads that want the same rows at the same time. */
+static void *sum_of_batches(void *dataset)
+{
+    uintptr_t sum = 0;
+    LK_POOL
+        LK_FOR_EACH(e, lk_dataset_batch(dataset, 16))
+            for (int64_t i = 0; i < lk_size(e.item[0]); i++)
+                sum = sum * 31 + ((const uint8_t *)lk_data(e.item[0]))[i] + (uintptr_t)((const int64_t *)lk_data(e.item[1]))[0];
+    return (void *)sum;
+}
+
+TEST(several_threads)
+{
+    LK_POOL {
+        lk_dataset *d = lk_digits(.rows = 300);
+        pthread_t   thread[4];
+        void       *sum[4];
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, sum_of_batches, d), 0);
+        for (int i = 0; i < 4; i++)
+            pthread_join(thread[i], &sum[i]);
+        for (int i = 0; i < 4; i++)
+            assert_ptr_equal(sum[i], sum_of_batches(lk_digits(.rows = 300)));
     }
 }
 
@@ -174,5 +233,5 @@ TEST(every_allocation)
 }
 
 TESTS(cmocka_unit_test(the_same_on_every_machine), cmocka_unit_test(what_they_are), cmocka_unit_test(what_they_look_like),
-      cmocka_unit_test(in_any_pipeline), cmocka_unit_test(nothing_is_drawn_ahead), cmocka_unit_test(saved),
-      cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))
+      cmocka_unit_test(in_any_pipeline), cmocka_unit_test(drawn_where_they_are_needed), cmocka_unit_test(more_than_are_kept),
+      cmocka_unit_test(several_threads), cmocka_unit_test(saved), cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))

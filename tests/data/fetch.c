@@ -272,7 +272,7 @@ TEST(cut_off_and_continued)
         NOT_FETCHED(LK_EIO, "HTTP status 404", LK_NAMES(url("/missing")), .path = here(), .sha256 = digest);
         assert_int_equal(file_size(folder_file(folder, "file.part")), 1234);
         server.requests[0] = 0;
-        FETCHED(LK_NAMES(url("/ok")), .path = here(), .sha256 = digest);
+        FETCHED(LK_NAMES("file:///no/such/file", url("/ok")), .path = here(), .sha256 = digest);
         has_content(here());
         was_asked("/ok 1234\n");
 

@@ -5,13 +5,16 @@
     python3 sequence_cases.py attention > attention_cases.inc
     python3 sequence_cases.py wrappers > wrappers_cases.inc
     python3 sequence_cases.py rotation > rotation_cases.inc
+    python3 sequence_cases.py configs > sequence_configs.inc        what a file says about such layers
 
 Element i of input k is ((7 i + 5 k) mod 13 - 6) / 4, of weight j ((5 i + j) mod 9 - 4) / 8; what comes out is weighed by
 ((3 i) mod 7 - 3) / 2 before it is summed. All are exact in f32. A case: name, inputs, shape of the result, its elements, the
 gradients of the inputs and then of the weights one behind the other, the layer. Rotations turn by a fixed angle; they come without
 gradients, since TensorFlow turns the gradient back instead of adding up where pixels went."""
+import json
 import sys
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers as L
@@ -125,6 +128,41 @@ def write_case(name, make, c, shapes, call={}):
           f"      NUMBERS({text([y])}),\n      NUMBERS({text(gradients) or 0}),\n      {c})")
 
 
+CONFIGS = [
+    (L.Embedding(10, 4), "lk_embedding(10, 4)"),
+    (L.Embedding(3, 2, embeddings_initializer="ones", embeddings_regularizer="l2", embeddings_constraint="non_neg", trainable=False),
+     "lk_embedding(3, 2, lk_init_ones(), lk_l2(0.01), .embeddings_constraint = lk_non_neg(), .trainable = LK_OFF)"),
+    (L.LSTM(3), "lk_lstm(3)"),
+    (L.LSTM(2, return_sequences=True, go_backwards=True, unit_forget_bias=False, dropout=0.25, recurrent_dropout=0.5, seed=7,
+            activation="relu", recurrent_activation="hard_sigmoid", use_bias=False),
+     "lk_lstm(2, LK_RELU, LK_HARD_SIGMOID, LK_OFF, LK_ON, LK_ON, LK_OFF, .dropout = 0.25, .recurrent_dropout = 0.5, .seed = LK_NUMBER(7))"),
+    (L.GRU(3), "lk_gru(3)"),
+    (L.GRU(2, reset_after=False, recurrent_regularizer=keras.regularizers.L1(0.5), bias_constraint="non_neg"),
+     "lk_gru(2, .reset_after = LK_OFF, .recurrent_regularizer = lk_l1(0.5), .bias_constraint = lk_non_neg())"),
+    (L.SimpleRNN(3), "lk_simple_rnn(3)"),
+    (L.Bidirectional(L.LSTM(3, name="m"), name="b"), 'lk_bidirectional(lk_lstm(3, .name = "m"))'),
+    (L.Bidirectional(L.GRU(3, name="m"), merge_mode="ave"), 'lk_bidirectional(lk_gru(3, .name = "m"), LK_MERGE_AVE)'),
+    (L.TimeDistributed(L.Dense(3, name="m")), 'lk_time_distributed(lk_dense(3, .name = "m"))'),
+    (L.MultiHeadAttention(2, 3), "lk_multi_head_attention(2, 3)"),
+    (L.MultiHeadAttention(2, 3, value_dim=4, dropout=0.25, use_bias=False, seed=5),
+     "lk_multi_head_attention(2, 3, 4, 0.25, LK_NUMBER(5), .use_bias = LK_OFF)"),
+    (L.RandomFlip(), "lk_random_flip()"),
+    (L.RandomFlip("vertical", seed=3), "lk_random_flip(LK_FLIP_VERTICAL, LK_NUMBER(3))"),
+    (L.RandomRotation(0.1), "lk_random_rotation(0.1)"),
+    (L.RandomRotation((-0.25, 0.5), fill_mode="constant", fill_value=2.5, interpolation="nearest", seed=1),
+     "lk_random_rotation(0.5, LK_NUMBER(-0.25), LK_FILL_CONSTANT, LK_NEAREST, 2.5, LK_NUMBER(1))"),
+    (L.RandomCrop(4, 5, seed=9), "lk_random_crop(4, 5, LK_NUMBER(9))"),
+]
+
+
+def write_configs():
+    for layer, c in CONFIGS:
+        said = json.dumps(json.dumps(keras.saving.serialize_keras_object(layer)))
+        print(f"CONFIG({said},\n       {c})")
+
+
 name_of_group = sys.argv[1]
-for case in CASES[name_of_group]:
+if name_of_group == "configs":
+    write_configs()
+for case in CASES.get(name_of_group, []):
     write_case(*case)

@@ -1,5 +1,5 @@
-/* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch without a
- * strategy; shares of regularisation. */
+/* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch
+ * without a strategy; shares of regularisation. */
 #include "core/dtype.h"
 #include "model/loss.h"
 #include "model/refused.h"

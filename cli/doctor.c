@@ -1,0 +1,134 @@
+/* lockstep doctor: what was found on this machine, what is missing, and the line that gets it. */
+#include "commands.h"
+#include "machine.h"
+#include "places.h"
+#include "sources.h"
+#include <dlfcn.h>
+#include <lockstep.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- libraries that are looked for when they are needed ---- */
+
+static const struct {
+    const char *name, *file, *use, *package;
+} libraries[] = {{"zlib", "libz.so.1", "files packed by gzip, .npz, .keras", "zlib1g"},
+                 {"libcurl", "libcurl.so.4", "lockstep data fetch", "libcurl4"},
+                 {"libturbojpeg", "libturbojpeg.so.0", "JPEG pictures", "libturbojpeg0"},
+                 {"hwloc", "libhwloc.so.15", "threads that stay on their cores", "libhwloc15"}};
+
+static void print_line(const char *name, bool found, const char *text)
+{
+    printf("%-13s %s %s\n", name, found ? "ok " : "-- ", text);
+}
+
+static bool has_library(const char *file)
+{
+    void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    if (library) dlclose(library);
+    return library;
+}
+
+static void check_libraries(void)
+{
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        char       text[256];
+        const bool found = has_library(libraries[i].file);
+        snprintf(text, sizeof text, found ? "%s: %s" : "%s is missing: %s; apt-get install %s", libraries[i].file, libraries[i].use,
+                 libraries[i].package);
+        print_line(libraries[i].name, found, text);
+    }
+}
+
+/* ---- .keras files: one is written and read ---- */
+
+static bool writes_keras(const char *path)
+{
+    bool fine = false;
+    LK_POOL {
+        lk_model *m = lk_sequential(lk_dense(1, .input_shape = LK_SHAPE(1)));
+        fine = m && lk_model_save(m, path) == LK_OK && lk_model_load(path);
+    }
+    return fine;
+}
+
+static void check_keras(void)
+{
+    char        path[256];
+    const char *temp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/lockstep-doctor-%ld.keras", temp && *temp ? temp : "/tmp", (long)getpid());
+    const bool fine = writes_keras(path);
+    print_line("Keras files", fine, fine ? ".keras files can be read and written" : lk_error());
+    lk_clear_error();
+    unlink(path);
+}
+
+/* ---- the machine ---- */
+
+static void check_machine(void)
+{
+    char text[256], name[128];
+    snprintf(text, sizeof text, "%s, %d cores for this process, %s, %.1f GiB", cli_processor(name, sizeof name), lk_threads(),
+             cli_isa(), cli_memory_gib());
+    print_line("processor", true, text);
+}
+
+static bool has_gpu(lk_names devices)
+{
+    for (int i = 0; i < devices.count; i++)
+        if (strstr(devices.item[i], "GPU")) return true;
+    return false;
+}
+
+static void check_gpu(void)
+{
+    if (has_gpu(lk_list_devices())) print_line("GPU", true, "lockstep devices lists them");
+    else if (has_library("libcuda.so.1")) print_line("GPU", false, "a driver is there (libcuda.so.1); this version trains on CPUs");
+    else print_line("GPU", false, "no driver (libcuda.so.1): training on CPUs");
+}
+
+static void check_data(void)
+{
+    char text[CLI_PLACE_TEXT + 64], folder[CLI_PLACE_TEXT];
+    print_line("digits", true, "drawn as they are needed");
+    for (const char *const *name = cli_data_names + 1; *name; name++) {
+        const bool found = cli_place_of(*name, folder);
+        snprintf(text, sizeof text, found ? "%s" : "not in %s; lockstep data fetch %s", folder, *name);
+        print_line(*name, found, text);
+    }
+}
+
+static void check_terminal(void)
+{
+    struct winsize size = {0};
+    char           text[64] = "standard output is none: progress is a line per epoch";
+    const bool     terminal = isatty(STDOUT_FILENO);
+    if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        snprintf(text, sizeof text, "%d columns: progress is live", size.ws_col);
+    print_line("terminal", terminal, text);
+}
+
+static int run_doctor(const cli_args *a)
+{
+    (void)a;
+    printf("lockstep %s\n", lk_version());
+    check_machine();
+    check_gpu();
+    check_libraries();
+    check_keras();
+    check_data();
+    check_terminal();
+    return CLI_FINE;
+}
+
+const cli_command cli_doctor = {
+    .name = "doctor",
+    .words = "",
+    .most = 0,
+    .help = "what was found here, what is missing, how to get it",
+    .options = (const cli_option[]){OPT_COUNT},
+    .run = run_doctor,
+};

@@ -1,0 +1,278 @@
+/* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, what is refused. */
+#include "check.h"
+#include "model/model.h"
+#include <lockstep.h>
+#include <stdio.h>
+#include <string.h>
+
+static lk_tensor *noise(lk_shape shape, const char *name) { return lk_rows(lk_random_normal(shape, .stream = name), 0); }
+
+static bool same(lk_tensor *a, lk_tensor *b)
+{
+    return !lk_poisoned(a) && !lk_poisoned(b) && lk_size(a) == lk_size(b) &&
+           !memcmp(lk_data(a), lk_data(b), (size_t)lk_size(a) * 4);
+}
+
+#define REFUSED(code, expression, ...)                                                                                             \
+    do {                                                                                                                           \
+        (void)(expression);                                                                                                        \
+        refused(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__);                                                         \
+    } while (0)
+
+static void refused(lk_status code, const char *const *words, int at)
+{
+    if (lk_error_code() != code)
+        fail_msg("line %d: %s \"%s\", not %s", at, lk_status_name(lk_error_code()), lk_error(), lk_status_name(code));
+    for (; *words; words++)
+        if (!strstr(lk_error(), *words)) fail_msg("line %d: \"%s\" does not say \"%s\"", at, lk_error(), *words);
+    lk_clear_error();
+}
+
+/* ---- graphs ---- */
+
+TEST(a_chain_is_a_sequential_model)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node  *x = lk_input(LK_SHAPE(6));
+            lk_model *graph =
+                lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dense(3), lk_apply(lk_dense(4, .activation = LK_TANH), x))));
+            lk_model    *row = lk_sequential(lk_dense(4, .activation = LK_TANH, .input_shape = LK_SHAPE(6)), lk_dense(3));
+            lk_tensor   *in = noise(LK_SHAPE(5, 6), "in");
+            lk_variables w = lk_model_weights(row);
+            lk_model_set_weights(graph, LK_TUPLE(lk_read(w.item[0]), lk_read(w.item[1]), lk_read(w.item[2]), lk_read(w.item[3])));
+            assert_true(same(lk_model_call(graph, in), lk_model_call(row, in)));
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_model_count_params(graph), 6 * 4 + 4 + 4 * 3 + 3);
+        }
+}
+
+/* What Keras' model.layers says for the same graph: far from the outputs first, then in the order of the walk back from the outputs. */
+TEST(layers_are_in_the_order_of_keras)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node  *a = lk_input(LK_SHAPE(4), .name = "a"), *b = lk_input(LK_SHAPE(4), .name = "b");
+            lk_layer *shared = lk_dense(4, .name = "shared");
+            lk_node  *left = lk_apply(shared, a), *right = lk_apply(shared, lk_apply(lk_dense(4, .name = "before"), b));
+            lk_node  *sum = lk_apply(lk_add_layer(.name = "sum"), left, right);
+            lk_node  *one = lk_apply(lk_dense(1, .name = "one"), sum),
+                    *two = lk_apply(lk_dense(2, .name = "two"), lk_apply(lk_dense(3, .name = "deep"), sum));
+            lk_model                *m = lk_functional(LK_NODES(a, b), LK_NODES(one, two));
+            static const char *const WANT[] = {"b", "a", "before", "shared", "sum", "deep", "one", "two"};
+            assert_string_equal(lk_error(), "");
+            lk_layers l = lk_model_layers(m);
+            assert_int_equal(l.count, 8);
+            for (int i = 0; i < l.count; i++)
+                assert_string_equal(lk_layer_name(l.item[i]), WANT[i]);
+            assert_int_equal(lk_model_weights(m).count, 10); /* those of the shared layer once */
+            lk_tuple out = lk_nested(lk_model_call(m, lk_nest(LK_TUPLE(noise(LK_SHAPE(3, 4), "a"), noise(LK_SHAPE(3, 4), "b")))));
+            assert_int_equal(out.count, 2);
+            assert_int_equal(lk_dim(out.item[0], 1), 1);
+            assert_int_equal(lk_dim(out.item[1], 1), 2);
+        }
+}
+
+TEST(names_are_given_by_position)
+{
+    LK_POOL
+        LK_STEP {
+            lk_layer *second = lk_dense(3), *first = lk_dense(3); /* made in the other order */
+            lk_node  *x = lk_input(LK_SHAPE(3));
+            lk_model *m = lk_functional(LK_NODES(x), LK_NODES(lk_apply(second, lk_apply(first, x))));
+            assert_non_null(m);
+            assert_string_equal(lk_layer_name(first), "dense");
+            assert_string_equal(lk_layer_name(second), "dense_1");
+            assert_string_equal(lk_model_name(m), "functional");
+            assert_ptr_equal(lk_model_layer_named(m, "dense_1"), second);
+            REFUSED(LK_ENOTFOUND, lk_model_layer_named(m, "dense_2"), "\"functional\" has no layer \"dense_2\"");
+        }
+}
+
+TEST(a_deep_graph)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node *x = lk_input(LK_SHAPE(2)), *h = x;
+            for (int i = 0; i < 300; i++)
+                h = lk_apply(lk_add_layer(), h, lk_apply(lk_activation_layer(LK_TANH), h));
+            lk_model *m = lk_functional(LK_NODES(x), LK_NODES(h));
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_model_layers(m).count, 601);
+            assert_false(lk_poisoned(lk_model_call(m, noise(LK_SHAPE(2, 2), "x"))));
+        }
+}
+
+TEST(inputs_of_any_size)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node  *x = lk_input(LK_SHAPE(-1), .dtype = LK_I32);
+            lk_model *m =
+                lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dense(2), lk_apply(lk_lstm(3), lk_apply(lk_embedding(10, 4), x)))));
+            assert_string_equal(lk_error(), "");
+            for (int64_t steps = 1; steps < 4; steps++)
+                assert_int_equal(lk_dim(lk_model_call(m, lk_zeros(LK_SHAPE(5, steps), LK_I64)), 1), 2);
+            assert_string_equal(lk_error(), "");
+        }
+}
+
+/* ---- models inside models ---- */
+
+TEST(models_inside_models)
+{
+    LK_POOL
+        LK_STEP {
+            lk_model *inner = lk_sequential_named("encoder", lk_dense(4, .activation = LK_RELU, .input_shape = LK_SHAPE(6)),
+                                                  lk_dropout(0.5), lk_dense(3));
+            lk_layer *as_layer = lk_model_layer(inner);
+            lk_node  *a = lk_input(LK_SHAPE(6)), *b = lk_input(LK_SHAPE(6));
+            lk_model *m = lk_functional(
+                LK_NODES(a, b),
+                LK_NODES(lk_apply(lk_dense(1), lk_apply(lk_subtract_layer(), lk_apply(as_layer, a), lk_apply(as_layer, b)))));
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_model_weights(m).count, 6);
+            lk_tensor *x = noise(LK_SHAPE(4, 6), "x"), *bias = lk_read(lk_model_weights(m).item[5]);
+            lk_tensor *y = lk_model_call(m, lk_nest(LK_TUPLE(x, x))); /* the same on both sides: nothing is left */
+            for (int i = 0; i < 4; i++)
+                assert_true(((const float *)lk_data(y))[i] == ((const float *)lk_data(bias))[0]);
+            lk_tensor *t = lk_model_call(m, lk_nest(LK_TUPLE(x, x)), .training = LK_ON);
+            assert_false(lk_poisoned(t));
+            assert_string_equal(lk_layer_name(as_layer), "encoder");
+        }
+}
+
+/* ---- functions ---- */
+
+typedef struct pair {
+    lk_layer *a, *b;
+    int       calls;
+} pair;
+
+static lk_tuple twice(lk_model *m, lk_tuple in, int training, void *user)
+{
+    pair      *p = user;
+    lk_tensor *h = lk_layer_call(p->a, in.item[0]);
+    p->calls++;
+    if (training) lk_model_add_loss(m, lk_reduce_sum(lk_square(h), .axis = LK_AXES(1)));
+    return LK_TUPLE(lk_layer_call(p->b, lk_layer_call(p->b, h)));
+}
+
+TEST(a_function_over_layers)
+{
+    LK_POOL
+        LK_STEP {
+            pair      p = {lk_dense(4), lk_dense(4), 0};
+            lk_model *m = lk_model_of(twice, LK_LAYERS(p.a, p.b), .user = &p);
+            assert_int_equal(lk_model_weights(m).count, 0);
+            lk_tensor *x = noise(LK_SHAPE(6, 3), "x"), *y = lk_model_call(m, x, .training = LK_ON);
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_dim(y, 1), 4);
+            assert_int_equal(lk_model_weights(m).count, 4);
+            assert_int_equal(lk_model_losses(m).count, 1);
+            assert_string_equal(lk_layer_name(p.b), "dense_1");
+            assert_true(same(y, lk_model_call(m, x)));
+            assert_int_equal(lk_model_losses(m).count, 0);
+        }
+}
+
+static lk_digest train_pair(int replicas)
+{
+    lk_digest d = {0};
+    LK_POOL
+        LK_STEP {
+            lk_strategy *s = replicas ? lk_mirrored_strategy(.cpu_devices = replicas) : NULL;
+            pair         p = {lk_dense(4), lk_dense(4), 0};
+            lk_model    *m = NULL;
+            if (s)
+                LK_SCOPE(s)
+                    m = lk_model_of(twice, LK_LAYERS(p.a, p.b), .user = &p);
+            else m = lk_model_of(twice, LK_LAYERS(p.a, p.b), .user = &p);
+            lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_adam());
+            lk_model_fit(m, .x = noise(LK_SHAPE(30, 3), "x"), .y = noise(LK_SHAPE(30, 4), "y"), .batch_size = 8, .epochs = 2,
+                         .verbose = LK_SILENT);
+            assert_string_equal(lk_error(), "");
+            d = lk_model_digest(m);
+        }
+    return d;
+}
+
+TEST(a_function_gives_the_same_bits_on_replicas)
+{
+    lk_digest alone = train_pair(0);
+    for (int n = 1; n <= 4; n++)
+        assert_true(lk_digest_equal(train_pair(n), alone));
+}
+
+/* ---- trainable or not ---- */
+
+TEST(layers_that_are_not_trained)
+{
+    LK_POOL
+        LK_STEP {
+            lk_layer *frozen = lk_dense(4, .trainable = LK_OFF), *last = lk_dense(1);
+            lk_model *m = lk_sequential(lk_dense(4, .input_shape = LK_SHAPE(3)), frozen, last);
+            lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_sgd());
+            assert_int_equal(lk_model_trainable_variables(m).count, 4);
+            lk_digest  before = lk_variables_digest(lk_layer_variables(frozen));
+            lk_tensor *x = noise(LK_SHAPE(8, 3), "x"), *y = noise(LK_SHAPE(8, 1), "y");
+            lk_model_fit(m, .x = x, .y = y, .verbose = LK_SILENT);
+            assert_true(lk_digest_equal(before, lk_variables_digest(lk_layer_variables(frozen))));
+            lk_layer_set_trainable(frozen, 1);
+            lk_layer_set_trainable(last, 0);
+            assert_int_equal(lk_model_trainable_variables(m).count, 4);
+            lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_sgd());
+            lk_model_fit(m, .x = x, .y = y, .verbose = LK_SILENT);
+            assert_string_equal(lk_error(), "");
+            assert_false(lk_digest_equal(before, lk_variables_digest(lk_layer_variables(frozen))));
+            lk_model_set_trainable(m, 0);
+            assert_int_equal(lk_model_trainable_variables(m).count, 0);
+            assert_int_equal(lk_model_weights(m).count, 6);
+        }
+}
+
+/* ---- what is refused ---- */
+
+static lk_tuple nothing(lk_model *m, lk_tuple in, int training, void *user)
+{
+    (void)m, (void)in, (void)training, (void)user;
+    return LK_TUPLE();
+}
+
+TEST(refusals)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node *x = lk_input(LK_SHAPE(3), .name = "x"), *y = lk_input(LK_SHAPE(4), .name = "y"), *h = lk_apply(lk_dense(2), x);
+            REFUSED(LK_ESHAPE, lk_apply(lk_conv2d(2, 3), x), "layer \"conv2d\"", "[3]", "[height, width, channels]");
+            REFUSED(LK_EINVAL, lk_apply(lk_dense(2), x, y), "2 inputs", "takes 1");
+            REFUSED(LK_EINVAL, lk_apply(lk_add_layer(), x), "1 input", "at least 2");
+            REFUSED(LK_EINVAL, lk_apply(NULL, x), "lk_apply: the layer is NULL");
+            REFUSED(LK_EINVAL, lk_apply(lk_dense(1), NULL), "input 0 is NULL");
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(x), LK_NODES()), "0 outputs");
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(y), LK_NODES(h)), "need \"x\"", "not among the inputs");
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(x, x), LK_NODES(h)), "inputs 0 and 1 are the same");
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(h), LK_NODES(lk_apply(lk_dense(1), h))), "inputs are made by lk_input()");
+            lk_model *m = lk_functional(LK_NODES(x), LK_NODES(h));
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(x), LK_NODES(h)), "is in a model already");
+            REFUSED(LK_ESHAPE, lk_model_call(m, noise(LK_SHAPE(2, 4), "bad")), "rows of [4]", "input \"x\"", "takes [3]");
+            REFUSED(LK_EINVAL, lk_model_call(m, lk_nest(LK_TUPLE(noise(LK_SHAPE(2, 3), "a"), noise(LK_SHAPE(2, 3), "b")))),
+                    "2 inputs", "takes 1");
+            REFUSED(LK_ESHAPE, lk_model_set_weights(m, LK_TUPLE(lk_zeros(LK_SHAPE(2, 3), LK_F32), lk_zeros(LK_SHAPE(2), LK_F32))),
+                    "\"dense/kernel\"", "[3, 2]");
+            REFUSED(LK_EINVAL, lk_model_set_weights(m, LK_TUPLE()), "0 values for the 2 weights");
+            lk_model *own = lk_model_of(nothing);
+            REFUSED(LK_EINVAL, lk_model_call(own, noise(LK_SHAPE(2, 3), "x")), "gave 0 tensors", ".outputs says 1");
+            REFUSED(LK_EINVAL, lk_model_of(.name = "x"), "fn is NULL");
+            REFUSED(LK_EUNSUPPORTED, lk_model_layer(own), "lk_layer_of");
+            lk_node *z = lk_input(LK_SHAPE(2));
+            lk_node *same_name = lk_apply(lk_dense(1, .name = "d"), lk_apply(lk_dense(1, .name = "d"), z));
+            REFUSED(LK_EINVAL, lk_functional(LK_NODES(z), LK_NODES(same_name)), "both named \"d\"");
+        }
+}
+
+TESTS(cmocka_unit_test(a_chain_is_a_sequential_model), cmocka_unit_test(layers_are_in_the_order_of_keras),
+      cmocka_unit_test(names_are_given_by_position), cmocka_unit_test(a_deep_graph), cmocka_unit_test(inputs_of_any_size),
+      cmocka_unit_test(models_inside_models), cmocka_unit_test(a_function_over_layers),
+      cmocka_unit_test(a_function_gives_the_same_bits_on_replicas), cmocka_unit_test(layers_that_are_not_trained),
+      cmocka_unit_test(refusals))
