@@ -77,7 +77,7 @@ static void print_counts(const counts *c)
 
 static int64_t pictures_in(const char *folder, const char *class_name)
 {
-    char    path[4096];
+    char    path[2 * CLI_PLACE_TEXT];
     int64_t count = 0;
     snprintf(path, sizeof path, "%s/%s", folder, class_name);
     DIR *d = opendir(path);
@@ -90,7 +90,7 @@ static int64_t pictures_in(const char *folder, const char *class_name)
 /* Of pictures by their names: to read them all would take long. */
 static void print_folders(const cli_source *s)
 {
-    char           train[4096];
+    char           train[CLI_PLACE_TEXT];
     struct stat    st;
     const lk_names names = lk_class_names(s->train);
     snprintf(train, sizeof train, "%s/train", s->text);

@@ -54,12 +54,14 @@ typedef struct lki_field {
 } lki_field;
 
 /* LKI_FIELD(INT, lk_dense_args, units, .required = true); the member is called as in Keras. */
-#define LKI_FIELD(kind_, T, member, ...)                                                                                           \
+#define LKI_FIELD(kind_, T, ...) LKI_FIELD_(kind_, T, __VA_ARGS__, )
+#define LKI_FIELD_(kind_, T, member, ...)                                                                                          \
     {                                                                                                                              \
         .name = #member, .type = LKI_FIELD_##kind_, .offset = offsetof(T, member), __VA_ARGS__                                     \
     }
 /* The same where Keras has another name: LKI_FIELD_AS("kernel_size", AXES, lk_conv_layer_args, kernel_shape, .width = 2). */
-#define LKI_FIELD_AS(name_, kind_, T, member, ...)                                                                                 \
+#define LKI_FIELD_AS(name_, kind_, T, ...) LKI_FIELD_AS_(name_, kind_, T, __VA_ARGS__, )
+#define LKI_FIELD_AS_(name_, kind_, T, member, ...)                                                                                \
     {                                                                                                                              \
         .name = name_, .type = LKI_FIELD_##kind_, .offset = offsetof(T, member), __VA_ARGS__                                       \
     }

@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/thread.h"
-#include <inttypes.h>
 #include <lockstep/step.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,20 +11,13 @@
 
 enum { MOST_SPANS = 1 << 21, NO_REPLICA = -1 };
 
-typedef struct span {
-    int64_t     began, ended;
-    const char *name;
-    int16_t     lane, replica; /* -1: none */
-    uint8_t     kind;
-} span;
-
 typedef struct track { /* of one thread */
     struct track *next;
     int           number, count, room;
     int64_t       dropped;
     unsigned      round; /* of tracing, that its spans are of */
     char          name[32];
-    span         *item;
+    lki_span     *item;
 } track;
 
 int lki_tracing;
@@ -108,7 +100,7 @@ void lki_span_end(int64_t began, lki_span_kind kind, const char *name, int lane)
     if (t->count == MOST_SPANS || !lki_grow((void **)&t->item, &t->room, t->count + 1, sizeof *t->item)) t->dropped++;
     else
         t->item[t->count++] =
-            (span){began, ended, name, (int16_t)lane, (int16_t)(lane < 0 ? NO_REPLICA : owner(lane)), (uint8_t)kind};
+            (lki_span){began, ended, name, (int16_t)lane, (int16_t)(lane < 0 ? NO_REPLICA : owner(lane)), (uint8_t)kind};
 }
 
 /* ---- from beginning to end ---- */
@@ -124,51 +116,25 @@ lk_status lk_trace_begin(void)
     return LK_OK;
 }
 
-/* Processes of the picture: 0 is the program, 1 + r is replica r. */
-static void write_span(FILE *f, const track *t, const span *s, bool *first)
+lk_status lki_trace_stop(void)
 {
-    static const char *const KINDS[LKI_SPAN_KINDS] = {"compute", "communication", "input", "step", "prepare"};
-    fprintf(f, "%s\n{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, \"pid\": %d, \"tid\": %d",
-            *first ? "" : ",", s->name, KINDS[s->kind], (double)(s->began - zero) * 1e-3, (double)(s->ended - s->began) * 1e-3,
-            s->replica + 1, t->number);
-    if (s->lane >= 0) fprintf(f, ", \"args\": {\"lane\": %d}", s->lane);
-    fputs("}", f);
-    *first = false;
+    if (__atomic_exchange_n(&lki_tracing, 0, __ATOMIC_ACQ_REL)) return LK_OK;
+    return lki_fail(LK_ESTATE, "lk_trace_end: no trace is being recorded");
 }
 
-static void write_names(FILE *f, bool *first)
+int64_t lki_trace_each(lki_span_fn *fn, void *user)
 {
-    for (int r = 0; r <= replicas; r++) {
-        fprintf(f, "%s\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": ", *first ? "" : ",", r);
-        if (r) fprintf(f, "\"replica %d\"}}", r - 1);
-        else fputs("\"program\"}}", f);
-        *first = false;
-    }
-    for (const track *t = tracks; t; t = t->next)
-        for (int r = 0; r <= replicas && *t->name; r++)
-            fprintf(f, ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": \"%s\"}}", r,
-                    t->number, t->name);
-}
-
-lk_status lk_trace_end(const char *path)
-{
-    bool    first = true;
     int64_t dropped = 0;
-    if (!__atomic_exchange_n(&lki_tracing, 0, __ATOMIC_ACQ_REL))
-        return lki_fail(LK_ESTATE, "lk_trace_end: no trace is being recorded");
-    FILE *f = path ? fopen(path, "w") : NULL;
-    if (!f) return lki_fail(path ? LK_EIO : LK_EINVAL, "lk_trace_end: %s cannot be written", path ? path : "NULL");
     pthread_mutex_lock(&lock);
-    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", f);
-    write_names(f, &first);
     for (const track *t = tracks; t; t = t->next) {
-        for (int i = 0; i < t->count && t->round == rounds; i++)
-            write_span(f, t, &t->item[i], &first);
-        dropped += t->round == rounds ? t->dropped : 0;
+        if (t->round != rounds) continue;
+        for (int i = 0; i < t->count; i++)
+            fn(&t->item[i], t->number, t->name, user);
+        dropped += t->dropped;
     }
-    fprintf(f, "\n], \"dropped\": %" PRId64 "}\n", dropped);
     pthread_mutex_unlock(&lock);
-    bool good = !ferror(f);
-    good = fclose(f) == 0 && good;
-    return good ? LK_OK : lki_fail(LK_EIO, "lk_trace_end: %s could not be written as a whole", path);
+    return dropped;
 }
+
+int     lki_trace_replica_count(void) { return __atomic_load_n(&replicas, __ATOMIC_RELAXED); }
+int64_t lki_trace_zero(void) { return zero; }

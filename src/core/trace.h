@@ -11,6 +11,7 @@
 #define LKI_CORE_TRACE_H
 
 #include "core/base.h"
+#include <lockstep/error.h>
 
 typedef enum lki_span_kind {
     LKI_SPAN_COMPUTE,
@@ -33,5 +34,22 @@ void lki_trace_replicas(int replicas, int lanes);
 
 /* What this thread is, for the picture; the name is copied. */
 void lki_trace_thread(const char *name);
+
+/* ---- when it is over ---- */
+
+typedef struct lki_span {
+    int64_t     began, ended;
+    const char *name;
+    int16_t     lane, replica; /* -1: none */
+    uint8_t     kind;
+} lki_span;
+
+lk_status lki_trace_stop(void);
+
+/* All spans of the last trace, thread by thread; returns how many were dropped. */
+typedef void lki_span_fn(const lki_span *s, int thread, const char *thread_name, void *user);
+int64_t      lki_trace_each(lki_span_fn *fn, void *user);
+int          lki_trace_replica_count(void);
+int64_t      lki_trace_zero(void); /* when it began */
 
 #endif

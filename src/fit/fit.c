@@ -25,6 +25,8 @@ typedef struct fit {
     lk_iterator       *iterator; /* a reference; NULL: the next epoch begins a new one */
     int64_t            done;     /* steps of the epoch that were done before, by the run that is restored */
     bool               ended;    /* there is no more data */
+    int64_t            nan_step; /* the first whose loss was no finite number, from 1 */
+    double             nan;
     bool               told_nan;
     double             began;
 } fit;
@@ -81,12 +83,11 @@ static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
     return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
 }
 
-static void tell_nan(fit *f, double loss)
+static void note_nan(fit *f, double loss)
 {
-    if (isfinite(loss) || f->told_nan) return;
-    f->told_nan = true;
-    lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
-             isnan(loss) ? "NaN" : "infinite", f->now.event.epoch + 1, (long long)f->now.event.batch + 1);
+    if (isfinite(loss) || f->nan_step) return;
+    f->nan_step = f->now.event.batch + 1;
+    f->nan = loss;
 }
 
 static lk_status train_on(fit *f, lk_tuple batch)
@@ -100,7 +101,7 @@ static lk_status train_on(fit *f, lk_tuple batch)
     bool    traced = e->step[LKI_FIT_TRAIN] && lk_function_inspect(e->step[LKI_FIT_TRAIN]).traces != traces;
     *(traced ? &f->now.times.compile : &f->now.times.step) += took;
     lki_count_losses(e, loss, rows);
-    tell_nan(f, loss[0]);
+    note_nan(f, loss[0]);
     f->now.times.rows += rows;
     f->now.times.steps++;
     f->now.event.step++;
@@ -112,6 +113,15 @@ static bool stopping(const fit *f)
 {
     return __atomic_load_n(&f->engine->model->stop, __ATOMIC_ACQUIRE) ||
            (f->args->stop_after_steps > 0 && f->now.event.step >= f->args->stop_after_steps);
+}
+
+/* Once, where no callback ends training because of it. */
+static void tell_nan(fit *f)
+{
+    if (!f->nan_step || f->told_nan || stopping(f)) return;
+    f->told_nan = true;
+    lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
+             isnan(f->nan) ? "NaN" : "infinite", f->now.event.epoch + 1, (long long)f->nan_step);
 }
 
 static lk_status tell(fit *f, lki_hook hook)
@@ -160,6 +170,7 @@ static lk_status batches(fit *f)
         lk_status status = tell(f, LKI_HOOK_train_batch_end);
         f->now.event.batch++;
         LKI_TRY(status);
+        tell_nan(f);
     }
     return LK_OK;
 }

@@ -266,8 +266,9 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
                         : count < fewest ? "at least "
                                          : "at most ",
                         count < fewest ? fewest : most);
-    bool fits = !l->input_shape.rank || l->input_shape.rank == in->rank;
-    for (int i = 0; fits && i < l->input_shape.rank; i++)
+    bool asks = !l->built && l->input_shape.rank; /* with its weights made, a row of another size may do */
+    bool fits = !asks || l->input_shape.rank == in->rank;
+    for (int i = 0; asks && fits && i < l->input_shape.rank; i++)
         fits = l->input_shape.dim[i] < 0 || in->dim[i] < 0 || l->input_shape.dim[i] == in->dim[i];
     if (!fits) return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
     return k->output(l, in, out);
