@@ -31,13 +31,6 @@ static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_
     return false;
 }
 
-/* "lk_model_fit: epoch 1, ..." */
-static const char *without_call(const char *text)
-{
-    const char *colon = strstr(text, ": ");
-    return !strncmp(text, "lk_", 3) && colon && !memchr(text, ' ', (size_t)(colon - text)) ? colon + 2 : text;
-}
-
 int cli_explain_failure(cli_model *m, cli_source *data, int count, const cli_used *used)
 {
     char text[2048];
@@ -46,5 +39,5 @@ int cli_explain_failure(cli_model *m, cli_source *data, int count, const cli_use
     const bool input = strstr(text, "the input of step") != NULL;
     if (!input && tell_bad_label(m, data, count, used)) return CLI_DATA;
     lk_clear_error();
-    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", without_call(text));
+    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", cli_without_call(text));
 }

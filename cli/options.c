@@ -34,19 +34,21 @@ int cli_fail(int code, const char *format, ...)
     return code;
 }
 
-/* "lk_csv_dataset: a.csv:3:1: ..." without the first part: who types commands does not know calls. */
-static const char *without_call(const char *text)
+/* "lk_csv_dataset: a.csv:3:1: ..." or "lk_set_lanes(3): ..." without the first part. */
+const char *cli_without_call(const char *text)
 {
     const char *end = text;
     if (strncmp(text, "lk_", 3)) return text;
     while (isalnum((unsigned char)*end) || *end == '_')
         end++;
+    if (*end == '(') end += strcspn(end, ")");
+    if (*end == ')') end++;
     return strncmp(end, ": ", 2) ? text : end + 2;
 }
 
 int cli_fail_library(int code)
 {
-    cli_fail(code, "%s", without_call(lk_error()));
+    cli_fail(code, "%s", cli_without_call(lk_error()));
     lk_clear_error();
     return code;
 }
@@ -128,7 +130,7 @@ static int set_value(cli_args *a, int id, const char *text)
 {
     a->text[id] = text;
     if (option[id].kind != WHOLE && option[id].kind != NUMBER) return CLI_FINE;
-    char range[96], *end;
+    char range[96], *end = NULL;
     bool plain = isdigit((unsigned char)*text) || *text == '.';
     a->number[id] = plain ? strtod(text, &end) : 0;
     if (plain && !*end && !strpbrk(text, "xX") && in_range(id, a->number[id])) return CLI_FINE;

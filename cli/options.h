@@ -93,6 +93,9 @@ int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2,
 /* The same with what the library says, without the name of the call in front of it; and forget that it failed. */
 int cli_fail_library(int code);
 
+/* What the library says, without the name of the call in front: who types commands does not know calls. */
+const char *cli_without_call(const char *text);
+
 /* `text` as it would have to be typed, or nearly: the known word nearest to it; NULL: none is near. */
 const char *cli_nearest(const char *text, int count, const char *const *known);
 

@@ -63,6 +63,10 @@ int cli_session(const cli_args *a, lk_strategy **strategy)
     if (a->given[OPT_SEED]) lk_set_random_seed((uint64_t)a->number[OPT_SEED]);
     if (a->given[OPT_THREADS] && lk_set_threads((int)a->number[OPT_THREADS]) != LK_OK) return cli_fail_library(CLI_USAGE);
     if (a->given[OPT_LANES] && lk_set_lanes((int)a->number[OPT_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);
+    if (a->number[OPT_REPLICAS] > lk_lanes())
+        return cli_fail(CLI_USAGE,
+                        "%s: --replicas %.0f: a batch is cut into %d lanes, and every replica needs one; give --lanes too",
+                        a->command->name, a->number[OPT_REPLICAS], lk_lanes());
     *strategy = make_strategy(a);
     return *strategy ? CLI_FINE : cli_fail_library(CLI_USAGE);
 }

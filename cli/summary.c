@@ -4,9 +4,10 @@
 
 static int run_summary(const cli_args *a)
 {
-    cli_model m;
-    int       code = cli_model_find(a->word[0], NULL, &m);
-    if (!code) code = cli_model_make_for(&m, NULL, LK_SHAPE(28, 28, 1), 10);
+    cli_model    m;
+    lk_strategy *here = lk_default_strategy();
+    int          code = cli_model_find(a->word[0], here, &m);
+    if (!code) code = cli_model_make_for(&m, here, LK_SHAPE(28, 28, 1), 10);
     if (code) return code;
     return lk_model_summary(m.model) == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);
 }

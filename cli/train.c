@@ -157,9 +157,8 @@ static int train(run *r)
     if (lk_failed() || !r->history) return explain_failure(r);
     if (!r->watch.lost) return CLI_FINE;
     if (!r->folder.asked) cli_folder_forget(&r->folder);
-    return cli_fail(CLI_FAILED,
-                    "the loss is no finite number any more at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
-                    r->watch.epoch, r->watch.step);
+    return cli_fail(CLI_FAILED, "the loss is %s at epoch %d, step %" PRId64 "; try a smaller --learning-rate",
+                    isnan(r->watch.loss) ? "NaN" : "infinite", r->watch.epoch, r->watch.step);
 }
 
 /* What fit does not do when it is stopped within an epoch. */

@@ -92,7 +92,8 @@ static void batch_end(const lk_event *event, void *user)
     w->done = w->before + event->step;
     w->epoch = event->epoch + 1;
     w->step = event->batch + 1;
-    w->lost = !isfinite(lk_logs_get(&event->logs, "loss"));
+    w->loss = lk_logs_get(&event->logs, "loss");
+    w->lost = !isfinite(w->loss);
     stop_when_over(w, event);
 }
 

@@ -19,6 +19,7 @@ typedef struct cli_watch {
     int         epoch;       /* of the last step, from 1 */
     int64_t     step;        /* in it, from 1 */
     bool        begun, lost; /* lost: the loss is no finite number any more */
+    double      loss;        /* of the epoch so far */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

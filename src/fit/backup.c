@@ -5,11 +5,12 @@
  *
  * The state file is replaced when its checkpoint is complete, and the checkpoint before is removed after that: whenever a run ends, the state
  * file names a whole checkpoint that belongs to it. A run that ends in the middle of an epoch because it was stopped is saved there; one that
- * fails keeps what was saved before. When fit has come to its end, the files, and the folder when nothing else is in it, are removed. */
+ * fails, or whose loss is no number any more, keeps what was saved before. When fit has come to its end, the files, and the folder when nothing else is in it, are removed. */
 #include "core/memory.h"
 #include "fit/callback.h"
 #include "format/durable.h"
 #include "format/json.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -162,6 +163,13 @@ static lk_status restore(const backup *b, lk_model *m)
     return status;
 }
 
+/* Weights that led to a loss that is no finite number are not worth what was saved before them. */
+static bool spoilt(const lki_happening *h)
+{
+    const lk_logs logs = lki_logs_of(h);
+    return logs.count && !isfinite(lk_logs_get(&logs, "loss"));
+}
+
 static bool is_saved(const backup *b) { return b->number && b->saved.epoch == b->now.epoch && b->saved.batch == b->now.batch; }
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
@@ -194,7 +202,7 @@ static lk_status batch_end(lk_callback *base, const lki_happening *h)
 static lk_status epoch_end(lk_callback *base, const lki_happening *h)
 {
     backup *b = (backup *)base;
-    if (!b->folder || (h->stopped && b->now.batch != h->event.batches)) return LK_OK;
+    if (!b->folder || (h->stopped && (b->now.batch != h->event.batches || spoilt(h)))) return LK_OK;
     const bool saved = is_saved(b);
     b->now = (place){h->event.epoch + 1, 0};
     if (saved) return write_state(b, b->now, b->number);
@@ -204,7 +212,7 @@ static lk_status epoch_end(lk_callback *base, const lki_happening *h)
 static lk_status end(lk_callback *base, const lki_happening *h)
 {
     backup *b = (backup *)base;
-    if (!b->folder || h->failed) return LK_OK;
+    if (!b->folder || h->failed || (h->stopped && spoilt(h))) return LK_OK;
     if (h->stopped) return is_saved(b) ? LK_OK : save(b, h->event.model);
     if (b->stay) return LK_OK;
     remove_file(file_in(b, STATE));

@@ -158,7 +158,7 @@ TEST(every_so_many_steps)
 
 static int epochs_until_stop(lk_callback *c, int count, const double *value)
 {
-    stage     s;
+    stage     s = {0};
     lk_model *m = small_model(NULL);
     fresh(c, &s, m);
     int epoch = 0;
@@ -187,7 +187,7 @@ TEST(early_stopping_counts_like_keras)
 
 TEST(early_stopping_says_so_and_brings_the_best_weights_back)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_early_stopping(.patience = 1, .restore_best_weights = LK_ON, .verbose = 1), &s, m);
     const double loss[] = {3, 1, 2}, weight[] = {10, 11, 12};
@@ -205,7 +205,7 @@ TEST(early_stopping_says_so_and_brings_the_best_weights_back)
 
 TEST(early_stopping_restores_without_stopping_but_not_after_a_failure)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_early_stopping(.patience = 5, .restore_best_weights = LK_ON), &s, m);
     for (int failed = 0; failed < 2; failed++) {
@@ -224,7 +224,7 @@ TEST(early_stopping_restores_without_stopping_but_not_after_a_failure)
 
 TEST(early_stopping_warns_once_about_a_value_that_is_not_there)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_early_stopping(), &s, m);
     for (int i = 0; i < 4; i++)
@@ -248,7 +248,7 @@ static double rate_of(lk_model *m) { return lk_optimizer_learning_rate(lk_model_
 
 TEST(plateaus_lower_the_rate)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(lk_sgd(.learning_rate = 0.1));
     lk_callback *c = fresh(
         lk_reduce_lr_on_plateau(.patience = LK_NUMBER(2), .factor = LK_NUMBER(0.5), .cooldown = 1, .min_lr = 0.03, .verbose = 1),
@@ -266,7 +266,7 @@ TEST(plateaus_lower_the_rate)
 
 TEST(plateaus_know_what_an_improvement_is)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(lk_adam());
     lk_callback *c = fresh(lk_reduce_lr_on_plateau(.monitor = "loss", .patience = LK_NUMBER(1)), &s, m);
     END_EPOCH(c, &s, 0, {"loss", 1});
@@ -298,7 +298,7 @@ static double halved(int epoch, double rate, void *user)
 
 TEST(schedules_of_ones_own)
 {
-    stage        s;
+    stage        s = {0};
     int          calls = 0;
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_learning_rate_scheduler(halved, .user = &calls, .verbose = 1), &s, m);
@@ -322,7 +322,7 @@ TEST(schedules_of_ones_own)
 
 TEST(rates_that_follow_a_schedule_cannot_be_set)
 {
-    stage        s;
+    stage        s = {0};
     int          calls = 0;
     lk_schedule *decay = lk_exponential_decay(.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.5);
     lk_model    *m = small_model(lk_sgd(.schedule = decay));
@@ -342,7 +342,7 @@ TEST(a_loss_that_is_no_number_ends_training)
 {
     const double bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
-        stage        s;
+        stage        s = {0};
         lk_model    *m = small_model(NULL);
         lk_callback *c = fresh(lk_terminate_on_nan(), &s, m);
         assert_int_equal(end_batch(c, &s, 0, 2, 1e30), LK_OK);
@@ -359,7 +359,7 @@ TEST(csv_files_have_keras_columns_and_line_ends)
 {
     const char  *folder = folder_new(), *path = folder_file(folder, "runs/log.csv");
     char         text[1024];
-    stage        s;
+    stage        s = {0};
     lk_callback *c = fresh(lk_csv_logger(path), &s, NULL);
     END_EPOCH(c, &s, 0, {"loss", 1.1540327072143555}, {"accuracy", 0.4375}, {"val_loss", 1e-05}, {"val_accuracy", 1});
     read_text(path, text, sizeof text); /* on the disk at once */
@@ -386,7 +386,7 @@ TEST(csv_files_have_keras_columns_and_line_ends)
 
 TEST(csv_files_that_cannot_be_written)
 {
-    stage s;
+    stage s = {0};
     stage_set(&s, NULL);
     assert_int_equal(TELL(lk_csv_logger("/proc/none/log.csv"), train_begin, &s), LK_EIO);
     refused(LK_EIO, "/proc/none");
@@ -410,7 +410,7 @@ TEST(checkpoints_by_the_end_of_their_names)
 {
     NEEDS_HELPER();
     const char *folder = folder_new();
-    stage       s;
+    stage       s = {0};
     lk_model   *m = small_model(NULL);
     END_EPOCH(fresh(lk_model_checkpoint(folder_file(folder, "a/{epoch:02d}-{loss:.1f}.keras")), &s, m), &s, 0, {"loss", 0.25});
     END_EPOCH(fresh(lk_model_checkpoint(folder_file(folder, "b.weights.h5"), .save_weights_only = LK_ON), &s, m), &s, 0,
@@ -441,7 +441,7 @@ static double weight_in(const char *path, bool optimizer)
 TEST(other_names_are_checkpoints_of_tensorflow)
 {
     const char *folder = folder_new();
-    stage       s;
+    stage       s = {0};
     lk_model   *m = small_model(NULL);
     set_weight(m, 7);
     END_EPOCH(fresh(lk_model_checkpoint(folder_file(folder, "all/ckpt_{epoch}")), &s, m), &s, 6, {"loss", 1});
@@ -460,7 +460,7 @@ TEST(only_the_best_is_kept)
 {
     const char  *folder = folder_new();
     char         path[600], want[4096];
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     const double loss[] = {0.2, 0.3, 0.1};
     snprintf(path, sizeof path, "%s/best", folder);
@@ -483,7 +483,7 @@ TEST(only_the_best_is_kept)
 TEST(checkpoints_know_a_threshold_and_what_is_missing)
 {
     const char  *folder = folder_new();
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_model_checkpoint(folder_file(folder, "m"), .monitor = "val_accuracy", .save_best_only = LK_ON,
                                                .initial_value_threshold = LK_NUMBER(0.9), .verbose = 1),
@@ -504,7 +504,7 @@ TEST(checkpoints_know_a_threshold_and_what_is_missing)
 TEST(checkpoints_every_so_many_steps)
 {
     const char  *folder = folder_new();
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_model_checkpoint(folder_file(folder, "{epoch}-{batch}"), .save_freq = 2), &s, m);
     for (int epoch = 0; epoch < 2; epoch++) {
@@ -522,7 +522,7 @@ TEST(checkpoints_every_so_many_steps)
 
 TEST(checkpoints_that_are_refused)
 {
-    stage s;
+    stage s = {0};
     assert_null(lk_model_checkpoint());
     refused(LK_EINVAL, "lk_model_checkpoint: filepath is missing");
     assert_null(lk_model_checkpoint("x.keras", .save_weights_only = LK_ON));
@@ -557,7 +557,7 @@ LKI_HOOK_LIST(NOTE)
 
 TEST(own_callbacks_hear_each_event_with_all_logs)
 {
-    stage        s;
+    stage        s = {0};
     lk_model    *m = small_model(NULL);
     lk_callback *c = fresh(lk_callback_of(LKI_HOOK_LIST(ON).user = NULL), &s, m);
     order[0] = 0;
@@ -572,7 +572,7 @@ static void see_rate(const lk_event *e, void *user) { *(double *)user = lk_logs_
 
 TEST(own_callbacks_see_what_others_added)
 {
-    stage        s;
+    stage        s = {0};
     double       rate = 0;
     lk_model    *m = small_model(NULL);
     lk_callback *c = lk_callback_of(.user = &rate, .on_epoch_end = see_rate);
@@ -590,7 +590,7 @@ TEST(own_callbacks_see_what_others_added)
 
 TEST(errors_of_own_callbacks_end_training)
 {
-    stage        s;
+    stage        s = {0};
     lk_callback *c = lk_callback_of(LKI_HOOK_LIST(ON).user = "epoch_end");
     stage_set(&s, NULL);
     assert_int_equal(TELL(c, epoch_begin, &s), LK_OK);
@@ -802,7 +802,7 @@ TEST(a_backup_at_the_end_of_an_epoch)
 {
     const char *folder = folder_new();
     char        text[256], dir[512];
-    stage       s;
+    stage       s = {0};
     lk_model   *m = small_model(NULL);
     snprintf(dir, sizeof dir, "%s/backup", folder);
     lk_callback *c = fresh(lk_backup_and_restore(dir, .save_freq = 2), &s, m);
@@ -830,7 +830,7 @@ static void put_text(const char *path, const char *text)
 TEST(backups_that_cannot_be_used)
 {
     const char *folder = folder_new();
-    stage       s;
+    stage       s = {0};
     stage_set(&s, small_model(NULL));
     put_text(folder_file(folder, "backup.json"), "{\"epoch\": 1}");
     assert_int_equal(TELL(lk_backup_and_restore(folder), train_begin, &s), LK_EFORMAT);

@@ -75,8 +75,10 @@ typedef struct stage {
     int64_t       skip;
 } stage;
 
+/* Anew; zeroed before the first time. */
 static inline void stage_set(stage *s, lk_model *m)
 {
+    lki_logs_free(&s->logs);
     *s = (stage){.h = {.event = {.model = m, .epochs = 10, .batches = LK_UNKNOWN}, .verbose = 1}};
     s->h.epoch = &s->epoch;
     s->h.skip = &s->skip;

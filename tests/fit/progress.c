@@ -47,7 +47,7 @@ static void run_epoch(bar *b, int epoch, int64_t steps, double seconds)
 
 TEST(a_line_per_epoch_as_in_the_tutorial)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 12, 938);
     TELL(b.c, train_begin, &b.s);
     run_epoch(&b, 0, 938, 33.0 / 938);
@@ -75,7 +75,7 @@ TEST(times_as_keras_writes_them)
     } cases[] = {{2.4, "5s 2s/step"},     {1, "2s 1s/step"},           {0.0356, "0s 36ms/step"},
                  {0.0012, "0s 1ms/step"}, {0.0000204, "0s 20us/step"}, {0, "0s 0s/step"}};
     for (int i = 0; i < LKI_COUNT(cases); i++) {
-        bar  b;
+        bar  b = {0};
         char want[256];
         begin(&b, 1, 1, 2);
         run_epoch(&b, 0, 2, cases[i].seconds);
@@ -88,7 +88,7 @@ TEST(times_as_keras_writes_them)
 
 TEST(verbose_2_is_a_line_of_keras_3)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 2, 3, 938);
     run_epoch(&b, 2, 938, 33.0 / 938);
     END_EPOCH(b.c, &b.s, 2, {"loss", 0.2154}, {"accuracy", 0.9368});
@@ -98,7 +98,7 @@ TEST(verbose_2_is_a_line_of_keras_3)
 
 TEST(silence)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 0, 3, 4);
     run_epoch(&b, 0, 4, 1);
     END_EPOCH(b.c, &b.s, 0, {"loss", 1});
@@ -109,7 +109,7 @@ TEST(silence)
 
 TEST(unknown_and_unfinished_epochs)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 1, LK_UNKNOWN);
     run_epoch(&b, 0, 12, 0.01);
     END_EPOCH(b.c, &b.s, 0, {"loss", 1}); /* by then it is known */
@@ -126,7 +126,7 @@ TEST(unknown_and_unfinished_epochs)
 
 TEST(several_steps_at_once)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 1, 40);
     TELL(b.c, epoch_begin, &b.s);
     for (int64_t last = 9; last < 40; last += 10) { /* the first execution is slow: it compiles */
@@ -142,7 +142,7 @@ TEST(evaluation_and_prediction_have_bars_of_their_own)
 {
     static const char *const name[] = {"loss"};
     static const double      value[] = {0.25};
-    bar                      b;
+    bar                      b = {0};
     begin(&b, 1, 1, 2);
     for (int in_fit = 0; in_fit < 2; in_fit++) {
         if (in_fit) TELL(b.c, train_begin, &b.s);
@@ -236,7 +236,7 @@ static void nothing_is_left_over(int count, char *const *line)
 
 static void show_epoch(void)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 1, 938);
     TELL(b.c, train_begin, &b.s);
     TELL(b.c, epoch_begin, &b.s);
@@ -292,7 +292,7 @@ TEST(a_narrow_line_gives_up_the_bar_first)
 
 static void show_unknown(void)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 1, LK_UNKNOWN);
     run_epoch(&b, 0, 3, 0.1);
     TELL(b.c, train_end, &b.s); /* an error: no end of the epoch */
@@ -309,7 +309,7 @@ TEST(an_open_line_is_ended)
 
 static void show_message(void)
 {
-    bar b;
+    bar b = {0};
     begin(&b, 1, 1, 3000);
     run_epoch(&b, 0, 1, 4000);
     lki_say("Batch %d: Invalid loss, terminating training\n", 0);

@@ -2,7 +2,8 @@
  *
  * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed it, by 1 / denominator, or
  * 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. A run on several replicas is made again under a strategy of as many: as
- * NAME/strategy split by lanes (or evenly, where the denominator makes the split matter) and as NAME/fill against losses_fill.txt. */
+ * NAME/strategy split by lanes (or evenly, where the denominator makes the split matter) and as NAME/fill against losses_fill.txt. A run that fit made is made by
+ * fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two replicas. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
 
@@ -12,6 +13,7 @@
 #include "optim.h"
 #include <dirent.h>
 #include <lockstep/dataset.h>
+#include <lockstep/keras.h>
 
 enum { MAX_WEIGHTS = 64, MAX_STEPS = 4096 };
 
@@ -444,19 +446,115 @@ static void train_on_replicas(train_run *r, const expected *e)
     if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
 }
 
+/* ---- by fit ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct watcher { /* of the losses of single steps, which fit shows as a mean so far */
+    train_run      *run;
+    const expected *want;
+    int64_t         batch;
+    int             step;
+    double          spread, sum, hits;
+} watcher;
+
+static void epoch_begins(const lk_event *event, void *user)
+{
+    watcher *w = user;
+    (void)event;
+    w->sum = w->hits = 0;
+}
+
+static void step_ended(const lk_event *event, void *user)
+{
+    watcher      *w = user;
+    const int64_t before = event->batch * w->batch, rows = lki_min(w->batch, w->run->rows - before);
+    const double  sum = lk_logs_get(&event->logs, "loss") * (double)(before + rows),
+                 hits = lk_logs_get(&event->logs, "accuracy") * (double)(before + rows);
+    if (w->step == MAX_STEPS) return;
+    w->spread = fmax(w->spread, w->want->spread[w->step]);
+    check_step(w->run, w->want, w->step, w->spread,
+               LK_TUPLE(lk_scalar((sum - w->sum) / (double)rows), lk_scalar(round(hits - w->hits))));
+    w->sum = sum;
+    w->hits = hits;
+    w->step++;
+}
+
+static lk_loss *loss_in(train_run *r)
+{
+    json_t         *spec = json_object_get(r->spec, "loss");
+    const lk_switch logits = json_is_true(json_object_get(spec, "from_logits")) ? LK_ON : LK_OFF;
+    const char     *name = json_string_value(json_object_get(spec, "name"));
+    if (name && !strcmp(name, "SparseCategoricalCrossentropy")) return lk_sparse_categorical_crossentropy(.from_logits = logits);
+    if (name && !strcmp(name, "BinaryCrossentropy")) return lk_binary_crossentropy(.from_logits = logits);
+    miss(r->c, "loss %s is not known here", name ? name : "(none)");
+    return NULL;
+}
+
+static void check_history(train_run *r, const lk_history *h)
+{
+    json_t     *history = load_json(run_path(r, "history.json")), *list, *value;
+    const char *name;
+    size_t      i;
+    json_object_foreach(history, name, list) json_array_foreach(list, i, value)
+    {
+        const double right = json_number_value(value), ours = lk_history_value(h, name, (int)i);
+        measure(r->c, name, fabs(ours - right) / fmax(1, fabs(right)), strcmp(name, "loss") ? 2.0 / (double)r->rows : 2e-4);
+    }
+    json_decref(history);
+}
+
+/* Weights of the model in Keras' order, from the file of the run. */
+static bool set_weights(train_run *r, lk_model *m)
+{
+    json_t    *list = json_object_get(r->spec, "weights");
+    lk_tensor *value[MAX_WEIGHTS];
+    lki_zip    z;
+    if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
+    for (size_t i = 0; i < json_array_size(list) && i < MAX_WEIGHTS; i++, r->weights++)
+        value[i] = tensor_of(r->c, &z, json_string_value(json_object_get(json_array_get(list, i), "key")));
+    lki_zip_close(&z);
+    lk_variables w = lk_model_weights(m);
+    for (int i = 0; i < w.count && i < MAX_WEIGHTS; i++)
+        r->weight[i] = w.item[i];
+    return lk_model_set_weights(m, lk_tuple_from(r->weights, value)) == LK_OK;
+}
+
+static void train_by_fit(train_run *r, const expected *e)
+{
+    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch"));
+    lk_model     *m = NULL;
+    watcher       w = {.run = r, .want = e, .batch = batch};
+    if (r->strategy)
+        LK_SCOPE(r->strategy)
+            m = lk_model_from_json_file(run_path(r, "model.json"));
+    else m = lk_model_from_json_file(run_path(r, "model.json"));
+    if (!m || !set_weights(r, m)) return;
+    lk_tuple    all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
+    lk_dataset *data = lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch);
+    lk_model_compile(m, .loss = loss_in(r), .optimizer = r->optimizer, .metrics = LK_METRICS(lk_accuracy()));
+    lk_history *h = lk_model_fit(
+        m, data, .epochs = (int)json_integer_value(json_object_get(r->spec, "epochs")), .verbose = LK_SILENT,
+        .callbacks = LK_CALLBACKS(lk_callback_of(.user = &w, .on_epoch_begin = epoch_begins, .on_train_batch_end = step_ended)));
+    if (!sound(r->c, "fit") || r->c->why[0]) return;
+    if (w.step != json_integer_value(json_object_get(r->spec, "steps")))
+        miss(r->c, "%d steps: should be as many as in spec.json", w.step);
+    check_history(r, h);
+    check_weights(r);
+}
+
 typedef struct form { /* a way to make a run */
     const char   *suffix, *losses;
     int           replicas;
     lk_split_rule split;
+    bool          fit;
 } form;
 
-static bool start_run(train_run *r, const char *data)
+static bool start_run(train_run *r, const char *data, bool fit)
 {
     const char *inputs = json_string_value(json_object_get(r->spec, "inputs"));
     const scope outer = scope_begin(r->c, json_object_get(r->spec, "optimizer"));
     r->optimizer = make_optimizer(r->c, json_string_value(attribute(r->c, "name")), NULL);
     scope_end(r->c, outer, "optimizer");
-    return load_weights(r) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
+    return (fit || load_weights(r)) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
 }
 
 static void check_train(test_case *c, json_t *spec, const char *data, const form *f)
@@ -470,9 +568,10 @@ static void check_train(test_case *c, json_t *spec, const char *data, const form
     if (f->replicas) {
         r.strategy = lk_mirrored_strategy(.cpu_devices = f->replicas);
         LK_SCOPE(r.strategy)
-            ready = start_run(&r, data);
-    } else ready = start_run(&r, data);
-    if (ready && r.strategy) train_on_replicas(&r, &e);
+            ready = start_run(&r, data, f->fit);
+    } else ready = start_run(&r, data, f->fit);
+    if (ready && f->fit) train_by_fit(&r, &e);
+    else if (ready && r.strategy) train_on_replicas(&r, &e);
     else if (ready) train(&r, &e);
     sound(c, "run");
     lki_array_free(&r.x);
@@ -486,13 +585,17 @@ static void run_forms(const char *name, json_t *spec, const char *data)
     const int           n = (int)json_integer_value(json_object_get(spec, "replicas"));
     const bool          matters = json_is_null(json_object_get(spec, "denominator")) && n > 1;
     const lk_split_rule split = matters ? LK_SPLIT_EVEN : LK_SPLIT_LANES;
-    const form          forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES},
-                                   {"/strategy", "losses.txt", n, split},
-                                   {"/fill", "losses_fill.txt", n, LK_SPLIT_FILL}};
-    const int           count = n < 2 ? 1 : json_object_get(spec, "sizes_fill") ? 3 : 2;
-    for (int i = 0; i < count; i++) {
+    const bool          fit = !strcmp(json_string_value(json_object_get(spec, "mode")), "fit"),
+               fill = json_object_get(spec, "sizes_fill") != NULL;
+    const form forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES, false},
+                          {n > 1 ? "/strategy" : NULL, "losses.txt", n, split, false},
+                          {n > 1 && fill ? "/fill" : NULL, "losses_fill.txt", n, LK_SPLIT_FILL, false},
+                          {fit ? "/fit" : NULL, "losses.txt", 0, LK_SPLIT_LANES, true},
+                          {fit ? "/fit2" : NULL, "losses.txt", 2, LK_SPLIT_LANES, true}};
+    for (int i = 0; i < LKI_COUNT(forms); i++) {
         test_case c;
         char      full[512];
+        if (!forms[i].suffix) continue;
         snprintf(full, sizeof full, "%s%s", name, forms[i].suffix);
         if (!case_begin(&c, "train", full, NULL)) continue;
         c.name = name; /* files are found by it */
