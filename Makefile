@@ -4,7 +4,7 @@
 #   make test                 build and run all tests; the last line is "N passed, N failed"
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
-#   make interop PYTHON=...   exchange checkpoints with TensorFlow, which that Python has (tests/interop/checkpoint.py says how)
+#   make interop PYTHON=...   exchange checkpoints with TensorFlow and models with Keras, which that Python has (tests/interop/*.py say how)
 #   make examples             build them
 #   make bench                build and run the benches; BENCH=step runs one, BENCH="ops exp log" one with arguments
 #   make train                build and run examples/digits
@@ -46,6 +46,8 @@ golden: need-test
 interop: need-test
 	@tools/build release tests_interop_checkpoint
 	@$(or $(PYTHON),python3) tests/interop/checkpoint.py build/release/tests/interop/checkpoint
+	@tools/build release tests_interop_keras_files
+	@$(or $(PYTHON),python3) tests/interop/keras_files.py build/release/tests/interop/keras_files
 
 examples: need
 	@tools/build release examples

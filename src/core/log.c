@@ -132,7 +132,9 @@ static const char *want_topics(const char *text)
 static void read_topics(void)
 {
     const char *unknown = want_topics(getenv("LOCKSTEP_VERBOSE"));
-    if (unknown) lki_warn("LOCKSTEP_VERBOSE: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)strcspn(unknown, ","), unknown);
+    if (unknown)
+        lki_warn("LOCKSTEP_VERBOSE: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)strcspn(unknown, ","),
+                 unknown);
 }
 
 lk_status lk_set_verbose(const char *topics)
@@ -141,7 +143,8 @@ lk_status lk_set_verbose(const char *topics)
     memset(topic_wanted, 0, sizeof topic_wanted);
     const char *unknown = want_topics(topics);
     if (!unknown) return LK_OK;
-    return lki_fail(LK_EINVAL, "lk_set_verbose: no topic \"%.*s\"; there are lanes, dispatch, plan, trace", (int)strcspn(unknown, ","), unknown);
+    return lki_fail(LK_EINVAL, "lk_set_verbose: no topic \"%.*s\"; there are lanes, dispatch, plan, trace",
+                    (int)strcspn(unknown, ","), unknown);
 }
 
 bool lki_verbose(lki_topic topic)

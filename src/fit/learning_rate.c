@@ -49,8 +49,7 @@ static lk_status scheduler_epoch_begin(lk_callback *c, const lki_happening *h)
                         h->event.epoch, lki_number_text(rate, text));
     LKI_TRY(lk_optimizer_set_learning_rate(o, rate));
     if (s->args.verbose > 0)
-        lki_say("\nEpoch %d: LearningRateScheduler setting learning rate to %s.\n", h->event.epoch + 1,
-                lki_rate_text(rate, text));
+        lki_say("\nEpoch %d: LearningRateScheduler setting learning rate to %s.\n", h->event.epoch + 1, lki_rate_text(rate, text));
     return LK_OK;
 }
 

@@ -10,8 +10,6 @@
 
 #define TURN 6.28318530717958647692
 
-static lk_tensor *number(double value) { return lk_scalar(value); }
-
 /* A number from 0 up to 1 per row; `row` has axes of size 1. */
 static lk_tensor *draw(const lk_layer *l, const lki_pass *pass, lk_tensor *x, lk_shape row, int call)
 {
@@ -36,7 +34,7 @@ enum { VERTICAL = 1, HORIZONTAL = 2 }; /* axes of a batch */
 
 static lk_tensor *flipped(const lk_layer *l, const lki_pass *pass, lk_tensor *x, int axis)
 {
-    lk_tensor *heads = lk_less(draw(l, pass, x, LK_SHAPE(1, 1, 1), axis), number(0.5));
+    lk_tensor *heads = lk_less(draw(l, pass, x, LK_SHAPE(1, 1, 1), axis), lk_scalar(0.5));
     return lk_where(heads, lk_reverse(x, LK_AXES(axis)), x);
 }
 
@@ -119,17 +117,17 @@ static lk_tensor *nearest(lk_tensor *at, double size) { return lk_clip(at, 0, si
 
 static lk_tensor *reflected(lk_tensor *at, double size) /* d c b a | a b c d | d c b a */
 {
-    lk_tensor *around = lk_mod(at, number(2 * size));
-    return nearest(lk_where(lk_less(around, number(size)), around, lk_sub(number(2 * size - 1), around)), size);
+    lk_tensor *around = lk_mod(at, lk_scalar(2 * size));
+    return nearest(lk_where(lk_less(around, lk_scalar(size)), around, lk_sub(lk_scalar(2 * size - 1), around)), size);
 }
 
 static lk_tensor *wrapped(lk_tensor *at, double size) /* a b c d | a b c d | a b c d */
 {
-    lk_tensor *rounds = lk_floor(lk_div(lk_abs(at), number(fmax(1, size - 1))));
-    lk_tensor *from_below = lk_add(at, lk_mul(lk_add(rounds, number(1)), number(size)));
-    lk_tensor *from_above = lk_sub(at, lk_mul(rounds, number(size)));
-    lk_tensor *inside = lk_where(lk_greater(at, number(size - 1)), from_above, at);
-    return nearest(lk_where(lk_less(at, number(0)), from_below, inside), size);
+    lk_tensor *rounds = lk_floor(lk_div(lk_abs(at), lk_scalar(fmax(1, size - 1))));
+    lk_tensor *from_below = lk_add(at, lk_mul(lk_add(rounds, lk_scalar(1)), lk_scalar(size)));
+    lk_tensor *from_above = lk_sub(at, lk_mul(rounds, lk_scalar(size)));
+    lk_tensor *inside = lk_where(lk_greater(at, lk_scalar(size - 1)), from_above, at);
+    return nearest(lk_where(lk_less(at, lk_scalar(0)), from_below, inside), size);
 }
 
 static const char *const FILLS[] = {
@@ -145,17 +143,17 @@ typedef struct places { /* f32 [n, pixels] each */
 static places turned(lk_tensor *angle, const lk_shape *x, fill_fn *fill)
 {
     const double cy = (double)(x->dim[1] - 1) / 2, cx = (double)(x->dim[2] - 1) / 2;
-    lk_tensor   *dy = lk_sub(every(x->dim[1], x->dim[2], LK_F32, true), number(cy));
-    lk_tensor   *dx = lk_sub(every(x->dim[1], x->dim[2], LK_F32, false), number(cx));
+    lk_tensor   *dy = lk_sub(every(x->dim[1], x->dim[2], LK_F32, true), lk_scalar(cy));
+    lk_tensor   *dx = lk_sub(every(x->dim[1], x->dim[2], LK_F32, false), lk_scalar(cx));
     lk_tensor   *cosine = lk_cos(angle), *sine = lk_sin(angle);
-    lk_tensor   *column = lk_add(lk_sub(lk_mul(cosine, dx), lk_mul(sine, dy)), number(cx));
-    lk_tensor   *row = lk_add(lk_add(lk_mul(sine, dx), lk_mul(cosine, dy)), number(cy));
+    lk_tensor   *column = lk_add(lk_sub(lk_mul(cosine, dx), lk_mul(sine, dy)), lk_scalar(cx));
+    lk_tensor   *row = lk_add(lk_add(lk_mul(sine, dx), lk_mul(cosine, dy)), lk_scalar(cy));
     return (places){fill(row, (double)x->dim[1]), fill(column, (double)x->dim[2])};
 }
 
 static lk_tensor *within(lk_tensor *at, int64_t size)
 {
-    return lk_logical_and(lk_greater_equal(at, number(0)), lk_less_equal(at, number((double)(size - 1))));
+    return lk_logical_and(lk_greater_equal(at, lk_scalar(0)), lk_less_equal(at, lk_scalar((double)(size - 1))));
 }
 
 /* The pixels at whole places, [n, pixels, channels]; `fill` where there are none, or NULL: the nearest. */
@@ -166,11 +164,11 @@ static lk_tensor *pixels_or(lk_tensor *x, places at, const double *fill)
     lk_tensor    *pixels = pixels_at(x, lk_cast(row, LK_I32), lk_cast(column, LK_I32));
     if (!fill) return pixels;
     lk_tensor *inside = lk_logical_and(within(at.row, height), within(at.column, width));
-    return lk_where(lk_expand_dims(inside, -1), pixels, number(*fill));
+    return lk_where(lk_expand_dims(inside, -1), pixels, lk_scalar(*fill));
 }
 
 /* Halves away from zero. */
-static lk_tensor *rounded(lk_tensor *at) { return lk_mul(lk_sign(at), lk_floor(lk_add(lk_abs(at), number(0.5)))); }
+static lk_tensor *rounded(lk_tensor *at) { return lk_mul(lk_sign(at), lk_floor(lk_add(lk_abs(at), lk_scalar(0.5)))); }
 
 static lk_tensor *nearest_pixels(lk_tensor *x, places at, const double *fill)
 {
@@ -180,13 +178,13 @@ static lk_tensor *nearest_pixels(lk_tensor *x, places at, const double *fill)
 /* a * (1 - share) + b * share */
 static lk_tensor *between(lk_tensor *a, lk_tensor *b, lk_tensor *share)
 {
-    return lk_add(lk_mul(a, lk_sub(number(1), share)), lk_mul(b, share));
+    return lk_add(lk_mul(a, lk_sub(lk_scalar(1), share)), lk_mul(b, share));
 }
 
 static lk_tensor *bilinear_pixels(lk_tensor *x, places at, const double *fill)
 {
-    lk_tensor *top = lk_floor(at.row), *left = lk_floor(at.column), *down = lk_add(top, number(1)),
-              *right = lk_add(left, number(1));
+    lk_tensor *top = lk_floor(at.row), *left = lk_floor(at.column), *down = lk_add(top, lk_scalar(1)),
+              *right = lk_add(left, lk_scalar(1));
     lk_tensor *share_y = lk_expand_dims(lk_sub(at.row, top), -1), *share_x = lk_expand_dims(lk_sub(at.column, left), -1);
     lk_tensor *above = between(pixels_or(x, (places){top, left}, fill), pixels_or(x, (places){top, right}, fill), share_x);
     lk_tensor *below = between(pixels_or(x, (places){down, left}, fill), pixels_or(x, (places){down, right}, fill), share_x);
@@ -198,7 +196,8 @@ static lk_tensor *call_rotation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     const rotation                *r = (const rotation *)l;
     const lk_random_rotation_args *a = &r->set.ask;
     if (!pass->training || lki_bad(x) || (r->low == 0 && r->high == 0) || !lki_shape_size(&x->shape)) return x;
-    lk_tensor *angle = lk_add(lk_mul(draw(l, pass, x, LK_SHAPE(1), 0), number((r->high - r->low) * TURN)), number(r->low * TURN));
+    lk_tensor *angle =
+        lk_add(lk_mul(draw(l, pass, x, LK_SHAPE(1), 0), lk_scalar((r->high - r->low) * TURN)), lk_scalar(r->low * TURN));
     places     from = turned(angle, &x->shape, FILL[a->fill_mode]);
     lk_tensor *y = (a->interpolation == LK_NEAREST ? nearest_pixels : bilinear_pixels)(
         x, from, a->fill_mode == LK_FILL_CONSTANT ? &a->fill_value : NULL);
@@ -290,7 +289,7 @@ static lk_tensor *window_start(const lk_layer *l, const lki_pass *pass, lk_tenso
 {
     const double last = (double)(whole - size);
     lk_tensor   *u = draw(l, pass, x, LK_SHAPE(1), call);
-    return lk_cast(lk_minimum(lk_floor(lk_mul(u, number(last + 1))), number(last)), LK_I32);
+    return lk_cast(lk_minimum(lk_floor(lk_mul(u, lk_scalar(last + 1))), lk_scalar(last)), LK_I32);
 }
 
 static lk_tensor *random_window(const lk_layer *l, const lki_pass *pass, lk_tensor *x, int64_t height, int64_t width)

@@ -32,8 +32,8 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (l->count && in->dim[1] != l->weight[KERNEL].variable->shape.dim[0])
         return lki_layer_refuse(l, in, "there should be %lld features, what its kernel was made for",
                                 (long long)l->weight[KERNEL].variable->shape.dim[0]);
-    *out = a->return_sequences == LK_ON ? LK_SHAPE(0, a->units) : LK_SHAPE(a->units);
-    if (out->rank == 2) out->dim[0] = in->dim[0];
+    const lk_shape every = {.rank = 2, .dim = {in->dim[0], a->units}}, last = {.rank = 1, .dim = {a->units}};
+    *out = a->return_sequences == LK_ON ? every : last;
     return LK_OK;
 }
 

@@ -179,7 +179,8 @@ TEST(early_stopping_counts_like_keras)
     assert_int_equal(STOPS_AFTER(lk_early_stopping(.min_delta = 0.5), 5, 4.8, 4), 2);
     assert_int_equal(STOPS_AFTER(lk_early_stopping(.mode = LK_MODE_MAX), 1, 2, 3, 2), 4);
     assert_int_equal(STOPS_AFTER(lk_early_stopping(.start_from_epoch = 2), 1, 2, 3, 4), 4);
-    assert_int_equal(STOPS_AFTER(lk_early_stopping(.patience = 3), NAN, NAN, NAN, NAN), 3);
+    assert_int_equal(STOPS_AFTER(lk_early_stopping(.patience = 3), NAN, NAN, NAN, NAN),
+                     3); /* Keras takes the first one for the best */
     /* better every time, but never than the baseline: patience is over when it stops getting better */
     assert_int_equal(STOPS_AFTER(lk_early_stopping(.patience = 2, .baseline = LK_NUMBER(1)), 5, 4, 3, 3, 2), 4);
     assert_int_equal(STOPS_AFTER(lk_early_stopping(.patience = 1, .baseline = LK_NUMBER(1)), 5, 0.5, 0.6), 3);
@@ -797,6 +798,21 @@ TEST(a_run_that_was_stopped_goes_on_in_its_epoch)
     folder_remove(folder);
 }
 
+TEST(spoilt_weights_do_not_replace_a_backup)
+{
+    const char *folder = folder_new();
+    char        dir[512];
+    snprintf(dir, sizeof dir, "%s/backup", folder);
+    LK_POOL {
+        lk_model *m = small_model(lk_sgd(.learning_rate = 1e30));
+        FIT(m, .epochs = 3, .callbacks = LK_CALLBACKS(lk_terminate_on_nan(), lk_backup_and_restore(dir)));
+        assert_string_equal(lk_error(), "");
+        assert_false(isfinite(weight_of(m)) && fabs(weight_of(m)) < 1e6);
+    }
+    assert_false(file_exists(folder_file(folder, "backup/backup.json")));
+    folder_remove(folder);
+}
+
 /* What was saved after the last step of an epoch is the beginning of the next one. */
 TEST(a_backup_at_the_end_of_an_epoch)
 {
@@ -920,5 +936,6 @@ TESTS(HOOK_TEST(numbers_as_python_writes_them), HOOK_TEST(logs_grow_and_are_foun
       HOOK_TEST(fit_saves_the_best_model_whole), HOOK_TEST(averages_are_shown_while_the_model_is_evaluated),
       HOOK_TEST(averages_on_epochs_stay_for_callbacks_behind), HOOK_TEST(averages_need_an_optimizer_that_keeps_them),
       HOOK_TEST(a_run_that_failed_goes_on), HOOK_TEST(a_run_that_was_stopped_goes_on_in_its_epoch),
-      HOOK_TEST(a_backup_at_the_end_of_an_epoch), HOOK_TEST(backups_that_cannot_be_used),
-      HOOK_TEST(a_whole_run_leaves_other_files_alone), HOOK_TEST(without_memory_there_are_none), HOOK_TEST(logs_without_memory))
+      HOOK_TEST(spoilt_weights_do_not_replace_a_backup), HOOK_TEST(a_backup_at_the_end_of_an_epoch),
+      HOOK_TEST(backups_that_cannot_be_used), HOOK_TEST(a_whole_run_leaves_other_files_alone),
+      HOOK_TEST(without_memory_there_are_none), HOOK_TEST(logs_without_memory))

@@ -1,6 +1,7 @@
 /* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is refused. */
 #include "check.h"
 #include "core/log.h"
+#include "folder.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -582,7 +583,47 @@ TEST(probabilities_of_a_softmax_are_safe)
         }
 }
 
-TESTS(cmocka_unit_test(reference_numbers), cmocka_unit_test(evaluate_is_exact_for_any_split),
+/* ---- gradients of several steps ---- */
+
+TEST(accumulated_gradients_do_not_depend_on_replicas)
+{
+    double weight = 0;
+    for (int n = 0; n <= 3; n++)
+        LK_POOL
+            LK_STEP {
+                lk_model *m = one_weight(n, 0.5, LK_EXACT);
+                lk_model_compile(m, .loss = lk_mean_squared_error(),
+                                 .optimizer = lk_sgd(.learning_rate = 0.001, .gradient_accumulation_steps = 2));
+                lk_model_fit(m, .x = counted(7), .y = targets(7), .batch_size = 2, .shuffle = LK_OFF, .verbose = LK_SILENT);
+                assert_string_equal(lk_error(), "");
+                if (n == 0) weight = weight_of(m);
+                assert_true(weight_of(m) == weight && weight != 1);
+            }
+}
+
+/* ---- histories in files ---- */
+
+TEST(histories_are_read_from_files)
+{
+    LK_POOL
+        LK_STEP {
+            char path[512];
+            snprintf(path, sizeof path, "%s/history.csv", folder_new());
+            lk_history *h = lk_model_fit(classifier(), batches(20, 8), .epochs = 3, .validation_data = batches(8, 8),
+                                         .callbacks = LK_CALLBACKS(lk_csv_logger(path)), .verbose = LK_SILENT);
+            lk_history *read = lk_history_read(path);
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_history_epochs(read), 3);
+            assert_int_equal(lk_history_names(read).count, 4);
+            for (int i = 0; i < 3; i++)
+                assert_true(lk_history_value(read, "val_loss", i) == lk_history_value(h, "val_loss", i));
+            REFUSED(LK_EFORMAT, lk_history_read(LK_SOURCE_DIR "/README.md"), "README.md", "line 1", "epoch");
+            REFUSED(LK_EIO, lk_history_read("/no/such/history.csv"), "/no/such/history.csv");
+        }
+}
+
+TESTS(cmocka_unit_test(accumulated_gradients_do_not_depend_on_replicas), cmocka_unit_test(histories_are_read_from_files),
+      cmocka_unit_test(reference_numbers), cmocka_unit_test(evaluate_is_exact_for_any_split),
       cmocka_unit_test(predict_keeps_the_order), cmocka_unit_test(every_number_of_replicas_gives_the_same_bits),
       cmocka_unit_test(callbacks_hear_everything_once), cmocka_unit_test(stopping_and_beginning_later),
       cmocka_unit_test(steps_per_epoch_goes_on_where_it_stopped), cmocka_unit_test(weights_of_rows_and_classes),

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 8 };
+enum { MOST = 32 };
 
 static const char *file_in(const char *folder, const char *name)
 {

@@ -164,6 +164,25 @@ TEST(same_bits_on_any_split)
     }
 }
 
+/* ---- memory ---- */
+
+static int make_and_call(void)
+{
+    int ok = 0;
+    LK_POOL {
+        lk_layer  *l = lk_multi_head_attention(1, 2, .dropout = 0.5);
+        lk_tensor *x = lk_zeros(LK_SHAPE(1, 2, 2), LK_F32);
+        ok = l && !lk_poisoned(attend(l, x, x, LK_ON));
+    }
+    return ok;
+}
+
+TEST(every_allocation_may_fail)
+{
+    make_and_call(); /* what is made once in a process */
+    assert_true(check_every_allocation(make_and_call) > 10);
+}
+
 /* ---- refusals ---- */
 
 TEST(refusals)
@@ -188,4 +207,5 @@ TEST(refusals)
 TESTS(cmocka_unit_test(as_in_keras), cmocka_unit_test(compiled_to_the_same_bits), cmocka_unit_test(gradients_by_differences),
       cmocka_unit_test(drops_what_is_looked_at), cmocka_unit_test(only_those_that_drop_draw),
       cmocka_unit_test(weights_as_keras_has_them), cmocka_unit_test(first_values_go_by_the_matrix),
-      cmocka_unit_test(activity_of_all_projections), cmocka_unit_test(same_bits_on_any_split), cmocka_unit_test(refusals))
+      cmocka_unit_test(activity_of_all_projections), cmocka_unit_test(same_bits_on_any_split),
+      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(refusals))

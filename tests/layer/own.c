@@ -199,6 +199,29 @@ TEST(under_the_strategy_of_the_model)
     }
 }
 
+/* ---- while a function is traced ---- */
+
+static lk_tuple traced(lk_tuple in, void *user)
+{
+    lk_layer **l = user;
+    lk_tensor *y = lk_layer_call(l[1], lk_layer_call(l[0], in.item[0]), LK_ON);
+    return LK_TUPLE(y);
+}
+
+TEST(first_called_while_traced)
+{
+    LK_POOL {
+        scaled       s = {2, 3, 0}, t = {2, 3, 0};
+        lk_layer    *a[] = {scaled_layer(&s), lk_dropout(0.5)}, *b[] = {scaled_layer(&t), lk_dropout(0.5)};
+        lk_tuple     in = LK_TUPLE(input_of(LK_SHAPE(4, 3), 0));
+        lk_function *f = lk_function_of(traced, a);
+        for (int i = 0; i < 3; i++) /* dropped by how often it was called, not traced */
+            assert_true(same_bits(lk_call(f, in).item[0], traced(in, b).item[0]));
+        assert_int_equal(s.built, 1);
+        FINE();
+    }
+}
+
 /* ---- inside run ---- */
 
 static lk_tuple call_in_run(lk_tuple in, void *user) { return LK_TUPLE(lk_layer_call(user, in.item[0], LK_ON)); }
@@ -408,6 +431,7 @@ TEST(every_allocation_may_fail)
 TESTS(cmocka_unit_test(in_a_model), cmocka_unit_test(alone), cmocka_unit_test(inputs_of_all_kinds),
       cmocka_unit_test(what_the_call_is_told), cmocka_unit_test(in_the_function_of_a_model),
       cmocka_unit_test(same_bits_on_any_split), cmocka_unit_test(under_the_strategy_of_the_model),
-      cmocka_unit_test(replicas_meet_for_the_first_call), cmocka_unit_test(replicas_must_build_the_same),
-      cmocka_unit_test(mistakes_of_functions), cmocka_unit_test(a_second_try), cmocka_unit_test(mistakes_with_weights),
-      cmocka_unit_test(mistakes_of_the_caller), cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(first_called_while_traced), cmocka_unit_test(replicas_meet_for_the_first_call),
+      cmocka_unit_test(replicas_must_build_the_same), cmocka_unit_test(mistakes_of_functions), cmocka_unit_test(a_second_try),
+      cmocka_unit_test(mistakes_with_weights), cmocka_unit_test(mistakes_of_the_caller),
+      cmocka_unit_test(every_allocation_may_fail))

@@ -172,6 +172,23 @@ TEST(same_bits_on_any_split)
     }
 }
 
+static int make_and_call(void)
+{
+    int ok = 0;
+    LK_POOL {
+        lk_model  *m = lk_sequential(lk_random_flip(), lk_random_rotation(0.2), lk_random_crop(3, 2));
+        lk_tensor *x = lk_zeros(LK_SHAPE(1, 2, 2, 1), LK_F32);
+        ok = m && !lk_poisoned(lk_model_call(m, x, .training = LK_ON)) && !lk_poisoned(lk_model_call(m, x));
+    }
+    return ok;
+}
+
+TEST(every_allocation_may_fail)
+{
+    make_and_call(); /* what is made once in a process */
+    assert_true(check_every_allocation(make_and_call) > 10);
+}
+
 TEST(a_range_of_a_file)
 {
     typedef struct arguments { /* as random.c has them */
@@ -223,4 +240,5 @@ TEST(refusals)
 TESTS(cmocka_unit_test(turned_as_in_keras), cmocka_unit_test(compiled_to_the_same_bits), cmocka_unit_test(flips_each_row),
       cmocka_unit_test(turns_each_row), cmocka_unit_test(turns_against_the_clock), cmocka_unit_test(gradients_of_turns),
       cmocka_unit_test(crops_each_row), cmocka_unit_test(otherwise_the_middle), cmocka_unit_test(same_bits_on_any_split),
-      cmocka_unit_test(a_range_of_a_file), cmocka_unit_test(refused_picks), cmocka_unit_test(refusals))
+      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(a_range_of_a_file), cmocka_unit_test(refused_picks),
+      cmocka_unit_test(refusals))

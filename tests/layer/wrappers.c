@@ -173,6 +173,25 @@ TEST(refusals)
     }
 }
 
+/* ---- memory ---- */
+
+static int make_and_call(void)
+{
+    int ok = 0;
+    LK_POOL {
+        lk_model *m = lk_sequential(lk_embedding(3, 2), lk_bidirectional(lk_lstm(2, .return_sequences = LK_ON, .dropout = 0.5)),
+                                    lk_time_distributed(lk_dense(2)), lk_bidirectional(lk_gru(2), LK_MERGE_SUM));
+        ok = m && !lk_poisoned(lk_model_call(m, lk_zeros(LK_SHAPE(1, 2), LK_I32), .training = LK_ON));
+    }
+    return ok;
+}
+
+TEST(every_allocation_may_fail)
+{
+    make_and_call(); /* what is made once in a process */
+    assert_true(check_every_allocation(make_and_call) > 10);
+}
+
 /* A layer that left a model is still inside the one around it. */
 TEST(inside_stays_inside)
 {
@@ -190,4 +209,4 @@ TESTS(cmocka_unit_test(as_in_keras), cmocka_unit_test(compiled_to_the_same_bits)
       cmocka_unit_test(the_second_runs_the_other_way), cmocka_unit_test(another_layer_for_the_way_back),
       cmocka_unit_test(steps_are_dropped_apart), cmocka_unit_test(ids_of_each_step), cmocka_unit_test(names_of_each_step),
       cmocka_unit_test(what_is_inside_counts), cmocka_unit_test(same_bits_on_any_split), cmocka_unit_test(refusals),
-      cmocka_unit_test(inside_stays_inside))
+      cmocka_unit_test(inside_stays_inside), cmocka_unit_test(every_allocation_may_fail))
