@@ -1,4 +1,5 @@
 /* A history from the file lk_csv_logger() wrote: a line of names, "epoch" first, then a line of numbers per epoch. */
+#define _GNU_SOURCE /* strtod_l */
 #include "core/memory.h"
 #include "fit/history.h"
 #include "format/stream.h"
