@@ -618,7 +618,7 @@ TEST(histories_are_read_from_files)
             for (int i = 0; i < 3; i++)
                 assert_true(lk_history_value(read, "val_loss", i) == lk_history_value(h, "val_loss", i));
             REFUSED(LK_EFORMAT, lk_history_read(LK_SOURCE_DIR "/README.md"), "README.md", "line 1", "epoch");
-            REFUSED(LK_EIO, lk_history_read("/no/such/history.csv"), "/no/such/history.csv");
+            REFUSED(LK_ENOTFOUND, lk_history_read("/no/such/history.csv"), "/no/such/history.csv");
         }
 }
 
