@@ -30,16 +30,33 @@ static void log_nothing(const char *text, void *user)
     (void)user;
 }
 
-/* ---- devices ---- */
+/* ---- texts ---- */
+
+typedef struct kept {
+    struct kept *before;
+    char         text[];
+} kept;
+
+char *cli_keep_text(const char *text)
+{
+    static kept *last;
+    kept        *k = malloc(sizeof *k + strlen(text) + 1);
+    if (!k) abort();
+    k->before = last;
+    last = k;
+    return strcpy(k->text, text);
+}
 
 int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1])
 {
     int   count = 0;
-    char *copy = strdup(text), *rest = copy;
-    for (char *name; copy && count < CLI_MOST_NAMES && (name = strsep(&rest, ","));)
+    char *rest = cli_keep_text(text);
+    for (char *name; count < CLI_MOST_NAMES && (name = strsep(&rest, ","));)
         if (*name) one_based[++count] = name;
     return count;
 }
+
+/* ---- devices ---- */
 
 /* The library tells which devices it takes, and that none is a GPU; who typed --replicas knows. */
 static lk_strategy *make_strategy(const cli_args *a)

@@ -11,8 +11,11 @@ int cli_session(const cli_args *args, lk_strategy **strategy);
 /* What the library shows goes to standard error, which leaves standard output to the JSON object. */
 void cli_output_to_stderr(void);
 
-/* A list as the library wants it, of text like "a,b,c"; the texts live as long as the process. */
+/* A copy that lives as long as the process. */
+char *cli_keep_text(const char *text);
+
+/* "a,b,c" as a list; how many. The texts live as long as the process. */
 enum { CLI_MOST_NAMES = 256 };
-int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1]); /* how many */
+int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1]);
 
 #endif

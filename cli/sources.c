@@ -303,8 +303,8 @@ static bool read_feature(char *text, lk_feature *out)
 
 static int read_features(const opening *o, int *count, lk_feature one_based[MOST_FEATURES + 1])
 {
-    char *rest = strdup(o->args->text[OPT_FEATURES]); /* the names in it are used as long as the process lives */
-    for (char *one; rest && (one = strsep(&rest, ","));) {
+    char *rest = cli_keep_text(o->args->text[OPT_FEATURES]); /* with the names of the features */
+    for (char *one; (one = strsep(&rest, ","));) {
         char shown[128];
         snprintf(shown, sizeof shown, "%s", one);
         if (*count == MOST_FEATURES || !read_feature(one, &one_based[++*count]))

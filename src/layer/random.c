@@ -195,7 +195,7 @@ static lk_tensor *call_rotation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const rotation                *r = (const rotation *)l;
     const lk_random_rotation_args *a = &r->set.ask;
-    if (!pass->training || lki_bad(x) || (r->low == 0 && r->high == 0) || !lki_shape_size(&x->shape)) return x;
+    if (!pass->training || lki_bad(x) || (r->low == 0 && r->high == 0) || !lki_shape_size_from(&x->shape, 1)) return x;
     lk_tensor *angle =
         lk_add(lk_mul(draw(l, pass, x, LK_SHAPE(1), 0), lk_scalar((r->high - r->low) * TURN)), lk_scalar(r->low * TURN));
     places     from = turned(angle, &x->shape, FILL[a->fill_mode]);

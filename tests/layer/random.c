@@ -84,6 +84,10 @@ TEST(turns_each_row)
             assert_true(memcmp(y, y + 50 * i, 50 * sizeof *y) && fabsf(y[50 * i + 24] - 202) < 1e-3f); /* the middle stays */
         assert_true(same_bits(lk_layer_call(l, x), x));
         assert_true(same_bits(lk_layer_call(lk_random_rotation(0), x, LK_ON), x));
+        lk_tensor *no_rows = lk_zeros(LK_SHAPE(0, 5, 5, 2), LK_F32), *no_pixels = lk_zeros(LK_SHAPE(2, 0, 5, 2), LK_F32);
+        assert_true(is_shape(lk_tensor_shape(lk_layer_call(l, no_rows, LK_ON)), LK_SHAPE(0, 5, 5, 2)));
+        assert_true(is_shape(lk_tensor_shape(lk_layer_call(l, no_pixels, LK_ON)), LK_SHAPE(2, 0, 5, 2)));
+        assert_true(is_shape(lk_tensor_shape(lk_layer_call(lk_random_crop(2, 2), no_rows, LK_ON)), LK_SHAPE(0, 2, 2, 2)));
         FINE();
     }
 }
@@ -169,6 +173,7 @@ TEST(same_bits_on_any_split)
 {
     LK_POOL {
         same_on_any_split(drawing_model, input_of(LK_SHAPE(13, 4, 5, 2), 0));
+        same_on_any_split(drawing_model, input_of(LK_SHAPE(1, 4, 5, 2), 0)); /* replicas without rows */
     }
 }
 

@@ -149,6 +149,7 @@ TEST(same_bits_on_any_split)
 {
     LK_POOL {
         same_on_any_split(wrapped_model, input_of(LK_SHAPE(13, 3, 2), 0));
+        same_on_any_split(wrapped_model, input_of(LK_SHAPE(2, 3, 2), 0)); /* replicas without rows */
     }
 }
 

@@ -1,0 +1,24 @@
+/* What the readers of models share. */
+#ifndef LKI_KERAS_MODEL_READ_H
+#define LKI_KERAS_MODEL_READ_H
+
+#include "keras/model_config.h"
+
+/* The string at a key; NULL: there is none. */
+const char *lki_text_in(const lki_json *v, const char *key);
+
+/* The list at a key, which must be there. */
+lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, const lki_json **out);
+
+/* 'layer "dense" (Dense)' */
+lki_reading lki_place_of(const char *file, const char *name, const char *class_name);
+
+/* One of the list of layers, not an InputLayer. `call` (or NULL) has what it is called with. NULL and an error. */
+lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_json *call);
+
+bool      lki_is_input(const lki_json *v); /* an InputLayer? */
+lk_status lki_input_read(const char *file, const lki_json *v, lk_input_args *a);
+
+lk_model *lki_functional_read(const char *file, const lki_json *config);
+
+#endif
