@@ -167,7 +167,32 @@ static int inspect_records(const char *path)
     return CLI_FINE;
 }
 
+/* Arrays by their names. */
+static int inspect_arrays(const char *path)
+{
+    const lk_names names = lk_npz_names(path);
+    if (!lk_failed()) printf("%s: NPZ\n", path);
+    for (int i = 0; i < names.count && !lk_failed(); i++)
+        LK_STEP {
+            char       text[CLI_SHAPE_TEXT];
+            lk_tensor *t = lk_npz_read(path, names.item[i]);
+            if (!lk_poisoned(t))
+                printf("%-10s %s %s\n", names.item[i], lk_dtype_name(lk_tensor_dtype(t)), cli_shape_text(lk_tensor_shape(t), text));
+        }
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
+}
+
+static bool has_rows(const char *path)
+{
+    const lk_names names = lk_npz_names(path);
+    for (int i = 0; i < names.count; i++)
+        if (!strcmp(names.item[i], "x") || !strcmp(names.item[i], "x_train")) return true;
+    return false;
+}
+
+/* Files that say little by themselves. */
 static bool is_tfrecord(const char *text) { return strstr(text, ".tfrecord") && !strchr(text, ','); }
+static bool is_npz(const char *text) { return strlen(text) > 4 && !strcmp(text + strlen(text) - 4, ".npz"); }
 
 static int inspect_data(const cli_args *a)
 {
@@ -175,7 +200,9 @@ static int inspect_data(const cli_args *a)
     static counts     c = {.whole = true};
     lk_element_spec   spec;
     struct stat       st;
-    if (is_tfrecord(a->word[1]) && !a->given[OPT_FEATURES] && stat(a->word[1], &st) == 0) return inspect_records(a->word[1]);
+    const bool        there = stat(a->word[1], &st) == 0;
+    if (there && is_tfrecord(a->word[1]) && !a->given[OPT_FEATURES]) return inspect_records(a->word[1]);
+    if (there && is_npz(a->word[1]) && !has_rows(a->word[1])) return inspect_arrays(a->word[1]);
     int code = cli_source_open(a, a->word[1], (cli_wants){.unlabelled = true}, &s);
     if (!code) code = cli_source_spec(&s, &spec);
     if (code) return code;

@@ -48,7 +48,9 @@ const char *cli_without_call(const char *text)
 
 int cli_fail_library(int code)
 {
-    cli_fail(code, "%s", cli_without_call(lk_error()));
+    const char *text = cli_without_call(lk_error());
+    if (text[0] == '.' && isalpha((unsigned char)text[1])) cli_fail(code, "--%s", text + 1); /* an argument by its name */
+    else cli_fail(code, "%s", text);
     lk_clear_error();
     return code;
 }

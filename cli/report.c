@@ -60,7 +60,11 @@ void cli_print_times(FILE *to, const lk_fit_times *t)
     const double total = fmax(t->total, 1e-9);
     const char  *between = "(";
     fprintf(to, "trained %s step%s, %s rows in %.*f s: %s rows/s ", cli_with_commas(t->steps), t->steps == 1 ? "" : "s",
-            cli_with_commas(t->rows), total < 10 ? 1 : 0, total, cli_with_commas((int64_t)((double)t->rows / total)));
+            cli_with_commas(t->rows),
+            total < 1    ? 2
+            : total < 10 ? 1
+                         : 0,
+            total, cli_with_commas((int64_t)((double)t->rows / total)));
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         const double share = 100 * part[i].seconds / total;
         if (!part[i].always && share < 0.5) continue;

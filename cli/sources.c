@@ -157,12 +157,22 @@ static lk_dataset *npz_without_labels(const char *path, const char *name)
     return lk_npz_dataset(path, .names = lk_names_of(1, (const char *const[]){NULL, name}));
 }
 
+static int other_names(const char *path, lk_names names)
+{
+    char text[512] = "";
+    for (int i = 0; i < names.count && strlen(text) + 64 < sizeof text; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.48s", i ? ", " : "", names.item[i]);
+    return cli_fail(CLI_DATA, "%s: has neither x_train and y_train nor x and y; it has %s", path, names.count ? text : "no arrays");
+}
+
 static int open_npz(const opening *o, cli_source *s)
 {
     const lk_names names = lk_npz_names(first(o));
     if (lk_failed()) return cli_fail_library(CLI_DATA);
-    const bool split = has_name(names, "x_test") && has_name(names, "y_test");
-    if (o->wants.unlabelled && has_name(names, "x") && !has_name(names, "y")) s->train = npz_without_labels(first(o), "x");
+    const bool split = has_name(names, "x_test") && has_name(names, "y_test"), x = has_name(names, "x"), y = has_name(names, "y");
+    if (!(x && (y || o->wants.unlabelled)) && !(has_name(names, "x_train") && has_name(names, "y_train")))
+        return other_names(first(o), names);
+    if (o->wants.unlabelled && x && !y) s->train = npz_without_labels(first(o), "x");
     else s->train = lk_npz_dataset(first(o));
     if (s->train && split) s->test = lk_npz_dataset(first(o), .split = LK_TEST);
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;

@@ -292,7 +292,7 @@ static void draw_panel(lki_drawing *d, panel *p, lki_point *point)
     draw_grid(d, p);
     draw_epochs(d, p);
     const double end = legend || p->series[1].value ? draw_legend(d, p) : p->x1;
-    draw_title(d, p, end - p->x0 - (p->logarithmic ? 80 : 8));
+    draw_title(d, p, 0.9 * (end - p->x0) - (p->logarithmic ? 80 : 0)); /* fonts of browsers may be wider */
     for (int s = 0; s < SERIES; s++)
         draw_series(d, p, s, point);
     draw_ends(d, p);
@@ -309,7 +309,7 @@ typedef struct layout {
 
 static layout layout_of(int panels)
 {
-    const int columns = panels == 1 ? 1 : panels <= 4 ? 2 : 3;
+    const int columns = panels == 4 ? 2 : panels < 3 ? panels : 3;
     return (layout){columns, (panels + columns - 1) / columns, panels == 1 ? 640 : 480, panels == 1 ? 400 : 330};
 }
 
