@@ -1,13 +1,13 @@
 # A thin front on the presets of CMakePresets.json; everything it builds is under build/.
 #
-#   make                      the library and the examples (a C11 compiler, make and CMake are enough)
+#   make                      the library, the command and the examples (a C11 compiler, make and CMake are enough)
 #   make test                 build and run all tests; the last line is "N passed, N failed"
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
 #   make interop PYTHON=...   exchange checkpoints with TensorFlow and models with Keras, which that Python has (tests/interop/*.py say how)
 #   make examples             build them
 #   make bench                build and run the benches; BENCH=step runs one, BENCH="ops exp log" one with arguments
-#   make train                build and run examples/digits
+#   make train                build the command and run `lockstep train basic`: three epochs on drawn digits, on all devices
 #   make install PREFIX=DIR   default /usr/local; DESTDIR is honoured
 #   make format, make clean
 #
@@ -57,8 +57,8 @@ bench: need
 	@tools/bench build/release $(BENCH)
 
 train: need
-	@tools/build release examples_digits
-	@build/release/examples/digits
+	@tools/build release lockstep_command
+	@build/release/cli/lockstep train basic
 
 install: need
 	@tools/build release all

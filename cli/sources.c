@@ -236,8 +236,13 @@ lk_tensor *cli_idx_read(const char *path)
     if (size_of(shape) < 1) return cli_fail(CLI_DATA, "%s: has no elements", path), NULL;
     lk_tensor *t = read_elements(path, shape);
     if (t && !lk_poisoned(t)) return t;
-    if (lk_failed()) return cli_fail_library(CLI_DATA), NULL;
-    return cli_fail(CLI_DATA, "%s: ends behind its header; %" PRId64 " bytes should follow", path, size_of(shape)), NULL;
+    char       text[CLI_SHAPE_TEXT];
+    const bool wrong_size = !lk_failed() || lk_error_code() == LK_EFORMAT;
+    if (!wrong_size) return cli_fail_library(CLI_DATA), NULL;
+    lk_clear_error();
+    return cli_fail(CLI_DATA, "%s: cut off: its header says %s, and %" PRId64 " bytes should follow", path,
+                    cli_shape_text(shape, text), size_of(shape)),
+           NULL;
 }
 
 static lk_dataset *idx_rows(const char *images, const char *labels)

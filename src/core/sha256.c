@@ -33,21 +33,35 @@ static void schedule(uint32_t w[64], const uint8_t *block)
     }
 }
 
+/* One of 64 rounds: two words become new ones, and instead of moving all by a place the next round is called with the others in turn. */
+static inline void mix(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h, uint32_t add)
+{
+    const uint32_t s1 = turn(e, 6) ^ turn(e, 11) ^ turn(e, 25), choose = (e & f) ^ (~e & g);
+    const uint32_t s0 = turn(a, 2) ^ turn(a, 13) ^ turn(a, 22), most = (a & b) ^ (a & c) ^ (b & c);
+    const uint32_t t1 = *h + s1 + choose + add;
+    *d += t1;
+    *h = t1 + s0 + most;
+}
+
 static void compress(uint32_t state[8], const uint8_t *block)
 {
-    uint32_t w[64], v[8];
+    uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
     schedule(w, block);
-    memcpy(v, state, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25), choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t s0 = turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22), most = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        uint32_t t1 = v[7] + s1 + choose + round_constant[i] + w[i], t2 = s0 + most;
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += t1;
-        v[0] = t1 + t2;
+    for (int i = 0; i < 64; i++)
+        w[i] += round_constant[i];
+    for (int i = 0; i < 64; i += 8) {
+        mix(a, b, c, &d, e, f, g, &h, w[i]);
+        mix(h, a, b, &c, d, e, f, &g, w[i + 1]);
+        mix(g, h, a, &b, c, d, e, &f, w[i + 2]);
+        mix(f, g, h, &a, b, c, d, &e, w[i + 3]);
+        mix(e, f, g, &h, a, b, c, &d, w[i + 4]);
+        mix(d, e, f, &g, h, a, b, &c, w[i + 5]);
+        mix(c, d, e, &f, g, h, a, &b, w[i + 6]);
+        mix(b, c, d, &e, f, g, h, &a, w[i + 7]);
     }
+    const uint32_t after[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
-        state[i] += v[i];
+        state[i] += after[i];
 }
 
 void lki_sha256_begin(lki_sha256 *s)

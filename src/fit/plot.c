@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SERIES = 2, FEW = 24, MOST_LABEL = 64 };
+enum { SERIES = 2, FEW = 24, MOST_LABEL = 64, BESIDE = 62 }; /* BESIDE: room for the last values */
 static const char *const SERIES_NAME[SERIES] = {"training", "validation"};
 static const lki_color   SERIES_COLOR[SERIES] = {0x0072b2, 0xd55e00};
 static const lki_color   PAPER = 0xffffff, INK = 0x1f2933, FAINT_INK = 0x66717e, GRID = 0xe4e8ec, AXIS = 0x9aa5b1;
@@ -215,7 +215,7 @@ static void draw_title(lki_drawing *d, const panel *p, double room)
     for (char *c = text; *c; c++)
         if (*c == '_') *c = ' ';
     font.size = fmax(11, fmin(font.size, font.size * room / fmax(1, lki_text_width(&font, text))));
-    for (size_t size = strlen(text); size > 3 && lki_text_width(&font, text) > room; size--)
+    for (size_t size = strlen(text); size > 3 && lki_text_width(&font, text) > room + 0.01; size--)
         memcpy(text + size - 3, "..", 3);
     lki_draw_text(d, p->x0, p->y0 - 18, font, text);
     if (!p->logarithmic) return;
@@ -227,13 +227,13 @@ static void draw_title(lki_drawing *d, const panel *p, double room)
 static double draw_legend(lki_drawing *d, const panel *p)
 {
     const lki_font font = {INK, 12, LKI_LEFT, false};
-    double         x = p->x1;
+    double         x = p->x1 + BESIDE - 8;
     for (int s = SERIES; s-- > 0;) {
         if (!p->series[s].value) continue;
         x -= lki_text_width(&font, SERIES_NAME[s]) + 4;
         lki_draw_text(d, x, p->y0 - 18, font, SERIES_NAME[s]);
         lki_draw_line(d, x - 26, p->y0 - 22, x - 8, p->y0 - 22, (lki_pen){SERIES_COLOR[s], 2.5, false});
-        x -= 42;
+        x -= 38;
     }
     return x;
 }
@@ -315,9 +315,9 @@ static layout layout_of(int panels)
 
 static panel place_panel(const lki_curves *c, const layout *l, int index)
 {
-    const double left = 66, right = 62, above = 54, below = 50;
+    const double left = 66, above = 54, below = 50;
     const double x = index % l->columns * l->width, y = index / l->columns * l->height;
-    return (panel){.curves = c, .x0 = x + left, .y0 = y + above, .x1 = x + l->width - right, .y1 = y + l->height - below};
+    return (panel){.curves = c, .x0 = x + left, .y0 = y + above, .x1 = x + l->width - BESIDE, .y1 = y + l->height - below};
 }
 
 lk_status lki_plot_draw(const lki_curves *c, lki_drawing *d)

@@ -3,7 +3,8 @@
  *     {"optimizer": {...}, "loss": ..., "loss_weights": ..., "metrics": ..., "weighted_metrics": ..., "run_eagerly": false,
  *      "steps_per_execution": 1, "jit_compile": false}
  *
- * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs; metrics are lists again. */
+ * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs; metrics
+ * are lists again. */
 #include "core/memory.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"

@@ -60,15 +60,16 @@ lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format
 /* The value as JSON, cut to `bytes`; for messages. */
 const char *lki_json_show(const lki_json *v, char *text, size_t bytes);
 
-/* Is there an error now that was not there before? Then it gets the file and the place in front, and LK_EUNSUPPORTED for LK_EINVAL. For
- * calls of constructors, which know nothing of files. */
+/* Is there an error now that was not there before? Then it gets the file and the place in front, and LK_EUNSUPPORTED for LK_EINVAL.
+ * For calls of constructors, which know nothing of files. */
 void lki_read_blame(const lki_reading *r, bool failed_before);
 
 /* One field of `args` (fields.c). */
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args);
 lk_status lki_field_write(lki_json_out *o, const lki_field *f, const void *args);
 
-/* The arguments of a config; `args` has room for them. `call` (or NULL) has the arguments of the layer's call. On failure nothing is held. */
+/* The arguments of a config; `args` has room for them. `call` (or NULL) has the arguments of the layer's call. On failure nothing is
+ * held. */
 lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args);
 void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
 

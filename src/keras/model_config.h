@@ -14,7 +14,8 @@
 /* A model, not compiled, of the object `v`. `file` is what messages call it. NULL and an error. */
 lk_model *lki_model_read(const char *file, const lki_json *v);
 
-/* What "compile_config" says, with an optimiser, losses and metrics of its own. Nothing is done where it is missing, null or empty. */
+/* What "compile_config" says, with an optimiser, losses and metrics of its own. Nothing is done where it is missing, null or
+ * empty. */
 lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config);
 
 /* The whole object. `file` is what messages call it. LK_EUNSUPPORTED for what Keras has not. */

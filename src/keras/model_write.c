@@ -1,4 +1,5 @@
-/* Models as Keras' JSON (model_config.h). Keys are in Keras' order; what Keras has options for and we do not is written as its default. */
+/* Models as Keras' JSON (model_config.h). Keys are in Keras' order; what Keras has options for and we do not is written as its
+ * default. */
 #include "core/memory.h"
 #include "keras/model_config.h"
 #include <stdio.h>

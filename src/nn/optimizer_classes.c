@@ -1,4 +1,5 @@
-/* Optimisers and schedules as Keras files name them (optimizer_classes.h): a table of fields for each, keys in the order of get_config(). */
+/* Optimisers and schedules as Keras files name them (optimizer_classes.h): a table of fields for each, keys in the order of
+ * get_config(). */
 #include "nn/optimizer_classes.h"
 #include "core/error.h"
 #include "kernel/update.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# programs.sh BUILD: the two programs of the documents print what the documents state: reference.c every value of the API reference, custom_training.c (with LOCKSTEP_DATA) its
-# lines, and the accuracy restored without a strategy is that of the epoch that was saved.
+# programs.sh BUILD: the programs of the documents print what the documents state: reference.c every value of the API reference; with LOCKSTEP_DATA
+# basic.c the summary, the progress of its epoch and its curves, and custom_training.c its lines, where the accuracy restored without a strategy is
+# that of the epoch that was saved.
 build=$(realpath "${1:?usage: programs.sh BUILD}")
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
@@ -33,14 +34,19 @@ INFO:lockstep: Using MirroredStrategy with devices ('/job:localhost/replica:0/ta
 EXPECTED
 
 if [ -z "${LOCKSTEP_DATA:-}" ]; then
-    echo "custom_training: LOCKSTEP_DATA is not set, so it was not run"
+    echo "basic, custom_training: LOCKSTEP_DATA is not set, so they were not run"
     exit $bad
 fi
 if grep -q '^LK_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then # an epoch takes minutes there; tests/dist/bits runs the same loop over some of the rows
     exit $bad
 fi
-"$build/examples/custom_training" 1 >training.out 2>training.log || { echo "custom_training: failed"; bad=1; }
 number='[0-9.e+-]+'
+"$build/examples/basic" 1 >basic.out 2>basic.log || { echo "basic: failed"; bad=1; }
+grep -q '^Number of devices: 1$' basic.out && grep -q 'Total params: 347,146' basic.out || bad=1
+grep -qE "938/938 \[={30}\] - [0-9]+s [0-9]+ms/step - loss: $number - accuracy: 0\.9[0-9]{3} - val_loss: $number - val_accuracy: 0\.9[0-9]{3}\$" basic.out || bad=1
+grep -q '<svg' basic.svg || { echo "basic: no curves in basic.svg"; bad=1; }
+[ $bad -eq 0 ] || cat basic.out basic.log
+"$build/examples/custom_training" 1 >training.out 2>training.log || { echo "custom_training: failed"; bad=1; }
 [ "$(grep -cE "^Epoch 1, Loss: $number, Accuracy: $number, Test Loss: $number, Test Accuracy: $number\$" training.out)" = 1 ] || bad=1
 [ "$(grep -cE "^(Number of devices: 2|ten steps, Loss: $number|one epoch, Loss: $number)\$" training.out)" = 3 ] || bad=1
 tested=$(sed -n 's/^Epoch 1,.*Test Accuracy: //p' training.out)
