@@ -82,6 +82,9 @@ typedef struct lki_callback_list {
 
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
 
+/* Tell the end, `failed` where status says so; gives that status, or what went wrong at the end. */
+lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status);
+
 /* Test over a dataset; logs in the engine's `evaluated`. */
 lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h);
 

@@ -105,7 +105,6 @@ static lk_status pile_outputs(lki_engine *e, lk_tuple out, pile *p)
 static lk_status predict_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h,
                                  pile *p)
 {
-    LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_predict_begin, h));
     for (h->event.batch = 0; steps <= 0 || h->event.batch < steps; h->event.batch++) {
         lk_tuple batch, out;
         if (!lk_next(it, &batch)) break;
@@ -116,7 +115,7 @@ static lk_status predict_batches(lki_engine *e, lk_iterator *it, int64_t steps, 
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_predict_batch_end, h));
     }
     h->event.batches = h->event.batch;
-    return lk_failed() ? lk_error_code() : lki_callbacks_tell(list, LKI_HOOK_predict_end, h);
+    return lk_failed() ? lk_error_code() : LK_OK;
 }
 
 static lk_status predict(lki_engine *e, const lk_predict_args *a, pile *p)
@@ -130,7 +129,9 @@ static lk_status predict(lki_engine *e, const lk_predict_args *a, pile *p)
     if (status == LK_OK) {
         h.event.batches = a->steps > 0 ? a->steps : data.steps;
         lk_iterator *it = lk_iterator_of(data.dataset);
-        status = it ? predict_batches(e, it, a->steps, &list, &h, p) : lk_error_code();
+        status = it ? lki_callbacks_tell(&list, LKI_HOOK_predict_begin, &h) : lk_error_code();
+        if (status == LK_OK) status = predict_batches(e, it, a->steps, &list, &h, p);
+        status = lki_callbacks_end(&list, LKI_HOOK_predict_end, &h, status);
     }
     lki_release(list.item);
     return status;

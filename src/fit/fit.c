@@ -269,9 +269,8 @@ static void train(fit *f)
     f->began = lki_seconds();
     f->now.failed = epochs(f) != LK_OK || lk_failed();
     f->now.stopped = stopping(f);
-    lki_error_record cause;
-    lki_error_take(&cause);
-    if (tell(f, LKI_HOOK_train_end) == LK_OK && cause.code != LK_OK) lki_error_put(&cause);
+    lki_callbacks_end(&f->callbacks, LKI_HOOK_train_end, &f->now, f->now.failed ? lk_error_code() : LK_OK);
+    if (!lk_failed()) lk_optimizer_finalize(f->engine->compiled->optimizer); /* averages, if it keeps any, replace the weights */
     f->now.times.total = lki_seconds() - f->began;
     f->history->times = f->now.times;
 }

@@ -14,6 +14,19 @@ lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const
     return LK_OK;
 }
 
+/* The end is told whatever happened; an error stays the first cause. */
+lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status)
+{
+    lki_error_record cause;
+    lki_error_take(&cause);
+    h->failed = status != LK_OK;
+    lk_status end = lki_callbacks_tell(list, hook, h);
+    if (cause.code == LK_OK) return status != LK_OK ? status : end;
+    lk_clear_error();
+    lki_error_put(&cause);
+    return status;
+}
+
 static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h)
 {
     double loss[LKI_MOST_INPUTS + 1];
@@ -46,8 +59,7 @@ lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, c
         lk_iterator *it = lk_iterator_of(data->dataset);
         status = it ? test_batches(e, it, steps, list, h) : lk_error_code();
     }
-    if (status != LK_OK) return status;
     h->event.batches = h->event.batch;
     e->evaluated = h->event.logs = lki_count_logs(e);
-    return lki_callbacks_tell(list, LKI_HOOK_test_end, h);
+    return lki_callbacks_end(list, LKI_HOOK_test_end, h, status);
 }
