@@ -139,7 +139,7 @@ static void print_size(const char *what, const lk_dataset *d)
 
 static void print_tensors(const lk_element_spec *spec)
 {
-    char text[CLI_SHAPE_TEXT], name[16];
+    char text[CLI_SHAPE_TEXT], name[24];
     for (int i = 0; i < spec->count; i++) {
         snprintf(name, sizeof name, "input %d", i);
         printf("%-10s %s %s\n",

@@ -1,6 +1,7 @@
 /* lockstep: the command. It finds the subcommand, reads its options and calls it; everything else is in a file per subcommand. */
 #include "commands.h"
 #include "report.h"
+#include "session.h"
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,8 +49,9 @@ static int help(const char *name)
 
 static int run(const cli_command *command, int argc, char **argv)
 {
-    cli_args  args;
-    bool      wants_help;
+    cli_args args;
+    bool     wants_help;
+    cli_log_to_stderr();
     const int code = cli_parse(command, argc, argv, &args, &wants_help);
     if (code) return code;
     return wants_help ? help(command->name) : command->run(&args);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_OUTPUTS = 64 };
+
 static bool ends_in(const char *text, const char *end)
 {
     const size_t n = strlen(text), k = strlen(end);
@@ -70,8 +72,8 @@ static void put_row(FILE *to, int outputs, const column *c, bool classes, int64_
 
 static int write_lines(const char *path, lk_tuple outputs)
 {
-    column  c[8];
-    int     count = outputs.count < 8 ? outputs.count : 8;
+    column  c[MOST_OUTPUTS];
+    int     count = outputs.count;
     int64_t rows = lk_dim(outputs.item[0], 0);
     for (int i = 0; i < count; i++) {
         lk_tensor *t = lk_cast(outputs.item[i], LK_F32);
@@ -93,11 +95,11 @@ static int write_lines(const char *path, lk_tuple outputs)
 
 static int write_arrays(const char *path, lk_tuple outputs)
 {
-    const char *name[9] = {NULL};
-    char        text[8][16];
+    const char *name[MOST_OUTPUTS + 1] = {NULL};
+    char        text[MOST_OUTPUTS][24];
     if (outputs.count > 1 && !ends_in(path, ".npz"))
         return cli_fail(CLI_USAGE, "predict: the model has %d outputs; --out FILE.npz keeps them all", outputs.count);
-    for (int i = 0; i < outputs.count && i < 8; i++) {
+    for (int i = 0; i < outputs.count; i++) {
         snprintf(text[i], sizeof text[i], "output_%d", i);
         name[i + 1] = text[i];
     }
@@ -117,6 +119,8 @@ static int run_predict(const cli_args *a)
     if (lk_failed()) return cli_explain_failure(&m, &data, 0, NULL);
     const lk_tuple outputs = m.outputs == 1 ? LK_TUPLE(y) : lk_nested(y);
     const char    *out = a->text[OPT_OUT];
+    if (outputs.count > MOST_OUTPUTS)
+        return cli_fail(CLI_FAILED, "%s: %d outputs; %d are the most", m.text, outputs.count, MOST_OUTPUTS);
     return out && !ends_in(out, ".csv") ? write_arrays(out, outputs) : write_lines(out, outputs);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- words of the library ---- */
 
@@ -14,15 +15,20 @@ static void to_stderr(const char *text, void *user)
 
 void cli_output_to_stderr(void) { lk_set_output(to_stderr, NULL); }
 
-/* Warnings in the command's own words; information only for those who asked for it by LOCKSTEP_VERBOSE. */
+/* Warnings in the command's own words; information only for people at a terminal, and as it is for those who asked by LOCKSTEP_VERBOSE. */
 static void log_line(const char *text, void *user)
 {
-    static const char warning[] = "WARNING:lockstep: ";
+    static const char warning[] = "WARNING:lockstep: ", information[] = "INFO:lockstep: ";
     (void)user;
     fflush(stdout);
-    if (!strncmp(text, warning, strlen(warning))) fprintf(stderr, "lockstep: warning: %s\n", text + strlen(warning));
+    if (!strncmp(text, warning, strlen(warning)))
+        fprintf(stderr, "lockstep: warning: %s\n", cli_without_call(text + strlen(warning)));
     else if (getenv("LOCKSTEP_VERBOSE")) fprintf(stderr, "%s\n", text);
+    else if (isatty(STDERR_FILENO) && !strncmp(text, information, strlen(information)))
+        fprintf(stderr, "%s\n", cli_without_call(text + strlen(information)));
 }
+
+void cli_log_to_stderr(void) { lk_set_log(log_line, NULL); }
 
 static void log_nothing(const char *text, void *user)
 {
@@ -68,13 +74,12 @@ static lk_strategy *make_strategy(const cli_args *a)
         const int   count = cli_split(a->text[OPT_DEVICES], name);
         s = lk_mirrored_strategy(.devices = lk_names_of(count, name));
     } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[OPT_REPLICAS]);
-    lk_set_log(log_line, NULL);
+    cli_log_to_stderr();
     return s;
 }
 
 int cli_session(const cli_args *a, lk_strategy **strategy)
 {
-    lk_set_log(log_line, NULL);
     if (a->given[OPT_DEVICES] && a->given[OPT_REPLICAS])
         return cli_fail(CLI_USAGE, "%s: give --replicas or --devices, not both", a->command->name);
     if (a->given[OPT_SEED]) lk_set_random_seed((uint64_t)a->number[OPT_SEED]);

@@ -8,6 +8,9 @@
 /* The strategy over the devices that were asked for. CLI_USAGE for devices there are not, and so on, with the message printed. */
 int cli_session(const cli_args *args, lk_strategy **strategy);
 
+/* What the library logs, in the words of the command. */
+void cli_log_to_stderr(void);
+
 /* What the library shows goes to standard error, which leaves standard output to the JSON object. */
 void cli_output_to_stderr(void);
 

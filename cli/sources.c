@@ -552,7 +552,7 @@ int cli_source_spec(cli_source *s, lk_element_spec *out)
 {
     *out = lk_dataset_element_spec(s->train);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
-    return out->count ? CLI_FINE : cli_fail(CLI_DATA, "%s: has no rows", s->text);
+    return out->count && lk_dataset_cardinality(s->train) ? CLI_FINE : cli_fail(CLI_DATA, "%s: has no rows", s->text);
 }
 
 lk_dataset *cli_source_measured(const cli_source *s) { return s->test ? s->test : s->train; }
@@ -565,7 +565,7 @@ static lk_tuple fit_row(lk_tuple row, void *user)
     lk_tensor         *item[8];
     for (int i = 0; i < row.count && i < 8; i++)
         item[i] = row.item[i];
-    if (f->scale) item[0] = lk_div(lk_cast(item[0], LK_F32), lk_scalar(f->scale));
+    if (f->scale > 0) item[0] = lk_div(lk_cast(item[0], LK_F32), lk_scalar(f->scale));
     if (f->reshapes) item[0] = lk_reshape(item[0], f->shape);
     return lk_tuple_from(row.count, item);
 }
@@ -609,7 +609,7 @@ int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, boo
         f->reshapes = true;
         f->shape = *row;
     }
-    if (!f->scale && !f->reshapes) return CLI_FINE;
+    if (f->scale <= 0 && !f->reshapes) return CLI_FINE;
     s->train = lk_dataset_map(s->train, fit_row, f);
     if (s->test && s->train) s->test = lk_dataset_map(s->test, fit_row, f);
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;

@@ -72,6 +72,7 @@ static void stop_when_over(cli_watch *w, const lk_event *event)
 static void train_begin(const lk_event *event, void *user)
 {
     cli_watch *w = user;
+    if (w->rate > 0) lk_optimizer_set_learning_rate(lk_model_optimizer(event->model), w->rate);
     w->before = w->done = lk_optimizer_iterations(lk_model_optimizer(event->model));
     stop_when_over(w, event);
 }
@@ -88,7 +89,7 @@ static void epoch_begin(const lk_event *event, void *user)
 static void batch_end(const lk_event *event, void *user)
 {
     cli_watch *w = user;
-    if (!w->first_ms) w->first_ms = cli_clock_ms();
+    if (w->first_ms <= 0) w->first_ms = cli_clock_ms();
     w->done = w->before + event->step;
     w->epoch = event->epoch + 1;
     w->step = event->batch + 1;

@@ -3,8 +3,8 @@
  *     {"optimizer": {...}, "loss": ..., "loss_weights": ..., "metrics": ..., "weighted_metrics": ..., "run_eagerly": false,
  *      "steps_per_execution": 1, "jit_compile": false}
  *
- * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs; metrics
- * are lists again. */
+ * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
+ * metrics are lists again. */
 #include "core/memory.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
@@ -174,9 +174,10 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
 {
     const lki_reading r = {.file = file, .place = "compile_config"};
     found             c = {0};
-    if (!config || config->type == LKI_JSON_NULL || !config->count) return LK_OK;
+    if (!config || config->type == LKI_JSON_NULL) return LK_OK;
     if (config->type != LKI_JSON_OBJECT)
         return lki_read_fail(&r, LK_EFORMAT, "it is %s; it should be an object", lki_json_kind(config));
+    if (!config->count) return LK_OK;
     lk_status status = read_all(&r, m, config, &c);
     if (status == LK_OK)
         status = lki_model_compile(m, &(lki_compile_request){.optimizer = c.optimizer,

@@ -1,5 +1,5 @@
-/* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a .h5
- * file of before Keras 3 is one HDF5 file, with the config in its attributes. Which one it is, is told by its first bytes. */
+/* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
+ * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Which one it is, is told by its first bytes. */
 #include "core/memory.h"
 #include "format/durable.h"
 #include "format/zip.h"

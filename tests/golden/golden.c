@@ -4,10 +4,11 @@
  *   optim/   each optimiser and schedule, likewise
  *   strategy/  what strategies do, table by table, with one to four replicas
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
- *   files/   arrays in npy files
+ *   files/   arrays in npy files; models and weights of Keras
  *
  * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. */
 #include "golden.h"
+#include "keras.h"
 #include "ops.h"
 #include "optim.h"
 #include "strategy_train.h"
@@ -75,7 +76,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *part;
         void (*run)(void);
-    } parts[] = {{"ops", run_ops}, {"optim", run_optim}, {"files", run_files}, {"strategy", run_strategy}, {"train", run_train}};
+    } parts[] = {{"ops", run_ops},     {"optim", run_optim},       {"files", run_files},
+                 {"files", run_keras}, {"strategy", run_strategy}, {"train", run_train}};
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;
     if (!golden.folder || !golden.folder[0]) {

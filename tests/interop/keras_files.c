@@ -3,6 +3,7 @@
  * For every case FOLDER/CASE/theirs.keras is loaded, and written back as
  *     ours.keras, ours.weights.h5, ours.json     as it is
  *     ours.N.npy                                 what output N is for the rows x.0.npy, x.1.npy, ...
+ *     old.N.npy                                  the same for theirs.h5, if it is there: the format of before Keras 3
  *     trained.keras, trained.N.npy               the same after two epochs on two replicas, where there are labels y.0.npy, ... */
 #include "format/npy.h"
 #include "model/model.h"
@@ -68,6 +69,12 @@ static void bring_back(const char *folder)
     write_outputs(folder, "ours", m, arrays(folder, "x"));
 }
 
+static void read_old(const char *folder)
+{
+    lk_model *m = access(file_in(folder, "theirs.h5"), F_OK) == 0 ? lk_model_load(file_in(folder, "theirs.h5")) : NULL;
+    if (m) write_outputs(folder, "old", m, arrays(folder, "x"));
+}
+
 static void train(const char *folder)
 {
     lk_tensor *x = arrays(folder, "x"), *y = arrays(folder, "y");
@@ -93,6 +100,7 @@ int main(int argc, char **argv)
         snprintf(folder, sizeof folder, "%s/%s", argv[1], argv[i]);
         LK_POOL {
             bring_back(folder);
+            if (!lk_failed()) read_old(folder);
             if (!lk_failed()) train(folder);
         }
         if (lk_failed()) printf("FAILED %s: %s\n", argv[i], lk_error()), failed++;

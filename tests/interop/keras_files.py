@@ -30,6 +30,8 @@ random = np.random.default_rng(7)
 class Case:
     """A model, rows for it and, where it is to be trained, labels."""
 
+    old = False  # saved as Keras 2 did, too
+
     def __init__(self, model, x, y=None):
         self.model, self.x, self.y = model, x if isinstance(x, list) else [x], y if isinstance(y, list) or y is None else [y]
 
@@ -441,6 +443,8 @@ def load(folder, name, count):
 def send(case, folder):
     os.makedirs(folder, exist_ok=True)
     case.model.save(folder + "/theirs.keras")
+    if case.old:
+        keras.models.load_model(folder + "/theirs.keras").save(folder + "/theirs.h5")  # which changes the model's compile config
     for name, arrays in (("x", case.x), ("y", case.y or [])):
         for i, a in enumerate(arrays):
             np.save("%s/%s.%d.npy" % (folder, name, i), a)
@@ -456,6 +460,8 @@ def check_back(case, folder):
     if case.model.compiled:
         sent = case.model.optimizer.variables  # Keras makes the slots that are missing
         same_values("the optimiser", model.optimizer.variables[:len(sent)], sent)
+    if case.old:
+        close("what lockstep predicts for theirs.h5", load(folder, "old", len(right)), right)
     same_config(case, model)
     same_layout(folder)
     with open(folder + "/ours.json") as f:
@@ -484,6 +490,7 @@ def main():
     for name, make in cases.items():
         keras.utils.set_random_seed(len(made))
         made[name] = make()
+        made[name].old = name in ARCHITECTURES
         send(made[name], folder + "/" + name)
     subprocess.run([program, folder] + list(made))
     for name, case in made.items():

@@ -22,7 +22,16 @@ static bool same_outputs(lk_model *a, lk_model *b, lk_tensor *x)
     return equal && !lk_failed();
 }
 
-/* The same model from its JSON: its JSON, its layers, its first values and with them what it puts out. */
+static void copy_weights(lk_model *from, lk_model *to)
+{
+    lk_tensor   *value[64];
+    lk_variables v = lk_model_weights(from);
+    for (int i = 0; i < v.count; i++)
+        value[i] = lk_read(v.item[i]);
+    assert_int_equal(lk_model_set_weights(to, (lk_tuple){v.count, value}), LK_OK);
+}
+
+/* The same model from its JSON: its JSON, its layers in their order and, with the same weights, what it puts out. */
 static void comes_back(lk_model *m, lk_tensor *x)
 {
     const char *once = lk_model_to_json(m);
@@ -33,7 +42,7 @@ static void comes_back(lk_model *m, lk_tensor *x)
     assert_int_equal(lk_model_layers(again).count, lk_model_layers(m).count);
     for (int i = 0; i < lk_model_layers(m).count; i++)
         assert_string_equal(lk_layer_name(lk_model_layers(again).item[i]), lk_layer_name(lk_model_layers(m).item[i]));
-    assert_int_equal(lk_model_count_params(again), lk_model_count_params(m));
+    copy_weights(m, again);
     if (!same_outputs(m, again, x)) fail_msg("another output; %s", lk_error());
 }
 
@@ -266,7 +275,7 @@ TEST(mistakes_in_rows_of_layers)
 
 #define TENSOR(of)                                                                                                                 \
     "{\"class_name\": \"__keras_tensor__\", \"config\": {\"shape\": [null, 2], \"dtype\": \"float32\", \"keras_history\": " of "}" \
-                                                                                                                               "}"
+    "}"
 #define USE(...) "{\"args\": [" __VA_ARGS__ "], \"kwargs\": {}}"
 #define IN(name)                                                                                                                   \
     LAYER("InputLayer", "\"batch_shape\": [null, 2], \"name\": \"" name "\"", ", \"name\": \"" name "\", \"inbound_nodes\": []")

@@ -1,0 +1,75 @@
+#!/bin/bash
+# resume.sh BUILD: Ctrl-C saves and says how to go on; what goes on ends with the weights of a run that nobody interrupted.
+source "$(dirname "$0")/check.bash"
+run="train $here/normalised.json --rows 640 --batch 32 --epochs 4 --json"
+
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" $run --save straight 2>/dev/null) || complain "straight: failed"
+straight=$(field digest)
+[ "$(field steps)" = 80 ] || complain "straight: $json"
+
+# Interrupted by the number of steps, within an epoch, twice; then to the end, on more replicas.
+# shellcheck disable=SC2086 # words
+{
+    "$lockstep" $run --save parts --steps 30 >/dev/null 2>&1 || complain "parts: failed"
+    "$lockstep" $run --save parts --steps 47 --resume >/dev/null 2>&1 || complain "parts, resumed: failed"
+    json=$("$lockstep" $run --save parts --resume --replicas 4 2>/dev/null) || complain "parts, to the end: failed"
+}
+[ "$(field digest)" = "$straight" ] || complain "parts: $json; straight: $straight"
+[ "$(field steps)" = 80 ] || complain "parts: $json"
+[ "$(cut -d, -f1 parts/history.csv | tr -d '\r' | xargs)" = "epoch 0 1 2 3" ] || complain "parts/history.csv: $(cat parts/history.csv)"
+
+# More epochs than were asked for at first; nothing left to do.
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>/dev/null)
+[ "$(field steps)" = 100 ] || complain "one epoch more: $json"
+# shellcheck disable=SC2086 # words
+"$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>err >/dev/null || complain "nothing left to do: failed"
+grep -q 'parts: all of that is done already, 100 steps' err || complain "nothing left to do: $(tail -n 2 err)"
+
+# Ctrl-C: an endless run is stopped when it has begun, and would go on.
+interrupt() { # signal, then options; the exit status is that of the command, its standard error is in err
+    local signal=$1 pid
+    shift
+    # Not with &: what bash starts in the background does not get SIGINT.
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' "$lockstep" "$@" >out 2>err &
+    pid=$!
+    for _ in $(seq 200); do
+        grep -q 'Epoch 2/' err && break
+        sleep 0.05
+    done
+    kill -"$signal" $pid
+    wait $pid
+}
+if command -v python3 >/dev/null; then
+    for signal in INT TERM; do
+        rm -rf stopped
+        # shellcheck disable=SC2086 # words
+        interrupt $signal ${run/--epochs 4/--epochs 100000} --save stopped
+        status=$?
+        [ $status -eq 0 ] || complain "SIG$signal: exit status $status: $(tail -n 3 err)"
+        grep -qE "^lockstep: stopped at epoch [0-9]+, step [0-9]+; go on with: lockstep train .* --save stopped --resume$" err ||
+            complain "SIG$signal: does not say how to go on: $(tail -n 3 err)"
+        [ -f stopped/backup/backup.json ] || complain "SIG$signal: nothing was saved"
+    done
+    json=$(cat out)
+    steps=$(field steps)
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" ${run/--epochs 4/--epochs 100000} --save stopped --resume --steps $((steps + 5)) 2>/dev/null)
+    [ "$(field steps)" = $((steps + 5)) ] || complain "after SIGTERM at step $steps: $json"
+
+    # Without --save a folder is made for it.
+    # shellcheck disable=SC2086 # words
+    interrupt INT ${run/--epochs 4/--epochs 100000} || complain "without --save: failed"
+    grep -q -- '--save normalised-run --resume$' err || complain "without --save: $(tail -n 3 err)"
+    [ -f normalised-run/backup/backup.json ] || complain "without --save: nothing was saved"
+fi
+
+# Where there is nothing, training begins; without --resume it begins anew.
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" $run --save new --resume --steps 3 2>err) || complain "nothing to resume: failed"
+grep -q 'new: there is nothing to go on with' err || complain "nothing to resume: $(cat err)"
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" $run --save new --steps 3 2>/dev/null)
+[ "$(field steps)" = 3 ] || complain "begun anew: $json"
+exit $bad
