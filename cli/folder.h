@@ -7,9 +7,8 @@
 #define LOCKSTEP_CLI_FOLDER_H
 
 #include "options.h"
+#include "paths.h"
 #include <lockstep.h>
-
-enum { CLI_MOST_PATH = 4096 };
 
 typedef struct cli_folder {
     char path[CLI_MOST_PATH]; /* "": nothing is kept */

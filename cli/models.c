@@ -2,13 +2,13 @@
  *
  * What a model of a file takes in and ends with is read from the JSON the library writes of it. */
 #include "models.h"
+#include "paths.h"
 #include "session.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,17 +143,11 @@ static void look_at(cli_model *m)
     read_last_activation(json, m->last);
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n >= k && !strcasecmp(text + n - k, end);
-}
-
 static int load(const char *path, lk_strategy *strategy, cli_model *out)
 {
     if (access(path, R_OK) != 0) return cli_fail(CLI_DATA, "%s: %s", path, strerror(errno));
     LK_SCOPE(strategy)
-        out->model = ends_in(path, ".json") ? lk_model_from_json_file(path) : lk_model_load(path);
+        out->model = cli_ends_in(path, ".json") ? lk_model_from_json_file(path) : lk_model_load(path);
     if (!out->model) return cli_fail_library(CLI_DATA);
     look_at(out);
     return CLI_FINE;
@@ -245,24 +239,16 @@ static lk_loss *loss_named(const cli_model *m, const char *name)
     return lk_loss_named(name);
 }
 
-static int64_t size_of(lk_shape s)
-{
-    int64_t size = 1;
-    for (int i = 0; i < s.rank; i++)
-        size *= s.dim[i];
-    return size;
-}
-
 static bool is_whole(lk_dtype t) { return t == LK_I64 || t == LK_I32 || t == LK_U8 || t == LK_BOOL; }
 
 /* By what the model puts out for a row and what the label of a row is; NULL: they do not go together. */
 static const char *usual_loss(const cli_model *m, lk_shape out, lk_shape label, lk_dtype dtype)
 {
     const bool whole = is_whole(dtype);
-    if (size_of(out) == 1 && size_of(label) == 1) return whole ? "binary_crossentropy" : "mean_squared_error";
-    if (size_of(out) == size_of(label))
+    if (cli_shape_size(out) == 1 && cli_shape_size(label) == 1) return whole ? "binary_crossentropy" : "mean_squared_error";
+    if (cli_shape_size(out) == cli_shape_size(label))
         return whole || !strcmp(m->last, "softmax") ? "categorical_crossentropy" : "mean_squared_error";
-    const bool one_each = out.rank && size_of(label) == size_of(out) / out.dim[out.rank - 1];
+    const bool one_each = out.rank && cli_shape_size(label) == cli_shape_size(out) / out.dim[out.rank - 1];
     return one_each && whole ? "sparse_categorical_crossentropy" : NULL;
 }
 

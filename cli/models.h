@@ -30,7 +30,7 @@ int cli_model_make(cli_model *m, lk_strategy *strategy, cli_source *data);
 /* The same for rows of this shape and so many outputs. */
 int cli_model_make_for(cli_model *m, lk_strategy *strategy, lk_shape row, int64_t outputs);
 
-/* Compile by the options. One that is compiled already keeps its optimiser, loss and metrics unless something else was asked for. */
+/* Compile by the options. One that is compiled already keeps its optimiser, loss and metrics, unless others are asked for. */
 int cli_model_compile(cli_model *m, const cli_args *args, cli_source *data);
 
 /* How many numbers the model puts out per row: [.., n]; 0: not known. */

@@ -2,8 +2,8 @@
  *
  *     lockstep train basic --epochs 3 --batch=64        words: "basic"; options: epochs, batch
  *
- * An option is a line of CLI_OPTION_LIST; a command names those it takes. What was not given has the text of its default, which goes
- * the same way as what is typed: checked by the same line, found in the same place. */
+ * An option is a line of CLI_OPTION_LIST; a command names those it takes. What was not given has the text of its default, which
+ * goes the same way as what is typed: checked by the same line, found in the same place. */
 #ifndef LOCKSTEP_CLI_OPTIONS_H
 #define LOCKSTEP_CLI_OPTIONS_H
 

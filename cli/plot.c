@@ -1,20 +1,16 @@
 /* lockstep plot: curves of a history file. */
 #include "commands.h"
+#include "paths.h"
 #include <errno.h>
 #include <lockstep.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n > k && !strcmp(text + n - k, end);
-}
-
 static int run_plot(const cli_args *a)
 {
     const char *from = a->word[0], *to = a->word[1];
-    if (!ends_in(to, ".svg") && !ends_in(to, ".png")) return cli_fail(CLI_USAGE, "plot: %s: it should end in .svg or .png", to);
+    if (!cli_ends_in(to, ".svg") && !cli_ends_in(to, ".png"))
+        return cli_fail(CLI_USAGE, "plot: %s: it should end in .svg or .png", to);
     if (access(from, R_OK) != 0) return cli_fail(CLI_DATA, "%s: %s", from, strerror(errno));
     lk_history *h = lk_history_read(from);
     return h && lk_history_plot(h, to) == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);

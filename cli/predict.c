@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "models.h"
+#include "paths.h"
 #include "session.h"
 #include "sources.h"
 #include <errno.h>
@@ -11,16 +12,10 @@
 
 enum { MOST_OUTPUTS = 64 };
 
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n > k && !strcmp(text + n - k, end);
-}
-
 static int open_all(const cli_args *a, cli_model *m, cli_source *data)
 {
     const char *out = a->text[OPT_OUT];
-    if (out && !ends_in(out, ".npy") && !ends_in(out, ".npz") && !ends_in(out, ".csv"))
+    if (out && !cli_ends_in(out, ".npy") && !cli_ends_in(out, ".npz") && !cli_ends_in(out, ".csv"))
         return cli_fail(CLI_USAGE, "predict: --out %s: it should end in .npy, .npz or .csv", out);
     lk_strategy *strategy;
     int          code = cli_session(a, &strategy);
@@ -97,14 +92,14 @@ static int write_arrays(const char *path, lk_tuple outputs)
 {
     const char *name[MOST_OUTPUTS + 1] = {NULL};
     char        text[MOST_OUTPUTS][24];
-    if (outputs.count > 1 && !ends_in(path, ".npz"))
+    if (outputs.count > 1 && !cli_ends_in(path, ".npz"))
         return cli_fail(CLI_USAGE, "predict: the model has %d outputs; --out FILE.npz keeps them all", outputs.count);
     for (int i = 0; i < outputs.count; i++) {
         snprintf(text[i], sizeof text[i], "output_%d", i);
         name[i + 1] = text[i];
     }
-    const lk_status status =
-        ends_in(path, ".npz") ? lk_npz_write(path, lk_names_of(outputs.count, name), outputs) : lk_npy_write(path, outputs.item[0]);
+    const lk_status status = cli_ends_in(path, ".npz") ? lk_npz_write(path, lk_names_of(outputs.count, name), outputs)
+                                                       : lk_npy_write(path, outputs.item[0]);
     return status == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 
@@ -121,7 +116,7 @@ static int run_predict(const cli_args *a)
     const char    *out = a->text[OPT_OUT];
     if (outputs.count > MOST_OUTPUTS)
         return cli_fail(CLI_FAILED, "%s: %d outputs; %d are the most", m.text, outputs.count, MOST_OUTPUTS);
-    return out && !ends_in(out, ".csv") ? write_arrays(out, outputs) : write_lines(out, outputs);
+    return out && !cli_ends_in(out, ".csv") ? write_arrays(out, outputs) : write_lines(out, outputs);
 }
 
 const cli_command cli_predict = {

@@ -15,7 +15,7 @@ static void to_stderr(const char *text, void *user)
 
 void cli_output_to_stderr(void) { lk_set_output(to_stderr, NULL); }
 
-/* Warnings in the command's own words; information only for people at a terminal, and as it is for those who asked by LOCKSTEP_VERBOSE. */
+/* Warnings in the command's own words; information for people at a terminal, and as it is for those who set LOCKSTEP_VERBOSE. */
 static void log_line(const char *text, void *user)
 {
     static const char warning[] = "WARNING:lockstep: ", information[] = "INFO:lockstep: ";

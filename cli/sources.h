@@ -50,12 +50,14 @@ int cli_source_outputs(cli_source *s, int64_t *out);
 /* Rows to measure with: the test part, else all. */
 lk_dataset *cli_source_measured(const cli_source *s);
 
-/* Calls fn with the label of each row, in their order, until it returns false. Labels are the last tensor of a row, one number each. */
+/* Calls fn with the label of each row, in their order, until it returns false. A label is the last tensor of a row, one number. */
 typedef bool (*cli_label_fn)(int64_t row, double label, void *user);
 void cli_source_each_label(lk_dataset *rows, cli_label_fn fn, void *user);
 
 /* The first row whose label is not one of 0..classes-1; -1: there is none. */
 int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label);
+
+int64_t cli_shape_size(lk_shape s); /* how many elements */
 
 /* "[28, 28, 1]" in `text`, which it returns. */
 enum { CLI_SHAPE_TEXT = 128 };

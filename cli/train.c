@@ -90,8 +90,8 @@ static int open_all(run *r)
     return code ? code : make_batches(r);
 }
 
-/* How long. Where the steps asked for are whole epochs nothing has to stop them. A few steps within the first epoch are an epoch of their own,
- * unless a later run is to go on in the middle. */
+/* How long. Where the steps asked for are whole epochs nothing has to stop them. A few steps within the first epoch are an epoch of
+ * their own, unless a later run is to go on in the middle. */
 static void plan_length(run *r)
 {
     const cli_args *a = r->args;

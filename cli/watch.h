@@ -1,5 +1,5 @@
-/* An eye on training while it runs: when the first step was done, where training is, whether its loss is still a number, whether enough
- * steps are done, and whether somebody pressed Ctrl-C.
+/* An eye on training while it runs: when the first step was done, where training is, whether its loss is still a number, whether
+ * enough steps are done, and whether somebody pressed Ctrl-C.
  *
  * A first SIGINT or SIGTERM ends training after the step that runs; a second one ends the process at once. */
 #ifndef LOCKSTEP_CLI_WATCH_H

@@ -1,4 +1,4 @@
-# The command `lockstep`: all of cli/, linked to the shared library, which it finds beside itself in the build folder and in any place an
+# The command `lockstep`: all of cli/, linked to the shared library, which it finds in the build folder and in any place an
 # installation is moved to. With it come manual pages and completion for bash.
 file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
 add_executable(lockstep_command ${files})

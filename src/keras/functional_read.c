@@ -33,6 +33,7 @@ typedef struct named {
 typedef struct graph {
     const char *file;
     int         count;
+    int         nodes;  /* of the entries read so far */
     entry      *entry;  /* in the file's order */
     named      *sorted; /* by name */
 } graph;
@@ -216,8 +217,9 @@ static lk_status read_entry(graph *g, entry *e)
     const lki_json   *inbound;
     lk_input_args     in = {0};
     bool              before = lk_failed();
-    LKI_TRY(lki_list_in(&r, e->json, "inbound_nodes", &inbound));
+    LKI_TRY(lki_list_in(&r, e->json, "inbound_nodes", LKI_MOST_NODES - g->nodes, &inbound));
     e->nodes = inbound->count;
+    g->nodes += inbound->count;
     if (lki_is_input(e->json)) {
         e->nodes = 1;
         if (!(e->node = lki_zalloc(sizeof *e->node))) return LK_ENOMEM;
@@ -310,11 +312,10 @@ static lk_status read_ends(const graph *g, const lki_json *config, const char *k
 {
     const lki_reading r = {.file = g->file};
     const lki_json   *v;
-    LKI_TRY(lki_list_in(&r, config, key, &v));
+    LKI_TRY(lki_list_in(&r, config, key, LKI_MOST_INPUTS, &v));
     const bool single = v->count && v->item[0].type == LKI_JSON_STRING;
     const int  count = single ? 1 : v->count;
-    if (count < 1 || count > LKI_MOST_INPUTS)
-        return lki_read_fail(&r, LK_EUNSUPPORTED, "\"%s\" has %d entries; there must be 1 to %d", key, count, LKI_MOST_INPUTS);
+    if (!count) return lki_read_fail(&r, LK_EFORMAT, "\"%s\" is empty", key);
     for (int i = 0; i < count; i++) {
         value end;
         LKI_TRY(read_value(g, &r, single ? v : &v->item[i], &end));
@@ -380,7 +381,7 @@ lk_model *lki_functional_read(const char *file, const lki_json *config)
     graph             g = {.file = file};
     const lki_json   *layers;
     lk_model         *m = NULL;
-    if (lki_list_in(&r, config, "layers", &layers) != LK_OK) return NULL;
+    if (lki_list_in(&r, config, "layers", LKI_MOST_LAYERS, &layers) != LK_OK) return NULL;
     g.entry = lki_zalloc((size_t)(layers->count + 1) * sizeof *g.entry);
     g.sorted = lki_zalloc((size_t)(layers->count + 1) * sizeof *g.sorted);
     if (!g.entry || !g.sorted) goto done;

@@ -40,12 +40,14 @@ lki_reading lki_place_of(const char *file, const char *name, const char *class_n
     return r;
 }
 
-lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, const lki_json **out)
+lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, int most, const lki_json **out)
 {
     const lki_json *v = lki_json_get(config, key);
     *out = v;
-    if (v && v->type == LKI_JSON_ARRAY) return LK_OK;
-    return lki_read_fail(r, LK_EFORMAT, "\"%s\" is %s; it should be a list", key, v ? lki_json_kind(v) : "missing");
+    if (!v || v->type != LKI_JSON_ARRAY)
+        return lki_read_fail(r, LK_EFORMAT, "\"%s\" is %s; it should be a list", key, v ? lki_json_kind(v) : "missing");
+    if (v->count <= most) return LK_OK;
+    return lki_read_fail(r, LK_EUNSUPPORTED, "\"%s\" has %d entries; there may be %d", key, v->count, most);
 }
 
 /* [null, 28, 28, 1]: the shape of a row with the batch in front. */
@@ -190,7 +192,9 @@ static lk_model *read_sequential(const char *file, const lki_json *v, const lki_
     const lki_json   *layers;
     lk_input_args     in = {0};
     bool              known;
-    if (lki_list_in(&r, config, "layers", &layers) != LK_OK || sequential_input(file, v, layers, &in, &known) != LK_OK) return NULL;
+    if (lki_list_in(&r, config, "layers", LKI_MOST_LAYERS, &layers) != LK_OK ||
+        sequential_input(file, v, layers, &in, &known) != LK_OK)
+        return NULL;
     int        count = 0, first = layers->count && lki_is_input(layers->item);
     lk_model  *m = NULL;
     lk_layer **layer = lki_zalloc((size_t)(layers->count + 1) * sizeof *layer);

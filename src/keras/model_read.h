@@ -4,11 +4,14 @@
 
 #include "keras/model_config.h"
 
+/* More than anybody has; a text that lies about itself costs no more than these. */
+enum { LKI_MOST_LAYERS = 10000, LKI_MOST_NODES = 20000 };
+
 /* The string at a key; NULL: there is none. */
 const char *lki_text_in(const lki_json *v, const char *key);
 
-/* The list at a key, which must be there. */
-lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, const lki_json **out);
+/* The list at a key, which must be there and have at most `most` items. */
+lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, int most, const lki_json **out);
 
 /* 'layer "dense" (Dense)' */
 lki_reading lki_place_of(const char *file, const char *name, const char *class_name);

@@ -7,6 +7,7 @@
 #include "model/compiled.h"
 #include "model/trackable.h"
 #include "nn/optimizer.h"
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,10 +81,8 @@ static lk_status add_layer(places *p, lk_layer *l, const char *folder)
     LKI_TRY(add(p, joined(folder, "vars"), NULL, l->name));
     LKI_TRY(add_weights(p, l, folder));
     for (int i = 0; i < l->inner_count; i++) {
-        char        text[32];
-        const char *where = l->kind->inner_place ? l->kind->inner_place[i] : NULL;
-        snprintf(text, sizeof text, "inner_%d", i);
-        char *path = joined(folder, where ? where : text), *inner = path ? joined(path, "/") : NULL;
+        assert(l->kind->inner_place);
+        char *path = joined(folder, l->kind->inner_place[i]), *inner = path ? joined(path, "/") : NULL;
         lki_release(path);
         const lk_status status = inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM;
         lki_release(inner);

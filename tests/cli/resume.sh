@@ -31,6 +31,7 @@ grep -q 'parts: all of that is done already, 100 steps' err || complain "nothing
 interrupt() { # signal, then options; the exit status is that of the command, its standard error is in err
     local signal=$1 pid
     shift
+    : >err # of the run before
     # Not with &: what bash starts in the background does not get SIGINT.
     python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' "$lockstep" "$@" >out 2>err &
     pid=$!

@@ -72,6 +72,26 @@ TEST(a_model_comes_back_as_it_was)
     }
 }
 
+TEST(several_outputs)
+{
+    LK_POOL {
+        lk_node  *x = lk_input(LK_SHAPE(3));
+        lk_model *m =
+            lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dense(2, .name = "a"), x), lk_apply(lk_dense(4, .name = "b"), x)));
+        lk_model_compile(
+            m, .optimizer = lk_sgd(), .losses = LK_LOSSES(NULL, lk_mean_squared_error()), .loss_weights = LK_NUMBERS(1, 0.5),
+            .metrics = LK_METRICS(lk_accuracy(.output = 1), lk_mean_absolute_error_metric(.output = 1), lk_accuracy()));
+        assert_int_equal(lk_model_save(m, path_of("outputs.keras")), LK_OK);
+        lk_model *again = lk_model_load(path_of("outputs.keras"));
+        if (!again) fail_msg("%s", lk_error());
+        assert_string_equal(lk_model_to_json(again), lk_model_to_json(m));
+        assert_null(again->compiled->loss[0]);
+        assert_int_equal(again->compiled->metrics, 3);
+        assert_non_null(strstr(lk_model_to_json(again), "\"loss\": [null, {"));
+        assert_non_null(strstr(lk_model_to_json(again), "\"metrics\": [[\"accuracy\"], [\"accuracy\", {"));
+    }
+}
+
 /* Training goes on from the file as it would have without it. */
 TEST(training_goes_on)
 {
@@ -494,6 +514,7 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_model_comes_back_as_it_was),
+                                       cmocka_unit_test(several_outputs),
                                        cmocka_unit_test(training_goes_on),
                                        cmocka_unit_test(inside_a_scope_it_is_mirrored),
                                        cmocka_unit_test(weights_alone),

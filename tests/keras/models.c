@@ -384,6 +384,26 @@ TEST(hostile_texts)
     refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"\"")), LK_EUNSUPPORTED, "the name is empty");
 }
 
+/* Far more layers or uses of one than there may be. */
+TEST(too_many)
+{
+    enum { MANY = 30000 };
+    static char text[MANY * 8 + 1000];
+    size_t      used = (size_t)snprintf(text, sizeof text, "{\"class_name\": \"Sequential\", \"config\": {\"layers\": [");
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, i ? ", {}" : "{}");
+    snprintf(text + used, sizeof text - used, "]}}");
+    refused(text, LK_EUNSUPPORTED, "\"layers\" has 30000 entries; there may be 10000");
+    used =
+        (size_t)snprintf(text, sizeof text,
+                         "{\"class_name\": \"Functional\", \"config\": {\"layers\": [{\"class_name\": \"ReLU\", \"name\": \"a\", "
+                         "\"config\": {}, \"inbound_nodes\": [");
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, i ? ", {}" : "{}");
+    snprintf(text + used, sizeof text - used, "]}]}}");
+    refused(text, LK_EUNSUPPORTED, "layer \"a\" (ReLU): \"inbound_nodes\" has 30000 entries; there may be 20000");
+}
+
 /* A long chain, named backwards: neither deep in the stack nor slow. */
 TEST(a_long_chain)
 {
@@ -465,4 +485,5 @@ TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(rows_of_any_length), c
       cmocka_unit_test(inside_a_scope), cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
       cmocka_unit_test(code_of_ones_own_is_not_written), cmocka_unit_test(mistakes_in_rows_of_layers),
       cmocka_unit_test(mistakes_in_graphs), cmocka_unit_test(calls_that_differ), cmocka_unit_test(hostile_texts),
-      cmocka_unit_test(a_long_chain), cmocka_unit_test(arguments_are_checked), cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(too_many), cmocka_unit_test(a_long_chain), cmocka_unit_test(arguments_are_checked),
+      cmocka_unit_test(every_allocation_may_fail))
