@@ -326,7 +326,7 @@ TEST(mistakes_in_graphs)
     refused(GRAPH(DENSE("a", USE(TENSOR(X))) "," IN("x"), ENDS(X, A)), LK_EFORMAT, "layer 0 is \"a\"; in Keras' order it is \"x\"");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X))), "\"input_layers\": [],"
                                                           " \"output_layers\": " A),
-            LK_EUNSUPPORTED, "\"input_layers\" has 0 entries");
+            LK_EFORMAT, "\"input_layers\" is empty");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X))), "\"input_layers\": {\"x\": " X "}, \"output_layers\": " A), LK_EFORMAT,
             "\"input_layers\" is an object; it should be a list");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X))), ENDS(A, A)), LK_EUNSUPPORTED, "inputs are made by lk_input()");
