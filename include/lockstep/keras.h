@@ -19,11 +19,13 @@ LK_API const char *lk_model_to_json(lk_model *m);
 LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
-/* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at all. */
+/* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at
+ * all. For reading also a .h5 file with a model in it, as before Keras 3. */
 LK_API lk_status lk_model_save(lk_model *m, const char *path);
 LK_API lk_model *lk_model_load(const char *path);
 
-/* Weights alone: .weights.h5 as Keras 3 writes them (and legacy .h5 for reading), or a .keras file for reading. Shapes must fit; nothing is assigned otherwise. */
+/* Weights, and the optimiser's state where the model is compiled: .weights.h5 as Keras 3 writes them; for reading also legacy .h5 and
+ * .keras files. Shapes must fit; nothing is assigned otherwise. A state that is another optimiser's is left out, with a warning. */
 LK_API lk_status lk_model_save_weights(lk_model *m, const char *path);
 LK_API lk_status lk_model_load_weights(lk_model *m, const char *path);
 
