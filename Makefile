@@ -44,10 +44,8 @@ golden: need-test
 	@build/release/tests/golden/golden $(GOLDEN)
 
 interop: need-test
-	@tools/build release tests_interop_checkpoint
-	@$(or $(PYTHON),python3) tests/interop/checkpoint.py build/release/tests/interop/checkpoint
-	@tools/build release tests_interop_keras_files
-	@$(or $(PYTHON),python3) tests/interop/keras_files.py build/release/tests/interop/keras_files
+	@tools/build release tests_interop_checkpoint tests_interop_keras_files lockstep_command
+	@tools/interop build/release
 
 examples: need
 	@tools/build release examples
