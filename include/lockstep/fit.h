@@ -3,7 +3,7 @@
  *     lk_model_compile(model, .loss = lk_mean_squared_error(), .optimizer = lk_adam(), .metrics = LK_METRICS(lk_mean_absolute_error_metric()));
  *     lk_history *h = lk_model_fit(model, train, .epochs = 12, .validation_data = eval, .callbacks = LK_CALLBACKS(lk_early_stopping(.patience = 3)));
  *
- * Everything runs under the strategy the model was made under, wherever these are called. Batches are global: each step splits one over the replicas. Loss and metrics are those of
+ * Everything runs under the strategy the model was made under, inside its scope or outside of any. Batches are global: each step splits one over the replicas. Loss and metrics are those of
  * the whole batch and the whole epoch, whatever the split. */
 #ifndef LOCKSTEP_FIT_H
 #define LOCKSTEP_FIT_H
@@ -86,7 +86,7 @@ typedef struct lk_fit_args {
     int          verbose;       /* default 1: bars; LK_SILENT: nothing; 2: a line per epoch */
     lk_callbacks callbacks;
     lk_dataset  *validation_data;
-    lk_tensor   *validation_x, *validation_y;
+    lk_tensor   *validation_x, *validation_y, *validation_sample_weight;
     double       validation_split; /* of arrays: the last fraction of the rows, before shuffling */
     int          validation_freq;  /* default 1: every so many epochs */
     int64_t      validation_steps, validation_batch_size;

@@ -569,7 +569,9 @@ LK_API lk_tensor *lk_layer_weight(lk_layer *l, const char *name); /* its value n
 LK_API const char  *lk_layer_name(const lk_layer *l);
 LK_API lk_variables lk_layer_variables(lk_layer *l); /* empty before they are made */
 LK_API int          lk_layer_trainable(const lk_layer *l);
-LK_API lk_status    lk_layer_set_trainable(lk_layer *l, int trainable); /* takes effect when the model is compiled next */
+LK_API lk_status    lk_layer_set_trainable(
+       lk_layer *l,
+       int       trainable); /* takes effect with the next fit; what an optimiser did not see before needs a new lk_model_compile() */
 
 typedef struct lk_layer_call_args {
     char       kw_;

@@ -122,6 +122,8 @@ lk_status lki_trace_stop(void)
     return lki_fail(LK_ESTATE, "lk_trace_end: no trace is being recorded");
 }
 
+void lki_trace_go_on(void) { __atomic_store_n(&lki_tracing, 1, __ATOMIC_RELEASE); }
+
 int64_t lki_trace_each(lki_span_fn *fn, void *user)
 {
     int64_t dropped = 0;

@@ -45,6 +45,7 @@ typedef struct lki_span {
 } lki_span;
 
 lk_status lki_trace_stop(void);
+void      lki_trace_go_on(void); /* as if it had not been stopped */
 
 /* All spans of the last trace, thread by thread; returns how many were dropped. */
 typedef void lki_span_fn(const lki_span *s, int thread, const char *thread_name, void *user);

@@ -55,6 +55,7 @@ typedef struct lki_happening {
     bool         stopped; /* train_end, epoch_end: lk_model_stop_training() was called */
     int         *epoch;   /* train_begin: where to begin; a callback that restores may raise it */
     int64_t     *skip;    /* train_begin: steps of that epoch that are done already; likewise */
+    void        *pool;    /* of the caller: what callbacks make goes there */
     lki_logs
         *more; /* epoch_end: the logs of the epoch, to which callbacks may add (lki_log_add), for those behind them. Else NULL */
 } lki_happening;
@@ -70,6 +71,9 @@ struct lk_callback {
     lki_object               object;
     const lki_callback_kind *kind;
 };
+
+/* Training ends after this event because there is no more to gain; unlike lk_model_stop_training() nothing is kept to go on with. */
+void lki_model_done_training(lk_model *m);
 
 /* Zeroed. NULL without memory. */
 void *lki_callback_new(const lki_callback_kind *kind);

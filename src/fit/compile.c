@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "fit/engine.h"
 #include "model/metric.h"
+#include <math.h>
 
 /* ---- lists ---- */
 
@@ -61,6 +62,11 @@ static lk_status metrics_fit(const lk_compile_args *a, const lk_metrics *list)
 {
     for (int i = 0; i < list->count; i++) {
         LKI_TRY(given("a metric", list->item[i], LKI_KIND_METRIC));
+        if (!lki_metric_takes_labels(list->item[i]))
+            return lki_fail(LK_EINVAL,
+                            "lk_model_compile: metric \"%s\" is of values, not of labels and predictions; count them in a callback "
+                            "or a loop of your own",
+                            lk_metric_name(list->item[i]));
         int output = lki_metric_output(list->item[i]);
         if (output < 0 || output >= a->model->outputs)
             return lki_fail(LK_EINVAL, "lk_model_compile: metric \"%s\" is for output %d; model \"%s\" has %d",
@@ -75,6 +81,16 @@ static lk_status arguments_fit(const lk_compile_args *a)
     if (a->optimizer || lk_failed()) LKI_TRY(given("the optimiser", a->optimizer, LKI_KIND_OPTIMIZER));
     if (a->steps_per_execution < 0)
         return lki_fail(LK_EINVAL, "lk_model_compile: steps_per_execution is %d; it must be at least 1", a->steps_per_execution);
+    if ((unsigned)a->denominator > LK_EXACT)
+        return lki_fail(LK_EINVAL, "lk_model_compile: there is no denominator %d; it must be LK_EXACT or LK_PER_REPLICA",
+                        (int)a->denominator);
+    if ((unsigned)a->split > LK_SPLIT_EVEN) return lki_fail(LK_EINVAL, "lk_model_compile: there is no split %d", (int)a->split);
+    if ((unsigned)a->run_eagerly > LK_OFF)
+        return lki_fail(LK_EINVAL, "lk_model_compile: run_eagerly is %d; it must be LK_ON or LK_OFF", (int)a->run_eagerly);
+    for (int i = 0; i < a->loss_weights.count; i++)
+        if (!isfinite(a->loss_weights.item[i]))
+            return lki_fail(LK_EINVAL, "lk_model_compile: loss weight %d is %g; it must be a finite number", i,
+                            a->loss_weights.item[i]);
     LKI_TRY(losses_fit(a));
     LKI_TRY(metrics_fit(a, &a->metrics));
     return metrics_fit(a, &a->weighted_metrics);
@@ -129,5 +145,13 @@ lk_optimizer *lk_model_optimizer(lk_model *m)
 
 void lk_model_stop_training(lk_model *m)
 {
-    if (m) __atomic_store_n(&m->stop, 1, __ATOMIC_RELEASE); /* no check that could print: a signal handler may call this */
+    if (m)
+        __atomic_store_n(&m->stop, LKI_STOP_ASKED,
+                         __ATOMIC_RELEASE); /* no check that could print: a signal handler may call this */
+}
+
+void lki_model_done_training(lk_model *m)
+{
+    int not_yet = LKI_STOP_NOT;
+    __atomic_compare_exchange_n(&m->stop, &not_yet, LKI_STOP_DONE, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }

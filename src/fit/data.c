@@ -38,6 +38,15 @@ static lk_status add_arrays(const lki_data_request *r, const char *name, lk_tens
     return LK_OK;
 }
 
+/* One for all outputs, or one each. */
+static lk_status add_weights(const lki_engine *e, const lki_data_request *r, arrays *a)
+{
+    const int count = parts_of(r->weight).count, outputs = e->model->outputs;
+    if (count == 1 || count == outputs) return add_arrays(r, "sample_weight", r->weight, count, "outputs", a);
+    return lki_fail(LK_EINVAL, "%s: sample_weight is %d tensors; give one, or one for each of the %d outputs", r->call, count,
+                    outputs);
+}
+
 /* Rows from..to-1 of all of them. */
 static void cut(arrays *a, double first, double last)
 {
@@ -54,19 +63,18 @@ static void cut(arrays *a, double first, double last)
     a->rows = to - from;
 }
 
-static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r, int64_t *rows)
+static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r)
 {
     arrays  a = {.rows = -1};
     int64_t batch = r->batch_size ? r->batch_size : 32;
     if (r->batch_size < 0)
         return lki_fail(LK_EINVAL, "%s: batch_size is %lld; it must be at least 1", r->call, (long long)r->batch_size), NULL;
     if (add_arrays(r, "x", r->x, e->model->inputs, "inputs", &a) != LK_OK) return NULL;
-    if (r->labels && !r->y) return lki_fail(LK_EINVAL, "%s: x is given without y", r->call), NULL;
-    if (r->labels && add_arrays(r, "y", r->y, e->model->outputs, "outputs", &a) != LK_OK) return NULL;
-    if (r->weight && add_arrays(r, "sample_weight", r->weight, 1, "rows", &a) != LK_OK) return NULL;
+    if ((r->step != LKI_FIT_PREDICT) && !r->y) return lki_fail(LK_EINVAL, "%s: x is given without y", r->call), NULL;
+    if ((r->step != LKI_FIT_PREDICT) && add_arrays(r, "y", r->y, e->model->outputs, "outputs", &a) != LK_OK) return NULL;
+    if (r->weight && add_weights(e, r, &a) != LK_OK) return NULL;
     cut(&a, r->first, r->last);
     if (a.rows < 1) return lki_fail(LK_EINVAL, "%s: there are no rows", r->call), NULL;
-    *rows = a.rows;
     lk_dataset *d = lk_dataset_from_tensor_slices(lk_tuple_from(a.count, a.item));
     if (d && r->shuffle) d = lk_dataset_shuffle(d, a.rows);
     return d ? lk_dataset_batch(d, batch) : NULL;
@@ -80,11 +88,11 @@ static lk_status elements_fit(lki_engine *e, const lki_data_request *r, lk_datas
     const int       inputs = e->model->inputs, outputs = e->model->outputs;
     lk_element_spec spec = lk_dataset_element_spec(d);
     if (lk_failed()) return lk_error_code();
-    if (!spec.count) return lki_fail(LK_EINVAL, "%s: the dataset is empty", r->call);
+    if (!spec.count && !lk_failed()) return lki_fail(LK_EINVAL, "%s: the dataset is empty", r->call);
     int extra = spec.count - inputs - outputs;
-    if (!r->labels && spec.count >= inputs) return LK_OK;
-    if (r->labels && (extra == 0 || extra == 1 || (extra == outputs && outputs > 1))) {
-        e->weights = extra;
+    if (!(r->step != LKI_FIT_PREDICT) && spec.count >= inputs) return LK_OK;
+    if ((r->step != LKI_FIT_PREDICT) && (extra == 0 || extra == 1 || (extra == outputs && outputs > 1))) {
+        e->step[r->step].weights = extra;
         return LK_OK;
     }
     return lki_fail(
@@ -102,21 +110,21 @@ static lk_status batched(const lki_engine *e, const lki_data_request *r, lk_data
                     r->call);
 }
 
-static lk_dataset *dataset_of(lki_engine *e, const lki_data_request *r, int64_t *rows)
+static lk_dataset *dataset_of(lki_engine *e, const lki_data_request *r)
 {
-    *rows = LK_UNKNOWN;
     if (r->dataset && (r->x || r->y || r->weight))
         return lki_fail(LK_EINVAL, "%s: a dataset brings its own labels and weights; x, y and sample_weight go with arrays only",
                         r->call),
                NULL;
+    if (!r->dataset && !r->x && r->y) return lki_fail(LK_EINVAL, "%s: y is given without x", r->call), NULL;
     if (!r->dataset && !r->x)
         return lk_failed() ? NULL : (lki_fail(LK_EINVAL, "%s: no data is given: neither a dataset nor x", r->call), NULL);
-    return r->dataset ? r->dataset : dataset_of_arrays(e, r, rows);
+    return r->dataset ? r->dataset : dataset_of_arrays(e, r);
 }
 
 lk_status lki_fit_data_of(lki_engine *e, const lki_data_request *r, lki_fit_data *out)
 {
-    lk_dataset *d = dataset_of(e, r, &out->rows);
+    lk_dataset *d = dataset_of(e, r);
     if (!d) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     lk_strategy *over = lki_dataset_strategy(d);
     if (over && over != e->strategy)
@@ -127,6 +135,8 @@ lk_status lki_fit_data_of(lki_engine *e, const lki_data_request *r, lki_fit_data
     out->dataset = over ? d : lk_distribute_dataset(e->strategy, d, .split = e->compiled->split);
     if (!out->dataset) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     out->steps = lk_dataset_cardinality(out->dataset);
+    if (out->steps == LK_INFINITE && r->limit <= 0)
+        return lki_fail(LK_EINVAL, "%s: the dataset never ends; say how many steps with .%s", r->call, r->limit_name);
     return LK_OK;
 }
 

@@ -45,7 +45,7 @@ static lk_status look(lk_callback *c, const lki_happening *h)
         if (!e->args.baseline.set || lki_monitor_better(&e->monitor, value, e->args.baseline.value)) e->wait = 0;
     } else if (e->wait >= e->args.patience && h->event.epoch > 0) {
         e->stopped = h->event.epoch;
-        lk_model_stop_training(h->event.model);
+        lki_model_done_training(h->event.model);
     }
     return LK_OK;
 }
@@ -84,6 +84,8 @@ lk_callback *lk_early_stopping_kw(lk_early_stopping_args args)
                  args.patience < 0 ? "patience" : "start_from_epoch", args.patience < 0 ? args.patience : args.start_from_epoch);
         return NULL;
     }
+    if (args.baseline.set && isnan(args.baseline.value))
+        return lki_fail(LK_EINVAL, "lk_early_stopping: the baseline is not a number"), NULL;
     early_stopping *e = lki_callback_new(&EARLY_STOPPING);
     if (!e) return NULL;
     e->args = args;

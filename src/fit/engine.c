@@ -15,27 +15,22 @@ double lki_seconds(void)
 
 /* ---- names of what is reported ---- */
 
-static char *text_of(const char *a, const char *b, const char *c)
+static bool is_taken(const lki_engine *e, const char *name)
 {
-    size_t bytes = strlen(a) + strlen(b) + strlen(c) + 1;
-    char  *text = lki_alloc(bytes);
-    if (text) snprintf(text, bytes, "%s%s%s", a, b, c);
-    return text;
+    for (int i = 0; i < e->names; i++)
+        if (!strcmp(e->name[i], name)) return true;
+    return false;
 }
 
+/* Of two metrics of one name the second is "name_1". */
 static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name)
 {
     char text[512];
-    int  same = 0;
     snprintf(text, sizeof text, "%s%s%s", prefix, join, name);
-    for (int i = 0; i < e->names; i++) { /* two metrics of one name: the second is "name_1" */
-        size_t length = strlen(prefix) + strlen(join) + strlen(name);
-        same += !strncmp(e->name[i], text, length) && (!e->name[i][length] || e->name[i][length] == '_');
-    }
-    if (same) snprintf(text, sizeof text, "%s%s%s_%d", prefix, join, name, same);
-    e->name[e->names] = text_of(text, "", "");
-    e->val_name[e->names] = text_of("val_", text, "");
-    return e->name[e->names] && e->val_name[e->names++];
+    for (int n = 1; is_taken(e, text); n++)
+        snprintf(text, sizeof text, "%s%s%s_%d", prefix, join, name, n);
+    e->name[e->names] = lki_strdup(text);
+    return e->name[e->names] && ++e->names;
 }
 
 /* "loss"; with several outputs "a_loss", "b_loss"; then metrics, "a_accuracy" where there are several outputs. */
@@ -60,18 +55,13 @@ static void engine_free(void *engine)
 {
     lki_engine *e = engine;
     for (int i = 0; i < LKI_FIT_STEPS; i++)
-        lki_drop(e->step[i]);
-    for (int i = 0; i < e->names; i++) {
+        lki_drop(e->step[i].function);
+    for (int i = 0; i < e->names; i++)
         lki_release(e->name[i]);
-        lki_release(e->val_name[i]);
-    }
     lki_drop(e->class_weight);
     lki_release(e->name);
-    lki_release(e->val_name);
     lki_release(e->sum);
     lki_release(e->value);
-    lki_release(e->shown);
-    lki_release(e->shown_name);
     lki_release(e);
 }
 
@@ -83,13 +73,12 @@ static lki_engine *engine_new(lk_model *m)
     e->model = m;
     e->compiled = m->compiled;
     e->strategy = m->strategy ? m->strategy : lk_default_strategy();
+    for (int i = 0; i < LKI_FIT_STEPS; i++)
+        e->step[i] = (lki_step){.engine = e, .kind = (lki_fit_step)i};
     e->name = lki_zalloc(room * sizeof *e->name);
-    e->val_name = lki_zalloc(room * sizeof *e->val_name);
     e->sum = lki_zalloc(room * sizeof *e->sum);
-    e->value = lki_zalloc(room * sizeof *e->value);
-    e->shown = lki_zalloc(2 * room * sizeof *e->shown);
-    e->shown_name = lki_zalloc(2 * room * sizeof *e->shown_name);
-    if (e->name && e->val_name && e->sum && e->value && e->shown && e->shown_name && name_all(e)) return e;
+    e->value = lki_zalloc(2 * room * sizeof *e->value);
+    if (e->name && e->sum && e->value && name_all(e)) return e;
     engine_free(e);
     return NULL;
 }
@@ -109,30 +98,52 @@ static bool has_loss(const lk_model *m)
     return any;
 }
 
-lki_engine *lki_engine_of(const char *call, lk_model *m, bool needs_loss)
+/* One thread at a time uses a model this way; inside its own fit a callback may evaluate and predict. */
+static lk_status begin_use(lk_model *m, const lki_engine_request *r)
 {
-    if (!lki_is_model(call, m)) return NULL;
-    if (lki_replica_current())
-        return lki_fail(LK_ESTATE, "%s: called inside lk_run(); it runs the replicas itself: call it outside", call), NULL;
-    if (!m->compiled || (needs_loss && !m->compiled->optimizer)) {
-        if (needs_loss)
-            return lki_fail(LK_ESTATE, "%s: model \"%s\" is not compiled; call lk_model_compile() first", call, m->name), NULL;
+    const void *free_one = NULL;
+    const bool  first =
+        __atomic_compare_exchange_n(&m->user_thread, &free_one, lki_this_thread(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    if (!first && (free_one != lki_this_thread() || !r->inside))
+        return lki_fail(LK_ESTATE, "%s: model \"%s\" is being trained or evaluated already", r->call, m->name);
+    lki_retain(m);
+    m->uses_open++;
+    return LK_OK;
+}
+
+static void end_use(lk_model *m)
+{
+    if (--m->uses_open == 0) __atomic_store_n(&m->user_thread, NULL, __ATOMIC_RELEASE);
+    lki_drop(m);
+}
+
+static lki_engine *engine_in_use(lk_model *m, const lki_engine_request *r)
+{
+    if (!m->compiled || (r->needs_loss && !m->compiled->optimizer)) {
+        if (r->needs_loss)
+            return lki_fail(LK_ESTATE, "%s: model \"%s\" is not compiled; call lk_model_compile() first", r->call, m->name), NULL;
         if (compile_for_predict(m) != LK_OK) return NULL;
     }
-    if (needs_loss && !has_loss(m))
-        return lki_fail(LK_EINVAL, "%s: model \"%s\" was compiled without a loss; give lk_model_compile() one", call, m->name),
+    if (r->needs_loss && !has_loss(m))
+        return lki_fail(LK_EINVAL, "%s: model \"%s\" was compiled without a loss; give lk_model_compile() one", r->call, m->name),
                NULL;
-    lki_engine *e = m->compiled->engine;
-    if (!e) {
-        m->compiled->engine = e = engine_new(m);
-        m->compiled->engine_free = engine_free;
-    }
-    if (e && __atomic_exchange_n(&e->used, 1, __ATOMIC_ACQUIRE))
-        return lki_fail(LK_ESTATE, "%s: model \"%s\" is being trained or evaluated already", call, m->name), NULL;
+    if (m->compiled->engine) return m->compiled->engine;
+    m->compiled->engine_free = engine_free;
+    return m->compiled->engine = engine_new(m);
+}
+
+lki_engine *lki_engine_of(lk_model *m, lki_engine_request r)
+{
+    if (!lki_is_model(r.call, m)) return NULL;
+    if (lki_replica_current())
+        return lki_fail(LK_ESTATE, "%s: called inside lk_run(); it runs the replicas itself: call it outside", r.call), NULL;
+    if (begin_use(m, &r) != LK_OK) return NULL;
+    lki_engine *e = engine_in_use(m, &r);
+    if (!e) end_use(m);
     return e;
 }
 
-void lki_engine_done(lki_engine *e) { __atomic_store_n(&e->used, 0, __ATOMIC_RELEASE); }
+void lki_engine_done(lki_engine *e) { end_use(e->model); }
 
 /* ---- counting ---- */
 
@@ -153,11 +164,58 @@ void lki_count_losses(lki_engine *e, const double *loss, int64_t rows)
     e->rows += (double)rows;
 }
 
-lk_logs lki_count_logs(lki_engine *e)
+lk_logs lki_count_logs(lki_engine *e, bool evaluated)
 {
+    double *value = e->value + (evaluated ? e->names : 0);
     for (int i = 0; i < e->losses; i++)
-        e->value[i] = e->rows > 0 ? e->sum[i] / e->rows : 0;
+        value[i] = e->rows > 0 ? e->sum[i] / e->rows : 0;
     for (int i = 0; i < e->compiled->metrics; i++)
-        e->value[e->losses + i] = lk_metric_result(e->compiled->metric[i]);
-    return (lk_logs){e->names, (const char *const *)e->name, e->value};
+        value[e->losses + i] = lk_metric_result(e->compiled->metric[i]);
+    return (lk_logs){e->names, (const char *const *)e->name, value};
+}
+
+/* ---- counting something else for a while ---- */
+
+static int state_count(const lki_engine *e)
+{
+    int count = 0;
+    for (int i = 0; i < e->compiled->metrics; i++)
+        count += lk_metric_variables(e->compiled->metric[i]).count;
+    return count;
+}
+
+bool lki_count_keep(lki_engine *e, lki_count *c)
+{
+    *c = (lki_count){.rows = e->rows};
+    LK_STEP {
+        c->sum = lki_alloc((size_t)(e->losses + 1) * sizeof *c->sum);
+        c->state = lki_zalloc((size_t)(state_count(e) + 1) * sizeof(lk_tensor *));
+        for (int i = 0; c->sum && i < e->losses; i++)
+            c->sum[i] = e->sum[i];
+        for (int i = 0; c->state && i < e->compiled->metrics; i++) {
+            lk_variables v = lk_metric_variables(e->compiled->metric[i]);
+            for (int k = 0; k < v.count; k++)
+                c->state[c->states++] = lki_retain(lk_read(v.item[k]));
+        }
+    }
+    return c->sum && c->state;
+}
+
+void lki_count_put_back(lki_engine *e, lki_count *c)
+{
+    int next = 0;
+    LK_STEP
+        for (int i = 0; c->state && i < e->compiled->metrics; i++) {
+            lk_variables v = lk_metric_variables(e->compiled->metric[i]);
+            if (next == c->states) lk_metric_reset(e->compiled->metric[i]); /* made meanwhile */
+            for (int k = 0; k < v.count && next < c->states; k++)
+                lk_assign(v.item[k], c->state[next++]);
+        }
+    for (int i = 0; c->sum && i < e->losses; i++)
+        e->sum[i] = c->sum[i];
+    e->rows = c->rows;
+    for (int i = 0; i < c->states; i++)
+        lki_drop(c->state[i]);
+    lki_release(c->state);
+    lki_release(c->sum);
 }

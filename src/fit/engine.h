@@ -16,28 +16,39 @@
 
 typedef enum lki_fit_step { LKI_FIT_TRAIN, LKI_FIT_TEST, LKI_FIT_PREDICT, LKI_FIT_STEPS } lki_fit_step;
 
-typedef struct lki_engine {
+typedef struct lki_engine lki_engine;
+
+typedef struct lki_step {
+    lki_engine  *engine;
+    lki_fit_step kind;
+    lk_function *function; /* a reference; made when needed */
+    int          weights;  /* tensors of sample weights in an element: 0, 1, or one per output */
+} lki_step;
+
+struct lki_engine {
     lk_model     *model; /* which owns this */
     lki_compiled *compiled;
-    lk_strategy  *strategy;            /* the model's, or the default one; not a reference */
-    lk_function  *step[LKI_FIT_STEPS]; /* references; made when needed */
-    lk_variable  *class_weight;        /* [classes], a reference; NULL: none */
-    int           weights;             /* tensors of sample weights in an element: 0, 1, or one per output */
-    char          used;                /* in use: fit inside fit is a mistake */
+    lk_strategy  *strategy; /* the model's, or the default one; not a reference */
+    lki_step      step[LKI_FIT_STEPS];
+    lk_variable  *class_weight; /* of the fit that runs: [classes], a reference; NULL: none */
+    uint64_t      trained;      /* which weights are trained, as the training step was traced */
     /* What is reported: loss, losses of outputs where there are several, metrics. */
-    int          names;
-    char       **name, **val_name;
-    int          losses; /* how many of the names are losses */
-    double      *sum;    /* of losses times rows */
-    double       rows;
-    double      *value; /* of each name, as last looked at */
-    double      *shown; /* with val_ ones behind: what an epoch ends with */
-    const char **shown_name;
-    lk_logs      evaluated; /* what evaluate gave */
-} lki_engine;
+    int     names;
+    char  **name;
+    int     losses; /* how many of the names are losses */
+    double *sum;    /* of losses times rows */
+    double  rows;
+    double *value;     /* of each name, as last looked at; then as evaluated */
+    lk_logs evaluated; /* what evaluate gave */
+};
 
-/* The engine of a compiled model; NULL and an error naming `call` where it is not compiled or in use. predict needs no compile. */
-lki_engine *lki_engine_of(const char *call, lk_model *m, bool needs_loss);
+/* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled, or in use. What needs no loss
+ * needs no compile. `inside`: also from a callback of a fit of this thread. */
+typedef struct lki_engine_request {
+    const char *call;
+    bool        needs_loss, inside;
+} lki_engine_request;
+lki_engine *lki_engine_of(lk_model *m, lki_engine_request r);
 void        lki_engine_done(lki_engine *e);
 
 /* ---- data (data.c) ---- */
@@ -45,16 +56,18 @@ void        lki_engine_done(lki_engine *e);
 typedef struct lki_fit_data {
     lk_dataset *dataset; /* distributed */
     int64_t     steps;   /* LK_UNKNOWN, LK_INFINITE */
-    int64_t     rows;    /* of arrays; else LK_UNKNOWN */
 } lki_fit_data;
 
 typedef struct lki_data_request {
-    const char *call;
-    lk_dataset *dataset;
-    lk_tensor  *x, *y, *weight;
-    int64_t     batch_size;
-    bool        shuffle, labels; /* labels: y must be there */
-    double      first, last;     /* which part of the arrays' rows, 0 to 1 */
+    const char  *call;
+    lk_dataset  *dataset;
+    lk_tensor   *x, *y, *weight;
+    int64_t      batch_size;
+    lki_fit_step step;       /* that runs on it */
+    int64_t      limit;      /* steps asked for; 0: until the data ends */
+    const char  *limit_name; /* of that option */
+    bool         shuffle;
+    double       first, last; /* which part of the arrays' rows, 0 to 1 */
 } lki_data_request;
 
 lk_status lki_fit_data_of(lki_engine *e, const lki_data_request *r, lki_fit_data *out);
@@ -64,14 +77,26 @@ int64_t lki_batch_rows(lk_tuple batch);
 
 /* ---- steps (step.c) ---- */
 
-/* One step on one element; losses come back in `loss` (as many as lki_engine_losses), or for predict the outputs in *out. */
+/* One step on one element; losses come back in `loss`, as many as the engine has, or for predict the outputs in *out. An error says which label is wrong, if one is: of the
+ * element, rows counted from what was counted before, or of `labels`, all of them, where they are known. */
 lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, double *loss, lk_tuple *out);
+int64_t   lki_model_classes(lk_model *m); /* that its output tells apart; 0: not known */
+lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 
-/* ---- counting (count.c) ---- */
+/* ---- counting ---- */
 
 lk_status lki_count_reset(lki_engine *e);
 void      lki_count_losses(lki_engine *e, const double *loss, int64_t rows);
-lk_logs   lki_count_logs(lki_engine *e); /* as things are; good until the next call */
+lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
+
+/* What was counted so far, to go on with after something else was; false without memory. */
+typedef struct lki_count {
+    double      rows, *sum;
+    lk_tensor **state; /* of the metrics */
+    int         states;
+} lki_count;
+bool lki_count_keep(lki_engine *e, lki_count *c);
+void lki_count_put_back(lki_engine *e, lki_count *c);
 
 /* ---- loops (loop.c) ---- */
 

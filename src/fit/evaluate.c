@@ -9,6 +9,7 @@ static lk_status callbacks_of(const lk_callbacks *own, int verbose, lki_callback
 {
     list->item = lki_alloc((size_t)(own->count + 1) * sizeof *list->item);
     if (!list->item) return LK_ENOMEM;
+    if (verbose < LK_SILENT || verbose > 2) return lki_fail(LK_EINVAL, "verbose is %d; it must be LK_SILENT, 1 or 2", verbose);
     h->verbose = verbose == LK_SILENT ? 0 : verbose ? verbose : 1;
     if (h->verbose && !(list->item[list->count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
     for (int i = 0; i < own->count; i++) {
@@ -20,18 +21,20 @@ static lk_status callbacks_of(const lk_callbacks *own, int verbose, lki_callback
 
 /* ---- evaluate ---- */
 
-static lk_logs evaluate(lki_engine *e, const lk_evaluate_args *a)
+static lk_logs evaluate(lki_engine *e, const lk_evaluate_args *a, void *pool)
 {
     lki_fit_data      data;
     lki_callback_list list = {0};
-    lki_happening     h = {.event = {.model = e->model}};
+    lki_happening     h = {.event = {.model = e->model}, .pool = pool};
     lki_data_request  r = {.call = "lk_model_evaluate",
                            .dataset = a->data,
                            .x = a->x,
                            .y = a->y,
                            .weight = a->sample_weight,
                            .batch_size = a->batch_size,
-                           .labels = true,
+                           .step = LKI_FIT_TEST,
+                           .limit = a->steps,
+                           .limit_name = "steps",
                            .last = 1};
     bool good = lki_fit_data_of(e, &r, &data) == LK_OK && callbacks_of(&a->callbacks, a->verbose, &list, &h) == LK_OK &&
                 lki_evaluate(e, &data, a->steps, &list, &h) == LK_OK;
@@ -39,13 +42,29 @@ static lk_logs evaluate(lki_engine *e, const lk_evaluate_args *a)
     return good && !lk_failed() ? e->evaluated : (lk_logs){0};
 }
 
+static bool steps_fit(const char *call, int64_t steps)
+{
+    if (steps >= 0) return true;
+    lki_fail(LK_EINVAL, "%s: steps is %lld; it must be at least 1", call, (long long)steps);
+    return false;
+}
+
+/* From a callback what training has counted is put aside meanwhile. */
 lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 {
     lk_logs     out = {0};
-    lki_engine *e = lki_engine_of("lk_model_evaluate", a.model, true);
+    lki_count   counted;
+    void       *pool = lki_pool_current();
+    lki_engine *e =
+        steps_fit("lk_model_evaluate", a.steps)
+            ? lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_evaluate", .needs_loss = true, .inside = true})
+            : NULL;
     if (!e) return out;
-    LK_POOL
-        out = evaluate(e, &a);
+    const bool inside = e->model->uses_open > 1;
+    if (!inside || lki_count_keep(e, &counted))
+        LK_POOL
+            out = evaluate(e, &a, pool);
+    if (inside) lki_count_put_back(e, &counted);
     lki_engine_done(e);
     return out;
 }
@@ -118,12 +137,19 @@ static lk_status predict_batches(lki_engine *e, lk_iterator *it, int64_t steps, 
     return lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static lk_status predict(lki_engine *e, const lk_predict_args *a, pile *p)
+static lk_status predict(lki_engine *e, const lk_predict_args *a, pile *p, void *pool)
 {
     lki_fit_data      data;
     lki_callback_list list = {0};
-    lki_happening     h = {.event = {.model = e->model}};
-    lki_data_request  r = {.call = "lk_model_predict", .dataset = a->data, .x = a->x, .batch_size = a->batch_size, .last = 1};
+    lki_happening     h = {.event = {.model = e->model}, .pool = pool};
+    lki_data_request  r = {.call = "lk_model_predict",
+                           .dataset = a->data,
+                           .x = a->x,
+                           .batch_size = a->batch_size,
+                           .step = LKI_FIT_PREDICT,
+                           .limit = a->steps,
+                           .limit_name = "steps",
+                           .last = 1};
     lk_status         status = lki_fit_data_of(e, &r, &data);
     if (status == LK_OK) status = callbacks_of(&a->callbacks, a->verbose, &list, &h);
     if (status == LK_OK) {
@@ -151,10 +177,13 @@ lk_tensor *lk_model_predict_kw(lk_predict_args a)
 {
     pile        p[LKI_MOST_INPUTS] = {0};
     lk_status   status = LK_OK;
-    lki_engine *e = lki_engine_of("lk_model_predict", a.model, false);
+    void       *pool = lki_pool_current();
+    lki_engine *e = steps_fit("lk_model_predict", a.steps)
+                        ? lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_predict", .inside = true})
+                        : NULL;
     if (!e) return &lki_poison;
     LK_POOL
-        status = predict(e, &a, p);
+        status = predict(e, &a, p, pool);
     lk_tensor *out = status == LK_OK && !lk_failed() ? joined(e, p) : &lki_poison;
     for (int i = 0; i < LKI_MOST_INPUTS; i++)
         lki_release(p[i].bytes);
@@ -167,11 +196,15 @@ lk_tensor *lk_model_predict_kw(lk_predict_args a)
 /* The batch spread over the replicas as a dataset of one element. */
 static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_fit_step which, double *loss, lk_tuple *out)
 {
-    lki_data_request r = {.call = call, .labels = which != LKI_FIT_PREDICT, .last = 1};
+    lki_data_request r = {.call = call, .step = which, .last = 1};
     lki_fit_data     data;
     lk_tuple         element;
-    for (int i = 0; i < batch.count; i++)
+    if (batch.count < 1) return lki_fail(LK_EINVAL, "%s: the batch is empty; it should be x and y", call);
+    for (int i = 0; i < batch.count; i++) {
         if (lki_bad(batch.item[i])) return lki_poisoned_status(call);
+        if (!batch.item[i]->replicas && !batch.item[i]->shape.rank)
+            return lki_fail(LK_ESHAPE, "%s: tensor %d of the batch is a scalar; it should be rows", call, i);
+    }
     r.dataset = lk_dataset_from_tensors(batch.count && !batch.item[0]->replicas && batch.item[0]->shape.rank ? lk_rows_all(batch, 0)
                                                                                                              : batch);
     if (!r.dataset) return lk_error_code();
@@ -180,7 +213,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
     if (!it || !lk_next(it, &element))
         return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "%s: the batch has no rows", call);
     if (which == LKI_FIT_PREDICT) element.count = e->model->inputs;
-    LKI_TRY(lki_engine_step(e, which, element, loss, out));
+    if (lki_engine_step(e, which, element, loss, out) != LK_OK) return lki_explain_labels(e, element, NULL);
     if (loss) lki_count_losses(e, loss, lki_batch_rows(element));
     return LK_OK;
 }
@@ -189,12 +222,12 @@ static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_s
 {
     double      loss[LKI_MOST_INPUTS + 1];
     lk_status   status = LK_OK;
-    lki_engine *e = lki_engine_of(call, m, true);
+    lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true});
     if (!e) return (lk_logs){0};
     LK_POOL {
         status = lki_count_reset(e);
         if (status == LK_OK) status = one_batch(e, call, batch, which, loss, NULL);
-        if (status == LK_OK) e->evaluated = lki_count_logs(e);
+        if (status == LK_OK) e->evaluated = lki_count_logs(e, true);
     }
     lki_engine_done(e);
     return status == LK_OK && !lk_failed() ? e->evaluated : (lk_logs){0};
@@ -209,6 +242,7 @@ lk_logs lk_model_test_on_batch(lk_model *m, lk_tuple batch) { return on_batch("l
 lk_tensor *lk_model_predict_on_batch(lk_model *m, lk_tensor *x)
 {
     if (!lki_usable("lk_model_predict_on_batch", "x", x)) return &lki_poison;
+    if (!x->nest && !x->shape.rank) return lki_refuse(LK_ESHAPE, "lk_model_predict_on_batch: x is a scalar; it should be rows");
     int64_t rows = x->nest ? lk_dim(x->nest->item[0], 0) : lk_dim(x, 0);
     return lk_model_predict(m, .x = x, .batch_size = rows > 0 ? rows : 1, .verbose = LK_SILENT);
 }

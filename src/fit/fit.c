@@ -24,6 +24,7 @@ typedef struct fit {
     lk_history        *history;
     lk_iterator       *iterator; /* a reference; NULL: the next epoch begins a new one */
     int64_t            done;     /* steps of the epoch that were done before, by the run that is restored */
+    bool               goes_on;  /* the iterator is that of the epoch before */
     bool               ended;    /* there is no more data */
     int64_t            nan_step; /* the first whose loss was no finite number, from 1 */
     double             nan;
@@ -33,52 +34,29 @@ typedef struct fit {
 
 /* ---- errors say where they happened ---- */
 
-/* How many classes the model's output tells apart; 0: not known. */
-static int64_t classes_of(lk_model *m)
-{
-    lk_shape *shape = m->form == LKI_OWN_MODEL ? NULL : lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
-    lk_shape  row[LKI_MOST_INPUTS];
-    int64_t   classes = 0;
-    for (int i = 0; i < m->inputs; i++)
-        row[i] = m->input[i].row;
-    if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK && shape[m->output[0]].rank)
-        classes = shape[m->output[0]].dim[shape[m->output[0]].rank - 1];
-    lki_release(shape);
-    return classes;
-}
-
-/* Of labels that are out of range, which row it is. */
-static void find_bad_label(fit *f, lk_tuple batch)
-{
-    lki_engine *e = f->engine;
-    lk_tensor  *label = batch.item[e->model->inputs];
-    int64_t     row = (int64_t)e->rows, classes = classes_of(e->model);
-    if (e->model->outputs != 1 || !e->compiled->loss[0] || lki_bad(label)) return;
-    int count = label->replicas ? label->replicas->count : 1;
-    for (int r = 0; r < count && classes > 0; r++) {
-        lk_tensor *part = label->replicas ? label->replicas->item[r] : label;
-        if (lki_loss_labels_check("the labels", e->compiled->loss[0], part, classes, row) != LK_OK) return;
-        row += part->shape.rank ? part->shape.dim[0] : 1;
-    }
-}
-
+/* Of labels that are out of range, which row it is: of the arrays, or in the order of this epoch. */
 static lk_status where(fit *f, const char *what, lk_tuple batch)
 {
-    lki_error_record first, label;
-    lki_error_take(&first);
-    if (batch.count) find_bad_label(f, batch);
-    lki_error_take(&label);
-    const char *cause = label.code == LK_OK ? first.text : label.text;
-    return lki_fail(label.code == LK_OK ? first.code : label.code, "lk_model_fit: epoch %d, %s %lld: %s", f->now.event.epoch + 1,
-                    what, (long long)f->now.event.batch + 1, cause);
+    lki_error_record cause;
+    if (batch.count) lki_explain_labels(f->engine, batch, f->args->y);
+    lki_error_take(&cause);
+    return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->now.event.epoch + 1, what,
+                    (long long)f->now.event.batch + 1, cause.text);
 }
 
 /* ---- one step ---- */
 
+static lk_status begin_anew(fit *f);
+
+/* Data that ended with the epoch before begins anew; data that ends within one does not. */
 static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
 {
     double before = lki_seconds();
     *got = lk_next(f->iterator, batch) != 0;
+    if (!*got && !lk_failed() && f->goes_on && f->now.event.batch == 0) {
+        LKI_TRY(begin_anew(f));
+        *got = lk_next(f->iterator, batch) != 0;
+    }
     f->now.times.input += lki_seconds() - before;
     return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
 }
@@ -90,15 +68,21 @@ static void note_nan(fit *f, double loss)
     f->nan = loss;
 }
 
+static int traces_of(const lki_engine *e)
+{
+    const lk_function *f = e->step[LKI_FIT_TRAIN].function;
+    return f ? lk_function_inspect(f).traces : 0;
+}
+
 static lk_status train_on(fit *f, lk_tuple batch)
 {
     double      loss[LKI_MOST_INPUTS + 1], before = lki_seconds();
     lki_engine *e = f->engine;
-    int         traces = e->step[LKI_FIT_TRAIN] ? lk_function_inspect(e->step[LKI_FIT_TRAIN]).traces : 0;
+    int         traces = traces_of(e);
     if (lki_engine_step(e, LKI_FIT_TRAIN, batch, loss, NULL) != LK_OK) return where(f, "step", batch);
     double  took = lki_seconds() - before;
     int64_t rows = lki_batch_rows(batch);
-    bool    traced = e->step[LKI_FIT_TRAIN] && lk_function_inspect(e->step[LKI_FIT_TRAIN]).traces != traces;
+    bool    traced = traces_of(e) != traces;
     *(traced ? &f->now.times.compile : &f->now.times.step) += took;
     lki_count_losses(e, loss, rows);
     note_nan(f, loss[0]);
@@ -122,6 +106,12 @@ static void tell_nan(fit *f)
     f->told_nan = true;
     lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
              isnan(f->nan) ? "NaN" : "infinite", f->now.event.epoch + 1, (long long)f->nan_step);
+}
+
+/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. */
+static bool interrupted(const fit *f)
+{
+    return stopping(f) && __atomic_load_n(&f->engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE;
 }
 
 static lk_status tell(fit *f, lki_hook hook)
@@ -165,7 +155,7 @@ static lk_status batches(fit *f)
         int64_t before = f->now.event.step;
         LKI_TRY(execute(f, limit));
         if (f->now.event.step == before) continue; /* no data, or steps that were done before */
-        f->now.event.logs = lki_count_logs(f->engine);
+        f->now.event.logs = lki_count_logs(f->engine, false);
         f->now.event.batch--; /* the last one of the execution */
         lk_status status = tell(f, LKI_HOOK_train_batch_end);
         f->now.event.batch++;
@@ -175,13 +165,29 @@ static lk_status batches(fit *f)
     return LK_OK;
 }
 
+/* In a pool of its own, so that the one before goes with this line. */
+static lk_status begin_anew(fit *f)
+{
+    lki_drop(f->iterator);
+    f->iterator = NULL;
+    LK_POOL
+        f->iterator = lki_retain(lk_iterator_of(f->train.dataset));
+    f->goes_on = false;
+    return f->iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
 static lk_status begin_data(fit *f)
 {
-    bool goes_on = f->iterator && f->args->steps_per_epoch > 0;
-    if (goes_on) return LK_OK;
-    lki_drop(f->iterator);
-    f->iterator = lki_retain(lk_iterator_of(f->train.dataset));
-    return f->iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+    f->goes_on = f->iterator && f->args->steps_per_epoch > 0;
+    return f->goes_on ? LK_OK : begin_anew(f);
+}
+
+/* A run that goes on where another one stopped: shuffles go on with the orders that are due. */
+static lk_status skip_epochs(fit *f, int count)
+{
+    for (int i = 0; i < count && !f->args->steps_per_epoch; i++)
+        LKI_TRY(begin_anew(f));
+    return LK_OK;
 }
 
 /* Data that ends before the steps asked for ends training. */
@@ -216,7 +222,7 @@ static lk_status validate(fit *f)
 
 static lk_status end_epoch(fit *f)
 {
-    f->now.stopped = stopping(f);
+    f->now.stopped = interrupted(f);
     f->now.event.logs = f->logs.logs;
     f->now.more = &f->logs;
     f->now.times.total = lki_seconds() - f->began;
@@ -242,7 +248,7 @@ static lk_status epoch(fit *f)
     tell_ran_out(f);
     if (f->ended) f->train.steps = f->now.event.batches = f->now.event.batch; /* now it is known */
     lki_logs_clear(&f->logs);
-    lk_logs seen = lki_count_logs(f->engine);
+    lk_logs seen = lki_count_logs(f->engine, false);
     LKI_TRY(keep_logs(f, &seen, ""));
     LKI_TRY(validate(f));
     return end_epoch(f);
@@ -258,6 +264,7 @@ static lk_status epochs(fit *f)
     LKI_TRY(tell(f, LKI_HOOK_train_begin));
     f->now.epoch = NULL;
     f->now.skip = NULL;
+    LKI_TRY(skip_epochs(f, first - f->args->initial_epoch));
     for (f->now.event.epoch = first; f->now.event.epoch < f->now.event.epochs && !stopping(f); f->now.event.epoch++)
         LKI_TRY(epoch(f));
     return LK_OK;
@@ -268,7 +275,7 @@ static void train(fit *f)
 {
     f->began = lki_seconds();
     f->now.failed = epochs(f) != LK_OK || lk_failed();
-    f->now.stopped = stopping(f);
+    f->now.stopped = interrupted(f);
     lki_callbacks_end(&f->callbacks, LKI_HOOK_train_end, &f->now, f->now.failed ? lk_error_code() : LK_OK);
     if (!lk_failed()) lk_optimizer_finalize(f->engine->compiled->optimizer); /* averages, if it keeps any, replace the weights */
     f->now.times.total = lki_seconds() - f->began;
@@ -303,8 +310,6 @@ static lk_status numbers_fit(const lk_fit_args *a)
 static lk_status choices_fit(const lk_fit_args *a)
 {
     const bool validation = a->validation_data || a->validation_x;
-    if (a->data && a->class_weight.count && a->sample_weight)
-        return lki_fail(LK_EINVAL, "lk_model_fit: class_weight and sample_weight together; give one");
     if (a->class_weight.count && a->sample_weight)
         return lki_fail(LK_EINVAL, "lk_model_fit: class_weight and sample_weight together; give one");
     if (a->data && a->class_weight.count)
@@ -313,6 +318,13 @@ static lk_status choices_fit(const lk_fit_args *a)
             "lk_model_fit: class_weight goes with arrays; a dataset brings its weights as the last tensor of its elements");
     if (a->data && a->validation_split > 0)
         return lki_fail(LK_EINVAL, "lk_model_fit: validation_split cuts arrays; for a dataset give validation_data");
+    if (!a->validation_x && (a->validation_y || a->validation_sample_weight))
+        return lki_fail(LK_EINVAL, "lk_model_fit: %s is given without validation_x",
+                        a->validation_y ? "validation_y" : "validation_sample_weight");
+    for (int i = 0; i < a->class_weight.count; i++)
+        if (!(a->class_weight.item[i] >= 0 && isfinite(a->class_weight.item[i])))
+            return lki_fail(LK_EINVAL, "lk_model_fit: the weight of class %d is %g; it must be a number of at least 0", i,
+                            a->class_weight.item[i]);
     if (validation && a->validation_split > 0)
         return lki_fail(LK_EINVAL, "lk_model_fit: validation_data and validation_split together; give one");
     for (int i = 0; i < a->callbacks.count; i++)
@@ -345,23 +357,33 @@ static lk_tensor *floats(const lk_numbers *n)
     return t;
 }
 
-/* They are a variable, so that a step that was traced with them goes on with others. */
+static lk_status enough_classes(lki_engine *e, const lk_numbers *w)
+{
+    int64_t classes = e->model->shaped ? lki_model_classes(e->model) : 0;
+    if (classes <= 1 || w->count >= classes) return LK_OK;
+    return lki_fail(LK_EINVAL, "lk_model_fit: class_weight has %d numbers; model \"%s\" tells %lld classes apart", w->count,
+                    e->model->name, (long long)classes);
+}
+
+/* They are of this fit only: the step is traced with them, and without them again. */
+static void forget_class_weights(lki_engine *e)
+{
+    if (!e->class_weight) return;
+    lki_drop(e->step[LKI_FIT_TRAIN].function);
+    lki_drop(e->class_weight);
+    e->step[LKI_FIT_TRAIN].function = NULL;
+    e->class_weight = NULL;
+}
+
 static lk_status set_class_weights(lki_engine *e, const lk_numbers *w)
 {
-    lk_status status = LK_OK;
-    if ((e->class_weight ? (int)e->class_weight->shape.dim[0] : 0) != w->count) {
-        lki_drop(e->step[LKI_FIT_TRAIN]); /* traced without them, or with another number */
-        lki_drop(e->class_weight);
-        e->step[LKI_FIT_TRAIN] = NULL;
-        e->class_weight = NULL;
-    }
     if (!w->count) return LK_OK;
-    LK_STEP {
-        lk_tensor *t = floats(w);
-        if (e->class_weight) status = lk_assign(e->class_weight, t);
-        else e->class_weight = class_weight_variable(e, t);
-    }
-    return status == LK_OK && e->class_weight ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+    LKI_TRY(enough_classes(e, w));
+    lki_drop(e->step[LKI_FIT_TRAIN].function);
+    e->step[LKI_FIT_TRAIN].function = NULL;
+    LK_STEP
+        e->class_weight = class_weight_variable(e, floats(w));
+    return e->class_weight ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
 static lk_status prepare_data(fit *f)
@@ -374,32 +396,27 @@ static lk_status prepare_data(fit *f)
                                 .y = a->y,
                                 .weight = a->sample_weight,
                                 .batch_size = a->batch_size,
+                                .step = LKI_FIT_TRAIN,
+                                .limit = a->steps_per_epoch,
+                                .limit_name = "steps_per_epoch",
                                 .shuffle = arrays && a->shuffle != LK_OFF,
-                                .labels = true,
-                                .first = 0,
                                 .last = 1 - a->validation_split};
     lki_data_request   check = {.call = "lk_model_fit (validation)",
                                 .dataset = a->validation_data,
                                 .x = a->validation_x,
                                 .y = a->validation_y,
+                                .weight = a->validation_sample_weight,
                                 .batch_size = a->validation_batch_size ? a->validation_batch_size : a->batch_size,
-                                .labels = true,
+                                .step = LKI_FIT_TEST,
+                                .limit = a->validation_steps,
+                                .limit_name = "validation_steps",
                                 .last = 1};
     if (a->validation_split > 0) {
         check.x = a->x, check.y = a->y, check.weight = a->sample_weight;
         check.first = 1 - a->validation_split;
     }
-    int weights = 0;
-    if (check.dataset || check.x) {
-        LKI_TRY(lki_fit_data_of(f->engine, &check, &f->validation));
-        weights = f->engine->weights;
-    }
+    if (check.dataset || check.x) LKI_TRY(lki_fit_data_of(f->engine, &check, &f->validation));
     LKI_TRY(lki_fit_data_of(f->engine, &train, &f->train));
-    if (f->validation.dataset && weights != f->engine->weights)
-        return lki_fail(LK_EINVAL,
-                        "lk_model_fit: elements of the training data have %d tensors of sample weights, those of the validation "
-                        "data %d; both must have them, or none",
-                        f->engine->weights, weights);
     return set_class_weights(f->engine, &a->class_weight);
 }
 
@@ -426,12 +443,13 @@ static void run(fit *f)
     f->now.event.model = f->engine->model;
     f->now.event.epochs = f->args->epochs ? f->args->epochs : 1;
     f->now.initial_epoch = f->args->initial_epoch;
-    __atomic_store_n(&f->engine->model->stop, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&f->engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
     if (item && prepare_data(f) == LK_OK && prepare_callbacks(f, item) == LK_OK) {
         LK_STEP
             warn_of_nothing_to_train(f->engine);
         train(f);
     }
+    forget_class_weights(f->engine);
     lki_drop(f->iterator);
     lki_logs_free(&f->logs);
     lki_release(item);
@@ -441,9 +459,9 @@ lk_history *lk_model_fit_kw(lk_fit_args a)
 {
     if (lk_failed() && !a.model) return NULL;
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
-    lki_engine *e = lki_engine_of("lk_model_fit", a.model, true);
+    lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true});
     if (!e) return NULL;
-    fit f = {.args = &a, .engine = e, .history = lki_history_new()};
+    fit f = {.args = &a, .engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()};
     if (f.history)
         LK_POOL
             run(&f);

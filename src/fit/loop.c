@@ -5,13 +5,17 @@
 
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h)
 {
-    for (int i = 0; i < list->count; i++) {
+    void     *before = lki_pool_current();
+    lk_status status = LK_OK;
+    lki_pool_set(h->pool);
+    for (int i = 0; i < list->count && status == LK_OK; i++) {
         lk_callback *c = list->item[i];
         if (!c->kind->on[hook]) continue;
-        LKI_TRY(c->kind->on[hook](c, h));
-        if (lk_failed() && !h->failed) return lk_error_code();
+        status = c->kind->on[hook](c, h);
+        if (status == LK_OK && lk_failed() && !h->failed) status = lk_error_code();
     }
-    return LK_OK;
+    lki_pool_set(before);
+    return status;
 }
 
 /* The end is told whatever happened; an error stays the first cause. */
@@ -27,6 +31,14 @@ lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_ha
     return status;
 }
 
+static lk_status where(lki_engine *e, const lki_happening *h, lk_tuple batch)
+{
+    lki_error_record cause;
+    lki_explain_labels(e, batch, NULL);
+    lki_error_take(&cause);
+    return lki_fail(cause.code, "evaluation, step %lld: %s", (long long)h->event.batch + 1, cause.text);
+}
+
 static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h)
 {
     double loss[LKI_MOST_INPUTS + 1];
@@ -34,10 +46,10 @@ static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, con
         lk_tuple batch;
         if (!lk_next(it, &batch)) break;
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_begin, h));
-        LKI_TRY(lki_engine_step(e, LKI_FIT_TEST, batch, loss, NULL));
+        if (lki_engine_step(e, LKI_FIT_TEST, batch, loss, NULL) != LK_OK) return where(e, h, batch);
         lki_count_losses(e, loss, lki_batch_rows(batch));
         h->rows = (int64_t)e->rows;
-        h->event.logs = lki_count_logs(e);
+        h->event.logs = lki_count_logs(e, true);
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_end, h));
     }
     if (lk_failed()) return lk_error_code();
@@ -60,6 +72,6 @@ lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, c
         status = it ? test_batches(e, it, steps, list, h) : lk_error_code();
     }
     h->event.batches = h->event.batch;
-    e->evaluated = h->event.logs = lki_count_logs(e);
+    e->evaluated = h->event.logs = lki_count_logs(e, true);
     return lki_callbacks_end(list, LKI_HOOK_test_end, h, status);
 }

@@ -79,8 +79,8 @@ lk_status lk_trace_end(const char *path)
 {
     lki_json_out o = {0};
     char         name[32];
-    LKI_TRY(lki_trace_stop());
     if (!path) return lki_fail(LK_EINVAL, "lk_trace_end: the path is NULL");
+    LKI_TRY(lki_trace_stop());
     lki_json_open(&o, '{');
     text(&o, "displayTimeUnit", "ns");
     lki_json_key(&o, "traceEvents");
@@ -96,5 +96,6 @@ lk_status lk_trace_end(const char *path)
     lki_json_close(&o, '}');
     lk_status status = o.failed ? LK_ENOMEM : lki_durable_file(path, o.text, o.size);
     lki_json_out_free(&o);
+    if (status != LK_OK) lki_trace_go_on(); /* nothing is lost: another path may do */
     return status;
 }

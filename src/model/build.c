@@ -14,7 +14,7 @@ static void forget(lk_model *m)
     m->calls = NULL;
 }
 
-static lk_status count_calls(lk_model *m)
+lk_status lki_model_count_calls(lk_model *m)
 {
     bool draws = false;
     char name[300];
@@ -43,7 +43,7 @@ static lk_status build_all(lk_model *m, const lk_shape *row)
     lki_recording_pause(); /* first values are nobody's gradient */
     LK_STEP {
         status = build_layers(m, row);
-        if (status == LK_OK) status = count_calls(m);
+        if (status == LK_OK) status = lki_model_count_calls(m);
     }
     lki_recording_resume();
     if (status == LK_OK) status = lki_waiters_tell(&m->waiting, m);

@@ -37,6 +37,9 @@ static bool lists(lki_compiled *c, const lki_compile_request *r)
 
 lk_status lki_model_compile(lk_model *m, const lki_compile_request *r)
 {
+    if (m->compiled && __atomic_load_n(&m->user_thread, __ATOMIC_ACQUIRE))
+        return lki_fail(LK_ESTATE, "lk_model_compile: model \"%s\" is being trained or evaluated; compile it before or afterwards",
+                        m->name);
     lki_compiled *c = lki_zalloc(sizeof *c);
     if (!c) return LK_ENOMEM;
     c->outputs = m->outputs;

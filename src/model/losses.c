@@ -7,7 +7,7 @@
 #include "op/gradient.h"
 #include "op/record.h"
 
-static const void *this_thread(void)
+const void *lki_this_thread(void)
 {
     static _Thread_local char place;
     return &place;
@@ -16,7 +16,7 @@ static const void *this_thread(void)
 static lki_added *entry_of(const lk_model *m)
 {
     lki_added *a = __atomic_load_n(&m->added, __ATOMIC_ACQUIRE);
-    while (a && a->thread != this_thread())
+    while (a && a->thread != lki_this_thread())
         a = a->next;
     return a;
 }
@@ -27,7 +27,7 @@ static lki_added *enter(lk_model *m)
     if (a) return a;
     a = lki_zalloc(sizeof *a);
     if (!a) return NULL;
-    a->thread = this_thread();
+    a->thread = lki_this_thread();
     a->next = __atomic_load_n(&m->added, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&m->added, &a->next, a, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;

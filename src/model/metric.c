@@ -459,6 +459,8 @@ lk_status lk_metric_reset(lk_metric *m)
 
 const char *lk_metric_name(const lk_metric *m) { return is_metric("lk_metric_name", m) ? m->set.name : ""; }
 
+bool lki_metric_takes_labels(const lk_metric *m) { return m->kind->operand[1] != NULL; }
+
 int lki_metric_output(const lk_metric *m) { return m->set.output; }
 
 lk_variables lk_metric_variables(lk_metric *m)

@@ -86,6 +86,8 @@ int lki_metric_output(const lk_metric *m);
 
 /* Make it the strategy's, as if it had been made in its scope; what it counted before is forgotten. Nothing happens where it is
  * already, or s is NULL. LK_ESTATE where it is another one's. */
+bool lki_metric_takes_labels(const lk_metric *m); /* and predictions; not those of values */
+
 lk_status lki_metric_adopt(lk_metric *m, lk_strategy *s);
 
 /* Make the sums, if they are not there, for predictions of this shape: what the first update would do. */

@@ -67,8 +67,19 @@ struct lk_model {
     lki_waiters      waiting;      /* for the variables */
     struct lki_compiled *compiled; /* what it is trained with (compiled.h); NULL: not compiled */
     void (*forget_compiled)(struct lki_compiled *);
-    int stop; /* atomic: training is to end after the step that runs */
+    int         stop;        /* atomic: training is to end after the step that runs; LKI_STOP_... */
+    const void *user_thread; /* atomic: the thread that trains or evaluates it; NULL: none does */
+    int         uses_open;   /* calls of that thread */
 };
+
+enum {
+    LKI_STOP_NOT,
+    LKI_STOP_ASKED,
+    LKI_STOP_DONE
+}; /* asked: by a signal or a caller; done: a callback says there is no more to gain */
+
+/* Something that is another address on every thread. */
+const void *lki_this_thread(void);
 
 static inline bool lki_model_built(const lk_model *m) { return __atomic_load_n(&m->built, __ATOMIC_ACQUIRE); }
 
@@ -84,6 +95,9 @@ lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in);
 
 /* Make the variables now, wherever this thread is, for these rows (as many as inputs; NULL: those it knows). */
 lk_status lki_model_make(lk_model *m, const lk_shape *row);
+
+/* The counter of training calls, for models with layers that draw; made with the weights. */
+lk_status lki_model_count_calls(lk_model *m);
 
 /* ---- values (flow.c) ---- */
 

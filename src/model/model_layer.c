@@ -37,6 +37,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
         m->input[i].row = in[i];
     m->shaped = true;
+    LKI_TRY(lki_model_count_calls(m));
     __atomic_store_n(&m->built, true, __ATOMIC_RELEASE);
     return LK_OK;
 }

@@ -65,7 +65,11 @@ static void connections(const lk_model *m, const lk_layer *l, char *text, size_t
 static void describe(lk_model *m, lk_layer *l, const lk_shape *shape, row *r)
 {
     const lki_layer_kind *k = l->kind;
-    snprintf(r->text[0], MOST_TEXT, "%s (%s)", l->name, k->class.name ? k->class.name : k->name);
+    const lk_model       *inside = lki_model_inside(l);
+    const char           *title = inside          ? (inside->form == LKI_SEQUENTIAL ? "Sequential" : "Functional")
+                                  : k->class.name ? k->class.name
+                                                  : k->name;
+    snprintf(r->text[0], MOST_TEXT, "%s (%s)", l->name, title);
     snprintf(r->text[1], MOST_TEXT, "?");
     for (int i = m->uses; shape && i-- > 0;)
         if (m->use[i].layer == l) shape_text(&shape[m->inputs + i], r->text[1], MOST_TEXT);

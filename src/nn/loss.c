@@ -93,7 +93,8 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
     look_through(&a, false);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
-    if (lki_is_float(labels->dtype)) labels = lk_cast(labels, LK_I64);
+    if (lki_is_float(labels->dtype)) /* what is not a number is no class */
+        labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
     int rank = labels->shape.rank;
     if (rank == logits->shape.rank && rank && labels->shape.dim[rank - 1] == 1) labels = lk_squeeze(labels, LK_AXES(-1));
     lki_attr attr = {.xent = {a.ignore_class.set, (int64_t)a.ignore_class.value}};

@@ -323,7 +323,7 @@ TEST(weights_of_rows_and_classes)
             lk_model   *by_row = classifier(), *by_class = classifier(), *by_data = classifier();
             lk_history *a =
                 lk_model_fit(by_row, .x = x, .y = y, .sample_weight = w, .batch_size = 5, .shuffle = LK_OFF, .verbose = LK_SILENT);
-            lk_history *b = lk_model_fit(by_class, .x = x, .y = y, .class_weight = LK_NUMBERS(1, 5), .batch_size = 5,
+            lk_history *b = lk_model_fit(by_class, .x = x, .y = y, .class_weight = LK_NUMBERS(1, 5, 1), .batch_size = 5,
                                          .shuffle = LK_OFF, .verbose = LK_SILENT);
             lk_history *c =
                 lk_model_fit(by_data, lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(x, y, w)), 5), .verbose = LK_SILENT);
