@@ -268,6 +268,23 @@ LK_LOSS_LIST(LKPP_LOSS)
 LK_METRIC_LIST(LKPP_METRIC)
 #undef LKPP_METRIC
 
+#define LKPP_INITIALIZER(name, class_name) LKPP_PLAIN(lk_initializer, init_##name, lk_initializer_args)
+LK_INITIALIZER_LIST(LKPP_INITIALIZER)
+#undef LKPP_INITIALIZER
+LKPP_PLAIN(lk_constraint, max_norm, lk_constraint_args)
+LKPP_PLAIN(lk_constraint, min_max_norm, lk_constraint_args)
+LKPP_PLAIN(lk_constraint, unit_norm, lk_constraint_args)
+LKPP_TWO(lk_schedule, exponential_decay, lk_decay_args, double, initial_learning_rate, double, decay_steps)
+LKPP_TWO(lk_schedule, inverse_time_decay, lk_decay_args, double, initial_learning_rate, double, decay_steps)
+LKPP_TWO(lk_schedule, polynomial_decay, lk_decay_args, double, initial_learning_rate, double, decay_steps)
+LKPP_TWO(lk_schedule, cosine_decay, lk_decay_args, double, initial_learning_rate, double, decay_steps)
+LKPP_TWO(lk_schedule, cosine_decay_restarts, lk_decay_args, double, initial_learning_rate, double, decay_steps)
+LKPP_ONE(lk_loss, loss_of, lk_own_loss_args, lk_loss_fn, fn)
+LKPP_ONE(lk_metric, metric_of, lk_own_metric_args, lk_metric_values_fn, values)
+LKPP_ONE(lk_model, model_of, lk_own_model_args, lk_model_fn, fn)
+LKPP_TWO(lk_op, op_of, lk_op_args, const char *, name, lk_op_compute_fn, compute)
+LKPP_TWO(lk_tensor, layer_call, lk_layer_call_args, lk_layer *, layer, lk_tensor *, x)
+
 LKPP_PLAIN(lk_callback, early_stopping, lk_early_stopping_args)
 LKPP_ONE(lk_callback, model_checkpoint, lk_model_checkpoint_args, const char *, filepath)
 LKPP_ONE(lk_callback, backup_and_restore, lk_backup_args, const char *, backup_dir)
@@ -309,6 +326,24 @@ inline lk_model *functional(std::initializer_list<lk_node *> inputs, std::initia
     a.name = name;
     return lk_functional_kw(a);
 }
+
+inline lk_status layer_add_weight(lk_layer *l, const char *name, lk_shape shape, lk_weight_args a = {})
+{
+    a.layer = l;
+    a.name = name;
+    a.shape = shape;
+    return lk_layer_add_weight_kw(a);
+}
+
+inline lk_tensor *loss_call(lk_loss *loss, lk_tensor *labels, lk_tensor *predictions, lk_loss_call_args a = {})
+{
+    a.loss = loss;
+    a.labels = labels;
+    a.predictions = predictions;
+    return lk_loss_call_kw(a);
+}
+
+inline lk_tensor *op_call(lk_op *op, std::initializer_list<lk_tensor *> in) { return lk_op_apply(op, tuple(in)); }
 
 inline lk_status compile(lk_model *model, lk_compile_args a)
 {
