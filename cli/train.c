@@ -113,7 +113,6 @@ static int make_callbacks(run *r)
     lk_callback *item[6] = {NULL};
     int          count = 0;
     r->watch.model = r->model.model;
-    r->watch.train = r->train;
     r->watch.rate = r->args->number[OPT_LEARNING_RATE];
     if (r->folder.resumes) r->watch.csv = r->folder.history;
     item[++count] = cli_folder_backup(&r->folder); /* first: the others see what it restored */

@@ -54,13 +54,6 @@ static void drop_epochs(const char *path, int first)
     if (keep >= 0 && truncate(path, keep) != 0) perror(path);
 }
 
-/* Orders of a shuffle follow the number of iterations that were begun. */
-static void skip_orders(lk_dataset *train, int epochs)
-{
-    for (int i = 0; i < epochs; i++)
-        lk_free(lk_iterator_of(train));
-}
-
 /* ---- events ---- */
 
 static void stop_when_over(cli_watch *w, const lk_event *event)
@@ -82,7 +75,6 @@ static void epoch_begin(const lk_event *event, void *user)
     cli_watch *w = user;
     if (w->begun) return;
     w->begun = true;
-    skip_orders(w->train, event->epoch);
     if (w->csv) drop_epochs(w->csv, event->epoch);
 }
 

@@ -10,7 +10,6 @@
 
 typedef struct cli_watch {
     lk_model   *model;
-    lk_dataset *train;       /* batches; its orders follow the number of the epoch, also where training was resumed */
     int64_t     steps;       /* end after so many in all; 0: when the epochs are over */
     double      rate;        /* the learning rate that was asked for, also of a run that is resumed; 0: none was */
     const char *csv;         /* history of a run that is resumed: epochs that are done again are dropped from it; NULL: none */
