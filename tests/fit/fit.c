@@ -1,7 +1,7 @@
 /* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is refused. */
-#include "check.h"
 #include "core/log.h"
 #include "folder.h"
+#include "refusal.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -448,21 +448,6 @@ TEST(compiled_outside_the_scope)
 }
 
 /* ---- what is refused ---- */
-
-#define REFUSED(code, expression, ...)                                                                                             \
-    do {                                                                                                                           \
-        (void)(expression);                                                                                                        \
-        refused(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__);                                                         \
-    } while (0)
-
-static void refused(lk_status code, const char *const *words, int at)
-{
-    if (lk_error_code() != code)
-        fail_msg("line %d: %s \"%s\", not %s", at, lk_status_name(lk_error_code()), lk_error(), lk_status_name(code));
-    for (; *words; words++)
-        if (!strstr(lk_error(), *words)) fail_msg("line %d: \"%s\" does not say \"%s\"", at, lk_error(), *words);
-    lk_clear_error();
-}
 
 TEST(refusals)
 {

@@ -1,25 +1,10 @@
 /* What happens around and inside a fit: callbacks that use the model, objects they make, options that belong to one fit only, data that ends or never does. */
-#include "check.h"
 #include "model/model.h"
+#include "refusal.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define REFUSED(code, expression, ...)                                                                                             \
-    do {                                                                                                                           \
-        (void)(expression);                                                                                                        \
-        refused(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__);                                                         \
-    } while (0)
-
-static void refused(lk_status code, const char *const *words, int at)
-{
-    if (lk_error_code() != code)
-        fail_msg("line %d: %s \"%s\", not %s", at, lk_status_name(lk_error_code()), lk_error(), lk_status_name(code));
-    for (; *words; words++)
-        if (!strstr(lk_error(), *words)) fail_msg("line %d: \"%s\" does not say \"%s\"", at, lk_error(), *words);
-    lk_clear_error();
-}
 
 static lk_tensor *noise(lk_shape shape, const char *name) { return lk_random_normal(shape, .stream = name); }
 

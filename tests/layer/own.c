@@ -147,7 +147,7 @@ static lk_tuple residual(lk_model *m, lk_tuple in, int training, void *user)
 {
     parts *p = user;
     (void)m;
-    p->training = training;
+    __atomic_store_n(&p->training, training, __ATOMIC_RELAXED);
     lk_tensor *h = lk_layer_call(p->drop, lk_layer_call(p->first, in.item[0]));
     return LK_TUPLE(lk_add(in.item[0], lk_layer_call(p->second, h)));
 }

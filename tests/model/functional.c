@@ -1,6 +1,6 @@
 /* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, what is refused. */
-#include "check.h"
 #include "model/model.h"
+#include "refusal.h"
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,21 +11,6 @@ static bool same(lk_tensor *a, lk_tensor *b)
 {
     return !lk_poisoned(a) && !lk_poisoned(b) && lk_size(a) == lk_size(b) &&
            !memcmp(lk_data(a), lk_data(b), (size_t)lk_size(a) * 4);
-}
-
-#define REFUSED(code, expression, ...)                                                                                             \
-    do {                                                                                                                           \
-        (void)(expression);                                                                                                        \
-        refused(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__);                                                         \
-    } while (0)
-
-static void refused(lk_status code, const char *const *words, int at)
-{
-    if (lk_error_code() != code)
-        fail_msg("line %d: %s \"%s\", not %s", at, lk_status_name(lk_error_code()), lk_error(), lk_status_name(code));
-    for (; *words; words++)
-        if (!strstr(lk_error(), *words)) fail_msg("line %d: \"%s\" does not say \"%s\"", at, lk_error(), *words);
-    lk_clear_error();
 }
 
 /* ---- graphs ---- */
