@@ -1,5 +1,6 @@
 /* lockstep data: which data sets there are, fetching them, and looking into files. */
 #include "commands.h"
+#include "paths.h"
 #include "places.h"
 #include "report.h"
 #include "sources.h"
@@ -14,11 +15,12 @@
 
 static int list_data(void)
 {
-    char folder[CLI_PLACE_TEXT];
+    char folder[CLI_MOST_PATH];
     printf("digits         60,000 rows and 10,000 to test, drawn as they are needed: no file\n");
     for (const char *const *name = cli_data_names + 1; *name; name++)
-        if (cli_place_of(*name, folder)) printf("%-14s 60,000 rows and 10,000 to test, in %s\n", *name, folder);
-        else printf("%-14s 60,000 rows and 10,000 to test, not in %s; `lockstep data fetch %s` gets it\n", *name, folder, *name);
+        if (lk_mnist_find(*name, folder, sizeof folder) == LK_OK)
+            printf("%-14s 60,000 rows and 10,000 to test, in %s\n", *name, folder);
+        else printf("%-14s 60,000 rows and 10,000 to test, %s\n", *name, cli_why_missing(*name, folder));
     printf("Files and folders: .csv, .tsv, .npz, X.npy,Y.npy, .tfrecord, folders of pictures, IDX files. See lockstep-data(1).\n");
     return CLI_FINE;
 }
@@ -26,17 +28,17 @@ static int list_data(void)
 static int fetch_data(const cli_args *a)
 {
     cli_source s;
-    char       folder[CLI_PLACE_TEXT];
+    char       folder[CLI_MOST_PATH];
     bool       known = false;
     for (const char *const *name = cli_data_names; *name; name++)
         known = known || !strcmp(*name, a->word[1]);
     if (!known)
         return cli_fail(CLI_USAGE, "data fetch: there is no data set %s; mnist and fashion-mnist can be fetched", a->word[1]);
-    int code = cli_source_open(a, a->word[1], (cli_wants){0}, &s); /* fetches what is missing */
+    int code = cli_source_open(a, a->word[1], (cli_wants){.verified = true}, &s); /* fetches what is missing */
     if (code) return code;
     if (!strcmp(a->word[1], "digits")) printf("digits are drawn as they are needed; there is nothing to fetch\n");
-    else cli_place_of(a->word[1], folder), printf("%s is in %s\n", a->word[1], folder);
-    return CLI_FINE;
+    else if (lk_mnist_find(a->word[1], folder, sizeof folder) == LK_OK) printf("%s is in %s\n", a->word[1], folder);
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
 }
 
 /* ---- inspect: classes ---- */
@@ -77,7 +79,7 @@ static void print_counts(const counts *c)
 
 static int64_t pictures_in(const char *folder, const char *class_name)
 {
-    char    path[2 * CLI_PLACE_TEXT];
+    char    path[2 * CLI_MOST_PATH];
     int64_t count = 0;
     snprintf(path, sizeof path, "%s/%s", folder, class_name);
     DIR *d = opendir(path);
@@ -90,7 +92,7 @@ static int64_t pictures_in(const char *folder, const char *class_name)
 /* Of pictures by their names: to read them all would take long. */
 static void print_folders(const cli_source *s)
 {
-    char           train[CLI_PLACE_TEXT];
+    char           train[CLI_MOST_PATH];
     struct stat    st;
     const lk_names names = lk_class_names(s->train);
     snprintf(train, sizeof train, "%s/train", s->text);
@@ -203,7 +205,8 @@ static int inspect_data(const cli_args *a)
     const bool        there = stat(a->word[1], &st) == 0;
     if (there && is_tfrecord(a->word[1]) && !a->given[OPT_FEATURES]) return inspect_records(a->word[1]);
     if (there && is_npz(a->word[1]) && !has_rows(a->word[1])) return inspect_arrays(a->word[1]);
-    int code = cli_source_open(a, a->word[1], (cli_wants){.unlabelled = true}, &s);
+    int code = cli_source_open(a, a->word[1], (cli_wants){.unlabelled = true, .any_value = true}, &s);
+    if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){&s});
     if (!code) code = cli_source_spec(&s, &spec);
     if (code) return code;
     const bool pictures = !strcmp(s.kind, "pictures"), single = spec.count > 1 && spec.shape[spec.count - 1].rank == 0;

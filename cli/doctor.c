@@ -1,8 +1,10 @@
 /* lockstep doctor: what was found on this machine, what is missing, and the line that gets it. */
 #include "commands.h"
 #include "machine.h"
+#include "paths.h"
 #include "places.h"
 #include "sources.h"
+#include "words.h"
 #include <dlfcn.h>
 #include <lockstep.h>
 #include <stdio.h>
@@ -57,11 +59,12 @@ static bool writes_keras(const char *path)
 
 static void check_keras(void)
 {
-    char        path[256];
+    char        path[CLI_MOST_PATH];
     const char *temp = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/lockstep-doctor-%ld.keras", temp && *temp ? temp : "/tmp", (long)getpid());
+    if (!temp || access(temp, W_OK | X_OK) != 0 || strlen(temp) > CLI_MOST_PATH - 64) temp = "/tmp";
+    snprintf(path, sizeof path, "%s/lockstep-doctor-%ld.keras", temp, (long)getpid());
     const bool fine = writes_keras(path);
-    print_line("Keras files", fine, fine ? ".keras files can be read and written" : lk_error());
+    print_line("Keras files", fine, fine ? ".keras files can be read and written" : cli_in_words(lk_error()));
     lk_clear_error();
     unlink(path);
 }
@@ -92,12 +95,11 @@ static void check_gpu(void)
 
 static void check_data(void)
 {
-    char text[CLI_PLACE_TEXT + 64], folder[CLI_PLACE_TEXT];
+    char folder[CLI_MOST_PATH];
     print_line("digits", true, "drawn as they are needed");
     for (const char *const *name = cli_data_names + 1; *name; name++) {
-        const bool found = cli_place_of(*name, folder);
-        snprintf(text, sizeof text, found ? "%s" : "not in %s; lockstep data fetch %s", folder, *name);
-        print_line(*name, found, text);
+        const bool found = lk_mnist_find(*name, folder, sizeof folder) == LK_OK;
+        print_line(*name, found, found ? folder : cli_why_missing(*name, folder));
     }
 }
 

@@ -1,5 +1,6 @@
 /* Explaining a failure (failure.h). */
 #include "failure.h"
+#include "words.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,16 @@ static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_
     return false;
 }
 
+/* The data, or all of it where there is more than one. */
+static const char *used_text(const cli_source *data, int count, const cli_used *used)
+{
+    static char text[1024];
+    snprintf(text, sizeof text, "%s", data->text);
+    for (int i = 0; i < count; i++)
+        if (used[i].rows && used[i].text != data->text) snprintf(text, sizeof text, "%s or %s", data->text, used[i].text);
+    return text;
+}
+
 int cli_explain_failure(cli_model *m, cli_source *data, int count, const cli_used *used)
 {
     char text[2048];
@@ -39,5 +50,6 @@ int cli_explain_failure(cli_model *m, cli_source *data, int count, const cli_use
     const bool input = strstr(text, "the input of step") != NULL;
     if (!input && tell_bad_label(m, data, count, used)) return CLI_DATA;
     lk_clear_error();
-    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", cli_without_call(text));
+    if (input && cli_lacks_file(data, text)) return cli_fail(CLI_DATA, "%s: %s", used_text(data, count, used), cli_in_words(text));
+    return cli_fail(input ? CLI_DATA : CLI_FAILED, "%s", cli_in_words(text));
 }

@@ -1,5 +1,7 @@
 /* Folders of runs (folder.h). */
 #include "folder.h"
+#include "settings.h"
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,23 +9,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* leaves room for the names of files in it */
+
 /* ---- files ---- */
 
 static void join(const char *folder, const char *name, char *out, size_t room) { snprintf(out, room, "%s/%s", folder, name); }
+
+/* 0, or what errno says of it. */
+static int make_one(const char *path)
+{
+    const int why = mkdir(path, 0777) == 0 ? 0 : errno;
+    if (!why || cli_is_folder(path)) return 0;
+    return why == EEXIST ? ENOTDIR : why;
+}
 
 /* Also the folders on the way. */
 static int make_folder(const char *path)
 {
     char part[CLI_MOST_PATH];
+    int  why = 0;
     snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(part + 1, '/'); slash && !why; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(part, 0777);
+        why = make_one(part);
         *slash = '/';
     }
-    struct stat s;
-    if (mkdir(path, 0777) == 0 || (stat(path, &s) == 0 && S_ISDIR(s.st_mode))) return CLI_FINE;
-    return cli_fail(CLI_DATA, "--save %s: %s", path, strerror(errno == EEXIST ? ENOTDIR : errno));
+    if (!why) why = make_one(path);
+    if (!why && access(path, W_OK | X_OK) != 0) why = errno;
+    return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
 static void remove_files(const char *folder)
@@ -57,6 +70,8 @@ int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
     *out = (cli_folder){.asked = a->given[OPT_SAVE]};
     if (a->given[OPT_RESUME] && !out->asked)
         return cli_fail(CLI_USAGE, "%s: --resume goes on with what --save DIR kept; give both", a->command->name);
+    if (out->asked && strlen(a->text[OPT_SAVE]) > MOST_FOLDER)
+        return cli_fail(CLI_DATA, "--save %.40s...: %s", a->text[OPT_SAVE], strerror(ENAMETOOLONG));
     if (out->asked) snprintf(out->path, sizeof out->path, "%s", a->text[OPT_SAVE]);
     else free_name(model, out->path);
     join(out->path, "backup", out->backup, sizeof out->backup);
@@ -68,7 +83,15 @@ int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
     out->resumes = a->given[OPT_RESUME] && exists(state);
     if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
     if (!out->resumes) remove_files(out->backup);
-    return CLI_FINE;
+    return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
+}
+
+int cli_folder_begin(cli_folder *f, const cli_args *a, int64_t learnt)
+{
+    if (f->resumes && f->learnt < 0) f->learnt = learnt; /* a folder of before settings were kept */
+    if (f->resumes) return CLI_FINE;
+    f->learnt = learnt;
+    return f->asked ? cli_settings_keep(a, f->path, learnt) : CLI_FINE;
 }
 
 lk_callback *cli_folder_backup(const cli_folder *f)
@@ -99,19 +122,38 @@ static int save_model(const cli_folder *f, lk_model *m)
     return save_checkpoint(f, m, why);
 }
 
+/* Training that ends within its first epoch leaves a history without a line, or with one of names. */
+static bool has_epochs(const char *path)
+{
+    char  line[256];
+    bool  some = false;
+    FILE *file = fopen(path, "r");
+    while (file && !some && fgets(line, sizeof line, file))
+        some = isdigit((unsigned char)line[0]);
+    if (file) fclose(file);
+    return some;
+}
+
+lk_history *cli_folder_history(const cli_folder *f)
+{
+    lk_history *h = f->asked && has_epochs(f->history) ? lk_history_read(f->history) : NULL;
+    if (!h) lk_clear_error();
+    return h;
+}
+
 static int save_curves(const cli_folder *f)
 {
     char path[CLI_MOST_PATH + 16];
-    if (!exists(f->history)) return CLI_FINE;
+    if (!has_epochs(f->history)) return CLI_FINE;
     join(f->path, "history.svg", path, sizeof path);
     lk_history *h = lk_history_read(f->history); /* of all epochs, also those before a resume */
-    if (!h || (lk_history_epochs(h) && lk_history_plot(h, path) != LK_OK)) return cli_fail_library(CLI_FAILED);
-    return CLI_FINE;
+    return h && lk_history_plot(h, path) == LK_OK ? CLI_FINE : cli_fail_library(CLI_FAILED);
 }
 
-int cli_folder_save(const cli_folder *f, lk_model *m)
+int cli_folder_save(const cli_folder *f, const cli_args *a, lk_model *m)
 {
-    const int code = save_model(f, m);
+    int code = save_model(f, m);
+    if (!code && !f->asked) code = cli_settings_keep(a, f->path, f->learnt);
     return code ? code : save_curves(f);
 }
 

@@ -2,6 +2,7 @@
  *
  *     DIR/model.keras      the model, when training has ended or was stopped; DIR/ckpt where there is nothing that writes HDF5
  *     DIR/history.csv      a line per epoch, as it ends; DIR/history.svg its curves
+ *     DIR/run.json         the settings that --resume must be given again (settings.h)
  *     DIR/backup/          where --resume goes on */
 #ifndef LOCKSTEP_CLI_FOLDER_H
 #define LOCKSTEP_CLI_FOLDER_H
@@ -11,20 +12,28 @@
 #include <lockstep.h>
 
 typedef struct cli_folder {
-    char path[CLI_MOST_PATH]; /* "": nothing is kept */
-    bool asked;               /* by --save; else it is made when training is interrupted */
-    bool resumes;             /* there is something to go on with */
-    char backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
+    char    path[CLI_MOST_PATH]; /* "": nothing is kept */
+    bool    asked;               /* by --save; else it is made when training is interrupted */
+    bool    resumes;             /* there is something to go on with */
+    int64_t learnt;              /* steps the optimiser had done when the run began */
+    char    backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
 } cli_folder;
 
-/* By --save and --resume. A run that was there is forgotten, unless it is resumed. */
+/* By --save and --resume. A run that was there is forgotten, unless it is resumed; then with the settings it was begun with, else
+ * CLI_USAGE. */
 int cli_folder_open(const cli_args *args, const char *model, cli_folder *out);
+
+/* Training is about to begin or to go on, with an optimiser that has done so many steps. */
+int cli_folder_begin(cli_folder *f, const cli_args *args, int64_t learnt);
+
+/* Of all epochs, also those before it was resumed; NULL: none was finished. */
+lk_history *cli_folder_history(const cli_folder *f);
 
 /* Where training can go on: after each epoch where the folder was asked for, when it is interrupted in any case. */
 lk_callback *cli_folder_backup(const cli_folder *f);
 
 /* Write the model and the curves. CLI_FAILED when that cannot be done. */
-int cli_folder_save(const cli_folder *f, lk_model *m);
+int cli_folder_save(const cli_folder *f, const cli_args *args, lk_model *m);
 
 /* Remove what was kept in case of an interruption that did not come. */
 void cli_folder_forget(const cli_folder *f);

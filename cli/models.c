@@ -272,6 +272,7 @@ static int choose_metrics(const cli_args *a, const char *usual, lk_metrics *out)
     const char *name[CLI_MOST_NAMES + 1];
     lk_metric  *metric[CLI_MOST_NAMES + 1];
     const int   count = cli_split(a->given[OPT_METRICS] ? a->text[OPT_METRICS] : usual, name);
+    if (!count) return cli_fail(CLI_USAGE, "%s: --metrics %s: names no metric", a->command->name, a->text[OPT_METRICS]);
     for (int i = 1; i <= count; i++)
         if (!(metric[i] = lk_metric_named(name[i]))) return cli_fail_library(CLI_USAGE);
     *out = lk_metrics_of(count, metric);

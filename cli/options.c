@@ -1,5 +1,6 @@
 /* Reading a command line by the list in options.h. */
 #include "options.h"
+#include "words.h"
 #include <ctype.h>
 #include <errno.h>
 #include <lockstep.h>
@@ -34,23 +35,9 @@ int cli_fail(int code, const char *format, ...)
     return code;
 }
 
-/* "lk_csv_dataset: a.csv:3:1: ..." or "lk_set_lanes(3): ..." without the first part. */
-const char *cli_without_call(const char *text)
-{
-    const char *end = text;
-    if (strncmp(text, "lk_", 3)) return text;
-    while (isalnum((unsigned char)*end) || *end == '_')
-        end++;
-    if (*end == '(') end += strcspn(end, ")");
-    if (*end == ')') end++;
-    return strncmp(end, ": ", 2) ? text : end + 2;
-}
-
 int cli_fail_library(int code)
 {
-    const char *text = cli_without_call(lk_error());
-    if (text[0] == '.' && isalpha((unsigned char)text[1])) cli_fail(code, "--%s", text + 1); /* an argument by its name */
-    else cli_fail(code, "%s", text);
+    cli_fail(code, "%s", cli_in_words(lk_error()));
     lk_clear_error();
     return code;
 }
@@ -195,8 +182,8 @@ static int read_option(cli_args *a, int argc, char *const *argv, int *at)
 static int read_word(cli_args *a, const char *text)
 {
     if (a->words >= a->command->most)
-        return cli_fail(CLI_USAGE, "%s: \"%s\" is one word too many; the form is: lockstep %s %s [options]", a->command->name, text,
-                        a->command->name, a->command->words);
+        return cli_fail(CLI_USAGE, "%s: \"%s\" is one word too many; the form is: lockstep %s%s%s [options]", a->command->name,
+                        text, a->command->name, *a->command->words ? " " : "", a->command->words);
     a->word[a->words++] = text;
     return CLI_FINE;
 }

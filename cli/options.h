@@ -25,7 +25,7 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(STEPS, "steps", WHOLE, "S", NULL, 1, 1e12, "instead: so many steps in all")                                                  \
     X(BATCH, "batch", WHOLE, "G", "64", 1, 1e7, "rows of a step, all replicas together")                                           \
     X(ROWS, "rows", WHOLE, "N", NULL, 1, 1e12, "use the first N rows only")                                                        \
-    X(REPLICAS, "replicas", WHOLE, "N", NULL, 1, 1024, "train on N logical CPU devices")                                           \
+    X(REPLICAS, "replicas", WHOLE, "N", NULL, 1, 1024, "use N logical CPU devices")                                                \
     X(DEVICES, "devices", TEXT, "LIST", NULL, 0, 0, "or on these, as CPU:0,CPU:1; all of the machine without either")              \
     X(LANES, "lanes", WHOLE, "V", NULL, 1, 1024, "into how many parts a batch is cut: a power of two. Changes bits")               \
     X(THREADS, "threads", WHOLE, "T", NULL, 0, 1024, "cores to use; 0: all. Changes no bits")                                      \
@@ -38,7 +38,7 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(RESUME, "resume", FLAG, NULL, NULL, 0, 0, "go on with what --save DIR kept")                                                 \
     X(TENSORBOARD, "tensorboard", TEXT, "DIR", NULL, 0, 0, "write event files for TensorBoard")                                    \
     X(PLOT, "plot", TEXT, "FILE", NULL, 0, 0, "draw the curves into FILE.svg or FILE.png")                                         \
-    X(OUT, "out", TEXT, "FILE", NULL, 0, 0, "write to FILE.npy or FILE.csv; without it, lines to standard output")                 \
+    X(OUT, "out", TEXT, "FILE", NULL, 0, 0, "write to FILE.npy, .npz or .csv; without it, lines to standard output")               \
     X(JSON, "json", FLAG, NULL, NULL, 0, 0, "the last line, and all of standard output, is one JSON object")                       \
     X(VERBOSE, "verbose", WHOLE, "0|1|2", "1", 0, 2, "nothing, progress, or a line per epoch")                                     \
     X(LABEL, "label", TEXT, "COLUMN", NULL, 0, 0,                                                                                  \
@@ -90,11 +90,8 @@ void cli_print_help(const cli_command *command);
 /* Print "lockstep: ..." as one line on standard error, and return `code`. */
 int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with what the library says, without the name of the call in front of it; and forget that it failed. */
+/* The same with what the library says, in the command's words; and forget that it failed. */
 int cli_fail_library(int code);
-
-/* What the library says, without the name of the call in front: who types commands does not know calls. */
-const char *cli_without_call(const char *text);
 
 /* `text` as it would have to be typed, or nearly: the known word nearest to it; NULL: none is near. */
 const char *cli_nearest(const char *text, int count, const char *const *known);

@@ -1,28 +1,21 @@
-/* Where data sets are looked for: LOCKSTEP_DATA, else the user's cache folder, as lk_mnist() does. */
+/* Why a data set is not there (places.h). */
 #include "places.h"
+#include "words.h"
+#include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
-static bool is_there(const char *folder, const char *name)
+const char *cli_why_missing(const char *name, const char *folder)
 {
-    char path[CLI_PLACE_TEXT + 64];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (access(path, R_OK) == 0) return true;
-    snprintf(path, sizeof path, "%s/%s.gz", folder, name);
-    return access(path, R_OK) == 0;
-}
-
-bool cli_place_of(const char *name, char text[CLI_PLACE_TEXT])
-{
-    static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                                        "t10k-labels-idx1-ubyte"};
-    const char              *data = getenv("LOCKSTEP_DATA"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (data && *data) snprintf(text, CLI_PLACE_TEXT, "%s/%s", data, name);
-    else if (cache && *cache) snprintf(text, CLI_PLACE_TEXT, "%s/lockstep/%s", cache, name);
-    else snprintf(text, CLI_PLACE_TEXT, "%s/.cache/lockstep/%s", home && *home ? home : ".", name);
-    bool all = true;
-    for (int i = 0; i < 4; i++)
-        all = all && is_there(text, files[i]);
-    return all;
+    static char text[CLI_WHY_TEXT];
+    const char *own = getenv("LOCKSTEP_DATA");
+    const bool  named = own && *own, missing = lk_error_code() == LK_ENOTFOUND && *folder;
+    if (missing) snprintf(text, sizeof text, named ? "not in %s, which LOCKSTEP_DATA names" : "not in %s", folder);
+    else snprintf(text, sizeof text, "%s", cli_in_words(lk_error()));
+    const size_t used = strlen(text);
+    if (!named && *folder)
+        snprintf(text + used, sizeof text - used, "; `lockstep data fetch %s` gets it", name); /* into the cache */
+    lk_clear_error();
+    return text;
 }

@@ -1,12 +1,13 @@
-/* Where data sets are looked for. */
+/* Why a data set is not there. */
 #ifndef LOCKSTEP_CLI_PLACES_H
 #define LOCKSTEP_CLI_PLACES_H
 
-#include <stdbool.h>
+#include "paths.h"
 
-enum { CLI_PLACE_TEXT = 4096 };
+enum { CLI_WHY_TEXT = CLI_MOST_PATH + 256 };
 
-/* The folder of data set `name`, in `text`; false: its files are not all there. */
-bool cli_place_of(const char *name, char text[CLI_PLACE_TEXT]);
+/* After lk_mnist_find() failed, and what to do: "not in FOLDER; `lockstep data fetch mnist` gets it". Lives until the next call; the
+ * error is forgotten. */
+const char *cli_why_missing(const char *name, const char *folder);
 
 #endif

@@ -17,6 +17,7 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     const char *out = a->text[OPT_OUT];
     if (out && !cli_ends_in(out, ".npy") && !cli_ends_in(out, ".npz") && !cli_ends_in(out, ".csv"))
         return cli_fail(CLI_USAGE, "predict: --out %s: it should end in .npy, .npz or .csv", out);
+    if (out && cli_why_not_written(out)) return cli_fail(CLI_DATA, "%s: %s", out, strerror(cli_why_not_written(out)));
     lk_strategy *strategy;
     int          code = cli_session(a, &strategy);
     if (!code) code = cli_model_find(a->word[0], strategy, m);
@@ -25,6 +26,7 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     const lk_shape *row = m->has_row ? &m->row : NULL;
     const cli_wants wants = {.row = row, .unlabelled = true};
     if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", wants, data);
+    if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){data});
     return code ? code : cli_source_fit(data, a, row, m->rescales);
 }
 

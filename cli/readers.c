@@ -21,7 +21,8 @@ static lk_dataset *read_csv(const cli_opening *o, const char *label)
                           .delimiter = tabs        ? '\t'
                                        : delimiter ? delimiter[0]
                                                    : ',',
-                          .label = label, .text_labels = a->given[OPT_TEXT_LABELS] ? LK_ON : LK_OFF);
+                          .label = label, .text_labels = a->given[OPT_TEXT_LABELS] ? LK_ON : LK_OFF,
+                          .finite = o->wants.any_value ? LK_OFF : LK_ON);
 }
 
 /* As many columns as the model takes numbers: none of them is a label. */

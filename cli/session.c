@@ -1,5 +1,6 @@
 /* Settings of the process, by the options of the command. */
 #include "session.h"
+#include "words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,10 @@ static void log_line(const char *text, void *user)
     static const char warning[] = "WARNING:lockstep: ", information[] = "INFO:lockstep: ";
     (void)user;
     fflush(stdout);
-    if (!strncmp(text, warning, strlen(warning)))
-        fprintf(stderr, "lockstep: warning: %s\n", cli_without_call(text + strlen(warning)));
+    if (!strncmp(text, warning, strlen(warning))) fprintf(stderr, "lockstep: warning: %s\n", cli_in_words(text + strlen(warning)));
     else if (getenv("LOCKSTEP_VERBOSE")) fprintf(stderr, "%s\n", text);
     else if (isatty(STDERR_FILENO) && !strncmp(text, information, strlen(information)))
-        fprintf(stderr, "%s\n", cli_without_call(text + strlen(information)));
+        fprintf(stderr, "%s\n", cli_in_words(text + strlen(information)));
 }
 
 void cli_log_to_stderr(void) { lk_set_log(log_line, NULL); }
@@ -82,6 +82,8 @@ int cli_session(const cli_args *a, lk_strategy **strategy)
 {
     if (a->given[OPT_DEVICES] && a->given[OPT_REPLICAS])
         return cli_fail(CLI_USAGE, "%s: give --replicas or --devices, not both", a->command->name);
+    if (a->given[OPT_DEVICES] && !a->text[OPT_DEVICES][strspn(a->text[OPT_DEVICES], ",")])
+        return cli_fail(CLI_USAGE, "%s: --devices %s: names no device", a->command->name, a->text[OPT_DEVICES]);
     if (a->given[OPT_SEED]) lk_set_random_seed((uint64_t)a->number[OPT_SEED]);
     if (a->given[OPT_THREADS] && lk_set_threads((int)a->number[OPT_THREADS]) != LK_OK) return cli_fail_library(CLI_USAGE);
     if (a->given[OPT_LANES] && lk_set_lanes((int)a->number[OPT_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);

@@ -2,10 +2,12 @@
 #include "sources.h"
 #include "paths.h"
 #include "readers.h"
+#include "words.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,20 +43,28 @@ static int open_digits(const cli_opening *o, cli_source *s)
     return s->train && s->test ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 
+/* What was fetched can be fetched again; a folder that LOCKSTEP_DATA names is the user's. */
+static int unreadable(const char *name)
+{
+    const char *own = getenv("LOCKSTEP_DATA");
+    if (lk_error_code() != LK_EFORMAT || (own && *own)) return cli_fail_library(CLI_DATA);
+    cli_fail(CLI_DATA, "%s; `lockstep data fetch %s` gets it again", cli_in_words(lk_error()), name);
+    lk_clear_error();
+    return CLI_DATA;
+}
+
 static int open_mnist(const cli_opening *o, cli_source *s)
 {
-    (void)o;
-    s->train = lk_mnist(.split = LK_TRAIN);
-    s->test = s->train ? lk_mnist(.split = LK_TEST) : NULL;
-    return s->test ? CLI_FINE : cli_fail_library(CLI_DATA);
+    s->train = lk_mnist(.split = LK_TRAIN, .verify = o->wants.verified ? LK_ON : LK_OFF);
+    s->test = s->train ? lk_mnist(.split = LK_TEST, .verify = o->wants.verified ? LK_ON : LK_OFF) : NULL;
+    return s->test ? CLI_FINE : unreadable("mnist");
 }
 
 static int open_fashion_mnist(const cli_opening *o, cli_source *s)
 {
-    (void)o;
-    s->train = lk_fashion_mnist(.split = LK_TRAIN);
-    s->test = s->train ? lk_fashion_mnist(.split = LK_TEST) : NULL;
-    return s->test ? CLI_FINE : cli_fail_library(CLI_DATA);
+    s->train = lk_fashion_mnist(.split = LK_TRAIN, .verify = o->wants.verified ? LK_ON : LK_OFF);
+    s->test = s->train ? lk_fashion_mnist(.split = LK_TEST, .verify = o->wants.verified ? LK_ON : LK_OFF) : NULL;
+    return s->test ? CLI_FINE : unreadable("fashion-mnist");
 }
 
 /* ---- which kind it is ---- */
@@ -158,12 +168,47 @@ int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
 }
 
+static const struct {
+    cli_option  option;
+    const char *name, *kind;
+} uses[] = {
+    {OPT_LABEL, "label", "CSV"},         {OPT_NO_HEADER, "no-header", "CSV"},    {OPT_TEXT_LABELS, "text-labels", "CSV"},
+    {OPT_DELIMITER, "delimiter", "CSV"}, {OPT_FEATURES, "features", "TFRecord"}, {OPT_IMAGE_SIZE, "image-size", "pictures"}};
+
+int cli_sources_use(const cli_args *a, int count, const cli_source *const *source)
+{
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        bool used = !a->given[uses[i].option];
+        for (int k = 0; k < count; k++)
+            used = used || (source[k]->kind && !strcmp(source[k]->kind, uses[i].kind));
+        if (!used)
+            return cli_fail(CLI_USAGE, "%s: --%s is for %s; %s is %s", a->command->name, uses[i].name,
+                            !strcmp(uses[i].kind, "pictures") ? "folders of pictures" : uses[i].kind, source[0]->text,
+                            !strcmp(source[0]->kind, source[0]->text) ? "a data set of its own" : source[0]->kind);
+    }
+    return CLI_FINE;
+}
+
 /* ---- what rows look like ---- */
+
+bool cli_lacks_file(const cli_source *s, const char *text)
+{
+    return s->kind && !strcmp(s->kind, "TFRecord") && strstr(text, "feature \"");
+}
+
+/* The library's line, with the name of the data where it has none. */
+static int unreadable_rows(const cli_source *s)
+{
+    if (!cli_lacks_file(s, lk_error())) return cli_fail_library(CLI_DATA);
+    cli_fail(CLI_DATA, "%s: %s", s->text, cli_in_words(lk_error()));
+    lk_clear_error();
+    return CLI_DATA;
+}
 
 int cli_source_spec(cli_source *s, lk_element_spec *out)
 {
     *out = lk_dataset_element_spec(s->train);
-    if (lk_failed()) return cli_fail_library(CLI_DATA);
+    if (lk_failed()) return unreadable_rows(s);
     return out->count && lk_dataset_cardinality(s->train) ? CLI_FINE : cli_fail(CLI_DATA, "%s: has no rows", s->text);
 }
 
@@ -290,7 +335,7 @@ int cli_source_outputs(cli_source *s, int64_t *out)
     if (*out != 1 || spec.dtype[last] == LK_F32 || spec.dtype[last] == LK_F64) return CLI_FINE;
     range r = {.row = -1};
     cli_source_each_label(s->train, look_for_largest, &r);
-    if (lk_failed()) return cli_fail_library(CLI_DATA);
+    if (lk_failed()) return unreadable_rows(s);
     if (r.row >= 0) return cli_fail(CLI_DATA, "%s: row %" PRId64 ": label %g; labels count from 0", s->text, r.row, r.label);
     if (r.classes > MOST_CLASSES) return cli_fail(CLI_DATA, "%s: labels up to %.0f; are they classes?", s->text, r.classes - 1);
     *out = s->classes = (int64_t)r.classes;

@@ -33,16 +33,24 @@ typedef struct cli_source {
 typedef struct cli_wants {
     const lk_shape *row;        /* what the model takes; NULL: not known yet */
     bool            unlabelled; /* labels may be missing */
+    bool            verified;   /* what was fetched before is checked, and fetched again where it is damaged */
+    bool            any_value;  /* values may be missing, or infinite */
 } cli_wants;
 
 /* Files are looked at, and mostly read, here. CLI_DATA, with the message printed, where they are missing or wrong. */
 int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli_source *out);
+
+/* CLI_USAGE for an option about files of a kind that is none of these. A source that was not opened is none. */
+int cli_sources_use(const cli_args *args, int count, const cli_source *const *source);
 
 /* Make rows what a model takes: its shape, where the sizes agree, and its range. */
 int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, bool rescales);
 
 /* What a row looks like. */
 int cli_source_spec(cli_source *s, lk_element_spec *out);
+
+/* Is this a complaint about a record, which does not know its file? */
+bool cli_lacks_file(const cli_source *s, const char *text);
 
 /* How many outputs a model for it needs: as many as there are classes, or numbers in a label. */
 int cli_source_outputs(cli_source *s, int64_t *out);

@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "folder.h"
 #include "models.h"
+#include "paths.h"
 #include "report.h"
 #include "session.h"
 #include "sources.h"
@@ -27,6 +28,7 @@ typedef struct run {
     cli_watch       watch;
     lk_fit_args     fit;
     lk_history     *history;
+    lk_history     *epochs;   /* with those before a resume; NULL: none was finished */
     lk_logs         measured; /* after training, where it ended within an epoch */
 } run;
 
@@ -87,6 +89,7 @@ static int open_all(run *r)
     if (!code) code = cli_source_fit(&r->data, a, row, r->model.rescales);
     if (!code) code = cli_model_compile(&r->model, a, &r->data);
     if (!code) code = open_validation(r, row);
+    if (!code) code = cli_sources_use(a, 2, (const cli_source *const[]){&r->data, &r->other});
     return code ? code : make_batches(r);
 }
 
@@ -114,6 +117,7 @@ static int make_callbacks(run *r)
     int          count = 0;
     r->watch.model = r->model.model;
     r->watch.rate = r->args->number[OPT_LEARNING_RATE];
+    r->watch.learnt = r->folder.learnt;
     if (r->folder.resumes) r->watch.csv = r->folder.history;
     item[++count] = cli_folder_backup(&r->folder); /* first: the others see what it restored */
     item[++count] = cli_watch_callback(&r->watch);
@@ -123,11 +127,35 @@ static int make_callbacks(run *r)
     return lk_failed() ? cli_fail_library(CLI_FAILED) : CLI_FINE;
 }
 
+/* What is found now does not cost a training. */
+static int check_plot(const cli_args *a)
+{
+    const char *path = a->text[OPT_PLOT];
+    if (!path) return CLI_FINE;
+    if (!cli_ends_in(path, ".svg") && !cli_ends_in(path, ".png"))
+        return cli_fail(CLI_USAGE, "%s: --plot %s: it should end in .svg or .png", a->command->name, path);
+    const int why = cli_why_not_written(path);
+    return why ? cli_fail(CLI_DATA, "--plot %s: %s", path, strerror(why)) : CLI_FINE;
+}
+
+/* With its slots made here a run that turns out to be finished still has them. */
+static int begin_folder(run *r)
+{
+    lk_optimizer *o = lk_model_optimizer(r->model.model);
+    const int     code = cli_folder_begin(&r->folder, r->args, lk_optimizer_iterations(o));
+    if (code || !r->folder.resumes) return code;
+    LK_SCOPE(r->strategy)
+        lk_optimizer_build(o, lk_model_trainable_variables(r->model.model));
+    return lk_failed() ? cli_fail_library(CLI_FAILED) : CLI_FINE;
+}
+
 static int prepare(run *r)
 {
-    int code = cli_session(r->args, &r->strategy);
+    int code = check_plot(r->args);
+    if (!code) code = cli_session(r->args, &r->strategy);
     if (!code) code = cli_folder_open(r->args, r->args->word[0], &r->folder);
     if (!code) code = open_all(r);
+    if (!code) code = begin_folder(r);
     if (code) return code;
     plan_length(r);
     return make_callbacks(r);
@@ -175,7 +203,7 @@ static int measure(run *r)
 static int keep(run *r)
 {
     const bool stopped = cli_watch_interrupted();
-    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->model.model);
+    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, r->model.model);
     if (r->watch.steps) cli_folder_forget(&r->folder);
     return CLI_FINE;
 }
@@ -189,10 +217,11 @@ static int draw(const run *r)
 /* Of the last epoch; NaN: not measured. */
 static double last_value(const run *r, const char *name)
 {
-    const lk_names names = lk_history_names(r->history);
-    const int      epochs = lk_history_epochs(r->history);
-    for (int i = 0; i < names.count && epochs; i++)
-        if (!strcmp(names.item[i], name)) return lk_history_value(r->history, name, epochs - 1);
+    const lk_history *h = lk_history_epochs(r->history) ? r->history : r->epochs;
+    if (!h) return NAN;
+    const lk_names names = lk_history_names(h);
+    for (int i = 0; i < names.count; i++)
+        if (!strcmp(names.item[i], name)) return lk_history_value(h, name, lk_history_epochs(h) - 1);
     return NAN;
 }
 
@@ -236,6 +265,7 @@ static void tell(const run *r)
         cli_folder_tell_resume(&r->folder, r->args);
     }
     if (r->args->given[OPT_JSON]) print_json(r);
+    fflush(stdout);
 }
 
 static int run_train(const cli_args *args)
@@ -247,9 +277,10 @@ static int run_train(const cli_args *args)
     if (!code) code = train(&r);
     if (!code) code = measure(&r);
     if (!code) code = keep(&r);
-    if (!code) code = draw(&r);
-    if (!code) tell(&r);
-    return code;
+    if (code) return code;
+    if (r.folder.resumes) r.epochs = cli_folder_history(&r.folder);
+    tell(&r);
+    return draw(&r);
 }
 
 const cli_command cli_train = {
@@ -260,7 +291,7 @@ const cli_command cli_train = {
     .help = "train a model on all devices",
     .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"
             "Ctrl-C ends training after the step that runs, saves, and says how to go on; a second one ends at once.\n"
-            "Exit status: 0 fine, 2 wrong usage, 3 missing or unfit data, 4 training failed.\n",
+            "Exit status: 0 fine, or interrupted and saved; 2 wrong usage; 3 missing or unfit data; 4 training failed.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS,
                            CLI_DEVICE_OPTIONS, OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE,
                            OPT_RESUME, OPT_TENSORBOARD, OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),

@@ -20,22 +20,28 @@ static void on_signal(int number)
     lk_model_stop_training(watched);
 }
 
-static void set_handler(void (*handler)(int))
-{
-    struct sigaction action = {.sa_handler = handler};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
+static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+enum { CAUGHT = sizeof caught / sizeof *caught };
+static struct sigaction before[CAUGHT];
 
 void cli_watch_begin(const cli_watch *w)
 {
     watched = w->model;
     interrupted = 0;
-    set_handler(on_signal);
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < CAUGHT; i++) {
+        sigaction(caught[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) sigaction(caught[i], &action, NULL);
+    }
 }
 
-void cli_watch_end(void) { set_handler(SIG_DFL); }
+void cli_watch_end(void)
+{
+    for (int i = 0; i < CAUGHT; i++)
+        sigaction(caught[i], &before[i], NULL);
+}
+
 bool cli_watch_interrupted(void) { return interrupted != 0; }
 
 /* ---- a run that is resumed ---- */
@@ -66,7 +72,7 @@ static void train_begin(const lk_event *event, void *user)
 {
     cli_watch *w = user;
     if (w->rate > 0) lk_optimizer_set_learning_rate(lk_model_optimizer(event->model), w->rate);
-    w->before = w->done = lk_optimizer_iterations(lk_model_optimizer(event->model));
+    w->before = w->done = lk_optimizer_iterations(lk_model_optimizer(event->model)) - w->learnt;
     stop_when_over(w, event);
 }
 

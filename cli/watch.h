@@ -1,7 +1,8 @@
 /* An eye on training while it runs: when the first step was done, where training is, whether its loss is still a number, whether
  * enough steps are done, and whether somebody pressed Ctrl-C.
  *
- * A first SIGINT or SIGTERM ends training after the step that runs; a second one ends the process at once. */
+ * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is ignored
+ * when the process begins, as by nohup, stays ignored. */
 #ifndef LOCKSTEP_CLI_WATCH_H
 #define LOCKSTEP_CLI_WATCH_H
 
@@ -16,6 +17,7 @@ typedef struct cli_watch {
     double      first_ms;    /* from the beginning of the process until the first step was done */
     int64_t     done;        /* steps in all, with those of the run that was resumed */
     int64_t     before;      /* those */
+    int64_t     learnt;      /* steps the optimiser had done before the run began: of a model that was trained already */
     int         epoch;       /* of the last step, from 1 */
     int64_t     step;        /* in it, from 1 */
     bool        begun, lost; /* lost: the loss is no finite number any more */

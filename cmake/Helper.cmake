@@ -22,9 +22,9 @@ else()
   endif()
 endif()
 
-# The library looks for it beside itself, and at these places.
+# The library looks for it in the folders above itself, which finds the one built here, and where it is installed. The path of the build
+# is in no binary: an installed library does not run what a build folder has.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/format/h5_helper.c APPEND PROPERTY COMPILE_DEFINITIONS
-             LKI_H5_BUILT="${PROJECT_BINARY_DIR}/${LK_HELPER_FOLDER}/lockstep-h5"
              LKI_H5_INSTALLED="${CMAKE_INSTALL_FULL_LIBEXECDIR}/lockstep/lockstep-h5")
 
 if(LK_HDF5_FOUND)

@@ -281,6 +281,9 @@ static void read_values(walk *w, lki_h5p_kind kind, hid_t id, const char *name)
         known = classes[i].class == class;
         if (known) classes[i].read(&v);
     }
+    if (!known && class == H5T_OPAQUE)
+        refuse(LKI_H5P_UNSUPPORTED, "%s: values of %zu bytes without a type, as bfloat16 ones are stored: save them as float32",
+               name, H5Tget_size(v.type));
     if (!known) refuse(LKI_H5P_UNSUPPORTED, "%s: values that are neither numbers nor texts (HDF5 type class %d)", name, (int)class);
     H5Sclose(v.space);
     H5Tclose(v.type);

@@ -48,6 +48,17 @@ static inline const char *folder_file(const char *folder, const char *name)
     return out;
 }
 
+/* Files that were begun and never published are "*.tmp". */
+static inline int folder_leftovers(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int  found = 0;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        found += strlen(e->d_name) > 4 && strcmp(e->d_name + strlen(e->d_name) - 4, ".tmp") == 0;
+    if (d) closedir(d);
+    return found;
+}
+
 static inline int file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 static inline long file_size(const char *path)

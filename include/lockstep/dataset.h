@@ -66,6 +66,7 @@ typedef struct lk_mnist_args {
     lk_switch   scaled;   /* default LK_OFF: u8 [28, 28, 1]; LK_ON: f32, divided by 255 */
     const char *folder;   /* default: LOCKSTEP_DATA, else the user's cache folder */
     lk_switch   download; /* default LK_ON: what the cache folder lacks is fetched into it; a folder that was named is left alone */
+    lk_switch   verify;   /* default LK_OFF; LK_ON: what the cache folder has must have its SHA-256, or is fetched again */
 } lk_mnist_args;
 
 /* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read here. The
@@ -75,6 +76,11 @@ typedef struct lk_mnist_args {
 #define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
 LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
+
+/* Where "mnist" or "fashion-mnist" is looked for, and whether it is whole: its folder goes to `path`, "" when none is known. Cheap: of the files
+ * only beginnings and sizes are read.
+ * Errors  LK_ENOTFOUND for a file that is missing, LK_EFORMAT for one of another size than it says. */
+LK_API lk_status lk_mnist_find(const char *name, char *path, size_t bytes);
 
 typedef struct lk_digits_args {
     char        kw_;
@@ -119,6 +125,7 @@ typedef struct lk_csv_args {
     const char *label;       /* default none: the column, by name or "#0", "#-1", that becomes the label */
     lk_names    columns;     /* default all (but the label): which, in this order; others may hold anything */
     lk_switch   text_labels; /* default LK_OFF: labels are numbers; LK_ON: words, numbered in the order of their bytes */
+    lk_switch   finite;      /* default LK_OFF: "" and nan are NaN, inf is infinite; LK_ON: they are refused */
 } lk_csv_args;
 
 /* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The files are read and checked here; a field

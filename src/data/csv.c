@@ -311,7 +311,7 @@ static lk_status check_names(const reader *f, const record *r, const layout *l)
 
 /* ---- numbers ---- */
 
-typedef enum verdict { FINE, NO_NUMBER, TOO_LARGE } verdict;
+typedef enum verdict { FINE, NO_NUMBER, TOO_LARGE, NOT_FINITE } verdict;
 
 static const char *skip_digits(const char *p)
 {
@@ -451,10 +451,13 @@ static lk_status bad_field(const reader *f, const layout *l, const record *r, in
                     (long long)r->field[i].column, column_text(l, i, column), SHOWN, text_of(r, i), what);
 }
 
-static lk_status add_number(const reader *f, const layout *l, const record *r, int i, float *out)
+static lk_status add_number(const reader *f, const lk_csv_args *a, const layout *l, const record *r, int i, float *out)
 {
-    static const char *const why[] = {[NO_NUMBER] = "is not a number", [TOO_LARGE] = "is too large for f32"};
-    const verdict            v = read_f32(text_of(r, i), out);
+    static const char *const why[] = {[NO_NUMBER] = "is not a number",
+                                      [TOO_LARGE] = "is too large for f32",
+                                      [NOT_FINITE] = "is missing or infinite; it should be a finite number"};
+    verdict                  v = read_f32(text_of(r, i), out);
+    if (v == FINE && a->finite == LK_ON && !isfinite(*out)) v = NOT_FINITE;
     return v == FINE ? LK_OK : bad_field(f, l, r, i, why[v]);
 }
 
@@ -464,7 +467,7 @@ static lk_status add_label(const reader *f, const lk_csv_args *a, const layout *
     const char *text = text_of(r, i);
     if (!*text) return bad_field(f, l, r, i, "is no label: it is empty");
     if (a->text_labels == LK_ON) return word_number(t, text, &t->whole_label[t->rows]);
-    LKI_TRY(add_number(f, l, r, i, &t->label[t->rows]));
+    LKI_TRY(add_number(f, a, l, r, i, &t->label[t->rows]));
     if (t->all_whole) t->all_whole = read_i64(text, &t->whole_label[t->rows]);
     return LK_OK;
 }
@@ -476,7 +479,7 @@ static lk_status add_row(const reader *f, const lk_csv_args *a, const layout *l,
                         r->count, l->fields);
     LKI_TRY(table_room(t, l));
     for (int k = 0; k < l->picks; k++)
-        LKI_TRY(add_number(f, l, r, l->pick[k], &t->x[t->rows * l->picks + k]));
+        LKI_TRY(add_number(f, a, l, r, l->pick[k], &t->x[t->rows * l->picks + k]));
     if (l->label >= 0) LKI_TRY(add_label(f, a, l, r, t));
     t->rows++;
     return LK_OK;

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_CONTINUED = 4, REASON = 256, REASONS = 640, HEX = 65 };
+enum { MOST_CONTINUED = 4, REASON = 256, REASONS = 640, HEX = LKI_DIGEST_TEXT };
 #define DEFAULT_TIMEOUT 30.0
 #define DEFAULT_MOST ((int64_t)64 << 30)
 
@@ -61,7 +61,7 @@ static lk_status hash_stream(lki_stream *s, char hex[HEX])
     return status;
 }
 
-static lk_status hash_file(const char *path, bool unpacked, char hex[HEX])
+lk_status lki_file_digest(const char *path, bool unpacked, char hex[HEX])
 {
     lki_stream *s;
     LKI_TRY(lki_stream_open(path, unpacked ? LK_DEFAULT : LK_OFF, &s));
@@ -78,7 +78,7 @@ static lk_status judge(const fetch *f, const char *path, bool *right, char why[R
     *right = access(path, F_OK) == 0;
     if (!*right || !f->a->sha256) return snprintf(why, REASON, "it is not there"), LK_OK;
     *right = false;
-    const lk_status status = hash_file(path, f->how->unpacked, hex);
+    const lk_status status = lki_file_digest(path, f->how->unpacked, hex);
     if (status == LK_ENOMEM) return status;
     if (status == LK_OK) {
         *right = strcasecmp(hex, f->a->sha256) == 0;

@@ -11,6 +11,10 @@ typedef struct lki_fetching {
     const char *advice;   /* behind "put it at PATH by hand"; "" for none */
 } lki_fetching;
 
+/* SHA-256 of a file, or with `unpacked` of what gzip packed into it. */
+enum { LKI_DIGEST_TEXT = 65 };
+lk_status lki_file_digest(const char *path, bool unpacked, char hex[LKI_DIGEST_TEXT]);
+
 lk_status lki_fetch(const lki_fetching *f, const lk_fetch_args *a);
 
 #endif

@@ -1,14 +1,17 @@
 /* MNIST and Fashion-MNIST from their IDX files, which are fetched where they are missing and may be. The arrays are read when the
  * dataset is made, and shared by all its rows; scaled images are computed from the bytes when they are gathered into a batch, which
  * moves a quarter of the memory that scaled ones would. */
+#include "core/log.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/fetch.h"
 #include "format/idx.h"
+#include "format/stream.h"
 #include <lockstep/ops.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { MOST_PATH = 4096, SIDE = 28, MIRRORS = 2 };
@@ -60,7 +63,12 @@ static lk_status find_place(const char *call, const char *asked, place *out)
     else {
         out->named = false;
         if (cache && *cache) length = snprintf(out->path, MOST_PATH, "%s/lockstep", cache);
-        else length = snprintf(out->path, MOST_PATH, "%s/.cache/lockstep", home && *home ? home : ".");
+        else if (home && *home) length = snprintf(out->path, MOST_PATH, "%s/.cache/lockstep", home);
+        else
+            return lki_fail(LK_ENOTFOUND,
+                            "%s: no cache folder is known: neither XDG_CACHE_HOME nor HOME is set; name the folder that has the "
+                            "data with .folder or LOCKSTEP_DATA",
+                            call);
     }
     return length < MOST_PATH ? LK_OK : lki_fail(LK_EINVAL, "%s: the name of the folder is too long", call);
 }
@@ -100,10 +108,36 @@ static lk_status fetch(const data_set *set, idx_file file, const char *path)
                      &(lk_fetch_args){.urls = {count, item}, .sha256 = set->sha256[file], .path = path, .most_bytes = MOST_BYTES});
 }
 
-static lk_status find_file(const data_set *set, const place *at, lk_switch download, idx_file file, char *path)
+static bool has_digest(const char *path, const char *sha256)
 {
-    if (is_there(set, at, file, path)) return LK_OK;
-    if (!at->named && download != LK_OFF) return fetch(set, file, path); /* the path is that of the last try, .gz */
+    char             hex[LKI_DIGEST_TEXT];
+    lki_error_record unreadable;
+    if (lki_file_digest(path, true, hex) == LK_OK) return strcasecmp(hex, sha256) == 0;
+    lki_error_take(&unreadable);
+    return false;
+}
+
+/* A plain file that is damaged gives way to a packed one: a plain one would be found first. */
+static lk_status replace_damaged(const data_set *set, idx_file file, char *path)
+{
+    char         plain[MOST_PATH];
+    const size_t length = strlen(path);
+    if (length > 3 && !strcmp(path + length - 3, ".gz")) return fetch(set, file, path);
+    if (has_digest(path, set->sha256[file])) return LK_OK;
+    lki_warn("%s: %s is there, but not right: its SHA-256 should be %s", set->call, path, set->sha256[file]);
+    memcpy(plain, path, length + 1);
+    if (snprintf(path, MOST_PATH, "%s.gz", plain) >= MOST_PATH)
+        return lki_fail(LK_EINVAL, "%s: the name of the folder is too long", set->call);
+    LKI_TRY(fetch(set, file, path));
+    unlink(plain);
+    return LK_OK;
+}
+
+static lk_status find_file(const data_set *set, const place *at, const lk_mnist_args *a, idx_file file, char *path)
+{
+    const bool fetches = !at->named && a->download != LK_OFF;
+    if (is_there(set, at, file, path)) return fetches && a->verify == LK_ON ? replace_damaged(set, file, path) : LK_OK;
+    if (fetches) return fetch(set, file, path); /* the path is that of the last try, .gz */
     return lki_fail(LK_ENOTFOUND,
                     "%s: neither %s nor %s.gz is in %s/%s; put the IDX files of the data set there (train-images-idx3-ubyte, "
                     "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
@@ -113,11 +147,11 @@ static lk_status find_file(const data_set *set, const place *at, lk_switch downl
 
 /* ---- reading ---- */
 
-static lk_status read_array(const data_set *set, const place *at, lk_switch download, idx_file file, lki_array *out)
+static lk_status read_array(const data_set *set, const place *at, const lk_mnist_args *a, idx_file file, lki_array *out)
 {
     char       path[MOST_PATH], text[LKI_SHAPE_TEXT];
     const bool images = file == TRAIN_IMAGES || file == TEST_IMAGES;
-    LKI_TRY(find_file(set, at, download, file, path));
+    LKI_TRY(find_file(set, at, a, file, path));
     LKI_TRY(lki_idx_read(path, out));
     const lk_shape *s = &out->shape;
     if (out->dtype == LK_U8 && (images ? s->rank == 3 && s->dim[1] == SIDE && s->dim[2] == SIDE : s->rank == 1)) return LK_OK;
@@ -132,8 +166,8 @@ static lk_status read_pair(const data_set *set, const lk_mnist_args *a, lki_arra
     place      at;
     const bool test = a->split == LK_TEST;
     LKI_TRY(find_place(set->call, a->folder, &at));
-    LKI_TRY(read_array(set, &at, a->download, test ? TEST_IMAGES : TRAIN_IMAGES, images));
-    LKI_TRY(read_array(set, &at, a->download, test ? TEST_LABELS : TRAIN_LABELS, labels));
+    LKI_TRY(read_array(set, &at, a, test ? TEST_IMAGES : TRAIN_IMAGES, images));
+    LKI_TRY(read_array(set, &at, a, test ? TEST_LABELS : TRAIN_LABELS, labels));
     if (images->shape.dim[0] == labels->shape.dim[0]) return LK_OK;
     return lki_fail(LK_EFORMAT, "%s: %s/%s has %lld images but %lld labels", set->call, at.path, set->folder,
                     (long long)images->shape.dim[0], (long long)labels->shape.dim[0]);
@@ -154,7 +188,7 @@ lk_dataset *lki_scaled_pictures(lk_dataset *bytes)
 
 static lk_dataset *rows_of(const lki_array *images, const lki_array *labels, bool scaled)
 {
-    lk_shape shape = LK_SHAPE(images->shape.dim[0], SIDE, SIDE, 1);
+    lk_shape   shape = LK_SHAPE(images->shape.dim[0], SIDE, SIDE, 1);
     lk_tensor *x = lk_tensor_from(shape, LK_U8, images->data),
               *y = lk_cast(lk_tensor_from(labels->shape, LK_U8, labels->data), LK_I64);
     lk_dataset *rows = lki_bad(x) || lki_bad(y) ? NULL : lk_dataset_from_tensor_slices(LK_TUPLE(x, y));
@@ -177,3 +211,62 @@ static lk_dataset *load(const data_set *set, const lk_mnist_args *a)
 
 lk_dataset *lk_mnist_kw(lk_mnist_args a) { return load(&MNIST, &a); }
 lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load(&FASHION, &a); }
+
+/* ---- looking without reading ---- */
+
+/* What is behind the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
+static lk_status sizes_of(const char *path, bool *packed, uint64_t *says, uint64_t *has)
+{
+    uint8_t     head[4 + 4 * 3] = {0}, tail[4] = {0};
+    size_t      got = 0;
+    lki_stream *s;
+    LKI_TRY(lki_stream_open(path, LK_DEFAULT, &s));
+    const lk_status status = lki_stream_read(s, head, sizeof head, &got);
+    *packed = lki_stream_packed(s);
+    lki_stream_close(s);
+    LKI_TRY(status);
+    const int rank = head[3];
+    *says = *has = 0;
+    if (got < 4 || rank < 1 || rank > 3 || got < (size_t)(4 + 4 * rank)) return LK_OK;
+    *says = 1;
+    for (const uint8_t *size = head + 4; size < head + 4 + 4 * rank; size += 4)
+        *says *= (uint64_t)size[0] << 24 | (uint64_t)size[1] << 16 | (uint64_t)size[2] << 8 | size[3];
+    *says += (uint64_t)(4 + 4 * rank);
+    FILE *file = fopen(path, "rb");
+    if (file && *packed && fseek(file, -4, SEEK_END) == 0 && fread(tail, 1, 4, file) == 4)
+        *has = (uint64_t)tail[3] << 24 | (uint64_t)tail[2] << 16 | (uint64_t)tail[1] << 8 | tail[0];
+    else if (file && !*packed && fseek(file, 0, SEEK_END) == 0) *has = (uint64_t)ftell(file);
+    if (file) fclose(file);
+    return LK_OK;
+}
+
+static lk_status check_file(const data_set *set, const place *at, idx_file file)
+{
+    char     path[MOST_PATH];
+    bool     packed;
+    uint64_t says, has;
+    LKI_TRY(find_file(set, at, &(lk_mnist_args){.download = LK_OFF}, file, path));
+    LKI_TRY(sizes_of(path, &packed, &says, &has));
+    if (says && says == has) return LK_OK;
+    if (!says) return lki_fail(LK_EFORMAT, "%s: damaged: it does not begin as an IDX file does", path);
+    return lki_fail(LK_EFORMAT, "%s: damaged: it should have %llu bytes%s", path, (unsigned long long)says,
+                    packed ? " when it is unpacked" : "");
+}
+
+lk_status lk_mnist_find(const char *name, char *path, size_t bytes)
+{
+    static const data_set *const known[] = {&MNIST, &FASHION};
+    const data_set              *set = NULL;
+    place                        at;
+    if (path && bytes) path[0] = 0;
+    for (int i = 0; name && i < LKI_COUNT(known); i++)
+        if (!strcmp(name, known[i]->folder)) set = known[i];
+    if (!set || !path)
+        return lki_fail(LK_EINVAL, "lk_mnist_find: \"%s\"; it must be \"mnist\" or \"fashion-mnist\"", name ? name : "");
+    LKI_TRY(find_place(set->call, NULL, &at));
+    if ((size_t)snprintf(path, bytes, "%s/%s", at.path, set->folder) >= bytes)
+        return lki_fail(LK_EINVAL, "lk_mnist_find: the name of the folder has more than %zu bytes", bytes);
+    for (idx_file file = 0; file < FILES; file++)
+        LKI_TRY(check_file(set, &at, file));
+    return LK_OK;
+}

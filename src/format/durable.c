@@ -1,14 +1,16 @@
 /* Files written beside, synced and renamed (durable.h). */
 #include "format/durable.h"
 #include "core/memory.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 30 }; /* one write takes at most 2 GiB */
+enum { CHUNK = 1 << 30, TRIES = 100 }; /* one write takes at most 2 GiB */
 
 static lk_status failed(const char *path, const char *what)
 {
@@ -25,17 +27,95 @@ char *lki_path_join(const char *a, size_t length, const char *b)
     return text;
 }
 
+/* ---- files beside it --------------------------------------------------------------------------------------------------------- */
+
+/* Whether a name is `name`.<digits>.<digits>.tmp */
+static bool is_beside(const char *candidate, const char *name, size_t length)
+{
+    static const char digits[] = "0123456789";
+    if (strncmp(candidate, name, length) != 0) return false;
+    for (int part = 0; part < 2; part++) {
+        if (candidate[length++] != '.') return false;
+        const size_t n = strspn(candidate + length, digits);
+        if (!n) return false;
+        length += n;
+    }
+    return strcmp(candidate + length, ".tmp") == 0;
+}
+
+/* Whether the name in the folder is still that of the open file. */
+static bool is_named(int descriptor, int folder, const char *name)
+{
+    struct stat a, b;
+    return fstat(descriptor, &a) == 0 && fstatat(folder, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* A file that can be locked has no writer any more. Whoever makes one and has not locked it yet finds out (make_locked). */
+static void remove_leftover(int folder, const char *name)
+{
+    const int descriptor = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, folder, name)) unlinkat(folder, name, 0);
+    close(descriptor);
+}
+
+/* At best: a folder that cannot be read keeps what is in it. */
+static void remove_leftovers(const char *path)
+{
+    const size_t length = lki_folder_length(path);
+    const char  *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char        *folder = lki_path_join(length ? path : ".", length ? length : 1, "");
+    DIR         *d = folder ? opendir(folder) : NULL;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (is_beside(e->d_name, name, strlen(name))) remove_leftover(dirfd(d), e->d_name);
+    if (d) closedir(d);
+    lki_release(folder);
+}
+
+/* A new file, locked; its descriptor, or -1 and errno. EAGAIN: somebody took it for a leftover meanwhile. */
+static int make_locked(const char *path)
+{
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor < 0) return -1;
+    const bool locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
+    if (locked && is_named(descriptor, AT_FDCWD, path)) return descriptor;
+    close(descriptor);
+    unlink(path);
+    errno = EAGAIN;
+    return -1;
+}
+
+static lk_status make_beside(lki_durable *d)
+{
+    static unsigned number;
+    for (int tries = 0; tries < TRIES; tries++) {
+        char end[64];
+        snprintf(end, sizeof end, ".%ld.%u.tmp", (long)getpid(), __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED));
+        lki_release(d->beside);
+        d->beside = lki_path_join(d->path, strlen(d->path), end);
+        if (!d->beside) return LK_ENOMEM;
+        d->descriptor = make_locked(d->beside);
+        if (d->descriptor >= 0) return LK_OK;
+        if (errno != EEXIST && errno != EAGAIN) break;
+    }
+    failed(d->path, "write");
+    lki_release(d->beside); /* not ours: nothing to remove */
+    d->beside = NULL;
+    return LK_EIO;
+}
+
+/* ---- one file ---------------------------------------------------------------------------------------------------------------- */
+
 lk_status lki_durable_begin(const char *path, lki_durable *d)
 {
     *d = LKI_DURABLE_NONE;
     d->path = lki_strdup(path);
-    d->beside = lki_path_join(path, strlen(path), ".tmp");
-    if (!d->path || !d->beside) return lki_durable_abandon(d), LK_ENOMEM;
-    d->descriptor = open(d->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (d->descriptor >= 0) return LK_OK;
-    failed(path, "write");
-    lki_durable_abandon(d);
-    return LK_EIO;
+    lk_status status = d->path ? LK_OK : LK_ENOMEM;
+    if (status == LK_OK) remove_leftovers(path);
+    if (status == LK_OK) status = make_beside(d);
+    if (status != LK_OK) lki_durable_abandon(d);
+    return status;
 }
 
 lk_status lki_durable_write(lki_durable *d, const void *data, size_t size)
@@ -52,27 +132,22 @@ lk_status lki_durable_write(lki_durable *d, const void *data, size_t size)
     return LK_OK;
 }
 
-lk_status lki_durable_sync(lki_durable *d)
-{
-    const int synced = fsync(d->descriptor) == 0 ? 0 : errno, closed = close(d->descriptor) == 0 ? 0 : errno;
-    d->descriptor = -1;
-    if (!synced && !closed) return LK_OK;
-    errno = synced ? synced : closed;
-    return failed(d->path, "write");
-}
+lk_status lki_durable_sync(lki_durable *d) { return fsync(d->descriptor) == 0 ? LK_OK : failed(d->path, "write"); }
 
 lk_status lki_durable_publish(lki_durable *d)
 {
     if (rename(d->beside, d->path) != 0) return failed(d->path, "rename a file to");
     lki_release(d->beside);
     d->beside = NULL;
+    close(d->descriptor); /* which lets go of the lock; what was written was synced before */
+    d->descriptor = -1;
     return LK_OK;
 }
 
 void lki_durable_abandon(lki_durable *d)
 {
-    if (d->descriptor >= 0) close(d->descriptor);
     if (d->beside && d->path) unlink(d->beside);
+    if (d->descriptor >= 0) close(d->descriptor);
     lki_release(d->beside);
     lki_release(d->path);
     *d = LKI_DURABLE_NONE;

@@ -3,7 +3,10 @@
  *     lki_durable_begin --write--> WRITING --sync--> SYNCED --publish--> VISIBLE, under its name
  *                                      \______ error, or lki_durable_abandon ____> REMOVED
  *
- * The bytes go to NAME.tmp beside it; a crash leaves at most that one behind, which nobody reads and the next attempt overwrites.
+ * The bytes go to NAME.<process>.<number>.tmp beside it, a file of this writer alone, so that several may write one NAME at a time: the
+ * last to publish wins, and readers see one or the other as a whole. It is locked (flock) until it is published. What a crash leaves
+ * behind is nobody's any more, and the next writer of NAME removes it: a lock is let go by the system however a process ends, and
+ * is known where numbers of processes are not, as in other containers. Where a file system has no locks, leftovers stay.
  * Errors are LK_EIO and name the file and the system's reason. */
 #ifndef LKI_FORMAT_DURABLE_H
 #define LKI_FORMAT_DURABLE_H
@@ -12,7 +15,7 @@
 
 typedef struct lki_durable {
     char    *path, *beside;
-    int      descriptor; /* -1 when closed */
+    int      descriptor; /* holds the lock; -1 when closed */
     uint64_t size;
 } lki_durable;
 

@@ -164,10 +164,14 @@ static bool dtype_of(uint64_t values, lk_dtype *out)
 typedef struct source {
     const char    *name;
     const uint8_t *p, *end;
+    bool           writing; /* of a helper that should have written a file: there is none to blame */
 } source;
 
 static lk_status malformed(const source *s)
 {
+    if (s->writing)
+        return lki_fail(LK_EIO, "%s: the HDF5 helper gives no answer that can be used while writing it: is it this version's?",
+                        s->name);
     return lki_fail(LK_EFORMAT, "%s: the HDF5 helper gives no answer that can be used: the file is damaged or hostile", s->name);
 }
 
@@ -187,7 +191,7 @@ static lk_status next_frame(source *s, uint64_t *what, source *payload)
     const uint8_t *p = head ? take(s, size) : NULL;
     if (!p) return malformed(s);
     *what = lki_get_le(head, 4);
-    *payload = (source){s->name, p, p + size};
+    *payload = (source){s->name, p, p + size, s->writing};
     return LK_OK;
 }
 
@@ -362,7 +366,7 @@ lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h
     put_request(&head, LKI_H5P_READ, size, most_of(size));
     const lki_bytes parts[] = {{head.data, head.size}, {(uint8_t *)(uintptr_t)bytes, size}};
     lk_status       status = head.failed ? LK_ENOMEM : lki_h5_exchange(name, "reading", 2, parts, most_of(size) + 4096, &answer);
-    source          s = {name, answer.data, answer.data + answer.size};
+    source          s = {name, answer.data, answer.data + answer.size, false};
     if (status == LK_OK) status = read_items(&s, out);
     if (status == LK_OK) status = sort_items(&s, out);
     if (status != LK_OK) lki_h5_free(out);
@@ -396,7 +400,7 @@ lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
     put_request(&head, LKI_H5P_WRITE, items.size, limit);
     const lki_bytes parts[] = {{head.data, head.size}, {items.data, items.size}};
     lk_status status = head.failed || items.failed ? LK_ENOMEM : lki_h5_exchange(name, "writing", 2, parts, limit + 4096, &answer);
-    source    s = {name, answer.data, answer.data + answer.size};
+    source    s = {name, answer.data, answer.data + answer.size, true};
     if (status == LK_OK) status = read_image(&s, out);
     lki_bytes_free(&answer);
     lki_sink_free(&items);

@@ -4,7 +4,8 @@
  *
  *     library: bytes of the file ---> helper: H5 in memory ---> library: groups, attributes and arrays, and the other way round
  *
- * It is looked for at LOCKSTEP_H5 (a path), beside the library (../libexec/lockstep/lockstep-h5), in the build folder, and where `make install` puts it. */
+ * It is looked for at LOCKSTEP_H5 (a path); as libexec/lockstep/lockstep-h5 in the folder of the library, or of the program where the library is part of it, and
+ * in the two folders above; and where `make install` puts it. One beside the library must be its owner's, root's or that of who runs it. */
 #ifndef LKI_FORMAT_H5_H
 #define LKI_FORMAT_H5_H
 

@@ -16,27 +16,27 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#ifndef LKI_H5_BUILT
-#define LKI_H5_BUILT "" /* the build says where its helper is, and where it will be installed */
-#endif
 #ifndef LKI_H5_INSTALLED
-#define LKI_H5_INSTALLED ""
+#define LKI_H5_INSTALLED "" /* the build says where it will be installed; what it built itself is found beside the library */
 #endif
 
 extern char **environ;
 
-enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, LONGEST_PATH = 4096, GRACE = 1000 };
+enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, LONGEST_PATH = 4096, FOLDERS = 3, GRACE = 1000 };
 
 static int deadline_ms;
 
@@ -46,31 +46,44 @@ void lki_h5_set_deadline(int milliseconds) { __atomic_store_n(&deadline_ms, mill
 
 static bool usable(const char *path) { return *path && access(path, X_OK) == 0; }
 
-/* Beside the library, or beside the program where the library is part of it. */
+/* The file this code was loaded from: the shared library, or the program where the library is part of it; without links. */
+static bool own_file(char *file)
+{
+    Dl_info    here, program;
+    const bool known =
+        dladdr((const void *)(uintptr_t)&lki_h5_exchange, &here) && dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program);
+    const bool shared = known && here.dli_fbase != program.dli_fbase;
+    return realpath(shared ? here.dli_fname : "/proc/self/exe", file) != NULL;
+}
+
+/* Whoever can change the library, or is who runs it, may say what it runs; nobody else, as in /tmp. */
+static bool trusted(const char *path, uid_t owner)
+{
+    struct stat s;
+    return usable(path) && stat(path, &s) == 0 && (s.st_uid == owner || s.st_uid == 0 || s.st_uid == geteuid());
+}
+
+/* build/tests/unit/h5 finds build/libexec/..., /usr/lib/ARCHITECTURE/liblockstep.so finds /usr/libexec/... */
 static bool beside(char *path)
 {
-    static const char *const places[] = {"../libexec/lockstep/lockstep-h5", "../../libexec/lockstep/lockstep-h5",
-                                         "libexec/lockstep/lockstep-h5"};
-    Dl_info                  here;
-    if (!dladdr((const void *)(uintptr_t)&lki_h5_exchange, &here) || !here.dli_fname || !strchr(here.dli_fname, '/')) return false;
-    const int folder = (int)lki_folder_length(here.dli_fname);
-    for (int i = 0; i < LKI_COUNT(places); i++) {
-        snprintf(path, LONGEST_PATH, "%.*s/%s", folder, here.dli_fname, places[i]);
-        if (usable(path)) return true;
+    struct stat s;
+    char        file[PATH_MAX];
+    bool        found = false;
+    const bool  there = own_file(file) && stat(file, &s) == 0;
+    for (int up = 0; there && up < FOLDERS && !found; up++) {
+        file[lki_folder_length(file)] = 0;
+        found = snprintf(path, LONGEST_PATH, "%s/libexec/lockstep/lockstep-h5", file) < LONGEST_PATH && trusted(path, s.st_uid);
     }
-    return false;
+    return found;
 }
 
 const char *lki_h5_helper(void)
 {
     static _Thread_local char path[LONGEST_PATH];
     const char               *chosen = getenv("LOCKSTEP_H5");
-    static const char *const  built[] = {LKI_H5_BUILT, LKI_H5_INSTALLED};
     if (chosen && *chosen) return usable(chosen) ? chosen : NULL;
     if (beside(path)) return path;
-    for (int i = 0; i < LKI_COUNT(built); i++)
-        if (usable(built[i])) return built[i];
-    return NULL;
+    return usable(LKI_H5_INSTALLED) ? LKI_H5_INSTALLED : NULL;
 }
 
 static lk_status missing(const char *name)

@@ -5,6 +5,7 @@
  *
  * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
  * metrics are lists again. */
+#include "core/log.h"
 #include "core/memory.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
@@ -170,15 +171,10 @@ static void found_free(const lk_model *m, found *c)
     lki_release(c->weighted);
 }
 
-lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config)
+static lk_status compile_by(const lki_reading *r, lk_model *m, const lki_json *config)
 {
-    const lki_reading r = {.file = file, .place = "compile_config"};
-    found             c = {0};
-    if (!config || config->type == LKI_JSON_NULL) return LK_OK;
-    if (config->type != LKI_JSON_OBJECT)
-        return lki_read_fail(&r, LK_EFORMAT, "it is %s; it should be an object", lki_json_kind(config));
-    if (!config->count) return LK_OK;
-    lk_status status = read_all(&r, m, config, &c);
+    found     c = {0};
+    lk_status status = read_all(r, m, config, &c);
     if (status == LK_OK)
         status = lki_model_compile(m, &(lki_compile_request){.optimizer = c.optimizer,
                                                              .loss = c.loss,
@@ -189,6 +185,24 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
                                                              .steps_per_execution = c.steps,
                                                              .run_eagerly = c.eager});
     found_free(m, &c);
+    return status;
+}
+
+/* Settings that name what there is not here are told and left out: the model itself is good. */
+lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config)
+{
+    const lki_reading r = {.file = file, .place = "compile_config"};
+    lki_error_record  before, mine;
+    if (!config || config->type == LKI_JSON_NULL) return LK_OK;
+    if (config->type != LKI_JSON_OBJECT)
+        return lki_read_fail(&r, LK_EFORMAT, "it is %s; it should be an object", lki_json_kind(config));
+    if (!config->count) return LK_OK;
+    lki_error_take(&before);
+    const lk_status status = compile_by(&r, m, config);
+    lki_error_take(&mine);
+    lki_error_put(&before);
+    if (status == LK_EUNSUPPORTED) return lki_warn("%s; the model is not compiled", mine.text), LK_OK;
+    lki_error_put(&mine);
     return status;
 }
 
@@ -258,11 +272,13 @@ static lk_status write_all(lki_json_out *o, const lki_compiled *c)
     return LK_OK;
 }
 
+bool lki_is_compiled(const lk_model *m) { return m->compiled && m->compiled->optimizer; }
+
 lk_status lki_compile_write(const lki_reading *r, lki_json_out *o, const lk_model *m)
 {
     lki_reading at = {.file = r->file, .place = "what the model is compiled with"};
     bool        before = lk_failed();
-    if (!m->compiled) return lki_json_literal(o, "{}"), LK_OK;
+    if (!lki_is_compiled(m)) return lki_json_literal(o, "{}"), LK_OK;
     lk_status status = write_all(o, m->compiled);
     if (status != LK_OK) lki_read_blame(&at, before);
     return status;

@@ -12,6 +12,8 @@
 
 #define KERAS_VERSION "3.15.1"
 
+enum { STORED = 0, MOST_CONFIG = 256 << 20 };
+
 /* ---- what is allowed ---- */
 
 static bool usable(const char *call, const char *path)
@@ -115,6 +117,7 @@ lk_status lk_model_save_weights(lk_model *m, const char *path)
 typedef struct contents {
     const lki_json *config;
     const lki_json *training; /* of old files; else part of the config */
+    lk_model       *model;    /* of the config; whoever takes it sets NULL */
     lki_h5          weights;
 } contents;
 
@@ -122,27 +125,52 @@ static void contents_free(contents *c)
 {
     lki_json_free(c->config);
     lki_json_free(c->training);
+    lk_free(c->model);
     lki_h5_free(&c->weights);
 }
 
-static lk_status read_member(const lki_zip *zip, const char *name, lki_bytes *out)
+/* Packed weights may be larger than the archive, but a small one that claims gigabytes lies. */
+static uint64_t most_weights(const lki_zip *zip)
+{
+    return zip->bytes.size > UINT64_MAX / 32 ? UINT64_MAX : (uint64_t)zip->bytes.size * 16 + ((uint64_t)256 << 20);
+}
+
+/* One of at most `most` bytes, which is looked at before anything is unpacked. */
+static lk_status read_member(const lki_zip *zip, const char *name, uint64_t most, lki_bytes *out)
 {
     const int member = lki_zip_find(zip, name);
     if (member < 0)
         return lki_fail(LK_EFORMAT, "%s: there is no %s in it; a .keras file has config.json and model.weights.h5", zip->path,
                         name);
+    const lki_zip_member *m = &zip->member[member];
+    if (m->size > most && m->method != STORED)
+        return lki_fail(LK_EFORMAT, "%s: %s unpacks to %llu bytes; in an archive of %zu it may have %llu", zip->path, name,
+                        (unsigned long long)m->size, zip->bytes.size, (unsigned long long)most);
     return lki_zip_read(zip, member, out);
 }
 
+static lk_status make_model(const char *path, contents *c)
+{
+    c->model = lki_model_read(path, c->config);
+    return c->model ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+static lk_status read_config(const char *path, const lki_bytes *text, contents *out)
+{
+    LKI_TRY(lki_json_parse(path, (const char *)text->data, text->size, &out->config));
+    return make_model(path, out);
+}
+
+/* The config first: of weights of another type it says which. */
 static lk_status open_zip(const char *path, const lki_bytes *bytes, bool with_config, contents *out)
 {
     lki_zip   zip;
     lki_bytes member = {0};
     LKI_TRY(lki_zip_parse(path, bytes->data, bytes->size, &zip));
-    lk_status status = with_config ? read_member(&zip, "config.json", &member) : LK_OK;
-    if (status == LK_OK && with_config) status = lki_json_parse(path, (const char *)member.data, member.size, &out->config);
+    lk_status status = with_config ? read_member(&zip, "config.json", MOST_CONFIG, &member) : LK_OK;
+    if (status == LK_OK && with_config) status = read_config(path, &member, out);
     lki_bytes_free(&member);
-    if (status == LK_OK) status = read_member(&zip, "model.weights.h5", &member);
+    if (status == LK_OK) status = read_member(&zip, "model.weights.h5", most_weights(&zip), &member);
     if (status == LK_OK) status = lki_h5_read(path, member.data, member.size, &out->weights);
     lki_bytes_free(&member);
     lki_zip_close(&zip);
@@ -162,8 +190,9 @@ static lk_status open_h5(const char *path, const lki_bytes *bytes, bool with_con
     if (!with_config) return LK_OK;
     LKI_TRY(read_attribute(path, &out->weights, "@model_config", &out->config));
     LKI_TRY(read_attribute(path, &out->weights, "@training_config", &out->training));
-    if (out->config) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: it has weights, but no model; lk_model_load_weights() puts them into one", path);
+    if (!out->config)
+        return lki_fail(LK_EFORMAT, "%s: it has weights, but no model; lk_model_load_weights() puts them into one", path);
+    return make_model(path, out);
 }
 
 static bool begins_with(const lki_bytes *b, const char *magic, size_t size)
@@ -200,10 +229,9 @@ lk_model *lk_model_load(const char *path)
     contents  c = {0};
     lk_model *m = NULL;
     if (!usable("lk_model_load", path)) return NULL;
-    if (open_file(path, true, &c) == LK_OK) m = lki_model_read(path, c.config);
-    if (m && fill(path, m, &c) != LK_OK) {
-        lk_free(m);
-        m = NULL;
+    if (open_file(path, true, &c) == LK_OK && fill(path, c.model, &c) == LK_OK) {
+        m = c.model;
+        c.model = NULL;
     }
     contents_free(&c);
     return m;

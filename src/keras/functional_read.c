@@ -57,6 +57,7 @@ static lk_status name_entries(graph *g)
     const lki_reading r = {.file = g->file};
     for (int i = 0; i < g->count; i++) {
         entry *e = &g->entry[i];
+        LKI_TRY(lki_name_check(&r, e->json));
         e->name = lki_text_in(e->json, "name");
         if (!e->name) e->name = lki_text_in(lki_json_get(e->json, "config"), "name");
         if (!e->name) return lki_read_fail(&r, LK_EFORMAT, "layer %d has no name", i);
@@ -69,8 +70,15 @@ static lk_status name_entries(graph *g)
     return LK_OK;
 }
 
+/* Where a model's ends are named, Keras counts the node that a functional model inside has of its own; elsewhere it does not. */
+static int own_nodes(const entry *e)
+{
+    const lk_model *inside = e->layer ? lki_model_inside(e->layer) : NULL;
+    return inside && inside->form == LKI_FUNCTIONAL;
+}
+
 /* ["dense", 0, 0]: what a node of a layer puts out. */
-static lk_status read_value(const graph *g, const lki_reading *r, const lki_json *v, value *out)
+static lk_status read_value(const graph *g, const lki_reading *r, const lki_json *v, bool end, value *out)
 {
     char text[120];
     bool good = v && v->type == LKI_JSON_ARRAY && v->count >= 3 && v->item[0].type == LKI_JSON_STRING && v->item[1].whole &&
@@ -81,14 +89,15 @@ static lk_status read_value(const graph *g, const lki_reading *r, const lki_json
     const int at = find(g, v->item[0].text);
     if (at < 0) return lki_read_fail(r, LK_EFORMAT, "there is no layer \"%s\", which it names", v->item[0].text);
     const entry  *e = &g->entry[at];
+    const int     first = end ? own_nodes(e) : 0;
     const int64_t which = v->item[1].integer;
-    if (which < 0 || which >= e->nodes)
-        return lki_read_fail(r, LK_EFORMAT, "it names node %lld of layer \"%s\", which has %d", (long long)which, e->name,
-                             e->nodes);
+    if (which < first || which >= first + e->nodes)
+        return lki_read_fail(r, LK_EFORMAT, "it names node %lld of layer \"%s\", which has %d, the first being %d",
+                             (long long)which, e->name, e->nodes, first);
     if (v->item[2].integer != 0)
         return lki_read_fail(r, LK_EUNSUPPORTED, "it names output %lld of layer \"%s\"; layers have one output here",
                              (long long)v->item[2].integer, e->name);
-    *out = (value){at, (int)which};
+    *out = (value){at, (int)which - first};
     return LK_OK;
 }
 
@@ -101,7 +110,7 @@ static bool is_tensor(const lki_json *v)
 static lk_status add_tensor(const graph *g, const lki_reading *r, const lki_json *v, node *n)
 {
     if (n->count == LKI_MOST_INPUTS) return lki_read_fail(r, LK_EUNSUPPORTED, "it has more than %d inputs", LKI_MOST_INPUTS);
-    return read_value(g, r, lki_json_get(lki_json_get(v, "config"), "keras_history"), &n->in[n->count++]);
+    return read_value(g, r, lki_json_get(lki_json_get(v, "config"), "keras_history"), false, &n->in[n->count++]);
 }
 
 /* Tensors, and lists of them, in their order. */
@@ -318,7 +327,7 @@ static lk_status read_ends(const graph *g, const lki_json *config, const char *k
     if (!count) return lki_read_fail(&r, LK_EFORMAT, "\"%s\" is empty", key);
     for (int i = 0; i < count; i++) {
         value end;
-        LKI_TRY(read_value(g, &r, single ? v : &v->item[i], &end));
+        LKI_TRY(read_value(g, &r, single ? v : &v->item[i], true, &end));
         out->item[out->count++] = node_at(g, end)->made;
     }
     return LK_OK;

@@ -15,12 +15,15 @@
 lk_model *lki_model_read(const char *file, const lki_json *v);
 
 /* What "compile_config" says, with an optimiser, losses and metrics of its own. Nothing is done where it is missing, null or
- * empty. */
+ * empty; where it names what there is not here, there is a warning and the model is not compiled. */
 lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config);
 
 /* The whole object. `file` is what messages call it. LK_EUNSUPPORTED for what Keras has not. */
 lk_status lki_model_write(const char *file, lki_json_out *o, lk_model *m);
 lk_status lki_compile_write(const lki_reading *r, lki_json_out *o, const lk_model *m); /* the value of "compile_config" */
+
+/* Was it compiled? One that only predicted has steps, but nothing it is trained with. */
+bool lki_is_compiled(const lk_model *m);
 
 /* Is it a class of models? */
 bool lki_is_model_class(const char *class_name);

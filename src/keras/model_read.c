@@ -32,6 +32,18 @@ const char *lki_text_in(const lki_json *v, const char *key)
     return t && t->type == LKI_JSON_STRING ? t->text : NULL;
 }
 
+lk_status lki_name_check(const lki_reading *r, const lki_json *v)
+{
+    const char *name = lki_text_in(v, "name");
+    char        text[120];
+    bool        good = true;
+    for (const unsigned char *p = (const unsigned char *)name; p && *p && good; p++)
+        good = *p >= ' ' && *p != 0x7f && !(*p == 0xc2 && p[1] < 0xa0); /* U+0080 to U+009F are two bytes of UTF-8 */
+    if (good) return LK_OK;
+    return lki_read_fail(r, LK_EFORMAT, "the name %s has a control character in it",
+                         lki_json_show(lki_json_get(v, "name"), text, sizeof text));
+}
+
 lki_reading lki_place_of(const char *file, const char *name, const char *class_name)
 {
     lki_reading r = {.file = file};
@@ -100,7 +112,7 @@ lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_jso
     const char     *class_name, *name = lki_text_in(lki_json_get(v, "config"), "name");
     const lki_json *config;
     lki_reading     r = lki_place_of(file, name, lki_text_in(v, "class_name"));
-    if (lki_object_parts(&r, v, &class_name, &config) != LK_OK) return NULL;
+    if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (lki_is_model_class(class_name)) return nested(&r, v);
     const lki_family *f = lki_family_of(LKI_KIND_LAYER);
     const lki_class  *c = lki_class_named(f, class_name);
@@ -154,6 +166,7 @@ lk_status lki_input_read(const char *file, const lki_json *v, lk_input_args *a)
     const lki_json *config;
     lki_reading     r = lki_place_of(file, lki_text_in(lki_json_get(v, "config"), "name"), "InputLayer");
     LKI_TRY(lki_object_parts(&r, v, &class_name, &config));
+    LKI_TRY(lki_name_check(&r, config));
     return read_input(&r, config, a);
 }
 
@@ -217,7 +230,7 @@ lk_model *lki_model_read(const char *file, const lki_json *v)
     const lki_reading r = {.file = file};
     const char       *class_name;
     const lki_json   *config;
-    if (lki_object_parts(&r, v, &class_name, &config) != LK_OK) return NULL;
+    if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (!lki_is_model_class(class_name)) {
         lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class of models \"%s\"; known are Sequential and Functional", class_name);
         return NULL;

@@ -10,6 +10,9 @@ enum { LKI_MOST_LAYERS = 10000, LKI_MOST_NODES = 20000 };
 /* The string at a key; NULL: there is none. */
 const char *lki_text_in(const lki_json *v, const char *key);
 
+/* Names are shown, and name files and events: one with control characters is LK_EFORMAT. `v` has a "name", or none. */
+lk_status lki_name_check(const lki_reading *r, const lki_json *v);
+
 /* The list at a key, which must be there and have at most `most` items. */
 lk_status lki_list_in(const lki_reading *r, const lki_json *config, const char *key, int most, const lki_json **out);
 

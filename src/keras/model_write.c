@@ -145,14 +145,16 @@ static int node_index(const lk_model *m, int use)
     return before;
 }
 
-/* ["dense", 0, 0] */
-static void write_history(const writing *w, int value)
+/* ["dense", 0, 0]. As the end of a model, a functional model inside is counted with the node that Keras gives it of its own. */
+static void write_history(const writing *w, int value, bool end)
 {
     const lk_model *m = w->model;
     const int       use = value - m->inputs;
+    const lk_model *inside = use < 0 ? NULL : lki_model_inside(m->use[use].layer);
+    const int       own = end && inside && inside->form == LKI_FUNCTIONAL;
     lki_json_open(w->out, '[');
     lki_json_text(w->out, use < 0 ? m->input[value].layer->name : m->use[use].layer->name);
-    lki_json_int(w->out, use < 0 ? 0 : node_index(m, use));
+    lki_json_int(w->out, use < 0 ? 0 : own + node_index(m, use));
     lki_json_int(w->out, 0);
     lki_json_close(w->out, ']');
 }
@@ -168,7 +170,7 @@ static void write_tensor(const writing *w, int value)
     write_row(o, &w->shape[value]);
     key_text(o, "dtype", lki_keras_dtype(value < w->model->inputs ? w->model->input[value].dtype : LK_F32));
     lki_json_key(o, "keras_history");
-    write_history(w, value);
+    write_history(w, value, false);
     lki_json_close(o, '}');
     lki_json_close(o, '}');
 }
@@ -230,7 +232,7 @@ static void write_ends(const writing *w, const char *key, int count, const int *
     lki_json_key(w->out, key);
     if (count > 1) lki_json_open(w->out, '[');
     for (int i = 0; i < count; i++)
-        write_history(w, value ? value[i] : i);
+        write_history(w, value ? value[i] : i, true);
     if (count > 1) lki_json_close(w->out, ']');
 }
 

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "format/durable.h"
+#include "keras/model_config.h"
 #include "model/compiled.h"
 #include "model/trackable.h"
 #include "nn/optimizer.h"
@@ -174,7 +175,7 @@ static lk_status list_all(places *p, lk_model *m)
 {
     LKI_TRY(add_model(p, m, ""));
     if (m->calls) LKI_TRY(add(p, lki_strdup("lockstep/calls"), m->calls, NULL));
-    return m->compiled ? add_optimizer(p, m->compiled->optimizer) : LK_OK;
+    return lki_is_compiled(m) ? add_optimizer(p, m->compiled->optimizer) : LK_OK;
 }
 
 lk_status lki_weights_write(const char *name, lk_model *m, lki_h5 *file)
@@ -403,7 +404,7 @@ lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file)
         return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
     }
     lk_status status = v.used ? want_weights(&v, m) : LK_ENOMEM;
-    if (status == LK_OK && m->compiled) status = want_state(&v, m);
+    if (status == LK_OK && lki_is_compiled(m)) status = want_state(&v, m);
     if (status == LK_OK) status = assign(&v);
     lki_release(v.used);
     lki_release(v.item);

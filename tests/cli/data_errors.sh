@@ -16,6 +16,32 @@ ends 3 'notes.txt: not a kind of file' train basic --data notes.txt
 ends 3 'notes.txt: it is neither a .keras file' train notes.txt
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte' train basic --data mnist
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte' data fetch fashion-mnist
+LOCKSTEP_DATA=$temp ends 3 'or name another folder with LOCKSTEP_DATA$' train basic --data mnist
+XDG_CACHE_HOME='' HOME='' ends 3 'no cache folder is known: neither XDG_CACHE_HOME nor HOME is set' train basic --data mnist
+XDG_CACHE_HOME='' HOME='' ends 0 'mnist .*no cache folder is known.*with LOCKSTEP_DATA$' doctor
+LOCKSTEP_DATA=$temp ends 0 "^mnist +-- +not in $temp/mnist, which LOCKSTEP_DATA names\$" doctor
+[ ! -e .cache ] || complain "a cache folder was made in the working directory"
+TMPDIR=/nonexistent "$lockstep" doctor | grep '^Keras files' >out
+"$lockstep" doctor | grep '^Keras files' | cmp - out || complain "doctor with TMPDIR=/nonexistent: $(cat out)"
+
+# ---- what was fetched, and is damaged ----
+cached=$XDG_CACHE_HOME/lockstep/mnist
+mkdir -p "$cached"
+idx() { # file, sizes as printf takes them, bytes
+    { printf '%b' "\0\0\010\0$2" && head -c "$3" /dev/zero; } | gzip -c >"$cached/$1-ubyte.gz"
+}
+for part in train t10k; do
+    idx $part-images-idx3 '03\0\0\0\02\0\0\0\034\0\0\0\034' 1568
+    idx $part-labels-idx1 '01\0\0\0\02' 2
+done
+ends 0 '^mnist +ok +.*/cache/lockstep/mnist$' doctor
+ends 0 '' train mlp --data mnist --epochs 1 --json
+idx t10k-images-idx3 '03\0\0\0\02\0\0\0\034\0\0\0\034' 700
+ends 0 '^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` gets it' doctor
+ends 0 't10k-images-idx3-ubyte.gz: damaged: .*`lockstep data fetch mnist` gets it' data list
+ends 3 't10k-images-idx3-ubyte.gz: .*; `lockstep data fetch mnist` gets it again' train mlp --data mnist
+LOCKSTEP_OFFLINE=1 "$lockstep" data fetch mnist 2>err && complain "data fetch took what is no MNIST"
+grep -q 'train-images-idx3-ubyte.gz is there, but not right: its SHA-256 is' err || complain "data fetch does not look at digests: $(cat err)"
 
 # ---- CSV ----
 awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 96; i++) printf "%d,%d,%.3f,%d\n", i % 7, i % 3 * 2, sin(i), i % 3 }' >rows.csv
@@ -29,6 +55,19 @@ cut -d, -f2-4 rows.csv >narrow.csv
 sed 's/,\([0-9]*\)$/,-\1/' rows.csv >negative.csv
 ends 3 'word.csv:40:1: column "a": "x7" is not a number' train mlp --data word.csv
 ends 3 'short.csv:40: 3 fields' train mlp --data short.csv
+sed '40s/^[0-9]*,/,/' rows.csv >missing_value.csv
+sed '40s/^[0-9]*,/nan,/' rows.csv >nan.csv
+sed '40s/^\([0-9]*\),[0-9]*/\1,-inf/' rows.csv >infinite.csv
+: >empty.csv
+for command in "train mlp" "train mlp --data rows.csv --validation"; do
+    [[ $command == *validation ]] || command="$command --data"
+    # shellcheck disable=SC2086 # words
+    ends 3 'missing_value.csv:40:1: column "a": "" is missing or infinite; it should be a finite number' $command missing_value.csv
+done
+ends 3 'nan.csv:40:1: column "a": "nan" is missing or infinite' train mlp --data nan.csv
+ends 3 'infinite.csv:40:[0-9]*: column "b": "-inf" is missing or infinite' train mlp --data infinite.csv
+ends 0 'rows *96' data inspect missing_value.csv
+ends 3 'empty.csv: is empty; its first line should name the columns \(--no-header: there is none\)' train mlp --data empty.csv
 ends 3 'header.csv: has no rows' train mlp --data header.csv
 ends 3 'cut.csv.gz: compressed data is cut off' train mlp --data cut.csv.gz
 ends 3 '--label "xyzzy": rows.csv has no such column' train mlp --data rows.csv --label xyzzy
@@ -89,7 +128,7 @@ features="--features image:u8:4x4,label:i64"
     ends 0 '' train mlp --data rows.tfrecord.gz $features $quick --json
     ends 3 'cut.tfrecord: the record at byte 195 is cut off' train mlp --data cut.tfrecord $features $quick
     ends 3 'damaged.tfrecord: ' train mlp --data damaged.tfrecord $features $quick
-    ends 3 'feature "image": it has 16 bytes' train mlp --data rows.tfrecord --features image:u8:17,label:i64 $quick
+    ends 3 'rows.tfrecord: .*feature "image": it has 16 bytes' train mlp --data rows.tfrecord --features image:u8:17,label:i64 $quick
 }
 ends 2 'the first record has image:u8:16,label:i64' train mlp --data rows.tfrecord
 ends 2 '--features image:u9: it should be NAME:TYPE:SIZES' train mlp --data rows.tfrecord --features image:u9

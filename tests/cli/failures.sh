@@ -34,5 +34,18 @@ fi
 touch file
 ends 3 '--save file/run: Not a directory' train basic --steps 1 --save file/run
 ends 3 '--save file: Not a directory' train basic --steps 1 --save file
-ends 4 'nowhere/curves.svg: ' train mlp --rows 64 --epochs 1 --verbose 0 --plot nowhere/curves.svg
+ends 3 '--plot nowhere/curves.svg: No such file' train mlp --rows 64 --epochs 1 --plot nowhere/curves.svg
+ends 3 '--plot file/curves.svg: Not a directory' train mlp --rows 64 --epochs 1 --plot file/curves.svg
+ends 3 '--save x*\.\.\.: File name too long' train mlp --steps 1 --save "$(printf 'x%.0s' $(seq 5000))"
+mkdir readonly && chmod 555 readonly
+if [ "$(id -u)" -ne 0 ]; then
+    for folder in readonly readonly/run readonly/a/b; do
+        ends 3 "--save $folder: Permission denied" train mlp --steps 1 --save $folder
+    done
+fi
+
+# Drawing that fails does not take the result along.
+json=$(trap '' XFSZ; ulimit -f 1; exec "$lockstep" train mlp --rows 64 --epochs 1 --verbose 0 --json --plot curves.svg 2>err)
+status=$?
+[ $status -eq 4 ] && [ "$(field steps)" = 1 ] && grep -q '^lockstep: .*curves.svg' err || complain "no room for the curves: $status $json $(cat err)"
 exit $bad

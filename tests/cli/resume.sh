@@ -27,7 +27,65 @@ json=$("$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>/dev/nul
 "$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>err >/dev/null || complain "nothing left to do: failed"
 grep -q 'parts: all of that is done already, 100 steps' err || complain "nothing left to do: $(tail -n 2 err)"
 
+# A run that is finished stays what it is: its digest, its numbers, its optimiser.
+# shellcheck disable=SC2086 # words
+first=$("$lockstep" $run --save finished --verbose 0 2>/dev/null)
+# shellcheck disable=SC2086 # words
+again=$("$lockstep" $run --save finished --verbose 0 --resume 2>err) || complain "finished: $(cat err)"
+for name in digest steps loss val_loss accuracy; do
+    json=$first want=$(field $name)
+    json=$again got=$(field $name)
+    if [ $name = digest ] || [ $name = steps ]; then [ "$got" = "$want" ]; else [ "${got:0:6}" = "${want:0:6}" ]; fi ||
+        complain "finished, $name: $got, not $want"
+done
+if [ -f finished/model.keras ]; then
+    # With its slots it goes on as the run itself would: a step more of either is the same.
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 3 --verbose 0 2>err) || complain "from finished: $(cat err)"
+    [ "$(field steps)" = 3 ] || complain "steps of a model that was trained before: $json"
+    from=$(field digest)
+    rm -rf other && cp -r finished other
+    # shellcheck disable=SC2086 # words
+    "$lockstep" $run --save other --verbose 0 --resume >/dev/null 2>&1
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" ${run/$here\/normalised.json/other} --steps 3 --verbose 0 2>/dev/null)
+    [ "$(field digest)" = "$from" ] || complain "model.keras of a finished run that was resumed has lost something: $json"
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 3 --verbose 0 --save further 2>err) || complain "--steps and --save of a trained model: $(cat err)"
+    [ "$(field steps)" = 3 ] || complain "--steps and --save of a trained model: $json"
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 5 --verbose 0 --save further --resume 2>err) || complain "resumed: $(cat err)"
+    [ "$(field steps)" = 5 ] || complain "--steps, --save and --resume of a trained model: $json"
+fi
+
+# Other settings than those the run was begun with are refused; what changes no bits is not.
+refused() { # words of the message, then options
+    local pattern=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    ends 2 "$pattern: finished was begun with" $run --save finished --resume "$@"
+}
+run=${run/--batch 32 / }
+refused '--batch 16' --batch 16
+run="$run --batch 32"
+refused '--seed 3' --seed 3
+refused '--lanes 4' --lanes 4
+refused '--validation-split 0.5' --validation-split 0.5
+refused '--data mnist' --data mnist
+# shellcheck disable=SC2086 # words
+ends 2 '--rows 600: finished was begun with --rows 640, and goes on only with that' ${run/--rows 640/--rows 600} --save finished --resume
+# shellcheck disable=SC2086 # words
+ends 2 'model mlp: finished was begun with model ' ${run/$here\/normalised.json/mlp} --save finished --resume
+# shellcheck disable=SC2086 # words
+ends 0 '"steps": 80' $run --save finished --resume --threads 1 --replicas 2
+
 # Ctrl-C: an endless run is stopped when it has begun, and would go on.
+begun() {
+    for _ in $(seq 200); do
+        grep -q 'Epoch 2/' err && break
+        sleep 0.05
+    done
+}
 interrupt() { # signal, then options; the exit status is that of the command, its standard error is in err
     local signal=$1 pid
     shift
@@ -35,15 +93,12 @@ interrupt() { # signal, then options; the exit status is that of the command, it
     # Not with &: what bash starts in the background does not get SIGINT.
     python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' "$lockstep" "$@" >out 2>err &
     pid=$!
-    for _ in $(seq 200); do
-        grep -q 'Epoch 2/' err && break
-        sleep 0.05
-    done
+    begun
     kill -"$signal" $pid
     wait $pid
 }
 if command -v python3 >/dev/null; then
-    for signal in INT TERM; do
+    for signal in INT HUP TERM; do
         rm -rf stopped
         # shellcheck disable=SC2086 # words
         interrupt $signal ${run/--epochs 4/--epochs 100000} --save stopped
@@ -58,6 +113,17 @@ if command -v python3 >/dev/null; then
     # shellcheck disable=SC2086 # words
     json=$("$lockstep" ${run/--epochs 4/--epochs 100000} --save stopped --resume --steps $((steps + 5)) 2>/dev/null)
     [ "$(field steps)" = $((steps + 5)) ] || complain "after SIGTERM at step $steps: $json"
+
+    # What is ignored when the command begins stays ignored.
+    # shellcheck disable=SC2086 # words
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$lockstep" ${run/--epochs 4/--epochs 100000} --save ignored >out 2>err &
+    pid=$!
+    begun
+    kill -HUP $pid
+    sleep 0.3
+    kill -TERM $pid || complain "SIGHUP that is ignored ends training: $(tail -n 3 err)"
+    wait $pid || complain "SIGHUP that is ignored, then SIGTERM: $(tail -n 3 err)"
 
     # Without --save a folder is made for it.
     # shellcheck disable=SC2086 # words

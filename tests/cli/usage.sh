@@ -33,6 +33,12 @@ ends 2 'power of two' train basic --lanes 3
 ends 2 'no optimiser "xyzzy"; there are' train basic --optimizer xyzzy
 ends 2 'no loss "xyzzy"; there are' train basic --loss xyzzy
 ends 2 'no metric "xyzzy"; there are' train basic --metrics accuracy,xyzzy
+ends 2 '--metrics ,: names no metric' train mlp --rows 64 --metrics ,
+ends 2 '--devices ,: names no device' train mlp --rows 64 --devices ,
+ends 2 '--plot curves.txt: it should end in .svg or .png' train mlp --plot curves.txt
+ends 2 '--label is for CSV; digits is a data set of its own' train mlp --label x
+ends 2 '--image-size is for folders of pictures; digits is' train mlp --image-size 8x8
+ends 2 'the form is: lockstep doctor \[options\]' doctor now
 ends 2 '--resume goes on with what --save DIR kept' train basic --resume
 ends 2 'give --validation or --validation-split' train basic --validation digits --validation-split 0.1
 ends 2 'basic has not learnt anything' evaluate basic
@@ -43,5 +49,7 @@ ends 2 'plot: the form is' plot history.csv
 ends 2 'it should be `data list`' data show
 ends 2 'no data set xyzzy' data fetch xyzzy
 printf '1,2\n3,4\n' >t.csv
+ends 2 '--features is for TFRecord; t.csv is CSV' train mlp --data t.csv --no-header --features a:u8
+ends 2 '--image-size is for folders of pictures; t.csv is CSV' data inspect t.csv --no-header --image-size 8x8
 ends 2 '--delimiter ab: it should be one character' train mlp --data t.csv --delimiter ab
 exit $bad

@@ -42,7 +42,7 @@ TEST(there_and_back)
                 assert_true(same(lk_npz_read(npz, names[i]), t[i]));
             }
             good();
-            assert_false(file_exists(folder_file(folder, "x.npz.tmp")));
+            assert_int_equal(folder_leftovers(folder), 0);
         }
 }
 

@@ -165,6 +165,11 @@ TEST(numbers)
             REFUSED(CSV(line, .delimiter = ';'), LK_EFORMAT, "is not a number");
         }
         REFUSED(CSV("x,y\n1,1e39\n"), LK_EFORMAT, "rows.csv:2:3: column \"y\": \"1e39\" is too large for f32");
+        REFUSED(CSV("x,y\n1,\n", .finite = LK_ON), LK_EFORMAT,
+                "rows.csv:2:3: column \"y\": \"\" is missing or infinite; it should be a finite number");
+        REFUSED(CSV("x,y\n1,2\n-inf,2\n", .finite = LK_ON), LK_EFORMAT,
+                "rows.csv:3:1: column \"x\": \"-inf\" is missing or infinite");
+        REFUSED(CSV("x,y\n1,nan\n", .label = "y", .finite = LK_ON), LK_EFORMAT, "rows.csv:2:3: column \"y\": \"nan\" is missing");
         LK_FOR_EACH(e, CSV("x,y\n1,\n,2\n")) { /* nothing is NaN */
             const float *v = lk_data(e.item[0]);
             assert_true(isnan(v[0]) != isnan(v[1]));

@@ -396,6 +396,20 @@ TEST(mnist)
         was_asked("/mnist/t10k-images-idx3-ubyte.gz 0\n/mnist/t10k-labels-idx1-ubyte.gz 0\n");
         assert_true(file_exists(folder_file(folder, "lockstep/mnist/t10k-labels-idx1-ubyte.gz")));
         REFUSED(lk_fashion_mnist(.split = LK_TEST, .download = LK_OFF), LK_ENOTFOUND, "lockstep/fashion-mnist;");
+
+        /* What is right is kept, what is damaged fetched again; a plain file in the way goes. */
+        server.requests[0] = 0;
+        assert_int_equal(lk_dataset_cardinality(lk_mnist(.split = LK_TEST, .verify = LK_ON)), 10000);
+        was_asked("");
+        write_file(folder_file(folder, "lockstep/mnist/t10k-labels-idx1-ubyte.gz"), "damaged", 7);
+        write_file(folder_file(folder, "lockstep/mnist/t10k-images-idx3-ubyte"), "damaged", 7);
+        lk_mnist(.split = LK_TEST);
+        assert_true(lk_failed());
+        lk_clear_error();
+        assert_int_equal(lk_dataset_cardinality(lk_mnist(.split = LK_TEST, .verify = LK_ON)), 10000);
+        good();
+        was_asked("/mnist/t10k-labels-idx1-ubyte.gz 0\n"); /* the packed images were still there */
+        assert_false(file_exists(folder_file(folder, "lockstep/mnist/t10k-images-idx3-ubyte")));
         setenv("LOCKSTEP_DATA", before, 1);
         unsetenv("XDG_CACHE_HOME");
         unsetenv("LOCKSTEP_MIRROR");

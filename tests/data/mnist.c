@@ -73,12 +73,48 @@ TEST(where_it_looks)
         unsetenv("XDG_CACHE_HOME");
         setenv("HOME", "/no/such/home", 1);
         REFUSED(lk_mnist(), LK_ENOTFOUND, "/no/such/home/.cache/lockstep/mnist");
+        unsetenv("HOME");
+        REFUSED(lk_mnist(), LK_ENOTFOUND, "no cache folder is known: neither XDG_CACHE_HOME nor HOME is set");
         unsetenv("LOCKSTEP_OFFLINE");
         setenv("LOCKSTEP_DATA", folder, 1);
         assert_int_equal(lk_dataset_cardinality(lk_mnist()), 4);
         if (*before) setenv("LOCKSTEP_DATA", before, 1);
         else unsetenv("LOCKSTEP_DATA");
         REFUSED(lk_mnist(.folder = folder, .split = (lk_split_of)5), LK_EINVAL, ".split = 5");
+    }
+}
+
+static void refused_to_find(lk_status want, const char *words, const char *folder)
+{
+    char path[512];
+    assert_int_equal(lk_mnist_find("mnist", path, sizeof path), want);
+    if (!strstr(lk_error(), words)) fail_msg("\"%s\" is not in: %s", words, lk_error());
+    assert_true(!strncmp(path, folder, strlen(folder)));
+    lk_clear_error();
+}
+
+TEST(found_without_reading)
+{
+    LK_POOL {
+        char        before[256] = "", path[512];
+        const char *data = getenv("LOCKSTEP_DATA"), *folder = made_folder(4, 4, 28);
+        if (data) snprintf(before, sizeof before, "%s", data);
+        setenv("LOCKSTEP_DATA", folder, 1);
+        assert_int_equal(lk_mnist_find("fashion-mnist", path, sizeof path), LK_OK);
+        assert_string_equal(path + strlen(folder), "/fashion-mnist");
+        assert_int_equal(lk_mnist_find("mnist", path, sizeof path), LK_OK);
+        snprintf(path, sizeof path, "%s/mnist/train-labels-idx1-ubyte", folder);
+        write_file(path, (const unsigned char[]){0, 0, 8, 1, 0, 0, 0, 4, 1, 2}, 10);
+        refused_to_find(LK_EFORMAT, "train-labels-idx1-ubyte: damaged: it should have 12 bytes", folder);
+        write_file(path, "", 0);
+        refused_to_find(LK_EFORMAT, "train-labels-idx1-ubyte: damaged: it does not begin as an IDX file does", folder);
+        remove(path);
+        refused_to_find(LK_ENOTFOUND, "neither train-labels-idx1-ubyte nor", folder);
+        assert_int_equal(lk_mnist_find("digits", path, sizeof path), LK_EINVAL);
+        assert_string_equal(path, "");
+        lk_clear_error();
+        if (*before) setenv("LOCKSTEP_DATA", before, 1);
+        else unsetenv("LOCKSTEP_DATA");
     }
 }
 
@@ -116,5 +152,5 @@ TEST(the_real_ones)
         }
 }
 
-TESTS(cmocka_unit_test(images_and_labels), cmocka_unit_test(where_it_looks), cmocka_unit_test(files_that_do_not_fit),
-      cmocka_unit_test(the_real_ones))
+TESTS(cmocka_unit_test(images_and_labels), cmocka_unit_test(where_it_looks), cmocka_unit_test(found_without_reading),
+      cmocka_unit_test(files_that_do_not_fit), cmocka_unit_test(the_real_ones))

@@ -114,7 +114,7 @@ TEST(killed_while_saving)
         assert_true(WIFSIGNALED(status));
         assert_true(loads(IN("dies")));
     }
-    LK_POOL { /* what the last one left is overwritten by the next */
+    LK_POOL { /* what the last one left is removed by the next */
         const trained t = made(1);
         lk_checkpoint_restore(t.checkpoint, lk_latest_checkpoint(IN("dies")));
         assert_non_null(lk_checkpoint_save(t.checkpoint, IN("dies/ckpt")));
@@ -125,8 +125,8 @@ TEST(killed_while_saving)
 /* As a crash between any two steps of saving would leave it. */
 TEST(half_of_a_save)
 {
-    static const char *const left[] = {"half/ckpt-2.data-00000-of-00001.tmp", "half/ckpt-2.index.tmp",
-                                       "half/ckpt-2.data-00000-of-00001", "half/checkpoint.tmp"};
+    static const char *const left[] = {"half/ckpt-2.data-00000-of-00001.7.0.tmp", "half/ckpt-2.index.7.1.tmp",
+                                       "half/ckpt-2.data-00000-of-00001", "half/checkpoint.7.2.tmp"};
     lki_bytes                half = {(uint8_t *)"half of", 7};
     LK_POOL {
         const trained t = made(1);

@@ -142,6 +142,22 @@ def nested():
     return Case(model, x, y)
 
 
+def model_as_output():
+    """Functional models as outputs, which Keras counts differently there: used once and three times, in each other, and a row."""
+    def block(name):
+        i = keras.Input((4,))
+        return keras.Model(i, layers.Add()([layers.Dense(4, activation="tanh")(i), i]), name=name)
+
+    inner, i, x = block("inner"), keras.Input((4,)), keras.Input((4,))
+    around = keras.Model(i, inner(layers.Dense(4)(inner(i))), name="around")
+    thrice, tower = block("thrice"), keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="tower")
+    model = keras.Model(x, [thrice(thrice(thrice(x))), around(x), tower(x)])
+    model.compile(optimizers.Adam(0.01), "mse")
+    x, y = rows(4), [rows(4), rows(4), rows(3)]
+    model.fit(x, y, epochs=1, verbose=0)
+    return Case(model, x, y)
+
+
 def frozen():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3, trainable=False), layers.BatchNormalization(), layers.Dense(2)])
     model.compile("adam", "mse")
@@ -173,7 +189,7 @@ def wide():
     return Case(keras.Model(i, [skip, layers.Dense(1)(x)]), rows(3))
 
 
-ARCHITECTURES = {f.__name__: f for f in (cnn, residual, text, transformer, separable, nested, frozen, untrained, uncompiled, wide)}
+ARCHITECTURES = {f.__name__: f for f in (cnn, residual, text, transformer, separable, nested, model_as_output, frozen, untrained, uncompiled, wide)}
 
 # ---- every class ----
 

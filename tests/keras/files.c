@@ -457,20 +457,130 @@ TEST(what_a_model_was_compiled_with)
     compiled(&w, COMPILED("{\"optimizer\": \"adam\", \"metrics\": [[\"accuracy\"]]}"), LK_OK, "\"metrics\": [\"accuracy\"]");
     compiled(&w, COMPILED("{\"loss\": \"mse\"}"), LK_OK, "\"class_name\": \"RMSprop\"");
     compiled(&w, COMPILED("7"), LK_EFORMAT, "bad.keras: compile_config: it is a number; it should be an object");
-    compiled(&w, COMPILED("{\"optimizer\": \"speedy\"}"), LK_EUNSUPPORTED,
-             "compile_config: optimizer: there is no optimiser \"speedy\"; known are SGD,");
-    compiled(&w, COMPILED("{\"loss\": \"my_loss\"}"), LK_EUNSUPPORTED,
-             "compile_config: loss: lk_loss_named: there is no loss \"my_loss\"");
     compiled(&w, COMPILED("{\"loss\": {\"other\": \"mse\"}}"), LK_EFORMAT, "\"loss\" names an output \"other\"; there are \"out\"");
     compiled(&w, COMPILED("{\"loss\": [\"mse\", \"mse\"]}"), LK_EFORMAT, "\"loss\" has 2 entries for 1 output");
     compiled(&w, COMPILED("{\"loss\": \"mse\", \"loss_weights\": [\"a\"]}"), LK_EFORMAT,
              "a loss weight is a string; it should be a number");
-    compiled(&w, COMPILED("{\"metrics\": [\"my_metric\"]}"), LK_EUNSUPPORTED,
-             "compile_config: metrics: lk_metric_named: there is no metric \"my_metric\"");
     compiled(&w, COMPILED("{\"metrics\": [7]}"), LK_EFORMAT, "compile_config: metrics: it is a number");
     compiled(&w, COMPILED("{\"steps_per_execution\": 0}"), LK_EFORMAT,
              "\"steps_per_execution\" should be a whole number of at least 1");
     lki_bytes_free(&w);
+}
+
+static char warning[2048];
+static int  warnings;
+
+static void note_warning(const char *text, void *user)
+{
+    (void)user;
+    warnings++;
+    snprintf(warning, sizeof warning, "%s", text);
+}
+
+static void not_compiled(const lki_bytes *weights, const char *config, const char *words)
+{
+    warnings = 0;
+    lk_set_log(note_warning, NULL);
+    compiled(weights, config, LK_OK, NULL);
+    lk_set_log(NULL, NULL);
+    assert_int_equal(warnings, 1);
+    if (!strstr(warning, words)) fail_msg("\"%s\" is not in: %s", words, warning);
+    assert_non_null(strstr(warning, "; the model is not compiled"));
+    assert_false(lk_failed());
+}
+
+/* What is not known here is told once, and the model is there without it. */
+TEST(compiled_with_what_there_is_not)
+{
+    lki_bytes w;
+    LK_POOL {
+        lk_model_save_weights(lk_sequential(lk_dense(2, .input_shape = LK_SHAPE(3))), path_of("w.weights.h5"));
+    }
+    assert_int_equal(lki_file_read(path_of("w.weights.h5"), &w), LK_OK);
+    not_compiled(&w, COMPILED("{\"optimizer\": \"speedy\"}"),
+                 "bad.keras: compile_config: optimizer: there is no optimiser \"speedy\"; known are SGD,");
+    not_compiled(&w,
+                 COMPILED("{\"optimizer\": {\"module\": \"keras.optimizers\", \"class_name\": \"Adafactor\", \"config\": {}, "
+                          "\"registered_name\": null}, \"loss\": \"mse\"}"),
+                 "there is no optimiser \"Adafactor\"");
+    not_compiled(&w, COMPILED("{\"loss\": \"my_loss\"}"), "compile_config: loss: lk_loss_named: there is no loss \"my_loss\"");
+    not_compiled(&w, COMPILED("{\"metrics\": [\"my_metric\"]}"),
+                 "compile_config: metrics: lk_metric_named: there is no metric \"my_metric\"");
+    not_compiled(&w, COMPILED("{\"loss\": {\"module\": \"mine\", \"class_name\": \"Own\", \"config\": {}}}"),
+                 "class \"Own\" of mine is code of somebody's own");
+    lki_bytes_free(&w);
+}
+
+/* ---- what claims to be large ---- */
+
+/* Say in the directory that a member of bad.keras is packed and has this size. */
+static void claim(const char *name, uint32_t size)
+{
+    lki_bytes b;
+    bool      done = false;
+    assert_int_equal(lki_file_read(path_of("bad.keras"), &b), LK_OK);
+    for (size_t i = 0; i + 46 + strlen(name) <= b.size; i++) {
+        if (memcmp(b.data + i, "PK\1\2", 4) != 0 || memcmp(b.data + i + 46, name, strlen(name)) != 0) continue;
+        b.data[i + 10] = 8;
+        for (int k = 0; k < 4; k++)
+            b.data[i + 24 + (size_t)k] = (uint8_t)(size >> 8 * k);
+        done = true;
+    }
+    assert_true(done);
+    put(b.data, b.size);
+    lki_bytes_free(&b);
+}
+
+TEST(members_that_claim_to_be_large)
+{
+    LK_POOL {
+        lk_model   *m = two_layers();
+        const char *config = lk_model_to_json(m);
+        lki_bytes   w;
+        lk_model_save_weights(m, path_of("w.weights.h5"));
+        assert_int_equal(lki_file_read(path_of("w.weights.h5"), &w), LK_OK);
+        archive(config, w.data, w.size);
+        claim("config.json", 300u << 20);
+        bad(LK_EFORMAT, "bad.keras: config.json unpacks to 314572800 bytes; in an archive of");
+        archive(config, w.data, w.size);
+        claim("config.json", 250u << 20);
+        bad(LK_EFORMAT, " bytes cannot unpack to 262144000");
+        archive(config, w.data, w.size);
+        claim("model.weights.h5", 1u << 30);
+        bad(LK_EFORMAT, "bad.keras: model.weights.h5 unpacks to 1073741824 bytes; in an archive of");
+        lki_bytes_free(&w);
+    }
+}
+
+/* ---- what it only predicted with ---- */
+
+TEST(a_model_that_predicted_but_was_not_compiled)
+{
+    LK_POOL {
+        lk_model *m = two_layers();
+        assert_non_null(lk_model_predict(m, .x = some_rows(), .verbose = LK_SILENT));
+        assert_int_equal(lk_model_save(m, path_of("predicted.keras")), LK_OK);
+        assert_int_equal(lk_model_save_weights(m, path_of("predicted.weights.h5")), LK_OK);
+        assert_int_equal(lk_model_load_weights(m, path_of("predicted.weights.h5")), LK_OK);
+        assert_non_null(strstr(lk_model_to_json(m), "\"compile_config\": {}"));
+        lk_model *again = lk_model_load(path_of("predicted.keras"));
+        assert_non_null(again);
+        assert_null(again->compiled);
+        same_outputs(m, again);
+        assert_false(lk_failed());
+    }
+}
+
+/* Weights of another type are not read before the config says so. */
+TEST(another_type_of_weights)
+{
+    LK_POOL {
+        archive("{\"class_name\": \"Sequential\", \"config\": {\"name\": \"m\", \"layers\": [{\"class_name\": \"InputLayer\", "
+                "\"config\": {\"batch_shape\": [null, 3]}}, {\"class_name\": \"Dense\", \"config\": {\"units\": 2, \"name\": "
+                "\"out\", \"dtype\": \"bfloat16\"}}]}}",
+                "no HDF5", 7);
+        bad(LK_EUNSUPPORTED, "bad.keras: layer \"out\" (Dense): option \"dtype\" is \"bfloat16\"; only \"float32\" is supported");
+    }
 }
 
 /* ---- memory ---- */
@@ -529,6 +639,10 @@ int main(void)
                                        cmocka_unit_test(damaged_archives),
                                        cmocka_unit_test(files_that_end_too_early),
                                        cmocka_unit_test(what_a_model_was_compiled_with),
+                                       cmocka_unit_test(compiled_with_what_there_is_not),
+                                       cmocka_unit_test(members_that_claim_to_be_large),
+                                       cmocka_unit_test(a_model_that_predicted_but_was_not_compiled),
+                                       cmocka_unit_test(another_type_of_weights),
                                        cmocka_unit_test(every_allocation_may_fail)};
     if (!lki_h5_helper()) return printf("not run: there is no lockstep-h5, the helper for HDF5 files\n"), 0;
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -126,6 +126,30 @@ TEST(models_in_models)
     }
 }
 
+static lk_layer *block_layer(const char *name)
+{
+    lk_node *i = lk_input(LK_SHAPE(4));
+    return lk_model_layer(lk_functional(LK_NODES(i), LK_NODES(lk_apply(lk_dense(4), i)), .name = name));
+}
+
+/* As an end of a model, a functional model counts from 1: its node of its own comes first. As an input of a layer it does not. */
+TEST(functional_models_at_the_end_of_models)
+{
+    LK_POOL {
+        lk_node  *x = lk_input(LK_SHAPE(4)), *i = lk_input(LK_SHAPE(4), .name = "rows");
+        lk_layer *thrice = block_layer("thrice"), *row = lk_model_layer(lk_sequential_named("row", lk_dense(3)));
+        lk_model *around = lk_functional(LK_NODES(i), LK_NODES(lk_apply(block_layer("inner"), i)), .name = "around");
+        lk_node  *deep = lk_apply(thrice, lk_apply(thrice, lk_apply(thrice, x))), *other = lk_apply(lk_model_layer(around), x);
+        lk_model *m = lk_functional(LK_NODES(x), LK_NODES(deep, other, lk_apply(row, x)));
+        comes_back(m, rows(4));
+        const char *text = lk_model_to_json(m);
+        assert_non_null(strstr(text, "\"output_layers\": [[\"thrice\", 3, 0], [\"around\", 1, 0], [\"row\", 0, 0]]"));
+        assert_non_null(strstr(text, "\"input_layers\": [\"rows\", 0, 0], \"output_layers\": [\"inner\", 1, 0]"));
+        assert_non_null(strstr(text, "\"keras_history\": [\"thrice\", 0, 0]"));
+        assert_null(strstr(text, "\"keras_history\": [\"thrice\", 2, 0]"));
+    }
+}
+
 TEST(attention_is_called_with_its_tensors_and_its_mask)
 {
     LK_POOL {
@@ -347,6 +371,22 @@ TEST(mistakes_in_graphs)
     "\"x\"}, \"name\": \"x\", \"inbound_nodes\": []}"
 #define CALL(args, kwargs) "{\"args\": [" args "], \"kwargs\": {" kwargs "}}"
 
+#define INNER(...)                                                                                                                 \
+    "{\"module\": \"keras\", \"class_name\": \"Functional\", \"config\": {\"name\": \"a\", \"layers\": [" IN("x") "," DENSE(       \
+        "b", USE(TENSOR(X))) "], " ENDS(X, B) "}, \"name\": \"a\", \"inbound_nodes\": [" __VA_ARGS__ "]}"
+
+TEST(nodes_of_functional_models)
+{
+    LK_POOL {
+        assert_non_null(lk_model_from_json(GRAPH(IN("x") "," INNER(USE(TENSOR(X))), ENDS(X, "[\"a\", 1, 0]"))));
+        assert_non_null(lk_model_from_json(GRAPH(IN("x") "," INNER(USE(TENSOR(X)) "," USE(TENSOR(A))), ENDS(X, "[\"a\", 2, 0]"))));
+    }
+    refused(GRAPH(IN("x") "," INNER(USE(TENSOR(X))), ENDS(X, A)), LK_EFORMAT,
+            "it names node 0 of layer \"a\", which has 1, the first being 1");
+    refused(GRAPH(IN("x") "," INNER(USE(TENSOR(X))), ENDS(X, "[\"a\", 2, 0]")), LK_EFORMAT,
+            "it names node 2 of layer \"a\", which has 1, the first being 1");
+}
+
 TEST(calls_that_differ)
 {
     refused(GRAPH(STEPS
@@ -382,6 +422,15 @@ TEST(hostile_texts)
     refused(ROW(LAYER("Dense", "\"units\": 2, \"units\": 3")), LK_EFORMAT, "");
     refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"a/b\"")), LK_EUNSUPPORTED, "the name \"a/b\" has a slash in it");
     refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"\"")), LK_EUNSUPPORTED, "the name is empty");
+    refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"a\\u001b[2J\"")), LK_EFORMAT,
+            "the name \"a\\u001b[2J\" has a control character in it");
+    refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"a\\u007f\"")), LK_EFORMAT, "has a control character in it");
+    refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"a\\u009bm\"")), LK_EFORMAT, "has a control character in it");
+    refused(ROW(LAYER("InputLayer", "\"batch_shape\": [null, 2], \"name\": \"a\\n\"") "," LAYER("Dense", "\"units\": 2")),
+            LK_EFORMAT, "the name \"a\\n\" has a control character in it");
+    refused(GRAPH(IN("x") "," DENSE("a\\t", USE(TENSOR(X))), ENDS(X, A)), LK_EFORMAT, "the name \"a\\t\" has a control");
+    refused("{\"class_name\": \"Sequential\", \"config\": {\"name\": \"m\\r\", \"layers\": []}}", LK_EFORMAT,
+            "lk_model_from_json: the name \"m\\r\" has a control character in it");
 }
 
 /* Far more layers or uses of one than there may be. */
@@ -481,9 +530,10 @@ TEST(every_allocation_may_fail)
 
 TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(rows_of_any_length), cmocka_unit_test(a_model_that_is_not_built),
       cmocka_unit_test(a_graph_with_a_shared_layer), cmocka_unit_test(one_input_and_one_output_are_not_lists),
-      cmocka_unit_test(models_in_models), cmocka_unit_test(attention_is_called_with_its_tensors_and_its_mask),
-      cmocka_unit_test(inside_a_scope), cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
+      cmocka_unit_test(models_in_models), cmocka_unit_test(functional_models_at_the_end_of_models),
+      cmocka_unit_test(attention_is_called_with_its_tensors_and_its_mask), cmocka_unit_test(inside_a_scope),
+      cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
       cmocka_unit_test(code_of_ones_own_is_not_written), cmocka_unit_test(mistakes_in_rows_of_layers),
-      cmocka_unit_test(mistakes_in_graphs), cmocka_unit_test(calls_that_differ), cmocka_unit_test(hostile_texts),
-      cmocka_unit_test(too_many), cmocka_unit_test(a_long_chain), cmocka_unit_test(arguments_are_checked),
-      cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(mistakes_in_graphs), cmocka_unit_test(nodes_of_functional_models), cmocka_unit_test(calls_that_differ),
+      cmocka_unit_test(hostile_texts), cmocka_unit_test(too_many), cmocka_unit_test(a_long_chain),
+      cmocka_unit_test(arguments_are_checked), cmocka_unit_test(every_allocation_may_fail))

@@ -167,8 +167,7 @@ TEST(an_older_one_is_replaced)
     assert_true(*(float *)a.data == 1);
     lki_array_free(&a);
     lki_bundle_close(&old);
-    assert_false(file_exists(folder_file(folder, "one.index.tmp")));
-    assert_false(file_exists(folder_file(folder, "one.data-00000-of-00001.tmp")));
+    assert_int_equal(folder_leftovers(folder), 0);
 }
 
 TEST(nothing_is_left_of_one_that_was_given_up)
@@ -182,7 +181,7 @@ TEST(nothing_is_left_of_one_that_was_given_up)
     assert_non_null(strstr(lk_error(), "two values for the key \"x\""));
     lk_clear_error();
     lki_bundle_end(&w);
-    assert_false(file_exists(folder_file(folder, "given-up.data-00000-of-00001.tmp")));
+    assert_int_equal(folder_leftovers(folder), 0);
     assert_false(file_exists(folder_file(folder, "given-up.data-00000-of-00001")));
     assert_false(file_exists(folder_file(folder, "given-up.index")));
 }

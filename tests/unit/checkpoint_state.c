@@ -70,7 +70,7 @@ TEST(there_and_back)
         lki_release(path);
         lki_bytes_free(&bytes);
     }
-    assert_false(file_exists(folder_file(folder, "checkpoint.tmp")));
+    assert_int_equal(folder_leftovers(folder), 0);
     folder_remove(folder);
 }
 

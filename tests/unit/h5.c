@@ -1,4 +1,7 @@
 /* HDF5 files through the helper program: there and back, files of Keras and h5py, files that lie, helpers that fail. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* memmem */
+#endif
 #include "format/h5.h"
 #include "check.h"
 #include "core/shape.h"
@@ -323,6 +326,9 @@ TEST(what_is_refused)
         {{H5_virtual_size, sizeof H5_virtual, H5_virtual}, LK_EFORMAT, "x: a virtual dataset"},
         {{H5_compound_size, sizeof H5_compound, H5_compound}, LK_EUNSUPPORTED, "pairs: values that are neither numbers nor texts"},
         {{H5_reference_size, sizeof H5_reference, H5_reference}, LK_EUNSUPPORTED, "@to: values that are neither numbers nor texts"},
+        {{H5_opaque_size, sizeof H5_opaque, H5_opaque},
+         LK_EUNSUPPORTED,
+         "vars/0: values of 2 bytes without a type, as bfloat16 ones are stored: save them as float32"},
         {{H5_too_large_size, sizeof H5_too_large, H5_too_large}, LK_EUNSUPPORTED, "u64: has the number 9223372036854775808"},
         {{H5_claims_size, sizeof H5_claims, H5_claims}, LK_EFORMAT, "x: 1099511627776 elements of 4 bytes: too much"},
         {{H5_claims_overflow_size, sizeof H5_claims_overflow, H5_claims_overflow},
@@ -555,6 +561,29 @@ static void helper_is_usual(void)
     else unsetenv("LOCKSTEP_H5");
 }
 
+/* Found from where the program is; where it was built is not in it, so an installed library never runs what a build folder has. */
+TEST(where_the_helper_is)
+{
+    lki_bytes   program;
+    const char *found;
+    char       *here = realpath("/proc/self/exe", NULL);
+    kept = getenv("LOCKSTEP_H5");
+    unsetenv("LOCKSTEP_H5");
+    found = lki_h5_helper();
+    helper_is_usual();
+    if (!found) { /* built without libhdf5 */
+        free(here);
+        skip();
+    }
+    const char *end = strstr(found, "/libexec/lockstep/lockstep-h5");
+    assert_non_null(end);
+    assert_memory_equal(found, here, (size_t)(end - found));
+    assert_int_equal(lki_file_read(here, &program), LK_OK);
+    assert_null(memmem(program.data, program.size, found, strlen(found)));
+    lki_bytes_free(&program);
+    free(here);
+}
+
 TEST(no_helper)
 {
     lki_h5    f = {0};
@@ -571,7 +600,9 @@ TEST(no_helper)
     helper_is_usual();
 }
 
-/* A helper that is a script; it gets a file of a million bytes to read. */
+static bool writes; /* what helpers are asked for */
+
+/* A helper that is a script; it gets a file of a million bytes to read, or nothing to write. */
 static lk_status with_script(const char *script)
 {
     static uint8_t file[1000000];
@@ -583,7 +614,10 @@ static lk_status with_script(const char *script)
     assert_int_equal(write(d, script, strlen(script)), strlen(script));
     close(d);
     helper_is(path);
-    const lk_status status = lki_h5_read("some.h5", file, sizeof file, &f);
+    lki_bytes       none = {0};
+    const lk_status status = writes ? lki_h5_write("some.h5", &(lki_h5){0}, &none) : lki_h5_read("some.h5", file, sizeof file, &f);
+    if (writes) f = (lki_h5){0};
+    lki_bytes_free(&none);
     helper_is_usual();
     folder_remove(folder);
     assert_int_equal(f.count, status == LK_OK);
@@ -607,6 +641,12 @@ TEST(helpers_that_fail)
     says(with_script("#!/bin/sh\necho nonsense\n"), LK_EFORMAT, "gives no answer that can be used");
     says(with_script("#!/bin/sh\nexec cat\n"), LK_EFORMAT, "gives no answer that can be used");
     says(with_script("#!/nonexistent/sh\n"), LK_EUNSUPPORTED, "cannot start the helper");
+    writes = true; /* there is no file that could be damaged */
+    says(with_script("#!/bin/sh\necho nonsense\n"), LK_EIO,
+         "some.h5: the HDF5 helper gives no answer that can be used while writing it: is it this version's?");
+    says(with_script("#!/bin/sh\ncat >/dev/null\nprintf '\\11\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'\n"), LK_EIO,
+         "gives no answer that can be used while writing it");
+    writes = false;
 }
 
 TEST(a_helper_that_hangs)
@@ -728,6 +768,6 @@ TESTS(cmocka_unit_test(there_and_back), cmocka_unit_test(the_same_bytes_every_ti
       cmocka_unit_test(no_items), cmocka_unit_test(what_cannot_be_added), cmocka_unit_test(what_cannot_be_written),
       cmocka_unit_test(every_kind_of_value), cmocka_unit_test(links_and_cycles), cmocka_unit_test(what_is_refused),
       cmocka_unit_test(stored_weights), cmocka_unit_test(stored_keras), cmocka_unit_test(stored_legacy), cmocka_unit_test(cut_off),
-      cmocka_unit_test(random_damage), cmocka_unit_test(no_helper), cmocka_unit_test(helpers_that_fail),
-      cmocka_unit_test(a_helper_that_hangs), cmocka_unit_test(answers_that_lie), cmocka_unit_test(an_answer_without_end),
-      cmocka_unit_test(what_the_helper_inherits), cmocka_unit_test(without_memory))
+      cmocka_unit_test(random_damage), cmocka_unit_test(where_the_helper_is), cmocka_unit_test(no_helper),
+      cmocka_unit_test(helpers_that_fail), cmocka_unit_test(a_helper_that_hangs), cmocka_unit_test(answers_that_lie),
+      cmocka_unit_test(an_answer_without_end), cmocka_unit_test(what_the_helper_inherits), cmocka_unit_test(without_memory))

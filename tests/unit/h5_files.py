@@ -83,6 +83,10 @@ def reference(f):
     f.attrs["to"] = f["/"].ref
 
 
+def opaque(f):
+    f.create_dataset("vars/0", data=np.zeros(3, dtype="V2"))  # as bfloat16 is stored
+
+
 def too_large(f):
     f.create_dataset("u64", data=np.array([2**63], dtype="<u8"))
 
@@ -112,7 +116,7 @@ def deepest(f):
 
 
 FILES = [kinds, links, external, soft_external, dangling, elsewhere, virtual, compound, reference, too_large, claims, claims_overflow,
-         latin, named_type, deep, deepest]
+         latin, named_type, deep, deepest, opaque]
 
 
 def packed(make):
