@@ -18,6 +18,8 @@ for page in README.md docs/*.md; do
         inside   { text = text $0 "\n" }' "$page"
 done
 
+sed -i 's/lk_digits(/lk_digits(.rows = 640, /' "$temp"/*.c # enough to see that a program of the manual runs
+
 for file in examples/*.c "$temp"/*.c; do
     [ -f "$file" ] || continue
     for compiler in gcc clang; do
@@ -37,6 +39,6 @@ for file in "$temp"/*.c; do
     [ -f "$file" ] || continue
     program=${file%.c}
     ${CC:-cc} $strict ${sanitize:+-fsanitize=$sanitize} "$file" -o "$program" -L"$build" -llockstep -lm -Wl,-rpath,"$(realpath "$build")" &&
-        "$program" >"$program.out" || { echo "$file: does not build or run"; cat "$program.out"; bad=1; }
+        (cd "$temp" && "$program") >"$program.out" || { echo "$file: does not build or run"; cat "$program.out"; bad=1; }
 done
 exit $bad
