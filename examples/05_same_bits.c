@@ -64,7 +64,8 @@ int main(void)
         if (i == 0) first = digest;
         different += !lk_digest_equal(first, digest);
         char text[65];
-        printf("%d thread%s  loss %.6f  weights %.16s...\n", threads[i], threads[i] == 1 ? " " : "s", loss, lk_digest_text(digest, text));
+        printf("%d thread%s  loss %.6f  weights %.16s...\n", threads[i], threads[i] == 1 ? " " : "s", loss,
+               lk_digest_text(digest, text));
     }
     printf("%s\n", different ? "DIFFERENT" : "the same bits");
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());

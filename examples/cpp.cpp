@@ -13,7 +13,7 @@ static lk_dataset *rows()
 {
     lk_random_args a{};
     a.shape = lk::shape(256, 4);
-    lk_tensor *x = lk_random_normal_kw(a);
+    lk_tensor     *x = lk_random_normal_kw(a);
     lk_reduce_args sum{};
     sum.x = x;
     sum.axis = lk::axes({1});

@@ -61,7 +61,8 @@ LK_END
 
 #define LKI_KW(T, ...) ((T){.kw_ = 0, __VA_ARGS__})
 #define LKI_N(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
-#define LKI_LIST(T, ...) (int)LKI_N(T, 0, __VA_ARGS__) - 1, (const T[]){0, __VA_ARGS__} /* items at [1..n] */
+#define LKI_LIST(T, ...)                                                                                                           \
+    (int)LKI_N(T, 0, __VA_ARGS__) - 1, (const T[]) { 0, __VA_ARGS__ } /* items at [1..n] */
 #define LK_AXIS(i) ((lk_axis){1, (i)})
 #define LK_NO_AXIS ((lk_axis){2, 0})
 #define LK_AXES(...) lk_axes_of(LKI_LIST(int64_t, __VA_ARGS__))

@@ -15,19 +15,19 @@
 LK_BEGIN
 
 /* code, value, what it says */
-#define LK_STATUS_LIST(X)                                                                                                       \
-    X(LK_OK, 0, "no error")                                                                                                     \
-    X(LK_EINVAL, -1, "invalid value")                                                                                           \
-    X(LK_ESHAPE, -2, "shapes do not fit")                                                                                       \
-    X(LK_EDTYPE, -3, "data types do not fit")                                                                                   \
-    X(LK_ESTATE, -4, "not allowed here")                                                                                        \
-    X(LK_ENOMEM, -5, "out of memory")                                                                                           \
-    X(LK_ENOTFOUND, -6, "not found")                                                                                            \
-    X(LK_EIO, -7, "input or output failed")                                                                                     \
-    X(LK_EFORMAT, -8, "malformed file")                                                                                         \
-    X(LK_EUNSUPPORTED, -9, "not supported")                                                                                     \
-    X(LK_EDEVICE, -10, "device error")                                                                                          \
-    X(LK_EPEER, -11, "a peer failed")                                                                                           \
+#define LK_STATUS_LIST(X)                                                                                                          \
+    X(LK_OK, 0, "no error")                                                                                                        \
+    X(LK_EINVAL, -1, "invalid value")                                                                                              \
+    X(LK_ESHAPE, -2, "shapes do not fit")                                                                                          \
+    X(LK_EDTYPE, -3, "data types do not fit")                                                                                      \
+    X(LK_ESTATE, -4, "not allowed here")                                                                                           \
+    X(LK_ENOMEM, -5, "out of memory")                                                                                              \
+    X(LK_ENOTFOUND, -6, "not found")                                                                                               \
+    X(LK_EIO, -7, "input or output failed")                                                                                        \
+    X(LK_EFORMAT, -8, "malformed file")                                                                                            \
+    X(LK_EUNSUPPORTED, -9, "not supported")                                                                                        \
+    X(LK_EDEVICE, -10, "device error")                                                                                             \
+    X(LK_EPEER, -11, "a peer failed")                                                                                              \
     X(LK_EDEADLINE, -12, "deadline passed")
 
 #define LKI_STATUS_ENUM(name, value, text) name = value,

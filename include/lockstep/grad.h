@@ -18,7 +18,7 @@ typedef struct lk_grads lk_grads;
 
 typedef struct lk_tape_args {
     char      kw_;
-    lk_switch persistent;             /* default LK_OFF: the first gradient ends the tape */
+    lk_switch persistent;               /* default LK_OFF: the first gradient ends the tape */
     lk_switch watch_accessed_variables; /* default LK_ON */
 } lk_tape_args;
 
@@ -53,14 +53,15 @@ LK_API lk_tensor *lk_stop_gradient(lk_tensor *t);
 typedef lk_tuple (*lk_fn)(lk_tuple in, void *user);
 
 typedef struct lk_gradient_check {
-    double largest_difference; /* |recorded - numerical|, over max(1, |numerical|) */
-    int    input;              /* where it was: which input, which element */
+    double  largest_difference; /* |recorded - numerical|, over max(1, |numerical|) */
+    int     input;              /* where it was: which input, which element */
     int64_t element;
 } lk_gradient_check;
 
 /* Compare the recorded gradient of the sum of fn's outputs, weighted by fixed pseudo-random weights, with central differences in f64, for
  * every element of every f64 input. LK_OK when all agree within `tolerance` (0: 1e-6) at steps of `epsilon` (0: 1e-5). */
-LK_API lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilon, double tolerance, lk_gradient_check *result);
+LK_API lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilon, double tolerance,
+                                   lk_gradient_check *result);
 
 LK_END
 

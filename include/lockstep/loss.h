@@ -51,7 +51,7 @@ LK_API lk_tensor *lk_loss_call_kw(lk_loss_call_args args);
 typedef lk_tensor *(*lk_loss_fn)(lk_tensor *labels, lk_tensor *predictions, void *user);
 typedef struct lk_own_loss_args {
     char         kw_;
-    lk_loss_fn   fn;        /* required */
+    lk_loss_fn   fn; /* required */
     void        *user;
     lk_reduction reduction; /* default AUTO: the mean */
     const char  *name;      /* default "own_loss" */

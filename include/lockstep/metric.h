@@ -18,11 +18,11 @@ typedef struct lk_metric lk_metric;
 
 typedef struct lk_metric_args { /* an option a metric does not take is an error */
     char        kw_;
-    const char *name;           /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
-    int         output;         /* compile: which of the model's outputs; default 0 */
-    lk_number   threshold;      /* of one number per class (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
-    int64_t     k;              /* top_k: default 5 */
-    lk_number   class_id;       /* precision, recall: default none: count this class only */
+    const char *name;      /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
+    int         output;    /* compile: which of the model's outputs; default 0 */
+    lk_number   threshold; /* of one number per class (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
+    int64_t     k;         /* top_k: default 5 */
+    lk_number   class_id;  /* precision, recall: default none: count this class only */
     int64_t     num_thresholds; /* auc: default 200 */
     lk_switch   from_logits;    /* auc, cross-entropies: default LK_OFF */
     const char *curve;          /* auc: default "ROC"; "PR" */
@@ -88,11 +88,14 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_mean_absolute_error_metric(...) lk_mean_absolute_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_cosine_similarity_metric(...) lk_cosine_similarity_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_categorical_crossentropy_metric(...) lk_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
-#define lk_sparse_categorical_crossentropy_metric(...) lk_sparse_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sparse_categorical_crossentropy_metric(...)                                                                             \
+    lk_sparse_categorical_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_binary_crossentropy_metric(...) lk_binary_crossentropy_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_kl_divergence_metric(...) lk_kl_divergence_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
-#define lk_mean_absolute_percentage_error_metric(...) lk_mean_absolute_percentage_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
-#define lk_mean_squared_logarithmic_error_metric(...) lk_mean_squared_logarithmic_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_absolute_percentage_error_metric(...)                                                                              \
+    lk_mean_absolute_percentage_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_squared_logarithmic_error_metric(...)                                                                              \
+    lk_mean_squared_logarithmic_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_log_cosh_error_metric(...) lk_log_cosh_error_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_poisson_metric(...) lk_poisson_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_hinge_metric(...) lk_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))

@@ -79,8 +79,8 @@ typedef struct lk_own_model_args {
     lk_model_fn fn;     /* required */
     lk_layers   layers; /* those it uses, in the order that names them */
     void       *user;
-    const char *name; /* default "own_model" */
-    int         inputs; /* default 1: how many tensors of an element are inputs */
+    const char *name;    /* default "own_model" */
+    int         inputs;  /* default 1: how many tensors of an element are inputs */
     int         outputs; /* default 1 */
 } lk_own_model_args;
 #define lk_model_of(...) lk_model_of_kw(LKI_KW(lk_own_model_args, __VA_ARGS__))

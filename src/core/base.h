@@ -12,10 +12,10 @@
 #define LKI_CACHE_LINE 64
 
 /* Pass an error on. */
-#define LKI_TRY(call)                                                                                                           \
-    do {                                                                                                                        \
-        lk_status lki_try_ = (call);                                                                                            \
-        if (lki_try_ != LK_OK) return lki_try_;                                                                                 \
+#define LKI_TRY(call)                                                                                                              \
+    do {                                                                                                                           \
+        lk_status lki_try_ = (call);                                                                                               \
+        if (lki_try_ != LK_OK) return lki_try_;                                                                                    \
     } while (0)
 
 static inline int64_t lki_min(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -47,12 +47,13 @@ static lki_isa detect(void) { return LKI_ISA_REFERENCE; }
 static lki_isa        machine, capped;
 static pthread_once_t detected = PTHREAD_ONCE_INIT;
 
-static bool           chosen; /* somebody has asked for it */
+static bool chosen; /* somebody has asked for it */
 
 static lki_isa isa_named(const char *name)
 {
     int i = 0;
-    while (i < LKI_ISA_COUNT && strcmp(name, names[i]) != 0) i++;
+    while (i < LKI_ISA_COUNT && strcmp(name, names[i]) != 0)
+        i++;
     return (lki_isa)i;
 }
 
@@ -69,8 +70,11 @@ lk_status lk_set_isa(const char *name)
 {
     lki_isa cap = name ? isa_named(name) : LKI_ISA_COUNT;
     pthread_once(&detected, detect_once);
-    if (cap == LKI_ISA_COUNT) return lki_fail(LK_EINVAL, "lk_set_isa: no instruction set \"%s\"; there are reference, avx2, avx512", name ? name : "NULL");
-    if (__atomic_load_n(&chosen, __ATOMIC_RELAXED)) return lki_fail(LK_ESTATE, "lk_set_isa: kernels were chosen before; call it before the first op");
+    if (cap == LKI_ISA_COUNT)
+        return lki_fail(LK_EINVAL, "lk_set_isa: no instruction set \"%s\"; there are reference, avx2, avx512",
+                        name ? name : "NULL");
+    if (__atomic_load_n(&chosen, __ATOMIC_RELAXED))
+        return lki_fail(LK_ESTATE, "lk_set_isa: kernels were chosen before; call it before the first op");
     capped = cap < machine ? cap : machine;
     return LK_OK;
 }

@@ -19,6 +19,6 @@ uint64_t lki_stream_key(uint64_t seed, const char *name);
 
 /* 24 bits to [0, 1), and two words to a pair of normals (Box-Muller in double, rounded once). */
 static inline float lki_uniform_of(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
-void lki_normal_pair(uint32_t a, uint32_t b, float out[2]);
+void                lki_normal_pair(uint32_t a, uint32_t b, float out[2]);
 
 #endif

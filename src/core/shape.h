@@ -13,7 +13,7 @@ const char *lki_shape_text(const lk_shape *s, char *text);
 
 bool    lki_shape_valid(const lk_shape *s); /* rank and sizes in range, product of sizes * 8 fits int64_t */
 bool    lki_shape_equal(const lk_shape *a, const lk_shape *b);
-int64_t lki_shape_size(const lk_shape *s); /* 1 for a scalar */
+int64_t lki_shape_size(const lk_shape *s);                /* 1 for a scalar */
 int64_t lki_shape_size_from(const lk_shape *s, int axis); /* product of dim[axis..] */
 
 /* The shape two operands broadcast to; false when they do not. */

@@ -6,8 +6,8 @@
  * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
  * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
  * 3. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
-#include "core/trace.h"
 #include "core/memory.h"
+#include "core/trace.h"
 #include "data/data.h"
 #include "data/save.h"
 #include "op/record.h"

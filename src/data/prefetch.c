@@ -10,9 +10,9 @@
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
  *    those that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they
  *    are. */
-#include "core/trace.h"
 #include "core/memory.h"
 #include "core/thread.h"
+#include "core/trace.h"
 #include "data/data.h"
 #include <string.h>
 

@@ -12,10 +12,10 @@
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
  * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none. */
 #include "comm/lanes.h"
-#include "core/trace.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
+#include "core/trace.h"
 #include "dist/cross.h"
 #include "op/record.h"
 #include <pthread.h>

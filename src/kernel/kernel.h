@@ -32,7 +32,7 @@ enum { LKI_KERNEL_VERSION = 1 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {
-    int64_t size[2];     /* of the window (kernel) */
+    int64_t size[2]; /* of the window (kernel) */
     int64_t stride[2];
     int64_t dilation[2]; /* 1 for pooling */
     int64_t pad[2];      /* cells before the image; what lies behind it follows from the sizes */
@@ -161,7 +161,8 @@ void lki_kernels_avx512(lki_kernels *k);
 /* The table for this machine, made once. */
 const lki_kernels *lki_kernels_here(void);
 
-static inline void lki_kernel_set(lki_kernels *k, lki_slot slot, lk_dtype dtype, lki_kernel *fn, lki_scratch_fn *scratch, const char *variant)
+static inline void lki_kernel_set(lki_kernels *k, lki_slot slot, lk_dtype dtype, lki_kernel *fn, lki_scratch_fn *scratch,
+                                  const char *variant)
 {
     k->fn[slot][dtype] = fn;
     k->scratch[slot][dtype] = scratch;

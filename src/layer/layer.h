@@ -125,8 +125,8 @@ struct lk_layer {
     lk_shape        input_shape; /* given; rank 0: not */
     lk_regularizer *activity;    /* of what the layer puts out; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
-    const char     *met;         /* "201": a Keras file calls it with three named tensors, met in the order of their names; NULL: not */
-    lk_variable    *calls;       /* training calls by hand, outside of a model: what is drawn by then. A reference; mostly NULL */
+    const char     *met;   /* "201": a Keras file calls it with three named tensors, met in the order of their names; NULL: not */
+    lk_variable    *calls; /* training calls by hand, outside of a model: what is drawn by then. A reference; mostly NULL */
     int             count;
     lki_weight      weight[LKI_MOST_WEIGHTS];
     int             inner_count; /* layers inside this one, references: their weights come behind its own */

@@ -79,7 +79,8 @@ static lk_tensor *reduce(lki_op op, const char *call, lk_reduce_args args)
 REDUCE(reduce_sum)
 REDUCE(reduce_max)
 REDUCE(reduce_min)
-REDUCE(reduce_prod) REDUCE(reduce_any) REDUCE(reduce_all)
+REDUCE(reduce_prod)
+REDUCE(reduce_any) REDUCE(reduce_all)
 
     /* How many elements went into each element of y. */
     static double elements_per(const lk_tensor *x, const lk_tensor *y)

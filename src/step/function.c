@@ -8,9 +8,9 @@
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and rows, which
  * of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded ops), and the device. A
  * call that finds its plan binds the inputs and replays; another is traced. */
-#include "core/trace.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/trace.h"
 #include "op/replica.h"
 #include "step/plan.h"
 #include <lockstep/step.h>

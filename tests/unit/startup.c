@@ -22,9 +22,9 @@ static double milliseconds(void)
 
 TEST(a_small_program_starts_at_once)
 {
-    char   *argv[] = {"startup", "child", NULL};
-    double  shortest = 1e9;
-    long    kilobytes = 0;
+    char  *argv[] = {"startup", "child", NULL};
+    double shortest = 1e9;
+    long   kilobytes = 0;
     for (int i = 0; i < TRIES; i++) {
         struct rusage usage;
         int           status = -1;

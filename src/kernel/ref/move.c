@@ -45,7 +45,8 @@ static void any_unstack(const lki_args *a)
     size_t     stretch = (size_t)e.inner * lk_dtype_bytes(a->src[0].dtype);
     for (int64_t outer = 0; outer < e.outer && stretch; outer++)
         for (int64_t i = 0; i < e.mid; i++)
-            memcpy((char *)a->dst[i].data + (size_t)outer * stretch, (const char *)a->src[0].data + (size_t)(outer * e.mid + i) * stretch, stretch);
+            memcpy((char *)a->dst[i].data + (size_t)outer * stretch,
+                   (const char *)a->src[0].data + (size_t)(outer * e.mid + i) * stretch, stretch);
 }
 
 /* ---- moves through strides ---------------------------------------------------------------------------------------------------- */

@@ -158,5 +158,6 @@ void lki_register_replica_ref(lki_kernels *k)
     LKI_SET_F(k, agree);
     LKI_SET_N(k, scatter);
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
-        lki_kernel_set(k, LKI_K_lane_add, (lk_dtype)t, lane_add, NULL, "ref"), lki_kernel_set(k, LKI_K_user, (lk_dtype)t, user, NULL, "ref");
+        lki_kernel_set(k, LKI_K_lane_add, (lk_dtype)t, lane_add, NULL, "ref"),
+            lki_kernel_set(k, LKI_K_user, (lk_dtype)t, user, NULL, "ref");
 }
