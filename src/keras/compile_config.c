@@ -69,11 +69,13 @@ static lk_status status_of(const void *object) { return object ? LK_OK : lk_fail
 
 static lk_status read_losses(const lki_reading *r, const lk_model *m, const lki_json *config, found *c)
 {
-    const lki_json *losses = lki_json_get(config, "loss"), *weights = lki_json_get(config, "loss_weights"), *v;
+    const lki_json *losses = lki_json_get(config, "loss"), *weights = lki_json_get(config, "loss_weights"), *v, *before = NULL;
     c->weights = weights && weights->type != LKI_JSON_NULL;
     for (int i = 0; i < m->outputs; i++) {
         LKI_TRY(of_output(r, m, losses, i, &v));
-        if (v) LKI_TRY(status_of(c->loss[i] = lki_object_read(r, LKI_KIND_LOSS, "loss", v)));
+        if (v && v == before) c->loss[i] = c->loss[i - 1]; /* one for all outputs */
+        else if (v) LKI_TRY(status_of(c->loss[i] = lki_object_read(r, LKI_KIND_LOSS, "loss", v)));
+        before = v;
         LKI_TRY(of_output(r, m, weights, i, &v));
         if (v && v->type != LKI_JSON_NUMBER)
             return lki_read_fail(r, LK_EFORMAT, "a loss weight is %s; it should be a number", lki_json_kind(v));
@@ -161,7 +163,7 @@ static lk_status read_all(const lki_reading *r, const lk_model *m, const lki_jso
 static void found_free(const lk_model *m, found *c)
 {
     for (int i = 0; c->loss && i < m->outputs; i++)
-        lk_free(c->loss[i]);
+        if (!i || c->loss[i] != c->loss[i - 1]) lk_free(c->loss[i]);
     for (int i = 0; i < c->metrics; i++)
         lk_free(c->metric[i]);
     lk_free(c->optimizer);
@@ -208,15 +210,24 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
 
 /* ---- writing ---- */
 
+/* One that serves all outputs is written once. */
+static bool one_for_all(const lki_compiled *c)
+{
+    for (int i = 1; i < c->outputs; i++)
+        if (c->loss[i] != c->loss[0]) return false;
+    return true;
+}
+
 static lk_status write_losses(lki_json_out *o, const lki_compiled *c)
 {
+    const int count = one_for_all(c) ? 1 : c->outputs;
     lki_json_key(o, "loss");
-    if (c->outputs > 1) lki_json_open(o, '[');
-    for (int i = 0; i < c->outputs; i++) {
+    if (count > 1) lki_json_open(o, '[');
+    for (int i = 0; i < count; i++) {
         if (c->loss[i]) LKI_TRY(lki_object_write(o, LKI_KIND_LOSS, c->loss[i]));
         else lki_json_null(o);
     }
-    if (c->outputs > 1) lki_json_close(o, ']');
+    if (count > 1) lki_json_close(o, ']');
     lki_json_key(o, "loss_weights");
     if (!c->weights_given) return lki_json_null(o), LK_OK;
     lki_json_open(o, '[');
