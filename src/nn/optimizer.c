@@ -24,78 +24,32 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SLOTS = 3, MAX_SRC = 5 };
+enum { MAX_SRC = 5 };
 
-typedef struct gradient {
-    lk_tensor *value;
-    lk_tensor *squares; /* NULL: those of value */
-    int        index;   /* of the variable */
-} gradient;
-
-typedef lk_status step_fn(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t);
-
-typedef enum squaring { NO_SQUARES, SQUARES, SIZES } squaring; /* SIZES: |g| takes the place of g*g */
-
-typedef struct algorithm {
-    const char *name;
-    double      rate;
-    lki_op      op;
-    step_fn    *step;
-    squaring    squares;
-    struct {
-        const char *name;
-        int         group;
-        const char *list; /* what Keras calls all of them, in checkpoints */
-    } slot[MAX_SLOTS];
-} algorithm;
-
-typedef struct common {
-    LKI_OPTIMIZER_COMMON;
-} common;
-
-struct lk_optimizer {
-    lki_object       object;
-    const algorithm *kind;
-    const lki_class *class;  /* NULL until it is described */
-    lki_optimizer_args args; /* it was made with, held */
-    common             set;
-    lki_attr           attr;    /* update */
-    unsigned           slots;   /* bit i: slot i of the algorithm is in use */
-    double             initial; /* of slot 0 */
-    bool               nadam, warned;
-    char              *name;
-    lk_variable       *iteration, *rate, *product;
-    int                count; /* variables; 0 before the first apply */
-    lk_variable      **variable, **average, **accumulator, **slot[MAX_SLOTS];
-    lk_variable      **state; /* all of it, in Keras' order */
-    int                states, room;
-    lki_waiters        waiting; /* for the slots */
-};
-
-static step_fn plain_step, nadam_step, lamb_step;
+static lki_optimizer_step plain_step, nadam_step, lamb_step;
 
 /* clang-format off */
-static const algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, NO_SQUARES,
+static const lki_algorithm SGD = {"sgd", 0.01, LKI_OP_update_sgd, plain_step, LKI_NO_SQUARES,
     {{"momentum", 0, "momentums"}}};
-static const algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
+static const lki_algorithm ADAM = {"adam", 0.001, LKI_OP_update_adam, plain_step, LKI_SQUARES,
     {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}, {"velocity_hat", 1, "_velocity_hats"}}};
-static const algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, SQUARES,
+static const lki_algorithm ADAMW = {"adam_w", 0.001, LKI_OP_update_adam, plain_step, LKI_SQUARES,
     {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}, {"velocity_hat", 1, "_velocity_hats"}}};
-static const algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, SIZES,
+static const lki_algorithm ADAMAX = {"adamax", 0.001, LKI_OP_update_adamax, plain_step, LKI_SIZES,
     {{"momentum", 0, "_m"}, {"norm", 0, "_u"}}};
-static const algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, SQUARES,
+static const lki_algorithm NADAM = {"nadam", 0.001, LKI_OP_update_nadam, nadam_step, LKI_SQUARES,
     {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}}};
-static const algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, NO_SQUARES,
+static const lki_algorithm LION = {"lion", 0.001, LKI_OP_update_lion, plain_step, LKI_NO_SQUARES,
     {{"momentum", 0, "_momentums"}}};
-static const algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, SQUARES,
+static const lki_algorithm LAMB = {"lamb", 0.001, LKI_OP_update_lamb, lamb_step, LKI_SQUARES,
     {{"momentum", 0, "_momentums"}, {"velocity", 0, "_velocities"}}};
-static const algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, SQUARES,
+static const lki_algorithm RMSPROP = {"rm_sprop", 0.001, LKI_OP_update_rmsprop, plain_step, LKI_SQUARES,
     {{"velocity", 0, "_velocities"}, {"momentum", 1, "_momentums"}, {"average_gradient", 2, "_average_gradients"}}};
-static const algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, SQUARES,
+static const lki_algorithm ADAGRAD = {"adagrad", 0.001, LKI_OP_update_adagrad, plain_step, LKI_SQUARES,
     {{"accumulator", 0, "_accumulators"}}};
-static const algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, SQUARES,
+static const lki_algorithm ADADELTA = {"adadelta", 0.001, LKI_OP_update_adadelta, plain_step, LKI_SQUARES,
     {{"accumulated_grad", 0, "_accumulated_grads"}, {"accumulated_delta_var", 0, "_accumulated_delta_vars"}}};
-static const algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, SQUARES,
+static const lki_algorithm FTRL = {"ftrl", 0.001, LKI_OP_update_ftrl, plain_step, LKI_SQUARES,
     {{"accumulator", 0, "_accumulators"}, {"linear", 0, "_linears"}}};
 /* clang-format on */
 
@@ -114,7 +68,7 @@ static void forget_variables(lk_optimizer *o)
     drop_all(&o->variable, o->count);
     drop_all(&o->average, o->count);
     drop_all(&o->accumulator, o->count);
-    for (int s = 0; s < MAX_SLOTS; s++)
+    for (int s = 0; s < LKI_OPTIMIZER_SLOTS; s++)
         drop_all(&o->slot[s], o->count);
     lki_drop(o->product);
     o->product = NULL;
@@ -141,7 +95,7 @@ static bool refuse(const char *who, const char *what, double value, const char *
     return false;
 }
 
-static bool common_is_valid(const char *who, const common *c)
+static bool common_is_valid(const char *who, const lki_optimizer_common *c)
 {
     const int clips = (c->clipnorm != 0) + (c->global_clipnorm != 0) + (c->clipvalue != 0);
     if (clips > 1) {
@@ -185,7 +139,7 @@ static lk_variable *scalar_state(lk_optimizer *o, const char *name, lk_dtype dty
     return keep_state(o, lki_variable_new(text, &scalar, dtype, value, false));
 }
 
-static lk_optimizer *optimizer_new(const algorithm *kind, const common *set, unsigned slots)
+static lk_optimizer *optimizer_new(const lki_algorithm *kind, const lki_optimizer_common *set, unsigned slots)
 {
     if (!common_is_valid(kind->name, set)) return NULL;
     lk_optimizer *o = lki_object_new(sizeof *o, LKI_KIND_OPTIMIZER, LKI_LIVES_IN_POOL, destroy);
@@ -212,7 +166,7 @@ failed:
 }
 
 #define COMMON(a)                                                                                                                  \
-    &(common)                                                                                                                      \
+    &(lki_optimizer_common)                                                                                                        \
     {                                                                                                                              \
         .learning_rate = (a).learning_rate, .schedule = (a).schedule, .weight_decay = (a).weight_decay, .clipnorm = (a).clipnorm,  \
         .global_clipnorm = (a).global_clipnorm, .clipvalue = (a).clipvalue, .use_ema = (a).use_ema,                                \
@@ -262,7 +216,7 @@ lk_optimizer *lk_sgd_kw(lk_sgd_args a)
                      LKI_SGD, &a);
 }
 
-static lk_optimizer *adam_like(const algorithm *kind, lki_optimizer_id id, const lk_adam_args *a, double beta_2)
+static lk_optimizer *adam_like(const lki_algorithm *kind, lki_optimizer_id id, const lk_adam_args *a, double beta_2)
 {
     const bool amsgrad = a->amsgrad == LK_ON, has = kind == &ADAM || kind == &ADAMW;
     if (amsgrad && !has) {
@@ -367,7 +321,7 @@ static bool slots_new(lk_optimizer *o, lk_variable ***list, const char *what)
 static bool group_new(lk_optimizer *o, int group)
 {
     for (int i = 0; i < o->count; i++)
-        for (int s = 0; s < MAX_SLOTS; s++) {
+        for (int s = 0; s < LKI_OPTIMIZER_SLOTS; s++) {
             if (!(o->slots >> s & 1) || o->kind->slot[s].group != group) continue;
             if (!o->slot[s]) o->slot[s] = lki_zalloc((size_t)o->count * sizeof *o->slot[s]);
             if (!o->slot[s]) return false;
@@ -381,7 +335,7 @@ static bool state_new(lk_optimizer *o)
 {
     if (o->set.use_ema == LK_ON && !slots_new(o, &o->average, "average")) return false;
     if (o->set.gradient_accumulation_steps > 1 && !slots_new(o, &o->accumulator, "gradient_accumulator")) return false;
-    for (int group = 0; group < MAX_SLOTS; group++)
+    for (int group = 0; group < LKI_OPTIMIZER_SLOTS; group++)
         if (!group_new(o, group)) return false;
     if (o->nadam) {
         const lk_shape scalar = {0};
@@ -419,9 +373,9 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 /* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
 static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
 {
-    if (lki_bad(g) || !g->slice_rows || o->kind->squares == NO_SQUARES) return NULL;
+    if (lki_bad(g) || !g->slice_rows || o->kind->squares == LKI_NO_SQUARES) return NULL;
     const lki_attr attr = {.shape = g->shape};
-    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->squares == SIZES ? lk_abs(g->slice_rows) : lk_square(g->slice_rows),
+    return lki_apply2(LKI_OP_gather_grad, &attr, o->kind->squares == LKI_SIZES ? lk_abs(g->slice_rows) : lk_square(g->slice_rows),
                       g->slice_ids);
 }
 
@@ -430,26 +384,26 @@ static int places_of(lk_optimizer *o, int index, lk_variable **place)
 {
     int n = 0;
     place[n++] = o->variable[index];
-    for (int s = 0; s < MAX_SLOTS; s++)
+    for (int s = 0; s < LKI_OPTIMIZER_SLOTS; s++)
         if (o->slots >> s & 1) place[n++] = o->slot[s][index];
     return n;
 }
 
-static lk_status plain_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+static lk_status plain_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *rate, lk_tensor *t)
 {
-    lk_variable *place[1 + MAX_SLOTS];
+    lk_variable *place[1 + LKI_OPTIMIZER_SLOTS];
     lk_tensor   *src[] = {g->value, rate, t, g->squares};
     return lki_update(o->kind->op, &o->attr, g->squares ? 4 : 3, src, places_of(o, g->index, place), place);
 }
 
-static lk_status nadam_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+static lk_status nadam_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *rate, lk_tensor *t)
 {
-    lk_variable *place[1 + MAX_SLOTS];
+    lk_variable *place[1 + LKI_OPTIMIZER_SLOTS];
     lk_tensor   *src[] = {g->value, rate, t, lk_read(o->product), g->squares};
     return lki_update(o->kind->op, &o->attr, g->squares ? 5 : 4, src, places_of(o, g->index, place), place);
 }
 
-static lk_status lamb_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, lk_tensor *t)
+static lk_status lamb_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *rate, lk_tensor *t)
 {
     lk_variable *w = o->variable[g->index], *moment[] = {o->slot[0][g->index], o->slot[1][g->index]};
     lk_tensor   *src[MAX_SRC] = {g->value, rate, t, g->squares};
@@ -462,7 +416,7 @@ static lk_status lamb_step(lk_optimizer *o, const gradient *g, lk_tensor *rate, 
 }
 
 /* Over several calls: the mean with what was kept, of which only the last call of each round makes use. */
-static lk_status accumulate(lk_optimizer *o, int n, gradient *g, lk_tensor *rate, lk_tensor *t)
+static lk_status accumulate(lk_optimizer *o, int n, lki_gradient *g, lk_tensor *rate, lk_tensor *t)
 {
     for (int i = 0; i < n; i++) {
         lk_variable *kept = o->accumulator[g[i].index];
@@ -473,12 +427,12 @@ static lk_status accumulate(lk_optimizer *o, int n, gradient *g, lk_tensor *rate
     return LK_OK;
 }
 
-static void clip(const lk_optimizer *o, int n, gradient *g)
+static void clip(const lk_optimizer *o, int n, lki_gradient *g)
 {
-    const common *c = &o->set;
-    const bool    global = c->global_clipnorm != 0;
-    lk_tensor    *all = NULL;
-    lki_attr      by_norm = {0}, by_value = {0};
+    const lki_optimizer_common *c = &o->set;
+    const bool                  global = c->global_clipnorm != 0;
+    lk_tensor                  *all = NULL;
+    lki_attr                    by_norm = {0}, by_value = {0};
     by_norm.update.p[0] = global ? c->global_clipnorm : c->clipnorm;
     by_norm.update.flags = global ? LKI_CLIP_GLOBAL : 0;
     by_value.num.a = -c->clipvalue;
@@ -512,7 +466,7 @@ static lk_status average(lk_optimizer *o, lk_tensor *t)
 }
 
 /* What a variable's constraint makes of it; as in Keras after everything else, and on every call. */
-static lk_status constrain(const lk_optimizer *o, int n, const gradient *g)
+static lk_status constrain(const lk_optimizer *o, int n, const lki_gradient *g)
 {
     for (int i = 0; i < n; i++) {
         lk_variable *v = o->variable[g[i].index];
@@ -523,7 +477,7 @@ static lk_status constrain(const lk_optimizer *o, int n, const gradient *g)
     return LK_OK;
 }
 
-static lk_status step(lk_optimizer *o, int n, gradient *g)
+static lk_status step(lk_optimizer *o, int n, lki_gradient *g)
 {
     lk_tensor *t = lk_read(o->iteration);
     lk_tensor *rate = o->set.schedule ? lki_apply1(LKI_OP_schedule, &o->set.schedule->attr, t) : lk_read(o->rate);
@@ -564,13 +518,13 @@ static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables varia
 static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
     LKI_TRY(lk_optimizer_build(o, variables));
-    gradient *g = lki_zalloc((size_t)variables.count * sizeof *g + 1);
+    lki_gradient *g = lki_zalloc((size_t)variables.count * sizeof *g + 1);
     if (!g) return LK_ENOMEM;
     lk_status status = LK_OK;
     int       n = 0;
     for (int i = 0; i < variables.count && status == LK_OK; i++) {
         if (!gradients.item[i]) continue;
-        g[n] = (gradient){.value = lki_plain(gradients.item[i]), .index = index_of(o, variables.item[i], i)};
+        g[n] = (lki_gradient){.value = lki_plain(gradients.item[i]), .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
             status =
                 lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables",
@@ -726,84 +680,4 @@ lk_status lk_optimizer_finalize(lk_optimizer *o)
     for (int i = 0; o->average && i < o->count; i++)
         LKI_TRY(lk_assign(o->variable[i], lk_read(o->average[i])));
     return LK_OK;
-}
-
-/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
-
-static bool can_ask(const lk_optimizer *o, const char *what)
-{
-    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) lki_fail(LK_EINVAL, "%s: not an optimiser", what);
-    else if (!lki_tracer_current()) return true;
-    else lki_fail(LK_ESTATE, "%s: has no value yet inside a function that is being traced", what);
-    return false;
-}
-
-static double value_of(const lk_variable *v) { return lki_element_get(v->dtype, v->buffer->data, 0); }
-
-lk_tensor *lk_optimizer_iteration(lk_optimizer *o)
-{
-    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lk_read(o->iteration);
-    lki_fail(LK_EINVAL, "lk_optimizer_iteration: not an optimiser");
-    return &lki_poison;
-}
-
-int64_t lk_optimizer_iterations(const lk_optimizer *o)
-{
-    if (!can_ask(o, "optimizer_iterations")) return -1;
-    const int64_t every = lki_max(1, o->set.gradient_accumulation_steps);
-    return (int64_t)value_of(o->iteration) / every;
-}
-
-double lk_optimizer_learning_rate(const lk_optimizer *o)
-{
-    if (!can_ask(o, "optimizer_learning_rate")) return NAN;
-    return o->rate ? value_of(o->rate) : lk_schedule_at(o->set.schedule, (int64_t)value_of(o->iteration));
-}
-
-lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate)
-{
-    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_set_learning_rate: not an optimiser");
-    if (!o->rate) return lki_fail(LK_EINVAL, "%s: the learning rate follows a schedule and cannot be set", o->name);
-    lk_tensor      *value = lk_fill((lk_shape){0}, LK_F32, rate);
-    const lk_status status = lk_assign(o->rate, value);
-    if (!lki_bad(value)) lk_free(value);
-    return status;
-}
-
-lk_variables lk_optimizer_variables(lk_optimizer *o)
-{
-    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return (lk_variables){o->states, o->state};
-    lki_fail(LK_EINVAL, "optimizer_variables: not an optimiser");
-    return (lk_variables){0};
-}
-
-/* ---- for files ---------------------------------------------------------------------------------------------------------------- */
-
-const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args)
-{
-    common *now = args; /* all arguments begin with these */
-    if (!now) return o->class;
-    memcpy(args, &o->args, o->class->bytes);
-    now->name = o->name;
-    if (o->rate) now->learning_rate = value_of(o->rate) != 0 ? value_of(o->rate) : DBL_TRUE_MIN; /* 0 would mean the default */
-    return o->class;
-}
-
-/* ---- for checkpoints --------------------------------------------------------------------------------------------------------- */
-
-lki_waiters *lki_optimizer_waiters(lk_optimizer *o) { return o->count ? NULL : &o->waiting; }
-
-int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTIMIZER_GROUPS])
-{
-    int n = 0;
-    out[n++] = (lki_optimizer_group){"_variables", false, o->states, o->state};
-    out[n++] = (lki_optimizer_group){"_trainable_variables", false, o->count, o->variable};
-    out[n++] = (lki_optimizer_group){"_iterations", true, 1, &o->iteration};
-    if (o->rate) out[n++] = (lki_optimizer_group){"_learning_rate", true, 1, &o->rate};
-    if (o->average) out[n++] = (lki_optimizer_group){"_model_variables_moving_average", false, o->count, o->average};
-    if (o->accumulator) out[n++] = (lki_optimizer_group){"_accumulated_gradients", false, o->count, o->accumulator};
-    for (int s = 0; s < MAX_SLOTS; s++)
-        if (o->slot[s]) out[n++] = (lki_optimizer_group){o->kind->slot[s].list, false, o->count, o->slot[s]};
-    if (o->product) out[n++] = (lki_optimizer_group){"_u_product", true, 1, &o->product};
-    return n;
 }

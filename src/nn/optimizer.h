@@ -6,12 +6,61 @@
 #include "core/waiting.h"
 #include "kernel/update.h"
 #include "nn/optimizer_classes.h"
+#include "op/op.h"
 
 struct lk_schedule {
     lki_object object;
     lki_attr   attr; /* schedule */
     const lki_class *class;
     lki_schedule_args args; /* it was made with, held */
+};
+
+enum { LKI_OPTIMIZER_SLOTS = 3 };
+
+typedef struct lki_gradient {
+    lk_tensor *value;
+    lk_tensor *squares; /* NULL: those of value */
+    int        index;   /* of the variable */
+} lki_gradient;
+
+typedef lk_status lki_optimizer_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *rate, lk_tensor *t);
+
+typedef enum lki_squaring { LKI_NO_SQUARES, LKI_SQUARES, LKI_SIZES } lki_squaring; /* LKI_SIZES: |g| takes the place of g*g */
+
+typedef struct lki_algorithm {
+    const char         *name;
+    double              rate;
+    lki_op              op;
+    lki_optimizer_step *step;
+    lki_squaring        squares;
+    struct {
+        const char *name;
+        int         group;
+        const char *list; /* what Keras calls all of them, in checkpoints */
+    } slot[LKI_OPTIMIZER_SLOTS];
+} lki_algorithm;
+
+typedef struct lki_optimizer_common {
+    LKI_OPTIMIZER_COMMON;
+} lki_optimizer_common;
+
+struct lk_optimizer {
+    lki_object           object;
+    const lki_algorithm *kind;
+    const lki_class *class;    /* NULL until it is described */
+    lki_optimizer_args   args; /* it was made with, held */
+    lki_optimizer_common set;
+    lki_attr             attr;    /* update */
+    unsigned             slots;   /* bit i: slot i of the algorithm is in use */
+    double               initial; /* of slot 0 */
+    bool                 nadam, warned;
+    char                *name;
+    lk_variable         *iteration, *rate, *product;
+    int                  count; /* variables; 0 before the first apply */
+    lk_variable        **variable, **average, **accumulator, **slot[LKI_OPTIMIZER_SLOTS];
+    lk_variable        **state; /* all of it, in Keras' order */
+    int                  states, room;
+    lki_waiters          waiting; /* for the slots */
 };
 
 /* The class of an optimiser and, unless `args` is NULL, a copy of what it would be made with now: its rate may have been set anew. */

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "fit/callback.h"
+#include "format/h5.h"
 #include "model/model.h"
 #include <lockstep.h>
 #include <math.h>
@@ -126,5 +127,36 @@ static inline lk_status end_batch(lk_callback *c, stage *s, int epoch, int64_t b
 }
 
 static inline void stage_free(stage *s) { lki_logs_free(&s->logs); }
+
+/* ---- what several programs need ---- */
+
+static inline void read_text(const char *path, char *text, size_t bytes)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    text[fread(text, 1, bytes - 1, f)] = 0;
+    fclose(f);
+}
+
+static inline lk_callback *fresh(lk_callback *c, stage *s, lk_model *m)
+{
+    assert_non_null(c);
+    stage_set(s, m);
+    assert_int_equal(TELL(c, train_begin, s), LK_OK);
+    return c;
+}
+
+#define NEEDS_HELPER()                                                                                                             \
+    if (!lki_h5_helper()) {                                                                                                        \
+        print_message("lockstep-h5 was not built: install libhdf5-dev and rebuild\n");                                             \
+        skip();                                                                                                                    \
+    }
+
+/* Half the rate at each epoch; counts its calls. */
+static inline double halved(int epoch, double rate, void *user)
+{
+    ++*(int *)user;
+    return epoch == 3 ? NAN : epoch ? rate / 2 : 0.5;
+}
 
 #endif

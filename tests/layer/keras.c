@@ -1,34 +1,8 @@
 /* Layers against Keras: what they put out, the gradients of their inputs, and what a file says about them. Numbers and configs were made by
  * keras_cases.py. */
+#define CASES_FILE "layer/keras_cases.inc"
 #include "layer/fields.h"
-#include "layer/layers.h"
-
-#define SHAPES(...) (const lk_shape[]){__VA_ARGS__}, (int)LKI_N(lk_shape, __VA_ARGS__)
-#define NUMBERS(...) (const double[]){__VA_ARGS__}, (int)LKI_N(double, __VA_ARGS__)
-
-typedef struct keras_case {
-    const char     *name;
-    const lk_shape *in;
-    int             inputs;
-    const lk_shape *out;
-    int             outputs;
-    const double   *y;
-    int             values;
-    const double   *dx;
-    int             gradients;
-    lk_layer *(*make)(void);
-} keras_case;
-
-#define KERAS(name, in, out, y, dx, ...)                                                                                           \
-    static lk_layer *make_##name(void) { return __VA_ARGS__; }
-#include "layer/keras_cases.inc"
-#undef KERAS
-
-#define KERAS(name, in, out, y, dx, ...) {#name, in, out, y, dx, make_##name},
-static const keras_case CASES[] = {
-#include "layer/keras_cases.inc"
-};
-#undef KERAS
+#include "layer/keras_case.h"
 
 static lk_model *model_of(const keras_case *c)
 {
@@ -52,13 +26,13 @@ static void set_weights(lk_model *m)
 /* The gradients of all inputs, one behind the other. */
 static bool gradients_close(const keras_case *c, lk_tuple dx)
 {
-    const double *want = c->dx;
+    const double *want = c->gradient;
     bool          good = true;
     for (int i = 0; i < c->inputs && good; i++) {
         good = close_to(dx.item[i], (int)lk_size(dx.item[i]), want);
         want += lk_size(dx.item[i]);
     }
-    return good && want == c->dx + c->gradients;
+    return good && want == c->gradient + c->gradients;
 }
 
 static bool as_keras(const keras_case *c)

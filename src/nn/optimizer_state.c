@@ -1,0 +1,88 @@
+/* What an optimiser says of itself: to programs, to Keras' files, to checkpoints. */
+#include "core/dtype.h"
+#include "core/error.h"
+#include "nn/optimizer.h"
+#include "op/record.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
+
+static bool can_ask(const lk_optimizer *o, const char *what)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) lki_fail(LK_EINVAL, "%s: not an optimiser", what);
+    else if (!lki_tracer_current()) return true;
+    else lki_fail(LK_ESTATE, "%s: has no value yet inside a function that is being traced", what);
+    return false;
+}
+
+static double value_of(const lk_variable *v) { return lki_element_get(v->dtype, v->buffer->data, 0); }
+
+lk_tensor *lk_optimizer_iteration(lk_optimizer *o)
+{
+    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lk_read(o->iteration);
+    lki_fail(LK_EINVAL, "lk_optimizer_iteration: not an optimiser");
+    return &lki_poison;
+}
+
+int64_t lk_optimizer_iterations(const lk_optimizer *o)
+{
+    if (!can_ask(o, "optimizer_iterations")) return -1;
+    const int64_t every = lki_max(1, o->set.gradient_accumulation_steps);
+    return (int64_t)value_of(o->iteration) / every;
+}
+
+double lk_optimizer_learning_rate(const lk_optimizer *o)
+{
+    if (!can_ask(o, "optimizer_learning_rate")) return NAN;
+    return o->rate ? value_of(o->rate) : lk_schedule_at(o->set.schedule, (int64_t)value_of(o->iteration));
+}
+
+lk_status lk_optimizer_set_learning_rate(lk_optimizer *o, double rate)
+{
+    if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer_set_learning_rate: not an optimiser");
+    if (!o->rate) return lki_fail(LK_EINVAL, "%s: the learning rate follows a schedule and cannot be set", o->name);
+    lk_tensor      *value = lk_fill((lk_shape){0}, LK_F32, rate);
+    const lk_status status = lk_assign(o->rate, value);
+    if (!lki_bad(value)) lk_free(value);
+    return status;
+}
+
+lk_variables lk_optimizer_variables(lk_optimizer *o)
+{
+    if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return (lk_variables){o->states, o->state};
+    lki_fail(LK_EINVAL, "optimizer_variables: not an optimiser");
+    return (lk_variables){0};
+}
+
+/* ---- for files ---------------------------------------------------------------------------------------------------------------- */
+
+const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args)
+{
+    lki_optimizer_common *now = args; /* all arguments begin with these */
+    if (!now) return o->class;
+    memcpy(args, &o->args, o->class->bytes);
+    now->name = o->name;
+    if (o->rate) now->learning_rate = value_of(o->rate) != 0 ? value_of(o->rate) : DBL_TRUE_MIN; /* 0 would mean the default */
+    return o->class;
+}
+
+/* ---- for checkpoints --------------------------------------------------------------------------------------------------------- */
+
+lki_waiters *lki_optimizer_waiters(lk_optimizer *o) { return o->count ? NULL : &o->waiting; }
+
+int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTIMIZER_GROUPS])
+{
+    int n = 0;
+    out[n++] = (lki_optimizer_group){"_variables", false, o->states, o->state};
+    out[n++] = (lki_optimizer_group){"_trainable_variables", false, o->count, o->variable};
+    out[n++] = (lki_optimizer_group){"_iterations", true, 1, &o->iteration};
+    if (o->rate) out[n++] = (lki_optimizer_group){"_learning_rate", true, 1, &o->rate};
+    if (o->average) out[n++] = (lki_optimizer_group){"_model_variables_moving_average", false, o->count, o->average};
+    if (o->accumulator) out[n++] = (lki_optimizer_group){"_accumulated_gradients", false, o->count, o->accumulator};
+    for (int s = 0; s < LKI_OPTIMIZER_SLOTS; s++)
+        if (o->slot[s]) out[n++] = (lki_optimizer_group){o->kind->slot[s].list, false, o->count, o->slot[s]};
+    if (o->product) out[n++] = (lki_optimizer_group){"_u_product", true, 1, &o->product};
+    return n;
+}
