@@ -280,6 +280,24 @@ static void conv(job *j, int64_t bytes)
     j->flop = 2.0 * 8 * 11 * 11 * 64 * 3 * 3 * 32;
 }
 
+/* The same convolution with a 2x2 pool behind it, every window of which lets a gradient through: one product of four is left. */
+static void conv_pool(job *j, int64_t bytes)
+{
+    (void)bytes;
+    const lk_shape x = LK_SHAPE(8, 13, 13, 32), w = LK_SHAPE(3, 3, 32, 64), d = LK_SHAPE(8, 5, 5, 64);
+    const int      to_x = j->slot == LKI_K_conv2d_pool_grad_x;
+    if (!to_x) src(j, LK_F32, x);
+    src(j, LK_F32, d);
+    src(j, LK_U8, d);
+    if (to_x) src(j, LK_F32, w);
+    dst(j, LK_F32, to_x ? x : w);
+    j->below = 4;
+    j->lanes = to_x ? 0 : LANES;
+    j->unit = FLOP;
+    window(j, 3, 1, 0);
+    j->flop = 2.0 * 8 * 5 * 5 * 64 * 3 * 3 * 32;
+}
+
 static void depthwise(job *j, int64_t bytes)
 {
     (void)bytes;
@@ -474,6 +492,8 @@ static const recipe RECIPES[] = {
     {0, "conv", conv, " 13x13x32, 64"},
     {0, "conv_x", conv, " 13x13x32, 64"},
     {0, "conv_w", conv, " 13x13x32, 64"},
+    {0, "pool_x", conv_pool, " 13x13x32, 64"},
+    {0, "pool_w", conv_pool, " 13x13x32, 64"},
     {0, "depth", depthwise, " 28x28x64"},
     {0, "depth_x", depthwise, " 28x28x64"},
     {0, "depth_w", depthwise, " 28x28x64"},

@@ -26,6 +26,8 @@ void lki_kernels_ref(lki_kernels *k)
     lki_register_cast_ref(k);
     lki_register_reduce_ref(k);
     lki_register_rows_ref(k);
+    lki_register_batch_ref(k);
+    lki_register_layer_norm_ref(k);
     lki_register_move_ref(k);
     lki_register_gather_ref(k);
     lki_register_random_ref(k);
@@ -41,6 +43,8 @@ void lki_kernels_avx2(lki_kernels *k)
     lki_register_elementwise_avx2(k);
     lki_register_reduce_avx2(k);
     lki_register_rows_avx2(k);
+    lki_register_batch_avx2(k);
+    lki_register_layer_norm_avx2(k);
     lki_register_truth_avx2(k);
     lki_register_cast_avx2(k);
     lki_register_move_avx2(k);
@@ -55,6 +59,8 @@ void lki_kernels_avx512(lki_kernels *k)
     lki_register_elementwise_avx512(k);
     lki_register_reduce_avx512(k);
     lki_register_rows_avx512(k);
+    lki_register_batch_avx512(k);
+    lki_register_layer_norm_avx512(k);
     lki_register_truth_avx512(k);
     lki_register_cast_avx512(k);
     lki_register_move_avx512(k);

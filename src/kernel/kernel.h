@@ -18,6 +18,17 @@
  *          the accumulators fold 16 to 8 to 4 to 2 to 1 by acc[i] += acc[i + half]; block sums are combined pairwise by a tree that
  *          splits n blocks at the largest power of two below n (fold.h).
  *
+ *  WINOGRAD   f32 convolutions with 3x3 windows whose shapes winograd.h names, all three directions, by tiles of 2x2 results from 4x4
+ *          cells; cells outside the image, and results outside theirs, count as +0. Each transform goes along the height, then along
+ *          the width, with these sums (a, b, c, d from top to bottom or left to right):
+ *              cells to points      a - c, b + c, c - b, d - b              results to points    a, a + b, a - b, b
+ *              weights to points    a, ((a + c) + b) / 2, ((a + c) - b) / 2, c
+ *              points to results    (a + b) + c, (b - c) + d                points to weights    a + h, (b - c) / 2, h + d, h = (b + c) / 2
+ *          conv2d: per point a CHAIN over the in channels of cells * weights; points to results, and the epilogue. Its data gradient is
+ *          the same with dy as the image, taps turned by 180 degrees, in and out exchanged, padding 2 - pad. Its weight gradient: per
+ *          point a CHAIN over images, tile rows, tile columns of cells * results; points to weights at the end of each lane; then the
+ *          tree. An infinity or a number near overflow may come out as NaN, only in results whose window has it.
+ *
  * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and to
  * factors that are not finite. */
 #ifndef LKI_KERNEL_H
@@ -28,7 +39,7 @@
 #include "core/shape.h"
 
 /* Grows whenever any slot's definition, and so the bits of some result, changes. */
-enum { LKI_KERNEL_VERSION = 1 };
+enum { LKI_KERNEL_VERSION = 2 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {
@@ -58,6 +69,7 @@ typedef struct lki_attr {
         } num; /* clip: low, high; leaky_relu: alpha; one_hot: on, off; fill: value */
         struct {
             int32_t ta, tb;
+            int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
         } matmul;
         lki_window window;
         struct {
@@ -126,6 +138,7 @@ typedef struct lki_args {
     int64_t          lo, hi;  /* which elements of dst[0] */
     int64_t          first;   /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
     void            *scratch; /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
+    int              past;    /* updates, pooled conv2d: other threads read dst[0] after this; write it past the caches */
     int             *fault;   /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
 } lki_args;
 

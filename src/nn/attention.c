@@ -1,6 +1,7 @@
-/* Attention, plain and with several heads. Heads become an axis of a batched product. */
+/* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies (kernel/matrix.h). */
 #include "op/gradient.h"
 #include "op/op.h"
+#include "op/product.h"
 #include <lockstep/nn.h>
 #include <math.h>
 
@@ -12,10 +13,11 @@ static lk_tensor *masked(lk_tensor *scores, lk_tensor *mask)
     return lk_where(mask, scores, lki_like(scores, lowest / 2));
 }
 
-static lk_tensor *scores_of(lk_tensor *query, lk_tensor *key, lk_tensor *mask)
+/* heads: query and key are [n, steps, heads, d], the scores [n, heads, steps, steps]. */
+static lk_tensor *scores_of(lk_tensor *query, lk_tensor *key, lk_tensor *mask, bool heads)
 {
     double     width = query->shape.rank ? (double)query->shape.dim[query->shape.rank - 1] : 1;
-    lk_tensor *scores = lk_matmul(lk_mul(query, lki_like(query, 1 / sqrt(width))), key, .transpose_b = LK_ON);
+    lk_tensor *scores = lki_matmul_heads(lk_mul(query, lki_like(query, 1 / sqrt(width))), false, key, true, heads ? 3 : 0);
     return lk_softmax(mask ? masked(scores, mask) : scores);
 }
 
@@ -23,12 +25,12 @@ lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, l
 {
     const char *call = "lk_nn_attention";
     if (!lki_usable(call, "query", query) || !lki_usable(call, "key", key) || !lki_usable(call, "value", value)) return &lki_poison;
-    return lk_matmul(scores_of(query, key, mask), value);
+    return lk_matmul(scores_of(query, key, mask, false), value);
 }
 
 /* ---- several heads ---- */
 
-/* [n, steps, width] by [width, heads, d] (+ [heads, d]) to [n, heads, steps, d]. */
+/* [n, steps, width] by [width, heads, d] (+ [heads, d]) to [n, steps, heads, d]. */
 static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
 {
     char text[2][LKI_SHAPE_TEXT];
@@ -40,7 +42,7 @@ static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
     int64_t    heads = kernel->shape.dim[1], d = kernel->shape.dim[2];
     lk_tensor *flat_bias = bias ? lk_reshape(bias, LK_SHAPE(heads * d)) : NULL;
     lk_tensor *y = lk_nn_dense(x, lk_reshape(kernel, LK_SHAPE(kernel->shape.dim[0], heads * d)), flat_bias, LK_LINEAR);
-    return lk_transpose(lk_reshape(y, LK_SHAPE(x->shape.dim[0], x->shape.dim[1], heads, d)), LK_AXES(0, 2, 1, 3));
+    return lk_reshape(y, LK_SHAPE(x->shape.dim[0], x->shape.dim[1], heads, d));
 }
 
 /* [1, query, value]: step i sees steps 0 to i. */
@@ -69,12 +71,12 @@ lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
     lk_tensor *k = project(a.key ? a.key : a.value, a.key_kernel, a.key_bias);
     lk_tensor *v = project(a.value, a.value_kernel, a.value_bias);
     if (lki_bad(q) || lki_bad(k) || lki_bad(v)) return &lki_poison;
-    lk_tensor *scores = scores_of(q, k, mask_of(&a));
+    lk_tensor *scores = scores_of(q, k, mask_of(&a), true);
     if (a.dropout != 0) scores = lk_nn_dropout(scores, a.dropout, .stream = a.stream, .iteration = a.iteration);
-    lk_tensor *mixed = lk_matmul(scores, v);
+    lk_tensor *mixed = lki_matmul_heads(scores, false, v, false, 2 | 4);
     if (lki_bad(mixed) || lki_bad(a.output_kernel)) return &lki_poison;
-    int64_t         n = mixed->shape.dim[0], heads = mixed->shape.dim[1], steps = mixed->shape.dim[2], d = mixed->shape.dim[3];
-    lk_tensor      *joined = lk_reshape(lk_transpose(mixed, LK_AXES(0, 2, 1, 3)), LK_SHAPE(n, steps, heads * d));
+    int64_t         n = mixed->shape.dim[0], steps = mixed->shape.dim[1], heads = mixed->shape.dim[2], d = mixed->shape.dim[3];
+    lk_tensor      *joined = lk_reshape(mixed, LK_SHAPE(n, steps, heads * d));
     const lk_shape *o = &a.output_kernel->shape;
     char            text[LKI_SHAPE_TEXT];
     if (o->rank != 3 || o->dim[0] != heads || o->dim[1] != d)

@@ -51,13 +51,20 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
     return lki_usable("lk_activate", "x", x) ? functions[activation](x) : &lki_poison;
 }
 
-static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation)
+/* Is it a value per output of `shape`, or something that was refused before? */
+static bool is_bias_of(const lk_tensor *bias, const lk_shape *shape)
 {
     char    text[LKI_SHAPE_TEXT], of[LKI_SHAPE_TEXT];
-    int64_t channels = !lki_bad(y) && y->shape.rank ? y->shape.dim[y->shape.rank - 1] : -1;
-    if (channels >= 0 && !lki_bad(bias) && (bias->shape.rank != 1 || bias->shape.dim[0] != channels))
-        return lki_refuse(LK_ESHAPE, "a bias of %s cannot be added to %s; it should be [%lld], one value per output",
-                          lki_shape_text(&bias->shape, text), lki_shape_text(&y->shape, of), (long long)channels);
+    int64_t outputs = shape->rank ? shape->dim[shape->rank - 1] : -1;
+    if (outputs < 0 || lki_bad(bias) || (bias->shape.rank == 1 && bias->shape.dim[0] == outputs)) return true;
+    lki_fail(LK_ESHAPE, "a bias of %s cannot be added to %s; it should be [%lld], one value per output",
+             lki_shape_text(&bias->shape, text), lki_shape_text(shape, of), (long long)outputs);
+    return false;
+}
+
+static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation)
+{
+    if (!lki_bad(y) && !is_bias_of(bias, &y->shape)) return &lki_poison;
     return lk_activate(bias ? lk_add(y, bias) : y, activation);
 }
 
@@ -71,10 +78,15 @@ lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_acti
     if (kernel->shape.rank != 2)
         return lki_refuse(LK_ESHAPE, "lk_nn_dense: x %s and kernel %s: the kernel must be [in, out]",
                           lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
-    lk_shape   wide = x->shape;
-    lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
+    lk_shape wide = x->shape;
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
-    return finish(lk_reshape(y, wide), bias, activation);
+    if (!is_bias_of(bias, &wide)) return &lki_poison;
+    /* the bias and most activations right behind the product, where a compiled step joins them; a reshape would hide which logits a
+     * probability was made of */
+    const bool remembers = activation == LK_SIGMOID || activation == LK_SOFTMAX;
+    lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
+    y = lk_reshape(finish(y, bias, remembers ? LK_LINEAR : activation), wide);
+    return remembers ? lk_activate(y, activation) : y;
 }
 
 /* ---- convolutions ---- */

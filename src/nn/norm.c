@@ -7,7 +7,10 @@
  *
  * What lies between `combined` and `replicated` is the same on every replica, backwards too, so replicas only ever meet over a plain
  * sum over rows, and the bits are those of one device. For the same reason mean and variance are each used in one place: two uses would
- * mean two sums, added in another order. */
+ * mean two sums, added in another order.
+ *
+ * Batch normalisation itself has ops of its own (ops.inc, batch_...), which do the same in two passes over the rows each way: sums of x,
+ * x * x and 1 together, batch_moments as `combined`, then everything else. */
 #include "core/dtype.h"
 #include "nn/loss.h"
 #include "op/gradient.h"
@@ -116,6 +119,62 @@ static bool batch_norm_operands(const lk_norm_args *a)
     return false;
 }
 
+/* With operands that broadcast, and types that are not summed in f64. */
+static lk_tensor *by_parts(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
+{
+    *mean = mean_of(b, a->x);
+    lk_tensor *centered = lk_sub(a->x, as_used(b, *mean));
+    *variance = mean_of(b, lk_square(centered));
+    return normalize(centered, as_used(b, scale_of(*variance, a)), a);
+}
+
+static bool per_element(const lk_tensor *t, const lk_tensor *x, int64_t width);
+
+static bool fits_batch_ops(const lk_norm_args *a)
+{
+    int64_t channels = a->x->shape.dim[a->x->shape.rank - 1];
+    return (a->x->dtype == LK_F32 || a->x->dtype == LK_F64) && per_element(a->gamma, a->x, channels) &&
+           per_element(a->beta, a->x, channels);
+}
+
+/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. */
+static lk_tensor *moments_of(const batch *b, lk_tensor *x)
+{
+    lki_recording_pause();
+    lk_tensor *sums = lki_apply1(LKI_OP_batch_sums, NULL, x);
+    if (b->replicas && !lki_bad(sums)) sums = b->replicas->all_reduce(b->replicas, false, sums);
+    lk_tuple part = lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
+    if (lki_bad(part.item[2])) return lki_recording_resume(), &lki_poison;
+    lk_tensor *count = lk_maximum(part.item[2], lk_fill((lk_shape){0}, LK_F64, 1)); /* the mean of nothing is 0 */
+    lk_tensor *mean = lk_div(part.item[0], count), *square = lk_div(part.item[1], count);
+    lk_tensor *variance = lk_sub(square, lk_square(mean)); /* in f64, so it keeps its digits */
+    variance = lk_maximum(variance, lk_fill((lk_shape){0}, LK_F64, 0));
+    lk_tensor *found = lk_cast(lk_stack(LK_TUPLE(mean, variance), 0), x->dtype), *n = lk_cast(count, x->dtype);
+    lki_recording_resume();
+    lki_attr attr = {.num = {.a = !b->replicas}};
+    return lki_apply3(LKI_OP_batch_moments, &attr, found, x, n);
+}
+
+/* y = (x - center) * scale + shift, where the center is the mean, but a constant to gradients, and the shift makes up for that:
+ *
+ *     scale = gamma / deviation      shift = beta - (mean - center) * scale, which is beta
+ *
+ * So the gradients of scale and shift are plain sums over rows, which one pass makes; what follows from them for mean and deviation is linear
+ * in them, which is what replicas may meet over. */
+static lk_tensor *by_batch_ops(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
+{
+    lk_tensor *found = moments_of(b, a->x);
+    lk_tuple   moments = lki_bad(found) ? poisoned_statistics(true) : lk_unstack(found, 0);
+    *mean = moments.item[0];
+    *variance = moments.item[1];
+    if (lki_bad(*mean) || lki_bad(*variance)) return &lki_poison;
+    lk_tensor *center = lk_stop_gradient(*mean), *scale = as_used(b, scale_of(*variance, a));
+    if (a->gamma) scale = lk_mul(scale, a->gamma);
+    lk_tensor *shift = lk_mul(lk_sub(center, as_used(b, *mean)), scale);
+    if (a->beta) shift = lk_add(a->beta, shift);
+    return lki_apply3(LKI_OP_batch_apply, NULL, a->x, center, lk_stack(LK_TUPLE(scale, shift), 0));
+}
+
 lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 {
     bool training = a.training == LK_ON;
@@ -125,15 +184,20 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
         return lki_tuple_new(1, &y);
     }
     batch      b = batch_of(&a);
-    lk_tensor *mean = mean_of(&b, a.x), *centered = lk_sub(a.x, as_used(&b, mean));
-    lk_tensor *variance = mean_of(&b, lk_square(centered));
     double     momentum = a.momentum.set ? a.momentum.value : 0.99;
-    lk_tensor *out[3] = {normalize(centered, as_used(&b, scale_of(variance, &a)), &a), moved(&b, a.moving_mean, mean, momentum),
-                         moved(&b, a.moving_variance, variance, momentum)};
+    lk_tensor *mean, *variance,
+        *y = fits_batch_ops(&a) ? by_batch_ops(&b, &a, &mean, &variance) : by_parts(&b, &a, &mean, &variance);
+    lk_tensor *out[3] = {y, moved(&b, a.moving_mean, mean, momentum), moved(&b, a.moving_variance, variance, momentum)};
     return lki_tuple_new(3, out);
 }
 
 /* ---- within a row ---- */
+
+/* One value per element of a row, or none at all. Others broadcast. */
+static bool per_element(const lk_tensor *t, const lk_tensor *x, int64_t width)
+{
+    return !t || (!lki_bad(t) && t->dtype == x->dtype && t->shape.rank == 1 && t->shape.dim[0] == width);
+}
 
 lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
 {
@@ -141,9 +205,15 @@ lk_tensor *lk_nn_layer_norm_kw(lk_norm_args a)
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_layer_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     if (a.x->shape.rank < 1) return lki_refuse(LK_ESHAPE, "lk_nn_layer_norm: a scalar has no last axis");
-    lk_tensor *centered = lk_sub(a.x, lk_reduce_mean(a.x, .axis = LK_AXES(-1), .keepdims = LK_ON));
-    lk_tensor *variance = lk_reduce_mean(lk_square(centered), .axis = LK_AXES(-1), .keepdims = LK_ON);
-    return normalize(centered, scale_of(variance, &a), &a);
+    const int64_t width = a.x->shape.dim[a.x->shape.rank - 1];
+    const bool    fit = per_element(a.gamma, a.x, width) && per_element(a.beta, a.x, width);
+    lki_attr      attr = {.num = {.a = epsilon_of(&a)}};
+    lk_tensor    *out[3], *gamma = fit && a.gamma ? a.gamma : lk_ones(LK_SHAPE(width), a.x->dtype),
+                       *beta = fit && a.beta ? a.beta : lk_zeros(LK_SHAPE(width), a.x->dtype);
+    lk_tensor *y = lki_apply(LKI_OP_layer_norm, &attr, 3, (lk_tensor *const[]){a.x, gamma, beta}, out);
+    if (!fit && a.gamma) y = lk_mul(y, a.gamma);
+    if (!fit && a.beta) y = lk_add(y, a.beta);
+    return y;
 }
 
 /* Channels in groups: [n, cells, groups, channels / groups], each group normalised over its cells and channels. */

@@ -12,11 +12,12 @@
 
 UNARY(neg)
 UNARY(abs)
-UNARY(sign) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(square) UNARY(reciprocal) UNARY(sin)
-    UNARY(cos) UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(is_finite) UNARY(logical_not)
-        UNARY(relu) UNARY(softplus) UNARY(stop_gradient) UNARY(identity) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div)
-            BINARY(floordiv) BINARY(mod) BINARY(pow) BINARY(maximum) BINARY(minimum) BINARY(equal) BINARY(not_equal) BINARY(less)
-                BINARY(less_equal) BINARY(greater) BINARY(greater_equal) BINARY(logical_and) BINARY(logical_or)
+UNARY(sign)
+UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(square) UNARY(reciprocal) UNARY(sin) UNARY(cos)
+    UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(is_finite) UNARY(logical_not) UNARY(relu)
+        UNARY(softplus) UNARY(stop_gradient) UNARY(identity) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(floordiv)
+            BINARY(mod) BINARY(pow) BINARY(maximum) BINARY(minimum) BINARY(equal) BINARY(not_equal) BINARY(less) BINARY(less_equal)
+                BINARY(greater) BINARY(greater_equal) BINARY(logical_and) BINARY(logical_or)
 
                     lk_tensor *lki_like(const lk_tensor *x, double value)
 {

@@ -7,6 +7,8 @@
 #include "core/dtype.h"
 #include "op/infer.h"
 #include "op/origin.h"
+#include "op/pooled.h"
+#include "op/product.h"
 #include "op/replica.h"
 #include "op/user.h"
 #include <lockstep/grad.h>
@@ -29,6 +31,7 @@ static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
 /* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others elsewhere. */
 static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
 {
+    if (lki_sums_pixels(t, &like->shape)) t = t->pooled->d; /* the same numbers without the zeros between them */
     bool one = !lki_bad(t) && t->rows.kind == LKI_ROWS && like->rows.kind != LKI_ROWS && t->shape.rank &&
                t->shape.rank == like->shape.rank && t->shape.dim[0] == 1 && like->shape.dim[0] == 1;
     return lki_reduce_to(one ? lk_reduce_sum(t, .axis = LK_AXES(0), .keepdims = LK_ON) : t, &like->shape);
@@ -55,7 +58,14 @@ RULE(tanh) { GIVE(0, lki_apply2(LKI_OP_tanh_grad, NULL, DY(0), Y(0))); }
 RULE(sigmoid) { GIVE(0, lki_apply2(LKI_OP_sigmoid_grad, NULL, DY(0), Y(0))); }
 RULE(erf) { GIVE(0, mul(DY(0), mul(NUMBER(1.12837916709551257390), lk_exp(lk_neg(lk_square(X(0))))))); }
 RULE(softplus) { GIVE(0, mul(DY(0), lk_sigmoid(X(0)))); }
-RULE(relu) { GIVE(0, lki_apply2(LKI_OP_relu_grad, NULL, DY(0), Y(0))); }
+/* Of what was max pooled, only the cells that won have a gradient, and there y is the pooled y: relu comes first, on the pooled gradient. */
+RULE(relu)
+{
+    const lki_pooled *p = lki_pooled_of(DY(0), Y(0));
+    GIVE(0, p ? lki_unpool(&p->window, &DY(0)->shape, lki_apply2(LKI_OP_relu_grad, NULL, p->d, p->y), p->cell, NULL, NULL)
+              : lki_apply2(LKI_OP_relu_grad, NULL, DY(0), Y(0)));
+}
+
 RULE(leaky_relu) { GIVE(0, lki_apply2(LKI_OP_leaky_relu_grad, b->attr, DY(0), X(0))); }
 RULE(identity) { GIVE(0, lk_identity(DY(0))); }
 
@@ -192,10 +202,69 @@ RULE(top_k)
 
 static lk_tensor *row_sum(lk_tensor *t) { return lk_reduce_sum(t, .axis = LK_AXES(-1), .keepdims = LK_ON); }
 
-RULE(softmax)
+RULE(softmax) { GIVE(0, lki_apply2(LKI_OP_softmax_grad, NULL, DY(0), Y(0))); }
+
+RULE(softmax_grad) /* of (dy, y) */
 {
-    lk_tensor *weighted = mul(DY(0), Y(0));
-    GIVE(0, sub(weighted, mul(Y(0), row_sum(weighted))));
+    GIVE(0, lki_apply2(LKI_OP_softmax_grad, NULL, DY(0), X(1)));
+    GIVE(1, sub(mul(DY(0), sub(X(0), row_sum(mul(X(0), X(1))))), mul(X(0), row_sum(mul(DY(0), X(1))))));
+}
+
+/* Layer normalisation. With h = (x - mean) * r, what comes out but for gamma and beta, and n elements in a row,
+ *
+ *     P(v) = r * (v - sum(v) / n - h * sum(v * h) / n)
+ *
+ * is how h moves with x and, being symmetric, how gradients go back. Mean and r are results only for the sake of these ops: what they
+ * owe to x is in the gradients for x. */
+static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_tensor *mean, lk_tensor *r)
+{
+    lk_tensor *out = NULL;
+    return lki_apply(LKI_OP_layer_norm_grad_x, NULL, 5, (lk_tensor *const[]){v, x, gamma, mean, r}, &out);
+}
+
+static lk_tensor *norm_ones(const lk_tensor *x) { return lk_ones(LK_SHAPE(x->shape.dim[x->shape.rank - 1]), x->dtype); }
+
+static lk_tensor *normalized(lk_tensor *x, lk_tensor *mean, lk_tensor *r) /* h */
+{
+    return mul(sub(x, lk_expand_dims(mean, -1)), lk_expand_dims(r, -1));
+}
+
+RULE(layer_norm)
+{
+    lk_tensor *out = NULL;
+    GIVE(0, norm_back(DY(0), X(0), X(1), Y(1), Y(2)));
+    GIVE(1, lki_apply(
+                LKI_OP_layer_norm_grad_gamma, NULL, 4,
+                (lk_tensor *const[]) {
+                    DY(0), X(0)
+                    , Y(1), Y(2)
+                },
+                &out));
+    GIVE(2, to(DY(0), X(2)));
+}
+
+RULE(layer_norm_grad_x) /* of (dy, x, gamma, mean, r): P(dy * gamma) */
+{
+    lk_tensor *v = DY(0), *x = X(1)
+    , *mean = X(3)
+    , *r = X(4);
+    if (b->need[0] || b->need[2]) {
+        lk_tensor *back = norm_back(v, x, norm_ones(x), mean, r);
+        GIVE(0, mul(back, X(2)));
+        GIVE(2, to(mul(back, X(0)), X(2)));
+    }
+    if (b->need[1]) { /* through h, and through the r in front */
+        lk_tensor *g = mul(X(0), X(2)), *h = normalized(x, mean, r), *wide = lk_expand_dims(r, -1);
+        lk_tensor *share = divide(wide, NUMBER((double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
+        lk_tensor *through = lk_neg(mul(share, add(mul(row_sum(mul(g, h)), v), mul(row_sum(mul(v, h)), g))));
+        b->dx[1] = sub(norm_back(through, x, norm_ones(x), mean, r), mul(mul(row_sum(mul(v, Y(0))), share), h));
+    }
+}
+
+RULE(layer_norm_grad_gamma) /* of (dy, x, mean, r): sum of dy * h over the rows */
+{
+    GIVE(0, mul(normalized(X(1), X(2), X(3)), DY(0)));
+    GIVE(1, norm_back(X(0), X(1), DY(0), X(2), X(3)));
 }
 
 RULE(log_softmax) { GIVE(0, sub(DY(0), mul(lk_exp(Y(0)), row_sum(DY(0))))); }
@@ -217,6 +286,45 @@ RULE(sparse_xent_grad) /* of dy * (softmax(x) - one_hot(label)) */
         lk_tensor *hot = lk_one_hot(X(1), X(0)->shape.dim[X(0)->shape.rank - 1], .dtype = p->dtype);
         b->dx[2] = lk_reduce_sum(mul(g, sub(p, hot)), .axis = LK_AXES(-1));
     }
+}
+
+/* ---- batch normalisation: a pair is [2, channels] ---- */
+
+static lk_tensor *pair_of(lk_tensor *first, lk_tensor *second) { return lk_stack(LK_TUPLE(first, second), 0); }
+
+static lk_tensor *of_pair(lk_tensor *pair, int i) { return lk_unstack(pair, 0).item[i]; }
+
+static lk_tensor *batch_apply(lk_tensor *x, lk_tensor *center, lk_tensor *pair)
+{
+    return lki_apply3(LKI_OP_batch_apply, NULL, x, center, pair);
+}
+
+/* dy * (x - center) and dy, summed. */
+static lk_tensor *batch_grad_sums(lk_tensor *dy, lk_tensor *x, lk_tensor *center)
+{
+    return lk_cast(lki_apply3(LKI_OP_batch_grad_sums, NULL, dy, x, center), x->dtype);
+}
+
+/* mean = sum(x) / n, variance = sum((x - mean)^2) / n: the gradient is d mean / n + (x - mean) * (2 / n) * d variance. */
+RULE(batch_moments)
+{
+    lk_tensor *each = divide(DY(0), X(2));
+    GIVE(1, batch_apply(X(1), of_pair(Y(0), 0), pair_of(mul(of_pair(each, 1), NUMBER(2)), of_pair(each, 0))));
+}
+
+RULE(batch_apply)
+{
+    GIVE(0, mul(DY(0), of_pair(X(2), 0)));
+    GIVE(1, lk_neg(mul(of_pair(batch_grad_sums(DY(0), X(0), X(1)), 1), of_pair(X(2), 0))));
+    GIVE(2, batch_grad_sums(DY(0), X(0), X(1)));
+}
+
+RULE(batch_grad_sums)
+{
+    lk_tensor *d = lk_cast(DY(0), X(1)->dtype);
+    GIVE(0, batch_apply(X(1), X(2), d));
+    GIVE(1, mul(X(0), of_pair(d, 0)));
+    GIVE(2, lk_neg(mul(of_pair(lk_cast(Y(0), d->dtype), 1), of_pair(d, 0))));
 }
 
 /* ---- moves ---- */
@@ -302,16 +410,24 @@ RULE(row_gather_grad) { GIVE(0, lki_apply2(LKI_OP_row_gather, b->attr, DY(0), X(
 
 /* ---- products ---- */
 
-static lk_tensor *product(lk_tensor *a, bool ta, lk_tensor *c, bool tc)
+typedef struct factor { /* an operand of a product, transposed or not, by heads or not */
+    lk_tensor *x;
+    bool       turned, heads;
+} factor;
+
+static lk_tensor *product(factor a, factor b, bool heads)
 {
-    return lk_matmul(a, c, .transpose_a = ta ? LK_ON : LK_OFF, .transpose_b = tc ? LK_ON : LK_OFF);
+    return lki_matmul_heads(a.x, a.turned, b.x, b.turned, a.heads | b.heads << 1 | heads << 2);
 }
 
 RULE(matmul) /* y = A B with A = a or a^T, B = b or b^T */
 {
-    bool ta = b->attr->matmul.ta, tb = b->attr->matmul.tb;
-    GIVE(0, to(ta ? product(X(1), tb, DY(0), true) : product(DY(0), false, X(1), !tb), X(0)));
-    GIVE(1, to(tb ? product(DY(0), true, X(0), ta) : product(X(0), !ta, DY(0), false), X(1)));
+    const bool   ta = b->attr->matmul.ta, tb = b->attr->matmul.tb;
+    const int    heads = b->attr->matmul.heads;
+    const factor A = { X(0), !ta, heads & 1 }, B = { X(1), !tb, heads >> 1 & 1 }, D = {DY(0), false, heads >> 2 & 1};
+    const factor At = { X(0), ta, A.heads }, Bt = { X(1), tb, B.heads }, Dt = {DY(0), true, D.heads};
+    GIVE(0, to(ta ? product(Bt, Dt, A.heads) : product(D, B, A.heads), X(0)));
+    GIVE(1, to(tb ? product(Dt, At, B.heads) : product(A, D, B.heads), X(1)));
 }
 
 static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_like, lk_tensor *p, lk_tensor *q)
@@ -323,7 +439,7 @@ static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_l
 
 /* The three directions of a convolution are each other's gradients. */
 #define CONVOLUTION(forward)                                                                                                       \
-    RULE(forward)                                                                                                                  \
+    static void dense_##forward(lki_backward *b)                                                                                   \
     {                                                                                                                              \
         GIVE(0, windowed(b, LKI_OP_##forward##_grad_x, X(0), DY(0), X(1)));                                                        \
         GIVE(1, windowed(b, LKI_OP_##forward##_grad_w, X(1), X(0), DY(0)));                                                        \
@@ -341,7 +457,50 @@ static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_l
 CONVOLUTION(conv2d)
 CONVOLUTION(depthwise)
 
-RULE(max_pool) { GIVE(0, windowed(b, LKI_OP_max_pool_grad, X(0), DY(0), Y(1))); }
+RULE(depthwise) { dense_depthwise(b); }
+
+static lk_tensor *windowed3(lki_backward *b, lki_op op, const lk_tensor *result_like, lk_tensor *p, lk_tensor *q, lk_tensor *r)
+{
+    lki_attr attr = *b->attr;
+    attr.shape = result_like->shape;
+    return lki_apply3(op, &attr, p, q, r);
+}
+
+/* With a 2x2 max pool behind it, the gradient is read where the pool let it through and never spread out. */
+RULE(conv2d)
+{
+    const lki_pooled *p = lki_pooled_two_by_two(DY(0));
+    if (!p) {
+        dense_conv2d(b);
+        return;
+    }
+    GIVE(0, windowed3(b, LKI_OP_conv2d_pool_grad_x, X(0), p->d, p->cell, X(1)));
+    GIVE(1, windowed3(b, LKI_OP_conv2d_pool_grad_w, X(1), X(0), p->d, p->cell));
+}
+
+/* The pooled d's gradient where `cell` is: of the convolution of (x, w), the elements the cells name. Rows and columns the pool left out are not made. */
+static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor *cell)
+{
+    lki_attr attr = *b->attr, pool = {.window = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}};
+    attr.shape = cell->shape;
+    attr.shape.dim[1] *= 2;
+    attr.shape.dim[2] *= 2;
+    return lki_apply2(LKI_OP_max_pool_pick, &pool, lki_apply2(LKI_OP_conv2d, &attr, x, w), cell);
+}
+
+RULE(conv2d_pool_grad_x) /* of (d, cell, w) */
+{
+    GIVE(0, picked(b, DY(0), X(2), X(1)));
+    GIVE(2, windowed3(b, LKI_OP_conv2d_pool_grad_w, X(2), DY(0), X(0), X(1)));
+}
+
+RULE(conv2d_pool_grad_w) /* of (x, d, cell) */
+{
+    GIVE(0, windowed3(b, LKI_OP_conv2d_pool_grad_x, X(0), X(1), X(2), DY(0)));
+    GIVE(1, picked(b, X(0), DY(0), X(2)));
+}
+
+RULE(max_pool) { GIVE(0, lki_unpool(&b->attr->window, &X(0)->shape, DY(0), Y(1), Y(0), X(0))); }
 RULE(max_pool_grad) { GIVE(0, windowed(b, LKI_OP_max_pool_pick, X(0), DY(0), X(1))); }
 RULE(max_pool_pick) { GIVE(0, windowed(b, LKI_OP_max_pool_grad, X(0), DY(0), X(1))); }
 RULE(avg_pool) { GIVE(0, windowed(b, LKI_OP_avg_pool_grad, X(0), DY(0), NULL)); }

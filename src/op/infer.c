@@ -1,6 +1,7 @@
 /* Shape rules: what an op's results look like, and what is wrong with its operands if they do not fit. Each rule is one function, named in
  * ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
 #include "op/infer.h"
+#include "kernel/matrix.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,95 @@ static lk_status shape_last(lki_infer *f)
 {
     if (f->src[0]->shape.rank < 1) return lki_fail_op(f, LK_ESHAPE, "needs at least one axis");
     return shape_same(f);
+}
+
+static lk_status shape_last_two(lki_infer *f)
+{
+    if (f->src[0]->dtype != f->src[1]->dtype || !lki_shape_equal(&f->src[0]->shape, &f->src[1]->shape))
+        return lki_fail_op(f, LK_ESHAPE, "both operands must have the same shape and type");
+    return shape_last(f);
+}
+
+/* ---- layer normalisation ---- */
+
+/* Operand i is one value per element of the last axis (or, `per_row`, per row) of `x`. */
+static bool fits_rows(const lki_infer *f, int i, const lk_tensor *x, bool per_row)
+{
+    lk_shape row = axes_of(x, 0, x->shape.rank - 1), last = axes_of(x, x->shape.rank - 1, x->shape.rank);
+    return f->src[i]->dtype == x->dtype && lki_shape_equal(&f->src[i]->shape, per_row ? &row : &last);
+}
+
+static lk_status shape_norm(lki_infer *f)
+{
+    const lk_tensor *x = f->src[0];
+    if (x->shape.rank < 1) return lki_fail_op(f, LK_ESHAPE, "needs at least one axis");
+    if (!fits_rows(f, 1, x, false) || !fits_rows(f, 2, x, false))
+        return lki_fail_op(f, LK_ESHAPE, "gamma and beta should be [%lld] %s, one value per element of the last axis",
+                           (long long)x->shape.dim[x->shape.rank - 1], lk_dtype_name(x->dtype));
+    LKI_TRY(result(f, 1, axes_of(x, 0, x->shape.rank - 1), x->dtype));
+    return shape_same(f);
+}
+
+/* dy and x alike, statistics per row. */
+static lk_status check_norm(lki_infer *f, int mean)
+{
+    LKI_TRY(shape_last_two(f));
+    if (!fits_rows(f, mean, f->src[1], true) || !fits_rows(f, mean + 1, f->src[1], true))
+        return lki_fail_op(f, LK_ESHAPE, "mean and deviation should be one value per row of x");
+    return LK_OK;
+}
+
+static lk_status shape_norm_x(lki_infer *f)
+{
+    LKI_TRY(check_norm(f, 3));
+    if (!fits_rows(f, 2, f->src[1], false))
+        return lki_fail_op(f, LK_ESHAPE, "gamma should be one value per element of the last axis");
+    return LK_OK;
+}
+
+static lk_status shape_norm_gamma(lki_infer *f)
+{
+    LKI_TRY(check_norm(f, 2));
+    return result(f, 0, axes_of(f->src[1], f->src[1]->shape.rank - 1, f->src[1]->shape.rank), f->src[0]->dtype);
+}
+
+/* ---- batch normalisation ---- */
+
+/* Operand i is [channels], or, `pair`, [2, channels], of x's type. */
+static bool fits_channels(const lki_infer *f, int i, const lk_tensor *x, bool pair)
+{
+    lk_shape want = {.rank = 1 + pair, .dim = {2}};
+    want.dim[pair] = x->shape.dim[x->shape.rank - 1];
+    return f->src[i]->dtype == x->dtype && lki_shape_equal(&f->src[i]->shape, &want);
+}
+
+static lk_status channel_sums(lki_infer *f, int64_t sums)
+{
+    const lk_tensor *x = f->src[0];
+    if (x->shape.rank < 2) return lki_fail_op(f, LK_ESHAPE, "needs rows and channels");
+    return result(f, 0, (lk_shape){2, {sums, x->shape.dim[x->shape.rank - 1]}}, LK_F64);
+}
+
+static lk_status shape_batch_sums(lki_infer *f) { return channel_sums(f, 3); }
+
+static lk_status shape_batch_apply(lki_infer *f)
+{
+    const lk_tensor *x = f->src[0];
+    if (x->shape.rank < 2) return lki_fail_op(f, LK_ESHAPE, "needs rows and channels");
+    if (!fits_channels(f, 1, x, false) || !fits_channels(f, 2, x, true))
+        return lki_fail_op(f, LK_ESHAPE, "there should be a center, and a pair of scale and shift, for each of %lld channels",
+                           (long long)x->shape.dim[x->shape.rank - 1]);
+    return shape_same(f);
+}
+
+static lk_status shape_batch_grad_sums(lki_infer *f)
+{
+    const lk_tensor *x = f->src[1];
+    if (f->src[0]->dtype != x->dtype || !lki_shape_equal(&f->src[0]->shape, &x->shape))
+        return lki_fail_op(f, LK_ESHAPE, "dy and x must have the same shape and type");
+    LKI_TRY(channel_sums(f, 2));
+    if (!fits_channels(f, 2, x, false)) return lki_fail_op(f, LK_ESHAPE, "there should be a center for each channel");
+    return LK_OK;
 }
 
 static lk_status shape_top_k(lki_infer *f)
@@ -313,25 +403,31 @@ static lk_status shape_matmul(lki_infer *f)
     const lk_tensor *a = f->src[0], *b = f->src[1];
     if (a->dtype != b->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");
     if (a->shape.rank < 2 || b->shape.rank < 2) return lki_fail_op(f, LK_ESHAPE, "both operands need at least two axes");
-    int64_t ma = a->shape.dim[a->shape.rank - 2], ka = a->shape.dim[a->shape.rank - 1];
-    int64_t kb = b->shape.dim[b->shape.rank - 2], nb = b->shape.dim[b->shape.rank - 1];
-    int64_t m = f->attr->matmul.ta ? ka : ma, k = f->attr->matmul.ta ? ma : ka;
-    int64_t k2 = f->attr->matmul.tb ? nb : kb, n = f->attr->matmul.tb ? kb : nb;
+    const int heads = f->attr->matmul.heads;
+    if ((heads & 1 && a->shape.rank != 4) || (heads & 2 && b->shape.rank != 4))
+        return lki_fail_op(f, LK_ESHAPE, "an operand by heads has four axes");
+    const lk_shape sa = lki_by_heads(&a->shape, heads & 1), sb = lki_by_heads(&b->shape, heads & 2);
+    int64_t        ma = sa.dim[sa.rank - 2], ka = sa.dim[sa.rank - 1];
+    int64_t        kb = sb.dim[sb.rank - 2], nb = sb.dim[sb.rank - 1];
+    int64_t        m = f->attr->matmul.ta ? ka : ma, k = f->attr->matmul.ta ? ma : ka;
+    int64_t        k2 = f->attr->matmul.tb ? nb : kb, n = f->attr->matmul.tb ? kb : nb;
     if (k != k2)
         return lki_fail_op(f, LK_ESHAPE, "inner sizes %lld and %lld differ; b should be [.., %s]%s", (long long)k, (long long)k2,
                            f->attr->matmul.tb ? "n, k" : "k, n",
                            f->attr->matmul.ta || f->attr->matmul.tb ? " after the transposes asked for" : "");
-    lk_shape la = axes_of(a, 0, a->shape.rank - 2), lb = axes_of(b, 0, b->shape.rank - 2), out;
+    lk_shape la = {.rank = sa.rank - 2}, lb = {.rank = sb.rank - 2}, out;
+    memcpy(la.dim, sa.dim, sizeof la.dim);
+    memcpy(lb.dim, sb.dim, sizeof lb.dim);
     if (!lki_shape_broadcast(&la, &lb, &out)) return lki_fail_op(f, LK_ESHAPE, "the leading axes do not broadcast");
     out.dim[out.rank++] = m;
     out.dim[out.rank++] = n;
-    return result(f, 0, out, a->dtype);
+    if (heads & 4 && out.rank != 4) return lki_fail_op(f, LK_ESHAPE, "a result by heads has four axes");
+    return result(f, 0, lki_by_heads(&out, heads & 4), a->dtype);
 }
 
 /* x [n, h, w, in], kernel [kh, kw, in, out] or, depthwise, [kh, kw, in, multiplier], y [n, oh, ow, out]; for any of the three directions. */
 static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, bool depthwise)
 {
-    if (f->src[0]->dtype != f->src[1]->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");
     if (x->rank != 4 || w->rank != 4 || y->rank != 4)
         return lki_fail_op(f, LK_ESHAPE, "images are [n, height, width, channels], kernels [height, width, in, out]: rank 4");
     if (w->dim[0] < 1 || w->dim[1] < 1) return lki_fail_op(f, LK_ESHAPE, "a kernel has at least 1 x 1 cells");
@@ -353,6 +449,7 @@ static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, 
 #define SHAPE_CONV(rule, x, w, y, depthwise)                                                                                       \
     static lk_status shape_##rule(lki_infer *f)                                                                                    \
     {                                                                                                                              \
+        if (f->src[0]->dtype != f->src[1]->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");           \
         LKI_TRY(check_conv(f, x, w, y, depthwise));                                                                                \
         return shape_given(f);                                                                                                     \
     }
@@ -363,6 +460,28 @@ SHAPE_CONV(conv_w, SRC(0), &f->attr->shape, SRC(1), false)
 SHAPE_CONV(depth, SRC(0), SRC(1), &f->attr->shape, true)
 SHAPE_CONV(depth_x, &f->attr->shape, SRC(1), SRC(0), true)
 SHAPE_CONV(depth_w, SRC(0), &f->attr->shape, SRC(1), true)
+
+/* Two directions of a convolution with a 2x2 max pool behind it: d is y pooled, cell says which cell of its window each entry came from. */
+static lk_status check_pooled(lki_infer *f, const lk_tensor *d, const lk_tensor *cell, const lk_tensor *other)
+{
+    if (d->dtype != other->dtype || cell->dtype != LK_U8) return lki_fail_op(f, LK_EDTYPE, "one float type, and u8 for the cells");
+    if (!lki_shape_equal(&d->shape, &cell->shape)) return lki_fail_op(f, LK_ESHAPE, "there must be one cell for each entry of d");
+    return LK_OK;
+}
+
+static lk_status shape_pool_x(lki_infer *f)
+{
+    LKI_TRY(check_pooled(f, f->src[0], f->src[1], f->src[2]));
+    LKI_TRY(check_conv(f, &f->attr->shape, SRC(2), SRC(0), false));
+    return shape_given(f);
+}
+
+static lk_status shape_pool_w(lki_infer *f)
+{
+    LKI_TRY(check_pooled(f, f->src[1], f->src[2], f->src[0]));
+    LKI_TRY(check_conv(f, SRC(0), &f->attr->shape, SRC(1), false));
+    return shape_given(f);
+}
 
 static lk_status shape_pool_cell(lki_infer *f)
 {

@@ -146,10 +146,30 @@ RULE(together)
     else whole(f, false);
 }
 
-/* A sum over the rows of both operands. */
+/* Operands 0 and 1 have the same leading axis and are cut together, the others (weights) are not. */
+RULE(pair)
+{
+    const lki_rows *rows = NULL;
+    bool            fits = f->src[0]->shape.dim[0] == f->src[1]->shape.dim[0];
+    for (int i = 0; i < f->nsrc; i++) {
+        if (!is_rows(f->src[i])) continue;
+        fits = fits && i < 2 && (!rows || same_batch(rows, &f->src[i]->rows));
+        rows = &f->src[i]->rows;
+    }
+    if (rows && fits) each(f, rows, 3);
+    else whole(f, false);
+}
+
+/* A sum over the rows of the first operand and of at least one other; all have the same leading axis. */
 RULE(rowsum)
 {
-    if (is_rows(f->src[0]) && is_rows(f->src[1]) && same_batch(&f->src[0]->rows, &f->src[1]->rows)) sum(f, &f->src[0]->rows, 3);
+    bool fits = is_rows(f->src[0]), met = false;
+    for (int i = 1; i < f->nsrc; i++) {
+        if (!is_rows(f->src[i])) continue;
+        fits = fits && same_batch(&f->src[0]->rows, &f->src[i]->rows);
+        met = true;
+    }
+    if (fits && met) sum(f, &f->src[0]->rows, (1ull << f->nsrc) - 1);
     else whole(f, false);
 }
 
@@ -174,6 +194,85 @@ RULE(scan) { along(f, f->attr->scan.axis > 0, true); }
 RULE(unstack) { along(f, f->attr->scan.axis > 0, true); }
 
 RULE(last) { along(f, f->src[0]->shape.rank > 1, false); }
+
+/* Two operands of one shape, along the last axis; linear in the first. */
+RULE(last_two)
+{
+    if (f->src[0]->shape.rank > 1 && (is_rows(f->src[0]) || is_rows(f->src[1]))) lki_lane_together(f);
+    else whole(f, f->src[1]->rows.kind == LKI_UNIFORM);
+}
+
+/* The operands of a gradient of layer_norm: all but gamma have the leading axis of dy. `gamma`: its place, or -1. */
+static bool norm_rows(const lki_infer *f, int gamma, const lki_rows **rows)
+{
+    *rows = NULL;
+    for (int i = 0; i < f->nsrc; i++) {
+        if (!is_rows(f->src[i])) continue;
+        if (i == gamma || f->src[0]->shape.rank < 2 || (*rows && !same_batch(*rows, &f->src[i]->rows))) return false;
+        *rows = &f->src[i]->rows;
+    }
+    return *rows != NULL;
+}
+
+RULE(norm)
+{
+    if (f->src[0]->shape.rank > 1) lki_lane_first(f);
+    else whole(f, false);
+}
+
+/* Linear in dy where the others are uniform. */
+static void whole_norm(lki_infer *f)
+{
+    bool linear = true;
+    for (int i = 1; i < f->nsrc; i++)
+        linear = linear && f->src[i]->rows.kind == LKI_UNIFORM;
+    whole(f, linear);
+}
+
+RULE(norm_x)
+{
+    const lki_rows *rows;
+    if (norm_rows(f, 2, &rows)) each(f, rows, 1 | 2 | 8 | 16);
+    else whole_norm(f);
+}
+
+RULE(norm_gamma)
+{
+    const lki_rows *rows;
+    if (norm_rows(f, -1, &rows)) sum(f, rows, 15);
+    else whole_norm(f);
+}
+
+/* Sums over the rows of x, and over those of dy and x. */
+RULE(batch_sums)
+{
+    if (is_rows(f->src[0])) sum(f, &f->src[0]->rows, 1);
+    else whole(f, false);
+}
+
+RULE(batch_grad_sums)
+{
+    const lk_tensor *dy = f->src[0], *x = f->src[1];
+    bool             free = true;
+    for (int i = 2; i < f->nsrc; i++)
+        free = free && !is_rows(f->src[i]);
+    if (is_rows(dy) && is_rows(x) && same_batch(&dy->rows, &x->rows) && free) sum(f, &x->rows, 3);
+    else whole(f, false);
+}
+
+RULE(batch_grad_x)
+{
+    const lk_tensor *dy = f->src[0], *x = f->src[2];
+    if (is_rows(dy) && is_rows(x) && same_batch(&dy->rows, &x->rows)) each(f, &x->rows, 5);
+    else whole(f, false);
+}
+
+/* Statistics are those of the whole batch, the same on every replica; attr num.a: each replica has its own. */
+RULE(moments)
+{
+    lki_lane_met(f);
+    if (f->attr->num.a != 0 && lki_replica_count() > 1) f->rows.kind = LKI_LOCAL;
+}
 
 RULE(transpose) { along(f, f->attr->perm.axis[0] == 0, true); }
 

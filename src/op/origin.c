@@ -8,7 +8,11 @@
 #include "op/run.h"
 #include <lockstep/ops.h>
 
-enum { DEEPEST = 4096, MOST_ROOTS = 24 }; /* a value carried on from step to step must not keep all of them */
+enum {
+    DEEPEST = 4096,
+    MOST_ROOTS = 24,
+    MOST_SUMMED = 4
+}; /* a value carried on from step to step must not keep all of them; operands of a sum over rows */
 
 void lki_origin_free(lki_origin *o)
 {
@@ -69,7 +73,7 @@ static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
 {
     if (!lki_tracer_current()) return lki_run_lanes(f, tree->lane, tree->width);
     const lki_rows *m = &f->rows;
-    lk_tensor      *src[2];
+    lk_tensor      *src[MOST_SUMMED];
     int64_t         begin = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane), m->total) - m->first;
     int64_t         end = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane + tree->width), m->total) - m->first;
     for (int i = 0; i < f->nsrc; i++)
@@ -85,8 +89,8 @@ static void note_roots(const lki_infer *f, lk_tensor *dst)
     lki_subtree  tree[MOST_ROOTS + 1];
     int          lo, hi, count = lki_has_its_lanes(&f->rows, r->id, r->count, &lo, &hi) ? lki_lane_subtrees(lo, hi, tree) : 1;
     static _Thread_local bool inside; /* roots have no roots */
-    bool                      wanted = count > 1 && !inside && f->nsrc <= 2 && (dst->graph ? tracer && tracer->roots : !tracer);
-    lki_origin               *o = wanted ? origin_new(count) : NULL;
+    bool        wanted = count > 1 && !inside && f->nsrc <= MOST_SUMMED && (dst->graph ? tracer && tracer->roots : !tracer);
+    lki_origin *o = wanted ? origin_new(count) : NULL;
     if (!o) return;
     inside = true;
     lki_recording_pause();
@@ -119,6 +123,7 @@ static bool linear_in_first(lki_op op)
     case LKI_OP_leaky_relu_grad:
     case LKI_OP_sigmoid_grad:
     case LKI_OP_tanh_grad:
+    case LKI_OP_softmax_grad:
     case LKI_OP_matmul:
     case LKI_OP_mul:
     case LKI_OP_div: return true;

@@ -8,6 +8,12 @@ lk_tensor *lk_matmul_kw(lk_matmul_args args)
     return lki_apply2(LKI_OP_matmul, &attr, args.a, args.b);
 }
 
+lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool transpose_b, int heads)
+{
+    lki_attr attr = {.matmul = {transpose_a, transpose_b, heads}};
+    return lki_apply2(LKI_OP_matmul, &attr, a, b);
+}
+
 /* Cells before the image, and how many outputs there are, along one direction. */
 static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, int64_t *out)
 {

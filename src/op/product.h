@@ -10,6 +10,9 @@ bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const l
 bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed);
 bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const lk_axes *strides);
 
+/* A matrix product of operands that are by heads, [n, rows, heads, columns] (kernel/matrix.h): bits 0 a, 1 b, 2 the result. */
+lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool transpose_b, int heads);
+
 /* The output of a window over [n, h, w, c] images; fills in w->pad. Sizes are 0 where the window does not fit. */
 lk_shape lki_window_output(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels);
 

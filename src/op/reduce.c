@@ -80,7 +80,8 @@ REDUCE(reduce_sum)
 REDUCE(reduce_max)
 REDUCE(reduce_min)
 REDUCE(reduce_prod)
-REDUCE(reduce_any) REDUCE(reduce_all)
+REDUCE(reduce_any)
+REDUCE(reduce_all)
 
     /* How many elements went into each element of y. */
     static double elements_per(const lk_tensor *x, const lk_tensor *y)

@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "op/op.h"
 #include "op/origin.h"
+#include "op/pooled.h"
 #include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ static void tensor_destroy(void *object)
     lki_drop(t->slice_ids);
     lki_drop(t->logits);
     lki_origin_free(t->origin);
+    lki_pooled_free(t->pooled);
     for (int i = 0; t->replicas && i < t->replicas->count; i++)
         lki_drop(t->replicas->item[i]);
     if (t->replicas) lki_drop(t->replicas->whole);

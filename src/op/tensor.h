@@ -9,7 +9,8 @@
  * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along.
  * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart; computed with only when it
  *    is mirrored.
- * 7. `origin` tells how a value of one replica was made of sums over its rows (origin.h). It never changes the tensor's own elements. */
+ * 7. `origin` tells how a value of one replica was made of sums over its rows (origin.h). It never changes the tensor's own elements.
+ * 8. `pooled` is there while a tape walks back, on the tensor a gradient rule made and on no other: ops make tensors without it. */
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
 
@@ -62,6 +63,7 @@ struct lk_tensor {
     lki_replicas *replicas;               /* a per-replica or mirrored value */
     lk_tuple     *nest;                   /* a tuple as one value; its items are references */
     struct lki_origin *origin;            /* how a replica's value was made (origin.h); mostly NULL */
+    struct lki_pooled *pooled;            /* what a gradient was unpooled from by a max pool (pooled.h); mostly NULL */
     lk_tensor
         *logits;     /* what it is the softmax (over the last axis) or sigmoid of, for cross-entropies; a reference, mostly NULL */
     bool of_sigmoid; /* logits: by a sigmoid */

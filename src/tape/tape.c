@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "op/gradient.h"
 #include "op/origin.h"
+#include "op/pooled.h"
 #include "op/record.h"
 #include <lockstep/ops.h>
 #include <string.h>
@@ -342,7 +343,10 @@ static void walk_end(walk *w)
 {
     for (int p = 0; p < PARTS; p++) {
         for (int i = 0; w->sum[p] && i < w->slots; i++)
-            if (w->sum[p][i] && !lki_bad(w->sum[p][i])) lki_drop(w->sum[p][i]);
+            if (w->sum[p][i] && !lki_bad(w->sum[p][i])) {
+                lki_pooled_forget(w->sum[p][i]); /* what leaves a tape is a gradient like any other */
+                lki_drop(w->sum[p][i]);
+            }
         lki_release(w->sum[p]);
     }
     map_clear(&w->useful);

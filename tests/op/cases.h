@@ -114,14 +114,20 @@ typedef struct result {
 
 static inline lk_dtype dtype_of(const cas *c, int i) { return i ? c->second : c->dtype; }
 
+/* Which operand is the cells of a pool; -1: none. */
+static inline int cells_at(lki_slot slot)
+{
+    if (slot == LKI_K_conv2d_pool_grad_w) return 2;
+    return slot == LKI_K_max_pool_grad || slot == LKI_K_max_pool_pick || slot == LKI_K_conv2d_pool_grad_x ? 1 : -1;
+}
+
 /* Runs [lo, hi) with guarded outputs and scratch. */
 static inline void run_range(const lki_kernels *k, const cas *c, result *r, int64_t lo, int64_t hi)
 {
     lki_view        src[3], dst[2];
     const lki_lanes lanes = {c->lanes, c->bound};
     for (int i = 0; i < c->nsrc; i++)
-        src[i] = (lki_view){c->data[i], &c->src[i], i && c->slot == LKI_K_max_pool_grad ? c->second : c->dtype};
-    if (c->slot == LKI_K_max_pool_pick || c->slot == LKI_K_max_pool_grad) src[1].dtype = c->second;
+        src[i] = (lki_view){c->data[i], &c->src[i], i == cells_at(c->slot) ? c->second : c->dtype};
     for (int i = 0; i < c->ndst; i++)
         dst[i] = (lki_view){r->dst[i], &c->dst[i], dtype_of(c, i)};
     lki_args     a = {.src = src,

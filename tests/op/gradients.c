@@ -6,6 +6,7 @@
 #include "check.h"
 #include "op/gradient.h"
 #include "op/infer.h"
+#include "op/product.h"
 #include "op/programs.h"
 #include "op/record.h"
 #include <math.h>
@@ -140,6 +141,20 @@ static lk_tensor *windowed(lki_op op, lk_shape shape, lki_window w, lk_tensor *a
     return b ? lki_apply2(op, &attr, a, b) : lki_apply1(op, &attr, a);
 }
 
+static lk_tensor *windowed3(lki_op op, lk_shape shape, lki_window w, lk_tensor *a, lk_tensor *b, lk_tensor *c)
+{
+    return lki_apply3(op, &(lki_attr){.shape = shape, .window = w}, a, b, c);
+}
+
+/* Its gradients with the statistics of x, as the rule of layer_norm has them. */
+static lk_tensor *norm_grad(lk_tensor *dy, lk_tensor *x, lk_tensor *gamma)
+{
+    lk_tensor *out[3], *one = NULL, *ones = lk_ones(LK_SHAPE(lk_dim(x, -1)), lk_tensor_dtype(x));
+    lki_apply(LKI_OP_layer_norm, &(lki_attr){.num = {.a = 0.1}}, 3, (lk_tensor *const[]){x, ones, ones}, out);
+    return gamma ? lki_apply(LKI_OP_layer_norm_grad_x, NULL, 5, (lk_tensor *const[]){dy, x, gamma, out[1], out[2]}, &one)
+                 : lki_apply(LKI_OP_layer_norm_grad_gamma, NULL, 4, (lk_tensor *const[]){dy, x, out[1], out[2]}, &one);
+}
+
 static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell of each window is the largest */
 {
     lk_tensor *out[2];
@@ -176,6 +191,12 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
             windowed(LKI_OP_conv2d_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 1), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b))         \
     PROGRAM(raw_conv2d_grad_w, G, "x[N,5,5,1] x[N,2,3,2]",                                                                         \
             windowed(LKI_OP_conv2d_grad_w, LK_SHAPE(3, 2, 1, 2), WINDOW({3, 2}, {2, 2}, {1, 1}, {1, 0}), a, b))                    \
+    PROGRAM(raw_conv2d_pool_grad_x, G, "x[N,2,1,2] w[3,2,1,2] x[N,5,3,2]",                                                         \
+            windowed3(LKI_OP_conv2d_pool_grad_x, LK_SHAPE(lk_dim(a, 0), 6, 5, 1), WINDOW({3, 2}, {1, 2}, {1, 1}, {1, 0}), a,       \
+                      cell_of(lk_stop_gradient(c), lk_tensor_shape(a), WINDOW({2, 2}, {2, 2}, {1, 1}, {0, 0})), b))                \
+    PROGRAM(raw_conv2d_pool_grad_w, G, "x[N,6,5,1] x[N,2,1,2] x[N,5,3,2]",                                                         \
+            windowed3(LKI_OP_conv2d_pool_grad_w, LK_SHAPE(3, 2, 1, 2), WINDOW({3, 2}, {1, 2}, {1, 1}, {1, 0}), a, b,               \
+                      cell_of(lk_stop_gradient(c), lk_tensor_shape(b), WINDOW({2, 2}, {2, 2}, {1, 1}, {0, 0}))))                   \
     PROGRAM(raw_depthwise_grad_x, G, "x[N,3,3,4] w[3,2,2,2]",                                                                      \
             windowed(LKI_OP_depthwise_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))      \
     PROGRAM(raw_depthwise_grad_w, G, "x[N,5,5,2] x[N,3,3,4]",                                                                      \
@@ -191,6 +212,10 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
     /* over the replicas, of which there is one: tests/model/replicas.c and tests/dist have several */                             \
     PROGRAM(raw_share, G, "w[3,4]", APPLY2(share, a, lk_cast(K(1), LK_F64), .dtype = LK_F32))                                      \
     PROGRAM(raw_all_reduce, G, "w[3,4] x[N,2]", APPLY1(all_reduce, a, .dtype = LK_F32), APPLY1(all_reduce, b, .num = {.a = 1}))    \
+    PROGRAM(raw_softmax_grad, G, "x[N,2,4] x[N,2,4]", lki_apply2(LKI_OP_softmax_grad, NULL, a, b))                                 \
+    PROGRAM(raw_layer_norm_grad, G, "x[N,2,4] x[N,2,4] w[4]", norm_grad(a, b, c), norm_grad(a, b, NULL))                           \
+    PROGRAM(raw_matmul_heads, G, "x[N,3,2,4] x[N,5,2,4] x[N,2,3,5]", lki_matmul_heads(a, false, b, true, 3),                       \
+            lki_matmul_heads(c, false, b, false, 2 | 4), lki_matmul_heads(b, true, c, true, 1 | 4))                                \
     PROGRAM(raw_all_gather, G, "w[3,4]", APPLY1(all_gather, a, .shape = {2, {3, 4}}, .slice = {{0, 0}, {1, 1}}))                   \
     PROGRAM(raw_combined, G, "w[3,4]", APPLY2(combined, lk_stop_gradient(a), a, .dtype = LK_F32))                                  \
     PROGRAM(raw_replicated, G, "w[3,4]", APPLY1(replicated, a, .dtype = LK_F32))                                                   \

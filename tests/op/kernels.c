@@ -473,6 +473,9 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
     for (int64_t r = 0; r < ROWS; r++)
         lki_element_set(label_type, src[1].data, r, r == 3 ? (double)classes : (double)(random_word() % classes));
     check_slot(LKI_K_softmax, &a, classes);
+    lki_view pair[2] = {random_operand(t, LK_SHAPE(ROWS, classes), kind), src[0]};
+    lki_args back = {.src = pair, .dst = &wide, .nsrc = 2, .ndst = 1, .attr = &attr, .fault = &fault};
+    check_slot(LKI_K_softmax_grad, &back, classes);
     check_slot(LKI_K_log_softmax, &a, classes);
     check_slot(LKI_K_sparse_xent_grad, &a, classes);
     a.dst = &narrow;
@@ -492,6 +495,37 @@ static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values 
         assert_true(fabs(loss - want) <= (t == LK_F32 ? 2e-6 : 1e-14) * (1 + fabs(want)));
     }
     forget_all();
+}
+
+static void check_layer_norm(lk_dtype t, int64_t n, values kind)
+{
+    const lk_shape wide = LK_SHAPE(5, 3, n), per_row = LK_SHAPE(5, 3);
+    lki_attr       attr = {.num = {.a = 1e-3}};
+    int64_t        bound[9] = {0, 1, 1, 2, 4, 4, 5, 5, 5};
+    lki_lanes      lanes = {8, bound};
+    lki_view x = random_operand(t, wide, kind), dy = random_operand(t, wide, TAME), gamma = random_operand(t, LK_SHAPE(n), TAME),
+             beta = random_operand(t, LK_SHAPE(n), TAME), y[3] = {operand(t, wide), operand(t, per_row), operand(t, per_row)};
+    lki_view mean = random_operand(t, per_row, TAME), scale = random_operand(t, per_row, TAME), sum = operand(t, LK_SHAPE(n));
+    lki_view forward[3] = {x, gamma, beta}, back[5] = {dy, x, gamma, mean, scale}, rows[4] = {dy, x, mean, scale};
+    lki_args a = {.src = forward, .dst = y, .nsrc = 3, .ndst = 3, .attr = &attr};
+    check_slot(LKI_K_layer_norm, &a, n);
+    a = (lki_args){.src = back, .dst = y, .nsrc = 5, .ndst = 1, .attr = &attr};
+    check_slot(LKI_K_layer_norm_grad_x, &a, n);
+    a = (lki_args){.src = rows, .dst = &sum, .nsrc = 4, .ndst = 1, .attr = &attr};
+    check_slot(LKI_K_layer_norm_grad_gamma, &a, 1);
+    a.lanes = &lanes;
+    check_slot(LKI_K_layer_norm_grad_gamma, &a, 1);
+    forget_all();
+}
+
+TEST(layer_norms)
+{
+    static const int64_t widths[] = {1, 2, 7, 15, 16, 17, 31, 64, 65, 100, 128, 1000, 4096, 4097, 9000};
+    for (int i = 0; i < LKI_COUNT(widths); i++)
+        for (int kind = 0; kind < 2; kind++) {
+            check_layer_norm(LK_F32, widths[i], kind ? WILD : TAME);
+            check_layer_norm(LK_F64, widths[i], kind ? WILD : TAME);
+        }
 }
 
 TEST(rows)
@@ -519,6 +553,7 @@ int main(void)
         cmocka_unit_test(extremes),
         cmocka_unit_test(products_and_truth),
         cmocka_unit_test(rows),
+        cmocka_unit_test(layer_norms),
     };
     return cmocka_run_group_tests(tests, make_tables, NULL);
 }

@@ -203,7 +203,7 @@ static inline void run_in_pieces(int isa, lki_slot slot, const lki_args *a, int6
 /* lo and hi are cut at multiples of `unit`; 0: never. */
 static inline void check_slot(lki_slot slot, const lki_args *a, int64_t unit)
 {
-    void *want[2] = {0};
+    void *want[4] = {0};
     char  what[128];
     run_reference(slot, a);
     for (int d = 0; d < a->ndst; d++)

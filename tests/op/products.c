@@ -97,6 +97,54 @@ TEST(test_matmul_batches)
         }
 }
 
+/* Operands and results by heads: the bits of the product of their transposes, for every choice. */
+static cas by_heads(int64_t n, int64_t heads, int64_t M, int64_t N, int64_t K, int t, int bits)
+{
+    cas       c = matmul_case(M, N, K, t & 1, t >> 1);
+    lk_shape *s[3] = {&c.src[0], &c.src[1], &c.dst[0]};
+    for (int i = 0; i < 3; i++) {
+        const lk_shape m = *s[i];
+        *s[i] = bits >> i & 1 ? (lk_shape){4, {n, m.dim[0], heads, m.dim[1]}} : (lk_shape){4, {n, heads, m.dim[0], m.dim[1]}};
+    }
+    c.attr.matmul.heads = bits;
+    return c;
+}
+
+static int64_t place_by_heads(const lk_shape *s, int heads, int64_t n, int64_t h, int64_t r, int64_t c)
+{
+    return heads ? ((n * s->dim[1] + r) * s->dim[2] + h) * s->dim[3] + c : ((n * s->dim[1] + h) * s->dim[2] + r) * s->dim[3] + c;
+}
+
+TEST(test_matmul_heads)
+{
+    static const int64_t sizes[][5] = {{2, 3, 5, 9, 7}, {1, 4, 16, 33, 40}, {3, 1, 64, 64, 32}, {2, 2, 70, 8, 3}, {0, 2, 3, 4, 5}};
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++)
+        for (int k = 0; k < 32; k++) {
+            const int64_t *z = sizes[i];
+            cas            c = by_heads(z[0], z[1], z[2], z[3], z[4], k & 3, k >> 2);
+            check_matmul(c, k % 3 == 0);
+        }
+    for (int k = 0; k < 32; k++) { /* against the formula */
+        const int64_t n = 2, H = 3, M = 4, N = 5, K = 6;
+        const int     ta = k & 1, tb = k >> 1 & 1, bits = k >> 2;
+        cas           c = by_heads(n, H, M, N, K, k & 3, bits);
+        c.dtype = LK_F64;
+        fill_sources(&c, 0);
+        const result  r = run_all(&table[0], &c);
+        const double *a = c.data[0], *b = c.data[1], *y = (double *)r.dst[0];
+        for (int64_t at = 0; at < n * H * M * N; at++) {
+            const int64_t i = at / (H * M * N), h = at / (M * N) % H, m = at / N % M, j = at % N;
+            double        sum = 0;
+            for (int64_t s = 0; s < K; s++)
+                sum += a[place_by_heads(&c.src[0], bits & 1, i, h, ta ? s : m, ta ? m : s)] *
+                       b[place_by_heads(&c.src[1], bits & 2, i, h, tb ? j : s, tb ? s : j)];
+            assert_true(fabs(sum - y[place_by_heads(&c.dst[0], bits & 4, i, h, m, j)]) < 1e-13);
+        }
+        free_result(r);
+        free_sources(&c);
+    }
+}
+
 TEST(test_matmul_formula)
 {
     for (int t = 0; t < 4; t++) {
@@ -352,9 +400,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul_sizes),   cmocka_unit_test(test_matmul_random), cmocka_unit_test(test_matmul_batches),
-        cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_conv_models),   cmocka_unit_test(test_conv_channels),
-        cmocka_unit_test(test_conv_random),    cmocka_unit_test(test_conv_f64),      cmocka_unit_test(test_lane_tree),
-        cmocka_unit_test(test_fused_pool),
+        cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_matmul_heads),  cmocka_unit_test(test_conv_models),
+        cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),   cmocka_unit_test(test_conv_f64),
+        cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
     };
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

@@ -52,6 +52,8 @@ void lki_register_depthwise_avx2(lki_kernels *k);
 void lki_register_depthwise_avx512(lki_kernels *k);
 void lki_register_pool_avx2(lki_kernels *k);
 void lki_register_pool_avx512(lki_kernels *k);
+void lki_register_live_avx2(lki_kernels *k);
+void lki_register_live_avx512(lki_kernels *k);
 
 /* The kernels themselves: AVX-512 hands shapes to AVX2 in which half of its vectors would stay empty. */
 void lki_f32_matmul_avx2(const lki_args *a);
@@ -62,6 +64,10 @@ void lki_f32_conv2d_grad_x_avx2(const lki_args *a);
 void lki_f32_conv2d_grad_x_avx512(const lki_args *a);
 void lki_f32_conv2d_grad_w_avx2(const lki_args *a);
 void lki_f32_conv2d_grad_w_avx512(const lki_args *a);
+void lki_f32_conv2d_pool_grad_x_avx2(const lki_args *a);
+void lki_f32_conv2d_pool_grad_x_avx512(const lki_args *a);
+void lki_f32_conv2d_pool_grad_w_avx2(const lki_args *a);
+void lki_f32_conv2d_pool_grad_w_avx512(const lki_args *a);
 
 /* `rows` in pieces of at most `most`, as even as possible: pieces of 5 and 4 instead of 8 and 1. */
 static inline int64_t lki_even_pieces(int64_t rows, int64_t most) { return lki_ceil_div(rows, most); }

@@ -7,4 +7,5 @@ void lki_register_products_avx2(lki_kernels *k)
     lki_register_conv_avx2(k);
     lki_register_depthwise_avx2(k);
     lki_register_pool_avx2(k);
+    lki_register_live_avx2(k);
 }

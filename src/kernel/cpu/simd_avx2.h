@@ -27,6 +27,7 @@ static inline vf   vf_all(float x) { return _mm256_set1_ps(x); }
 static inline vf   vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf   vf_load_some(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
 static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+static inline void vf_store_past(float *p, vf x) { _mm256_stream_ps(p, x); } /* past the caches; aligned */
 static inline void vf_store_some(float *p, vm m, vf x) { _mm256_maskstore_ps(p, m, x); }
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }

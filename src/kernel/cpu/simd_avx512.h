@@ -28,6 +28,7 @@ static inline vf   vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline vf   vf_load_some(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
 static inline void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
 static inline void vf_store_some(float *p, vm m, vf x) { _mm512_mask_storeu_ps(p, m, x); }
+static inline void vf_store_past(float *p, vf x) { _mm512_stream_ps(p, x); } /* past the caches; aligned */
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf   vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }

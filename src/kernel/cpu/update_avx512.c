@@ -11,18 +11,21 @@
 #define V __m512
 #define SQRT(x) _mm512_sqrt_ps(x)
 #define MAX(a, b) _mm512_max_ps(a, b) /* b when either is NaN: a > b ? a : b */
+#define PAST(x, v) _mm512_stream_ps(x, v)
 #define NAME(x) f32_##x
 #include "kernel/cpu/update.inc"
 #undef T
 #undef V
 #undef SQRT
 #undef MAX
+#undef PAST
 #undef NAME
 
 #define T double
 #define V __m512d
 #define SQRT(x) _mm512_sqrt_pd(x)
 #define MAX(a, b) _mm512_max_pd(a, b)
+#define PAST(x, v) _mm512_stream_pd(x, v)
 #define NAME(x) f64_##x
 #include "kernel/cpu/update.inc"
 

@@ -195,6 +195,34 @@ static inline __m256 vec_upper(vec a) { return a.hi; }
 static inline __m256 vec_lower(vec a) { return a.lo; }
 static inline vec    vec_join(__m256 lower, __m256 upper) { return (vec){lower, upper}; }
 
+/* Sixteen doubles, for long sums of floats. */
+typedef struct wide {
+    __m256d q[4];
+} wide;
+
+#define WIDE_2(call, a, b) ((wide){{call(a.q[0], b.q[0]), call(a.q[1], b.q[1]), call(a.q[2], b.q[2]), call(a.q[3], b.q[3])}})
+
+static inline wide wide_of(vec a)
+{
+    return (wide){{_mm256_cvtps_pd(_mm256_castps256_ps128(a.lo)), _mm256_cvtps_pd(_mm256_extractf128_ps(a.lo, 1)),
+                   _mm256_cvtps_pd(_mm256_castps256_ps128(a.hi)), _mm256_cvtps_pd(_mm256_extractf128_ps(a.hi, 1))}};
+}
+static inline wide wide_load(const double *p)
+{
+    return (wide){{_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4), _mm256_loadu_pd(p + 8), _mm256_loadu_pd(p + 12)}};
+}
+static inline void wide_store(double *p, wide a)
+{
+    for (int i = 0; i < 4; i++)
+        _mm256_storeu_pd(p + 4 * i, a.q[i]);
+}
+static inline wide wide_add(wide a, wide b) { return WIDE_2(_mm256_add_pd, a, b); }
+static inline wide wide_fma(wide a, wide b, wide c)
+{
+    return (wide){{_mm256_fmadd_pd(a.q[0], b.q[0], c.q[0]), _mm256_fmadd_pd(a.q[1], b.q[1], c.q[1]),
+                   _mm256_fmadd_pd(a.q[2], b.q[2], c.q[2]), _mm256_fmadd_pd(a.q[3], b.q[3], c.q[3])}};
+}
+
 #include "kernel/cpu/vec_fold.h"
 
 #endif

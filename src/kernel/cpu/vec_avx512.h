@@ -117,6 +117,20 @@ static inline __m256 vec_upper(vec a) { return _mm512_extractf32x8_ps(a, 1); }
 static inline __m256 vec_lower(vec a) { return _mm512_castps512_ps256(a); }
 static inline vec    vec_join(__m256 lower, __m256 upper) { return _mm512_insertf32x8(_mm512_castps256_ps512(lower), upper, 1); }
 
+/* Sixteen doubles, for long sums of floats. */
+typedef struct wide {
+    __m512d lo, hi;
+} wide;
+
+static inline wide wide_of(vec a) { return (wide){_mm512_cvtps_pd(vec_lower(a)), _mm512_cvtps_pd(vec_upper(a))}; }
+static inline wide wide_load(const double *p) { return (wide){_mm512_loadu_pd(p), _mm512_loadu_pd(p + 8)}; }
+static inline void wide_store(double *p, wide a) { _mm512_storeu_pd(p, a.lo), _mm512_storeu_pd(p + 8, a.hi); }
+static inline wide wide_add(wide a, wide b) { return (wide){_mm512_add_pd(a.lo, b.lo), _mm512_add_pd(a.hi, b.hi)}; }
+static inline wide wide_fma(wide a, wide b, wide c)
+{
+    return (wide){_mm512_fmadd_pd(a.lo, b.lo, c.lo), _mm512_fmadd_pd(a.hi, b.hi, c.hi)};
+}
+
 #include "kernel/cpu/vec_fold.h"
 
 #endif

@@ -1,4 +1,5 @@
-/* Reference convolutions. The loops are in conv.inc, once for each element type; here is what they share: sizes and index rules. */
+/* Reference convolutions. The loops are in conv.inc, once for each element type, and winograd.inc, for the f32 shapes that winograd.h
+ * names; here is what they share: sizes and index rules, and who computes what. */
 #include "kernel/ref/products.h"
 #include <math.h>
 
@@ -44,15 +45,32 @@ static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
 #define NAME(x) f64_##x
 #include "kernel/ref/conv.inc"
 
+#include "kernel/ref/winograd.inc"
+
+/* One function per f32 slot: WINOGRAD where the rule says so, direct elsewhere. */
+#define EITHER(slot, x, w)                                                                                                         \
+    static void f32_##slot##_either(const lki_args *g)                                                                             \
+    {                                                                                                                              \
+        if (lki_is_winograd(&g->attr->window, g->x.shape, g->w.shape)) winograd_##slot(g);                                         \
+        else f32_##slot(g);                                                                                                        \
+    }
+EITHER(conv2d, src[0], src[1])
+EITHER(conv2d_grad_x, dst[0], src[1])
+EITHER(conv2d_grad_w, src[0], dst[0])
+
+#define SET_EITHER(slot)                                                                                                           \
+    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot##_either, NULL, "ref");                                                     \
+    lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
+
 #define SET(slot)                                                                                                                  \
     lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \
     lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
 
 void lki_register_conv_ref(lki_kernels *k)
 {
-    SET(conv2d);
-    SET(conv2d_grad_x);
-    SET(conv2d_grad_w);
+    SET_EITHER(conv2d);
+    SET_EITHER(conv2d_grad_x);
+    SET_EITHER(conv2d_grad_w);
     SET(depthwise);
     SET(depthwise_grad_x);
     SET(depthwise_grad_w);

@@ -6,5 +6,6 @@
 
 void lki_register_conv_ref(lki_kernels *k);
 void lki_register_pool_ref(lki_kernels *k);
+void lki_register_live_ref(lki_kernels *k);
 
 #endif

@@ -27,6 +27,7 @@
 void lki_register_rows_ref(lki_kernels *k)
 {
     LKI_SET_F(k, softmax);
+    LKI_SET_F(k, softmax_grad);
     LKI_SET_F(k, log_softmax);
     LKI_SET_F(k, sparse_xent);
     LKI_SET_F(k, sparse_xent_grad);

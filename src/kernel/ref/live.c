@@ -1,0 +1,57 @@
+/* Reference convolution gradients through a 2x2 max pool. The loops are in live.inc, once for each element type; here is what they
+ * share: sizes and index rules. */
+#include "kernel/ref/products.h"
+#include <math.h>
+
+typedef struct live {
+    const lki_window *win;
+    int64_t           images, IH, IW, C; /* x */
+    int64_t           KH, KW, O;         /* w is [KH, KW, C, O] */
+    int64_t           PH, PW;            /* d */
+    const uint8_t    *cell;
+} live;
+
+static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, const lk_shape *d, const void *cell)
+{
+    const int64_t *i = &x->dim[x->rank - 3], *p = &d->dim[d->rank - 3];
+    live           v = {&g->attr->window, 1, i[0], i[1], i[2], w->dim[0], w->dim[1], w->dim[3], p[0], p[1], cell};
+    for (int a = 0; a < x->rank - 3; a++)
+        v.images *= x->dim[a];
+    return v;
+}
+
+/* Where tap k of the window at output o lies. */
+static int64_t place(const lki_window *w, int axis, int64_t o, int64_t k)
+{
+    return o * w->stride[axis] - w->pad[axis] + k * w->dilation[axis];
+}
+
+/* Which tap of the window at output o lies on cell i; -1 when none does. */
+static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
+{
+    const int64_t way = i - place(w, axis, o, 0), k = way / w->dilation[axis];
+    return way < 0 || way % w->dilation[axis] || k >= w->size[axis] ? -1 : k;
+}
+
+#define T float
+#define FMA fmaf
+#define NAME(x) f32_##x
+#include "kernel/ref/live.inc"
+#undef T
+#undef FMA
+#undef NAME
+
+#define T double
+#define FMA fma
+#define NAME(x) f64_##x
+#include "kernel/ref/live.inc"
+
+#define SET(slot)                                                                                                                  \
+    lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \
+    lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
+
+void lki_register_live_ref(lki_kernels *k)
+{
+    SET(conv2d_pool_grad_x);
+    SET(conv2d_pool_grad_w);
+}
