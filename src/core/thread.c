@@ -74,6 +74,9 @@ int64_t lki_nanoseconds(void)
  * spins of 1, 4 and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
 enum { SPIN_NANOSECONDS = 20000, MOST_SPINS = 1 << 16 };
 
+/* Between two runs a worker watches longer: what a training loop does between two steps often takes 20 microseconds and more. */
+enum { PATIENCE = 5 };
+
 /* A pause takes 4 to 140 cycles, depending on the processor; measured once, the shortest of a few tries. */
 static unsigned spins_measured;
 
@@ -319,7 +322,7 @@ static int start_worker(int t, int threads)
     pthread_t      thread;
     pthread_attr_t attr;
     sigset_t       all, before;
-    workers[t] = (worker){.spins = spins_for(threads)};
+    workers[t] = (worker){.spins = PATIENCE * spins_for(threads)};
     sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -384,7 +387,7 @@ static void run_with_workers(int threads, lki_team_fn *fn, void *arg, bool *fork
     set_workers_going(threads);
     fn(arg, 0);
     *forked = crew.process != process;
-    if (!*forked) wait_for_workers(workers[1].spins);
+    if (!*forked) wait_for_workers(spins_for(threads));
     inside_run = false;
 }
 

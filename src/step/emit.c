@@ -10,6 +10,7 @@ typedef struct
     bool    rows, piece;
     int64_t lo, hi;   /* rows */
     int64_t from, to; /* piece */
+    int64_t base;     /* piece: where values that hold one begin */
     int     lane;     /* rows: the first lane they are of */
 } range;
 
@@ -49,7 +50,7 @@ static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool c
     int              root = lki_graph_root(p->graph, value);
     int64_t          entry = v->shape.rank && v->shape.dim[0] ? lki_shape_size(&v->shape) / v->shape.dim[0] : 0;
     lki_home         home = p->graph->values[root].kind == LKI_VALUE_MADE ? p->storage[root].home : LKI_HOME_OUTSIDE;
-    int64_t          skip = home == LKI_HOME_PIECE ? -r.from : cut && r.rows && home != LKI_HOME_LANE ? r.lo * entry : 0;
+    int64_t          skip = home == LKI_HOME_PIECE ? -r.base : cut && r.rows && home != LKI_HOME_LANE ? r.lo * entry : 0;
     int64_t          offset = (skip + lki_graph_offset(p->graph, value)) * (int64_t)lk_dtype_bytes(v->dtype);
     view->dtype = v->dtype;
     view->shape = shape_with(p, &v->shape, cut && r.rows ? r.hi - r.lo : -1);
@@ -117,6 +118,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
     if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
+    a->past = p->threads > 1 && n->ndst && (n->writes ? t->place == LKI_TILES : p->storage[n->dst[0]].crosses);
     c->name = lki_op_name(n->op);
     c->lane = (int16_t)(r.rows ? r.lane : -1);
     c->shared = !r.rows && (n->mode == LKI_SUM || n->writes);
@@ -220,13 +222,14 @@ typedef struct emitter {
     stack   **stacks; /* by PARTIAL task, then thread; filled while LANE tasks are emitted, read by COMBINE */
 } emitter;
 
-static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t lo, int64_t hi)
+static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t lo, int64_t hi, int64_t base)
 {
     lki_plan *p = e->plan;
     node_sum  open[80];
     int       count = 0;
     lki_view  dst;
-    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false, (range){.piece = true, .from = lo, .to = hi}))
+    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false,
+                   (range){.piece = true, .from = lo, .to = hi, .base = base}))
         return LK_ENOMEM;
     for (int from = 0; from < p->threads; from++) {
         const stack *s = &e->stacks[t->partial][from];
@@ -240,7 +243,7 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
 static lk_status emit_task(emitter *e, int thread, int task, range r)
 {
     const lki_task *t = &e->plan->tasks[task];
-    if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.piece ? r.from : 0, r.piece ? r.to : t->size);
+    if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.piece ? r.from : 0, r.piece ? r.to : t->size, r.base);
     return call_node(e->plan, thread, t, r, NULL);
 }
 
@@ -255,6 +258,7 @@ static lk_status emit_chain(emitter *e, int thread, int chain, int lane)
     r.piece = true;
     for (r.from = 0; r.from < size; r.from = r.to) {
         r.to = lki_min(r.from + LKI_PIECE, size);
+        r.base = r.from;
         for (int i = chain; i < p->task_count; i++)
             if (p->tasks[i].place == LKI_LANE && p->tasks[i].chain == chain) LKI_TRY(emit_task(e, thread, i, r));
     }
@@ -288,18 +292,50 @@ static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
     return LK_OK;
 }
 
+/* The next task of a group, from i on; task_count: none. */
+static int next_of_group(const lki_plan *p, int i, int phase, int group)
+{
+    while (i < p->task_count && !(p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == group))
+        i++;
+    return i;
+}
+
+/* The tasks from i up to `end` over the piece r, small piece after small piece. */
+static lk_status emit_walk(emitter *e, int thread, int i, int end, int phase, int group, range r)
+{
+    for (range small = r; small.from < r.to; small.from = small.to) {
+        small.to = lki_min(small.from + LKI_PIECE, r.to);
+        for (int t = i; t < end; t = next_of_group(e->plan, t + 1, phase, group))
+            LKI_TRY(emit_task(e, thread, t, small));
+    }
+    return LK_OK;
+}
+
+static lk_status emit_piece(emitter *e, int thread, int phase, int group, range r)
+{
+    const lki_plan *p = e->plan;
+    for (int i = group, end; i < p->task_count; i = end) {
+        end = next_of_group(p, i + 1, phase, group);
+        if (p->tasks[i].coarse) {
+            LKI_TRY(emit_task(e, thread, i, r));
+            continue;
+        }
+        while (end < p->task_count && !p->tasks[end].coarse)
+            end = next_of_group(p, end + 1, phase, group);
+        LKI_TRY(emit_walk(e, thread, i, end, phase, group, r));
+    }
+    return LK_OK;
+}
+
 static lk_status emit_group(emitter *e, int thread, int phase, int group)
 {
-    lki_plan       *p = e->plan;
-    const lki_task *first = &p->tasks[group];
-    int64_t         piece = lki_plan_piece(first), pieces = lki_ceil_div(first->size, piece);
-    for (int64_t k = lki_share(pieces, thread, p->threads); k < lki_share(pieces, thread + 1, p->threads); k++)
-        for (int i = group; i < p->task_count; i++) {
-            const lki_task *t = &p->tasks[i];
-            if (t->phase == phase && t->place == LKI_TILES && t->group == group)
-                LKI_TRY(emit_task(e, thread, i,
-                                  (range){.piece = true, .from = k * piece, .to = lki_min((k + 1) * piece, first->size)}));
-        }
+    lki_plan     *p = e->plan;
+    const int64_t size = p->tasks[group].size, piece = p->tasks[group].piece, pieces = lki_ceil_div(size, piece);
+    for (int64_t k = lki_share(pieces, thread, p->threads); k < lki_share(pieces, thread + 1, p->threads); k++) {
+        const int64_t from = k * piece;
+        LKI_TRY(emit_piece(e, thread, phase, group,
+                           (range){.piece = true, .from = from, .to = lki_min(from + piece, size), .base = from}));
+    }
     return LK_OK;
 }
 

@@ -119,4 +119,8 @@ lk_status lki_graph_collapse(lki_graph **g);
 /* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do together. */
 lk_status lki_graph_simplify(lki_graph *g);
 
+/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient (fuse_norm.c). */
+void lki_graph_share(lki_graph *g);
+void lki_graph_fuse_norms(lki_graph *g);
+
 #endif

@@ -5,8 +5,9 @@
  *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring element-wise tasks
  *                     are a chain and run piece by piece together, so that what passes between them stays in the first-level cache
  *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
- *             TILES   every thread its share of the result, in pieces that fit the first-level cache; neighbouring tasks over the same share
- *                     run piece by piece together, so a gradient is summed, clipped and applied while it is there
+ *             TILES   every thread its share of the result, in pieces; neighbouring tasks over the same share run piece by piece together,
+ *                     so a gradient is summed, clipped and applied while it is there. A piece fits the first-level cache, or, where one of
+ *                     the tasks is a matrix product, which is slow on few rows, the second-level one; the others then walk it in small ones
  *             SOLO    one thread does it all
  *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a phase
  *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
@@ -33,6 +34,8 @@ typedef struct lki_task {
     int           group;       /* TILES: tasks that run piece by piece together */
     int           chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
     int64_t       size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
+    int64_t       piece;       /* TILES: elements of the group's pieces */
+    bool          coarse;      /* TILES: runs once for a whole piece, however large */
     int           partial;     /* COMBINE: the PARTIAL task */
     int           stack;       /* PARTIAL: buffers per thread */
     size_t        bytes;       /* PARTIAL: of one buffer */
@@ -43,7 +46,8 @@ typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HO
 
 typedef struct lki_storage { /* of a root value */
     lki_home home;
-    size_t   at; /* in the shared block, or in each thread's block */
+    bool     crosses; /* made by one thread, lane by lane, and read by others */
+    size_t   at;      /* in the shared block, or in each thread's block */
 } lki_storage;
 
 typedef struct lki_call {
@@ -102,7 +106,6 @@ lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out
 int     lki_plan_lane_begin(const lki_plan *p, int thread);
 int64_t lki_plan_bound(const lki_rows *r, int lane);
 
-enum { LKI_PIECE = 4096 };                 /* elements of a TILES piece, about */
-int64_t lki_plan_piece(const lki_task *t); /* elements per piece, a multiple of the unit */
+enum { LKI_PIECE = 4096 }; /* elements that stay in the first-level cache while several tasks go over them */
 
 #endif

@@ -17,7 +17,8 @@ static bool same_nodes(walk *w, const lki_node *m, const lki_node *n)
     if (m->op != n->op || m->nsrc != n->nsrc || m->writes || n->writes || memcmp(&m->attr, &n->attr, sizeof m->attr)) return false;
     for (int i = 0; i < m->nsrc; i++) {
         bool shape_only = m->op == LKI_OP_broadcast_like && i == 1; /* equal results have equal shapes */
-        if (!shape_only && !same(w, m->src[i], n->src[i])) return false;
+        bool unread = m->slot == LKI_K_none && i > 0;               /* an alias: the elements of the first operand */
+        if (!shape_only && !unread && !same(w, m->src[i], n->src[i])) return false;
     }
     return true;
 }

@@ -11,8 +11,12 @@
 
 enum {
     WIDE_WEIGHTS = 128 * 1024, /* bytes of a matmul's second operand from which it runs per thread rather than per lane */
-    WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out */
-    SMALL = 4096,              /* elements below which a uniform task is not worth sharing out */
+    WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out, ... */
+    MANY_ENTRIES = 64,         /* ... unless a lane has so many entries that its own operands, still in cache, count for more */
+    LARGEST_PARTIAL = 65536,   /* ... and the sum has at most so many elements */
+    COARSE_PIECE = 65536, /* elements of a piece of a matrix product, at most: a gradient that stays in the second-level cache */
+    COARSE_ROWS = 8,      /* and its rows, at least */
+    SMALL = 4096,         /* elements below which a uniform task is not worth sharing out */
 };
 
 typedef struct edge {
@@ -52,6 +56,7 @@ static lki_task place_whole(const lki_plan *p, int node)
     if (n->op == LKI_OP_matmul && (n->mode == LKI_SUM || size >= SMALL)) {
         const lk_shape *s = &p->graph->values[n->dst[0]].shape;
         t.place = LKI_TILES;
+        t.coarse = true;
         t.unit = lki_max(1, s->dim[s->rank - 1]);
     }
     return t;
@@ -64,15 +69,25 @@ static bool add_task(lki_plan *p, lki_task t)
     return true;
 }
 
+static int64_t lane_entries(const lki_node *n) { return n->rows.global * n->rows.per_row / n->rows.lanes; }
+
+/* Summed over all lanes at once, tile by tile, rather than lane by lane. */
+static bool is_whole_sum(const lki_plan *p, const lki_node *n)
+{
+    int64_t size = result_size(p, n);
+    if (n->op == LKI_OP_gather_grad) return true;
+    return n->op == LKI_OP_matmul && size >= WIDE_SUM && (size > LARGEST_PARTIAL || lane_entries(n) < MANY_ENTRIES);
+}
+
 static bool add_tasks_for(lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
-        bool wide = n->op == LKI_OP_matmul && operand_bytes(p, n, 1) >= WIDE_WEIGHTS;
+        bool wide = n->op == LKI_OP_matmul && !lki_is_cut(n->cut, 1) && operand_bytes(p, n, 1) >= WIDE_WEIGHTS &&
+                    lane_entries(n) < MANY_ENTRIES;
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = wide ? LKI_THREAD : LKI_LANE, .node = node});
     }
-    bool whole_sum = (n->op == LKI_OP_matmul && result_size(p, n) >= WIDE_SUM) || n->op == LKI_OP_gather_grad;
-    if (n->mode == LKI_SUM && follows_lanes(p, n) && !whole_sum && !n->writes) {
+    if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) {
         int64_t size = result_size(p, n);
         if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
         return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE,
@@ -350,6 +365,26 @@ static void make_groups(lki_plan *p, const edges *e)
     }
 }
 
+/* Small pieces, or, with a matrix product among the tasks, ones large enough for it and small enough that every thread gets some. */
+static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
+{
+    int64_t piece = LKI_PIECE;
+    if (coarse) piece = lki_max(COARSE_ROWS * t->unit, lki_min(COARSE_PIECE, lki_ceil_div(t->size, 4 * p->threads)));
+    return lki_max(t->unit, piece / t->unit * t->unit);
+}
+
+static void choose_pieces(lki_plan *p)
+{
+    for (int group = 0; group < p->task_count; group++) {
+        bool coarse = false;
+        if (p->tasks[group].place != LKI_TILES || p->tasks[group].group != group) continue;
+        for (int t = group; t < p->task_count; t++)
+            coarse = coarse || (p->tasks[t].group == group && p->tasks[t].coarse);
+        for (int t = group; t < p->task_count; t++)
+            if (p->tasks[t].group == group) p->tasks[t].piece = piece_of(p, &p->tasks[t], coarse);
+    }
+}
+
 static int lane_task_before(const lki_plan *p, int t)
 {
     for (int i = t - 1; i >= 0; i--)
@@ -410,6 +445,7 @@ lk_status lki_plan_schedule(lki_plan *p)
         assign_phases(p, &e);
         sink(p, &e);
         make_groups(p, &e);
+        choose_pieces(p);
         for (int t = 0; t < p->task_count; t++)
             if (p->tasks[t].phase >= p->phases) p->phases = p->tasks[t].phase + 1;
         make_chains(p);

@@ -2,8 +2,6 @@
  *
  *   keep      a variable's old value that is still read after the variable was written gets memory of its own
  *   drop      nodes whose results nobody reads
- *   move      relu_grad(max_pool_grad(d, cell), y) = max_pool_grad(relu_grad(d, pooled y), cell): only the cells that won carry a gradient,
- *             and there y is the pooled y; so the unpooled y need not be kept
  *   fuse      conv2d or matmul, then + bias, then relu, then a 2x2 max pool: one kernel with an epilogue. The sum is complete before the
  *             epilogue, so the bits are those of the separate ops. */
 #include "core/memory.h"
@@ -136,53 +134,6 @@ static lk_status drop_unused(lki_graph *g)
     return LK_OK;
 }
 
-/* ---- move ---- */
-
-static lki_node *maker_of(lki_graph *g, int value, lki_op op)
-{
-    int root = lki_graph_root(g, value);
-    int maker = g->values[root].maker;
-    if (root != value || maker < 0 || g->nodes[maker].dead || g->nodes[maker].op != op) return NULL;
-    return &g->nodes[maker];
-}
-
-/* The max_pool node that made `cell`. */
-static lki_node *pool_of(lki_graph *g, int cell)
-{
-    lki_node *pool = maker_of(g, cell, LKI_OP_max_pool);
-    return pool && pool->dst[1] == cell ? pool : NULL;
-}
-
-static bool windows_overlap(const lki_window *w) { return w->stride[0] < w->size[0] || w->stride[1] < w->size[1]; }
-
-static void move_relu_behind_pool(lki_graph *g, const uses *u)
-{
-    for (int i = 0; i < g->node_count; i++) {
-        lki_node *relu = &g->nodes[i];
-        if (relu->dead || relu->op != LKI_OP_relu_grad) continue;
-        lki_node *grad = maker_of(g, relu->src[0], LKI_OP_max_pool_grad);
-        lki_node *pool = grad ? pool_of(g, grad->src[1]) : NULL;
-        if (!pool || pool->src[0] != relu->src[1] || u->count[relu->src[0]] != 1 || windows_overlap(&pool->attr.window)) continue;
-        /* grad and relu change places; grad's result becomes the small gradient, relu's result the unpooled one */
-        int d = grad->src[0], small = relu->src[0], big = relu->dst[0];
-        g->values[small].shape = g->values[d].shape;
-        lki_node first = *relu, second = *grad;
-        first.src[0] = d;
-        first.src[1] = pool->dst[0];
-        first.dst[0] = small;
-        second.src[0] = small;
-        second.dst[0] = big;
-        int order = first.order;
-        first.order = second.order;
-        second.order = order;
-        first.cut = 3;
-        *grad = first;
-        *relu = second;
-        g->values[small].maker = (int)(grad - g->nodes);
-        g->values[big].maker = (int)(relu - g->nodes);
-    }
-}
-
 /* ---- fuse ---- */
 
 static lki_node *only_reader(lki_graph *g, const uses *u, int value, lki_op op)
@@ -263,12 +214,10 @@ lk_status lki_graph_simplify(lki_graph *g)
     uses      u = {0};
     lk_status status = keep_old_versions(g);
     if (status == LK_OK) status = drop_unused(g);
+    if (status == LK_OK) lki_graph_share(g);
     if (status == LK_OK) status = count_uses(g, &u);
-    if (status == LK_OK) {
-        move_relu_behind_pool(g, &u);
-        status = count_uses(g, &u);
-    }
     if (status == LK_OK) fuse_epilogues(g, &u);
+    if (status == LK_OK) lki_graph_fuse_norms(g);
     lki_release(u.count);
     return status;
 }
