@@ -35,6 +35,7 @@ typedef struct lki_rowset   lki_rowset;
 typedef struct lki_pipeline lki_pipeline;
 typedef struct lki_saver    lki_saver;
 typedef struct lki_loader   lki_loader;
+typedef struct lki_byte_map lki_byte_map;
 
 /* ---- elements (rowset.c) ---- */
 
@@ -124,6 +125,11 @@ void        lki_vector_drop(lki_vector *v);
 bool        lki_vector_takes(const lki_vector *v, const lki_element *e);
 int         lki_vector_count(const lki_vector *v); /* of results */
 lki_column  lki_vector_column(const lki_vector *v, int i);
+
+/* Is every result a tensor of the element, reshaped or as it is, or a function of each byte of one, as f32 (bytes.h)? Then: which tensor
+ * result i is made of, and that function; NULL: none. */
+bool lki_vector_is_direct(const lki_vector *v);
+int  lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes);
 
 /* `in` has `rows` rows; so have the results, which are references. */
 lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out);

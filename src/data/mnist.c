@@ -2,7 +2,6 @@
  * dataset is made, and shared by all its rows; scaled images are computed from the bytes when they are gathered into a batch, which
  * moves a quarter of the memory that scaled ones would. */
 #include "core/log.h"
-#include "core/memory.h"
 #include "data/data.h"
 #include "data/fetch.h"
 #include "format/idx.h"
@@ -147,30 +146,44 @@ static lk_status find_file(const data_set *set, const place *at, const lk_mnist_
 
 /* ---- reading ---- */
 
-static lk_status read_array(const data_set *set, const place *at, const lk_mnist_args *a, idx_file file, lki_array *out)
+static lk_status check_array(const char *path, bool images, const lki_array *a)
 {
-    char       path[MOST_PATH], text[LKI_SHAPE_TEXT];
-    const bool images = file == TRAIN_IMAGES || file == TEST_IMAGES;
-    LKI_TRY(find_file(set, at, a, file, path));
-    LKI_TRY(lki_idx_read(path, out));
-    const lk_shape *s = &out->shape;
-    if (out->dtype == LK_U8 && (images ? s->rank == 3 && s->dim[1] == SIDE && s->dim[2] == SIDE : s->rank == 1)) return LK_OK;
-    lki_fail(LK_EFORMAT, "%s: %s %s; it should be u8 %s", path, lk_dtype_name(out->dtype), lki_shape_text(s, text),
-             images ? "[n, 28, 28]" : "[n]");
-    lki_array_free(out);
-    return LK_EFORMAT;
+    char            text[LKI_SHAPE_TEXT];
+    const lk_shape *s = &a->shape;
+    if (a->dtype == LK_U8 && (images ? s->rank == 3 && s->dim[1] == SIDE && s->dim[2] == SIDE : s->rank == 1)) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: %s %s; it should be u8 %s", path, lk_dtype_name(a->dtype), lki_shape_text(s, text),
+                    images ? "[n, 28, 28]" : "[n]");
 }
 
-static lk_status read_pair(const data_set *set, const lk_mnist_args *a, lki_array *images, lki_array *labels)
+/* Straight into a tensor of this step: images [n, 28, 28, 1] or labels [n], u8. */
+static lk_status read_tensor(const data_set *set, const place *at, const lk_mnist_args *a, idx_file file, lk_tensor **out)
+{
+    char       path[MOST_PATH];
+    const bool images = file == TRAIN_IMAGES || file == TEST_IMAGES;
+    lki_idx   *idx;
+    lki_array  what;
+    LKI_TRY(find_file(set, at, a, file, path));
+    LKI_TRY(lki_idx_open(path, &idx, &what));
+    lk_status status = check_array(path, images, &what);
+    if (status == LK_OK) {
+        const lk_shape shape = images ? LK_SHAPE(what.shape.dim[0], SIDE, SIDE, 1) : what.shape;
+        *out = lki_tensor_new(LK_U8, &shape);
+        status = lki_bad(*out) ? LK_ENOMEM : lki_idx_elements(idx, (*out)->data);
+    }
+    lki_idx_close(idx);
+    return status;
+}
+
+static lk_status read_pair(const data_set *set, const lk_mnist_args *a, lk_tensor **images, lk_tensor **labels)
 {
     place      at;
     const bool test = a->split == LK_TEST;
     LKI_TRY(find_place(set->call, a->folder, &at));
-    LKI_TRY(read_array(set, &at, a, test ? TEST_IMAGES : TRAIN_IMAGES, images));
-    LKI_TRY(read_array(set, &at, a, test ? TEST_LABELS : TRAIN_LABELS, labels));
-    if (images->shape.dim[0] == labels->shape.dim[0]) return LK_OK;
+    LKI_TRY(read_tensor(set, &at, a, test ? TEST_IMAGES : TRAIN_IMAGES, images));
+    LKI_TRY(read_tensor(set, &at, a, test ? TEST_LABELS : TRAIN_LABELS, labels));
+    if ((*images)->shape.dim[0] == (*labels)->shape.dim[0]) return LK_OK;
     return lki_fail(LK_EFORMAT, "%s: %s/%s has %lld images but %lld labels", set->call, at.path, set->folder,
-                    (long long)images->shape.dim[0], (long long)labels->shape.dim[0]);
+                    (long long)(*images)->shape.dim[0], (long long)(*labels)->shape.dim[0]);
 }
 
 static lk_tuple scale(lk_tuple row, void *user)
@@ -186,26 +199,22 @@ lk_dataset *lki_scaled_pictures(lk_dataset *bytes)
     return d;
 }
 
-static lk_dataset *rows_of(const lki_array *images, const lki_array *labels, bool scaled)
+static lk_dataset *rows_of(const data_set *set, const lk_mnist_args *a)
 {
-    lk_shape   shape = LK_SHAPE(images->shape.dim[0], SIDE, SIDE, 1);
-    lk_tensor *x = lk_tensor_from(shape, LK_U8, images->data),
-              *y = lk_cast(lk_tensor_from(labels->shape, LK_U8, labels->data), LK_I64);
-    lk_dataset *rows = lki_bad(x) || lki_bad(y) ? NULL : lk_dataset_from_tensor_slices(LK_TUPLE(x, y));
-    return scaled ? lki_scaled_pictures(rows) : rows;
+    lk_tensor *images, *labels;
+    if (read_pair(set, a, &images, &labels) != LK_OK) return NULL;
+    lk_tensor  *numbers = lk_cast(labels, LK_I64);
+    lk_dataset *rows = lki_bad(numbers) ? NULL : lk_dataset_from_tensor_slices(LK_TUPLE(images, numbers));
+    return a->scaled == LK_ON ? lki_scaled_pictures(rows) : rows;
 }
 
 static lk_dataset *load(const data_set *set, const lk_mnist_args *a)
 {
-    lki_array   images = {0}, labels = {0};
     lk_dataset *d = NULL;
     if ((unsigned)a->split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", set->call, (int)a->split), NULL;
-    if (read_pair(set, a, &images, &labels) == LK_OK)
-        LK_STEP
-            d = rows_of(&images, &labels, a->scaled == LK_ON);
-    lki_array_free(&images);
-    lki_array_free(&labels);
+    LK_STEP
+        d = rows_of(set, a);
     return d;
 }
 

@@ -8,12 +8,12 @@
  *    joined.
  * 3. An error of the thread waits behind what it read before, and becomes the consumer's.
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
- *    those that compute: the consumer makes elements itself, until that changes. Times decide who makes them, never what they
- *    are. */
+ *    those that compute: the consumer makes elements itself, until that changes, with the help of the team that runs its steps
+ *    (gather.h). Times decide who makes them, never what they are. */
 #include "core/memory.h"
 #include "core/thread.h"
 #include "core/trace.h"
-#include "data/data.h"
+#include "data/gather.h"
 #include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
@@ -38,6 +38,7 @@ typedef struct prefetch_state { /* the consumer's own */
     line     *line;
     bool      running; /* the thread is to be joined */
     bool      alone;   /* the consumer makes elements itself */
+    int       team;    /* then: with so many threads */
     pthread_t thread;
     int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
     int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
@@ -154,11 +155,15 @@ static lk_status take(line *w, lki_element *out, int64_t *got)
 }
 
 /* No thread runs: what is left in the queue, then a new one. */
-static lk_status make_alone(line *w, lki_element *out, int64_t *got)
+static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 {
+    line   *w = st->line;
     int64_t took;
     if (w->queue.count || w->over) return take(w, out, got);
-    LKI_TRY(make_one(w, out, got, &took));
+    lki_gather_together(st->team);
+    const lk_status status = make_one(w, out, got, &took);
+    lki_gather_together(1);
+    LKI_TRY(status);
     w->making += took;
     w->over = !*got;
     return LK_OK;
@@ -182,6 +187,7 @@ static void compare_times(prefetch_state *st)
     if (!st->alone && making * TOO_CHEAP < st->using) {
         line_join(st);
         st->alone = true;
+        st->team = lki_spins_for(lk_threads()) ? lk_threads() : 1; /* where they would have to be woken, they are no help */
     } else if (st->alone && making * TOO_DEAR > st->using) st->alone = false;
     st->count = 0;
     st->using = 0;
@@ -191,7 +197,7 @@ static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
 {
     prefetch_state *st = c->state;
     LKI_TRY(line_start(c));
-    return st->alone ? make_alone(st->line, out, got) : take(st->line, out, got);
+    return st->alone ? make_alone(st, out, got) : take(st->line, out, got);
 }
 
 static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)

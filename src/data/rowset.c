@@ -4,13 +4,14 @@
  *
  *     neighbouring rows of one set      views, nothing moves
  *     PLAIN                             row by row into the new tensors
- *     MAPPED, by one function           their origins are stacked, then the function runs over all rows at once
+ *     MAPPED, by one function           their origins are stacked, then the function runs over all rows at once; one that only
+ *                                       passes on and turns bytes into floats runs while they are gathered
  *     JOINED                            part by part
  *     MADE, by one home                 the home makes all of them in one call
  *     a mixture                         those that are not PLAIN are stacked among themselves first; then all are PLAIN */
 #include "core/memory.h"
 #include "core/object.h"
-#include "data/data.h"
+#include "data/gather.h"
 #include <string.h>
 
 /* ---- making and counting ---- */
@@ -297,24 +298,6 @@ static lk_status check_alike(const char *call, int64_t n, const lki_element *e)
     return LK_OK;
 }
 
-/* Rows come from all over memory: the next one's first lines are on their way while this one is copied. */
-static void copy_rows(int64_t n, const lki_element *e, int column, size_t bytes, char *dst)
-{
-    enum { LINE = 64, LINES_AHEAD = 8 };
-    const lki_rowset *set = NULL;
-    const char       *base = NULL;
-    for (int64_t i = 0; i < n; i++, dst += bytes) {
-        if (e[i].set != set) {
-            set = e[i].set;
-            base = set->item[column]->data;
-        }
-        if (i + 1 < n && e[i + 1].set == set && bytes > LINE)
-            for (size_t k = 0; k < LINES_AHEAD * LINE && k < bytes; k += LINE)
-                __builtin_prefetch(base + (size_t)e[i + 1].row * bytes + k);
-        memcpy(dst, e[i].row > 0 ? base + (size_t)e[i].row * bytes : base, bytes);
-    }
-}
-
 /* Room for n rows of a column. */
 static lk_status rows_room(const char *call, int64_t n, const lki_column *column, lk_tensor **out)
 {
@@ -337,7 +320,7 @@ static lk_status stack_plain(const char *call, int64_t n, const lki_element *e, 
         lki_column column = lki_element_column(&e[0], i);
         LKI_TRY(rows_room(call, n, &column, &item[i]));
         const size_t bytes = (size_t)lki_shape_size(&column.shape) * lk_dtype_bytes(column.dtype);
-        if (bytes) copy_rows(n, e, i, bytes, item[i]->data);
+        lki_gather(&(lki_gathering){.n = n, .e = e, .column = i, .bytes = bytes, .dst = item[i]->data});
     }
     return set_of(n, count, item, out);
 }
@@ -352,15 +335,48 @@ static lk_status stack_made(const char *call, int64_t n, const lki_element *e, l
     return set_of(n, s->count, item, out);
 }
 
+/* What the function takes is gathered, and computed while it is: n rows of PLAIN sets. */
+static lk_status stack_through(const char *call, const lki_vector *v, int64_t n, const lki_element *e, lki_rowset **out)
+{
+    lk_tensor *item[LKI_MOST_COLUMNS];
+    const int  count = lki_vector_count(v);
+    for (int i = 0; i < count; i++) {
+        const lki_byte_map *bytes;
+        const int           from = lki_vector_source(v, i, &bytes);
+        const lki_column    column = lki_vector_column(v, i);
+        const size_t        size = (size_t)lki_shape_size(&column.shape) * (bytes ? 1 : lk_dtype_bytes(column.dtype));
+        LKI_TRY(rows_room(call, n, &column, &item[i]));
+        lki_gather(&(lki_gathering){n, e, from, size, bytes, item[i]->data});
+    }
+    return set_of(n, count, item, out);
+}
+
+static bool all_plain(int64_t n, const lki_element *e)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (e[i].set->kind != LKI_SET_PLAIN) return false;
+    return true;
+}
+
 static lk_status stack_mapped(const char *call, int64_t n, const lki_element *e, lki_element *scratch, lki_rowset **out)
 {
     const lki_vector *v = e[0].set->vector;
+    const bool        direct = lki_vector_is_direct(v);
     lk_tensor        *item[LKI_MOST_COLUMNS];
     lki_rowset       *below = NULL;
+    lk_status         status;
     for (int64_t i = 0; i < n; i++)
         scratch[i] = (lki_element){e[i].set->of, e[i].row};
+    if (direct && all_plain(n, scratch)) return stack_through(call, v, n, scratch, out);
     LKI_TRY(lki_stack(call, n, scratch, &below));
-    lk_status status = lki_vector_run(v, n, below->item, item);
+    if (direct) {
+        for (int64_t i = 0; i < n; i++)
+            scratch[i] = (lki_element){below, i};
+        status = stack_through(call, v, n, scratch, out);
+        lki_rowset_drop(below, 1);
+        return status;
+    }
+    status = lki_vector_run(v, n, below->item, item);
     lki_rowset_drop(below, 1);
     if (status != LK_OK) return status;
     status = set_of(n, lki_vector_count(v), item, out);

@@ -75,15 +75,28 @@ static lk_status read_more(lki_cursor *c, int64_t want, lki_elements *q)
     return LK_OK;
 }
 
-static lki_element take_out(shuffle_state *st)
+/* Which place is drawn next does not depend on what was drawn before, so a few draws are made ahead: the places, all over a large buffer,
+ * are on their way to the cache while the first are emptied. A place that is emptied gets a fresh element, or the last one. */
+enum { DRAWS_AHEAD = 64 };
+
+static int64_t draw_some(shuffle_state *st, int64_t want, int64_t *place)
+{
+    const int64_t most = lki_min(want, lki_min(DRAWS_AHEAD, st->buffer.count + st->fresh.count));
+    for (int64_t i = 0; i < most; i++) {
+        place[i] = draw(st, st->buffer.count - lki_max(0, i - st->fresh.count));
+        __builtin_prefetch(&st->buffer.item[place[i]], 1);
+    }
+    return most;
+}
+
+static lki_element take_out(shuffle_state *st, int64_t place)
 {
     lki_elements *b = &st->buffer;
-    const int64_t i = draw(st, b->count);
-    lki_element   e = b->item[i];
+    lki_element   e = b->item[place];
     if (st->fresh.count) {
-        b->item[i] = st->fresh.item[st->fresh.at++];
+        b->item[place] = st->fresh.item[st->fresh.at++];
         st->fresh.count--;
-    } else b->item[i] = b->item[--b->count];
+    } else b->item[place] = b->item[--b->count];
     return e;
 }
 
@@ -94,8 +107,12 @@ static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *go
     if (c->pipeline->looking) return lki_cursor_next(c->input[0], want, out, got);
     LKI_TRY(read_more(c, n->buffer - st->buffer.count, &st->buffer));
     LKI_TRY(read_more(c, want, &st->fresh));
-    while (*got < want && st->buffer.count)
-        out[(*got)++] = take_out(st);
+    while (*got < want && st->buffer.count) {
+        int64_t       place[DRAWS_AHEAD];
+        const int64_t drawn = draw_some(st, want - *got, place);
+        for (int64_t i = 0; i < drawn; i++)
+            out[(*got)++] = take_out(st, place[i]);
+    }
     return LK_OK;
 }
 

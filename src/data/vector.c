@@ -8,10 +8,13 @@
  *   reshape              the new axis is put before the shape
  *   one_hot              works on the last axis
  *
+ * Many functions only pass tensors on and turn bytes into floats. Their results are noted by where they come from (`direct`), so that
+ * rows can be gathered and computed in one go, without the tensors in between.
+ *
  * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then
  * called row by row instead. */
 #include "core/memory.h"
-#include "data/data.h"
+#include "data/bytes.h"
 #include "op/record.h"
 #include <string.h>
 
@@ -31,6 +34,11 @@ typedef struct action { /* makes value inputs + its own number */
     bool       wanted;
 } action;
 
+typedef struct source { /* what a result is made of */
+    int           input;
+    lki_byte_map *bytes; /* NULL: the input as it is */
+} source;
+
 struct lki_vector {
     lki_tracer  tracer;
     int         refs; /* atomic */
@@ -38,6 +46,7 @@ struct lki_vector {
     lki_column *input;
     int        *output; /* values */
     action     *action;
+    source     *direct; /* one per output; NULL: some are neither passed on nor functions of bytes */
 };
 
 /* ---- recording ---- */
@@ -154,6 +163,107 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
     return note_results(v, out);
 }
 
+/* ---- results that come straight from one input ---- */
+
+static lk_status run_actions(const lki_vector *v, int64_t rows, const bool *only, lk_tensor **value);
+
+/* The one value an action works on, element by element; -1: there are several, or constants that have an element for each of its own. */
+static int only_operand(const lki_vector *v, const action *a)
+{
+    int value = -1;
+    for (int i = 0; i < a->count; i++) {
+        if (a->src[i].value < 0 && lki_shape_size(&a->src[i].constant->shape) != 1) return -1;
+        if (a->src[i].value >= 0 && value >= 0) return -1;
+        if (a->src[i].value >= 0) value = a->src[i].value;
+    }
+    if (value < 0 || (a->op != LKI_OP_reshape && !is_free_of_axes(a->op))) return -1;
+    const lki_column from = column_of(v, value);
+    return lki_shape_size(&from.shape) == lki_shape_size(&a->result.shape) ? value : -1;
+}
+
+static bool passes_on(const action *a)
+{
+    return a->op == LKI_OP_reshape || a->op == LKI_OP_identity || a->op == LKI_OP_stop_gradient;
+}
+
+/* The input that a value is made of, and the actions on the way; *computes: some of them change it. -1: none, or more than one. */
+static int follow(const lki_vector *v, int value, bool *on_the_way, bool *computes)
+{
+    while (value >= v->inputs) {
+        const action *a = &v->action[value - v->inputs];
+        on_the_way[value - v->inputs] = true;
+        *computes = *computes || !passes_on(a);
+        value = only_operand(v, a);
+    }
+    return value;
+}
+
+/* All bytes, as often as a row has room for them, through the actions on the way: the definition of the function. */
+static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
+{
+    const int64_t size = lki_shape_size(&v->input[input].shape), rows = (LKI_BYTE_VALUES + size - 1) / size;
+    lk_tensor   **value = lki_zalloc((size_t)(v->inputs + v->actions) * sizeof *value);
+    lk_shape      shape = {v->input[input].shape.rank + 1, {rows}};
+    if (!value) return LK_ENOMEM;
+    memcpy(shape.dim + 1, v->input[input].shape.dim, (size_t)v->input[input].shape.rank * sizeof shape.dim[0]);
+    lk_tensor *all = value[input] = lki_tensor_new(LK_U8, &shape);
+    lk_status  status = lki_bad(all) ? LK_ENOMEM : LK_OK;
+    for (int64_t i = 0; status == LK_OK && i < rows * size; i++)
+        ((uint8_t *)all->data)[i] = (uint8_t)i;
+    if (status == LK_OK) status = run_actions(v, rows, on_the_way, value);
+    if (status == LK_OK) memcpy(f->table, value[output]->data, sizeof f->table);
+    lki_release(value);
+    return status;
+}
+
+static lk_status find_source(const lki_vector *v, int output, source *out)
+{
+    bool *on_the_way = lki_zalloc((size_t)v->actions + 1), computes = false;
+    if (!on_the_way) return LK_ENOMEM;
+    lk_status        status = LK_OK;
+    const lki_column made = column_of(v, output);
+    out->input = follow(v, output, on_the_way, &computes);
+    if (out->input >= 0 && computes) {
+        const bool bytes = v->input[out->input].dtype == LK_U8 && made.dtype == LK_F32 && lki_shape_size(&made.shape) > 0;
+        out->bytes = bytes ? lki_alloc(sizeof *out->bytes) : NULL;
+        if (!out->bytes) out->input = -1;
+        else if ((status = fill_table(v, out->input, output, on_the_way, out->bytes)) == LK_OK) lki_bytes_choose(out->bytes);
+    }
+    lki_release(on_the_way);
+    return status;
+}
+
+static void forget_sources(lki_vector *v)
+{
+    for (int i = 0; v->direct && i < v->outputs; i++)
+        lki_release(v->direct[i].bytes);
+    lki_release(v->direct);
+    v->direct = NULL;
+}
+
+/* Without memory for it the function is as good, only slower. */
+static void find_sources(lki_vector *v)
+{
+    v->direct = lki_zalloc((size_t)v->outputs * sizeof *v->direct);
+    bool all = v->direct;
+    lki_recording_pause();
+    for (int i = 0; i < v->outputs && all; i++)
+        all = find_source(v, v->output[i], &v->direct[i]) == LK_OK && v->direct[i].input >= 0;
+    lki_recording_resume();
+    if (!all) forget_sources(v);
+    lk_clear_error();
+}
+
+bool lki_vector_is_direct(const lki_vector *v) { return v->direct != NULL; }
+
+int lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes)
+{
+    *bytes = v->direct[i].bytes;
+    return v->direct[i].input;
+}
+
+/* ---- making ---- */
+
 lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example)
 {
     lki_vector *v = lki_zalloc(sizeof *v);
@@ -165,6 +275,7 @@ lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *exa
     v->inputs = v->input ? count : 0;
     lki_block step = lki_step_enter();
     if (v->input && step.owner) status = record(v, fn, user, example);
+    if (status == LK_OK) find_sources(v);
     lki_step_leave(&step);
     if (status == LK_OK) return v;
     lk_clear_error(); /* what went wrong will go wrong again when the function runs as it is */
@@ -184,6 +295,7 @@ void lki_vector_drop(lki_vector *v)
     for (int n = 0; n < v->actions; n++)
         for (int i = 0; i < v->action[n].count; i++)
             lki_drop(v->action[n].src[i].constant);
+    forget_sources(v);
     lki_release(v->action);
     lki_release(v->input);
     lki_release(v->output);
@@ -219,12 +331,13 @@ static lki_attr attributes_for(const action *a, int64_t rows)
     return attr;
 }
 
-static lk_status run_actions(const lki_vector *v, int64_t rows, lk_tensor **value)
+/* Those that are wanted, or only some. */
+static lk_status run_actions(const lki_vector *v, int64_t rows, const bool *only, lk_tensor **value)
 {
     for (int n = 0; n < v->actions; n++) {
         const action *a = &v->action[n];
         lk_tensor    *src[MOST_OPERANDS];
-        if (!a->wanted) continue;
+        if (only ? !only[n] : !a->wanted) continue;
         for (int i = 0; i < a->count; i++)
             src[i] = a->src[i].value >= 0 ? value[a->src[i].value] : a->src[i].constant;
         lki_attr attr = attributes_for(a, rows);
@@ -241,7 +354,7 @@ lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in
     memcpy(value, in, (size_t)v->inputs * sizeof *value);
     lki_block step = lki_step_enter();
     lki_recording_pause();
-    lk_status status = step.owner ? run_actions(v, rows, value) : LK_ENOMEM;
+    lk_status status = step.owner ? run_actions(v, rows, NULL, value) : LK_ENOMEM;
     lki_recording_resume();
     for (int i = 0; i < v->outputs && status == LK_OK; i++)
         out[i] = lki_retain(value[v->output[i]]);

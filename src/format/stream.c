@@ -1,6 +1,7 @@
 /* Streams (stream.h).
  *
- *     file --fread--> packed[] --inflate--> buffer[at .. filled) --> the reader          plain files skip the middle
+ *     file --fread--> packed[] --inflate--> buffer[at .. filled) --> the reader          plain files skip the middle,
+ *                                                                                        large pieces the buffer
  *
  * Invariant: `position` is the unpacked position of buffer[at]. */
 #include "format/stream.h"
@@ -68,10 +69,10 @@ void lki_stream_close(lki_stream *s)
 
 /* ---- filling the buffer ------------------------------------------------------------------------------------------------------ */
 
-static lk_status fill_plain(lki_stream *s)
+static lk_status give_plain(lki_stream *s, uint8_t *to, size_t room, size_t *gave)
 {
-    s->filled = fread(s->buffer, 1, BUFFER, s->file);
-    return s->filled < BUFFER && ferror(s->file) ? system_error(s) : LK_OK;
+    *gave = fread(to, 1, room, s->file);
+    return *gave < room && ferror(s->file) ? system_error(s) : LK_OK;
 }
 
 static lk_status more_packed_bytes(lki_stream *s)
@@ -82,11 +83,10 @@ static lk_status more_packed_bytes(lki_stream *s)
     return s->in_size < BUFFER && ferror(s->file) ? system_error(s) : LK_OK;
 }
 
-static lk_status fill_packed(lki_stream *s)
+static lk_status give_packed(lki_stream *s, uint8_t *to, size_t room, size_t *gave)
 {
-    uint8_t *to = s->buffer;
-    size_t   space = BUFFER;
-    while (space == BUFFER) {
+    size_t space = room;
+    while (space == room) {
         LKI_TRY(more_packed_bytes(s));
         if (s->between && !s->in_size) break;
         if (s->between) lki_inflate_again(&s->z);
@@ -100,8 +100,14 @@ static lk_status fill_packed(lki_stream *s)
                             (unsigned long long)s->position, lki_inflate_why(&s->z));
         }
     }
-    s->filled = BUFFER - space;
+    *gave = room - space;
     return LK_OK;
+}
+
+/* Some of what comes next, from the file; none: it ended. */
+static lk_status give(lki_stream *s, uint8_t *to, size_t room, size_t *gave)
+{
+    return s->packed ? give_packed(s, to, room, gave) : give_plain(s, to, room, gave);
 }
 
 /* Nothing in the buffer after this: the file ended. */
@@ -109,7 +115,7 @@ static lk_status fill(lki_stream *s)
 {
     if (s->at < s->filled) return LK_OK;
     s->at = s->filled = 0;
-    return s->packed ? fill_packed(s) : fill_plain(s);
+    return give(s, s->buffer, BUFFER, &s->filled);
 }
 
 static void take(lki_stream *s, size_t size)
@@ -120,16 +126,30 @@ static void take(lki_stream *s, size_t size)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------- */
 
+static lk_status read_buffered(lki_stream *s, uint8_t *dst, size_t want, size_t *got)
+{
+    LKI_TRY(fill(s));
+    const size_t have = s->filled - s->at;
+    *got = want < have ? want : have;
+    memcpy(dst, s->buffer + s->at, *got);
+    take(s, *got);
+    return LK_OK;
+}
+
+/* Much at once does not go through the buffer. */
+static lk_status read_past_buffer(lki_stream *s, uint8_t *dst, size_t want, size_t *got)
+{
+    LKI_TRY(give(s, dst, want, got));
+    s->position += *got;
+    return LK_OK;
+}
+
 lk_status lki_stream_read(lki_stream *s, void *dst, size_t want, size_t *got)
 {
-    *got = 0;
-    while (*got < want) {
-        LKI_TRY(fill(s));
-        const size_t have = s->filled - s->at, piece = want - *got < have ? want - *got : have;
-        if (!piece) break;
-        memcpy((uint8_t *)dst + *got, s->buffer + s->at, piece);
-        take(s, piece);
-        *got += piece;
+    size_t piece = 1;
+    for (*got = 0; *got < want && piece; *got += piece) {
+        const bool past = s->at == s->filled && want - *got >= BUFFER;
+        LKI_TRY((past ? read_past_buffer : read_buffered)(s, (uint8_t *)dst + *got, want - *got, &piece));
     }
     return LK_OK;
 }

@@ -1,5 +1,6 @@
 /* Drawn digits: the same bits everywhere, drawn where they are needed, in any pipeline. */
 #include "core/sha256.h"
+#include "data/gather.h"
 #include "saved.h"
 #include <pthread.h>
 #include <time.h>
@@ -27,11 +28,11 @@ static const char *digest_of(lk_dataset *d)
 TEST(the_same_on_every_machine)
 {
     LK_POOL {
-        assert_string_equal(digest_of(lk_digits(.rows = 500)), "f5da65afe3fa2b058e0fd12232a9315a96d5734ee6b273efe79c620123f305f8");
+        assert_string_equal(digest_of(lk_digits(.rows = 500)), "d1feb89945137222181294e5d5b002d8042a6fb244bd7d41013233eef1534a3b");
         assert_string_equal(digest_of(lk_digits(.rows = 500, .split = LK_TEST)),
-                            "7e7eede43857c51b042ab7dfaa4eee704ee3a582d7e6910cb5c33ade4fb4bb54");
+                            "9c1c989b3645de82cd396059a555d1e9fdcd3789be88107cef79bfc41369b741");
         assert_string_equal(digest_of(lk_digits(.rows = 500, .seed = LK_NUMBER(7))),
-                            "4ecdda4f0bf497e82bd8e83cb93be289ecab2f265410b06f944e0aab2d171e49");
+                            "656c5ee666be22022989d273ea0f701346de1640bc40df5677a5ad1bae650216");
     }
 }
 
@@ -83,6 +84,23 @@ TEST(what_they_look_like)
     for (int i = 0; i < count; i++) /* equal pictures have equal beginnings of noise; most differ there already */
         for (int k = 0; k < i; k++)
             assert_true(memcmp(seen[i], seen[k], PIXELS) != 0);
+}
+
+/* Sixteen greys, all of them used, in the first half of a picture and in the second. */
+TEST(greys)
+{
+    int seen[2][16] = {{0}};
+    LK_POOL {
+        LK_FOR_EACH(e, lk_digits(.rows = 50))
+            for (int i = 0; i < PIXELS; i++) {
+                const int pixel = ((const uint8_t *)lk_data(e.item[0]))[i];
+                assert_int_equal(pixel % 17, 0);
+                seen[i / (PIXELS / 2)][pixel / 17]++;
+            }
+        good();
+    }
+    for (int i = 0; i < 16; i++)
+        assert_true(seen[0][i] > 0 && seen[1][i] > 0);
 }
 
 /* Row n is row n, whoever asks for it and in whatever company. */
@@ -141,20 +159,45 @@ TEST(drawn_where_they_are_needed)
     }
 }
 
-/* So many that none is kept: nothing shows but the time. */
+/* So many that none is kept: nothing shows but the time. Rows in order, and then all over the place. */
 TEST(more_than_are_kept)
 {
+    enum { ROWS = 300 };
     LK_POOL {
-        lk_iterator *few = lk_iterator_of(lk_dataset_repeat(lk_digits(.rows = 5), 2)),
-                    *many = lk_iterator_of(lk_dataset_repeat(lk_dataset_take(lk_digits(.rows = 10000000), 5), 2));
-        lk_tuple a, b;
-        int      n = 0;
-        for (; lk_next(few, &a) && lk_next(many, &b); n++) {
-            assert_memory_equal(lk_data(a.item[0]), lk_data(b.item[0]), PIXELS);
-            assert_true(lk_item(a.item[1]) == lk_item(b.item[1]));
+        lk_dataset *kept = lk_digits(.rows = ROWS), *drawn = lk_dataset_take(lk_digits(.rows = 10000000), ROWS);
+        for (int buffer = 1; buffer <= ROWS; buffer += ROWS - 1) {
+            lk_iterator *few = lk_iterator_of(lk_dataset_repeat(lk_dataset_shuffle(kept, buffer), 2)),
+                        *many = lk_iterator_of(lk_dataset_repeat(lk_dataset_shuffle(drawn, buffer), 2));
+            lk_tuple a, b;
+            int      n = 0;
+            for (; lk_next(few, &a) && lk_next(many, &b); n++) {
+                assert_memory_equal(lk_data(a.item[0]), lk_data(b.item[0]), PIXELS);
+                assert_true(lk_item(a.item[1]) == lk_item(b.item[1]));
+            }
+            good();
+            assert_int_equal(n, 2 * ROWS);
         }
-        good();
-        assert_int_equal(n, 10);
+    }
+}
+
+/* A team gathers a batch of what was drawn: its size does not show. */
+TEST(gathered_by_any_team)
+{
+    static float first[100 * PIXELS], again[100 * PIXELS];
+    LK_POOL {
+        lk_dataset *d = lk_dataset_batch(lk_digits(.rows = 100, .scaled = LK_ON), 64);
+        for (int team = 1; team <= 4; team++) {
+            int64_t at = 0;
+            lki_gather_together(team);
+            LK_FOR_EACH(e, d) {
+                memcpy((team > 1 ? again : first) + at, lk_data(e.item[0]), (size_t)lk_size(e.item[0]) * sizeof(float));
+                at += lk_size(e.item[0]);
+            }
+            lki_gather_together(1);
+            good();
+            assert_int_equal(at, 100 * PIXELS);
+            if (team > 1) assert_memory_equal(first, again, sizeof first);
+        }
     }
 }
 
@@ -233,5 +276,6 @@ TEST(every_allocation)
 }
 
 TESTS(cmocka_unit_test(the_same_on_every_machine), cmocka_unit_test(what_they_are), cmocka_unit_test(what_they_look_like),
-      cmocka_unit_test(in_any_pipeline), cmocka_unit_test(drawn_where_they_are_needed), cmocka_unit_test(more_than_are_kept),
-      cmocka_unit_test(several_threads), cmocka_unit_test(saved), cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))
+      cmocka_unit_test(greys), cmocka_unit_test(in_any_pipeline), cmocka_unit_test(drawn_where_they_are_needed),
+      cmocka_unit_test(more_than_are_kept), cmocka_unit_test(gathered_by_any_team), cmocka_unit_test(several_threads),
+      cmocka_unit_test(saved), cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))

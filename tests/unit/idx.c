@@ -1,18 +1,22 @@
-/* IDX files: every type, gzip, and files that lie. */
+/* IDX files: every type, gzip, large ones, and files that lie. */
 #include "format/idx.h"
 #include "check.h"
 #include "core/shape.h"
+#include "folder.h"
+#include "format/crc32.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static char path_of_test[64];
+
 static lk_status parse(const void *data, size_t size, lki_array *a)
 {
-    uint8_t *exact = malloc(size + !size); /* of the exact size, so that a sanitizer sees a read past it */
-    memcpy(exact, data, size);
-    const lk_status status = lki_idx_parse("test.idx", exact, size, a);
-    free(exact);
-    return status;
+    FILE *file = fopen(path_of_test, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return lki_idx_read(path_of_test, a);
 }
 
 static void must_fail(const void *data, size_t size, lk_status code)
@@ -84,6 +88,80 @@ TEST(cut_off_anywhere)
     lki_array_free(&a);
 }
 
+/* Elements that are read past the buffer of the stream, turned round and widened where they lie. */
+enum { MANY = 150001, MANY_HEADER = 8, STORED = 65535 };
+
+static uint8_t value_of(int i) { return (uint8_t)(i * 7 + i / 256); }
+
+static size_t many_bytes(uint8_t *file, uint8_t code, int bytes)
+{
+    const uint8_t header[MANY_HEADER] = {0, 0, code, 1, 0, (uint8_t)(MANY >> 16), (uint8_t)(MANY >> 8), (uint8_t)MANY};
+    memcpy(file, header, MANY_HEADER);
+    for (int i = 0; i < MANY * bytes; i++)
+        file[MANY_HEADER + i] = value_of(i);
+    return MANY_HEADER + (size_t)MANY * (size_t)bytes;
+}
+
+TEST(many_elements)
+{
+    static uint8_t file[MANY_HEADER + 4 * MANY];
+    static const struct {
+        uint8_t code;
+        int     bytes;
+    } cases[] = {{0x09, 1}, {0x0b, 2}, {0x0c, 4}};
+    for (int k = 0; k < LKI_COUNT(cases); k++) {
+        lki_array    a;
+        const size_t size = many_bytes(file, cases[k].code, cases[k].bytes);
+        assert_int_equal(parse(file, size, &a), LK_OK);
+        for (int i = 0; i < MANY; i++) {
+            const uint8_t *p = file + MANY_HEADER + i * cases[k].bytes;
+            const int32_t  want = cases[k].bytes == 1 ? (int8_t)p[0]
+                                  : cases[k].bytes == 2
+                                      ? (int16_t)(p[0] << 8 | p[1])
+                                      : (int32_t)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]);
+            assert_int_equal(((const int32_t *)a.data)[i], want);
+        }
+        lki_array_free(&a);
+        must_fail(file, size - 1, LK_EFORMAT);
+    }
+}
+
+/* By gzip, without packing it: blocks of a byte, a length and its complement, then the bytes. */
+static size_t stored(const uint8_t *src, size_t size, uint8_t *dst)
+{
+    static const uint8_t begin[10] = {0x1f, 0x8b, 8, [9] = 0xff};
+    uint8_t             *p = memcpy(dst, begin, sizeof begin);
+    p += sizeof begin;
+    for (size_t at = 0, piece; at < size; at += piece, p += piece) {
+        piece = size - at < STORED ? size - at : STORED;
+        *p++ = at + piece == size;
+        for (int i = 0; i < 4; i++)
+            *p++ = (uint8_t)((i < 2 ? piece : ~piece) >> 8 * (i & 1));
+        memcpy(p, src + at, piece);
+    }
+    const uint64_t tail = lki_crc32(0, src, size) | (uint64_t)size << 32;
+    for (int i = 0; i < 8; i++)
+        *p++ = (uint8_t)(tail >> 8 * i);
+    return (size_t)(p - dst);
+}
+
+TEST(many_packed)
+{
+    static uint8_t plain[MANY_HEADER + MANY], packed[2 * sizeof plain];
+    const size_t   half = sizeof plain / 2, size = many_bytes(plain, 0x08, 1), one = stored(plain, size, packed);
+    lki_array      a;
+    assert_int_equal(parse(packed, one, &a), LK_OK);
+    assert_memory_equal(a.data, plain + MANY_HEADER, MANY);
+    lki_array_free(&a);
+    must_fail(packed, one - 1, LK_EFORMAT);
+    packed[one - 8] ^= 1; /* of the checksum */
+    must_fail(packed, one, LK_EFORMAT);
+    const size_t first = stored(plain, half, packed), two = first + stored(plain + half, size - half, packed + first);
+    assert_int_equal(parse(packed, two, &a), LK_OK); /* two parts, one behind the other */
+    assert_memory_equal(a.data, plain + MANY_HEADER, MANY);
+    lki_array_free(&a);
+}
+
 TEST(fields_that_lie)
 {
     must_fail(BYTES(0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3), LK_EFORMAT); /* one byte too many */
@@ -144,5 +222,28 @@ TEST(data_set)
     lki_array_free(&labels);
 }
 
-TESTS(cmocka_unit_test(types), cmocka_unit_test(cut_off_anywhere), cmocka_unit_test(fields_that_lie),
-      cmocka_unit_test(any_byte_changed), cmocka_unit_test(without_memory), cmocka_unit_test(data_set))
+static int begin(void **state)
+{
+    (void)state;
+    const char *folder = folder_new();
+    if (!folder) return -1;
+    snprintf(path_of_test, sizeof path_of_test, "%s/test.idx", folder);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    *strrchr(path_of_test, '/') = 0;
+    folder_remove(path_of_test);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(types),           cmocka_unit_test(cut_off_anywhere),
+                                       cmocka_unit_test(many_elements),   cmocka_unit_test(many_packed),
+                                       cmocka_unit_test(fields_that_lie), cmocka_unit_test(any_byte_changed),
+                                       cmocka_unit_test(without_memory),  cmocka_unit_test(data_set)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
