@@ -6,7 +6,9 @@
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
 #   make interop PYTHON=...   exchange checkpoints with TensorFlow and models with Keras, which that Python has (tests/interop/*.py say how)
 #   make examples             build them
-#   make bench                build and run the benches; BENCH=step runs one, BENCH="ops exp log" one with arguments
+#   make bench                lockstep beside TensorFlow, PyTorch and JAX, which it installs under build/; tables, build/bench.json, build/bench.svg
+#                             MODELS=FILE measures other models, BENCH=step runs one program of bench/, BENCH="ops exp log" with arguments; tools/bench
+#   make bench-quick          have steps become slower? Counts their instructions; UPDATE=1 keeps what it counted as the reference
 #   make train                build the command and run `lockstep train basic`: three epochs on drawn digits, on all devices
 #   make install PREFIX=DIR   default /usr/local; DESTDIR is honoured
 #   make format, make clean
@@ -16,7 +18,7 @@
 PREFIX ?= /usr/local
 GOLDEN ?= $(LOCKSTEP_GOLDEN)
 TEST ?=
-export LK_WERROR CMAKE_ARGS JOBS V
+export LK_WERROR CMAKE_ARGS JOBS V MODELS BENCH_BATCHES BENCH_ROUNDS BENCH_SECONDS BENCH_ONLY
 
 all: need
 	@tools/build release all examples
@@ -51,8 +53,12 @@ examples: need
 	@tools/build release examples
 
 bench: need
-	@tools/build release benches
+	@tools/build release benches lockstep_command
 	@tools/bench build/release $(BENCH)
+
+bench-quick: need
+	@tools/build release bench_model
+	@tools/bench-quick build/release $(if $(UPDATE),--update)
 
 train: need
 	@tools/build release lockstep_command
@@ -69,4 +75,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all need need-test test asan tsan debug golden interop examples bench train install format clean
+.PHONY: all need need-test test asan tsan debug golden interop examples bench bench-quick train install format clean

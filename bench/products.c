@@ -3,7 +3,8 @@
  *     products [part of a name]
  *
  * Peak is measured first, per instruction set, with independent multiply-adds in registers. FLOP are counted dense, two per
- * multiply-add of the definition, whatever a kernel leaves out. Each number is the best of several short runs. */
+ * multiply-add of a product taken step by step, whatever a kernel leaves out; so convolutions that are WINOGRAD (kernel.h) may show more
+ * than the peak. Each number is the best of several short runs. */
 #include "kernel/register.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,21 @@ static int cases(bench *b)
     b[n++] = conv("16x16x64 3x3 same 128", LKI_K_conv2d, (layer){8, 16, 64, 128, 3, 1, 1, 1}, 0, none);
     b[n++] = conv("16x16x64 3x3 same 128 grad x", LKI_K_conv2d_grad_x, (layer){8, 16, 64, 128, 3, 1, 1, 1}, 0, none);
     b[n++] = conv("16x16x64 3x3 same 128 grad w", LKI_K_conv2d_grad_w, (layer){8, 16, 64, 128, 3, 1, 1, 1}, 8, none);
+    b[n++] = conv("32x32x16 3x3 same 16", LKI_K_conv2d, (layer){8, 32, 16, 16, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("32x32x16 3x3 same 16 grad x", LKI_K_conv2d_grad_x, (layer){8, 32, 16, 16, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("32x32x16 3x3 same 16 grad w", LKI_K_conv2d_grad_w, (layer){8, 32, 16, 16, 3, 1, 1, 1}, 8, none);
+    b[n++] = conv("32x32x32 3x3 same 32", LKI_K_conv2d, (layer){8, 32, 32, 32, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("32x32x32 3x3 same 32 grad x", LKI_K_conv2d_grad_x, (layer){8, 32, 32, 32, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("32x32x32 3x3 same 32 grad w", LKI_K_conv2d_grad_w, (layer){8, 32, 32, 32, 3, 1, 1, 1}, 8, none);
+    b[n++] = conv("16x16x64 3x3 same 64", LKI_K_conv2d, (layer){8, 16, 64, 64, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("16x16x64 3x3 same 64 grad x", LKI_K_conv2d_grad_x, (layer){8, 16, 64, 64, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("16x16x64 3x3 same 64 grad w", LKI_K_conv2d_grad_w, (layer){8, 16, 64, 64, 3, 1, 1, 1}, 8, none);
+    b[n++] = conv("8x8x128 3x3 same 128", LKI_K_conv2d, (layer){8, 8, 128, 128, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("8x8x128 3x3 same 128 grad x", LKI_K_conv2d_grad_x, (layer){8, 8, 128, 128, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("8x8x128 3x3 same 128 grad w", LKI_K_conv2d_grad_w, (layer){8, 8, 128, 128, 3, 1, 1, 1}, 8, none);
+    b[n++] = conv("7x7x64 3x3 same 64", LKI_K_conv2d, (layer){8, 7, 64, 64, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("7x7x64 3x3 same 64 grad x", LKI_K_conv2d_grad_x, (layer){8, 7, 64, 64, 3, 1, 1, 1}, 0, none);
+    b[n++] = conv("7x7x64 3x3 same 64 grad w", LKI_K_conv2d_grad_w, (layer){8, 7, 64, 64, 3, 1, 1, 1}, 8, none);
     b[n++] = conv("16x16x64 3x3 same /2 128", LKI_K_conv2d, (layer){8, 16, 64, 128, 3, 2, 1, 1}, 0, none);
     b[n++] = conv("16x16x64 3x3 same /2 128 grad x", LKI_K_conv2d_grad_x, (layer){8, 16, 64, 128, 3, 2, 1, 1}, 0, none);
     b[n++] = conv("16x16x64 3x3 same /2 128 grad w", LKI_K_conv2d_grad_w, (layer){8, 16, 64, 128, 3, 2, 1, 1}, 8, none);
