@@ -224,9 +224,15 @@ static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_ten
 
 static lk_tensor *norm_ones(const lk_tensor *x) { return lk_ones(LK_SHAPE(x->shape.dim[x->shape.rank - 1]), x->dtype); }
 
-static lk_tensor *normalized(lk_tensor *x, lk_tensor *mean, lk_tensor *r) /* h */
+static lk_tensor *row_mean(lk_tensor *x) { return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1]))); }
+
+/* h and r as functions of x, so that their own gradients are right; the epsilon is what makes r the one that was recorded. */
+static lk_tensor *normalized(lk_tensor *x, lk_tensor *recorded, lk_tensor **r)
 {
-    return mul(sub(x, lk_expand_dims(mean, -1)), lk_expand_dims(r, -1));
+    lk_tensor *centered = sub(x, row_mean(x)), *variance = row_mean(lk_square(centered));
+    lk_tensor *inverse = lk_reciprocal(lk_square(lk_expand_dims(recorded, -1)));
+    *r = lk_rsqrt(add(variance, lk_stop_gradient(sub(inverse, variance))));
+    return mul(centered, *r);
 }
 
 RULE(layer_norm)
@@ -254,7 +260,7 @@ RULE(layer_norm_grad_x) /* of (dy, x, gamma, mean, r): P(dy * gamma) */
         GIVE(2, to(mul(back, X(0)), X(2)));
     }
     if (b->need[1]) { /* through h, and through the r in front */
-        lk_tensor *g = mul(X(0), X(2)), *h = normalized(x, mean, r), *wide = lk_expand_dims(r, -1);
+        lk_tensor *wide, *g = mul(X(0), X(2)), *h = normalized(x, r, &wide);
         lk_tensor *share = divide(wide, NUMBER((double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
         lk_tensor *through = lk_neg(mul(share, add(mul(row_sum(mul(g, h)), v), mul(row_sum(mul(v, h)), g))));
         b->dx[1] = sub(norm_back(through, x, norm_ones(x), mean, r), mul(mul(row_sum(mul(v, Y(0))), share), h));
@@ -263,7 +269,8 @@ RULE(layer_norm_grad_x) /* of (dy, x, gamma, mean, r): P(dy * gamma) */
 
 RULE(layer_norm_grad_gamma) /* of (dy, x, mean, r): sum of dy * h over the rows */
 {
-    GIVE(0, mul(normalized(X(1), X(2), X(3)), DY(0)));
+    lk_tensor *wide;
+    GIVE(0, mul(normalized(X(1), X(3), &wide), DY(0)));
     GIVE(1, norm_back(X(0), X(1), DY(0), X(2), X(3)));
 }
 

@@ -54,14 +54,16 @@ static lki_origin *origin_new(int roots)
     return o; /* without it the value is still right */
 }
 
-/* Rows begin .. begin + rows - 1 of those an operand has here. */
-static lk_tensor *rows_of(lk_tensor *t, int64_t begin, int64_t rows)
+/* Rows begin .. begin + rows - 1 of those an operand has here; one that is not rows itself has as many entries as the rows it meets. */
+static lk_tensor *rows_of(lk_tensor *t, const lki_rows *met, int64_t begin, int64_t rows)
 {
-    lk_axes from = {t->shape.rank, {begin * t->rows.per_row}}, size = {t->shape.rank, {rows * t->rows.per_row}};
+    const bool    own = t->rows.kind == LKI_ROWS;
+    const int64_t per_row = own ? t->rows.per_row : met->rows ? t->shape.dim[0] / met->rows : 0;
+    lk_axes       from = {t->shape.rank, {begin * per_row}}, size = {t->shape.rank, {rows * per_row}};
     for (int i = 1; i < t->shape.rank; i++)
         size.value[i] = t->shape.dim[i];
     lk_tensor *part = lk_slice(t, from, size);
-    if (lki_bad(part)) return part;
+    if (lki_bad(part) || !own) return part;
     part->rows = t->rows;
     part->rows.first += begin;
     part->rows.rows = rows;
@@ -77,7 +79,7 @@ static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
     int64_t         begin = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane), m->total) - m->first;
     int64_t         end = lki_min(lki_lane_begin(m->global, m->lanes, tree->lane + tree->width), m->total) - m->first;
     for (int i = 0; i < f->nsrc; i++)
-        src[i] = lki_is_cut(f->cut, i) ? rows_of(f->src[i], m->rows ? begin : 0, end - begin) : f->src[i];
+        src[i] = lki_is_cut(f->cut, i) ? rows_of(f->src[i], m, m->rows ? begin : 0, end - begin) : f->src[i];
     return lki_apply(f->op, f->attr, f->nsrc, src, NULL);
 }
 

@@ -64,7 +64,7 @@ static bool give_operands(lki_node *n, int nsrc, const int *src)
 static void fuse_relu(lki_graph *g, int relu)
 {
     lki_node *r = &g->nodes[relu], *apply = is_each(r, LKI_OP_relu) ? made_by(g, r->src[0], LKI_OP_batch_apply) : NULL;
-    if (!apply || apply->attr.epilogue.relu || uses_of(g, r->src[0]) != 1) return;
+    if (!apply || apply->attr.epilogue.relu || uses_of(g, r->src[0]) != 1 || !lki_graph_may_wait(g, apply, r)) return;
     apply->attr.epilogue.relu = 1;
     apply->dst[0] = r->dst[0];
     apply->order = r->order;
@@ -88,7 +88,7 @@ static void fuse_data_gradient(lki_graph *g, lki_node *add, int direct, int othe
     if (!mul || !apply || apply->attr.epilogue.relu || !is_channels(g, mul->src[1], add->dst[0])) return;
     if (!lki_shape_equal(&g->values[mul->src[0]].shape, &g->values[add->dst[0]].shape) ||
         !lki_shape_equal(&g->values[apply->src[0]].shape, &g->values[add->dst[0]].shape) || uses_of(g, add->src[direct]) != 1 ||
-        uses_of(g, add->src[other]) != 1)
+        uses_of(g, add->src[other]) != 1 || !lki_graph_may_wait(g, mul, add) || !lki_graph_may_wait(g, apply, add))
         return;
     if (!give_operands(add, 5, (int[]){mul->src[0], mul->src[1], apply->src[0], apply->src[1], apply->src[2]})) return;
     add->op = LKI_OP_batch_grad_x;
@@ -113,8 +113,8 @@ static bool can_do_relu(const lki_node *n, int dy, int *x, int *center)
 static bool reads_for(const lki_graph *g, const lki_node *n, int dy, const lki_node *apply)
 {
     int x, center;
-    return !n->dead && can_do_relu(n, dy, &x, &center) && same_elements(g, n->src[x], apply->src[0]) &&
-           same_elements(g, n->src[center], apply->src[1]);
+    return !n->dead && can_do_relu(n, dy, &x, &center) && lki_graph_may_wait(g, apply, n) &&
+           same_elements(g, n->src[x], apply->src[0]) && same_elements(g, n->src[center], apply->src[1]);
 }
 
 static void do_relu(lki_node *n, int dy, int pair)

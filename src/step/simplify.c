@@ -168,7 +168,7 @@ static void absorb(lki_graph *g, lki_node *n, lki_node *last)
 }
 
 /* The joined node reads everything when `last` did; a variable n reads must not be written before that. */
-static bool may_wait(const lki_graph *g, const lki_node *n, const lki_node *last)
+bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last)
 {
     for (int i = 0; i < n->nsrc; i++) {
         int root = lki_graph_root(g, n->src[i]), writer = g->values[root].kind == LKI_VALUE_VARIABLE ? overwritten_at(g, root) : -1;
@@ -199,13 +199,13 @@ static void fuse_epilogues(lki_graph *g, const uses *u)
         if (n->dead || n->mode != LKI_EACH || n->type != LK_F32 || (n->op != LKI_OP_conv2d && n->op != LKI_OP_matmul)) continue;
         if (n->op == LKI_OP_matmul && g->values[n->dst[0]].shape.rank != 2) continue;
         lki_node *next = only_reader(g, u, n->dst[0], LKI_OP_add);
-        if (!next || !is_bias(g, next, n->dst[0]) || !may_wait(g, n, next)) continue;
+        if (!next || !is_bias(g, next, n->dst[0]) || !lki_graph_may_wait(g, n, next)) continue;
         absorb(g, n, next);
         next = only_reader(g, u, n->dst[0], LKI_OP_relu);
-        if (next && may_wait(g, n, next)) absorb(g, n, next);
+        if (next && lki_graph_may_wait(g, n, next)) absorb(g, n, next);
         if (n->op != LKI_OP_conv2d) continue;
         next = only_reader(g, u, n->dst[0], LKI_OP_max_pool);
-        if (next && is_two_by_two(next, &g->values[n->dst[0]].shape) && may_wait(g, n, next)) absorb(g, n, next);
+        if (next && is_two_by_two(next, &g->values[n->dst[0]].shape) && lki_graph_may_wait(g, n, next)) absorb(g, n, next);
     }
 }
 

@@ -106,9 +106,52 @@ static void far_from_zero(void **state)
     assert_false(lk_failed());
 }
 
+/* The same in f64, where squares do not fit the sum either. */
+static void far_from_zero_in_f64(void **state)
+{
+    (void)state;
+    LK_POOL {
+        double values[8];
+        for (int i = 0; i < 8; i++)
+            values[i] = 1e9 + (i % 2 ? 1 : -1);
+        lk_tensor *x = lk_rows(lk_tensor_from(LK_SHAPE(8, 1), LK_F64, values), 0);
+        lk_tuple   y = lk_nn_batch_norm(x, .moving_mean = lk_zeros(LK_SHAPE(1), LK_F64),
+                                        .moving_variance = lk_ones(LK_SHAPE(1), LK_F64), .training = LK_ON, .momentum = LK_NUMBER(0));
+        assert_true(fabs(lk_item(lk_reduce_sum(y.item[2])) - 1) < 1e-6);
+    }
+    assert_false(lk_failed());
+}
+
+/* A product that must be made before its operand is written cannot join a normalisation that reads what was written. */
+static lk_tuple written_between(lk_tuple in, void *user)
+{
+    lk_variable **v = user;
+    lk_tensor    *before = lk_mul(in.item[0], lk_read(v[0]));
+    lk_assign(v[0], lk_mul(lk_read(v[0]), lk_scalar(10)));
+    lk_tuple norm = lk_nn_batch_norm(in.item[0], .gamma = lk_read(v[0]), .moving_mean = lk_read(v[1]),
+                                     .moving_variance = lk_read(v[2]), .training = LK_ON);
+    return LK_TUPLE(lk_add(before, norm.item[0]));
+}
+
+static void a_variable_written_between(void **state)
+{
+    (void)state;
+    LK_POOL {
+        const lk_shape c = LK_SHAPE(4);
+        lk_variable   *v[3] = {lk_variable_of(lk_ones(c, LK_F32)), lk_variable_of(lk_zeros(c, LK_F32)),
+                               lk_variable_of(lk_ones(c, LK_F32))};
+        lk_tuple       in = LK_TUPLE(lk_rows(lk_random_uniform(LK_SHAPE(8, 4)), 0)), one = written_between(in, v);
+        lk_assign(v[0], lk_ones(c, LK_F32));
+        lk_tuple other = lk_call(lk_function_of(written_between, v), in);
+        assert_false(lk_failed());
+        assert_memory_equal(lk_data(one.item[0]), lk_data(other.item[0]), 32 * sizeof(float));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(variants_agree), cmocka_unit_test(fused_or_not),
-                                       cmocka_unit_test(far_from_zero)};
+                                       cmocka_unit_test(far_from_zero), cmocka_unit_test(far_from_zero_in_f64),
+                                       cmocka_unit_test(a_variable_written_between)};
     return cmocka_run_group_tests(tests, make_tables, NULL);
 }
