@@ -119,7 +119,7 @@ static bool batch_norm_operands(const lk_norm_args *a)
     return false;
 }
 
-/* With operands that broadcast, and types whose squares do not fit a sum in f64. */
+/* With operands that broadcast, and types that are not summed in f64. */
 static lk_tensor *by_parts(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
 {
     *mean = mean_of(b, a->x);
@@ -133,20 +133,32 @@ static bool per_element(const lk_tensor *t, const lk_tensor *x, int64_t width);
 static bool fits_batch_ops(const lk_norm_args *a)
 {
     int64_t channels = a->x->shape.dim[a->x->shape.rank - 1];
-    return a->x->dtype == LK_F32 && per_element(a->gamma, a->x, channels) && per_element(a->beta, a->x, channels);
+    return (a->x->dtype == LK_F32 || a->x->dtype == LK_F64) && per_element(a->gamma, a->x, channels) &&
+           per_element(a->beta, a->x, channels);
 }
 
-/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. */
+/* Sums of x, x * x and 1 over everybody's rows, [3, channels] in f64. */
+static lk_tuple sums_of(const batch *b, lk_tensor *x)
+{
+    lk_tensor *sums = lki_apply1(LKI_OP_batch_sums, NULL, x);
+    if (b->replicas && !lki_bad(sums)) sums = b->replicas->all_reduce(b->replicas, false, sums);
+    return lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
+}
+
+/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. Sums in f64 keep the
+ * digits of f32's variance at once; f64's are taken again, around the mean. */
 static lk_tensor *moments_of(const batch *b, lk_tensor *x)
 {
     lki_recording_pause();
-    lk_tensor *sums = lki_apply1(LKI_OP_batch_sums, NULL, x);
-    if (b->replicas && !lki_bad(sums)) sums = b->replicas->all_reduce(b->replicas, false, sums);
-    lk_tuple part = lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
+    lk_tuple part = sums_of(b, x);
     if (lki_bad(part.item[2])) return lki_recording_resume(), &lki_poison;
     lk_tensor *count = lk_maximum(part.item[2], lk_fill((lk_shape){0}, LK_F64, 1)); /* the mean of nothing is 0 */
-    lk_tensor *mean = lk_div(part.item[0], count), *square = lk_div(part.item[1], count);
-    lk_tensor *variance = lk_sub(square, lk_square(mean)); /* of f32 in f64, so it keeps its digits */
+    lk_tensor *mean = lk_div(part.item[0], count), *offset = mean;
+    if (x->dtype == LK_F64) {
+        part = sums_of(b, lk_sub(x, mean));
+        offset = lk_div(part.item[0], count);
+    }
+    lk_tensor *variance = lk_sub(lk_div(part.item[1], count), lk_square(offset));
     variance = lk_maximum(variance, lk_fill((lk_shape){0}, LK_F64, 0));
     lk_tensor *found = lk_cast(lk_stack(LK_TUPLE(mean, variance), 0), x->dtype), *n = lk_cast(count, x->dtype);
     lki_recording_resume();

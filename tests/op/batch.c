@@ -111,10 +111,10 @@ static void far_from_zero_in_f64(void **state)
 {
     (void)state;
     LK_POOL {
-        double values[8];
+        double far[8];
         for (int i = 0; i < 8; i++)
-            values[i] = 1e9 + (i % 2 ? 1 : -1);
-        lk_tensor *x = lk_rows(lk_tensor_from(LK_SHAPE(8, 1), LK_F64, values), 0);
+            far[i] = 1e9 + (i % 2 ? 1 : -1);
+        lk_tensor *x = lk_rows(lk_tensor_from(LK_SHAPE(8, 1), LK_F64, far), 0);
         lk_tuple   y = lk_nn_batch_norm(x, .moving_mean = lk_zeros(LK_SHAPE(1), LK_F64),
                                         .moving_variance = lk_ones(LK_SHAPE(1), LK_F64), .training = LK_ON, .momentum = LK_NUMBER(0));
         assert_true(fabs(lk_item(lk_reduce_sum(y.item[2])) - 1) < 1e-6);
