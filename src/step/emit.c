@@ -8,11 +8,14 @@
 typedef struct
     range { /* what a call covers: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
     bool    rows, piece;
-    int64_t lo, hi;   /* rows */
-    int64_t from, to; /* piece */
-    int64_t base;     /* piece: where values that hold one begin */
-    int     lane;     /* rows: the first lane they are of */
+    int64_t lo, hi;     /* rows */
+    int64_t from, to;   /* piece */
+    int64_t base;       /* piece: where values that hold one begin */
+    int     lane;       /* rows: the first lane they are of */
+    int64_t columns[2]; /* both 0: all */
 } range;
+
+enum { COLUMN_BLOCK = 64 }; /* columns of a product that stay with one thread: whole cache lines, and enough for the widest tiles */
 
 static range rows_of_lanes(const lki_rows *rows, int lane, int end)
 {
@@ -116,6 +119,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
         .src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
     a->lo = r.piece ? r.from : 0;
     a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
+    memcpy(a->columns, r.columns, sizeof a->columns);
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
     if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
     a->past = p->threads > 1 && n->ndst && (n->writes ? t->place == LKI_TILES : p->storage[n->dst[0]].crosses);
@@ -292,6 +296,21 @@ static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
     return LK_OK;
 }
 
+static lk_status emit_columns(emitter *e, int thread, int phase)
+{
+    lki_plan *p = e->plan;
+    for (int i = 0; i < p->task_count; i++) {
+        const lki_task *t = &p->tasks[i];
+        if (t->phase != phase || t->place != LKI_COLUMNS) continue;
+        const lk_shape *s = &p->graph->values[p->graph->nodes[t->node].dst[0]].shape;
+        const int64_t   N = s->dim[s->rank - 1], blocks = lki_ceil_div(N, COLUMN_BLOCK);
+        const range     r = {.columns = {COLUMN_BLOCK * lki_share(blocks, thread, p->threads),
+                                         lki_min(N, COLUMN_BLOCK * lki_share(blocks, thread + 1, p->threads))}};
+        if (r.columns[1] > r.columns[0]) LKI_TRY(emit_task(e, thread, i, r));
+    }
+    return LK_OK;
+}
+
 /* The next task of a group, from i on; task_count: none. */
 static int next_of_group(const lki_plan *p, int i, int phase, int group)
 {
@@ -353,6 +372,7 @@ static lk_status emit_phase(emitter *e, int thread, int phase)
         LKI_TRY(emit_lanes(e, thread, phase, turn));
         LKI_TRY(emit_own_rows(e, thread, phase, turn));
     }
+    LKI_TRY(emit_columns(e, thread, phase));
     for (int i = 0; i < p->task_count; i++)
         if (p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == i)
             LKI_TRY(emit_group(e, thread, phase, i));

@@ -5,6 +5,8 @@
  *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring element-wise tasks
  *                     are a chain and run piece by piece together, so that what passes between them stays in the first-level cache
  *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
+ *             COLUMNS a matrix product of all rows: every thread some columns of the result, so that each reads its own part of weights that
+ *                     are far larger than what they are multiplied with
  *             TILES   every thread its share of the result, in pieces; neighbouring tasks over the same share run piece by piece together,
  *                     so a gradient is summed, clipped and applied while it is there. A piece fits the first-level cache, or, where one of
  *                     the tasks is a matrix product, which is slow on few rows, the second-level one; the others then walk it in small ones
@@ -22,7 +24,7 @@
 #include "core/thread.h"
 #include "step/graph.h"
 
-typedef enum lki_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_TILES } lki_place;
+typedef enum lki_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_place;
 typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
 
 typedef struct lki_task {

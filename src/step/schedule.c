@@ -11,6 +11,7 @@
 
 enum {
     WIDE_WEIGHTS = 128 * 1024, /* bytes of a matmul's second operand from which it runs per thread rather than per lane */
+    MANY_WEIGHTS = 4,          /* times the elements of its other operand and its result: then by columns */
     WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out, ... */
     MANY_ENTRIES = 64,         /* ... unless a lane has so many entries that its own operands, still in cache, count for more */
     LARGEST_PARTIAL = 65536,   /* ... and the sum has at most so many elements */
@@ -79,13 +80,21 @@ static bool is_whole_sum(const lki_plan *p, const lki_node *n)
     return n->op == LKI_OP_matmul && size >= WIDE_SUM && (size > LARGEST_PARTIAL || lane_entries(n) < MANY_ENTRIES);
 }
 
+/* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are by far the
+ * most of it, once in all. */
+static lki_place place_product(const lki_plan *p, const lki_node *n)
+{
+    const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
+    if (lki_is_cut(n->cut, 1) || b < WIDE_WEIGHTS || lane_entries(n) >= MANY_ENTRIES) return LKI_LANE;
+    return p->threads > 1 && !n->attr.matmul.heads && b >= MANY_WEIGHTS * (a + c) ? LKI_COLUMNS : LKI_THREAD;
+}
+
 static bool add_tasks_for(lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
-        bool wide = n->op == LKI_OP_matmul && !lki_is_cut(n->cut, 1) && operand_bytes(p, n, 1) >= WIDE_WEIGHTS &&
-                    lane_entries(n) < MANY_ENTRIES;
-        return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = wide ? LKI_THREAD : LKI_LANE, .node = node});
+        lki_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
+        return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = place, .node = node});
     }
     if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) {
         int64_t size = result_size(p, n);
@@ -365,12 +374,14 @@ static void make_groups(lki_plan *p, const edges *e)
     }
 }
 
-/* Small pieces, or, with a matrix product among the tasks, ones large enough for it and small enough that every thread gets some. */
+/* Small pieces, or, with a matrix product among the tasks, ones large enough for it, and as many for each thread. */
 static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
 {
-    int64_t piece = LKI_PIECE;
-    if (coarse) piece = lki_max(COARSE_ROWS * t->unit, lki_min(COARSE_PIECE, lki_ceil_div(t->size, 4 * p->threads)));
-    return lki_max(t->unit, piece / t->unit * t->unit);
+    if (!coarse) return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
+    const int64_t units = lki_ceil_div(t->size, t->unit),
+                  most = lki_min(lki_max(1, COARSE_PIECE / t->unit), lki_ceil_div(units, 4 * p->threads));
+    const int64_t pieces = lki_round_up(lki_ceil_div(units, lki_max(most, COARSE_ROWS)), p->threads);
+    return lki_round_up(lki_ceil_div(units, pieces), COARSE_ROWS) * t->unit;
 }
 
 static void choose_pieces(lki_plan *p)
@@ -415,7 +426,8 @@ static void make_chains(lki_plan *p)
 
 static void tell(const lki_plan *p)
 {
-    static const char *const places[] = {"solo", "lane", "thread", "tiles"}, *const kinds[] = {"", " partial", " combine"};
+    static const char *const places[] = {"solo", "lane", "thread", "columns", "tiles"}, *const kinds[] = {"", " partial",
+                                                                                                          " combine"};
     if (!lki_verbose(LKI_TOPIC_PLAN)) return;
     for (int phase = 0; phase < p->phases; phase++)
         for (int t = 0; t < p->task_count; t++) {

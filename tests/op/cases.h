@@ -24,6 +24,7 @@ typedef struct cas {
     lk_dtype second; /* of cells */
     int64_t  unit;   /* lo and hi are multiples of this */
     int64_t  bound[MAX_LANES + 1];
+    int64_t  columns[2]; /* of a matmul; both 0: all */
     lki_attr attr;
     void    *data[3]; /* of src */
 } cas;
@@ -137,7 +138,8 @@ static inline void run_range(const lki_kernels *k, const cas *c, result *r, int6
                       .attr = &c->attr,
                       .lanes = c->lanes ? &lanes : NULL,
                       .lo = lo,
-                      .hi = hi};
+                      .hi = hi,
+                      .columns = {c->columns[0], c->columns[1]}};
     const size_t bytes = k->scratch[c->slot][c->dtype] ? k->scratch[c->slot][c->dtype](&a) : 0;
     uint8_t     *scratch = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
     memset(scratch, 0xff, bytes + GUARD); /* NaN, should anyone read it */

@@ -79,6 +79,32 @@ TEST(test_matmul_random)
     }
 }
 
+/* Columns in three parts, each row range of them on its own: the same bits as all at once, and nothing else is touched. */
+TEST(test_matmul_columns)
+{
+    for (int i = 0; i < 120; i++) {
+        const int64_t N = 1 + random_below(200), p = random_below(N + 1), q = p + random_below(N + 1 - p), from[4] = {0, p, q, N};
+        cas           c = matmul_case(1 + random_below(70), N, random_below(300), i & 1, i >> 1 & 1);
+        if (i % 3) with_epilogue(&c, (lki_epilogue){1, i % 2, 0});
+        if (i % 5 == 0) random_lanes(&c, 8, c.attr.matmul.ta ? c.src[0].dim[0] : c.src[0].dim[1]);
+        fill_sources(&c, i % 4 == 0);
+        for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++) {
+            c.columns[0] = c.columns[1] = 0;
+            result whole = run_all(&table[isa], &c), parts = results_for(&c);
+            for (int part = 0; part < 3; part++) {
+                c.columns[0] = from[part];
+                c.columns[1] = from[part + 1];
+                if (from[part] < from[part + 1]) run_range(&table[isa], &c, &parts, 0, size_of(&c.dst[0]));
+                if (part == 0 && p < N) assert_int_equal(((uint8_t *)parts.dst[0])[(size_t)p * sizeof(float)], 0xa5);
+            }
+            same_bits(&c, "columns", whole, parts);
+            free_result(whole);
+            free_result(parts);
+        }
+        free_sources(&c);
+    }
+}
+
 TEST(test_matmul_batches)
 {
     static const int64_t batches[][6] = {
@@ -399,10 +425,10 @@ TEST(test_fused_pool)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul_sizes),   cmocka_unit_test(test_matmul_random), cmocka_unit_test(test_matmul_batches),
-        cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_matmul_heads),  cmocka_unit_test(test_conv_models),
-        cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),   cmocka_unit_test(test_conv_f64),
-        cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
+        cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_sizes),   cmocka_unit_test(test_matmul_random),
+        cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_matmul_heads),
+        cmocka_unit_test(test_conv_models),    cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),
+        cmocka_unit_test(test_conv_f64),       cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
     };
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

@@ -59,6 +59,52 @@ TEST(custom_model_on_any_number_of_threads) { any_thread_count(2); }
 
 TEST(more_threads_than_lanes) { assert_same(run(2, 1, true, 3), run(2, 13, true, 3)); }
 
+/* Layers whose weights are far larger than what they are multiplied with: threads share out their columns. */
+static lk_tuple wide_step(lk_tuple in, void *user)
+{
+    model     *m = user;
+    lk_tape   *tape = lk_tape_begin();
+    lk_tensor *x = in.item[0];
+    for (int i = 0; i < m->count; i += 2)
+        x = lk_nn_dense(x, lk_read(m->weight[i]), lk_read(m->weight[i + 1]), i + 2 < m->count ? LK_RELU : LK_LINEAR);
+    lk_tensor *each = lk_nn_sparse_categorical_crossentropy(in.item[1], x, .from_logits = LK_ON);
+    lk_tensor *loss = lk_compute_average_loss(each, .global_batch_size = m->global_batch);
+    lk_optimizer_apply(m->optimizer, lk_tape_gradient(tape, loss, model_variables(m)));
+    return LK_TUPLE(loss);
+}
+
+static lk_digest run_wide(int threads, bool compiled)
+{
+    lk_digest digest = {{0}};
+    lk_set_threads(threads);
+    LK_POOL {
+        model m = {.global_batch = 24, .optimizer = lk_adam()};
+        model_layer(&m, LK_SHAPE(200, 641), "first");
+        model_layer(&m, LK_SHAPE(641, 500), "second");
+        model_layer(&m, LK_SHAPE(500, 10), "last");
+        lk_function *f = lk_function_of(wide_step, &m);
+        for (int i = 0; i < 6; i++)
+            LK_STEP {
+                int64_t    rows = i % 3 == 2 ? 7 : 24;
+                lk_tensor *x = lk_random_uniform(LK_SHAPE(rows, 200), .stream = "images", .call = i),
+                          *y = lk_zeros(LK_SHAPE(rows), LK_I32);
+                lk_tuple out = compiled ? lk_call(f, LK_TUPLE(x, y)) : wide_step(LK_TUPLE(x, y), &m);
+                if (lk_poisoned(out.item[0])) print_error("%s\n", lk_error());
+            }
+        digest = lk_variables_digest(model_variables(&m));
+    }
+    assert_false(lk_failed());
+    lk_set_threads(0);
+    return digest;
+}
+
+TEST(wide_layers_on_any_number_of_threads)
+{
+    lk_digest eager = run_wide(1, false);
+    for (int threads = 1; threads <= 13; threads += threads < 5 ? 1 : 4)
+        assert_same(eager, run_wide(threads, true));
+}
+
 TEST(eager_equals_compiled)
 {
     for (int convolutions = 1; convolutions <= 2; convolutions++)
@@ -121,6 +167,7 @@ int main(void)
         cmocka_unit_test(basic_model_on_any_number_of_threads),
         cmocka_unit_test(custom_model_on_any_number_of_threads),
         cmocka_unit_test(more_threads_than_lanes),
+        cmocka_unit_test(wide_layers_on_any_number_of_threads),
         cmocka_unit_test(eager_equals_compiled),
         cmocka_unit_test(lanes_are_part_of_the_bits),
         cmocka_unit_test(instruction_sets),
