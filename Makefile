@@ -3,6 +3,8 @@
 #   make                      the library, the command and the examples (a C11 compiler, make and CMake are enough)
 #   make test                 build and run all tests; the last line is "N passed, N failed"
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
+#   make fuzz SECONDS=N       readers of files on hostile ones, N seconds each (default 600); TARGET=png: one of tests/fuzz; tools/fuzz
+#   make soak CYCLES=N        a training killed N times (default 500) that goes on each time; every fault of tests/fault, in full; SEED=N; tools/soak
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
 #   make interop PYTHON=...   exchange checkpoints with TensorFlow and models with Keras, which that Python has (tests/interop/*.py say how)
 #   make examples             build them
@@ -36,6 +38,13 @@ test: need-test
 asan tsan: need-test
 	@tools/build $@ tests
 	@tools/run-tests build/$@ $(TEST)
+
+fuzz: need
+	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
+
+soak: need-test
+	@tools/build release tests_fault_soak tests_fault_saves tests_fault_backups tests_fault_training tests_fault_flips lockstep_command
+	@tools/soak build/release $(or $(CYCLES),500) $(SEED)
 
 debug: need
 	@tools/build debug all examples
@@ -75,4 +84,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all need need-test test asan tsan debug golden interop examples bench bench-quick train install format clean
+.PHONY: all need need-test test asan tsan fuzz soak debug golden interop examples bench bench-quick train install format clean

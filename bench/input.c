@@ -15,7 +15,7 @@
 #include "timing.h"
 #include <lockstep.h>
 
-enum { ROWS = 60000, SIDE = 28, BATCHES = 8, PIECE = 32, PIECES = 28 };
+enum { ROWS = 60000, SIDE = 28, BATCHES = 8, PIECE_ROWS = 2048, PIECES = 28 };
 
 /* ---- rows ---- */
 
@@ -83,7 +83,8 @@ static void measure_pipeline(lk_dataset *rows, int64_t batch, int epochs)
 typedef struct duel {
     lk_dataset *data;
     lk_tensor  *x[BATCHES], *y[BATCHES];
-    int64_t     rows; /* of a batch */
+    int64_t     rows;  /* of a batch */
+    int         piece; /* steps */
     double      since, epoch, first;
     series      fit, bare, ratio;
 } duel;
@@ -93,7 +94,7 @@ static lk_function *step_of(lk_model *m) { return ((lki_engine *)m->compiled->en
 static double bare_piece(duel *d, lk_function *step)
 {
     const double start = now();
-    for (int i = 0; i < PIECE; i++)
+    for (int i = 0; i < d->piece; i++)
         LK_STEP
             lk_item(lk_call(step, LK_TUPLE(d->x[i % BATCHES], d->y[i % BATCHES])).item[0]);
     return now() - start;
@@ -110,9 +111,9 @@ static void step_ends(const lk_event *event, void *user)
 {
     duel *d = user;
     if (event->batch == 0) d->first = now() - d->epoch;
-    if ((event->batch + 1) % PIECE) return;
-    const double fit = now() - d->since, bare = bare_piece(d, step_of(event->model)), rows = (double)(PIECE * d->rows);
-    if (event->batch >= PIECE) {
+    if ((event->batch + 1) % d->piece) return;
+    const double fit = now() - d->since, bare = bare_piece(d, step_of(event->model)), rows = (double)(d->piece * d->rows);
+    if (event->batch >= d->piece) {
         series_add(&d->fit, rows / fit);
         series_add(&d->bare, rows / bare);
         series_add(&d->ratio, fit / bare);
@@ -148,16 +149,16 @@ static void measure_fit(lk_dataset *rows, const char *name, int convolutions, in
 {
     lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 2);
     lk_model    *m = NULL;
-    duel         d = {.data = batches_of(rows, batch), .rows = batch};
+    duel         d = {.data = batches_of(rows, batch), .rows = batch, .piece = (int)(PIECE_ROWS / batch)};
     LK_SCOPE(s)
         m = model_of(convolutions);
     lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(),
                      .metrics = LK_METRICS(lk_accuracy()));
     keep_batches(&d, s);
     lk_callback *watch = lk_callback_of(&d, .on_epoch_begin = epoch_begins, .on_train_batch_end = step_ends);
-    lk_model_fit(m, d.data, .epochs = 1, .steps_per_epoch = PIECE, .verbose = LK_SILENT); /* traced, and everything warm */
+    lk_model_fit(m, d.data, .epochs = 1, .steps_per_epoch = d.piece, .verbose = LK_SILENT); /* traced, and everything warm */
     d.since = now();
-    lk_model_fit(m, d.data, .epochs = 1, .steps_per_epoch = PIECE * (pieces + 1), .verbose = LK_SILENT,
+    lk_model_fit(m, d.data, .epochs = 1, .steps_per_epoch = d.piece * (pieces + 1), .verbose = LK_SILENT,
                  .callbacks = LK_CALLBACKS(watch));
     const double fit = series_largest(&d.fit), bare = series_largest(&d.bare);
     printf("%-8s %6lld %10.0f %8.0f %10.0f %8.0f %9.2f %7.2f %9.2f\n", name, (long long)batch, bare, series_median(d.bare), fit,
@@ -193,7 +194,8 @@ int main(int argc, char **argv)
     for (int m = 1; m <= 2; m++) {
         static const char *const name[] = {"", "basic", "custom"};
         if (only && strcmp(only, name[m])) continue;
-        measure_fit(rows, name[m], m, 64, quick ? PIECES / 2 : PIECES);
+        for (int64_t batch = 64; batch <= 1024; batch *= 16)
+            measure_fit(rows, name[m], m, batch, quick ? PIECES / 2 : PIECES);
     }
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());
     return lk_failed();

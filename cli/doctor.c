@@ -19,8 +19,7 @@ static const struct {
     const char *name, *file, *use, *package;
 } libraries[] = {{"zlib", "libz.so.1", "files packed by gzip, .npz, .keras", "zlib1g"},
                  {"libcurl", "libcurl.so.4", "lockstep data fetch", "libcurl4"},
-                 {"libturbojpeg", "libturbojpeg.so.0", "JPEG pictures", "libturbojpeg0"},
-                 {"hwloc", "libhwloc.so.15", "threads that stay on their cores", "libhwloc15"}};
+                 {"libturbojpeg", "libturbojpeg.so.0", "JPEG pictures", "libturbojpeg0"}};
 
 static void print_line(const char *name, bool found, const char *text)
 {

@@ -46,32 +46,37 @@ const char *cli_with_commas(int64_t n)
     return out;
 }
 
+static double training_seconds(const lk_fit_times *t) { return fmax(t->total - t->validation, 0); }
+
+double cli_rows_per_s(const lk_fit_times *t)
+{
+    const double seconds = training_seconds(t);
+    return seconds > 0 ? (double)t->rows / seconds : 0;
+}
+
+static int decimals(double seconds) { return seconds < 1 ? 2 : seconds < 10 ? 1 : 0; }
+
 void cli_print_times(FILE *to, const lk_fit_times *t)
 {
     const struct {
         const char *name;
         double      seconds;
         bool        always;
-    } part[] = {{"step", t->step, true},
-                {"input", t->input, true},
-                {"validation", t->validation, false},
-                {"callbacks", t->callbacks, false},
-                {"compile", t->compile, true}};
-    const double total = fmax(t->total, 1e-9);
+    } part[] = {
+        {"step", t->step, true}, {"input", t->input, true}, {"callbacks", t->callbacks, false}, {"compile", t->compile, true}};
+    const double seconds = fmax(training_seconds(t), 1e-9);
     const char  *between = "(";
     fprintf(to, "trained %s step%s, %s rows in %.*f s: %s rows/s ", cli_with_commas(t->steps), t->steps == 1 ? "" : "s",
-            cli_with_commas(t->rows),
-            total < 1    ? 2
-            : total < 10 ? 1
-                         : 0,
-            total, cli_with_commas((int64_t)((double)t->rows / total)));
+            cli_with_commas(t->rows), decimals(seconds), seconds, cli_with_commas((int64_t)cli_rows_per_s(t)));
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        const double share = 100 * part[i].seconds / total;
+        const double share = 100 * part[i].seconds / seconds;
         if (!part[i].always && share < 0.5) continue;
         fprintf(to, "%s%s %.0f %%", between, part[i].name, share);
         between = ", ";
     }
-    fprintf(to, ")\n");
+    fprintf(to, ")");
+    if (t->validation > 0) fprintf(to, ", validation %.*f s", decimals(t->validation), t->validation);
+    fprintf(to, "\n");
 }
 
 /* ---- for programs ---- */

@@ -7,6 +7,11 @@ if(NOT LK_X86)
   list(FILTER LK_SOURCES EXCLUDE REGEX "_(avx2|avx512)\\.c$")
 endif()
 lk_set_isa_flags(${LK_SOURCES})
+if(LK_FUZZER) # kernels read no files
+  set(kernels ${LK_SOURCES})
+  list(FILTER kernels INCLUDE REGEX "/src/kernel/")
+  set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
+endif()
 
 add_library(lockstep_objects OBJECT ${LK_SOURCES})
 target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)

@@ -11,6 +11,10 @@ if(LK_SANITIZE)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LK_SANITIZE})
 endif()
 
+if(LK_FUZZER)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64|i[3-6]86)$")
   set(LK_X86 ON)
 else()

@@ -2,12 +2,11 @@
  * Where the kernel has no such filter the limits stand alone.
  *
  *   memory          4 GiB more than the request needs          files       none can be opened, none written
- *   processor       60 s                                       core dumps  none
+ *   processor       as the caller says                         core dumps  none
  *   system calls    those listed; any other fails with EPERM. No memory becomes code. */
 #include "helper.h"
 #include <sys/resource.h>
 
-enum { SECONDS = 60 };
 #define SPARE_MEMORY (UINT64_C(4) << 30)
 
 static rlim_t least(rlim_t a, uint64_t b) { return a == RLIM_INFINITY || b < a ? (rlim_t)b : a; }
@@ -20,10 +19,10 @@ static void limit(int what, uint64_t most)
     setrlimit(what, &r);
 }
 
-static void limit_all(uint64_t bytes)
+static void limit_all(uint64_t bytes, uint64_t seconds)
 {
     limit(RLIMIT_AS, bytes < UINT64_MAX / 2 ? SPARE_MEMORY + bytes : UINT64_MAX / 2);
-    limit(RLIMIT_CPU, SECONDS);
+    limit(RLIMIT_CPU, seconds);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NOFILE, 3);
@@ -134,8 +133,8 @@ static void filter_calls(void)
 static void filter_calls(void) {}
 #endif
 
-void fence(uint64_t bytes)
+void fence(uint64_t bytes, uint64_t seconds)
 {
-    limit_all(bytes);
+    limit_all(bytes, seconds);
     filter_calls();
 }

@@ -33,8 +33,8 @@ const char *reason(void);
 /* IEEE half precision, little endian, as h5py stores it. */
 hid_t half_type(void);
 
-/* ---- fence.c: what this process may still do from here on. `bytes`: how much memory it may need. ---- */
-void fence(uint64_t bytes);
+/* ---- fence.c: what this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor. ---- */
+void fence(uint64_t bytes, uint64_t seconds);
 
 /* ---- read.c, write.c: the two modes ---- */
 

@@ -52,7 +52,7 @@ _Static_assert(sizeof(header) <= 64, "the header takes one unit");
 static struct {
     header *list[CLASSES];
     int64_t cached, in_use, requests;
-    int64_t fail_from; /* the request that fails, and all after it; 0: none */
+    int64_t fail_from, fail_to; /* requests that fail; 0: none */
 } heap;
 
 static header *header_of(void *mem) { return (header *)((char *)mem - UNIT); }
@@ -129,12 +129,10 @@ static void system_give(header *h)
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------- */
 
-/* Count a request; true when it is one that a test wants to fail. Called with the lock held. */
-static bool request_fails(void)
-{
-    heap.requests++;
-    return heap.fail_from && heap.requests >= heap.fail_from;
-}
+/* Whether a test wants this request to fail. Called with the lock held. */
+static bool fails(int64_t request) { return heap.fail_from && request >= heap.fail_from && request <= heap.fail_to; }
+
+static bool request_fails(void) { return fails(++heap.requests); }
 
 static header *list_take(int size_class)
 {
@@ -161,11 +159,11 @@ static header *find_block(size_t bytes, bool *fresh)
     size_t capacity = 0;
     int    size_class = class_of(bytes, &capacity);
     lki_lock_take(LKI_LOCK_MEMORY);
-    bool    fails = request_fails();
-    header *h = fails ? NULL : list_take(size_class);
+    bool    refused = request_fails();
+    header *h = refused ? NULL : list_take(size_class);
     lki_lock_give(LKI_LOCK_MEMORY);
     *fresh = !h;
-    if (fails || h) return h;
+    if (refused || h) return h;
     h = system_take(capacity);
     if (!h) {
         lki_memory_trim();
@@ -207,7 +205,7 @@ void *lki_realloc(void *mem, size_t bytes)
     if (!mem) return lki_alloc(bytes);
     header *h = header_of(mem);
     lki_lock_take(LKI_LOCK_MEMORY);
-    bool fits = bytes <= h->capacity && !(heap.fail_from && heap.requests + 1 >= heap.fail_from);
+    bool fits = bytes <= h->capacity && !fails(heap.requests + 1);
     if (fits) heap.requests++;
     lki_lock_give(LKI_LOCK_MEMORY);
     if (fits) {
@@ -271,12 +269,16 @@ void lki_memory_trim(void)
 
 /* ---- for tests ------------------------------------------------------------------------------------------------------------- */
 
-void lki_memory_fail_after(int64_t requests)
+static void fail_between(int64_t first, int64_t last)
 {
     lki_lock_take(LKI_LOCK_MEMORY);
-    heap.fail_from = requests > 0 ? heap.requests + requests : 0;
+    heap.fail_from = first > 0 ? heap.requests + first : 0;
+    heap.fail_to = last == INT64_MAX ? last : heap.requests + last;
     lki_lock_give(LKI_LOCK_MEMORY);
 }
+
+void lki_memory_fail_after(int64_t request) { fail_between(request, INT64_MAX); }
+void lki_memory_fail_at(int64_t request) { fail_between(request, request); }
 
 static int64_t read_counter(const int64_t *counter)
 {

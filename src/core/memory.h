@@ -27,8 +27,9 @@ void lki_memory_trim(void);
 size_t  lki_memory_limit_cached(void);
 int64_t lki_memory_cached(void); /* bytes they hold now */
 
-/* For tests: let the n-th request from now on (1 is the next) and all after it fail; 0 ends that. Requests counted since start. */
-void    lki_memory_fail_after(int64_t requests);
+/* For tests: let the n-th request from now on (1 is the next) fail, with all after it or alone; 0 ends that. Requests counted since start. */
+void    lki_memory_fail_after(int64_t request);
+void    lki_memory_fail_at(int64_t request);
 int64_t lki_memory_requests(void);
 int64_t lki_memory_in_use(void); /* bytes handed out and not released */
 

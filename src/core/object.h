@@ -46,6 +46,7 @@ typedef enum lki_kind {
     LKI_KIND_METRIC,
     LKI_KIND_CHECKPOINT,
     LKI_KIND_RESTORE_STATUS,
+    LKI_KIND_CHECKPOINT_MANAGER,
     LKI_KIND_OTHER,
 } lki_kind;
 

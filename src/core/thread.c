@@ -9,16 +9,18 @@
  *     run job as thread 0           pending -= 1, last one wakes   generation of a barrier: its threads
  *     sleep while pending > 0 <-----                                                                      */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE 1 /* affinity */
+#define _GNU_SOURCE 1 /* affinity, sched_getcpu */
 #endif
 #include "core/thread.h"
 #include "core/error.h"
 #include <assert.h>
-#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -167,58 +169,50 @@ int lki_cores(void)
     return cores > 0 ? (int)cores : 1;
 }
 
-/* hwloc, found at run time: one processing unit of each physical core this process may use. Its handles are pointers to us. */
-typedef struct hwloc {
-    int (*topology_init)(void **topology);
-    int (*topology_load)(void *topology);
-    void (*topology_destroy)(void *topology);
-    void *(*bitmap_alloc)(void);
-    void (*bitmap_free)(void *set);
-    int (*bitmap_next)(const void *set, int previous);
-    int (*get_cpubind)(void *topology, void *set, int flags);
-    int (*bitmap_singlify_per_core)(void *topology, void *set, unsigned which);
-} hwloc;
-
-static bool hwloc_open(hwloc *h)
+#ifdef __linux__
+/* The first of the processing units in `set` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has none. */
+static int first_of_core(int unit, const cpu_set_t *set)
 {
-    static const char *const names[] = {
-        "hwloc_topology_init", "hwloc_topology_load", "hwloc_topology_destroy", "hwloc_bitmap_alloc",
-        "hwloc_bitmap_free",   "hwloc_bitmap_next",   "hwloc_get_cpubind",      "hwloc_bitmap_singlify_per_core",
-    };
-    _Static_assert(sizeof(hwloc) == LKI_COUNT(names) * sizeof(void *), "one name for each function");
-    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
-    for (int i = 0; library && i < LKI_COUNT(names); i++) {
-        void *symbol = dlsym(library, names[i]);
-        if (!symbol) return false;
-        memcpy((char *)h + (size_t)i * sizeof symbol, &symbol, sizeof symbol);
+    char path[96], text[1024] = "", *at = text;
+    int  first = -1;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", unit);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    if (read(file, text, sizeof text - 1) < 0) text[0] = 0;
+    close(file);
+    while (first < 0 && *at >= '0' && *at <= '9') {
+        long from = strtol(at, &at, 10), to = *at == '-' ? strtol(at + 1, &at, 10) : from;
+        for (; from <= to && from < CPU_SETSIZE && first < 0; from++)
+            if (CPU_ISSET((size_t)from, set)) first = (int)from;
+        at += *at == ',';
     }
-    return library != NULL;
+    return first;
 }
 
-enum { CPUBIND_PROCESS = 1 };
-
-static int list_cores(const hwloc *h, void *topology, int *core, int room)
-{
-    int   count = 0;
-    void *set = h->bitmap_alloc();
-    if (set && h->get_cpubind(topology, set, CPUBIND_PROCESS) == 0 && h->bitmap_singlify_per_core(topology, set, 0) == 0)
-        for (int unit = h->bitmap_next(set, -1); unit >= 0 && count < room; unit = h->bitmap_next(set, unit))
-            core[count++] = unit;
-    if (set) h->bitmap_free(set);
-    return count;
-}
-
-/* Fills core[] and returns how many there are; 0 without hwloc. */
+/* One processing unit of each physical core this process may use, that of the caller first: a worker that was put there would have to wait
+ * until the system moves the caller away. Returns how many there are; 0: the system does not tell. */
 static int physical_cores(int *core, int room)
 {
-    hwloc h;
-    void *topology = NULL;
-    int   count = 0;
-    if (!hwloc_open(&h) || h.topology_init(&topology) != 0) return 0;
-    if (h.topology_load(topology) == 0) count = list_cores(&h, topology, core, room);
-    h.topology_destroy(topology);
+    cpu_set_t set;
+    int       count = 0, unit = sched_getcpu();
+    if (sched_getaffinity(getpid(), sizeof set, &set) != 0) return 0;
+    const int own = unit >= 0 && CPU_ISSET((size_t)unit, &set) ? first_of_core(unit, &set) : -1;
+    if (own >= 0) core[count++] = own;
+    for (unit = 0; unit < CPU_SETSIZE && count < room; unit++) {
+        if (!CPU_ISSET((size_t)unit, &set)) continue;
+        const int first = first_of_core(unit, &set);
+        if (first < 0) return 0;
+        if (first == unit && first != own) core[count++] = unit;
+    }
     return count;
 }
+#else
+static int physical_cores(int *core, int room)
+{
+    (void)core, (void)room;
+    return 0;
+}
+#endif
 
 /* ---- floating-point environment -------------------------------------------------------------------------------------------- */
 
@@ -281,6 +275,7 @@ static void forget_crew(void)
     crew.turn = fresh;
     crew.process++;
     crew.workers = 0;
+    crew.cores = -1;
     crew.pending = crew.sleepers = 0;
     inside_run = false;
 }
@@ -301,7 +296,7 @@ static void *work(void *index)
     return NULL;
 }
 
-/* Worker t gets core t for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to move. */
+/* Worker t gets core t of the list for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to move. */
 static void place_worker(pthread_attr_t *attr, int t, int threads)
 {
     if (crew.cores < 0) crew.cores = physical_cores(core_of, MAX_THREADS);

@@ -1,8 +1,8 @@
 /* A team of threads that run one function together, and the barrier they meet at.
  *
  * Invariants
- * 1. Thread 0 of a team is the caller; the others are started at first need, pinned to one core each where hwloc is found at run
- *    time (dlopen) and there are enough cores, and sleep between runs.
+ * 1. Thread 0 of a team is the caller; the others are started at first need, pinned to one physical core each, none of them the caller's,
+ *    where the system tells which those are and there are enough, and sleep between runs.
  * 2. The barrier spins for about 20 microseconds, then sleeps (futex). Whoever arrives last wakes sleepers only if there are some; a
  *    sleeper announces itself before it looks at the generation for the last time, so no wake-up is lost.
  * 3. All threads compute with the same floating-point environment (round to nearest, subnormals flushed), whatever the caller's is.

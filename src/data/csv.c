@@ -8,6 +8,7 @@
  * 3. Every complaint begins with FILE:LINE:COLUMN, the place of the first character of the field it is about. */
 #include "core/memory.h"
 #include "data/data.h"
+#include "data/words.h"
 #include "dist/device.h"
 #include "format/stream.h"
 #include <locale.h>
@@ -369,26 +370,18 @@ static bool read_i64(const char *text, int64_t *out)
 
 /* ---- the table ---- */
 
-typedef struct word {
-    char   *text;
-    int64_t number; /* in the order they came */
-} word;
-
 typedef struct table {
-    int64_t  rows, room;
-    float   *x;           /* [rows, picks] */
-    float   *label;       /* where some are not whole */
-    int64_t *whole_label; /* or numbers of words */
-    bool     all_whole;
-    word    *words; /* sorted */
-    int      word_count, word_room;
+    int64_t   rows, room;
+    float    *x;           /* [rows, picks] */
+    float    *label;       /* where some are not whole */
+    int64_t  *whole_label; /* or numbers of words */
+    bool      all_whole;
+    lki_words words;
 } table;
 
 static void table_free(table *t)
 {
-    for (int i = 0; i < t->word_count; i++)
-        lki_release(t->words[i].text);
-    lki_release(t->words);
+    lki_words_free(&t->words);
     lki_release(t->x);
     lki_release(t->label);
     lki_release(t->whole_label);
@@ -401,44 +394,16 @@ static bool grow(void **mem, size_t bytes)
     return more;
 }
 
+/* Wide rows begin with few, so that a file of one line costs no more than its numbers. */
 static lk_status table_room(table *t, const layout *l)
 {
     if (t->rows < t->room) return LK_OK;
-    const int64_t room = lki_max(256, t->room + t->room / 2);
+    const int64_t room = lki_max(1 + 16384 / l->picks, t->room + t->room / 2 + 1);
     const size_t  n = (size_t)room;
     if (!grow((void **)&t->x, n * (size_t)l->picks * sizeof *t->x)) return LK_ENOMEM;
     if (l->label >= 0 && !grow((void **)&t->label, n * sizeof *t->label)) return LK_ENOMEM;
     if (l->label >= 0 && !grow((void **)&t->whole_label, n * sizeof *t->whole_label)) return LK_ENOMEM;
     t->room = room;
-    return LK_OK;
-}
-
-/* Where a word is in the sorted list, or would be. */
-static int word_place(const table *t, const char *text, bool *found)
-{
-    int low = 0, high = t->word_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2, order = strcmp(t->words[middle].text, text);
-        if (order == 0) return *found = true, middle;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    *found = false;
-    return low;
-}
-
-static lk_status word_number(table *t, const char *text, int64_t *out)
-{
-    bool      found;
-    const int at = word_place(t, text, &found);
-    if (!found) {
-        if (!lki_grow((void **)&t->words, &t->word_room, t->word_count + 1, sizeof *t->words)) return LK_ENOMEM;
-        char *copy = lki_strdup(text);
-        if (!copy) return LK_ENOMEM;
-        memmove(t->words + at + 1, t->words + at, (size_t)(t->word_count - at) * sizeof *t->words);
-        t->words[at] = (word){copy, t->word_count++};
-    }
-    *out = t->words[at].number;
     return LK_OK;
 }
 
@@ -466,7 +431,7 @@ static lk_status add_label(const reader *f, const lk_csv_args *a, const layout *
     const int   i = l->label;
     const char *text = text_of(r, i);
     if (!*text) return bad_field(f, l, r, i, "is no label: it is empty");
-    if (a->text_labels == LK_ON) return word_number(t, text, &t->whole_label[t->rows]);
+    if (a->text_labels == LK_ON) return lki_words_number(&t->words, text, &t->whole_label[t->rows]);
     LKI_TRY(add_number(f, a, l, r, i, &t->label[t->rows]));
     if (t->all_whole) t->all_whole = read_i64(text, &t->whole_label[t->rows]);
     return LK_OK;
@@ -537,15 +502,13 @@ static lk_status read_table(const lk_csv_args *a, layout *l, table *t)
 /* Words get their numbers by the alphabet, and become the classes of the dataset. */
 static lk_status name_classes(table *t, lk_names *classes)
 {
-    int64_t     *rank = lki_alloc((size_t)t->word_count * sizeof *rank);
-    const char **text = lki_alloc((size_t)t->word_count * sizeof *text);
-    for (int i = 0; rank && text && i < t->word_count; i++) {
-        rank[t->words[i].number] = i;
-        text[i] = t->words[i].text;
-    }
-    for (int64_t i = 0; rank && i < t->rows; i++)
+    const int    count = t->words.count;
+    int64_t     *rank = lki_alloc((size_t)count * sizeof *rank);
+    const char **text = lki_alloc((size_t)count * sizeof *text);
+    if (rank && text) lki_words_sort(&t->words, text, rank);
+    for (int64_t i = 0; rank && text && i < t->rows; i++)
         t->whole_label[i] = rank[t->whole_label[i]];
-    *classes = rank && text ? lki_names_new(t->word_count, text, LKI_LIVES_BY_REFERENCE) : (lk_names){-1, NULL};
+    *classes = rank && text ? lki_names_new(count, text, LKI_LIVES_BY_REFERENCE) : (lk_names){-1, NULL};
     lki_release(rank);
     lki_release(text);
     return classes->count >= 0 ? LK_OK : LK_ENOMEM;

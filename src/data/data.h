@@ -271,8 +271,8 @@ lk_status lki_worker_start(const char *call, void *(*fn)(void *), void *arg, pth
 /* The strategy a dataset was distributed over; NULL: none. */
 lk_strategy *lki_dataset_strategy(const lk_dataset *d);
 
-/* A prefetch node, for datasets over replicas. */
-lk_dataset *lki_prefetch_node(lk_dataset *d, int elements);
+/* A prefetch node, for datasets over replicas. `alone`: the thread is started when elements turn out to be dear. */
+lk_dataset *lki_prefetch_node(lk_dataset *d, int elements, bool alone);
 
 /* A map whose function gets a counted object as `user`, which the map keeps. */
 lk_dataset *lki_map_with(lk_dataset *d, lk_fn fn, void *object, int parallel);

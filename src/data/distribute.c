@@ -244,7 +244,7 @@ static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *sp
                           lk_number prefetch)
 {
     const int         ahead = prefetch.set ? (int)prefetch.value : 2;
-    lk_dataset       *input = below && ahead ? lki_prefetch_node(below, ahead) : below;
+    lk_dataset       *input = below && ahead ? lki_prefetch_node(below, ahead, true) : below;
     distributed_node *n = input ? lki_dataset_new(&ops, sizeof *n, 1, &input) : NULL;
     if (input && input != below) lk_free(input); /* the node holds it */
     if (!n) return NULL;

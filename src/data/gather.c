@@ -8,11 +8,12 @@
 #include "core/thread.h"
 #include <string.h>
 
-enum { LINE = 64, ROWS_AHEAD = 2, SHORT_ROWS_AHEAD = 16, MOST_BYTES_AHEAD = 16 * LINE, WORTH_SHARING = 8 << 10 };
+enum { LINE = 64, LINES_AHEAD = 512, MOST_OF_A_ROW = 64, WORTH_SHARING = 8 << 10 };
 
 static _Thread_local int team_size;
 
 void lki_gather_together(int threads) { team_size = threads; }
+int  lki_gather_team(void) { return team_size; }
 
 static const uint8_t *row_of(const lki_gathering *g, int64_t i)
 {
@@ -21,24 +22,36 @@ static const uint8_t *row_of(const lki_gathering *g, int64_t i)
     return e->row > 0 ? base + (size_t)e->row * g->bytes : base;
 }
 
-/* What the next rows begin with is on its way while this one is copied. */
-static void ask_for(const lki_gathering *g, int64_t i)
+/* Rows lie anywhere in memory, and a core that reads them one by one waits for each. So a block of them is asked for at once, into the
+ * second level of cache, where a core has more requests on their way than into the first: of a long row its beginning, the rest is read
+ * along a line and comes by itself. (32 rows of 784 bytes, new to the caches: 12 us without, 8 us with two rows ahead, 4 us so.)
+ *
+ * The loop that asks has to stay in a function that also writes: calls of one that does nothing else are dropped by compilers. */
+static int64_t rows_of_a_block(size_t bytes)
 {
-    const uint8_t *row = row_of(g, i);
-    const size_t   ahead = lki_min(g->bytes, (size_t)MOST_BYTES_AHEAD);
-    for (size_t k = 0; k < ahead; k += LINE)
-        __builtin_prefetch(row + k);
+    const size_t lines = lki_min(bytes / LINE + 2, (size_t)MOST_OF_A_ROW);
+    return (int64_t)(LINES_AHEAD / lines);
+}
+
+static void gather_block(const lki_gathering *g, int64_t from, int64_t to)
+{
+    const size_t most = lki_min(g->bytes + LINE - 1, (size_t)MOST_OF_A_ROW * LINE);
+    for (int64_t i = from; i < to; i++) {
+        const uint8_t *row = row_of(g, i);
+        for (size_t k = 0; k < most; k += LINE)
+            __builtin_prefetch(row + k, 0, 2);
+    }
+    for (int64_t i = from; i < to; i++)
+        if (g->through) g->through->apply(g->through, (int64_t)g->bytes, row_of(g, i), (float *)g->dst + i * (int64_t)g->bytes);
+        else memcpy((uint8_t *)g->dst + (size_t)i * g->bytes, row_of(g, i), g->bytes);
 }
 
 static void gather_range(const lki_gathering *g, int64_t from, int64_t to)
 {
     const unsigned before = lki_fp_enter();
-    const int64_t  ahead = g->bytes > LINE ? ROWS_AHEAD : SHORT_ROWS_AHEAD;
-    for (int64_t i = from; i < to; i++) {
-        if (i + ahead < to) ask_for(g, i + ahead);
-        if (g->through) g->through->apply(g->through, (int64_t)g->bytes, row_of(g, i), (float *)g->dst + i * (int64_t)g->bytes);
-        else memcpy((uint8_t *)g->dst + (size_t)i * g->bytes, row_of(g, i), g->bytes);
-    }
+    const int64_t  block = rows_of_a_block(g->bytes);
+    for (int64_t i = from; i < to; i += block)
+        gather_block(g, i, lki_min(i + block, to));
     lki_fp_leave(before);
 }
 

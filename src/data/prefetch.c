@@ -4,12 +4,13 @@
  *
  * Invariants
  * 1. `lock` guards the queue and the flags. The input belongs to the thread while it runs, and to the consumer before and after.
- * 2. The thread starts with the first element asked for, ends when the input ends or fails or the cursor stops, and is always
- *    joined.
+ * 2. The thread starts when an element is asked for, ends when the input ends or fails or the cursor stops, and is always joined.
  * 3. An error of the thread waits behind what it read before, and becomes the consumer's.
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
  *    those that compute: the consumer makes elements itself, until that changes, with the help of the team that runs its steps
- *    (gather.h). Times decide who makes them, never what they are. */
+ *    (gather.h). Times decide who makes them, never what they are.
+ * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead, and
+ *    without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
 #include "core/memory.h"
 #include "core/thread.h"
 #include "core/trace.h"
@@ -17,10 +18,12 @@
 #include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
+enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 }; /* times are compared after so many elements, and these times as much decides */
 
 typedef struct prefetch_node {
     lk_dataset base;
     int        ahead;
+    bool       alone; /* atomic: the next iteration begins without the thread */
 } prefetch_node;
 
 typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
@@ -36,12 +39,13 @@ typedef struct line { /* between the two threads; memory of its own, because bot
 
 typedef struct prefetch_state { /* the consumer's own */
     line     *line;
-    bool      running; /* the thread is to be joined */
-    bool      alone;   /* the consumer makes elements itself */
-    int       team;    /* then: with so many threads */
+    bool      running;       /* the thread is to be joined */
+    bool      alone;         /* the consumer makes elements itself */
+    int       threads, team; /* then: with so many threads of these */
     pthread_t thread;
     int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
     int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    int       wait;        /* times are compared when there are so many */
     bool      first_gone;
 } prefetch_state;
 
@@ -99,11 +103,14 @@ static void *read_ahead(void *arg)
 
 static lk_status line_new(lki_cursor *c)
 {
-    prefetch_state *st = c->state;
-    line           *w = st->line = lki_zalloc(sizeof *w);
+    const prefetch_node *n = (const prefetch_node *)c->dataset;
+    prefetch_state      *st = c->state;
+    line                *w = st->line = lki_zalloc(sizeof *w);
     if (!w) return LK_ENOMEM;
+    st->alone = __atomic_load_n(&n->alone, __ATOMIC_RELAXED);
+    st->wait = st->alone ? 1 : EVERY;
     w->input = c->input[0];
-    w->room = ((const prefetch_node *)c->dataset)->ahead;
+    w->room = n->ahead;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->filled, NULL);
     pthread_cond_init(&w->emptied, NULL);
@@ -154,13 +161,22 @@ static lk_status take(line *w, lki_element *out, int64_t *got)
     return status;
 }
 
+/* Threads that would have to be woken are no help. Asked only where their number changed: it takes a call of the system. */
+static int team_now(prefetch_state *st)
+{
+    const int threads = lk_threads();
+    if (threads != st->threads) st->team = lki_spins_for(threads) ? threads : 1;
+    st->threads = threads;
+    return st->team;
+}
+
 /* No thread runs: what is left in the queue, then a new one. */
 static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 {
     line   *w = st->line;
     int64_t took;
     if (w->queue.count || w->over) return take(w, out, got);
-    lki_gather_together(st->team);
+    lki_gather_together(team_now(st));
     const lk_status status = make_one(w, out, got, &took);
     lki_gather_together(1);
     LKI_TRY(status);
@@ -178,17 +194,17 @@ static int64_t time_of_making(line *w)
     return making;
 }
 
-/* Now and then: who should make elements? */
-static void compare_times(prefetch_state *st)
+/* Now and then: who should make elements? A consumer that began without the thread asks soon, in case they are dear. */
+static void compare_times(lki_cursor *c)
 {
-    enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 };
-    if (st->count < EVERY) return;
+    prefetch_state *st = c->state;
+    if (!st->line || st->count < st->wait) return;
     const int64_t making = time_of_making(st->line);
-    if (!st->alone && making * TOO_CHEAP < st->using) {
-        line_join(st);
-        st->alone = true;
-        st->team = lki_spins_for(lk_threads()) ? lk_threads() : 1; /* where they would have to be woken, they are no help */
-    } else if (st->alone && making * TOO_DEAR > st->using) st->alone = false;
+    const bool    alone = st->alone ? making * TOO_DEAR <= st->using : making * TOO_CHEAP < st->using;
+    if (alone && !st->alone) line_join(st);
+    st->wait = alone == st->alone && st->wait < EVERY ? 2 * st->wait : EVERY;
+    st->alone = alone;
+    __atomic_store_n(&((prefetch_node *)c->dataset)->alone, alone, __ATOMIC_RELAXED);
     st->count = 0;
     st->using = 0;
 }
@@ -205,7 +221,7 @@ static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *go
     prefetch_state *st = c->state;
     if (c->pipeline->looking) return lki_cursor_next(c->input[0], want, out, got);
     if (st->left) st->using += lki_nanoseconds() - st->left;
-    compare_times(st);
+    compare_times(c);
     for (int64_t more = 1; *got < want && more; *got += more) {
         more = 0;
         LKI_TRY(next_one(c, out + *got, &more));
@@ -250,11 +266,13 @@ static const lki_dataset_ops ops = {.name = "lk_dataset_prefetch",
                                     .stop = stop,
                                     .hold = hold};
 
-lk_dataset *lki_prefetch_node(lk_dataset *d, int elements)
+lk_dataset *lki_prefetch_node(lk_dataset *d, int elements, bool alone)
 {
     prefetch_node *n = lki_dataset_new(&ops, sizeof *n, 1, &d);
-    if (n) n->ahead = elements;
-    return n ? &n->base : NULL;
+    if (!n) return NULL;
+    n->ahead = elements;
+    n->alone = alone;
+    return &n->base;
 }
 
 lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements)
@@ -264,5 +282,5 @@ lk_dataset *lk_dataset_prefetch(lk_dataset *d, int elements)
         return lki_fail(LK_EINVAL, "%s: %d elements ahead; it must be 1 to %d, or 0 for the default", ops.name, elements,
                         MOST_AHEAD),
                NULL;
-    return lki_prefetch_node(d, elements ? elements : DEFAULT_AHEAD);
+    return lki_prefetch_node(d, elements ? elements : DEFAULT_AHEAD, false);
 }

@@ -165,7 +165,7 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
 
 /* ---- results that come straight from one input ---- */
 
-static lk_status run_actions(const lki_vector *v, int64_t rows, const bool *only, lk_tensor **value);
+static lk_status run_action(const action *a, const lki_attr *attr, lk_tensor *const *value, lk_tensor **out);
 
 /* The one value an action works on, element by element; -1: there are several, or constants that have an element for each of its own. */
 static int only_operand(const lki_vector *v, const action *a)
@@ -198,19 +198,20 @@ static int follow(const lki_vector *v, int value, bool *on_the_way, bool *comput
     return value;
 }
 
-/* All bytes, as often as a row has room for them, through the actions on the way: the definition of the function. */
+/* All bytes through the actions on the way: the definition of the function. Each of them works element by element, so a line of 256 does
+ * for rows of any shape and size; those that only give another shape have nothing to do. */
 static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
 {
-    const int64_t size = lki_shape_size(&v->input[input].shape), rows = (LKI_BYTE_VALUES + size - 1) / size;
-    lk_tensor   **value = lki_zalloc((size_t)(v->inputs + v->actions) * sizeof *value);
-    lk_shape      shape = {v->input[input].shape.rank + 1, {rows}};
+    const lk_shape line = {1, {LKI_BYTE_VALUES}};
+    lk_tensor    **value = lki_zalloc((size_t)(v->inputs + v->actions) * sizeof *value);
     if (!value) return LK_ENOMEM;
-    memcpy(shape.dim + 1, v->input[input].shape.dim, (size_t)v->input[input].shape.rank * sizeof shape.dim[0]);
-    lk_tensor *all = value[input] = lki_tensor_new(LK_U8, &shape);
+    lk_tensor *all = value[input] = lki_tensor_new(LK_U8, &line);
     lk_status  status = lki_bad(all) ? LK_ENOMEM : LK_OK;
-    for (int64_t i = 0; status == LK_OK && i < rows * size; i++)
+    for (int i = 0; status == LK_OK && i < LKI_BYTE_VALUES; i++)
         ((uint8_t *)all->data)[i] = (uint8_t)i;
-    if (status == LK_OK) status = run_actions(v, rows, on_the_way, value);
+    for (int n = 0; status == LK_OK && n < v->actions; n++)
+        if (on_the_way[n] && passes_on(&v->action[n])) value[v->inputs + n] = value[only_operand(v, &v->action[n])];
+        else if (on_the_way[n]) status = run_action(&v->action[n], &v->action[n].attr, value, &value[v->inputs + n]);
     if (status == LK_OK) memcpy(f->table, value[output]->data, sizeof f->table);
     lki_release(value);
     return status;
@@ -331,18 +332,21 @@ static lki_attr attributes_for(const action *a, int64_t rows)
     return attr;
 }
 
-/* Those that are wanted, or only some. */
-static lk_status run_actions(const lki_vector *v, int64_t rows, const bool *only, lk_tensor **value)
+static lk_status run_action(const action *a, const lki_attr *attr, lk_tensor *const *value, lk_tensor **out)
+{
+    lk_tensor *src[MOST_OPERANDS];
+    for (int i = 0; i < a->count; i++)
+        src[i] = a->src[i].value >= 0 ? value[a->src[i].value] : a->src[i].constant;
+    *out = lki_apply(a->op, attr, a->count, src, NULL);
+    return lki_bad(*out) ? lki_poisoned_status("lk_dataset_map") : LK_OK;
+}
+
+static lk_status run_wanted(const lki_vector *v, int64_t rows, lk_tensor **value)
 {
     for (int n = 0; n < v->actions; n++) {
-        const action *a = &v->action[n];
-        lk_tensor    *src[MOST_OPERANDS];
-        if (only ? !only[n] : !a->wanted) continue;
-        for (int i = 0; i < a->count; i++)
-            src[i] = a->src[i].value >= 0 ? value[a->src[i].value] : a->src[i].constant;
-        lki_attr attr = attributes_for(a, rows);
-        value[v->inputs + n] = lki_apply(a->op, &attr, a->count, src, NULL);
-        if (lki_bad(value[v->inputs + n])) return lki_poisoned_status("lk_dataset_map");
+        if (!v->action[n].wanted) continue;
+        const lki_attr attr = attributes_for(&v->action[n], rows);
+        LKI_TRY(run_action(&v->action[n], &attr, value, &value[v->inputs + n]));
     }
     return LK_OK;
 }
@@ -354,7 +358,7 @@ lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in
     memcpy(value, in, (size_t)v->inputs * sizeof *value);
     lki_block step = lki_step_enter();
     lki_recording_pause();
-    lk_status status = step.owner ? run_actions(v, rows, NULL, value) : LK_ENOMEM;
+    lk_status status = step.owner ? run_wanted(v, rows, value) : LK_ENOMEM;
     lki_recording_resume();
     for (int i = 0; i < v->outputs && status == LK_OK; i++)
         out[i] = lki_retain(value[v->output[i]]);

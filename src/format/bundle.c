@@ -1,4 +1,4 @@
-/* TensorFlow's checkpoint files (bundle.h).
+/* Reading TensorFlow's checkpoint files (bundle.h); bundle_out.c writes them.
  *
  *   PREFIX.index                  a sorted table (table.c): key "" to a header, every other key to an entry
  *   PREFIX.data-00000-of-00001    the elements of all arrays, one after the other; shard 0 of 1
@@ -23,12 +23,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT = 7, LARGEST_SHARD_COUNT = 100000, VERSION = 1, BLOCK_SIZE = 256 << 10 };
+enum { TEXT = LKI_BUNDLE_TEXT, LARGEST_SHARD_COUNT = 100000, VERSION = LKI_BUNDLE_VERSION };
 
 static const struct {
     int         number;
@@ -68,7 +67,15 @@ const char *lki_bundle_type_name(int type, char *text)
     return text;
 }
 
-static char *path_of(const char *prefix, int shard, int shards)
+int lki_bundle_type_of(lk_dtype dtype)
+{
+    int i = 0;
+    while (TYPES[i].dtype != dtype)
+        i++;
+    return TYPES[i].number;
+}
+
+char *lki_bundle_path(const char *prefix, int shard, int shards)
 {
     const size_t size = strlen(prefix) + 32;
     char        *path = lki_alloc(size);
@@ -192,10 +199,10 @@ static lk_status open_shard(lki_bundle *b, const char *prefix, int number)
     if (!lki_grow((void **)&b->shard, &b->room, b->opened + 1, sizeof *b->shard)) return LK_ENOMEM;
     lki_bundle_shard *s = &b->shard[b->opened];
     struct stat       state;
-    *s = (lki_bundle_shard){path_of(prefix, number, b->shards), number, -1, 0};
+    *s = (lki_bundle_shard){lki_bundle_path(prefix, number, b->shards), number, -1, 0};
     if (!s->path) return LK_ENOMEM;
     b->opened++;
-    s->descriptor = open(s->path, O_RDONLY | O_CLOEXEC);
+    s->descriptor = lki_open(s->path, O_RDONLY | O_CLOEXEC);
     if (s->descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", s->path, strerror(errno));
     if (fstat(s->descriptor, &state) != 0) return lki_fail(LK_EIO, "%s: %s", s->path, strerror(errno));
     if (!S_ISREG(state.st_mode)) return lki_fail(LK_EIO, "%s: not a regular file", s->path);
@@ -210,13 +217,20 @@ static lk_status open_shards(lki_bundle *b, const char *prefix)
     return LK_OK;
 }
 
-lk_status lki_bundle_open(const char *prefix, lki_bundle *out)
+lk_status lki_bundle_open_index(const char *prefix, lki_bundle *out)
 {
-    *out = (lki_bundle){.path = path_of(prefix, 0, 0)};
+    *out = (lki_bundle){.path = lki_bundle_path(prefix, 0, 0)};
     if (!out->path) return LK_ENOMEM;
     lk_status status = lki_file_read(out->path, &out->index);
     if (status == LK_OK) status = parse_index(out);
-    if (status == LK_OK) status = open_shards(out, prefix);
+    if (status != LK_OK) lki_bundle_close(out);
+    return status;
+}
+
+lk_status lki_bundle_open(const char *prefix, lki_bundle *out)
+{
+    LKI_TRY(lki_bundle_open_index(prefix, out));
+    const lk_status status = open_shards(out, prefix);
     if (status != LK_OK) lki_bundle_close(out);
     return status;
 }
@@ -332,14 +346,13 @@ lk_status lki_bundle_read(const lki_bundle *b, int entry, lki_array *out)
     return status;
 }
 
-/* The length of the one string, as the checksum counts it. */
-static uint32_t length_crc(uint64_t length)
+uint32_t lki_bundle_length_crc(uint32_t crc, uint64_t length)
 {
     uint8_t   byte[8];
     const int bytes = length > UINT32_MAX ? 8 : 4;
     for (int i = 0; i < bytes; i++)
         byte[i] = (uint8_t)(length >> 8 * i);
-    return lki_crc32c(0, byte, (size_t)bytes);
+    return lki_crc32c(crc, byte, (size_t)bytes);
 }
 
 static lk_status cut_text(const lki_bundle_entry *e, const lki_bundle_shard *s, lki_bytes *out)
@@ -348,7 +361,7 @@ static lk_status cut_text(const lki_bundle_entry *e, const lki_bundle_shard *s, 
     uint64_t length;
     if (!lki_wire_varint(&w, &length) || lki_wire_left(&w) < 4 || lki_wire_left(&w) - 4 != length)
         return misfit(e, s, "its %llu bytes are not a length, a checksum and %llu characters", e->size, w.bad ? 0 : length);
-    const uint32_t crc = length_crc(length), stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
+    const uint32_t crc = lki_bundle_length_crc(0, length), stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
     if (crc != stored) return misfit(e, s, "the CRC-32C of its length is %llx: should be %llx", crc, stored);
     LKI_TRY(check_crc(e, s, lki_crc32c(lki_crc32c(crc, w.p, 4), w.p + 4, (size_t)length)));
     memmove(out->data, w.p + 4, (size_t)length);
@@ -371,134 +384,77 @@ lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out)
     return status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- checking ---------------------------------------------------------------------------------------------------------------- */
 
-lk_status lki_bundle_begin(const char *prefix, lki_bundle_writer *w)
-{
-    *w = (lki_bundle_writer){.data = LKI_DURABLE_NONE, .index = LKI_DURABLE_NONE, .prefix = lki_strdup(prefix)};
-    char     *path = path_of(prefix, 0, 1);
-    lk_status status = w->prefix && path ? lki_folder_make(prefix) : LK_ENOMEM;
-    if (status == LK_OK) status = lki_durable_begin(path, &w->data);
-    lki_release(path);
-    if (status != LK_OK) lki_bundle_end(w);
-    return status;
-}
+enum { PIECE = 1 << 20 };
 
-static lk_status keep_entry(lki_bundle_writer *w, const char *key, const lki_sink *value)
+/* The bytes of an entry from `from` on, a piece at a time, added to the checksum. */
+static lk_status sum_bytes(const lki_bundle_entry *e, const lki_bundle_shard *s, uint64_t from, uint32_t *crc)
 {
-    const size_t n = strlen(key);
-    if (value->failed || !lki_grow((void **)&w->entry, &w->room, w->count + 1, sizeof *w->entry)) return LK_ENOMEM;
-    char *room = lki_arena_alloc(&w->memory, n + 1 + value->size);
-    if (!room) return LK_ENOMEM;
-    memcpy(room, key, n + 1);
-    memcpy(room + n + 1, value->data, value->size);
-    w->entry[w->count++] = (lki_table_entry){room, n, (uint8_t *)room + n + 1, value->size};
-    return LK_OK;
-}
-
-static void put_shape(lki_sink *entry, const lk_shape *shape)
-{
-    lki_sink axes = {0};
-    for (int i = 0; i < shape->rank; i++) {
-        lki_sink axis = {0};
-        lki_sink_number(&axis, 1, (uint64_t)shape->dim[i]);
-        lki_sink_message(&axes, 2, &axis);
-        lki_sink_free(&axis);
+    const uint64_t left = e->size - from;
+    uint8_t       *piece = lki_alloc(left < PIECE ? (size_t)left : PIECE);
+    lk_status      status = piece ? LK_OK : LK_ENOMEM;
+    for (uint64_t done = from; done < e->size && status == LK_OK;) {
+        const uint64_t         n = e->size - done < PIECE ? e->size - done : PIECE;
+        const lki_bundle_entry part = {.key = e->key, .offset = e->offset + done, .size = n};
+        status = read_bytes(&part, s, piece);
+        if (status == LK_OK) *crc = lki_crc32c(*crc, piece, (size_t)n);
+        done += n;
     }
-    lki_sink_message(entry, 2, &axes);
-    lki_sink_free(&axes);
-}
-
-/* Note what was written since `offset`. */
-static lk_status note(lki_bundle_writer *w, const char *key, int type, const lk_shape *shape, uint64_t offset, uint32_t crc)
-{
-    lki_sink entry = {0};
-    lki_sink_number(&entry, 1, (uint64_t)type);
-    put_shape(&entry, shape);
-    lki_sink_number(&entry, 4, offset);
-    lki_sink_number(&entry, 5, w->data.size - offset);
-    lki_sink_fixed32(&entry, 6, lki_crc32c_mask(crc));
-    const lk_status status = keep_entry(w, key, &entry);
-    lki_sink_free(&entry);
+    lki_release(piece);
     return status;
 }
 
-lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
+/* The lengths of `count` texts at the front of an entry, with their checksum behind them; *end is where the texts begin. */
+static lk_status sum_lengths(const lki_bundle_entry *e, const lki_bundle_shard *s, uint64_t count, uint64_t *end, uint32_t *crc)
 {
-    const uint64_t offset = w->data.size;
-    const size_t   size = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
-    int            i = 0;
-    while (TYPES[i].dtype != dtype)
-        i++;
-    LKI_TRY(lki_durable_write(&w->data, data, size));
-    return note(w, key, TYPES[i].number, shape, offset, lki_crc32c(0, data, size));
-}
-
-lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void *text, size_t size)
-{
-    const uint64_t offset = w->data.size;
-    const uint32_t crc = length_crc(size);
-    lki_sink       head = {0};
-    lki_sink_varint(&head, size);
-    lki_sink_fixed(&head, lki_crc32c_mask(crc), 4);
-    lk_status status = head.failed ? LK_ENOMEM : lki_durable_write(&w->data, head.data, head.size);
-    if (status == LK_OK) status = lki_durable_write(&w->data, text, size);
-    if (status == LK_OK)
-        status = note(w, key, TEXT, &(lk_shape){0}, offset, lki_crc32c(lki_crc32c(crc, head.data + head.size - 4, 4), text, size));
-    lki_sink_free(&head);
+    const uint64_t         most = e->size < 4 || count > (e->size - 4) / 10 ? e->size : count * 10 + 4;
+    const lki_bundle_entry head = {.key = e->key, .offset = e->offset, .size = most};
+    uint8_t               *bytes = lki_alloc((size_t)most);
+    if (!bytes) return LK_ENOMEM;
+    lk_status status = read_bytes(&head, s, bytes);
+    lki_wire  w = lki_wire_of(bytes, (size_t)most);
+    uint64_t  total = 0, length = 0;
+    *crc = 0;
+    for (uint64_t i = 0; i < count && status == LK_OK; i++) {
+        if (!lki_wire_varint(&w, &length) || length > e->size - total)
+            status = misfit(e, s, "its length %llu of %llu is wrong", i, count);
+        total += length;
+        if (status == LK_OK) *crc = lki_bundle_length_crc(*crc, length);
+    }
+    if (status == LK_OK && (lki_wire_left(&w) < 4 || (uint64_t)(w.p - bytes) + 4 + total != e->size))
+        status = misfit(e, s, "its %llu bytes are not lengths, a checksum and %llu characters", e->size, total);
+    if (status == LK_OK) {
+        const uint32_t stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
+        if (*crc != stored) status = misfit(e, s, "the CRC-32C of its lengths is %llx: should be %llx", *crc, stored);
+        *crc = lki_crc32c(*crc, w.p, 4);
+        *end = (uint64_t)(w.p - bytes) + 4;
+    }
+    lki_release(bytes);
     return status;
 }
 
-static lk_status add_header(lki_bundle_writer *w)
+/* How many elements; false when that cannot be counted. */
+static bool count_of(const lki_bundle_entry *e, uint64_t *count)
 {
-    lki_sink header = {0}, version = {0};
-    lki_sink_number(&header, 1, 1);
-    lki_sink_number(&version, 1, VERSION);
-    lki_sink_message(&header, 3, &version);
-    const lk_status status = keep_entry(w, "", &header);
-    lki_sink_free(&version);
-    lki_sink_free(&header);
-    return status;
+    *count = 1;
+    for (int i = 0; i < e->rank; i++)
+        if (__builtin_mul_overflow(*count, e->dim[i], count)) return false;
+    return true;
 }
 
-static int by_key(const void *a, const void *b) { return lki_table_compare(a, b); }
-
-static lk_status write_index(lki_bundle_writer *w)
+lk_status lki_bundle_check(const lki_bundle *b, int entry)
 {
-    LKI_TRY(add_header(w));
-    qsort(w->entry, (size_t)w->count, sizeof *w->entry, by_key);
-    for (int i = 1; i < w->count; i++)
-        if (lki_table_compare(&w->entry[i - 1], &w->entry[i]) == 0)
-            return lki_fail(LK_EINVAL, "%s: two values for the key \"%s\"", w->prefix, w->entry[i].key);
-    char     *path = path_of(w->prefix, 0, 0);
-    lki_sink  bytes = {0};
-    lk_status status = path ? lki_durable_begin(path, &w->index) : LK_ENOMEM;
-    lki_table_write(w->count, w->entry, BLOCK_SIZE, &bytes);
-    if (status == LK_OK) status = bytes.failed ? LK_ENOMEM : lki_durable_write(&w->index, bytes.data, bytes.size);
-    lki_sink_free(&bytes);
-    lki_release(path);
-    return status;
-}
-
-/* An older checkpoint of that name loses its index first: better none than an index of other data. */
-lk_status lki_bundle_commit(lki_bundle_writer *w)
-{
-    LKI_TRY(write_index(w));
-    LKI_TRY(lki_durable_sync(&w->data));
-    LKI_TRY(lki_durable_sync(&w->index));
-    if (unlink(w->index.path) != 0 && errno != ENOENT)
-        return lki_fail(LK_EIO, "%s: cannot replace it: %s", w->index.path, strerror(errno));
-    LKI_TRY(lki_durable_publish(&w->data));
-    LKI_TRY(lki_durable_publish(&w->index));
-    return lki_folder_sync(w->prefix);
-}
-
-void lki_bundle_end(lki_bundle_writer *w)
-{
-    lki_durable_abandon(&w->data);
-    lki_durable_abandon(&w->index);
-    lki_arena_clear(&w->memory);
-    lki_release(w->entry);
-    lki_release(w->prefix);
-    *w = (lki_bundle_writer){.data = LKI_DURABLE_NONE, .index = LKI_DURABLE_NONE};
+    const lki_bundle_entry *e = &b->entry[entry];
+    const lki_bundle_shard *s;
+    const lk_dtype          dtype = dtype_of(e->type);
+    uint64_t                count, wanted, from = 0;
+    uint32_t                crc = 0;
+    LKI_TRY(check_place(b, e, &s));
+    if (!count_of(e, &count)) return misfit(e, s, "its %llu axes have too many elements", (uint64_t)e->rank, 0);
+    if (e->type == TEXT) LKI_TRY(sum_lengths(e, s, count, &from, &crc));
+    if (dtype != LK_DTYPE_COUNT && (__builtin_mul_overflow(count, (uint64_t)lk_dtype_bytes(dtype), &wanted) || wanted != e->size))
+        return misfit(e, s, "has %llu bytes: its shape and type need %llu", e->size, count * lk_dtype_bytes(dtype));
+    LKI_TRY(sum_bytes(e, s, from, &crc));
+    return check_crc(e, s, crc);
 }

@@ -1,8 +1,14 @@
 /* TensorFlow's checkpoint files ("tensor bundle", second version): named arrays in PREFIX.index and PREFIX.data-00000-of-00001.
  *
+ *     data beside --sync--> under a name no index refers to --folder synced--> index beside --sync--> in place of the old one
+ *         \________ any error: removed ________/                                  folder synced, the old data removed
+ *
  * Invariants
  * 1. What a reader holds open it can read for ever, also when the files were removed or replaced since.
- * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. */
+ * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. Where PREFIX exists already, the
+ *    new data takes another name (data-00001-of-00002, which its index says, as TensorFlow reads it), so the rename of the index is
+ *    the one moment at which the new checkpoint takes the place of the old.
+ * 3. A data file that no index refers to and no writer holds (flock) is a leftover; the next writer of PREFIX removes it. */
 #ifndef LKI_FORMAT_BUNDLE_H
 #define LKI_FORMAT_BUNDLE_H
 
@@ -40,6 +46,9 @@ typedef struct lki_bundle {
 lk_status lki_bundle_open(const char *prefix, lki_bundle *out);
 void      lki_bundle_close(lki_bundle *b);
 
+/* Only the index: what there is, without what it is. */
+lk_status lki_bundle_open_index(const char *prefix, lki_bundle *out);
+
 /* -1 when there is none. */
 int lki_bundle_find(const lki_bundle *b, const char *key);
 
@@ -53,14 +62,26 @@ bool lki_bundle_is(const lki_bundle *b, int entry, lk_dtype dtype, const lk_shap
 lk_status lki_bundle_read(const lki_bundle *b, int entry, lki_array *out);
 lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out); /* of a text of shape [] */
 
+/* Its place, size and checksum, in bounded memory: what reading it would find wrong. */
+lk_status lki_bundle_check(const lki_bundle *b, int entry);
+
 /* "float32", "string", ...; "type 21" for one that has no name here. `text` has room for 24 characters. */
 const char *lki_bundle_type_name(int type, char *text);
+
+/* PREFIX.data-<shard>-of-<shards>, or PREFIX.index when there are 0 shards; from lki_alloc. */
+char *lki_bundle_path(const char *prefix, int shard, int shards);
+
+enum { LKI_BUNDLE_TEXT = 7, LKI_BUNDLE_VERSION = 1 };
+int      lki_bundle_type_of(lk_dtype dtype);                   /* TensorFlow's number */
+uint32_t lki_bundle_length_crc(uint32_t crc, uint64_t length); /* go on with the length of a text, as checksums count it */
 
 /* ---- writing ---- */
 
 typedef struct lki_bundle_writer {
     char            *prefix;
     lki_durable      data, index;
+    int              shard;        /* the data is shard `shard` of one more */
+    bool             placed, done; /* the data has its name; the index has */
     int              count, room;
     lki_table_entry *entry; /* keys and values in `memory` */
     lki_arena        memory;
@@ -74,5 +95,12 @@ lk_status lki_bundle_commit(lki_bundle_writer *w); /* LK_EINVAL when a key was a
 
 /* Frees; what was not committed is removed. */
 void lki_bundle_end(lki_bundle_writer *w);
+
+/* Remove the files of PREFIX; its index first. What is not there is no error. */
+lk_status lki_bundle_remove(const char *prefix);
+
+/* Remove what crashes left of checkpoints of a folder whose names begin with `begin`: files beside, and data without an index. What a
+ * writer holds stays. At best: never an error. */
+void lki_bundle_clean(const char *folder, const char *begin);
 
 #endif

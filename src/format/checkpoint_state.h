@@ -1,9 +1,15 @@
-/* The text file `checkpoint` of a folder: which of its checkpoints is the latest.
+/* The text file `checkpoint` of a folder: which of its checkpoints is the latest, and which others are kept.
  *
  *     model_checkpoint_path: "ckpt-3"
+ *     all_model_checkpoint_paths: "ckpt-2"                 oldest first
  *     all_model_checkpoint_paths: "ckpt-3"
+ *     all_model_checkpoint_timestamps: 1700000000.250000   seconds since 1970, as many as paths or none
+ *     all_model_checkpoint_timestamps: 1700000600.500000
+ *     last_preserved_timestamp: 1699999999.000000          of the last one that is kept for ever
+ *     # crc32c 0a1b2c3d                                    ours alone: of all bytes before this line
  *
- * A protocol buffer as text. Paths are relative to the folder, or absolute. */
+ * A protocol buffer as text. Paths are relative to the folder, or absolute. Files without the last line, such as TensorFlow's, are as
+ * good; one that does not fit to it was damaged, or changed by somebody who knows why: readers use it and say so. */
 #ifndef LKI_FORMAT_CHECKPOINT_STATE_H
 #define LKI_FORMAT_CHECKPOINT_STATE_H
 
@@ -11,10 +17,31 @@
 
 #define LKI_CHECKPOINT_STATE_NAME "checkpoint"
 
-/* The path in it, as it stands there (from lki_alloc). LK_EFORMAT when there is none. */
+typedef struct lki_state_item {
+    char  *path; /* from lki_alloc */
+    double time;
+} lki_state_item;
+
+typedef struct lki_checkpoint_state {
+    char           *latest; /* from lki_alloc */
+    int             count, room;
+    lki_state_item *item;
+    bool            timed;     /* the items have their times */
+    double          preserved; /* 0: it does not say */
+    bool            changed;   /* it does not have the checksum it says */
+} lki_checkpoint_state;
+
+/* What is in it, as it stands there. LK_EFORMAT when it names no latest one. */
+lk_status lki_checkpoint_state_scan(const char *file, const char *text, size_t size, lki_checkpoint_state *out);
+void      lki_checkpoint_state_free(lki_checkpoint_state *s);
+
+/* Only the latest one (from lki_alloc). */
 lk_status lki_checkpoint_state_parse(const char *file, const char *text, size_t size, char **path);
 
-/* Replace the state file of the folder `checkpoint` is in, so that it names that one. */
+/* Replace the state file `file`. */
+lk_status lki_checkpoint_state_put(const char *file, const lki_checkpoint_state *s);
+
+/* Replace the state file of the folder `checkpoint` is in, so that it names that one alone. */
 lk_status lki_checkpoint_state_write(const char *checkpoint);
 
 #endif

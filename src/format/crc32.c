@@ -1,7 +1,9 @@
 /* The two checksums of 32 bits: CRC-32 (polynomial 0x04c11db7) and CRC-32C (0x1edc6f41), bits reversed, start and end inverted.
  *
- * Table k tells what a byte does to the checksum after k more bytes, so that eight bytes are taken at a time; where there is SSE 4.2, one
- * instruction does it for CRC-32C. */
+ * Table k tells what a byte does to the checksum after k more bytes, so that eight bytes are taken at a time. Where there is SSE 4.2, one
+ * instruction takes eight bytes for CRC-32C; it gives its result three cycles later and can be begun every cycle, so three neighbouring
+ * blocks are summed at a time and put together: the checksum of a block followed by n more bytes is that of the block followed by n
+ * zeros, which is linear and has tables, combined with that of the n bytes. */
 #include "format/crc32.h"
 #include "format/crc32c.h"
 #include <pthread.h>
@@ -54,14 +56,63 @@ uint32_t lki_crc32(uint32_t seed, const void *data, size_t size) { return by_tab
 uint32_t lki_crc32c_table(uint32_t seed, const void *data, size_t size) { return by_table(&castagnoli, seed, data, size); }
 
 #if defined(__x86_64__)
+enum { BLOCKS = 2 };
+static const size_t BLOCK[BLOCKS] = {8192, 256}; /* bytes: the first for what is long, the second for what is left of it */
+
+/* [b][k][x]: what byte k of a checksum, being x, becomes by BLOCK[b] zero bytes behind it. */
+static uint32_t       zeros[BLOCKS][4][256];
+static pthread_once_t zeros_made = PTHREAD_ONCE_INIT;
+
+static void make_zeros(void)
+{
+    pthread_once(&made, make_both);
+    for (int b = 0; b < BLOCKS; b++) {
+        for (int bit = 0; bit < 32; bit++) {
+            uint32_t crc = (uint32_t)1 << bit;
+            for (size_t n = BLOCK[b]; n; n--)
+                crc = crc >> 8 ^ castagnoli.of[0][crc & 255];
+            zeros[b][bit / 8][1 << bit % 8] = crc;
+        }
+        for (int k = 0; k < 4; k++)
+            for (int x = 1; x < 256; x++) /* the lowest bit, and the others */
+                zeros[b][k][x] = zeros[b][k][x & -x] ^ zeros[b][k][x & (x - 1)];
+    }
+}
+
+static uint64_t followed_by_zeros(int b, uint64_t crc)
+{
+    return zeros[b][0][crc & 255] ^ zeros[b][1][crc >> 8 & 255] ^ zeros[b][2][crc >> 16 & 255] ^ zeros[b][3][crc >> 24 & 255];
+}
+
+static uint64_t word_at(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, WORD);
+    return word;
+}
+
+__attribute__((target("sse4.2"))) static uint64_t three_blocks(int b, uint64_t crc, const uint8_t *p)
+{
+    const size_t   block = BLOCK[b];
+    const uint8_t *end = p + block;
+    uint64_t       second = 0, third = 0;
+    for (; p < end; p += WORD) {
+        crc = __builtin_ia32_crc32di(crc, word_at(p));
+        second = __builtin_ia32_crc32di(second, word_at(p + block));
+        third = __builtin_ia32_crc32di(third, word_at(p + 2 * block));
+    }
+    return followed_by_zeros(b, followed_by_zeros(b, crc) ^ second) ^ third;
+}
+
 __attribute__((target("sse4.2"))) static uint32_t with_instruction(uint32_t seed, const uint8_t *p, size_t size)
 {
     uint64_t crc = ~seed;
-    for (; size >= WORD; p += WORD, size -= WORD) {
-        uint64_t word;
-        memcpy(&word, p, WORD);
-        crc = __builtin_ia32_crc32di(crc, word);
-    }
+    if (size >= 3 * BLOCK[BLOCKS - 1]) pthread_once(&zeros_made, make_zeros);
+    for (int b = 0; b < BLOCKS; b++)
+        for (; size >= 3 * BLOCK[b]; p += 3 * BLOCK[b], size -= 3 * BLOCK[b])
+            crc = three_blocks(b, crc, p);
+    for (; size >= WORD; p += WORD, size -= WORD)
+        crc = __builtin_ia32_crc32di(crc, word_at(p));
     for (; size; size--)
         crc = __builtin_ia32_crc32qi((uint32_t)crc, *p++);
     return ~(uint32_t)crc;

@@ -1,4 +1,5 @@
 /* Files written beside, synced and renamed (durable.h). */
+#define _GNU_SOURCE /* sync_file_range */
 #include "format/durable.h"
 #include "core/memory.h"
 #include <dirent.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 30, TRIES = 100 }; /* one write takes at most 2 GiB */
+enum { CHUNK = 32 << 20, AHEAD = 32 << 20, TRIES = 100 }; /* one write takes at most 2 GiB anywhere */
 
 static lk_status failed(const char *path, const char *what)
 {
@@ -29,18 +30,23 @@ char *lki_path_join(const char *a, size_t length, const char *b)
 
 /* ---- files beside it --------------------------------------------------------------------------------------------------------- */
 
-/* Whether a name is `name`.<digits>.<digits>.tmp */
+/* The length of NAME in NAME.<digits>.<digits>.tmp; 0 for other names. */
+static size_t beside_of(const char *candidate)
+{
+    size_t n = strlen(candidate);
+    if (n < 4 || strcmp(candidate + (n -= 4), ".tmp") != 0) return 0;
+    for (int part = 0; part < 2; part++) {
+        const size_t end = n;
+        while (n && candidate[n - 1] >= '0' && candidate[n - 1] <= '9')
+            n--;
+        if (n == end || n == 0 || candidate[--n] != '.') return 0;
+    }
+    return n;
+}
+
 static bool is_beside(const char *candidate, const char *name, size_t length)
 {
-    static const char digits[] = "0123456789";
-    if (strncmp(candidate, name, length) != 0) return false;
-    for (int part = 0; part < 2; part++) {
-        if (candidate[length++] != '.') return false;
-        const size_t n = strspn(candidate + length, digits);
-        if (!n) return false;
-        length += n;
-    }
-    return strcmp(candidate + length, ".tmp") == 0;
+    return beside_of(candidate) == length && strncmp(candidate, name, length) == 0;
 }
 
 /* Whether the name in the folder is still that of the open file. */
@@ -73,10 +79,28 @@ static void remove_leftovers(const char *path)
     lki_release(folder);
 }
 
+void lki_remove_unheld(const char *path, bool (*unneeded)(const void *arg), const void *arg)
+{
+    const int descriptor = lki_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, AT_FDCWD, path) && unneeded(arg)) unlink(path);
+    close(descriptor);
+}
+
+void lki_durable_clean(const char *folder, const char *begin)
+{
+    const size_t n = strlen(begin);
+    DIR         *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (beside_of(e->d_name) >= n && strncmp(e->d_name, begin, n) == 0 && beside_of(e->d_name))
+            remove_leftover(dirfd(d), e->d_name);
+    if (d) closedir(d);
+}
+
 /* A new file, locked; its descriptor, or -1 and errno. EAGAIN: somebody took it for a leftover meanwhile. */
 static int make_locked(const char *path)
 {
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) return -1;
     const bool locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
     if (locked && is_named(descriptor, AT_FDCWD, path)) return descriptor;
@@ -118,21 +142,34 @@ lk_status lki_durable_begin(const char *path, lki_durable *d)
     return status;
 }
 
+/* Let the disk begin with what it can have already: less is left to wait for at the end. */
+static void start_writing(lki_durable *d)
+{
+#if defined(__linux__)
+    if (d->size - d->started < AHEAD) return;
+    sync_file_range(d->descriptor, (off_t)d->started, (off_t)(d->size - d->started), SYNC_FILE_RANGE_WRITE);
+    d->started = d->size;
+#else
+    (void)d;
+#endif
+}
+
 lk_status lki_durable_write(lki_durable *d, const void *data, size_t size)
 {
     const uint8_t *p = data;
-    d->size += size;
     while (size) {
         const ssize_t n = write(d->descriptor, p, size < CHUNK ? size : CHUNK);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return failed(d->path, "write");
         p += n;
         size -= (size_t)n;
+        d->size += (size_t)n;
+        start_writing(d);
     }
     return LK_OK;
 }
 
-lk_status lki_durable_sync(lki_durable *d) { return fsync(d->descriptor) == 0 ? LK_OK : failed(d->path, "write"); }
+lk_status lki_durable_sync(lki_durable *d) { return lki_fsync(d->descriptor) == 0 ? LK_OK : failed(d->path, "write"); }
 
 lk_status lki_durable_publish(lki_durable *d)
 {
@@ -142,6 +179,29 @@ lk_status lki_durable_publish(lki_durable *d)
     close(d->descriptor); /* which lets go of the lock; what was written was synced before */
     d->descriptor = -1;
     return LK_OK;
+}
+
+/* The name is taken by an empty file first: making that fails for all but one. */
+lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken)
+{
+    char *copy = lki_strdup(path);
+    if (!copy) return LK_ENOMEM;
+    const int held = make_locked(path);
+    *taken = held < 0 && (errno == EEXIST || errno == EAGAIN);
+    lk_status status = held < 0 && !*taken ? failed(path, "write") : LK_OK;
+    if (held >= 0 && rename(d->beside, path) != 0) {
+        status = failed(path, "rename a file to");
+        unlink(path);
+    }
+    if (held >= 0) close(held);
+    if (status == LK_OK && !*taken) {
+        lki_release(d->path);
+        lki_release(d->beside);
+        d->path = copy;
+        d->beside = copy = NULL;
+    }
+    lki_release(copy);
+    return status;
 }
 
 void lki_durable_abandon(lki_durable *d)
@@ -200,8 +260,8 @@ lk_status lki_folder_sync(const char *file)
     const size_t length = lki_folder_length(file);
     char        *folder = lki_path_join(length ? file : ".", length ? length : 1, "");
     if (!folder) return LK_ENOMEM;
-    const int  descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool good = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
+    const int  descriptor = lki_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool good = descriptor >= 0 && (lki_fsync(descriptor) == 0 || errno == EINVAL);
     lk_status  status = good ? LK_OK : failed(folder, "sync");
     if (descriptor >= 0) close(descriptor);
     lki_release(folder);

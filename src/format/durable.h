@@ -16,7 +16,7 @@
 typedef struct lki_durable {
     char    *path, *beside;
     int      descriptor; /* holds the lock; -1 when closed */
-    uint64_t size;
+    uint64_t size, started; /* written; given to the disk */
 } lki_durable;
 
 #define LKI_DURABLE_NONE ((lki_durable){.descriptor = -1})
@@ -26,6 +26,15 @@ lk_status lki_durable_write(lki_durable *d, const void *data, size_t size);
 lk_status lki_durable_sync(lki_durable *d);    /* on the disk; nothing can be written any more */
 lk_status lki_durable_publish(lki_durable *d); /* in place of what had its name */
 void      lki_durable_abandon(lki_durable *d); /* what was not published is removed; frees */
+
+/* Publish under another name, if nobody has that: *taken says so, and nothing has happened then. The lock is held until `abandon`. */
+lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken);
+
+/* Remove a file that no writer holds, if `unneeded` says so, which is asked while nobody else can remove it or take it. */
+void lki_remove_unheld(const char *path, bool (*unneeded)(const void *arg), const void *arg);
+
+/* Remove the files beside that crashes left in a folder, of names that begin with `begin`. */
+void lki_durable_clean(const char *folder, const char *begin);
 
 /* All of it for a small file: written, synced, published, the folder synced. */
 lk_status lki_durable_file(const char *path, const void *data, size_t size);

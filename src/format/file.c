@@ -4,9 +4,13 @@
 #include "core/shape.h"
 #include "format/inflate.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_AT_ONCE = 1 << 30 }; /* one read gives at most 2 GiB */
 
 void lki_bytes_free(lki_bytes *b)
 {
@@ -14,26 +18,51 @@ void lki_bytes_free(lki_bytes *b)
     *b = (lki_bytes){0};
 }
 
-static lk_status read_open(const char *path, FILE *f, lki_bytes *out)
+static lk_status failed(const char *path) { return lki_fail(LK_EIO, "%s: %s", path, strerror(errno)); }
+
+int lki_open(const char *path, int flags)
+{
+    int descriptor;
+    do
+        descriptor = open(path, flags, 0666);
+    while (descriptor < 0 && errno == EINTR);
+    return descriptor;
+}
+
+int lki_fsync(int descriptor)
+{
+    int result;
+    do
+        result = fsync(descriptor);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static lk_status read_open(const char *path, int descriptor, lki_bytes *out)
 {
     struct stat s;
-    if (fstat(fileno(f), &s) != 0) return lki_fail(LK_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(descriptor, &s) != 0) return failed(path);
     if (!S_ISREG(s.st_mode)) return lki_fail(LK_EIO, "%s: not a regular file", path);
     out->size = (size_t)s.st_size;
     out->data = lki_alloc(out->size);
     if (!out->data) return LK_ENOMEM;
-    const size_t got = fread(out->data, 1, out->size, f);
-    if (got != out->size) return lki_fail(LK_EIO, "%s: %zu bytes read of %zu", path, got, out->size);
+    for (size_t got = 0; got < out->size;) {
+        const ssize_t n = read(descriptor, out->data + got, out->size - got < MOST_AT_ONCE ? out->size - got : MOST_AT_ONCE);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return failed(path);
+        if (n == 0) return lki_fail(LK_EIO, "%s: %zu bytes read of %zu", path, got, out->size);
+        got += (size_t)n;
+    }
     return LK_OK;
 }
 
 lk_status lki_file_read(const char *path, lki_bytes *out)
 {
     *out = (lki_bytes){0};
-    FILE *f = fopen(path, "rbe");
-    if (!f) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(errno));
-    const lk_status status = read_open(path, f, out);
-    fclose(f);
+    const int descriptor = lki_open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(errno));
+    const lk_status status = read_open(path, descriptor, out);
+    close(descriptor);
     if (status != LK_OK) lki_bytes_free(out);
     return status;
 }

@@ -15,6 +15,10 @@ typedef struct lki_bytes {
     size_t   size;
 } lki_bytes;
 
+/* open and fsync, again whenever a signal came between. */
+int lki_open(const char *path, int flags); /* made with mode 0666 */
+int lki_fsync(int descriptor);
+
 lk_status lki_file_read(const char *path, lki_bytes *out);
 lk_status lki_file_write(const char *path, int parts,
                          const lki_bytes *part); /* one after the other; a file half written is removed */

@@ -167,6 +167,13 @@ typedef struct source {
     bool           writing; /* of a helper that should have written a file: there is none to blame */
 } source;
 
+/* Of an answer; there may be none. */
+static source source_of(const char *name, const lki_bytes *answer, bool writing)
+{
+    const uint8_t *p = answer->data ? answer->data : (const uint8_t *)"";
+    return (source){name, p, p + answer->size, writing};
+}
+
 static lk_status malformed(const source *s)
 {
     if (s->writing)
@@ -201,7 +208,7 @@ static lk_status read_refusal(const source *s, uint64_t what, bool reading)
     static const lk_status code[] = {[LKI_H5P_UNSUPPORTED] = LK_EUNSUPPORTED, [LKI_H5P_NO_MEMORY] = LK_ENOMEM};
     char                   text[1000];
     size_t                 size = 0;
-    if (what < LKI_H5P_REFUSED || what > LKI_H5P_NO_MEMORY) return malformed(s);
+    if (what < LKI_H5P_REFUSED || what > LKI_H5P_NO_MEMORY || s->p == s->end) return malformed(s);
     for (const uint8_t *p = s->p; p < s->end && size + 1 < sizeof text; p++)
         text[size++] = (char)(*p >= ' ' && *p != 127 ? *p : '?'); /* names of a file may hold anything */
     text[size] = 0;
@@ -366,7 +373,7 @@ lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h
     put_request(&head, LKI_H5P_READ, size, most_of(size));
     const lki_bytes parts[] = {{head.data, head.size}, {(uint8_t *)(uintptr_t)bytes, size}};
     lk_status       status = head.failed ? LK_ENOMEM : lki_h5_exchange(name, "reading", 2, parts, most_of(size) + 4096, &answer);
-    source          s = {name, answer.data, answer.data + answer.size, false};
+    source          s = source_of(name, &answer, false);
     if (status == LK_OK) status = read_items(&s, out);
     if (status == LK_OK) status = sort_items(&s, out);
     if (status != LK_OK) lki_h5_free(out);
@@ -400,7 +407,7 @@ lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
     put_request(&head, LKI_H5P_WRITE, items.size, limit);
     const lki_bytes parts[] = {{head.data, head.size}, {items.data, items.size}};
     lk_status status = head.failed || items.failed ? LK_ENOMEM : lki_h5_exchange(name, "writing", 2, parts, limit + 4096, &answer);
-    source    s = {name, answer.data, answer.data + answer.size, true};
+    source    s = source_of(name, &answer, true);
     if (status == LK_OK) status = read_image(&s, out);
     lki_bytes_free(&answer);
     lki_sink_free(&items);

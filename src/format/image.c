@@ -10,11 +10,16 @@ bool lki_image_fits(int64_t width, int64_t height, int channels)
     return width > 0 && height > 0 && channels > 0 && width <= LKI_IMAGE_MOST && height <= LKI_IMAGE_MOST / channels / width;
 }
 
+lk_status lki_image_check(const char *name, const lki_image *i)
+{
+    if (lki_image_fits(i->width, i->height, i->channels)) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: %lld x %lld pixels of %d bytes: should be 1 to %d bytes in all", name, (long long)i->width,
+                    (long long)i->height, i->channels, LKI_IMAGE_MOST);
+}
+
 lk_status lki_image_alloc(const char *name, lki_image *i)
 {
-    if (!lki_image_fits(i->width, i->height, i->channels))
-        return lki_fail(LK_EFORMAT, "%s: %lld x %lld pixels of %d bytes: should be 1 to %d bytes in all", name, (long long)i->width,
-                        (long long)i->height, i->channels, LKI_IMAGE_MOST);
+    LKI_TRY(lki_image_check(name, i));
     i->pixels = lki_alloc((size_t)i->width * (size_t)i->height * (size_t)i->channels);
     return i->pixels ? LK_OK : LK_ENOMEM;
 }

@@ -14,7 +14,8 @@ typedef struct lki_image {
 enum { LKI_IMAGE_MOST = 1 << 28 };
 
 bool      lki_image_fits(int64_t width, int64_t height, int channels); /* at least one pixel, at most that many bytes */
-lk_status lki_image_alloc(const char *name, lki_image *i);             /* room for its pixels; LK_EFORMAT when they do not fit */
+lk_status lki_image_check(const char *name, const lki_image *i);       /* LK_EFORMAT when they do not fit */
+lk_status lki_image_alloc(const char *name, lki_image *i);             /* room for its pixels, checked */
 void      lki_image_free(lki_image *i);
 
 /* By its first bytes: PNG or JPEG. JPEG needs libturbojpeg, looked for at run time (LK_EUNSUPPORTED without, naming the package). */

@@ -92,6 +92,15 @@ static lk_status decode_inks(decoder *d, lki_image *out)
     return status;
 }
 
+/* Each block of 8 x 8 pixels takes at least a bit of the file; twice as much is believed before there is room for them. */
+static lk_status check_size(const decoder *d)
+{
+    enum { PIXELS_PER_BYTE = 2 * 8 * 8 * 8 };
+    if ((uint64_t)d->width * (uint64_t)d->height / PIXELS_PER_BYTE <= d->size) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: claims %d x %d pixels: too many for a JPEG file of %zu bytes", d->name, d->width, d->height,
+                    d->size);
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------------------------------- */
 
 static lk_status decode(decoder *d, int channels, lki_image *out)
@@ -102,6 +111,8 @@ static lk_status decode(decoder *d, int channels, lki_image *out)
         return refuse(d, "the JPEG header is damaged or cut off");
     if (!d->width) return lki_fail(LK_EFORMAT, "%s: a JPEG file that is damaged or cut off before its picture", d->name);
     *out = (lki_image){.height = d->height, .width = d->width, .channels = channels ? channels : d->space == SPACE_GREY ? 1 : 3};
+    LKI_TRY(lki_image_check(d->name, out));
+    LKI_TRY(check_size(d));
     LKI_TRY(lki_image_alloc(d->name, out));
     if (d->space == SPACE_CMYK || d->space == SPACE_YCCK) return decode_inks(d, out);
     return decompress(d, pixel[out->channels], out->pixels);

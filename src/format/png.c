@@ -11,7 +11,8 @@
  * Reading goes through pixels of four channels, 8 bits each: red, green, blue, alpha. Grey made of colours is
  * 0.299 red + 0.587 green + 0.114 blue; alpha is dropped, not blended, where nobody wants it.
  *
- * Invariant: sizes are checked before anything is allocated, and the unpacked data has exactly the size the header says. */
+ * Invariant: sizes are checked before anything is allocated, the unpacked data has exactly the size the header says, and only then is there room for
+ * pixels: a small file that claims a large image costs nothing. */
 #include "format/png.h"
 #include "core/memory.h"
 #include "format/crc32.h"
@@ -390,10 +391,11 @@ static lk_status read_pixels(const reader *r, lki_image *out)
     const int   passes = r->interlaced ? PASSES : 1;
     size_t      size = 0;
     lki_bytes   raw;
+    LKI_TRY(lki_image_check(r->name, out));
     for (int i = 0; i < passes; i++)
         size += pass_bytes(r, &p[i]);
     LKI_TRY(lki_unpack(r->name, LKI_ZLIB, r->data.data, r->data.size, size, &raw));
-    lk_status status = LK_OK;
+    lk_status status = lki_image_alloc(r->name, out);
     uint8_t  *data = raw.data;
     for (int i = 0; i < passes && status == LK_OK; data += pass_bytes(r, &p[i]), i++)
         status = read_pass(r, &p[i], data, out);
@@ -416,9 +418,8 @@ lk_status lki_png_decode(const char *name, const uint8_t *bytes, size_t size, in
     }
     if (status == LK_OK) {
         *out = (lki_image){.height = r->height, .width = r->width, .channels = channels ? channels : own_channels(r)};
-        status = lki_image_alloc(name, out);
+        status = read_pixels(r, out);
     }
-    if (status == LK_OK) status = read_pixels(r, out);
     if (status != LK_OK) lki_image_free(out);
     if (r) lki_sink_free(&r->data);
     lki_release(r);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUFFER = 64 << 10, FIRST_PIECE = 1 << 20 };
+enum { BUFFER = 64 << 10, FIRST_PIECE = 1 << 20, MOST_LINE = 256 << 20 };
 
 struct lki_stream {
     char          *path;
@@ -170,6 +170,21 @@ lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *
     return LK_OK;
 }
 
+/* Room for a line that grows: twice as much each time, so that long ones are not copied for every piece. */
+static lk_status grow_line(const lki_stream *s, lki_bytes *out, size_t more)
+{
+    size_t room = 64;
+    if (out->size + more > MOST_LINE)
+        return lki_fail(LK_EFORMAT, "%s: a line of more than %d MiB before byte %llu", s->path, MOST_LINE >> 20,
+                        (unsigned long long)s->position);
+    while (room < out->size + more)
+        room *= 2;
+    uint8_t *data = lki_realloc(out->data, room);
+    if (!data) return LK_ENOMEM;
+    out->data = data;
+    return LK_OK;
+}
+
 lk_status lki_stream_line(lki_stream *s, lki_bytes *out, bool *end)
 {
     out->size = 0;
@@ -178,9 +193,7 @@ lk_status lki_stream_line(lki_stream *s, lki_bytes *out, bool *end)
     for (bool found = false; !found && s->filled;) {
         const uint8_t *from = s->buffer + s->at, *stop = memchr(from, '\n', s->filled - s->at);
         const size_t   piece = stop ? (size_t)(stop - from) : s->filled - s->at;
-        uint8_t       *data = lki_realloc(out->data, out->size + piece + 1);
-        if (!data) return LK_ENOMEM;
-        out->data = data;
+        LKI_TRY(grow_line(s, out, piece + 1));
         memcpy(out->data + out->size, from, piece);
         out->size += piece;
         found = stop != NULL;

@@ -19,7 +19,8 @@ lk_status lki_stream_read(lki_stream *s, void *dst, size_t want, size_t *got);
  * *got < size: it ended. */
 lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *got);
 
-/* A line without its end ("\n" or "\r\n"), in place of what is in `out`; *end: there was none. The last line needs no end. */
+/* A line without its end ("\n" or "\r\n"), in place of what is in `out`; *end: there was none. The last line needs no end.
+ * LK_EFORMAT beyond 256 MiB, which a small packed file may unpack to. */
 lk_status lki_stream_line(lki_stream *s, lki_bytes *out, bool *end);
 
 uint64_t    lki_stream_position(const lki_stream *s);

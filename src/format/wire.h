@@ -25,8 +25,13 @@ typedef struct lki_wire_field {
     bool     is_bytes;
 } lki_wire_field;
 
-static inline lki_wire lki_wire_of(const void *data, size_t size) { return (lki_wire){data, (const uint8_t *)data + size, false}; }
-static inline size_t   lki_wire_left(const lki_wire *w) { return (size_t)(w->end - w->p); }
+/* No bytes may be NULL. */
+static inline lki_wire lki_wire_of(const void *data, size_t size)
+{
+    const uint8_t *p = size ? (const uint8_t *)data : (const uint8_t *)"";
+    return (lki_wire){p, p + size, false};
+}
+static inline size_t lki_wire_left(const lki_wire *w) { return (size_t)(w->end - w->p); }
 
 bool lki_wire_varint(lki_wire *w, uint64_t *out);   /* false and `bad` when it is cut off or longer than 64 bits */
 bool lki_wire_next(lki_wire *w, lki_wire_field *f); /* false at the end and when malformed */

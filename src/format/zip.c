@@ -15,12 +15,15 @@
  *       40    8  bytes of the directory           46       name, extra part, comment   id 1: size, packed, offset (8 each),
  *       48    8  offset of the directory                                               only those that are ffffffff above
  *
- * Invariant: every read goes through at(), which refuses ranges outside the file. */
+ * Invariants
+ * 1. Every read goes through at(), which refuses ranges outside the file.
+ * 2. Members have names of their own, and share no packed bytes: together they unpack to at most what deflate can make of the file. */
 #include "format/zip.h"
 #include "core/memory.h"
 #include "format/crc32.h"
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { END_SIZE = 22, LOCATOR_SIZE = 20, END64_SIZE = 56, CENTRAL_SIZE = 46, LOCAL_SIZE = 30, MAX_COMMENT = 65535 };
@@ -111,6 +114,10 @@ static uint64_t read_member(const lki_zip *z, uint64_t offset, lki_zip_member *m
         return lki_fail(LK_EFORMAT, "%s: extra part of the directory entry at offset %llu is malformed", z->path,
                         (unsigned long long)offset),
                0;
+    if (memchr(p + CENTRAL_SIZE, 0, name))
+        return lki_fail(LK_EFORMAT, "%s: the name in the directory entry at offset %llu has a zero byte", z->path,
+                        (unsigned long long)offset),
+               0;
     m->name = lki_alloc(name + 1);
     if (!m->name) return 0;
     memcpy(m->name, p + CENTRAL_SIZE, name);
@@ -139,12 +146,41 @@ static lk_status read_directory(lki_zip *z)
     return LK_OK;
 }
 
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static lk_status refuse_twins(const lki_zip *z)
+{
+    const char **name = lki_alloc((size_t)z->count * sizeof *name);
+    lk_status    status = name ? LK_OK : LK_ENOMEM;
+    for (int i = 0; i < z->count && name; i++)
+        name[i] = z->member[i].name;
+    if (name && z->count) qsort(name, (size_t)z->count, sizeof *name, by_name);
+    for (int i = 1; i < z->count && status == LK_OK; i++)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            status = lki_fail(LK_EFORMAT, "%s: two members are called \"%.200s\"", z->path, name[i]);
+    lki_release(name);
+    return status;
+}
+
+/* One that claims more than the whole file is refused when it is read. */
+static lk_status refuse_overlap(const lki_zip *z)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < z->count; i++)
+        if (z->member[i].packed <= z->bytes.size) sum += LOCAL_SIZE + z->member[i].packed;
+    if (sum <= z->bytes.size) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: its %d members claim %llu bytes, and the file has %zu: they overlap", z->path, z->count,
+                    (unsigned long long)sum, z->bytes.size);
+}
+
 /* ---- opening and closing ----------------------------------------------------------------------------------------------------- */
 
 static lk_status begin(const char *path, lki_zip *z)
 {
     z->path = lki_strdup(path);
-    const lk_status status = z->path ? read_directory(z) : LK_ENOMEM;
+    lk_status status = z->path ? read_directory(z) : LK_ENOMEM;
+    if (status == LK_OK) status = refuse_twins(z);
+    if (status == LK_OK) status = refuse_overlap(z);
     if (status != LK_OK) lki_zip_close(z);
     return status;
 }

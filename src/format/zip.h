@@ -25,7 +25,7 @@ lk_status lki_zip_open(const char *path, lki_zip *out);
 lk_status lki_zip_parse(const char *name, const void *bytes, size_t size, lki_zip *out); /* copies the bytes */
 void      lki_zip_close(lki_zip *z);
 
-/* -1 when there is none; of equal names the last. */
+/* -1 when there is none. */
 int lki_zip_find(const lki_zip *z, const char *name);
 
 /* A copy of the member's contents, its checksum verified. */

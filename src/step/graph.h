@@ -119,9 +119,11 @@ lk_status lki_graph_collapse(lki_graph **g);
 /* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do together. */
 lk_status lki_graph_simplify(lki_graph *g);
 
-/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient (fuse_norm.c). */
+/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient (fuse_norm.c);
+ * relu's gradient in front of a max pool (fuse_relu.c). */
 void lki_graph_share(lki_graph *g);
 void lki_graph_fuse_norms(lki_graph *g);
+void lki_graph_fuse_relus(lki_graph *g);
 
 /* May n run when `last` does, a later one? Not when a variable it reads is written in between. */
 bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last);

@@ -7,7 +7,7 @@ ends 0 'Total params: 347,146' train basic --rows 640 --epochs 2 --save run --pl
 grep -qE '^Epoch 2/2$' out || complain "no epochs: $(cat out)"
 grep -qE '^10/10 \[={30}\] - [0-9]+s [0-9]+[mu]?s/step - loss: [0-9.e-]+ - accuracy: [0-9.]+ - val_loss: [0-9.]+ - val_accuracy: [0-9.]+$' out ||
     complain "progress is not as Keras shows it: $(cat out)"
-grep -qE '^trained 20 steps, 1,280 rows in [0-9.]+ s: [0-9,]+ rows/s \(step [0-9]+ %, input [0-9]+ %, .*compile [0-9]+ %\)$' out ||
+grep -qE '^trained 20 steps, 1,280 rows in [0-9.]+ s: [0-9,]+ rows/s \(step [0-9]+ %, input [0-9]+ %, .*compile [0-9]+ %\), validation [0-9.]+ s$' out ||
     complain "no line at the end: $(tail -n 1 out)"
 [ ! -s err ] || complain "standard error should be empty: $(cat err)"
 head -c 4 curves.png | grep -q PNG || complain "no curves in curves.png"

@@ -5,6 +5,7 @@
 #include "core/thread.h"
 #include "data/gather.h"
 #include "pipes.h"
+#include <sys/resource.h>
 
 /* ---- functions ---- */
 
@@ -201,6 +202,25 @@ TEST(a_team_gathers_the_same)
     }
 }
 
+/* What a function makes of bytes is found with 256 of them, however long a row is. */
+TEST(a_long_row_is_not_run_to_find_its_function)
+{
+    enum { SIZE = 16 << 20 };
+    LK_POOL {
+        int           f = 1;
+        lk_tensor    *row = lk_zeros(LK_SHAPE(SIZE / 4, 4), LK_U8), *number = lk_zeros(LK_SHAPE(), LK_I64);
+        struct rusage before, after;
+        lki_memory_trim();
+        getrusage(RUSAGE_SELF, &before);
+        lki_vector *v = lki_vector_of(on_row, &f, 2, (lk_tensor *const[]){row, number});
+        getrusage(RUSAGE_SELF, &after);
+        assert_true(v && lki_vector_is_direct(v));
+        assert_true(after.ru_maxrss - before.ru_maxrss < SIZE / 1024); /* KiB */
+        lki_vector_drop(v);
+    }
+    good();
+}
+
 /* A consumer that takes its time ends up making batches itself. */
 TEST(who_makes_a_batch_does_not_show)
 {
@@ -268,5 +288,6 @@ TEST(orders_do_not_depend_on_how_many_are_asked_for)
 
 TESTS(cmocka_unit_test(batches_have_the_bits_of_ops), cmocka_unit_test(digits_through_a_function),
       cmocka_unit_test(every_instruction_set_gives_the_table), cmocka_unit_test(pictures_are_computed_not_looked_up),
-      cmocka_unit_test(a_team_gathers_the_same), cmocka_unit_test(who_makes_a_batch_does_not_show),
-      cmocka_unit_test(a_cache_keeps_bytes), cmocka_unit_test(orders_do_not_depend_on_how_many_are_asked_for))
+      cmocka_unit_test(a_team_gathers_the_same), cmocka_unit_test(a_long_row_is_not_run_to_find_its_function),
+      cmocka_unit_test(who_makes_a_batch_does_not_show), cmocka_unit_test(a_cache_keeps_bytes),
+      cmocka_unit_test(orders_do_not_depend_on_how_many_are_asked_for))

@@ -3,6 +3,7 @@
 #include "saved.h"
 #include <locale.h>
 #include <math.h>
+#include <time.h>
 
 static const char *file_of(const char *text)
 {
@@ -258,6 +259,52 @@ TEST(long_files)
     }
 }
 
+/* As many words as rows: each is found soon, whatever there is already. */
+TEST(many_labels)
+{
+    enum { ROWS = 300000, SECONDS = 12 };
+    char           *text = malloc(ROWS * 24), *p = text + sprintf(text, "x,y\n");
+    struct timespec begin, end;
+    for (uint32_t i = 0; i < ROWS; i++)
+        p += sprintf(p, "1,w%08x\n", i * 2654435761u);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    LK_POOL {
+        lk_dataset *d = CSV(text, .label = "y", .text_labels = LK_ON);
+        lk_names    classes = lk_class_names(d);
+        good();
+        assert_int_equal(classes.count, ROWS);
+        for (int i = 1; i < ROWS; i++)
+            assert_true(strcmp(classes.item[i - 1], classes.item[i]) < 0);
+        int64_t row = 0;
+        LK_FOR_EACH(e, lk_dataset_take(d, 100)) {
+            char word[16];
+            sprintf(word, "w%08x", (uint32_t)row++ * 2654435761u);
+            assert_string_equal(classes.item[(int)lk_item(e.item[1])], word);
+        }
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(end.tv_sec - begin.tv_sec < SECONDS);
+    free(text);
+}
+
+/* One line of very many numbers takes memory for one line. */
+TEST(wide_files)
+{
+    enum { COLUMNS = 50000 };
+    char *text = malloc(COLUMNS * 2 + 1);
+    for (int i = 0; i < COLUMNS; i++)
+        memcpy(text + 2 * i, "1,", 2);
+    text[COLUMNS * 2 - 1] = 0;
+    lki_memory_trim();
+    const int64_t before = lki_memory_cached();
+    LK_POOL {
+        assert_int_equal(lk_dataset_cardinality(CSV(text, .header = LK_OFF)), 1);
+        good();
+    }
+    assert_true(lki_memory_cached() - before < 16 << 20); /* what was taken and given back */
+    free(text);
+}
+
 static lk_dataset *shuffled(void)
 {
     return lk_dataset_shuffle(CSV("x,y\n1,a\n2,b\n3,a\n4,c\n5,b\n", .label = "y", .text_labels = LK_ON), 3);
@@ -285,5 +332,5 @@ TEST(every_allocation)
 
 TESTS(cmocka_unit_test(rows), cmocka_unit_test(quotes), cmocka_unit_test(columns), cmocka_unit_test(labels),
       cmocka_unit_test(numbers), cmocka_unit_test(any_locale), cmocka_unit_test(several_files),
-      cmocka_unit_test(lines_that_do_not_fit), cmocka_unit_test(long_files), cmocka_unit_test(saved),
-      cmocka_unit_test(every_allocation))
+      cmocka_unit_test(lines_that_do_not_fit), cmocka_unit_test(long_files), cmocka_unit_test(many_labels),
+      cmocka_unit_test(wide_files), cmocka_unit_test(saved), cmocka_unit_test(every_allocation))

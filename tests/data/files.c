@@ -1,4 +1,6 @@
 /* Records in files: TFRecords, lines, records of a fixed length, plain and packed; what TensorFlow wrote; files that lie. */
+#include "format/crc32.h"
+#include "format/deflate.h"
 #include "format/npy.h"
 #include "format/stream.h"
 #include "json.h"
@@ -136,6 +138,32 @@ TEST(lines)
         free(longer);
         fails(lk_text_line_dataset(LK_FILES("/tmp")), LK_EIO, "/tmp");
     }
+}
+
+/* A small packed file that is one line of 300 MiB: read until that is known, without copying it for every piece. */
+TEST(a_line_without_end)
+{
+    enum { PARTS = 300, PART = 1 << 20 };
+    lki_bytes packed;
+    uint8_t  *zeros = calloc(1, PART), tail[8];
+    assert_int_equal(lki_deflate(LKI_FRAME_NONE, zeros, PART, &packed), LK_OK);
+    const uint64_t end = (uint64_t)PART << 32 | lki_crc32(0, zeros, PART);
+    for (int i = 0; i < 8; i++)
+        tail[i] = (uint8_t)(end >> 8 * i);
+    free(zeros);
+    LK_POOL {
+        const char *path = temporary("line.gz");
+        FILE       *f = fopen(path, "wb");
+        for (int i = 0; i < PARTS; i++) {
+            fwrite("\x1f\x8b\x08\0\0\0\0\0\0\3", 1, 10, f);
+            fwrite(packed.data, 1, packed.size, f);
+            fwrite(tail, 1, 8, f);
+        }
+        fclose(f);
+        fails(lk_text_line_dataset(LK_FILES(path)), LK_EFORMAT, "line.gz: a line of more than 256 MiB");
+        remove(path);
+    }
+    lki_bytes_free(&packed);
 }
 
 TEST(records_of_a_fixed_length)
@@ -367,5 +395,6 @@ TEST(hostile_records)
 }
 
 TESTS(cmocka_unit_test(tfrecords), cmocka_unit_test(damaged_tfrecords), cmocka_unit_test(lines),
-      cmocka_unit_test(records_of_a_fixed_length), cmocka_unit_test(saved_at_every_place), cmocka_unit_test(workers_share_files),
-      cmocka_unit_test(golden_rows), cmocka_unit_test(features), cmocka_unit_test(hostile_records))
+      cmocka_unit_test(a_line_without_end), cmocka_unit_test(records_of_a_fixed_length), cmocka_unit_test(saved_at_every_place),
+      cmocka_unit_test(workers_share_files), cmocka_unit_test(golden_rows), cmocka_unit_test(features),
+      cmocka_unit_test(hostile_records))

@@ -1,4 +1,6 @@
 /* Iterators: turns and what lives in them, threads, errors that stay where they belong. */
+#include "core/thread.h"
+#include "data/gather.h"
 #include "pipes.h"
 #include <lockstep/grad.h>
 #include <lockstep/step.h>
@@ -215,6 +217,78 @@ TEST(prefetch_keeps_out_of_the_way)
     good();
 }
 
+/* ---- who makes elements ---- */
+
+typedef struct makers {
+    pthread_t reader;
+    int       own, others; /* elements made by the reader, and by somebody else */
+    int       team;        /* the reader would gather with so many */
+} makers;
+
+static int note_maker(int64_t index, lk_tuple *element, void *user)
+{
+    makers    *m = user;
+    const bool own = pthread_equal(pthread_self(), m->reader);
+    __atomic_fetch_add(own ? &m->own : &m->others, 1, __ATOMIC_RELAXED);
+    if (own) m->team = lki_gather_team();
+    *element = LK_TUPLE(lk_tensor_of(LK_SHAPE(1), (double)index));
+    return 1;
+}
+
+static void read_slowly(lk_iterator *it, int elements)
+{
+    lk_tuple e;
+    for (int i = 0; i < elements; i++) {
+        assert_true(lk_next(it, &e));
+        usleep(1000);
+    }
+}
+
+/* Spread over replicas, cheap elements never see a thread; asked for ahead, they do until it is known how cheap they are. */
+TEST(the_next_iteration_knows_who_made_elements)
+{
+    LK_POOL {
+        int tries = 5; /* a busy machine may stop a thread at any time */
+        for (bool known = false; !known && tries; tries -= !known) {
+            makers       m = {.reader = pthread_self()}, first;
+            lk_dataset  *d = lk_dataset_batch(lk_dataset_from_generator(note_maker, &m), 1), *ahead = lk_dataset_prefetch(d, 2);
+            lk_iterator *it = lk_iterator_of(lk_distribute_dataset(lk_mirrored_strategy(.cpu_devices = 1), d));
+            read_slowly(it, 20);
+            lk_free(it);
+            known = m.own == 20 && m.others == 0;
+            m.own = m.others = 0;
+            read_slowly(it = lk_iterator_of(ahead), 40);
+            lk_free(it);
+            first = m;
+            read_slowly(it = lk_iterator_of(ahead), 20);
+            lk_free(it);
+            assert_true(first.others > 0);
+            known = known && m.others == first.others && m.own == first.own + 20;
+        }
+        assert_true(tries > 0);
+    }
+    good();
+}
+
+TEST(threads_may_change_while_elements_are_read)
+{
+    const int before = lk_threads();
+    LK_POOL {
+        makers       m = {.reader = pthread_self()};
+        lk_dataset  *d = lk_dataset_batch(lk_dataset_from_generator(note_maker, &m), 1);
+        lk_iterator *it = lk_iterator_of(lk_distribute_dataset(lk_mirrored_strategy(.cpu_devices = 1), d));
+        for (int threads = 1; threads <= 3; threads++) {
+            lk_set_threads(threads);
+            m.own = m.team = 0;
+            for (int tries = 0; !m.own && tries < 5; tries++) /* a busy machine may make a thread of it */
+                read_slowly(it, 40);
+            assert_int_equal(m.team, threads <= lki_cores() ? threads : 1);
+        }
+    }
+    lk_set_threads(before);
+    good();
+}
+
 /* A function of the pipeline may use a tape of its own, whether or not one of the reader records. */
 static lk_tuple gradient(lk_tuple e, void *user)
 {
@@ -254,5 +328,6 @@ TEST(not_inside_a_traced_function)
 TESTS(cmocka_unit_test(a_turn_is_a_step), cmocka_unit_test(leaving_early), cmocka_unit_test(two_iterators_side_by_side),
       cmocka_unit_test(steps_around_turns), cmocka_unit_test(one_iterator_by_several_threads_in_turn),
       cmocka_unit_test(an_old_error_stays_the_first), cmocka_unit_test(errors_of_a_prefetch_thread),
-      cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(prefetch_keeps_out_of_the_way), cmocka_unit_test(tapes),
-      cmocka_unit_test(not_inside_a_traced_function))
+      cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(prefetch_keeps_out_of_the_way),
+      cmocka_unit_test(the_next_iteration_knows_who_made_elements), cmocka_unit_test(threads_may_change_while_elements_are_read),
+      cmocka_unit_test(tapes), cmocka_unit_test(not_inside_a_traced_function))

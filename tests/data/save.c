@@ -439,7 +439,31 @@ TEST(hostile_bytes)
     assert_int_equal(lki_memory_in_use(), before);
 }
 
+/* A batch that was begun over a shuffle that was not: what the shuffle then read was kept for ever. */
+TEST(begun_over_what_was_not)
+{
+    static const uint8_t lies[] = {1, 1, 0, 7, 0, 0, 0, 0, 0, 0x98, 0, 1, 0, 0};
+    const int64_t        before = lki_memory_in_use();
+    LK_POOL {
+        lk_dataset  *parts = lk_dataset_concatenate(lk_dataset_range(7), lk_dataset_range(5));
+        lk_iterator *it = lk_iterator_of(lk_dataset_batch(lk_dataset_shuffle(parts, 4), 3));
+        lk_tuple     e;
+        void        *bytes;
+        size_t       size;
+        assert_int_equal(lk_iterator_save(it, &bytes, &size), LK_OK);
+        uint8_t changed[20 + sizeof lies];
+        memcpy(changed, bytes, 20);
+        memcpy(changed + 20, lies, sizeof lies);
+        set_checksum(changed, sizeof changed);
+        assert_int_equal(lk_iterator_restore(it, changed, sizeof changed), LK_OK);
+        assert_false(lk_next(it, &e));
+        failed_with(LK_EFORMAT, "lk_dataset_shuffle: read before it was begun");
+        lk_free_bytes(bytes);
+    }
+    assert_int_equal(lki_memory_in_use(), before);
+}
+
 TESTS(cmocka_unit_test(every_place_of_every_operation), cmocka_unit_test(read_ahead_of_a_cache),
       cmocka_unit_test(one_dataset_twice), cmocka_unit_test(a_cache_filled_elsewhere), cmocka_unit_test(iterations_go_on),
       cmocka_unit_test(the_seed_is_saved), cmocka_unit_test(rows_are_saved_as_references), cmocka_unit_test(wrong_bytes),
-      cmocka_unit_test(hostile_bytes))
+      cmocka_unit_test(hostile_bytes), cmocka_unit_test(begun_over_what_was_not))

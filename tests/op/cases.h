@@ -20,13 +20,13 @@ typedef struct cas {
     lki_slot slot;
     lk_dtype dtype;
     int      nsrc, ndst, lanes; /* lanes 0: none */
-    lk_shape src[3], dst[2];
+    lk_shape src[4], dst[2];
     lk_dtype second; /* of cells */
     int64_t  unit;   /* lo and hi are multiples of this */
     int64_t  bound[MAX_LANES + 1];
     int64_t  columns[2]; /* of a matmul; both 0: all */
     lki_attr attr;
-    void    *data[3]; /* of src */
+    void    *data[4]; /* of src */
 } cas;
 
 static lki_kernels table[LKI_ISA_COUNT];
@@ -125,7 +125,7 @@ static inline int cells_at(lki_slot slot)
 /* Runs [lo, hi) with guarded outputs and scratch. */
 static inline void run_range(const lki_kernels *k, const cas *c, result *r, int64_t lo, int64_t hi)
 {
-    lki_view        src[3], dst[2];
+    lki_view        src[4], dst[2];
     const lki_lanes lanes = {c->lanes, c->bound};
     for (int i = 0; i < c->nsrc; i++)
         src[i] = (lki_view){c->data[i], &c->src[i], i == cells_at(c->slot) ? c->second : c->dtype};

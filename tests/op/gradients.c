@@ -133,6 +133,42 @@ static int check_second(int64_t rows, bool mark)
 TEST(second_derivatives) { assert_int_equal(check_second(2, false), 0); }
 TEST(second_derivatives_of_rows) { assert_int_equal(check_second(3, true), 0); }
 
+/* ---- third derivatives of layer norm, whose gradients are ops of their own ---- */
+
+static lk_tuple norm_first(lk_tuple in, void *user)
+{
+    lk_tape *tape = lk_tape_begin();
+    (void)user;
+    for (int i = 0; i < in.count; i++)
+        lk_tape_watch(tape, in.item[i]);
+    lk_tensor *y = lk_nn_layer_norm(in.item[0], in.item[1], in.item[2]);
+    return lk_tape_gradient_of(tape, lk_reduce_sum(lk_mul(y, lk_square(y))), LK_TUPLE(in.item[0], in.item[1]), NULL);
+}
+
+/* Of the gradient for x, or for gamma: `which` points to 0 or 1. */
+static lk_tuple norm_second(lk_tuple in, void *which)
+{
+    lk_tape *tape = lk_tape_begin();
+    for (int i = 0; i < in.count; i++)
+        lk_tape_watch(tape, in.item[i]);
+    lk_tensor *g = norm_first(in, NULL).item[*(const int *)which];
+    return lk_tape_gradient_of(tape, lk_reduce_sum(lk_mul(g, lk_square(g))), LK_TUPLE(in.item[0], in.item[1]), NULL);
+}
+
+TEST(third_derivatives_of_layer_norm)
+{
+    lk_gradient_check largest;
+    for (int which = 0; which < 2; which++)
+        LK_POOL {
+            lk_tensor *in[3];
+            for (int i = 0; i < 3; i++)
+                in[i] = lk_cast(lk_random_uniform(i ? LK_SHAPE(5) : LK_SHAPE(3, 5), .call = 1 + i), LK_F64);
+            if (lk_check_gradient(norm_second, lk_tuple_from(3, in), &which, 1e-6, 1e-4, &largest) != LK_OK)
+                print_error("of the gradient for %s: %s\n", which ? "gamma" : "x", lk_error());
+            assert_false(lk_failed());
+        }
+}
+
 /* ---- ops that only gradients use, and forms no program has ---- */
 
 static lk_tensor *windowed(lki_op op, lk_shape shape, lki_window w, lk_tensor *a, lk_tensor *b)
@@ -378,6 +414,7 @@ TEST(every_op_with_a_gradient_has_a_case)
 
 TESTS(cmocka_unit_test(first_derivatives), cmocka_unit_test(first_derivatives_of_rows),
       cmocka_unit_test(first_derivatives_of_a_short_batch), cmocka_unit_test(second_derivatives),
-      cmocka_unit_test(second_derivatives_of_rows), cmocka_unit_test(ops_of_gradients),
-      cmocka_unit_test(without_rows_gradients_are_zero), cmocka_unit_test(strided_memory_is_copied_in_order),
-      cmocka_unit_test(strided_memory_of_every_type), cmocka_unit_test(every_op_with_a_gradient_has_a_case))
+      cmocka_unit_test(second_derivatives_of_rows), cmocka_unit_test(third_derivatives_of_layer_norm),
+      cmocka_unit_test(ops_of_gradients), cmocka_unit_test(without_rows_gradients_are_zero),
+      cmocka_unit_test(strided_memory_is_copied_in_order), cmocka_unit_test(strided_memory_of_every_type),
+      cmocka_unit_test(every_op_with_a_gradient_has_a_case))

@@ -509,6 +509,10 @@ static void check_layer_norm(lk_dtype t, int64_t n, values kind)
     lki_view forward[3] = {x, gamma, beta}, back[5] = {dy, x, gamma, mean, scale}, rows[4] = {dy, x, mean, scale};
     lki_args a = {.src = forward, .dst = y, .nsrc = 3, .ndst = 3, .attr = &attr};
     check_slot(LKI_K_layer_norm, &a, n);
+    for (int64_t i = 0; i < size_of(&y[1]) && n == 0; i++) { /* nothing to sum, and still a mean and a deviation per row */
+        assert_true(lki_element_get(t, y[1].data, i) == 0);
+        assert_true(fabs(lki_element_get(t, y[2].data, i) - 1 / sqrt(1e-3)) < 1e-4);
+    }
     a = (lki_args){.src = back, .dst = y, .nsrc = 5, .ndst = 1, .attr = &attr};
     check_slot(LKI_K_layer_norm_grad_x, &a, n);
     a = (lki_args){.src = rows, .dst = &sum, .nsrc = 4, .ndst = 1, .attr = &attr};
@@ -520,7 +524,7 @@ static void check_layer_norm(lk_dtype t, int64_t n, values kind)
 
 TEST(layer_norms)
 {
-    static const int64_t widths[] = {1, 2, 7, 15, 16, 17, 31, 64, 65, 100, 128, 1000, 4096, 4097, 9000};
+    static const int64_t widths[] = {0, 1, 2, 7, 15, 16, 17, 31, 64, 65, 100, 128, 1000, 4096, 4097, 9000};
     for (int i = 0; i < LKI_COUNT(widths); i++)
         for (int kind = 0; kind < 2; kind++) {
             check_layer_norm(LK_F32, widths[i], kind ? WILD : TAME);

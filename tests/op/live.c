@@ -37,11 +37,16 @@ static void kill_some(float *d, int64_t n, int live)
         if (random_below(100) >= live) d[i] = i % 3 ? 0.0f : -0.0f;
 }
 
-static void check_direction(layer l, lki_slot slot, entries e, int lanes)
+/* With `relu` the operand y is there too; its numbers are of both signs, so half of the entries go. */
+static void check_direction(layer l, lki_slot slot, entries e, int lanes, int relu)
 {
     const int to_x = slot == LKI_K_conv2d_pool_grad_x;
     cas       c = live_case(l, slot);
     if (lanes) random_lanes(&c, lanes, l.batch);
+    if (relu) {
+        c.attr.epilogue.relu = 1;
+        c.src[c.nsrc++] = c.src[1];
+    }
     fill_sources(&c, e.wild);
     free(c.data[cells_at(slot)]);
     c.data[cells_at(slot)] = random_cells(&c.src[1]);
@@ -53,9 +58,11 @@ static void check_direction(layer l, lki_slot slot, entries e, int lanes)
 static void check_live(layer l, entries e)
 {
     if (l.OH < 2 || l.OW < 2) return;
-    check_direction(l, LKI_K_conv2d_pool_grad_x, e, 0);
-    check_direction(l, LKI_K_conv2d_pool_grad_w, e, 0);
-    check_direction(l, LKI_K_conv2d_pool_grad_w, e, 1 << random_below(5));
+    for (int relu = 0; relu < 2; relu++) {
+        check_direction(l, LKI_K_conv2d_pool_grad_x, e, 0, relu);
+        check_direction(l, LKI_K_conv2d_pool_grad_w, e, 0, relu);
+        check_direction(l, LKI_K_conv2d_pool_grad_w, e, 1 << random_below(5), relu);
+    }
 }
 
 TEST(test_models)
@@ -127,9 +134,57 @@ TEST(test_dense)
     }
 }
 
+/* The kernel with relu against relu_grad and the kernel without it: d is operand `at`, y the last one. */
+static void check_relu(cas c, int at)
+{
+    cas           plain = c;
+    const int64_t n = size_of(&c.src[at]);
+    float        *d = malloc((size_t)n * sizeof *d + 1);
+    for (int64_t i = 0; i < n; i++)
+        d[i] = ((float *)c.data[c.nsrc - 1])[i] > 0 ? ((float *)c.data[at])[i] : 0;
+    plain.attr.epilogue.relu = 0;
+    plain.data[at] = d;
+    plain.nsrc--;
+    const result fused = run_all(&table[0], &c), apart = run_all(&table[0], &plain);
+    same_bits(&c, "relu", apart, fused);
+    free_result(fused), free_result(apart);
+    free(d);
+    check(&c);
+    free_sources(&c);
+}
+
+TEST(test_relu)
+{
+    for (int i = 0; i < LKI_ISA_COUNT; i++) /* sums are not among the products */
+        lki_cpu_kernels(&table[i], (lki_isa)i);
+    for (int i = 0; i < 60; i++) {
+        const layer l =
+            square(1 + random_below(4), 5 + random_below(8), PICK(1, 3, 16, 20), PICK(2, 8, 17, 32, 64, 70), 3, 1, 1, i % 2);
+        for (int to_x = 0; to_x < 2; to_x++) {
+            cas c = live_case(l, to_x ? LKI_K_conv2d_pool_grad_x : LKI_K_conv2d_pool_grad_w);
+            c.attr.epilogue.relu = 1;
+            c.src[c.nsrc++] = c.src[1];
+            if (!to_x && i % 3) random_lanes(&c, 4, l.batch);
+            fill_sources(&c, i % 4 == 0);
+            free(c.data[2 - to_x]);
+            c.data[2 - to_x] = random_cells(&c.src[1]);
+            check_relu(c, !to_x);
+        }
+        const lk_shape d = {4, {l.batch, l.OH / 2, l.OW / 2, l.O}};
+        cas            sum = {.slot = LKI_K_reduce_sum, .dtype = LK_F32, .nsrc = 2, .ndst = 1, .unit = 1, .src = {d, d}};
+        sum.dst[0] = (lk_shape){1, {l.O}};
+        sum.attr.epilogue.relu = 1;
+        sum.attr.reduce.first = 0;
+        sum.attr.reduce.last = 2;
+        if (i % 3) random_lanes(&sum, 4, l.batch);
+        fill_sources(&sum, i % 4 == 0);
+        check_relu(sum, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_channels),
-                                       cmocka_unit_test(test_windows), cmocka_unit_test(test_dense)};
+                                       cmocka_unit_test(test_windows), cmocka_unit_test(test_dense), cmocka_unit_test(test_relu)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

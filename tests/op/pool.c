@@ -43,6 +43,12 @@ TEST(test_pool)
     check_pool(square(2, 11, 64, 1, 2, 2, 1, 0), 1);
     check_pool(square(1, 20, 3, 1, 17, 2, 1, 3), 0); /* 289 cells */
     check_pool(square(2, 7, 40, 1, 7, 1, 1, 0), 0);
+    for (int wild = 0; wild < 2; wild++) { /* windows that overlap, several vectors of channels side by side */
+        check_pool(square(2, 16, 64, 1, 3, 2, 1, 1), wild);
+        check_pool(square(1, 12, 200, 1, 3, 2, 1, 0), wild);
+        check_pool(square(2, 9, 137, 1, 3, 1, 1, 1), wild);
+        check_pool(square(1, 8, 256, 1, 8, 8, 1, 0), wild);
+    }
     for (int i = 0; i < 200; i++)
         check_pool(random_pool(), i % 2);
 }

@@ -272,6 +272,16 @@ TEST(test_conv_channels)
     for (int i = 0; i < 9; i++)
         for (int64_t m = 1; m <= 3; m++)
             check_deep(square(2, 6, channels[i], m, 3, 1, 1, 1), m == 2);
+    for (int wild = 0; wild < 2; wild++) { /* whole rows, with borders of every width; more channels than are summed together */
+        check_deep(square(3, 16, 32, 1, 3, 1, 1, 1), wild);
+        check_deep(square(2, 17, 144, 1, 3, 1, 1, 2), wild);
+        check_deep(square(2, 16, 48, 1, 3, 2, 1, 1), wild);
+        check_deep(square(2, 13, 16, 1, 5, 1, 1, 2), wild);
+        check_deep(square(2, 12, 16, 1, 5, 1, 1, 4), wild);
+        check_deep(square(2, 19, 48, 1, 5, 2, 1, 2), wild);
+        check_deep(square(2, 10, 160, 1, 3, 1, 1, 0), wild);
+        check_deep(square(2, 14, 16, 1, 3, 1, 3, 2), wild); /* taps that are no neighbours */
+    }
 }
 
 static layer random_layer(void)

@@ -28,6 +28,20 @@ TEST(tables_say_the_same)
     assert_int_equal(lki_crc32c_table(0, "123456789", 9), 0xe3069283);
 }
 
+/* Long enough for three blocks at a time, of either size, and what is left of them. */
+TEST(long_ones)
+{
+    enum { MOST = 60000 };
+    uint8_t *bytes = lki_alloc(MOST + 16);
+    for (int i = 0; i < MOST + 16; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t size = 700; size <= MOST; size += 1 + size / 40)
+        for (size_t from = 0; from < 3; from++)
+            assert_int_equal(lki_crc32c((uint32_t)size, bytes + 5 * from, size),
+                             lki_crc32c_table((uint32_t)size, bytes + 5 * from, size));
+    lki_release(bytes);
+}
+
 TEST(pieces_add_up)
 {
     const char    *text = "the checksum of a file is that of its pieces, one after the other";
@@ -50,5 +64,5 @@ TEST(the_mask)
         assert_int_equal(lki_crc32c_unmask(lki_crc32c_mask(x)), x);
 }
 
-TESTS(cmocka_unit_test(known_values), cmocka_unit_test(tables_say_the_same), cmocka_unit_test(pieces_add_up),
-      cmocka_unit_test(the_mask))
+TESTS(cmocka_unit_test(known_values), cmocka_unit_test(tables_say_the_same), cmocka_unit_test(long_ones),
+      cmocka_unit_test(pieces_add_up), cmocka_unit_test(the_mask))

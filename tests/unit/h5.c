@@ -668,6 +668,7 @@ TEST(answers_that_lie)
         HELPER(FRAME("\\3", "\\7")),                                                           /* cut off */
         HELPER(DONE "x"),                                                                      /* something behind the end */
         HELPER(FRAME("\\11", "\\0")),                                                          /* no such frame */
+        HELPER(FRAME("\\4", "\\0")),                                                           /* refused, and not why */
         HELPER(FRAME("\\1", "\\1") "x" DONE),                                                  /* half an item */
         HELPER(FRAME("\\1", "\\31") ITEM("\\11", "\\0", "\\0", "\\1", "\\0", "\\0") "a" DONE), /* no such kind */
         HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\2", "\\0", "\\0") "a" DONE),  /* a name that is longer */

@@ -3,6 +3,15 @@
 #include "check.h"
 #include <string.h>
 
+TEST(no_bytes)
+{
+    lki_wire       w = lki_wire_of(NULL, 0);
+    lki_wire_field f;
+    assert_int_equal(lki_wire_left(&w), 0);
+    assert_false(lki_wire_next(&w, &f));
+    assert_false(w.bad);
+}
+
 TEST(varints)
 {
     static const uint64_t some[] = {0, 1, 127, 128, 300, 16383, 16384, UINT32_MAX, INT64_MAX, UINT64_MAX};
@@ -83,4 +92,5 @@ static int write_much(void)
 
 TEST(without_memory) { assert_true(check_every_allocation(write_much) > 3); }
 
-TESTS(cmocka_unit_test(varints), cmocka_unit_test(fields), cmocka_unit_test(what_is_refused), cmocka_unit_test(without_memory))
+TESTS(cmocka_unit_test(no_bytes), cmocka_unit_test(varints), cmocka_unit_test(fields), cmocka_unit_test(what_is_refused),
+      cmocka_unit_test(without_memory))

@@ -14,6 +14,23 @@ static inline uint64_t live_word(const float *d, int64_t n)
     return word;
 }
 
+/* Bit i: y[i] > 0, i < n <= 64. */
+static inline uint64_t positive_word(const float *y, int64_t n)
+{
+    uint64_t word = 0;
+    for (int64_t i = 0; i < n; i += 8) {
+        const vf some = n - i >= 8 ? vf_load(y + i) : vf_load_some(y + i, vm_first(n - i));
+        word |= (uint64_t)(unsigned)_mm256_movemask_ps(_mm256_cmp_ps(some, vf_zero(), _CMP_GT_OQ)) << i;
+    }
+    return word;
+}
+
+/* d where y > 0, else 0. */
+static inline vf where_positive(vf y, vf d) { return _mm256_and_ps(_mm256_cmp_ps(y, vf_zero(), _CMP_GT_OQ), d); }
+
+/* *d for every element. */
+static inline vf factor_of(const float *d) { return vf_all(*d); }
+
 /* Bit i: cell[i] is q, i < n <= 64. */
 static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])
 {
@@ -37,6 +54,12 @@ static inline vi bit_where_live(vi bits, vf d, int32_t bit)
     return _mm256_or_si256(bits, _mm256_and_si256(_mm256_castps_si256(where_live(d)), _mm256_set1_epi32(bit)));
 }
 
+/* For each element the one of four integers that `which` names. */
+static inline vi one_of_four(const int32_t *four, vi which)
+{
+    return _mm256_permutevar8x32_epi32(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)four)), which);
+}
+
 /* Which of four candidates each element takes, and the factor. Where that is zero nothing may be added, not even +0 to -0: the factor
  * becomes -0 and the candidate, by a byte order with the high bit set, +0; their product -0 leaves every sum as it is. */
 typedef struct choice {
@@ -45,12 +68,11 @@ typedef struct choice {
     vf d;
 } choice;
 
-static inline choice choice_of(const float *d, const uint8_t *cell, vm some, int64_t n)
+static inline choice choice_of(vf value, const uint8_t *cell, int64_t n)
 {
     const vi orders =
         _mm256_setr_epi32(0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c, 0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c);
-    choice   c = {.cell = vi_of_bytes(cell, n)};
-    const vf value = vf_load_some(d, some);
+    choice c = {.cell = vi_of_bytes(cell, n)};
     c.live = _mm256_castps_si256(where_live(value));
     c.order = _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(orders), c.cell));
     c.order = _mm256_or_si256(c.order, _mm256_andnot_si256(c.live, _mm256_set1_epi32((int)0x80808080)));

@@ -12,6 +12,29 @@ static inline uint64_t live_word(const float *d, int64_t n)
     return word;
 }
 
+/* Bit i: y[i] > 0, i < n <= 64. */
+static inline uint64_t positive_word(const float *y, int64_t n)
+{
+    uint64_t word = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        const vm some = vm_first(n - i);
+        word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(y + i, some), vf_zero(), _CMP_GT_OQ) << i;
+    }
+    return word;
+}
+
+/* d where y > 0, else 0. */
+static inline vf where_positive(vf y, vf d) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, vf_zero(), _CMP_GT_OQ), d); }
+
+/* *d for every element, by way of an integer register: the loops it is for are bound by loads of vectors. */
+static inline vf factor_of(const float *d)
+{
+    int32_t bits;
+    memcpy(&bits, d, sizeof bits);
+    __asm__("" : "+r"(bits));
+    return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
+}
+
 /* Bit i: cell[i] is q, i < n <= 64. */
 static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])
 {
@@ -27,6 +50,12 @@ static inline vi bit_where_live(vi bits, vf d, int32_t bit)
     return _mm512_mask_or_epi32(bits, _mm512_cmp_ps_mask(d, vf_zero(), _CMP_NEQ_UQ), bits, _mm512_set1_epi32(bit));
 }
 
+/* For each element the one of four integers that `which` names. */
+static inline vi one_of_four(const int32_t *four, vi which)
+{
+    return _mm512_permutexvar_epi32(which, _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)four)));
+}
+
 /* Which of four candidates each element takes, and the factor: nothing is added where it is zero. */
 typedef struct choice {
     vi cell;
@@ -34,9 +63,9 @@ typedef struct choice {
     vm live;
 } choice;
 
-static inline choice choice_of(const float *d, const uint8_t *cell, vm some, int64_t n)
+static inline choice choice_of(vf d, const uint8_t *cell, int64_t n)
 {
-    choice c = {.cell = vi_of_bytes(cell, n), .d = vf_load_some(d, some)};
+    choice c = {.cell = vi_of_bytes(cell, n), .d = d};
     c.live = _mm512_cmp_ps_mask(c.d, vf_zero(), _CMP_NEQ_UQ);
     return c;
 }

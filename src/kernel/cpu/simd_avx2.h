@@ -57,6 +57,17 @@ static inline vm vm_wins(vf x, vf best)
     return _mm256_castps_si256(_mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q)));
 }
 
+/* x > best, false for NaN; the larger, of equal ones and beside NaN the second. */
+static inline vm vm_above(vf x, vf best) { return _mm256_castps_si256(_mm256_cmp_ps(x, best, _CMP_GT_OQ)); }
+static inline vf vf_max(vf x, vf best) { return _mm256_max_ps(x, best); }
+
+static inline int vf_is_any_nan(vf x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0; }
+static inline vf  vf_add_where(vm m, vf a, vf b) { return vf_select(m, _mm256_add_ps(a, b), a); } /* a + b or a */
+static inline vm  vm_of_bytes_equal(const uint8_t *p, int32_t k)
+{
+    return _mm256_cvtepi8_epi32(_mm_cmpeq_epi8(_mm_loadl_epi64((const __m128i *)p), _mm_set1_epi8((char)k)));
+}
+
 /* n <= 8 bytes to integers and back. */
 static inline vi vi_of_bytes(const uint8_t *p, int64_t n)
 {
@@ -73,6 +84,13 @@ static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
     if (n == 8) memcpy(p, &word, 8);
     else memcpy(p, &word, (size_t)n);
 }
+
+/* An integer below 256 for each element. */
+typedef __m256i vb;
+
+static inline vb   vb_all(int x) { return vi_all(x); }
+static inline vb   vb_select(vm m, int yes, vb no) { return vi_select(m, vi_all(yes), no); }
+static inline void vb_store(uint8_t *p, vb x, int64_t n) { vi_to_bytes(p, x, n); }
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm256_maskstore_epi32(p, m, x); }
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm256_maskload_epi32(p, m); }

@@ -51,6 +51,29 @@ static inline vm vm_wins(vf x, vf best)
     return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), x, best, _CMP_NLE_UQ);
 }
 
+/* x > best, false for NaN; the larger, of equal ones and beside NaN the second. */
+static inline vm vm_above(vf x, vf best) { return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ); }
+static inline vf vf_max(vf x, vf best) { return _mm512_max_ps(x, best); }
+
+static inline int vf_is_any_nan(vf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; }
+
+/* An integer below 256 for each element. */
+typedef __m128i vb;
+
+static inline vb   vb_all(int x) { return _mm_set1_epi8((char)x); }
+static inline vb   vb_select(vm m, int yes, vb no) { return _mm_mask_blend_epi8(m, no, _mm_set1_epi8((char)yes)); }
+static inline void vb_store(uint8_t *p, vb x, int64_t n)
+{
+    if (n == 16) _mm_storeu_si128((__m128i *)p, x);
+    else _mm_mask_storeu_epi8(p, vm_first(n), x);
+}
+
+static inline vf  vf_add_where(vm m, vf a, vf b) { return _mm512_mask_add_ps(a, m, a, b); } /* a + b or a */
+static inline vm  vm_of_bytes_equal(const uint8_t *p, int32_t k)
+{
+    return _mm_cmpeq_epi8_mask(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8((char)k));
+}
+
 /* n <= 16 bytes to integers and back. */
 static inline vi   vi_of_bytes(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(vm_first(n), p)); }
 static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)

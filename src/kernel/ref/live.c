@@ -9,12 +9,14 @@ typedef struct live {
     int64_t           KH, KW, O;         /* w is [KH, KW, C, O] */
     int64_t           PH, PW;            /* d */
     const uint8_t    *cell;
+    const void       *y; /* with relu, else NULL */
 } live;
 
 static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, const lk_shape *d, const void *cell)
 {
     const int64_t *i = &x->dim[x->rank - 3], *p = &d->dim[d->rank - 3];
-    live           v = {&g->attr->window, 1, i[0], i[1], i[2], w->dim[0], w->dim[1], w->dim[3], p[0], p[1], cell};
+    live           v = {&g->attr->window, 1,         i[0], i[1], i[2], w->dim[0],
+                        w->dim[1],        w->dim[3], p[0], p[1], cell, g->attr->epilogue.relu ? g->src[3].data : NULL};
     for (int a = 0; a < x->rank - 3; a++)
         v.images *= x->dim[a];
     return v;

@@ -1,0 +1,83 @@
+/* Relu's gradient inside the kernels that read it; part of simplify.c.
+ *
+ *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
+ *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
+ *
+ * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
+#include "core/memory.h"
+#include "step/graph.h"
+#include <string.h>
+
+/* Operands that read a value, under any name; a result of the function counts as many. */
+static int uses_of(const lki_graph *g, int value)
+{
+    int count = 0, root = lki_graph_root(g, value);
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
+            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
+    for (int i = 0; i < g->output_count; i++)
+        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
+    return count;
+}
+
+/* Which operand a node has the gradient in, if its kernel can do the relu; else -1. */
+static int gradient_of(const lki_graph *g, const lki_node *n)
+{
+    const lk_shape *x = &g->values[n->src[0]].shape;
+    switch (n->op) {
+    case LKI_OP_conv2d_pool_grad_x: return 0;
+    case LKI_OP_conv2d_pool_grad_w: return 1;
+    case LKI_OP_reduce_sum:
+        return n->attr.reduce.first == 0 && n->attr.reduce.last == x->rank - 2 && x->dim[x->rank - 1] > 1 ? 0 : -1;
+    default: return -1;
+    }
+}
+
+/* Does the node read what `relu` makes in a way its kernel can do the relu for? Rows of dy and of y are cut alike. */
+static bool can_do(const lki_graph *g, const lki_node *n, const lki_node *relu)
+{
+    if (n->dead || !n->nsrc || n->type != relu->type || n->mode == LKI_WHOLE || n->attr.epilogue.relu) return false;
+    int at = gradient_of(g, n);
+    return at >= 0 && n->src[at] == relu->dst[0] && lki_is_cut(n->cut, at) && lki_graph_may_wait(g, relu, n);
+}
+
+static bool is_plain(const lki_graph *g, const lki_node *n)
+{
+    if (n->dead || n->op != LKI_OP_relu_grad || n->mode != LKI_EACH || (n->type != LK_F32 && n->type != LK_F64)) return false;
+    for (int i = 0; i < 2; i++)
+        if (!lki_is_cut(n->cut, i) || !lki_shape_equal(&g->values[n->src[i]].shape, &g->values[n->dst[0]].shape)) return false;
+    return true;
+}
+
+/* false without memory, and then nothing has changed */
+static bool do_relu(const lki_graph *g, lki_node *n, const lki_node *relu)
+{
+    int *list = lki_alloc((size_t)(n->nsrc + 1 + n->ndst) * sizeof *list);
+    if (!list) return false;
+    memcpy(list, n->src, (size_t)n->nsrc * sizeof *list);
+    list[gradient_of(g, n)] = relu->src[0];
+    list[n->nsrc] = relu->src[1];
+    memcpy(list + n->nsrc + 1, n->dst, (size_t)n->ndst * sizeof *list);
+    lki_release(n->src);
+    n->src = list;
+    n->dst = list + n->nsrc + 1;
+    n->cut |= 1ull << n->nsrc++;
+    n->attr.epilogue.relu = 1;
+    return true;
+}
+
+void lki_graph_fuse_relus(lki_graph *g)
+{
+    for (int r = 0; r < g->node_count; r++) {
+        lki_node *relu = &g->nodes[r];
+        if (!is_plain(g, relu)) continue;
+        int left = uses_of(g, relu->dst[0]);
+        for (int i = 0; i < g->node_count; i++)
+            left -= can_do(g, &g->nodes[i], relu);
+        if (left) continue;
+        for (int i = 0; i < g->node_count; i++)
+            if (can_do(g, &g->nodes[i], relu)) do_relu(g, &g->nodes[i], relu);
+        relu->dead = uses_of(g, relu->dst[0]) == 0;
+        g->fused += relu->dead;
+    }
+}
