@@ -4,7 +4,9 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +54,17 @@ static void remove_files(const char *folder)
 
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
+/* Is there something to go on with? Whether it is whole is found out when it is read. */
+static bool has_backup(const char *folder)
+{
+    DIR *d = opendir(folder);
+    bool found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found = !strncmp(e->d_name, "backup-", 7) && cli_ends_in(e->d_name, ".index");
+    if (d) closedir(d);
+    return found;
+}
+
 /* ---- opening ---- */
 
 /* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
@@ -64,12 +77,30 @@ static void free_name(const char *model, char out[CLI_MOST_PATH])
         snprintf(out, CLI_MOST_PATH, "%.*s-run-%d", length, name, i);
 }
 
+/* "100": steps, "2.5s": seconds. */
+static int read_every(const cli_args *a, cli_folder *out)
+{
+    const char  *text = a->text[OPT_SAVE_EVERY];
+    char        *end = NULL;
+    const double number = text && isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
+    const bool   seconds = end && !strcmp(end, "s"), steps = end && !*end && number == floor(number);
+    if (!(number > 0 && number <= 1e12) || (!seconds && !steps) || strpbrk(text, "xX"))
+        return cli_fail(CLI_USAGE, "%s: --save-every %s: it should be a number of steps, as 100, or of seconds, as 5s",
+                        a->command->name, text ? text : "");
+    out->steps = steps ? (int64_t)number : 0;
+    out->seconds = seconds ? number : 0;
+    return CLI_FINE;
+}
+
 int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
 {
-    char state[sizeof out->backup + 16];
     *out = (cli_folder){.asked = a->given[OPT_SAVE]};
-    if (a->given[OPT_RESUME] && !out->asked)
-        return cli_fail(CLI_USAGE, "%s: --resume goes on with what --save DIR kept; give both", a->command->name);
+    if (read_every(a, out)) return CLI_USAGE;
+    for (int i = 0; i < 2 && !out->asked; i++)
+        if (a->given[i ? OPT_SAVE_EVERY : OPT_RESUME])
+            return cli_fail(CLI_USAGE, "%s: %s; give both", a->command->name,
+                            i ? "--save-every says how often --save DIR keeps where training is"
+                              : "--resume goes on with what --save DIR kept");
     if (out->asked && strlen(a->text[OPT_SAVE]) > MOST_FOLDER)
         return cli_fail(CLI_DATA, "--save %.40s...: %s", a->text[OPT_SAVE], strerror(ENAMETOOLONG));
     if (out->asked) snprintf(out->path, sizeof out->path, "%s", a->text[OPT_SAVE]);
@@ -79,8 +110,7 @@ int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
     if (!out->asked) return CLI_FINE;
     const int code = make_folder(out->path);
     if (code) return code;
-    join(out->backup, "backup.json", state, sizeof state);
-    out->resumes = a->given[OPT_RESUME] && exists(state);
+    out->resumes = a->given[OPT_RESUME] && has_backup(out->backup);
     if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
     if (!out->resumes) remove_files(out->backup);
     return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
@@ -96,7 +126,8 @@ int cli_folder_begin(cli_folder *f, const cli_args *a, int64_t learnt)
 
 lk_callback *cli_folder_backup(const cli_folder *f)
 {
-    return lk_backup_and_restore(f->backup, .save_freq = f->asked ? 0 : INT64_MAX, .delete_checkpoint = LK_OFF);
+    return lk_backup_and_restore(f->backup, .save_freq = f->asked ? f->steps : INT64_MAX, .save_seconds = f->asked ? f->seconds : 0,
+                                 .delete_checkpoint = f->asked ? LK_OFF : LK_ON);
 }
 
 /* ---- saving ---- */

@@ -3,7 +3,7 @@
  *     DIR/model.keras      the model, when training has ended or was stopped; DIR/ckpt where there is nothing that writes HDF5
  *     DIR/history.csv      a line per epoch, as it ends; DIR/history.svg its curves
  *     DIR/run.json         the settings that --resume must be given again (settings.h)
- *     DIR/backup/          where --resume goes on */
+ *     DIR/backup/          where --resume goes on: the two newest of what --save-every kept */
 #ifndef LOCKSTEP_CLI_FOLDER_H
 #define LOCKSTEP_CLI_FOLDER_H
 
@@ -16,6 +16,8 @@ typedef struct cli_folder {
     bool    asked;               /* by --save; else it is made when training is interrupted */
     bool    resumes;             /* there is something to go on with */
     int64_t learnt;              /* steps the optimiser had done when the run began */
+    int64_t steps;               /* keep where training is every so many; 0: */
+    double  seconds;             /* every so many seconds */
     char    backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
 } cli_folder;
 
@@ -29,7 +31,7 @@ int cli_folder_begin(cli_folder *f, const cli_args *args, int64_t learnt);
 /* Of all epochs, also those before it was resumed; NULL: none was finished. */
 lk_history *cli_folder_history(const cli_folder *f);
 
-/* Where training can go on: after each epoch where the folder was asked for, when it is interrupted in any case. */
+/* Where training can go on: as --save-every says where the folder was asked for, when it is interrupted in any case. */
 lk_callback *cli_folder_backup(const cli_folder *f);
 
 /* Write the model and the curves. CLI_FAILED when that cannot be done. */

@@ -9,7 +9,7 @@ _lockstep_files() { # suffixes: files that end so, and folders
 
 _lockstep() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} program=${COMP_WORDS[0]}
-    local commands="train evaluate predict summary devices data plot bench doctor help" models="basic fashion mlp"
+    local commands="train evaluate predict summary convert inspect devices data plot bench doctor help" models="basic fashion mlp"
     local data="digits mnist fashion-mnist" found=
     [ "$before" = "=" ] && before=${COMP_WORDS[COMP_CWORD - 2]}
     [ "$current" = "=" ] && current=
@@ -24,6 +24,7 @@ _lockstep() {
         --data | --validation) found=$(compgen -W "$data" -- "$current"; _lockstep_files .csv .csv.gz .tsv .npz .npy .tfrecord .tfrecord.gz -ubyte) ;;
         --save | --tensorboard) found=$(compgen -d -- "$current") ;;
         --plot) found=$(_lockstep_files .svg .png) ;;
+        --model) found=$(_lockstep_files .keras .h5 .json) ;;
         --out) found=$(_lockstep_files .npy .npz .csv) ;;
         --optimizer) found=$(compgen -W "adam sgd rmsprop adamw adamax nadam lion lamb adagrad adadelta ftrl" -- "$current") ;;
         --loss)
@@ -32,12 +33,13 @@ _lockstep() {
         --metrics) found=$(compgen -W "accuracy auc precision recall mean_absolute_error mean_squared_error" -- "$current") ;;
         --verbose) found=$(compgen -W "0 1 2" -- "$current") ;;
         --devices) found=$(compgen -W "$("$program" devices 2>/dev/null | sed 's/ .*//')" -- "$current") ;;
-        --epochs | --steps | --batch | --rows | --replicas | --lanes | --threads | --learning-rate | --seed | --validation-split | --scale | \
+        --epochs | --steps | --save-every | --batch | --rows | --replicas | --lanes | --threads | --learning-rate | --seed | --validation-split | --scale | \
             --label | --delimiter | --features | --image-size) ;;
         *)
             case $command in
             train | summary | bench) found=$(compgen -W "$models" -- "$current"; _lockstep_files .keras .json) ;;
             evaluate | predict) found=$(_lockstep_files .keras) ;;
+            convert | inspect) found=$(compgen -f -- "$current") ;;
             plot) found=$(_lockstep_files .csv .svg .png) ;;
             help) found=$(compgen -W "$commands" -- "$current") ;;
             data)

@@ -35,10 +35,12 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(METRICS, "metrics", TEXT, "LIST", NULL, 0, 0, "as accuracy,auc; default accuracy or mean absolute error")                    \
     X(SEED, "seed", WHOLE, "S", NULL, 0, 9007199254740992., "of weights, order and dropout")                                       \
     X(SAVE, "save", TEXT, "DIR", NULL, 0, 0, "keep model.keras, history.csv, history.svg and what --resume needs there")           \
-    X(RESUME, "resume", FLAG, NULL, NULL, 0, 0, "go on with what --save DIR kept")                                                 \
+    X(SAVE_EVERY, "save-every", TEXT, "N|Ns", "5s", 0, 0, "with --save: keep where training is every N steps, or N seconds")       \
+    X(RESUME, "resume", FLAG, NULL, NULL, 0, 0, "go on with what --save DIR kept, where it was, on any number of replicas")        \
     X(TENSORBOARD, "tensorboard", TEXT, "DIR", NULL, 0, 0, "write event files for TensorBoard")                                    \
     X(PLOT, "plot", TEXT, "FILE", NULL, 0, 0, "draw the curves into FILE.svg or FILE.png")                                         \
     X(OUT, "out", TEXT, "FILE", NULL, 0, 0, "write to FILE.npy, .npz or .csv; without it, lines to standard output")               \
+    X(MODEL, "model", TEXT, "FILE", NULL, 0, 0, "the architecture: a .keras, .h5 or JSON file of Keras")                           \
     X(JSON, "json", FLAG, NULL, NULL, 0, 0, "the last line, and all of standard output, is one JSON object")                       \
     X(VERBOSE, "verbose", WHOLE, "0|1|2", "1", 0, 2, "nothing, progress, or a line per epoch")                                     \
     X(LABEL, "label", TEXT, "COLUMN", NULL, 0, 0,                                                                                  \

@@ -50,19 +50,24 @@ static const char *value_of(const cli_args *a, int i)
     return a->text[o] ? a->text[o] : "";
 }
 
+/* Beside, then renamed: whatever ends the process, the settings are whole or not there. */
 int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt)
 {
-    char     path[CLI_MOST_PATH];
+    char     path[CLI_MOST_PATH], beside[CLI_MOST_PATH];
     cli_json j;
-    FILE    *to = fopen(cli_path_in(folder, "run.json", path), "w");
-    if (!to) return cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
+    FILE    *to = fopen(cli_path_in(folder, "run.json.tmp", beside), "w");
+    cli_path_in(folder, "run.json", path);
+    if (!to) return cli_fail(CLI_FAILED, "%s: %s", beside, strerror(errno));
     cli_json_begin(&j, to);
     for (int i = 0; i < SETTINGS; i++)
         if (*value_of(a, i)) cli_json_text(&j, settings[i].name, value_of(a, i));
     cli_json_whole(&j, "learnt", learnt);
     cli_json_end(&j);
-    const bool failed = ferror(to) != 0;
-    return fclose(to) != 0 || failed ? cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno)) : CLI_FINE;
+    const bool failed = fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0;
+    if (fclose(to) == 0 && !failed && rename(beside, path) == 0) return CLI_FINE;
+    cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
+    unlink(beside);
+    return CLI_FAILED;
 }
 
 /* The value behind "name": as cli_json_text() writes it, without its escapes; "" where there is none. */

@@ -118,7 +118,7 @@ static int make_callbacks(run *r)
     r->watch.model = r->model.model;
     r->watch.rate = r->args->number[OPT_LEARNING_RATE];
     r->watch.learnt = r->folder.learnt;
-    if (r->folder.resumes) r->watch.csv = r->folder.history;
+    if (r->folder.resumes && !quiet(r)) r->watch.folder = r->folder.path;
     item[++count] = cli_folder_backup(&r->folder); /* first: the others see what it restored */
     item[++count] = cli_watch_callback(&r->watch);
     if (r->folder.asked) item[++count] = lk_csv_logger(r->folder.history, .append = r->folder.resumes ? LK_ON : LK_OFF);
@@ -246,7 +246,7 @@ static void print_json(const run *r)
     cli_json_number(&j, "accuracy", last_value(r, "accuracy"));
     cli_json_number(&j, "val_loss", validated(r, "loss"));
     cli_json_number(&j, "val_accuracy", validated(r, "accuracy"));
-    cli_json_number(&j, "rows_per_s", times.total > 0 ? (double)times.rows / times.total : 0);
+    cli_json_number(&j, "rows_per_s", cli_rows_per_s(&times));
     cli_json_number(&j, "start_ms", r->watch.first_ms);
     cli_json_number(&j, "peak_rss_mib", cli_peak_rss_mib());
     cli_json_text(&j, "digest", cli_state_digest(r->model.model, digest));
@@ -294,6 +294,6 @@ const cli_command cli_train = {
             "Exit status: 0 fine, or interrupted and saved; 2 wrong usage; 3 missing or unfit data; 4 training failed.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS,
                            CLI_DEVICE_OPTIONS, OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE,
-                           OPT_RESUME, OPT_TENSORBOARD, OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
+                           OPT_SAVE_EVERY, OPT_RESUME, OPT_TENSORBOARD, OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),
     .run = run_train,
 };

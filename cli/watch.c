@@ -1,11 +1,10 @@
 /* Watching a training (watch.h). */
 #include "watch.h"
+#include "options.h"
 #include "report.h"
-#include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- signals ---- */
@@ -44,22 +43,6 @@ void cli_watch_end(void)
 
 bool cli_watch_interrupted(void) { return interrupted != 0; }
 
-/* ---- a run that is resumed ---- */
-
-/* Cut a history off before the first line of epoch `first` or a later one: that one is seen again. */
-static void drop_epochs(const char *path, int first)
-{
-    char  *line = NULL;
-    size_t room = 0;
-    long   keep = -1, at = 0;
-    FILE  *file = fopen(path, "r");
-    for (ssize_t size; file && keep < 0 && (size = getline(&line, &room, file)) > 0; at += size)
-        if (isdigit((unsigned char)line[0]) && atoi(line) >= first) keep = at;
-    if (file) fclose(file);
-    free(line);
-    if (keep >= 0 && truncate(path, keep) != 0) perror(path);
-}
-
 /* ---- events ---- */
 
 static void stop_when_over(cli_watch *w, const lk_event *event)
@@ -68,20 +51,22 @@ static void stop_when_over(cli_watch *w, const lk_event *event)
     if (enough || w->lost || interrupted) lk_model_stop_training(event->model);
 }
 
+static void tell_place(const cli_watch *w, const lk_event *event)
+{
+    const char *steps = cli_with_commas(w->before);
+    if (event->batch)
+        cli_fail(0, "%s: goes on in epoch %d, after step %" PRId64 " of it, %s in all", w->folder, event->epoch + 1, event->batch,
+                 steps);
+    else cli_fail(0, "%s: goes on with epoch %d, after %s steps", w->folder, event->epoch + 1, steps);
+}
+
 static void train_begin(const lk_event *event, void *user)
 {
     cli_watch *w = user;
     if (w->rate > 0) lk_optimizer_set_learning_rate(lk_model_optimizer(event->model), w->rate);
     w->before = w->done = lk_optimizer_iterations(lk_model_optimizer(event->model)) - w->learnt;
+    if (w->folder && event->epoch < event->epochs) tell_place(w, event);
     stop_when_over(w, event);
-}
-
-static void epoch_begin(const lk_event *event, void *user)
-{
-    cli_watch *w = user;
-    if (w->begun) return;
-    w->begun = true;
-    if (w->csv) drop_epochs(w->csv, event->epoch);
 }
 
 static void batch_end(const lk_event *event, void *user)
@@ -98,5 +83,5 @@ static void batch_end(const lk_event *event, void *user)
 
 lk_callback *cli_watch_callback(cli_watch *w)
 {
-    return lk_callback_of(w, .on_train_begin = train_begin, .on_epoch_begin = epoch_begin, .on_train_batch_end = batch_end);
+    return lk_callback_of(w, .on_train_begin = train_begin, .on_train_batch_end = batch_end);
 }

@@ -11,17 +11,17 @@
 
 typedef struct cli_watch {
     lk_model   *model;
-    int64_t     steps;       /* end after so many in all; 0: when the epochs are over */
-    double      rate;        /* the learning rate that was asked for, also of a run that is resumed; 0: none was */
-    const char *csv;         /* history of a run that is resumed: epochs that are done again are dropped from it; NULL: none */
-    double      first_ms;    /* from the beginning of the process until the first step was done */
-    int64_t     done;        /* steps in all, with those of the run that was resumed */
-    int64_t     before;      /* those */
-    int64_t     learnt;      /* steps the optimiser had done before the run began: of a model that was trained already */
-    int         epoch;       /* of the last step, from 1 */
-    int64_t     step;        /* in it, from 1 */
-    bool        begun, lost; /* lost: the loss is no finite number any more */
-    double      loss;        /* of the epoch so far */
+    int64_t     steps;    /* end after so many in all; 0: when the epochs are over */
+    double      rate;     /* the learning rate that was asked for, also of a run that is resumed; 0: none was */
+    const char *folder;   /* of a run that is resumed, to say where it goes on; NULL: none, or nobody wants to know */
+    double      first_ms; /* from the beginning of the process until the first step was done */
+    int64_t     done;     /* steps in all, with those of the run that was resumed */
+    int64_t     before;   /* those */
+    int64_t     learnt;   /* steps the optimiser had done before the run began: of a model that was trained already */
+    int         epoch;    /* of the last step, from 1 */
+    int64_t     step;     /* in it, from 1 */
+    bool        lost;     /* the loss is no finite number any more */
+    double      loss;     /* of the epoch so far */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

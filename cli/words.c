@@ -13,6 +13,7 @@ static const struct {
     {".folder or LOCKSTEP_DATA", "LOCKSTEP_DATA"},
     {".label", "--label"},
     {".devices", "--devices"},
+    {".model", "--model FILE"},
     {"lk_set_cpu_devices", "--replicas"},
     {"what lk_csv_logger() writes", "a history.csv of --save"},
     {" lk_dataset_repeat() makes it last", ""},

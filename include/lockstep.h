@@ -21,6 +21,7 @@
 #include "lockstep/checkpoint.h"
 #include "lockstep/dataset.h"
 #include "lockstep/error.h"
+#include "lockstep/files.h"
 #include "lockstep/fit.h"
 #include "lockstep/grad.h"
 #include "lockstep/keras.h"

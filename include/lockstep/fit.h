@@ -95,7 +95,7 @@ typedef struct lk_fit_args {
     int64_t      steps_per_epoch;  /* default: until the data ends; else the next epoch goes on where this one stopped */
     int64_t      stop_after_steps; /* default never: end training, as a signal would, after so many steps in all */
 } lk_fit_args;
-enum { LK_SILENT = -1 };
+enum { LK_SILENT = -1, LK_QUIET = LK_SILENT };
 
 /* Train. The history, also when training ended early; NULL when nothing could be done at all. An error in the middle (a label out of range, a loss
  * that is NaN under lk_terminate_on_nan() is none) is told by lk_failed(), and says the epoch and the step. */
@@ -176,7 +176,7 @@ LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
 typedef struct lk_event {
     lk_model *model;
     int       epoch, epochs;  /* from 0 */
-    int64_t   batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended */
+    int64_t   batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended. on_epoch_begin with a batch above 0: the epoch goes on there */
     int64_t   step;           /* training steps since fit began */
     lk_logs   logs;           /* so far in this epoch; at its end with val_ ones */
 } lk_event;
@@ -189,6 +189,8 @@ typedef struct lk_own_callback_args {
     lk_callback_fn on_train_begin, on_train_end, on_epoch_begin, on_epoch_end, on_train_batch_begin, on_train_batch_end;
     lk_callback_fn on_test_begin, on_test_end, on_test_batch_begin, on_test_batch_end;
     lk_callback_fn on_predict_begin, on_predict_end, on_predict_batch_begin, on_predict_batch_end;
+    void          *state; /* plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after */
+    size_t         state_bytes; /* on_train_begin. Default none */
 } lk_own_callback_args;
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);
@@ -227,11 +229,17 @@ typedef struct lk_model_checkpoint_args {
 #define lk_model_checkpoint(...) lk_model_checkpoint_kw(LKI_KW(lk_model_checkpoint_args, __VA_ARGS__))
 LK_API lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args);
 
-/* Save so that a run that ended can go on: weights, optimiser, epoch. NULL: a callback that does nothing. */
+/* Save so that a run that ended, however it did, goes on as if it had not: in the middle of its epoch, with the data that is due, the losses and metrics so far, the
+ * state of callbacks and the history; on any number of replicas and threads, with the same bits. lk_fit_times are those of each call by itself.
+ * What is saved is copied between two steps and written by a thread of its own, beside training, as DIR/backup-<n>, a checkpoint like any other; the two newest are kept. A
+ * save that falls due while one is being written is made when that is done. What cannot be written is warned about, and tried again the next time. A newest
+ * one that is damaged is warned about, and the one before is used. Training that is stopped (lk_model_stop_training(), stop_after_steps) is saved where it stopped.
+ * NULL: a callback that does nothing. */
 typedef struct lk_backup_args {
     char        kw_;
     const char *backup_dir;
-    int64_t     save_freq;         /* default: every epoch; else every so many steps */
+    int64_t     save_freq;         /* every so many steps; default: every epoch, unless there is save_seconds */
+    double      save_seconds;      /* every so many seconds, after the step that runs then */
     lk_switch   delete_checkpoint; /* default LK_ON: when fit has come to its end */
 } lk_backup_args;
 #define lk_backup_and_restore(...) lk_backup_and_restore_kw(LKI_KW(lk_backup_args, __VA_ARGS__))

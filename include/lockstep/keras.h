@@ -20,13 +20,20 @@ LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
 /* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at
- * all. For reading also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, an
- * optimiser say, there is a warning and the model is not compiled. */
+ * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, an optimiser say,
+ * there is a warning and the model is not compiled. */
 LK_API lk_status lk_model_save(lk_model *m, const char *path);
 LK_API lk_model *lk_model_load(const char *path);
 
-/* Weights, and the optimiser's state where the model is compiled: .weights.h5 as Keras 3 writes them; for reading also legacy .h5 and
- * .keras files. Shapes must fit; nothing is assigned otherwise. A state that is another optimiser's is left out, with a warning. */
+/* Weights, and the optimiser's state where the model is compiled. Written is what the end of the path says:
+ *
+ *     .weights.h5     as Keras 3 writes them                  .h5      as before Keras 3, without the optimiser
+ *     .safetensors    by the paths of variables               .npz     the same, for numpy
+ *     .ckpt, or none  TensorFlow's checkpoint: tf.train.Checkpoint(model=...) reads it
+ *     .keras          the whole model
+ *
+ * Read is what a file is, whatever it is called; of a folder the latest checkpoint. Shapes must fit; nothing is assigned otherwise. A
+ * state that is another optimiser's is left out, with a warning. */
 LK_API lk_status lk_model_save_weights(lk_model *m, const char *path);
 LK_API lk_status lk_model_load_weights(lk_model *m, const char *path);
 

@@ -1,253 +1,385 @@
-/* BackupAndRestore: a run that ended can go on where it was, with its weights, its optimiser and the epoch.
+/* BackupAndRestore: a run that ended, however it did, goes on where it was (resume.h).
  *
- *     DIR/backup-3.index, .data-...    checkpoint of "model" and "optimizer"
- *     DIR/backup.json                  {"checkpoint": "backup-3", "epoch": 2, "batch": 100}: go on with step 100 of epoch 2, both from 0
+ *     DIR/backup-7.index, .data-...    checkpoint of "model" and "optimizer", with where training was under LKI_RESUME_KEY
+ *     DIR/backup-6...                  the one before
  *
- * The state file is replaced when its checkpoint is complete, and the checkpoint before is removed after that: whenever a run ends, the state
- * file names a whole checkpoint that belongs to it. A run that ends in the middle of an epoch because it was stopped is saved there; one that
- * fails, or whose loss is no number any more, keeps what was saved before. When fit has come to its end, the files, and the folder when nothing else is in it, are removed. */
+ *     training thread    step  step [copy] step  step  step  step  step [look] step ...
+ *     writer                          \__ write, sync, rename, read back, remove the oldest __/
+ *
+ * Invariants
+ * 1. One save at a time: what is copied is not touched until its writer has ended. One that falls due meanwhile is made afterwards.
+ * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a process ends, the newest that can be
+ *    read is complete. What was begun and not finished is removed when the next run begins.
+ * 3. What cannot be saved is a warning, and never an end of training; the same one again is told once.
+ *    Saving by seconds waits at least DEAR times as long as the last copy took, however large the model is.
+ * 4. Weights whose loss is no finite number are not saved: what was saved before them is worth more. */
+#include "core/log.h"
 #include "core/memory.h"
-#include "fit/callback.h"
-#include "format/durable.h"
-#include "format/json.h"
+#include "data/data.h"
+#include "fit/backup_files.h"
+#include "fit/resume.h"
+#include "model/snapshot.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MOST_NAME = 64 };
-static const char STATE[] = "backup.json";
-
-typedef struct place { /* in the training */
-    int     epoch;
-    int64_t batch; /* steps of it that are done */
-} place;
+enum { DEAR = 100 };
 
 typedef struct backup {
     lk_callback base;
     char       *folder; /* NULL: does nothing */
-    lki_every   every;  /* without steps: every epoch */
-    bool        stay;   /* the files, when fit has come to its end */
-    place       now, saved;
-    int64_t     number; /* of the last checkpoint; 0: there is none */
+    lki_every   every;
+    double      seconds; /* 0: by steps or epochs */
+    bool        stay;    /* the files, when fit has come to its end */
+
+    lk_checkpoint *checkpoint; /* a reference, while a fit runs */
+    lki_snapshot  *snapshot;
+    bool           due;
+    double         last, took;    /* when the last one was copied, or training began; how long that was */
+    lki_place      at;            /* of the last one that was copied */
+    bool           kept;          /* it is on the disk, or on its way */
+    int64_t        number;        /* the last that was used */
+    int64_t        newest, older; /* those that can be read; 0: none. The writer's while it runs */
+
+    bool             running; /* the writer is to be joined */
+    pthread_t        writer;
+    bool             done;  /* atomic: it has ended */
+    lki_error_record error; /* of the writer; code LK_OK: none */
+    char             told[LKI_ERROR_TEXT];
 } backup;
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the writer -------------------------------------------------------------------------------------------------------------- */
 
-static char *file_in(const backup *b, const char *name)
+static lk_status write_and_look(const backup *b, const char *prefix)
 {
-    char *folder = lki_path_join(b->folder, strlen(b->folder), "/"),
-         *path = folder ? lki_path_join(folder, strlen(folder), name) : NULL;
-    lki_release(folder);
-    return path;
+    LKI_TRY(lki_snapshot_write(b->snapshot, prefix));
+    return lki_checkpoint_verify(prefix);
 }
 
-static char *checkpoint_path(const backup *b, int64_t number, const char *end)
+static void *write_one(void *arg)
 {
-    char name[MOST_NAME];
-    snprintf(name, sizeof name, "backup-%lld%s", (long long)number, end);
-    return file_in(b, name);
+    backup         *b = arg;
+    char           *prefix = lki_backup_prefix(b->folder, b->number);
+    const lk_status status = prefix ? write_and_look(b, prefix) : lki_fail(LK_ENOMEM, "there is no memory for a path");
+    lki_error_take(&b->error);
+    if (status == LK_OK) {
+        b->older = b->newest;
+        b->newest = b->number;
+        lki_backup_prune(b->folder, b->newest, b->older);
+    } else lki_backup_remove(b->folder, b->number);
+    lki_release(prefix);
+    __atomic_store_n(&b->done, true, __ATOMIC_RELEASE);
+    return NULL;
 }
 
-static void remove_file(char *path)
+/* ---- saving ------------------------------------------------------------------------------------------------------------------ */
+
+/* On this thread: an error that is only a warning is not left behind. */
+static void warn_once(backup *b, const lki_error_record *why)
 {
-    if (path) unlink(path);
-    lki_release(path);
+    if (strcmp(b->told, why->text) == 0) return;
+    memcpy(b->told, why->text, sizeof b->told);
+    lki_warn("%s: a backup could not be saved: %s; training goes on, and the next one is tried", b->folder, why->text);
 }
 
-static void remove_checkpoint(const backup *b, int64_t number)
+/* The writer has ended, or is waited for. */
+static void join(backup *b)
 {
-    if (!number) return;
-    remove_file(checkpoint_path(b, number, ".index"));
-    remove_file(checkpoint_path(b, number, ".data-00000-of-00001"));
+    if (!b->running) return;
+    pthread_join(b->writer, NULL);
+    b->running = false;
+    if (b->error.code == LK_OK) {
+        b->told[0] = 0;
+        return;
+    }
+    b->kept = false;
+    b->number--; /* nothing of it is left */
+    warn_once(b, &b->error);
 }
 
-static lk_status write_state(backup *b, place at, int64_t number)
+static bool writing(backup *b)
 {
-    lki_json_out o = {0};
-    char         name[MOST_NAME], *path = file_in(b, STATE);
-    snprintf(name, sizeof name, "backup-%lld", (long long)number);
-    lki_json_open(&o, '{');
-    lki_json_key(&o, "checkpoint");
-    lki_json_text(&o, name);
-    lki_json_key(&o, "epoch");
-    lki_json_int(&o, at.epoch);
-    lki_json_key(&o, "batch");
-    lki_json_int(&o, at.batch);
-    lki_json_close(&o, '}');
-    const lk_status status = path && !o.failed ? lki_durable_file(path, o.text, o.size) : LK_ENOMEM;
-    if (status == LK_OK) b->saved = at;
-    lki_json_out_free(&o);
-    lki_release(path);
+    if (b->running && __atomic_load_n(&b->done, __ATOMIC_ACQUIRE)) join(b);
+    return b->running;
+}
+
+static lk_status copy(backup *b, lki_run *r)
+{
+    lki_sink  state = {0};
+    lk_status status = lki_resume_save(r, &state);
+    if (status == LK_OK) status = lki_snapshot_take(b->checkpoint, &b->snapshot);
+    if (status == LK_OK) status = lki_snapshot_put(b->snapshot, LKI_RESUME_KEY, state.data, state.size);
+    lki_sink_free(&state);
     return status;
 }
 
-/* *number 0: there is no state file. */
-static lk_status parse_state(const char *path, const lki_bytes *bytes, place *at, int64_t *number)
-{
-    const lki_json *root;
-    LKI_TRY(lki_json_parse(path, (const char *)bytes->data, bytes->size, &root));
-    const lki_json *checkpoint = lki_json_get(root, "checkpoint"), *epoch = lki_json_get(root, "epoch"),
-                   *batch = lki_json_get(root, "batch");
-    long long  n = 0;
-    const bool fits = checkpoint && checkpoint->type == LKI_JSON_STRING && sscanf(checkpoint->text, "backup-%lld", &n) == 1 &&
-                      n > 0 && epoch && epoch->whole && epoch->integer >= 0 && epoch->integer < INT32_MAX && batch &&
-                      batch->whole && batch->integer >= 0;
-    if (fits) {
-        *at = (place){(int)epoch->integer, batch->integer};
-        *number = n;
-    }
-    lki_json_free(root);
-    if (fits) return LK_OK;
-    return lki_fail(
-        LK_EFORMAT,
-        "%s: not the state of a backup: it should have \"checkpoint\", \"epoch\" and \"batch\"; remove it to begin anew", path);
-}
-
-static lk_status read_state(const backup *b, place *at, int64_t *number)
-{
-    lki_bytes bytes = {0};
-    char     *path = file_in(b, STATE);
-    lk_status status = path ? LK_OK : LK_ENOMEM;
-    *number = 0;
-    if (path && access(path, F_OK) == 0) {
-        status = lki_file_read(path, &bytes);
-        if (status == LK_OK) status = parse_state(path, &bytes, at, number);
-    }
-    lki_bytes_free(&bytes);
-    lki_release(path);
-    return status;
-}
-
-/* ---- saving and restoring ---------------------------------------------------------------------------------------------------- */
-
-static lk_checkpoint *checkpoint_of(lk_model *m)
-{
-    lk_optimizer *o = lk_model_optimizer(m);
-    return lk_checkpoint_from(o ? 2 : 1, (lk_trackable[]){{0}, {"model", m}, {"optimizer", o}});
-}
-
-static lk_status write_checkpoint(lk_model *m, const char *path)
+static lk_status start(backup *b, lki_run *r)
 {
     lk_status status = LK_OK;
-    LK_POOL {
-        lk_checkpoint *c = checkpoint_of(m);
-        status = c && lk_checkpoint_write(c, path) ? LK_OK : lk_error_code();
-    }
-    return status;
-}
-
-static lk_status save(backup *b, lk_model *m)
-{
-    const int64_t before = b->number;
-    char         *path = checkpoint_path(b, before + 1, "");
-    lk_status     status = path ? write_checkpoint(m, path) : LK_ENOMEM;
-    lki_release(path);
+    LK_POOL
+        status = copy(b, r);
     LKI_TRY(status);
-    LKI_TRY(write_state(b, b->now, before + 1));
-    b->number = before + 1;
-    remove_checkpoint(b, before);
+    b->done = false;
+    b->number++;
+    status = lki_worker_start("lk_backup_and_restore", write_one, b, &b->writer);
+    if (status != LK_OK) b->number--;
+    LKI_TRY(status);
+    b->running = b->kept = true;
+    b->at = r->place;
     return LK_OK;
 }
 
-static lk_status restore(const backup *b, lk_model *m)
+/* No writer runs. */
+static void save(backup *b, lki_run *r)
 {
-    char     *path = checkpoint_path(b, b->number, "");
-    lk_status status = LK_OK;
-    if (!path) return LK_ENOMEM;
-    LK_POOL {
-        lk_checkpoint *c = checkpoint_of(m);
-        status = c && lk_checkpoint_read(c, path) ? LK_OK : lk_error_code();
-    }
-    lki_release(path);
-    return status;
+    const double     begin = lki_seconds();
+    lki_error_record before, why;
+    lki_error_take(&before);
+    const lk_status status = start(b, r);
+    lki_error_take(&why);
+    if (before.code != LK_OK) lki_error_put(&before);
+    if (why.code == LK_OK && status != LK_OK) why = (lki_error_record){.code = status, .text = "there is no memory for it"};
+    b->due = false;
+    b->last = lki_seconds();
+    b->took = b->last - begin;
+    if (status == LK_OK) return;
+    b->kept = false;
+    warn_once(b, &why);
 }
 
-/* Weights that led to a loss that is no finite number are not worth what was saved before them. */
-static bool spoilt(const lki_happening *h)
+static bool is_kept(const backup *b, const lki_place *p)
 {
-    const lk_logs logs = lki_logs_of(h);
+    return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within;
+}
+
+/* Now, whatever is being written. A failure on the way is tried once more: the place where training ends is worth it. */
+static void save_at_last(backup *b, lki_run *r)
+{
+    join(b);
+    if (is_kept(b, &r->place)) return;
+    save(b, r);
+    join(b);
+}
+
+static bool spoilt(const lki_run *r)
+{
+    const lk_logs logs = r->now.event.logs;
     return logs.count && !isfinite(lk_logs_get(&logs, "loss"));
 }
 
-static bool is_saved(const backup *b) { return b->number && b->saved.epoch == b->now.epoch && b->saved.batch == b->now.batch; }
+static bool falls_due(backup *b, const lki_run *r, lki_rest why)
+{
+    const bool by_epochs = !b->every.steps && !(b->seconds > 0);
+    if (why == LKI_REST_EPOCH) return by_epochs;
+    const bool steps = lki_every_due(&b->every, r->now.event.batch - 1);
+    return steps || (b->seconds > 0 && lki_seconds() - b->last >= fmax(b->seconds, DEAR * b->took));
+}
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
+/* Training has come to its end: nothing is left to go on with. */
+static void finish(backup *b, lki_run *r)
+{
+    if (b->stay && !spoilt(r)) save_at_last(b, r);
+    join(b);
+    if (b->stay) return;
+    lki_backup_prune(b->folder, 0, 0);
+    lki_backup_remove_folder(b->folder);
+    b->newest = b->older = 0;
+    b->kept = false;
+}
 
-static lk_status begin(lk_callback *base, const lki_happening *h)
+static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
+{
+    backup *b = (backup *)base;
+    if (!b->folder) return;
+    if (why == LKI_REST_END) finish(b, r);
+    else if (why == LKI_REST_STOP && !spoilt(r)) save_at_last(b, r);
+    else if (why != LKI_REST_STOP) {
+        b->due = falls_due(b, r, why) || b->due;
+        if (b->due && !writing(b) && !spoilt(r)) save(b, r);
+    }
+}
+
+/* ---- going on ---------------------------------------------------------------------------------------------------------------- */
+
+/* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
+static lk_status check_origin(const backup *b, const char *prefix)
+{
+    const lki_origin here = lki_origin_now(b->checkpoint);
+    lki_origin       then;
+    if (lki_checkpoint_origin(prefix, &then) != LK_OK) return LK_OK;
+    if (then.lanes != here.lanes)
+        return lki_fail(LK_EINVAL,
+                        "%s was saved with %d lanes, here are %d; make the strategy with .lanes = %d, or remove it to begin anew",
+                        prefix, then.lanes, here.lanes, then.lanes);
+    if (strcmp(then.isa, here.isa) != 0 || then.kernels != here.kernels)
+        lki_warn("%s was saved with instruction set %s, kernels %d; here are %s, %d: bits may differ from here on", prefix,
+                 then.isa, then.kernels, here.isa, here.kernels);
+    return LK_OK;
+}
+
+/* Whole, and a backup. */
+static lk_status look_at(const char *prefix, lki_resume *out)
+{
+    lki_bytes bytes = {0};
+    LKI_TRY(lki_checkpoint_verify(prefix));
+    lk_status status = lki_checkpoint_extra(prefix, LKI_RESUME_KEY, &bytes);
+    if (status == LK_ENOTFOUND && !lk_failed())
+        status = lki_fail(LK_EFORMAT, "%s: a checkpoint without a record of where training was", prefix);
+    if (status == LK_OK) status = lki_resume_open(prefix, &bytes, out);
+    lki_bytes_free(&bytes);
+    return status;
+}
+
+static lk_status restore_values(const backup *b, const char *prefix)
+{
+    lk_status status = LK_OK;
+    LK_POOL
+        status = lk_checkpoint_read(b->checkpoint, prefix) ? LK_OK : lk_error_code();
+    return status;
+}
+
+/* From the newest on: the first that is whole. What is damaged is warned about; where nothing else is there, it is an error. */
+static lk_status find_whole(backup *b, const lki_backup_list *list, lki_resume *out)
+{
+    for (int i = 0; i < list->count; i++) {
+        lki_error_record why;
+        char            *prefix = lki_backup_prefix(b->folder, list->number[i]);
+        const lk_status  status = prefix ? look_at(prefix, out) : LK_ENOMEM;
+        lki_release(prefix);
+        if (status == LK_OK) b->newest = list->number[i];
+        if (status == LK_OK || status == LK_ENOMEM) return status;
+        if (i + 1 == list->count) break;
+        lki_error_take(&why);
+        lki_warn("%s; the backup before it is used", why.text);
+    }
+    if (!list->count) return LK_OK;
+    lki_error_record why;
+    lki_error_take(&why);
+    return lki_fail(why.code, "lk_backup_and_restore: %s; there is no other one: remove it to begin anew", why.text);
+}
+
+static lk_status find(backup *b, lki_resume *out)
+{
+    lki_backup_list list = {0};
+    lk_status       status = lki_backup_list_of(b->folder, &list);
+    b->number = list.count ? list.number[0] : 0;
+    b->newest = b->older = 0;
+    if (status == LK_OK && !out->bytes.data) status = find_whole(b, &list, out); /* else somebody else's was first */
+    lki_release(list.number);
+    return status;
+}
+
+static lk_status make_checkpoint(backup *b, lk_model *m)
+{
+    lk_optimizer *o = lk_model_optimizer(m);
+    lki_drop(b->checkpoint);
+    LK_POOL
+        b->checkpoint = lki_retain(lk_checkpoint_from(o ? 2 : 1, (lk_trackable[]){{0}, {"model", m}, {"optimizer", o}}));
+    return b->checkpoint ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+}
+
+/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such step. A model
+ * of one's own, or one of many inputs, makes its weights when it is called. */
+static lk_status build_model(lki_run *r)
+{
+    lk_model             *m = r->engine->model;
+    const lk_element_spec spec = lk_dataset_element_spec(r->train.dataset);
+    lk_shape              row = {.rank = spec.count ? spec.shape[0].rank - 1 : -1};
+    bool                  known = row.rank >= 0 && !lki_model_built(m) && m->form != LKI_OWN_MODEL && m->inputs == 1;
+    for (int i = 0; i < row.rank; i++) {
+        row.dim[i] = spec.shape[0].dim[i + 1];
+        known = known && row.dim[i] >= 0;
+    }
+    return known ? lk_model_build(m, row) : lk_failed() ? lk_error_code() : LK_OK;
+}
+
+static lk_status build_slots(lki_run *r)
+{
+    lk_model    *m = r->engine->model;
+    lk_strategy *s = r->engine->strategy;
+    lk_status    status = LK_OK;
+    if (!lki_model_built(m)) return LK_OK;
+    LK_STEP {
+        const lk_variables v = lk_model_trainable_variables(m);
+        if (s->kind == LKI_STRATEGY_DEFAULT) status = lk_optimizer_build(lk_model_optimizer(m), v);
+        else
+            LK_SCOPE(s)
+                status = lk_optimizer_build(lk_model_optimizer(m), v);
+    }
+    return status;
+}
+
+static lk_status restore(lk_callback *base, lki_run *r)
 {
     backup *b = (backup *)base;
     if (!b->folder) return LK_OK;
+    LKI_TRY(make_checkpoint(b, r->engine->model));
     lki_every_begin(&b->every);
-    b->now = (place){h->initial_epoch, 0};
-    LKI_TRY(read_state(b, &b->saved, &b->number));
-    if (!b->number) return LK_OK;
-    LKI_TRY(restore(b, h->event.model));
-    b->now = b->saved;
-    b->every.last = b->now.batch - 1;
-    *h->epoch = b->now.epoch;
-    *h->skip = b->now.batch;
+    b->due = b->kept = false;
+    b->told[0] = 0;
+    b->last = lki_seconds();
+    b->took = 0;
+    LKI_TRY(find(b, &r->resume));
+    if (!b->newest) return LK_OK;
+    LKI_TRY(check_origin(b, r->resume.from));
+    LKI_TRY(build_model(r));
+    LKI_TRY(build_slots(r));
+    LKI_TRY(restore_values(b, r->resume.from));
+    b->every.last = r->resume.place.batch - 1;
+    b->at = r->resume.place;
+    b->kept = true;
     return LK_OK;
 }
 
-static lk_status batch_end(lk_callback *base, const lki_happening *h)
+/* ---- life -------------------------------------------------------------------------------------------------------------------- */
+
+static void let_go(backup *b)
 {
-    backup *b = (backup *)base;
-    if (!b->folder) return LK_OK;
-    b->now = (place){h->event.epoch, h->event.batch + 1};
-    return lki_every_due(&b->every, h->event.batch) ? save(b, h->event.model) : LK_OK;
+    join(b);
+    lki_snapshot_free(b->snapshot);
+    lki_drop(b->checkpoint);
+    b->snapshot = NULL;
+    b->checkpoint = NULL;
 }
 
-/* An epoch that was stopped on its way is not over. What was saved after its last step is where the next one begins. */
-static lk_status epoch_end(lk_callback *base, const lki_happening *h)
+static lk_status train_end(lk_callback *base, const lki_happening *h)
 {
-    backup *b = (backup *)base;
-    if (!b->folder || (h->stopped && (b->now.batch != h->event.batches || spoilt(h)))) return LK_OK;
-    const bool saved = is_saved(b);
-    b->now = (place){h->event.epoch + 1, 0};
-    if (saved) return write_state(b, b->now, b->number);
-    return b->every.steps ? LK_OK : save(b, h->event.model);
-}
-
-static lk_status end(lk_callback *base, const lki_happening *h)
-{
-    backup *b = (backup *)base;
-    if (!b->folder || h->failed || (h->stopped && spoilt(h))) return LK_OK;
-    if (h->stopped) return is_saved(b) ? LK_OK : save(b, h->event.model);
-    if (b->stay) return LK_OK;
-    remove_file(file_in(b, STATE));
-    remove_checkpoint(b, b->number);
-    rmdir(b->folder); /* stays when there is something else in it */
-    b->number = 0;
+    (void)h;
+    let_go((backup *)base);
     return LK_OK;
 }
 
-static void destroy(lk_callback *base) { lki_release(((backup *)base)->folder); }
+static void destroy(lk_callback *base)
+{
+    let_go((backup *)base);
+    lki_release(((backup *)base)->folder);
+}
 
 static const lki_callback_kind BACKUP = {
     .name = "BackupAndRestore",
     .bytes = sizeof(backup),
-    .on = {[LKI_HOOK_train_begin] = begin,
-           [LKI_HOOK_train_batch_end] = batch_end,
-           [LKI_HOOK_epoch_end] = epoch_end,
-           [LKI_HOOK_train_end] = end},
+    .on = {[LKI_HOOK_train_end] = train_end},
     .destroy = destroy,
+    .restore = restore,
+    .rest = at_rest,
 };
 
 lk_callback *lk_backup_and_restore_kw(lk_backup_args args)
 {
-    if (args.save_freq < 0) {
-        lki_fail(LK_EINVAL, "lk_backup_and_restore: save_freq %lld; it should be a number of steps, or 0 for every epoch",
-                 (long long)args.save_freq);
-        return NULL;
-    }
-    if (args.backup_dir && !*args.backup_dir) {
-        lki_fail(LK_EINVAL, "lk_backup_and_restore: backup_dir is \"\"; it should name a folder, or be NULL for no backup");
-        return NULL;
-    }
+    static const char call[] = "lk_backup_and_restore";
+    if (args.save_freq < 0)
+        return lki_fail(LK_EINVAL, "%s: save_freq %lld; it should be a number of steps, or 0 for every epoch", call,
+                        (long long)args.save_freq),
+               NULL;
+    if (!(args.save_seconds >= 0))
+        return lki_fail(LK_EINVAL, "%s: save_seconds %g; it should be a number of seconds, or 0 for every epoch", call,
+                        args.save_seconds),
+               NULL;
+    if (args.backup_dir && !*args.backup_dir)
+        return lki_fail(LK_EINVAL, "%s: backup_dir is \"\"; it should name a folder, or be NULL for no backup", call), NULL;
     backup *b = lki_callback_new(&BACKUP);
     if (!b) return NULL;
     b->every.steps = args.save_freq;
+    b->seconds = args.save_seconds;
     b->stay = args.delete_checkpoint == LK_OFF;
     if (!args.backup_dir || (b->folder = lki_strdup(args.backup_dir))) return &b->base;
     lk_free(b);

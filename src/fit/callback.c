@@ -104,6 +104,18 @@ bool lki_every_due(lki_every *e, int64_t batch)
     return true;
 }
 
+void lki_every_save(const lki_every *e, lki_sink *s)
+{
+    lki_state_put(s, e->since);
+    lki_state_put(s, e->last);
+}
+
+void lki_every_load(lki_every *e, lki_wire *w)
+{
+    e->since = lki_state_get_within(w, 0, INT64_MAX / 2);
+    e->last = lki_state_get_within(w, -1, INT64_MAX / 2);
+}
+
 /* ---- of one's own ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct own {
@@ -126,10 +138,32 @@ static lk_status tell(lk_callback *c, lk_callback_fn fn, const lki_happening *h)
     static lk_status own_##hook(lk_callback *c, const lki_happening *h) { return tell(c, ((own *)c)->args.on_##hook, h); }
 LKI_HOOK_LIST(TELL)
 #define ENTRY(hook) [LKI_HOOK_##hook] = own_##hook,
-static const lki_callback_kind OWN = {.name = "Callback", .bytes = sizeof(own), .on = {LKI_HOOK_LIST(ENTRY)}};
+
+static void own_save(const lk_callback *c, lki_sink *s)
+{
+    const own *o = (const own *)c;
+    lki_state_put_bytes(s, o->args.state, o->args.state_bytes);
+}
+
+/* State of another size is not this callback's. */
+static lk_status own_load(lk_callback *c, lki_wire *w)
+{
+    own           *o = (own *)c;
+    const lki_wire bytes = lki_state_get_bytes(w);
+    if (w->bad || lki_wire_left(&bytes) != o->args.state_bytes)
+        return lki_fail(LK_EINVAL, "lk_callback_of: the state in the backup has %zu bytes, that of the callback %zu",
+                        lki_wire_left(&bytes), o->args.state_bytes);
+    if (o->args.state_bytes) memcpy(o->args.state, bytes.p, o->args.state_bytes);
+    return LK_OK;
+}
+
+static const lki_callback_kind OWN = {
+    .name = "Callback", .bytes = sizeof(own), .on = {LKI_HOOK_LIST(ENTRY)}, .save = own_save, .load = own_load};
 
 lk_callback *lk_callback_of_kw(lk_own_callback_args args)
 {
+    if (!args.state && args.state_bytes)
+        return lki_fail(LK_EINVAL, "lk_callback_of: .state_bytes is %zu without .state", args.state_bytes), NULL;
     own *o = lki_callback_new(&OWN);
     if (!o) return NULL;
     o->args = args;

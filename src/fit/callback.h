@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/object.h"
+#include "fit/state.h"
 #include <lockstep/fit.h>
 
 #define LKI_HOOK_LIST(X)                                                                                                           \
@@ -50,21 +51,35 @@ typedef struct lki_happening {
     lk_fit_times times;   /* so far */
     int64_t      rows;    /* of this epoch (or evaluation) so far */
     int          verbose; /* 0, 1, 2 */
-    int          initial_epoch;
     bool         failed;  /* train_end: training ended by an error */
     bool         stopped; /* train_end, epoch_end: lk_model_stop_training() was called */
-    int         *epoch;   /* train_begin: where to begin; a callback that restores may raise it */
-    int64_t     *skip;    /* train_begin: steps of that epoch that are done already; likewise */
+    bool         resumed; /* train_begin: a run that was saved goes on, in event.epoch after event.batch steps of it */
+    bool         goes_on; /* epoch_begin: of an epoch that had begun before it was saved; callbacks were told then */
     void        *pool;    /* of the caller: what callbacks make goes there */
     lki_logs
         *more; /* epoch_end: the logs of the epoch, to which callbacks may add (lki_log_add), for those behind them. Else NULL */
 } lki_happening;
+
+/* A fit as it runs (resume.h). At rest no step runs, and all callbacks know of the event before: what is saved then is a whole. */
+typedef struct lki_run lki_run;
+typedef enum lki_rest {
+    LKI_REST_STEP,  /* after a step (an execution), */
+    LKI_REST_EPOCH, /* after an epoch, */
+    LKI_REST_STOP,  /* where training was told to stop: before an epoch that is cut short is told to end, and before train_end */
+    LKI_REST_END    /* when training has come to its end, before train_end */
+} lki_rest;
 
 typedef struct lki_callback_kind {
     const char *name;                                                   /* "EarlyStopping" */
     size_t      bytes;                                                  /* of the struct that begins with the lk_callback */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */
+    lk_status (*restore)(lk_callback *c, lki_run *r);                   /* optional: before train_begin; may find r->resume */
+    void (*rest)(lk_callback *c, lki_run *r, lki_rest why);             /* optional */
+
+    /* Optional: what a run that goes on must know (state.h). Loaded after train_begin; the caller looks whether all was read and fits. */
+    void (*save)(const lk_callback *c, lki_sink *s);
+    lk_status (*load)(lk_callback *c, lki_wire *w);
 } lki_callback_kind;
 
 struct lk_callback {
@@ -121,6 +136,8 @@ void      lki_monitor_reset(lki_monitor *m, const lk_number *best); /* `best` NU
 /* The value in these logs. False when there is none: the first time with a warning, "<what> conditioned on metric ...", that lists what there is. */
 bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value);
 bool lki_monitor_better(const lki_monitor *m, double value, double than); /* by more than min_delta */
+void lki_monitor_save(const lki_monitor *m, lki_sink *s);
+void lki_monitor_load(lki_monitor *m, lki_wire *w);
 
 /* ---- when steps are counted (callback.c) ---- */
 
@@ -132,6 +149,8 @@ typedef struct lki_every {
 
 void lki_every_begin(lki_every *e);
 bool lki_every_due(lki_every *e, int64_t batch); /* batch just ended, from 0 in its epoch */
+void lki_every_save(const lki_every *e, lki_sink *s);
+void lki_every_load(lki_every *e, lki_wire *w);
 
 /* ---- the display (progress.c) ---- */
 

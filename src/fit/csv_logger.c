@@ -5,7 +5,7 @@
  *
  * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each, so that
  * validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module ends them, and
- * are on the disk when their epoch is over. */
+ * are on the disk when their epoch is over. A run that goes on from a backup cuts off the lines of epochs that are done again. */
 #include "core/memory.h"
 #include "fit/callback.h"
 #include "fit/text.h"
@@ -25,6 +25,7 @@ typedef struct csv_logger {
     bool        append;
     int         file;   /* -1: closed */
     bool        header; /* is still to be written */
+    bool        stale;  /* what is in the file belongs to a run that may go on; unless its state is loaded, it is removed */
     lki_logs    columns;
 } csv_logger;
 
@@ -97,16 +98,31 @@ static bool has(const lk_logs *logs, const char *name)
 
 static lk_status begin(lk_callback *base, const lki_happening *h)
 {
-    (void)h;
     csv_logger *c = (csv_logger *)base;
     struct stat s;
     lki_logs_clear(&c->columns);
     if (c->file >= 0) close(c->file);
     LKI_TRY(lki_folder_make(c->path));
-    c->file = open(c->path, O_WRONLY | O_CREAT | O_CLOEXEC | (c->append ? O_APPEND : O_TRUNC), 0666);
+    c->stale = h->resumed && !c->append;
+    c->file = open(c->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (c->append || c->stale ? 0 : O_TRUNC), 0666);
     if (c->file < 0) return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
     c->header = fstat(c->file, &s) != 0 || s.st_size == 0;
     return LK_OK;
+}
+
+/* At most so long: a file that is shorter, or no file, stays what it is. */
+static lk_status cut_off(csv_logger *c, int64_t size)
+{
+    struct stat s;
+    if (fstat(c->file, &s) == 0 && (!S_ISREG(s.st_mode) || s.st_size <= size)) return LK_OK;
+    return ftruncate(c->file, size) == 0 ? LK_OK : lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
+}
+
+static lk_status begin_anew(csv_logger *c)
+{
+    c->stale = false;
+    c->header = true;
+    return cut_off(c, 0);
 }
 
 static lk_status epoch_end(lk_callback *base, const lki_happening *h)
@@ -115,6 +131,7 @@ static lk_status epoch_end(lk_callback *base, const lki_happening *h)
     const lk_logs logs = lki_logs_of(h);
     lki_text      l = {0};
     char          number[LKI_NUMBER_TEXT];
+    if (c->stale) LKI_TRY(begin_anew(c));
     if (!c->columns.logs.count) LKI_TRY(choose_columns(c, &logs));
     if (c->header) LKI_TRY(write_header(c));
     snprintf(number, sizeof number, "%d", h->event.epoch);
@@ -135,6 +152,38 @@ static lk_status end(lk_callback *base, const lki_happening *h)
     return failed ? lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno)) : LK_OK;
 }
 
+static void save(const lk_callback *base, lki_sink *s)
+{
+    const csv_logger *c = (const csv_logger *)base;
+    const off_t       size = c->file >= 0 ? lseek(c->file, 0, SEEK_END) : -1;
+    lki_state_put(s, size < 0 ? INT64_MAX : size);
+    lki_state_put(s, c->columns.logs.count);
+    for (int i = 0; i < c->columns.logs.count; i++)
+        lki_state_put_bytes(s, c->columns.name[i], strlen(c->columns.name[i]));
+}
+
+static lk_status load_column(csv_logger *c, const lki_wire *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%.*s", (int)lki_min(lki_wire_left(name), sizeof text - 1), (const char *)name->p);
+    return lki_logs_set(&c->columns, text, 0);
+}
+
+/* Of a file that is not there any more nothing is cut off: it begins anew. */
+static lk_status load(lk_callback *base, lki_wire *w)
+{
+    csv_logger   *c = (csv_logger *)base;
+    const int64_t size = lki_state_get_within(w, 0, INT64_MAX), count = lki_state_get_within(w, 0, 4096);
+    for (int64_t i = 0; i < count && !w->bad; i++) {
+        const lki_wire name = lki_state_get_bytes(w);
+        LKI_TRY(load_column(c, &name));
+    }
+    if (w->bad || lki_wire_left(w)) return LK_OK; /* the caller tells */
+    c->stale = false;
+    if (!size) c->header = true;
+    return cut_off(c, size);
+}
+
 static void destroy(lk_callback *base)
 {
     csv_logger *c = (csv_logger *)base;
@@ -148,6 +197,8 @@ static const lki_callback_kind CSV_LOGGER = {
     .bytes = sizeof(csv_logger),
     .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_epoch_end] = epoch_end, [LKI_HOOK_train_end] = end},
     .destroy = destroy,
+    .save = save,
+    .load = load,
 };
 
 lk_callback *lk_csv_logger_kw(lk_csv_logger_args args)

@@ -70,11 +70,33 @@ static void destroy(lk_callback *c)
     lki_weights_free(&e->weights);
 }
 
+static void save(const lk_callback *c, lki_sink *s)
+{
+    const early_stopping *e = (const early_stopping *)c;
+    lki_monitor_save(&e->monitor, s);
+    lki_state_put(s, e->wait);
+    lki_state_put(s, e->stopped);
+    lki_state_put(s, e->best);
+    lki_weights_save(&e->weights, s);
+}
+
+static lk_status load(lk_callback *c, lki_wire *w)
+{
+    early_stopping *e = (early_stopping *)c;
+    lki_monitor_load(&e->monitor, w);
+    e->wait = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
+    e->stopped = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
+    e->best = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
+    return lki_weights_load(&e->weights, w);
+}
+
 static const lki_callback_kind EARLY_STOPPING = {
     .name = "EarlyStopping",
     .bytes = sizeof(early_stopping),
     .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_epoch_end] = look, [LKI_HOOK_train_end] = end},
     .destroy = destroy,
+    .save = save,
+    .load = load,
 };
 
 lk_callback *lk_early_stopping_kw(lk_early_stopping_args args)

@@ -3,11 +3,14 @@
  *     BEGIN --train_begin--> EPOCH --steps, validation, epoch_end--> EPOCH ... --train_end--> END
  *                              \___ stopped by a callback, a signal, the data, an error ___/
  *
- * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go. */
+ * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go.
+ *
+ * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that goes on from there
+ * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
 #include "core/log.h"
 #include "core/memory.h"
-#include "fit/engine.h"
 #include "fit/history.h"
+#include "fit/resume.h"
 #include "model/loss.h"
 #include "op/op.h"
 #include <math.h>
@@ -15,20 +18,15 @@
 #include <string.h>
 
 typedef struct fit {
+    lki_run            run; /* the first member: what callbacks that save it see */
     const lk_fit_args *args;
-    lki_engine        *engine;
-    lki_fit_data       train, validation; /* validation.dataset NULL: none */
-    lki_callback_list  callbacks;
-    lki_happening      now;
-    lki_logs           logs; /* of the epoch that ends */
-    lk_history        *history;
-    lk_iterator       *iterator; /* a reference; NULL: the next epoch begins a new one */
-    int64_t            done;     /* steps of the epoch that were done before, by the run that is restored */
-    bool               goes_on;  /* the iterator is that of the epoch before */
+    lki_logs           logs;     /* of the epoch that ends */
+    bool               again;    /* the iterator is that of the epoch before */
     bool               ended;    /* there is no more data */
+    bool               cut;      /* training stopped within the epoch, */
+    bool               held;     /* so that it may go on later */
     int64_t            nan_step; /* the first whose loss was no finite number, from 1 */
     double             nan;
-    bool               told_nan;
     double             began;
 } fit;
 
@@ -38,10 +36,10 @@ typedef struct fit {
 static lk_status where(fit *f, const char *what, lk_tuple batch)
 {
     lki_error_record cause;
-    if (batch.count) lki_explain_labels(f->engine, batch, f->args->y);
+    if (batch.count) lki_explain_labels(f->run.engine, batch, f->args->y);
     lki_error_take(&cause);
-    return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->now.event.epoch + 1, what,
-                    (long long)f->now.event.batch + 1, cause.text);
+    return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->run.now.event.epoch + 1, what,
+                    (long long)f->run.now.event.batch + 1, cause.text);
 }
 
 /* ---- one step ---- */
@@ -52,19 +50,19 @@ static lk_status begin_anew(fit *f);
 static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
 {
     double before = lki_seconds();
-    *got = lk_next(f->iterator, batch) != 0;
-    if (!*got && !lk_failed() && f->goes_on && f->now.event.batch == 0) {
+    *got = lk_next(f->run.iterator, batch) != 0;
+    if (!*got && !lk_failed() && f->again && f->run.now.event.batch == 0) {
         LKI_TRY(begin_anew(f));
-        *got = lk_next(f->iterator, batch) != 0;
+        *got = lk_next(f->run.iterator, batch) != 0;
     }
-    f->now.times.input += lki_seconds() - before;
+    f->run.now.times.input += lki_seconds() - before;
     return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
 }
 
 static void note_nan(fit *f, double loss)
 {
     if (isfinite(loss) || f->nan_step) return;
-    f->nan_step = f->now.event.batch + 1;
+    f->nan_step = f->run.now.event.batch + 1;
     f->nan = loss;
 }
 
@@ -77,58 +75,62 @@ static int traces_of(const lki_engine *e)
 static lk_status train_on(fit *f, lk_tuple batch)
 {
     double      loss[LKI_MOST_INPUTS + 1], before = lki_seconds();
-    lki_engine *e = f->engine;
+    lki_engine *e = f->run.engine;
     int         traces = traces_of(e);
     if (lki_engine_step(e, LKI_FIT_TRAIN, batch, loss, NULL) != LK_OK) return where(f, "step", batch);
     double  took = lki_seconds() - before;
     int64_t rows = lki_batch_rows(batch);
     bool    traced = traces_of(e) != traces;
-    *(traced ? &f->now.times.compile : &f->now.times.step) += took;
+    *(traced ? &f->run.now.times.compile : &f->run.now.times.step) += took;
     lki_count_losses(e, loss, rows);
     note_nan(f, loss[0]);
-    f->now.times.rows += rows;
-    f->now.times.steps++;
-    f->now.event.step++;
-    f->now.rows = (int64_t)e->rows;
+    f->run.now.times.rows += rows;
+    f->run.now.times.steps++;
+    f->run.now.event.step++;
+    f->run.now.rows = (int64_t)e->rows;
     return LK_OK;
 }
 
 static bool stopping(const fit *f)
 {
-    return __atomic_load_n(&f->engine->model->stop, __ATOMIC_ACQUIRE) ||
-           (f->args->stop_after_steps > 0 && f->now.event.step >= f->args->stop_after_steps);
+    return __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) ||
+           (f->args->stop_after_steps > 0 && f->run.now.event.step >= f->args->stop_after_steps);
 }
 
 /* Once, where no callback ends training because of it. */
 static void tell_nan(fit *f)
 {
-    if (!f->nan_step || f->told_nan || stopping(f)) return;
-    f->told_nan = true;
+    if (!f->nan_step || f->run.told_nan || stopping(f)) return;
+    f->run.told_nan = true;
     lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
-             isnan(f->nan) ? "NaN" : "infinite", f->now.event.epoch + 1, (long long)f->nan_step);
+             isnan(f->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)f->nan_step);
 }
 
-/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. */
+/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says of an epoch that was
+ * cut short does not count: it will be told of all of it. */
 static bool interrupted(const fit *f)
 {
-    return stopping(f) && __atomic_load_n(&f->engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE;
+    return f->held || (stopping(f) && __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE);
 }
 
 static lk_status tell(fit *f, lki_hook hook)
 {
     double    before = lki_seconds();
-    lk_status status = lki_callbacks_tell(&f->callbacks, hook, &f->now);
-    f->now.times.callbacks += lki_seconds() - before;
-    f->now.times.total = lki_seconds() - f->began;
+    lk_status status = lki_callbacks_tell(&f->run.callbacks, hook, &f->run.now);
+    f->run.now.times.callbacks += lki_seconds() - before;
+    f->run.now.times.total = lki_seconds() - f->began;
     return status;
 }
 
 /* ---- one epoch ---- */
 
-/* steps_per_execution steps, or fewer where the data or the epoch ends. */
+/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run that was stopped
+ * within one. */
 static lk_status execute(fit *f, int64_t limit)
 {
-    for (int k = 0; k < f->engine->compiled->steps_per_execution && f->now.event.batch < limit; k++) {
+    lk_event     *e = &f->run.now.event;
+    const int64_t together = f->run.engine->compiled->steps_per_execution, first = e->batch;
+    do {
         lk_tuple batch;
         bool     got;
         LKI_TRY(next_batch(f, &batch, &got));
@@ -136,31 +138,43 @@ static lk_status execute(fit *f, int64_t limit)
             f->ended = true;
             return LK_OK;
         }
-        if (f->done > 0) f->done--; /* restored from within this epoch: these rows were seen */
-        else {
-            if (k == 0) LKI_TRY(tell(f, LKI_HOOK_train_batch_begin));
-            LKI_TRY(train_on(f, batch));
-        }
-        f->now.event.batch++;
-        if (stopping(f)) break;
-    }
+        if (e->batch == first) LKI_TRY(tell(f, LKI_HOOK_train_batch_begin));
+        LKI_TRY(train_on(f, batch));
+        e->batch++;
+    } while (e->batch % together && e->batch < limit && !stopping(f));
     return LK_OK;
 }
 
+/* Those that save what training is at now do so. */
+static void rest(fit *f, lki_place at, lki_rest why)
+{
+    const double before = lki_seconds();
+    f->run.place = at;
+    for (int i = 0; i < f->run.callbacks.count; i++) {
+        lk_callback *c = f->run.callbacks.item[i];
+        if (c->kind->rest) c->kind->rest(c, &f->run, why);
+    }
+    f->run.now.times.callbacks += lki_seconds() - before;
+}
+
+static lki_place place_within(const fit *f) { return (lki_place){f->run.now.event.epoch, f->run.now.event.batch, true}; }
+
 static lk_status batches(fit *f)
 {
-    int64_t limit = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : INT64_MAX;
+    lk_event     *e = &f->run.now.event;
+    const int64_t limit = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : INT64_MAX;
     f->ended = false;
-    for (f->now.event.batch = 0; f->now.event.batch < limit && !f->ended && !stopping(f);) {
-        int64_t before = f->now.event.step;
+    while (e->batch < limit && !f->ended && !stopping(f)) {
+        const int64_t before = e->step;
         LKI_TRY(execute(f, limit));
-        if (f->now.event.step == before) continue; /* no data, or steps that were done before */
-        f->now.event.logs = lki_count_logs(f->engine, false);
-        f->now.event.batch--; /* the last one of the execution */
-        lk_status status = tell(f, LKI_HOOK_train_batch_end);
-        f->now.event.batch++;
+        if (e->step == before) continue; /* no data */
+        e->logs = lki_count_logs(f->run.engine, false);
+        e->batch--; /* the last one of the execution */
+        const lk_status status = tell(f, LKI_HOOK_train_batch_end);
+        e->batch++;
         LKI_TRY(status);
         tell_nan(f);
+        rest(f, place_within(f), LKI_REST_STEP);
     }
     return LK_OK;
 }
@@ -168,26 +182,18 @@ static lk_status batches(fit *f)
 /* In a pool of its own, so that the one before goes with this line. */
 static lk_status begin_anew(fit *f)
 {
-    lki_drop(f->iterator);
-    f->iterator = NULL;
+    lki_drop(f->run.iterator);
+    f->run.iterator = NULL;
     LK_POOL
-        f->iterator = lki_retain(lk_iterator_of(f->train.dataset));
-    f->goes_on = false;
-    return f->iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
+        f->run.iterator = lki_retain(lk_iterator_of(f->run.train.dataset));
+    f->again = false;
+    return f->run.iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
 static lk_status begin_data(fit *f)
 {
-    f->goes_on = f->iterator && f->args->steps_per_epoch > 0;
-    return f->goes_on ? LK_OK : begin_anew(f);
-}
-
-/* A run that goes on where another one stopped: shuffles go on with the orders that are due. */
-static lk_status skip_epochs(fit *f, int count)
-{
-    for (int i = 0; i < count && !f->args->steps_per_epoch; i++)
-        LKI_TRY(begin_anew(f));
-    return LK_OK;
+    f->again = f->run.iterator && f->args->steps_per_epoch > 0;
+    return f->again ? LK_OK : begin_anew(f);
 }
 
 /* Data that ends before the steps asked for ends training. */
@@ -195,8 +201,8 @@ static void tell_ran_out(fit *f)
 {
     if (!f->ended || f->args->steps_per_epoch <= 0) return;
     lki_warn("the input ran out of data after %lld of %lld steps of epoch %d; training stops. lk_dataset_repeat() makes it last",
-             (long long)f->now.event.batch, (long long)f->args->steps_per_epoch, f->now.event.epoch + 1);
-    lk_model_stop_training(f->engine->model);
+             (long long)f->run.now.event.batch, (long long)f->args->steps_per_epoch, f->run.now.event.epoch + 1);
+    lk_model_stop_training(f->run.engine->model);
 }
 
 static lk_status keep_logs(fit *f, const lk_logs *logs, const char *prefix)
@@ -212,61 +218,102 @@ static lk_status keep_logs(fit *f, const lk_logs *logs, const char *prefix)
 static lk_status validate(fit *f)
 {
     const int every = f->args->validation_freq > 0 ? f->args->validation_freq : 1;
-    if (!f->validation.dataset || (f->now.event.epoch + 1) % every || stopping(f)) return LK_OK;
+    if (!f->run.validation.dataset || (f->run.now.event.epoch + 1) % every || f->cut) return LK_OK;
     double        before = lki_seconds();
-    lki_happening within = f->now;
-    LKI_TRY(lki_evaluate(f->engine, &f->validation, f->args->validation_steps, &f->callbacks, &within));
-    f->now.times.validation += lki_seconds() - before;
-    return keep_logs(f, &f->engine->evaluated, "val_");
+    lki_happening within = f->run.now;
+    LKI_TRY(lki_evaluate(f->run.engine, &f->run.validation, f->args->validation_steps, &f->run.callbacks, &within));
+    f->run.now.times.validation += lki_seconds() - before;
+    return keep_logs(f, &f->run.engine->evaluated, "val_");
 }
 
 static lk_status end_epoch(fit *f)
 {
-    f->now.stopped = interrupted(f);
-    f->now.event.logs = f->logs.logs;
-    f->now.more = &f->logs;
-    f->now.times.total = lki_seconds() - f->began;
+    f->run.now.stopped = interrupted(f);
+    f->run.now.event.logs = f->logs.logs;
+    f->run.now.more = &f->logs;
+    f->run.now.times.total = lki_seconds() - f->began;
     lk_status status = tell(f, LKI_HOOK_epoch_end);
-    f->now.more = NULL;
+    f->run.now.more = NULL;
     LKI_TRY(status);
-    f->history->times = f->now.times;
-    return lki_history_add(f->history, f->now.event.epoch, &f->logs.logs);
+    f->run.history->times = f->run.now.times;
+    return lki_history_add(f->run.history, f->run.now.event.epoch, &f->logs.logs);
+}
+
+/* One that had begun in the run before has its counts, its iterator and its place already. */
+static lk_status begin_epoch(fit *f)
+{
+    lki_happening *h = &f->run.now;
+    const bool     within = f->run.place.within;
+    f->cut = false;
+    if (!within) LKI_TRY(lki_count_reset(f->run.engine));
+    h->rows = (int64_t)f->run.engine->rows;
+    h->event.logs = within ? lki_count_logs(f->run.engine, false) : (lk_logs){0};
+    h->event.batch = within ? f->run.place.batch : 0;
+    h->event.batches = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : f->run.train.steps;
+    h->goes_on = within;
+    const lk_status status = tell(f, LKI_HOOK_epoch_begin);
+    h->goes_on = false;
+    f->run.place = (lki_place){h->event.epoch, h->event.batch, within};
+    LKI_TRY(status);
+    if (!within) return begin_data(f);
+    f->again = f->args->steps_per_epoch > 0; /* it may be that of the epoch before, at its end */
+    return LK_OK;
+}
+
+/* What is cut short is saved before callbacks hear of an end of the epoch that is none. */
+static void cut_short(fit *f)
+{
+    f->cut = stopping(f);
+    f->held = f->cut && interrupted(f);
+    if (f->held) rest(f, place_within(f), LKI_REST_STOP);
 }
 
 static lk_status epoch(fit *f)
 {
-    LKI_TRY(lki_count_reset(f->engine));
-    f->now.rows = 0;
-    f->now.event.logs = (lk_logs){0};
-    f->now.event.batch = 0;
-    f->now.event.batches = f->args->steps_per_epoch > 0 ? f->args->steps_per_epoch : f->train.steps;
-    LKI_TRY(tell(f, LKI_HOOK_epoch_begin));
-    LKI_TRY(begin_data(f));
+    LKI_TRY(begin_epoch(f));
     LKI_TRY(batches(f));
-    if (f->now.event.batch == 0 && f->ended)
-        return lki_fail(LK_EINVAL, "lk_model_fit: epoch %d: the dataset is empty", f->now.event.epoch + 1);
+    if (f->run.now.event.batch == 0 && f->ended)
+        return lki_fail(LK_EINVAL, "lk_model_fit: epoch %d: the dataset is empty", f->run.now.event.epoch + 1);
     tell_ran_out(f);
-    if (f->ended) f->train.steps = f->now.event.batches = f->now.event.batch; /* now it is known */
+    if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
+    cut_short(f);
     lki_logs_clear(&f->logs);
-    lk_logs seen = lki_count_logs(f->engine, false);
+    lk_logs seen = lki_count_logs(f->run.engine, false);
     LKI_TRY(keep_logs(f, &seen, ""));
     LKI_TRY(validate(f));
-    return end_epoch(f);
+    LKI_TRY(end_epoch(f));
+    if (!f->cut) rest(f, (lki_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
+    return LK_OK;
 }
 
 /* ---- all of them ---- */
 
+/* A callback that keeps backups may find one to go on from; then the others begin, and become what they were. */
+static lk_status begin(fit *f)
+{
+    lki_run *r = &f->run;
+    for (int i = 0; i < r->callbacks.count; i++) {
+        lk_callback *c = r->callbacks.item[i];
+        if (c->kind->restore) LKI_TRY(c->kind->restore(c, r));
+    }
+    r->now.resumed = r->resume.bytes.data != NULL;
+    r->place = r->now.resumed ? r->resume.place : (lki_place){.epoch = f->args->initial_epoch};
+    r->now.event.epoch = r->place.epoch;
+    r->now.event.batch = r->place.batch;
+    LKI_TRY(tell(f, LKI_HOOK_train_begin));
+    LKI_TRY(lki_resume_apply(r));
+    if (r->resume.over) lki_model_done_training(r->engine->model);
+    return LK_OK;
+}
+
 static lk_status epochs(fit *f)
 {
-    int first = f->args->initial_epoch;
-    f->now.epoch = &first;
-    f->now.skip = &f->done;
-    LKI_TRY(tell(f, LKI_HOOK_train_begin));
-    f->now.epoch = NULL;
-    f->now.skip = NULL;
-    LKI_TRY(skip_epochs(f, first - f->args->initial_epoch));
-    for (f->now.event.epoch = first; f->now.event.epoch < f->now.event.epochs && !stopping(f); f->now.event.epoch++)
+    lk_event *e = &f->run.now.event;
+    LKI_TRY(begin(f));
+    for (e->epoch = f->run.place.epoch; e->epoch < e->epochs && !stopping(f); e->epoch++)
         LKI_TRY(epoch(f));
+    f->run.over = stopping(f) && !interrupted(f);
+    if (!f->held) rest(f, f->run.place, interrupted(f) ? LKI_REST_STOP : LKI_REST_END);
     return LK_OK;
 }
 
@@ -274,12 +321,13 @@ static lk_status epochs(fit *f)
 static void train(fit *f)
 {
     f->began = lki_seconds();
-    f->now.failed = epochs(f) != LK_OK || lk_failed();
-    f->now.stopped = interrupted(f);
-    lki_callbacks_end(&f->callbacks, LKI_HOOK_train_end, &f->now, f->now.failed ? lk_error_code() : LK_OK);
-    if (!lk_failed()) lk_optimizer_finalize(f->engine->compiled->optimizer); /* averages, if it keeps any, replace the weights */
-    f->now.times.total = lki_seconds() - f->began;
-    f->history->times = f->now.times;
+    f->run.now.failed = epochs(f) != LK_OK || lk_failed();
+    f->run.now.stopped = interrupted(f);
+    lki_callbacks_end(&f->run.callbacks, LKI_HOOK_train_end, &f->run.now, f->run.now.failed ? lk_error_code() : LK_OK);
+    if (!lk_failed())
+        lk_optimizer_finalize(f->run.engine->compiled->optimizer); /* averages, if it keeps any, replace the weights */
+    f->run.now.times.total = lki_seconds() - f->began;
+    f->run.history->times = f->run.now.times;
 }
 
 /* ---- what is asked for ---- */
@@ -415,19 +463,19 @@ static lk_status prepare_data(fit *f)
         check.x = a->x, check.y = a->y, check.weight = a->sample_weight;
         check.first = 1 - a->validation_split;
     }
-    if (check.dataset || check.x) LKI_TRY(lki_fit_data_of(f->engine, &check, &f->validation));
-    LKI_TRY(lki_fit_data_of(f->engine, &train, &f->train));
-    return set_class_weights(f->engine, &a->class_weight);
+    if (check.dataset || check.x) LKI_TRY(lki_fit_data_of(f->run.engine, &check, &f->run.validation));
+    LKI_TRY(lki_fit_data_of(f->run.engine, &train, &f->run.train));
+    return set_class_weights(f->run.engine, &a->class_weight);
 }
 
 static lk_status prepare_callbacks(fit *f, lk_callback **item)
 {
     const lk_fit_args *a = f->args;
-    f->now.verbose = a->verbose == LK_SILENT ? 0 : a->verbose ? a->verbose : 1;
-    f->callbacks.item = item;
-    if (f->now.verbose && !(item[f->callbacks.count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
+    f->run.now.verbose = a->verbose == LK_SILENT ? 0 : a->verbose ? a->verbose : 1;
+    f->run.callbacks.item = item;
+    if (f->run.now.verbose && !(item[f->run.callbacks.count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
     for (int i = 0; i < a->callbacks.count; i++)
-        item[f->callbacks.count++] = a->callbacks.item[i];
+        item[f->run.callbacks.count++] = a->callbacks.item[i];
     return LK_OK;
 }
 
@@ -440,17 +488,17 @@ static void warn_of_nothing_to_train(const lki_engine *e)
 static void run(fit *f)
 {
     lk_callback **item = lki_alloc((size_t)(f->args->callbacks.count + 1) * sizeof *item);
-    f->now.event.model = f->engine->model;
-    f->now.event.epochs = f->args->epochs ? f->args->epochs : 1;
-    f->now.initial_epoch = f->args->initial_epoch;
-    __atomic_store_n(&f->engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
+    f->run.now.event.model = f->run.engine->model;
+    f->run.now.event.epochs = f->args->epochs ? f->args->epochs : 1;
+    __atomic_store_n(&f->run.engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
     if (item && prepare_data(f) == LK_OK && prepare_callbacks(f, item) == LK_OK) {
         LK_STEP
-            warn_of_nothing_to_train(f->engine);
+            warn_of_nothing_to_train(f->run.engine);
         train(f);
     }
-    forget_class_weights(f->engine);
-    lki_drop(f->iterator);
+    forget_class_weights(f->run.engine);
+    lki_resume_free(&f->run.resume);
+    lki_drop(f->run.iterator);
     lki_logs_free(&f->logs);
     lki_release(item);
 }
@@ -461,10 +509,10 @@ lk_history *lk_model_fit_kw(lk_fit_args a)
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
     lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true});
     if (!e) return NULL;
-    fit f = {.args = &a, .engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()};
-    if (f.history)
+    fit f = {.args = &a, .run = {.engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()}};
+    if (f.run.history)
         LK_POOL
             run(&f);
     lki_engine_done(e);
-    return f.history;
+    return f.run.history;
 }

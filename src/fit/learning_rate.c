@@ -43,7 +43,8 @@ static lk_status scheduler_epoch_begin(lk_callback *c, const lki_happening *h)
     const scheduler *s = (scheduler *)c;
     lk_optimizer    *o = lk_model_optimizer(h->event.model);
     char             text[LKI_NUMBER_TEXT];
-    const double     rate = s->args.schedule(h->event.epoch, lk_optimizer_learning_rate(o), s->args.user);
+    if (h->goes_on) return LK_OK; /* the rate was set when the epoch began */
+    const double rate = s->args.schedule(h->event.epoch, lk_optimizer_learning_rate(o), s->args.user);
     if (!isfinite(rate))
         return lki_fail(LK_EINVAL, "lk_learning_rate_scheduler: epoch %d: the schedule gave %s; it should be a finite number",
                         h->event.epoch, lki_number_text(rate, text));
@@ -130,6 +131,23 @@ static lk_status plateau_epoch_end(lk_callback *c, const lki_happening *h)
     return LK_OK;
 }
 
+static void plateau_save(const lk_callback *c, lki_sink *s)
+{
+    const plateau *p = (const plateau *)c;
+    lki_monitor_save(&p->monitor, s);
+    lki_state_put(s, p->wait);
+    lki_state_put(s, p->cooling);
+}
+
+static lk_status plateau_load(lk_callback *c, lki_wire *w)
+{
+    plateau *p = (plateau *)c;
+    lki_monitor_load(&p->monitor, w);
+    p->wait = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
+    p->cooling = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
+    return LK_OK;
+}
+
 static void plateau_destroy(lk_callback *c) { lki_monitor_end(&((plateau *)c)->monitor); }
 
 static const lki_callback_kind PLATEAU = {
@@ -137,6 +155,8 @@ static const lki_callback_kind PLATEAU = {
     .bytes = sizeof(plateau),
     .on = {[LKI_HOOK_train_begin] = plateau_begin, [LKI_HOOK_epoch_end] = plateau_epoch_end},
     .destroy = plateau_destroy,
+    .save = plateau_save,
+    .load = plateau_load,
 };
 
 static bool plateau_fits(const lk_reduce_lr_args *a, double factor, double patience)

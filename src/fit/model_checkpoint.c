@@ -136,11 +136,28 @@ static void destroy(lk_callback *base)
     lki_release(c->path);
 }
 
+static void save_state(const lk_callback *base, lki_sink *s)
+{
+    const model_checkpoint *c = (const model_checkpoint *)base;
+    lki_monitor_save(&c->monitor, s);
+    lki_every_save(&c->every, s);
+}
+
+static lk_status load_state(lk_callback *base, lki_wire *w)
+{
+    model_checkpoint *c = (model_checkpoint *)base;
+    lki_monitor_load(&c->monitor, w);
+    lki_every_load(&c->every, w);
+    return LK_OK;
+}
+
 static const lki_callback_kind MODEL_CHECKPOINT = {
     .name = "ModelCheckpoint",
     .bytes = sizeof(model_checkpoint),
     .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_train_batch_end] = batch_end, [LKI_HOOK_epoch_end] = epoch_end},
     .destroy = destroy,
+    .save = save_state,
+    .load = load_state,
 };
 
 lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args)

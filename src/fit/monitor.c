@@ -73,3 +73,15 @@ bool lki_monitor_better(const lki_monitor *m, double value, double than)
     if (isnan(than)) return !isnan(value);
     return m->sign > 0 ? value - m->min_delta > than : value + m->min_delta < than;
 }
+
+void lki_monitor_save(const lki_monitor *m, lki_sink *s)
+{
+    lki_state_put_real(s, m->best);
+    lki_state_put(s, m->warned);
+}
+
+void lki_monitor_load(lki_monitor *m, lki_wire *w)
+{
+    m->best = lki_state_get_real(w);
+    m->warned = lki_state_get(w) != 0;
+}

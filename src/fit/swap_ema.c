@@ -71,6 +71,14 @@ static lk_status train_end(lk_callback *c, const lki_happening *h)
     return o ? lk_optimizer_finalize(o) : LK_OK;
 }
 
+static void save(const lk_callback *c, lki_sink *s) { lki_state_put(s, ((const swap_ema *)c)->swapped); }
+
+static lk_status load(lk_callback *c, lki_wire *w)
+{
+    ((swap_ema *)c)->swapped = lki_state_get(w) != 0;
+    return LK_OK;
+}
+
 static const lki_callback_kind SWAP_EMA = {
     .name = "SwapEMAWeights",
     .bytes = sizeof(swap_ema),
@@ -81,6 +89,8 @@ static const lki_callback_kind SWAP_EMA = {
            [LKI_HOOK_predict_begin] = show,
            [LKI_HOOK_predict_end] = hide,
            [LKI_HOOK_train_end] = train_end},
+    .save = save,
+    .load = load,
 };
 
 lk_callback *lk_swap_ema_weights_kw(lk_swap_ema_args args)

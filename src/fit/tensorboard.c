@@ -251,6 +251,25 @@ static lk_status train_end(lk_callback *c, const lki_happening *h)
     return status != LK_OK ? status : other;
 }
 
+static void save(const lk_callback *c, lki_sink *s)
+{
+    const tensorboard *t = (const tensorboard *)c;
+    lki_state_put(s, t->steps);
+    lki_state_put(s, t->last);
+    lki_state_put(s, t->described);
+    lki_every_save(&t->every, s);
+}
+
+static lk_status load(lk_callback *c, lki_wire *w)
+{
+    tensorboard *t = (tensorboard *)c;
+    t->steps = lki_state_get_within(w, 0, INT64_MAX / 2);
+    t->last = lki_state_get_within(w, -1, INT64_MAX / 2);
+    t->described = lki_state_get(w) != 0;
+    lki_every_load(&t->every, w);
+    return LK_OK;
+}
+
 static void destroy(lk_callback *c)
 {
     tensorboard *t = (tensorboard *)c;
@@ -269,6 +288,8 @@ static const lki_callback_kind TENSORBOARD = {
            [LKI_HOOK_test_end] = test_end,
            [LKI_HOOK_train_end] = train_end},
     .destroy = destroy,
+    .save = save,
+    .load = load,
 };
 
 static char *folder_of(const char *log_dir, const char *name)

@@ -2,6 +2,7 @@
 #include "fit/weights.h"
 #include "core/memory.h"
 #include "core/object.h"
+#include "op/tensor.h"
 
 void lki_weights_free(lki_weights *w)
 {
@@ -39,4 +40,26 @@ lk_status lki_weights_give(const lki_weights *w, lk_model *m)
         }
     }
     return status;
+}
+
+void lki_weights_save(const lki_weights *w, lki_sink *s)
+{
+    lki_state_put(s, w->count);
+    for (int i = 0; i < w->count; i++)
+        lki_state_put_values(s, w->item[i]->dtype, &w->item[i]->shape, lk_data(w->item[i]));
+}
+
+/* A tensor takes at least 24 bytes, so a count that lies asks for no more memory than the bytes there are allow. */
+lk_status lki_weights_load(lki_weights *w, lki_wire *from)
+{
+    const int64_t count = lki_state_get_within(from, 0, (int64_t)(lki_wire_left(from) / 24));
+    lki_weights_free(w);
+    if (from->bad || !count) return LK_OK;
+    if (!(w->item = lki_zalloc((size_t)count * sizeof *w->item))) return LK_ENOMEM;
+    LK_STEP
+        while (w->count < count && !from->bad && !lk_failed()) {
+            lk_tensor *t = lki_state_get_tensor(from);
+            if (t) w->item[w->count++] = lki_retain(t);
+        }
+    return lk_failed() ? lk_error_code() : LK_OK;
 }

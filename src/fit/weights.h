@@ -3,6 +3,7 @@
 #define LKI_FIT_WEIGHTS_H
 
 #include "core/error.h"
+#include "fit/state.h"
 #include <lockstep/model.h>
 
 typedef struct lki_weights {
@@ -12,6 +13,8 @@ typedef struct lki_weights {
 
 lk_status lki_weights_take(lki_weights *w, lk_model *m); /* in place of those before */
 lk_status lki_weights_give(const lki_weights *w, lk_model *m);
+void      lki_weights_save(const lki_weights *w, lki_sink *s);
+lk_status lki_weights_load(lki_weights *w, lki_wire *from); /* in place of those before */
 void      lki_weights_free(lki_weights *w);
 
 #endif

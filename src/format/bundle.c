@@ -227,11 +227,42 @@ lk_status lki_bundle_open_index(const char *prefix, lki_bundle *out)
     return status;
 }
 
+/* Whether two looks at a path saw the same file. */
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* `*changed`: the index was replaced meanwhile, so the data may be another one's, or gone. */
+static lk_status open_once(const char *prefix, lki_bundle *out, bool *changed)
+{
+    struct stat before = {0}, after = {0};
+    char       *index = lki_bundle_path(prefix, 0, 0);
+    const bool  there = index && stat(index, &before) == 0;
+    lk_status   status = index ? lki_bundle_open_index(prefix, out) : LK_ENOMEM;
+    if (status == LK_OK && (status = open_shards(out, prefix)) != LK_OK) lki_bundle_close(out);
+    *changed = there && stat(index, &after) == 0 && !is_same_file(&before, &after);
+    lki_release(index);
+    return status;
+}
+
+/* Again when a new checkpoint took the old one's place between a look at the index and one at the data. */
 lk_status lki_bundle_open(const char *prefix, lki_bundle *out)
 {
-    LKI_TRY(lki_bundle_open_index(prefix, out));
-    const lk_status status = open_shards(out, prefix);
-    if (status != LK_OK) lki_bundle_close(out);
+    enum { TRIES = 100 };
+    lki_error_record others, mine;
+    bool             changed = false;
+    lk_status        status = LK_OK;
+    *out = (lki_bundle){0};
+    lki_error_take(&others);
+    for (int i = 0; i < TRIES; i++) {
+        if (status == LK_OK && i) lki_bundle_close(out);
+        status = open_once(prefix, out, &changed);
+        lki_error_take(&mine);
+        if (!changed) break;
+    }
+    lki_error_put(status == LK_OK || others.code != LK_OK ? &others : &mine);
     return status;
 }
 

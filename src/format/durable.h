@@ -15,7 +15,7 @@
 
 typedef struct lki_durable {
     char    *path, *beside;
-    int      descriptor; /* holds the lock; -1 when closed */
+    int      descriptor;    /* holds the lock; -1 when closed */
     uint64_t size, started; /* written; given to the disk */
 } lki_durable;
 

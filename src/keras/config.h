@@ -16,6 +16,8 @@
 #include "core/field.h"
 #include "format/json.h"
 
+#define LKI_KERAS_VERSION "3.15.1" /* whose files these are */
+
 /* ---- families: all classes of one kind of object (classes.c) ---- */
 
 typedef struct lki_alias {

@@ -1,16 +1,18 @@
 /* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
- * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Which one it is, is told by its first bytes. */
+ * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors, npz and
+ * checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
+#include "keras/file.h"
 #include "core/memory.h"
 #include "format/durable.h"
+#include "format/safetensors.h"
 #include "format/zip.h"
 #include "keras/model_config.h"
 #include "keras/weights.h"
 #include "op/record.h"
+#include <lockstep/checkpoint.h>
 #include <lockstep/keras.h>
 #include <string.h>
 #include <time.h>
-
-#define KERAS_VERSION "3.15.1"
 
 enum { STORED = 0, MOST_CONFIG = 256 << 20 };
 
@@ -33,11 +35,9 @@ static bool ends_in(const char *path, const char *end)
     return a >= b && !strcmp(path + a - b, end);
 }
 
-static lk_status saveable(const char *call, lk_model *m, const char *path, const char *end)
+static lk_status saveable(const char *call, lk_model *m, const char *path)
 {
-    if (!lki_is_model(call, m) || !usable(call, path)) return lk_error_code();
-    if (ends_in(path, end)) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: the path \"%s\" should end in \"%s\", by which Keras knows such files", call, path, end);
+    return !lki_is_model(call, m) || !usable(call, path) ? lk_error_code() : LK_OK;
 }
 
 /* ---- saving ---- */
@@ -59,7 +59,7 @@ static void write_metadata(lki_json_out *o)
     strftime(text, sizeof text, "%Y-%m-%d@%H:%M:%S", localtime_r(&now, &parts));
     lki_json_open(o, '{');
     lki_json_key(o, "keras_version");
-    lki_json_text(o, KERAS_VERSION);
+    lki_json_text(o, LKI_KERAS_VERSION);
     lki_json_key(o, "date_saved");
     lki_json_text(o, text);
     lki_json_close(o, '}');
@@ -87,11 +87,10 @@ static lk_status pack(const char *path, lk_model *m, lki_zip_out *zip)
     return status;
 }
 
-lk_status lk_model_save(lk_model *m, const char *path)
+static lk_status save_keras(const char *path, lk_model *m)
 {
     lki_zip_out *zip;
     lki_bytes    bytes = {0};
-    LKI_TRY(saveable("lk_model_save", m, path, ".keras"));
     LKI_TRY(lki_zip_out_new(&zip));
     lk_status status = pack(path, m, zip);
     if (status == LK_OK) status = lki_zip_out_finish(zip, &bytes);
@@ -101,14 +100,146 @@ lk_status lk_model_save(lk_model *m, const char *path)
     return status;
 }
 
-lk_status lk_model_save_weights(lk_model *m, const char *path)
+/* ---- saving as before Keras 3 ---- */
+
+static lk_status add_json_text(lki_h5 *file, const char *attribute, lki_json_out *o)
+{
+    const lk_status status = o->failed ? LK_ENOMEM : lki_h5_add_text(file, attribute, o->text);
+    lki_json_out_free(o);
+    return status;
+}
+
+/* What it is compiled with, in which the optimiser had another name. */
+static lk_status add_training_config(const char *path, lk_model *m, lki_h5 *file)
+{
+    lki_json_out      o = {0}, old = {0};
+    const lki_json   *config = NULL;
+    const lki_reading r = {.file = path};
+    lk_status         status = lki_compile_write(&r, &o, m);
+    if (status == LK_OK && o.failed) status = LK_ENOMEM;
+    if (status == LK_OK) status = lki_json_parse(path, o.text, o.size, &config);
+    lki_json_open(&old, '{');
+    for (int i = 0; status == LK_OK && i < config->count; i++) {
+        lki_json_key(&old, strcmp(config->item[i].key, "optimizer") ? config->item[i].key : "optimizer_config");
+        lki_json_copy(&old, &config->item[i]);
+    }
+    lki_json_close(&old, '}');
+    lki_json_free(config);
+    lki_json_out_free(&o);
+    if (status == LK_OK) return add_json_text(file, "@training_config", &old);
+    lki_json_out_free(&old);
+    return status;
+}
+
+static lk_status add_model_config(const char *path, lk_model *m, lki_h5 *file)
+{
+    lki_json_out    o = {0};
+    const lk_status status = lki_model_write(path, &o, m);
+    if (status == LK_OK) return add_json_text(file, "@model_config", &o);
+    lki_json_out_free(&o);
+    return status;
+}
+
+static lk_status write_h5(const char *path, lki_h5 *file)
 {
     lki_bytes bytes = {0};
-    LKI_TRY(saveable("lk_model_save_weights", m, path, ".weights.h5"));
-    lk_status status = pack_weights(path, m, &bytes);
+    lk_status status = lki_h5_write(path, file, &bytes);
     if (status == LK_OK) status = lki_durable_file(path, bytes.data, bytes.size);
     lki_bytes_free(&bytes);
     return status;
+}
+
+static lk_status save_legacy(const char *path, lk_model *m)
+{
+    lki_h5    file = {0};
+    lk_status status = add_model_config(path, m, &file);
+    if (status == LK_OK) status = lki_h5_add_text(&file, "@backend", "tensorflow");
+    if (status == LK_OK) status = lki_h5_add_text(&file, "@keras_version", LKI_KERAS_VERSION);
+    if (status == LK_OK && lki_is_compiled(m)) status = add_training_config(path, m, &file);
+    if (status == LK_OK) status = lki_legacy_weights_write(path, m, "model_weights/", &file);
+    if (status == LK_OK) status = write_h5(path, &file);
+    lki_h5_free(&file);
+    return status;
+}
+
+/* ---- saving weights alone ---- */
+
+static lk_status save_weights_h5(const char *path, lk_model *m)
+{
+    lki_h5    file = {0};
+    lk_status status = lki_weights_write(path, m, &file);
+    if (status == LK_OK) status = write_h5(path, &file);
+    lki_h5_free(&file);
+    return status;
+}
+
+static lk_status save_weights_legacy(const char *path, lk_model *m)
+{
+    lki_h5    file = {0};
+    lk_status status = lki_legacy_weights_write(path, m, "", &file);
+    if (status == LK_OK) status = write_h5(path, &file);
+    lki_h5_free(&file);
+    return status;
+}
+
+static lk_status save_named(const char *path, lk_model *m, lk_status (*write)(const char *, const lki_arrays *))
+{
+    lki_arrays a;
+    LKI_TRY(lki_named_write(path, m, &a));
+    const lk_status status = write(path, &a);
+    lki_arrays_free(&a);
+    return status;
+}
+
+static lk_status save_safetensors(const char *path, lk_model *m) { return save_named(path, m, lki_safetensors_write); }
+static lk_status save_npz(const char *path, lk_model *m) { return save_named(path, m, lki_npz_write_all); }
+
+static lk_status save_checkpoint(const char *path, lk_model *m)
+{
+    lk_status status = lki_weights_built(path, m);
+    char     *prefix = status == LK_OK ? lki_checkpoint_prefix(path) : NULL;
+    if (status != LK_OK || !prefix) return prefix ? status : status != LK_OK ? status : LK_ENOMEM;
+    LK_POOL {
+        lk_checkpoint *c = lk_checkpoint_of({"model", m});
+        if (!c || !lk_checkpoint_write(c, prefix)) status = lk_failed() ? lk_error_code() : LK_ENOMEM;
+    }
+    lki_release(prefix);
+    return status;
+}
+
+/* ---- which one ---- */
+
+static lk_status unknown_end(const char *call, const char *path)
+{
+    return lki_fail(
+        LK_EINVAL,
+        "%s: the path \"%s\" should end in .weights.h5, .h5, .safetensors, .npz, .ckpt or .keras, by which the format is "
+        "known",
+        call, path);
+}
+
+lk_status lk_model_save(lk_model *m, const char *path)
+{
+    LKI_TRY(saveable("lk_model_save", m, path));
+    if (ends_in(path, ".keras")) return save_keras(path, m);
+    if (lki_format_of_name(path) == LKI_FORMAT_LEGACY_H5) return save_legacy(path, m);
+    return lki_fail(LK_EINVAL, "lk_model_save: the path \"%s\" should end in \".keras\", by which Keras knows such files", path);
+}
+
+lk_status lk_model_save_weights(lk_model *m, const char *path)
+{
+    static lk_status (*const SAVE[])(const char *, lk_model *) = {
+        [LKI_FORMAT_UNKNOWN] = NULL,
+        [LKI_FORMAT_KERAS] = save_keras,
+        [LKI_FORMAT_WEIGHTS_H5] = save_weights_h5,
+        [LKI_FORMAT_LEGACY_H5] = save_weights_legacy,
+        [LKI_FORMAT_SAFETENSORS] = save_safetensors,
+        [LKI_FORMAT_NPZ] = save_npz,
+        [LKI_FORMAT_CHECKPOINT] = save_checkpoint,
+    };
+    LKI_TRY(saveable("lk_model_save_weights", m, path));
+    const lki_format format = lki_format_of_name(path);
+    return SAVE[format] ? SAVE[format](path, m) : unknown_end("lk_model_save_weights", path);
 }
 
 /* ---- opening ---- */
@@ -237,14 +368,54 @@ lk_model *lk_model_load(const char *path)
     return m;
 }
 
-lk_status lk_model_load_weights(lk_model *m, const char *path)
+/* ---- loading weights alone ---- */
+
+static lk_status load_named(lk_model *m, const char *path, lk_status (*read)(const char *, lki_arrays *))
 {
-    contents c = {0};
-    if (!lki_is_model("lk_model_load_weights", m) || !usable("lk_model_load_weights", path)) return lk_error_code();
+    lki_arrays a;
+    LKI_TRY(read(path, &a));
+    const lk_status status = lki_named_read(path, m, &a);
+    lki_arrays_free(&a);
+    return status;
+}
+
+static lk_status load_checkpoint(lk_model *m, const char *path)
+{
+    char *prefix = lki_checkpoint_prefix(path);
+    if (!prefix) return LK_ENOMEM;
+    const lk_status status = lki_checkpoint_weights_read(prefix, m);
+    lki_release(prefix);
+    return status;
+}
+
+static lk_status load_contents(lk_model *m, const char *path)
+{
+    contents  c = {0};
     lk_status status = open_file(path, false, &c);
     if (status == LK_OK) status = lki_weights_read(path, m, &c.weights);
     contents_free(&c);
     return status;
+}
+
+static lk_status load_latest(lk_model *m, const char *folder)
+{
+    lki_checkpoints c;
+    LKI_TRY(lki_checkpoints_list(folder, &c));
+    const lk_status status = lki_checkpoint_weights_read(c.latest, m);
+    lki_checkpoints_free(&c);
+    return status;
+}
+
+lk_status lk_model_load_weights(lk_model *m, const char *path)
+{
+    LKI_TRY(saveable("lk_model_load_weights", m, path));
+    switch (lki_format_of_file(path)) {
+    case LKI_FORMAT_FOLDER: return load_latest(m, path);
+    case LKI_FORMAT_CHECKPOINT: return load_checkpoint(m, path);
+    case LKI_FORMAT_SAFETENSORS: return load_named(m, path, lki_safetensors_read);
+    case LKI_FORMAT_NPZ: return load_named(m, path, lki_npz_read_all);
+    default: return load_contents(m, path);
+    }
 }
 
 /* ---- JSON ---- */

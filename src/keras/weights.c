@@ -140,13 +140,24 @@ static lk_status add_optimizer(places *p, lk_optimizer *o)
 
 /* ---- writing ---- */
 
-static lk_status write_value(lki_h5 *file, const place *p)
+lk_status lki_weight_put(lk_variable *v, const char *path, lki_h5 *file)
 {
     lk_status status = LK_OK;
     LK_STEP {
-        const lk_tensor *t = lk_read(p->variable);
+        const lk_tensor *t = lk_read(v);
         status = lki_bad(t) ? lki_poisoned_status("lk_model_save") : LK_OK;
-        if (status == LK_OK) status = lki_h5_add_array(file, p->path, t->dtype, &t->shape, lk_data(t));
+        if (status == LK_OK) status = lki_h5_add_array(file, path, t->dtype, &t->shape, lk_data(t));
+    }
+    return status;
+}
+
+lk_status lki_weight_take(lk_variable *v, const char *name, lki_arrays *out)
+{
+    lk_status status = LK_OK;
+    LK_STEP {
+        const lk_tensor *t = lk_read(v);
+        status = lki_bad(t) ? lki_poisoned_status("lk_model_save_weights") : LK_OK;
+        if (status == LK_OK) status = lki_arrays_copy(out, name, t->dtype, &t->shape, lk_data(t));
     }
     return status;
 }
@@ -166,7 +177,7 @@ static lk_status write_places(lki_h5 *file, const places *p)
     const lki_outside before = lki_step_outside();
     lk_status         status = LK_OK;
     for (int i = 0; i < p->count && status == LK_OK; i++)
-        status = p->item[i].variable ? write_value(file, &p->item[i]) : write_group(file, &p->item[i]);
+        status = p->item[i].variable ? lki_weight_put(p->item[i].variable, p->item[i].path, file) : write_group(file, &p->item[i]);
     lki_step_back(&before);
     return status;
 }
@@ -178,52 +189,67 @@ static lk_status list_all(places *p, lk_model *m)
     return lki_is_compiled(m) ? add_optimizer(p, m->compiled->optimizer) : LK_OK;
 }
 
+lk_status lki_weights_built(const char *name, const lk_model *m)
+{
+    if (lki_model_built(m)) return LK_OK;
+    return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
+}
+
 lk_status lki_weights_write(const char *name, lk_model *m, lki_h5 *file)
 {
     places p = {0};
-    if (!lki_model_built(m))
-        return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
+    LKI_TRY(lki_weights_built(name, m));
     lk_status status = list_all(&p, m);
     if (status == LK_OK) status = write_places(file, &p);
     places_free(&p);
     return status;
 }
 
+lk_status lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg)
+{
+    places    p = {0};
+    lk_status status = add_model(&p, m, "");
+    for (int i = 0; i < p.count && status == LK_OK; i++)
+        if (p.item[i].variable) status = fn(arg, p.item[i].path, p.item[i].variable);
+    places_free(&p);
+    return status;
+}
+
 /* ---- reading: values and where they go ---- */
 
-typedef struct value {
-    const lki_h5_item *item;
-    lk_variable       *variable;
-} value;
-
 typedef struct values {
-    const char   *name; /* of the file */
-    const lki_h5 *file;
-    bool         *used; /* item i goes somewhere */
-    int           count, room;
-    value        *item;
+    const char       *name; /* of the file */
+    const lki_h5     *file;
+    bool             *used; /* item i goes somewhere */
+    int               count, room;
+    lki_weight_value *item;
 } values;
 
 static lk_status want(values *v, const lki_h5_item *item, lk_variable *variable)
 {
     if (!lki_grow((void **)&v->item, &v->room, v->count + 1, sizeof *v->item)) return LK_ENOMEM;
-    v->item[v->count++] = (value){item, variable};
+    v->item[v->count++] = (lki_weight_value){&item->array, variable};
     v->used[item - v->file->item] = true;
+    return LK_OK;
+}
+
+lk_status lki_weight_fits(const char *file, const char *key, const lki_array *array, const lk_variable *v)
+{
+    char there[LKI_SHAPE_TEXT], here[LKI_SHAPE_TEXT];
+    if (!lki_shape_equal(&array->shape, &v->shape))
+        return lki_fail(LK_ESHAPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", file, key, lki_shape_text(&array->shape, there),
+                        v->name, lki_shape_text(&v->shape, here));
+    if (lki_is_float(array->dtype) != lki_is_float(v->dtype))
+        return lki_fail(LK_EDTYPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", file, key, lk_dtype_name(array->dtype), v->name,
+                        lk_dtype_name(v->dtype));
     return LK_OK;
 }
 
 static lk_status fits(const values *v, const lki_h5_item *item, const lk_variable *variable)
 {
-    char there[LKI_SHAPE_TEXT], here[LKI_SHAPE_TEXT];
     if (item->kind != LKI_H5_DATASET || item->type != LKI_H5_ARRAY)
         return lki_fail(LK_EFORMAT, "%s: \"%s\" is not an array of numbers", v->name, item->name);
-    if (!lki_shape_equal(&item->array.shape, &variable->shape))
-        return lki_fail(LK_ESHAPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", v->name, item->name,
-                        lki_shape_text(&item->array.shape, there), variable->name, lki_shape_text(&variable->shape, here));
-    if (lki_is_float(item->array.dtype) != lki_is_float(variable->dtype))
-        return lki_fail(LK_EDTYPE, "%s: \"%s\" is %s; \"%s\" of the model is %s", v->name, item->name,
-                        lk_dtype_name(item->array.dtype), variable->name, lk_dtype_name(variable->dtype));
-    return LK_OK;
+    return lki_weight_fits(v->name, item->name, &item->array, variable);
 }
 
 static lk_status want_path(values *v, const char *path, lk_variable *variable)
@@ -235,9 +261,9 @@ static lk_status want_path(values *v, const char *path, lk_variable *variable)
     return want(v, item, variable);
 }
 
-static lk_status assign_one(const value *v)
+static lk_status assign_one(const lki_weight_value *v)
 {
-    const lki_array *a = &v->item->array;
+    const lki_array *a = v->array;
     const int64_t    size = lki_shape_size(&a->shape);
     const lk_dtype   dtype = v->variable->dtype;
     void            *data = lki_alloc((size_t)size * lk_dtype_bytes(dtype));
@@ -255,12 +281,12 @@ static lk_status assign_one(const value *v)
     return status;
 }
 
-static lk_status assign(const values *v)
+lk_status lki_weights_assign(int count, const lki_weight_value *value)
 {
     const lki_outside before = lki_step_outside();
     lk_status         status = LK_OK;
-    for (int i = 0; i < v->count && status == LK_OK; i++)
-        status = assign_one(&v->item[i]);
+    for (int i = 0; i < count && status == LK_OK; i++)
+        status = assign_one(&value[i]);
     lki_step_back(&before);
     return status;
 }
@@ -398,14 +424,11 @@ static lk_status want_state(values *v, lk_model *m)
 
 lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file)
 {
-    values v = {.name = name, .file = file, .used = lki_zalloc((size_t)file->count + 1)};
-    if (!lki_model_built(m)) {
-        lki_release(v.used);
-        return lki_fail(LK_ESTATE, "%s: model \"%s\" has no weights yet; build it first with lk_model_build()", name, m->name);
-    }
+    LKI_TRY(lki_weights_built(name, m));
+    values    v = {.name = name, .file = file, .used = lki_zalloc((size_t)file->count + 1)};
     lk_status status = v.used ? want_weights(&v, m) : LK_ENOMEM;
     if (status == LK_OK && lki_is_compiled(m)) status = want_state(&v, m);
-    if (status == LK_OK) status = assign(&v);
+    if (status == LK_OK) status = lki_weights_assign(v.count, v.item);
     lki_release(v.used);
     lki_release(v.item);
     return status;

@@ -1,4 +1,4 @@
-/* Weights of models in HDF5 files, as Keras lays them out.
+/* Weights of models in files: HDF5 as Keras lays it out, and formats that are lists of named arrays.
  *
  *     layers/dense/vars/0            by the class of the layer, counted: dense, dense_1, ... in the order of model.layers
  *     layers/gru/cell/vars/0         kinds of layers say where theirs are
@@ -16,12 +16,53 @@
 #ifndef LKI_KERAS_WEIGHTS_H
 #define LKI_KERAS_WEIGHTS_H
 
+#include "format/arrays.h"
 #include "format/h5.h"
 #include "model/model.h"
 
 /* Weights, and the state of the optimiser of a model that is compiled. `name` is what messages call the file. */
 lk_status lki_weights_write(const char *name, lk_model *m, lki_h5 *file);
 lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file);
+
+/* As they were laid out before Keras 3; `root` is "" or "model_weights/". The state of an optimiser goes to optimizer_weights/. */
+lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *root, lki_h5 *file);
+
+/* ---- by names: safetensors, npz, and checkpoints that were written by name (named.c) ----
+ *
+ *     dense/kernel                      the path Keras gives a variable of a model that it loaded: layer / weight
+ *     tower/dense/kernel                of a model inside
+ *     bidirectional/forward_lstm/lstm_cell/kernel
+ *     adam/dense_kernel_momentum        what the optimiser keeps
+ *     lockstep/calls                    as above
+ *
+ * A name that is there already gets "_1", "_2", ... Read are also names with that of the model in front, or without those of models
+ * inside, as Keras may show them; paths of HDF5 files and keys of checkpoints. */
+lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out);
+lk_status lki_named_read(const char *name, lk_model *m, const lki_arrays *a);
+
+/* From a checkpoint with a graph of objects: the model that is its "model", or its root. Without a graph by names. (checkpoint.c) */
+lk_status lki_checkpoint_weights_read(const char *prefix, lk_model *m);
+
+/* ---- what these share ---- */
+
+typedef struct lki_weight_value {
+    const lki_array *array;
+    lk_variable     *variable;
+} lki_weight_value;
+
+/* Can `array`, which the file calls `key`, be its value? LK_ESHAPE and LK_EDTYPE name both. */
+lk_status lki_weight_fits(const char *file, const char *key, const lki_array *array, const lk_variable *v);
+lk_status lki_weights_assign(int count, const lki_weight_value *value);
+
+/* A copy of its value, as it is now, under this name; or into an HDF5 file. */
+lk_status lki_weight_take(lk_variable *v, const char *name, lki_arrays *out);
+lk_status lki_weight_put(lk_variable *v, const char *path, lki_h5 *file);
+
+lk_status lki_weights_built(const char *name, const lk_model *m); /* LK_ESTATE: it has none yet */
+
+/* Where weights go in a .weights.h5 file: calls `fn` for each, in Keras' order. */
+typedef lk_status lki_weight_fn(void *arg, const char *path, lk_variable *v);
+lk_status         lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg);
 
 /* "Conv2DTranspose" to "conv2d_transpose", as Keras does it. */
 const char *lki_snake_case(const char *class_name, char *text, size_t bytes);

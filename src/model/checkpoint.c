@@ -1,4 +1,4 @@
-/* Checkpoints: making one, saving it, finding the latest (restoring is restore.c).
+/* Checkpoints: making one, saving it, finding the latest (what is written is snapshot.c, restoring is restore.c).
  *
  *     counter + 1 --> PREFIX-n.data, .index written beside, synced --> renamed --> `checkpoint` replaced --> saved
  *          \_________________________ any error: counter - 1, what was written removed ______/
@@ -8,11 +8,11 @@
  * 2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
  * 3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). What they have no place for
  *    goes under keys that the graph does not name. */
-#include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "format/bundle.h"
 #include "format/checkpoint_state.h"
+#include "model/snapshot.h"
 #include "model/trackable.h"
 #include <dirent.h>
 #include <lockstep/checkpoint.h>
@@ -94,86 +94,6 @@ lk_checkpoint *lk_checkpoint_from(int count, const lk_trackable *one_based)
     return NULL;
 }
 
-/* ---- writing values --------------------------------------------------------------------------------------------------------- */
-
-static lk_status add_value(lki_bundle_writer *w, const char *key, lk_variable *v)
-{
-    lk_status status = LK_OK;
-    LK_STEP {
-        lk_tensor  *value = lk_read(v);
-        const void *data = lki_bad(value) ? NULL : lk_data(value);
-        if (data) status = lki_bundle_add(w, key, value->dtype, &value->shape, data);
-        else status = lki_poisoned_status("lk_checkpoint_save");
-    }
-    return status;
-}
-
-/* As Keras keeps it: floats, here the sums over the lanes in their order. */
-static lk_status add_sum(lki_bundle_writer *w, const char *key, const lk_variable *v)
-{
-    const lk_shape entry = lki_entry_shape(v);
-    const int64_t  size = lki_shape_size(&entry);
-    float         *out = lki_alloc((size_t)lki_max(1, size) * sizeof *out);
-    if (!out) return LK_ENOMEM;
-    for (int64_t k = 0; k < size; k++) {
-        double sum = 0;
-        for (int64_t lane = 0; lane < v->shape.dim[0]; lane++)
-            sum += lki_element_get(v->dtype, v->buffer->data, lane * size + k);
-        out[k] = (float)sum;
-    }
-    const lk_status status = lki_bundle_add(w, key, LK_F32, &entry, out);
-    lki_release(out);
-    return status;
-}
-
-static lk_status add_node(lki_bundle_writer *w, lki_trackables *t, int i)
-{
-    const lki_tracked *n = &t->node[i];
-    char               exact[LKI_EXACT_KEY];
-    if (n->exact) LKI_TRY(lki_bundle_add(w, lki_exact_key(i, exact), n->exact->dtype, &n->exact->shape, n->exact->buffer->data));
-    if (!n->variable) return LK_OK;
-    lki_sink key = {0};
-    lki_sink_bytes(&key, n->path, strlen(n->path));
-    lki_sink_bytes(&key, LKI_VARIABLE_KEY, sizeof LKI_VARIABLE_KEY);
-    lk_status status = key.failed ? LK_ENOMEM : lki_object_graph_name(&t->graph, i, (char *)key.data, n->variable->name);
-    if (status == LK_OK)
-        status = n->lanes ? add_sum(w, (char *)key.data, n->variable) : add_value(w, (char *)key.data, n->variable);
-    lki_sink_free(&key);
-    return status;
-}
-
-static lk_status add_graph(lki_bundle_writer *w, lki_trackables *t)
-{
-    lki_sink message = {0};
-    lki_object_graph_write(&t->graph, &message);
-    const lk_status status = message.failed ? LK_ENOMEM : lki_bundle_add_text(w, LKI_OBJECT_GRAPH_KEY, message.data, message.size);
-    lki_sink_free(&message);
-    return status;
-}
-
-static lk_status write_all(lk_checkpoint *c, lki_bundle_writer *w)
-{
-    lki_trackables t;
-    LKI_TRY(lki_trackables_of(c, &t));
-    const lki_outside before = lki_step_outside();
-    lk_status         status = LK_OK;
-    for (int i = 0; i < t.graph.count && status == LK_OK; i++)
-        status = add_node(w, &t, i);
-    lki_step_back(&before);
-    if (status == LK_OK) status = add_graph(w, &t);
-    lki_trackables_free(&t);
-    return status == LK_OK ? lki_bundle_commit(w) : status;
-}
-
-static lk_status write_files(lk_checkpoint *c, const char *prefix)
-{
-    lki_bundle_writer w;
-    LKI_TRY(lki_bundle_begin(prefix, &w));
-    const lk_status status = write_all(c, &w);
-    lki_bundle_end(&w);
-    return status;
-}
-
 /* ---- saving ----------------------------------------------------------------------------------------------------------------- */
 
 static const char *name_in(const char *path)
@@ -219,33 +139,6 @@ static char *numbered(const char *prefix, int64_t n)
     return path;
 }
 
-const char *lk_checkpoint_save(lk_checkpoint *c, const char *prefix)
-{
-    int64_t n = 0;
-    if (lki_checkpoint_allowed("lk_checkpoint_save", c) != LK_OK || prefix_fits("lk_checkpoint_save", prefix) != LK_OK) return NULL;
-    if (count(c, 1, &n) != LK_OK) return NULL;
-    const bool counted = c->counted;
-    char      *path = numbered(prefix, n);
-    c->counted = true;
-    if (path && write_files(c, path) == LK_OK && lki_checkpoint_state_write(path) == LK_OK) return keep_path(c, path);
-    lki_release(path);
-    c->counted = counted;
-    count(c, -1, &n);
-    return NULL;
-}
-
-const char *lk_checkpoint_write(lk_checkpoint *c, const char *prefix)
-{
-    if (lki_checkpoint_allowed("lk_checkpoint_write", c) != LK_OK || prefix_fits("lk_checkpoint_write", prefix) != LK_OK)
-        return NULL;
-    char *path = lki_strdup(prefix);
-    if (path && write_files(c, path) == LK_OK) return keep_path(c, path);
-    lki_release(path);
-    return NULL;
-}
-
-/* ---- the latest ------------------------------------------------------------------------------------------------------------- */
-
 static bool exists(const char *prefix, const char *suffix)
 {
     char      *path = lki_path_join(prefix, strlen(prefix), suffix);
@@ -253,6 +146,75 @@ static bool exists(const char *prefix, const char *suffix)
     lki_release(path);
     return there;
 }
+
+/* Whether the state file beside a checkpoint names it, or might: it was replaced, but it is not certain that this lasts. */
+static bool may_be_named(const char *path)
+{
+    lki_error_record     before, mine;
+    lki_bytes            bytes = {0};
+    lki_checkpoint_state state = {0};
+    char                *file = lki_path_join(path, (size_t)(name_in(path) - path), LKI_CHECKPOINT_STATE_NAME);
+    lki_error_take(&before);
+    bool read = file && lki_file_read(file, &bytes) == LK_OK &&
+                lki_checkpoint_state_scan(file, (const char *)bytes.data, bytes.size, &state) == LK_OK;
+    bool named = !read && (!file || access(file, F_OK) == 0);
+    for (int i = -1; read && i < state.count; i++)
+        named = named || strcmp(name_in(i < 0 ? state.latest : state.item[i].path), name_in(path)) == 0;
+    lki_error_take(&mine);
+    lki_error_put(&before);
+    lki_checkpoint_state_free(&state);
+    lki_bytes_free(&bytes);
+    lki_release(file);
+    return named;
+}
+
+/* What cannot be published is removed; not when it took the place of another one, of which nothing else is left. */
+static lk_status write_and_publish(lk_checkpoint *c, const char *path, lki_publish_fn *publish, void *arg)
+{
+    const bool replaces = exists(path, ".index");
+    LKI_TRY(lki_checkpoint_stream(c, path));
+    const lk_status status = publish(arg, path);
+    if (status != LK_OK && !replaces && !may_be_named(path)) lki_bundle_remove(path);
+    return status;
+}
+
+const char *lki_checkpoint_save(const char *call, lk_checkpoint *c, const char *prefix, int64_t number, lki_publish_fn *publish,
+                                void *arg)
+{
+    int64_t n = 0;
+    if (lki_checkpoint_allowed(call, c) != LK_OK || prefix_fits(call, prefix) != LK_OK || count(c, 1, &n) != LK_OK) return NULL;
+    const bool counted = c->counted;
+    char      *path = numbered(prefix, number < 0 ? n : number);
+    c->counted = true;
+    if (path && write_and_publish(c, path, publish, arg) == LK_OK) return keep_path(c, path);
+    lki_release(path);
+    c->counted = counted;
+    count(c, -1, &n);
+    return NULL;
+}
+
+static lk_status name_as_latest(void *arg, const char *path)
+{
+    (void)arg;
+    return lki_checkpoint_state_write(path);
+}
+
+const char *lk_checkpoint_save(lk_checkpoint *c, const char *prefix)
+{
+    return lki_checkpoint_save("lk_checkpoint_save", c, prefix, -1, name_as_latest, NULL);
+}
+
+const char *lk_checkpoint_write(lk_checkpoint *c, const char *prefix)
+{
+    if (lki_checkpoint_allowed("lk_checkpoint_write", c) != LK_OK || prefix_fits("lk_checkpoint_write", prefix) != LK_OK)
+        return NULL;
+    char *path = lki_strdup(prefix);
+    if (path && lki_checkpoint_stream(c, path) == LK_OK) return keep_path(c, path);
+    lki_release(path);
+    return NULL;
+}
+
+/* ---- the latest ------------------------------------------------------------------------------------------------------------- */
 
 /* In several files: any of them. */
 static bool has_shard(const char *prefix)
@@ -272,11 +234,15 @@ static bool has_shard(const char *prefix)
 /* The path in the state file; NULL and an error. */
 static char *read_state(const char *file, size_t folder)
 {
-    lki_bytes bytes;
-    char     *named = NULL;
+    lki_bytes            bytes;
+    lki_checkpoint_state state;
     if (lki_file_read(file, &bytes) != LK_OK) return NULL;
-    lki_checkpoint_state_parse(file, (const char *)bytes.data, bytes.size, &named);
+    lki_checkpoint_state_scan(file, (const char *)bytes.data, bytes.size, &state);
     lki_bytes_free(&bytes);
+    if (state.changed) lki_warn("%s was changed since it was written, or is damaged: its checksum is another one", file);
+    char *named = state.latest;
+    state.latest = NULL;
+    lki_checkpoint_state_free(&state);
     if (!named || *named == '/') return named;
     char *path = lki_path_join(file, folder, named);
     lki_release(named);

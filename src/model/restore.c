@@ -306,7 +306,7 @@ static lk_status assign_all(restoring *r, const values *list)
 static lki_waiters *waiters_of(const lki_tracked *n)
 {
     if (n->kind == LKI_TRACKED_OPTIMIZER) return lki_optimizer_waiters(n->object);
-    lk_model *m = n->kind == LKI_TRACKED_MODEL ? n->object : NULL;
+    lk_model *m = n->kind == LKI_TRACKED_MODEL && !n->inside ? n->object : NULL;
     return m && !lki_model_built(m) ? &m->waiting : NULL;
 }
 
@@ -473,6 +473,16 @@ lk_status lk_restore_assert_consumed(lk_restore_status *s)
     return lki_fail(LK_EINVAL,
                     "%s: %d values of checkpoint %s were not used: %s; objects for them are missing here, or not built yet", call,
                     left.count, s->restore->path, left.text);
+}
+
+lk_status lk_restore_assert_nontrivial_match(lk_restore_status *s)
+{
+    static const char call[] = "lk_restore_assert_nontrivial_match";
+    LKI_TRY(askable(call, s));
+    for (int i = 0; i < s->restore->set; i++)
+        if (s->restore->variable[i] != s->checkpoint->counter) return LK_OK;
+    return lki_fail(LK_EINVAL, "%s: nothing of checkpoint %s was used but the number of saves: no name in it is one here", call,
+                    s->restore->path);
 }
 
 lk_status lk_restore_expect_partial(lk_restore_status *s)

@@ -1,5 +1,6 @@
 /* The graph of the objects of a checkpoint (trackable.h). */
 #include "model/trackable.h"
+#include "model/compiled.h"
 #include "model/model.h"
 #include "nn/optimizer.h"
 #include <stdio.h>
@@ -64,9 +65,27 @@ static lk_status expand_checkpoint(lki_trackables *t, int node, void *object)
     return c->counted ? variable_child(t, node, "save_counter", c->counter, false) : LK_OK;
 }
 
+static lk_status layer_child(lki_trackables *t, int parent, const char *name, lk_layer *l)
+{
+    lk_model *m = lki_model_inside(l);
+    if (!m) return child(t, parent, name, (lki_tracked){.kind = LKI_TRACKED_LAYER, .object = l});
+    return child(t, parent, name, (lki_tracked){.kind = LKI_TRACKED_MODEL, .object = m, .inside = true, .exact = m->calls});
+}
+
+/* Paths of the same length: the one met first counts. Keras makes the graph of a functional model before it is compiled. */
 static lk_status expand_model(lki_trackables *t, int node, void *object)
 {
-    return child(t, node, "_functional", (lki_tracked){.kind = LKI_TRACKED_FUNCTIONAL, .object = object});
+    const lk_model *m = object;
+    static const struct {
+        const char      *name;
+        lki_tracked_kind kind;
+    } BELOW[] = {
+        [LKI_SEQUENTIAL] = {"_functional", LKI_TRACKED_FUNCTIONAL}, [LKI_FUNCTIONAL] = {"_operations", LKI_TRACKED_OPERATIONS}};
+    if (m->form != LKI_OWN_MODEL)
+        LKI_TRY(child(t, node, BELOW[m->form].name, (lki_tracked){.kind = BELOW[m->form].kind, .object = object}));
+    for (int i = 0; i < m->count && m->form == LKI_OWN_MODEL; i++)
+        LKI_TRY(layer_child(t, node, m->layer[i]->name, m->layer[i]));
+    return m->compiled && m->compiled->optimizer ? object_child(t, node, "optimizer", m->compiled->optimizer) : LK_OK;
 }
 
 static lk_status expand_functional(lki_trackables *t, int node, void *object)
@@ -74,28 +93,100 @@ static lk_status expand_functional(lki_trackables *t, int node, void *object)
     return child(t, node, "_operations", (lki_tracked){.kind = LKI_TRACKED_OPERATIONS, .object = object});
 }
 
+/* A model of layers in a row has its input in front of them. */
 static lk_status expand_operations(lki_trackables *t, int node, void *object)
 {
     const lk_model *m = object;
-    LKI_TRY(child(t, node, "0", (lki_tracked){.kind = LKI_TRACKED_INPUT, .object = object}));
+    const int       before = m->form == LKI_SEQUENTIAL;
+    if (before) LKI_TRY(child(t, node, "0", (lki_tracked){.kind = LKI_TRACKED_INPUT, .object = object}));
     for (int i = 0; i < m->count; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%d", i + 1);
-        LKI_TRY(child(t, node, name, (lki_tracked){.kind = LKI_TRACKED_LAYER, .object = m->layer[i]}));
+        snprintf(name, sizeof name, "%d", i + before);
+        LKI_TRY(layer_child(t, node, name, m->layer[i]));
     }
     return LK_OK;
 }
 
-/* Keras keeps a kernel under another name than it shows. */
-static lk_status expand_layer(lki_trackables *t, int node, void *object)
+/* Where Keras' layers keep their weights, where that is not under the name they show. "": of every other class. */
+static const struct {
+    const char *class, *weight, *path;
+} PLACES[] = {
+    {"LSTM", "kernel", "cell/kernel"},
+    {"LSTM", "recurrent_kernel", "cell/recurrent_kernel"},
+    {"LSTM", "bias", "cell/bias"},
+    {"GRU", "kernel", "cell/kernel"},
+    {"GRU", "recurrent_kernel", "cell/recurrent_kernel"},
+    {"GRU", "bias", "cell/bias"},
+    {"SimpleRNN", "kernel", "cell/kernel"},
+    {"SimpleRNN", "recurrent_kernel", "cell/recurrent_kernel"},
+    {"SimpleRNN", "bias", "cell/bias"},
+    {"MultiHeadAttention", "query/kernel", "_query_dense/_kernel"},
+    {"MultiHeadAttention", "query/bias", "_query_dense/bias"},
+    {"MultiHeadAttention", "key/kernel", "_key_dense/_kernel"},
+    {"MultiHeadAttention", "key/bias", "_key_dense/bias"},
+    {"MultiHeadAttention", "value/kernel", "_value_dense/_kernel"},
+    {"MultiHeadAttention", "value/bias", "_value_dense/bias"},
+    {"MultiHeadAttention", "attention_output/kernel", "_output_dense/_kernel"},
+    {"MultiHeadAttention", "attention_output/bias", "_output_dense/bias"},
+    {"Conv2DTranspose", "kernel", "kernel"},
+    {"DepthwiseConv2D", "kernel", "kernel"},
+    {"Embedding", "embeddings", "_embeddings"},
+    {"Normalization", "mean", "adapt_mean"},
+    {"Normalization", "variance", "adapt_variance"},
+    {"", "kernel", "_kernel"},
+};
+
+/* The path of its i-th weight below a layer. Layers of one's own keep theirs under the names they were given. */
+static const char *weight_path(const lk_layer *l, int i)
+{
+    const char *name = l->weight[i].name, *class = l->kind->class.name;
+    for (int k = 0; class && k < LKI_COUNT(PLACES); k++)
+        if ((!*PLACES[k].class || strcmp(PLACES[k].class, class) == 0) && strcmp(PLACES[k].weight, name) == 0)
+            return PLACES[k].path;
+    return name;
+}
+
+/* The length of what is before the slash; 0: there is none, or names are not Keras'. */
+static size_t part_of(const lk_layer *l, int i)
+{
+    const char *path = weight_path(l, i), *slash = strchr(path, '/');
+    return slash && path != l->weight[i].name ? (size_t)(slash - path) : 0;
+}
+
+static bool same_part(const lk_layer *l, int i, int k)
+{
+    const size_t n = part_of(l, i);
+    return n == part_of(l, k) && strncmp(weight_path(l, i), weight_path(l, k), n) == 0;
+}
+
+static lk_status expand_part(lki_trackables *t, int node, void *object)
 {
     const lk_layer *l = object;
-    for (int i = 0; i < l->count; i++) {
-        const char *name = l->weight[i].name;
-        LKI_TRY(variable_child(t, node, strcmp(name, "kernel") == 0 ? "_kernel" : name, l->weight[i].variable, false));
-    }
+    const int       first = t->node[node].index;
+    for (int i = first; i < l->count; i++)
+        if (same_part(l, first, i))
+            LKI_TRY(variable_child(t, node, weight_path(l, i) + part_of(l, i) + 1, l->weight[i].variable, false));
+    return LK_OK;
+}
+
+static lk_status part_child(lki_trackables *t, int node, lk_layer *l, int i)
+{
+    char         name[32];
+    const size_t n = part_of(l, i);
+    for (int k = 0; k < i; k++)
+        if (same_part(l, k, i)) return LK_OK;
+    snprintf(name, sizeof name, "%.*s", (int)n, weight_path(l, i));
+    return child(t, node, name, (lki_tracked){.kind = LKI_TRACKED_PART, .object = l, .index = i});
+}
+
+static lk_status expand_layer(lki_trackables *t, int node, void *object)
+{
+    lk_layer *l = object;
+    for (int i = 0; i < l->count; i++)
+        if (part_of(l, i)) LKI_TRY(part_child(t, node, l, i));
+        else LKI_TRY(variable_child(t, node, weight_path(l, i), l->weight[i].variable, false));
     for (int i = 0; i < l->inner_count; i++)
-        LKI_TRY(child(t, node, l->inner[i]->name, (lki_tracked){.kind = LKI_TRACKED_LAYER, .object = l->inner[i]}));
+        LKI_TRY(layer_child(t, node, l->kind->inner_place ? l->kind->inner_place[i] : l->inner[i]->name, l->inner[i]));
     return LK_OK;
 }
 
@@ -140,6 +231,7 @@ static expand_fn *const EXPAND[] = {
     [LKI_TRACKED_OPERATIONS] = expand_operations,
     [LKI_TRACKED_INPUT] = NULL,
     [LKI_TRACKED_LAYER] = expand_layer,
+    [LKI_TRACKED_PART] = expand_part,
     [LKI_TRACKED_OPTIMIZER] = expand_optimizer,
     [LKI_TRACKED_GROUP] = expand_group,
     [LKI_TRACKED_METRIC] = expand_metric,

@@ -1,8 +1,9 @@
 /* The objects of a checkpoint as they are now, seen as TensorFlow and Keras see theirs: a graph of names that ends in variables.
  *
  *     checkpoint   its objects, by name; save_counter once it has counted
- *     model        _functional / _operations / 0 (the input), 1, 2, ...: its layers
- *     layer        _kernel, bias, gamma, ...
+ *     model        in a row: _functional / _operations / 0 (the input), 1, 2, ...: its layers; functional: _operations / 0, 1, ...: its
+ *                  layers, inputs among them; of one's own: its layers by their names. Compiled: optimizer
+ *     layer        _kernel, bias, gamma, ...; cell / kernel; _query_dense / _kernel; forward_layer; a model is what a model is
  *     optimiser    _variables / 0.., _trainable_variables / 0.., _iterations, _learning_rate, _momentums / 0.., ...
  *     metric       total, count
  *
@@ -34,6 +35,7 @@ typedef enum lki_tracked_kind {
     LKI_TRACKED_OPERATIONS, /* of a model */
     LKI_TRACKED_INPUT,      /* of a model; empty */
     LKI_TRACKED_LAYER,
+    LKI_TRACKED_PART, /* of a layer: what holds its index-th weight, and others */
     LKI_TRACKED_OPTIMIZER,
     LKI_TRACKED_GROUP, /* the index-th list of an optimiser */
     LKI_TRACKED_METRIC,
@@ -46,6 +48,7 @@ typedef struct lki_tracked {
     int              index;
     const char      *path;     /* "model/_functional/_operations/1/bias", from the object the graph was made of */
     lk_variable     *variable; /* of a variable: itself; else NULL */
+    bool             inside;   /* a model met as a layer of another: it is built with that one */
     bool             lanes;    /* a variable with an entry per lane; its value is their sum */
     lk_variable     *exact;    /* what only lockstep keeps: a model's count of calls, a variable with its lanes; or NULL */
 } lki_tracked;
@@ -78,6 +81,12 @@ const char *lki_exact_key(int node, char text[LKI_EXACT_KEY]);
 
 /* May a checkpoint be written or read here? Not inside run and not while a function is traced: LK_EUNSUPPORTED. */
 lk_status lki_checkpoint_allowed(const char *call, const lk_checkpoint *c);
+
+/* Save as lk_checkpoint_save() does, under the next number, or another one (-1: the next), and then call `publish`, whose error undoes
+ * the counting. */
+typedef lk_status lki_publish_fn(void *arg, const char *path);
+const char *lki_checkpoint_save(const char *call, lk_checkpoint *c, const char *prefix, int64_t number, lki_publish_fn *publish,
+                                void *arg);
 
 /* Variables are read and assigned outside of everything: scopes, runs, tapes and traced functions. */
 typedef struct lki_outside {

@@ -2,7 +2,7 @@
 # help.sh BUILD: every command has help, a manual page that has all its options and no other, and completion.
 source "$(dirname "$0")/check.bash"
 man=$here/../../docs/man
-commands="train evaluate predict summary devices data plot bench doctor"
+commands="train evaluate predict summary convert inspect devices data plot bench doctor"
 
 ends 0 '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' --version
 ends 0 'train *train a model' --help
@@ -50,6 +50,9 @@ offers digits train basic --data d
 offers rows.csv train basic --data r
 offers fashion-mnist data fetch f
 offers inspect data i
+offers inspect ins
+offers other.txt inspect o
+offers net.keras convert a.npz b.keras --model n
 offers CPU:0 train basic --devices ""
 offers adam train basic --optimizer a
 exit $bad

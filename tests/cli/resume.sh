@@ -13,8 +13,11 @@ straight=$(field digest)
 {
     "$lockstep" $run --save parts --steps 30 >/dev/null 2>&1 || complain "parts: failed"
     "$lockstep" $run --save parts --steps 47 --resume >/dev/null 2>&1 || complain "parts, resumed: failed"
-    json=$("$lockstep" $run --save parts --resume --replicas 4 2>/dev/null) || complain "parts, to the end: failed"
+    json=$("$lockstep" $run --save parts --resume --replicas 4 2>err) || complain "parts, to the end: failed"
 }
+grep -q '^lockstep: parts: goes on in epoch 3, after step 7 of it, 47 in all$' err || complain "parts: does not say where it goes on: $(cat err)"
+# The history of an epoch that was interrupted is that of one that was not.
+cmp straight/history.csv parts/history.csv || complain "parts/history.csv: $(cat parts/history.csv); straight: $(cat straight/history.csv)"
 [ "$(field digest)" = "$straight" ] || complain "parts: $json; straight: $straight"
 [ "$(field steps)" = 80 ] || complain "parts: $json"
 [ "$(cut -d, -f1 parts/history.csv | tr -d '\r' | xargs)" = "epoch 0 1 2 3" ] || complain "parts/history.csv: $(cat parts/history.csv)"
@@ -104,7 +107,7 @@ if command -v python3 >/dev/null; then
         [ $status -eq 0 ] || complain "SIG$signal: exit status $status: $(tail -n 3 err)"
         grep -qE "^lockstep: stopped at epoch [0-9]+, step [0-9]+; go on with: lockstep train .* --save stopped --resume$" err ||
             complain "SIG$signal: does not say how to go on: $(tail -n 3 err)"
-        [ -f stopped/backup/backup.json ] || complain "SIG$signal: nothing was saved"
+        ls stopped/backup/backup-*.index >list 2>&1 || complain "SIG$signal: nothing was saved"
     done
     json=$(cat out)
     steps=$(field steps)
@@ -127,8 +130,36 @@ if command -v python3 >/dev/null; then
     # shellcheck disable=SC2086 # words
     interrupt INT ${run/--epochs 4/--epochs 100000} || complain "without --save: failed"
     grep -q -- '--save normalised-run --resume$' err || complain "without --save: $(tail -n 3 err)"
-    [ -f normalised-run/backup/backup.json ] || complain "without --save: nothing was saved"
+    ls normalised-run/backup/backup-*.index >list 2>&1 || complain "without --save: nothing was saved"
 fi
+
+# Killed at any moment, on any number of replicas, it goes on from what it kept last, and ends with the same bits and the same history. The
+# newest backup that is damaged is warned about.
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" ${run/--epochs 4/--epochs 40} --save unkilled 2>/dev/null) || complain "unkilled: failed"
+want=$(field digest)
+counts=(1 2 4 8)
+kills=0
+for cycle in $(seq 60); do
+    # shellcheck disable=SC2086 # words
+    "$lockstep" ${run/--epochs 4/--epochs 40} --save killed --resume --save-every 3 --replicas ${counts[cycle % 4]} >out 2>err &
+    pid=$!
+    sleep 0.$((RANDOM % 2))$((RANDOM % 10))
+    [ $cycle -gt 12 ] || kill -9 $pid 2>/dev/null
+    if wait $pid 2>/dev/null; then break; fi
+    kills=$((kills + 1))
+    if [ $kills -eq 5 ] && [ "$(ls killed/backup/*.index 2>/dev/null | wc -l)" -eq 2 ]; then
+        newest=$(ls -v killed/backup/*.index | tail -n 1)
+        truncate -s 100 "${newest%.index}.data-00000-of-00001"
+    fi
+done
+json=$(cat out)
+[ "$(field digest)" = "$want" ] || complain "killed $kills times: $json; not killed: $want: $(cat err)"
+cmp unkilled/history.csv killed/history.csv || complain "killed $kills times: $(diff unkilled/history.csv killed/history.csv)"
+[ "$(find killed/backup -name '*.tmp' | wc -l)" -eq 0 ] && [ "$(find killed/backup -name '*.index' | wc -l)" -le 2 ] || complain "killed: $(ls killed/backup)"
+ends 2 '--save-every 0s: it should be a number of steps, as 100, or of seconds, as 5s' train mlp --save x --save-every 0s
+ends 2 '--save-every 5m: it should be' train mlp --save x --save-every 5m
+ends 2 '--save-every says how often --save DIR keeps where training is; give both' train mlp --save-every 5s
 
 # Where there is nothing, training begins; without --resume it begins anew.
 # shellcheck disable=SC2086 # words

@@ -14,6 +14,7 @@
 #include "format/h5_helper.h"
 #include "format/idx.h"
 #include "format/image.h"
+#include "format/safetensors.h"
 #include <lockstep.h>
 #include <time.h>
 
@@ -30,6 +31,14 @@ static void read_idx(const char *path, const file *f)
 
 static void read_npy(const char *path, const file *f) { (void)lk_npy_read(path), (void)f; }
 static void read_npz(const char *path, const file *f) { (void)lk_npz_read(path, NULL), (void)f; }
+
+static void read_safetensors(const char *path, const file *f)
+{
+    lki_arrays a;
+    (void)f;
+    if (lki_safetensors_read(path, &a) == LK_OK) lki_arrays_free(&a);
+}
+
 static void read_keras(const char *path, const file *f) { (void)lk_model_load(path), (void)f; }
 static void read_json(const char *path, const file *f) { (void)lk_model_from_json_file(path), (void)f; }
 
@@ -98,6 +107,23 @@ static const hostile all[] = {
     {"BEYOND", read_npy, "a.npy", npy_far_beyond, LK_EFORMAT, "a header of 4294967280 bytes at offset 12 does not fit"},
     {"TWICE", read_npy, "a.npy", npy_twice, LK_EFORMAT, "one each of descr, fortran_order and shape"},
     {"ESCAPE", read_npy, "a.npy", npy_objects, LK_EUNSUPPORTED, "elements of type '|O'"},
+    {"WRAPS", read_safetensors, "a.safetensors", safetensors_wraps, LK_EFORMAT, "its product of sizes is too large"},
+    {"WRAPS", read_safetensors, "a.safetensors", safetensors_wraps_in_bytes, LK_EFORMAT, "too large"},
+    {"WRAPS", read_safetensors, "a.safetensors", safetensors_negative, LK_EFORMAT, "\"shape\" should have sizes, 0 and more"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_outside, LK_EFORMAT, "offsets 0 to 100; there are 8 bytes"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_far_outside, LK_EFORMAT, "[begin, end]"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_backwards, LK_EFORMAT, "offsets 8 to 4"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_overlap, LK_EFORMAT, "they overlap"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_hole, LK_EFORMAT, "there is a hole"},
+    {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_behind, LK_EFORMAT, "the last array ends at offset 4; there are 8"},
+    {"BEYOND", read_safetensors, "a.safetensors", safetensors_beyond, LK_EFORMAT, "a header of 1048576 bytes at offset 8: the file has 10"},
+    {"BEYOND", read_safetensors, "a.safetensors", safetensors_far_beyond, LK_EFORMAT, "a header of 18446744073709551615 bytes"},
+    {"BEYOND", read_safetensors, "a.safetensors", safetensors_short, LK_EFORMAT, "3 bytes: a safetensors file begins with 8"},
+    {"BEYOND", read_safetensors, "a.safetensors", safetensors_many_axes, LK_EUNSUPPORTED, "9 axes: at most 8"},
+    {"TWICE", read_safetensors, "a.safetensors", safetensors_twice, LK_EFORMAT, "the key \"a\" twice"},
+    {"TWICE", read_safetensors, "a.safetensors", safetensors_twice_in_metadata, LK_EFORMAT, "the key \"a\" twice"},
+    {"DEEP", read_safetensors, "a.safetensors", safetensors_deep, LK_EFORMAT, "more than 64 levels of brackets"},
+    {"ESCAPE", read_safetensors, "a.safetensors", safetensors_other_type, LK_EUNSUPPORTED, "elements of type \"F8_E4M3\""},
     {"OUTSIDE", read_npz, "a.npz", zip_outside, LK_EFORMAT, "no member at offset 4294967280"},
     {"OUTSIDE", read_npz, "a.npz", zip_directory_outside, LK_EFORMAT, "directory at offset 4042322160 does not fit"},
     {"BEYOND", read_npz, "a.npz", zip_beyond, LK_EFORMAT, "does not fit into the"},

@@ -50,6 +50,71 @@ static file gzipped(const file *f)
     return out;
 }
 
+/* ---- safetensors ---- */
+
+static file safetensors_of(uint64_t length, const char *header, size_t data)
+{
+    file f = {.size = 0};
+    put_le(&f, length ? length : strlen(header), 8);
+    put_text(&f, header);
+    for (size_t i = 0; i < data; i++)
+        put(&f, &(uint8_t){(uint8_t)i}, 1);
+    return f;
+}
+
+#define TENSOR(name, dtype, shape, begin, end)                                                                                     \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" begin "," end "]}"
+
+static file safetensors_wraps(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "F32", "[4294967296,4294967296]", "0", "0") "}", 0);
+}
+static file safetensors_wraps_in_bytes(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "F64", "[2305843009213693952]", "0", "0") "}", 0);
+}
+static file safetensors_outside(void) { return safetensors_of(0, "{" TENSOR("a", "U8", "[100]", "0", "100") "}", 8); }
+static file safetensors_far_outside(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "U8", "[8]", "9223372036854775800", "9223372036854775808") "}", 8);
+}
+static file safetensors_backwards(void) { return safetensors_of(0, "{" TENSOR("a", "U8", "[0]", "8", "4") "}", 8); }
+static file safetensors_overlap(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "U8", "[6]", "0", "6") "," TENSOR("b", "U8", "[4]", "4", "8") "}", 8);
+}
+static file safetensors_hole(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "U8", "[2]", "0", "2") "," TENSOR("b", "U8", "[4]", "4", "8") "}", 8);
+}
+static file safetensors_behind(void) { return safetensors_of(0, "{" TENSOR("a", "U8", "[4]", "0", "4") "}", 8); }
+static file safetensors_beyond(void) { return safetensors_of(1 << 20, "{}", 0); }
+static file safetensors_far_beyond(void) { return safetensors_of(UINT64_MAX, "{}", 0); }
+static file safetensors_short(void)
+{
+    file f = {.size = 0};
+    put(&f, "\2\0\0", 3);
+    return f;
+}
+static file safetensors_twice(void)
+{
+    return safetensors_of(0, "{" TENSOR("a", "U8", "[4]", "0", "4") "," TENSOR("a", "U8", "[4]", "4", "8") "}", 8);
+}
+static file safetensors_twice_in_metadata(void)
+{
+    return safetensors_of(0, "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0);
+}
+static file safetensors_deep(void)
+{
+    char text[2100] = "{\"a\":";
+    for (size_t i = strlen(text); i < 2000; i++)
+        text[i] = '[';
+    return safetensors_of(0, text, 0);
+}
+static file safetensors_many_axes(void) { return safetensors_of(0, "{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "0", "1") "}", 1); }
+static file safetensors_negative(void) { return safetensors_of(0, "{" TENSOR("a", "U8", "[-1]", "0", "0") "}", 0); }
+static file safetensors_other_type(void) { return safetensors_of(0, "{" TENSOR("a", "F8_E4M3", "[4]", "0", "4") "}", 4); }
+
 /* ---- IDX, npy ---- */
 
 static file idx(int axes, uint32_t size)

@@ -72,8 +72,6 @@ static inline bool       was_stopped(lk_model *m) { return m->stop; }
 typedef struct stage {
     lki_happening h;
     lki_logs      logs;
-    int           epoch; /* where to begin */
-    int64_t       skip;
 } stage;
 
 /* Anew; zeroed before the first time. */
@@ -81,8 +79,6 @@ static inline void stage_set(stage *s, lk_model *m)
 {
     lki_logs_free(&s->logs);
     *s = (stage){.h = {.event = {.model = m, .epochs = 10, .batches = LK_UNKNOWN}, .verbose = 1}};
-    s->h.epoch = &s->epoch;
-    s->h.skip = &s->skip;
     if (m) m->stop = 0;
 }
 

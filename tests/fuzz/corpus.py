@@ -2,7 +2,7 @@
 """Adds to tests/fuzz/corpus the small valid files the library reads and does not write (seeds.c makes the others). Standard library only; the same bytes
 every time. JPEG and HDF5 files come from tests/unit/image.c and h5_files.h, which have
 them as arrays."""
-import gzip, io, os, re, struct, sys, zipfile, zlib
+import gzip, io, json, os, re, struct, sys, zipfile, zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 corpus = os.path.join(here, "corpus")
@@ -47,6 +47,25 @@ def archive(method):
 
 put("zip", "deflated.npz", archive(zipfile.ZIP_DEFLATED))
 put("zip", "stored.npz", archive(zipfile.ZIP_STORED))
+
+
+def safetensors(entries, data, metadata=None, pad=b""):
+    header = dict({"__metadata__": metadata} if metadata else {}, **{n: {"dtype": d, "shape": s, "data_offsets": o} for n, d, s, o in entries})
+    text = json.dumps(header, separators=(",", ":")).encode() + pad
+    return struct.pack("<Q", len(text)) + text + data
+
+
+# The first byte of the input says whether the length of the header is put right; even: it is as it is.
+put("safetensors", "one", b"\0" + safetensors([("dense/kernel", "F32", [2, 3], [0, 24])], bytes(range(24)), {"format": "np"}, b"   "))
+put("safetensors", "empty", b"\0" + safetensors([], b""))
+put("safetensors", "types", b"\0" + safetensors(
+    [("a", "F64", [1], [0, 8]), ("b", "I64", [1], [8, 16]), ("c", "U64", [1], [16, 24]), ("d", "I32", [1], [24, 28]), ("e", "U32", [1], [28, 32]), ("f", "F16", [1], [32, 34]),
+     ("g", "BF16", [1], [34, 36]), ("h", "I16", [], [36, 38]), ("i", "U16", [1, 1], [38, 40]), ("j", "I8", [2], [40, 42]), ("k", "U8", [2], [42, 44]),
+     ("l", "BOOL", [3], [44, 47]), ("m", "F32", [0, 3], [47, 47])], bytes(range(47))))
+put("safetensors", "unknown", b"\0" + safetensors([("a", "F8_E4M3", [4], [0, 4])], bytes(4)))
+put("safetensors", "overlap", b"\0" + safetensors([("a", "U8", [4], [0, 4]), ("b", "U8", [4], [2, 6])], bytes(6)))
+put("safetensors", "length", b"\1\x3a\0" + safetensors([("a", "U8", [4], [0, 4])], bytes(4)))
+
 put("csv", "packed.gz", gzip.compress(b"a,b\n1,2\n3,4\n", mtime=0))
 put("tfrecord", "packed.gz", b"\1" + gzip.compress(struct.pack("<QI", 0, 0) + bytes(4), mtime=0))
 

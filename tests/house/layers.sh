@@ -1,7 +1,7 @@
 #!/bin/bash
 # The folders of src/ are in this order; a file includes headers of its own folder and of folders before it, and of no other.
 # Public headers include nothing but standard headers and each other.
-order="core format device kernel comm op tape step dist data nn layer model keras fit"
+order="core format device kernel comm op tape step dist data nn layer model keras fit files"
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 

@@ -2,7 +2,10 @@
  *
  * write   for every case, objects with values of their own are saved as FOLDER/CASE/ours-1, under two replicas, and every variable
  *         as FOLDER/CASE/ours.N.npy, N counting weights, then the optimiser's variables, then the rest
- * read    FOLDER/CASE/theirs-1 is restored into new objects, once built before and once after; every value must be theirs.N.npy */
+ *         Written as `again` too, and once more over that: the data has another name then
+ * read    FOLDER/CASE/theirs-1 is restored into new objects, once built before and once after; every value must be theirs.N.npy
+ *
+ * FOLDER/manager is one folder that the managers of both take turns in: here three saves, there one, here one. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -21,7 +24,8 @@ typedef struct objects {
     lk_variable   *variable[16];
     int            count;
     lk_checkpoint *checkpoint;
-    lk_shape       row; /* of the model */
+    lk_shape       row;     /* of the model */
+    bool           by_call; /* that is what builds it */
 } objects;
 
 static void tutorial(objects *o)
@@ -67,6 +71,111 @@ static void adagrad(objects *o) { small(o, lk_adagrad()); }
 static void adadelta(objects *o) { small(o, lk_adadelta()); }
 static void ftrl(objects *o) { small(o, lk_ftrl()); }
 
+static lk_node *two_ways(lk_node *x)
+{
+    lk_node *h = lk_apply(lk_dense(2), lk_apply(lk_dense(3), x));
+    return lk_apply(lk_add_layer(), lk_apply(lk_dense(2), x), h);
+}
+
+static void functional(objects *o)
+{
+    lk_node *x = lk_input(LK_SHAPE(4));
+    o->row = LK_SHAPE(4);
+    o->model = lk_functional(LK_NODES(x), LK_NODES(two_ways(x)));
+    o->optimizer = lk_sgd(.momentum = 0.9);
+}
+
+static void attention(objects *o)
+{
+    lk_node *x = lk_input(LK_SHAPE(5, 4));
+    o->row = LK_SHAPE(5, 4);
+    o->model = lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_multi_head_attention(2, 3), x, x)));
+    o->optimizer = lk_adam();
+}
+
+static void recurrent(objects *o)
+{
+    o->row = LK_SHAPE(5, 2);
+    o->model = lk_sequential(lk_lstm(3, .return_sequences = LK_ON), lk_gru(3, .return_sequences = LK_ON),
+                             lk_bidirectional(lk_simple_rnn(2, .return_sequences = LK_ON)), lk_time_distributed(lk_dense(3)),
+                             lk_bidirectional(lk_lstm(2)));
+    o->optimizer = lk_adam();
+}
+
+static void kinds(objects *o)
+{
+    o->row = LK_SHAPE(6, 6, 2);
+    o->model = lk_sequential(lk_normalization(), lk_depthwise_conv2d(2), lk_separable_conv2d(3, 2), lk_conv2d_transpose(2, 2),
+                             lk_group_normalization(1), lk_layer_normalization(), lk_flatten(), lk_dense(2));
+    o->optimizer = lk_adam();
+}
+
+static void words(objects *o)
+{
+    o->row = LK_SHAPE(5);
+    o->model = lk_sequential(lk_embedding(7, 3), lk_conv1d(2, 2), lk_global_average_pooling1d(), lk_dense(1));
+    o->optimizer = lk_adam();
+}
+
+static void nested(objects *o)
+{
+    lk_node  *x = lk_input(LK_SHAPE(4)), *y = lk_input(LK_SHAPE(2));
+    lk_model *row = lk_sequential(lk_dense(3), lk_dense(2)),
+             *graph = lk_functional(LK_NODES(y), LK_NODES(lk_apply(lk_dense(3), y)));
+    o->row = LK_SHAPE(4);
+    o->model = lk_functional(LK_NODES(x),
+                             LK_NODES(lk_apply(lk_dense(2), lk_apply(lk_model_layer(graph), lk_apply(lk_model_layer(row), x)))));
+    o->optimizer = lk_adam();
+}
+
+static void nested_row(objects *o)
+{
+    o->row = LK_SHAPE(4);
+    o->model = lk_sequential(lk_model_layer(lk_sequential(lk_dense(3), lk_dense(2))), lk_dense(2));
+    o->optimizer = lk_adam();
+}
+
+static void compiled_with(objects *o, lk_optimizer *optimizer)
+{
+    o->optimizer = optimizer;
+    lk_model_compile(o->model, .optimizer = optimizer, .loss = lk_mean_squared_error());
+    o->checkpoint = lk_checkpoint_of({"model", o->model});
+}
+
+static void compiled(objects *o)
+{
+    small(o, NULL);
+    compiled_with(o, lk_adam());
+}
+
+static void compiled_functional(objects *o)
+{
+    functional(o);
+    compiled_with(o, lk_sgd(.momentum = 0.9));
+}
+
+static void compiled_both(objects *o)
+{
+    small(o, NULL);
+    compiled_with(o, lk_adam());
+    o->checkpoint = lk_checkpoint_of({"optimizer", o->optimizer}, {"model", o->model});
+}
+
+static lk_tuple own_call(lk_model *m, lk_tuple in, int training, void *user)
+{
+    lk_layer **l = lk_model_layers(m).item;
+    (void)training, (void)user;
+    return LK_TUPLE(lk_layer_call(l[1], lk_layer_call(l[0], in.item[0])));
+}
+
+static void own(objects *o)
+{
+    o->row = LK_SHAPE(4);
+    o->by_call = true;
+    o->model = lk_model_of(own_call, .layers = LK_LAYERS(lk_dense(3, .name = "first"), lk_dense(2, .name = "second")));
+    o->optimizer = lk_sgd(.momentum = 0.9);
+}
+
 /* Every type, shapes from none to empty, names that need escaping, a checkpoint in a checkpoint, a variable under two names. */
 static void values(objects *o)
 {
@@ -106,6 +215,17 @@ static const struct {
              {"adagrad", adagrad},
              {"adadelta", adadelta},
              {"ftrl", ftrl},
+             {"functional", functional},
+             {"attention", attention},
+             {"recurrent", recurrent},
+             {"kinds", kinds},
+             {"words", words},
+             {"nested", nested},
+             {"nested_row", nested_row},
+             {"compiled", compiled},
+             {"compiled_functional", compiled_functional},
+             {"compiled_both", compiled_both},
+             {"own", own},
              {"values", values},
              {"metrics", metrics}};
 
@@ -113,14 +233,15 @@ static objects make(int which)
 {
     objects o = {0};
     CASES[which].make(&o);
-    if (o.model) o.checkpoint = lk_checkpoint_of({"optimizer", o.optimizer}, {"model", o.model});
+    if (o.model && !o.checkpoint) o.checkpoint = lk_checkpoint_of({"optimizer", o.optimizer}, {"model", o.model});
     return o;
 }
 
 static void build(objects *o)
 {
     if (!o->model) return;
-    lk_model_build(o->model, o->row);
+    if (o->by_call) lk_model_call(o->model, lk_zeros(LK_SHAPE(1, o->row.dim[0]), LK_F32));
+    else lk_model_build(o->model, o->row);
     lk_optimizer_build(o->optimizer, lk_model_trainable_variables(o->model));
 }
 
@@ -193,6 +314,8 @@ static void write_case(const char *folder, int which)
         set_values(&o, which);
     }
     lk_checkpoint_save(o.checkpoint, prefix_of(folder, which, "ours"));
+    for (int i = 0; i < 2; i++)
+        lk_checkpoint_write(o.checkpoint, prefix_of(folder, which, "again"));
     const lk_variables all = all_of(&o);
     for (int i = 0; i < all.count && !lk_failed(); i++) {
         const lk_tensor *t = shown(&o, all.item[i]);
@@ -241,14 +364,47 @@ static bool run_case(bool writes, const char *folder, int which)
     return good;
 }
 
+/* ---- managers ---- */
+
+static bool ends_in(lk_names names, int i, const char *end)
+{
+    const char *name = i < names.count ? names.item[i] : "";
+    return strlen(name) > strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+static bool take_turns(bool writes, const char *folder)
+{
+    char path[512];
+    bool good = true;
+    snprintf(path, sizeof path, "%s/manager", folder);
+    LK_POOL {
+        lk_variable           *v = lk_variable_of(lk_scalar(7));
+        lk_checkpoint_manager *m = lk_checkpoint_manager_of(lk_checkpoint_of({"v", v}), path, .max_to_keep = 2);
+        for (int i = 0; i < 3 && writes; i++)
+            good = good && lk_checkpoint_manager_save(m);
+        if (!writes) {
+            lk_names all = lk_checkpoint_manager_checkpoints(m);
+            good = all.count == 2 && ends_in(all, 0, "/ckpt-3") && ends_in(all, 1, "/ckpt-4") &&
+                   lk_checkpoint_manager_restore_or_initialize(m) && lk_item(lk_read(v)) == 8 && lk_checkpoint_manager_save(m);
+            all = lk_checkpoint_manager_checkpoints(m);
+            good = good && ends_in(all, 0, "/ckpt-4") && ends_in(all, 1, "/ckpt-5");
+        }
+    }
+    good = good && !lk_failed();
+    if (!good) printf("FAILED manager: %s\n", lk_error());
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     const bool writes = argc == 3 && strcmp(argv[1], "write") == 0;
     int        passed = 0, count = (int)(sizeof CASES / sizeof CASES[0]);
-    if (argc == 3 && (writes || strcmp(argv[1], "read") == 0))
+    if (argc == 3 && (writes || strcmp(argv[1], "read") == 0)) {
         for (int i = 0; i < count; i++)
             passed += run_case(writes, argv[2], i);
-    else if (argc == 1) printf("not run: it is half of an exchange with TensorFlow; make interop does both\n"), count = 0;
+        passed += take_turns(writes, argv[2]);
+        count++;
+    } else if (argc == 1) printf("not run: it is half of an exchange with TensorFlow; make interop does both\n"), count = 0;
     else return fprintf(stderr, "usage: checkpoint write|read FOLDER\n"), 2;
     printf("%d passed, %d failed\n", passed, count - passed);
     return passed != count;

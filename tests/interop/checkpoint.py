@@ -63,6 +63,72 @@ def small(optimizer):
     return with_model(keras.Sequential([layers.Dense(3), layers.Dense(2)]), optimizer, (4,))
 
 
+def two_ways(x):
+    h = layers.Dense(2)(layers.Dense(3)(x))
+    return layers.Add()([layers.Dense(2)(x), h])
+
+
+def functional():
+    x = keras.Input((4,))
+    return with_model(keras.Model(x, two_ways(x)), optimizers.SGD(momentum=0.9), (4,))
+
+
+def attention():
+    x = keras.Input((5, 4))
+    return with_model(keras.Model(x, layers.MultiHeadAttention(2, 3)(x, x)), optimizers.Adam(), (5, 4))
+
+
+def recurrent():
+    return with_model(keras.Sequential([
+        layers.LSTM(3, return_sequences=True), layers.GRU(3, return_sequences=True),
+        layers.Bidirectional(layers.SimpleRNN(2, return_sequences=True)), layers.TimeDistributed(layers.Dense(3)),
+        layers.Bidirectional(layers.LSTM(2))]), optimizers.Adam(), (5, 2))
+
+
+def kinds():
+    return with_model(keras.Sequential([
+        layers.Normalization(), layers.DepthwiseConv2D(2), layers.SeparableConv2D(3, 2), layers.Conv2DTranspose(2, 2),
+        layers.GroupNormalization(1), layers.LayerNormalization(), layers.Flatten(), layers.Dense(2)]), optimizers.Adam(), (6, 6, 2))
+
+
+def words():
+    return with_model(keras.Sequential([
+        layers.Embedding(7, 3), layers.Conv1D(2, 2), layers.GlobalAveragePooling1D(), layers.Dense(1)]), optimizers.Adam(), (5,))
+
+
+def nested():
+    x, y = keras.Input((4,)), keras.Input((2,))
+    row, graph = keras.Sequential([layers.Dense(3), layers.Dense(2)]), keras.Model(y, layers.Dense(3)(y))
+    return with_model(keras.Model(x, layers.Dense(2)(graph(row(x)))), optimizers.Adam(), (4,))
+
+
+def nested_row():
+    return with_model(keras.Sequential([
+        keras.Sequential([layers.Dense(3), layers.Dense(2)]), layers.Dense(2)]), optimizers.Adam(), (4,))
+
+
+def compiled(case, both=False):
+    """Of a compiled model the optimiser is a part."""
+    case.checkpoint.model.compile(case.checkpoint.optimizer, "mse")
+    if not both:
+        case.checkpoint = Checkpoint(model=case.checkpoint.model)
+    return case
+
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = layers.Dense(3), layers.Dense(2)
+
+    def build(self, shape):
+        self.first.build(shape)
+        self.second.build((None, 3))
+        self.built = True
+
+    def call(self, x):
+        return self.second(self.first(x))
+
+
 def values():
     types = ["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "bool"]
     v = {t: tf.Variable(tf.zeros((2, 3), t)) for t in types}
@@ -95,6 +161,17 @@ CASES = {
     "adagrad": lambda: small(optimizers.Adagrad()),
     "adadelta": lambda: small(optimizers.Adadelta()),
     "ftrl": lambda: small(optimizers.Ftrl()),
+    "functional": functional,
+    "attention": attention,
+    "recurrent": recurrent,
+    "kinds": kinds,
+    "words": words,
+    "nested": nested,
+    "nested_row": nested_row,
+    "compiled": lambda: compiled(small(optimizers.Adam())),
+    "compiled_functional": lambda: compiled(functional()),
+    "compiled_both": lambda: compiled(small(optimizers.Adam()), both=True),
+    "own": lambda: with_model(Own(), optimizers.SGD(momentum=0.9), (4,)),
     "values": values,
     "metrics": metrics,
 }
@@ -159,6 +236,26 @@ def compare(folder):
         assert a == b, "%s: only ours %s, only theirs %s" % (what, set(a) - set(b), set(b) - set(a))
 
 
+def written_over(folder):
+    """What was written over has the values that were saved, whatever its data file is called."""
+    assert glob.glob(folder + "/again.data-*") == [folder + "/again.data-00001-of-00002"], glob.glob(folder + "/again.*")
+    again, ours = tf.train.load_checkpoint(folder + "/again"), tf.train.load_checkpoint(folder + "/ours-1")
+    for key in ours.get_variable_to_shape_map():
+        assert bits(again.get_tensor(key)) == bits(ours.get_tensor(key)), key
+
+
+def take_turns(folder):
+    """tf.train.CheckpointManager goes on where ours was."""
+    v = tf.Variable(0.0)
+    manager = tf.train.CheckpointManager(Checkpoint(v=v), folder, max_to_keep=2)
+    names = lambda: [os.path.basename(p) for p in manager.checkpoints]
+    assert names() == ["ckpt-2", "ckpt-3"], names()
+    assert os.path.basename(manager.restore_or_initialize()) == "ckpt-3" and float(v) == 7
+    v.assign(8)
+    manager.save()
+    assert names() == ["ckpt-3", "ckpt-4"] and not os.path.exists(folder + "/ckpt-2.index"), names()
+
+
 def main():
     program = sys.argv[1]
     folder = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="lockstep-interop-")
@@ -169,14 +266,21 @@ def main():
         try:
             for build_first in (True, False):
                 restore(make, here, build_first)
+            written_over(here)
             save(make, here, seed)
             compare(here)
             print("TensorFlow restored", name)
         except Exception as error:
             failed += 1
             print("FAILED", name, type(error).__name__, error)
+    try:
+        take_turns(folder + "/manager")
+        print("TensorFlow's manager took its turn")
+    except Exception as error:
+        failed += 1
+        print("FAILED manager", type(error).__name__, error)
     read = subprocess.run([program, "read", folder])
-    print("%d passed, %d failed" % (len(CASES) - failed, failed))
+    print("%d passed, %d failed" % (len(CASES) + 1 - failed, failed))
     return int(failed > 0 or read.returncode != 0)
 
 

@@ -321,10 +321,10 @@ TEST(arguments_are_checked)
 {
     LK_POOL {
         lk_model *m = two_layers();
-        lk_model_save(m, path_of("model.h5"));
-        says(LK_EINVAL, "model.h5\" should end in \".keras\", by which Keras knows such files");
-        lk_model_save_weights(m, path_of("model.h5"));
-        says(LK_EINVAL, "should end in \".weights.h5\"");
+        lk_model_save(m, path_of("model.npz"));
+        says(LK_EINVAL, "model.npz\" should end in \".keras\", by which Keras knows such files");
+        lk_model_save_weights(m, path_of("model.txt"));
+        says(LK_EINVAL, "model.txt\" should end in .weights.h5");
         lk_model_save(NULL, "x.keras");
         says(LK_EINVAL, "lk_model_save: the model is NULL");
         lk_model_save(m, NULL);

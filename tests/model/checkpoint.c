@@ -69,6 +69,7 @@ TEST(nothing_to_restore)
         assert_false(lk_failed());
         REFUSED(LK_EINVAL, lk_restore_assert_consumed(s) == LK_EINVAL, "nothing was restored");
         REFUSED(LK_EINVAL, lk_restore_assert_existing_objects_matched(s) == LK_EINVAL, "nothing was restored");
+        REFUSED(LK_EINVAL, lk_restore_assert_nontrivial_match(s) == LK_EINVAL, "nothing was restored");
     }
 }
 
@@ -111,6 +112,19 @@ TEST(only_a_part)
         REFUSED(LK_EINVAL, lk_restore_assert_existing_objects_matched(s) == LK_EINVAL, "no value for 1 variables", "more");
         lk_restore_expect_partial(s);
         assert_false(lk_failed());
+    }
+}
+
+TEST(nothing_in_common)
+{
+    LK_POOL {
+        lk_variable *a = lk_variable_of(lk_scalar(1)), *b = lk_variable_of(lk_scalar(2));
+        lk_checkpoint_save(lk_checkpoint_of({"a", a}), IN("common"));
+        lk_restore_status *s = lk_checkpoint_restore(lk_checkpoint_of({"a", b}), IN("common-1"));
+        assert_int_equal(lk_restore_assert_nontrivial_match(s), LK_OK);
+        s = lk_checkpoint_restore(lk_checkpoint_of({"b", b}), IN("common-1")); /* takes over the number of saves, no more */
+        REFUSED(LK_EINVAL, lk_restore_assert_nontrivial_match(s) == LK_EINVAL, "common-1", "nothing");
+        lk_restore_expect_partial(s);
     }
 }
 
@@ -554,6 +568,7 @@ int main(void)
         cmocka_unit_test(nothing_to_restore),
         cmocka_unit_test(variables_are_stored_once),
         cmocka_unit_test(only_a_part),
+        cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(restored_when_built),
         cmocka_unit_test(training_goes_on_after_a_restore),
         cmocka_unit_test(only_the_model_is_left),

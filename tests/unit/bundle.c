@@ -8,6 +8,7 @@
 #include "format/crc32c.h"
 #include "format/npy.h"
 #include "format/object_graph.h"
+#include <pthread.h>
 
 static const char *folder;
 
@@ -128,6 +129,8 @@ TEST(texts)
     free(text);
 }
 
+static char many[512];
+
 static lk_status write_one(const char *prefix, float value)
 {
     lki_bundle_writer w;
@@ -168,6 +171,75 @@ TEST(an_older_one_is_replaced)
     lki_array_free(&a);
     lki_bundle_close(&old);
     assert_int_equal(folder_leftovers(folder), 0);
+}
+
+/* Several write one name at a time while others read it: what is read is whole, and at the end there is one, and nothing else. */
+enum { WRITERS = 3, TURNS = 40 };
+
+static void *write_many(void *arg)
+{
+    bool *good = arg;
+    for (int i = 0; i < TURNS; i++)
+        *good = write_one(many, (float)i) == LK_OK && *good;
+    return NULL;
+}
+
+static int data_files(const char *name)
+{
+    DIR *d = opendir(folder);
+    int  count = 0;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        count += strncmp(e->d_name, name, strlen(name)) == 0 && strstr(e->d_name, ".data-");
+    if (d) closedir(d);
+    return count;
+}
+
+TEST(writers_and_readers_at_a_time)
+{
+    pthread_t thread[WRITERS];
+    bool      good[WRITERS];
+    snprintf(many, sizeof many, "%s/many", folder);
+    assert_int_equal(write_one(many, 1), LK_OK);
+    for (int i = 0; i < WRITERS; i++) {
+        good[i] = true;
+        assert_int_equal(pthread_create(&thread[i], NULL, write_many, &good[i]), 0);
+    }
+    for (int i = 0; i < 4 * TURNS; i++)
+        if (read_one(many) < 0) fail_msg("turn %d: %s", i, lk_error());
+    for (int i = 0; i < WRITERS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(good[i]);
+    }
+    assert_true(read_one(many) == TURNS - 1);
+    assert_int_equal(write_one(many, 7), LK_OK);
+    assert_int_equal(data_files("many."), 1);
+    assert_int_equal(folder_leftovers(folder), 0);
+}
+
+/* What a crash leaves between the data and the index, and what is not that. */
+TEST(what_crashes_left)
+{
+    static const char *const left[] = {"crash-1.data-00000-of-00001", "crash-1.data-00001-of-00002",
+                                       "crash-2.data-00000-of-00001.1.2.tmp", "crash-2.index.3.4.tmp"};
+    static const char *const others[] = {"crash.data", "crash-3.data-0-of-1", "crush-1.data-00000-of-00001",
+                                         "crash-1.data-00000-of-00001.bak"};
+    lki_bytes                bytes = {(uint8_t *)"half", 4};
+    assert_int_equal(write_one(folder_file(folder, "crash-7"), 7), LK_OK);
+    for (int i = 0; i < LKI_COUNT(left); i++)
+        lki_file_write(folder_file(folder, left[i]), 1, &bytes);
+    for (int i = 0; i < LKI_COUNT(others); i++)
+        lki_file_write(folder_file(folder, others[i]), 1, &bytes);
+    lki_bundle_clean(folder, "crash");
+    for (int i = 0; i < LKI_COUNT(left); i++)
+        assert_false(file_exists(folder_file(folder, left[i])));
+    for (int i = 0; i < LKI_COUNT(others); i++)
+        assert_true(file_exists(folder_file(folder, others[i])));
+    assert_true(read_one(folder_file(folder, "crash-7")) == 7);
+    assert_int_equal(lki_bundle_remove(folder_file(folder, "crash-7")), LK_OK);
+    assert_int_equal(lki_bundle_remove(folder_file(folder, "crash-7")), LK_OK);
+    assert_false(file_exists(folder_file(folder, "crash-7.data-00000-of-00001")));
+    lki_bundle_clean("/no/such/folder", "crash");
+    assert_false(lk_failed());
 }
 
 TEST(nothing_is_left_of_one_that_was_given_up)
@@ -454,7 +526,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_shape),     cmocka_unit_test(texts),
-        cmocka_unit_test(an_older_one_is_replaced), cmocka_unit_test(nothing_is_left_of_one_that_was_given_up),
+        cmocka_unit_test(an_older_one_is_replaced), cmocka_unit_test(writers_and_readers_at_a_time),
+        cmocka_unit_test(what_crashes_left),        cmocka_unit_test(nothing_is_left_of_one_that_was_given_up),
         cmocka_unit_test(what_tensorflow_wrote),    cmocka_unit_test(files_that_are_not_there),
         cmocka_unit_test(lies_in_the_header),       cmocka_unit_test(lies_in_an_entry),
         cmocka_unit_test(lies_about_an_array),      cmocka_unit_test(damaged_data),

@@ -1,0 +1,129 @@
+/* Looking into checkpoints and folders of them (inspect.h): what is in them, and what lockstep noted beside. */
+#include "core/shape.h"
+#include "files/inspect.h"
+#include "fit/resume.h"
+#include "keras/file.h"
+#include "model/snapshot.h"
+#include <string.h>
+
+/* ---- one ---- */
+
+static void tell_origin(const char *prefix, lki_report *r)
+{
+    lki_origin o;
+    if (lki_checkpoint_origin(prefix, &o) != LK_OK) return;
+    lki_report_whole(r, "lanes", o.lanes);
+    lki_report_text(r, "instruction_set", o.isa);
+    lki_report_whole(r, "kernel_version", o.kernels);
+}
+
+/* Where a training stopped, which goes on from here. */
+static lk_status tell_resume(const char *prefix, lki_report *r)
+{
+    lki_bytes       bytes;
+    lki_resume      resume = {0};
+    const lk_status found = lki_checkpoint_extra(prefix, LKI_RESUME_KEY, &bytes);
+    if (found != LK_OK) return found == LK_ENOTFOUND ? LK_OK : found;
+    const lk_status status = lki_resume_open(prefix, &bytes, &resume);
+    if (status != LK_OK) lki_bytes_free(&bytes);
+    LKI_TRY(status);
+    lki_report_whole(r, "resume_epoch", resume.place.epoch);
+    lki_report_whole(r, "resume_batch", resume.place.batch);
+    lki_report_whole(r, "resume_steps", resume.steps);
+    lki_report_whole(r, "resume_replicas", resume.replicas);
+    lki_report_whole(r, "resume_seed", (int64_t)resume.seed);
+    lki_report_text(r, "resume_state",
+                    resume.over           ? "training had come to its end"
+                    : resume.place.within ? "in the middle of the epoch"
+                                          : "before the epoch");
+    lki_resume_free(&resume);
+    return LK_OK;
+}
+
+static void tell_entry(const lki_bundle_entry *e, lki_report *r)
+{
+    char     name[24];
+    lk_shape shape = {.rank = e->rank};
+    for (int i = 0; i < e->rank; i++)
+        shape.dim[i] = (int64_t)e->dim[i];
+    lki_line *l = lki_report_line(r, e->key, lki_bundle_type_name(e->type, name), e->sliced ? "in slices" : NULL);
+    if (lki_shape_valid(&shape)) l->shape = shape;
+    l->bytes = e->size <= INT64_MAX ? (int64_t)e->size : -1;
+    l->texts = e->type == LKI_BUNDLE_TEXT;
+}
+
+static lk_status tell_entries(const char *prefix, lki_report *r)
+{
+    lki_bundle b;
+    LKI_TRY(lki_bundle_open(prefix, &b));
+    lki_report_table(r, "entries");
+    for (int i = 0; i < b.count; i++)
+        tell_entry(&b.entry[i], r);
+    lki_bundle_close(&b);
+    return LK_OK;
+}
+
+static lk_status tell_checkpoint(const char *prefix, lki_report *r)
+{
+    LKI_TRY(lki_checkpoint_verify(prefix));
+    tell_origin(prefix, r);
+    LKI_TRY(tell_resume(prefix, r));
+    return tell_entries(prefix, r);
+}
+
+lk_status lki_inspect_checkpoint(const char *path, lki_report *r)
+{
+    char       *prefix = lki_checkpoint_prefix(path);
+    const char *data = strstr(path, ".data-");
+    if (!prefix) return LK_ENOMEM;
+    if (data && !strchr(data, '/')) prefix[data - path] = 0;
+    lki_report_kind(r, "TensorFlow checkpoint");
+    const lk_status status = tell_checkpoint(prefix, r);
+    lki_release(prefix);
+    return status;
+}
+
+/* ---- a folder ---- */
+
+static int64_t size_of(const char *prefix)
+{
+    lki_bundle b;
+    int64_t    bytes = 0;
+    if (lki_bundle_open(prefix, &b) != LK_OK) return -1;
+    for (int i = 0; i < b.opened; i++)
+        bytes += (int64_t)b.shard[i].size;
+    lki_bundle_close(&b);
+    return bytes;
+}
+
+/* A damaged one is told, and the others too. */
+static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
+{
+    lki_report_table(r, "checkpoints");
+    for (int i = 0; i < c->count; i++) {
+        lki_error_record before, mine;
+        char            *prefix = lki_path_in(c->folder, c->name[i]);
+        if (!prefix) return LK_ENOMEM;
+        lki_error_take(&before);
+        const bool    good = lki_checkpoint_verify(prefix) == LK_OK;
+        const int64_t bytes = good ? size_of(prefix) : -1;
+        lki_error_take(&mine);
+        lki_error_put(&before);
+        lki_line *l = lki_report_line(r, c->name[i], NULL, !good ? mine.text : strcmp(prefix, c->latest) ? NULL : "the latest");
+        l->bytes = bytes;
+        lki_release(prefix);
+    }
+    return LK_OK;
+}
+
+lk_status lki_inspect_folder(const char *path, lki_report *r)
+{
+    lki_checkpoints c;
+    LKI_TRY(lki_checkpoints_list(path, &c));
+    lki_report_kind(r, "a folder of checkpoints");
+    lki_report_text(r, "latest", c.latest);
+    lk_status status = tell_folder(&c, r);
+    if (status == LK_OK) status = tell_checkpoint(c.latest, r); /* an error if that one is damaged */
+    lki_checkpoints_free(&c);
+    return status;
+}

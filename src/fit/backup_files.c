@@ -1,0 +1,139 @@
+/* Files of backups (backup_files.h). */
+#include "fit/backup_files.h"
+#include "core/memory.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char NAME[] = "backup-", INDEX[] = ".index", DATA[] = ".data-", BEGUN[] = ".tmp";
+
+char *lki_backup_prefix(const char *folder, int64_t number)
+{
+    const size_t size = strlen(folder) + 32;
+    char        *path = lki_alloc(size);
+    if (path) snprintf(path, size, "%s/%s%lld", folder, NAME, (long long)number);
+    return path;
+}
+
+/* The number in "backup-12.index", and what comes behind it; 0: not one of ours. */
+static int64_t number_of(const char *name, const char **behind)
+{
+    char *end;
+    if (strncmp(name, NAME, sizeof NAME - 1) != 0 || name[sizeof NAME - 1] < '1' || name[sizeof NAME - 1] > '9') return 0;
+    errno = 0;
+    const long long number = strtoll(name + sizeof NAME - 1, &end, 10);
+    *behind = end;
+    return errno || number >= INT64_MAX / 2 ? 0 : number;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    const size_t size = strlen(text), length = strlen(end);
+    return size >= length && strcmp(text + size - length, end) == 0;
+}
+
+/* A writer that lives holds a lock on what it writes. */
+static void remove_begun(int folder, const char *name)
+{
+    const int file = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return;
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+    close(file);
+}
+
+typedef bool wanted_fn(const void *what, int64_t number);
+
+/* Files of the backups that are not `wanted`; what was only begun of any. */
+static void sweep(const char *folder, wanted_fn *wanted, const void *what)
+{
+    DIR        *d = opendir(folder);
+    const char *behind;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        const int64_t number = number_of(e->d_name, &behind);
+        if (!number) continue;
+        if (ends_in(behind, BEGUN)) remove_begun(dirfd(d), e->d_name);
+        else if (!wanted(what, number) && (strcmp(behind, INDEX) == 0 || strncmp(behind, DATA, sizeof DATA - 1) == 0))
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
+}
+
+static bool is_one_of(const void *what, int64_t number)
+{
+    return number == ((const int64_t *)what)[0] || number == ((const int64_t *)what)[1];
+}
+static bool is_another(const void *what, int64_t number) { return number != *(const int64_t *)what; }
+
+/* The index first: without it there is no checkpoint, so that no crash leaves an index without its data. */
+void lki_backup_remove(const char *folder, int64_t number)
+{
+    char        *prefix = lki_backup_prefix(folder, number);
+    const size_t size = prefix ? strlen(prefix) + sizeof INDEX : 0;
+    char        *index = prefix ? lki_alloc(size) : NULL;
+    if (index) {
+        snprintf(index, size, "%s%s", prefix, INDEX);
+        unlink(index);
+        sweep(folder, is_another, &number);
+    }
+    lki_release(index);
+    lki_release(prefix);
+}
+
+static lk_status list_all(const char *folder, lki_backup_list *out)
+{
+    const char *behind;
+    DIR        *d = opendir(folder);
+    lk_status   status = d || errno == ENOENT ? LK_OK : lki_fail(LK_EIO, "lk_backup_and_restore: %s: %s", folder, strerror(errno));
+    for (const struct dirent *e; d && status == LK_OK && (e = readdir(d));) {
+        const int64_t number = number_of(e->d_name, &behind);
+        if (!number || strcmp(behind, INDEX) != 0) continue;
+        if (!lki_grow((void **)&out->number, &out->room, out->count + 1, sizeof *out->number)) status = LK_ENOMEM;
+        else out->number[out->count++] = number;
+    }
+    if (d) closedir(d);
+    return status;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+static bool is_listed(const void *what, int64_t number)
+{
+    const lki_backup_list *list = what;
+    for (int i = 0; i < list->count; i++)
+        if (list->number[i] == number) return true;
+    return false;
+}
+
+lk_status lki_backup_list_of(const char *folder, lki_backup_list *out)
+{
+    LKI_TRY(list_all(folder, out));
+    if (out->count) qsort(out->number, (size_t)out->count, sizeof *out->number, newest_first);
+    sweep(folder, is_listed, out);
+    return LK_OK;
+}
+
+void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep)
+{
+    lki_backup_list  list = {0};
+    lki_error_record before, mine;
+    const int64_t    kept[2] = {keep, and_keep};
+    lki_error_take(&before);
+    if (list_all(folder, &list) == LK_OK)
+        for (int i = 0; i < list.count; i++)
+            if (!is_one_of(kept, list.number[i])) lki_backup_remove(folder, list.number[i]);
+    lki_error_take(&mine); /* it goes nowhere */
+    if (before.code != LK_OK) lki_error_put(&before);
+    lki_release(list.number);
+    sweep(folder, is_one_of, kept);
+}
+
+void lki_backup_remove_folder(const char *folder) { rmdir(folder); }

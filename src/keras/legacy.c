@@ -1,0 +1,141 @@
+/* Weights as they were laid out before Keras 3 (weights.h), for programs that read nothing else:
+ *
+ *     ROOT@layer_names, ROOT@backend, ROOT@keras_version
+ *     ROOT dense@weight_names                 those that are trained, then the others
+ *     ROOT dense/dense/kernel
+ *     optimizer_weights@weight_names, optimizer_weights/adam/iteration */
+#include "core/memory.h"
+#include "format/durable.h"
+#include "keras/config.h"
+#include "keras/model_config.h"
+#include "keras/weights.h"
+#include "model/compiled.h"
+#include "model/trackable.h"
+#include "nn/optimizer.h"
+#include <stdio.h>
+#include <string.h>
+
+static char *joined(const char *a, const char *b) { return lki_path_join(a, strlen(a), b); }
+
+static lk_status add_texts(lki_h5 *file, const char *group, const char *attribute, int count, const char *const *text)
+{
+    char           *path = joined(group, attribute);
+    const lk_status status = path ? lki_h5_add_texts(file, path, count, text) : LK_ENOMEM;
+    lki_release(path);
+    return status;
+}
+
+static lk_status add_text(lki_h5 *file, const char *group, const char *attribute, const char *text)
+{
+    char           *path = joined(group, attribute);
+    const lk_status status = path ? lki_h5_add_text(file, path, text) : LK_ENOMEM;
+    lki_release(path);
+    return status;
+}
+
+/* Names of a group's variables, as they are stored: one that is there already gets a number. */
+typedef struct names {
+    int    count;
+    char **item;
+} names;
+
+static lk_status names_new(int room, names *out)
+{
+    *out = (names){.item = lki_zalloc(((size_t)room + 1) * sizeof *out->item)};
+    return out->item ? LK_OK : LK_ENOMEM;
+}
+
+static void names_free(names *n)
+{
+    for (int i = 0; i < n->count; i++)
+        lki_release(n->item[i]);
+    lki_release(n->item);
+}
+
+static bool is_taken(const names *n, const char *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (strcmp(n->item[i], name) == 0) return true;
+    return false;
+}
+
+static char *unique(const names *n, const char *name)
+{
+    char *tried = lki_strdup(name);
+    for (int i = 1; tried && is_taken(n, tried); i++) {
+        char number[16];
+        snprintf(number, sizeof number, "_%d", i);
+        lki_release(tried);
+        tried = joined(name, number);
+    }
+    return tried;
+}
+
+static lk_status add_value(lki_h5 *file, const char *group, lk_variable *v, names *n)
+{
+    char *name = unique(n, v->name);
+    if (!name) return LK_ENOMEM;
+    n->item[n->count++] = name;
+    char           *folder = joined(group, "/"), *path = folder ? joined(folder, name) : NULL;
+    const lk_status status = path ? lki_weight_put(v, path, file) : LK_ENOMEM;
+    lki_release(folder);
+    lki_release(path);
+    return status;
+}
+
+static lk_status add_layer(lki_h5 *file, lk_layer *l, const char *root)
+{
+    const int count = lki_layer_weights(l);
+    char     *group = joined(root, l->name);
+    names     n = {0};
+    lk_status status = group ? names_new(count, &n) : LK_ENOMEM;
+    if (status == LK_OK) status = lki_h5_add_group(file, group);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < count && status == LK_OK; i++) {
+            lk_variable *v = lki_layer_weight_at(l, i)->variable;
+            if (v->trainable == (pass == 0)) status = add_value(file, group, v, &n);
+        }
+    if (status == LK_OK && count) status = add_texts(file, group, "@weight_names", n.count, (const char *const *)n.item);
+    lki_release(group);
+    names_free(&n);
+    return status;
+}
+
+static lk_status add_layers(lki_h5 *file, lk_model *m, const char *root, const char *top)
+{
+    const char **layers = lki_alloc(((size_t)m->count + 1) * sizeof *layers);
+    lk_status    status = layers ? LK_OK : LK_ENOMEM;
+    for (int i = 0; i < m->count && status == LK_OK; i++) {
+        layers[i] = m->layer[i]->name;
+        status = add_layer(file, m->layer[i], root);
+    }
+    if (status == LK_OK) status = add_texts(file, top, "@layer_names", m->count, layers);
+    lki_release(layers);
+    return status;
+}
+
+static lk_status add_optimizer(lki_h5 *file, lk_optimizer *o)
+{
+    const lk_variables v = lk_optimizer_variables(o);
+    names              n = {0};
+    lk_status          status = names_new(v.count, &n);
+    for (int i = 0; i < v.count && status == LK_OK; i++)
+        status = add_value(file, "optimizer_weights", v.item[i], &n);
+    if (status == LK_OK) status = add_texts(file, "optimizer_weights", "@weight_names", n.count, (const char *const *)n.item);
+    names_free(&n);
+    return status;
+}
+
+lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *root, lki_h5 *file)
+{
+    LKI_TRY(lki_weights_built(name, m));
+    const lki_outside before = lki_step_outside();
+    const char       *top = *root ? "model_weights" : ""; /* the group `root` begins with */
+    lk_status         status = *root ? lki_h5_add_group(file, top) : LK_OK;
+    if (status == LK_OK) status = add_layers(file, m, root, top);
+    if (status == LK_OK) status = add_text(file, top, "@backend", "tensorflow");
+    if (status == LK_OK) status = add_text(file, top, "@keras_version", LKI_KERAS_VERSION);
+    if (status == LK_OK && *root && lki_is_compiled(m)) status = add_optimizer(file, m->compiled->optimizer);
+    lki_step_back(&before);
+    return status;
+}

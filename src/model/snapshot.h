@@ -1,0 +1,55 @@
+/* A checkpoint as it was at one moment: its values copied, to be written later, by any thread.
+ *
+ *     objects --walk--> bundle                      lk_checkpoint_save: streamed from the variables, nothing is copied
+ *     objects --walk--> snapshot --write--> bundle  training goes on while a thread writes
+ *
+ * Both ways give the same files: the same walk names the values, and one writer stores them.
+ *
+ * Invariants
+ * 1. A snapshot refers to no object: objects may change or go while it is written.
+ * 2. Taking and putting are for one thread at a time; writing changes nothing in it and needs no pool and no step.
+ * 3. Beside the values every checkpoint has a note on what its bits depend on (LKI_ORIGIN_KEY), under a key no graph names. */
+#ifndef LKI_MODEL_SNAPSHOT_H
+#define LKI_MODEL_SNAPSHOT_H
+
+#include "format/file.h"
+#include <lockstep/checkpoint.h>
+
+typedef struct lki_snapshot lki_snapshot;
+
+/* Copy all values as they are now. *s NULL: a new one; else that one, whose memory is used again and whose extra entries are gone.
+ * On failure a new one is not made and a given one is empty. */
+lk_status lki_snapshot_take(lk_checkpoint *c, lki_snapshot **s);
+
+/* One more entry, a text, under a key that no graph of objects names; replaces one of that key. The bytes are copied. */
+lk_status lki_snapshot_put(lki_snapshot *s, const char *key, const void *bytes, size_t size);
+
+/* Write it as a checkpoint. What had that name stays usable until the new one is complete. LK_EIO names the file and the reason. */
+lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix);
+
+size_t lki_snapshot_bytes(const lki_snapshot *s); /* of its values */
+void   lki_snapshot_free(lki_snapshot *s);        /* NULL is ignored */
+
+/* The same files without the copy, now. */
+lk_status lki_checkpoint_stream(lk_checkpoint *c, const char *prefix);
+
+/* Read all of a checkpoint: the index, the graph and every value with its checksum. LK_OK, or an error that says what is damaged;
+ * LK_ENOTFOUND: there is none. Memory in proportion to the index alone. */
+lk_status lki_checkpoint_verify(const char *prefix);
+
+/* The text under a key outside the graph. LK_ENOTFOUND: no such checkpoint or key; it is not recorded as an error. */
+lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *out);
+
+/* What the bits of a training depend on beside its program, seed and data, as lines "lanes 8", "isa avx512", "kernels 2". */
+#define LKI_ORIGIN_KEY ".LOCKSTEP/ORIGIN"
+
+typedef struct lki_origin {
+    int  lanes;
+    char isa[16];
+    int  kernels; /* LKI_KERNEL_VERSION */
+} lki_origin;
+
+lki_origin lki_origin_now(const lk_checkpoint *c);
+lk_status  lki_checkpoint_origin(const char *prefix, lki_origin *out); /* LK_ENOTFOUND: it says nothing, as TensorFlow's do */
+
+#endif
