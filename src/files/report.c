@@ -122,10 +122,12 @@ static size_t put_clean(lki_sink *s, const char *text)
     return shown;
 }
 
+/* Up to `width`, one at least. */
 static void put_spaces(lki_sink *s, size_t shown, size_t width)
 {
-    for (; shown < width; shown++)
+    do
         lki_sink_bytes(s, " ", 1);
+    while (++shown < width);
 }
 
 static void put_format(lki_sink *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -156,7 +158,7 @@ static size_t widest(size_t a, const char *text)
     return n > a ? n : a;
 }
 
-enum { WIDEST_NAME = 56, WIDEST_TYPE = 24 };
+enum { WIDEST_NAME = 72, WIDEST_TYPE = 24 };
 static size_t at_most(size_t a, size_t b) { return a < b ? a : b; }
 
 static void put_fact(lki_sink *s, const lki_fact *f, size_t width)

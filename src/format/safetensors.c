@@ -193,7 +193,7 @@ static lk_status read_elements(const header *h, lki_arrays *out)
         if (status != LK_OK) lki_array_free(&p->array);
         LKI_TRY(status);
         LKI_TRY(lki_arrays_add(out, p->name, &p->array));
-        if (lk_dtype_bytes(p->element->dtype) == (size_t)p->element->bytes) continue;
+        if (p->element->how == AS_IS || p->element->how == TRUTH) continue;
         out->item[out->count - 1].stored = p->element->name;
         out->item[out->count - 1].stored_bytes = p->element->bytes;
     }

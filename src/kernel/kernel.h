@@ -19,25 +19,15 @@
  *          splits n blocks at the largest power of two below n (fold.h).
  *
  *  WINOGRAD   f32 convolutions with 3x3 windows whose shapes winograd.h names, all three directions, by tiles of 2x2 results from 4x4
- *          cells, and for conv2d and its data gradient with few channels of 4 results along an axis from 6 cells as long as there are 4
- *          (winograd.h); cells outside the image, and results outside theirs, count as +0. Each transform goes along the height, then
- *          along the width, with these sums (a, b, c, d, e, f from top to bottom or left to right; r is the square root of 2; x(..) + y
- *          is fused):
+ *          cells; cells outside the image, and results outside theirs, count as +0. Each transform goes along the height, then along
+ *          the width, with these sums (a, b, c, d from top to bottom or left to right):
  *              cells to points      a - c, b + c, c - b, d - b              results to points    a, a + b, a - b, b
  *              weights to points    a, ((a + c) + b) / 2, ((a + c) - b) / 2, c
  *              points to results    (a + b) + c, (b - c) + d                points to weights    a + h, (b - c) / 2, h + d, h = (b + c) / 2
- *            of 4 results:
- *              cells to points      (-5/2 (c) + a) + e, r (p) + q, -r (p) + q, r (s) + t, -r (s) + t, (-5/2 (d) + b) + f, with p = 1/2 (d) - b,
- *                                   q = -2 (c) + e, s = -1/2 (b) + d, t = -1/2 (c) + e
- *              weights to points    a, (-1/3) * (p + h), (-1/3) * (p - h), (1/6) * (q + h), (1/6) * (q - h), c, with p = 2 (a) + c,
- *                                   q = 2 (c) + a, h = r * b
- *              points to results    (a + p) + s, r * (1/2 (q) + t), 2 (s) + 1/2 * p, r (1/4 (q) + (t + t)) + f, with p = b + c, q = b - c,
- *                                   s = d + e, t = d - e
  *          conv2d: per point a CHAIN over the in channels of cells * weights; points to results, and the epilogue. Its data gradient is
  *          the same with dy as the image, taps turned by 180 degrees, in and out exchanged, padding 2 - pad. Its weight gradient: per
  *          point a CHAIN over images, tile rows, tile columns of cells * results; points to weights at the end of each lane; then the
- *          tree. An infinity or a number near overflow may come out as NaN, only in results whose window has it or, in a tile of 4, that
- *          lie in the same tile.
+ *          tree. An infinity or a number near overflow may come out as NaN, only in results whose window has it.
  *
  * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and to
  * factors that are not finite. */

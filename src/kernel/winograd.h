@@ -8,10 +8,9 @@
 #include "kernel/kernel.h"
 
 enum {
-    LKI_WINOGRAD_PAIRS = 64 * 64, /* pairs of channels, in and out; with more, tiles of 4 have too many weights to transform */
-    LKI_WINOGRAD_CHANNELS = 16,   /* fewer, in or out: the transforms cost more than they save */
-    LKI_WINOGRAD_CELLS = 6,       /* smaller images are mostly border, whose windows have few taps anyway */
-    LKI_WINOGRAD_POINTS = 16,     /* of a tile of 2x2 results */
+    LKI_WINOGRAD_CHANNELS = 16, /* fewer, in or out: the transforms cost more than they save */
+    LKI_WINOGRAD_CELLS = 6,     /* smaller images are mostly border, whose windows have few taps anyway */
+    LKI_WINOGRAD_POINTS = 16,   /* of a 4x4 tile */
 };
 
 /* x is [..., height, width, in], w is [height, width, in, out]; both f32. */
@@ -23,15 +22,5 @@ static inline bool lki_is_winograd(const lki_window *window, const lk_shape *x, 
     }
     return true;
 }
-
-/* conv2d and its data gradient: how many tiles of 4 results there are along an axis of so many results; tiles of 2 follow. Whether a last, odd
- * result is there does not show in the others, so a fused pool may leave it out. */
-static inline int64_t lki_winograd_fours(int64_t in, int64_t out, int64_t results)
-{
-    return in * out <= LKI_WINOGRAD_PAIRS ? results / 4 : 0;
-}
-
-/* The square root of 2, by which tiles of 4 are transformed. */
-#define LKI_WINOGRAD_ROOT 0x1.6a09e6p+0f
 
 #endif

@@ -231,7 +231,7 @@ TEST(from_each_to_each)
 
 static void same_as_golden(lk_model *m, const char *golden, const char *name)
 {
-    char               path[512], key[16];
+    char               path[512], key[24];
     lki_arrays         values;
     const lk_variables w = lk_model_weights(m);
     snprintf(path, sizeof path, "%s/files/%s_values.npz", golden, name);
