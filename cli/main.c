@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_train, &cli_evaluate, &cli_predict, &cli_summary, &cli_convert, &cli_inspect,
-                                              &cli_devices, &cli_data, &cli_plot, &cli_bench, &cli_doctor};
+static const cli_command *const commands[] = {&cli_train,   &cli_evaluate, &cli_predict, &cli_summary, &cli_convert, &cli_inspect,
+                                              &cli_devices, &cli_data,     &cli_plot,    &cli_bench,   &cli_doctor};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *to)

@@ -265,7 +265,7 @@ static file zip_two_names_in_one(void) /* to one program it is config.json, to a
 static file zip_overlap(void) /* every member is the same packed bytes: each name unpacks to as much again */
 {
     enum { MEMBERS = 40 };
-    static char name[MEMBERS][8];
+    static char name[MEMBERS][16];
     member      m[MEMBERS];
     file        f = {.size = 0}, zeros = {.size = 4000};
     lki_bytes   packed;
