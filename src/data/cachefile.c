@@ -1,10 +1,11 @@
 /* Cache files (cachefile.h). Numbers are little endian, checksums are masked CRC-32C.
  *
  *   offset  size  meaning                                   WRITING (NAME.<process>-<n>.tmp) --sync, rename--> NAME
- *        0     8  "LKCACHE1"                                       \____ ended early, or an error ____> REMOVED
+ *        0     8  "LKCACHE2"                                       \____ ended early, or an error ____> REMOVED
  *        8        blocks:  8  size n of the payload
  *                          4  rows; 0: one element
  *                          4  checksum of the payload
+ *                          4  checksum of the 16 bytes before: a block may be skipped without a look at its payload
  *                          n  payload: an element as save.c writes values, its tensors holding all rows
  *       -28    8  elements in all
  *       -20    8  where this footer begins
@@ -22,8 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAGIC = 8, BLOCK_HEADER = 16, FOOTER = 28 };
-static const char HEAD[] = "LKCACHE1", TAIL[] = "LKCACHEF";
+enum { MAGIC = 8, BLOCK_HEADER = 20, FOOTER = 28 };
+static const char HEAD[] = "LKCACHE2", TAIL[] = "LKCACHEF";
 
 /* ---- writing ---- */
 
@@ -77,6 +78,7 @@ lk_status lki_cache_write(lki_cache_writer *w, const lki_rowset *set)
     put_le(header, sink.size, 8);
     put_le(header + 8, set->rows > 0 ? (uint64_t)set->rows : 0, 4);
     put_le(header + 12, status == LK_OK ? checksum(sink.data, sink.size) : 0, 4);
+    put_le(header + 16, checksum(header, 16), 4);
     if (status == LK_OK) status = lki_durable_write(&w->file, header, sizeof header);
     if (status == LK_OK) status = lki_durable_write(&w->file, sink.data, sink.size);
     lki_sink_free(&sink);
@@ -153,7 +155,7 @@ static lk_status check_ends(lki_cache_reader *r, const char *path, const char **
     LKI_TRY(file_size(path, &size));
     if (size < MAGIC + FOOTER) return LK_OK;
     LKI_TRY(read_exactly(r->file, head, sizeof head, &whole));
-    *wrong = "it does not begin with LKCACHE1";
+    *wrong = "it does not begin with LKCACHE2";
     if (!whole || memcmp(head, HEAD, MAGIC) != 0) return LK_OK;
     LKI_TRY(lki_stream_seek(r->file, size - FOOTER));
     LKI_TRY(read_exactly(r->file, footer, sizeof footer, &whole));
@@ -197,6 +199,7 @@ static lk_status read_header(lki_cache_reader *r, block_header *h, bool *end)
     *end = lki_stream_position(r->file) >= r->end;
     if (*end) return LK_OK;
     LKI_TRY(read_exactly(r->file, bytes, sizeof bytes, &whole));
+    if (whole && lki_get_le(bytes + 16, 4) != checksum(bytes, 16)) return fail_block(r, "the checksum of a block's size is wrong");
     *h = (block_header){lki_get_le(bytes, 8), (int64_t)lki_get_le(bytes + 8, 4), (uint32_t)lki_get_le(bytes + 12, 4)};
     if (!whole || lki_stream_position(r->file) > r->end || h->size > r->end - lki_stream_position(r->file))
         return fail_block(r, "a block hangs over the end");

@@ -360,7 +360,7 @@ static const subject subjects[] = {
     {".keras", make_keras, read_keras, false, 500, false},   {"TFRecord", make_records, read_records, true, 2000, false},
     {"events", make_events, read_events, true, 2000, false}, {"PNG", make_png, read_png, false, 20000, false},
     {"gzip, read", make_gzip, read_gzip, true, 2000, false}, {"gzip, unpacked", make_gzip, read_packed, false, 20000, false},
-    {"cache", make_cache, read_cache, false, 500, false},    {"iterator", make_iterator, read_iterator, false, 5000, false},
+    {"cache", make_cache, read_cache, false, 2000, false},   {"iterator", make_iterator, read_iterator, false, 5000, false},
 };
 
 typedef struct counts {

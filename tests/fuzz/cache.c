@@ -3,7 +3,7 @@
 #include "format/file.h"
 #include "fuzz/target.h"
 
-enum { MAGIC = 8, BLOCK = 16, FOOTER = 28 };
+enum { MAGIC = 8, BLOCK = 20, FOOTER = 28 };
 
 static void put_crc(uint8_t *to, const uint8_t *from, size_t size)
 {
@@ -19,6 +19,7 @@ static void seal(uint8_t *data, size_t size)
         const uint64_t length = lki_get_le(data + at, 8);
         if (length > end - at - BLOCK) break;
         put_crc(data + at + 12, data + at + BLOCK, (size_t)length);
+        put_crc(data + at + 16, data + at, 16);
         at += BLOCK + (size_t)length;
     }
     put_crc(data + end + 16, data + end, 16);
