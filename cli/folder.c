@@ -4,10 +4,12 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,18 +43,50 @@ static int make_folder(const char *path)
     return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-static void remove_files(const char *folder)
+/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp behind it while it is written. */
+static bool is_backup_file(const char *name)
+{
+    int  end = 0;
+    long number;
+    if (sscanf(name, "backup-%ld.index%n", &number, &end) != 1 || !end) {
+        end = 0;
+        if (sscanf(name, "backup-%ld.data-%*5d-of-%*5d%n", &number, &end) != 1 || !end) return false;
+    }
+    if (number < 1 || !name[end]) return number > 0;
+    const char *rest = name + end;
+    end = 0;
+    sscanf(rest, ".%*u.%*u.tmp%n", &end);
+    return end && !rest[end];
+}
+
+static void remove_backups(const char *folder)
 {
     DIR *d = opendir(folder);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        char path[2 * CLI_MOST_PATH];
-        join(folder, e->d_name, path, sizeof path);
-        if (e->d_name[0] != '.') unlink(path);
-    }
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (is_backup_file(e->d_name)) unlinkat(dirfd(d), e->d_name, 0);
     if (d) closedir(d);
 }
 
-static bool exists(const char *path) { return access(path, F_OK) == 0; }
+/* For this run alone, until it ends; false: another one has it. */
+static bool lock_folder(const char *path)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(folder);
+        return false;
+    }
+    return true; /* held by the descriptor, which nobody closes; a file system without locks has none */
+}
+
+static bool is_empty(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int  names = 0;
+    while (d && readdir(d))
+        names++;
+    if (d) closedir(d);
+    return names == 2; /* . and .. */
+}
 
 /* Is there something to go on with? Whether it is whole is found out when it is read. */
 static bool has_backup(const char *folder)
@@ -60,21 +94,35 @@ static bool has_backup(const char *folder)
     DIR *d = opendir(folder);
     bool found = false;
     for (const struct dirent *e; d && !found && (e = readdir(d));)
-        found = !strncmp(e->d_name, "backup-", 7) && cli_ends_in(e->d_name, ".index");
+        found = is_backup_file(e->d_name) && cli_ends_in(e->d_name, ".index");
     if (d) closedir(d);
     return found;
 }
 
 /* ---- opening ---- */
 
+/* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be made there is nobody
+ * to share it with. */
+static bool reserve(const char *path)
+{
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
+    return lock_folder(path) && is_empty(path);
+}
+
 /* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
-static void free_name(const char *model, char out[CLI_MOST_PATH])
+static void take_free_name(const char *model, char out[CLI_MOST_PATH])
 {
     const char *slash = strrchr(model, '/'), *name = slash && slash[1] ? slash + 1 : model;
     const int   length = (int)strcspn(name, "./");
     snprintf(out, CLI_MOST_PATH, "%.*s-run", length, name);
-    for (int i = 2; exists(out) && i < 10000; i++)
+    for (int i = 2; !reserve(out) && i < 10000; i++)
         snprintf(out, CLI_MOST_PATH, "%.*s-run-%d", length, name, i);
+}
+
+static void name_files(cli_folder *f)
+{
+    join(f->path, "backup", f->backup, sizeof f->backup);
+    join(f->path, "history.csv", f->history, sizeof f->history);
 }
 
 /* "100": steps, "2.5s": seconds. */
@@ -92,7 +140,7 @@ static int read_every(const cli_args *a, cli_folder *out)
     return CLI_FINE;
 }
 
-int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
+int cli_folder_open(const cli_args *a, cli_folder *out)
 {
     *out = (cli_folder){.asked = a->given[OPT_SAVE]};
     if (read_every(a, out)) return CLI_USAGE;
@@ -103,21 +151,24 @@ int cli_folder_open(const cli_args *a, const char *model, cli_folder *out)
                               : "--resume goes on with what --save DIR kept");
     if (out->asked && strlen(a->text[OPT_SAVE]) > MOST_FOLDER)
         return cli_fail(CLI_DATA, "--save %.40s...: %s", a->text[OPT_SAVE], strerror(ENAMETOOLONG));
-    if (out->asked) snprintf(out->path, sizeof out->path, "%s", a->text[OPT_SAVE]);
-    else free_name(model, out->path);
-    join(out->path, "backup", out->backup, sizeof out->backup);
-    join(out->path, "history.csv", out->history, sizeof out->history);
     if (!out->asked) return CLI_FINE;
+    snprintf(out->path, sizeof out->path, "%s", a->text[OPT_SAVE]);
+    name_files(out);
     const int code = make_folder(out->path);
     if (code) return code;
+    if (!lock_folder(out->path))
+        return cli_fail(CLI_DATA, "--save %s: another run saves there; give this one another folder", out->path);
     out->resumes = a->given[OPT_RESUME] && has_backup(out->backup);
     if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
-    if (!out->resumes) remove_files(out->backup);
     return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
 }
 
-int cli_folder_begin(cli_folder *f, const cli_args *a, int64_t learnt)
+int cli_folder_begin(cli_folder *f, const cli_args *a, const char *model, int64_t learnt)
 {
+    if (!f->asked) {
+        take_free_name(model, f->path);
+        name_files(f);
+    } else if (!f->resumes) remove_backups(f->backup);
     if (f->resumes && f->learnt < 0) f->learnt = learnt; /* a folder of before settings were kept */
     if (f->resumes) return CLI_FINE;
     f->learnt = learnt;
@@ -190,7 +241,7 @@ int cli_folder_save(const cli_folder *f, const cli_args *a, lk_model *m)
 
 void cli_folder_forget(const cli_folder *f)
 {
-    remove_files(f->backup);
+    remove_backups(f->backup);
     rmdir(f->backup);
     rmdir(f->path);
 }

@@ -21,12 +21,12 @@ typedef struct cli_folder {
     char    backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
 } cli_folder;
 
-/* By --save and --resume. A run that was there is forgotten, unless it is resumed; then with the settings it was begun with, else
- * CLI_USAGE. */
-int cli_folder_open(const cli_args *args, const char *model, cli_folder *out);
+/* By --save and --resume. A run that is resumed goes on with the settings it was begun with, else CLI_USAGE. Nobody else's run: CLI_DATA. */
+int cli_folder_open(const cli_args *args, cli_folder *out);
 
-/* Training is about to begin or to go on, with an optimiser that has done so many steps. */
-int cli_folder_begin(cli_folder *f, const cli_args *args, int64_t learnt);
+/* Training is about to begin or to go on, with an optimiser that has done so many steps: everything else has been opened. Only now a run that was
+ * there and is not resumed is forgotten, and a folder that was not asked for gets a name, after the model. */
+int cli_folder_begin(cli_folder *f, const cli_args *args, const char *model, int64_t learnt);
 
 /* Of all epochs, also those before it was resumed; NULL: none was finished. */
 lk_history *cli_folder_history(const cli_folder *f);

@@ -142,7 +142,7 @@ static int check_plot(const cli_args *a)
 static int begin_folder(run *r)
 {
     lk_optimizer *o = lk_model_optimizer(r->model.model);
-    const int     code = cli_folder_begin(&r->folder, r->args, lk_optimizer_iterations(o));
+    const int     code = cli_folder_begin(&r->folder, r->args, r->args->word[0], lk_optimizer_iterations(o));
     if (code || !r->folder.resumes) return code;
     LK_SCOPE(r->strategy)
         lk_optimizer_build(o, lk_model_trainable_variables(r->model.model));
@@ -153,7 +153,7 @@ static int prepare(run *r)
 {
     int code = check_plot(r->args);
     if (!code) code = cli_session(r->args, &r->strategy);
-    if (!code) code = cli_folder_open(r->args, r->args->word[0], &r->folder);
+    if (!code) code = cli_folder_open(r->args, &r->folder);
     if (!code) code = open_all(r);
     if (!code) code = begin_folder(r);
     if (code) return code;
@@ -204,7 +204,7 @@ static int keep(run *r)
 {
     const bool stopped = cli_watch_interrupted();
     if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, r->model.model);
-    if (r->watch.steps) cli_folder_forget(&r->folder);
+    cli_folder_forget(&r->folder);
     return CLI_FINE;
 }
 

@@ -10,6 +10,7 @@
  * 1. One save at a time: what is copied is not touched until its writer has ended. One that falls due meanwhile is made afterwards.
  * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a process ends, the newest that can be
  *    read is complete. What was begun and not finished is removed when the next run begins.
+ *    The folder is locked (flock) from the first backup that is used or written in it to the end: two runs never share one.
  * 3. What cannot be saved is a warning, and never an end of training; the same one again is told once.
  *    Saving by seconds waits at least DEAR times as long as the last copy took, however large the model is.
  * 4. Weights whose loss is no finite number are not saved: what was saved before them is worth more. */
@@ -36,8 +37,10 @@ typedef struct backup {
     bool           due;
     double         last, took;    /* when the last one was copied, or training began; how long that was */
     lki_place      at;            /* of the last one that was copied */
+    bool           over;          /* and whether training had come to its end there */
     bool           kept;          /* it is on the disk, or on its way */
     int64_t        number;        /* the last that was used */
+    int            lock;          /* on the folder, from when something in it is this run's; -1: none */
     int64_t        newest, older; /* those that can be read; 0: none. The writer's while it runs */
 
     bool             running; /* the writer is to be joined */
@@ -112,9 +115,25 @@ static lk_status copy(backup *b, lki_run *r)
     return status;
 }
 
+/* The folder is this run's from now on. One that others have, or have filled since this run began, is not. */
+static lk_status own_folder(backup *b)
+{
+    lki_backup_list list = {0};
+    if (b->lock >= 0) return LK_OK;
+    LKI_TRY(lki_backup_lock(b->folder, true, &b->lock));
+    lk_status status = lki_backup_list_of(b->folder, &list);
+    if (status == LK_OK && list.count)
+        status = lki_fail(LK_ESTATE, "%s: another training has kept backups there since this one began", b->folder);
+    lki_release(list.number);
+    if (status == LK_OK) return LK_OK;
+    lki_backup_unlock(&b->lock);
+    return status;
+}
+
 static lk_status start(backup *b, lki_run *r)
 {
-    lk_status status = LK_OK;
+    lk_status status = own_folder(b);
+    LKI_TRY(status);
     LK_POOL
         status = copy(b, r);
     LKI_TRY(status);
@@ -125,6 +144,7 @@ static lk_status start(backup *b, lki_run *r)
     LKI_TRY(status);
     b->running = b->kept = true;
     b->at = r->place;
+    b->over = r->over;
     return LK_OK;
 }
 
@@ -146,16 +166,17 @@ static void save(backup *b, lki_run *r)
     warn_once(b, &why);
 }
 
-static bool is_kept(const backup *b, const lki_place *p)
+static bool is_kept(const backup *b, const lki_run *r)
 {
-    return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within;
+    const lki_place *p = &r->place;
+    return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within && b->over == r->over;
 }
 
 /* Now, whatever is being written. A failure on the way is tried once more: the place where training ends is worth it. */
 static void save_at_last(backup *b, lki_run *r)
 {
     join(b);
-    if (is_kept(b, &r->place)) return;
+    if (is_kept(b, r)) return;
     save(b, r);
     join(b);
 }
@@ -179,7 +200,7 @@ static void finish(backup *b, lki_run *r)
 {
     if (b->stay && !spoilt(r)) save_at_last(b, r);
     join(b);
-    if (b->stay) return;
+    if (b->stay || b->lock < 0) return; /* or nothing there is this run's */
     lki_backup_prune(b->folder, 0, 0);
     lki_backup_remove_folder(b->folder);
     b->newest = b->older = 0;
@@ -201,10 +222,12 @@ static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
 /* ---- going on ---------------------------------------------------------------------------------------------------------------- */
 
 /* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
-static lk_status check_origin(const backup *b, const char *prefix)
+static lk_status check_origin(const backup *b, const lki_run *r)
 {
-    const lki_origin here = lki_origin_now(b->checkpoint);
-    lki_origin       then;
+    const char        *prefix = r->resume.from;
+    const lk_strategy *s = r->engine->strategy;
+    lki_origin         here = lki_origin_now(b->checkpoint), then;
+    if (s->kind != LKI_STRATEGY_DEFAULT) here.lanes = s->lanes; /* there may be no weights yet that would tell */
     if (lki_checkpoint_origin(prefix, &then) != LK_OK) return LK_OK;
     if (then.lanes != here.lanes)
         return lki_fail(LK_EINVAL,
@@ -318,14 +341,16 @@ static lk_status restore(lk_callback *base, lki_run *r)
     b->told[0] = 0;
     b->last = lki_seconds();
     b->took = 0;
+    LKI_TRY(lki_backup_lock(b->folder, false, &b->lock));
     LKI_TRY(find(b, &r->resume));
     if (!b->newest) return LK_OK;
-    LKI_TRY(check_origin(b, r->resume.from));
+    LKI_TRY(check_origin(b, r));
     LKI_TRY(build_model(r));
     LKI_TRY(build_slots(r));
     LKI_TRY(restore_values(b, r->resume.from));
     b->every.last = r->resume.place.batch - 1;
     b->at = r->resume.place;
+    b->over = r->resume.over;
     b->kept = true;
     return LK_OK;
 }
@@ -339,6 +364,7 @@ static void let_go(backup *b)
     lki_drop(b->checkpoint);
     b->snapshot = NULL;
     b->checkpoint = NULL;
+    lki_backup_unlock(&b->lock);
 }
 
 static lk_status train_end(lk_callback *base, const lki_happening *h)
@@ -378,6 +404,7 @@ lk_callback *lk_backup_and_restore_kw(lk_backup_args args)
         return lki_fail(LK_EINVAL, "%s: backup_dir is \"\"; it should name a folder, or be NULL for no backup", call), NULL;
     backup *b = lki_callback_new(&BACKUP);
     if (!b) return NULL;
+    b->lock = -1;
     b->every.steps = args.save_freq;
     b->seconds = args.save_seconds;
     b->stay = args.delete_checkpoint == LK_OFF;

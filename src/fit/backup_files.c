@@ -1,6 +1,7 @@
 /* Files of backups (backup_files.h). */
 #include "fit/backup_files.h"
 #include "core/memory.h"
+#include "format/durable.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static const char NAME[] = "backup-", INDEX[] = ".index", DATA[] = ".data-", BEGUN[] = ".tmp";
+static const char NAME[] = "backup-", INDEX[] = ".index";
 
 char *lki_backup_prefix(const char *folder, int64_t number)
 {
@@ -31,10 +32,50 @@ static int64_t number_of(const char *name, const char **behind)
     return errno || number >= INT64_MAX / 2 ? 0 : number;
 }
 
-static bool ends_in(const char *text, const char *end)
+static const char *behind_digits(const char *text, int least)
 {
-    const size_t size = strlen(text), length = strlen(end);
-    return size >= length && strcmp(text + size - length, end) == 0;
+    int n = 0;
+    while (text[n] >= '0' && text[n] <= '9')
+        n++;
+    return n >= least ? text + n : "?";
+}
+
+static const char *behind_word(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0 ? text + strlen(word) : "?";
+}
+
+/* What a file of a backup is by the end of its name: ".index" or ".data-00000-of-00001", with ".<process>.<number>.tmp" while it is begun. Nothing else is ours. */
+typedef enum ending { FOREIGN, WHOLE, BEGUN } ending;
+
+static ending ending_of(const char *text)
+{
+    const char *rest = behind_word(text, INDEX);
+    if (*rest == '?') rest = behind_digits(behind_word(behind_digits(behind_word(text, ".data-"), 5), "-of-"), 5);
+    if (!*rest) return WHOLE;
+    rest = behind_word(behind_digits(behind_word(behind_digits(behind_word(rest, "."), 1), "."), 1), ".tmp");
+    return *rest ? FOREIGN : BEGUN;
+}
+
+lk_status lki_backup_lock(const char *folder, bool make, int *lock)
+{
+    char     *inside = make ? lki_backup_prefix(folder, 1) : NULL;
+    lk_status status = !make ? LK_OK : inside ? lki_folder_make(inside) : LK_ENOMEM;
+    lki_release(inside);
+    LKI_TRY(status);
+    *lock = lki_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0 && errno == ENOENT && !make) return LK_OK;
+    if (*lock < 0) return lki_fail(LK_EIO, "lk_backup_and_restore: %s: %s", folder, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LK_OK;
+    lki_backup_unlock(lock);
+    return lki_fail(LK_ESTATE, "lk_backup_and_restore: another training keeps its backups in %s; give this one another folder",
+                    folder);
+}
+
+void lki_backup_unlock(int *lock)
+{
+    if (*lock >= 0) close(*lock);
+    *lock = -1;
 }
 
 /* A writer that lives holds a lock on what it writes. */
@@ -56,9 +97,9 @@ static void sweep(const char *folder, wanted_fn *wanted, const void *what)
     for (const struct dirent *e; d && (e = readdir(d));) {
         const int64_t number = number_of(e->d_name, &behind);
         if (!number) continue;
-        if (ends_in(behind, BEGUN)) remove_begun(dirfd(d), e->d_name);
-        else if (!wanted(what, number) && (strcmp(behind, INDEX) == 0 || strncmp(behind, DATA, sizeof DATA - 1) == 0))
-            unlinkat(dirfd(d), e->d_name, 0);
+        const ending end = ending_of(behind);
+        if (end == BEGUN) remove_begun(dirfd(d), e->d_name);
+        else if (end == WHOLE && !wanted(what, number)) unlinkat(dirfd(d), e->d_name, 0);
     }
     if (d) closedir(d);
 }

@@ -16,6 +16,11 @@ typedef struct lki_backup_list {
 } lki_backup_list;
 lk_status lki_backup_list_of(const char *folder, lki_backup_list *out);
 
+/* Lock a folder for this run, until it is unlocked or the process ends. One that is not there is made, or, without `make`, not locked: -1. LK_ESTATE: another
+ * run has it. Where a file system has no locks, it counts as locked. */
+lk_status lki_backup_lock(const char *folder, bool make, int *lock);
+void      lki_backup_unlock(int *lock); /* and -1 */
+
 /* At best: what cannot be removed stays. */
 void lki_backup_remove(const char *folder, int64_t number);
 void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep); /* all but these two */

@@ -282,6 +282,7 @@ static lk_status epoch(fit *f)
     LKI_TRY(keep_logs(f, &seen, ""));
     LKI_TRY(validate(f));
     LKI_TRY(end_epoch(f));
+    f->run.over = stopping(f) && !interrupted(f);
     if (!f->cut) rest(f, (lki_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
     return LK_OK;
 }

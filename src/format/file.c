@@ -59,7 +59,7 @@ static lk_status read_open(const char *path, int descriptor, lki_bytes *out)
 lk_status lki_file_read(const char *path, lki_bytes *out)
 {
     *out = (lki_bytes){0};
-    const int descriptor = lki_open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = lki_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer would be waited for */
     if (descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(errno));
     const lk_status status = read_open(path, descriptor, out);
     close(descriptor);

@@ -78,16 +78,23 @@ static lk_status set_text(char **to, const char *text)
     return LK_OK;
 }
 
-/* At the end of the list, and the latest; or nothing changed. */
+/* At the end of the list, and the latest; or nothing changed. One that is written anew is in the list twice until that is recorded. */
 static lk_status enlist(lk_checkpoint_manager *m, const char *path)
 {
     lki_checkpoint_state *s = &m->state;
     LKI_TRY(append(s, lki_strdup(path), lki_manager_clock()));
     const lk_status status = set_text(&s->latest, path);
-    for (int i = s->count - 1; i-- > 0 && status == LK_OK;)
-        if (strcmp(s->item[i].path, path) == 0) forget(s, i); /* written anew */
     if (status != LK_OK) forget(s, s->count - 1);
     return status;
+}
+
+/* Where the last of the list is besides; -1: it is new. */
+static int earlier(const lki_checkpoint_state *s)
+{
+    int i = s->count - 2;
+    while (i >= 0 && strcmp(s->item[i].path, s->item[s->count - 1].path) != 0)
+        i--;
+    return i;
 }
 
 /* As the file has them: without the folder. Paths of elsewhere stay as they are. */
@@ -99,11 +106,12 @@ static char *in_file(const lk_checkpoint_manager *m, char *path)
 static lk_status record(lk_checkpoint_manager *m)
 {
     const lki_checkpoint_state *s = &m->state;
-    lki_checkpoint_state        out = {in_file(m, s->latest), s->count, s->count, NULL, true, s->preserved, false};
+    const int                   twice = earlier(s);
+    lki_checkpoint_state        out = {in_file(m, s->latest), 0, s->count, NULL, true, s->preserved, false};
     out.item = lki_alloc((size_t)(s->count + 1) * sizeof *out.item);
     if (!out.item) return LK_ENOMEM;
     for (int i = 0; i < s->count; i++)
-        out.item[i] = (lki_state_item){in_file(m, s->item[i].path), s->item[i].time};
+        if (i != twice) out.item[out.count++] = (lki_state_item){in_file(m, s->item[i].path), s->item[i].time};
     const lk_status status = lki_checkpoint_state_put(m->file, &out);
     lki_release(out.item);
     return status;
@@ -323,6 +331,7 @@ static lk_status publish(void *arg, const char *path)
         return status;
     }
     lki_release(latest);
+    if (status == LK_OK && earlier(&m->state) >= 0) forget(&m->state, earlier(&m->state));
     return status == LK_OK && sweep(m) ? record(m) : status;
 }
 

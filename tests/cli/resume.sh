@@ -168,4 +168,17 @@ grep -q 'new: there is nothing to go on with' err || complain "nothing to resume
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save new --steps 3 2>/dev/null)
 [ "$(field steps)" = 3 ] || complain "begun anew: $json"
+# A wrong word does not cost what was kept; files that are not ours stay; two runs do not share a folder.
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" $run --save kept --steps 3 2>/dev/null) || complain "kept: failed"
+echo thesis >kept/backup/thesis.tex
+ends 3 'there is no data nosuch' train mlp --data nosuch --save kept
+ls kept/backup/backup-*.index >list 2>&1 || complain "a wrong word removed the backups"
+# shellcheck disable=SC2086 # words
+json=$("$lockstep" $run --save kept --steps 3 2>/dev/null) || complain "kept, anew: failed"
+[ -f kept/backup/thesis.tex ] || complain "a file that is not ours was removed"
+exec 7<kept
+flock -x 7
+ends 3 'another run saves there' train mlp --save kept
+exec 7<&-
 exit $bad

@@ -1,5 +1,6 @@
 /* The files of a run that can go on: killed while they are written, damaged, without room on the disk, made by another program. What goes on ends as
  * a run that nobody disturbed; what cannot is told. */
+#include "fit/backup_files.h"
 #include "fit/resume.h"
 #include "format/crc32c.h"
 #include "model/snapshot.h"
@@ -9,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -218,15 +220,20 @@ TEST(leftovers_are_removed_and_other_files_stay)
 {
     static const char *const        gone[] = {"backup-9.index.4194000.0.tmp", "backup-9.data-00000-of-00001.4194000.1.tmp",
                                               "backup-5.data-00000-of-00001"},
-                             *const stay[] = {"notes.txt", "backup-notes.txt", "backup-0.index", "other.tmp"};
+                             *const stay[] = {"notes.txt",
+                                              "backup-notes.txt",
+                                              "backup-0.index",
+                                              "other.tmp",
+                                              "backup-2024.data-photos.tar",
+                                              "backup-7.plans.tmp"};
     const char                     *folder = folder_new();
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         fclose(fopen(folder_file(folder, i < 3 ? gone[i] : stay[i - 3]), "w"));
     train((setting){.folder = folder, .stop = 3});
     assert_string_equal(lk_error(), "");
     for (int i = 0; i < 3; i++)
         assert_false(file_exists(folder_file(folder, gone[i])));
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 6; i++)
         assert_true(file_exists(folder_file(folder, stay[i])));
     folder_remove(folder);
 }
@@ -388,6 +395,72 @@ TEST(other_lanes_are_refused)
     folder_remove(folder);
 }
 
+/* The strategy's own, before there are weights that would tell. */
+TEST(lanes_of_a_model_that_is_not_built)
+{
+    const char *folder = folder_new();
+    for (int half = 0; half < 2; half++)
+        LK_POOL {
+            lk_model *m = NULL;
+            LK_SCOPE(lk_mirrored_strategy(.cpu_devices = 2 * half + 2, .lanes = 4))
+                m = lk_sequential(lk_dense(8, .activation = LK_RELU), lk_dense(3));
+            lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam());
+            lk_model_fit(m, data_of(0), .epochs = EPOCHS, .verbose = LK_SILENT, .stop_after_steps = half ? 0 : 8,
+                         .callbacks = LK_CALLBACKS(lk_backup_and_restore(folder)));
+            assert_string_equal(lk_error(), "");
+        }
+    folder_remove(folder);
+}
+
+/* ---- the end ---- */
+
+static void end_early(const lk_event *e, void *user)
+{
+    (void)user;
+    pause_for(30000); /* for the writer */
+    if (e->epoch == 1) lki_model_done_training(e->model);
+}
+
+TEST(an_end_that_a_callback_chose_is_one)
+{
+    const char *folder = folder_new();
+    lk_digest   ends[2];
+    for (int i = 0; i < 2; i++)
+        LK_POOL
+            ends[i] =
+                train((setting){.folder = folder, .stay = LK_OFF, .other = i ? NULL : lk_callback_of(.on_epoch_end = end_early)});
+    assert_string_equal(lk_error(), "");
+    assert_true(lk_digest_equal(ends[0], ends[1]));
+    folder_remove(folder);
+}
+
+/* ---- two runs ---- */
+
+TEST(two_runs_do_not_share_a_folder)
+{
+    const char *folder = folder_new();
+    int         lock = -1;
+    train((setting){.stop = 8, .folder = folder});
+    assert_int_equal(lki_backup_lock(folder, false, &lock), LK_OK);
+    train((setting){.folder = folder});
+    assert_non_null(strstr(lk_error(), "another training keeps its backups in"));
+    lk_clear_error();
+    lki_backup_unlock(&lock);
+    const lk_digest d = train((setting){.folder = folder}), straight = train((setting){0});
+    assert_true(lk_digest_equal(d, straight));
+    folder_remove(folder);
+}
+
+TEST(a_pipe_is_not_waited_for)
+{
+    const char *folder = folder_new();
+    assert_int_equal(mkfifo(folder_file(folder, "backup-9.index"), 0666), 0);
+    train((setting){.folder = folder});
+    assert_non_null(strstr(lk_error(), "not a regular file"));
+    lk_clear_error();
+    folder_remove(folder);
+}
+
 TEST(other_metrics_are_refused_within_an_epoch)
 {
     const char *folder = folder_new();
@@ -535,5 +608,6 @@ TESTS(BEGUN(killed_while_it_saves), BEGUN(a_damaged_backup_falls_back_to_the_one
       BEGUN(leftovers_are_removed_and_other_files_stay), BEGUN(without_room_training_goes_on), BEGUN(a_folder_that_cannot_be_made),
       BEGUN(saved_after_every_step), BEGUN(saved_by_time), BEGUN(another_seed_is_told),
       BEGUN(other_data_is_refused_within_an_epoch), BEGUN(other_data_is_told_between_epochs), BEGUN(other_lanes_are_refused),
-      BEGUN(other_metrics_are_refused_within_an_epoch), BEGUN(other_callbacks_are_no_obstacle),
+      BEGUN(lanes_of_a_model_that_is_not_built), BEGUN(an_end_that_a_callback_chose_is_one), BEGUN(two_runs_do_not_share_a_folder),
+      BEGUN(a_pipe_is_not_waited_for), BEGUN(other_metrics_are_refused_within_an_epoch), BEGUN(other_callbacks_are_no_obstacle),
       BEGUN(every_flaw_of_a_record_is_found), BEGUN(a_record_that_lies_does_no_harm), BEGUN(every_allocation_fails))
