@@ -19,8 +19,8 @@ static inline lk_digest state_digest(lk_model *m)
 {
     const lk_variables w = lk_model_variables(m), o = lk_optimizer_variables(lk_model_optimizer(m));
     lk_variable       *all[w.count + o.count + 1];
-    memcpy(all, w.item, (size_t)w.count * sizeof *all);
-    memcpy(all + w.count, o.item, (size_t)o.count * sizeof *all);
+    for (int i = 0; i < w.count + o.count; i++)
+        all[i] = i < w.count ? w.item[i] : o.item[i - w.count];
     return lk_variables_digest(lk_variables_from(w.count + o.count, all));
 }
 
