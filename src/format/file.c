@@ -100,6 +100,16 @@ lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint
     return LK_OK;
 }
 
+bool lki_array_put(lki_array *a, int64_t index, uint64_t x, lki_widening how, int bytes)
+{
+    const size_t n = lk_dtype_bytes(a->dtype);
+    if (how == LKI_TRUTH) x = x != 0;
+    if (how == LKI_SIGNED && x >> (8 * bytes - 1)) x |= UINT64_MAX << 8 * bytes;
+    if (how == LKI_UNSIGNED && x > INT64_MAX) return false;
+    memcpy((uint8_t *)a->data + (size_t)index * n, &x, n); /* the low bytes: this machine is little endian */
+    return true;
+}
+
 lk_status lki_array_alloc(lki_array *a)
 {
     a->data = lki_alloc((size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));

@@ -31,6 +31,12 @@ typedef struct lki_array {
     void    *data; /* from lki_alloc */
 } lki_array;
 
+/* How an element of a file becomes one of a type there is here: small integers get wider, truths are 0 or 1. */
+typedef enum lki_widening { LKI_AS_IS, LKI_SIGNED, LKI_UNSIGNED, LKI_TRUTH } lki_widening;
+
+/* Element `index` of an array from x, the `bytes` bytes the file has; false: an unsigned number too large for i64. */
+bool lki_array_put(lki_array *a, int64_t index, uint64_t x, lki_widening how, int bytes);
+
 /* An array without its elements; refuses ranks, sizes and products of sizes that are too large, in the name of `file`. */
 lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint64_t *dim, lki_array *out);
 lk_status lki_array_alloc(lki_array *a); /* room for them */

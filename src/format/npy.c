@@ -19,20 +19,18 @@ enum { MAGIC_SIZE = 6, HEADER_LIMIT = 1 << 20 };
 static const uint8_t MAGIC[MAGIC_SIZE] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 /* How a type of the file becomes one of ours. */
-typedef enum widening { AS_IS, SIGNED, UNSIGNED, TRUTH } widening;
-
 typedef struct element {
-    char     kind;
-    int      bytes;
-    lk_dtype dtype;
-    widening how;
+    char         kind;
+    int          bytes;
+    lk_dtype     dtype;
+    lki_widening how;
 } element;
 
 static const element ELEMENTS[] = {
-    {'f', 4, LK_F32, AS_IS},    {'f', 8, LK_F64, AS_IS},  {'f', 2, LK_F16, AS_IS},    {'V', 2, LK_BF16, AS_IS},
-    {'i', 4, LK_I32, AS_IS},    {'i', 8, LK_I64, AS_IS},  {'u', 1, LK_U8, AS_IS},     {'b', 1, LK_BOOL, TRUTH},
-    {'i', 1, LK_I32, SIGNED},   {'i', 2, LK_I32, SIGNED}, {'u', 2, LK_I32, UNSIGNED}, {'u', 4, LK_I64, UNSIGNED},
-    {'u', 8, LK_I64, UNSIGNED},
+    {'f', 4, LK_F32, LKI_AS_IS},    {'f', 8, LK_F64, LKI_AS_IS},  {'f', 2, LK_F16, LKI_AS_IS},    {'V', 2, LK_BF16, LKI_AS_IS},
+    {'i', 4, LK_I32, LKI_AS_IS},    {'i', 8, LK_I64, LKI_AS_IS},  {'u', 1, LK_U8, LKI_AS_IS},     {'b', 1, LK_BOOL, LKI_TRUTH},
+    {'i', 1, LK_I32, LKI_SIGNED},   {'i', 2, LK_I32, LKI_SIGNED}, {'u', 2, LK_I32, LKI_UNSIGNED}, {'u', 4, LK_I64, LKI_UNSIGNED},
+    {'u', 8, LK_I64, LKI_UNSIGNED},
 };
 
 typedef struct header {
@@ -164,15 +162,10 @@ static lk_status read_header(text *t, header *h)
 
 static lk_status store(const header *h, const char *file, lki_array *a, int64_t index, const uint8_t *src)
 {
-    const element *e = h->element;
-    const int      bits = 8 * e->bytes;
-    uint64_t       x = h->big_endian ? lki_get_be(src, e->bytes) : lki_get_le(src, e->bytes);
-    if (e->how == TRUTH) x = x != 0;
-    if (e->how == SIGNED && x >> (bits - 1)) x |= UINT64_MAX << bits;
-    if (e->how == UNSIGNED && x > INT64_MAX)
+    const int      bytes = h->element->bytes;
+    const uint64_t x = h->big_endian ? lki_get_be(src, bytes) : lki_get_le(src, bytes);
+    if (!lki_array_put(a, index, x, h->element->how, bytes))
         return lki_fail(LK_EFORMAT, "%s: element %lld is %llu: too large for i64", file, (long long)index, (unsigned long long)x);
-    const size_t n = lk_dtype_bytes(a->dtype);
-    memcpy((uint8_t *)a->data + (size_t)index * n, &x, n); /* the low bytes: this machine is little endian */
     return LK_OK;
 }
 
@@ -180,7 +173,7 @@ static lk_status read_elements(const header *h, const char *file, const uint8_t 
 {
     const int64_t count = lki_shape_size(&a->shape), bytes = h->element->bytes;
     const bool    same_order = !h->fortran || a->shape.rank < 2;
-    if (same_order && !h->big_endian && h->element->how == AS_IS) {
+    if (same_order && !h->big_endian && h->element->how == LKI_AS_IS) {
         if (count) memcpy(a->data, src, (size_t)(count * bytes));
         return LK_OK;
     }
@@ -281,7 +274,7 @@ static size_t write_header(const lki_array *a, char head[HEAD_ROOM])
     size_t used = 0;
     memcpy(head, "\x93NUMPY\x01", 8);
     for (int i = 0; i < LKI_COUNT(ELEMENTS); i++)
-        if (ELEMENTS[i].dtype == a->dtype && (ELEMENTS[i].how == AS_IS || ELEMENTS[i].how == TRUTH))
+        if (ELEMENTS[i].dtype == a->dtype && (ELEMENTS[i].how == LKI_AS_IS || ELEMENTS[i].how == LKI_TRUTH))
             used = (size_t)snprintf(dict, 100, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (",
                                     ELEMENTS[i].bytes > 1 ? '<' : '|', ELEMENTS[i].kind, ELEMENTS[i].bytes);
     for (int i = 0; i < a->shape.rank; i++)

@@ -22,20 +22,19 @@ enum { PREFIX = 8, MOST_HEADER = 100000000, ALIGNMENT = 8 };
 #define METADATA "__metadata__"
 
 /* How a type of the file becomes one of ours. */
-typedef enum widening { AS_IS, SIGNED, UNSIGNED, TRUTH } widening;
-
 typedef struct element {
-    const char *name;
-    int         bytes;
-    lk_dtype    dtype;
-    widening    how;
+    const char  *name;
+    int          bytes;
+    lk_dtype     dtype;
+    lki_widening how;
 } element;
 
 static const element ELEMENTS[] = {
-    {"F64", 8, LK_F64, AS_IS},    {"F32", 4, LK_F32, AS_IS}, {"F16", 2, LK_F16, AS_IS},    {"BF16", 2, LK_BF16, AS_IS},
-    {"I64", 8, LK_I64, AS_IS},    {"I32", 4, LK_I32, AS_IS}, {"U8", 1, LK_U8, AS_IS},      {"BOOL", 1, LK_BOOL, TRUTH},
-    {"I16", 2, LK_I32, SIGNED},   {"I8", 1, LK_I32, SIGNED}, {"U16", 2, LK_I32, UNSIGNED}, {"U32", 4, LK_I64, UNSIGNED},
-    {"U64", 8, LK_I64, UNSIGNED},
+    {"F64", 8, LK_F64, LKI_AS_IS},    {"F32", 4, LK_F32, LKI_AS_IS},    {"F16", 2, LK_F16, LKI_AS_IS},
+    {"BF16", 2, LK_BF16, LKI_AS_IS},  {"I64", 8, LK_I64, LKI_AS_IS},    {"I32", 4, LK_I32, LKI_AS_IS},
+    {"U8", 1, LK_U8, LKI_AS_IS},      {"BOOL", 1, LK_BOOL, LKI_TRUTH},  {"I16", 2, LK_I32, LKI_SIGNED},
+    {"I8", 1, LK_I32, LKI_SIGNED},    {"U16", 2, LK_I32, LKI_UNSIGNED}, {"U32", 4, LK_I64, LKI_UNSIGNED},
+    {"U64", 8, LK_I64, LKI_UNSIGNED},
 };
 
 /* ---- the header ------------------------------------------------------------------------------------------------------------------ */
@@ -166,17 +165,13 @@ static lk_status read_header(header *h, lki_arrays *out)
 
 static lk_status widen(const header *h, const place *p, const uint8_t *src, lki_array *a)
 {
-    const element *e = p->element;
-    const int64_t  count = lki_shape_size(&a->shape);
-    const size_t   n = lk_dtype_bytes(a->dtype);
+    const int     bytes = p->element->bytes;
+    const int64_t count = lki_shape_size(&a->shape);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t x = lki_get_le(src + i * e->bytes, e->bytes);
-        if (e->how == TRUTH) x = x != 0;
-        if (e->how == SIGNED && x >> (8 * e->bytes - 1)) x |= UINT64_MAX << 8 * e->bytes;
-        if (e->how == UNSIGNED && x > INT64_MAX)
+        const uint64_t x = lki_get_le(src + i * bytes, bytes);
+        if (!lki_array_put(a, i, x, p->element->how, bytes))
             return lki_fail(LK_EFORMAT, "%s: element %lld of \"%.200s\" is %llu: too large for i64", h->file, (long long)i, p->name,
                             (unsigned long long)x);
-        memcpy((uint8_t *)a->data + (size_t)i * n, &x, n); /* the low bytes: this machine is little endian */
     }
     return LK_OK;
 }
@@ -188,12 +183,12 @@ static lk_status read_elements(const header *h, lki_arrays *out)
         const uint8_t *src = h->data + p->begin;
         LKI_TRY(lki_array_alloc(&p->array));
         lk_status status = LK_OK;
-        if (p->element->how != AS_IS) status = widen(h, p, src, &p->array);
+        if (p->element->how != LKI_AS_IS) status = widen(h, p, src, &p->array);
         else if (p->end > p->begin) memcpy(p->array.data, src, (size_t)(p->end - p->begin));
         if (status != LK_OK) lki_array_free(&p->array);
         LKI_TRY(status);
         LKI_TRY(lki_arrays_add(out, p->name, &p->array));
-        if (p->element->how == AS_IS || p->element->how == TRUTH) continue;
+        if (p->element->how == LKI_AS_IS || p->element->how == LKI_TRUTH) continue;
         out->item[out->count - 1].stored = p->element->name;
         out->item[out->count - 1].stored_bytes = p->element->bytes;
     }
@@ -261,7 +256,7 @@ static int by_size_and_name(const void *a, const void *b)
 static const char *type_name(lk_dtype dtype)
 {
     for (int i = 0; i < LKI_COUNT(ELEMENTS); i++)
-        if (ELEMENTS[i].dtype == dtype && (ELEMENTS[i].how == AS_IS || ELEMENTS[i].how == TRUTH)) return ELEMENTS[i].name;
+        if (ELEMENTS[i].dtype == dtype && (ELEMENTS[i].how == LKI_AS_IS || ELEMENTS[i].how == LKI_TRUTH)) return ELEMENTS[i].name;
     return NULL;
 }
 

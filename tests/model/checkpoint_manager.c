@@ -266,6 +266,8 @@ TEST(what_cannot_be_written_costs_nothing)
         REFUSED(LK_EIO, !lk_checkpoint_manager_save(m), "stuck/checkpoint");
         assert_true(there("stuck/ckpt-1"));
         MUST_LIST(m, "stuck/ckpt-1");
+        REFUSED(LK_EIO, !lk_checkpoint_manager_save_as(m, 1), "stuck/checkpoint"); /* nor when a listed one is written anew */
+        MUST_LIST(m, "stuck/ckpt-1");
         assert_string_equal(lk_checkpoint_manager_latest_checkpoint(m), IN("stuck/ckpt-1"));
         rmdir(IN("stuck/checkpoint"));
         assert_string_equal(lk_checkpoint_manager_save(m), IN("stuck/ckpt-2")); /* failures are not counted */

@@ -314,4 +314,33 @@ static inline int fill_tables(void **state)
     return 0;
 }
 
+/* A weight gradient: one call with lanes is calls per lane, added up the tree. */
+static inline void check_lane_tree(cas c, layer l)
+{
+    fill_sources(&c, 0);
+    for (int count = 1; count <= 16; count *= 2) {
+        random_lanes(&c, count, l.batch);
+        const result  truth = run_all(&table[0], &c);
+        const int64_t n = size_of(&c.dst[0]), x = l.H * l.W * l.C, y = l.OH * l.OW * l.O;
+        result        lane[MAX_LANES];
+        for (int s = 0; s < count; s++) {
+            cas one = c;
+            one.lanes = 0;
+            one.src[0].dim[0] = one.src[1].dim[0] = c.bound[s + 1] - c.bound[s];
+            one.data[0] = (float *)c.data[0] + c.bound[s] * x;
+            one.data[1] = (float *)c.data[1] + c.bound[s] * y;
+            lane[s] = run_all(&table[0], &one);
+        }
+        for (int step = 1; step < count; step *= 2)
+            for (int s = 0; s < count; s += 2 * step)
+                for (int64_t i = 0; i < n; i++)
+                    ((float *)lane[s].dst[0])[i] += ((float *)lane[s + step].dst[0])[i];
+        same_bits(&c, "tree of lanes", truth, lane[0]);
+        for (int s = 0; s < count; s++)
+            free_result(lane[s]);
+        free_result(truth);
+    }
+    free_sources(&c);
+}
+
 #endif

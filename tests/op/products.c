@@ -378,35 +378,10 @@ TEST(test_conv_f64)
     }
 }
 
-/* One call with lanes is calls per lane, added up the tree. */
 TEST(test_lane_tree)
 {
     const layer l = square(11, 6, 3, 5, 3, 1, 1, 1);
-    for (int count = 1; count <= 16; count *= 2) {
-        cas c = conv_case(l, LKI_K_conv2d_grad_w);
-        fill_sources(&c, 0);
-        random_lanes(&c, count, l.batch);
-        const result  truth = run_all(&table[0], &c);
-        const int64_t n = size_of(&c.dst[0]), x = l.H * l.W * l.C, y = l.OH * l.OW * l.O;
-        result        lane[MAX_LANES];
-        for (int s = 0; s < count; s++) {
-            cas one = c;
-            one.lanes = 0;
-            one.src[0].dim[0] = one.src[1].dim[0] = c.bound[s + 1] - c.bound[s];
-            one.data[0] = (float *)c.data[0] + c.bound[s] * x;
-            one.data[1] = (float *)c.data[1] + c.bound[s] * y;
-            lane[s] = run_all(&table[0], &one);
-        }
-        for (int step = 1; step < count; step *= 2)
-            for (int s = 0; s < count; s += 2 * step)
-                for (int64_t i = 0; i < n; i++)
-                    ((float *)lane[s].dst[0])[i] += ((float *)lane[s + step].dst[0])[i];
-        same_bits(&c, "tree of lanes", truth, lane[0]);
-        for (int s = 0; s < count; s++)
-            free_result(lane[s]);
-        free_result(truth);
-        free_sources(&c);
-    }
+    check_lane_tree(conv_case(l, LKI_K_conv2d_grad_w), l);
 }
 
 /* conv2d with a pool is conv2d, then max_pool. */

@@ -22,19 +22,6 @@ static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
     return v;
 }
 
-/* Where tap k of the window at output o lies. */
-static int64_t place(const lki_window *w, int axis, int64_t o, int64_t k)
-{
-    return o * w->stride[axis] - w->pad[axis] + k * w->dilation[axis];
-}
-
-/* Which tap of the window at output o lies on cell i; -1 when none does. */
-static int64_t tap(const lki_window *w, int axis, int64_t o, int64_t i)
-{
-    const int64_t way = i - place(w, axis, o, 0), k = way / w->dilation[axis];
-    return way < 0 || way % w->dilation[axis] || k >= w->size[axis] ? -1 : k;
-}
-
 #define T float
 #define FMA fmaf
 #define NAME(x) f32_##x
