@@ -16,7 +16,9 @@ static int run_devices(const cli_args *a)
         const char *at = strstr(devices.item[i], "device:");
         const char *plain = at ? at + strlen("device:") : devices.item[i];
         const int   cores = lk_threads();
-        printf("%-6s %d core%s, %s, %.1f GiB%s%s\n", plain, cores, cores == 1 ? "" : "s", cli_isa(), cli_memory_gib(),
+        const char *gpu = lk_gpu_words(devices.item[i]);
+        if (*gpu) printf("%-6s %s\n", plain, gpu);
+        else printf("%-6s %d core%s, %s, %.1f GiB%s%s\n", plain, cores, cores == 1 ? "" : "s", cli_isa(), cli_memory_gib(),
                *name ? ", " : "", name);
     }
     return CLI_FINE;

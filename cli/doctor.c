@@ -87,9 +87,7 @@ static bool has_gpu(lk_names devices)
 
 static void check_gpu(void)
 {
-    if (has_gpu(lk_list_devices())) print_line("GPU", true, "lockstep devices lists them");
-    else if (has_library("libcuda.so.1")) print_line("GPU", false, "a driver is there (libcuda.so.1); this version trains on CPUs");
-    else print_line("GPU", false, "no driver (libcuda.so.1): training on CPUs");
+    print_line("GPU", has_gpu(lk_list_devices()), lk_gpu_note());
 }
 
 static void check_data(void)

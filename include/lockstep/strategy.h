@@ -42,6 +42,12 @@ LK_API lk_names lk_names_of(int count, const char *const *one_based);
 /* The devices there are: "/job:localhost/replica:0/task:0/device:CPU:0", ... */
 LK_API lk_names lk_list_devices(void);
 
+/* One line about GPUs: which were found, or why there are none. */
+LK_API const char *lk_gpu_note(void);
+
+/* What a GPU is: "NVIDIA H200, 143771 MiB, 132 multiprocessors, compute capability 9.0"; "" for a CPU device, or one that is not there. Good until the thread asks again. */
+LK_API const char *lk_gpu_words(const char *device);
+
 /* How many logical CPU devices this process has; also LOCKSTEP_CPU_DEVICES. Only before the first strategy uses one. */
 LK_API lk_status lk_set_cpu_devices(int count);
 
@@ -62,6 +68,8 @@ typedef struct lk_strategy_args {
     char                     kw_;
     lk_names                 devices;          /* default: all GPUs, else all CPU devices; the order gives the replica ids */
     int                      cpu_devices;      /* instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
+    int                      logical_gpus;     /* cut each card into so many GPUs; only before one is used. Default 1, or LOCKSTEP_LOGICAL_GPUS */
+    size_t                   gpu_memory_limit; /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
     lk_cross_device_ops     *cross_device_ops; /* default: lk_collective_all_reduce() */
     lk_order                 order;
     int                      lanes; /* default lk_lanes(): a power of two, not below the number of replicas */

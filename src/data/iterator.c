@@ -128,7 +128,7 @@ static lk_status hand_element_over(lk_iterator *it, const lki_element *e, lk_tup
     return lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-static lk_status read_element(lk_iterator *it, lk_tuple *out)
+static lk_status read_on_host(lk_iterator *it, lk_tuple *out)
 {
     lki_element e;
     int64_t     got;
@@ -137,6 +137,16 @@ static lk_status read_element(lk_iterator *it, lk_tuple *out)
     if (!got) return LK_OK;
     lk_status status = hand_element_over(it, &e, out);
     lki_elements_drop(1, &e);
+    return status;
+}
+
+/* Pipelines work on the CPU, whatever the device of who reads from them. */
+static lk_status read_element(lk_iterator *it, lk_tuple *out)
+{
+    lki_device *device = lki_device_current();
+    if (!lki_on_host(device)) lki_device_set_current(lki_device_cpu());
+    lk_status status = read_on_host(it, out);
+    lki_device_set_current(device);
     return status;
 }
 

@@ -239,7 +239,7 @@ lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out)
 {
     LKI_TRY(lki_check_tuple(call, t));
     for (int i = 0; i < t.count; i++)
-        LKI_TRY(lki_tensor_detach(t.item[i]));
+        LKI_TRY(lki_tensor_to_host(t.item[i]));
     lki_rowset *s = lki_rowset_plain(LKI_ALONE, t.count, t.item);
     if (!s) return LK_ENOMEM;
     *out = lki_element_alone(s);

@@ -1,10 +1,35 @@
-/* Buffers, and which device a thread's new tensors go to. */
+/* Buffers and their twins, and which device a thread's new tensors go to. */
 #include "device/device.h"
+#include "core/log.h"
 #include "core/memory.h"
+#include "device/gpu/gpu.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static _Thread_local lki_device *current;
+static pthread_mutex_t           twins_lock = PTHREAD_MUTEX_INITIALIZER;
 
-lki_device *lki_device_current(void) { return current ? current : lki_device_cpu(); }
+static lki_device    *first; /* of a thread that was told nothing */
+static pthread_once_t first_once = PTHREAD_ONCE_INIT;
+
+static void choose_first(void)
+{
+    const char *text = getenv("LOCKSTEP_DEVICE");
+    int         index = 0;
+    first = lki_device_cpu();
+    if (!text || !*text) return;
+    if (sscanf(text, "GPU:%d", &index) == 1 && lki_device_gpu_at(index)) first = lki_device_gpu_at(index);
+    else if (strcmp(text, "CPU:0")) lki_warn("LOCKSTEP_DEVICE=%s is not CPU:0 or a GPU this machine has, and is ignored (%s)", text, lki_gpu_why());
+}
+
+lki_device *lki_device_current(void)
+{
+    if (current) return current;
+    pthread_once(&first_once, choose_first);
+    return first;
+}
 
 void lki_device_set_current(lki_device *device) { current = device; }
 
@@ -29,9 +54,86 @@ lki_buffer *lki_buffer_retain(lki_buffer *b)
     return b;
 }
 
+static void free_twins(lki_buffer *b)
+{
+    while (b) {
+        lki_buffer *next = b->twins;
+        b->device->ops->release(b->device, b->data, b->bytes);
+        lki_release(b);
+        b = next;
+    }
+}
+
 void lki_buffer_drop(lki_buffer *b)
 {
     if (!b || __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-    b->device->ops->release(b->device, b->data);
-    lki_release(b);
+    free_twins(b);
+}
+
+/* ---- twins ---- */
+
+static lk_status carry(lki_buffer *to, const lki_buffer *from)
+{
+    if (!from->bytes) return LK_OK;
+    if (lki_on_host(from->device)) return to->device->ops->write(to->device, to->data, from->data, from->bytes);
+    if (lki_on_host(to->device)) return from->device->ops->read(from->device, to->data, from->data, from->bytes);
+    if (to->device->ops->peer) return to->device->ops->peer(to->device, to->data, from->device, from->data, from->bytes);
+    void *host = lki_alloc(from->bytes);
+    if (!host) return LK_ENOMEM;
+    lk_status status = from->device->ops->read(from->device, host, from->data, from->bytes);
+    if (status == LK_OK) status = to->device->ops->write(to->device, to->data, host, from->bytes);
+    lki_release(host);
+    return status;
+}
+
+static lki_buffer *twin_of(lki_buffer *b, const lki_device *device)
+{
+    for (lki_buffer *t = b->twins; t; t = t->twins)
+        if (lki_same_memory(t->device, device)) return t;
+    return NULL;
+}
+
+void *lki_buffer_at(lki_buffer *b, lki_device *device)
+{
+    if (lki_same_memory(b->device, device)) return b->data;
+    pthread_mutex_lock(&twins_lock);
+    lki_buffer *t = twin_of(b, device);
+    if (!t && (t = lki_buffer_new(device, b->bytes))) {
+        if (carry(t, b) == LK_OK) {
+            t->twins = b->twins;
+            b->twins = t;
+        } else {
+            free_twins(t);
+            t = NULL;
+        }
+    }
+    pthread_mutex_unlock(&twins_lock);
+    return t ? t->data : NULL;
+}
+
+void lki_buffer_changed(lki_buffer *b)
+{
+    if (!__atomic_load_n(&b->twins, __ATOMIC_ACQUIRE)) return;
+    pthread_mutex_lock(&twins_lock);
+    lki_buffer *gone = b->twins;
+    b->twins = NULL;
+    pthread_mutex_unlock(&twins_lock);
+    free_twins(gone);
+}
+
+void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from)
+{
+    pthread_mutex_lock(&twins_lock);
+    lki_buffer **last = &to->twins;
+    while (*last)
+        last = &(*last)->twins;
+    *last = from->twins;
+    from->twins = NULL;
+    pthread_mutex_unlock(&twins_lock);
+}
+
+lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes)
+{
+    lki_buffer_changed(b);
+    return bytes ? b->device->ops->write(b->device, (char *)b->data + at, host, bytes) : LK_OK;
 }

@@ -1,28 +1,36 @@
-/* Devices: memory and copies. The CPU is always there; `null` has memory but no arithmetic, for testing everything above it.
+/* Devices: memory and copies. The CPU is always there; GPUs are found at run time (gpu/gpu.c); `null` has memory but no arithmetic, for testing everything above it.
  *
  * Invariants
  * 1. A device is one of a fixed set made at start-up of its backend and lives as long as the process.
- * 2. A buffer is a block of one device's memory with a reference count; the block goes with the last reference. */
+ * 2. Devices of one `memory` reach each other's buffers: the logical CPU devices of the machine, the logical GPUs of a card.
+ * 3. A buffer is a block of one device's memory, its home, with a reference count; the block goes with the last reference. Copies of it in other memories, its twins, are made
+ *    when somebody there asks (lki_buffer_at), are as new as the home, and go with it. Whoever changes the home says so (lki_buffer_changed), and they are forgotten. */
 #ifndef LKI_DEVICE_H
 #define LKI_DEVICE_H
 
 #include "core/error.h"
 
-typedef enum lki_device_kind { LKI_DEVICE_CPU, LKI_DEVICE_NULL } lki_device_kind;
+typedef enum lki_device_kind { LKI_DEVICE_CPU, LKI_DEVICE_NULL, LKI_DEVICE_GPU } lki_device_kind;
 
 typedef struct lki_device     lki_device;
 typedef struct lki_device_ops lki_device_ops;
+struct lki_kernels;
 
 struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
+    const void           *memory; /* to compare */
+    void                 *card;   /* of a GPU (gpu/gpu.h) */
 };
 
 struct lki_device_ops {
     void *(*alloc)(lki_device *, size_t bytes); /* NULL and an error when there is none */
-    void (*release)(lki_device *, void *mem);
-    void (*copy)(lki_device *, void *dst, const void *src, size_t bytes); /* within the device */
+    void (*release)(lki_device *, void *mem, size_t bytes);
+    lk_status (*copy)(lki_device *, void *dst, const void *src, size_t bytes);       /* within its memory */
+    lk_status (*write)(lki_device *, void *dst, const void *host, size_t bytes);     /* from the host's memory; it is read when this returns */
+    lk_status (*read)(lki_device *, void *host, const void *src, size_t bytes);      /* to it, when all work given to the device is done */
+    lk_status (*peer)(lki_device *, void *dst, lki_device *from, const void *src, size_t bytes); /* from another memory of this kind; NULL: through the host */
 };
 
 lki_device *lki_device_cpu(void); /* CPU:0 */
@@ -37,19 +45,37 @@ bool        lki_cpu_devices_fixed(void);
 
 lki_device *lki_device_null(void);
 
-/* Where this thread's new tensors go; the CPU at first. */
+/* Where this thread's ops run and its new variables go; at first the CPU, or what LOCKSTEP_DEVICE names, as GPU:0. */
 lki_device *lki_device_current(void);
 void        lki_device_set_current(lki_device *device);
 
+static inline bool lki_same_memory(const lki_device *a, const lki_device *b) { return a->memory == b->memory; }
+
+/* Is its memory the host's? */
+static inline bool lki_on_host(const lki_device *d) { return d->kind != LKI_DEVICE_GPU; }
+
 typedef struct lki_buffer {
-    int         refs; /* atomic */
-    size_t      bytes;
-    lki_device *device;
-    void       *data;
+    int                refs; /* atomic */
+    size_t             bytes;
+    lki_device        *device;
+    void              *data;
+    struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes); /* one reference; NULL and an error when there is no memory */
 lki_buffer *lki_buffer_retain(lki_buffer *b);
 void        lki_buffer_drop(lki_buffer *b); /* NULL is ignored */
+
+/* Where its bytes are for `device`: at home, or in a twin as new as the home. NULL and an error when there is no memory for one. */
+void *lki_buffer_at(lki_buffer *b, lki_device *device);
+
+/* The home was, or is about to be, written. Nobody may be reading a twin. */
+void lki_buffer_changed(lki_buffer *b);
+
+/* Twins of one buffer become those of another with the same bytes. */
+void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from);
+
+/* The home becomes `bytes` bytes of the host's, from byte `at` on. */
+lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes);
 
 #endif

@@ -25,10 +25,20 @@ static void publish(void)
     lki_variable_hook_set(mirrored && now.kind != LKI_CONTEXT_UPDATE ? lki_mirror_variable : NULL);
 }
 
+/* Ops and variables of a strategy of GPUs go to the replica's own, else to its first; those of CPUs stay where the thread is. */
+static lki_device *device_of(const lki_context *c, lki_device *otherwise)
+{
+    if (!c->strategy || c->strategy->kind == LKI_STRATEGY_DEFAULT) return otherwise;
+    lki_device *d = c->kind == LKI_CONTEXT_REPLICA ? c->replica->device : c->strategy->device[c->kind == LKI_CONTEXT_UPDATE ? c->component : 0];
+    return lki_on_host(d) && lki_on_host(otherwise) ? otherwise : d;
+}
+
 lki_context lki_context_enter(lki_context to)
 {
     lki_context before = now;
+    before.device = lki_device_current();
     now = to;
+    lki_device_set_current(device_of(&to, before.device));
     publish();
     return before;
 }
@@ -36,6 +46,7 @@ lki_context lki_context_enter(lki_context to)
 void lki_context_restore(const lki_context *before)
 {
     now = *before;
+    lki_device_set_current(before->device);
     publish();
 }
 
@@ -70,9 +81,8 @@ lk_status lk_scope_begin(lk_strategy *s)
     LKI_TRY(may_enter(s));
     frame *f = lki_zalloc(sizeof *f);
     if (!f) return LK_ENOMEM;
-    *f = (frame){lki_retain(s), now, frames};
+    *f = (frame){lki_retain(s), lki_context_cross(s), frames};
     frames = f;
-    lki_context_cross(s);
     return LK_OK;
 }
 
@@ -140,6 +150,7 @@ lk_status lk_set_strategy(lk_strategy *s)
     lki_retain(s);
     lki_drop(held);
     held = s;
+    if (!lki_on_host(lki_device_current())) lki_device_set_current(NULL); /* that of the strategy before */
     if (!s || s->kind == LKI_STRATEGY_DEFAULT) lki_context_enter((lki_context){0});
     else lki_context_cross(s);
     return LK_OK;

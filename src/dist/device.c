@@ -7,6 +7,7 @@
 #include "dist/device.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "device/gpu/gpu.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,10 +149,10 @@ static lk_status find_device(const char *call, const lki_device_name *d, lki_dev
 {
     char text[512];
     bool here = !strcmp(d->job, "localhost") && !d->replica && !d->task, cpu = !strcmp(d->type, "CPU");
-    *out = here && cpu ? lki_device_cpu_at(d->index) : NULL;
+    *out = !here ? NULL : cpu ? lki_device_cpu_at(d->index) : lki_device_gpu_at(d->index);
     if (*out) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: there is no device %s; there are %s%s", call, d->full, listed(text, sizeof text),
-                    cpu ? " (more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n)" : "");
+    return lki_fail(LK_EINVAL, "%s: there is no device %s; there are %s (%s)", call, d->full, listed(text, sizeof text),
+                    cpu ? "more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n" : lki_gpu_why());
 }
 
 lk_status lki_device_find(const char *call, const char *text, lki_device_name *out)
@@ -174,16 +175,31 @@ static lk_status check_devices(const char *call, int count, lki_device_name *d, 
     return LK_OK;
 }
 
+const char *lk_gpu_note(void) { return lki_gpu_why(); }
+
+const char *lk_gpu_words(const char *device)
+{
+    static _Thread_local char text[192];
+    lki_device_name           d;
+    lki_device               *gpu = device && lki_device_name_parse(device, &d) && !strcmp(d.type, "GPU") ? lki_device_gpu_at(d.index) : NULL;
+    if (!gpu) return "";
+    const lki_gpu_card *c = lki_gpu_card_of(gpu);
+    snprintf(text, sizeof text, "%s, %zu MiB, %d multiprocessors, compute capability %d.%d", c->name, c->memory >> 20, c->processors, c->major, c->minor);
+    return text;
+}
+
+int lki_devices_default(void) { return lki_gpu_devices() ? lki_gpu_devices() : lki_cpu_devices(); }
+
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices)
 {
-    int              count = asked.count > 0 ? asked.count : lki_cpu_devices();
+    int              count = asked.count > 0 ? asked.count : lki_devices_default();
     lki_device_name *d = lki_zalloc((size_t)count * sizeof *d);
     const char     **full = lki_zalloc((size_t)count * sizeof *full);
     lki_device     **out = lki_zalloc((size_t)count * sizeof *out);
     lk_status        status = d && full && out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         char name[16];
-        snprintf(name, sizeof name, "CPU:%d", i);
+        snprintf(name, sizeof name, "%s:%d", lki_gpu_devices() ? "GPU" : "CPU", i);
         const char *one = name;
         lk_names    own = {1, &one};
         status = asked.count > 0 ? check_name(call, &asked, i, &d[i]) : check_name(call, &own, 0, &d[i]);
@@ -203,9 +219,16 @@ lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canoni
 
 lk_names lk_list_devices(void)
 {
+    enum { MOST = 2048 };
+    const char  *every[MOST];
+    int          count = 0;
     lk_names     names = {0};
     lki_device **devices = NULL;
-    if (lki_devices_resolve("lk_list_devices", (lk_names){0}, &names, &devices) != LK_OK) return (lk_names){0};
+    for (int i = 0; i < lki_cpu_devices() && count < MOST; i++)
+        every[count++] = lki_device_cpu_at(i)->name;
+    for (int i = 0; i < lki_gpu_devices() && count < MOST; i++)
+        every[count++] = lki_device_gpu_at(i)->name;
+    if (lki_devices_resolve("lk_list_devices", (lk_names){count, every}, &names, &devices) != LK_OK) return (lk_names){0};
     lk_names copy = lki_names_new(names.count, names.item, LKI_LIVES_IN_POOL);
     lki_names_drop(names);
     lki_release(devices);

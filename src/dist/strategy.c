@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
+#include "device/gpu/gpu.h"
 #include "dist/cross.h"
 #include "dist/device.h"
 #include <pthread.h>
@@ -124,7 +125,7 @@ static int power_not_below(int n)
 static lk_status choose_lanes(const lk_strategy_args *a, int *lanes)
 {
     const char *call = "lk_mirrored_strategy";
-    int         replicas = a->cpu_devices ? a->cpu_devices : a->devices.count ? a->devices.count : lki_cpu_devices();
+    int         replicas = a->cpu_devices ? a->cpu_devices : a->devices.count ? a->devices.count : lki_devices_default();
     if (a->lanes && (!power_of_two(a->lanes) || a->lanes > LKI_MAX_LANES))
         return lki_fail(LK_EINVAL, "%s: .lanes = %d; lanes must be a power of two from 1 to %d", call, a->lanes, LKI_MAX_LANES);
     *lanes = a->lanes ? a->lanes : a->order == LK_FREE ? power_not_below((int)lki_max(replicas, lk_threads())) : lk_lanes();
@@ -142,6 +143,8 @@ static lk_status check_args(const lk_strategy_args *a)
     if (a->devices.count < 0) return LK_ENOMEM;
     if (a->cpu_devices < 0 || a->cpu_devices > LKI_MOST_CPU_DEVICES)
         return lki_fail(LK_EINVAL, "%s: .cpu_devices = %d; 1 to %d are possible", call, a->cpu_devices, LKI_MOST_CPU_DEVICES);
+    if (a->logical_gpus < 0) return lki_fail(LK_EINVAL, "%s: .logical_gpus = %d; it must be 1 or more", call, a->logical_gpus);
+    if (a->logical_gpus) LKI_TRY(lki_gpu_split(a->logical_gpus, a->gpu_memory_limit));
     if (a->cpu_devices && a->devices.count) return lki_fail(LK_EINVAL, "%s: give .devices or .cpu_devices, not both", call);
     if ((unsigned)a->order > LK_FREE)
         return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
@@ -159,11 +162,15 @@ static void tell(const lk_strategy *s)
     for (int i = 0; i < s->replicas && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s'%s'", i ? ", " : "", s->names.item[i]);
     static int warned; /* atomic */
-    if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+    int        gpus = 0;
+    for (int i = 0; i < s->replicas; i++)
+        gpus += s->device[i]->kind == LKI_DEVICE_GPU;
+    if (gpus < s->replicas && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
     if (s->communication.implementation == LK_COMMUNICATION_NCCL)
-        lki_info("LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+        lki_info(gpus == s->replicas ? "LK_COMMUNICATION_NCCL needs one replica on each card; here values are added by copies between them"
+                                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 
@@ -192,6 +199,8 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
         lk_free(s);
         return NULL;
     }
+    for (int i = 0; i < s->replicas && args.gpu_memory_limit; i++)
+        if (s->device[i]->kind == LKI_DEVICE_GPU) lki_gpu_limit(s->device[i], args.gpu_memory_limit);
     tell(s);
     return s;
 }

@@ -54,6 +54,7 @@ typedef struct lki_context { /* what a thread saves and puts back around a chang
     lk_replica_context *replica;   /* REPLICA */
     lki_run            *run;       /* REPLICA, of several: where they meet */
     int                 component; /* UPDATE: which */
+    lki_device         *device;    /* the thread's, kept while another context is entered */
 } lki_context;
 
 lki_context lki_context_now(void);

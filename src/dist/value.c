@@ -32,9 +32,10 @@ static lk_status check_reduce(const lk_reduce_values_args *a)
 
 static bool all_zero(const lk_tensor *t)
 {
-    for (int64_t i = 0; !t->graph && i < lki_shape_size(&t->shape); i++)
-        if (lki_element_get(t->dtype, t->data, i) != 0) return false;
-    return !t->graph;
+    const void *data = t->graph ? NULL : lki_host_data(t);
+    for (int64_t i = 0; data && i < lki_shape_size(&t->shape); i++)
+        if (lki_element_get(t->dtype, data, i) != 0) return false;
+    return data != NULL;
 }
 
 /* A value that is the same on all replicas, or that nobody distributed. */

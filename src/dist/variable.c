@@ -343,7 +343,7 @@ const void *lk_variable_data(lk_variable *v)
         return NULL;
     }
     int r = now.kind == LKI_CONTEXT_REPLICA ? now.replica->ops.id : now.component;
-    return v->spread && v->spread->component ? v->spread->component[r]->buffer->data : v->buffer->data;
+    return lki_variable_values(v->spread && v->spread->component ? v->spread->component[r] : v);
 }
 
 const char *lk_variable_component_name(const lk_variable *v, int replica)
@@ -365,7 +365,7 @@ lk_status lk_print_variable(const lk_variable *v)
     if (wrapped) lki_output("%s:{\n", v->spread->component ? "SyncOnReadVariable" : "MirroredVariable");
     for (int r = 0; r < (wrapped ? v->spread->count : 1); r++) {
         const lk_variable *c = wrapped && v->spread->component ? v->spread->component[r] : v;
-        lk_tensor          view = {.dtype = c->dtype, .shape = c->shape, .data = c->buffer->data};
+        lk_tensor          view = {.dtype = c->dtype, .shape = c->shape, .buffer = c->buffer, .data = c->buffer->data};
         if (wrapped) lki_output("  %d: ", r);
         lki_print_value(&view);
         lki_output("\n");

@@ -112,8 +112,11 @@ static void put_metric(lk_metric *m, lki_sink *s)
     lki_state_put_bytes(&part, name, strlen(name));
     lki_state_put(&part, m->classes);
     lki_state_put(&part, v.count);
-    for (int i = 0; i < v.count; i++)
-        lki_state_put_values(&part, v.item[i]->dtype, &v.item[i]->shape, v.item[i]->buffer->data);
+    for (int i = 0; i < v.count && !part.failed; i++) {
+        const void *values = lki_variable_values(v.item[i]);
+        if (values) lki_state_put_values(&part, v.item[i]->dtype, &v.item[i]->shape, values);
+        else part.failed = true;
+    }
     put_part(s, METRIC, &part);
 }
 

@@ -6,24 +6,22 @@
  *    is gone (MSG_NOSIGNAL), and no disposition of the process is touched.
  * 3. However it ends, the helper is killed and waited for before the call returns. */
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE 1 /* dladdr, closefrom */
+#define _GNU_SOURCE 1 /* closefrom */
 #endif
 #include "format/h5_helper.h"
+#include "core/beside.h"
 #include "core/memory.h"
 #include "format/durable.h"
 #include "format/h5.h"
 #include "format/wire.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -36,7 +34,7 @@
 
 extern char **environ;
 
-enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, LONGEST_PATH = 4096, FOLDERS = 3, GRACE = 1000 };
+enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, GRACE = 1000 };
 
 static int deadline_ms;
 
@@ -46,43 +44,12 @@ void lki_h5_set_deadline(int milliseconds) { __atomic_store_n(&deadline_ms, mill
 
 static bool usable(const char *path) { return *path && access(path, X_OK) == 0; }
 
-/* The file this code was loaded from: the shared library, or the program where the library is part of it; without links. */
-static bool own_file(char *file)
-{
-    Dl_info    here, program;
-    const bool known =
-        dladdr((const void *)(uintptr_t)&lki_h5_exchange, &here) && dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program);
-    const bool shared = known && here.dli_fbase != program.dli_fbase;
-    return realpath(shared ? here.dli_fname : "/proc/self/exe", file) != NULL;
-}
-
-/* Whoever can change the library, or is who runs it, may say what it runs; nobody else, as in /tmp. */
-static bool trusted(const char *path, uid_t owner)
-{
-    struct stat s;
-    return usable(path) && stat(path, &s) == 0 && (s.st_uid == owner || s.st_uid == 0 || s.st_uid == geteuid());
-}
-
-/* build/tests/unit/h5 finds build/libexec/..., /usr/lib/ARCHITECTURE/liblockstep.so finds /usr/libexec/... */
-static bool beside(char *path)
-{
-    struct stat s;
-    char        file[PATH_MAX];
-    bool        found = false;
-    const bool  there = own_file(file) && stat(file, &s) == 0;
-    for (int up = 0; there && up < FOLDERS && !found; up++) {
-        file[lki_folder_length(file)] = 0;
-        found = snprintf(path, LONGEST_PATH, "%s/libexec/lockstep/lockstep-h5", file) < LONGEST_PATH && trusted(path, s.st_uid);
-    }
-    return found;
-}
-
 const char *lki_h5_helper(void)
 {
-    static _Thread_local char path[LONGEST_PATH];
+    static _Thread_local char path[LKI_LONGEST_PATH];
     const char               *chosen = getenv("LOCKSTEP_H5");
     if (chosen && *chosen) return usable(chosen) ? chosen : NULL;
-    if (beside(path)) return path;
+    if (lki_find_beside("lockstep-h5", X_OK, path)) return path;
     return usable(LKI_H5_INSTALLED) ? LKI_H5_INSTALLED : NULL;
 }
 

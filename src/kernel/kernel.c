@@ -20,6 +20,16 @@ const char *lki_slot_name(lki_slot slot)
     return (unsigned)slot < LKI_SLOT_COUNT ? names[slot] : "unknown";
 }
 
+bool lki_slot_may_fault(lki_slot slot, lk_dtype dtype)
+{
+    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather,   LKI_K_gather_grad,
+                                     LKI_K_row_gather,  LKI_K_row_gather_grad,  LKI_K_floordiv, LKI_K_mod,
+                                     LKI_K_scatter};
+    for (int i = 0; i < LKI_COUNT(slots); i++)
+        if (slot == slots[i]) return (slot != LKI_K_floordiv && slot != LKI_K_mod) || lki_is_int(dtype);
+    return false;
+}
+
 void lki_kernels_ref(lki_kernels *k)
 {
     lki_register_elementwise_ref(k);

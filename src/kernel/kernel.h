@@ -129,6 +129,13 @@ typedef struct lki_lanes {
     const int64_t *bound; /* count + 1 entries of the summed leading axis */
 } lki_lanes;
 
+/* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
+typedef struct lki_gpu_call {
+    void *stream;
+    int  *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
+    int  *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+} lki_gpu_call;
+
 typedef struct lki_args {
     const lki_view  *src;
     const lki_view  *dst;
@@ -141,6 +148,7 @@ typedef struct lki_args {
     void            *scratch; /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
     int              past;    /* updates, pooled conv2d: other threads read dst[0] after this; write it past the caches */
     int             *fault;   /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
+    const lki_gpu_call *gpu;  /* on a GPU: where to launch; NULL on the CPU */
 } lki_args;
 
 typedef void lki_kernel(const lki_args *a);
@@ -163,6 +171,9 @@ typedef struct lki_kernels {
 } lki_kernels;
 
 const char *lki_slot_name(lki_slot slot);
+
+/* Its kernels check indices or divisors. */
+bool lki_slot_may_fault(lki_slot slot, lk_dtype dtype);
 
 /* Fill a table: reference first, then what `isa` does better. */
 void lki_cpu_kernels(lki_kernels *k, lki_isa isa);

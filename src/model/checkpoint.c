@@ -115,13 +115,13 @@ static lk_status prefix_fits(const char *call, const char *prefix)
 
 static lk_status count(lk_checkpoint *c, int64_t by, int64_t *now)
 {
-    int64_t *counter = lki_variable_storage(c->counter);
+    const int64_t *counter = lki_variable_values(c->counter);
     if (!counter) return LK_ENOMEM;
     if (*counter < 0 || *counter == INT64_MAX)
         return lki_fail(LK_ESTATE, "lk_checkpoint_save: %lld saves were counted, which cannot be: a bad checkpoint was restored",
                         (long long)*counter);
-    *now = *counter += by;
-    return LK_OK;
+    *now = *counter + by;
+    return lki_variable_fill(c->counter, now);
 }
 
 /* From now on the checkpoint's path. */

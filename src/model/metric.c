@@ -375,7 +375,10 @@ static int64_t entry_size(const lk_variable *sum) { return lki_shape_size_from(&
 /* Straight from the storage: other replicas may be writing their lanes. */
 static void add_lanes(const lk_variable *sum, double *out)
 {
-    const double *lane = sum->buffer->data;
+    const double *lane = lki_variable_values(sum);
+    for (int64_t k = 0; k < entry_size(sum) && !lane; k++)
+        out[k] = NAN; /* the card failed, and said so */
+    if (!lane) return;
     for (int64_t k = 0; k < entry_size(sum); k++)
         out[k] = tree(lane + k, entry_size(sum), 0, (int)sum->shape.dim[0], own_lanes(sum));
 }

@@ -249,12 +249,13 @@ static lk_status check_bytes(const restoring *r, const value *v)
 
 static lk_status put_sum(lk_variable *v, const lki_array *a)
 {
-    void *lanes = lki_variable_storage(v);
+    void *lanes = lki_zalloc(v->buffer->bytes + 1);
     if (!lanes) return LK_ENOMEM;
-    memset(lanes, 0, v->buffer->bytes);
     for (int64_t k = 0; k < lki_shape_size(&a->shape); k++)
         lki_element_set(v->dtype, lanes, k, lki_element_get(a->dtype, a->data, k));
-    return LK_OK;
+    const lk_status status = lki_variable_fill(v, lanes);
+    lki_release(lanes);
+    return status;
 }
 
 static lk_status put(const value *v, const lki_array *a)

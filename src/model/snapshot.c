@@ -71,12 +71,13 @@ static lk_status add_sum(const receiver *r, const char *key, const lk_variable *
 {
     const lk_shape entry = lki_entry_shape(v);
     const int64_t  size = lki_shape_size(&entry);
-    float         *out = lki_alloc((size_t)lki_max(1, size) * sizeof *out);
-    if (!out) return LK_ENOMEM;
+    const void    *lanes = lki_variable_values(v);
+    float         *out = lanes ? lki_alloc((size_t)lki_max(1, size) * sizeof *out) : NULL;
+    if (!out) return lk_error_code();
     for (int64_t k = 0; k < size; k++) {
         double sum = 0;
         for (int64_t lane = 0; lane < v->shape.dim[0]; lane++)
-            sum += lki_element_get(v->dtype, v->buffer->data, lane * size + k);
+            sum += lki_element_get(v->dtype, lanes, lane * size + k);
         out[k] = (float)sum;
     }
     const lk_status status = r->value(r->to, key, LK_F32, &entry, out);
@@ -88,7 +89,11 @@ static lk_status add_node(const receiver *r, lki_trackables *t, int i)
 {
     const lki_tracked *n = &t->node[i];
     char               exact[LKI_EXACT_KEY];
-    if (n->exact) LKI_TRY(r->value(r->to, lki_exact_key(i, exact), n->exact->dtype, &n->exact->shape, n->exact->buffer->data));
+    if (n->exact) {
+        const void *values = lki_variable_values(n->exact);
+        if (!values) return lk_error_code();
+        LKI_TRY(r->value(r->to, lki_exact_key(i, exact), n->exact->dtype, &n->exact->shape, values));
+    }
     if (!n->variable) return LK_OK;
     lki_sink key = {0};
     lki_sink_bytes(&key, n->path, strlen(n->path));

@@ -17,7 +17,11 @@ static bool can_ask(const lk_optimizer *o, const char *what)
     return false;
 }
 
-static double value_of(const lk_variable *v) { return lki_element_get(v->dtype, v->buffer->data, 0); }
+static double value_of(const lk_variable *v)
+{
+    const void *value = lki_variable_values(v);
+    return value ? lki_element_get(v->dtype, value, 0) : 0;
+}
 
 lk_tensor *lk_optimizer_iteration(lk_optimizer *o)
 {

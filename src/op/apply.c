@@ -154,7 +154,8 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
 
 static lk_tensor *number_in(lk_tensor *t, lk_dtype dtype)
 {
-    double value = t->graph ? 0 : lki_element_get(t->dtype, t->data, 0);
+    const void *at = t->graph ? NULL : lki_host_data(t);
+    double      value = at ? lki_element_get(t->dtype, at, 0) : 0;
     if (lki_is_float(dtype) || value == floor(value)) return lk_cast(t, dtype);
     lki_fail(LK_EDTYPE, "the number %g meets %s; lk_cast the other operand to a float first", value, lk_dtype_name(dtype));
     return &lki_poison;

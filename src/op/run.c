@@ -1,12 +1,16 @@
 /* Running an op at once, on the calling thread, over the whole of its operands. Sums over rows still go lane by lane and up the tree, so the
- * bits are those of a compiled step. */
+ * bits are those of a compiled step.
+ *
+ * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a GPU has no kernel for, and functions
+ * of the user, run on the CPU. */
 #include "op/run.h"
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
+#include "device/gpu/gpu.h"
 
-enum { FEW = 16 };
+enum { FEW = 16, MOST_LANES_ON_GPU = 64 };
 
 lk_dtype lki_kernel_type(const lki_infer *f)
 {
@@ -34,23 +38,31 @@ lk_status lki_fail_fault(lki_op op)
     return lki_fail(LK_EINVAL, "%s: %s", lki_op_name(op), what);
 }
 
-/* `tree`: only the lanes of one subtree. */
-static lk_status call_kernel(const lki_infer *f, lki_args *a, const lki_subtree *tree)
+lk_status lki_tell_fault(int op) { return lki_fail_fault((lki_op)op); }
+
+bool lki_gpu_can(lki_device *d, lki_slot slot, lk_dtype dtype, int lanes)
+{
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    return l && l->kernels->fn[slot][dtype] && lanes <= MOST_LANES_ON_GPU;
+}
+
+/* The device an op of this thread runs on. */
+static lki_device *place(const lki_infer *f, lki_device *wanted)
+{
+    lki_slot slot = lki_op_line(f->op)->slot;
+    if (lki_on_host(wanted) || lki_gpu_can(wanted, slot, lki_kernel_type(f), f->mode == LKI_SUM ? f->rows.lanes : 0)) return wanted;
+    lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(f->op), lk_dtype_name(lki_kernel_type(f)), wanted->name);
+    return lki_device_cpu();
+}
+
+/* ---- kernels ---- */
+
+static lk_status call_on_host(const lki_infer *f, lki_args *a)
 {
     lki_slot           slot = lki_op_line(f->op)->slot;
     lk_dtype           dtype = lki_kernel_type(f);
     const lki_kernels *k = lki_kernels_here();
     int                fault = 0;
-    int64_t            bound[LKI_MAX_LANES + 1];
-    lki_lanes          lanes = {f->rows.lanes, bound};
-    if (lki_device_current()->kind == LKI_DEVICE_NULL) return LK_OK;
-    if (f->mode == LKI_SUM) {
-        lki_lane_bounds(f->rows.global, f->rows.lanes, f->rows.first, f->rows.rows, f->rows.per_row, bound);
-        if (tree) lanes = (lki_lanes){tree->width, bound + tree->lane};
-        a->lanes = &lanes;
-    }
-    a->first = f->mode == LKI_EACH ? f->rows.first * f->rows.per_row : 0;
-    a->attr = f->attr;
     a->fault = &fault;
     size_t scratch = k->scratch[slot][dtype] ? k->scratch[slot][dtype](a) : 0;
     if (scratch && !(a->scratch = lki_alloc(scratch))) return LK_ENOMEM;
@@ -62,21 +74,69 @@ static lk_status call_kernel(const lki_infer *f, lki_args *a, const lki_subtree 
     return fault ? lki_fail_fault(f->op) : LK_OK;
 }
 
-static lki_view view_of(const lk_tensor *t) { return (lki_view){t->data, &t->shape, t->dtype}; }
+/* The card does it later, in order; an op that checks indices is waited for. */
+static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l, lki_args *a)
+{
+    lki_slot     slot = lki_op_line(f->op)->slot;
+    lk_dtype     dtype = lki_kernel_type(f);
+    bool         checks = lki_slot_may_fault(slot, dtype);
+    lki_gpu_call call = {.stream = l->stream, .told = checks ? lki_gpu_fault_new(d, lki_tell_fault, (int)f->op) : NULL};
+    size_t       scratch = l->kernels->scratch[slot][dtype] ? l->kernels->scratch[slot][dtype](a) : 0;
+    if (checks && !call.told) return lk_error_code();
+    a->gpu = &call;
+    a->scratch = scratch ? d->ops->alloc(d, scratch) : NULL;
+    lk_status status = scratch && !a->scratch ? LK_ENOMEM : LK_OK;
+    if (status == LK_OK) {
+        lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s, %s", lki_op_name(f->op), lk_dtype_name(dtype), l->kernels->variant[slot][dtype], d->name);
+        l->kernels->fn[slot][dtype](a);
+        status = lki_gpu_check(d, lki_op_name(f->op), l->backend->failure(l->card));
+    }
+    if (status == LK_OK && checks) status = lki_gpu_wait(d);
+    if (a->scratch) d->ops->release(d, a->scratch, scratch);
+    lki_gpu_fault_free(d, call.told);
+    return status;
+}
+
+/* `tree`: only the lanes of one subtree. */
+static lk_status call_kernel(const lki_infer *f, lki_device *d, lki_args *a, const lki_subtree *tree)
+{
+    int64_t   bound[LKI_MAX_LANES + 1];
+    lki_lanes lanes = {f->rows.lanes, bound};
+    if (d->kind == LKI_DEVICE_NULL) return LK_OK;
+    if (f->mode == LKI_SUM) {
+        lki_lane_bounds(f->rows.global, f->rows.lanes, f->rows.first, f->rows.rows, f->rows.per_row, bound);
+        if (tree) lanes = (lki_lanes){tree->width, bound + tree->lane};
+        a->lanes = &lanes;
+    }
+    a->first = f->mode == LKI_EACH ? f->rows.first * f->rows.per_row : 0;
+    a->attr = f->attr;
+    if (lki_on_host(d)) return call_on_host(f, a);
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    return l ? launch(f, d, l, a) : lk_error_code();
+}
+
+/* ---- operands ---- */
+
+static bool view_on(lki_view *v, const lk_tensor *t, lki_device *d)
+{
+    *v = (lki_view){lki_data_on(t, d), &t->shape, t->dtype};
+    return v->data != NULL;
+}
 
 static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst, const lki_subtree *tree)
 {
-    lki_view out[LKI_MAX_DST];
+    lki_view    out[LKI_MAX_DST];
+    lki_device *d = place(f, lki_device_current());
     for (int i = 0; i < f->nsrc; i++)
-        src[i] = view_of(f->src[i]);
+        if (!view_on(&src[i], f->src[i], d)) return lk_error_code();
     for (int i = 0; i < f->ndst; i++) {
-        dst[i] = lki_tensor_new(f->dtype[i > 0], &f->shape[i > 0]);
+        dst[i] = lki_tensor_on(d, f->dtype[i > 0], &f->shape[i > 0]);
         if (lki_bad(dst[i])) return LK_ENOMEM;
         dst[i]->rows = f->rows;
-        out[i] = view_of(dst[i]);
+        out[i] = (lki_view){dst[i]->data, &dst[i]->shape, dst[i]->dtype};
     }
     lki_args a = {.src = src, .dst = out, .nsrc = f->nsrc, .ndst = f->ndst, .lo = 0, .hi = lki_shape_size(&f->shape[0])};
-    return call_kernel(f, &a, tree);
+    return call_kernel(f, d, &a, tree);
 }
 
 lk_status lki_run(const lki_infer *f, lk_tensor **dst)
@@ -102,19 +162,50 @@ lk_tensor *lki_run_lanes(const lki_infer *f, int lane, int width)
     return run_into(f, src, dst, &(lki_subtree){lane, width}) == LK_OK ? dst[0] : &lki_poison;
 }
 
+/* ---- updates ---- */
+
+static lk_status update_on(const lki_infer *f, lki_device *d, const lki_view *var)
+{
+    lki_view src[FEW];
+    int      reads = lki_reads_own_variable(f->op);
+    if (reads) src[0] = var[0];
+    for (int i = 0; i < f->nsrc; i++)
+        if (!view_on(&src[i + reads], f->src[i], d)) return lk_error_code();
+    lki_args a = {
+        .src = src, .dst = var, .nsrc = f->nsrc + reads, .ndst = f->nvar, .lo = 0, .hi = lki_shape_size(&f->var[0]->shape)};
+    return call_kernel(f, d, &a, NULL);
+}
+
+/* Of variables on a card that has no kernel for it, or in several memories: on copies, which are written back. */
+static lk_status update_on_host(const lki_infer *f)
+{
+    lki_view  var[FEW] = {0};
+    lk_status status = LK_OK;
+    for (int i = 0; i < f->nvar && status == LK_OK; i++) {
+        lki_buffer *b = f->var[i]->buffer;
+        var[i] = (lki_view){lki_alloc(b->bytes), &f->var[i]->shape, f->var[i]->dtype};
+        status = var[i].data ? b->device->ops->read(b->device, var[i].data, b->data, b->bytes) : LK_ENOMEM;
+    }
+    if (status == LK_OK) status = update_on(f, lki_device_cpu(), var);
+    for (int i = 0; i < f->nvar; i++) {
+        if (status == LK_OK) status = lki_variable_fill(f->var[i], var[i].data);
+        lki_release(var[i].data);
+    }
+    return status;
+}
+
 lk_status lki_run_update(const lki_infer *f)
 {
-    lki_view src[FEW], dst[FEW];
-    int      reads = lki_reads_own_variable(f->op);
+    lki_view    var[FEW];
+    lki_device *home = f->var[0]->buffer->device, *null = lki_device_current()->kind == LKI_DEVICE_NULL ? lki_device_current() : NULL;
+    bool        together = true;
+    for (int i = 1; i < f->nvar; i++)
+        together = together && lki_same_memory(home, f->var[i]->buffer->device);
+    if (!together || place(f, home) != home) return update_on_host(f);
     for (int i = 0; i < f->nvar; i++) {
         void *storage = lki_variable_storage(f->var[i]);
         if (!storage) return LK_ENOMEM;
-        dst[i] = (lki_view){storage, &f->var[i]->shape, f->var[i]->dtype};
+        var[i] = (lki_view){storage, &f->var[i]->shape, f->var[i]->dtype};
     }
-    if (reads) src[0] = dst[0];
-    for (int i = 0; i < f->nsrc; i++)
-        src[i + reads] = view_of(f->src[i]);
-    lki_args a = {
-        .src = src, .dst = dst, .nsrc = f->nsrc + reads, .ndst = f->nvar, .lo = 0, .hi = lki_shape_size(&f->var[0]->shape)};
-    return call_kernel(f, &a, NULL);
+    return update_on(f, null ? null : home, var);
 }

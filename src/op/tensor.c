@@ -76,7 +76,13 @@ static lk_tensor *tensor_object(lk_dtype dtype, const lk_shape *shape)
 
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape)
 {
-    lki_buffer *buffer = lki_buffer_new(lki_device_current(), (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
+    lki_device *here = lki_device_current();
+    return lki_tensor_on(lki_on_host(here) ? here : lki_device_cpu(), dtype, shape);
+}
+
+lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *shape)
+{
+    lki_buffer *buffer = lki_buffer_new(device, (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
     if (!buffer) return &lki_poison;
     lk_tensor *t = tensor_object(dtype, shape);
     if (lki_bad(t)) {
@@ -87,6 +93,15 @@ lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape)
     t->data = buffer->data;
     return t;
 }
+
+void *lki_data_on(const lk_tensor *t, lki_device *device)
+{
+    if (!t->buffer || lki_same_memory(t->buffer->device, device)) return t->data;
+    char *at = lki_buffer_at(t->buffer, device);
+    return at ? at + ((const char *)t->data - (const char *)t->buffer->data) : NULL;
+}
+
+const void *lki_host_data(const lk_tensor *t) { return lki_data_on(t, lki_device_cpu()); }
 
 lk_tensor *lki_tensor_view(lk_tensor *from, const lk_shape *shape)
 {
@@ -135,16 +150,28 @@ void *lki_variable_storage(lk_variable *v)
     lki_lock_take(LKI_LOCK_READERS);
     bool read = v->readers != NULL;
     lki_lock_give(LKI_LOCK_READERS);
-    if (!read) return v->buffer->data;
+    if (!read) {
+        lki_buffer_changed(v->buffer);
+        return v->buffer->data;
+    }
     lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
     if (!copy) return NULL;
     lki_lock_take(LKI_LOCK_READERS);
-    if (v->readers) v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes);
-    while (v->readers)
+    lk_status status = v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
+    if (status == LK_OK) lki_buffer_hand_over(copy, v->buffer); /* what readers were given stays theirs */
+    while (v->readers && status == LK_OK)
         move_reader(v->readers, copy);
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);
-    return v->buffer->data;
+    return status == LK_OK ? v->buffer->data : NULL;
+}
+
+const void *lki_variable_values(const lk_variable *v) { return lki_buffer_at(v->buffer, lki_device_cpu()); }
+
+lk_status lki_variable_fill(lk_variable *v, const void *host)
+{
+    if (!lki_variable_storage(v)) return LK_ENOMEM;
+    return lki_buffer_write(v->buffer, 0, host, v->buffer->bytes);
 }
 
 lk_tensor *lki_tensor_row_range(lk_tensor *from, int64_t first, int64_t rows, const lki_rows *meaning)
@@ -163,8 +190,9 @@ bool lki_same_bits(const lk_tensor *a, const lk_tensor *b)
 {
     size_t bytes = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype);
     if (lki_same_elements(a, b)) return true;
-    return !a->graph && !b->graph && a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape) &&
-           (!bytes || !memcmp(a->data, b->data, bytes));
+    if (a->graph || b->graph || a->dtype != b->dtype || !lki_shape_equal(&a->shape, &b->shape)) return false;
+    const void *x = bytes ? lki_host_data(a) : NULL, *y = bytes ? lki_host_data(b) : NULL;
+    return !bytes || (x && y && !memcmp(x, y, bytes));
 }
 
 lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, lk_tensor *whole, bool mirrored)
@@ -207,12 +235,27 @@ lk_status lki_tensor_detach(lk_tensor *t)
     lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
     if (!copy) return LK_ENOMEM;
     lki_lock_take(LKI_LOCK_READERS);
+    lk_status status = LK_OK;
     if (t->variable) {
-        copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
-        move_reader(t, copy);
+        status = copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
+        if (status == LK_OK) move_reader(t, copy);
     }
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);
+    return status;
+}
+
+lk_status lki_tensor_to_host(lk_tensor *t)
+{
+    LKI_TRY(lki_tensor_detach(t));
+    if (!t->buffer || lki_on_host(t->buffer->device)) return LK_OK;
+    lki_device *d = t->buffer->device;
+    lki_buffer *host = lki_buffer_new(lki_device_cpu(), (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype));
+    lk_status   status = host ? d->ops->read(d, host->data, t->data, host->bytes) : LK_ENOMEM;
+    if (status != LK_OK) return lki_buffer_drop(host), status;
+    lki_buffer_drop(t->buffer);
+    t->buffer = host;
+    t->data = host->data;
     return LK_OK;
 }
 
@@ -350,7 +393,7 @@ const void *lk_data(const lk_tensor *t)
                             "at what lk_call() gives");
         return NULL;
     }
-    return t->data;
+    return lki_host_data(t);
 }
 
 double lk_item(const lk_tensor *t)
@@ -455,10 +498,10 @@ static void print_number(lk_dtype dtype, const void *data, int64_t i)
     else lki_output("%.*g", dtype == LK_F64 ? 15 : 7, x);
 }
 
-static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorten)
+static void print_axis(const lk_tensor *t, const void *data, int axis, int64_t offset, bool shorten)
 {
     if (axis == t->shape.rank) {
-        print_number(t->dtype, t->data, offset);
+        print_number(t->dtype, data, offset);
         return;
     }
     int64_t n = t->shape.dim[axis], inner = lki_shape_size_from(&t->shape, axis + 1);
@@ -469,12 +512,16 @@ static void print_axis(const lk_tensor *t, int axis, int64_t offset, bool shorte
             lki_output("..., ");
             i = n - EDGE;
         }
-        print_axis(t, axis + 1, offset + i * inner, shorten);
+        print_axis(t, data, axis + 1, offset + i * inner, shorten);
     }
     lki_output("]");
 }
 
-void lki_print_value(const lk_tensor *t) { print_axis(t, 0, 0, lki_shape_size(&t->shape) > SHORTEN_ABOVE); }
+void lki_print_value(const lk_tensor *t)
+{
+    const void *data = lki_host_data(t);
+    if (data) print_axis(t, data, 0, 0, lki_shape_size(&t->shape) > SHORTEN_ABOVE);
+}
 
 /* "PerReplica:{", a line per replica, "}". */
 static lk_status print_replicas(const lk_tensor *t)

@@ -91,8 +91,15 @@ lk_status lki_poisoned_status(const char *call);
 
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
 
-/* A tensor with room for its elements, contents undefined; lki_poison when there is none. */
+/* A tensor with room for its elements, contents undefined; lki_poison when there is none. In memory the host can write: the current device's where that is such, else the CPU's. */
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape);
+
+/* The same on a device. */
+lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *shape);
+
+/* Where a tensor's elements are for a device, and for the host: in place, or a copy that lives as long as the tensor. NULL and an error: it could not be made. Not of traced ones. */
+void       *lki_data_on(const lk_tensor *t, lki_device *device);
+const void *lki_host_data(const lk_tensor *t);
 
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
@@ -100,11 +107,18 @@ lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 /* A variable made at once, also while a function is traced, every element `fill`; under a strategy its first replica's value counts. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
-/* The storage, about to be written: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
+/* The storage, about to be written by the variable's own device: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
 void *lki_variable_storage(lk_variable *v);
+
+/* Its elements for the host, until it is written next; NULL and an error: they could not be had. And all of them written by the host. */
+const void *lki_variable_values(const lk_variable *v);
+lk_status   lki_variable_fill(lk_variable *v, const void *host);
 
 /* Memory of its own for a tensor on a variable's storage, so that its data stays where it is from now on. */
 lk_status lki_tensor_detach(lk_tensor *t);
+
+/* The same, and in memory the host reads. */
+lk_status lki_tensor_to_host(lk_tensor *t);
 
 /* A tensor that has no data: value `value` of `graph`. */
 lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value);

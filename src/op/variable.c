@@ -40,8 +40,9 @@ lk_variable *lki_variable_make(const lk_variable_args *args)
     lk_variable *v = variable_object(args->name ? args->name : "Variable", &args->initial->shape, args->initial->dtype,
                                      trainable && lki_is_float(args->initial->dtype));
     if (!v) return NULL;
-    memcpy(v->buffer->data, args->initial->data, v->buffer->bytes);
+    const void        *initial = lki_host_data(args->initial);
     lki_variable_hook *hook = lki_variable_hook_current();
+    if (!initial || lki_buffer_write(v->buffer, 0, initial, v->buffer->bytes) != LK_OK) return lk_free(v), NULL;
     if (!hook || hook(v, args) == LK_OK) return v;
     lk_free(v);
     return NULL;
@@ -251,6 +252,12 @@ lk_variables lk_variables_from(int count, lk_variable *const *items)
     return (lk_variables){count, l->item};
 }
 
+static void add_values(lki_sha256 *sha, const lk_variable *v)
+{
+    const void *values = lki_variable_values(v);
+    if (values) lki_sha256_add(sha, values, v->buffer->bytes);
+}
+
 /* What the variable reads as outside replicas; without an aggregation, what its components are. */
 static void digest_value(lki_sha256 *sha, lk_variable *v)
 {
@@ -259,8 +266,8 @@ static void digest_value(lki_sha256 *sha, lk_variable *v)
     lk_tensor  *value = reads ? p->read(v) : NULL;
     if (value && lk_data(value)) lki_sha256_add(sha, lk_data(value), v->buffer->bytes);
     for (int r = 0; p && p->component && !reads && r < p->count; r++)
-        lki_sha256_add(sha, p->component[r]->buffer->data, v->buffer->bytes);
-    if (!p || !p->component) lki_sha256_add(sha, v->buffer->data, v->buffer->bytes);
+        add_values(sha, p->component[r]);
+    if (!p || !p->component) add_values(sha, v);
 }
 
 lk_digest lk_variables_digest(lk_variables v)

@@ -279,6 +279,7 @@ static lk_status make_room(lki_merger *m)
     m->to->input_count = g->input_count;
     m->to->recorded = g->recorded;
     m->to->name = g->name;
+    m->to->device = g->device;
     return LK_OK;
 }
 

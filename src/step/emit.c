@@ -30,7 +30,7 @@ static char *home_of(const lki_plan *p, int root, int thread)
 {
     const lki_storage *s = &p->storage[root];
     const lki_value   *v = &p->graph->values[root];
-    if (v->kind == LKI_VALUE_CONSTANT) return v->constant->data;
+    if (v->kind == LKI_VALUE_CONSTANT) return (char *)(uintptr_t)lki_host_data(v->constant);
     if (v->kind == LKI_VALUE_VARIABLE) return v->variable->buffer->data;
     if (v->kind == LKI_VALUE_INPUT) return NULL;
     return s->home == LKI_HOME_SHARED ? p->shared + s->at : p->thread_block + (size_t)thread * p->thread_stride + s->at;

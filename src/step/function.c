@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/trace.h"
 #include "op/replica.h"
-#include "step/plan.h"
+#include "step/card.h"
 #include <lockstep/step.h>
 #include <pthread.h>
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct signature {
 
 typedef struct entry {
     signature       *key;
-    lki_plan        *plan;
+    lki_plan        *plan; /* NULL: replicas work in several memories, so it runs op by op */
     uint64_t         used; /* when, in calls */
     lk_function_info info;
     int              users; /* callers, and one for being in the cache; guarded by the function's lock */
@@ -53,6 +53,12 @@ struct lk_function {
 static lk_function_info info_of(const lki_plan *p)
 {
     lk_function_info info = {.ops = p->graph->recorded, .fused = p->graph->fused, .barriers = p->phases - 1};
+    if (p->card) {
+        info.calls = lki_card_calls(p->card);
+        info.memory = lki_card_bytes(p->card);
+        info.barriers = 0;
+        return info;
+    }
     for (int t = 0; t < p->threads; t++)
         for (int i = 0; i < p->call_count[t]; i++)
             info.calls += p->calls[t][i].fn != NULL;
@@ -66,7 +72,7 @@ static entry *entry_new(signature *key, lki_plan *plan)
     if (!e) return NULL;
     e->key = key;
     e->plan = plan;
-    e->info = info_of(plan);
+    if (plan) e->info = info_of(plan);
     e->users = 2; /* the cache and the caller */
     pthread_mutex_init(&e->turn, NULL);
     return e;
@@ -196,7 +202,7 @@ static entry *keep(lk_function *f, entry *e)
     return gone;
 }
 
-static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, int threads, bool roots)
+static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, int threads, bool roots, bool *scattered)
 {
     lki_graph *g = lki_graph_new();
     if (!g) return NULL;
@@ -204,7 +210,7 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, in
     g->tracer.roots = roots;
     int number = roots ? __atomic_load_n(&f->traces, __ATOMIC_RELAXED) : __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED);
     lki_tell(LKI_TOPIC_TRACE, "%s: trace %d%s", f->name, number, roots ? ", again" : "");
-    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) return lki_plan_new(g, threads);
+    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK && !(*scattered = g->scattered)) return lki_plan_new(g, threads);
     lki_graph_free(g);
     return NULL;
 }
@@ -215,12 +221,13 @@ static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->l
 static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
 {
     signature *key = signature_of(in, threads);
-    lki_plan  *plan = key ? plan_of_trace(f, in, items, threads, false) : NULL;
+    bool       scattered = false;
+    lki_plan  *plan = key ? plan_of_trace(f, in, items, threads, false, &scattered) : NULL;
     if (wants_roots(plan)) {
         lki_plan_free(plan);
-        plan = plan_of_trace(f, in, items, threads, true);
+        plan = plan_of_trace(f, in, items, threads, true, &scattered);
     }
-    entry *e = plan ? entry_new(key, plan) : NULL;
+    entry *e = plan || scattered ? entry_new(key, plan) : NULL;
     if (e) return e;
     lki_plan_free(plan);
     lki_release(key);
@@ -238,7 +245,7 @@ static lk_tuple replay(lki_plan *plan, const lki_line *in)
     lk_status        status = out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < g->output_count && status == LK_OK; i++) {
         const lki_value *v = &g->values[g->outputs[i]];
-        out[i] = lki_tensor_new(v->dtype, &v->shape);
+        out[i] = lki_tensor_on(plan->device, v->dtype, &v->shape);
         if (lki_bad(out[i])) status = LK_ENOMEM;
     }
     if (status == LK_OK) status = lki_plan_replay(plan, in, out);
@@ -290,27 +297,32 @@ static entry *plan_for(lk_function *f, const lki_line *in, int items, int thread
     return e;
 }
 
-static lk_tuple call_plan(lk_function *f, const lki_line *in, int items)
+static void tell_once(const lk_function *f, bool *told, const char *why)
 {
+    if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED)) lki_tell(LKI_TOPIC_TRACE, "%s: %s, so it runs op by op", f->name, why);
+}
+
+static lk_tuple directly(lk_function *f, lk_tuple in)
+{
+    tell_once(f, &f->warned_of_replicas, "its replicas work on several cards");
+    return f->fn(in, f->user);
+}
+
+static lk_tuple call_plan(lk_function *f, const lki_line *in, lk_tuple given)
+{
+    const int items = given.count;
     lki_retain(f);
     int64_t began = lki_span_begin();
     entry  *e = plan_for(f, in, items, lk_threads());
     lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
-    if (e) pthread_mutex_lock(&e->turn);
+    if (e && e->plan) pthread_mutex_lock(&e->turn);
     began = lki_span_begin();
-    lk_tuple out = e ? replay(e->plan, in) : poisoned();
+    lk_tuple out = !e ? poisoned() : e->plan ? replay(e->plan, in) : directly(f, given);
     lki_span_end(began, LKI_SPAN_STEP, "step", -1);
-    if (e) {
-        pthread_mutex_unlock(&e->turn);
-        let_go(f, e);
-    }
+    if (e && e->plan) pthread_mutex_unlock(&e->turn);
+    if (e) let_go(f, e);
     lki_drop(f);
     return out;
-}
-
-static void tell_once(const lk_function *f, bool *told, const char *why)
-{
-    if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED)) lki_tell(LKI_TOPIC_TRACE, "%s: %s, so it runs op by op", f->name, why);
 }
 
 /* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where they
@@ -329,7 +341,7 @@ lk_tuple lk_call(lk_function *f, lk_tuple in)
     if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
     if (!f) return poisoned();
     lki_line_begin(&line);
-    lk_tuple out = !lay_out(f, in, &line) ? poisoned() : runs_directly(f) ? f->fn(in, f->user) : call_plan(f, &line, in.count);
+    lk_tuple out = !lay_out(f, in, &line) ? poisoned() : runs_directly(f) ? f->fn(in, f->user) : call_plan(f, &line, in);
     lki_line_end(&line);
     return out;
 }

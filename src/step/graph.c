@@ -55,12 +55,7 @@ bool lki_shape_only(const lki_node *n, int operand)
 
 bool lki_may_fault(const lki_node *n)
 {
-    static const lki_slot slots[] = {LKI_K_sparse_xent, LKI_K_sparse_xent_grad, LKI_K_gather,   LKI_K_gather_grad,
-                                     LKI_K_row_gather,  LKI_K_row_gather_grad,  LKI_K_floordiv, LKI_K_mod,
-                                     LKI_K_scatter};
-    for (int i = 0; i < LKI_COUNT(slots); i++)
-        if (n->slot == slots[i]) return (slots[i] != LKI_K_floordiv && slots[i] != LKI_K_mod) || lki_is_int(n->type);
-    return false;
+    return lki_slot_may_fault(n->slot, n->type);
 }
 
 /* ---- tracing ---- */
@@ -156,6 +151,17 @@ static void tag(lki_graph *g, lki_node *n)
     n->replica = r->id;
 }
 
+/* Ops between those of replicas, such as what combines their values, go where the replicas are. */
+static void note_device(lki_graph *g)
+{
+    lki_device *here = lki_device_current();
+    bool        inside = lki_replica_current() != NULL;
+    if (g->device && g->of_replica && inside && !lki_same_memory(g->device, here)) g->scattered = true;
+    if (g->device && (g->of_replica || !inside)) return;
+    g->device = here;
+    g->of_replica = inside;
+}
+
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
 {
     int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc((size_t)(f->nsrc + extra_src) * sizeof *src);
@@ -171,6 +177,7 @@ static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra
         n->cut = f->cut;
         n->rows = f->rows;
         tag(g, n);
+        note_device(g);
     }
     if (src != few) lki_release(src);
     return node;

@@ -70,6 +70,9 @@ typedef struct lki_graph {
     int                 replicas;        /* N of those that recorded; 0: none did */
     bool                several_numbers; /* replicas of strategies of different size did */
     bool                apart;           /* replicas recorded it and are planned one beside the other */
+    lki_device         *device;          /* where ops of replicas were recorded, or else the first op was; NULL: none so far */
+    bool                of_replica;      /* ... and it was one of a replica */
+    bool                scattered;       /* ops were recorded on devices of several memories: no plan can be made of it */
     int                 recorded, fused; /* nodes as traced; nodes that became part of another */
     const char         *name;            /* of the function, for messages; not a reference */
     void               *token;           /* what traced tensors know this graph by; no two graphs of a process have the same */

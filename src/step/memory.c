@@ -8,15 +8,8 @@
  *    phases do not overlap. */
 #include "comm/lanes.h"
 #include "step/plan.h"
-#include <stdlib.h>
+#include "step/rooms.h"
 #include <string.h>
-
-typedef struct span { /* a piece of memory that is needed for a while */
-    int    value;     /* or -1 - task for the buffers of a PARTIAL task */
-    int    segment;   /* -1: the shared block; else spans of different segments never live together */
-    int    from, to;
-    size_t bytes, at;
-} span;
 
 typedef struct readers {
     int  first, last, last_phase;
@@ -91,27 +84,27 @@ static int chain_end(const lki_plan *p, int task)
     return end;
 }
 
-static span span_of(lki_plan *p, int value, readers r)
+static lki_room span_of(lki_plan *p, int value, readers r)
 {
     const lki_value *v = &p->graph->values[value];
     const lki_task  *t = &p->tasks[r.first];
     if (r.one_chain) {
         p->storage[value].home = LKI_HOME_PIECE;
-        return (span){value, t->phase * 4096 + t->turn, r.first, r.last, LKI_PIECE * lk_dtype_bytes(v->dtype), 0};
+        return (lki_room){value, t->phase * 4096 + t->turn, r.first, r.last, LKI_PIECE * lk_dtype_bytes(v->dtype), 0};
     }
     if (r.one_turn) {
         p->storage[value].home = LKI_HOME_LANE;
         if (p->tasks[r.first].chain >= 0) r.first = p->tasks[r.first].chain;
         if (p->tasks[r.last].chain >= 0) r.last = chain_end(p, r.last);
-        return (span){value, t->phase * 4096 + t->turn, r.first, r.last, lane_bytes(p, v, &p->graph->nodes[t->node].rows), 0};
+        return (lki_room){value, t->phase * 4096 + t->turn, r.first, r.last, lane_bytes(p, v, &p->graph->nodes[t->node].rows), 0};
     }
     if (r.one_group) {
         p->storage[value].home = LKI_HOME_PIECE;
-        return (span){value, (1 << 24) + t->group, r.first, r.last, (size_t)t->piece * lk_dtype_bytes(v->dtype), 0};
+        return (lki_room){value, (1 << 24) + t->group, r.first, r.last, (size_t)t->piece * lk_dtype_bytes(v->dtype), 0};
     }
     p->storage[value].home = LKI_HOME_SHARED;
     p->storage[value].crosses = r.crosses;
-    return (span){value, -1, t->phase, r.last_phase, (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype), 0};
+    return (lki_room){value, -1, t->phase, r.last_phase, (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype), 0};
 }
 
 /* Buffers a thread needs to add up its lanes: one per subtree that can be open at once. */
@@ -127,43 +120,19 @@ static int stack_depth(const lki_plan *p)
     return deepest;
 }
 
-static span span_of_partial(lki_plan *p, int task, int combine)
+static lki_room span_of_partial(lki_plan *p, int task, int combine)
 {
     lki_task        *t = &p->tasks[task];
     const lki_value *v = &p->graph->values[p->graph->nodes[t->node].dst[0]];
     t->stack = stack_depth(p);
     t->bytes = (size_t)lki_round_up(lki_shape_size(&v->shape) * (int64_t)lk_dtype_bytes(v->dtype), 2 * LKI_CACHE_LINE);
-    return (span){-1 - task, -1, t->phase, p->tasks[combine].phase, t->bytes * (size_t)(t->stack * p->threads), 0};
-}
-
-static int larger_first(const void *a, const void *b)
-{
-    const span *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return x->value < y->value ? -1 : x->value > y->value;
-}
-
-static bool live_together(const span *a, const span *b) { return a->segment == b->segment && a->from <= b->to && b->from <= a->to; }
-
-/* The lowest place where a span meets no span placed before it that lives at the same time. */
-static void place(span *spans, int i)
-{
-    size_t at = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int j = 0; j < i; j++)
-            if (live_together(&spans[i], &spans[j]) && at < spans[j].at + spans[j].bytes && spans[j].at < at + spans[i].bytes) {
-                at = spans[j].at + spans[j].bytes;
-                moved = true;
-            }
-    }
-    spans[i].at = at;
+    return (lki_room){-1 - task, -1, t->phase, p->tasks[combine].phase, t->bytes * (size_t)(t->stack * p->threads), 0};
 }
 
 lk_status lki_plan_memory(lki_plan *p)
 {
     const lki_graph *g = p->graph;
-    span            *spans = lki_zalloc((size_t)(g->value_count + p->task_count + 1) * sizeof *spans);
+    lki_room            *spans = lki_zalloc((size_t)(g->value_count + p->task_count + 1) * sizeof *spans);
     readers         *r = find_readers(p);
     int              count = 0;
     p->storage = lki_zalloc((size_t)(g->value_count + 1) * sizeof *p->storage);
@@ -177,11 +146,8 @@ lk_status lki_plan_memory(lki_plan *p)
             spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind == LKI_TASK_COMBINE) spans[count++] = span_of_partial(p, p->tasks[t].partial, t);
-    for (int i = 0; i < count; i++)
-        spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
-    qsort(spans, (size_t)count, sizeof *spans, larger_first);
+    lki_rooms_place(spans, count);
     for (int i = 0; i < count; i++) {
-        place(spans, i);
         size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes, end = spans[i].at + spans[i].bytes;
         if (end > *total) *total = end;
         if (spans[i].value < 0) p->tasks[-1 - spans[i].value].at = spans[i].at;

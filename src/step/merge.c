@@ -308,7 +308,9 @@ static lk_status join_constants(lki_merger *m, const int *v, int *out)
     for (int r = 0; r < m->n; r++) {
         const lki_value *x = lki_from_value(m, v[r]);
         size_t           bytes = (size_t)lki_shape_size(&x->shape) * lk_dtype_bytes(x->dtype);
-        if (bytes) memcpy(at, x->constant->data, bytes);
+        const void      *from = lki_host_data(x->constant);
+        if (!from) return lk_error_code();
+        if (bytes) memcpy(at, from, bytes);
         at += bytes;
     }
     return lki_merge_add_constant(m, all, out);

@@ -1,6 +1,7 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
 #include "core/trace.h"
+#include "step/card.h"
 #include "op/run.h"
 #include <string.h>
 
@@ -12,12 +13,24 @@ static int lanes_of(const lki_graph *g)
     return lk_lanes();
 }
 
+/* Where ops were recorded; a GPU, if a variable is on one. */
+static lki_device *device_of(const lki_graph *g)
+{
+    lki_device *d = g->device ? g->device : lki_device_current();
+    for (int i = 0; i < g->variable_count && lki_on_host(d); i++)
+        if (!lki_on_host(g->variables[i].variable->buffer->device)) d = g->variables[i].variable->buffer->device;
+    return d;
+}
+
 static lk_status prepare(lki_plan *p)
 {
     LKI_TRY(lki_graph_collapse(&p->graph));
     LKI_TRY(lki_graph_simplify(p->graph));
     p->lanes = lanes_of(p->graph);
+    p->device = device_of(p->graph);
+    if (!lki_on_host(p->device)) p->threads = 1;
     LKI_TRY(lki_plan_schedule(p));
+    if (!lki_on_host(p->device)) return (p->card = lki_card_new(p, p->device)) ? LK_OK : lk_error_code();
     LKI_TRY(lki_plan_memory(p));
     return lki_plan_emit(p);
 }
@@ -40,6 +53,7 @@ lki_plan *lki_plan_new(lki_graph *g, int threads)
 void lki_plan_free(lki_plan *p)
 {
     if (!p) return;
+    lki_card_free(p->card);
     for (int t = 0; t < p->threads && p->calls; t++)
         lki_release(p->calls[t]);
     lki_release(p->calls);
@@ -110,7 +124,8 @@ static lk_status free_variables(const lki_plan *p)
 {
     for (int i = 0; i < p->graph->variable_count; i++) {
         const lki_graph_variable *v = &p->graph->variables[i];
-        if (v->version > 0 && v->variable->readers && !lki_variable_storage(v->variable)) return LK_ENOMEM;
+        bool                      held = v->variable->readers || v->variable->buffer->twins;
+        if (v->version > 0 && held && !lki_variable_storage(v->variable)) return lk_error_code();
     }
     return LK_OK;
 }
@@ -130,8 +145,8 @@ static const char *root_data(const lki_plan *p, int root, const lki_line *in)
 {
     const lki_value *v = &p->graph->values[root];
     switch (v->kind) {
-    case LKI_VALUE_INPUT: return in->item[v->input]->data;
-    case LKI_VALUE_CONSTANT: return v->constant->data;
+    case LKI_VALUE_INPUT: return lki_host_data(in->item[v->input]);
+    case LKI_VALUE_CONSTANT: return lki_host_data(v->constant);
     case LKI_VALUE_VARIABLE: return v->variable->buffer->data;
     case LKI_VALUE_MADE: break;
     }
@@ -148,8 +163,12 @@ static void copy_output(const lki_plan *p, int value, const lki_line *in, lk_ten
 lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out)
 {
     LKI_TRY(free_variables(p));
-    for (int i = 0; i < p->patch_count; i++)
-        p->patches[i].view->data = (char *)in->item[p->patches[i].input]->data + p->patches[i].offset;
+    if (p->card) return lki_card_replay(p->card, in, out);
+    for (int i = 0; i < p->patch_count; i++) {
+        char *data = lki_data_on(in->item[p->patches[i].input], p->device);
+        if (!data) return lk_error_code();
+        p->patches[i].view->data = data + p->patches[i].offset;
+    }
     if (lki_device_current()->kind != LKI_DEVICE_NULL) {
         lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
         if (p->threads > 1 && !team) return lk_error_code();

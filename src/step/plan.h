@@ -90,6 +90,8 @@ typedef struct lki_plan {
     lki_suspect *suspects; /* the nodes whose kernels may */
     int          suspect_count, suspect_capacity;
     lki_barrier  barrier;
+    lki_device      *device; /* where it runs */
+    struct lki_card *card;   /* on a GPU, instead of everything from storage on; else NULL */
 } lki_plan;
 
 /* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. */

@@ -40,7 +40,7 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
         lk_tensor **moved = lki_alloc((size_t)in.count * sizeof *moved);
         if (moved) {
             memcpy(moved, in.item, (size_t)in.count * sizeof *moved);
-            moved[input] = lk_tensor_from(in.item[input]->shape, LK_F64, in.item[input]->data);
+            moved[input] = lk_tensor_from(in.item[input]->shape, LK_F64, lk_data(in.item[input]));
             if (!lki_bad(moved[input])) {
                 moved[input]->rows = in.item[input]->rows;
                 ((double *)moved[input]->data)[element] += by;
@@ -58,7 +58,7 @@ static lk_status compare(lk_fn fn, lk_tuple in, void *user, double epsilon, int 
     for (int64_t e = 0; e < lki_shape_size(&in.item[input]->shape); e++) {
         double up = value_at(fn, in, user, input, e, epsilon), down = value_at(fn, in, user, input, e, -epsilon);
         if (lk_failed()) return lk_error_code();
-        double numerical = (up - down) / (2 * epsilon), ours = recorded ? ((const double *)recorded->data)[e] : 0;
+        double numerical = (up - down) / (2 * epsilon), ours = recorded ? ((const double *)lk_data(recorded))[e] : 0;
         double difference = fabs(ours - numerical) / fmax(1, fabs(numerical));
         if (!(difference <= worst->largest_difference)) *worst = (lk_gradient_check){difference, input, e};
     }

@@ -13,19 +13,20 @@ static void *cpu_alloc(lki_device *device, size_t bytes)
     return lki_alloc(bytes);
 }
 
-static void cpu_release(lki_device *device, void *mem)
+static void cpu_release(lki_device *device, void *mem, size_t bytes)
 {
-    (void)device;
+    (void)device, (void)bytes;
     lki_release(mem);
 }
 
-static void cpu_copy(lki_device *device, void *dst, const void *src, size_t bytes)
+static lk_status cpu_copy(lki_device *device, void *dst, const void *src, size_t bytes)
 {
     (void)device;
-    memcpy(dst, src, bytes);
+    if (bytes) memcpy(dst, src, bytes);
+    return LK_OK;
 }
 
-static const lki_device_ops ops = {cpu_alloc, cpu_release, cpu_copy};
+static const lki_device_ops ops = {cpu_alloc, cpu_release, cpu_copy, cpu_copy, cpu_copy, NULL};
 
 static lki_device      cpus[LKI_MOST_CPU_DEVICES];
 static char            names[LKI_MOST_CPU_DEVICES][16];
@@ -38,7 +39,7 @@ void lki_cpu_devices_raise(int wanted)
     pthread_mutex_lock(&lock);
     for (int i = count; i < wanted && i < LKI_MOST_CPU_DEVICES; i++) {
         snprintf(names[i], sizeof names[i], "CPU:%d", i);
-        cpus[i] = (lki_device){LKI_DEVICE_CPU, names[i], &ops};
+        cpus[i] = (lki_device){LKI_DEVICE_CPU, names[i], &ops, cpus, NULL};
         __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

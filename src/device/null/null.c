@@ -10,21 +10,23 @@ static void *null_alloc(lki_device *device, size_t bytes)
     return lki_zalloc(bytes);
 }
 
-static void null_release(lki_device *device, void *mem)
+static void null_release(lki_device *device, void *mem, size_t bytes)
 {
-    (void)device;
+    (void)device, (void)bytes;
     lki_release(mem);
 }
 
-static void null_copy(lki_device *device, void *dst, const void *src, size_t bytes)
+static lk_status null_copy(lki_device *device, void *dst, const void *src, size_t bytes)
 {
     (void)device;
-    memcpy(dst, src, bytes);
+    if (bytes) memcpy(dst, src, bytes);
+    return LK_OK;
 }
 
 lki_device *lki_device_null(void)
 {
-    static const lki_device_ops ops = {null_alloc, null_release, null_copy};
-    static lki_device           null = {LKI_DEVICE_NULL, "NULL:0", &ops};
+    static const lki_device_ops ops = {null_alloc, null_release, null_copy, null_copy, null_copy, NULL};
+    static lki_device           null = {LKI_DEVICE_NULL, "NULL:0", &ops, NULL, NULL}; /* its memory is the host's */
+    null.memory = lki_device_cpu()->memory;
     return &null;
 }

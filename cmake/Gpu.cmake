@@ -1,0 +1,74 @@
+# Backends for GPUs (src/device/gpu/backend.h): shared objects the library opens at run time, made of src/kernel/gpu/*.cu.
+#
+#   lockstep-cuda.so   where nvcc is found (LK_CUDA=AUTO), for the architectures it knows among sm_80, sm_90 and sm_100, and PTX
+#   lockstep-sim.so    the same files read by the host's C++ compiler: cards simulated on the CPU, for tests; not installed
+set(LK_CUDA AUTO CACHE STRING "GPU kernels: AUTO, ON or OFF")
+set_property(CACHE LK_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(LK_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "of the cards lockstep-cuda.so is made for")
+option(LK_GPU_SIM "Simulated cards, for tests" ON)
+
+file(GLOB gpu_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernel/gpu/*.cu)
+set(gpu_kernels ${gpu_files})
+list(FILTER gpu_kernels EXCLUDE REGEX "/cuda\\.cu$")
+set(gpu_folder ${PROJECT_BINARY_DIR}/libexec/lockstep)
+
+# ---- simulated ---------------------------------------------------------------------------------------------------------------
+set(LK_GPU_SIM_FOUND OFF)
+if(LK_GPU_SIM)
+  include(CheckLanguage)
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    set(LK_GPU_SIM_FOUND ON)
+    add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc)
+    set_source_files_properties(${gpu_kernels} PROPERTIES LANGUAGE CXX)
+    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 -O2 -g1 -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
+                           -fvisibility=hidden -fno-rtti $<$<BOOL:${LK_WERROR}>:-Werror>)
+    target_compile_definitions(lockstep_sim PRIVATE LKI_SIM)
+    target_include_directories(lockstep_sim PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    if(LK_SANITIZE)
+      target_compile_options(lockstep_sim PRIVATE -fsanitize=${LK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+      target_link_options(lockstep_sim PRIVATE -fsanitize=${LK_SANITIZE})
+    endif()
+    target_link_options(lockstep_sim PRIVATE -Wl,--no-undefined)
+    set_target_properties(lockstep_sim PROPERTIES OUTPUT_NAME lockstep-sim PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${gpu_folder})
+    add_dependencies(tests lockstep_sim)
+  endif()
+endif()
+
+# ---- CUDA --------------------------------------------------------------------------------------------------------------------
+# By commands of our own: CMake's CUDA language would look for a compiler, and fail, on machines that have none.
+set(LK_CUDA_FOUND OFF)
+if(NOT LK_CUDA STREQUAL OFF)
+  find_program(LK_NVCC nvcc HINTS /usr/local/cuda/bin ENV CUDA_HOME PATH_SUFFIXES bin)
+  if(LK_NVCC)
+    set(LK_CUDA_FOUND ON)
+    execute_process(COMMAND ${LK_NVCC} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+    set(codes "")
+    foreach(architecture ${LK_CUDA_ARCHITECTURES})
+      if(known MATCHES "sm_${architecture}\n")
+        list(APPEND codes -gencode arch=compute_${architecture},code=sm_${architecture})
+        set(newest ${architecture})
+      endif()
+    endforeach()
+    list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest}) # cards to come
+    set(objects "")
+    foreach(file ${gpu_files})
+      get_filename_component(name ${file} NAME_WE)
+      set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
+      add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
+        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -lineinfo -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${codes} -I${PROJECT_SOURCE_DIR}/include
+                -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -MD -MF ${object}.d -c ${file} -o ${object}
+        DEPENDS ${file} COMMENT "nvcc ${name}.cu" VERBATIM)
+      list(APPEND objects ${object})
+    endforeach()
+    set(cuda_library ${gpu_folder}/lockstep-cuda.so)
+    add_custom_command(OUTPUT ${cuda_library} COMMAND ${CMAKE_COMMAND} -E make_directory ${gpu_folder}
+      COMMAND ${LK_NVCC} -shared -Xlinker --no-undefined -cudart static ${codes} -o ${cuda_library} ${objects} DEPENDS ${objects} COMMENT "lockstep-cuda.so" VERBATIM)
+    add_custom_target(lockstep_cuda DEPENDS ${cuda_library})
+    install(FILES ${cuda_library} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep OPTIONAL)
+  elseif(LK_CUDA STREQUAL ON)
+    message(FATAL_ERROR "LK_CUDA=ON, and nvcc was not found")
+  endif()
+endif()

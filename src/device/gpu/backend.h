@@ -1,0 +1,61 @@
+/* What a GPU backend gives the library: memory, one stream per card, captured graphs, and a table of kernels. A backend is a shared object of its own, opened at
+ * run time, so that the library runs where there is none:
+ *
+ *     lockstep-cuda   CUDA cards; made by nvcc
+ *     lockstep-sim    the same kernel sources made by the host's compiler: cards that are simulated on the CPU, for tests
+ *
+ * Contract
+ *  1. Functions return 0, or a code that text() puts in words. None exits, prints or waits for ever.
+ *  2. All work of a card goes to its one stream and runs in the order it was given. write() has read the host's bytes when it returns; read() and sync() return when
+ *     all work before them is done; everything else may return before it is done.
+ *  3. A kernel (kernel.h) launches work on the stream of its call (lki_gpu_call) and returns. Everything it needs of its lki_args, other than what lies in the card's
+ *     memory, is copied when it is called; nothing of it is read later. It works on the whole of dst[0]: lo is 0 and hi its size.
+ *  4. Between capture_begin() and capture_end() work on the stream that begin gave is noted, not done; launch() does it on the card's stream, any number of times. */
+#ifndef LKI_DEVICE_GPU_BACKEND_H
+#define LKI_DEVICE_GPU_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LKI_GPU_BACKEND_VERSION = 1, LKI_GPU_MOST_CARDS = 64 };
+
+typedef struct lki_gpu_card {
+    char   name[64];
+    size_t memory;       /* bytes in all */
+    int    major, minor; /* compute capability */
+    int    processors;
+} lki_gpu_card;
+
+struct lki_kernels;
+
+typedef struct lki_gpu_backend {
+    int         version;
+    const char *name; /* "cuda", "sim" */
+    int (*cards)(const char **why); /* how many; 0 and why there are none */
+    int (*card)(int card, lki_gpu_card *out);
+    const char *(*text)(int code);
+    int (*open)(int card, void **stream);
+    int (*alloc)(int card, size_t bytes, void **mem);
+    int (*release)(int card, void *mem);
+    int (*alloc_host)(size_t bytes, void **mem); /* memory of the host that kernels can reach under the same address */
+    int (*release_host)(void *mem);
+    int (*available)(int card, size_t *bytes);
+    int (*write)(int card, void *stream, void *dst, const void *host, size_t bytes);
+    int (*read)(int card, void *stream, void *host, const void *src, size_t bytes);
+    int (*copy)(int card, void *stream, void *dst, const void *src, size_t bytes);
+    int (*zero)(int card, void *stream, void *dst, size_t bytes);
+    int (*peer)(int to, void *stream, void *dst, int from, void *from_stream, const void *src, size_t bytes); /* after the work given to both so far */
+    int (*sync)(int card, void *stream);
+    int (*failure)(int card); /* of the launches since the last call, as far as it is known; 0: none */
+    int (*capture_begin)(int card, void **stream); /* a stream of its own, for this thread, that only notes what it is given */
+    int (*capture_end)(int card, void *stream, void **graph);
+    int (*launch)(int card, void *stream, void *graph);
+    int (*release_graph)(void *graph);
+    const struct lki_kernels *(*kernels)(void);
+} lki_gpu_backend;
+
+/* The one symbol a backend exports. */
+#define LKI_GPU_BACKEND_SYMBOL "lki_gpu_backend_of"
+typedef const lki_gpu_backend *lki_gpu_backend_fn(void);
+
+#endif

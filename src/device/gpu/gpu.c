@@ -1,0 +1,356 @@
+/* Finding the backend, cards as devices, and their memory. */
+#include "device/gpu/gpu.h"
+#include "core/beside.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEVICES = 256, CLASSES = 256, SMALLEST = 256 };
+
+typedef struct kept { /* freed blocks of one size class */
+    void **block;
+    int    count, capacity;
+} kept;
+
+enum { FAULTS = 4096 };
+
+typedef struct fault { /* of one word */
+    lki_gpu_fault_fn *tell; /* NULL: not in use */
+    int               what;
+} fault;
+
+typedef struct card {
+    lki_gpu_line    line;
+    lki_gpu_card    what;
+    pthread_mutex_t lock; /* of opening and of memory */
+    bool            open;
+    kept            free[CLASSES];
+    size_t          used, kept;
+    int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
+    fault           faults[FAULTS];
+    int             fault_count; /* those in use lie before it */
+} card;
+
+typedef struct logical { /* beside its device: what a logical GPU may take of its card */
+    lki_device device;
+    char       name[16];
+    size_t     used, limit;
+} logical;
+
+static card            cards[LKI_GPU_MOST_CARDS];
+static int             card_count;
+static logical         gpus[MOST_DEVICES];
+static int             gpu_count;
+static bool            in_use; /* atomic: a card was opened */
+static char            why[512];
+static pthread_once_t  once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t split_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static card *card_of(const lki_device *d) { return d->card; }
+
+lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
+{
+    if (!code) return LK_OK;
+    const lki_gpu_backend *b = card_of(d)->line.backend;
+    return lki_fail(LK_EDEVICE, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
+}
+
+/* ---- memory ---- */
+
+/* Four classes for each power of two, from SMALLEST on: at most a quarter is wasted. */
+static int class_of(size_t bytes, size_t *size)
+{
+    size_t base = SMALLEST;
+    int    class = 0;
+    while (2 * base <= bytes) {
+        base *= 2;
+        class += 4;
+    }
+    for (int quarter = 0; quarter < 4; quarter++)
+        if (bytes <= base + base / 4 * (size_t)quarter) {
+            *size = base + base / 4 * (size_t)quarter;
+            return class + quarter;
+        }
+    *size = 2 * base;
+    return class + 4;
+}
+
+static lk_status open_card(lki_device *d)
+{
+    card *c = card_of(d);
+    int   code = 0;
+    if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
+    pthread_mutex_lock(&c->lock);
+    if (!c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
+    if (!code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+    if (!code) __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
+    return lki_gpu_check(d, "the card cannot be opened", code);
+}
+
+/* With the lock held: give back what waits for use, so that a block of another size may fit. */
+static void trim(card *c)
+{
+    c->line.backend->sync(c->line.card, c->line.stream);
+    for (int k = 0; k < CLASSES; k++)
+        while (c->free[k].count > 0)
+            c->line.backend->release(c->line.card, c->free[k].block[--c->free[k].count]);
+    c->kept = 0;
+}
+
+static lk_status no_room(const lki_device *d, size_t bytes)
+{
+    const lki_gpu_memory m = lki_gpu_memory_of((lki_device *)d);
+    if (m.limit)
+        return lki_fail(LK_ENOMEM, "%s: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs less, or raise .gpu_memory_limit", d->name, bytes, m.limit, m.used);
+    return lki_fail(LK_ENOMEM, "%s: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less", d->name, bytes, m.used, m.available,
+                    card_of(d)->what.name);
+}
+
+static void *gpu_alloc(lki_device *d, size_t bytes)
+{
+    logical *l = (logical *)d;
+    card    *c = card_of(d);
+    void    *mem = NULL;
+    size_t   size;
+    int      class = class_of(bytes, &size), code = 0;
+    if (open_card(d) != LK_OK) return NULL;
+    if (class >= CLASSES) return no_room(d, bytes), NULL;
+    pthread_mutex_lock(&c->lock);
+    bool allowed = !l->limit || l->used + size <= l->limit;
+    if (allowed && c->free[class].count) {
+        mem = c->free[class].block[--c->free[class].count];
+        c->kept -= size;
+    } else if (allowed) {
+        code = c->line.backend->alloc(c->line.card, size, &mem);
+        if (code && c->kept) {
+            trim(c);
+            code = c->line.backend->alloc(c->line.card, size, &mem);
+        }
+        if (code) mem = NULL;
+    }
+    if (mem) {
+        l->used += size;
+        c->used += size;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!mem) no_room(d, bytes);
+    return mem;
+}
+
+static void gpu_release(lki_device *d, void *mem, size_t bytes)
+{
+    card  *c = card_of(d);
+    size_t size;
+    int    class = class_of(bytes, &size);
+    pthread_mutex_lock(&c->lock);
+    kept *k = &c->free[class];
+    ((logical *)d)->used -= size;
+    c->used -= size;
+    if (lki_grow((void **)&k->block, &k->capacity, k->count + 1, sizeof *k->block)) {
+        k->block[k->count++] = mem;
+        c->kept += size;
+    } else {
+        lk_clear_error(); /* it is given back instead */
+        c->line.backend->release(c->line.card, mem);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+lki_gpu_memory lki_gpu_memory_of(lki_device *d)
+{
+    card          *c = card_of(d);
+    lki_gpu_memory m = {.limit = ((logical *)d)->limit};
+    if (open_card(d) != LK_OK) return m;
+    c->line.backend->available(c->line.card, &m.available);
+    pthread_mutex_lock(&c->lock);
+    m.used = m.limit ? ((logical *)d)->used : c->used;
+    m.kept = c->kept;
+    pthread_mutex_unlock(&c->lock);
+    return m;
+}
+
+/* ---- copies ---- */
+
+static lk_status gpu_copy(lki_device *d, void *dst, const void *src, size_t bytes)
+{
+    const lki_gpu_line *l = &card_of(d)->line;
+    return lki_gpu_check(d, "a copy failed", l->backend->copy(l->card, l->stream, dst, src, bytes));
+}
+
+static lk_status gpu_write(lki_device *d, void *dst, const void *host, size_t bytes)
+{
+    const lki_gpu_line *l = &card_of(d)->line;
+    return lki_gpu_check(d, "a copy to the card failed", l->backend->write(l->card, l->stream, dst, host, bytes));
+}
+
+static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t bytes)
+{
+    const lki_gpu_line *l = &card_of(d)->line;
+    LKI_TRY(lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
+    return lki_gpu_faults(d);
+}
+
+static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
+{
+    const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
+    return lki_gpu_check(d, "a copy from another card failed", l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+}
+
+static const lki_device_ops gpu_ops = {gpu_alloc, gpu_release, gpu_copy, gpu_write, gpu_read, gpu_peer};
+
+/* ---- faults ---- */
+
+int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what)
+{
+    card *c = card_of(d);
+    int   code = 0, i = 0;
+    if (open_card(d) != LK_OK) return NULL;
+    pthread_mutex_lock(&c->lock);
+    if (!c->words) code = c->line.backend->alloc_host(FAULTS * sizeof *c->words, (void **)&c->words);
+    while (!code && i < FAULTS && c->faults[i].tell)
+        i++;
+    if (!code && i < FAULTS) {
+        c->faults[i] = (fault){tell, what};
+        c->words[i] = 0;
+        if (i >= c->fault_count) __atomic_store_n(&c->fault_count, i + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (lki_gpu_check(d, "no memory that card and host both reach", code) != LK_OK) return NULL;
+    if (i < FAULTS) return &c->words[i];
+    lki_fail(LK_ENOMEM, "%s: %d ops that check indices are in use, and no more can be", d->name, FAULTS);
+    return NULL;
+}
+
+void lki_gpu_fault_free(lki_device *d, int *word)
+{
+    card *c = card_of(d);
+    if (!word) return;
+    pthread_mutex_lock(&c->lock);
+    c->faults[word - c->words].tell = NULL;
+    while (c->fault_count > 0 && !c->faults[c->fault_count - 1].tell)
+        c->fault_count--;
+    pthread_mutex_unlock(&c->lock);
+}
+
+lk_status lki_gpu_faults(lki_device *d)
+{
+    card     *c = card_of(d);
+    lk_status status = LK_OK;
+    int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < count; i++)
+        if (__atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) && c->faults[i].tell) status = c->faults[i].tell(c->faults[i].what);
+    return status;
+}
+
+lk_status lki_gpu_wait(lki_device *d)
+{
+    const lki_gpu_line *l = &card_of(d)->line;
+    LKI_TRY(lki_gpu_check(d, "work on the card failed", l->backend->sync(l->card, l->stream)));
+    return lki_gpu_faults(d);
+}
+
+/* ---- finding them ---- */
+
+
+/* The shared object of the backend; it stays open. */
+static void *open_backend(void)
+{
+    const char *chosen = getenv("LOCKSTEP_GPU_BACKEND"), *simulated = getenv("LOCKSTEP_GPU_SIM");
+    const char *name = simulated && *simulated ? "lockstep-sim.so" : "lockstep-cuda.so";
+    char        path[LKI_LONGEST_PATH];
+    const char *file = chosen && *chosen ? chosen : lki_find_beside(name, R_OK, path) ? path : name;
+    void       *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!object) snprintf(why, sizeof why, "no GPUs: %.200s was not found or cannot be opened (%.240s)", file, dlerror());
+    return object;
+}
+
+static void make_logical(int per_card, size_t limit)
+{
+    int n = 0;
+    for (int c = 0; c < card_count; c++)
+        for (int i = 0; i < per_card && n < MOST_DEVICES; i++, n++) {
+            snprintf(gpus[n].name, sizeof gpus[n].name, "GPU:%d", n);
+            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c]};
+            gpus[n].limit = limit;
+        }
+    __atomic_store_n(&gpu_count, n, __ATOMIC_RELEASE);
+}
+
+static void find_cards(void)
+{
+    void *object = open_backend();
+    if (!object) return;
+    lki_gpu_backend_fn    *of = (lki_gpu_backend_fn *)(uintptr_t)dlsym(object, LKI_GPU_BACKEND_SYMBOL);
+    const lki_gpu_backend *b = of ? of() : NULL;
+    const char            *reason = "";
+    if (!b || b->version != LKI_GPU_BACKEND_VERSION) {
+        snprintf(why, sizeof why, "no GPUs: the backend found is not of this version of the library");
+        return;
+    }
+    int    n = b->cards(&reason);
+    size_t used = n ? (size_t)snprintf(why, sizeof why, "%d card%s (%s):", n, n == 1 ? "" : "s", b->name)
+                    : (size_t)snprintf(why, sizeof why, "no GPUs: %s", reason);
+    for (int i = 0; i < n; i++) {
+        card *c = &cards[card_count];
+        if (b->card(i, &c->what)) continue;
+        c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i};
+        pthread_mutex_init(&c->lock, NULL);
+        card_count++;
+        if (used < sizeof why) used += (size_t)snprintf(why + used, sizeof why - used, "%s %s, %zu MiB", i ? "," : "", c->what.name, c->what.memory >> 20);
+    }
+    const char *text = getenv("LOCKSTEP_LOGICAL_GPUS");
+    const int   asked = text && *text ? atoi(text) : 1;
+    make_logical(asked >= 1 && asked <= MOST_DEVICES ? asked : 1, 0);
+}
+
+static void ready(void) { pthread_once(&once, find_cards); }
+
+int lki_gpu_devices(void)
+{
+    ready();
+    return __atomic_load_n(&gpu_count, __ATOMIC_ACQUIRE);
+}
+
+int lki_gpu_cards(void)
+{
+    ready();
+    return card_count;
+}
+
+const char *lki_gpu_why(void)
+{
+    ready();
+    return why;
+}
+
+lki_device *lki_device_gpu_at(int index) { return index >= 0 && index < lki_gpu_devices() ? &gpus[index].device : NULL; }
+
+lk_status lki_gpu_split(int per_card, size_t limit)
+{
+    ready();
+    if (__atomic_load_n(&in_use, __ATOMIC_RELAXED)) return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
+    if (per_card < 1 || per_card > MOST_DEVICES) return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
+    pthread_mutex_lock(&split_lock);
+    make_logical(per_card, limit);
+    pthread_mutex_unlock(&split_lock);
+    return LK_OK;
+}
+
+lk_status lki_gpu_limit(lki_device *d, size_t limit)
+{
+    card *c = card_of(d);
+    pthread_mutex_lock(&c->lock);
+    ((logical *)d)->limit = limit;
+    pthread_mutex_unlock(&c->lock);
+    return LK_OK;
+}
+
+const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return open_card(d) == LK_OK ? &card_of(d)->line : NULL; }
+
+const lki_gpu_card *lki_gpu_card_of(lki_device *d) { return &card_of(d)->what; }

@@ -1,0 +1,54 @@
+/* GPUs as devices: which there are, and what compiled steps need of a card beside memory.
+ *
+ * Invariants
+ * 1. The backend is opened at the first question, once: LOCKSTEP_GPU_BACKEND names its file, else lockstep-cuda is looked for beside the library, then where the system looks; with
+ *    LOCKSTEP_GPU_SIM=n, lockstep-sim instead. Without one there are no GPUs, and lki_gpu_why() says why.
+ * 2. A card is opened when its first buffer is made; cards nobody uses are not touched.
+ * 3. Freed memory of a card is kept for the next buffer of its size class: the stream is in order, so it can be used again at once. What is kept goes back to the card when it is
+ *    full. */
+#ifndef LKI_DEVICE_GPU_GPU_H
+#define LKI_DEVICE_GPU_GPU_H
+
+#include "device/device.h"
+#include "device/gpu/backend.h"
+
+int         lki_gpu_devices(void); /* logical ones */
+lki_device *lki_device_gpu_at(int index);
+int         lki_gpu_cards(void);
+const char *lki_gpu_why(void);     /* one line: what was found, or why nothing was */
+
+/* Cut each card into so many logical GPUs, each with at most `limit` bytes (0: no limit). LK_ESTATE once a GPU is in use. */
+lk_status lki_gpu_split(int per_card, size_t limit);
+lk_status lki_gpu_limit(lki_device *d, size_t limit);
+
+/* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be. */
+typedef struct lki_gpu_line {
+    const lki_gpu_backend    *backend;
+    const struct lki_kernels *kernels;
+    int                       card;
+    void                     *stream;
+} lki_gpu_line;
+const lki_gpu_line *lki_gpu_line_of(lki_device *d);
+
+/* A code of the backend as an error: LK_ENOMEM, or LK_EDEVICE with its words. 0: LK_OK. */
+lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
+
+/* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words
+ * and returns its status. NULL and an error: there is no room for more. */
+typedef lk_status lki_gpu_fault_fn(int what);
+int      *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what);
+void      lki_gpu_fault_free(lki_device *d, int *word);
+lk_status lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
+
+/* Wait for all work of the card. */
+lk_status lki_gpu_wait(lki_device *d);
+
+/* Bytes in use and kept, and free on the card. */
+typedef struct lki_gpu_memory {
+    size_t used, kept, available, limit;
+} lki_gpu_memory;
+lki_gpu_memory lki_gpu_memory_of(lki_device *d);
+
+const lki_gpu_card *lki_gpu_card_of(lki_device *d);
+
+#endif

@@ -1,0 +1,75 @@
+/* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
+ *
+ * Order of sums: one CHAIN per output over kh, kw, in channel, for all shapes: the CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
+#include "kernel/gpu/conv.h"
+
+namespace {
+
+using namespace lki_gpu;
+
+/* The first largest of a 2x2 window of results, NaN larger than all, and its cell: rows 4*i ... 4*i+3 are window i. */
+struct to_pool {
+    float       *data;
+    uint8_t     *cell;
+    int64_t      M, N;
+    const float *bias;
+    int          relu;
+
+    int64_t      step; /* channels */
+
+    __device__ void begin(int64_t m, int64_t n)
+    {
+        data += m / 4 * step + n;
+        cell += m / 4 * step + n;
+        if (bias) bias += n;
+        M -= m;
+        N -= n;
+    }
+    __device__ void put(int m, int n, float (*v)[4], bool, bool) const
+    {
+        if (m >= M) return;
+        LKI_UNROLL
+        for (int j = 0; j < 4; j++) {
+            if (n + j >= N) continue;
+            float   best = 0;
+            uint8_t place = 0;
+            LKI_UNROLL
+            for (int i = 0; i < 4; i++) {
+                float y = v[i][j];
+                if (bias) y = y + bias[n + j];
+                if (relu && y < 0) y = 0;
+                if (i && !(y > best || (isnan(y) && !isnan(best)))) continue;
+                best = y;
+                place = (uint8_t)i;
+            }
+            data[m / 4 * step + n + j] = best;
+            cell[m / 4 * step + n + j] = place;
+        }
+    }
+};
+
+void f32_conv2d(const lki_args *g)
+{
+    const bool       pool = g->attr->epilogue.pool;
+    const conv       v = conv_of(g, g->src[0].shape, g->src[1].shape, g->dst[0].shape, pool);
+    const int64_t    M = v.images * v.outputs(), N = v.O, K = (int64_t)v.taps() * v.C;
+    const float     *w = (const float *)g->src[1].data, *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
+    const windows    a = {(const float *)g->src[0].data, v, v.C % 4 == 0 && aligned(g->src[0].data)};
+    const by_columns b = {w, N, N, N % 4 == 0 && aligned(w)};
+    const lanes      one = {1, {0, K}};
+    const frame      f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
+    const int        tile = tile_for(M, N, 1);
+    float           *y = (float *)g->dst[0].data;
+    if (!M || !N) return;
+    if (pool) launch_chains(g, tile, a, b, to_pool{y, (uint8_t *)g->dst[1].data, M, N, bias, g->attr->epilogue.relu, N}, f);
+    else launch_chains(g, tile, a, b, to_matrix{y, N, M, N, bias, g->attr->epilogue.relu, N % 4 == 0 && aligned(y)}, f);
+}
+
+} // namespace
+
+void lki_gpu::register_conv(lki_kernels *k)
+{
+    set(k, LKI_K_conv2d, LK_F32, f32_conv2d);
+    register_conv_grad(k);
+    register_conv_f64(k);
+}

@@ -1,0 +1,231 @@
+/* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object can be opened where there is none. */
+#include "device/gpu/backend.h"
+#include "kernel/gpu/gpu.h"
+#include <mutex>
+#include <stdio.h>
+#include <string.h>
+
+namespace {
+
+#define TRY(call)                                                                                                                  \
+    do {                                                                                                                           \
+        const cudaError_t e_ = (call);                                                                                             \
+        if (e_ != cudaSuccess) {                                                                                                   \
+            cudaGetLastError();                                                                                                    \
+            return (int)e_;                                                                                                        \
+        }                                                                                                                          \
+    } while (0)
+
+int cuda_cards(const char **why)
+{
+    int               n = 0;
+    const cudaError_t e = cudaGetDeviceCount(&n);
+    *why = e == cudaSuccess ? "the driver knows no card" : cudaGetErrorString(e);
+    if (e != cudaSuccess) cudaGetLastError();
+    return e != cudaSuccess ? 0 : n < LKI_GPU_MOST_CARDS ? n : LKI_GPU_MOST_CARDS;
+}
+
+int cuda_card(int i, lki_gpu_card *out)
+{
+    cudaDeviceProp p;
+    TRY(cudaGetDeviceProperties(&p, i));
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%.63s", p.name);
+    out->memory = p.totalGlobalMem;
+    out->major = p.major;
+    out->minor = p.minor;
+    out->processors = p.multiProcessorCount;
+    return 0;
+}
+
+const char *cuda_text(int code) { return cudaGetErrorString((cudaError_t)code); }
+
+int cuda_open(int card, void **stream)
+{
+    cudaStream_t s;
+    TRY(cudaSetDevice(card));
+    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    *stream = s;
+    return 0;
+}
+
+int cuda_alloc(int card, size_t bytes, void **mem)
+{
+    TRY(cudaSetDevice(card));
+    TRY(cudaMalloc(mem, bytes));
+    return 0;
+}
+
+int cuda_release(int card, void *mem)
+{
+    TRY(cudaSetDevice(card));
+    TRY(cudaFree(mem));
+    return 0;
+}
+
+int cuda_alloc_host(size_t bytes, void **mem)
+{
+    TRY(cudaHostAlloc(mem, bytes ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped));
+    memset(*mem, 0, bytes ? bytes : 1);
+    return 0;
+}
+
+int cuda_release_host(void *mem)
+{
+    TRY(cudaFreeHost(mem));
+    return 0;
+}
+
+int cuda_available(int card, size_t *bytes)
+{
+    size_t total = 0;
+    TRY(cudaSetDevice(card));
+    TRY(cudaMemGetInfo(bytes, &total));
+    return 0;
+}
+
+/* What the host writes goes through a ring of pinned pieces, so that nobody waits for the card before it has fallen a whole ring behind. */
+enum { PIECES = 8, PIECE = 2 << 20 };
+
+struct ring {
+    std::mutex  lock;
+    char       *piece[PIECES]; /* nullptr: not yet made */
+    cudaEvent_t sent[PIECES];
+    int         next;
+} rings[LKI_GPU_MOST_CARDS];
+
+/* The next piece, when what was sent from it before has arrived. */
+int next_piece(ring *r, int *out)
+{
+    const int i = r->next;
+    if (!r->piece[i]) {
+        TRY(cudaEventCreateWithFlags(&r->sent[i], cudaEventDisableTiming));
+        TRY(cudaHostAlloc((void **)&r->piece[i], PIECE, cudaHostAllocPortable));
+    } else TRY(cudaEventSynchronize(r->sent[i]));
+    r->next = (i + 1) % PIECES;
+    *out = i;
+    return 0;
+}
+
+int cuda_write(int card, void *stream, void *dst, const void *host, size_t bytes)
+{
+    ring                       *r = &rings[card];
+    std::lock_guard<std::mutex> held(r->lock);
+    TRY(cudaSetDevice(card));
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        int          i, code = next_piece(r, &i);
+        if (code) return code;
+        memcpy(r->piece[i], (const char *)host + at, n);
+        TRY(cudaMemcpyAsync((char *)dst + at, r->piece[i], n, cudaMemcpyHostToDevice, (cudaStream_t)stream));
+        TRY(cudaEventRecord(r->sent[i], (cudaStream_t)stream));
+    }
+    return 0;
+}
+
+int cuda_read(int card, void *stream, void *host, const void *src, size_t bytes)
+{
+    TRY(cudaSetDevice(card));
+    if (bytes) TRY(cudaMemcpyAsync(host, src, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream));
+    TRY(cudaStreamSynchronize((cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_copy(int card, void *stream, void *dst, const void *src, size_t bytes)
+{
+    if (!bytes) return 0;
+    TRY(cudaSetDevice(card));
+    TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_zero(int card, void *stream, void *dst, size_t bytes)
+{
+    if (!bytes) return 0;
+    TRY(cudaSetDevice(card));
+    TRY(cudaMemsetAsync(dst, 0, bytes, (cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, const void *src, size_t bytes)
+{
+    cudaEvent_t ready;
+    if (!bytes) return 0;
+    TRY(cudaSetDevice(from));
+    TRY(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming));
+    cudaError_t e = cudaEventRecord(ready, (cudaStream_t)from_stream);
+    if (e == cudaSuccess) e = cudaSetDevice(to);
+    if (e == cudaSuccess) e = cudaStreamWaitEvent((cudaStream_t)stream, ready, 0);
+    if (e == cudaSuccess) e = cudaMemcpyPeerAsync(dst, to, src, from, bytes, (cudaStream_t)stream);
+    cudaEventDestroy(ready);
+    TRY(e);
+    /* the source may be written or given away by its own stream as soon as this returns */
+    TRY(cudaStreamSynchronize((cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_sync(int card, void *stream)
+{
+    TRY(cudaSetDevice(card));
+    TRY(cudaStreamSynchronize((cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_failure(int card)
+{
+    TRY(cudaSetDevice(card));
+    TRY(cudaGetLastError());
+    return 0;
+}
+
+int cuda_capture_begin(int card, void **stream)
+{
+    cudaStream_t s;
+    TRY(cudaSetDevice(card));
+    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    const cudaError_t e = cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess) cudaStreamDestroy(s);
+    TRY(e);
+    *stream = s;
+    return 0;
+}
+
+int cuda_capture_end(int card, void *stream, void **out)
+{
+    cudaGraph_t     graph = nullptr;
+    cudaGraphExec_t run = nullptr;
+    TRY(cudaSetDevice(card));
+    cudaError_t e = cudaStreamEndCapture((cudaStream_t)stream, &graph);
+    cudaStreamDestroy((cudaStream_t)stream);
+    TRY(e);
+    e = cudaGraphInstantiate(&run, graph, 0);
+    cudaGraphDestroy(graph);
+    TRY(e);
+    *out = run;
+    return 0;
+}
+
+int cuda_launch(int card, void *stream, void *graph)
+{
+    TRY(cudaSetDevice(card));
+    TRY(cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream));
+    return 0;
+}
+
+int cuda_release_graph(void *graph)
+{
+    TRY(cudaGraphExecDestroy((cudaGraphExec_t)graph));
+    return 0;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
+
+const lki_gpu_backend *lki_gpu_backend_of(void)
+{
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_open,  cuda_alloc, cuda_release,
+                                            cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
+                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels};
+    return &backend;
+}

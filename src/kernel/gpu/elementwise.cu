@@ -1,0 +1,162 @@
+/* Element-wise slots of numbers: what each one is, as one expression, the same as in ref/elementwise.c. each.h brings the operands together; comparisons, logic and `where` are
+ * in truth.cu, conversions in cast.cu.
+ *
+ * MAP writes dst[i] = f(x), ZIP writes dst[i] = f(x, y); W is the type T's arithmetic wraps in. `a` and `b` are attr num. */
+#include "kernel/gpu/each.h"
+#include "kernel/ref/types.h"
+
+namespace {
+
+/* ---- one operand ------------------------------------------------------------------------------------------------------------ */
+
+#define MAP(name, T, D, expression)                                                                                                \
+    struct T##_##name##_of : lki_gpu::each_call {                                                                                  \
+        __device__ D operator()(T x) const { return (D)(expression); }                                                             \
+    };                                                                                                                             \
+    void T##_##name(const lki_args *args) { lki_gpu::each<D, T##_##name##_of, T>(args); }
+
+#define MAP_F(name, single_expression, double_expression)                                                                          \
+    MAP(name, f32, f32, single_expression)                                                                                         \
+    MAP(name, f64, f64, double_expression)
+
+#define MAP_N(name, single_expression, double_expression, integer_expression)                                                      \
+    MAP_F(name, single_expression, double_expression)                                                                              \
+    MAP(name, i32, i32, integer_expression)                                                                                        \
+    MAP(name, i64, i64, integer_expression)
+
+__device__ inline f64 sigmoid_f64(f64 x)
+{
+    const f64 e = exp(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* clang-format off */
+MAP_N(neg, -x, -x, 0 - (u64)x)
+MAP_N(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u64)x : (u64)x)
+MAP_N(sign, x != x ? x : (f32)((x > 0) - (x < 0)), x != x ? x : (f64)((x > 0) - (x < 0)), (x > 0) - (x < 0))
+MAP_N(square, x * x, x * x, (u64)x * (u64)x)
+MAP_F(exp, lki_exp_f32(x), exp(x))
+MAP_F(expm1, lki_expm1_f32(x), expm1(x))
+MAP_F(log, lki_log_f32(x), log(x))
+MAP_F(log1p, lki_log1p_f32(x), log1p(x))
+MAP_F(sqrt, sqrtf(x), sqrt(x))
+MAP_F(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
+MAP_F(reciprocal, 1 / x, 1 / x)
+MAP_F(sin, lki_sin_f32(x), sin(x))
+MAP_F(cos, lki_cos_f32(x), cos(x))
+MAP_F(tanh, lki_tanh_f32(x), tanh(x))
+MAP_F(sigmoid, lki_sigmoid_f32(x), sigmoid_f64(x))
+MAP_F(erf, lki_erf_f32(x), erf(x))
+MAP_F(softplus, lki_softplus_f32(x), (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
+MAP_F(relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
+MAP_F(leaky_relu, x > 0 ? x : (f32)a * x, x > 0 ? x : a * x)
+MAP_F(floor, floorf(x), floor(x))
+MAP_F(ceil, ceilf(x), ceil(x))
+MAP_F(round, rintf(x), rint(x))
+
+MAP(is_finite, f32, u8, isfinite(x) != 0)
+MAP(is_finite, f64, u8, isfinite(x) != 0)
+/* clang-format on */
+
+/* A limit as a number of the type clipped: saturated; NaN is 0 for integers. */
+__device__ inline f32 limit_of(double x, f32) { return (f32)x; }
+__device__ inline f64 limit_of(double x, f64) { return x; }
+__device__ inline i32 limit_of(double x, i32) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x <= -0x1p31 ? INT32_MIN : (i32)x; }
+__device__ inline i64 limit_of(double x, i64) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (i64)x; }
+
+/* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
+template <typename T> __device__ inline T clipped(T x, T low, T high)
+{
+    const T y = high < x ? high : x;
+    return low > y ? low : y;
+}
+
+#define CLIP(T) MAP(clip, T, T, clipped(x, limit_of(a, T()), limit_of(b, T())))
+
+CLIP(f32)
+CLIP(f64)
+CLIP(i32)
+CLIP(i64)
+
+/* ---- two operands ----------------------------------------------------------------------------------------------------------- */
+
+#define ZIP(name, T, expression)                                                                                                   \
+    struct T##_##name##_of : lki_gpu::each_call {                                                                                  \
+        typedef T##_wrap W;                                                                                                        \
+        __device__ T operator()(T x, T y) const { return (T)(expression); }                                                        \
+    };                                                                                                                             \
+    void T##_##name(const lki_args *args) { lki_gpu::each<T, T##_##name##_of, T, T>(args); }
+
+#define ZIP_F(name, single_expression, double_expression)                                                                          \
+    ZIP(name, f32, single_expression)                                                                                              \
+    ZIP(name, f64, double_expression)
+
+#define ZIP_N(name, expression)                                                                                                    \
+    ZIP_F(name, expression, expression)                                                                                            \
+    ZIP(name, i32, expression)                                                                                                     \
+    ZIP(name, i64, expression)
+
+/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. */
+template <typename T> __device__ inline T with_sign_of(T r, T y, T smallest)
+{
+    if (r < smallest && r > -smallest) return 0;
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+/* y = -1 is apart because the smallest integer has no negative: it wraps. */
+template <typename T, typename W> __device__ inline T floor_div(T x, T y, const lki_gpu::fault &fail)
+{
+    if (y == 0) return fail(), 0;
+    if (y == -1) return (T)(0 - (W)x);
+    const T q = x / y;
+    return q - (x % y != 0 && (x < 0) != (y < 0));
+}
+
+template <typename T> __device__ inline T floor_mod(T x, T y, const lki_gpu::fault &fail)
+{
+    if (y == 0) return fail(), 0;
+    if (y == -1) return 0;
+    const T r = x % y;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+/* clang-format off */
+ZIP_N(add, (W)x + (W)y)
+ZIP_N(sub, (W)x - (W)y)
+ZIP_N(mul, (W)x * (W)y)
+ZIP_N(maximum, x != x ? x : x > y ? x : y)
+ZIP_N(minimum, x != x ? x : x < y ? x : y)
+ZIP_F(div, x / y, x / y)
+ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
+ZIP_F(floordiv, floorf(x / y), floor(x / y))
+ZIP_F(mod, with_sign_of(fmodf(x, y), y, 0x1p-126f), with_sign_of(fmod(x, y), y, 0x1p-1022))
+ZIP(floordiv, i32, (floor_div<i32, u32>(x, y, fail)))
+ZIP(floordiv, i64, (floor_div<i64, u64>(x, y, fail)))
+ZIP(mod, i32, floor_mod(x, y, fail))
+ZIP(mod, i64, floor_mod(x, y, fail))
+
+/* x is dy; y is the result (or operand) of the forward op. */
+ZIP_F(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0)
+ZIP_F(leaky_relu_grad, y > 0 ? x : (f32)a * x, y > 0 ? x : a * x)
+ZIP_F(sigmoid_grad, x * (y * (1 - y)), x * (y * (1 - y)))
+ZIP_F(tanh_grad, x * (1 - y * y), x * (1 - y * y))
+
+#define SLOTS_F(X)                                                                                                                 \
+    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(softplus) X(relu)     \
+    X(leaky_relu) X(floor) X(ceil) X(round) X(is_finite) X(div) X(pow) X(relu_grad) X(leaky_relu_grad) X(sigmoid_grad) X(tanh_grad)
+#define SLOTS_N(X)                                                                                                                 \
+    X(neg) X(abs) X(sign) X(square) X(clip) X(add) X(sub) X(mul) X(floordiv) X(mod) X(maximum) X(minimum)
+/* clang-format on */
+
+} // namespace
+
+void lki_gpu::register_elementwise(lki_kernels *k)
+{
+#define SET(T, dtype, slot) set(k, LKI_K_##slot, dtype, T##_##slot);
+#define SET_F(slot) SET(f32, LK_F32, slot) SET(f64, LK_F64, slot)
+#define SET_N(slot) SET_F(slot) SET(i32, LK_I32, slot) SET(i64, LK_I64, slot)
+    SLOTS_F(SET_F)
+    SLOTS_N(SET_N)
+    register_truth(k);
+    register_cast(k);
+}

@@ -1,0 +1,380 @@
+/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once, and blocks of a kernel run one after the other, their threads as fibers
+ * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has. */
+#include "device/gpu/backend.h"
+#include "kernel/gpu/gpu.h"
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <sys/mman.h>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace {
+
+enum { STACK = 256 * 1024, MOST_THREADS = 1024, SHARED = 256 * 1024, WARP = 32 };
+
+/* ---- fibers ---- */
+
+enum state { READY, WAITS_FOR_BLOCK, WAITS_FOR_WARP, ENDED };
+
+struct context {
+    void *sp;
+};
+
+/* Keep what a call must keep, change stacks, go on there. */
+extern "C" void lki_sim_switch(context *from, const context *to);
+#if defined(__x86_64__)
+__asm__(".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_switch, @function\nlki_sim_switch:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\nmovq %rsp, (%rdi)\nmovq (%rsi), %rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size lki_sim_switch, .-lki_sim_switch\n");
+#elif defined(__aarch64__)
+__asm__(".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_switch, %function\nlki_sim_switch:\n"
+        "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+        "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\n"
+        "stp d14, d15, [sp, #144]\nmov x2, sp\nstr x2, [x0]\nldr x2, [x1]\nmov sp, x2\nldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\n"
+        "ldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\nldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\n"
+        "ldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n");
+#endif
+
+struct fiber {
+    context at;
+    state   now;
+    dim3    thread;
+    char   *stack;
+};
+
+struct machine {
+    std::recursive_mutex         lock; /* one kernel at a time */
+    fiber                        fibers[MOST_THREADS];
+    int                          count, running;
+    context                      scheduler;
+    const std::function<void()> *kernel;
+    alignas(64) char             shared[SHARED];
+    alignas(16) char             exchange[MOST_THREADS * 16];
+    const void                  *stack_bottom; /* of the scheduler, for sanitizers */
+    size_t                       stack_size;
+} sim;
+
+void to_fiber(int i)
+{
+    sim.running = i;
+    threadIdx = sim.fibers[i].thread;
+#if defined(__SANITIZE_ADDRESS__)
+    void *fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, sim.fibers[i].stack, STACK);
+#endif
+    lki_sim_switch(&sim.scheduler, &sim.fibers[i].at);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+}
+
+void to_scheduler(state why)
+{
+    fiber *f = &sim.fibers[sim.running];
+    f->now = why;
+#if defined(__SANITIZE_ADDRESS__)
+    void *fake = nullptr;
+    __sanitizer_start_switch_fiber(why == ENDED ? nullptr : &fake, sim.stack_bottom, sim.stack_size);
+#endif
+    lki_sim_switch(&f->at, &sim.scheduler);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake, &sim.stack_bottom, &sim.stack_size);
+#endif
+}
+
+void fiber_main()
+{
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(nullptr, &sim.stack_bottom, &sim.stack_size);
+#endif
+    (*sim.kernel)();
+    to_scheduler(ENDED);
+    abort();
+}
+
+void prepare_fiber(int i)
+{
+    fiber *f = &sim.fibers[i];
+    if (!f->stack) {
+        f->stack = (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (f->stack == MAP_FAILED) fprintf(stderr, "lockstep-sim: no memory for threads\n"), abort();
+    }
+    f->now = READY;
+    f->thread.x = (unsigned)i % blockDim.x;
+    f->thread.y = (unsigned)i / blockDim.x % blockDim.y;
+    f->thread.z = (unsigned)i / blockDim.x / blockDim.y;
+#if defined(__x86_64__)
+    void **top = (void **)(f->stack + STACK - 64);
+    *--top = nullptr; /* where fiber_main would return to: it does not; and the stack is aligned as after a call */
+    *--top = (void *)fiber_main;
+    for (int r = 0; r < 6; r++)
+        *--top = nullptr;
+    f->at.sp = top;
+#elif defined(__aarch64__)
+    void **top = (void **)(f->stack + STACK - 64 - 160);
+    memset(top, 0, 160);
+    top[11] = (void *)fiber_main;
+    f->at.sp = top;
+#endif
+}
+
+/* Let those go on who all wait for the same thing; false: nobody is left. */
+bool release()
+{
+    bool moved = false;
+    int  alive = 0, at_block = 0;
+    for (int w = 0; w < sim.count; w += WARP) {
+        int live = 0, waiting = 0;
+        for (int i = w; i < sim.count && i < w + WARP; i++) {
+            live += sim.fibers[i].now != ENDED;
+            waiting += sim.fibers[i].now == WAITS_FOR_WARP;
+            at_block += sim.fibers[i].now == WAITS_FOR_BLOCK;
+        }
+        alive += live;
+        if (!live || waiting < live) continue;
+        for (int i = w; i < sim.count && i < w + WARP; i++)
+            if (sim.fibers[i].now == WAITS_FOR_WARP) sim.fibers[i].now = READY;
+        moved = true;
+    }
+    if (!alive) return false;
+    if (at_block == alive) {
+        for (int i = 0; i < sim.count; i++)
+            if (sim.fibers[i].now == WAITS_FOR_BLOCK) sim.fibers[i].now = READY;
+        moved = true;
+    }
+    if (!moved) fprintf(stderr, "lockstep-sim: threads of a block wait for each other for ever: a barrier or shuffle not all of them reach\n"), abort();
+    return true;
+}
+
+void run_block()
+{
+    for (int i = 0; i < sim.count; i++)
+        prepare_fiber(i);
+    memset(sim.exchange, 0, sizeof sim.exchange);
+    do
+        for (int i = 0; i < sim.count; i++)
+            if (sim.fibers[i].now == READY) to_fiber(i);
+    while (release());
+}
+
+void run_flat(const std::function<void()> &kernel)
+{
+    for (threadIdx.z = 0; threadIdx.z < blockDim.z; threadIdx.z++)
+        for (threadIdx.y = 0; threadIdx.y < blockDim.y; threadIdx.y++)
+            for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)
+                kernel();
+}
+
+/* While it lives subnormal numbers are zeros, as kernels are compiled for cards. */
+struct flushed {
+#if defined(__x86_64__)
+    unsigned before = __builtin_ia32_stmxcsr();
+    flushed() { __builtin_ia32_ldmxcsr(before | 0x8040u); }
+    ~flushed() { __builtin_ia32_ldmxcsr(before); }
+#else
+    flushed() {}
+#endif
+};
+
+void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::function<void()> &kernel)
+{
+    std::lock_guard<std::recursive_mutex> held(sim.lock);
+    const flushed                         subnormals;
+    gridDim = grid;
+    blockDim = block;
+    sim.count = (int)(block.x * block.y * block.z);
+    sim.kernel = &kernel;
+    if (sim.count > MOST_THREADS || shared > SHARED || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535) {
+        fprintf(stderr, "lockstep-sim: a launch of %u x %u x %u blocks of %d threads with %zu bytes of shared memory is not possible\n", grid.x, grid.y, grid.z, sim.count, shared);
+        abort();
+    }
+    for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
+                if (flat) run_flat(kernel);
+                else run_block();
+            }
+}
+
+/* ---- the backend ---- */
+
+struct graph {
+    std::vector<std::function<void()>> work;
+};
+
+thread_local graph *capturing;
+
+struct card {
+    size_t used, room;
+} cards[LKI_GPU_MOST_CARDS];
+
+std::mutex memory_lock;
+
+size_t number(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? (size_t)strtoull(text, nullptr, 10) : otherwise;
+}
+
+int sim_cards(const char **why)
+{
+    const size_t n = number("LOCKSTEP_GPU_SIM", 0);
+    *why = "LOCKSTEP_GPU_SIM says how many cards are simulated";
+    return n < LKI_GPU_MOST_CARDS ? (int)n : (int)LKI_GPU_MOST_CARDS;
+}
+
+int sim_card(int i, lki_gpu_card *out)
+{
+    *out = {};
+    snprintf(out->name, sizeof out->name, "simulated card %d", i);
+    out->memory = cards[i].room = number("LOCKSTEP_GPU_SIM_MEMORY", (size_t)4 << 30);
+    out->major = 9;
+    out->processors = 1;
+    return 0;
+}
+
+const char *sim_text(int code) { return code == ENOMEM ? "out of memory" : "unknown error"; }
+
+int sim_open(int i, void **stream)
+{
+    *stream = &cards[i];
+    return 0;
+}
+
+struct block { /* before each piece of memory of a card */
+    alignas(64) size_t bytes;
+};
+
+int sim_alloc(int i, size_t bytes, void **mem)
+{
+    std::lock_guard<std::mutex> held(memory_lock);
+    if (cards[i].used + bytes > cards[i].room) return ENOMEM;
+    block *b = (block *)aligned_alloc(64, sizeof(block) + (bytes + 63) / 64 * 64);
+    if (!b) return ENOMEM;
+    memset((void *)(b + 1), 0xa5, bytes); /* nobody may count on zeros */
+    b->bytes = bytes;
+    cards[i].used += bytes;
+    *mem = b + 1;
+    return 0;
+}
+
+int sim_release(int i, void *mem)
+{
+    std::lock_guard<std::mutex> held(memory_lock);
+    block *b = (block *)mem - 1;
+    cards[i].used -= b->bytes;
+    free(b);
+    return 0;
+}
+
+int sim_alloc_host(size_t bytes, void **mem) { return (*mem = calloc(1, bytes ? bytes : 1)) ? 0 : ENOMEM; }
+
+int sim_release_host(void *mem)
+{
+    free(mem);
+    return 0;
+}
+
+int sim_available(int i, size_t *bytes)
+{
+    std::lock_guard<std::mutex> held(memory_lock);
+    *bytes = cards[i].room - cards[i].used;
+    return 0;
+}
+
+int sim_write(int, void *, void *dst, const void *host, size_t bytes)
+{
+    if (bytes) memcpy(dst, host, bytes);
+    return 0;
+}
+
+int sim_read(int, void *, void *host, const void *src, size_t bytes)
+{
+    if (bytes) memcpy(host, src, bytes);
+    return 0;
+}
+
+int sim_copy(int, void *, void *dst, const void *src, size_t bytes)
+{
+    lki_sim::submit([=]() { if (bytes) memmove(dst, src, bytes); });
+    return 0;
+}
+
+int sim_zero(int, void *, void *dst, size_t bytes)
+{
+    lki_sim::submit([=]() { if (bytes) memset(dst, 0, bytes); });
+    return 0;
+}
+
+int sim_peer(int, void *stream, void *dst, int, void *, const void *src, size_t bytes) { return sim_copy(0, stream, dst, src, bytes); }
+
+int sim_sync(int, void *) { return 0; }
+
+int sim_failure(int) { return 0; }
+
+int sim_capture_begin(int, void **stream)
+{
+    *stream = capturing = new graph;
+    return 0;
+}
+
+int sim_capture_end(int, void *, void **out)
+{
+    *out = capturing;
+    capturing = nullptr;
+    return 0;
+}
+
+int sim_launch(int, void *, void *g)
+{
+    for (const auto &work : ((graph *)g)->work)
+        work();
+    return 0;
+}
+
+int sim_release_graph(void *g)
+{
+    delete (graph *)g;
+    return 0;
+}
+
+} // namespace
+
+namespace lki_sim {
+
+void submit(std::function<void()> work)
+{
+    if (capturing) capturing->work.push_back(std::move(work));
+    else work();
+}
+
+void launch(dim3 grid, dim3 block, size_t shared, bool flat, std::function<void()> kernel)
+{
+    submit([=]() { run_kernel(grid, block, shared, flat, kernel); });
+}
+
+void wait_block() { to_scheduler(WAITS_FOR_BLOCK); }
+
+void wait_warp() { to_scheduler(WAITS_FOR_WARP); }
+
+void *dynamic_shared() { return sim.shared; }
+
+void *exchange() { return sim.exchange + 16 * (sim.running / WARP * WARP); }
+
+} // namespace lki_sim
+
+extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
+
+const lki_gpu_backend *lki_gpu_backend_of(void)
+{
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_open,  sim_alloc, sim_release,
+                                            sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels};
+    return &backend;
+}
