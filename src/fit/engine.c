@@ -1,7 +1,9 @@
 /* The engine of a compiled model: made when it is first needed, kept between calls. */
 #include "fit/engine.h"
+#include "core/dtype.h"
 #include "core/memory.h"
 #include "model/metric.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -51,6 +53,13 @@ static bool name_all(lki_engine *e)
 
 /* ---- life ---- */
 
+static void forget_unread(lki_engine *e)
+{
+    for (int i = 0; i < e->unread_count * e->losses; i++)
+        lki_drop(e->unread[i]);
+    e->unread_count = 0;
+}
+
 static void engine_free(void *engine)
 {
     lki_engine *e = engine;
@@ -58,6 +67,8 @@ static void engine_free(void *engine)
         lki_drop(e->step[i].function);
     for (int i = 0; i < e->names; i++)
         lki_release(e->name[i]);
+    forget_unread(e);
+    lki_release(e->unread);
     lki_drop(e->class_weight);
     lki_release(e->name);
     lki_release(e->sum);
@@ -78,7 +89,8 @@ static lki_engine *engine_new(lk_model *m)
     e->name = lki_zalloc(room * sizeof *e->name);
     e->sum = lki_zalloc(room * sizeof *e->sum);
     e->value = lki_zalloc(2 * room * sizeof *e->value);
-    if (e->name && e->sum && e->value && name_all(e)) return e;
+    e->unread = lki_zalloc(LKI_MOST_UNREAD * room * sizeof(lk_tensor *));
+    if (e->name && e->sum && e->value && e->unread && name_all(e)) return e;
     engine_free(e);
     return NULL;
 }
@@ -149,6 +161,7 @@ void lki_engine_done(lki_engine *e) { end_use(e->model); }
 
 lk_status lki_count_reset(lki_engine *e)
 {
+    LKI_TRY(lki_count_settle(e)); /* whatever was wrong with them is told */
     e->rows = 0;
     for (int i = 0; i < e->losses; i++)
         e->sum[i] = 0;
@@ -157,16 +170,60 @@ lk_status lki_count_reset(lki_engine *e)
     return LK_OK;
 }
 
-void lki_count_losses(lki_engine *e, const double *loss, int64_t rows)
+static void count_one(lki_engine *e, int i, double loss, int64_t rows, int64_t step)
 {
-    for (int i = 0; i < e->losses; i++)
-        e->sum[i] += loss[i] * (double)rows;
+    e->sum[i] += loss * (double)rows;
+    if (i || isfinite(loss) || e->nan_step) return;
+    e->nan_step = step;
+    e->nan = loss;
+}
+
+/* All unread values of loss i, in one tensor, so that the card is asked once. */
+static lk_status settle_one(lki_engine *e, int i)
+{
+    lk_tensor *item[LKI_MOST_UNREAD];
+    for (int k = 0; k < e->unread_count; k++)
+        item[k] = e->unread[k * e->losses + i];
+    lk_tensor  *all = lk_stack((lk_tuple){e->unread_count, item}, 0);
+    const void *value = lki_bad(all) ? NULL : lk_data(all);
+    for (int k = 0; value && k < e->unread_count; k++)
+        count_one(e, i, lki_element_get(all->dtype, value, k), e->unread_rows[k], e->unread_step[k]);
+    return value ? LK_OK : lk_error_code();
+}
+
+lk_status lki_count_settle(lki_engine *e)
+{
+    lk_status status = LK_OK;
+    if (!e->unread_count) return LK_OK;
+    lki_device *before = lki_device_current();
+    lki_device_set_current(e->unread[0]->buffer->device);
+    LK_STEP
+        for (int i = 0; i < e->losses && status == LK_OK; i++)
+            status = settle_one(e, i);
+    lki_device_set_current(before);
+    forget_unread(e);
+    return status;
+}
+
+lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step)
+{
+    const lk_tensor *first = lki_plain(losses.item[0]);
+    const bool       here = !first->buffer || lki_on_host(first->buffer->device);
     e->rows += (double)rows;
+    for (int i = 0; i < e->losses; i++) {
+        if (here) count_one(e, i, lk_item(losses.item[i]), rows, step);
+        else e->unread[e->unread_count * e->losses + i] = lki_retain(lki_plain(losses.item[i]));
+    }
+    if (here) return lk_failed() ? lk_error_code() : LK_OK;
+    e->unread_rows[e->unread_count] = rows;
+    e->unread_step[e->unread_count++] = step;
+    return e->unread_count < LKI_MOST_UNREAD ? LK_OK : lki_count_settle(e);
 }
 
 lk_logs lki_count_logs(lki_engine *e, bool evaluated)
 {
     double *value = e->value + (evaluated ? e->names : 0);
+    lki_count_settle(e); /* an error stays the thread's */
     for (int i = 0; i < e->losses; i++)
         value[i] = e->rows > 0 ? e->sum[i] / e->rows : 0;
     for (int i = 0; i < e->compiled->metrics; i++)
@@ -187,6 +244,7 @@ static int state_count(const lki_engine *e)
 bool lki_count_keep(lki_engine *e, lki_count *c)
 {
     *c = (lki_count){.rows = e->rows};
+    if (lki_count_settle(e) != LK_OK) return false;
     LK_STEP {
         c->sum = lki_alloc((size_t)(e->losses + 1) * sizeof *c->sum);
         c->state = lki_zalloc((size_t)(state_count(e) + 1) * sizeof(lk_tensor *));
@@ -204,6 +262,7 @@ bool lki_count_keep(lki_engine *e, lki_count *c)
 void lki_count_put_back(lki_engine *e, lki_count *c)
 {
     int next = 0;
+    lki_count_settle(e);
     LK_STEP
         for (int i = 0; c->state && i < e->compiled->metrics; i++) {
             lk_variables v = lk_metric_variables(e->compiled->metric[i]);

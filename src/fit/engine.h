@@ -25,6 +25,8 @@ typedef struct lki_step {
     int          weights;  /* tensors of sample weights in an element: 0, 1, or one per output */
 } lki_step;
 
+enum { LKI_MOST_UNREAD = 64 };
+
 struct lki_engine {
     lk_model     *model; /* which owns this */
     lki_compiled *compiled;
@@ -38,6 +40,12 @@ struct lki_engine {
     int     losses; /* how many of the names are losses */
     double *sum;    /* of losses times rows */
     double  rows;
+    int64_t nan_step; /* the first whose loss was no finite number, as counted by who counts; 0: none */
+    double  nan;      /* and that loss */
+    /* Losses of steps on a card that nobody has looked at yet: looking waits for the card. */
+    lk_tensor **unread; /* `losses` references for each step */
+    int64_t     unread_rows[LKI_MOST_UNREAD], unread_step[LKI_MOST_UNREAD];
+    int         unread_count;
     double *value;     /* of each name, as last looked at; then as evaluated */
     lk_logs evaluated; /* what evaluate gave */
 };
@@ -77,16 +85,17 @@ int64_t lki_batch_rows(lk_tuple batch);
 
 /* ---- steps (step.c) ---- */
 
-/* One step on one element; losses come back in `loss`, as many as the engine has, or for predict the outputs in *out. An error says which label is wrong, if one is: of the
+/* One step on one element; *out are its losses, as many as the engine has, or for predict the outputs. An error says which label is wrong, if one is: of the
  * element, rows counted from what was counted before, or of `labels`, all of them, where they are known. */
-lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, double *loss, lk_tuple *out);
+lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_tuple *out);
 int64_t   lki_model_classes(lk_model *m); /* that its output tells apart; 0: not known */
 lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 
 /* ---- counting ---- */
 
 lk_status lki_count_reset(lki_engine *e);
-void      lki_count_losses(lki_engine *e, const double *loss, int64_t rows);
+lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step);
+lk_status lki_count_settle(lki_engine *e); /* what was counted is known: e->sum is as of now. Everything here that looks at it calls this itself */
 lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
 
 /* What was counted so far, to go on with after something else was; false without memory. */
@@ -108,6 +117,7 @@ typedef struct lki_callback_list {
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
 
 /* Tell the end, `failed` where status says so; gives that status, or what went wrong at the end. */
+bool      lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked); /* make logs now? */
 lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status);
 
 /* Test over a dataset; logs in the engine's `evaluated`. */

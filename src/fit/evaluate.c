@@ -128,7 +128,7 @@ static lk_status predict_batches(lki_engine *e, lk_iterator *it, int64_t steps, 
         lk_tuple batch, out;
         if (!lk_next(it, &batch)) break;
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_predict_batch_begin, h));
-        LKI_TRY(lki_engine_step(e, LKI_FIT_PREDICT, (lk_tuple){e->model->inputs, batch.item}, NULL, &out));
+        LKI_TRY(lki_engine_step(e, LKI_FIT_PREDICT, (lk_tuple){e->model->inputs, batch.item}, &out));
         LKI_TRY(pile_outputs(e, out, p));
         h->rows += lki_batch_rows(batch);
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_predict_batch_end, h));
@@ -194,11 +194,11 @@ lk_tensor *lk_model_predict_kw(lk_predict_args a)
 /* ---- single batches ---- */
 
 /* The batch spread over the replicas as a dataset of one element. */
-static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_fit_step which, double *loss, lk_tuple *out)
+static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_fit_step which, lk_tuple *out)
 {
     lki_data_request r = {.call = call, .step = which, .last = 1};
     lki_fit_data     data;
-    lk_tuple         element;
+    lk_tuple         element, result;
     if (batch.count < 1) return lki_fail(LK_EINVAL, "%s: the batch is empty; it should be x and y", call);
     for (int i = 0; i < batch.count; i++) {
         if (lki_bad(batch.item[i])) return lki_poisoned_status(call);
@@ -213,20 +213,20 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
     if (!it || !lk_next(it, &element))
         return lk_failed() ? lk_error_code() : lki_fail(LK_EINVAL, "%s: the batch has no rows", call);
     if (which == LKI_FIT_PREDICT) element.count = e->model->inputs;
-    if (lki_engine_step(e, which, element, loss, out) != LK_OK) return lki_explain_labels(e, element, NULL);
-    if (loss) lki_count_losses(e, loss, lki_batch_rows(element));
+    if (lki_engine_step(e, which, element, &result) != LK_OK) return lki_explain_labels(e, element, NULL);
+    if (out) *out = result;
+    else if (lki_count_losses(e, result, lki_batch_rows(element), 1) != LK_OK || lki_count_settle(e) != LK_OK) return lki_explain_labels(e, element, NULL);
     return LK_OK;
 }
 
 static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_step which)
 {
-    double      loss[LKI_MOST_INPUTS + 1];
     lk_status   status = LK_OK;
     lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true});
     if (!e) return (lk_logs){0};
     LK_POOL {
         status = lki_count_reset(e);
-        if (status == LK_OK) status = one_batch(e, call, batch, which, loss, NULL);
+        if (status == LK_OK) status = one_batch(e, call, batch, which, NULL);
         if (status == LK_OK) e->evaluated = lki_count_logs(e, true);
     }
     lki_engine_done(e);

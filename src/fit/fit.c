@@ -25,8 +25,7 @@ typedef struct fit {
     bool               ended;    /* there is no more data */
     bool               cut;      /* training stopped within the epoch, */
     bool               held;     /* so that it may go on later */
-    int64_t            nan_step; /* the first whose loss was no finite number, from 1 */
-    double             nan;
+    double             looked;   /* when the logs of a batch were last made */
     double             began;
 } fit;
 
@@ -59,13 +58,6 @@ static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
     return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
 }
 
-static void note_nan(fit *f, double loss)
-{
-    if (isfinite(loss) || f->nan_step) return;
-    f->nan_step = f->run.now.event.batch + 1;
-    f->nan = loss;
-}
-
 static int traces_of(const lki_engine *e)
 {
     const lk_function *f = e->step[LKI_FIT_TRAIN].function;
@@ -74,16 +66,17 @@ static int traces_of(const lki_engine *e)
 
 static lk_status train_on(fit *f, lk_tuple batch)
 {
-    double      loss[LKI_MOST_INPUTS + 1], before = lki_seconds();
+    double      before = lki_seconds();
     lki_engine *e = f->run.engine;
     int         traces = traces_of(e);
-    if (lki_engine_step(e, LKI_FIT_TRAIN, batch, loss, NULL) != LK_OK) return where(f, "step", batch);
-    double  took = lki_seconds() - before;
-    int64_t rows = lki_batch_rows(batch);
-    bool    traced = traces_of(e) != traces;
+    int64_t     rows = lki_batch_rows(batch);
+    lk_tuple    losses;
+    lk_status   status = lki_engine_step(e, LKI_FIT_TRAIN, batch, &losses);
+    if (status == LK_OK) status = lki_count_losses(e, losses, rows, f->run.now.event.batch + 1);
+    if (status != LK_OK) return where(f, "step", batch);
+    double took = lki_seconds() - before;
+    bool   traced = traces_of(e) != traces;
     *(traced ? &f->run.now.times.compile : &f->run.now.times.step) += took;
-    lki_count_losses(e, loss, rows);
-    note_nan(f, loss[0]);
     f->run.now.times.rows += rows;
     f->run.now.times.steps++;
     f->run.now.event.step++;
@@ -100,10 +93,11 @@ static bool stopping(const fit *f)
 /* Once, where no callback ends training because of it. */
 static void tell_nan(fit *f)
 {
-    if (!f->nan_step || f->run.told_nan || stopping(f)) return;
+    const lki_engine *e = f->run.engine;
+    if (!e->nan_step || f->run.told_nan || stopping(f)) return;
     f->run.told_nan = true;
     lki_warn("the loss is %s from epoch %d, step %lld on; lk_terminate_on_nan() would end training there",
-             isnan(f->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)f->nan_step);
+             isnan(e->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)e->nan_step);
 }
 
 /* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says of an epoch that was
@@ -168,7 +162,8 @@ static lk_status batches(fit *f)
         const int64_t before = e->step;
         LKI_TRY(execute(f, limit));
         if (e->step == before) continue; /* no data */
-        e->logs = lki_count_logs(f->run.engine, false);
+        if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked)) e->logs = lki_count_logs(f->run.engine, false);
+        if (lk_failed()) return lk_error_code();
         e->batch--; /* the last one of the execution */
         const lk_status status = tell(f, LKI_HOOK_train_batch_end);
         e->batch++;
@@ -322,6 +317,7 @@ static lk_status epochs(fit *f)
 static void train(fit *f)
 {
     f->began = lki_seconds();
+    f->run.engine->nan_step = 0;
     f->run.now.failed = epochs(f) != LK_OK || lk_failed();
     f->run.now.stopped = interrupted(f);
     lki_callbacks_end(&f->run.callbacks, LKI_HOOK_train_end, &f->run.now, f->run.now.failed ? lk_error_code() : LK_OK);

@@ -18,6 +18,18 @@ lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const
     return status;
 }
 
+/* Looking at what was counted waits for the card, so it is done for each step only where somebody wants to know it of each; for who shows how far it has come, now and then. */
+bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked)
+{
+    const double now_and_then = 0.05;
+    if (lki_on_host(e->strategy->device[0]) && lki_on_host(lki_device_current())) return true;
+    for (int i = 0; i < list->count; i++)
+        if (list->item[i]->kind->on[hook] && !list->item[i]->kind->glances) return true;
+    if (lki_seconds() - *looked < now_and_then) return false;
+    *looked = lki_seconds();
+    return true;
+}
+
 /* The end is told whatever happened; an error stays the first cause. */
 lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status)
 {
@@ -41,15 +53,17 @@ static lk_status where(lki_engine *e, const lki_happening *h, lk_tuple batch)
 
 static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h)
 {
-    double loss[LKI_MOST_INPUTS + 1];
+    double looked = 0;
     for (h->event.batch = 0; steps <= 0 || h->event.batch < steps; h->event.batch++) {
         lk_tuple batch;
         if (!lk_next(it, &batch)) break;
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_begin, h));
-        if (lki_engine_step(e, LKI_FIT_TEST, batch, loss, NULL) != LK_OK) return where(e, h, batch);
-        lki_count_losses(e, loss, lki_batch_rows(batch));
+        lk_tuple losses;
+        if (lki_engine_step(e, LKI_FIT_TEST, batch, &losses) != LK_OK) return where(e, h, batch);
+        if (lki_count_losses(e, losses, lki_batch_rows(batch), h->event.batch + 1) != LK_OK) return where(e, h, batch);
         h->rows = (int64_t)e->rows;
-        h->event.logs = lki_count_logs(e, true);
+        if (lki_callbacks_look(e, list, LKI_HOOK_test_batch_end, &looked)) h->event.logs = lki_count_logs(e, true);
+        if (lk_failed()) return where(e, h, batch);
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_end, h));
     }
     if (lk_failed()) return lk_error_code();

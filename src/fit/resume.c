@@ -94,9 +94,10 @@ static void put_counts(const lk_dataset *d, uint32_t field, lki_sink *s)
     put_part(s, field, &part);
 }
 
-static void put_losses(const lki_engine *e, lki_sink *s)
+static void put_losses(lki_engine *e, lki_sink *s)
 {
     lki_sink part = {0};
+    if (lki_count_settle(e) != LK_OK) part.failed = true;
     lki_state_put_real(&part, e->rows);
     for (int i = 0; i < e->losses; i++)
         lki_state_put_real(&part, e->sum[i]);
@@ -276,6 +277,7 @@ static lk_status other_metrics(const lki_run *r)
 static lk_status load_losses(lki_run *r, lki_wire *w)
 {
     lki_engine *e = r->engine;
+    LKI_TRY(lki_count_settle(e));
     if (lki_wire_left(w) != 8 * (size_t)(e->losses + 1)) return other_metrics(r);
     e->rows = lki_state_get_real(w);
     for (int i = 0; i < e->losses; i++)

@@ -218,13 +218,9 @@ static lk_status run_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_
     return lk_failed() ? lk_error_code() : LK_OK;
 }
 
-lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, double *loss, lk_tuple *out)
+lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_tuple *out)
 {
-    lk_tuple result;
-    LKI_TRY(run_step(e, which, batch, &result));
-    if (out) *out = result;
-    for (int i = 0; loss && i < e->losses; i++)
-        loss[i] = lk_item(result.item[i]);
+    LKI_TRY(run_step(e, which, batch, out));
     return lk_failed() ? lk_error_code() : LK_OK;
 }
 

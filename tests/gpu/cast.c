@@ -3,12 +3,70 @@
 
 /* What rounds up, saturates, wraps or is just representable somewhere. */
 static const double edges[] = {
-    0,          -0.0,        1,           -1,          0.5,          -0.5,        1.5,         0.99999,      -0.99999,      254.5,      255,
-    255.5,      256,         -256,        2147483647,  2147483648.0, -2147483648.0, -2147483649.0, 0x1p53,   0x1p53 + 2,    0x1p62,     0x1p63,
-    -0x1p63,    0x1p64,      INFINITY,    -INFINITY,   NAN,          65504,       65519.99,    65520,        65536,         0x1p-14,    0x1p-15,
-    0x1.8p-24,  0x1p-24,     0x1p-25,     0x1.0001p-25, 0x1.004p0,   0x1.002p0,   0x1.00200001p0, 0x1.006p0, 0x1.01p0,     0x1.0100001p0, 0x1.03p0,
-    0x1p-126,   0x1.fep127,  0x1.ffp127,  0x1.fffffep127, 0x1.ffffffp127, 0x1p128, 0x1.00000100000001p0, 1e300, 3.4e38,    1e-30,      -1e-30,
-    16777217,   -16777219,   33554435,    9007199254740993.0, 1e18,  -1e18,       127.99999,   -127.5,       0x1.000001p0,
+    0,
+    -0.0,
+    1,
+    -1,
+    0.5,
+    -0.5,
+    1.5,
+    0.99999,
+    -0.99999,
+    254.5,
+    255,
+    255.5,
+    256,
+    -256,
+    2147483647,
+    2147483648.0,
+    -2147483648.0,
+    -2147483649.0,
+    0x1p53,
+    0x1p53 + 2,
+    0x1p62,
+    0x1p63,
+    -0x1p63,
+    0x1p64,
+    INFINITY,
+    -INFINITY,
+    NAN,
+    65504,
+    65519.99,
+    65520,
+    65536,
+    0x1p-14,
+    0x1p-15,
+    0x1.8p-24,
+    0x1p-24,
+    0x1p-25,
+    0x1.0001p-25,
+    0x1.004p0,
+    0x1.002p0,
+    0x1.00200001p0,
+    0x1.006p0,
+    0x1.01p0,
+    0x1.0100001p0,
+    0x1.03p0,
+    0x1p-126,
+    0x1.fep127,
+    0x1.ffp127,
+    0x1.fffffep127,
+    0x1.ffffffp127,
+    0x1p128,
+    0x1.00000100000001p0,
+    1e300,
+    3.4e38,
+    1e-30,
+    -1e-30,
+    16777217,
+    -16777219,
+    33554435,
+    9007199254740993.0,
+    1e18,
+    -1e18,
+    127.99999,
+    -127.5,
+    0x1.000001p0,
 };
 
 static void *values_of(lk_dtype t, const lk_shape *s)
@@ -16,7 +74,8 @@ static void *values_of(lk_dtype t, const lk_shape *s)
     void *p = slot_numbers(t, s, true);
     for (int64_t i = 0; i < lki_shape_size(s) && i < LKI_COUNT(edges); i++)
         lki_element_set(t, p, i, edges[i]);
-    for (int64_t i = LKI_COUNT(edges); i < lki_shape_size(s) && lki_is_half(t) && lki_shape_size(s) == 65536 + LKI_COUNT(edges); i++)
+    for (int64_t i = LKI_COUNT(edges); i < lki_shape_size(s) && lki_is_half(t) && lki_shape_size(s) == 65536 + LKI_COUNT(edges);
+         i++)
         ((uint16_t *)p)[i] = (uint16_t)(i - LKI_COUNT(edges)); /* all of them */
     return p;
 }
@@ -60,9 +119,11 @@ TEST(test_any_bits)
             for (int64_t i = 0; i < s.dim[0]; i++) {
                 const uint64_t word = slot_word();
                 memcpy((char *)p + (size_t)i * lk_dtype_bytes(from[f]), &word, lk_dtype_bytes(from[f]));
-                if (from[f] != LK_I64 && fpclassify(lki_element_get(from[f], p, i)) == FP_SUBNORMAL) lki_element_set(from[f], p, i, 1);
+                if (from[f] != LK_I64 && fpclassify(lki_element_get(from[f], p, i)) == FP_SUBNORMAL)
+                    lki_element_set(from[f], p, i, 1);
                 if (from[f] == LK_F64 && i % 2) ((double *)p)[i] = ldexp((double)(int64_t)word, -63 + (int)(i % 300) - 150);
-                if (from[f] == LK_F64 && i % 2 && fabs(((double *)p)[i]) < 0x1p-126) ((double *)p)[i] = 0x1p-120; /* no subnormal floats */
+                if (from[f] == LK_F64 && i % 2 && fabs(((double *)p)[i]) < 0x1p-126)
+                    ((double *)p)[i] = 0x1p-120; /* no subnormal floats */
             }
             slot_source(&c, from[f], s, p);
             slot_result(&c, (lk_dtype)to, s, NULL);

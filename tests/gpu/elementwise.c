@@ -3,7 +3,8 @@
 
 enum { F = 1 << LK_F32 | 1 << LK_F64, N = F | 1 << LK_I32 | 1 << LK_I64, B = 1 << LK_BOOL, ALL = (1 << LK_DTYPE_COUNT) - 1 };
 
-/* Functions of double that a library decides, whose last bits may differ; single precision has its own, but for those through double. */
+/* Functions of double that a library decides, whose last bits may differ; single precision has its own, but for those through
+ * double. */
 enum { EXACT, DOUBLE, BOTH };
 
 typedef struct slot_row {
@@ -13,24 +14,39 @@ typedef struct slot_row {
     bool     truth; /* dst is bool */
 } slot_row;
 
-#define ROW(name, types, ...) {LKI_K_##name, types, __VA_ARGS__}
 static const slot_row one[] = {
-    ROW(neg, N, EXACT, false),        ROW(abs, N, EXACT, false),       ROW(sign, N, EXACT, false),       ROW(exp, F, DOUBLE, false),
-    ROW(expm1, F, DOUBLE, false),     ROW(log, F, DOUBLE, false),      ROW(log1p, F, DOUBLE, false),     ROW(sqrt, F, EXACT, false),
-    ROW(rsqrt, F, EXACT, false),      ROW(square, N, EXACT, false),    ROW(reciprocal, F, EXACT, false), ROW(sin, F, BOTH, false),
-    ROW(cos, F, BOTH, false),         ROW(tanh, F, DOUBLE, false),     ROW(sigmoid, F, DOUBLE, false),   ROW(erf, F, DOUBLE, false),
-    ROW(softplus, F, DOUBLE, false),  ROW(relu, F, EXACT, false),      ROW(leaky_relu, F, EXACT, false), ROW(clip, N, EXACT, false),
-    ROW(floor, F, EXACT, false),      ROW(ceil, F, EXACT, false),      ROW(round, F, EXACT, false),      ROW(is_finite, F, EXACT, true),
-    ROW(logical_not, B, EXACT, true),
+    {LKI_K_neg, N, EXACT, false},        {LKI_K_abs, N, EXACT, false},        {LKI_K_sign, N, EXACT, false},
+    {LKI_K_exp, F, DOUBLE, false},       {LKI_K_expm1, F, DOUBLE, false},     {LKI_K_log, F, DOUBLE, false},
+    {LKI_K_log1p, F, DOUBLE, false},     {LKI_K_sqrt, F, EXACT, false},       {LKI_K_rsqrt, F, EXACT, false},
+    {LKI_K_square, N, EXACT, false},     {LKI_K_reciprocal, F, EXACT, false}, {LKI_K_sin, F, BOTH, false},
+    {LKI_K_cos, F, BOTH, false},         {LKI_K_tanh, F, DOUBLE, false},      {LKI_K_sigmoid, F, DOUBLE, false},
+    {LKI_K_erf, F, DOUBLE, false},       {LKI_K_softplus, F, DOUBLE, false},  {LKI_K_relu, F, EXACT, false},
+    {LKI_K_leaky_relu, F, EXACT, false}, {LKI_K_clip, N, EXACT, false},       {LKI_K_floor, F, EXACT, false},
+    {LKI_K_ceil, F, EXACT, false},       {LKI_K_round, F, EXACT, false},      {LKI_K_is_finite, F, EXACT, true},
+    {LKI_K_logical_not, B, EXACT, true},
 };
 static const slot_row two[] = {
-    ROW(add, N, EXACT, false),          ROW(sub, N, EXACT, false),       ROW(mul, N, EXACT, false),
-    ROW(div, F, EXACT, false),          ROW(floordiv, N, EXACT, false),  ROW(mod, N, EXACT, false),
-    ROW(pow, F, BOTH, false),           ROW(maximum, N, EXACT, false),   ROW(minimum, N, EXACT, false),
-    ROW(relu_grad, F, EXACT, false),    ROW(leaky_relu_grad, F, EXACT, false), ROW(sigmoid_grad, F, EXACT, false),
-    ROW(tanh_grad, F, EXACT, false),    ROW(equal, ALL, EXACT, true),    ROW(not_equal, ALL, EXACT, true),
-    ROW(less, ALL, EXACT, true),        ROW(less_equal, ALL, EXACT, true), ROW(greater, ALL, EXACT, true),
-    ROW(greater_equal, ALL, EXACT, true), ROW(logical_and, B, EXACT, true), ROW(logical_or, B, EXACT, true),
+    {LKI_K_add, N, EXACT, false},
+    {LKI_K_sub, N, EXACT, false},
+    {LKI_K_mul, N, EXACT, false},
+    {LKI_K_div, F, EXACT, false},
+    {LKI_K_floordiv, N, EXACT, false},
+    {LKI_K_mod, N, EXACT, false},
+    {LKI_K_pow, F, BOTH, false},
+    {LKI_K_maximum, N, EXACT, false},
+    {LKI_K_minimum, N, EXACT, false},
+    {LKI_K_relu_grad, F, EXACT, false},
+    {LKI_K_leaky_relu_grad, F, EXACT, false},
+    {LKI_K_sigmoid_grad, F, EXACT, false},
+    {LKI_K_tanh_grad, F, EXACT, false},
+    {LKI_K_equal, ALL, EXACT, true},
+    {LKI_K_not_equal, ALL, EXACT, true},
+    {LKI_K_less, ALL, EXACT, true},
+    {LKI_K_less_equal, ALL, EXACT, true},
+    {LKI_K_greater, ALL, EXACT, true},
+    {LKI_K_greater_equal, ALL, EXACT, true},
+    {LKI_K_logical_and, B, EXACT, true},
+    {LKI_K_logical_or, B, EXACT, true},
 };
 
 static double tolerance_of(const slot_row *r, lk_dtype t)
@@ -62,8 +78,9 @@ TEST(test_one_operand)
 /* The limits of clip, which integers saturate to and NaN turns to 0. */
 TEST(test_clip_limits)
 {
-    static const double limits[][2] = {{-INFINITY, INFINITY}, {-1e30, 1e30}, {0, INFINITY}, {NAN, 20}, {-20, NAN}, {5, -5}, {-2.9, 2.9}};
-    const lk_shape      s = {1, {301}};
+    static const double limits[][2] = {
+        {-INFINITY, INFINITY}, {-1e30, 1e30}, {0, INFINITY}, {NAN, 20}, {-20, NAN}, {5, -5}, {-2.9, 2.9}};
+    const lk_shape s = {1, {301}};
     for (int i = 0; i < LKI_COUNT(limits); i++)
         for (int t = 0; t < LK_DTYPE_COUNT; t++) {
             if (!(N >> t & 1)) continue;
@@ -210,7 +227,8 @@ static void check_at(lk_dtype type, const lk_shape *shape, const int offset[3])
     lki_gpu_call call = {l->stream, NULL, NULL};
     for (int i = 0; i < 2; i++)
         src[i] = (lki_view){(char *)mem[i] + (size_t)offset[i] * each, shape, type};
-    l->kernels->fn[LKI_K_sub][type](&(lki_args){.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = n, .gpu = &call});
+    l->kernels->fn[LKI_K_sub][type](
+        &(lki_args){.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = n, .gpu = &call});
     for (int64_t i = 0; i < n; i++)
         lki_element_set(type, host[2], i + offset[2], type == LK_F32 ? (double)((float)x[i] - (float)y[i]) : x[i] - y[i]);
     void *out = malloc((size_t)room * each);
@@ -235,5 +253,6 @@ TEST(test_alignment)
         }
 }
 
-TESTS(cmocka_unit_test(test_one_operand), cmocka_unit_test(test_clip_limits), cmocka_unit_test(test_whole_range), cmocka_unit_test(test_two_operands),
-      cmocka_unit_test(test_ends_of_integers), cmocka_unit_test(test_where), cmocka_unit_test(test_large), cmocka_unit_test(test_alignment))
+TESTS(cmocka_unit_test(test_one_operand), cmocka_unit_test(test_clip_limits), cmocka_unit_test(test_whole_range),
+      cmocka_unit_test(test_two_operands), cmocka_unit_test(test_ends_of_integers), cmocka_unit_test(test_where),
+      cmocka_unit_test(test_large), cmocka_unit_test(test_alignment))

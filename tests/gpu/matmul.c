@@ -22,7 +22,8 @@ static lk_shape operand(const lk_shape *leading, int64_t rows, int64_t columns, 
     return s;
 }
 
-static slot_case product(lk_dtype t, const form *f, const lk_shape *la, const lk_shape *lb, const lk_shape *lc, int64_t M, int64_t N, int64_t K)
+static slot_case product(lk_dtype t, const form *f, const lk_shape *la, const lk_shape *lb, const lk_shape *lc, int64_t M,
+                         int64_t N, int64_t K)
 {
     slot_case      c = {.slot = LKI_K_matmul, .dtype = t};
     const lk_shape a = operand(la, M, K, f->ta, f->heads & 1), b = operand(lb, K, N, f->tb, f->heads & 2), bias = {1, {N}};
@@ -39,7 +40,8 @@ static slot_case product(lk_dtype t, const form *f, const lk_shape *la, const lk
     return c;
 }
 
-static void check(lk_dtype t, const form *f, const lk_shape *la, const lk_shape *lb, const lk_shape *lc, int64_t M, int64_t N, int64_t K)
+static void check(lk_dtype t, const form *f, const lk_shape *la, const lk_shape *lb, const lk_shape *lc, int64_t M, int64_t N,
+                  int64_t K)
 {
     slot_case c = product(t, f, la, lb, lc, M, N, K);
     slot_check(&c);
@@ -56,8 +58,9 @@ static const lk_dtype types[] = {LK_F32, LK_F64};
 /* Odd sizes around the tiles, all transpositions and epilogues. */
 TEST(test_sizes)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {32, 32, 32}, {33, 31, 17}, {64, 64, 64}, {65, 10, 100}, {7, 130, 9},
-                                       {129, 33, 8}, {130, 132, 4}, {0, 5, 3},    {5, 0, 3},    {5, 3, 0},    {2, 2, 1000},  {31, 4, 40}};
+    static const int64_t sizes[][3] = {{1, 1, 1},     {3, 5, 7},   {32, 32, 32}, {33, 31, 17},  {64, 64, 64},
+                                       {65, 10, 100}, {7, 130, 9}, {129, 33, 8}, {130, 132, 4}, {0, 5, 3},
+                                       {5, 0, 3},     {5, 3, 0},   {2, 2, 1000}, {31, 4, 40}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 16; bits++)
             for (int t = 0; t < 2; t++) {
@@ -69,10 +72,11 @@ TEST(test_sizes)
 /* Many tiles of each form: results large enough that the larger tiles are chosen. */
 TEST(test_tiles)
 {
-    static const int64_t sizes[][3] = {{1500, 1480, 9}, {700, 810, 20}, {9000, 30, 10}, {520, 300, 12}, {1501, 1479, 5}};
+    static const int64_t sizes[][3] = {{1400, 1530, 5}, {1401, 1531, 2}, {700, 810, 9}, {9000, 30, 10}, {520, 300, 12}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 4; bits++) {
             const form f = {bits & 1, bits >> 1, 0, 1, 1, 0, false};
+            if (i == 1 && bits % 3) continue;
             check_plain(LK_F32, &f, sizes[i][0], sizes[i][1], sizes[i][2]);
         }
 }
@@ -80,13 +84,14 @@ TEST(test_tiles)
 /* Sums over rows: few and many rows per lane, empty lanes, few and many tiles, more than 16 lanes. */
 TEST(test_lanes)
 {
-    static const int64_t sizes[][3] = {{5, 3, 20}, {40, 36, 64}, {37, 70, 900}, {1100, 64, 64}, {700, 900, 30}, {64, 64, 0}, {3, 4, 2100}};
+    static const int64_t sizes[][3] = {{5, 3, 20},     {40, 36, 64}, {37, 70, 900}, {1100, 64, 64},
+                                       {700, 900, 30}, {64, 64, 0},  {3, 4, 2100}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int lanes = 1; lanes <= 64; lanes *= 2)
             for (int tb = 0; tb < 2; tb++)
                 for (int t = 0; t < (sizes[i][0] < 100 ? 2 : 1); t++) {
                     const form f = {1, tb, 0, 0, 0, lanes, lanes == 4 && sizes[i][0] < 64};
-                    if (tb && sizes[i][0] > 100) continue;
+                    if (sizes[i][0] > 1000 && (tb || (lanes != 8 && lanes != 32))) continue;
                     check_plain(types[t], &f, sizes[i][0], sizes[i][1], sizes[i][2]);
                 }
 }
@@ -97,9 +102,9 @@ TEST(test_leading)
     static const struct {
         lk_shape a, b, c;
     } axes[] = {
-        {{1, {3}}, {1, {3}}, {1, {3}}},       {{2, {2, 3}}, {0, {0}}, {2, {2, 3}}},       {{0, {0}}, {2, {2, 3}}, {2, {2, 3}}},
-        {{1, {1}}, {1, {4}}, {1, {4}}},       {{2, {2, 1}}, {1, {3}}, {2, {2, 3}}},       {{3, {2, 1, 3}}, {3, {1, 4, 1}}, {3, {2, 4, 3}}},
-        {{1, {0}}, {1, {0}}, {1, {0}}},       {{2, {2, 3}}, {2, {1, 1}}, {2, {2, 3}}},    {{1, {1}}, {2, {2, 3}}, {2, {2, 3}}},
+        {{1, {3}}, {1, {3}}, {1, {3}}}, {{2, {2, 3}}, {0, {0}}, {2, {2, 3}}},    {{0, {0}}, {2, {2, 3}}, {2, {2, 3}}},
+        {{1, {1}}, {1, {4}}, {1, {4}}}, {{2, {2, 1}}, {1, {3}}, {2, {2, 3}}},    {{3, {2, 1, 3}}, {3, {1, 4, 1}}, {3, {2, 4, 3}}},
+        {{1, {0}}, {1, {0}}, {1, {0}}}, {{2, {2, 3}}, {2, {1, 1}}, {2, {2, 3}}}, {{1, {1}}, {2, {2, 3}}, {2, {2, 3}}},
     };
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++)
         for (int bits = 0; bits < 8; bits++) {
@@ -153,9 +158,10 @@ static void check_long(const form *f, int64_t M, int64_t N, int64_t K)
 
 TEST(test_long)
 {
-    static const int64_t sizes[][3] = {{1, 1, LONG}, {5, 7, LONG + 1}, {64, 64, 1300}, {33, 10, 5408}, {3, 2, 1535}, {600, 520, 1030}};
+    static const int64_t sizes[][3] = {{1, 1, LONG},   {5, 7, LONG + 1}, {64, 64, 1300},
+                                       {33, 10, 5408}, {3, 2, 1535},     {8450, 3, 1030}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int bits = 0; bits < (sizes[i][0] > 500 ? 1 : 4); bits++) {
+        for (int bits = 0; bits < (sizes[i][0] > 500 ? 2 : 4); bits++) {
             const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false};
             check_long(&f, sizes[i][0], sizes[i][1], sizes[i][2]);
         }
@@ -164,7 +170,7 @@ TEST(test_long)
 /* How many rows there are does not show in any row. */
 TEST(test_rows_alone)
 {
-    enum { M = 600, N = 520, K = 1030 };
+    enum { M = 8450, N = 2, K = 1030 };
     const lk_shape none = {0, {0}};
     const form     f = {0};
     slot_case      c = product(LK_F32, &f, &none, &none, &none, M, N, K);
@@ -179,5 +185,5 @@ TEST(test_rows_alone)
     free(c.src_data[1]);
 }
 
-TESTS(cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_lanes), cmocka_unit_test(test_leading), cmocka_unit_test(test_long),
-      cmocka_unit_test(test_rows_alone))
+TESTS(cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_lanes), cmocka_unit_test(test_leading),
+      cmocka_unit_test(test_long), cmocka_unit_test(test_rows_alone))

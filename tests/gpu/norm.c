@@ -7,8 +7,9 @@ static void source(slot_case *c, lk_dtype t, lk_shape s, bool wild) { slot_sourc
 
 /* ---- batch normalisation: few and many channels, short and long chains, channels in fours and not ---- */
 
-static const lk_shape images[] = {{2, {0, 5}}, {2, {5, 0}},      {2, {1, 1}},      {2, {40, 3}},        {2, {1500, 1}},     {2, {600, 20}},
-                                  {2, {9, 64}}, {4, {6, 5, 4, 8}}, {4, {7, 9, 11, 3}}, {4, {16, 8, 8, 10}}, {3, {300, 5, 64}}, {2, {70, 300}}};
+static const lk_shape images[] = {{2, {0, 5}},        {2, {5, 0}},         {2, {1, 1}},       {2, {40, 3}},
+                                  {2, {1500, 1}},     {2, {600, 20}},      {2, {9, 64}},      {4, {6, 5, 4, 8}},
+                                  {4, {7, 9, 11, 3}}, {4, {16, 8, 8, 10}}, {3, {300, 5, 64}}, {2, {70, 300}}};
 enum { IMAGES = sizeof images / sizeof *images };
 
 static lk_shape channels(const lk_shape *s) { return (lk_shape){1, {s->dim[s->rank - 1]}}; }
@@ -84,8 +85,9 @@ TEST(test_batch_grad_x)
 
 /* ---- layer normalisation ---- */
 
-static const lk_shape layers[] = {{2, {0, 5}},   {2, {5, 0}},    {2, {1, 1}},    {2, {3, 7}},     {2, {9, 64}},        {3, {4, 5, 33}},
-                                  {2, {2, 4096}}, {2, {3, 4097}}, {2, {1, 70000}}, {2, {500, 12}}, {3, {30, 20, 10}}, {1, {40}}};
+static const lk_shape layers[] = {{2, {0, 5}},     {2, {5, 0}},     {2, {1, 1}},       {2, {3, 7}},
+                                  {2, {9, 64}},    {3, {4, 5, 33}}, {2, {2, 4096}},    {2, {3, 4097}},
+                                  {2, {1, 70000}}, {2, {500, 12}},  {3, {30, 20, 10}}, {1, {40}}};
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 static lk_shape rows_of(const lk_shape *s)
@@ -134,7 +136,7 @@ TEST(test_layer_norm_grad_gamma)
         for (int i = 0; i < LAYERS; i++)
             for (int lanes = 0; lanes <= 64; lanes = lanes ? 2 * lanes : 1)
                 for (int wild = 0; wild < 2; wild++) {
-                    if (lanes && layers[i].rank < 2) continue;
+                    if (lanes && (layers[i].rank < 2 || layers[i].dim[1] > 5000)) continue;
                     slot_case c = {.slot = LKI_K_layer_norm_grad_gamma, .dtype = floats[t]};
                     source(&c, floats[t], layers[i], wild);
                     source(&c, floats[t], layers[i], wild);
@@ -146,5 +148,5 @@ TEST(test_layer_norm_grad_gamma)
                 }
 }
 
-TESTS(cmocka_unit_test(test_batch_sums), cmocka_unit_test(test_batch_apply), cmocka_unit_test(test_batch_grad_x), cmocka_unit_test(test_layer_norm),
-      cmocka_unit_test(test_layer_norm_grad_x), cmocka_unit_test(test_layer_norm_grad_gamma))
+TESTS(cmocka_unit_test(test_batch_sums), cmocka_unit_test(test_batch_apply), cmocka_unit_test(test_batch_grad_x),
+      cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_layer_norm_grad_x), cmocka_unit_test(test_layer_norm_grad_gamma))

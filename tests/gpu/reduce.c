@@ -3,7 +3,6 @@
 
 static const lk_dtype numbers[] = {LK_F32, LK_F64, LK_I32, LK_I64};
 static const lk_dtype floats[] = {LK_F32, LK_F64};
-#define EACH(t, list) (size_t t##_ = 0; t##_ < sizeof list / sizeof *list; t##_++)
 
 static lk_shape without(const lk_shape *s, int first, int last)
 {
@@ -24,9 +23,10 @@ static slot_case reduction(lki_slot slot, lk_dtype t, lk_dtype result, const lk_
 }
 
 /* Every neighbouring axes of shapes of all kinds: with nothing in them, with ones, over the borders of blocks and pieces. */
-static const lk_shape shapes[] = {{0, {0}},         {1, {0}},          {1, {1}},          {1, {17}},      {1, {4096}},       {1, {4097}},   {1, {70001}},
-                                  {2, {3, 5}},      {2, {0, 4}},       {2, {4, 0}},       {2, {300, 10}}, {2, {2, 9000}},    {2, {700, 3}}, {2, {2100, 1}},
-                                  {3, {7, 33, 10}}, {3, {3, 200, 40}}, {3, {5, 1, 4100}}, {3, {9, 30, 1}}, {4, {3, 2, 65, 9}}, {2, {9, 2000}}};
+static const lk_shape shapes[] = {{0, {0}},          {1, {0}},          {1, {1}},        {1, {17}},          {1, {4096}},
+                                  {1, {4097}},       {1, {70001}},      {2, {3, 5}},     {2, {0, 4}},        {2, {4, 0}},
+                                  {2, {300, 10}},    {2, {2, 9000}},    {2, {700, 3}},   {2, {2100, 1}},     {3, {7, 33, 10}},
+                                  {3, {3, 200, 40}}, {3, {5, 1, 4100}}, {3, {9, 30, 1}}, {4, {3, 2, 65, 9}}, {2, {9, 2000}}};
 
 /* Many short rows take a simulated card long. */
 static bool too_many_rows(const lk_shape *s, int first, int last)
@@ -48,17 +48,18 @@ static void over_all(lki_slot slot, lk_dtype t, lk_dtype result, bool wild)
 
 TEST(test_sum)
 {
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (int wild = 0; wild < 2; wild++)
-            over_all(LKI_K_reduce_sum, numbers[t_], numbers[t_], wild);
+            over_all(LKI_K_reduce_sum, numbers[t], numbers[t], wild);
 }
 
 TEST(test_sum_long)
 {
-    for EACH (t, numbers) {
-        const lk_shape   rows[] = {{2, {3, 16 * 4096}}, {2, {2, 16 * 4096 + 1}}, {1, {19 * 4096 + 5}}, {1, {67 * 4096}}, {2, {265, 17 * 4096}}};
-        for (size_t i = 0; i < sizeof rows / sizeof *rows - (t_ > 0); i++) {
-            slot_case c = reduction(LKI_K_reduce_sum, numbers[t_], numbers[t_], &rows[i], rows[i].rank - 1, rows[i].rank - 1, false);
+    for (int t = 0; t < 4; t++) {
+        const lk_shape rows[] = {
+            {2, {3, 16 * 4096}}, {2, {2, 16 * 4096 + 1}}, {1, {19 * 4096 + 5}}, {1, {67 * 4096}}, {2, {265, 17 * 4096}}};
+        for (size_t i = 0; i < sizeof rows / sizeof *rows - (t > 0); i++) {
+            slot_case c = reduction(LKI_K_reduce_sum, numbers[t], numbers[t], &rows[i], rows[i].rank - 1, rows[i].rank - 1, false);
             slot_check(&c);
         }
     }
@@ -67,18 +68,19 @@ TEST(test_sum_long)
 /* LANES, direct and staged, of one column, a few, many; also when nothing is there. */
 TEST(test_sum_lanes)
 {
-    static const lk_shape s[] = {{1, {0}},     {1, {5}},          {1, {9000}},   {2, {64, 4}},  {2, {1500, 1}}, {2, {3000, 10}}, {2, {2500, 8}},
-                                 {2, {0, 3}},  {2, {3, 0}},       {2, {70, 40}}, {2, {40, 700}}, {3, {90, 7, 12}}, {3, {5, 300, 3}}};
-    for EACH (t, numbers)
+    static const lk_shape s[] = {{1, {0}},        {1, {5}},         {1, {9000}},     {2, {64, 4}}, {2, {1500, 1}},
+                                 {2, {3000, 10}}, {2, {2500, 8}},   {2, {0, 3}},     {2, {3, 0}},  {2, {70, 40}},
+                                 {2, {40, 700}},  {3, {90, 7, 12}}, {3, {5, 300, 3}}};
+    for (int t = 0; t < 4; t++)
         for (size_t i = 0; i < sizeof s / sizeof *s; i++)
             for (int lanes = 1; lanes <= 64; lanes *= 2)
                 for (int last = 0; last < s[i].rank; last++)
-                    for (int relu = 0; relu < (numbers[t_] <= LK_F64 ? 2 : 1); relu++) {
-                        slot_case c = reduction(LKI_K_reduce_sum, numbers[t_], numbers[t_], &s[i], 0, last, true);
+                    for (int relu = 0; relu < (t < 2 ? 2 : 1); relu++) {
+                        slot_case c = reduction(LKI_K_reduce_sum, numbers[t], numbers[t], &s[i], 0, last, true);
                         slot_lanes(&c, lanes, s[i].dim[0]);
                         if (relu) {
                             c.attr.epilogue.relu = 1;
-                            slot_source(&c, numbers[t_], s[i], slot_numbers(numbers[t_], &s[i], true));
+                            slot_source(&c, numbers[t], s[i], slot_numbers(numbers[t], &s[i], true));
                         }
                         slot_check(&c);
                     }
@@ -98,38 +100,38 @@ TEST(test_sum_ignores_lanes)
 TEST(test_sum_relu)
 {
     static const lk_shape s[] = {{2, {400, 7}}, {3, {4, 100, 9}}, {2, {9, 2000}}};
-    for EACH (t, floats)
+    for (int t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof s / sizeof *s; i++) {
             const int axis = s[i].rank - 2;
-            slot_case c = reduction(LKI_K_reduce_sum, floats[t_], floats[t_], &s[i], axis, axis, true);
+            slot_case c = reduction(LKI_K_reduce_sum, floats[t], floats[t], &s[i], axis, axis, true);
             c.attr.epilogue.relu = 1;
-            slot_source(&c, floats[t_], s[i], slot_numbers(floats[t_], &s[i], true));
+            slot_source(&c, floats[t], s[i], slot_numbers(floats[t], &s[i], true));
             slot_check(&c);
         }
 }
 
 TEST(test_product)
 {
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (int wild = 0; wild < 2; wild++)
-            over_all(LKI_K_reduce_prod, numbers[t_], numbers[t_], wild);
+            over_all(LKI_K_reduce_prod, numbers[t], numbers[t], wild);
 }
 
 TEST(test_extremes)
 {
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (int wild = 0; wild < 2; wild++) {
-            over_all(LKI_K_reduce_max, numbers[t_], numbers[t_], wild);
-            over_all(LKI_K_reduce_min, numbers[t_], numbers[t_], wild);
+            over_all(LKI_K_reduce_max, numbers[t], numbers[t], wild);
+            over_all(LKI_K_reduce_min, numbers[t], numbers[t], wild);
         }
 }
 
 TEST(test_places)
 {
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (int wild = 0; wild < 2; wild++) {
-            over_all(LKI_K_argmax, numbers[t_], LK_I64, wild);
-            over_all(LKI_K_argmin, numbers[t_], LK_I64, wild);
+            over_all(LKI_K_argmax, numbers[t], LK_I64, wild);
+            over_all(LKI_K_argmin, numbers[t], LK_I64, wild);
         }
 }
 
@@ -152,7 +154,8 @@ TEST(test_truth)
         for (int first = 0; first < shapes[i].rank; first++)
             for (int kind = 0; kind < 6; kind++) {
                 if (too_many_rows(&shapes[i], first, shapes[i].rank - 1)) continue;
-                slot_case c = reduction(kind % 2 ? LKI_K_reduce_any : LKI_K_reduce_all, LK_BOOL, LK_BOOL, &shapes[i], first, shapes[i].rank - 1, false);
+                slot_case c = reduction(kind % 2 ? LKI_K_reduce_any : LKI_K_reduce_all, LK_BOOL, LK_BOOL, &shapes[i], first,
+                                        shapes[i].rank - 1, false);
                 uint8_t  *x = c.src_data[0];
                 for (int64_t k = 0; k < lki_shape_size(&shapes[i]); k++) /* mostly alike, but for a few */
                     if (kind < 4) x[k] = kind < 2 ? kind % 2 == 0 : (uint8_t)(slot_below(500) == 0) ^ (uint8_t)(kind % 2 == 0);
@@ -163,29 +166,29 @@ TEST(test_truth)
 TEST(test_sum_squares)
 {
     static const int64_t n[] = {0, 1, 5, 16, 17, 4095, 4096, 4097, 3 * 4096 + 1, 16 * 4096, 17 * 4096 + 3, 40 * 4096 + 9};
-    for EACH (t, floats)
+    for (int t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof n / sizeof *n; i++)
             for (int wild = 0; wild < 2; wild++) {
                 const lk_shape s = {1, {n[i]}}, scalar = {0};
-                slot_case      c = {.slot = LKI_K_sum_squares, .dtype = floats[t_]};
-                slot_source(&c, floats[t_], s, slot_numbers(floats[t_], &s, wild));
-                slot_result(&c, floats[t_], scalar, NULL);
+                slot_case      c = {.slot = LKI_K_sum_squares, .dtype = floats[t]};
+                slot_source(&c, floats[t], s, slot_numbers(floats[t], &s, wild));
+                slot_result(&c, floats[t], scalar, NULL);
                 slot_check(&c);
             }
 }
 
 TEST(test_cumsum)
 {
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int axis = 0; axis < shapes[i].rank; axis++)
                 for (int kind = 0; kind < 4; kind++) {
-                    slot_case c = {.slot = LKI_K_cumsum, .dtype = numbers[t_]};
+                    slot_case c = {.slot = LKI_K_cumsum, .dtype = numbers[t]};
                     c.attr.scan.axis = axis;
                     c.attr.scan.exclusive = kind % 2;
                     c.attr.scan.reverse = kind / 2;
-                    slot_source(&c, numbers[t_], shapes[i], slot_numbers(numbers[t_], &shapes[i], kind == 3));
-                    slot_result(&c, numbers[t_], shapes[i], NULL);
+                    slot_source(&c, numbers[t], shapes[i], slot_numbers(numbers[t], &shapes[i], kind == 3));
+                    slot_result(&c, numbers[t], shapes[i], NULL);
                     slot_check(&c);
                 }
 }
@@ -193,21 +196,21 @@ TEST(test_cumsum)
 TEST(test_top_k)
 {
     static const int64_t cases[][3] = {{1, 1, 1}, {3, 10, 5}, {7, 33, 33}, {5, 1000, 4}, {0, 5, 2}, {4, 100, 0}, {9, 64, 1}};
-    for EACH (t, numbers)
+    for (int t = 0; t < 4; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             for (int wild = 0; wild < 2; wild++) {
                 const int64_t  rows = cases[i][0], n = cases[i][1], k = cases[i][2];
                 const lk_shape s = {2, {rows, n}}, out = {2, {rows, k}};
-                slot_case      c = {.slot = LKI_K_top_k, .dtype = numbers[t_]};
+                slot_case      c = {.slot = LKI_K_top_k, .dtype = numbers[t]};
                 c.attr.top.k = k;
-                slot_source(&c, numbers[t_], s, slot_numbers(numbers[t_], &s, wild));
-                slot_result(&c, numbers[t_], out, NULL);
+                slot_source(&c, numbers[t], s, slot_numbers(numbers[t], &s, wild));
+                slot_result(&c, numbers[t], out, NULL);
                 slot_result(&c, LK_I32, out, NULL);
                 slot_check(&c);
             }
 }
 
-TESTS(cmocka_unit_test(test_sum), cmocka_unit_test(test_sum_long), cmocka_unit_test(test_sum_lanes), cmocka_unit_test(test_sum_ignores_lanes),
-      cmocka_unit_test(test_sum_relu), cmocka_unit_test(test_product), cmocka_unit_test(test_extremes), cmocka_unit_test(test_places),
-      cmocka_unit_test(test_places_of_equals), cmocka_unit_test(test_truth), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_cumsum),
-      cmocka_unit_test(test_top_k))
+TESTS(cmocka_unit_test(test_sum), cmocka_unit_test(test_sum_long), cmocka_unit_test(test_sum_lanes),
+      cmocka_unit_test(test_sum_ignores_lanes), cmocka_unit_test(test_sum_relu), cmocka_unit_test(test_product),
+      cmocka_unit_test(test_extremes), cmocka_unit_test(test_places), cmocka_unit_test(test_places_of_equals),
+      cmocka_unit_test(test_truth), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k))

@@ -5,8 +5,9 @@ static const lk_dtype floats[] = {LK_F32, LK_F64};
 static const double   tolerance[] = {0, 1e-14};
 
 /* rows, classes: teams of half a warp, and of a block from 4097 on, with one group of 16 blocks or several. */
-static const int64_t sizes[][2] = {{0, 10},    {1, 1},     {1, 10},   {5, 10},    {8, 16},     {9, 17},      {64, 3},        {3, 100},        {33, 1000},
-                                   {2, 4095}, {3, 4096}, {1, 4097}, {3, 5000}, {2, 70000}, {1, 66 * 4096}, {1, 35 * 4096 + 7}};
+static const int64_t sizes[][2] = {{0, 10},   {1, 1},     {1, 10},        {5, 10},           {8, 16},   {9, 17},
+                                   {64, 3},   {3, 100},   {33, 1000},     {2, 4095},         {3, 4096}, {1, 4097},
+                                   {3, 5000}, {2, 70000}, {1, 66 * 4096}, {1, 35 * 4096 + 7}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void one_row_op(lki_slot slot, int operands, int t, const int64_t size[2], bool wild)
@@ -34,7 +35,9 @@ TEST(test_log_softmax) { over_sizes(LKI_K_log_softmax, 1); }
 /* Rows of one kind each: NaN, -inf alone, +inf, numbers that overflow, equal ones, zeros of both signs. */
 TEST(test_rows_of_edges)
 {
-    static const double kinds[][2] = {{NAN, 1}, {-INFINITY, -INFINITY}, {INFINITY, 0}, {INFINITY, INFINITY}, {3e38, -3e38}, {5, 5}, {0, -0.0}, {-0.0, -0.0}, {-1e-40, 1e-40}};
+    static const double kinds[][2] = {
+        {NAN, 1},  {-INFINITY, -INFINITY}, {INFINITY, 0},  {INFINITY, INFINITY}, {3e38, -3e38}, {5, 5},
+        {0, -0.0}, {-0.0, -0.0},           {-1e-40, 1e-40}};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     static const lki_slot slots[] = {LKI_K_softmax, LKI_K_log_softmax};
     for (int n = 1; n < 40; n += 6)
@@ -61,7 +64,8 @@ static slot_case cross_entropy(lki_slot slot, int t, const int64_t size[2], lk_d
     const int64_t  high = lki_max(1, label == LK_U8 ? lki_min(size[1], 256) : size[1]);
     const int64_t  low = kind == SOME_OUT && label != LK_U8 ? -3 : 0;
     slot_source(&c, floats[t], s, slot_numbers(floats[t], &s, wild));
-    slot_source(&c, label, rows, slot_integers(label, &rows, low, kind == SOME_OUT ? lki_min(high + 3, label == LK_U8 ? 256 : high + 3) : high));
+    slot_source(&c, label, rows,
+                slot_integers(label, &rows, low, kind == SOME_OUT ? lki_min(high + 3, label == LK_U8 ? 256 : high + 3) : high));
     if (slot == LKI_K_sparse_xent_grad) slot_source(&c, floats[t], rows, slot_numbers(floats[t], &rows, wild));
     slot_result(&c, floats[t], slot == LKI_K_sparse_xent_grad ? s : rows, NULL);
     c.attr.xent.ignore = kind >= IGNORED;
@@ -93,11 +97,13 @@ TEST(test_no_classes)
 {
     const int64_t size[2] = {5, 0};
     for (int kind = GOOD; kind < LABELS; kind++) {
-        slot_case c = cross_entropy(LKI_K_sparse_xent, 0, size, LK_I32, kind, false), g = cross_entropy(LKI_K_sparse_xent_grad, 0, size, LK_I32, kind, false);
+        slot_case c = cross_entropy(LKI_K_sparse_xent, 0, size, LK_I32, kind, false),
+                  g = cross_entropy(LKI_K_sparse_xent_grad, 0, size, LK_I32, kind, false);
         slot_check(&c);
         slot_check(&g);
     }
 }
 
-TESTS(cmocka_unit_test(test_softmax), cmocka_unit_test(test_softmax_grad), cmocka_unit_test(test_log_softmax), cmocka_unit_test(test_rows_of_edges),
-      cmocka_unit_test(test_sparse_xent), cmocka_unit_test(test_sparse_xent_grad), cmocka_unit_test(test_no_classes))
+TESTS(cmocka_unit_test(test_softmax), cmocka_unit_test(test_softmax_grad), cmocka_unit_test(test_log_softmax),
+      cmocka_unit_test(test_rows_of_edges), cmocka_unit_test(test_sparse_xent), cmocka_unit_test(test_sparse_xent_grad),
+      cmocka_unit_test(test_no_classes))

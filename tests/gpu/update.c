@@ -1,13 +1,13 @@
 /* Optimiser updates, clipping, schedules and the counter on a GPU against the reference. */
-#include "slots.h"
 #include "kernel/update.h"
+#include "slots.h"
 
 typedef struct form {
     lki_slot slot;
     int      states, flags;
-    int      squares;   /* which src may hold them; 0: none */
-    int      t;         /* which src holds the iteration; 0: none */
-    int      scalars;   /* src after t that are one positive number */
+    int      squares; /* which src may hold them; 0: none */
+    int      t;       /* which src holds the iteration; 0: none */
+    int      scalars; /* src after t that are one positive number */
     double   p[5];
     bool     first;     /* src[1] is v, not the rate (lamb_direction) */
     bool     apart;     /* not in place */
@@ -89,12 +89,14 @@ TEST(test_rules)
         int     every;
         bool    squares, wild;
         double  scalar;
-    } calls[] = {{0, 0, 0, 0, 0, 1},    {1, 0, 1, 0, 0, 0.3},  {3, 1, 0, 1, 0, 0.5},   {4, 2, 3, 0, 0, 0},       {5, 3, 3, 0, 0, 0.1},
-                 {8, 9, 0, 0, 1, 0.49}, {64, 8, 3, 1, 1, 0.2}, {1027, 1000, 0, 0, 0, 2}, {1030, 99999, 1, 1, 1, NAN}, {513, 5, 3, 1, 0, INFINITY}};
+    } calls[] = {{0, 0, 0, 0, 0, 1},          {1, 0, 1, 0, 0, 0.3},       {3, 1, 0, 1, 0, 0.5},  {4, 2, 3, 0, 0, 0},
+                 {5, 3, 3, 0, 0, 0.1},        {8, 9, 0, 0, 1, 0.49},      {64, 8, 3, 1, 1, 0.2}, {1027, 1000, 0, 0, 0, 2},
+                 {1030, 99999, 1, 1, 1, NAN}, {513, 5, 3, 1, 0, INFINITY}};
     for (int f = 0; f < LKI_COUNT(forms); f++)
         for (int i = 0; i < LKI_COUNT(calls); i++)
             for (int t = LK_F32; t <= LK_F64; t++) {
-                slot_case c = case_of(&forms[f], (lk_dtype)t, calls[i].n, calls[i].iteration, calls[i].every, calls[i].squares, calls[i].wild, calls[i].scalar);
+                slot_case c = case_of(&forms[f], (lk_dtype)t, calls[i].n, calls[i].iteration, calls[i].every, calls[i].squares,
+                                      calls[i].wild, calls[i].scalar);
                 slot_check(&c);
             }
 }
@@ -188,7 +190,8 @@ static void run_adam(int64_t n, int offset, int stop, float *w)
     lki_view     src[3] = {{mem[3] + offset, &s, LK_F32}, {(char *)scalars + 8, &SCALAR, LK_F32}, {scalars, &SCALAR, LK_I64}};
     lki_view     dst[3] = {{mem[0] + offset, &s, LK_F32}, {mem[1] + offset, &s, LK_F32}, {mem[2] + offset, &s, LK_F32}};
     lki_gpu_call call = {l->stream, (int *)((char *)scalars + 16), NULL};
-    l->kernels->fn[LKI_K_update_adam][LK_F32](&(lki_args){.src = src, .dst = dst, .nsrc = 3, .ndst = 3, .attr = &attr, .hi = n, .gpu = &call});
+    l->kernels->fn[LKI_K_update_adam][LK_F32](
+        &(lki_args){.src = src, .dst = dst, .nsrc = 3, .ndst = 3, .attr = &attr, .hi = n, .gpu = &call});
     assert_int_equal(d->ops->read(d, host, mem[0], bytes), LK_OK);
     memcpy(w, host + offset, (size_t)n * sizeof *w);
     for (int64_t i = 0; i < n + 8; i++) /* what lies around it is as it was */
@@ -221,5 +224,6 @@ TEST(test_stopped)
     }
 }
 
-TESTS(cmocka_unit_test(test_rules), cmocka_unit_test(test_large), cmocka_unit_test(test_nadam_product), cmocka_unit_test(test_increment),
-      cmocka_unit_test(test_schedules), cmocka_unit_test(test_alignment), cmocka_unit_test(test_stopped))
+TESTS(cmocka_unit_test(test_rules), cmocka_unit_test(test_large), cmocka_unit_test(test_nadam_product),
+      cmocka_unit_test(test_increment), cmocka_unit_test(test_schedules), cmocka_unit_test(test_alignment),
+      cmocka_unit_test(test_stopped))

@@ -1,5 +1,5 @@
-/* cast: every element type to every other, as ref/cast.c does it: an element's value, exact, stored as the other type, rounded once. Between equal types the bytes are
- * copied. */
+/* cast: every element type to every other, as ref/cast.c does it: an element's value, exact, stored as the other type, rounded
+ * once. Between equal types the bytes are copied. */
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/element.h"
 #include <utility>
@@ -7,8 +7,8 @@
 namespace {
 
 template <lk_dtype S, lk_dtype D> struct cast_of : lki_gpu::each_call {
-    typedef lki_gpu::element<S> from;
-    typedef lki_gpu::element<D> to;
+    typedef lki_gpu::element<S>  from;
+    typedef lki_gpu::element<D>  to;
     __device__ typename to::type operator()(typename from::type x) const { return to::of(from::value(x)); }
 };
 
@@ -17,10 +17,18 @@ template <typename T> struct same_of : lki_gpu::each_call {
 };
 
 template <size_t Bytes> struct word;
-template <> struct word<1> { typedef uint8_t type; };
-template <> struct word<2> { typedef uint16_t type; };
-template <> struct word<4> { typedef uint32_t type; };
-template <> struct word<8> { typedef uint64_t type; };
+template <> struct word<1> {
+    typedef uint8_t type;
+};
+template <> struct word<2> {
+    typedef uint16_t type;
+};
+template <> struct word<4> {
+    typedef uint32_t type;
+};
+template <> struct word<8> {
+    typedef uint64_t type;
+};
 
 template <lk_dtype S, lk_dtype D> void cast_pair(const lki_args *a)
 {

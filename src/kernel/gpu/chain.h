@@ -1,12 +1,15 @@
 /* CHAIN and LANES on a card (kernel.h): sums over rows, one chain per lane and result, then the tree over lanes.
  *
- * The operand is [outer, mid, inner], the sum runs over mid; lanes bound mid. A chain is one thread's work, so there are as many busy threads as chains. Two ways:
+ * The operand is [outer, mid, inner], the sum runs over mid; lanes bound mid. A chain is one thread's work, so there are as many
+ * busy threads as chains. Two ways:
  *
  *     direct     a thread reads what it adds. Good where chains are many or short.
- *     staged     for few, long chains: a block owns 8 columns of a lane (32 bytes of f32; up to 32 of shorter chains); its 256 threads bring pieces of them into shared memory, the next piece being on its way
- *                while one thread per column adds up the last.
+ *     staged     for few, long chains: a block owns 8 columns of a lane (32 bytes of f32; up to 32 of shorter chains); its 256
+ *                threads bring pieces of them into shared memory, the next piece being on its way while one thread per column
+ *                adds up the last.
  *
- * With more than one lane the lane sums go to scratch, [lanes][outer * inner], and a second kernel walks the tree. An operation is a struct:
+ * With more than one lane the lane sums go to scratch, [lanes][outer * inner], and a second kernel walks the tree. An operation is
+ * a struct:
  *
  *     value, sum                        what is read of an element; what accumulates
  *     sum   zero() const                where a chain begins
@@ -22,16 +25,23 @@
 
 namespace lki_gpu {
 
-enum { CHAIN_BLOCK = 256, CHAIN_STAGE = 64, CHAIN_MANY = 132 * 1024, CHAIN_SHORT = 64, CHAIN_COLUMNS_LOG = 3, CHAIN_MOST_COLUMNS_LOG = 5 };
+enum {
+    CHAIN_BLOCK = 256,
+    CHAIN_STAGE = 64,
+    CHAIN_MANY = 132 * 1024,
+    CHAIN_SHORT = 64,
+    CHAIN_COLUMNS_LOG = 3,
+    CHAIN_MOST_COLUMNS_LOG = 5
+};
 
 /* A call by value: entry elements of mid belong to one entry that lanes count. */
 struct chains {
-    lki_extent e;
-    int64_t    entry;
-    lanes      l;
+    lki_extent                  e;
+    int64_t                     entry;
+    lanes                       l;
     __host__ __device__ int64_t results() const { return e.outer * e.inner; }
-    __device__ int64_t from(int lane) const { return l.bound[lane] * entry; }
-    __device__ int64_t to(int lane) const { return l.bound[lane + 1] * entry; }
+    __device__ int64_t          from(int lane) const { return l.bound[lane] * entry; }
+    __device__ int64_t          to(int lane) const { return l.bound[lane + 1] * entry; }
 };
 
 static inline chains chains_of(const lki_args *a, lki_extent e, int64_t entry, bool by_lanes)
@@ -45,7 +55,9 @@ static inline chains chains_of(const lki_args *a, lki_extent e, int64_t entry, b
     return c;
 }
 
-template <typename OP> __device__ inline void keep(const OP &op, typename OP::sum *lane_sums, const chains &c, int lane, int64_t o, const typename OP::sum &acc)
+template <typename OP>
+__device__ inline void keep(const OP &op, typename OP::sum *lane_sums, const chains &c, int lane, int64_t o,
+                            const typename OP::sum &acc)
 {
     if (c.l.count == 1) op.put(o, acc);
     else lane_sums[lane * c.results() + o] = acc;
@@ -57,8 +69,8 @@ template <typename OP> __global__ void chain_direct(OP op, chains c, typename OP
     const int64_t o = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     const int     lane = (int)blockIdx.y;
     if (o >= c.results()) return;
-    const int64_t     column = o % c.e.inner, from = c.from(lane), to = c.to(lane);
-    int64_t           at = (o / c.e.inner * c.e.mid + from) * c.e.inner + column;
+    const int64_t    column = o % c.e.inner, from = c.from(lane), to = c.to(lane);
+    int64_t          at = (o / c.e.inner * c.e.mid + from) * c.e.inner + column;
     typename OP::sum acc = op.zero();
     LKI_UNROLL(8)
     for (int64_t row = from; row < to; row++, at += c.e.inner)
@@ -67,18 +79,20 @@ template <typename OP> __global__ void chain_direct(OP op, chains c, typename OP
 }
 
 /* Grid: groups of 1 << log columns times outer, lanes. */
-template <typename OP> __global__ void __launch_bounds__(CHAIN_BLOCK) chain_staged(OP op, chains c, int log, int64_t groups, typename OP::sum *lane_sums)
+template <typename OP>
+__global__ void __launch_bounds__(CHAIN_BLOCK) chain_staged(OP op, chains c, int log, int64_t groups, typename OP::sum *lane_sums)
 {
     typedef typename OP::value value;
     enum { EACH = CHAIN_STAGE / sizeof(value) };
-    __shared__ value   piece[CHAIN_BLOCK * EACH];
-    const int          columns = 1 << log, apart = CHAIN_BLOCK >> log, rows = apart * EACH; /* of a piece; rows between two of a thread's elements */
-    const int          lane = (int)blockIdx.y;
-    const int64_t      outer = blockIdx.x / groups, column = blockIdx.x % groups * columns + (threadIdx.x & (unsigned)(columns - 1));
-    const int64_t      from = c.from(lane), to = c.to(lane), mine = threadIdx.x >> log;
-    const bool         inside = column < c.e.inner, adds = inside && (int)threadIdx.x < columns;
-    typename OP::sum   acc = op.zero();
-    value              next[EACH] = {};
+    __shared__ value piece[CHAIN_BLOCK * EACH];
+    /* rows of a piece; from one of a thread's elements to its next it is `apart` rows */
+    const int        columns = 1 << log, apart = CHAIN_BLOCK >> log, rows = apart * EACH;
+    const int        lane = (int)blockIdx.y;
+    const int64_t    outer = blockIdx.x / groups, column = blockIdx.x % groups * columns + (threadIdx.x & (unsigned)(columns - 1));
+    const int64_t    from = c.from(lane), to = c.to(lane), mine = threadIdx.x >> log;
+    const bool       inside = column < c.e.inner, adds = inside && (int)threadIdx.x < columns;
+    typename OP::sum acc = op.zero();
+    value            next[EACH] = {};
     for (int64_t begin = from - rows; begin < to; begin += rows) { /* the first round only reads */
         if (begin >= from) {
             LKI_UNROLL(16)
@@ -135,14 +149,18 @@ template <typename OP> __global__ void chain_join(OP op, chains c, const typenam
     op.put(o, join_eight(op, eights, c.l.count / 8));
 }
 
-template <typename SUM> static size_t chain_scratch(const chains &c) { return c.l.count > 1 ? (size_t)(c.l.count * c.results()) * sizeof(SUM) : 0; }
+template <typename SUM> static size_t chain_scratch(const chains &c)
+{
+    return c.l.count > 1 ? (size_t)(c.l.count * c.results()) * sizeof(SUM) : 0;
+}
 
 /* Columns of a block of chain_staged: more when chains are shorter than its pieces. */
 template <typename OP> static int staged_columns_log(const chains &c)
 {
     const int64_t piece = CHAIN_BLOCK * (CHAIN_STAGE / sizeof(typename OP::value));
     int           log = 0;
-    while (c.e.inner > 1 << log && (log < CHAIN_COLUMNS_LOG || (log < CHAIN_MOST_COLUMNS_LOG && piece >> log > c.e.mid / c.l.count)))
+    while (c.e.inner > 1 << log &&
+           (log < CHAIN_COLUMNS_LOG || (log < CHAIN_MOST_COLUMNS_LOG && piece >> log > c.e.mid / c.l.count)))
         log++;
     return log;
 }
@@ -159,7 +177,8 @@ template <typename OP> static void chain_sums(const lki_args *a, const OP &op, c
     else {
         const int     log = staged_columns_log<OP>(c);
         const int64_t groups = lki_ceil_div(c.e.inner, 1 << log);
-        LKI_LAUNCH((chain_staged<OP>), dim3((unsigned)(groups * c.e.outer), (unsigned)c.l.count), dim3(CHAIN_BLOCK), 0, a, op, c, log, groups, lane_sums);
+        LKI_LAUNCH((chain_staged<OP>), dim3((unsigned)(groups * c.e.outer), (unsigned)c.l.count), dim3(CHAIN_BLOCK), 0, a, op, c,
+                   log, groups, lane_sums);
     }
     if (c.l.count > 1) LKI_LAUNCH_FLAT((chain_join<OP>), flat, dim3(128), a, op, c, (const sum *)lane_sums);
 }

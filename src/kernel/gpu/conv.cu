@@ -15,7 +15,7 @@ struct to_pool {
     const float *bias;
     int          relu;
 
-    int64_t      step; /* channels */
+    int64_t step; /* channels */
 
     __device__ void begin(int64_t m, int64_t n)
     {

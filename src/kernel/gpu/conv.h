@@ -20,9 +20,9 @@ void register_conv_f64(lki_kernels *k);  /* conv_f64.cu */
 
 struct conv {
     int64_t images;
-    int     IH, IW, C;    /* x */
-    int     KH, KW, O;    /* w is [KH, KW, C, O] */
-    int     OH, OW;       /* outputs that count; with a pool twice what it has */
+    int     IH, IW, C; /* x */
+    int     KH, KW, O; /* w is [KH, KW, C, O] */
+    int     OH, OW;    /* outputs that count; with a pool twice what it has */
     int     stride[2], dilation[2], pad[2];
     bool    pooled; /* outputs go by windows */
     divisor by_C, by_KW, by_O, by_OW, by_outputs, by_stride[2];
@@ -116,8 +116,8 @@ struct cells {
     conv         v;
     bool         wide; /* likewise */
 
-    typedef int row;
-    __device__ row at(int64_t r) const { return (int)r; }
+    typedef int             row;
+    __device__ row          at(int64_t r) const { return (int)r; }
     __device__ const float *cell(int r, const float *image, int h, int w) const
     {
         const int tap = v.by_C(r), kh = v.by_KW(tap);
@@ -224,8 +224,8 @@ struct turned_weights {
     conv         v;
     bool         wide; /* O is a multiple of 4, and w aligned */
 
-    typedef int row; /* -1: outside */
-    __device__ row at(int64_t r) const { return r < v.C ? (int)r : -1; }
+    typedef int             row; /* -1: outside */
+    __device__ row          at(int64_t r) const { return r < v.C ? (int)r : -1; }
     __device__ const float *weight(int c, int k) const
     {
         const int t = v.by_O(k);
@@ -246,8 +246,8 @@ struct winners {
     const float *data;
     pool_entries entries;
 
-    typedef int row;
-    __device__ row at(int64_t r) const { return (int)r; }
+    typedef int     row;
+    __device__ row  at(int64_t r) const { return (int)r; }
     __device__ void load(int r, int k, int end, float outside, float *q) const
     {
         LKI_UNROLL
@@ -255,6 +255,10 @@ struct winners {
             q[j] = k < end && r + j < entries.O ? entries(data, k / 4 * (int64_t)entries.O + r + j, k % 4) : outside;
     }
 };
+
+/* conv_few.cu: does an out channel have so few weights that a weight gradient goes without tiles; and its parts, in scratch. e: with a pool. */
+bool has_few_weights(const conv &v);
+void few_weights(const lki_args *g, const float *d, const conv &v, const pool_entries &e, const cuts &c);
 
 } // namespace lki_gpu
 

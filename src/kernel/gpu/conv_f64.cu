@@ -19,7 +19,8 @@ struct forward {
     {
         double acc = 0;
         for (int t = 0; t < v.taps(); t++) {
-            const int h = oh * v.stride[0] - v.pad[0] + t / v.KW * v.dilation[0], i = ow * v.stride[1] - v.pad[1] + t % v.KW * v.dilation[1];
+            const int h = oh * v.stride[0] - v.pad[0] + t / v.KW * v.dilation[0],
+                      i = ow * v.stride[1] - v.pad[1] + t % v.KW * v.dilation[1];
             if (!v.inside(h, i)) continue;
             for (int c = 0; c < v.C; c++)
                 acc = fma(image[((int64_t)h * v.IW + i) * v.C + c], w[((int64_t)t * v.C + c) * v.O + o], acc);
@@ -29,7 +30,8 @@ struct forward {
     }
     __device__ void operator()(int64_t i) const
     {
-        const int     cells = cell ? 2 : 1, H = v.OH / cells, W = v.OW / cells, o = (int)(i % v.O), ow = (int)(i / v.O % W), oh = (int)(i / v.O / W % H);
+        const int cells = cell ? 2 : 1, H = v.OH / cells, W = v.OW / cells, o = (int)(i % v.O), ow = (int)(i / v.O % W),
+                  oh = (int)(i / v.O / W % H);
         const double *image = x + i / v.O / W / H * ((int64_t)v.IH * v.IW * v.C);
         double        best = 0;
         int           place = 0;
@@ -48,8 +50,10 @@ void conv2d(const lki_args *g)
 {
     const bool pool = g->attr->epilogue.pool;
     map(g, size_of(&g->dst[0]),
-        forward{(const double *)g->src[0].data, (const double *)g->src[1].data, g->attr->epilogue.bias ? (const double *)g->src[2].data : nullptr, (double *)g->dst[0].data,
-                pool ? (uint8_t *)g->dst[1].data : nullptr, conv_of(g, g->src[0].shape, g->src[1].shape, g->dst[0].shape, pool), g->attr->epilogue.relu});
+        forward{(const double *)g->src[0].data, (const double *)g->src[1].data,
+                g->attr->epilogue.bias ? (const double *)g->src[2].data : nullptr, (double *)g->dst[0].data,
+                pool ? (uint8_t *)g->dst[1].data : nullptr, conv_of(g, g->src[0].shape, g->src[1].shape, g->dst[0].shape, pool),
+                g->attr->epilogue.relu});
 }
 
 /* ---- for x ---- */
@@ -80,11 +84,13 @@ struct backward_x {
         const int64_t image = i / v.C / v.IW / v.IH;
         double        acc = 0;
         for (int tap = v.taps() - 1; tap >= 0; tap--) {
-            const int h = ih + v.pad[0] - tap / v.KW * v.dilation[0], l = iw + v.pad[1] - tap % v.KW * v.dilation[1], oh = h / v.stride[0], ow = l / v.stride[1];
+            const int h = ih + v.pad[0] - tap / v.KW * v.dilation[0], l = iw + v.pad[1] - tap % v.KW * v.dilation[1],
+                      oh = h / v.stride[0], ow = l / v.stride[1];
             if (h < 0 || l < 0 || h % v.stride[0] || l % v.stride[1] || oh >= v.OH || ow >= v.OW) continue;
             const int64_t at = dy.cell ? (image * (v.OH / 2) + oh / 2) * (v.OW / 2) + ow / 2 : (image * v.OH + oh) * v.OW + ow;
             for (int o = 0; o < v.O; o++)
-                if (dy.counts(at * v.O + o, oh % 2 * 2 + ow % 2)) acc = fma(dy.d[at * v.O + o], w[((int64_t)tap * v.C + c) * v.O + o], acc);
+                if (dy.counts(at * v.O + o, oh % 2 * 2 + ow % 2))
+                    acc = fma(dy.d[at * v.O + o], w[((int64_t)tap * v.C + c) * v.O + o], acc);
         }
         dx[i] = acc;
     }
@@ -94,7 +100,8 @@ void run_grad_x(const lki_args *g, bool pooled)
 {
     const lki_view *w = &g->src[pooled ? 2 : 1];
     map(g, size_of(&g->dst[0]),
-        backward_x{gradient_of(g, 0, pooled), (const double *)w->data, (double *)g->dst[0].data, conv_of(g, g->dst[0].shape, w->shape, g->src[0].shape, pooled)});
+        backward_x{gradient_of(g, 0, pooled), (const double *)w->data, (double *)g->dst[0].data,
+                   conv_of(g, g->dst[0].shape, w->shape, g->src[0].shape, pooled)});
 }
 
 void grad_x(const lki_args *g) { run_grad_x(g, false); }
@@ -117,7 +124,8 @@ struct backward_w {
                 int oh, ow;
                 v.output(p, &oh, &ow);
                 const int64_t e = (v.pooled ? (n * v.outputs() + p) / 4 : n * v.outputs() + p) * v.O + o;
-                const int     h = oh * v.stride[0] - v.pad[0] + tap / v.KW * v.dilation[0], w = ow * v.stride[1] - v.pad[1] + tap % v.KW * v.dilation[1];
+                const int     h = oh * v.stride[0] - v.pad[0] + tap / v.KW * v.dilation[0],
+                          w = ow * v.stride[1] - v.pad[1] + tap % v.KW * v.dilation[1];
                 if (v.inside(h, w) && dy.counts(e, p % 4)) acc = fma(x[((n * v.IH + h) * v.IW + w) * v.C + c], dy.d[e], acc);
             }
         return acc;
@@ -137,7 +145,8 @@ struct backward_w {
 void run_grad_w(const lki_args *g, bool pooled)
 {
     const conv v = conv_of(g, g->src[0].shape, g->dst[0].shape, g->src[1].shape, pooled);
-    map(g, size_of(&g->dst[0]), backward_w{(const double *)g->src[0].data, gradient_of(g, 1, pooled), (double *)g->dst[0].data, v, lanes_of(g, v.images)});
+    map(g, size_of(&g->dst[0]),
+        backward_w{(const double *)g->src[0].data, gradient_of(g, 1, pooled), (double *)g->dst[0].data, v, lanes_of(g, v.images)});
 }
 
 void grad_w(const lki_args *g) { run_grad_w(g, false); }

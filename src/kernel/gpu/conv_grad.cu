@@ -63,7 +63,7 @@ size_t weight_scratch(const conv &v, int lanes)
     return s.tree ? 0 : (size_t)((v.images / s.each + lanes) * s.M * s.N) * sizeof(float);
 }
 
-template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b)
+template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
     const lanes       l = lanes_of(g, v.images);
     const weight_sums s = weight_sums_of(v, l.count);
@@ -73,12 +73,19 @@ template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b)
     const to_matrix   e = {dw, s.N, s.M, s.N, nullptr, 0, s.N % 4 == 0 && aligned(dw)};
     frame             f = {cuts_of(l, s.tree ? 0 : s.each, v.outputs()), {}, {}, {}, 0, 0, 1, 1};
     if (!s.M || !s.N) return;
+    if (!s.tree && has_few_weights(v)) {
+        few_weights(g, (const float *)g->src[1].data, v, entries, f.c);
+        return launch_join(g, e, f);
+    }
     if (!s.tree) return launch_split(g, tile_for(s.M, s.N, f.c.count()), a, b, e, f);
     const int64_t blocks = blocks_of<tree_tile>(&f, e);
     LKI_LAUNCH((branches<6, cells, B, to_matrix, tree_tile>), dim3((unsigned)blocks), dim3(tree_tile::THREADS), 0, g, a, b, e, f);
 }
 
-conv conv_of_grad_w(const lki_args *g, bool pooled) { return conv_of(g, g->src[0].shape, g->dst[0].shape, g->src[1].shape, pooled); }
+conv conv_of_grad_w(const lki_args *g, bool pooled)
+{
+    return conv_of(g, g->src[0].shape, g->dst[0].shape, g->src[1].shape, pooled);
+}
 
 size_t grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, false), g->lanes ? g->lanes->count : 1); }
 size_t pool_grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, true), g->lanes ? g->lanes->count : 1); }
@@ -87,13 +94,13 @@ void f32_grad_w(const lki_args *g)
 {
     const conv   v = conv_of_grad_w(g, false);
     const float *dy = (const float *)g->src[1].data;
-    run_grad_w(g, v, by_columns{dy, v.O, v.O, v.O % 4 == 0 && aligned(dy)});
+    run_grad_w(g, v, by_columns{dy, v.O, v.O, v.O % 4 == 0 && aligned(dy)}, pool_entries{});
 }
 
 void f32_pool_grad_w(const lki_args *g)
 {
     const conv v = conv_of_grad_w(g, true);
-    run_grad_w(g, v, winners{(const float *)g->src[1].data, entries_of(g, v, 2)});
+    run_grad_w(g, v, winners{(const float *)g->src[1].data, entries_of(g, v, 2)}, entries_of(g, v, 2));
 }
 
 } // namespace

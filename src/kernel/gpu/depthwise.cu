@@ -9,15 +9,14 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 template <typename I> struct depthwise_sizes {
     window_axis    h, w;
     image_sizes<I> sizes; /* of the array the threads run over */
     I              IH, IW, C, OH, OW, Q;
     int            M;
-    divider<I>     by_m;
+    division<I>     by_m;
 
     __device__ I x_at(I image, int row, int column, I c) const { return ((image * IH + (I)row) * IW + (I)column) * C + c; }
     __device__ I y_at(I image, int row, int column, I q) const { return ((image * OH + (I)row) * OW + (I)column) * Q + q; }
@@ -39,7 +38,7 @@ depthwise_sizes<I> depthwise_of(const lki_args *a, const lki_view *x, const lki_
             (I)o[1],
             (I)(i[2] * M),
             (int)M,
-            divider<I>(M)};
+            division<I>(M)};
 }
 
 /* ---- result ---- */
@@ -162,20 +161,20 @@ template <typename T, typename I> struct slots {
     static void depthwise(const lki_args *a)
     {
         const depthwise_sizes<I> v = depthwise_of<I>(a, &a->src[0], &a->src[1], &a->dst[0], &a->dst[0]);
-        map(a, size_of(&a->dst[0]), forward<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
+        cover(a, size_of(&a->dst[0]), forward<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
     }
     static void depthwise_grad_x(const lki_args *a)
     {
         const depthwise_sizes<I> v = depthwise_of<I>(a, &a->dst[0], &a->src[1], &a->src[0], &a->dst[0]);
-        map(a, size_of(&a->dst[0]), back_x<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
+        cover(a, size_of(&a->dst[0]), back_x<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
     }
     static void depthwise_grad_w(const lki_args *a)
     {
         depthwise_sizes<I> v = depthwise_of<I>(a, &a->src[0], &a->dst[0], &a->src[1], &a->src[0]);
         const int64_t      weights = size_of(&a->dst[0]), images = images_of(a->src[0].shape);
-        v.sizes = {divider<I>(v.h.size), divider<I>(v.w.size), divider<I>(v.Q)};
-        map(a, images * weights, image_chain<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->scratch});
-        map(a, weights, image_sum<T>{(const T *)a->scratch, (T *)a->dst[0].data, weights, lanes_of(a, images)});
+        v.sizes = {division<I>(v.h.size), division<I>(v.w.size), division<I>(v.Q)};
+        cover(a, images * weights, image_chain<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->scratch});
+        cover(a, weights, image_sum<T>{(const T *)a->scratch, (T *)a->dst[0].data, weights, lanes_of(a, images)});
     }
 };
 

@@ -4,10 +4,11 @@
  *     lki_gpu::each<float, f32_add, float, float>(a);
  *
  * Invariants
- * 1. Axes of size one are dropped and neighbours that all operands step over alike are merged, so along the last axis an operand is dense (step 1) or stands still (step 0):
- *    dense operands and scalars need no division at all, [C] against [..., C] one per pack.
- * 2. A thread handles a pack of 16 bytes of the widest type where pointers and the last axis allow it, else single elements. Pointers may be at any multiple of their
- *    element's size.
+ * 1. Axes of size one are dropped and neighbours that all operands step over alike are merged, so along the last axis an operand is
+ *    dense (step 1) or stands still (step 0): dense operands and scalars need no division at all, [C] against [..., C] one per
+ *    pack.
+ * 2. A thread handles a pack of 16 bytes of the widest type where pointers and the last axis allow it, else single elements.
+ *    Pointers may be at any multiple of their element's size.
  * 3. Index arithmetic is 32 bits wide: more than EACH_MOST elements are cut along the first axis, and each part is a launch.
  * 4. A thread reads its elements before it writes them: dst may be a dense operand.
  * 5. Cards flush subnormal floats, not doubles; here doubles are flushed by hand, as the reference does. */
@@ -130,7 +131,7 @@ struct places { /* a walk for the card */
 };
 
 template <typename T> __device__ inline T flush(T x) { return x; }
-template <> __device__ inline double flush(double x) { return fabs(x) < 0x1p-1022 ? copysign(0.0, x) : x; }
+template <> __device__ inline double      flush(double x) { return fabs(x) < 0x1p-1022 ? copysign(0.0, x) : x; }
 
 /* N elements from place `at` of operand k, fewer where dst ends before. */
 template <int N, typename T> __device__ inline void each_load(const places &p, int k, uint32_t at, uint32_t left, pack<T, N> *out)
@@ -160,7 +161,8 @@ __device__ inline D each_value(const F &f, const pack<A, N> &x, const pack<B, N>
     else return flush(f(x.at[j], y.at[j], z.at[j]));
 }
 
-template <int N, typename D, typename F, typename A, typename B, typename C> __global__ void __launch_bounds__(256) each_kernel(places p, F f)
+template <int N, typename D, typename F, typename A, typename B, typename C>
+__global__ void __launch_bounds__(256) each_kernel(places p, F f)
 {
     if (stopped(f.fail.stop)) return;
     for (uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * N; i < p.count; i += gridDim.x * blockDim.x * N) {
@@ -197,7 +199,8 @@ template <int N, typename D, typename F, typename A, typename B, typename C> __g
 
 template <typename T> constexpr size_t each_bytes() { return std::is_same<T, none>::value ? 1 : sizeof(T); }
 
-template <int N, typename D, typename F, typename A, typename B, typename C> static void each_part(const lki_args *a, const walk &w, const F &f)
+template <int N, typename D, typename F, typename A, typename B, typename C>
+static void each_part(const lki_args *a, const walk &w, const F &f)
 {
     places p = {};
     (void)a;

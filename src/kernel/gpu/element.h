@@ -1,5 +1,5 @@
-/* Elements of all eight types on the card: how each is stored, its value, and values stored as it, as core/dtype.c does it for the host: 16-bit floats with integers alone,
- * rounded to nearest even; NaNs stay quiet NaNs with the leading bits of their payload. */
+/* Elements of all eight types on the card: how each is stored, its value, and values stored as it, as core/dtype.c does it for the
+ * host: 16-bit floats with integers alone, rounded to nearest even; NaNs stay quiet NaNs with the leading bits of their payload. */
 #ifndef LKI_KERNEL_GPU_ELEMENT_H
 #define LKI_KERNEL_GPU_ELEMENT_H
 
@@ -45,7 +45,8 @@ static __device__ inline float f16_to_float(uint16_t h)
 
 static __device__ inline float bf16_to_float(uint16_t h) { return __uint_as_float((uint32_t)h << 16); }
 
-/* A float as a double; subnormal ones count as zeros. Written out, because a compiler may know that going through double changes nothing else. */
+/* A float as a double; subnormal ones count as zeros. Written out, because a compiler may know that going through double changes
+ * nothing else. */
 static __device__ inline double wide(float x) { return fabsf(x) < 0x1p-126f ? copysign(0.0, (double)x) : (double)x; }
 static __device__ inline double wide(double x) { return x; }
 static __device__ inline double wide(int64_t x) { return (double)x; }
@@ -62,64 +63,65 @@ static __device__ inline uint32_t bits_to_odd(double x)
 
 /* ---- all types ---- */
 
-/* type: how it is stored; value(): exact, as a float (of 16 bits), double or int64_t; of(): one of these, rounded or saturated to it; NaN is 0. Integers of integers wrap. */
+/* type: how it is stored; value(): exact, as a float (of 16 bits), double or int64_t; of(): one of these, rounded or saturated to
+ * it; NaN is 0. Integers of integers wrap. */
 template <lk_dtype> struct element;
 
 template <> struct element<LK_F32> {
     typedef float type;
 
-    static __device__ double value(type x) { return wide(x); }
+    static __device__ double                     value(type x) { return wide(x); }
     template <typename V> static __device__ type of(V v) { return (float)v; }
 };
 template <> struct element<LK_F64> {
     typedef double type;
 
-    static __device__ double value(type x) { return x; }
+    static __device__ double                     value(type x) { return x; }
     template <typename V> static __device__ type of(V v) { return wide(v); }
 };
 template <> struct element<LK_F16> {
     typedef uint16_t type;
 
-    static __device__ float value(type x) { return f16_to_float(x); }
+    static __device__ float                      value(type x) { return f16_to_float(x); }
     template <typename V> static __device__ type of(V v) { return f16_of_bits(bits_to_odd(wide(v))); }
 };
 template <> struct element<LK_BF16> {
     typedef uint16_t type;
 
-    static __device__ float value(type x) { return bf16_to_float(x); }
+    static __device__ float                      value(type x) { return bf16_to_float(x); }
     template <typename V> static __device__ type of(V v) { return bf16_of_bits(bits_to_odd(wide(v))); }
 };
 template <> struct element<LK_I32> {
     typedef int32_t type;
 
     static __device__ int64_t value(type x) { return x; }
-    static __device__ type of(int64_t v) { return (int32_t)(uint32_t)(uint64_t)v; }
-    static __device__ type of(double v) { return v != v ? 0 : v >= 0x1p31 ? INT32_MAX : v <= -0x1p31 ? INT32_MIN : (int32_t)v; }
-    static __device__ type of(float v) { return of((double)v); }
+    static __device__ type    of(int64_t v) { return (int32_t)(uint32_t)(uint64_t)v; }
+    static __device__ type    of(double v) { return v != v ? 0 : v >= 0x1p31 ? INT32_MAX : v <= -0x1p31 ? INT32_MIN : (int32_t)v; }
+    static __device__ type    of(float v) { return of((double)v); }
 };
 template <> struct element<LK_I64> {
     typedef int64_t type;
 
     static __device__ int64_t value(type x) { return x; }
-    static __device__ type of(int64_t v) { return v; }
-    static __device__ type of(double v) { return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v; }
-    static __device__ type of(float v) { return of((double)v); }
+    static __device__ type    of(int64_t v) { return v; }
+    static __device__ type    of(double v) { return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v; }
+    static __device__ type    of(float v) { return of((double)v); }
 };
 template <> struct element<LK_U8> {
     typedef uint8_t type;
 
     static __device__ int64_t value(type x) { return x; }
-    static __device__ type of(int64_t v) { return (uint8_t)(uint64_t)v; }
-    static __device__ type of(double v) { return v >= 255 ? 255 : v >= 1 ? (uint8_t)v : 0; }
-    static __device__ type of(float v) { return of((double)v); }
+    static __device__ type    of(int64_t v) { return (uint8_t)(uint64_t)v; }
+    static __device__ type    of(double v) { return v >= 255 ? 255 : v >= 1 ? (uint8_t)v : 0; }
+    static __device__ type    of(float v) { return of((double)v); }
 };
 template <> struct element<LK_BOOL> {
     typedef uint8_t type;
 
     static __device__ int64_t value(type x) { return x != 0; }
-    static __device__ type of(float v) { return wide(v) != 0; }
-    static __device__ type of(double v) { return v != 0; }
-    static __device__ type of(int64_t v) { return v != 0; }
+    static __device__ type    of(float v) { return wide(v) != 0; }
+    static __device__ type    of(double v) { return v != 0; }
+    static __device__ type    of(int64_t v) { return v != 0; }
 };
 
 } // namespace lki_gpu

@@ -1,5 +1,5 @@
-/* Element-wise slots of numbers: what each one is, as one expression, the same as in ref/elementwise.c. each.h brings the operands together; comparisons, logic and `where` are
- * in truth.cu, conversions in cast.cu.
+/* Element-wise slots of numbers: what each one is, as one expression, the same as in ref/elementwise.c. each.h brings the operands
+ * together; comparisons, logic and `where` are in truth.cu, conversions in cast.cu.
  *
  * MAP writes dst[i] = f(x), ZIP writes dst[i] = f(x, y); W is the type T's arithmetic wraps in. `a` and `b` are attr num. */
 #include "kernel/gpu/each.h"
@@ -83,7 +83,7 @@ CLIP(i64)
 #define ZIP(name, T, expression)                                                                                                   \
     struct T##_##name##_of : lki_gpu::each_call {                                                                                  \
         typedef T##_wrap W;                                                                                                        \
-        __device__ T operator()(T x, T y) const { return (T)(expression); }                                                        \
+        __device__ T     operator()(T x, T y) const { return (T)(expression); }                                                    \
     };                                                                                                                             \
     void T##_##name(const lki_args *args) { lki_gpu::each<T, T##_##name##_of, T, T>(args); }
 

@@ -1,13 +1,14 @@
-/* FOLD on a card (kernel.h, fold.h): the 16 accumulators of a block of 4096 elements are the 16 threads of half a warp, and the tree over blocks is walked pairwise.
+/* FOLD on a card (kernel.h, fold.h): the 16 accumulators of a block of 4096 elements are the 16 threads of half a warp, and the
+ * tree over blocks is walked pairwise.
  *
  * Kernels along rows are written once, for a team that owns a row:
  *
  *     half_warp      16 threads, rows of up to 4096 elements: one block of FOLD. Eight teams make a thread block.
  *     whole_block    256 threads, longer rows: each of its 16 half warps takes a block of FOLD at a time.
  *
- * An operation is a struct with a template operator()(const TEAM &), which all threads of the team run; the members of a team let it fold, find the largest, and walk
- * the elements. Invariants
- * 1. All threads of a warp reach every fold() and largest(): a team behind the last row comes along with no elements and live = false.
+ * An operation is a struct with a template operator()(const TEAM &), which all threads of the team run; the members of a team let
+ * it fold, find the largest, and walk the elements. Invariants
+ * 1. All threads of a warp reach every fold() and largest(): a team behind the last row comes along with no elements, live = false.
  * 2. Results of fold() and largest() are the same in all threads of a team.
  * 3. for_each() is behind all reads of a fold() before it, so that a result may lie where an operand did. */
 #ifndef LKI_KERNEL_GPU_FOLD_H
@@ -39,8 +40,8 @@ template <typename T> __device__ inline T pairwise(T *sum, int n)
     return sum[0];
 }
 
-/* One block of FOLD by the 16 threads of half a warp, this one being t: acc = step(acc, j) for from <= j < to. The sum is right in thread 0 of the half.
- * AHEAD: how many steps to unroll. */
+/* One block of FOLD by the 16 threads of half a warp, this one being t: acc = step(acc, j) for from <= j < to. The sum is right in
+ * thread 0 of the half. AHEAD: how many steps to unroll. */
 template <typename T, int AHEAD = 16, typename F> __device__ inline T fold_block(int t, int64_t from, int64_t to, const F &step)
 {
     T acc = 0;
@@ -101,10 +102,11 @@ struct whole_block {
     int64_t row, n;
     bool    live;
 
-    __device__ whole_block(int64_t, int64_t width) : row(blockIdx.x), n(width), live(true) {}
+    __device__      whole_block(int64_t, int64_t width) : row(blockIdx.x), n(width), live(true) {}
     __device__ bool leads() const { return threadIdx.x == 0; }
 
-    /* Sums of 16 blocks of FOLD are complete subtrees, but for the last, so groups of 16 go up the same tree: the counter of fold.h, kept by thread 0. */
+    /* Sums of 16 blocks of FOLD are complete subtrees, but for the last, so groups of 16 go up the same tree: the counter of
+     * fold.h, kept by thread 0. */
     template <typename T, int AHEAD = 16, typename F> __device__ T fold(const F &step) const
     {
         __shared__ T  sum[FOLD_HALVES], open[LKI_FOLD_DEPTH];
@@ -167,7 +169,8 @@ template <typename OP> static void over_rows(const lki_args *a, int64_t rows, in
     (void)a;
     if (rows <= 0) return;
     if (n <= LKI_FOLD_BLOCK)
-        LKI_LAUNCH((rows_kernel<half_warp, OP>), dim3((unsigned)lki_ceil_div(rows, HALF_WARP_ROWS)), dim3(half_warp::THREADS), 0, a, rows, n, op);
+        LKI_LAUNCH((rows_kernel<half_warp, OP>), dim3((unsigned)lki_ceil_div(rows, HALF_WARP_ROWS)), dim3(half_warp::THREADS), 0, a,
+                   rows, n, op);
     else LKI_LAUNCH((rows_kernel<whole_block, OP>), dim3((unsigned)rows), dim3(whole_block::THREADS), 0, a, rows, n, op);
 }
 

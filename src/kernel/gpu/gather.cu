@@ -5,8 +5,7 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 /* ---- rows ---- */
 
@@ -16,7 +15,7 @@ template <typename T, typename I> struct picker {
     ids        id;
     fault      bad;
     int64_t    entries;
-    divider<I> inner, each; /* units of a row; ids of one outer index */
+    division<I> inner, each; /* units of a row; ids of one outer index */
     bool       own;         /* ids differ from one outer index to the next */
 
     __device__ void operator()(int64_t i) const
@@ -40,9 +39,9 @@ struct rows {
 template <typename T, typename I> void pick(const lki_args *a, rows r)
 {
     const int64_t n = size_of(&a->dst[0]) * bytes_of(a->dst[0].dtype) / (int64_t)sizeof(T);
-    map(a, n,
+    cover(a, n,
         picker<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, ids_of(&a->src[1]), fault_of(a), r.entries,
-                     divider<I>(r.inner), divider<I>(r.ids), r.own});
+                     division<I>(r.inner), division<I>(r.ids), r.own});
 }
 
 template <typename I> void pick_sized(const lki_args *a, rows r)
@@ -78,7 +77,7 @@ void row_gather(const lki_args *a)
 template <typename T, typename I> struct marker {
     T              *y, on, off;
     ids             id;
-    divider<I>      depth;
+    division<I>      depth;
     __device__ void operator()(int64_t i) const
     {
         I       row = (I)i;
@@ -91,7 +90,7 @@ template <typename T, typename I> void mark(const lki_args *a)
 {
     const lki_view *y = &a->dst[0];
     const T         on = (T)element_bits(y->dtype, a->attr->num.a), off = (T)element_bits(y->dtype, a->attr->num.b);
-    map(a, size_of(y), marker<T, I>{(T *)y->data, on, off, ids_of(&a->src[0]), divider<I>(y->shape->dim[y->shape->rank - 1])});
+    cover(a, size_of(y), marker<T, I>{(T *)y->data, on, off, ids_of(&a->src[0]), division<I>(y->shape->dim[y->shape->rank - 1])});
 }
 
 template <typename I> void mark_sized(const lki_args *a)

@@ -4,8 +4,7 @@
 
 #include "kernel/gpu/index.h"
 
-namespace lki_gpu
-{
+namespace lki_gpu {
 
 /* gather_grad.cu: a part of register_gather. */
 void register_gather_grad(lki_kernels *k);

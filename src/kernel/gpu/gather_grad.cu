@@ -15,8 +15,7 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 enum { THREADS = 256, DIGITS = 16, BITS = 4, EACH = 8, TILE = THREADS * EACH };
 
@@ -221,7 +220,7 @@ template <typename T, typename I> struct adder {
     T             *dx;
     const int64_t *order;
     names          n;
-    divider<I>     inner, count; /* columns; positions */
+    division<I>     inner, count; /* columns; positions */
     int64_t        entry;        /* positions that one bound counts */
     lanes          lane;
 
@@ -279,13 +278,13 @@ template <typename T, typename I> struct adder {
 template <typename T, typename I>
 void add_rows(const lki_args *a, const int64_t *order, const names &n, int64_t work, int64_t inner, int64_t entry, const lanes &l)
 {
-    map(a, work,
-        adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, order, n, divider<I>(inner), divider<I>(n.count), entry, l});
+    cover(a, work,
+        adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, order, n, division<I>(inner), division<I>(n.count), entry, l});
 }
 
 template <typename T> void sum_rows(const lki_args *a, const names &n, int64_t outer, int64_t inner, int64_t entry, const lanes &l)
 {
-    map(a, size_of(&a->dst[0]), zero<T>{(T *)a->dst[0].data});
+    cover(a, size_of(&a->dst[0]), zero<T>{(T *)a->dst[0].data});
     if (n.count == 0) return;
     const int64_t *order = sort(a, n);
     const int64_t  work = outer * n.count * inner;

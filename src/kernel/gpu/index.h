@@ -16,8 +16,7 @@
 #define LKI_UNROLLED_BY(n) LKI_UNROLLED_TEXT(unroll n)
 #endif
 
-namespace lki_gpu
-{
+namespace lki_gpu {
 
 template <typename N> static __host__ __device__ inline N least(N a, N b) { return a < b ? a : b; }
 
@@ -29,21 +28,21 @@ static inline bool fits32(int64_t n) { return n < LKI_INDEX_LIMIT; }
 /* ---- division ---- */
 
 /* n / d by a plain division: for indices of 64 bits. d > 0. */
-template <typename I> struct divider {
+template <typename I> struct division {
     I d;
 
-    divider() = default;
-    explicit divider(int64_t by) : d((I)by) {}
+    division() = default;
+    explicit division(int64_t by) : d((I)by) {}
     __device__ I operator()(I n) const { return n / d; }
 };
 
-/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A divider by 0 can be made, for arrays without elements, and not used. */
-template <> struct divider<uint32_t> {
+/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A division by 0 can be made, for arrays without elements, and not used. */
+template <> struct division<uint32_t> {
     uint32_t d, factor;
     int      shift;
 
-    divider() = default;
-    explicit divider(int64_t by) : d((uint32_t)by), factor(0), shift(0)
+    division() = default;
+    explicit division(int64_t by) : d((uint32_t)by), factor(0), shift(0)
     {
         if (!d) return;
         while (((uint64_t)1 << shift) < d)
@@ -54,11 +53,28 @@ template <> struct divider<uint32_t> {
 };
 
 /* i = quotient * by.d + remainder: the quotient stays in i. */
-template <typename I> static __device__ inline I split(I &i, const divider<I> &by)
+template <typename I> static __device__ inline I split(I &i, const division<I> &by)
 {
     const I whole = by(i), rest = i - whole * by.d;
     i = whole;
     return rest;
+}
+
+/* ---- one thread per element ---- */
+
+template <typename F> __global__ void cover_kernel(int64_t n, F f)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+        f(i);
+}
+
+/* f(i) for 0 <= i < n, in no order. Unlike map(), after a fault too: results are whole even where an id was out of range. */
+template <typename F> static void cover(const lki_args *a, int64_t n, F f)
+{
+    (void)a;
+    if (n <= 0) return;
+    const int64_t blocks = lki_min(lki_ceil_div(n, MAP_BLOCK), MAP_BLOCKS);
+    LKI_LAUNCH_FLAT((cover_kernel<F>), dim3((unsigned)blocks), dim3(MAP_BLOCK), a, n, f);
 }
 
 /* ---- elements ---- */

@@ -16,8 +16,8 @@ using namespace lki_gpu;
 
 enum { LONG = 1024, PART = 256, MOST_BRANCHES = 16 };
 
-typedef tile<64, 64, 8, 4, 4, 2> tree_medium; /* lanes are often a few rows: short steps */
-typedef tile<32, 32, 8, 4, 4, 6> tree_small;
+typedef tile<64, 64, 8, 4, 4, 1> tree_medium; /* lanes are often a few rows: short steps */
+typedef tile<32, 32, 8, 4, 4, 4> tree_small;
 
 /* ---- shapes ---- */
 
@@ -117,23 +117,29 @@ bool steps_by_four(const places &p)
     return true;
 }
 
-bool is_wide(const void *data, int64_t columns, int64_t step, const places &p) { return aligned(data) && columns % 4 == 0 && step % 4 == 0 && steps_by_four(p); }
+bool is_wide(const void *data, int64_t columns, int64_t step, const places &p)
+{
+    return aligned(data) && columns % 4 == 0 && step % 4 == 0 && steps_by_four(p);
+}
 
 template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64_t step, const places &p)
 {
     return S{(const float *)v->data, step, rows, is_wide(v->data, S::ALONG_K ? K : rows, step, p)};
 }
 
-template <int LEVELS, class Tile> void launch_tree(const lki_args *g, const by_columns &a, const by_columns &b, const to_matrix &e, frame f)
+template <int LEVELS, class Tile>
+void launch_tree(const lki_args *g, const by_columns &a, const by_columns &b, const to_matrix &e, frame f)
 {
     const int64_t blocks = blocks_of<Tile>(&f, e);
-    LKI_LAUNCH((branches<LEVELS, by_columns, by_columns, to_matrix, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b, e, f);
+    LKI_LAUNCH((branches<LEVELS, by_columns, by_columns, to_matrix, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b,
+               e, f);
 }
 
 void run_tree(const lki_args *g, const product &p, const to_matrix &e, const frame &f)
 {
-    const by_columns a = source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a), b = source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b);
-    const bool       few = f.c.lanes <= MOST_BRANCHES, medium = tiles_in(TILE_MEDIUM, e.M, e.N) * p.entries >= 2 * PROCESSORS;
+    const by_columns a = source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a),
+                     b = source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b);
+    const bool few = f.c.lanes <= MOST_BRANCHES, medium = tiles_in(TILE_MEDIUM, e.M, e.N) * p.entries >= 2 * PROCESSORS;
     if (few && medium) launch_tree<4, tree_medium>(g, a, b, e, f);
     else if (few) launch_tree<4, tree_small>(g, a, b, e, f);
     else launch_tree<6, tree_small>(g, a, b, e, f);
@@ -149,13 +155,15 @@ template <class A, class B> void run_chains(const lki_args *g, const product &p,
 
 void f32_matmul(const lki_args *g)
 {
-    static void (*const run[2][2])(const lki_args *, const product &, const plan &, const to_matrix &, const frame &) = {
-        {run_chains<by_rows, by_columns>, run_chains<by_rows, by_rows>}, {run_chains<by_columns, by_columns>, run_chains<by_columns, by_rows>}};
+    static void (*const run[2][2])(const lki_args *, const product &, const plan &, const to_matrix &,
+                                   const frame &) = {{run_chains<by_rows, by_columns>, run_chains<by_rows, by_rows>},
+                                                     {run_chains<by_columns, by_columns>, run_chains<by_columns, by_rows>}};
     const product   p = product_of(g);
     const plan      s = plan_of(g, p);
     const float    *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
-    const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, is_wide(g->dst[0].data, p.N, p.c_step, p.c)};
-    const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
+    const to_matrix e = {
+        (float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, is_wide(g->dst[0].data, p.N, p.c_step, p.c)};
+    const frame f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
     if (!p.M || !p.N || !p.entries) return;
     if (s.form == TREE) run_tree(g, p, e, f);
     else run[p.ta != 0][p.tb != 0](g, p, s, e, f);

@@ -6,8 +6,7 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 /* ---- whole arrays: units of 16 bytes first, single elements behind them ---- */
 
@@ -40,7 +39,7 @@ template <typename T> void copy_sized(const lki_args *a, const void *x, void *y,
 {
     int64_t        count;
     const units<T> u = units_of<T>(n, aligned(x) && aligned(y), &count);
-    map(a, count, copier<T>{(const T *)x, (T *)y, u});
+    cover(a, count, copier<T>{(const T *)x, (T *)y, u});
 }
 
 template <typename T> struct filler {
@@ -60,7 +59,7 @@ template <typename T> void fill_sized(const lki_args *a, void *y, int64_t n, uin
     filler<T> f = {(T *)y, (T)bits, {}, units_of<T>(n, aligned(y), &count)};
     for (size_t i = 0; i < sizeof f.all; i += sizeof(T))
         memcpy((char *)&f.all + i, &f.value, sizeof(T));
-    map(a, count, f);
+    cover(a, count, f);
 }
 
 void copy(const lki_args *a)
@@ -84,7 +83,7 @@ template <typename T> struct counter {
     __device__ void operator()(int64_t i) const { y[i] = (T)i; }
 };
 
-template <typename T> void range(const lki_args *a) { map(a, size_of(&a->dst[0]), counter<T>{(T *)a->dst[0].data}); }
+template <typename T> void range(const lki_args *a) { cover(a, size_of(&a->dst[0]), counter<T>{(T *)a->dst[0].data}); }
 
 /* ---- through strides ---- */
 

@@ -1,7 +1,8 @@
 /* Batch and layer normalisation.
  *
- * Rows of a layer norm are a team's (fold.h). Sums over rows are chains by lanes (chain.h): of batch normalisation in f64, two at once, so that x is read once. What is
- * left is a map over elements with a number per channel; four neighbours a thread where channels come in fours. dst[0] may be dy. */
+ * Rows of a layer norm are a team's (fold.h). Sums over rows are chains by lanes (chain.h): of batch normalisation in f64, two at
+ * once, so that x is read once. What is left is a map over elements with a number per channel; four neighbours a thread where
+ * channels come in fours. dst[0] may be dy. */
 #include "kernel/batch.h"
 #include "kernel/gpu/chain.h"
 #include "kernel/index.h"
@@ -10,8 +11,8 @@ using namespace lki_gpu;
 
 namespace {
 
-__device__ inline float  fma_of(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double fma_of(double a, double b, double c) { return fma(a, b, c); }
+__device__ inline float           fma_of(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double          fma_of(double a, double b, double c) { return fma(a, b, c); }
 __host__ __device__ inline float  sqrt_of(float x) { return sqrtf(x); }
 __host__ __device__ inline double sqrt_of(double x) { return sqrt(x); }
 
@@ -19,9 +20,12 @@ __host__ __device__ inline double sqrt_of(double x) { return sqrt(x); }
 
 /* A number per channel in pairs, [2, C], and what a relu behind the normalised x lets through of dy. */
 template <typename T> struct gate {
-    const T *center, *pair; /* pair may be NULL: no relu */
-    int64_t  C;
-    __device__ T operator()(T dy, T x, int64_t c) const { return !pair || fma_of(x - center[c], pair[c], pair[C + c]) > 0 ? dy : (T)0; }
+    const T     *center, *pair; /* pair may be NULL: no relu */
+    int64_t      C;
+    __device__ T operator()(T dy, T x, int64_t c) const
+    {
+        return !pair || fma_of(x - center[c], pair[c], pair[C + c]) > 0 ? dy : (T)0;
+    }
 };
 
 struct two_sums {
@@ -37,9 +41,9 @@ struct batch_chain {
     typedef two_sums sum;
     double          *dst;
     int64_t          C;
-    __device__ sum zero() const { return {0, 0}; }
-    __device__ sum join(sum a, sum b) const { return {a.first + b.first, a.second + b.second}; }
-    __device__ void put(int64_t c, sum s) const
+    __device__ sum   zero() const { return {0, 0}; }
+    __device__ sum   join(sum a, sum b) const { return {a.first + b.first, a.second + b.second}; }
+    __device__ void  put(int64_t c, sum s) const
     {
         dst[c] = s.first;
         dst[C + c] = s.second;
@@ -47,10 +51,10 @@ struct batch_chain {
 };
 
 template <typename T> struct value_chain : batch_chain {
-    typedef T value;
-    const T  *x;
-    double    count; /* a chain of ones is their number, exactly */
-    __device__ T load(int64_t at, int64_t, int64_t) const { return x[at]; }
+    typedef T       value;
+    const T        *x;
+    double          count; /* a chain of ones is their number, exactly */
+    __device__ T    load(int64_t at, int64_t, int64_t) const { return x[at]; }
     __device__ void add(two_sums &acc, T v) const
     {
         acc.first = acc.first + (double)v;
@@ -64,11 +68,11 @@ template <typename T> struct value_chain : batch_chain {
 };
 
 template <typename T> struct gradient_chain : batch_chain {
-    typedef both<T> value;
-    const T        *dy, *x;
-    gate<T>         through;
+    typedef both<T>  value;
+    const T         *dy, *x;
+    gate<T>          through;
     __device__ value load(int64_t at, int64_t, int64_t c) const { return {through(dy[at], x[at], c), x[at] - through.center[c]}; }
-    __device__ void add(two_sums &acc, value v) const
+    __device__ void  add(two_sums &acc, value v) const
     {
         acc.first = fma((double)v.d, (double)v.x, acc.first);
         acc.second = acc.second + (double)v.d;
@@ -125,7 +129,8 @@ template <typename F> void over_channels(const lki_args *a, int64_t n, int64_t C
     (void)a;
     if (n <= 0) return;
     const dim3 grid((unsigned)lki_min(lki_ceil_div(n, MAP_BLOCK), MAP_BLOCKS));
-    if (n <= INT32_MAX - (int64_t)MAP_BLOCK * MAP_BLOCKS) LKI_LAUNCH_FLAT((channel_kernel<int32_t, F>), grid, dim3(MAP_BLOCK), a, (int32_t)n, (int32_t)C, f);
+    if (n <= INT32_MAX - (int64_t)MAP_BLOCK * MAP_BLOCKS)
+        LKI_LAUNCH_FLAT((channel_kernel<int32_t, F>), grid, dim3(MAP_BLOCK), a, (int32_t)n, (int32_t)C, f);
     else LKI_LAUNCH_FLAT((channel_kernel<int64_t, F>), grid, dim3(MAP_BLOCK), a, n, C, f);
 }
 
@@ -139,10 +144,10 @@ bool in_fours(const lki_args *a, int64_t C)
 }
 
 template <typename T> struct apply {
-    const T *x, *center, *pair;
-    T       *dst;
-    int64_t  C;
-    bool     relu;
+    const T     *x, *center, *pair;
+    T           *dst;
+    int64_t      C;
+    bool         relu;
     __device__ T one(T v, T middle, T scale, T shift) const
     {
         const T y = fma_of(v - middle, scale, shift);
@@ -155,8 +160,9 @@ template <typename T> struct apply_fours : apply<T> {
     __device__ void operator()(int64_t i, int64_t c) const
     {
         typedef const four<T> *in;
-        const four<T>          v = ((in)this->x)[i], middle = ((in)this->center)[c], scale = ((in)this->pair)[c], shift = ((in)(this->pair + this->C))[c];
-        four<T>                y;
+        const four<T>          v = ((in)this->x)[i], middle = ((in)this->center)[c], scale = ((in)this->pair)[c],
+                      shift = ((in)(this->pair + this->C))[c];
+        four<T> y;
         for (int k = 0; k < 4; k++)
             y.v[k] = this->one(v.v[k], middle.v[k], scale.v[k], shift.v[k]);
         ((four<T> *)this->dst)[i] = y;
@@ -164,9 +170,9 @@ template <typename T> struct apply_fours : apply<T> {
 };
 
 template <typename T> struct gradient {
-    const T *dy, *scale, *x, *center, *back, *pair; /* pair may be NULL: no relu */
-    T       *dst;
-    int64_t  C;
+    const T     *dy, *scale, *x, *center, *back, *pair; /* pair may be NULL: no relu */
+    T           *dst;
+    int64_t      C;
     __device__ T one(T d, T v, T c_scale, T middle, T back_scale, T back_shift, T relu_scale, T relu_shift) const
     {
         const T let = !pair || fma_of(v - middle, relu_scale, relu_shift) > 0 ? d : (T)0;
@@ -198,7 +204,8 @@ template <typename T> struct gradient_fours : gradient<T> {
 template <typename T> void batch_apply(const lki_args *a)
 {
     const int64_t  C = lki_channels(a->src[0].shape);
-    const apply<T> op = {(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (T *)a->dst[0].data, C, lki_has_relu(a)};
+    const apply<T> op = {
+        (const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (T *)a->dst[0].data, C, lki_has_relu(a)};
     if (in_fours(a, C)) over_channels(a, a->hi / 4, C / 4, apply_fours<T>{op});
     else over_channels(a, a->hi, C, op);
 }
@@ -206,14 +213,10 @@ template <typename T> void batch_apply(const lki_args *a)
 template <typename T> void batch_grad_x(const lki_args *a)
 {
     const int64_t     C = lki_channels(a->src[0].shape);
-    const gradient<T> op = {(const T *)a->src[0].data,
-                            (const T *)a->src[1].data,
-                            (const T *)a->src[2].data,
-                            (const T *)a->src[3].data,
-                            (const T *)a->src[4].data,
-                            lki_has_relu(a) ? (const T *)a->src[5].data : NULL,
-                            (T *)a->dst[0].data,
-                            C};
+    const gradient<T> op = {(const T *)a->src[0].data, (const T *)a->src[1].data,
+                            (const T *)a->src[2].data, (const T *)a->src[3].data,
+                            (const T *)a->src[4].data, lki_has_relu(a) ? (const T *)a->src[5].data : NULL,
+                            (T *)a->dst[0].data,       C};
     if (in_fours(a, C)) over_channels(a, a->hi / 4, C / 4, gradient_fours<T>{op});
     else over_channels(a, a->hi, C, op);
 }
@@ -221,9 +224,9 @@ template <typename T> void batch_grad_x(const lki_args *a)
 /* ---- layers ---- */
 
 template <typename T> struct layer_row {
-    const T *x, *gamma, *beta;
-    T       *y, *means, *rs, epsilon;
-    int64_t  n;
+    const T                                 *x, *gamma, *beta;
+    T                                       *y, *means, *rs, epsilon;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *v = x + team.row * n, *g = gamma, *b = beta;
@@ -239,30 +242,31 @@ template <typename T> struct layer_row {
 };
 
 template <typename T> struct layer_grad_row {
-    const T *dy, *x, *gamma, *means, *rs;
-    T       *dx;
-    int64_t  n;
+    const T                                 *dy, *x, *gamma, *means, *rs;
+    T                                       *dx;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *d = dy + team.row * n, *v = x + team.row * n, *g = gamma;
         T       *to = dx + team.row * n;
         const T  mean = team.live ? means[team.row] : (T)0, r = team.live ? rs[team.row] : (T)0;
         const T  sum = team.template fold<T>([=](T acc, int64_t j) { return acc + d[j] * g[j]; }) / (T)n;
-        const T  product = team.template fold<T>([=](T acc, int64_t j) { return fma_of(d[j] * g[j], (v[j] - mean) * r, acc); }) / (T)n;
+        const T  product =
+            team.template fold<T>([=](T acc, int64_t j) { return fma_of(d[j] * g[j], (v[j] - mean) * r, acc); }) / (T)n;
         team.for_each([=](int64_t j) { to[j] = (d[j] * g[j] - fma_of((v[j] - mean) * r, product, sum)) * r; });
     }
 };
 
 template <typename T> struct gamma_chain {
-    typedef both<T> value;
-    typedef T       sum;
-    const T        *dy, *x, *means, *rs;
-    T              *dst;
-    __device__ T zero() const { return 0; }
+    typedef both<T>  value;
+    typedef T        sum;
+    const T         *dy, *x, *means, *rs;
+    T               *dst;
+    __device__ T     zero() const { return 0; }
     __device__ value load(int64_t at, int64_t row, int64_t) const { return {dy[at], (x[at] - means[row]) * rs[row]}; }
-    __device__ void add(T &acc, value v) const { acc = fma_of(v.d, v.x, acc); }
-    __device__ T join(T a, T b) const { return a + b; }
-    __device__ void put(int64_t o, T v) const { dst[o] = v; }
+    __device__ void  add(T &acc, value v) const { acc = fma_of(v.d, v.x, acc); }
+    __device__ T     join(T a, T b) const { return a + b; }
+    __device__ void  put(int64_t o, T v) const { dst[o] = v; }
 };
 
 template <typename T> void layer_norm(const lki_args *a)
@@ -278,7 +282,8 @@ template <typename T> void layer_norm(const lki_args *a)
         return;
     }
     over_rows(a, a->hi / n, n,
-              layer_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (T *)a->dst[0].data, means, rs, epsilon, n});
+              layer_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (T *)a->dst[0].data,
+                           means, rs, epsilon, n});
 }
 
 template <typename T> void layer_norm_grad_x(const lki_args *a)
@@ -286,8 +291,8 @@ template <typename T> void layer_norm_grad_x(const lki_args *a)
     const int64_t n = lki_last_axis(&a->src[0]);
     if (a->hi <= 0) return;
     over_rows(a, a->hi / n, n,
-              layer_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (const T *)a->src[3].data,
-                                (const T *)a->src[4].data, (T *)a->dst[0].data, n});
+              layer_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data,
+                                (const T *)a->src[3].data, (const T *)a->src[4].data, (T *)a->dst[0].data, n});
 }
 
 chains gamma_chains(const lki_args *a)
@@ -302,7 +307,8 @@ template <typename T> size_t gamma_scratch(const lki_args *a) { return chain_scr
 template <typename T> void layer_norm_grad_gamma(const lki_args *a)
 {
     chain_sums(a,
-               gamma_chain<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (const T *)a->src[3].data, (T *)a->dst[0].data},
+               gamma_chain<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data,
+                              (const T *)a->src[3].data, (T *)a->dst[0].data},
                gamma_chains(a));
 }
 

@@ -11,11 +11,10 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 template <typename I> struct axis {
-    divider<I> padded, plain; /* sizes */
+    division<I> padded, plain; /* sizes */
     I          before;
 };
 
@@ -34,7 +33,7 @@ template <typename I> frame<I> frame_of(const lki_args *a, const lk_shape *padde
         const bool same = padded->dim[d] == plain->dim[d];
         if (same && together) f.rank--;
         together = same ? (together ? together : 1) * plain->dim[d] : 0;
-        f.axes[f.rank++] = {divider<I>(same ? together : padded->dim[d]), divider<I>(same ? together : plain->dim[d]),
+        f.axes[f.rank++] = {division<I>(same ? together : padded->dim[d]), division<I>(same ? together : plain->dim[d]),
                             (I)(same ? 0 : a->attr->pad.before[d])};
     }
     return f;
@@ -66,7 +65,7 @@ template <typename T, typename I> struct padder {
 template <typename T, typename I> void pad_indexed(const lki_args *a)
 {
     const T value = (T)element_bits(a->dst[0].dtype, a->attr->pad.value);
-    map(a, size_of(&a->dst[0]),
+    cover(a, size_of(&a->dst[0]),
         padder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, value, frame_of<I>(a, a->dst[0].shape, a->src[0].shape)});
 }
 
@@ -113,7 +112,7 @@ template <typename T, typename I> struct pad_adder {
 
 template <typename T, typename I> void pad_grad_indexed(const lki_args *a)
 {
-    map(a, size_of(&a->dst[0]),
+    cover(a, size_of(&a->dst[0]),
         pad_adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, frame_of<I>(a, a->src[0].shape, a->dst[0].shape)});
 }
 

@@ -1,11 +1,13 @@
-/* Reductions whose order does not show: largest, smallest, any, all, where the largest is, and the k largest. The operand is [outer, mid, inner] (axes.h).
+/* Reductions whose order does not show: largest, smallest, any, all, where the largest is, and the k largest. The operand is
+ * [outer, mid, inner] (axes.h).
  *
- * A column is cut into segments when there are too few columns to keep a card busy; the best of each segment goes to scratch, [segments][outer * inner], and a second
- * kernel takes the best of those. With inner = 1 a warp walks a segment, else a thread does. An operation is a struct:
+ * A column is cut into segments when there are too few columns to keep a card busy; the best of each segment goes to scratch,
+ * [segments][outer * inner], and a second kernel takes the best of those. With inner = 1 a warp walks a segment, else a thread
+ * does. An operation is a struct:
  *
- *     item                 what is compared
- *     item none() const    of no elements
- *     item of(at, k) const element at, the k-th of its column
+ *     item                        what is compared
+ *     item none() const           of no elements
+ *     item of(at, k) const        element at, the k-th of its column
  *     item best(item, item) const
  *     item swap(item, by) const   that of the warp's thread at the distance
  *     void put(o, item) const */
@@ -23,29 +25,30 @@ template <typename T> __device__ inline bool is_nan(T x) { return x != x; }
 /* ---- what is looked for ---- */
 
 template <typename T, bool MAX> struct extreme {
-    typedef T item;
-    const T  *x;
-    T        *dst;
-    T         start;
-    __device__ T none() const { return start; }
-    __device__ T of(int64_t at, int64_t) const { return x[at]; }
-    __device__ T best(T a, T b) const { return is_nan(a) ? a : is_nan(b) || (MAX ? b > a : b < a) ? b : a; }
-    __device__ T swap(T a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
+    typedef T       item;
+    const T        *x;
+    T              *dst;
+    T               start;
+    __device__ T    none() const { return start; }
+    __device__ T    of(int64_t at, int64_t) const { return x[at]; }
+    __device__ T    best(T a, T b) const { return is_nan(a) ? a : is_nan(b) || (MAX ? b > a : b < a) ? b : a; }
+    __device__ T    swap(T a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
     __device__ void put(int64_t o, T a) const { dst[o] = a + 0; } /* a zero becomes +0, so that no order shows */
 };
 
 template <bool ANY> struct truth {
-    typedef int    item;
-    const uint8_t *x;
-    uint8_t       *dst;
-    __device__ int none() const { return !ANY; }
-    __device__ int of(int64_t at, int64_t) const { return x[at] != 0; }
-    __device__ int best(int a, int b) const { return ANY ? a | b : a & b; }
-    __device__ int swap(int a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
+    typedef int     item;
+    const uint8_t  *x;
+    uint8_t        *dst;
+    __device__ int  none() const { return !ANY; }
+    __device__ int  of(int64_t at, int64_t) const { return x[at] != 0; }
+    __device__ int  best(int a, int b) const { return ANY ? a | b : a & b; }
+    __device__ int  swap(int a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
     __device__ void put(int64_t o, int a) const { dst[o] = (uint8_t)a; }
 };
 
-/* An element and its place; before all others goes what is NaN, then what is larger (smaller), then what comes first. place < 0: nothing. */
+/* An element and its place; before all others goes what is NaN, then what is larger (smaller), then what comes first.
+ * place < 0: nothing. */
 template <typename T> struct placed {
     T       value;
     int64_t place;
@@ -68,11 +71,11 @@ template <typename T, bool MAX> struct place_of {
     typedef placed<T> item;
     const T          *x;
     int64_t          *dst;
-    __device__ item none() const { return {0, -1}; }
-    __device__ item of(int64_t at, int64_t k) const { return {x[at], k}; }
-    __device__ item best(item a, item b) const { return ahead<T, MAX>(b, a) ? b : a; }
-    __device__ item swap(item a, int by) const { return swapped(a, by); }
-    __device__ void put(int64_t o, item a) const { dst[o] = a.place < 0 ? 0 : a.place; }
+    __device__ item   none() const { return {0, -1}; }
+    __device__ item   of(int64_t at, int64_t k) const { return {x[at], k}; }
+    __device__ item   best(item a, item b) const { return ahead<T, MAX>(b, a) ? b : a; }
+    __device__ item   swap(item a, int by) const { return swapped(a, by); }
+    __device__ void   put(int64_t o, item a) const { dst[o] = a.place < 0 ? 0 : a.place; }
 };
 
 /* ---- the walk ---- */
@@ -93,7 +96,9 @@ cut cut_of(const lki_args *a)
     return c;
 }
 
-template <typename OP> __device__ inline void keep(const OP &op, const cut &c, typename OP::item *found, int64_t segment, int64_t o, const typename OP::item &best)
+template <typename OP>
+__device__ inline void keep(const OP &op, const cut &c, typename OP::item *found, int64_t segment, int64_t o,
+                            const typename OP::item &best)
 {
     if (c.segments == 1) op.put(o, best);
     else found[segment * (c.e.outer * c.e.inner) + o] = best;
@@ -153,14 +158,16 @@ template <typename OP> void pick(const lki_args *a, const OP &op)
     if (results <= 0) return;
     const dim3 flat((unsigned)lki_ceil_div(results, PICK_BLOCK));
     if (c.e.inner == 1)
-        LKI_LAUNCH((pick_rows<OP>), dim3((unsigned)lki_ceil_div(results * c.segments, PICK_BLOCK / WARP)), dim3(PICK_BLOCK), 0, a, op, c, found);
+        LKI_LAUNCH((pick_rows<OP>), dim3((unsigned)lki_ceil_div(results * c.segments, PICK_BLOCK / WARP)), dim3(PICK_BLOCK), 0, a,
+                   op, c, found);
     else LKI_LAUNCH_FLAT((pick_columns<OP>), dim3(flat.x, (unsigned)c.segments), dim3(PICK_BLOCK), a, op, c, found);
     if (c.segments > 1) LKI_LAUNCH_FLAT((pick_last<OP>), flat, dim3(PICK_BLOCK), a, op, c, (const item *)found);
 }
 
 /* ---- the k largest: a warp per row looks for the next behind the last, k times ---- */
 
-template <typename T> __global__ void __launch_bounds__(PICK_BLOCK) top(const T *x, T *values, int32_t *places, int64_t rows, int64_t n, int64_t count)
+template <typename T>
+__global__ void __launch_bounds__(PICK_BLOCK) top(const T *x, T *values, int32_t *places, int64_t rows, int64_t n, int64_t count)
 {
     const int64_t row = blockIdx.x * (int64_t)(PICK_BLOCK / WARP) + threadIdx.x / WARP;
     if (row >= rows) return; /* the whole warp */
@@ -188,8 +195,8 @@ template <typename T> void top_k(const lki_args *a)
     const lk_shape *s = a->src[0].shape;
     const int64_t   n = s->dim[s->rank - 1], k = a->attr->top.k, rows = k > 0 ? a->hi / k : 0;
     if (rows <= 0) return;
-    LKI_LAUNCH((top<T>), dim3((unsigned)lki_ceil_div(rows, PICK_BLOCK / WARP)), dim3(PICK_BLOCK), 0, a, (const T *)a->src[0].data, (T *)a->dst[0].data,
-               (int32_t *)a->dst[1].data, rows, n, k);
+    LKI_LAUNCH((top<T>), dim3((unsigned)lki_ceil_div(rows, PICK_BLOCK / WARP)), dim3(PICK_BLOCK), 0, a, (const T *)a->src[0].data,
+               (T *)a->dst[0].data, (int32_t *)a->dst[1].data, rows, n, k);
 }
 
 /* ---- the table ---- */
@@ -217,7 +224,10 @@ template <typename T, bool MAX> void reduce_extreme(const lki_args *a)
     pick(a, extreme<T, MAX>{(const T *)a->src[0].data, (T *)a->dst[0].data, MAX ? limits<T>::low() : limits<T>::high()});
 }
 
-template <bool ANY> void reduce_truth(const lki_args *a) { pick(a, truth<ANY>{(const uint8_t *)a->src[0].data, (uint8_t *)a->dst[0].data}); }
+template <bool ANY> void reduce_truth(const lki_args *a)
+{
+    pick(a, truth<ANY>{(const uint8_t *)a->src[0].data, (uint8_t *)a->dst[0].data});
+}
 
 template <typename T, bool MAX> void reduce_place(const lki_args *a)
 {

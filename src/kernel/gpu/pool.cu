@@ -6,8 +6,7 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 template <typename I> struct pool {
     window_axis    h, w;
@@ -166,27 +165,27 @@ template <typename T, typename I> struct slots {
     static void max_pool(const lki_args *a)
     {
         const cells c = a->ndst > 1 ? cells_of(&a->dst[1]) : cells{nullptr, false};
-        map(a, size_of(&a->dst[0]),
+        cover(a, size_of(&a->dst[0]),
             max_pooler<T, I>{pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data, c});
     }
     static void max_pool_pick(const lki_args *a)
     {
         const pool<I> v = pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]);
-        map(a, size_of(&a->dst[0]), max_picker<T, I>{v, (const T *)a->src[0].data, (T *)a->dst[0].data, cells_of(&a->src[1])});
+        cover(a, size_of(&a->dst[0]), max_picker<T, I>{v, (const T *)a->src[0].data, (T *)a->dst[0].data, cells_of(&a->src[1])});
     }
     static void max_pool_grad(const lki_args *a)
     {
         const pool<I> v = pool_of<I>(a, &a->dst[0], &a->src[0], &a->dst[0]);
-        map(a, size_of(&a->dst[0]), max_adder<T, I>{v, (const T *)a->src[0].data, (T *)a->dst[0].data, cells_of(&a->src[1])});
+        cover(a, size_of(&a->dst[0]), max_adder<T, I>{v, (const T *)a->src[0].data, (T *)a->dst[0].data, cells_of(&a->src[1])});
     }
     static void avg_pool(const lki_args *a)
     {
-        map(a, size_of(&a->dst[0]),
+        cover(a, size_of(&a->dst[0]),
             averager<T, I>{pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data});
     }
     static void avg_pool_grad(const lki_args *a)
     {
-        map(a, size_of(&a->dst[0]),
+        cover(a, size_of(&a->dst[0]),
             average_adder<T, I>{pool_of<I>(a, &a->dst[0], &a->src[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data});
     }
 };

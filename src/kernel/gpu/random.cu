@@ -1,7 +1,8 @@
-/* Random numbers as a function of place (kernel/draw.h): a thread makes one Philox block, four numbers, and stores those that lie in dst.
+/* Random numbers as a function of place (kernel/draw.h): a thread makes one Philox block, four numbers, and stores those that lie
+ * in dst.
  *
- * The rounds, and the logarithm, sine and cosine behind normals, are those of core/random.c, operation by operation: plain integer and double arithmetic in a written order, so
- * the card's bits are the CPU's. The iteration is read by the card. */
+ * The rounds, and the logarithm, sine and cosine behind normals, are those of core/random.c, operation by operation: plain integer
+ * and double arithmetic in a written order, so the card's bits are the CPU's. The iteration is read by the card. */
 #include "core/random.h"
 #include "kernel/gpu/each.h"
 
@@ -56,7 +57,8 @@ template <int Count> __device__ inline double polynomial(double x, const double 
 /* ln x for x in (0, 1): x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)). */
 __device__ inline double log_of(double x)
 {
-    const double artanh[] = {1, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
+    const double artanh[] = {1,        1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
+                             1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
     int          e = 0;
     double       m = frexp(x, &e);
     if (m < 0x1.6a09e667f3bcdp-1) {
@@ -67,12 +69,14 @@ __device__ inline double log_of(double x)
     return e * 0x1.62e42fefa39efp-1 + 2 * s * polynomial(s * s, artanh);
 }
 
-/* The point of the unit circle `turn` / 2^32 of the way round: sine and cosine of at most an eighth, by their series, and a quarter. */
+/* The point of the unit circle `turn` / 2^32 of the way round: sine and cosine of at most an eighth, by their series, and a
+ * quarter. */
 __device__ inline void circle(uint32_t turn, double *x, double *y)
 {
-    const double   sine[] = {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
-    const double   cosine[] = {1,           -1.0 / 2,        1.0 / 24,         -1.0 / 720,          1.0 / 40320,
-                               -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+    const double sine[] = {
+        1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
+    const double cosine[] = {
+        1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
     const uint32_t quarter = (turn + 0x20000000) >> 30 & 3;
     const int32_t  rest = (int32_t)(turn - (quarter << 30)); /* -2^29 to 2^29 - 1 */
     const double   t = rest * (0x1.921fb54442d18p+2 * 0x1p-32);
@@ -154,7 +158,14 @@ template <typename T, typename Form> void launch(const lki_args *a)
     if (a->hi == 0) return;
     for (int i = 1; i < s->rank; i++)
         row *= s->dim[i];
-    draw d = {a->attr->random.key, a->attr->random.call, (const int64_t *)a->src[0].data, a->first * row, a->hi, a->attr->random.low, a->attr->random.high, 0};
+    draw d = {a->attr->random.key,
+              a->attr->random.call,
+              (const int64_t *)a->src[0].data,
+              a->first * row,
+              a->hi,
+              a->attr->random.low,
+              a->attr->random.high,
+              0};
     d.below = Form::below(d.high, d.low);
     const int64_t blocks = lki_min(lki_ceil_div((d.offset + d.n + 3) / 4 - d.offset / 4, lki_gpu::MAP_BLOCK), lki_gpu::MAP_BLOCKS);
     if (d.offset % 4 == 0 && (uintptr_t)dst % 16 == 0)

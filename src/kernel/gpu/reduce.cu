@@ -1,7 +1,8 @@
 /* Sums and products along axes, sums of squares, and running sums. The operand is [outer, mid, inner] (axes.h).
  *
- *     inner = 1, no lanes    FOLD: a half warp per row of up to 4096 elements (fold.h). Longer rows in groups of a few blocks of 4096, a thread block each; where a row
- *                            has several groups, their sums go to scratch and a second kernel walks the tree.
+ *     inner = 1, no lanes    FOLD: a half warp per row of up to 4096 elements (fold.h). Longer rows in groups of a few blocks of
+ *                            4096, a thread block each; where a row has several, their sums go to scratch and a second kernel
+ *                            walks the tree.
  *     else                   CHAIN, LANES (chain.h)
  *
  * Integers wrap, so their sums are those of unsigned numbers, in any order; they go the same ways. */
@@ -25,9 +26,9 @@ struct squares {
 };
 
 template <typename T, typename ADD> struct fold_row {
-    const T *x;
-    T       *dst;
-    int64_t  n;
+    const T                                 *x;
+    T                                       *dst;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *row = x + team.row * n;
@@ -36,8 +37,8 @@ template <typename T, typename ADD> struct fold_row {
     }
 };
 
-/* How many blocks of 4096, a power of two and at least 2, a thread block folds of a long row; enough thread blocks count more than large ones, and most of all that one
- * is enough for a row. From shapes alone: scratch is reckoned by it. */
+/* How many blocks of 4096, a power of two and at least 2, a thread block folds of a long row: all where it can, else few while the
+ * card is not busy. From shapes alone: scratch is reckoned by it. */
 int group_of(int64_t rows, int64_t n)
 {
     const int64_t blocks = lki_ceil_div(n, LKI_FOLD_BLOCK);
@@ -95,26 +96,31 @@ template <typename T, typename ADD> void fold_rows(const lki_args *a, int64_t ro
     const int     group = group_of(rows, n);
     const int64_t groups = groups_of(rows, n);
     T            *out = groups > 1 ? (T *)a->scratch : dst;
-    LKI_LAUNCH((fold_groups<T, ADD>), dim3((unsigned)(rows * groups)), dim3((unsigned)group * LKI_FOLD_WIDTH), 0, a, x, out, n, groups);
+    LKI_LAUNCH((fold_groups<T, ADD>), dim3((unsigned)(rows * groups)), dim3((unsigned)group * LKI_FOLD_WIDTH), 0, a, x, out, n,
+               groups);
     if (groups > 1) LKI_LAUNCH((fold_tree<T>), dim3((unsigned)rows), dim3(TREE_BLOCK), 0, a, out, dst, groups);
 }
 
 /* ---- chains ---- */
 
 template <typename T> struct sum_chain {
-    typedef T value;
-    typedef T sum;
-    const T  *x, *y; /* y: 0 counts where it is not > 0; may be NULL */
-    T        *dst;
-    __device__ T zero() const { return 0; }
-    __device__ T load(int64_t at, int64_t, int64_t) const { return y && !(y[at] > 0) ? 0 : x[at]; }
+    typedef T       value;
+    typedef T       sum;
+    const T        *x, *y; /* y: 0 counts where it is not > 0; may be NULL */
+    T              *dst;
+    __device__ T    zero() const { return 0; }
+    __device__ T    load(int64_t at, int64_t, int64_t) const
+    {
+        const T v = x[at]; /* read whatever y says: both are on their way at once */
+        return y && !(y[at] > 0) ? (T)0 : v;
+    }
     __device__ void add(T &acc, T v) const { acc = acc + v; }
-    __device__ T join(T a, T b) const { return a + b; }
+    __device__ T    join(T a, T b) const { return a + b; }
     __device__ void put(int64_t o, T v) const { dst[o] = v; }
 };
 
 template <typename T> struct product_chain : sum_chain<T> {
-    __device__ T zero() const { return 1; }
+    __device__ T    zero() const { return 1; }
     __device__ void add(T &acc, T v) const { acc = acc * v; }
 };
 
@@ -163,8 +169,8 @@ template <typename T> void sum_squares(const lki_args *a)
 enum { SCAN_BLOCK = 256, SCAN_PIECE = 2048, SCAN_COLUMNS_LOG = 5, SCAN_AHEAD = 8 };
 
 struct scan_call {
-    lki_extent e;
-    bool       exclusive, reverse;
+    lki_extent                  e;
+    bool                        exclusive, reverse;
     __host__ __device__ int64_t at(int64_t outer, int64_t k, int64_t column) const
     {
         return (outer * e.mid + (reverse ? e.mid - 1 - k : k)) * e.inner + column;
@@ -189,8 +195,9 @@ template <typename T> __global__ void scan_direct(const T *x, T *dst, scan_call 
     }
 }
 
-/* A thread block owns 1 << log columns: its threads bring a piece into shared memory and back, one thread per column sums in between. */
-template <typename T> __global__ void __launch_bounds__(SCAN_BLOCK) scan_staged(const T *x, T *dst, scan_call s, int log, int64_t groups)
+/* A thread block owns 1 << log columns: its threads bring a piece to shared memory and back, one thread per column sums between. */
+template <typename T>
+__global__ void __launch_bounds__(SCAN_BLOCK) scan_staged(const T *x, T *dst, scan_call s, int log, int64_t groups)
 {
     __shared__ T  piece[SCAN_PIECE];
     const int     columns = 1 << log, rows = SCAN_PIECE >> log, mine = (int)threadIdx.x & (columns - 1);
@@ -219,7 +226,8 @@ template <typename T> void cumsum(const lki_args *a)
 {
     const T        *x = (const T *)a->src[0].data;
     T              *dst = (T *)a->dst[0].data;
-    const scan_call s = {lki_extent_of(a->src[0].shape, a->attr->scan.axis, a->attr->scan.axis), a->attr->scan.exclusive != 0, a->attr->scan.reverse != 0};
+    const scan_call s = {lki_extent_of(a->src[0].shape, a->attr->scan.axis, a->attr->scan.axis), a->attr->scan.exclusive != 0,
+                         a->attr->scan.reverse != 0};
     const int64_t   columns = s.e.outer * s.e.inner;
     int             log = 0;
     if (a->hi <= 0) return;

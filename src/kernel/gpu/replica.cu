@@ -1,8 +1,10 @@
 /* What replicas do together: sums in the order of the lane tree, agreement; and updates of variables picked by ids or by lanes.
  *
  * Invariants
- * 1. The pointers of all replicas travel with the launch, at most SOURCES of them; replica_sum takes more in several launches, its open sums waiting in scratch.
- * 2. Updates in place do nothing once their step met an index out of range (`stop`). scatter checks all ids first: one that is outside changes nothing. */
+ * 1. The pointers of all replicas travel with the launch, at most SOURCES of them; replica_sum takes more in several launches, its
+ *    open sums waiting in scratch.
+ * 2. Updates in place do nothing once their step met an index out of range (`stop`). scatter checks all ids first: one that is
+ *    outside changes nothing. */
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/element.h"
 #include "kernel/ref/types.h"
@@ -19,9 +21,15 @@ enum { SOURCES = 256 };
 #endif
 enum { DEEP = 24, SHALLOW = 5 }; /* open sums of replica_sum: at most, and as many as stay in registers */
 
-template <typename T> struct wrap { typedef T type; };
-template <> struct wrap<i32> { typedef u32 type; };
-template <> struct wrap<i64> { typedef u64 type; };
+template <typename T> struct wrap {
+    typedef T type;
+};
+template <> struct wrap<i32> {
+    typedef u32 type;
+};
+template <> struct wrap<i64> {
+    typedef u64 type;
+};
 
 template <int Most> struct pointers {
     const void *at[Most];
@@ -35,7 +43,10 @@ template <int N> bool packed(const lki_args *a, int sources, size_t bytes)
     return bits % (N * bytes) == 0 && a->hi % N == 0;
 }
 
-static unsigned blocks_for(int64_t threads) { return (unsigned)lki_min(lki_ceil_div(threads, lki_gpu::MAP_BLOCK), lki_gpu::MAP_BLOCKS); }
+static unsigned blocks_for(int64_t threads)
+{
+    return (unsigned)lki_min(lki_ceil_div(threads, lki_gpu::MAP_BLOCK), lki_gpu::MAP_BLOCKS);
+}
 
 /* ---- sums over the replicas ---- */
 
@@ -82,20 +93,21 @@ template <typename T, int N, int Depth> struct open_sums {
 
     __device__ pack<T, N> get(int i) const
     {
-        if (Depth > SHALLOW) return at[i];
-        pack<T, N> x = at[0];
-        for (int j = 1; j < Depth; j++)
-            if (i == j) x = at[j];
-        return x;
+        if constexpr (Depth > SHALLOW) {
+            return at[i];
+        } else {
+            pack<T, N> x = at[0];
+            for (int j = 1; j < Depth; j++)
+                if (i == j) x = at[j];
+            return x;
+        }
     }
     __device__ void put(int i, const pack<T, N> &x)
     {
-        if (Depth > SHALLOW) {
-            at[i] = x;
-            return;
-        }
-        for (int j = 0; j < Depth; j++)
-            if (i == j) at[j] = x;
+        if constexpr (Depth > SHALLOW) at[i] = x;
+        else
+            for (int j = 0; j < Depth; j++)
+                if (i == j) at[j] = x;
     }
 };
 
@@ -107,10 +119,11 @@ template <typename T, int N> __device__ inline void add_to(pack<T, N> *right, co
 }
 
 /* The newest sum is kept apart in `top`; `depth` counts those below it. */
-template <typename T, int N, int Depth> __device__ inline void sum_at(const sum_call &c, const pointers<SOURCES> &src, const plan &p, int64_t i)
+template <typename T, int N, int Depth>
+__device__ inline void sum_at(const sum_call &c, const pointers<SOURCES> &src, const plan &p, int64_t i)
 {
     open_sums<T, N, Depth> open;
-    pack<T, N>             top;
+    pack<T, N>             top = {};
     int                    depth = p.before;
     for (int d = 0; d < p.before; d++)
         open.put(d, *(const pack<T, N> *)(const void *)((const T *)c.open + d * c.n + i));
@@ -130,7 +143,7 @@ template <typename T, int N, int Depth> __device__ inline void sum_at(const sum_
     }
 }
 
-template <typename T, int N> __global__ void __launch_bounds__(256) sum_kernel(sum_call c, pointers<SOURCES> src)
+template <typename T, int N> __global__ void __launch_bounds__(256, 4) sum_kernel(sum_call c, pointers<SOURCES> src)
 {
     __shared__ plan p;
     if (threadIdx.x == 0) make_plan(&p, c.table, c.first, c.count);
@@ -155,7 +168,8 @@ template <typename T> void replica_sum(const lki_args *a)
     const dim3    blocks(blocks_for(packs ? a->hi / wide : a->hi)), block(lki_gpu::MAP_BLOCK);
     for (int first = 0; first < total && a->hi; first += SOURCES) {
         pointers<SOURCES> src = {};
-        sum_call          c = {(const i32 *)a->src[total].data, a->dst[0].data, a->scratch, a->hi, first, (int)lki_min(SOURCES, total - first), false};
+        sum_call          c = {(const i32 *)a->src[total].data,      a->dst[0].data, a->scratch, a->hi, first,
+                               (int)lki_min(SOURCES, total - first), false};
         c.last = first + c.count == total;
         for (int i = 0; i < c.count; i++)
             src.at[i] = a->src[first + i].data;
@@ -177,7 +191,8 @@ __device__ inline bool same_bits(f64 x, f64 y)
     return p == q;
 }
 
-template <typename T, int N> __global__ void __launch_bounds__(256) agree_kernel(pointers<REPLICAS> src, int count, T *dst, int64_t n, T equal, T differ)
+template <typename T, int N>
+__global__ void __launch_bounds__(256) agree_kernel(pointers<REPLICAS> src, int count, T *dst, int64_t n, T equal, T differ)
 {
     for (int64_t i = N * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x); i < n; i += N * (int64_t)gridDim.x * blockDim.x) {
         const pack<T, N> first = *(const pack<T, N> *)(const void *)((const T *)src.at[0] + i);
@@ -237,7 +252,7 @@ template <typename T> __global__ void __launch_bounds__(256) scatter_check(scatt
     __syncthreads();
     for (int64_t i = threadIdx.x; i < c.count; i += blockDim.x)
         if (c.ids[i] < 0 || c.ids[i] >= c.entries) bad = 1;
-    if (T(1) / T(2) == T(0) && c.operation == DIV)
+    if (std::is_integral<T>::value && c.operation == DIV)
         for (int64_t i = threadIdx.x; i < c.count * c.entry; i += blockDim.x)
             if (c.rows[i] == 0) bad = 1;
     __syncthreads();
@@ -286,8 +301,17 @@ size_t scatter_scratch(const lki_args *) { return sizeof(int); }
 template <typename T> void scatter(const lki_args *a)
 {
     const lk_shape *s = a->dst[0].shape;
-    scatter_call<T> c = {(T *)a->dst[0].data, (const T *)a->src[0].data, lki_gpu::ids_of(&a->src[1]), s->dim[0], 1, lki_gpu::size_of(&a->src[1]), 1, (int)a->attr->num.a,
-                         (int *)a->scratch, a->gpu->stop, lki_gpu::fault_of(a)};
+    scatter_call<T> c = {(T *)a->dst[0].data,
+                         (const T *)a->src[0].data,
+                         lki_gpu::ids_of(&a->src[1]),
+                         s->dim[0],
+                         1,
+                         lki_gpu::size_of(&a->src[1]),
+                         1,
+                         (int)a->attr->num.a,
+                         (int *)a->scratch,
+                         a->gpu->stop,
+                         lki_gpu::fault_of(a)};
     for (int d = 1; d < s->rank; d++)
         c.entry *= s->dim[d];
     if (c.count == 0) return;
@@ -300,10 +324,10 @@ template <typename T> void scatter(const lki_args *a)
 /* ---- sums that stay per lane ---- */
 
 struct lane_call {
-    f64          *dst; /* of the first of these lanes */
-    const void   *src;
-    int64_t       entry;
-    const int    *stop;
+    f64           *dst; /* of the first of these lanes */
+    const void    *src;
+    int64_t        entry;
+    const int     *stop;
     lki_gpu::lanes lanes;
 };
 
@@ -311,7 +335,8 @@ template <lk_dtype D> __global__ void __launch_bounds__(256) lane_kernel(lane_ca
 {
     typedef lki_gpu::element<D> element;
     if (lki_gpu::stopped(c.stop)) return;
-    for (int64_t t = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; t < c.lanes.count * c.entry; t += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t t = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; t < c.lanes.count * c.entry;
+         t += (int64_t)gridDim.x * blockDim.x) {
         const int64_t                 lane = t / c.entry, from = c.lanes.bound[lane], to = c.lanes.bound[lane + 1];
         const typename element::type *x = (const typename element::type *)c.src + t % c.entry;
         f64                           sum = 0;
@@ -329,7 +354,8 @@ template <lk_dtype D> void lane_add(const lki_args *a)
         c.entry *= s->dim[d];
     if (c.entry == 0) return;
     if (!a->lanes) c.dst += (int64_t)a->attr->num.a * c.entry;
-    for (int first = 0, count = a->lanes ? a->lanes->count : 1; first < count; first += lki_gpu::MOST_LANES, c.dst += lki_gpu::MOST_LANES * c.entry) {
+    for (int first = 0, count = a->lanes ? a->lanes->count : 1; first < count;
+         first += lki_gpu::MOST_LANES, c.dst += lki_gpu::MOST_LANES * c.entry) {
         c.lanes.count = (int)lki_min(lki_gpu::MOST_LANES, count - first);
         c.lanes.bound[1] = a->src[0].shape->dim[0];
         for (int l = 0; a->lanes && l <= c.lanes.count; l++)

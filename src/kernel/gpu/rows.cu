@@ -1,5 +1,5 @@
-/* Softmax and cross-entropy along the last axis: a team per row (fold.h). A row x of n classes has m, its largest element, and sum = FOLD(exp(x - m)).
- * The f32 functions are those of the reference; exp and log of f64 are the card's, whose last bit may differ. */
+/* Softmax and cross-entropy along the last axis: a team per row (fold.h). A row x of n classes has m, its largest element, and
+ * sum = FOLD(exp(x - m)). The f32 functions are those of the reference; exp and log of f64 are the card's: last bits may differ. */
 #include "kernel/gpu/fold.h"
 #include "kernel/index.h"
 
@@ -21,9 +21,9 @@ template <typename T, typename TEAM> __device__ inline T sum_exp(const TEAM &tea
 /* ---- softmax ---- */
 
 template <typename T> struct softmax_row {
-    const T *x;
-    T       *y;
-    int64_t  n;
+    const T                                 *x;
+    T                                       *y;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *from = x + team.row * n;
@@ -34,9 +34,9 @@ template <typename T> struct softmax_row {
 };
 
 template <typename T> struct log_softmax_row {
-    const T *x;
-    T       *y;
-    int64_t  n;
+    const T                                 *x;
+    T                                       *y;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *from = x + team.row * n;
@@ -47,9 +47,9 @@ template <typename T> struct log_softmax_row {
 };
 
 template <typename T> struct softmax_grad_row {
-    const T *dy, *y;
-    T       *dx;
-    int64_t  n;
+    const T                                 *dy, *y;
+    T                                       *dx;
+    int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *d = dy + team.row * n, *v = y + team.row * n;
@@ -83,11 +83,11 @@ labels labels_of(const lki_args *a)
 template <typename T> __device__ inline T without_class(int64_t label) { return label == LKI_LABEL_IGNORED ? (T)0 : (T)NAN; }
 
 template <typename T> struct xent_row {
-    const T *x;
-    T       *loss;
-    int64_t  n;
-    labels   label_of;
-    fault    tell;
+    const T                                 *x;
+    T                                       *loss;
+    int64_t                                  n;
+    labels                                   label_of;
+    fault                                    tell;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *from = x + team.row * n;
@@ -100,11 +100,11 @@ template <typename T> struct xent_row {
 };
 
 template <typename T> struct xent_grad_row {
-    const T *x, *dy;
-    T       *dx;
-    int64_t  n;
-    labels   label_of;
-    fault    tell;
+    const T                                 *x, *dy;
+    T                                       *dx;
+    int64_t                                  n;
+    labels                                   label_of;
+    fault                                    tell;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
         const T *from = x + team.row * n;
@@ -139,7 +139,8 @@ template <typename T> void log_softmax(const lki_args *a)
 template <typename T> void softmax_grad(const lki_args *a)
 {
     const int64_t n = lki_last_axis(&a->src[0]);
-    over_rows(a, rows_of(a, n), n, softmax_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data, n});
+    over_rows(a, rows_of(a, n), n,
+              softmax_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data, n});
 }
 
 template <typename T> void sparse_xent(const lki_args *a)
@@ -151,8 +152,9 @@ template <typename T> void sparse_xent(const lki_args *a)
 template <typename T> void sparse_xent_grad(const lki_args *a)
 {
     const int64_t n = lki_last_axis(&a->src[0]);
-    over_rows(a, rows_of(a, n), n,
-              xent_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[2].data, (T *)a->dst[0].data, n, labels_of(a), fault_of(a)});
+    over_rows(
+        a, rows_of(a, n), n,
+        xent_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[2].data, (T *)a->dst[0].data, n, labels_of(a), fault_of(a)});
 }
 
 template <typename T> void set_all(lki_kernels *k, lk_dtype t)

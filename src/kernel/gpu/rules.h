@@ -1,10 +1,12 @@
-/* The rule of each optimiser: what becomes of one element, as ref/update.inc says it for a loop. update.cu brings rule and memory together.
+/* The rule of each optimiser: what becomes of one element, as ref/update.inc says it for a loop. update.cu brings rule and memory
+ * together.
  *
  * A rule has
  *     STATES     how many dst it has, the variable first; READS: whether it needs their old values
  *     SOURCES    0: the gradient is not read; 1: g; 2: g, and `squares` in the place of g*g where the call has them
  *     DECAYS     whether the decoupled weight decay comes first
- *     begin()    once per block: numbers that are the same for all elements, into k; false: this call changes nothing. k[RATE] and k[DECAY] are filled before
+ *     begin()    once per block: numbers that are the same for all elements, into k; false: this call changes nothing. k[RATE] and
+ *                k[DECAY] are filled before
  *     element()  the states s of one element; q is squares, g*g or |g|
  * T is float or double. Every operation is rounded to T as the reference rounds it. */
 #ifndef LKI_KERNEL_GPU_RULES_H
@@ -23,15 +25,14 @@ namespace lki_gpu {
 enum { RATE, DECAY, FREE, CONSTANTS = 10, MOST_STATES = 4 };
 
 struct scalar { /* in the card's memory */
-    const void *data;
-    lk_dtype    dtype;
+    const void       *data;
+    lk_dtype          dtype;
     __device__ double operator()() const { return dtype == LK_F64 ? *(const double *)data : *(const float *)data; }
 };
 
 template <typename T> struct update_call {
     double         p[12];
     int64_t        every, n;
-    int            flags;
     scalar         rate, more[2]; /* more: scalars some rules read beside the rate */
     const int64_t *t;
     const int     *stop;
@@ -51,7 +52,6 @@ __device__ inline double size_of_number(double x) { return x < 0 ? -x : x; }
 /* What most of them have. */
 template <typename T, int States, int Sources, bool Decays> struct rule {
     enum { STATES = States, SOURCES = Sources, DECAYS = Decays, READS = 1 };
-    typedef update_call<T> call;
     static __device__ T square(T g) { return g * g; }
 };
 
@@ -208,7 +208,10 @@ template <typename T> struct adamax_rule : rule<T, 3, 2, true> {
 };
 
 /* The factor of Nadam's momentum schedule at a step. */
-template <typename T> __device__ inline T nadam_factor(T beta1, int64_t step) { return beta1 * (1 - (T)0.5 * (T)lki_power((double)(T)0.96, step)); }
+template <typename T> __device__ inline T nadam_factor(T beta1, int64_t step)
+{
+    return beta1 * (1 - (T)0.5 * (T)lki_power((double)(T)0.96, step));
+}
 
 template <typename T> struct nadam_product_rule : rule<T, 1, 0, false> {
     typedef update_call<T> call;
@@ -359,6 +362,9 @@ template <typename T, bool Global> struct clip_rule : rule<T, 1, 1, false> {
     }
     LKI_RULE_ELEMENT { s[0] = Global ? g * k[SCALE] : g * k[LIMIT] / k[LARGER]; }
 };
+
+/* A further file of register_update(). */
+void register_schedule(lki_kernels *k); /* schedule.cu */
 
 } // namespace lki_gpu
 

@@ -1,7 +1,8 @@
-/* Learning-rate schedules: a rate from the iteration, which the card reads, in double, by one thread. The forms are those of ref/update.c.
+/* Learning-rate schedules: a rate from the iteration, which the card reads, in double, by one thread. The forms are those of
+ * ref/update.c.
  *
- * Powers with whole exponents, which decide where a cosine restarts, are made by repeated squaring: exact where a double holds the result. Cosines, logarithms and other powers
- * are the card's, so a rate may differ from the CPU's in the last bit of its float. */
+ * Powers with whole exponents, which decide where a cosine restarts, are made by repeated squaring: exact where a double holds the
+ * result. Cosines, logarithms and other powers are the card's, so a rate may differ from the CPU's in the last bit of its float. */
 #include "kernel/gpu/rules.h"
 
 namespace {
@@ -82,7 +83,8 @@ __global__ void schedule_kernel(schedule_call c) { *c.rate = (float)rate_of(c, (
 void schedule(const lki_args *a)
 {
     if (!a->hi) return;
-    schedule_call c = {a->attr->schedule.form, a->attr->schedule.count, {}, (const int64_t *)a->src[0].data, (float *)a->dst[0].data};
+    schedule_call c = {
+        a->attr->schedule.form, a->attr->schedule.count, {}, (const int64_t *)a->src[0].data, (float *)a->dst[0].data};
     for (int i = 0; i < LKI_COUNT(c.p); i++)
         c.p[i] = a->attr->schedule.p[i];
     LKI_LAUNCH_FLAT(schedule_kernel, dim3(1), dim3(1), a, c);
@@ -90,6 +92,4 @@ void schedule(const lki_args *a)
 
 } // namespace
 
-namespace lki_gpu {
-void register_schedule(lki_kernels *k) { set(k, LKI_K_schedule, LK_I64, schedule); }
-} // namespace lki_gpu
+void lki_gpu::register_schedule(lki_kernels *k) { set(k, LKI_K_schedule, LK_I64, schedule); }

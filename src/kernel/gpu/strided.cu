@@ -10,8 +10,7 @@
 
 using namespace lki_gpu;
 
-namespace
-{
+namespace {
 
 /* ---- the shortest walk ---- */
 
@@ -89,7 +88,7 @@ template <typename I> struct place { /* modulo 2^32 or 2^64: steps may be negati
 
 template <typename I> struct walk {
     int        rank;
-    divider<I> dim[LK_MAX_RANK];
+    division<I> dim[LK_MAX_RANK];
     I          from[LK_MAX_RANK], to[LK_MAX_RANK];
 
     __device__ place<I> operator()(I i) const
@@ -110,7 +109,7 @@ template <typename I> struct walk {
 
 template <typename I> void add_axis(walk<I> &w, const strided &s, int d)
 {
-    w.dim[w.rank] = divider<I>(s.dim[d]);
+    w.dim[w.rank] = division<I>(s.dim[d]);
     w.from[w.rank] = (I)s.from[d];
     w.to[w.rank++] = (I)s.to[d];
 }
@@ -133,7 +132,7 @@ template <typename T, typename I> void run_carry(const lki_args *a, const stride
     carry<T, I> f = {(const T *)s.src, (T *)s.dst, {}};
     for (int d = 0; d < s.rank; d++)
         add_axis(f.w, s, d);
-    map(a, size_of_walk(s), f);
+    cover(a, size_of_walk(s), f);
 }
 
 /* ---- squares through shared memory ---- */

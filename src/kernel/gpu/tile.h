@@ -32,7 +32,7 @@ enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed wi
 
 /* Division of 0 <= n < 2^31 by a number that is known at launch. */
 struct divisor {
-    unsigned by, factor, shift;
+    unsigned       by, factor, shift;
     __device__ int operator()(int n) const { return (int)((__umulhi(factor, (unsigned)n) + (unsigned)n) >> shift); }
 };
 
@@ -85,8 +85,8 @@ struct by_rows {
     bool         wide; /* four along k lie in one piece: aligned, and K is a multiple of 4 */
 
     typedef const float *row; /* NULL: outside */
-    __device__ row  at(int64_t r) const { return r < rows ? data + r * step : nullptr; }
-    __device__ void load(row p, int k, int end, float outside, float *v) const
+    __device__ row       at(int64_t r) const { return r < rows ? data + r * step : nullptr; }
+    __device__ void      load(row p, int k, int end, float outside, float *v) const
     {
         if (wide && p && k + 3 < end && k % 4 == 0) return load_quad(p + k, v);
         for (int j = 0; j < 4; j++)
@@ -150,7 +150,7 @@ static inline cuts cuts_of(const lanes &l, int64_t each, int64_t unit)
 template <int LEVELS, typename T> __device__ inline void climb(T *open, T &sum, int s)
 {
     bool up = true;
-LKI_UNROLL
+    LKI_UNROLL
     for (int l = 0; l < LEVELS; l++) {
         if (!up) continue;
         if (s >> l & 1) sum = open[l] + sum;
@@ -232,16 +232,17 @@ template <class Source, class Tile, int ROWS, int OUTSIDE> struct stage {
     }
     __device__ void load(const Source &s, int k, int end)
     {
-LKI_UNROLL
+        LKI_UNROLL
         for (int i = 0; i < EACH; i++) {
             const int q = (int)threadIdx.x + i * Tile::THREADS;
             if (QUADS % Tile::THREADS && q >= QUADS) break;
-            s.load(row[Source::ALONG_K ? i : 0], k + (Source::ALONG_K ? q % LINE * 4 : q / LINE), end, OUTSIDE ? -0.0f : 0.0f, held[i]);
+            s.load(row[Source::ALONG_K ? i : 0], k + (Source::ALONG_K ? q % LINE * 4 : q / LINE), end, OUTSIDE ? -0.0f : 0.0f,
+                   held[i]);
         }
     }
     __device__ void store(float (*to)[ROWS + 4]) const
     {
-LKI_UNROLL
+        LKI_UNROLL
         for (int i = 0; i < EACH; i++) {
             const int q = (int)threadIdx.x + i * Tile::THREADS, line = q / LINE, at = q % LINE * 4;
             if (QUADS % Tile::THREADS && q >= QUADS) break;
@@ -253,10 +254,11 @@ LKI_UNROLL
     }
 };
 
-template <class Tile> __device__ inline void multiply(const typename Tile::lefts &left, const typename Tile::rights &right, float (*acc)[Tile::TN])
+template <class Tile>
+__device__ inline void multiply(const typename Tile::lefts &left, const typename Tile::rights &right, float (*acc)[Tile::TN])
 {
     const int tx = threadIdx.x % (Tile::BN / Tile::TN) * 4, ty = threadIdx.x / (Tile::BN / Tile::TN) * 4;
-LKI_UNROLL
+    LKI_UNROLL
     for (int k = 0; k < Tile::STEP; k++) {
         float a[Tile::TM], b[Tile::TN];
         for (int i = 0; i < Tile::TM; i += 4)
@@ -269,53 +271,78 @@ LKI_UNROLL
     }
 }
 
-/* The parts from <= part < to of one tile whose first row and column are m and n; fold(part) takes each part's sums out of acc. */
-template <class Tile, class A, class B, class F>
-__device__ inline void sweep(const A &a, const B &b, const cuts &c, int64_t m, int64_t n, int from, int to, float (*acc)[Tile::TN], F fold)
+template <class Tile> __device__ inline void clear(float (*acc)[Tile::TN])
+{
+    LKI_UNROLL
+    for (int i = 0; i < Tile::TM; i++) {
+        LKI_UNROLL
+        for (int j = 0; j < Tile::TN; j++)
+            acc[i][j] = 0;
+    }
+}
+
+/* One chain, k <= i < end, of the tile whose first row and column are m and n. */
+template <class Tile, class A, class B>
+__device__ inline void chain(const A &a, const B &b, int64_t m, int64_t n, int k, int end, float (*acc)[Tile::TN])
 {
     __shared__ typename Tile::buffers shared;
     stage<A, Tile, Tile::BM, 0>       as(a, m);
     stage<B, Tile, Tile::BN, 1>       bs(b, n);
-
-    int part = from, k, end;
-    c.range(part, &k, &end);
+    clear<Tile>(acc);
     as.load(a, k, end);
     bs.load(b, k, end);
-    as.store(shared.left[0]);
-    bs.store(shared.right[0]);
-    __syncthreads();
-    for (int i = 0; i < Tile::TM; i++)
-        for (int j = 0; j < Tile::TN; j++)
-            acc[i][j] = 0;
-    for (int buffer = 0;; buffer ^= 1) {
-        int next = part;
+    for (int buffer = 0; k < end; buffer ^= 1) {
+        as.store(shared.left[buffer]);
+        bs.store(shared.right[buffer]);
+        __syncthreads();
         k += Tile::STEP;
-        while (k >= end && ++next < to)
-            c.range(next, &k, &end);
-        if (next < to) {
+        if (k < end) {
             as.load(a, k, end);
             bs.load(b, k, end);
         }
         multiply<Tile>(shared.left[buffer], shared.right[buffer], acc);
-        for (; part < next; part++) {
-            fold(part);
-            for (int i = 0; i < Tile::TM; i++)
-                for (int j = 0; j < Tile::TN; j++)
-                    acc[i][j] = 0;
-        }
-        if (next >= to) return;
-        as.store(shared.left[buffer ^ 1]);
-        bs.store(shared.right[buffer ^ 1]);
+    }
+    __syncthreads(); /* the next chain may begin */
+}
+
+/* The chains of all lanes of a tile, one after the other without a pause; fold(lane) takes each out of acc. */
+template <class Tile, class A, class B, class F>
+__device__ inline void all_lanes(const A &a, const B &b, const cuts &c, int64_t m, int64_t n, float (*acc)[Tile::TN], F fold)
+{
+    __shared__ typename Tile::buffers shared;
+    stage<A, Tile, Tile::BM, 0>       as(a, m);
+    stage<B, Tile, Tile::BN, 1>       bs(b, n);
+    int                               lane = 0, k, end;
+    c.range(0, &k, &end);
+    clear<Tile>(acc);
+    as.load(a, k, end);
+    bs.load(b, k, end);
+    for (int buffer = 0; lane < c.lanes; buffer ^= 1) {
+        int next = lane;
+        as.store(shared.left[buffer]);
+        bs.store(shared.right[buffer]);
         __syncthreads();
+        k += Tile::STEP;
+        while (k >= end && ++next < c.lanes)
+            c.range(next, &k, &end);
+        if (next < c.lanes) {
+            as.load(a, k, end);
+            bs.load(b, k, end);
+        }
+        multiply<Tile>(shared.left[buffer], shared.right[buffer], acc);
+        for (; lane < next; lane++) {
+            fold(lane);
+            clear<Tile>(acc);
+        }
     }
 }
 
 template <class Tile, class E> __device__ inline void put_tile(const E &e, const float (*acc)[Tile::TN], bool first, bool last)
 {
     const int tx = threadIdx.x % (Tile::BN / Tile::TN) * 4, ty = threadIdx.x / (Tile::BN / Tile::TN) * 4;
-LKI_UNROLL
-    for (int i = 0; i < Tile::TM; i += 4)
-LKI_UNROLL
+    LKI_UNROLL
+    for (int i = 0; i < Tile::TM; i += 4) {
+        LKI_UNROLL
         for (int j = 0; j < Tile::TN; j += 4) {
             float v[4][4];
             for (int p = 0; p < 4; p++)
@@ -323,6 +350,7 @@ LKI_UNROLL
                     v[p][q] = acc[i + p][j + q];
             e.put(ty + i / 4 * Tile::ROWS_APART, tx + j / 4 * Tile::COLUMNS_APART, v, first, last);
         }
+    }
 }
 
 /* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
@@ -342,7 +370,8 @@ struct frame {
 };
 
 /* Parts from left to right: all of them by one block, which keeps the sum so far where the result will be, or each by a block of its own, stored apart. */
-template <class A, class B, class E, class Tile> __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(A a, B b, E e, LKI_FIXED frame f)
+template <class A, class B, class E, class Tile>
+__global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(A a, B b, E e, LKI_FIXED frame f)
 {
     float    acc[Tile::TM][Tile::TN];
     int64_t  m, n;
@@ -353,7 +382,12 @@ template <class A, class B, class E, class Tile> __global__ void __launch_bounds
     e.data += f.e(z);
     e.begin(m, n);
     const int from = f.split > 1 ? (int)(z % f.split) : 0, to = f.split > 1 ? from + 1 : f.c.count();
-    sweep<Tile>(a, b, f.c, m, n, from, to, acc, [&](int part) { put_tile<Tile>(e, acc, part == from, part == to - 1); });
+    for (int part = from; part < to; part++) {
+        int k, end;
+        f.c.range(part, &k, &end);
+        chain<Tile>(a, b, m, n, k, end, acc);
+        put_tile<Tile>(e, acc, part == from, part == to - 1);
+    }
 }
 
 /* Lanes of one part each, all by one block, with the open sums of the tree in registers. */
@@ -368,7 +402,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) branches(A a, B
     b.data += f.b(z);
     e.data += f.e(z);
     e.begin(m, n);
-    sweep<Tile>(a, b, f.c, m, n, 0, f.c.lanes, acc, [&](int lane) {
+    all_lanes<Tile>(a, b, f.c, m, n, acc, [&](int lane) {
         for (int i = 0; i < Tile::TM; i++)
             for (int j = 0; j < Tile::TN; j++)
                 climb<LEVELS>(open[i][j], acc[i][j], lane);
@@ -377,7 +411,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) branches(A a, B
 }
 
 /* Parts that lie apart, [entry][part][M][N], to results. */
-template <int LEVELS> __global__ void join_parts(const float *parts, to_matrix e, LKI_FIXED cuts c, LKI_FIXED places place, int64_t entries)
+template <int LEVELS>
+__global__ void join_parts(const float *parts, to_matrix e, LKI_FIXED cuts c, LKI_FIXED places place, int64_t entries)
 {
     const int64_t each = e.M * e.N, all = entries * each;
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < all; i += (int64_t)gridDim.x * blockDim.x) {
@@ -396,10 +431,10 @@ template <int LEVELS> __global__ void join_parts(const float *parts, to_matrix e
 
 /* ---- launches ----------------------------------------------------------------------------------------------------------------------------- */
 
-typedef tile<128, 128, 8, 8, 8, 2> tile_large;
-typedef tile<64, 64, 16, 4, 4, 2>  tile_medium;
-typedef tile<128, 32, 16, 4, 4, 2> tile_narrow;
-typedef tile<32, 32, 32, 4, 4, 6>  tile_small;
+typedef tile<128, 128, 16, 8, 4, 1> tile_large;
+typedef tile<64, 64, 16, 4, 4, 2>   tile_medium;
+typedef tile<128, 32, 16, 4, 4, 2>  tile_narrow;
+typedef tile<32, 32, 32, 4, 4, 6>   tile_small;
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
 
@@ -423,7 +458,10 @@ static inline int tile_for(int64_t M, int64_t N, int64_t entries)
     return best;
 }
 
-static inline int64_t tiles_in(int t, int64_t M, int64_t N) { return lki_ceil_div(M, tile_sizes[t].m) * lki_ceil_div(N, tile_sizes[t].n); }
+static inline int64_t tiles_in(int t, int64_t M, int64_t N)
+{
+    return lki_ceil_div(M, tile_sizes[t].m) * lki_ceil_div(N, tile_sizes[t].n);
+}
 
 /* M, N of one entry come with e. */
 template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
@@ -433,31 +471,42 @@ template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
     return (int64_t)f->rows * f->columns * f->split * f->entries;
 }
 
-template <class A, class B, class E, class Tile> static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E &e, frame f)
+template <class A, class B, class E, class Tile>
+static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E &e, frame f)
 {
     const int64_t blocks = blocks_of<Tile>(&f, e);
     if (blocks) LKI_LAUNCH((chains<A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b, e, f);
 }
 
 /* f.c has at least one part. Split: entry z of e is part z % f.split of entry z / f.split. */
-template <class A, class B, class E> static void launch_chains(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
+template <class A, class B, class E>
+static void launch_chains(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
-    static void (*const run[TILES])(const lki_args *, const A &, const B &, const E &, frame) = {
-        launch_chains_of<A, B, E, tile_large>, launch_chains_of<A, B, E, tile_medium>, launch_chains_of<A, B, E, tile_narrow>, launch_chains_of<A, B, E, tile_small>};
+    static void (*const run[TILES])(const lki_args *, const A &, const B &, const E &,
+                                    frame) = {launch_chains_of<A, B, E, tile_large>, launch_chains_of<A, B, E, tile_medium>,
+                                              launch_chains_of<A, B, E, tile_narrow>, launch_chains_of<A, B, E, tile_small>};
     run[which](g, a, b, e, f);
 }
 
-/* Likewise, each part by blocks of its own, laid in scratch, and then joined. */
-template <class A, class B> static void launch_split(const lki_args *g, int which, const A &a, const B &b, const to_matrix &e, frame f)
+/* Parts that lie in scratch to the result of e. */
+static inline void launch_join(const lki_args *g, const to_matrix &e, const frame &f)
 {
-    const places    place = f.e;
-    const int64_t   n = f.entries * e.M * e.N;
-    float          *parts = (float *)g->scratch;
-    const to_matrix apart = {parts, e.N, e.M, e.N, nullptr, 0, e.N % 4 == 0};
-    f.split = (unsigned)f.c.count();
-    f.e = places{1, {1}, {e.M * e.N}};
-    if (f.split) launch_chains(g, which, a, b, apart, f);
-    if (n) LKI_LAUNCH_FLAT((join_parts<7>), dim3((unsigned)lki_min(lki_ceil_div(n, 128), MAP_BLOCKS)), dim3(128), g, parts, e, f.c, place, (int64_t)f.entries);
+    const int64_t n = f.entries * e.M * e.N;
+    if (n)
+        LKI_LAUNCH_FLAT((join_parts<7>), dim3((unsigned)lki_min(lki_ceil_div(n, 128), MAP_BLOCKS)), dim3(128), g,
+                        (const float *)g->scratch, e, f.c, f.e, (int64_t)f.entries);
+}
+
+/* Like launch_chains(), but each part by blocks of its own, laid in scratch, and then joined. */
+template <class A, class B>
+static void launch_split(const lki_args *g, int which, const A &a, const B &b, const to_matrix &e, const frame &f)
+{
+    frame           apart = f;
+    const to_matrix parts = {(float *)g->scratch, e.N, e.M, e.N, nullptr, 0, e.N % 4 == 0};
+    apart.split = (unsigned)f.c.count();
+    apart.e = places{1, {1}, {e.M * e.N}};
+    if (apart.split) launch_chains(g, which, a, b, parts, apart);
+    launch_join(g, e, f);
 }
 
 } // namespace lki_gpu

@@ -1,15 +1,14 @@
-/* Optimiser updates, gradient clipping and counters. Rules of single elements are in rules.h, learning-rate schedules in schedule.cu.
+/* Optimiser updates, gradient clipping and counters. Rules of single elements are in rules.h, learning-rate schedules in
+ * schedule.cu.
  *
  * Invariants
- * 1. Learning rate and iteration are read by the kernel. One thread of each block turns them, and the powers of bias corrections, into the numbers all its elements share.
+ * 1. Learning rate and iteration are read by the kernel. One thread of each block turns them, and the powers of bias corrections,
+ *    into the numbers all its elements share.
  * 2. An update in place does nothing once its step met an index out of range (`stop`).
- * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a bit. */
+ * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
+ *    bit. */
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/rules.h"
-
-namespace lki_gpu {
-void register_schedule(lki_kernels *k); /* schedule.cu */
-}
 
 namespace {
 
@@ -38,7 +37,7 @@ template <int N, typename T, typename R> __device__ inline void update_at(const 
         *(pack<T, N> *)(void *)(c.state[d] + i) = state[d];
 }
 
-template <int N, typename T, typename R> __global__ void __launch_bounds__(256) update_kernel(update_call<T> c)
+template <int N, typename T, typename R> __global__ void __launch_bounds__(256, 3) update_kernel(update_call<T> c)
 {
     __shared__ T    shared[CONSTANTS];
     __shared__ bool updates;
@@ -152,10 +151,16 @@ template <typename T> void update_ftrl(const lki_args *a) { launch<T, ftrl_rule<
 template <typename T> void update_lion(const lki_args *a) { launch<T, lion_rule<T>>(a, plain); }
 template <typename T> void update_decay(const lki_args *a) { launch<T, decay_rule<T>>(a, plain); }
 template <typename T> void update_moments(const lki_args *a) { launch<T, moments_rule<T>>(a, squared); }
-template <typename T> void lamb_direction(const lki_args *a) { launch<T, lamb_direction_rule<T>>(a, layout{-1, 2, 1, {-1, -1}, false}); }
+template <typename T> void lamb_direction(const lki_args *a)
+{
+    launch<T, lamb_direction_rule<T>>(a, layout{-1, 2, 1, {-1, -1}, false});
+}
 template <typename T> void update_lamb(const lki_args *a) { launch<T, lamb_rule<T>>(a, layout{1, 2, -1, {3, 4}, true}); }
 template <typename T> void update_ema(const lki_args *a) { launch<T, ema_rule<T>>(a, layout{-1, 1, -1, {-1, -1}, true}); }
-template <typename T> void update_overwrite(const lki_args *a) { launch<T, overwrite_rule<T>>(a, layout{-1, 1, -1, {-1, -1}, true}); }
+template <typename T> void update_overwrite(const lki_args *a)
+{
+    launch<T, overwrite_rule<T>>(a, layout{-1, 1, -1, {-1, -1}, true});
+}
 template <typename T> void update_accumulate(const lki_args *a) { launch<T, accumulate_rule<T>>(a, plain); }
 
 __global__ void increment_kernel(int64_t *counter, const int *stop)

@@ -5,13 +5,12 @@
 
 #include "kernel/gpu/index.h"
 
-namespace lki_gpu
-{
+namespace lki_gpu {
 
 /* One axis: output o reads the cells o*stride - pad + k*dilation, k < size, that lie inside. */
 struct window_axis {
     int               in, out, size, stride, pad, dilation;
-    divider<uint32_t> by_stride, by_dilation;
+    division<uint32_t> by_stride, by_dilation;
 
     __device__ int first(int o) const { return o * stride - pad; }
 
@@ -55,7 +54,7 @@ template <typename I> struct image_place {
 
 /* Sizes of an array of images, by which its indices are taken apart: I as in index.h. */
 template <typename I> struct image_sizes {
-    divider<I> rows, columns, channels;
+    division<I> rows, columns, channels;
 
     __device__ image_place<I> operator()(I i) const
     {
@@ -71,7 +70,7 @@ template <typename I> struct image_sizes {
 template <typename I> static inline image_sizes<I> sizes_of_image(const lk_shape *s)
 {
     const int64_t *dim = &s->dim[s->rank - 3];
-    return {divider<I>(dim[0]), divider<I>(dim[1]), divider<I>(dim[2])};
+    return {division<I>(dim[0]), division<I>(dim[1]), division<I>(dim[2])};
 }
 
 /* x is read, y made by the window, or their gradients. Pooling passes dilation 1, whatever the attribute says. */
@@ -84,8 +83,8 @@ static inline window_axis axis_of_window(const lki_window *w, int axis, const lk
             (int)w->stride[axis],
             (int)w->pad[axis],
             (int)dilation,
-            divider<uint32_t>(w->stride[axis]),
-            divider<uint32_t>(dilation)};
+            division<uint32_t>(w->stride[axis]),
+            division<uint32_t>(dilation)};
 }
 
 } // namespace lki_gpu
