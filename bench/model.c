@@ -1,27 +1,34 @@
 /* The bare training step of a model file: forward, loss, gradients and Adam, compiled, on batches that lie in memory.
  *
  *     model --model FILE [--batch G] [--replicas N] [--threads T] [--order free] [--seconds S]     one line of JSON
+ *     model --model FILE --device GPU:0 ...               on a card, with --replicas N cut into N logical GPUs; --wait: for each step
  *     model --model FILE ... --serve                      "run G S" per line of standard input, a line of JSON for each
  *     model --model FILE ... --count STEPS                only so many steps, for counting instructions
  *
  * FILE is Keras' JSON, the one the programs in peers/ build the same model from, and the lines are those of peers/common.py: the
  * best and the median rate of windows within S seconds, in rows per second. Replicas 0: no strategy at all. Tracing, planning and
- * the first steps are not in the rates; first_step_s says how long after main() the first step was through. */
+ * the first steps are not in the rates; first_step_s says how long after main() the first step was through.
+ *
+ * On a card the batches lie in its memory, and a window ends when the loss of its last step has been read: steps before it are only
+ * launched, as fit() does it. A loop that calls a function of its own waits for each step that checks labels; --wait measures that. */
+#include "op/tensor.h"
+#include "step/card.h"
 #include "timing.h"
 #include <lockstep.h>
 #include <sys/resource.h>
 
-enum { BATCHES = 8, MOST_JOBS = 8, WINDOWS = 5 };
+enum { BATCHES = 8, MOST_JOBS = 8, WINDOWS = 5, MOST_REPLICAS = 64 };
 
 static double began;
 
 static struct {
-    const char *model;
+    const char *model, *device;
     int64_t     batch, steps;
-    int         replicas, threads, serve, free_order;
+    int         replicas, threads, serve, free_order, wait;
     double      seconds;
 } set = {.batch = 64, .threads = 0, .seconds = 2};
 
+static bool          on_card;
 static lk_strategy  *strategy;
 static lk_model     *model;
 static lk_optimizer *optimizer;
@@ -98,14 +105,41 @@ static lk_tuple kept(lk_tensor *x, lk_tensor *y)
     return lk_tuple_from(2, item);
 }
 
+static void check(void)
+{
+    if (!lk_failed()) return;
+    fprintf(stderr, "%s\n", lk_error());
+    exit(1);
+}
+
+/* What an op makes lies on the replica's device. */
+static lk_tuple made_here(lk_tuple in, void *user)
+{
+    (void)user;
+    return LK_TUPLE(lk_mul(in.item[0], lk_scalar(1)), lk_mul(in.item[1], lk_scalar(1)));
+}
+
+static lk_tuple on_the_card(lk_tuple batch)
+{
+    lk_tuple there = lk_run(strategy, made_here, batch);
+    check();
+    for (int i = 0; i < 2; i++) {
+        const lk_tensor *t = there.item[i], *one = t->replicas ? t->replicas->item[0] : t;
+        if (lki_on_host(one->buffer->device)) fprintf(stderr, "%s stay with the host\n", i ? "labels" : "rows");
+    }
+    return there;
+}
+
 /* A batch as the step takes it: split over the replicas, where there are several. */
 static lk_tuple placed(lk_tuple whole, int64_t batch)
 {
-    lk_tuple part;
-    if (set.replicas < 2) return kept(lk_rows(whole.item[0], batch), lk_rows(whole.item[1], batch));
-    lk_dataset *d =
-        lk_distribute_dataset(strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch), .prefetch = LK_NUMBER(0));
-    if (!lk_next(lk_iterator_of(d), &part)) exit(1);
+    lk_tuple part = LK_TUPLE(lk_rows(whole.item[0], batch), lk_rows(whole.item[1], batch));
+    if (set.replicas >= 2) {
+        lk_dataset *d =
+            lk_distribute_dataset(strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch), .prefetch = LK_NUMBER(0));
+        if (!lk_next(lk_iterator_of(d), &part)) check(), exit(1);
+    }
+    if (on_card) part = on_the_card(part);
     return kept(part.item[0], part.item[1]);
 }
 
@@ -114,11 +148,11 @@ static lk_tuple placed(lk_tuple whole, int64_t batch)
 static void run(job *j, int64_t steps)
 {
     for (int64_t i = 0; i < steps; i++)
-        LK_STEP
-            lk_call(j->step, j->data[j->at++ % BATCHES]);
-    if (!lk_failed()) return;
-    fprintf(stderr, "%s\n", lk_error());
-    exit(1);
+        LK_STEP {
+            lk_tuple out = lk_call(j->step, j->data[j->at++ % BATCHES]);
+            if (on_card && i + 1 == steps) lk_item(out.item[0]);
+        }
+    check();
 }
 
 static job *job_for(int64_t batch)
@@ -176,8 +210,10 @@ static void reply(int64_t batch, double seconds)
     printf("{\"best\": %.1f, \"median\": %.1f, \"windows\": [", series_largest(&rates), series_median(rates));
     for (int i = 0; i < rates.count; i++)
         printf("%s%.1f", i ? ", " : "", rates.value[i]);
-    printf("], \"batch\": %lld, \"first_step_s\": %.4f, \"peak_rss_mib\": %.1f}\n", (long long)batch, first,
+    printf("], \"batch\": %lld, \"first_step_s\": %.4f, \"peak_rss_mib\": %.1f", (long long)batch, first,
            (double)usage.ru_maxrss / 1024);
+    if (on_card) printf(", \"device\": \"%s\", \"card\": \"%s\"", set.device, lk_gpu_words(set.device));
+    puts("}");
     fflush(stdout);
 }
 
@@ -189,8 +225,10 @@ static void read_arguments(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
-        i += strcmp(name, "--serve") != 0;
+        i += strcmp(name, "--serve") != 0 && strcmp(name, "--wait") != 0;
         if (!strcmp(name, "--serve")) set.serve = 1;
+        else if (!strcmp(name, "--wait")) set.wait = 1;
+        else if (!strcmp(name, "--device")) set.device = value;
         else if (!strcmp(name, "--model")) set.model = value;
         else if (!strcmp(name, "--batch")) set.batch = atoll(value);
         else if (!strcmp(name, "--replicas")) set.replicas = atoi(value);
@@ -200,10 +238,25 @@ static void read_arguments(int argc, char **argv)
         else if (!strcmp(name, "--order")) set.free_order = !strcmp(value, "free");
         else set.model = NULL, i = argc;
     }
-    if (set.model) return;
-    fprintf(stderr, "usage: model --model FILE [--batch G] [--replicas N] [--threads T] [--order free] [--seconds S] [--serve | "
-                    "--count STEPS]\n");
+    if (set.model && set.replicas <= MOST_REPLICAS) return;
+    fprintf(stderr, "usage: model --model FILE [--batch G] [--device GPU:0] [--replicas N] [--threads T] [--order free] [--wait] "
+                    "[--seconds S] [--serve | --count STEPS]\n");
     exit(2);
+}
+
+/* NULL: none at all. */
+static lk_strategy *make_strategy(void)
+{
+    static char names[MOST_REPLICAS][16];
+    const char *item[MOST_REPLICAS + 1] = {0};
+    const lk_order order = set.free_order ? LK_FREE : LK_ORDERED;
+    if (set.device && set.replicas < 2) return lk_one_device_strategy(set.device);
+    if (!on_card) return set.replicas ? lk_mirrored_strategy(.cpu_devices = set.replicas, .order = order) : NULL;
+    for (int i = 0; i < set.replicas; i++) {
+        snprintf(names[i], sizeof names[i], "GPU:%d", i);
+        item[i + 1] = names[i];
+    }
+    return lk_mirrored_strategy(.devices = lk_names_of(set.replicas, item), .logical_gpus = set.replicas, .order = order);
 }
 
 int main(int argc, char **argv)
@@ -213,7 +266,10 @@ int main(int argc, char **argv)
     read_arguments(argc, argv);
     lk_set_log(quiet, NULL);
     if (set.threads) lk_set_threads(set.threads);
-    if (set.replicas) strategy = lk_mirrored_strategy(.cpu_devices = set.replicas, .order = set.free_order ? LK_FREE : LK_ORDERED);
+    on_card = set.device && strstr(set.device, "GPU:");
+    strategy = make_strategy();
+    check();
+    if (on_card && !set.wait) lki_card_wait_for_faults(false);
     LK_SCOPE(strategy ? strategy : lk_default_strategy()) {
         model = lk_model_from_json_file(set.model);
         /* weights stay nearly what they were: a model that knows its few batches by heart has gradients of zero, which some kernels skip */

@@ -22,7 +22,7 @@ if(LK_GPU_SIM)
     set(LK_GPU_SIM_FOUND ON)
     add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc)
     set_source_files_properties(${gpu_kernels} PROPERTIES LANGUAGE CXX)
-    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 -O2 -g1 -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
+    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
                            -fvisibility=hidden -fno-rtti $<$<BOOL:${LK_WERROR}>:-Werror>)
     target_compile_definitions(lockstep_sim PRIVATE LKI_SIM)
     target_include_directories(lockstep_sim PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -32,7 +32,6 @@ if(LK_GPU_SIM)
     endif()
     target_link_options(lockstep_sim PRIVATE -Wl,--no-undefined)
     set_target_properties(lockstep_sim PROPERTIES OUTPUT_NAME lockstep-sim PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${gpu_folder})
-    add_dependencies(tests lockstep_sim)
   endif()
 endif()
 
@@ -58,8 +57,8 @@ if(NOT LK_CUDA STREQUAL OFF)
       set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
       add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
         COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
-        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -lineinfo -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${codes} -I${PROJECT_SOURCE_DIR}/include
-                -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -MD -MF ${object}.d -c ${file} -o ${object}
+        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${codes} -I${PROJECT_SOURCE_DIR}/include
+                -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all -MD -MF ${object}.d -c ${file} -o ${object}
         DEPENDS ${file} COMMENT "nvcc ${name}.cu" VERBATIM)
       list(APPEND objects ${object})
     endforeach()

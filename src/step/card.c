@@ -35,6 +35,7 @@ struct lki_card {
     int                 part_count, part_capacity;
     int                *stop; /* of the card */
     int64_t             replays;
+    bool                checks; /* some call may meet an index out of range */
     lki_arena           arena;
 };
 
@@ -133,9 +134,9 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
         if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE) rows = lki_max(rows, g->nodes[i].rows.rows);
     lk_clear_error(); /* that of the block: this says more */
     if (rows > 1)
-        return lki_fail(LK_ENOMEM, "%s: no room for a step: it needs %zu MiB and %zu are free; the largest are %s; a batch of about %lld rows instead of %lld would fit", c->device->name,
+        return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %zu MiB and %zu are free; the largest are %s; a batch of about %lld rows instead of %lld would fit", c->device->name,
                         total >> 20, room >> 20, words, (long long)lki_max(1, (int64_t)((double)rows * (double)room / (double)total * 0.9)), (long long)rows);
-    return lki_fail(LK_ENOMEM, "%s: no room for a step: it needs %zu MiB and %zu are free; the largest are %s", c->device->name, total >> 20, room >> 20, words);
+    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %zu MiB and %zu are free; the largest are %s", c->device->name, total >> 20, room >> 20, words);
 }
 
 static lk_status make_block(lki_card *c)
@@ -227,6 +228,7 @@ static lk_status fill_call(lki_card *c, call *k, size_t *scratch)
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, &n->rows));
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
     if (k->on_host) return LK_OK;
+    c->checks = c->checks || checks;
     if (checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op))) return lk_error_code();
     lki_scratch_fn *needs = c->line->kernels->scratch[n->slot][n->type];
     size_t          bytes = needs ? needs(&k->args) : 0;
@@ -424,6 +426,15 @@ static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
     return LK_OK;
 }
 
+static _Thread_local bool unwaited;
+
+bool lki_card_wait_for_faults(bool wait)
+{
+    bool before = !unwaited;
+    unwaited = !wait;
+    return before;
+}
+
 lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out)
 {
     LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */
@@ -433,6 +444,7 @@ lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out
         if (i + 1 < c->part_count) LKI_TRY(run_on_host(c, &c->calls[c->parts[i].end]));
     }
     c->replays++;
+    if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
     LKI_TRY(return_variables(c));
     return take_outputs(c, out);
 }

@@ -4,8 +4,8 @@
  *   memory    one block of the card: inputs, outputs and what is made, by the time each lives; scratch is shared, since the stream is in order
  *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches kernel by kernel, the second one
  *             captures, all later ones launch what was captured
- *   faults    an index out of range sets a word of the card, which later updates of the step read and then do nothing, and one the host looks at: the next replay, or whoever
- *             waits for the card first, is told
+ *   faults    an index out of range sets a word of the card, which later updates of the step read and then do nothing, and one the host looks at: a plan that checks
+ *             indices is waited for, unless who replays it said that the next replay, or whoever waits for the card first, may be told instead
  *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
 #ifndef LKI_STEP_CARD_H
 #define LKI_STEP_CARD_H
@@ -19,6 +19,9 @@ lki_card *lki_card_new(lki_plan *p, lki_device *device);
 void      lki_card_free(lki_card *c);
 
 lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out);
+
+/* From now on this thread's replays wait for faults (as at first), or do not; returns what it was. */
+bool lki_card_wait_for_faults(bool wait);
 
 size_t lki_card_bytes(const lki_card *c);
 int    lki_card_calls(const lki_card *c);

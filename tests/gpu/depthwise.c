@@ -1,5 +1,5 @@
-/* Depthwise convolutions on a GPU against the reference. The weight gradient's order is the GPU's own: it is computed here again, bit by bit, and compared with the
- * reference within rounding. */
+/* Depthwise convolutions on a GPU against the reference. The weight gradient's order is the GPU's own: it is computed here again,
+ * bit by bit, and compared with the reference within rounding. */
 #include "slots.h"
 
 static const lk_dtype floats[] = {LK_F32, LK_F64};

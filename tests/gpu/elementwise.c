@@ -241,6 +241,33 @@ static void check_at(lk_dtype type, const lk_shape *shape, const int offset[3])
     }
 }
 
+/* x + 1 in place on a variable: not after a fault. */
+TEST(test_stopped)
+{
+    lki_device         *d = slot_gpu();
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    const lk_shape      s = {1, {100}}, scalar = {0, {0}};
+    float               host[100], one_more = 1, *mem = d->ops->alloc(d, sizeof host), *by = d->ops->alloc(d, sizeof one_more);
+    int                *stop = d->ops->alloc(d, sizeof *stop);
+    lki_attr            attr = {0};
+    lki_view            src[2] = {{mem, &s, LK_F32}, {by, &scalar, LK_F32}}, dst[1] = {{mem, &s, LK_F32}};
+    lki_gpu_call        call = {l->stream, stop, NULL};
+    d->ops->write(d, by, &one_more, sizeof one_more);
+    for (int stopped = 0; stopped < 2; stopped++) {
+        memset(host, 0, sizeof host);
+        d->ops->write(d, mem, host, sizeof host);
+        d->ops->write(d, stop, &stopped, sizeof stopped);
+        l->kernels->fn[LKI_K_add][LK_F32](
+            &(lki_args){.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = 100, .gpu = &call});
+        assert_int_equal(d->ops->read(d, host, mem, sizeof host), LK_OK);
+        for (int i = 0; i < 100; i++)
+            assert_true(host[i] == (stopped ? 0 : 1));
+    }
+    d->ops->release(d, mem, sizeof host);
+    d->ops->release(d, by, sizeof one_more);
+    d->ops->release(d, stop, sizeof *stop);
+}
+
 TEST(test_alignment)
 {
     static const lk_dtype types[] = {LK_F32, LK_F64, LK_I32, LK_I64};
@@ -255,4 +282,4 @@ TEST(test_alignment)
 
 TESTS(cmocka_unit_test(test_one_operand), cmocka_unit_test(test_clip_limits), cmocka_unit_test(test_whole_range),
       cmocka_unit_test(test_two_operands), cmocka_unit_test(test_ends_of_integers), cmocka_unit_test(test_where),
-      cmocka_unit_test(test_large), cmocka_unit_test(test_alignment))
+      cmocka_unit_test(test_large), cmocka_unit_test(test_alignment), cmocka_unit_test(test_stopped))

@@ -1,11 +1,12 @@
-/* Gather, one-hot and their gradients on a GPU against the reference: all types, lanes, ids out of range, many ids of one entry, more ids than one block sorts. */
+/* Gather, one-hot and their gradients on a GPU against the reference: all types, lanes, ids out of range, many ids of one entry,
+ * more ids than one block sorts. */
 #include "slots.h"
 
 static const lk_dtype all_types[] = {LK_F32, LK_F64, LK_F16, LK_BF16, LK_I32, LK_I64, LK_U8, LK_BOOL};
 static const lk_dtype floats[] = {LK_F32, LK_F64};
 static const lk_dtype id_types[] = {LK_I32, LK_I64};
 
-/* All of from[], or none of `from`, put in place of axis `axis` of x. */
+/* The shape of ids in place of axis `axis` of x. */
 static lk_shape gathered(lk_shape x, int axis, lk_shape ids)
 {
     lk_shape s = {.rank = x.rank - 1 + ids.rank};

@@ -1,4 +1,5 @@
-/* Moves on a GPU against the reference: all element sizes, shapes that can be moved in wide units and shapes that cannot, squares and their edges, empty arrays. */
+/* Moves on a GPU against the reference: all element sizes, shapes that can be moved in wide units and shapes that cannot, squares
+ * and their edges, empty arrays. */
 #include "slots.h"
 
 static const lk_dtype all_types[] = {LK_F32, LK_F64, LK_F16, LK_BF16, LK_I32, LK_I64, LK_U8, LK_BOOL};

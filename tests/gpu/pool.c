@@ -1,4 +1,5 @@
-/* Pooling on a GPU against the reference: windows that overlap, leave gaps, hang over the sides or lie outside; NaN, infinities and ties. */
+/* Pooling on a GPU against the reference: windows that overlap, leave gaps, hang over the sides or lie outside; NaN, infinities
+ * and ties. */
 #include "slots.h"
 
 static const lk_dtype floats[] = {LK_F32, LK_F64};

@@ -51,10 +51,50 @@ TEST(test_far)
     }
 }
 
+/* A part of a larger array: dst begins anywhere, and what lies around it stays. */
+TEST(test_around)
+{
+    enum { ROOM = 32 };
+    lki_device         *d = slot_gpu();
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    const int64_t       t = 3;
+    const lk_shape      scalar = {0, {0}};
+    float               whole[ROOM], host[ROOM], *mem = d->ops->alloc(d, sizeof host);
+    int64_t            *iteration = d->ops->alloc(d, sizeof t);
+    lki_attr            attr = {.random = {.key = 77, .call = 5, .low = 0, .high = 1}};
+    lki_gpu_call        call = {l->stream, NULL, NULL};
+    d->ops->write(d, iteration, &t, sizeof t);
+    for (int from = -1; from < 9; from++)
+        for (int64_t n = 1; n < 12; n++) { /* first all of the draw, then numbers from ... from + n - 1 where they belong */
+            const lk_shape s = {1, {from < 0 ? ROOM : n}};
+            lki_view       src = {iteration, &scalar, LK_I64}, dst = {mem + lki_max(from, 0), &s, LK_F32};
+            lki_args       a = {.src = &src,
+                                .dst = &dst,
+                                .nsrc = 1,
+                                .ndst = 1,
+                                .attr = &attr,
+                                .hi = s.dim[0],
+                                .first = lki_max(from, 0),
+                                .gpu = &call};
+            memset(host, 0xff, sizeof host);
+            d->ops->write(d, mem, host, sizeof host);
+            l->kernels->fn[LKI_K_random_uniform][LK_F32](&a);
+            assert_int_equal(d->ops->read(d, host, mem, sizeof host), LK_OK);
+            if (from < 0) memcpy(whole, host, sizeof host);
+            for (int i = 0; i < ROOM && from >= 0; i++) {
+                if (i < from || i >= from + n) assert_true(isnan(host[i]));
+                else assert_true(host[i] == whole[i]);
+            }
+        }
+    d->ops->release(d, mem, sizeof host);
+    d->ops->release(d, iteration, sizeof t);
+}
+
 TEST(test_large)
 {
     check(LKI_K_random_uniform, LK_F32, (lk_shape){1, {132 * 16 * 256 * 4 + 77}}, 1, 9, 0, 1);
     check(LKI_K_random_normal, LK_F32, (lk_shape){1, {300001}}, 4, 9, 0.5, 2);
 }
 
-TESTS(cmocka_unit_test(test_places), cmocka_unit_test(test_intervals), cmocka_unit_test(test_far), cmocka_unit_test(test_large))
+TESTS(cmocka_unit_test(test_places), cmocka_unit_test(test_intervals), cmocka_unit_test(test_far), cmocka_unit_test(test_around),
+      cmocka_unit_test(test_large))

@@ -177,6 +177,34 @@ TEST(test_scatter_faults)
     slot_check(&none);
 }
 
+/* Where nobody looks at `stop` an id outside must still change nothing. After a fault of its step good ids change nothing. */
+TEST(test_scatter_stop)
+{
+    lki_device         *d = slot_gpu();
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    const lk_shape      s = {1, {4}}, two = {1, {2}};
+    for (int how = 0; how < 4; how++) { /* good ids, a bad one, good ones of a step, good ones of a step that is stopped */
+        float        v[4] = {0}, rows[2] = {1, 1}, *mem = d->ops->alloc(d, sizeof v + sizeof rows);
+        int32_t      ids[2] = {2, how == 1 ? 4 : 2}, stop = how == 3, *list = d->ops->alloc(d, 64);
+        void        *scratch = d->ops->alloc(d, 64);
+        lki_attr     attr = {0};
+        lki_view     src[2] = {{mem + 4, &two, LK_F32}, {list, &two, LK_I32}}, dst[1] = {{mem, &s, LK_F32}};
+        lki_gpu_call call = {l->stream, how < 2 ? NULL : list + 2, NULL};
+        lki_args     a = {.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = 4, .scratch = scratch, .gpu = &call};
+        d->ops->write(d, mem, v, sizeof v);
+        d->ops->write(d, mem + 4, rows, sizeof rows);
+        d->ops->write(d, list, ids, sizeof ids);
+        d->ops->write(d, list + 2, &stop, sizeof stop);
+        assert_true(l->kernels->scratch[LKI_K_scatter][LK_F32](&a) <= 64);
+        l->kernels->fn[LKI_K_scatter][LK_F32](&a);
+        assert_int_equal(d->ops->read(d, v, mem, sizeof v), LK_OK);
+        assert_true(v[2] == (how == 0 || how == 2 ? 2 : 0));
+        d->ops->release(d, mem, sizeof v + sizeof rows);
+        d->ops->release(d, list, 64);
+        d->ops->release(d, scratch, 64);
+    }
+}
+
 /* ---- lanes ---- */
 
 TEST(test_lane_add)
@@ -193,7 +221,7 @@ TEST(test_lane_add)
                     x.dim[0] = counts[n];
                     slot_case c = {.slot = LKI_K_lane_add, .dtype = (lk_dtype)t};
                     slot_source(&c, c.dtype, x, slot_numbers(c.dtype, &x, n % 2));
-                    slot_result(&c, LK_F64, v, slot_numbers(LK_F64, &v, false));
+                    slot_result(&c, LK_F64, v, slot_numbers(LK_F64, &v, true)); /* -0 stays where a lane is empty */
                     if (lanes) slot_lanes(&c, lanes, counts[n]);
                     else c.attr.num.a = 2;
                     slot_check(&c);
@@ -201,4 +229,5 @@ TEST(test_lane_add)
 }
 
 TESTS(cmocka_unit_test(test_replica_sum), cmocka_unit_test(test_many_replicas), cmocka_unit_test(test_agree),
-      cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_faults), cmocka_unit_test(test_lane_add))
+      cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_faults), cmocka_unit_test(test_scatter_stop),
+      cmocka_unit_test(test_lane_add))

@@ -148,12 +148,13 @@ TEST(test_schedules)
         {LKI_SCHEDULE_COSINE, 0, {0, 500, 0.02, 1, 0.1, 20}},
         {LKI_SCHEDULE_COSINE_RESTARTS, 0, {0.1, 10, 0.01, 2, 0.9}},
         {LKI_SCHEDULE_COSINE_RESTARTS, 0, {0.1, 10, 0, 1, 1}},
+        {LKI_SCHEDULE_COSINE_RESTARTS, 0, {0.1, 10, 0, 3, 1}}, /* at 1210 the logarithm falls short of 5 */
         {LKI_SCHEDULE_COSINE_RESTARTS, 0, {0.1, 4, 0.1, 1.5, 0.8}},
         {LKI_SCHEDULE_PIECEWISE, 3, {10, 100, 1000, 0.1, 0.01, 0.001, 0.0001}},
         {LKI_SCHEDULE_PIECEWISE, 0, {0.3}},
     };
     for (int i = 0; i < LKI_COUNT(schedules); i++)
-        for (int64_t t = 0; t < 1200; t += t < 160 ? 1 : 10) {
+        for (int64_t t = 0; t < 1220; t += t < 160 ? 1 : 10) {
             slot_case c = {.slot = LKI_K_schedule, .dtype = LK_I64, .tolerance = 1e-6};
             slot_source(&c, LK_I64, SCALAR, one_number(LK_I64, (double)t));
             slot_result(&c, LK_F32, SCALAR, NULL);

@@ -107,8 +107,8 @@ static lk_status no_room(const lki_device *d, size_t bytes)
 {
     const lki_gpu_memory m = lki_gpu_memory_of((lki_device *)d);
     if (m.limit)
-        return lki_fail(LK_ENOMEM, "%s: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs less, or raise .gpu_memory_limit", d->name, bytes, m.limit, m.used);
-    return lki_fail(LK_ENOMEM, "%s: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less", d->name, bytes, m.used, m.available,
+        return lki_fail(LK_ENOMEM, "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs less, or raise .gpu_memory_limit", d->name, bytes, m.limit, m.used);
+    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less", d->name, bytes, m.used, m.available,
                     card_of(d)->what.name);
 }
 

@@ -1,10 +1,10 @@
-/* Depthwise convolutions: channel q = c*M + j of the result sees channel c of the image alone. One thread per element of the result; cells outside the image are left out
- * of a sum, not added as zeros.
+/* Depthwise convolutions: channel q = c*M + j of the result sees channel c of the image alone. One thread per element of the
+ * result; cells outside the image are left out of a sum, not added as zeros.
  *
  * Orders (fma chains from +0): the result over kh, kw; the data gradient over output row, output column, multiplier, as on the CPU.
  *
- * The weight gradient has an order of its own here, which gives the card more to do at once: one chain per image, over output row, output column; the images of a lane are
- * added up from +0, ascending; then the tree over lanes. */
+ * The weight gradient has an order of its own here, which gives the card more to do at once: one chain per image, over output
+ * row, output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
 #include "kernel/gpu/window.h"
 
 using namespace lki_gpu;
@@ -16,7 +16,7 @@ template <typename I> struct depthwise_sizes {
     image_sizes<I> sizes; /* of the array the threads run over */
     I              IH, IW, C, OH, OW, Q;
     int            M;
-    division<I>     by_m;
+    division<I>    by_m;
 
     __device__ I x_at(I image, int row, int column, I c) const { return ((image * IH + (I)row) * IW + (I)column) * C + c; }
     __device__ I y_at(I image, int row, int column, I q) const { return ((image * OH + (I)row) * OW + (I)column) * Q + q; }

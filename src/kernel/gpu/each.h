@@ -29,8 +29,9 @@ enum { EACH_OPERANDS = 3, EACH_PACK_BYTES = 16, EACH_PACK = 4 };
 
 /* What an expression may use beside its operands; every functor begins with it. */
 struct each_call {
-    double a, b; /* attr num */
-    fault  fail;
+    double     a, b; /* attr num */
+    fault      fail;
+    const int *stop; /* calls that write a variable: not after a fault */
 };
 
 /* Floor of n / divisor, for n < 2^31, by a multiplication. */
@@ -164,7 +165,7 @@ __device__ inline D each_value(const F &f, const pack<A, N> &x, const pack<B, N>
 template <int N, typename D, typename F, typename A, typename B, typename C>
 __global__ void __launch_bounds__(256) each_kernel(places p, F f)
 {
-    if (stopped(f.fail.stop)) return;
+    if (stopped(f.stop)) return;
     for (uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * N; i < p.count; i += gridDim.x * blockDim.x * N) {
         uint32_t at[EACH_OPERANDS] = {0, 0, 0}, rest = i;
         for (int d = p.rank - 1; d > 0; d--) {
@@ -260,6 +261,7 @@ template <typename D, typename F, typename A, typename B = none, typename C = no
     f.a = a->attr ? a->attr->num.a : 0;
     f.b = a->attr ? a->attr->num.b : 0;
     f.fail = fault_of(a);
+    f.stop = a->gpu->told ? nullptr : a->gpu->stop; /* a call that may fail itself writes no variable, and all of its result */
     each_walk<D, F, A, B, C>(a, walk_of(a, 1 + !std::is_same<B, none>::value + !std::is_same<C, none>::value), f);
 }
 

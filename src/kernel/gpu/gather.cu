@@ -1,5 +1,5 @@
-/* Rows by index: gather, one-hot, and ids of each row's own. x is [outer, entries, inner], and a row of the result is an entry of it, moved in units of up to 16 bytes.
- * The gradients, which sort ids first, are in gather_grad.cu. */
+/* Rows by index: gather, one-hot, and ids of each row's own. x is [outer, entries, inner], and a row of the result is an entry of
+ * it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
 #include "kernel/axes.h"
 #include "kernel/gpu/gather.h"
 
@@ -10,13 +10,13 @@ namespace {
 /* ---- rows ---- */
 
 template <typename T, typename I> struct picker {
-    const T   *x;
-    T         *y;
-    ids        id;
-    fault      bad;
-    int64_t    entries;
+    const T    *x;
+    T          *y;
+    ids         id;
+    fault       bad;
+    int64_t     entries;
     division<I> inner, each; /* units of a row; ids of one outer index */
-    bool       own;         /* ids differ from one outer index to the next */
+    bool        own;         /* ids differ from one outer index to the next */
 
     __device__ void operator()(int64_t i) const
     {
@@ -40,8 +40,8 @@ template <typename T, typename I> void pick(const lki_args *a, rows r)
 {
     const int64_t n = size_of(&a->dst[0]) * bytes_of(a->dst[0].dtype) / (int64_t)sizeof(T);
     cover(a, n,
-        picker<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, ids_of(&a->src[1]), fault_of(a), r.entries,
-                     division<I>(r.inner), division<I>(r.ids), r.own});
+          picker<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, ids_of(&a->src[1]), fault_of(a), r.entries,
+                       division<I>(r.inner), division<I>(r.ids), r.own});
 }
 
 template <typename I> void pick_sized(const lki_args *a, rows r)
@@ -77,7 +77,7 @@ void row_gather(const lki_args *a)
 template <typename T, typename I> struct marker {
     T              *y, on, off;
     ids             id;
-    division<I>      depth;
+    division<I>     depth;
     __device__ void operator()(int64_t i) const
     {
         I       row = (I)i;

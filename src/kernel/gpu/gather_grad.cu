@@ -1,13 +1,15 @@
 /* Gradients of gather: the rows of dy that came from one entry of x are summed, in the order of ids.
  *
- * Positions of ids are sorted by entry first (radix sort, stable, integers only), so that those of one entry are neighbours, in order. Then dst is zeroed, and one thread
- * per column of each entry that occurs walks its positions. Work grows with ids and with dst, not with their product. Ids of each row's own are ids into all rows' entries.
+ * Positions of ids are sorted by entry first (radix sort, stable, integers only), so that those of one entry are neighbours, in
+ * order. Then dst is zeroed, and one thread per column of each entry that occurs walks its positions. Work grows with ids and
+ * with dst, not with their product. Ids of each row's own are ids into all rows' entries.
  *
- * The sort, four bits at a time: a tile is EACH positions of THREADS threads, thread after thread; a tile's positions with one digit stay together, in order.
+ * The sort, four bits at a time: a tile is EACH positions of THREADS threads, thread after thread; a tile's positions with one
+ * digit stay together, in order.
  *
  *     count     one block per tile: how many of each digit
  *     start     one block: where the first of each digit and tile goes; digits first, then tiles
- *     place     one block per tile: moves positions there. One tile needs neither count nor start, and does all digits in one launch
+ *     place     one block per tile: moves positions there. A single tile needs no count and start: all digits in one launch
  *
  * Positions outside of the lanes, and ids out of range (a fault), are not summed: they sort behind all entries. */
 #include "kernel/axes.h"
@@ -150,7 +152,7 @@ __global__ void place_kernel(names n, tiles t, int pass, const int64_t *order, i
     place_tile(n, t, pass, order, sorted, starts);
 }
 
-/* All digits of the only tile; the last one ends in `order`[passes % 2]. */
+/* All digits of the only tile; after an odd number of passes the order is in `odd`. */
 __global__ void place_all_kernel(names n, tiles t, int64_t *even, int64_t *odd)
 {
     for (int pass = 0; pass < t.passes; pass++)
@@ -220,7 +222,7 @@ template <typename T, typename I> struct adder {
     T             *dx;
     const int64_t *order;
     names          n;
-    division<I>     inner, count; /* columns; positions */
+    division<I>    inner, count; /* columns; positions */
     int64_t        entry;        /* positions that one bound counts */
     lanes          lane;
 
@@ -278,7 +280,8 @@ template <typename T, typename I> struct adder {
 template <typename T, typename I>
 void add_rows(const lki_args *a, const int64_t *order, const names &n, int64_t work, int64_t inner, int64_t entry, const lanes &l)
 {
-    cover(a, work,
+    cover(
+        a, work,
         adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, order, n, division<I>(inner), division<I>(n.count), entry, l});
 }
 

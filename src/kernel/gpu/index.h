@@ -1,5 +1,6 @@
-/* Indices for kernels that move and gather: division by numbers known at the launch, sizes of element types, one element as bits, and the tree of lane sums as a
- * counter. Index arithmetic is done in I: uint32_t where all indices are below 2^31 (fits32), uint64_t elsewhere. */
+/* Indices for kernels that move and gather: division by numbers known at the launch, sizes of element types, one element as bits,
+ * and the tree of lane sums as a counter. Index arithmetic is done in I: uint32_t where all indices are below 2^31 (fits32),
+ * uint64_t elsewhere. */
 #ifndef LKI_KERNEL_GPU_INDEX_H
 #define LKI_KERNEL_GPU_INDEX_H
 
@@ -36,7 +37,8 @@ template <typename I> struct division {
     __device__ I operator()(I n) const { return n / d; }
 };
 
-/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A division by 0 can be made, for arrays without elements, and not used. */
+/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A division by 0 can be made, for arrays without elements, and not
+ * used. */
 template <> struct division<uint32_t> {
     uint32_t d, factor;
     int      shift;
@@ -105,7 +107,6 @@ static inline int together(int bytes, int64_t count, const void *p, const void *
     return n;
 }
 
-/* A number as an element of type t: rounded to nearest even, subnormal f32 to 0 as kernels have it, integers saturated. The low bytes are the element. */
 static inline uint64_t integer_bits(lk_dtype t, double x)
 {
     const double  low = t == LK_U8 ? 0 : t == LK_I32 ? (double)INT32_MIN : (double)INT64_MIN;
@@ -149,6 +150,8 @@ static inline uint64_t half_bits(lk_dtype t, double x)
     return exponent < 102 ? sign : sign | rounded((size & 0x7fffff) | 0x800000, 126 - exponent, lost);
 }
 
+/* A number as an element of type t: rounded to nearest even, subnormal f32 to 0 as kernels have it, integers saturated. The low
+ * bytes are the element. */
 static inline uint64_t element_bits(lk_dtype t, double x)
 {
     uint64_t bits;
@@ -164,7 +167,8 @@ static inline uint64_t element_bits(lk_dtype t, double x)
 static __device__ inline float  fused(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ inline double fused(double a, double b, double c) { return fma(a, b, c); }
 
-/* The tree over lanes, fed lane after lane: half sums that wait for their other half, one per level, so that a thread needs registers only. */
+/* The tree over lanes, fed lane after lane: half sums that wait for their other half, one per level, so that a thread needs
+ * registers only. */
 template <typename T> struct lane_tree {
     enum { LEVELS = 7 }; /* 64 lanes */
     T waits[LEVELS];

@@ -1,5 +1,6 @@
-/* Moves: copy, fill, range, broadcast, transpose, slice, concat and their inverses. Bits are moved as they are, by element size. Whole arrays go in units of 16 bytes
- * where addresses allow; everything else is a strided move (strided.h). Operands and results never overlap. */
+/* Moves: copy, fill, range, broadcast, transpose, slice, concat and their inverses. Bits are moved as they are, by element size.
+ * Whole arrays go in units of 16 bytes where addresses allow; everything else is a strided move (strided.h). Operands and results
+ * never overlap. */
 #include "kernel/axes.h"
 #include "kernel/gpu/index.h"
 #include "kernel/gpu/strided.h"

@@ -4,8 +4,8 @@
  *     reflect      mirrored at the edge cell, which is not repeated
  *     symmetric    mirrored behind the edge cell, which is
  *
- * so that a cell of the plain array fills at most three cells along an axis: one mirrored before the array, itself, one mirrored behind it. The gradient sums those of
- * all axes from +0 in the order they have in memory. */
+ * so that a cell of the plain array fills at most three cells along an axis: one mirrored before the array, itself, one mirrored
+ * behind it. The gradient sums those of all axes from +0 in the order they have in memory. */
 #include "kernel/gpu/index.h"
 #include "kernel/gpu/strided.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 template <typename I> struct axis {
     division<I> padded, plain; /* sizes */
-    I          before;
+    I           before;
 };
 
 /* Neighbours that are not padded are one axis. */
@@ -66,7 +66,7 @@ template <typename T, typename I> void pad_indexed(const lki_args *a)
 {
     const T value = (T)element_bits(a->dst[0].dtype, a->attr->pad.value);
     cover(a, size_of(&a->dst[0]),
-        padder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, value, frame_of<I>(a, a->dst[0].shape, a->src[0].shape)});
+          padder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, value, frame_of<I>(a, a->dst[0].shape, a->src[0].shape)});
 }
 
 template <typename T> void pad(const lki_args *a)
@@ -113,7 +113,7 @@ template <typename T, typename I> struct pad_adder {
 template <typename T, typename I> void pad_grad_indexed(const lki_args *a)
 {
     cover(a, size_of(&a->dst[0]),
-        pad_adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, frame_of<I>(a, a->src[0].shape, a->dst[0].shape)});
+          pad_adder<T, I>{(const T *)a->src[0].data, (T *)a->dst[0].data, frame_of<I>(a, a->src[0].shape, a->dst[0].shape)});
 }
 
 template <typename T> void pad_grad(const lki_args *a)

@@ -1,5 +1,6 @@
-/* Pooling: one thread per element of the result. A window at output (oh, ow) covers the cells (oh*stride - pad + kh, ow*stride - pad + kw); those outside the image neither
- * win nor count. Largest: the first of equal ones; NaN is larger than all, and the first NaN stays.
+/* Pooling: one thread per element of the result. A window at output (oh, ow) covers the cells (oh*stride - pad + kh, ow*stride -
+ * pad + kw); those outside the image neither win nor count. Largest: the first of equal ones; NaN is larger than all, and the
+ * first NaN stays.
  *
  * Sums run from +0: averages over kh, kw; the gradients over the windows that cover a cell, by output row, then column. */
 #include "kernel/gpu/window.h"
@@ -165,7 +166,8 @@ template <typename T, typename I> struct slots {
     static void max_pool(const lki_args *a)
     {
         const cells c = a->ndst > 1 ? cells_of(&a->dst[1]) : cells{nullptr, false};
-        cover(a, size_of(&a->dst[0]),
+        cover(
+            a, size_of(&a->dst[0]),
             max_pooler<T, I>{pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data, c});
     }
     static void max_pool_pick(const lki_args *a)
@@ -181,11 +183,12 @@ template <typename T, typename I> struct slots {
     static void avg_pool(const lki_args *a)
     {
         cover(a, size_of(&a->dst[0]),
-            averager<T, I>{pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data});
+              averager<T, I>{pool_of<I>(a, &a->src[0], &a->dst[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data});
     }
     static void avg_pool_grad(const lki_args *a)
     {
-        cover(a, size_of(&a->dst[0]),
+        cover(
+            a, size_of(&a->dst[0]),
             average_adder<T, I>{pool_of<I>(a, &a->dst[0], &a->src[0], &a->dst[0]), (const T *)a->src[0].data, (T *)a->dst[0].data});
     }
 };

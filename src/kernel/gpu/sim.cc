@@ -9,6 +9,7 @@
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -105,6 +106,9 @@ void prepare_fiber(int i)
         f->stack = (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (f->stack == MAP_FAILED) fprintf(stderr, "lockstep-sim: no memory for threads\n"), abort();
     }
+#if defined(__SANITIZE_ADDRESS__)
+    ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK); /* of frames that ended with the fiber before */
+#endif
     f->now = READY;
     f->thread.x = (unsigned)i % blockDim.x;
     f->thread.y = (unsigned)i / blockDim.x % blockDim.y;

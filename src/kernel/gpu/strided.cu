@@ -1,8 +1,10 @@
-/* Strided moves. First the walk is made as short as it can be: axes of one entry are dropped, neighbours that step alike on both sides are merged, and where the
- * last axis is dense on both sides, elements are moved as units of up to 16 bytes. Then one of two kernels runs:
+/* Strided moves. First the walk is made as short as it can be: axes of one entry are dropped, neighbours that step alike on both
+ * sides are merged, and where the last axis is dense on both sides, elements are moved as units of up to 16 bytes. Then one of
+ * two kernels runs:
  *
- *     carry   one thread per unit, along dst
- *     tiles   where dst's last axis is far apart in src and another axis is dense there: squares through shared memory, so that reads and writes are both along memory
+ *     carry     one thread per unit, along dst
+ *     squares   where dst's last axis is far apart in src and another axis is dense there: through shared memory, so that reads and
+ *               writes are both along memory
  *
  * Bits are moved as they are. */
 #include "kernel/gpu/index.h"
@@ -87,9 +89,9 @@ template <typename I> struct place { /* modulo 2^32 or 2^64: steps may be negati
 };
 
 template <typename I> struct walk {
-    int        rank;
+    int         rank;
     division<I> dim[LK_MAX_RANK];
-    I          from[LK_MAX_RANK], to[LK_MAX_RANK];
+    I           from[LK_MAX_RANK], to[LK_MAX_RANK];
 
     __device__ place<I> operator()(I i) const
     {

@@ -1,6 +1,8 @@
-/* Moves between two arrays that are walked side by side, each with strides of its own (strided.cu): broadcast, transpose, slice, concat and their like.
+/* Moves between two arrays that are walked side by side, each with strides of its own (strided.cu): broadcast, transpose, slice,
+ * concat and their like.
  *
- * For all indices below dim: dst[sum of index * to] = src[sum of index * from], steps in elements of `bytes`, of any sign; 0 repeats. */
+ * For all indices below dim: dst[sum of index * to] = src[sum of index * from], steps in elements of `bytes`, of any sign; 0
+ * repeats. */
 #ifndef LKI_KERNEL_GPU_STRIDED_H
 #define LKI_KERNEL_GPU_STRIDED_H
 

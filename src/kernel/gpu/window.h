@@ -1,5 +1,5 @@
-/* Windows over images [height, width, channels] for kernels with one thread per element, channels fastest: sizes by value, where an element lies, which outputs reach a
- * cell. */
+/* Windows over images [height, width, channels] for kernels with one thread per element, channels fastest: sizes by value, where
+ * an element lies, which outputs reach a cell. */
 #ifndef LKI_KERNEL_GPU_WINDOW_H
 #define LKI_KERNEL_GPU_WINDOW_H
 
@@ -9,7 +9,7 @@ namespace lki_gpu {
 
 /* One axis: output o reads the cells o*stride - pad + k*dilation, k < size, that lie inside. */
 struct window_axis {
-    int               in, out, size, stride, pad, dilation;
+    int                in, out, size, stride, pad, dilation;
     division<uint32_t> by_stride, by_dilation;
 
     __device__ int first(int o) const { return o * stride - pad; }

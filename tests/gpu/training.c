@@ -1,0 +1,372 @@
+/* Training on a card cut into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and compiled, with fit and in a loop of one's own. What
+ * a model on a GPU saves goes on on the CPU and the other way round; runs that were stopped go on; a bad label and a full card are told, and training can go on after them. */
+#include "folder.h"
+#include "small.h"
+
+/* ---- the same bits on any number of logical GPUs ---- */
+
+typedef enum way { FIT, FIT_EAGERLY, LOOP, LOOP_EAGERLY, WAYS } way;
+static const char *const WAY[] = {"fit", "fit, op by op", "a loop", "a loop, op by op"};
+
+static void train(way w, lk_strategy *s, outcome *out)
+{
+    NEED(s != NULL);
+    if (w == FIT || w == FIT_EAGERLY) small_fit(s, w == FIT_EAGERLY ? LK_ON : LK_OFF, out);
+    else small_loop(s, w == LOOP_EAGERLY, out);
+}
+
+static void one_device(const void *arg, outcome *out) { train(*(const way *)arg, lk_one_device_strategy("GPU:0"), out); }
+static void mirrored(const void *arg, outcome *out) { train(*(const way *)arg, lk_mirrored_strategy(), out); }
+
+/* A strategy cuts the card itself. */
+static void cut_into_four(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy(.logical_gpus = 4);
+    NEED(lk_num_replicas_in_sync(s) == 4);
+    train(*(const way *)arg, s, out);
+}
+
+static void same_on_any_number(way w)
+{
+    static const int counts[] = {2, 4, 8};
+    outcome          one, other;
+    CHILD((setting){0}, one_device, &w, &one);
+    assert_true(one.count > 0);
+    CHILD((setting){0}, one_device, &w, &other);
+    same_outcome(&one, &other, "a second run");
+    CHILD((setting){0}, mirrored, &w, &other);
+    same_outcome(&one, &other, "one mirrored");
+    for (int i = 0; i < LKI_COUNT(counts); i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s: one and %d logical GPUs", WAY[w], counts[i]);
+        CHILD((setting){.logical = counts[i]}, mirrored, &w, &other);
+        same_outcome(&one, &other, what);
+    }
+    CHILD((setting){0}, cut_into_four, &w, &other);
+    same_outcome(&one, &other, "cut by the strategy");
+}
+
+TEST(fit_is_the_same) { same_on_any_number(FIT); }
+TEST(a_loop_is_the_same) { same_on_any_number(LOOP); }
+TEST(a_loop_op_by_op_is_the_same) { same_on_any_number(LOOP_EAGERLY); }
+
+/* compare: the first of each pair is compiled. */
+TEST(op_by_op_equals_compiled)
+{
+    static const way pairs[][2] = {{FIT, FIT_EAGERLY}, {LOOP, LOOP_EAGERLY}};
+    for (int i = 0; i < LKI_COUNT(pairs); i++)
+        for (int n = 1; n <= 4; n *= 4) {
+            outcome compiled, eager;
+            CHILD((setting){.logical = n}, mirrored, &pairs[i][0], &compiled);
+            CHILD((setting){.logical = n}, mirrored, &pairs[i][1], &eager);
+            same_outcome(&compiled, &eager, WAY[pairs[i][1]]);
+        }
+}
+
+/* The CPU's order of sums is another one in places: close, not equal. */
+static void on_cpu(const void *arg, outcome *out) { train(*(const way *)arg, lk_one_device_strategy("CPU:0"), out); }
+
+TEST(a_gpu_learns_what_a_cpu_learns)
+{
+    outcome gpu, cpu;
+    way     w = LOOP;
+    CHILD((setting){0}, one_device, &w, &gpu);
+    CHILD((setting){0}, on_cpu, &w, &cpu);
+    close_outcome(&gpu, &cpu, 1e-5, "GPU and CPU");
+}
+
+/* ---- saved and restored, predicted ---- */
+
+static bool near(lk_tensor *a, lk_tensor *b, double tolerance)
+{
+    const float *x = lk_data(a), *y = lk_data(b);
+    bool         good = x && y && lk_size(a) == lk_size(b);
+    for (int64_t i = 0; good && i < lk_size(a); i++)
+        good = fabs((double)x[i] - (double)y[i]) <= tolerance;
+    return good;
+}
+
+static lk_model *trained_on(const char *device)
+{
+    lk_model *m = small_compiled(lk_one_device_strategy(device), LK_OFF);
+    lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
+    SOUND();
+    return m;
+}
+
+/* Through each kind of file from one device to another, in the same process. */
+static void carried(const char *from, const char *to, const char *folder)
+{
+    static const char *const files[] = {"w.weights.h5", "w.safetensors", "w.npz", "w.ckpt"};
+    lk_model                *m = trained_on(from);
+    lk_tensor               *wanted = lk_model_predict(m, .x = small_rows(), .verbose = LK_SILENT);
+    SOUND();
+    for (int i = 0; i < LKI_COUNT(files); i++) {
+        lk_model *other = small_compiled(lk_one_device_strategy(to), LK_OFF);
+        NEED(!lk_digest_equal(lk_model_digest(m), lk_model_digest(other)));
+        NEED(lk_model_save_weights(m, folder_file(folder, files[i])) == LK_OK);
+        NEED(lk_model_load_weights(other, folder_file(folder, files[i])) == LK_OK);
+        NEED(lk_digest_equal(lk_model_digest(m), lk_model_digest(other)));
+        NEED(near(wanted, lk_model_predict(other, .x = small_rows(), .verbose = LK_SILENT), 1e-5));
+        SOUND();
+    }
+    /* the whole model, and a checkpoint of it */
+    lk_model *loaded = NULL, *other = small_compiled(lk_one_device_strategy(to), LK_OFF);
+    NEED(lk_model_save(m, folder_file(folder, "m.keras")) == LK_OK);
+    LK_SCOPE(lk_one_device_strategy(to))
+        loaded = lk_model_load(folder_file(folder, "m.keras"));
+    NEED(loaded && lk_digest_equal(small_state(m), small_state(loaded)));
+    NEED(near(wanted, lk_model_predict(loaded, .x = small_rows(), .verbose = LK_SILENT), 1e-5));
+    const char *path = lk_checkpoint_save(lk_checkpoint_of({"model", m}), folder_file(folder, "ckpt"));
+    NEED(path != NULL);
+    NEED(lk_restore_assert_consumed(lk_checkpoint_restore(lk_checkpoint_of({"model", other}), path)) == LK_OK);
+    NEED(lk_digest_equal(small_state(m), small_state(other)));
+    /* both go on alike */
+    lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
+    lk_model_fit(other, small_data(), .epochs = 1, .verbose = LK_SILENT);
+    NEED(near(lk_model_predict(m, .x = small_rows(), .verbose = LK_SILENT), lk_model_predict(other, .x = small_rows(), .verbose = LK_SILENT), 1e-4));
+    SOUND();
+}
+
+static void saved_on_gpu(const void *arg, outcome *out)
+{
+    (void)out;
+    carried("GPU:0", "CPU:0", arg);
+}
+
+static void saved_on_cpu(const void *arg, outcome *out)
+{
+    (void)out;
+    carried("CPU:0", "GPU:0", arg);
+}
+
+TEST(files_go_between_gpu_and_cpu)
+{
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s", folder_new());
+    CHILD((setting){0}, saved_on_gpu, folder, NULL);
+    CHILD((setting){0}, saved_on_cpu, folder, NULL);
+    CHILD((setting){.logical = 2}, saved_on_gpu, folder, NULL);
+    folder_remove(folder);
+}
+
+/* ---- runs that were stopped ---- */
+
+typedef struct stretch {
+    const char *folder; /* NULL: no backup */
+    int64_t     stop;   /* 0: to the end */
+} stretch;
+
+static void stretch_of(const void *arg, outcome *out)
+{
+    const stretch *p = arg;
+    lk_model      *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_history    *h = lk_model_fit(m, small_data(), .epochs = 2, .validation_data = small_data(), .stop_after_steps = p->stop, .verbose = LK_SILENT,
+                                    .callbacks = LK_CALLBACKS(lk_backup_and_restore(p->folder, .save_freq = 2)));
+    SOUND();
+    small_history(h, out);
+    out->digest = small_state(m);
+}
+
+TEST(stopped_runs_go_on)
+{
+    char    folder[64];
+    outcome straight, ended;
+    CHILD((setting){0}, stretch_of, (&(stretch){0}), &straight);
+    for (int64_t stop = 1; stop < 6; stop += 2) {
+        snprintf(folder, sizeof folder, "%s", folder_new());
+        CHILD((setting){.logical = stop == 3 ? 4 : 1}, stretch_of, (&(stretch){folder, stop}), NULL);
+        CHILD((setting){.logical = stop == 5 ? 2 : 1}, stretch_of, (&(stretch){folder, 0}), &ended);
+        same_outcome(&straight, &ended, "stopped and gone on");
+        folder_remove(folder);
+    }
+}
+
+/* ---- bad labels ---- */
+
+/* Labels of which one, in this row, is no class. */
+static lk_tensor *labels_with_a_bad_one(int64_t row)
+{
+    int64_t        y[ROWS];
+    const int64_t *good = lk_data(small_labels());
+    NEED(good != NULL);
+    memcpy(y, good, sizeof y);
+    y[row] = CLASSES + 4;
+    return lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
+}
+
+static lk_dataset *in_order(lk_tensor *labels) { return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), labels)), 8); }
+
+/* Of the first so many batches of eight. */
+static lk_digest after(int64_t batches)
+{
+    lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    if (batches) lk_model_fit(m, lk_dataset_take(in_order(small_labels()), batches), .epochs = 1, .verbose = LK_SILENT);
+    SOUND();
+    return lk_model_digest(m);
+}
+
+static void bad_label(const void *arg, outcome *out)
+{
+    const lk_switch eagerly = *(const lk_switch *)arg;
+    (void)out;
+    for (int64_t batch = 0; batch < 7; batch += 3) { /* the first, one in the middle, the last one */
+        lk_model *m = small_compiled(lk_mirrored_strategy(), eagerly);
+        lk_model_fit(m, in_order(labels_with_a_bad_one(8 * batch + 5)), .epochs = 1, .verbose = LK_SILENT);
+        TOLD(LK_EINVAL, "label");
+        /* that step wrote nothing. A real card may have done steps after it before it was looked at. */
+        if (simulated()) NEED(lk_digest_equal(lk_model_digest(m), after(batch)));
+        lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
+        SOUND();
+        lk_logs logs = lk_model_evaluate(m, small_data(), .verbose = LK_SILENT);
+        SOUND();
+        NEED(isfinite(lk_logs_get(&logs, "loss")));
+        lk_model_evaluate(m, in_order(labels_with_a_bad_one(30)), .verbose = LK_SILENT);
+        TOLD(LK_EINVAL, "label");
+        lk_model_train_on_batch(m, LK_TUPLE(small_rows(), labels_with_a_bad_one(3)));
+        TOLD(LK_EINVAL, "label");
+        lk_model_train_on_batch(m, LK_TUPLE(small_rows(), small_labels()));
+        SOUND();
+    }
+}
+
+TEST(bad_labels_in_fit)
+{
+    for (int eagerly = 0; eagerly < 2; eagerly++)
+        for (int n = 1; n <= 2; n++)
+            CHILD((setting){.logical = n}, bad_label, (&(lk_switch){eagerly ? LK_ON : LK_OFF}), NULL);
+}
+
+static void bad_label_in_a_loop(const void *arg, outcome *out)
+{
+    loop         l = loop_on(lk_mirrored_strategy());
+    lk_function *step = lk_function_of(loop_all, &l);
+    lk_dataset  *good = lk_distribute_dataset(l.strategy, in_order(small_labels())), *bad = lk_distribute_dataset(l.strategy, in_order(labels_with_a_bad_one(5)));
+    (void)arg, (void)out;
+    for (int turn = 0; turn < 3; turn++) { /* launched one by one, captured, and replayed */
+        LK_FOR_EACH(batch, lk_dataset_take(good, 1))
+            NEED(isfinite(lk_item(lk_call(step, batch).item[0])));
+        lk_digest before = lk_model_digest(l.model);
+        LK_FOR_EACH(batch, lk_dataset_take(bad, 1)) {
+            lk_tuple result = lk_call(step, batch);
+            NEED(lk_poisoned(result.item[0]));
+            TOLD(LK_EINVAL, "label"); /* at once */
+            NEED(lk_digest_equal(before, lk_model_digest(l.model)));
+            loop_all(batch, &l);
+            TOLD(LK_EINVAL, "label");
+            NEED(lk_digest_equal(before, lk_model_digest(l.model)));
+        }
+        SOUND();
+    }
+}
+
+TEST(bad_labels_in_a_loop)
+{
+    CHILD((setting){0}, bad_label_in_a_loop, NULL, NULL);
+    CHILD((setting){.logical = 4}, bad_label_in_a_loop, NULL, NULL);
+}
+
+/* ---- memory ---- */
+
+static lk_model *wide_model(lk_strategy *s)
+{
+    lk_model *m = NULL;
+    LK_SCOPE(s)
+        m = lk_sequential(lk_dense(256, .activation = LK_RELU, .input_shape = LK_SHAPE(16)), lk_dense(256, .activation = LK_RELU), lk_dense(1));
+    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_sgd(.learning_rate = 0.01));
+    return m;
+}
+
+static void fit_wide(lk_model *m, int64_t batch)
+{
+    lk_tensor *x = lk_random_normal(LK_SHAPE(batch, 16), .stream = "x");
+    lk_model_fit(m, .x = x, .y = lk_zeros(LK_SHAPE(batch, 1), LK_F32), .batch_size = batch, .epochs = 2, .verbose = LK_SILENT);
+}
+
+/* "... a batch of about 123 rows instead of 4096 would fit" */
+static int64_t told_batch(void)
+{
+    const char *at = strstr(lk_error(), "a batch of about ");
+    return at ? strtoll(at + strlen("a batch of about "), NULL, 10) : 0;
+}
+
+static void too_large(lk_strategy *s)
+{
+    enum { LARGE = 4096 };
+    lk_model *m = wide_model(s);
+    lk_digest before = lk_model_digest(m);
+    fit_wide(m, LARGE);
+    const int64_t fits = told_batch();
+    TOLD(LK_ENOMEM, "GPU:0", "out of memory", "no room for a step", "the largest are", "[4096, 256]", "a batch of about", "instead of 4096 would fit");
+    NEED(fits >= 1 && fits < LARGE);
+    NEED(lk_digest_equal(before, lk_model_digest(m)));
+    fit_wide(m, fits);
+    SOUND();
+    NEED(!lk_digest_equal(before, lk_model_digest(m)));
+    fit_wide(m, LARGE);
+    TOLD(LK_ENOMEM, "GPU:0");
+    fit_wide(m, 32);
+    SOUND();
+}
+
+static void small_card(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    too_large(lk_mirrored_strategy());
+}
+
+static void small_limit(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    too_large(lk_mirrored_strategy(.gpu_memory_limit = (size_t)4 << 20));
+}
+
+TEST(a_step_that_is_too_large_says_what_fits)
+{
+    CHILD((setting){0}, small_limit, NULL, NULL);
+    if (simulated()) CHILD((setting){.memory = (size_t)4 << 20}, small_card, NULL, NULL);
+    else print_message("left out: only a simulated card can be made small\n");
+}
+
+/* What the card holds does not grow, nor what the host holds. */
+static void flat_in_use(const void *arg, outcome *out)
+{
+    enum { STEPS = 200 };
+    lk_strategy *s = lk_mirrored_strategy();
+    lk_model    *m = NULL;
+    lki_device  *gpu = lki_device_gpu_at(0);
+    size_t       used = 0, kept = 0;
+    int64_t      host = 0;
+    (void)arg, (void)out;
+    LK_SCOPE(s)
+        m = lk_sequential(lk_dense(8, .activation = LK_RELU, .input_shape = LK_SHAPE(4)), lk_dropout(0.2), lk_dense(3));
+    lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(), .metrics = LK_METRICS(lk_accuracy()));
+    lk_tensor *x = lk_random_normal(LK_SHAPE(64, 4), .stream = "x"), *y = lk_zeros(LK_SHAPE(64), LK_I64);
+    for (int step = 0; step < STEPS; step++) {
+        LK_POOL
+            LK_STEP {
+                if (step % 50 == 0) lk_model_fit(m, .x = x, .y = y, .batch_size = 8, .epochs = 2, .verbose = LK_SILENT);
+                lk_model_train_on_batch(m, LK_TUPLE(x, y));
+                if (step % 20 == 0) lk_model_predict(m, .x = x, .verbose = LK_SILENT);
+                if (step % 20 == 0) lk_model_evaluate(m, .x = x, .y = y, .verbose = LK_SILENT);
+            }
+        SOUND();
+        const lki_gpu_memory now = lki_gpu_memory_of(gpu);
+        if (step == 60) used = now.used, kept = now.kept, host = lki_memory_in_use();
+        if (step > 60 && step % 20 == 0) {
+            NEED(now.used == used);
+            NEED(now.kept == kept);
+            NEED(lki_memory_in_use() <= host + 4096);
+        }
+    }
+}
+
+TEST(memory_in_use_is_flat)
+{
+    CHILD((setting){0}, flat_in_use, NULL, NULL);
+    CHILD((setting){.logical = 2}, flat_in_use, NULL, NULL);
+}
+
+TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same), cmocka_unit_test(op_by_op_equals_compiled),
+      cmocka_unit_test(a_gpu_learns_what_a_cpu_learns), cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
+      cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits), cmocka_unit_test(memory_in_use_is_flat))
