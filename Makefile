@@ -5,11 +5,15 @@
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
 #   make fuzz SECONDS=N       readers of files on hostile ones, N seconds each (default 600); TARGET=png: one of tests/fuzz; tools/fuzz
 #   make soak CYCLES=N        a training killed N times (default 500) that goes on each time; every fault of tests/fault, in full; SEED=N; tools/soak
+#   make cuda                 the backend for CUDA cards, with nvcc; everything else is built without it
+#   make test-cuda            the tests of GPUs on this machine's card; `make test` runs them on simulated ones
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
 #   make interop PYTHON=...   exchange checkpoints with TensorFlow and models with Keras, which that Python has (tests/interop/*.py say how)
 #   make examples             build them
 #   make bench                lockstep beside TensorFlow, PyTorch and JAX, which it installs under build/; tables, build/bench.json, build/bench.svg
 #                             MODELS=FILE measures other models, BENCH=step runs one program of bench/, BENCH="ops exp log" with arguments; tools/bench
+#   make bench-cuda           the same on this machine's card, beside the PyTorch and JAX of PYTHON (python3): a table and build/bench-cuda.json
+#                             MODELS=basic,custom BENCH_BATCHES=64,8192 BENCH_SECONDS=1 BENCH_CUDA="--train --limit 150"; bench/compare_cuda says more
 #   make bench-quick          have steps become slower? Counts their instructions; UPDATE=1 keeps what it counted as the reference
 #   make train                build the command and run `lockstep train basic`: three epochs on drawn digits, on all devices
 #   make install PREFIX=DIR   default /usr/local; DESTDIR is honoured
@@ -39,6 +43,14 @@ asan tsan: need-test
 	@tools/build $@ tests
 	@tools/run-tests build/$@ $(TEST)
 
+cuda: need
+	@command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "no nvcc here: the CUDA toolkit has it" >&2; exit 1; }
+	@tools/build release lockstep_cuda
+
+test-cuda: cuda need-test
+	@tools/build release tests
+	@tools/test-cuda build/release
+
 fuzz: need
 	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
 
@@ -65,6 +77,13 @@ bench: need
 	@tools/build release benches lockstep_command
 	@tools/bench build/release $(BENCH)
 
+bench-cuda: need
+	@nvidia-smi -L >/dev/null 2>&1 || { echo "bench-cuda: no card here: nvidia-smi, which comes with NVIDIA's driver, is missing or finds none" >&2; exit 1; }
+	@$(MAKE) --no-print-directory cuda
+	@tools/build release bench_model lockstep_command
+	@$(or $(PYTHON),python3) bench/compare_cuda --build build/release --models $${MODELS:-basic,custom} --batches $${BENCH_BATCHES:-64,8192} \
+		--seconds $${BENCH_SECONDS:-1} --out build/bench-cuda.json $(BENCH_CUDA)
+
 bench-quick: need
 	@tools/build release bench_model
 	@tools/bench-quick build/release $(if $(UPDATE),--update)
@@ -84,4 +103,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all need need-test test asan tsan fuzz soak debug golden interop examples bench bench-quick train install format clean
+.PHONY: all need need-test test asan tsan cuda test-cuda fuzz soak debug golden interop examples bench bench-cuda bench-quick train install format clean

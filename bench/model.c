@@ -135,8 +135,8 @@ static lk_tuple placed(lk_tuple whole, int64_t batch)
 {
     lk_tuple part = LK_TUPLE(lk_rows(whole.item[0], batch), lk_rows(whole.item[1], batch));
     if (set.replicas >= 2) {
-        lk_dataset *d =
-            lk_distribute_dataset(strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch), .prefetch = LK_NUMBER(0));
+        lk_dataset *d = lk_distribute_dataset(strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(whole), batch),
+                                              .prefetch = LK_NUMBER(0));
         if (!lk_next(lk_iterator_of(d), &part)) check(), exit(1);
     }
     if (on_card) part = on_the_card(part);
@@ -204,7 +204,7 @@ static void reply(int64_t batch, double seconds)
         run(j, 1);
         if (first == 0) first = now() - began;
         warm_up(j);
-    }
+    } else if (on_card) warm_up(j); /* its clock has fallen since */
     const series rates = seconds > 0 ? rates_of(j, seconds) : (series){0};
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"best\": %.1f, \"median\": %.1f, \"windows\": [", series_largest(&rates), series_median(rates));
@@ -247,8 +247,8 @@ static void read_arguments(int argc, char **argv)
 /* NULL: none at all. */
 static lk_strategy *make_strategy(void)
 {
-    static char names[MOST_REPLICAS][16];
-    const char *item[MOST_REPLICAS + 1] = {0};
+    static char    names[MOST_REPLICAS][16];
+    const char    *item[MOST_REPLICAS + 1] = {0};
     const lk_order order = set.free_order ? LK_FREE : LK_ORDERED;
     if (set.device && set.replicas < 2) return lk_one_device_strategy(set.device);
     if (!on_card) return set.replicas ? lk_mirrored_strategy(.cpu_devices = set.replicas, .order = order) : NULL;

@@ -7,6 +7,7 @@
 f32 is without TF32 anywhere, tf32 with it in products and convolutions. Models on pictures are measured with both layouts, and the
 better one is told; compile takes the layout that was better for graph."""
 
+import gc
 import os
 import sys
 
@@ -142,6 +143,7 @@ def measure(path, batch, precision, mode, seconds):
 
 
 def clean():
+    gc.collect()  # steps refer to themselves
     torch._dynamo.reset()
     if on_card:
         torch.cuda.empty_cache()

@@ -4,9 +4,11 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
+#include "core/trace.h"
 #include "device/gpu/gpu.h"
 #include "op/run.h"
 #include "step/rooms.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ struct lki_card {
     lki_device         *device;
     const lki_gpu_line *line;
     lki_buffer         *block, *scratch;
+    size_t              scratch_bytes;
     size_t             *at;   /* by root value: where it lies in the block, or OUTSIDE */
     call               *calls;
     int                 count;
@@ -116,27 +119,41 @@ static void find_lives(const lki_card *c, lki_room *life)
     }
 }
 
-/* "no room for a step of 12 GiB: the largest are conv2d [8192, 26, 26, 32] ..." */
+static double mebibytes(size_t bytes) { return (double)bytes / 0x1p20; }
+
+/* Rows of a batch whose step would fit in `room`. What does not grow with the batch, gradients and most scratch, is subtracted from both; blocks of a card are up to a quarter larger than
+ * what is asked for (device/gpu/gpu.c). */
+static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count, size_t total, size_t room, int64_t rows)
+{
+    const lki_graph *g = c->plan->graph;
+    double           fixed = (double)c->scratch_bytes;
+    for (int i = 0; i < count; i++)
+        if (g->values[spans[i].value].rows.kind != LKI_ROWS) fixed += (double)spans[i].bytes;
+    fixed = fmin(fixed, (double)total * 0.75);
+    const double share = ((double)room * 0.75 - fixed) / ((double)total - fixed);
+    return lki_max(1, (int64_t)((double)rows * fmin(share, 0.9)));
+}
+
+/* "no room for a step: it needs 12000.0 MiB and 9000.0 are free; the largest are conv2d [8192, 26, 26, 32] ..." */
 static lk_status too_large(const lki_card *c, const lki_room *largest, int count, size_t total)
 {
     const lki_graph     *g = c->plan->graph;
     const lki_gpu_memory m = lki_gpu_memory_of(c->device);
     const size_t         room = m.limit ? (m.limit > m.used ? m.limit - m.used : 0) : m.available + m.kept;
-    char                 text[LKI_SHAPE_TEXT], words[600] = "";
+    char                 text[LKI_SHAPE_TEXT], words[600] = "", fits[120] = "";
     size_t               used = 0;
     int64_t              rows = 0;
     for (int i = 0; i < count && i < 3 && used < sizeof words; i++) {
         const lki_value *v = &g->values[largest[i].value];
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%zu MiB)", i ? ", " : "", v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input",
-                                 lki_shape_text(&v->shape, text), largest[i].bytes >> 20);
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", i ? ", " : "", v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input",
+                                 lki_shape_text(&v->shape, text), mebibytes(largest[i].bytes));
     }
     for (int i = 0; i < g->node_count; i++)
         if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE) rows = lki_max(rows, g->nodes[i].rows.rows);
-    lk_clear_error(); /* that of the block: this says more */
     if (rows > 1)
-        return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %zu MiB and %zu are free; the largest are %s; a batch of about %lld rows instead of %lld would fit", c->device->name,
-                        total >> 20, room >> 20, words, (long long)lki_max(1, (int64_t)((double)rows * (double)room / (double)total * 0.9)), (long long)rows);
-    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %zu MiB and %zu are free; the largest are %s", c->device->name, total >> 20, room >> 20, words);
+        snprintf(fits, sizeof fits, "; a batch of about %lld rows instead of %lld would fit", (long long)rows_that_fit(c, largest, count, total, room, rows), (long long)rows);
+    lk_clear_error(); /* that of the block: this says more */
+    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %.1f MiB and %.1f are free; the largest are %s%s", c->device->name, mebibytes(total), mebibytes(room), words, fits);
 }
 
 static lk_status make_block(lki_card *c)
@@ -162,7 +179,12 @@ static lk_status make_block(lki_card *c)
             total = (size_t)lki_max((int64_t)total, (int64_t)(2 * LKI_CACHE_LINE + spans[i].at + spans[i].bytes));
         }
         c->block = lki_buffer_new(c->device, total);
-        if (!c->block) status = lk_error_code() == LK_ENOMEM ? too_large(c, spans, count, total) : lk_error_code();
+        if (c->block && c->scratch_bytes) c->scratch = lki_buffer_new(c->device, c->scratch_bytes);
+        if (!c->block || (c->scratch_bytes && !c->scratch)) {
+            lki_buffer_drop(c->block);
+            c->block = NULL;
+            status = lk_error_code() == LK_ENOMEM ? too_large(c, spans, count, total + c->scratch_bytes) : lk_error_code();
+        }
     }
     if (status == LK_OK) c->stop = c->block->data;
     lki_release(life);
@@ -212,29 +234,40 @@ static lk_status give_lanes(lki_card *c, lki_args *a, const lki_rows *rows)
     return LK_OK;
 }
 
-static lk_status fill_call(lki_card *c, call *k, size_t *scratch)
+/* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
+static lk_status describe_call(lki_card *c, call *k)
 {
     const lki_node *n = k->node;
-    const bool      checks = lki_may_fault(n);
     lki_view       *views = lki_arena_alloc(&c->arena, (size_t)(n->nsrc + n->ndst + 1) * sizeof *views);
     if (!views) return LK_ENOMEM;
-    for (int i = 0; i < n->nsrc; i++)
-        LKI_TRY(make_view(c, &views[i], n->src[i], lki_shape_only(n, i)));
-    for (int i = 0; i < n->ndst; i++)
-        LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
+    for (int i = 0; i < n->nsrc + n->ndst; i++)
+        LKI_TRY(make_view(c, &views[i], i < n->nsrc ? n->src[i] : n->dst[i - n->nsrc], true));
     k->args = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .gpu = &k->gpu};
     k->args.hi = n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     k->args.first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row : 0;
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, &n->rows));
+    lki_scratch_fn *needs = k->on_host ? NULL : c->line->kernels->scratch[n->slot][n->type];
+    size_t          bytes = needs ? needs(&k->args) : 0;
+    if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
+    k->args.scratch = bytes ? &c->scratch : NULL; /* the real place is filled in when there is one */
+    return LK_OK;
+}
+
+/* When there is a block: where its operands and results lie. */
+static lk_status place_call(lki_card *c, call *k)
+{
+    const lki_node *n = k->node;
+    const bool      checks = lki_may_fault(n);
+    lki_view       *views = (lki_view *)k->args.src;
+    for (int i = 0; i < n->nsrc; i++)
+        LKI_TRY(make_view(c, &views[i], n->src[i], lki_shape_only(n, i)));
+    for (int i = 0; i < n->ndst; i++)
+        LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
+    if (k->args.scratch) k->args.scratch = c->scratch->data;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
-    if (checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op))) return lk_error_code();
-    lki_scratch_fn *needs = c->line->kernels->scratch[n->slot][n->type];
-    size_t          bytes = needs ? needs(&k->args) : 0;
-    if (bytes > *scratch) *scratch = bytes;
-    k->args.scratch = bytes ? &c->scratch : NULL; /* the real place is filled in when all calls are known */
-    return LK_OK;
+    return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op)) ? lk_error_code() : LK_OK;
 }
 
 static lk_status make_parts(lki_card *c)
@@ -248,15 +281,11 @@ static lk_status make_parts(lki_card *c)
     return LK_OK;
 }
 
-static lk_status fill_calls(lki_card *c)
+static lk_status on_each_call(lki_card *c, lk_status (*fn)(lki_card *c, call *k))
 {
-    size_t scratch = 0;
     for (int i = 0; i < c->count; i++)
-        LKI_TRY(fill_call(c, &c->calls[i], &scratch));
-    if (scratch && !(c->scratch = lki_buffer_new(c->device, scratch))) return lk_error_code();
-    for (int i = 0; i < c->count; i++)
-        if (c->calls[i].args.scratch) c->calls[i].args.scratch = c->scratch->data;
-    return make_parts(c);
+        LKI_TRY(fn(c, &c->calls[i]));
+    return LK_OK;
 }
 
 lki_card *lki_card_new(lki_plan *p, lki_device *device)
@@ -267,8 +296,10 @@ lki_card *lki_card_new(lki_plan *p, lki_device *device)
     c->device = device;
     c->line = lki_gpu_line_of(device);
     lk_status status = c->line ? make_calls(c) : lk_error_code();
+    if (status == LK_OK) status = on_each_call(c, describe_call);
     if (status == LK_OK) status = make_block(c);
-    if (status == LK_OK) status = fill_calls(c);
+    if (status == LK_OK) status = on_each_call(c, place_call);
+    if (status == LK_OK) status = make_parts(c);
     if (status == LK_OK) return c;
     lki_card_free(c);
     return NULL;
@@ -321,9 +352,24 @@ static lk_status capture(lki_card *c, part *p)
     return status == LK_OK ? lki_gpu_check(c->device, "a step could not be captured", code) : status;
 }
 
+/* Call by call, each waited for, noting what takes how long; launching and waiting are part of it. */
+static lk_status run_traced(lki_card *c, const part *p)
+{
+    LKI_TRY(lki_gpu_wait(c->device));
+    for (int i = p->from; i < p->end; i++) {
+        const lki_node *n = c->calls[i].node;
+        const int64_t   began = lki_span_begin();
+        LKI_TRY(launch_calls(c, &(part){.from = i, .end = i + 1}, c->line->stream));
+        LKI_TRY(lki_gpu_wait(c->device));
+        lki_span_end(began, n->writes ? LKI_SPAN_COMMUNICATION : LKI_SPAN_COMPUTE, lki_op_name(n->op), -1);
+    }
+    return LK_OK;
+}
+
 static lk_status run_part(lki_card *c, part *p)
 {
     const lki_gpu_backend *b = c->line->backend;
+    if (__atomic_load_n(&lki_tracing, __ATOMIC_RELAXED)) return run_traced(c, p);
     if (c->replays == 0) return launch_calls(c, p, c->line->stream);
     if (!p->graph) LKI_TRY(capture(c, p));
     return lki_gpu_check(c->device, "a step cannot be launched", b->launch(c->line->card, c->line->stream, p->graph));

@@ -25,22 +25,22 @@ TEST(fit_on_several_cards_is_the_same)
 {
     static const int counts[] = {2, 3, 4, 8};
     outcome          one, many;
-    CHILD((setting){0}, everywhere, &(int){1}, &one);
+    CHILD(everywhere, &(int){1}, &one, .cards = 1);
     for (int i = 0; i < LKI_COUNT(counts); i++) {
         char what[64];
         snprintf(what, sizeof what, "fit on 1 and %d cards", counts[i]);
-        if (CHILD((setting){.cards = counts[i]}, everywhere, &counts[i], &many)) same_outcome(&one, &many, what);
+        if (CHILD(everywhere, &counts[i], &many, .cards = counts[i])) same_outcome(&one, &many, what);
     }
-    if (CHILD((setting){.cards = 2, .logical = 2}, everywhere, &(int){4}, &many)) same_outcome(&one, &many, "fit on 2 cards of 2 logical GPUs");
+    if (CHILD(everywhere, &(int){4}, &many, .cards = 2, .logical = 2)) same_outcome(&one, &many, "fit on 2 cards of 2 logical GPUs");
 }
 
 TEST(a_loop_on_several_cards_is_the_same)
 {
     outcome one, many;
-    CHILD((setting){0}, everywhere_in_a_loop, NULL, &one);
-    if (CHILD((setting){.cards = 2}, everywhere_in_a_loop, NULL, &many)) same_outcome(&one, &many, "a loop on 2 cards");
-    if (CHILD((setting){.cards = 4}, everywhere_in_a_loop, NULL, &many)) same_outcome(&one, &many, "a loop on 4 cards");
-    if (CHILD((setting){.cards = 2}, everywhere_op_by_op, NULL, &many)) same_outcome(&one, &many, "a loop, op by op, on 2 cards");
+    CHILD(everywhere_in_a_loop, NULL, &one, .cards = 1);
+    if (CHILD(everywhere_in_a_loop, NULL, &many, .cards = 2)) same_outcome(&one, &many, "a loop on 2 cards");
+    if (CHILD(everywhere_in_a_loop, NULL, &many, .cards = 4)) same_outcome(&one, &many, "a loop on 4 cards");
+    if (CHILD(everywhere_op_by_op, NULL, &many, .cards = 2)) same_outcome(&one, &many, "a loop, op by op, on 2 cards");
 }
 
 /* ---- some of them, in any order ---- */
@@ -64,9 +64,9 @@ static void second_card(const void *arg, outcome *out)
 TEST(cards_in_any_order)
 {
     outcome one, other;
-    CHILD((setting){0}, everywhere, NULL, &one);
-    if (CHILD((setting){.cards = 3}, backwards, NULL, &other)) same_outcome(&one, &other, "GPU:2 and GPU:0");
-    if (CHILD((setting){.cards = 2}, second_card, NULL, &other)) same_outcome(&one, &other, "GPU:1 alone");
+    CHILD(everywhere, NULL, &one, .cards = 1);
+    if (CHILD(backwards, NULL, &other, .cards = 3)) same_outcome(&one, &other, "GPU:2 and GPU:0");
+    if (CHILD(second_card, NULL, &other, .cards = 2)) same_outcome(&one, &other, "GPU:1 alone");
 }
 
 /* ---- with the CPU ---- */
@@ -82,9 +82,9 @@ static void mixed(const void *arg, outcome *out)
 TEST(cpu_and_gpu_together)
 {
     outcome one, both;
-    CHILD((setting){0}, everywhere_in_a_loop, NULL, &one);
+    CHILD(everywhere_in_a_loop, NULL, &one, .cards = 1);
     for (int first = 0; first < 2; first++) {
-        CHILD((setting){0}, mixed, &first, &both);
+        CHILD(mixed, &first, &both, .cards = 1);
         close_outcome(&one, &both, 1e-5, "one GPU, and GPU and CPU");
     }
 }
@@ -98,8 +98,8 @@ static void mixed_fit(const void *arg, outcome *out)
 TEST(fit_on_cpu_and_gpu_together)
 {
     outcome one, both;
-    CHILD((setting){0}, everywhere, NULL, &one);
-    CHILD((setting){0}, mixed_fit, NULL, &both);
+    CHILD(everywhere, NULL, &one, .cards = 1);
+    CHILD(mixed_fit, NULL, &both, .cards = 1);
     close_outcome(&one, &both, 1e-4, "one GPU, and GPU and CPUs");
 }
 
@@ -132,7 +132,7 @@ static void values(const void *arg, outcome *out)
         const float *g = lk_data(all.item[r < all.count ? r : 0]);
         NEED(g && g[0] == 1 && g[1] == 4 && g[2] == 9);
     }
-    NEED(lk_item(lk_reduce(s, LK_MEAN, y.item[0])) == (float)(14.0 / 3));
+    NEED(fabs(lk_item(lk_reduce(s, LK_MEAN, y.item[0])) - 14.0 / 3) < 1e-6);
     NEED(((const float *)lk_data(lk_gather_values(s, lk_run(s, square_of_each, LK_TUPLE(lk_values_from_function(s, number_of, NULL))).item[2])))[8] == 9);
     /* a mirrored variable, assigned outside */
     lk_variable *v = NULL;
@@ -148,8 +148,8 @@ static void values(const void *arg, outcome *out)
 
 TEST(values_go_between_cards)
 {
-    CHILD((setting){.cards = 3}, values, NULL, NULL);
-    CHILD((setting){.logical = 3}, values, NULL, NULL);
+    CHILD(values, NULL, NULL, .cards = 3);
+    CHILD(values, NULL, NULL, .logical = 3);
 }
 
 /* ---- a bad label, on one card of two ---- */
@@ -161,16 +161,16 @@ static void bad_label(const void *arg, outcome *out)
     memcpy(y, lk_data(small_labels()), sizeof y);
     y[BATCH - 1] = -1; /* a row of the second card */
     lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
-    lk_digest before = lk_model_digest(m);
+    lk_digest before = lk_variables_digest(lk_model_trainable_variables(m));
     lk_tensor *bad = lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
     lk_model_fit(m, lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH), .epochs = 1, .verbose = LK_SILENT);
     TOLD(LK_EINVAL, "label");
-    if (simulated()) NEED(lk_digest_equal(before, lk_model_digest(m)));
+    if (simulated()) NEED(lk_digest_equal(before, lk_variables_digest(lk_model_trainable_variables(m))));
     lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
     SOUND();
 }
 
-TEST(a_bad_label_on_one_card) { CHILD((setting){.cards = 2}, bad_label, NULL, NULL); }
+TEST(a_bad_label_on_one_card) { CHILD(bad_label, NULL, NULL, .cards = 2); }
 
 TESTS(cmocka_unit_test(fit_on_several_cards_is_the_same), cmocka_unit_test(a_loop_on_several_cards_is_the_same), cmocka_unit_test(cards_in_any_order),
       cmocka_unit_test(cpu_and_gpu_together), cmocka_unit_test(fit_on_cpu_and_gpu_together), cmocka_unit_test(values_go_between_cards), cmocka_unit_test(a_bad_label_on_one_card))

@@ -2,7 +2,7 @@
  * environment before its first call of the library; its parent makes none. What a child found out comes back in an outcome.
  *
  *     static void two(const void *arg, outcome *out) { NEED(lk_list_devices().count == 3); }
- *     TEST(both_cards_are_there) { CHILD((setting){.cards = 2}, two, NULL, NULL); }
+ *     TEST(both_cards_are_there) { CHILD(two, NULL, NULL, .cards = 2); }
  *
  * Cards are simulated unless LOCKSTEP_TEST_GPU=cuda; then a part that needs more of them than there are is left out, and says so. */
 #ifndef LK_TESTS_GPU_CHILD_H
@@ -135,7 +135,7 @@ static inline bool child_run(setting s, child_fn *fn, const void *arg, outcome *
     if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("line %d: the process of this part ended with status %#x", line, (unsigned)status);
     return true;
 }
-#define CHILD(setting_, fn, arg, out) child_run(setting_, fn, arg, out, __LINE__)
+#define CHILD(fn, arg, out, ...) child_run((setting){__VA_ARGS__}, fn, arg, out, __LINE__)
 
 static inline void same_outcome(const outcome *a, const outcome *b, const char *what)
 {

@@ -45,10 +45,10 @@ static inline lk_digest small_state(lk_model *m)
 
 static inline void small_history(const lk_history *h, outcome *out)
 {
-    static const char *const names[] = {"loss", "accuracy", "val_loss", "val_accuracy"};
+    const lk_names names = lk_history_names(h);
     for (int i = 0; i < lk_history_epochs(h); i++)
-        for (int n = 0; n < LKI_COUNT(names); n++)
-            if (!isnan(lk_history_value(h, names[n], i))) child_put(out, lk_history_value(h, names[n], i));
+        for (int n = 0; n < names.count; n++)
+            if (!isnan(lk_history_value(h, names.item[n], i))) child_put(out, lk_history_value(h, names.item[n], i));
 }
 
 static inline void small_weights(lk_model *m, outcome *out)

@@ -30,19 +30,19 @@ static void same_on_any_number(way w)
 {
     static const int counts[] = {2, 4, 8};
     outcome          one, other;
-    CHILD((setting){0}, one_device, &w, &one);
+    CHILD(one_device, &w, &one, .cards = 1);
     assert_true(one.count > 0);
-    CHILD((setting){0}, one_device, &w, &other);
+    CHILD(one_device, &w, &other, .cards = 1);
     same_outcome(&one, &other, "a second run");
-    CHILD((setting){0}, mirrored, &w, &other);
+    CHILD(mirrored, &w, &other, .cards = 1);
     same_outcome(&one, &other, "one mirrored");
     for (int i = 0; i < LKI_COUNT(counts); i++) {
         char what[64];
         snprintf(what, sizeof what, "%s: one and %d logical GPUs", WAY[w], counts[i]);
-        CHILD((setting){.logical = counts[i]}, mirrored, &w, &other);
+        CHILD(mirrored, &w, &other, .logical = counts[i]);
         same_outcome(&one, &other, what);
     }
-    CHILD((setting){0}, cut_into_four, &w, &other);
+    CHILD(cut_into_four, &w, &other, .cards = 1);
     same_outcome(&one, &other, "cut by the strategy");
 }
 
@@ -57,8 +57,8 @@ TEST(op_by_op_equals_compiled)
     for (int i = 0; i < LKI_COUNT(pairs); i++)
         for (int n = 1; n <= 4; n *= 4) {
             outcome compiled, eager;
-            CHILD((setting){.logical = n}, mirrored, &pairs[i][0], &compiled);
-            CHILD((setting){.logical = n}, mirrored, &pairs[i][1], &eager);
+            CHILD(mirrored, &pairs[i][0], &compiled, .logical = n);
+            CHILD(mirrored, &pairs[i][1], &eager, .logical = n);
             same_outcome(&compiled, &eager, WAY[pairs[i][1]]);
         }
 }
@@ -70,8 +70,8 @@ TEST(a_gpu_learns_what_a_cpu_learns)
 {
     outcome gpu, cpu;
     way     w = LOOP;
-    CHILD((setting){0}, one_device, &w, &gpu);
-    CHILD((setting){0}, on_cpu, &w, &cpu);
+    CHILD(one_device, &w, &gpu, .cards = 1);
+    CHILD(on_cpu, &w, &cpu, .cards = 1);
     close_outcome(&gpu, &cpu, 1e-5, "GPU and CPU");
 }
 
@@ -111,7 +111,7 @@ static void carried(const char *from, const char *to, const char *folder)
         SOUND();
     }
     /* the whole model, and a checkpoint of it */
-    lk_model *loaded = NULL, *other = small_compiled(lk_one_device_strategy(to), LK_OFF);
+    lk_model *loaded = NULL, *other = trained_on(to);
     NEED(lk_model_save(m, folder_file(folder, "m.keras")) == LK_OK);
     LK_SCOPE(lk_one_device_strategy(to))
         loaded = lk_model_load(folder_file(folder, "m.keras"));
@@ -144,9 +144,9 @@ TEST(files_go_between_gpu_and_cpu)
 {
     char folder[64];
     snprintf(folder, sizeof folder, "%s", folder_new());
-    CHILD((setting){0}, saved_on_gpu, folder, NULL);
-    CHILD((setting){0}, saved_on_cpu, folder, NULL);
-    CHILD((setting){.logical = 2}, saved_on_gpu, folder, NULL);
+    CHILD(saved_on_gpu, folder, NULL, .cards = 1);
+    CHILD(saved_on_cpu, folder, NULL, .cards = 1);
+    CHILD(saved_on_gpu, folder, NULL, .logical = 2);
     folder_remove(folder);
 }
 
@@ -172,11 +172,11 @@ TEST(stopped_runs_go_on)
 {
     char    folder[64];
     outcome straight, ended;
-    CHILD((setting){0}, stretch_of, (&(stretch){0}), &straight);
+    CHILD(stretch_of, (&(stretch){0}), &straight, .cards = 1);
     for (int64_t stop = 1; stop < 6; stop += 2) {
         snprintf(folder, sizeof folder, "%s", folder_new());
-        CHILD((setting){.logical = stop == 3 ? 4 : 1}, stretch_of, (&(stretch){folder, stop}), NULL);
-        CHILD((setting){.logical = stop == 5 ? 2 : 1}, stretch_of, (&(stretch){folder, 0}), &ended);
+        CHILD(stretch_of, (&(stretch){folder, stop}), NULL, .logical = stop == 3 ? 4 : 1);
+        CHILD(stretch_of, (&(stretch){folder, 0}), &ended, .logical = stop == 5 ? 2 : 1);
         same_outcome(&straight, &ended, "stopped and gone on");
         folder_remove(folder);
     }
@@ -196,14 +196,18 @@ static lk_tensor *labels_with_a_bad_one(int64_t row)
 }
 
 static lk_dataset *in_order(lk_tensor *labels) { return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), labels)), 8); }
+static lk_dataset *first_batch(lk_strategy *s, lk_tensor *labels) { return lk_distribute_dataset(s, lk_dataset_take(in_order(labels), 1)); }
+
+/* What a step that failed must not have changed. Op by op, what it did before it failed is done: moving statistics. */
+static lk_digest written(lk_model *m, lk_switch eagerly) { return eagerly == LK_ON ? lk_variables_digest(lk_model_trainable_variables(m)) : lk_model_digest(m); }
 
 /* Of the first so many batches of eight. */
-static lk_digest after(int64_t batches)
+static lk_digest after(int64_t batches, lk_switch eagerly)
 {
     lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
     if (batches) lk_model_fit(m, lk_dataset_take(in_order(small_labels()), batches), .epochs = 1, .verbose = LK_SILENT);
     SOUND();
-    return lk_model_digest(m);
+    return written(m, eagerly);
 }
 
 static void bad_label(const void *arg, outcome *out)
@@ -214,8 +218,8 @@ static void bad_label(const void *arg, outcome *out)
         lk_model *m = small_compiled(lk_mirrored_strategy(), eagerly);
         lk_model_fit(m, in_order(labels_with_a_bad_one(8 * batch + 5)), .epochs = 1, .verbose = LK_SILENT);
         TOLD(LK_EINVAL, "label");
-        /* that step wrote nothing. A real card may have done steps after it before it was looked at. */
-        if (simulated()) NEED(lk_digest_equal(lk_model_digest(m), after(batch)));
+        /* that step wrote nothing. A real card may have done steps after it before anybody looked. */
+if (simulated()) NEED(lk_digest_equal(written(m, eagerly), after(batch, eagerly)));
         lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
         SOUND();
         lk_logs logs = lk_model_evaluate(m, small_data(), .verbose = LK_SILENT);
@@ -234,27 +238,28 @@ TEST(bad_labels_in_fit)
 {
     for (int eagerly = 0; eagerly < 2; eagerly++)
         for (int n = 1; n <= 2; n++)
-            CHILD((setting){.logical = n}, bad_label, (&(lk_switch){eagerly ? LK_ON : LK_OFF}), NULL);
+            CHILD(bad_label, (&(lk_switch){eagerly ? LK_ON : LK_OFF}), NULL, .logical = n);
 }
 
 static void bad_label_in_a_loop(const void *arg, outcome *out)
 {
     loop         l = loop_on(lk_mirrored_strategy());
     lk_function *step = lk_function_of(loop_all, &l);
-    lk_dataset  *good = lk_distribute_dataset(l.strategy, in_order(small_labels())), *bad = lk_distribute_dataset(l.strategy, in_order(labels_with_a_bad_one(5)));
+    lk_dataset  *good = first_batch(l.strategy, small_labels()), *bad = first_batch(l.strategy, labels_with_a_bad_one(5));
     (void)arg, (void)out;
     for (int turn = 0; turn < 3; turn++) { /* launched one by one, captured, and replayed */
-        LK_FOR_EACH(batch, lk_dataset_take(good, 1))
+        LK_FOR_EACH(batch, good)
             NEED(isfinite(lk_item(lk_call(step, batch).item[0])));
         lk_digest before = lk_model_digest(l.model);
-        LK_FOR_EACH(batch, lk_dataset_take(bad, 1)) {
+        LK_FOR_EACH(batch, bad) {
             lk_tuple result = lk_call(step, batch);
             NEED(lk_poisoned(result.item[0]));
             TOLD(LK_EINVAL, "label"); /* at once */
             NEED(lk_digest_equal(before, lk_model_digest(l.model)));
+            lk_digest trained = written(l.model, LK_ON);
             loop_all(batch, &l);
             TOLD(LK_EINVAL, "label");
-            NEED(lk_digest_equal(before, lk_model_digest(l.model)));
+            NEED(lk_digest_equal(trained, written(l.model, LK_ON)));
         }
         SOUND();
     }
@@ -262,8 +267,8 @@ static void bad_label_in_a_loop(const void *arg, outcome *out)
 
 TEST(bad_labels_in_a_loop)
 {
-    CHILD((setting){0}, bad_label_in_a_loop, NULL, NULL);
-    CHILD((setting){.logical = 4}, bad_label_in_a_loop, NULL, NULL);
+    CHILD(bad_label_in_a_loop, NULL, NULL, .cards = 1);
+    CHILD(bad_label_in_a_loop, NULL, NULL, .logical = 4);
 }
 
 /* ---- memory ---- */
@@ -323,8 +328,8 @@ static void small_limit(const void *arg, outcome *out)
 
 TEST(a_step_that_is_too_large_says_what_fits)
 {
-    CHILD((setting){0}, small_limit, NULL, NULL);
-    if (simulated()) CHILD((setting){.memory = (size_t)4 << 20}, small_card, NULL, NULL);
+    CHILD(small_limit, NULL, NULL, .cards = 1);
+    if (simulated()) CHILD(small_card, NULL, NULL, .memory = (size_t)4 << 20);
     else print_message("left out: only a simulated card can be made small\n");
 }
 
@@ -355,7 +360,7 @@ static void flat_in_use(const void *arg, outcome *out)
         if (step == 60) used = now.used, kept = now.kept, host = lki_memory_in_use();
         if (step > 60 && step % 20 == 0) {
             NEED(now.used == used);
-            NEED(now.kept == kept);
+            NEED(now.kept <= kept + 65536); /* losses are read when there is time, so many at once */
             NEED(lki_memory_in_use() <= host + 4096);
         }
     }
@@ -363,8 +368,8 @@ static void flat_in_use(const void *arg, outcome *out)
 
 TEST(memory_in_use_is_flat)
 {
-    CHILD((setting){0}, flat_in_use, NULL, NULL);
-    CHILD((setting){.logical = 2}, flat_in_use, NULL, NULL);
+    CHILD(flat_in_use, NULL, NULL, .cards = 1);
+    CHILD(flat_in_use, NULL, NULL, .logical = 2);
 }
 
 TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same), cmocka_unit_test(op_by_op_equals_compiled),
