@@ -140,7 +140,7 @@ lk_tensor *lki_variable_reader(lk_variable *v)
 static void move_reader(lk_tensor *t, lki_buffer *to)
 {
     unlink_reader(t);
-    t->data = to->data;
+    t->data = (char *)to->data + ((const char *)t->data - (const char *)t->buffer->data);
     __atomic_sub_fetch(&t->buffer->refs, 1, __ATOMIC_ACQ_REL); /* never the last one: the variable holds it too */
     t->buffer = lki_buffer_retain(to);
 }
@@ -236,9 +236,12 @@ lk_status lki_tensor_detach(lk_tensor *t)
     if (!copy) return LK_ENOMEM;
     lki_lock_take(LKI_LOCK_READERS);
     lk_status status = LK_OK;
-    if (t->variable) {
+    lk_variable *v = t->variable;
+    if (v) {
         status = copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
-        if (status == LK_OK) move_reader(t, copy);
+        if (status == LK_OK) lki_buffer_hand_over(copy, t->buffer); /* what readers were given stays theirs, so they all move */
+        while (v->readers && status == LK_OK)
+            move_reader(v->readers, copy);
     }
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);

@@ -191,6 +191,31 @@ static void kept_value(const void *arg, outcome *out)
 
 TEST(what_was_read_keeps_its_value) { CHILD(kept_value, NULL, NULL, .cards = 1); }
 
+static lk_tuple plus_captured(lk_tuple in, void *user) { return LK_TUPLE(lk_add(in.item[0], user)); }
+
+/* The same where a function has the tensor as a constant. */
+static void kept_as_constant(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    LK_SCOPE(lk_one_device_strategy("GPU:0")) {
+        lk_variable *v = lk_variable_of(lk_fill(LK_SHAPE(1000), LK_F32, 1));
+        lk_tensor   *captured = lk_read(v), *other = lk_read(v);
+        const float *x = lk_data(captured), *y = lk_data(other);
+        lk_function *f = lk_function_of(plus_captured, captured);
+        NEED(((const float *)lk_data(lk_call(f, LK_TUPLE(lk_ones(LK_SHAPE(1000), LK_F32))).item[0]))[999] == 2);
+        for (int i = 0; i < 3; i++)
+            NEED(lk_assign_add(v, lk_ones(LK_SHAPE(1000), LK_F32)) == LK_OK);
+        for (int i = 0; i < 1000; i++)
+            NEED(x[i] == 1 && y[i] == 1);
+        NEED(x == lk_data(captured) && y == lk_data(other));
+        NEED(((const float *)lk_data(lk_call(f, LK_TUPLE(lk_ones(LK_SHAPE(1000), LK_F32))).item[0]))[0] == 2);
+        NEED(((const float *)lk_data(lk_read(v)))[0] == 4);
+    }
+    SOUND();
+}
+
+TEST(what_was_read_stays_a_constant) { CHILD(kept_as_constant, NULL, NULL, .cards = 1); }
+
 static lk_tuple add_one(lk_tuple in, void *user)
 {
     lk_variable *v = user;
@@ -524,7 +549,7 @@ static void chosen(const void *arg, outcome *out)
 TEST(ops_run_where_the_strategy_is) { CHILD(chosen, NULL, NULL, .cards = 1); }
 
 TESTS(cmocka_unit_test(devices_are_listed), cmocka_unit_test(without_a_backend_there_are_none), cmocka_unit_test(cards_are_cut), cmocka_unit_test(memory_is_limited),
-      cmocka_unit_test(tensors_of_a_gpu_are_looked_at), cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_steps_return_keeps_its_value),
+      cmocka_unit_test(tensors_of_a_gpu_are_looked_at), cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_was_read_stays_a_constant), cmocka_unit_test(what_steps_return_keeps_its_value),
       cmocka_unit_test(variables_of_other_memories), cmocka_unit_test(datasets_of_and_under_gpus), cmocka_unit_test(mapped_data_trains_alike),
       cmocka_unit_test(functions_of_the_user_run_on_the_host), cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does), cmocka_unit_test(faults_are_told_at_once),
       cmocka_unit_test(many_functions_that_check_indices), cmocka_unit_test(ops_run_where_the_strategy_is))
