@@ -236,12 +236,9 @@ lk_status lki_tensor_detach(lk_tensor *t)
     if (!copy) return LK_ENOMEM;
     lki_lock_take(LKI_LOCK_READERS);
     lk_status status = LK_OK;
-    lk_variable *v = t->variable;
-    if (v) {
+    if (t->variable) {
         status = copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
-        if (status == LK_OK) lki_buffer_hand_over(copy, t->buffer); /* what readers were given stays theirs, so they all move */
-        while (v->readers && status == LK_OK)
-            move_reader(v->readers, copy);
+        if (status == LK_OK) move_reader(t, copy);
     }
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);

@@ -16,6 +16,8 @@
 typedef struct call {
     const lki_node *node;
     bool            on_host;
+    int             level;
+    size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args; /* of the card */
     lki_gpu_call    gpu;
 } call;
@@ -29,11 +31,10 @@ struct lki_card {
     lki_plan           *plan;
     lki_device         *device;
     const lki_gpu_line *line;
-    lki_buffer         *block, *scratch;
-    size_t              scratch_bytes;
+    lki_buffer         *block;
     size_t             *at;   /* by root value: where it lies in the block, or OUTSIDE */
     call               *calls;
-    int                 count;
+    int                 count, levels;
     part               *parts;
     int                 part_count, part_capacity;
     int                *stop; /* of the card */
@@ -79,6 +80,50 @@ static lk_status make_calls(lki_card *c)
     return LK_OK;
 }
 
+/* ---- levels ---- */
+
+static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+{
+    for (int i = 0; i < count; i++) {
+        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
+        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
+    }
+    return false;
+}
+
+/* Must b, which comes later in the order of the schedule, wait for a? */
+static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+{
+    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
+        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
+    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
+        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
+    return b->writes && lki_may_fault(a);
+}
+
+static int by_level(const void *a, const void *b)
+{
+    const call *x = a, *y = b;
+    if (x->level != y->level) return x->level < y->level ? -1 : 1;
+    return x->node->order < y->node->order ? -1 : x->node->order > y->node->order;
+}
+
+/* A call on the host has a level of its own: everything before is done, nothing after has begun. */
+static void find_levels(lki_card *c)
+{
+    int base = 0, highest = -1;
+    for (int i = 0; i < c->count; i++) {
+        call *k = &c->calls[i];
+        k->level = k->on_host ? highest + 1 : base;
+        for (int j = 0; j < i && !k->on_host; j++)
+            if (c->calls[j].level >= k->level && waits_for(c->plan->graph, k->node, c->calls[j].node)) k->level = c->calls[j].level + 1;
+        if (k->level > highest) highest = k->level;
+        if (k->on_host) base = highest + 1;
+    }
+    c->levels = highest + 1;
+    qsort(c->calls, (size_t)c->count, sizeof *c->calls, by_level);
+}
+
 /* ---- memory ---- */
 
 static size_t bytes_of(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
@@ -99,23 +144,23 @@ static void use(lki_room *life, int at)
     if (at > life->to) life->to = at;
 }
 
-/* When each root value lives, in calls; -1: before all of them, count: after. */
+/* When each root value lives, in levels; -1: before all of them, `levels`: after. */
 static void find_lives(const lki_card *c, lki_room *life)
 {
     const lki_graph *g = c->plan->graph;
     for (int i = 0; i < c->count; i++) {
         const lki_node *n = c->calls[i].node;
         for (int k = 0; k < n->nsrc; k++)
-            if (!lki_shape_only(n, k)) use(&life[lki_graph_root(g, n->src[k])], i);
+            if (!lki_shape_only(n, k)) use(&life[lki_graph_root(g, n->src[k])], c->calls[i].level);
         for (int k = 0; k < n->ndst; k++)
-            use(&life[n->dst[k]], i);
+            use(&life[n->dst[k]], c->calls[i].level);
     }
     for (int i = 0; i < g->output_count; i++)
-        use(&life[lki_graph_root(g, g->outputs[i])], c->count);
+        use(&life[lki_graph_root(g, g->outputs[i])], c->levels);
     for (int v = 0; v < g->value_count; v++) {
         const lki_value *x = &g->values[v];
         if (x->kind == LKI_VALUE_INPUT && life[v].to >= 0) use(&life[v], -1);
-        if (x->kind == LKI_VALUE_VARIABLE) life[v].from = -1, life[v].to = c->count;
+        if (x->kind == LKI_VALUE_VARIABLE) life[v].from = -1, life[v].to = c->levels;
     }
 }
 
@@ -126,9 +171,9 @@ static double mebibytes(size_t bytes) { return (double)bytes / 0x1p20; }
 static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count, size_t total, size_t room, int64_t rows)
 {
     const lki_graph *g = c->plan->graph;
-    double           fixed = (double)c->scratch_bytes;
+    double           fixed = 0;
     for (int i = 0; i < count; i++)
-        if (g->values[spans[i].value].rows.kind != LKI_ROWS) fixed += (double)spans[i].bytes;
+        if (spans[i].value < 0 || g->values[spans[i].value].rows.kind != LKI_ROWS) fixed += (double)spans[i].bytes;
     fixed = fmin(fixed, (double)total * 0.75);
     const double share = ((double)room * 0.75 - fixed) / ((double)total - fixed);
     return lki_max(1, (int64_t)((double)rows * fmin(share, 0.9)));
@@ -143,7 +188,9 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
     char                 text[LKI_SHAPE_TEXT], words[600] = "", fits[120] = "";
     size_t               used = 0;
     int64_t              rows = 0;
-    for (int i = 0; i < count && i < 3 && used < sizeof words; i++) {
+    for (int i = 0, told = 0; i < count && told < 3 && used < sizeof words; i++) {
+        if (largest[i].value < 0) continue; /* scratch */
+        told++;
         const lki_value *v = &g->values[largest[i].value];
         used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", i ? ", " : "", v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input",
                                  lki_shape_text(&v->shape, text), mebibytes(largest[i].bytes));
@@ -159,32 +206,29 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
 static lk_status make_block(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    lki_room        *life = lki_alloc((size_t)(g->value_count + 1) * sizeof *life), *spans = lki_alloc((size_t)(g->value_count + 1) * sizeof *spans);
+    lki_room        *life = lki_alloc((size_t)(g->value_count + 1) * sizeof *life), *spans = lki_alloc((size_t)(g->value_count + c->count + 1) * sizeof *spans);
     int              count = 0;
     size_t           total = 2 * LKI_CACHE_LINE; /* the word `stop` comes first */
     lk_status        status = life && spans ? LK_OK : LK_ENOMEM;
     c->at = lki_alloc((size_t)(g->value_count + 1) * sizeof *c->at);
     if (!c->at) status = LK_ENOMEM;
     for (int v = 0; v < g->value_count && status == LK_OK; v++) {
-        life[v] = (lki_room){.from = c->count, .to = -1};
+        life[v] = (lki_room){.from = c->levels, .to = -1};
         c->at[v] = OUTSIDE;
     }
     if (status == LK_OK) find_lives(c, life);
     for (int v = 0; v < g->value_count && status == LK_OK; v++)
         if (needs_room(c, &g->values[v]) && life[v].to >= life[v].from) spans[count++] = (lki_room){v, -1, life[v].from, life[v].to, bytes_of(&g->values[v]) + 1, 0};
+    for (int i = 0; i < c->count && status == LK_OK; i++)
+        if (c->calls[i].scratch) spans[count++] = (lki_room){-1 - i, -1, c->calls[i].level, c->calls[i].level, c->calls[i].scratch, 0};
     if (status == LK_OK) {
         lki_rooms_place(spans, count);
         for (int i = 0; i < count; i++) {
-            c->at[spans[i].value] = 2 * LKI_CACHE_LINE + spans[i].at;
+            *(spans[i].value < 0 ? &c->calls[-1 - spans[i].value].scratch : &c->at[spans[i].value]) = 2 * LKI_CACHE_LINE + spans[i].at;
             total = (size_t)lki_max((int64_t)total, (int64_t)(2 * LKI_CACHE_LINE + spans[i].at + spans[i].bytes));
         }
         c->block = lki_buffer_new(c->device, total);
-        if (c->block && c->scratch_bytes) c->scratch = lki_buffer_new(c->device, c->scratch_bytes);
-        if (!c->block || (c->scratch_bytes && !c->scratch)) {
-            lki_buffer_drop(c->block);
-            c->block = NULL;
-            status = lk_error_code() == LK_ENOMEM ? too_large(c, spans, count, total + c->scratch_bytes) : lk_error_code();
-        }
+        if (!c->block) status = lk_error_code() == LK_ENOMEM ? too_large(c, spans, count, total) : lk_error_code();
     }
     if (status == LK_OK) c->stop = c->block->data;
     lki_release(life);
@@ -247,9 +291,7 @@ static lk_status describe_call(lki_card *c, call *k)
     k->args.first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row : 0;
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, &n->rows));
     lki_scratch_fn *needs = k->on_host ? NULL : c->line->kernels->scratch[n->slot][n->type];
-    size_t          bytes = needs ? needs(&k->args) : 0;
-    if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
-    k->args.scratch = bytes ? &c->scratch : NULL; /* the real place is filled in when there is one */
+    k->scratch = needs ? needs(&k->args) : 0;
     return LK_OK;
 }
 
@@ -264,7 +306,7 @@ static lk_status place_call(lki_card *c, call *k)
     for (int i = 0; i < n->ndst; i++)
         LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
-    if (k->args.scratch) k->args.scratch = c->scratch->data;
+    if (k->scratch) k->args.scratch = (char *)c->block->data + k->scratch;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
     return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op)) ? lk_error_code() : LK_OK;
@@ -296,6 +338,7 @@ lki_card *lki_card_new(lki_plan *p, lki_device *device)
     c->device = device;
     c->line = lki_gpu_line_of(device);
     lk_status status = c->line ? make_calls(c) : lk_error_code();
+    if (status == LK_OK) find_levels(c);
     if (status == LK_OK) status = on_each_call(c, describe_call);
     if (status == LK_OK) status = make_block(c);
     if (status == LK_OK) status = on_each_call(c, place_call);
@@ -314,7 +357,6 @@ void lki_card_free(lki_card *c)
     for (int i = 0; i < c->part_count; i++)
         if (c->parts[i].graph) c->line->backend->release_graph(c->parts[i].graph);
     lki_buffer_drop(c->block);
-    lki_buffer_drop(c->scratch);
     lki_release(c->at);
     lki_release(c->calls);
     lki_release(c->parts);
@@ -322,21 +364,58 @@ void lki_card_free(lki_card *c)
     lki_release(c);
 }
 
-size_t lki_card_bytes(const lki_card *c) { return c->block->bytes + (c->scratch ? c->scratch->bytes : 0); }
+size_t lki_card_bytes(const lki_card *c) { return c->block->bytes; }
 
 int lki_card_calls(const lki_card *c) { return c->count; }
 
 /* ---- replay ---- */
 
+static lk_status launch_call(lki_card *c, call *k, void *stream)
+{
+    k->gpu.stream = stream;
+    c->line->kernels->fn[k->node->slot][k->node->type](&k->args);
+    return lki_gpu_check(c->device, lki_op_name(k->node->op), c->line->backend->failure(c->line->card));
+}
+
+static lk_status begin_part(lki_card *c, const part *p, void *stream)
+{
+    if (p->from) return LK_OK;
+    return lki_gpu_check(c->device, "a step cannot begin", c->line->backend->zero(c->line->card, stream, c->stop, sizeof *c->stop));
+}
+
 static lk_status launch_calls(lki_card *c, const part *p, void *stream)
 {
+    LKI_TRY(begin_part(c, p, stream));
+    for (int i = p->from; i < p->end; i++)
+        LKI_TRY(launch_call(c, &c->calls[i], stream));
+    return LK_OK;
+}
+
+/* Calls from..end-1 are of one level: one on the stream, the others beside it. */
+static lk_status launch_level(lki_card *c, int from, int end, void *stream)
+{
+    enum { MOST = 32 };
     const lki_gpu_backend *b = c->line->backend;
-    if (p->from == 0) LKI_TRY(lki_gpu_check(c->device, "a step cannot begin", b->zero(c->line->card, stream, c->stop, sizeof *c->stop)));
-    for (int i = p->from; i < p->end; i++) {
-        call *k = &c->calls[i];
-        k->gpu.stream = stream;
-        c->line->kernels->fn[k->node->slot][k->node->type](&k->args);
-        LKI_TRY(lki_gpu_check(c->device, lki_op_name(k->node->op), b->failure(c->line->card)));
+    void                  *side[MOST];
+    const int              beside = (int)lki_min(end - from - 1, MOST);
+    lk_status              status = LK_OK;
+    if (beside > 0) LKI_TRY(lki_gpu_check(c->device, "a step cannot be captured", b->fork(c->line->card, stream, beside, side)));
+    for (int i = from; i < end && status == LK_OK; i++)
+        status = launch_call(c, &c->calls[i], i == from ? stream : side[(i - from - 1) % MOST]);
+    if (beside > 0) {
+        const int code = b->join(c->line->card, stream, beside, side);
+        if (status == LK_OK) status = lki_gpu_check(c->device, "a step cannot be captured", code);
+    }
+    return status;
+}
+
+static lk_status launch_levels(lki_card *c, const part *p, void *stream)
+{
+    LKI_TRY(begin_part(c, p, stream));
+    for (int i = p->from, end; i < p->end; i = end) {
+        for (end = i + 1; end < p->end && c->calls[end].level == c->calls[i].level;)
+            end++;
+        LKI_TRY(launch_level(c, i, end, stream));
     }
     return LK_OK;
 }
@@ -346,7 +425,7 @@ static lk_status capture(lki_card *c, part *p)
     const lki_gpu_backend *b = c->line->backend;
     void                  *stream = NULL;
     LKI_TRY(lki_gpu_check(c->device, "a step cannot be captured", b->capture_begin(c->line->card, &stream)));
-    lk_status status = launch_calls(c, p, stream);
+    lk_status status = launch_levels(c, p, stream);
     int       code = b->capture_end(c->line->card, stream, &p->graph);
     if (code) p->graph = NULL;
     return status == LK_OK ? lki_gpu_check(c->device, "a step could not be captured", code) : status;

@@ -1,7 +1,8 @@
 /* A plan on a GPU: the nodes one after the other, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
  *
- *   order     that of lki_plan_schedule(): a node runs after all it needs, writers after all that may meet an index out of range
- *   memory    one block of the card: inputs, outputs and what is made, by the time each lives; scratch is shared, since the stream is in order
+ *   order     level by level: a node is one level behind the last it needs; writers also behind all that read what they write, and all that may meet an index out of range. What is
+ *             on one level may run at the same time: in the captured graph it does
+ *   memory    one block of the card: inputs, outputs, what is made, and scratch, each by the levels it lives in, both ends included, so that calls of one level share nothing
  *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches kernel by kernel, the second one
  *             captures, all later ones launch what was captured
  *   faults    an index out of range sets a word of the card, which later updates of the step read and then do nothing, and one the host looks at: a plan that checks

@@ -48,6 +48,8 @@ typedef struct lki_gpu_backend {
     int (*sync)(int card, void *stream);
     int (*failure)(int card); /* of the launches since the last call, as far as it is known; 0: none */
     int (*capture_begin)(int card, void **stream); /* a stream of its own, for this thread, that only notes what it is given */
+    int (*fork)(int card, void *stream, int count, void **side); /* while capturing: streams whose work begins after all that `stream` was given so far */
+    int (*join)(int card, void *stream, int count, void **side); /* ... and `stream` goes on after theirs; they are no more */
     int (*capture_end)(int card, void *stream, void **graph);
     int (*launch)(int card, void *stream, void *graph);
     int (*release_graph)(void *graph);

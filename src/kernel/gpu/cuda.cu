@@ -190,6 +190,40 @@ int cuda_capture_begin(int card, void **stream)
     return 0;
 }
 
+/* Streams that wait for an event of another one being captured are captured too. */
+int cuda_fork(int card, void *stream, int count, void **side)
+{
+    cudaEvent_t here;
+    TRY(cudaSetDevice(card));
+    TRY(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
+    cudaError_t e = cudaEventRecord(here, (cudaStream_t)stream);
+    for (int i = 0; i < count && e == cudaSuccess; i++) {
+        cudaStream_t s;
+        e = cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+        if (e == cudaSuccess) e = cudaStreamWaitEvent(s, here, 0);
+        side[i] = s;
+    }
+    cudaEventDestroy(here);
+    TRY(e);
+    return 0;
+}
+
+int cuda_join(int card, void *stream, int count, void **side)
+{
+    cudaEvent_t there;
+    TRY(cudaSetDevice(card));
+    TRY(cudaEventCreateWithFlags(&there, cudaEventDisableTiming));
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; i < count; i++) {
+        if (e == cudaSuccess) e = cudaEventRecord(there, (cudaStream_t)side[i]);
+        if (e == cudaSuccess) e = cudaStreamWaitEvent((cudaStream_t)stream, there, 0);
+        cudaStreamDestroy((cudaStream_t)side[i]);
+    }
+    cudaEventDestroy(there);
+    TRY(e);
+    return 0;
+}
+
 int cuda_capture_end(int card, void *stream, void **out)
 {
     cudaGraph_t     graph = nullptr;
@@ -226,6 +260,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels};
+                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_fork, cuda_join, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels};
     return &backend;
 }

@@ -328,6 +328,15 @@ int sim_capture_begin(int, void **stream)
     return 0;
 }
 
+int sim_fork(int, void *stream, int count, void **side)
+{
+    for (int i = 0; i < count; i++)
+        side[i] = stream;
+    return 0;
+}
+
+int sim_join(int, void *, int, void **) { return 0; }
+
 int sim_capture_end(int, void *, void **out)
 {
     *out = capturing;
@@ -379,6 +388,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels};
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_fork, sim_join, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels};
     return &backend;
 }
