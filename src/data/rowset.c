@@ -238,10 +238,15 @@ lk_status lki_check_tuple(const char *call, lk_tuple t)
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out)
 {
     LKI_TRY(lki_check_tuple(call, t));
-    for (int i = 0; i < t.count; i++)
-        LKI_TRY(lki_tensor_to_host(t.item[i]));
-    lki_rowset *s = lki_rowset_plain(LKI_ALONE, t.count, t.item);
-    if (!s) return LK_ENOMEM;
+    lk_tensor **item = lki_alloc((size_t)(t.count + 1) * sizeof *item);
+    lk_status   status = item ? LK_OK : LK_ENOMEM;
+    for (int i = 0; i < t.count && status == LK_OK; i++) {
+        item[i] = lki_tensor_for_host(t.item[i]);
+        status = lki_bad(item[i]) ? lk_error_code() : lki_tensor_detach(item[i]);
+    }
+    lki_rowset *s = status == LK_OK ? lki_rowset_plain(LKI_ALONE, t.count, item) : NULL;
+    lki_release(item);
+    if (!s) return status == LK_OK ? LK_ENOMEM : status;
     *out = lki_element_alone(s);
     return LK_OK;
 }

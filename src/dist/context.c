@@ -150,7 +150,10 @@ lk_status lk_set_strategy(lk_strategy *s)
     lki_retain(s);
     lki_drop(held);
     held = s;
-    if (!lki_on_host(lki_device_current())) lki_device_set_current(NULL); /* that of the strategy before */
+    static _Thread_local lki_device *before; /* the thread's own, while a strategy is set */
+    if (!before) before = lki_device_current();
+    lki_device_set_current(before);
+    if (!s || s->kind == LKI_STRATEGY_DEFAULT) before = NULL;
     if (!s || s->kind == LKI_STRATEGY_DEFAULT) lki_context_enter((lki_context){0});
     else lki_context_cross(s);
     return LK_OK;

@@ -199,7 +199,7 @@ lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canoni
     lk_status        status = d && full && out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%s:%d", lki_gpu_devices() ? "GPU" : "CPU", i);
+        snprintf(name, sizeof name, "%s:%d", asked.count <= 0 && lki_gpu_devices() ? "GPU" : "CPU", i);
         const char *one = name;
         lk_names    own = {1, &one};
         status = asked.count > 0 ? check_name(call, &asked, i, &d[i]) : check_name(call, &own, 0, &d[i]);

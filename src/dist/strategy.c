@@ -144,7 +144,6 @@ static lk_status check_args(const lk_strategy_args *a)
     if (a->cpu_devices < 0 || a->cpu_devices > LKI_MOST_CPU_DEVICES)
         return lki_fail(LK_EINVAL, "%s: .cpu_devices = %d; 1 to %d are possible", call, a->cpu_devices, LKI_MOST_CPU_DEVICES);
     if (a->logical_gpus < 0) return lki_fail(LK_EINVAL, "%s: .logical_gpus = %d; it must be 1 or more", call, a->logical_gpus);
-    if (a->logical_gpus) LKI_TRY(lki_gpu_split(a->logical_gpus, a->gpu_memory_limit));
     if (a->cpu_devices && a->devices.count) return lki_fail(LK_EINVAL, "%s: give .devices or .cpu_devices, not both", call);
     if ((unsigned)a->order > LK_FREE)
         return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
@@ -177,7 +176,7 @@ static void tell(const lk_strategy *s)
 lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
 {
     int lanes = 0;
-    if (check_args(&args) != LK_OK || choose_lanes(&args, &lanes) != LK_OK) return NULL;
+    if (check_args(&args) != LK_OK || (args.logical_gpus && lki_gpu_split(args.logical_gpus, args.gpu_memory_limit) != LK_OK) || choose_lanes(&args, &lanes) != LK_OK) return NULL;
     lk_names asked = args.devices;
     if (args.cpu_devices) {
         const char *name[LKI_MOST_CPU_DEVICES];

@@ -162,6 +162,7 @@ void lki_engine_done(lki_engine *e) { end_use(e->model); }
 lk_status lki_count_reset(lki_engine *e)
 {
     LKI_TRY(lki_count_settle(e)); /* whatever was wrong with them is told */
+    e->nan_step = 0;
     e->rows = 0;
     for (int i = 0; i < e->losses; i++)
         e->sum[i] = 0;

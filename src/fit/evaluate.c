@@ -93,7 +93,9 @@ static lk_status pile_up(pile *p, const lk_tensor *t)
         p->shape = t->shape;
         p->shape.dim[0] = 0;
     }
-    size_t bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    size_t      bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    const void *from = lk_data(t);
+    if (!from) return lk_error_code();
     if (p->size + bytes > p->room) {
         size_t   room = 2 * p->room > p->size + bytes ? 2 * p->room : p->size + bytes;
         uint8_t *more = lki_alloc(room);
@@ -103,7 +105,7 @@ static lk_status pile_up(pile *p, const lk_tensor *t)
         p->bytes = more;
         p->room = room;
     }
-    if (bytes) memcpy(p->bytes + p->size, lk_data(t), bytes);
+    if (bytes) memcpy(p->bytes + p->size, from, bytes);
     p->size += bytes;
     p->shape.dim[0] += t->shape.dim[0];
     return LK_OK;
@@ -215,7 +217,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
     if (which == LKI_FIT_PREDICT) element.count = e->model->inputs;
     if (lki_engine_step(e, which, element, &result) != LK_OK) return lki_explain_labels(e, element, NULL);
     if (out) *out = result;
-    else if (lki_count_losses(e, result, lki_batch_rows(element), 1) != LK_OK || lki_count_settle(e) != LK_OK) return lki_explain_labels(e, element, NULL);
+    else if (lki_count_losses(e, result, lki_batch_rows(element), 0) != LK_OK || lki_count_settle(e) != LK_OK) return lki_explain_labels(e, element, NULL);
     return LK_OK;
 }
 

@@ -273,7 +273,10 @@ static lk_status epoch(fit *f)
     if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
     cut_short(f);
     lki_logs_clear(&f->logs);
+    if (lki_count_settle(f->run.engine) != LK_OK) return where(f, "within its last steps, up to", (lk_tuple){0});
     lk_logs seen = lki_count_logs(f->run.engine, false);
+    tell_nan(f);
+    if (lk_failed()) return lk_error_code();
     LKI_TRY(keep_logs(f, &seen, ""));
     LKI_TRY(validate(f));
     LKI_TRY(end_epoch(f));
@@ -317,7 +320,6 @@ static lk_status epochs(fit *f)
 static void train(fit *f)
 {
     f->began = lki_seconds();
-    f->run.engine->nan_step = 0;
     f->run.now.failed = epochs(f) != LK_OK || lk_failed();
     f->run.now.stopped = interrupted(f);
     lki_callbacks_end(&f->run.callbacks, LKI_HOOK_train_end, &f->run.now, f->run.now.failed ? lk_error_code() : LK_OK);

@@ -60,7 +60,7 @@ static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, con
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_begin, h));
         lk_tuple losses;
         if (lki_engine_step(e, LKI_FIT_TEST, batch, &losses) != LK_OK) return where(e, h, batch);
-        if (lki_count_losses(e, losses, lki_batch_rows(batch), h->event.batch + 1) != LK_OK) return where(e, h, batch);
+        if (lki_count_losses(e, losses, lki_batch_rows(batch), 0) != LK_OK) return where(e, h, batch);
         h->rows = (int64_t)e->rows;
         if (lki_callbacks_look(e, list, LKI_HOOK_test_batch_end, &looked)) h->event.logs = lki_count_logs(e, true);
         if (lk_failed()) return where(e, h, batch);
@@ -86,6 +86,11 @@ lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, c
         status = it ? test_batches(e, it, steps, list, h) : lk_error_code();
     }
     h->event.batches = h->event.batch;
+    if (status == LK_OK && lki_count_settle(e) != LK_OK) {
+        lki_error_record cause;
+        lki_error_take(&cause);
+        status = lki_fail(cause.code, "evaluation, within its %lld steps: %s", (long long)h->event.batch, cause.text);
+    }
     e->evaluated = h->event.logs = lki_count_logs(e, true);
     return lki_callbacks_end(list, LKI_HOOK_test_end, h, status);
 }

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/thread.h"
 #include "device/gpu/gpu.h"
+#include <pthread.h>
 
 enum { FEW = 16, MOST_LANES_ON_GPU = 64 };
 
@@ -179,8 +180,10 @@ static lk_status update_on(const lki_infer *f, lki_device *d, const lki_view *va
 /* Of variables on a card that has no kernel for it, or in several memories: on copies, which are written back. */
 static lk_status update_on_host(const lki_infer *f)
 {
-    lki_view  var[FEW] = {0};
-    lk_status status = LK_OK;
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* replicas may write parts of one variable */
+    lki_view               var[FEW] = {0};
+    lk_status              status = LK_OK;
+    pthread_mutex_lock(&one);
     for (int i = 0; i < f->nvar && status == LK_OK; i++) {
         lki_buffer *b = f->var[i]->buffer;
         var[i] = (lki_view){lki_alloc(b->bytes), &f->var[i]->shape, f->var[i]->dtype};
@@ -191,6 +194,7 @@ static lk_status update_on_host(const lki_infer *f)
         if (status == LK_OK) status = lki_variable_fill(f->var[i], var[i].data);
         lki_release(var[i].data);
     }
+    pthread_mutex_unlock(&one);
     return status;
 }
 

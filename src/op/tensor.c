@@ -236,27 +236,28 @@ lk_status lki_tensor_detach(lk_tensor *t)
     if (!copy) return LK_ENOMEM;
     lki_lock_take(LKI_LOCK_READERS);
     lk_status status = LK_OK;
-    if (t->variable) {
-        status = copy->device->ops->copy(copy->device, copy->data, t->buffer->data, copy->bytes);
-        if (status == LK_OK) move_reader(t, copy);
-    }
+    lk_variable *v = t->variable;
+    bool         twins = v && v->buffer->twins; /* what readers were given stays theirs: then they all move */
+    if (v) status = copy->device->ops->copy(copy->device, copy->data, v->buffer->data, copy->bytes);
+    if (v && status == LK_OK && twins) {
+        lki_buffer_hand_over(copy, v->buffer);
+        while (v->readers)
+            move_reader(v->readers, copy);
+    } else if (v && status == LK_OK) move_reader(t, copy);
     lki_lock_give(LKI_LOCK_READERS);
     lki_buffer_drop(copy);
     return status;
 }
 
-lk_status lki_tensor_to_host(lk_tensor *t)
+lk_tensor *lki_tensor_for_host(lk_tensor *t)
 {
-    LKI_TRY(lki_tensor_detach(t));
-    if (!t->buffer || lki_on_host(t->buffer->device)) return LK_OK;
-    lki_device *d = t->buffer->device;
-    lki_buffer *host = lki_buffer_new(lki_device_cpu(), (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype));
-    lk_status   status = host ? d->ops->read(d, host->data, t->data, host->bytes) : LK_ENOMEM;
-    if (status != LK_OK) return lki_buffer_drop(host), status;
-    lki_buffer_drop(t->buffer);
-    t->buffer = host;
-    t->data = host->data;
-    return LK_OK;
+    if (!t->buffer || lki_on_host(t->buffer->device)) return t;
+    const void *data = lki_host_data(t);
+    lk_tensor  *host = data ? lk_tensor_from(t->shape, t->dtype, data) : &lki_poison;
+    if (lki_bad(host)) return host;
+    host->rows = t->rows;
+    host->weak = t->weak;
+    return host;
 }
 
 /* ---- public ---- */

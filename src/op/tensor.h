@@ -117,8 +117,8 @@ lk_status   lki_variable_fill(lk_variable *v, const void *host);
 /* Memory of its own for a tensor on a variable's storage, so that its data stays where it is from now on. */
 lk_status lki_tensor_detach(lk_tensor *t);
 
-/* The same, and in memory the host reads. */
-lk_status lki_tensor_to_host(lk_tensor *t);
+/* The tensor, or, where the host cannot read its memory, a new one with its value that it can; lki_poison when that could not be made. */
+lk_tensor *lki_tensor_for_host(lk_tensor *t);
 
 /* A tensor that has no data: value `value` of `graph`. */
 lk_tensor *lki_tensor_traced(lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, void *graph, int value);

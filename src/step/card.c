@@ -17,6 +17,7 @@ typedef struct call {
     const lki_node *node;
     bool            on_host;
     int             level;
+    bool            has_scratch;
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args; /* of the card */
     lki_gpu_call    gpu;
@@ -208,7 +209,7 @@ static lk_status make_block(lki_card *c)
     const lki_graph *g = c->plan->graph;
     lki_room        *life = lki_alloc((size_t)(g->value_count + 1) * sizeof *life), *spans = lki_alloc((size_t)(g->value_count + c->count + 1) * sizeof *spans);
     int              count = 0;
-    size_t           total = 2 * LKI_CACHE_LINE; /* the word `stop` comes first */
+    size_t           total = 2 * LKI_CACHE_LINE;
     lk_status        status = life && spans ? LK_OK : LK_ENOMEM;
     c->at = lki_alloc((size_t)(g->value_count + 1) * sizeof *c->at);
     if (!c->at) status = LK_ENOMEM;
@@ -224,13 +225,12 @@ static lk_status make_block(lki_card *c)
     if (status == LK_OK) {
         lki_rooms_place(spans, count);
         for (int i = 0; i < count; i++) {
-            *(spans[i].value < 0 ? &c->calls[-1 - spans[i].value].scratch : &c->at[spans[i].value]) = 2 * LKI_CACHE_LINE + spans[i].at;
-            total = (size_t)lki_max((int64_t)total, (int64_t)(2 * LKI_CACHE_LINE + spans[i].at + spans[i].bytes));
+            *(spans[i].value < 0 ? &c->calls[-1 - spans[i].value].scratch : &c->at[spans[i].value]) = spans[i].at;
+            total = (size_t)lki_max((int64_t)total, (int64_t)(spans[i].at + spans[i].bytes));
         }
         c->block = lki_buffer_new(c->device, total);
         if (!c->block) status = lk_error_code() == LK_ENOMEM ? too_large(c, spans, count, total) : lk_error_code();
     }
-    if (status == LK_OK) c->stop = c->block->data;
     lki_release(life);
     lki_release(spans);
     return status;
@@ -292,6 +292,7 @@ static lk_status describe_call(lki_card *c, call *k)
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, &n->rows));
     lki_scratch_fn *needs = k->on_host ? NULL : c->line->kernels->scratch[n->slot][n->type];
     k->scratch = needs ? needs(&k->args) : 0;
+    k->has_scratch = k->scratch > 0;
     return LK_OK;
 }
 
@@ -306,7 +307,7 @@ static lk_status place_call(lki_card *c, call *k)
     for (int i = 0; i < n->ndst; i++)
         LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
-    if (k->scratch) k->args.scratch = (char *)c->block->data + k->scratch;
+    k->args.scratch = k->has_scratch ? (char *)c->block->data + k->scratch : NULL;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
     return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op)) ? lk_error_code() : LK_OK;
@@ -337,7 +338,8 @@ lki_card *lki_card_new(lki_plan *p, lki_device *device)
     c->plan = p;
     c->device = device;
     c->line = lki_gpu_line_of(device);
-    lk_status status = c->line ? make_calls(c) : lk_error_code();
+    c->stop = c->line ? lki_gpu_stop(device) : NULL;
+    lk_status status = c->stop ? make_calls(c) : lk_error_code();
     if (status == LK_OK) find_levels(c);
     if (status == LK_OK) status = on_each_call(c, describe_call);
     if (status == LK_OK) status = make_block(c);
@@ -377,15 +379,8 @@ static lk_status launch_call(lki_card *c, call *k, void *stream)
     return lki_gpu_check(c->device, lki_op_name(k->node->op), c->line->backend->failure(c->line->card));
 }
 
-static lk_status begin_part(lki_card *c, const part *p, void *stream)
-{
-    if (p->from) return LK_OK;
-    return lki_gpu_check(c->device, "a step cannot begin", c->line->backend->zero(c->line->card, stream, c->stop, sizeof *c->stop));
-}
-
 static lk_status launch_calls(lki_card *c, const part *p, void *stream)
 {
-    LKI_TRY(begin_part(c, p, stream));
     for (int i = p->from; i < p->end; i++)
         LKI_TRY(launch_call(c, &c->calls[i], stream));
     return LK_OK;
@@ -411,7 +406,6 @@ static lk_status launch_level(lki_card *c, int from, int end, void *stream)
 
 static lk_status launch_levels(lki_card *c, const part *p, void *stream)
 {
-    LKI_TRY(begin_part(c, p, stream));
     for (int i = p->from, end; i < p->end; i = end) {
         for (end = i + 1; end < p->end && c->calls[end].level == c->calls[i].level;)
             end++;
@@ -428,6 +422,10 @@ static lk_status capture(lki_card *c, part *p)
     lk_status status = launch_levels(c, p, stream);
     int       code = b->capture_end(c->line->card, stream, &p->graph);
     if (code) p->graph = NULL;
+    if (status != LK_OK && p->graph) { /* only a part of it */
+        b->release_graph(p->graph);
+        p->graph = NULL;
+    }
     return status == LK_OK ? lki_gpu_check(c->device, "a step could not be captured", code) : status;
 }
 

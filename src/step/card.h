@@ -5,7 +5,7 @@
  *   memory    one block of the card: inputs, outputs, what is made, and scratch, each by the levels it lives in, both ends included, so that calls of one level share nothing
  *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches kernel by kernel, the second one
  *             captures, all later ones launch what was captured
- *   faults    an index out of range sets a word of the card, which later updates of the step read and then do nothing, and one the host looks at: a plan that checks
+ *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do nothing until it was told, and one the host looks at: a plan that checks
  *             indices is waited for, unless who replays it said that the next replay, or whoever waits for the card first, may be told instead
  *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
 #ifndef LKI_STEP_CARD_H

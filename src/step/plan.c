@@ -31,6 +31,8 @@ static lk_status prepare(lki_plan *p)
     if (!lki_on_host(p->device)) p->threads = 1;
     LKI_TRY(lki_plan_schedule(p));
     if (!lki_on_host(p->device)) return (p->card = lki_card_new(p, p->device)) ? LK_OK : lk_error_code();
+    for (int v = 0; v < p->graph->value_count; v++) /* constants may lie on a card */
+        if (p->graph->values[v].kind == LKI_VALUE_CONSTANT && !lki_host_data(p->graph->values[v].constant)) return lk_error_code();
     LKI_TRY(lki_plan_memory(p));
     return lki_plan_emit(p);
 }
@@ -153,11 +155,14 @@ static const char *root_data(const lki_plan *p, int root, const lki_line *in)
     return p->shared + p->storage[root].at;
 }
 
-static void copy_output(const lki_plan *p, int value, const lki_line *in, lk_tensor *out)
+static lk_status copy_output(const lki_plan *p, int value, const lki_line *in, lk_tensor *out)
 {
     size_t bytes = (size_t)lki_shape_size(&out->shape) * lk_dtype_bytes(out->dtype);
     size_t before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
-    if (bytes) memcpy(out->data, root_data(p, lki_graph_root(p->graph, value), in) + before, bytes);
+    const char *root = bytes ? root_data(p, lki_graph_root(p->graph, value), in) : NULL;
+    if (bytes && !root) return lk_error_code();
+    if (bytes) memcpy(out->data, root + before, bytes);
+    return LK_OK;
 }
 
 lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out)
@@ -178,6 +183,6 @@ lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out
     }
     LKI_TRY(check_faults(p));
     for (int i = 0; i < p->graph->output_count; i++)
-        copy_output(p, p->graph->outputs[i], in, out[i]);
+        LKI_TRY(copy_output(p, p->graph->outputs[i], in, out[i]));
     return LK_OK;
 }

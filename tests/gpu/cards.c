@@ -31,7 +31,8 @@ TEST(fit_on_several_cards_is_the_same)
         snprintf(what, sizeof what, "fit on 1 and %d cards", counts[i]);
         if (CHILD(everywhere, &counts[i], &many, .cards = counts[i])) same_outcome(&one, &many, what);
     }
-    if (CHILD(everywhere, &(int){4}, &many, .cards = 2, .logical = 2)) same_outcome(&one, &many, "fit on 2 cards of 2 logical GPUs");
+    if (CHILD(everywhere, &(int){4}, &many, .cards = 2, .logical = 2))
+        same_outcome(&one, &many, "fit on 2 cards of 2 logical GPUs");
 }
 
 TEST(a_loop_on_several_cards_is_the_same)
@@ -74,7 +75,8 @@ TEST(cards_in_any_order)
 static void mixed(const void *arg, outcome *out)
 {
     const bool   first = *(const int *)arg;
-    lk_strategy *s = first ? lk_mirrored_strategy(.devices = LK_DEVICES("GPU:0", "CPU:0")) : lk_mirrored_strategy(.devices = LK_DEVICES("CPU:0", "GPU:0"));
+    lk_strategy *s = first ? lk_mirrored_strategy(.devices = LK_DEVICES("GPU:0", "CPU:0"))
+                           : lk_mirrored_strategy(.devices = LK_DEVICES("CPU:0", "GPU:0"));
     NEED(lk_num_replicas_in_sync(s) == 2);
     small_loop(s, false, out);
 }
@@ -109,7 +111,8 @@ static lk_tuple square_of_each(lk_tuple in, void *user)
 {
     (void)user;
     lk_tensor *y = lk_mul(in.item[0], in.item[0]);
-    return LK_TUPLE(y, lk_all_reduce(lk_get_replica_context(), LK_SUM, y), lk_all_gather(lk_get_replica_context(), lk_reshape(y, LK_SHAPE(1)), 0));
+    return LK_TUPLE(y, lk_all_reduce(lk_get_replica_context(), LK_SUM, y),
+                    lk_all_gather(lk_get_replica_context(), lk_reshape(y, LK_SHAPE(1)), 0));
 }
 
 static lk_tensor *number_of(const lk_value_context *c, void *user)
@@ -133,7 +136,8 @@ static void values(const void *arg, outcome *out)
         NEED(g && g[0] == 1 && g[1] == 4 && g[2] == 9);
     }
     NEED(fabs(lk_item(lk_reduce(s, LK_MEAN, y.item[0])) - 14.0 / 3) < 1e-6);
-    NEED(((const float *)lk_data(lk_gather_values(s, lk_run(s, square_of_each, LK_TUPLE(lk_values_from_function(s, number_of, NULL))).item[2])))[8] == 9);
+    NEED(((const float *)lk_data(lk_gather_values(
+             s, lk_run(s, square_of_each, LK_TUPLE(lk_values_from_function(s, number_of, NULL))).item[2])))[8] == 9);
     /* a mirrored variable, assigned outside */
     lk_variable *v = NULL;
     LK_SCOPE(s)
@@ -160,10 +164,11 @@ static void bad_label(const void *arg, outcome *out)
     int64_t y[ROWS];
     memcpy(y, lk_data(small_labels()), sizeof y);
     y[BATCH - 1] = -1; /* a row of the second card */
-    lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
-    lk_digest before = lk_variables_digest(lk_model_trainable_variables(m));
+    lk_model  *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_digest  before = lk_variables_digest(lk_model_trainable_variables(m));
     lk_tensor *bad = lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
-    lk_model_fit(m, lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH), .epochs = 1, .verbose = LK_SILENT);
+    lk_model_fit(m, lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH), .epochs = 1,
+                 .verbose = LK_SILENT);
     TOLD(LK_EINVAL, "label");
     if (simulated()) NEED(lk_digest_equal(before, lk_variables_digest(lk_model_trainable_variables(m))));
     lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
@@ -172,5 +177,6 @@ static void bad_label(const void *arg, outcome *out)
 
 TEST(a_bad_label_on_one_card) { CHILD(bad_label, NULL, NULL, .cards = 2); }
 
-TESTS(cmocka_unit_test(fit_on_several_cards_is_the_same), cmocka_unit_test(a_loop_on_several_cards_is_the_same), cmocka_unit_test(cards_in_any_order),
-      cmocka_unit_test(cpu_and_gpu_together), cmocka_unit_test(fit_on_cpu_and_gpu_together), cmocka_unit_test(values_go_between_cards), cmocka_unit_test(a_bad_label_on_one_card))
+TESTS(cmocka_unit_test(fit_on_several_cards_is_the_same), cmocka_unit_test(a_loop_on_several_cards_is_the_same),
+      cmocka_unit_test(cards_in_any_order), cmocka_unit_test(cpu_and_gpu_together), cmocka_unit_test(fit_on_cpu_and_gpu_together),
+      cmocka_unit_test(values_go_between_cards), cmocka_unit_test(a_bad_label_on_one_card))

@@ -13,6 +13,7 @@
 #include "op/tensor.h"
 #include <lockstep.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,12 @@
 #include <unistd.h>
 
 enum { CHILD_LEFT_OUT = 77, MOST_VALUES = 256 };
+
+/* The sanitizer guesses where variables of threads lie that a backend brings with it, guesses wrong with many threads, and then ends the process when it looks for leaks. */
+#if defined(__SANITIZE_ADDRESS__)
+const char *__asan_default_options(void) __attribute__((visibility("default")));
+const char *__asan_default_options(void) { return "intercept_tls_get_addr=0"; }
+#endif
 
 typedef struct outcome {
     lk_digest digest;
@@ -102,9 +109,18 @@ static inline void child_environment(const setting *s)
     unsetenv("LOCKSTEP_DEVICE");
 }
 
+/* cmocka's handlers would go on with the tests behind this one, in the child as well. */
+static inline void child_signals(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (int i = 0; i < LKI_COUNT(signals); i++)
+        signal(signals[i], SIG_DFL);
+}
+
 static inline int child_main(const setting *s, child_fn *fn, const void *arg, outcome *out)
 {
     const int cards = s->cards ? s->cards : 1;
+    child_signals();
     child_environment(s);
     if (lki_gpu_cards() < cards) {
         fprintf(stderr, "left out: it needs %d cards (%s)\n", cards, lki_gpu_why());
@@ -132,7 +148,8 @@ static inline bool child_run(setting s, child_fn *fn, const void *arg, outcome *
     if (out) *out = *shared;
     munmap(shared, sizeof *shared);
     if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_LEFT_OUT) return false;
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("line %d: the process of this part ended with status %#x", line, (unsigned)status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail_msg("line %d: the process of this part ended with status %#x", line, (unsigned)status);
     return true;
 }
 #define CHILD(fn, arg, out, ...) child_run((setting){__VA_ARGS__}, fn, arg, out, __LINE__)
@@ -140,10 +157,12 @@ static inline bool child_run(setting s, child_fn *fn, const void *arg, outcome *
 static inline void same_outcome(const outcome *a, const outcome *b, const char *what)
 {
     char x[65], y[65];
-    if (!lk_digest_equal(a->digest, b->digest)) fail_msg("%s: digests differ: %s and %s", what, lk_digest_text(a->digest, x), lk_digest_text(b->digest, y));
+    if (!lk_digest_equal(a->digest, b->digest))
+        fail_msg("%s: digests differ: %s and %s", what, lk_digest_text(a->digest, x), lk_digest_text(b->digest, y));
     if (a->count != b->count) fail_msg("%s: %d and %d values", what, a->count, b->count);
     for (int i = 0; i < a->count; i++)
-        if (memcmp(&a->value[i], &b->value[i], sizeof a->value[i])) fail_msg("%s: value %d is %.17g and %.17g", what, i, a->value[i], b->value[i]);
+        if (memcmp(&a->value[i], &b->value[i], sizeof a->value[i]))
+            fail_msg("%s: value %d is %.17g and %.17g", what, i, a->value[i], b->value[i]);
 }
 
 static inline void close_outcome(const outcome *a, const outcome *b, double tolerance, const char *what)

@@ -1,5 +1,6 @@
-/* Reductions, running sums and sorting on a GPU against the reference: the same bits. */
-#include "slots.h"
+/* Reductions, running sums and sorting on a GPU against the reference: the same bits; sums over many rows against their own definition,
+ * and near the reference. */
+#include "parts.h"
 
 static const lk_dtype numbers[] = {LK_F32, LK_F64, LK_I32, LK_I64};
 static const lk_dtype floats[] = {LK_F32, LK_F64};
@@ -22,6 +23,19 @@ static slot_case reduction(lki_slot slot, lk_dtype t, lk_dtype result, const lk_
     return c;
 }
 
+/* How near a sum must be: rows of lanes, and what FOLD or a chain sums without them. */
+static void sum_tolerance(slot_case *c)
+{
+    const lk_shape *s = &c->src[0];
+    int64_t         rows = 1, entry = 1, inner = 1;
+    for (int i = 0; i < s->rank; i++) {
+        if (i > c->attr.reduce.last) inner *= s->dim[i];
+        else if (i >= c->attr.reduce.first) rows *= s->dim[i];
+        if (i > 0 && i <= c->attr.reduce.last) entry *= s->dim[i];
+    }
+    c->tolerance = inner == 1 && !c->lanes ? 0 : parts_tolerance(c, c->dtype, rows, entry);
+}
+
 /* Every neighbouring axes of shapes of all kinds: with nothing in them, with ones, over the borders of blocks and pieces. */
 static const lk_shape shapes[] = {{0, {0}},          {1, {0}},          {1, {1}},        {1, {17}},          {1, {4096}},
                                   {1, {4097}},       {1, {70001}},      {2, {3, 5}},     {2, {0, 4}},        {2, {4, 0}},
@@ -42,6 +56,7 @@ static void over_all(lki_slot slot, lk_dtype t, lk_dtype result, bool wild)
             for (int last = first - (first == shapes[i].rank); last < shapes[i].rank; last++) { /* and no axis at all */
                 if (too_many_rows(&shapes[i], first, last)) continue;
                 slot_case c = reduction(slot, t, result, &shapes[i], first, last, wild);
+                if (slot == LKI_K_reduce_sum) sum_tolerance(&c);
                 slot_check(&c);
             }
 }
@@ -78,6 +93,7 @@ TEST(test_sum_lanes)
                     for (int relu = 0; relu < (t < 2 ? 2 : 1); relu++) {
                         slot_case c = reduction(LKI_K_reduce_sum, numbers[t], numbers[t], &s[i], 0, last, true);
                         slot_lanes(&c, lanes, s[i].dim[0]);
+                        sum_tolerance(&c);
                         if (relu) {
                             c.attr.epilogue.relu = 1;
                             slot_source(&c, numbers[t], s[i], slot_numbers(numbers[t], &s[i], true));
@@ -105,9 +121,136 @@ TEST(test_sum_relu)
             const int axis = s[i].rank - 2;
             slot_case c = reduction(LKI_K_reduce_sum, floats[t], floats[t], &s[i], axis, axis, true);
             c.attr.epilogue.relu = 1;
+            sum_tolerance(&c);
             slot_source(&c, floats[t], s[i], slot_numbers(floats[t], &s[i], true));
             slot_check(&c);
         }
+}
+
+/* ---- many rows ---- */
+
+/* [outer, n, inner] over n; lanes only where outer is 1. */
+static slot_case long_sum(lk_dtype t, int64_t outer, int64_t n, int64_t inner)
+{
+    const lk_shape flat = {2, {n, inner}}, deep = {3, {outer, n, inner}};
+    return outer > 1 ? reduction(LKI_K_reduce_sum, t, t, &deep, 1, 1, false)
+                     : reduction(LKI_K_reduce_sum, t, t, &flat, 0, 0, false);
+}
+
+static void *on_gpu(const slot_case *c)
+{
+    void *out = slot_start(c, 0);
+    slot_on_gpu(c, &out);
+    return out;
+}
+
+/* Bit for bit what the definition says. */
+static void as_defined(slot_case *c, int64_t outer, int64_t n, int64_t inner)
+{
+    void *gpu = on_gpu(c), *want = slot_start(c, 0);
+    for (int64_t o = 0; o < outer * inner; o++) {
+        const int64_t at = o / inner * n * inner;
+        if (c->dtype == LK_F32)
+            ((float *)want)[o] = parts_column_f32(c, (float *)c->src_data[0] + at, NULL, n, 1, inner, o % inner);
+        else ((double *)want)[o] = parts_column_f64(c, (double *)c->src_data[0] + at, NULL, n, 1, inner, o % inner);
+    }
+    slot_compare(c, 0, want, gpu);
+    free(gpu);
+    free(want);
+}
+
+/* Near the reference, as seen from what n numbers add up to where they do not cancel; short lanes: the same bits. */
+static void near_reference(slot_case *c, int64_t n)
+{
+    void        *gpu = on_gpu(c), *cpu = slot_start(c, 0);
+    const double far = parts_tolerance(c, c->dtype, n, 1) * sqrt((double)n);
+    slot_on_cpu(c, &cpu);
+    for (int64_t o = 0; o < lki_shape_size(&c->dst[0]); o++)
+        if (!(fabs(lki_element_get(c->dtype, cpu, o) - lki_element_get(c->dtype, gpu, o)) <= far))
+            fail_msg("%lld rows: CPU %.9g, GPU %.9g", (long long)n, lki_element_get(c->dtype, cpu, o),
+                     lki_element_get(c->dtype, gpu, o));
+    free(gpu);
+    free(cpu);
+}
+
+static void release(slot_case *c)
+{
+    for (int i = 0; i < c->nsrc; i++)
+        free(c->src_data[i]);
+}
+
+/* Around the borders of parts and of groups of them; with lanes, some short, one empty, one with nearly all. */
+TEST(test_sum_parts)
+{
+    static const int64_t n[] = {255, 256, 257, 511, 512, 513, 8192, 8193, 8449, 65535, 65536, 65537, 65793},
+                         inner[] = {1, 2, 3, 33};
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+            for (size_t k = 0; k < sizeof inner / sizeof *inner - (n[i] > 10000); k++)
+                for (int lanes = inner[k] == 1; lanes <= 4; lanes = lanes ? 4 * lanes : 1) {
+                    slot_case c = long_sum(floats[t], 1, n[i], inner[k]);
+                    if (lanes) slot_lanes(&c, lanes, n[i]);
+                    if (lanes == 4) memcpy(c.bound, (int64_t[]){0, 3, n[i] - 250, n[i] - 250, n[i]}, 5 * sizeof *c.bound);
+                    as_defined(&c, 1, n[i], inner[k]);
+                    near_reference(&c, n[i]);
+                    release(&c);
+                }
+}
+
+TEST(test_sum_parts_outer)
+{
+    for (int t = 0; t < 2; t++)
+        for (int64_t inner = 2; inner < 80; inner += 35) {
+            slot_case c = long_sum(floats[t], 3, 777, inner);
+            as_defined(&c, 3, 777, inner);
+            release(&c);
+        }
+}
+
+/* So many that sums of sums of parts are cut again. */
+TEST(test_sum_parts_deep)
+{
+    const int64_t n = 33 * 65536 + 77;
+    slot_case     c = long_sum(LK_F32, 1, n, 1);
+    slot_lanes(&c, 2, n);
+    memcpy(c.bound, (int64_t[]){0, 300, n}, 3 * sizeof *c.bound);
+    as_defined(&c, 1, n, 1);
+    release(&c);
+}
+
+/* Replicas with half of the lanes each have the halves of the tree. */
+TEST(test_sum_parts_of_replicas)
+{
+    const int64_t inner = 5, rows = 2000, bound[] = {0, 300, 301, 301, 900, 1100, 1111, 1700, 2000};
+    for (int t = 0; t < 2; t++) {
+        slot_case    c = long_sum(floats[t], 1, rows, inner);
+        const size_t each = lk_dtype_bytes(floats[t]);
+        void        *half[2];
+        c.lanes = 8;
+        memcpy(c.bound, bound, sizeof bound);
+        void *whole = on_gpu(&c), *sum = slot_start(&c, 0);
+        for (int h = 0; h < 2; h++) {
+            slot_case      part = {.slot = c.slot, .dtype = c.dtype, .lanes = 4, .attr = c.attr};
+            const lk_shape s = {2, {bound[4 * h + 4] - bound[4 * h], inner}};
+            void          *x = slot_room(floats[t], &s);
+            memcpy(x, (char *)c.src_data[0] + (size_t)(bound[4 * h] * inner) * each, (size_t)(s.dim[0] * inner) * each);
+            slot_source(&part, floats[t], s, x);
+            slot_result(&part, floats[t], c.dst[0], NULL);
+            for (int l = 0; l <= 4; l++)
+                part.bound[l] = bound[4 * h + l] - bound[4 * h];
+            half[h] = on_gpu(&part);
+            release(&part);
+        }
+        for (int64_t o = 0; o < inner; o++)
+            if (t) ((double *)sum)[o] = ((double *)half[0])[o] + ((double *)half[1])[o];
+            else ((float *)sum)[o] = ((float *)half[0])[o] + ((float *)half[1])[o];
+        slot_compare(&c, 0, sum, whole);
+        free(whole);
+        free(sum);
+        free(half[0]);
+        free(half[1]);
+        release(&c);
+    }
 }
 
 TEST(test_product)
@@ -211,6 +354,8 @@ TEST(test_top_k)
 }
 
 TESTS(cmocka_unit_test(test_sum), cmocka_unit_test(test_sum_long), cmocka_unit_test(test_sum_lanes),
-      cmocka_unit_test(test_sum_ignores_lanes), cmocka_unit_test(test_sum_relu), cmocka_unit_test(test_product),
-      cmocka_unit_test(test_extremes), cmocka_unit_test(test_places), cmocka_unit_test(test_places_of_equals),
-      cmocka_unit_test(test_truth), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k))
+      cmocka_unit_test(test_sum_ignores_lanes), cmocka_unit_test(test_sum_relu), cmocka_unit_test(test_sum_parts),
+      cmocka_unit_test(test_sum_parts_outer), cmocka_unit_test(test_sum_parts_deep), cmocka_unit_test(test_sum_parts_of_replicas),
+      cmocka_unit_test(test_product), cmocka_unit_test(test_extremes), cmocka_unit_test(test_places),
+      cmocka_unit_test(test_places_of_equals), cmocka_unit_test(test_truth), cmocka_unit_test(test_sum_squares),
+      cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k))

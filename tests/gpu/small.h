@@ -21,8 +21,9 @@ static inline lk_model *small_model(lk_strategy *s)
 {
     lk_model *m = NULL;
     LK_SCOPE(s)
-        m = lk_sequential(lk_conv2d(2, 3, .activation = LK_RELU, .input_shape = LK_SHAPE(6, 6, 1)), lk_batch_normalization(), lk_max_pooling2d(), lk_flatten(),
-                          lk_dense(8, .activation = LK_RELU), lk_dropout(0.25), lk_dense(CLASSES));
+        m = lk_sequential(lk_conv2d(2, 3, .activation = LK_RELU, .input_shape = LK_SHAPE(6, 6, 1)), lk_batch_normalization(),
+                          lk_max_pooling2d(), lk_flatten(), lk_dense(8, .activation = LK_RELU), lk_dropout(0.25),
+                          lk_dense(CLASSES));
     return m;
 }
 
@@ -31,8 +32,8 @@ static inline lk_model *small_compiled(lk_strategy *s, lk_switch eagerly)
 {
     lk_model *m = small_model(s);
     LK_SCOPE(s)
-        lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(.learning_rate = 0.01),
-                         .metrics = LK_METRICS(lk_accuracy()), .run_eagerly = eagerly);
+        lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON),
+                         .optimizer = lk_adam(.learning_rate = 0.01), .metrics = LK_METRICS(lk_accuracy()), .run_eagerly = eagerly);
     return m;
 }
 
@@ -51,17 +52,6 @@ static inline void small_history(const lk_history *h, outcome *out)
     for (int i = 0; i < lk_history_epochs(h); i++)
         for (int n = 0; n < names.count; n++)
             if (!isnan(lk_history_value(h, names.item[n], i))) child_put(out, lk_history_value(h, names.item[n], i));
-}
-
-static inline void small_weights(lk_model *m, outcome *out)
-{
-    const lk_variables w = lk_model_trainable_variables(m);
-    for (int i = 0; i < w.count; i++) {
-        lk_tensor   *t = lk_read(w.item[i]);
-        const float *x = lk_data(t);
-        for (int64_t k = 0; x && k < lk_size(t) && k < 16; k++)
-            child_put(out, x[k]);
-    }
 }
 
 /* Two epochs of three steps, evaluated after each. */

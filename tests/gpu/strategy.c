@@ -4,7 +4,10 @@
 
 /* ---- which there are ---- */
 
-static bool ends_with(const char *text, const char *end) { return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end); }
+static bool ends_with(const char *text, const char *end)
+{
+    return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
+}
 
 static void listed(const void *arg, outcome *out)
 {
@@ -20,7 +23,8 @@ static void listed(const void *arg, outcome *out)
         NEED(strstr(lk_gpu_words(name), " MiB, ") && strstr(lk_gpu_words(names.item[1 + i]), "compute capability"));
     }
     NEED(strstr(lk_gpu_note(), cards == 1 ? "1 card (" : "2 cards (") && strstr(lk_gpu_note(), " MiB"));
-    NEED(!strcmp(lk_gpu_words("CPU:0"), "") && !strcmp(lk_gpu_words("GPU:99"), "") && !strcmp(lk_gpu_words("what"), "") && !strcmp(lk_gpu_words(NULL), ""));
+    NEED(!strcmp(lk_gpu_words("CPU:0"), "") && !strcmp(lk_gpu_words("GPU:99"), "") && !strcmp(lk_gpu_words("what"), "") &&
+         !strcmp(lk_gpu_words(NULL), ""));
     SOUND();
     lk_strategy *s = lk_mirrored_strategy();
     NEED(lk_num_replicas_in_sync(s) == cards);
@@ -52,6 +56,7 @@ static void none_found(const void *arg, outcome *out)
 /* In a process of its own as well: the environment is that of a machine without a card. */
 static int alone(void)
 {
+    child_signals();
     setenv("LOCKSTEP_GPU_BACKEND", "/nowhere/lockstep-none.so", 1);
     lk_set_log(child_silent, NULL);
     LK_POOL
@@ -183,7 +188,8 @@ static void kept_value(const void *arg, outcome *out)
             NEED(x[i] == 1 && y[i] == 1 && z[i] == 2);
         NEED(x == lk_data(first) && y == lk_data(shaped) && z == lk_data(second));
         NEED(((const float *)lk_data(late))[500] == 1);
-        NEED(lk_item(lk_reduce_sum(first)) == 1000 && lk_item(lk_reduce_sum(second)) == 2000 && lk_item(lk_reduce_sum(lk_read(v))) == 0);
+        NEED(lk_item(lk_reduce_sum(first)) == 1000 && lk_item(lk_reduce_sum(second)) == 2000 &&
+             lk_item(lk_reduce_sum(lk_read(v))) == 0);
         NEED(((const float *)lk_variable_data(v))[0] == 0);
     }
     SOUND();
@@ -238,7 +244,8 @@ static void kept_by_steps(const void *arg, outcome *out)
             results[i] = lk_call(f, LK_TUPLE(lk_ones(LK_SHAPE(8), LK_F32)));
         SOUND();
         for (int i = 0; i < 6; i++)
-            NEED(((const float *)lk_data(results[i].item[0]))[7] == (float)(i + 1) && ((const float *)lk_data(results[i].item[1]))[0] == (float)(i + 1));
+            NEED(((const float *)lk_data(results[i].item[0]))[7] == (float)(i + 1) &&
+                 ((const float *)lk_data(results[i].item[1]))[0] == (float)(i + 1));
         NEED(x[3] == 0 && ((const float *)lk_data(before))[3] == 0);
         NEED(((const float *)lk_data(lk_read(v)))[0] == 6);
     }
@@ -307,13 +314,17 @@ static void datasets(const void *arg, outcome *out)
     lk_strategy *s = lk_mirrored_strategy();
     int64_t      rows;
     LK_SCOPE(s) {
-        lk_tensor *x = lk_add(lk_reshape(lk_range(40, LK_F32), LK_SHAPE(20, 2)), lk_scalar(1)), *y = lk_cast(lk_range(20, LK_F32), LK_I64); /* on the GPU */
+        lk_tensor *x = lk_add(lk_reshape(lk_range(40, LK_F32), LK_SHAPE(20, 2)), lk_scalar(1)),
+                  *y = lk_cast(lk_range(20, LK_F32), LK_I64); /* on the GPU */
         NEED(on_gpu(x));
         lk_dataset *all = lk_dataset_from_tensor_slices(LK_TUPLE(x, y)), *one = lk_dataset_from_tensors(LK_TUPLE(x, y));
         NEED(sum_over(one, &rows) == 820 && rows == 20);
         NEED(sum_over(lk_dataset_map(one, twice), &rows) == 1640);
         NEED(sum_over(lk_dataset_batch(lk_dataset_map(all, twice), 6), &rows) == 1640 && rows == 20);
-        NEED(sum_over(lk_dataset_prefetch(lk_dataset_batch(lk_dataset_map(lk_dataset_shuffle(all, 20), twice, .parallel = 2), 6), 2), &rows) == 1640 && rows == 20);
+        NEED(
+            sum_over(lk_dataset_prefetch(lk_dataset_batch(lk_dataset_map(lk_dataset_shuffle(all, 20), twice, .parallel = 2), 6), 2),
+                     &rows) == 1640 &&
+            rows == 20);
         NEED(sum_over(lk_dataset_map(lk_dataset_batch(all, 6), twice), &rows) == 1640 && rows == 20);
         NEED(sum_over(lk_dataset_batch(lk_dataset_cache(lk_dataset_map(all, twice)), 6), &rows) == 1640);
         SOUND();
@@ -404,10 +415,12 @@ static lk_tuple own_all(lk_tuple in, void *user)
 
 static void own_ops(const void *arg, outcome *out)
 {
-    const char *device = arg;
-    int         calls = 0;
+    static lk_op *op[4]; /* they live as long as the process */
+    const char   *device = arg;
+    int           calls = 0;
     for (int way = 0; way < 4; way++) { /* by rows or not, compiled or op by op */
-        own o = {device ? lk_one_device_strategy(device) : lk_mirrored_strategy(), lk_op_of("cube", cube, .gradient = cube_gradient, .user = &calls, .by_rows = way & 1 ? LK_ON : LK_OFF), NULL};
+        op[way] = lk_op_of("cube", cube, .gradient = cube_gradient, .user = &calls, .by_rows = way & 1 ? LK_ON : LK_OFF);
+        own o = {device ? lk_one_device_strategy(device) : lk_mirrored_strategy(), op[way], NULL};
         LK_SCOPE(o.strategy)
             o.w = lk_variable_of(lk_tensor_of(LK_SHAPE(3), 0.5, -0.25, 1), .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA);
         lk_function *f = lk_function_of(own_all, &o);
@@ -438,7 +451,8 @@ TEST(functions_of_the_user_run_on_the_host)
     CHILD(own_ops, NULL, &four, .logical = 4);
     for (int i = 0; i < gpu.count; i++) {
         const bool by_rows = i / (gpu.count / 4) & 1;
-        if (by_rows ? gpu.value[i] != four.value[i] : fabs(gpu.value[i] - four.value[i]) > 1e-5) fail_msg("value %d is %.9g on 1 and %.9g on 4", i, gpu.value[i], four.value[i]);
+        if (by_rows ? gpu.value[i] != four.value[i] : fabs(gpu.value[i] - four.value[i]) > 1e-5)
+            fail_msg("value %d is %.9g on 1 and %.9g on 4", i, gpu.value[i], four.value[i]);
     }
 }
 
@@ -548,8 +562,11 @@ static void chosen(const void *arg, outcome *out)
 
 TEST(ops_run_where_the_strategy_is) { CHILD(chosen, NULL, NULL, .cards = 1); }
 
-TESTS(cmocka_unit_test(devices_are_listed), cmocka_unit_test(without_a_backend_there_are_none), cmocka_unit_test(cards_are_cut), cmocka_unit_test(memory_is_limited),
-      cmocka_unit_test(tensors_of_a_gpu_are_looked_at), cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_was_read_stays_a_constant), cmocka_unit_test(what_steps_return_keeps_its_value),
-      cmocka_unit_test(variables_of_other_memories), cmocka_unit_test(datasets_of_and_under_gpus), cmocka_unit_test(mapped_data_trains_alike),
-      cmocka_unit_test(functions_of_the_user_run_on_the_host), cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does), cmocka_unit_test(faults_are_told_at_once),
-      cmocka_unit_test(many_functions_that_check_indices), cmocka_unit_test(ops_run_where_the_strategy_is))
+TESTS(cmocka_unit_test(devices_are_listed), cmocka_unit_test(without_a_backend_there_are_none), cmocka_unit_test(cards_are_cut),
+      cmocka_unit_test(memory_is_limited), cmocka_unit_test(tensors_of_a_gpu_are_looked_at),
+      cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_was_read_stays_a_constant),
+      cmocka_unit_test(what_steps_return_keeps_its_value), cmocka_unit_test(variables_of_other_memories),
+      cmocka_unit_test(datasets_of_and_under_gpus), cmocka_unit_test(mapped_data_trains_alike),
+      cmocka_unit_test(functions_of_the_user_run_on_the_host), cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does),
+      cmocka_unit_test(faults_are_told_at_once), cmocka_unit_test(many_functions_that_check_indices),
+      cmocka_unit_test(ops_run_where_the_strategy_is))

@@ -124,7 +124,8 @@ static void carried(const char *from, const char *to, const char *folder)
     /* both go on alike */
     lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
     lk_model_fit(other, small_data(), .epochs = 1, .verbose = LK_SILENT);
-    NEED(near(lk_model_predict(m, .x = small_rows(), .verbose = LK_SILENT), lk_model_predict(other, .x = small_rows(), .verbose = LK_SILENT), 1e-4));
+    NEED(near(lk_model_predict(m, .x = small_rows(), .verbose = LK_SILENT),
+              lk_model_predict(other, .x = small_rows(), .verbose = LK_SILENT), 1e-4));
     SOUND();
 }
 
@@ -161,8 +162,8 @@ static void stretch_of(const void *arg, outcome *out)
 {
     const stretch *p = arg;
     lk_model      *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
-    lk_history    *h = lk_model_fit(m, small_data(), .epochs = 2, .validation_data = small_data(), .stop_after_steps = p->stop, .verbose = LK_SILENT,
-                                    .callbacks = LK_CALLBACKS(lk_backup_and_restore(p->folder, .save_freq = 2)));
+    lk_history    *h = lk_model_fit(m, small_data(), .epochs = 2, .validation_data = small_data(), .stop_after_steps = p->stop,
+                                    .verbose = LK_SILENT, .callbacks = LK_CALLBACKS(lk_backup_and_restore(p->folder, .save_freq = 2)));
     SOUND();
     small_history(h, out);
     out->digest = small_state(m);
@@ -195,11 +196,20 @@ static lk_tensor *labels_with_a_bad_one(int64_t row)
     return lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
 }
 
-static lk_dataset *in_order(lk_tensor *labels) { return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), labels)), 8); }
-static lk_dataset *first_batch(lk_strategy *s, lk_tensor *labels) { return lk_distribute_dataset(s, lk_dataset_take(in_order(labels), 1)); }
+static lk_dataset *in_order(lk_tensor *labels)
+{
+    return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), labels)), 8);
+}
+static lk_dataset *first_batch(lk_strategy *s, lk_tensor *labels)
+{
+    return lk_distribute_dataset(s, lk_dataset_take(in_order(labels), 1));
+}
 
 /* What a step that failed must not have changed. Op by op, what it did before it failed is done: moving statistics. */
-static lk_digest written(lk_model *m, lk_switch eagerly) { return eagerly == LK_ON ? lk_variables_digest(lk_model_trainable_variables(m)) : lk_model_digest(m); }
+static lk_digest written(lk_model *m, lk_switch eagerly)
+{
+    return eagerly == LK_ON ? lk_variables_digest(lk_model_trainable_variables(m)) : lk_model_digest(m);
+}
 
 /* Of the first so many batches of eight. */
 static lk_digest after(int64_t batches, lk_switch eagerly)
@@ -219,7 +229,7 @@ static void bad_label(const void *arg, outcome *out)
         lk_model_fit(m, in_order(labels_with_a_bad_one(8 * batch + 5)), .epochs = 1, .verbose = LK_SILENT);
         TOLD(LK_EINVAL, "label");
         /* that step wrote nothing. A real card may have done steps after it before anybody looked. */
-if (simulated()) NEED(lk_digest_equal(written(m, eagerly), after(batch, eagerly)));
+        if (simulated()) NEED(lk_digest_equal(written(m, eagerly), after(batch, eagerly)));
         lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
         SOUND();
         lk_logs logs = lk_model_evaluate(m, small_data(), .verbose = LK_SILENT);
@@ -277,7 +287,8 @@ static lk_model *wide_model(lk_strategy *s)
 {
     lk_model *m = NULL;
     LK_SCOPE(s)
-        m = lk_sequential(lk_dense(256, .activation = LK_RELU, .input_shape = LK_SHAPE(16)), lk_dense(256, .activation = LK_RELU), lk_dense(1));
+        m = lk_sequential(lk_dense(256, .activation = LK_RELU, .input_shape = LK_SHAPE(16)), lk_dense(256, .activation = LK_RELU),
+                          lk_dense(1));
     lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_sgd(.learning_rate = 0.01));
     return m;
 }
@@ -302,7 +313,8 @@ static void too_large(lk_strategy *s)
     lk_digest before = lk_model_digest(m);
     fit_wide(m, LARGE);
     const int64_t fits = told_batch();
-    TOLD(LK_ENOMEM, "GPU:0", "out of memory", "no room for a step", "the largest are", "[4096, 256]", "a batch of about", "instead of 4096 would fit");
+    TOLD(LK_ENOMEM, "GPU:0", "out of memory", "no room for a step", "the largest are", "[4096, 256]", "a batch of about",
+         "instead of 4096 would fit");
     NEED(fits >= 1 && fits < LARGE);
     NEED(lk_digest_equal(before, lk_model_digest(m)));
     fit_wide(m, fits);
@@ -345,7 +357,8 @@ static void flat_in_use(const void *arg, outcome *out)
     (void)arg, (void)out;
     LK_SCOPE(s)
         m = lk_sequential(lk_dense(8, .activation = LK_RELU, .input_shape = LK_SHAPE(4)), lk_dropout(0.2), lk_dense(3));
-    lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(), .metrics = LK_METRICS(lk_accuracy()));
+    lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(),
+                     .metrics = LK_METRICS(lk_accuracy()));
     lk_tensor *x = lk_random_normal(LK_SHAPE(64, 4), .stream = "x"), *y = lk_zeros(LK_SHAPE(64), LK_I64);
     for (int step = 0; step < STEPS; step++) {
         LK_POOL
@@ -372,6 +385,8 @@ TEST(memory_in_use_is_flat)
     CHILD(flat_in_use, NULL, NULL, .logical = 2);
 }
 
-TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same), cmocka_unit_test(op_by_op_equals_compiled),
-      cmocka_unit_test(a_gpu_learns_what_a_cpu_learns), cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
-      cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits), cmocka_unit_test(memory_in_use_is_flat))
+TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same),
+      cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(a_gpu_learns_what_a_cpu_learns),
+      cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
+      cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
+      cmocka_unit_test(memory_in_use_is_flat))

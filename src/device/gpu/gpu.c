@@ -31,6 +31,7 @@ typedef struct card {
     bool            open;
     kept            free[CLASSES];
     size_t          used, kept;
+    int            *stop;  /* in its own memory; made at first need */
     int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
     fault           faults[FAULTS];
     int             fault_count; /* those in use lie before it */
@@ -148,6 +149,8 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     card  *c = card_of(d);
     size_t size;
     int    class = class_of(bytes, &size);
+    lki_error_record before;
+    lki_error_take(&before);
     pthread_mutex_lock(&c->lock);
     kept *k = &c->free[class];
     ((logical *)d)->used -= size;
@@ -156,10 +159,11 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
         k->block[k->count++] = mem;
         c->kept += size;
     } else {
-        lk_clear_error(); /* it is given back instead */
-        c->line.backend->release(c->line.card, mem);
+        c->line.backend->release(c->line.card, mem); /* the list could not grow */
     }
     pthread_mutex_unlock(&c->lock);
+    lk_clear_error(); /* that of the list */
+    if (before.code != LK_OK) lki_error_put(&before);
 }
 
 lki_gpu_memory lki_gpu_memory_of(lki_device *d)
@@ -238,14 +242,46 @@ void lki_gpu_fault_free(lki_device *d, int *word)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Those that are set are told, or just cleared. */
+static lk_status take_faults(card *c, bool tell)
+{
+    lk_status status = LK_OK;
+    int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < count; i++) {
+        if (!__atomic_load_n(&c->words[i], __ATOMIC_RELAXED)) continue;
+        pthread_mutex_lock(&c->lock);
+        const fault f = __atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) ? c->faults[i] : (fault){0};
+        pthread_mutex_unlock(&c->lock);
+        if (f.tell && tell) status = f.tell(f.what);
+    }
+    return status;
+}
+
+/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. */
 lk_status lki_gpu_faults(lki_device *d)
 {
     card     *c = card_of(d);
-    lk_status status = LK_OK;
-    int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < count; i++)
-        if (__atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) && c->faults[i].tell) status = c->faults[i].tell(c->faults[i].what);
+    lk_status status = take_faults(c, true);
+    if (status == LK_OK) return LK_OK;
+    c->line.backend->sync(c->line.card, c->line.stream);
+    take_faults(c, false);
+    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
     return status;
+}
+
+int *lki_gpu_stop(lki_device *d)
+{
+    card *c = card_of(d);
+    int   code = 0;
+    if (open_card(d) != LK_OK) return NULL;
+    pthread_mutex_lock(&c->lock);
+    if (!c->stop) {
+        code = c->line.backend->alloc(c->line.card, sizeof *c->stop, (void **)&c->stop);
+        if (!code) code = c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+        else c->stop = NULL;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
 }
 
 lk_status lki_gpu_wait(lki_device *d)

@@ -40,6 +40,9 @@ int      *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what);
 void      lki_gpu_fault_free(lki_device *d, int *word);
 lk_status lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
 
+/* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that write variables read it and do nothing. */
+int *lki_gpu_stop(lki_device *d);
+
 /* Wait for all work of the card. */
 lk_status lki_gpu_wait(lki_device *d);
 

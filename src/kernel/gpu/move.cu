@@ -40,7 +40,7 @@ template <typename T> void copy_sized(const lki_args *a, const void *x, void *y,
 {
     int64_t        count;
     const units<T> u = units_of<T>(n, aligned(x) && aligned(y), &count);
-    cover(a, count, copier<T>{(const T *)x, (T *)y, u});
+    map(a, count, copier<T>{(const T *)x, (T *)y, u}); /* a variable is written by this: not after a fault */
 }
 
 template <typename T> struct filler {

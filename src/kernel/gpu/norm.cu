@@ -1,6 +1,6 @@
 /* Batch and layer normalisation.
  *
- * Rows of a layer norm are a team's (fold.h). Sums over rows are chains by lanes (chain.h): of batch normalisation in f64, two at
+ * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, long ones in parts (chain.h): of batch normalisation in f64, two at
  * once, so that x is read once. What is left is a map over elements with a number per channel; four neighbours a thread where
  * channels come in fours. dst[0] may be dy. */
 #include "kernel/batch.h"
@@ -42,6 +42,7 @@ struct batch_chain {
     double          *dst;
     int64_t          C;
     __device__ sum   zero() const { return {0, 0}; }
+    __device__ sum   nothing() const { return {-0.0, -0.0}; }
     __device__ sum   join(sum a, sum b) const { return {a.first + b.first, a.second + b.second}; }
     __device__ void  put(int64_t c, sum s) const
     {
@@ -85,7 +86,7 @@ chains batch_chains(const lki_args *a)
     return chains_of(a, lki_extent{1, lki_channel_rows(s), lki_channels(s)}, lki_channel_rows_per_entry(s), a->lanes != NULL);
 }
 
-size_t batch_scratch(const lki_args *a) { return chain_scratch<two_sums>(batch_chains(a)); }
+size_t batch_scratch(const lki_args *a) { return sums_scratch<two_sums>(batch_chains(a)); }
 
 template <typename T> void batch_sums(const lki_args *a)
 {
@@ -95,7 +96,7 @@ template <typename T> void batch_sums(const lki_args *a)
     op.C = c.e.inner;
     op.x = (const T *)a->src[0].data;
     op.count = (double)((c.l.bound[c.l.count] - c.l.bound[0]) * c.entry);
-    chain_sums(a, op, c);
+    sums(a, op, c);
 }
 
 template <typename T> void batch_grad_sums(const lki_args *a)
@@ -107,7 +108,7 @@ template <typename T> void batch_grad_sums(const lki_args *a)
     op.dy = (const T *)a->src[0].data;
     op.x = (const T *)a->src[1].data;
     op.through = gate<T>{(const T *)a->src[2].data, lki_has_relu(a) ? (const T *)a->src[3].data : NULL, c.e.inner};
-    chain_sums(a, op, c);
+    sums(a, op, c);
 }
 
 /* ---- batch: maps over elements ---- */
@@ -263,6 +264,7 @@ template <typename T> struct gamma_chain {
     const T         *dy, *x, *means, *rs;
     T               *dst;
     __device__ T     zero() const { return 0; }
+    __device__ T     nothing() const { return -(T)0; }
     __device__ value load(int64_t at, int64_t row, int64_t) const { return {dy[at], (x[at] - means[row]) * rs[row]}; }
     __device__ void  add(T &acc, value v) const { acc = fma_of(v.d, v.x, acc); }
     __device__ T     join(T a, T b) const { return a + b; }
@@ -302,14 +304,14 @@ chains gamma_chains(const lki_args *a)
     return chains_of(a, lki_extent{1, rows, n}, each, a->lanes != NULL);
 }
 
-template <typename T> size_t gamma_scratch(const lki_args *a) { return chain_scratch<T>(gamma_chains(a)); }
+template <typename T> size_t gamma_scratch(const lki_args *a) { return sums_scratch<T>(gamma_chains(a)); }
 
 template <typename T> void layer_norm_grad_gamma(const lki_args *a)
 {
-    chain_sums(a,
-               gamma_chain<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data,
-                              (const T *)a->src[3].data, (T *)a->dst[0].data},
-               gamma_chains(a));
+    sums(a,
+         gamma_chain<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (const T *)a->src[3].data,
+                        (T *)a->dst[0].data},
+         gamma_chains(a));
 }
 
 template <typename T> void set_all(lki_kernels *k, lk_dtype t)

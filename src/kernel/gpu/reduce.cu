@@ -3,7 +3,7 @@
  *     inner = 1, no lanes    FOLD: a half warp per row of up to 4096 elements (fold.h). Longer rows in groups of a few blocks of
  *                            4096, a thread block each; where a row has several, their sums go to scratch and a second kernel
  *                            walks the tree.
- *     else                   CHAIN, LANES (chain.h)
+ *     else                   CHAIN, LANES; lanes of more than 256 rows in parts, which is the card's own order (chain.h)
  *
  * Integers wrap, so their sums are those of unsigned numbers, in any order; they go the same ways. */
 #include "kernel/gpu/chain.h"
@@ -109,6 +109,7 @@ template <typename T> struct sum_chain {
     const T        *x, *y; /* y: 0 counts where it is not > 0; may be NULL */
     T              *dst;
     __device__ T    zero() const { return 0; }
+    __device__ T    nothing() const { return -(T)0; }
     __device__ T    load(int64_t at, int64_t, int64_t) const
     {
         const T v = x[at]; /* read whatever y says: both are on their way at once */
@@ -140,7 +141,7 @@ bool folds(const lki_args *a)
 template <typename T> size_t reduce_sum_scratch(const lki_args *a)
 {
     const lki_extent e = lki_reduced(a);
-    return folds(a) ? fold_scratch<T>(e.outer, e.mid) : chain_scratch<T>(sum_chains(a));
+    return folds(a) ? fold_scratch<T>(e.outer, e.mid) : sums_scratch<T>(sum_chains(a));
 }
 
 template <typename T> void reduce_sum(const lki_args *a)
@@ -148,7 +149,7 @@ template <typename T> void reduce_sum(const lki_args *a)
     const lki_extent e = lki_reduced(a);
     const T         *y = a->attr->epilogue.relu ? (const T *)a->src[1].data : NULL;
     if (folds(a)) fold_rows<T, plain>(a, e.outer, e.mid);
-    else chain_sums(a, sum_chain<T>{(const T *)a->src[0].data, y, (T *)a->dst[0].data}, sum_chains(a));
+    else sums(a, sum_chain<T>{(const T *)a->src[0].data, y, (T *)a->dst[0].data}, sum_chains(a));
 }
 
 template <typename T> void reduce_prod(const lki_args *a)
