@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 1, LKI_GPU_MOST_CARDS = 64 };
+enum { LKI_GPU_BACKEND_VERSION = 2, LKI_GPU_MOST_CARDS = 64 };
 
 typedef struct lki_gpu_card {
     char   name[64];
