@@ -98,6 +98,8 @@ static const char *listed(char *text, size_t size)
     text[0] = 0;
     for (int i = 0; i < lki_cpu_devices() && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%sCPU:%d", i ? ", " : "", i);
+    for (int i = 0; i < lki_gpu_devices() && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, ", GPU:%d", i);
     return text;
 }
 
