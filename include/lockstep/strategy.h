@@ -65,11 +65,11 @@ typedef struct lk_communication_options {
 } lk_communication_options;
 
 typedef struct lk_strategy_args {
-    char                     kw_;
-    lk_names                 devices;          /* default: all GPUs, else all CPU devices; the order gives the replica ids */
-    int                      cpu_devices;      /* instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
-    int                      logical_gpus;     /* cut each card into so many GPUs; only before one is used. Default 1, or LOCKSTEP_LOGICAL_GPUS */
-    size_t                   gpu_memory_limit; /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
+    char     kw_;
+    lk_names devices;          /* default: all GPUs, else all CPU devices; the order gives the replica ids */
+    int      cpu_devices;      /* instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
+    int      logical_gpus;     /* cut each card into so many GPUs; only before one is used. Default 1, or LOCKSTEP_LOGICAL_GPUS */
+    size_t   gpu_memory_limit; /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
     lk_cross_device_ops     *cross_device_ops; /* default: lk_collective_all_reduce() */
     lk_order                 order;
     int                      lanes; /* default lk_lanes(): a power of two, not below the number of replicas */

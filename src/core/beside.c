@@ -39,7 +39,8 @@ bool lki_find_beside(const char *name, int mode, char path[LKI_LONGEST_PATH])
         char *slash = strrchr(file, '/');
         if (!slash) break;
         *slash = 0;
-        found = snprintf(path, LKI_LONGEST_PATH, "%s/libexec/lockstep/%s", file, name) < LKI_LONGEST_PATH && trusted(path, mode, s.st_uid);
+        found = snprintf(path, LKI_LONGEST_PATH, "%s/libexec/lockstep/%s", file, name) < LKI_LONGEST_PATH &&
+                trusted(path, mode, s.st_uid);
     }
     return found;
 }

@@ -21,7 +21,8 @@ static void choose_first(void)
     first = lki_device_cpu();
     if (!text || !*text) return;
     if (sscanf(text, "GPU:%d", &index) == 1 && lki_device_gpu_at(index)) first = lki_device_gpu_at(index);
-    else if (strcmp(text, "CPU:0")) lki_warn("LOCKSTEP_DEVICE=%s is not CPU:0 or a GPU this machine has, and is ignored (%s)", text, lki_gpu_why());
+    else if (strcmp(text, "CPU:0"))
+        lki_warn("LOCKSTEP_DEVICE=%s is not CPU:0 or a GPU this machine has, and is ignored (%s)", text, lki_gpu_why());
 }
 
 lki_device *lki_device_current(void)

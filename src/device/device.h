@@ -27,10 +27,13 @@ struct lki_device {
 struct lki_device_ops {
     void *(*alloc)(lki_device *, size_t bytes); /* NULL and an error when there is none */
     void (*release)(lki_device *, void *mem, size_t bytes);
-    lk_status (*copy)(lki_device *, void *dst, const void *src, size_t bytes);       /* within its memory */
-    lk_status (*write)(lki_device *, void *dst, const void *host, size_t bytes);     /* from the host's memory; it is read when this returns */
-    lk_status (*read)(lki_device *, void *host, const void *src, size_t bytes);      /* to it, when all work given to the device is done */
-    lk_status (*peer)(lki_device *, void *dst, lki_device *from, const void *src, size_t bytes); /* from another memory of this kind; NULL: through the host */
+    lk_status (*copy)(lki_device *, void *dst, const void *src, size_t bytes); /* within its memory */
+    lk_status (*write)(lki_device *, void *dst, const void *host,
+                       size_t bytes); /* from the host's memory; it is read when this returns */
+    lk_status (*read)(lki_device *, void *host, const void *src,
+                      size_t bytes); /* to it, when all work given to the device is done */
+    lk_status (*peer)(lki_device *, void *dst, lki_device *from, const void *src,
+                      size_t bytes); /* from another memory of this kind; NULL: through the host */
 };
 
 lki_device *lki_device_cpu(void); /* CPU:0 */

@@ -183,10 +183,11 @@ const char *lk_gpu_words(const char *device)
 {
     static _Thread_local char text[192];
     lki_device_name           d;
-    lki_device               *gpu = device && lki_device_name_parse(device, &d) && !strcmp(d.type, "GPU") ? lki_device_gpu_at(d.index) : NULL;
+    lki_device *gpu = device && lki_device_name_parse(device, &d) && !strcmp(d.type, "GPU") ? lki_device_gpu_at(d.index) : NULL;
     if (!gpu) return "";
     const lki_gpu_card *c = lki_gpu_card_of(gpu);
-    snprintf(text, sizeof text, "%s, %zu MiB, %d multiprocessors, compute capability %d.%d", c->name, c->memory >> 20, c->processors, c->major, c->minor);
+    snprintf(text, sizeof text, "%s, %zu MiB, %d multiprocessors, compute capability %d.%d", c->name, c->memory >> 20,
+             c->processors, c->major, c->minor);
     return text;
 }
 

@@ -168,15 +168,18 @@ static void tell(const lk_strategy *s)
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
     if (s->communication.implementation == LK_COMMUNICATION_NCCL)
-        lki_info(gpus == s->replicas ? "LK_COMMUNICATION_NCCL needs one replica on each card; here values are added by copies between them"
-                                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+        lki_info(gpus == s->replicas
+                     ? "LK_COMMUNICATION_NCCL needs one replica on each card; here values are added by copies between them"
+                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 
 lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
 {
     int lanes = 0;
-    if (check_args(&args) != LK_OK || (args.logical_gpus && lki_gpu_split(args.logical_gpus, args.gpu_memory_limit) != LK_OK) || choose_lanes(&args, &lanes) != LK_OK) return NULL;
+    if (check_args(&args) != LK_OK || (args.logical_gpus && lki_gpu_split(args.logical_gpus, args.gpu_memory_limit) != LK_OK) ||
+        choose_lanes(&args, &lanes) != LK_OK)
+        return NULL;
     lk_names asked = args.devices;
     if (args.cpu_devices) {
         const char *name[LKI_MOST_CPU_DEVICES];

@@ -46,8 +46,8 @@ struct lki_engine {
     lk_tensor **unread; /* `losses` references for each step */
     int64_t     unread_rows[LKI_MOST_UNREAD], unread_step[LKI_MOST_UNREAD];
     int         unread_count;
-    double *value;     /* of each name, as last looked at; then as evaluated */
-    lk_logs evaluated; /* what evaluate gave */
+    double     *value;     /* of each name, as last looked at; then as evaluated */
+    lk_logs     evaluated; /* what evaluate gave */
 };
 
 /* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled, or in use. What needs no loss
@@ -95,8 +95,9 @@ lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 
 lk_status lki_count_reset(lki_engine *e);
 lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step);
-lk_status lki_count_settle(lki_engine *e); /* what was counted is known: e->sum is as of now. Everything here that looks at it calls this itself */
-lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
+lk_status lki_count_settle(
+    lki_engine *e); /* what was counted is known: e->sum is as of now. Everything here that looks at it calls this itself */
+lk_logs lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
 
 /* What was counted so far, to go on with after something else was; false without memory. */
 typedef struct lki_count {
@@ -117,7 +118,7 @@ typedef struct lki_callback_list {
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
 
 /* Tell the end, `failed` where status says so; gives that status, or what went wrong at the end. */
-bool      lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked); /* make logs now? */
+bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked); /* make logs now? */
 lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status);
 
 /* Test over a dataset; logs in the engine's `evaluated`. */

@@ -20,12 +20,12 @@
 typedef struct fit {
     lki_run            run; /* the first member: what callbacks that save it see */
     const lk_fit_args *args;
-    lki_logs           logs;     /* of the epoch that ends */
-    bool               again;    /* the iterator is that of the epoch before */
-    bool               ended;    /* there is no more data */
-    bool               cut;      /* training stopped within the epoch, */
-    bool               held;     /* so that it may go on later */
-    double             looked;   /* when the logs of a batch were last made */
+    lki_logs           logs;   /* of the epoch that ends */
+    bool               again;  /* the iterator is that of the epoch before */
+    bool               ended;  /* there is no more data */
+    bool               cut;    /* training stopped within the epoch, */
+    bool               held;   /* so that it may go on later */
+    double             looked; /* when the logs of a batch were last made */
     double             began;
 } fit;
 
@@ -162,7 +162,8 @@ static lk_status batches(fit *f)
         const int64_t before = e->step;
         LKI_TRY(execute(f, limit));
         if (e->step == before) continue; /* no data */
-        if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked)) e->logs = lki_count_logs(f->run.engine, false);
+        if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked))
+            e->logs = lki_count_logs(f->run.engine, false);
         if (lk_failed()) return lk_error_code();
         e->batch--; /* the last one of the execution */
         const lk_status status = tell(f, LKI_HOOK_train_batch_end);

@@ -132,23 +132,24 @@ typedef struct lki_lanes {
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
 typedef struct lki_gpu_call {
     void *stream;
-    int  *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
-    int  *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+    int *
+        stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
+    int *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
 } lki_gpu_call;
 
 typedef struct lki_args {
-    const lki_view  *src;
-    const lki_view  *dst;
-    int              nsrc, ndst;
-    const lki_attr  *attr;
-    const lki_lanes *lanes;   /* NULL outside sums over rows */
-    int64_t          lo, hi;  /* which elements of dst[0] */
-    int64_t          columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
-    int64_t          first;   /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
-    void            *scratch; /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
-    int              past;    /* updates, pooled conv2d: other threads read dst[0] after this; write it past the caches */
-    int             *fault;   /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
-    const lki_gpu_call *gpu;  /* on a GPU: where to launch; NULL on the CPU */
+    const lki_view     *src;
+    const lki_view     *dst;
+    int                 nsrc, ndst;
+    const lki_attr     *attr;
+    const lki_lanes    *lanes;      /* NULL outside sums over rows */
+    int64_t             lo, hi;     /* which elements of dst[0] */
+    int64_t             columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
+    int64_t             first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
+    void               *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
+    int                 past;       /* updates, pooled conv2d: other threads read dst[0] after this; write it past the caches */
+    int                *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
+    const lki_gpu_call *gpu;        /* on a GPU: where to launch; NULL on the CPU */
 } lki_args;
 
 typedef void lki_kernel(const lki_args *a);

@@ -52,7 +52,8 @@ static lki_device *place(const lki_infer *f, lki_device *wanted)
 {
     lki_slot slot = lki_op_line(f->op)->slot;
     if (lki_on_host(wanted) || lki_gpu_can(wanted, slot, lki_kernel_type(f), f->mode == LKI_SUM ? f->rows.lanes : 0)) return wanted;
-    lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(f->op), lk_dtype_name(lki_kernel_type(f)), wanted->name);
+    lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(f->op),
+             lk_dtype_name(lki_kernel_type(f)), wanted->name);
     return lki_device_cpu();
 }
 
@@ -88,7 +89,8 @@ static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l
     a->scratch = scratch ? d->ops->alloc(d, scratch) : NULL;
     lk_status status = scratch && !a->scratch ? LK_ENOMEM : LK_OK;
     if (status == LK_OK) {
-        lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s, %s", lki_op_name(f->op), lk_dtype_name(dtype), l->kernels->variant[slot][dtype], d->name);
+        lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s, %s", lki_op_name(f->op), lk_dtype_name(dtype), l->kernels->variant[slot][dtype],
+                 d->name);
         l->kernels->fn[slot][dtype](a);
         status = lki_gpu_check(d, lki_op_name(f->op), l->backend->failure(l->card));
     }
@@ -201,8 +203,9 @@ static lk_status update_on_host(const lki_infer *f)
 lk_status lki_run_update(const lki_infer *f)
 {
     lki_view    var[FEW];
-    lki_device *home = f->var[0]->buffer->device, *null = lki_device_current()->kind == LKI_DEVICE_NULL ? lki_device_current() : NULL;
-    bool        together = true;
+    lki_device *home = f->var[0]->buffer->device,
+               *null = lki_device_current()->kind == LKI_DEVICE_NULL ? lki_device_current() : NULL;
+    bool together = true;
     for (int i = 1; i < f->nvar; i++)
         together = together && lki_same_memory(home, f->var[i]->buffer->device);
     if (!together || place(f, home) != home) return update_on_host(f);

@@ -157,7 +157,8 @@ void *lki_variable_storage(lk_variable *v)
     lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
     if (!copy) return NULL;
     lki_lock_take(LKI_LOCK_READERS);
-    lk_status status = v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
+    lk_status status =
+        v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
     if (status == LK_OK) lki_buffer_hand_over(copy, v->buffer); /* what readers were given stays theirs */
     while (v->readers && status == LK_OK)
         move_reader(v->readers, copy);
@@ -235,7 +236,7 @@ lk_status lki_tensor_detach(lk_tensor *t)
     lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
     if (!copy) return LK_ENOMEM;
     lki_lock_take(LKI_LOCK_READERS);
-    lk_status status = LK_OK;
+    lk_status    status = LK_OK;
     lk_variable *v = t->variable;
     bool         twins = v && v->buffer->twins; /* what readers were given stays theirs: then they all move */
     if (v) status = copy->device->ops->copy(copy->device, copy->data, v->buffer->data, copy->bytes);

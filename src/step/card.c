@@ -19,7 +19,7 @@ typedef struct call {
     int             level;
     bool            has_scratch;
     size_t          scratch; /* bytes of it, and then where it lies in the block */
-    lki_args        args; /* of the card */
+    lki_args        args;    /* of the card */
     lki_gpu_call    gpu;
 } call;
 
@@ -33,7 +33,7 @@ struct lki_card {
     lki_device         *device;
     const lki_gpu_line *line;
     lki_buffer         *block;
-    size_t             *at;   /* by root value: where it lies in the block, or OUTSIDE */
+    size_t             *at; /* by root value: where it lies in the block, or OUTSIDE */
     call               *calls;
     int                 count, levels;
     part               *parts;
@@ -75,7 +75,8 @@ static lk_status make_calls(lki_card *c)
         c->calls[i].node = n;
         c->calls[i].on_host = !lki_gpu_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
         if (c->calls[i].on_host)
-            lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op), lk_dtype_name(n->type), c->device->name);
+            lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
+                     lk_dtype_name(n->type), c->device->name);
     }
     lki_release(order);
     return LK_OK;
@@ -117,7 +118,8 @@ static void find_levels(lki_card *c)
         call *k = &c->calls[i];
         k->level = k->on_host ? highest + 1 : base;
         for (int j = 0; j < i && !k->on_host; j++)
-            if (c->calls[j].level >= k->level && waits_for(c->plan->graph, k->node, c->calls[j].node)) k->level = c->calls[j].level + 1;
+            if (c->calls[j].level >= k->level && waits_for(c->plan->graph, k->node, c->calls[j].node))
+                k->level = c->calls[j].level + 1;
         if (k->level > highest) highest = k->level;
         if (k->on_host) base = highest + 1;
     }
@@ -193,24 +195,28 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
         if (largest[i].value < 0) continue; /* scratch */
         told++;
         const lki_value *v = &g->values[largest[i].value];
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", i ? ", " : "", v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input",
-                                 lki_shape_text(&v->shape, text), mebibytes(largest[i].bytes));
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", i ? ", " : "",
+                                 v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
+                                 mebibytes(largest[i].bytes));
     }
     for (int i = 0; i < g->node_count; i++)
         if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE) rows = lki_max(rows, g->nodes[i].rows.rows);
     if (rows > 1)
-        snprintf(fits, sizeof fits, "; a batch of about %lld rows instead of %lld would fit", (long long)rows_that_fit(c, largest, count, total, room, rows), (long long)rows);
+        snprintf(fits, sizeof fits, "; a batch of about %lld rows instead of %lld would fit",
+                 (long long)rows_that_fit(c, largest, count, total, room, rows), (long long)rows);
     lk_clear_error(); /* that of the block: this says more */
-    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %.1f MiB and %.1f are free; the largest are %s%s", c->device->name, mebibytes(total), mebibytes(room), words, fits);
+    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %.1f MiB and %.1f are free; the largest are %s%s",
+                    c->device->name, mebibytes(total), mebibytes(room), words, fits);
 }
 
 static lk_status make_block(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    lki_room        *life = lki_alloc((size_t)(g->value_count + 1) * sizeof *life), *spans = lki_alloc((size_t)(g->value_count + c->count + 1) * sizeof *spans);
-    int              count = 0;
-    size_t           total = 2 * LKI_CACHE_LINE;
-    lk_status        status = life && spans ? LK_OK : LK_ENOMEM;
+    lki_room        *life = lki_alloc((size_t)(g->value_count + 1) * sizeof *life),
+             *spans = lki_alloc((size_t)(g->value_count + c->count + 1) * sizeof *spans);
+    int       count = 0;
+    size_t    total = 2 * LKI_CACHE_LINE;
+    lk_status status = life && spans ? LK_OK : LK_ENOMEM;
     c->at = lki_alloc((size_t)(g->value_count + 1) * sizeof *c->at);
     if (!c->at) status = LK_ENOMEM;
     for (int v = 0; v < g->value_count && status == LK_OK; v++) {
@@ -219,9 +225,11 @@ static lk_status make_block(lki_card *c)
     }
     if (status == LK_OK) find_lives(c, life);
     for (int v = 0; v < g->value_count && status == LK_OK; v++)
-        if (needs_room(c, &g->values[v]) && life[v].to >= life[v].from) spans[count++] = (lki_room){v, -1, life[v].from, life[v].to, bytes_of(&g->values[v]) + 1, 0};
+        if (needs_room(c, &g->values[v]) && life[v].to >= life[v].from)
+            spans[count++] = (lki_room){v, -1, life[v].from, life[v].to, bytes_of(&g->values[v]) + 1, 0};
     for (int i = 0; i < c->count && status == LK_OK; i++)
-        if (c->calls[i].scratch) spans[count++] = (lki_room){-1 - i, -1, c->calls[i].level, c->calls[i].level, c->calls[i].scratch, 0};
+        if (c->calls[i].scratch)
+            spans[count++] = (lki_room){-1 - i, -1, c->calls[i].level, c->calls[i].level, c->calls[i].scratch, 0};
     if (status == LK_OK) {
         lki_rooms_place(spans, count);
         for (int i = 0; i < count; i++) {
@@ -462,7 +470,9 @@ static lk_status run_on_host(lki_card *c, const call *k)
     lki_view           view[MOST];
     lki_args           a = k->args;
     int                fault = 0, stopped = 0;
-    lk_status          status = n->nsrc + n->ndst <= MOST ? LK_OK : lki_fail(LK_EUNSUPPORTED, "%s: %d operands are too many", lki_op_name(n->op), n->nsrc + n->ndst);
+    lk_status          status = n->nsrc + n->ndst <= MOST
+                                    ? LK_OK
+                                    : lki_fail(LK_EUNSUPPORTED, "%s: %d operands are too many", lki_op_name(n->op), n->nsrc + n->ndst);
     if (status == LK_OK) status = d->ops->read(d, &stopped, c->stop, sizeof stopped);
     memset(view, 0, sizeof view);
     for (int i = 0; i < n->nsrc + n->ndst && status == LK_OK; i++) {
@@ -484,7 +494,8 @@ static lk_status run_on_host(lki_card *c, const call *k)
         host->fn[n->slot][n->type](&a);
         lki_fp_leave(before);
         for (int i = 0; i < n->ndst && status == LK_OK; i++)
-            status = d->ops->write(d, k->args.dst[i].data, a.dst[i].data, (size_t)lki_shape_size(a.dst[i].shape) * lk_dtype_bytes(a.dst[i].dtype));
+            status = d->ops->write(d, k->args.dst[i].data, a.dst[i].data,
+                                   (size_t)lki_shape_size(a.dst[i].shape) * lk_dtype_bytes(a.dst[i].dtype));
         if (status == LK_OK && fault) status = lki_fail_fault(n->op);
     }
     for (int i = 0; i < n->nsrc + n->ndst; i++)
@@ -543,8 +554,11 @@ static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
         const size_t bytes = bytes_of(&g->values[value]);
         char        *from = home_of(c, root);
         if (!bytes) continue;
-        if (!from) return lk_failed() ? lk_error_code() : lki_fail(LK_ESTATE, "an output of %s has no place on %s", g->name, c->device->name);
-        LKI_TRY(c->device->ops->copy(c->device, out[i]->data, from + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(g->values[value].dtype), bytes));
+        if (!from)
+            return lk_failed() ? lk_error_code()
+                               : lki_fail(LK_ESTATE, "an output of %s has no place on %s", g->name, c->device->name);
+        LKI_TRY(c->device->ops->copy(c->device, out[i]->data,
+                                     from + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(g->values[value].dtype), bytes));
     }
     return LK_OK;
 }

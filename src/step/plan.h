@@ -71,25 +71,25 @@ typedef struct lki_suspect { /* a node that checks indices, and the phase it run
 } lki_suspect;
 
 typedef struct lki_plan {
-    lki_graph   *graph;
-    int          threads, lanes;
-    lki_task    *tasks;
-    int          task_count, task_capacity;
-    int          phases, groups;
-    int         *maker; /* by root value: the task that makes it, or -1 */
-    lki_storage *storage;
-    size_t       shared_bytes, thread_bytes, scratch_bytes;
-    char        *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
-    size_t       thread_stride;
-    lki_arena    arena; /* views, shapes, lanes */
-    lki_call   **calls; /* per thread */
-    int         *call_count, *call_capacity;
-    lki_patch   *patches;
-    int          patch_count, patch_capacity;
-    int         *faults;   /* by node: its kernel met an index out of range */
-    lki_suspect *suspects; /* the nodes whose kernels may */
-    int          suspect_count, suspect_capacity;
-    lki_barrier  barrier;
+    lki_graph       *graph;
+    int              threads, lanes;
+    lki_task        *tasks;
+    int              task_count, task_capacity;
+    int              phases, groups;
+    int             *maker; /* by root value: the task that makes it, or -1 */
+    lki_storage     *storage;
+    size_t           shared_bytes, thread_bytes, scratch_bytes;
+    char            *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
+    size_t           thread_stride;
+    lki_arena        arena; /* views, shapes, lanes */
+    lki_call       **calls; /* per thread */
+    int             *call_count, *call_capacity;
+    lki_patch       *patches;
+    int              patch_count, patch_capacity;
+    int             *faults;   /* by node: its kernel met an index out of range */
+    lki_suspect     *suspects; /* the nodes whose kernels may */
+    int              suspect_count, suspect_capacity;
+    lki_barrier      barrier;
     lki_device      *device; /* where it runs */
     struct lki_card *card;   /* on a GPU, instead of everything from storage on; else NULL */
 } lki_plan;

@@ -48,17 +48,31 @@ static inline double slot_number(bool wild)
 {
     const double  x = (double)(int64_t)(slot_word() >> 11) / 0x1p52 - 1;
     const int64_t kind = wild ? slot_below(200) : 199;
-    return kind < 20 ? 0 : kind < 30 ? -0.0 : kind < 40 ? x * 1e-30 : kind < 42 ? INFINITY : kind < 44 ? -INFINITY : kind < 46 ? NAN : kind < 60 ? x * 100 : x;
+    return kind < 20   ? 0
+           : kind < 30 ? -0.0
+           : kind < 40 ? x * 1e-30
+           : kind < 42 ? INFINITY
+           : kind < 44 ? -INFINITY
+           : kind < 46 ? NAN
+           : kind < 60 ? x * 100
+                       : x;
 }
 
-static inline void *slot_room(lk_dtype t, const lk_shape *s) { return calloc(1, (size_t)lki_shape_size(s) * lk_dtype_bytes(t) + SLOT_GUARD); }
+static inline void *slot_room(lk_dtype t, const lk_shape *s)
+{
+    return calloc(1, (size_t)lki_shape_size(s) * lk_dtype_bytes(t) + SLOT_GUARD);
+}
 
 /* Random numbers: floats in [-1, 1] or wild ones, integers in [-50, 50], u8 in [0, 255], bool 0 or 1. */
 static inline void *slot_numbers(lk_dtype t, const lk_shape *s, bool wild)
 {
     void *p = slot_room(t, s);
     for (int64_t i = 0; i < lki_shape_size(s); i++)
-        lki_element_set(t, p, i, t == LK_BOOL ? (double)slot_below(2) : t == LK_U8 ? (double)slot_below(256) : lki_is_int(t) ? (double)(slot_below(101) - 50) : slot_number(wild));
+        lki_element_set(t, p, i,
+                        t == LK_BOOL    ? (double)slot_below(2)
+                        : t == LK_U8    ? (double)slot_below(256)
+                        : lki_is_int(t) ? (double)(slot_below(101) - 50)
+                                        : slot_number(wild));
     return p;
 }
 
@@ -106,7 +120,10 @@ static inline lki_device *slot_gpu(void)
     return d;
 }
 
-static inline size_t slot_bytes(lk_dtype t, const lk_shape *s) { return (size_t)lki_shape_size(s) * lk_dtype_bytes(t) + SLOT_GUARD; }
+static inline size_t slot_bytes(lk_dtype t, const lk_shape *s)
+{
+    return (size_t)lki_shape_size(s) * lk_dtype_bytes(t) + SLOT_GUARD;
+}
 
 static inline void *slot_start(const slot_case *c, int i)
 {
@@ -120,8 +137,15 @@ static inline void *slot_start(const slot_case *c, int i)
 static inline lki_args slot_args(const slot_case *c, lki_view *src, lki_view *dst, lki_lanes *lanes)
 {
     *lanes = (lki_lanes){c->lanes, c->bound};
-    return (lki_args){.src = src, .dst = dst, .nsrc = c->nsrc, .ndst = c->ndst, .attr = &c->attr, .lanes = c->lanes ? lanes : NULL,
-                      .lo = 0, .hi = lki_shape_size(&c->dst[0]), .first = c->first};
+    return (lki_args){.src = src,
+                      .dst = dst,
+                      .nsrc = c->nsrc,
+                      .ndst = c->ndst,
+                      .attr = &c->attr,
+                      .lanes = c->lanes ? lanes : NULL,
+                      .lo = 0,
+                      .hi = lki_shape_size(&c->dst[0]),
+                      .first = c->first};
 }
 
 static inline int slot_on_cpu(const slot_case *c, void **out)
@@ -171,7 +195,8 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     lki_args     a = slot_args(c, src, dst, &lanes);
     d->ops->write(d, stop, &zero, sizeof zero);
     a.gpu = &call;
-    if (!l->kernels->fn[c->slot][c->dtype]) fail_msg("the GPU has no kernel for %s %s", lki_slot_name(c->slot), lk_dtype_name(c->dtype));
+    if (!l->kernels->fn[c->slot][c->dtype])
+        fail_msg("the GPU has no kernel for %s %s", lki_slot_name(c->slot), lk_dtype_name(c->dtype));
     lki_scratch_fn *needs = l->kernels->scratch[c->slot][c->dtype];
     const size_t    bytes = needs ? needs(&a) : 0;
     a.scratch = bytes ? d->ops->alloc(d, bytes) : NULL;
@@ -200,17 +225,22 @@ static inline void slot_compare(const slot_case *c, int i, const void *cpu, cons
         if (isfinite(lki_element_get(t, cpu, k))) largest = fmax(largest, fabs(lki_element_get(t, cpu, k)));
     for (int64_t k = 0; k < n; k++) {
         const double x = lki_element_get(t, cpu, k), y = lki_element_get(t, gpu, k);
-        const bool   same = !memcmp((const char *)cpu + (size_t)k * each, (const char *)gpu + (size_t)k * each, each) || (isnan(x) && isnan(y));
-        const bool   tiny = t == LK_F64 && fabs(x) < 0x1p-1022 && fabs(y) < 0x1p-1022; /* cards keep subnormal doubles, the CPU flushes them */
+        const bool   same =
+            !memcmp((const char *)cpu + (size_t)k * each, (const char *)gpu + (size_t)k * each, each) || (isnan(x) && isnan(y));
+        const bool tiny =
+            t == LK_F64 && fabs(x) < 0x1p-1022 && fabs(y) < 0x1p-1022; /* cards keep subnormal doubles, the CPU flushes them */
         if (same || tiny || (c->tolerance > 0 && (x == y || fabs(x - y) <= c->tolerance * largest))) continue;
-        fprintf(stderr, "%s %s, result %d, element %lld of %lld: CPU %.9g, GPU %.9g; lanes %d\n", lki_slot_name(c->slot), lk_dtype_name(c->dtype), i, (long long)k, (long long)n, x, y, c->lanes);
+        fprintf(stderr, "%s %s, result %d, element %lld of %lld: CPU %.9g, GPU %.9g; lanes %d\n", lki_slot_name(c->slot),
+                lk_dtype_name(c->dtype), i, (long long)k, (long long)n, x, y, c->lanes);
         for (int s = 0; s < c->nsrc + c->ndst; s++) {
             char text[LKI_SHAPE_TEXT];
-            fprintf(stderr, "  %s %s\n", s < c->nsrc ? "src" : "dst", lki_shape_text(s < c->nsrc ? &c->src[s] : &c->dst[s - c->nsrc], text));
+            fprintf(stderr, "  %s %s\n", s < c->nsrc ? "src" : "dst",
+                    lki_shape_text(s < c->nsrc ? &c->src[s] : &c->dst[s - c->nsrc], text));
         }
         fail();
     }
-    if (memcmp((const char *)cpu + (size_t)n * each, (const char *)gpu + (size_t)n * each, SLOT_GUARD)) fail_msg("%s wrote behind its result", lki_slot_name(c->slot));
+    if (memcmp((const char *)cpu + (size_t)n * each, (const char *)gpu + (size_t)n * each, SLOT_GUARD))
+        fail_msg("%s wrote behind its result", lki_slot_name(c->slot));
 }
 
 static inline void slot_check(slot_case *c)

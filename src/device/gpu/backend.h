@@ -30,7 +30,7 @@ struct lki_kernels;
 
 typedef struct lki_gpu_backend {
     int         version;
-    const char *name; /* "cuda", "sim" */
+    const char *name;               /* "cuda", "sim" */
     int (*cards)(const char **why); /* how many; 0 and why there are none */
     int (*card)(int card, lki_gpu_card *out);
     const char *(*text)(int code);
@@ -44,11 +44,13 @@ typedef struct lki_gpu_backend {
     int (*read)(int card, void *stream, void *host, const void *src, size_t bytes);
     int (*copy)(int card, void *stream, void *dst, const void *src, size_t bytes);
     int (*zero)(int card, void *stream, void *dst, size_t bytes);
-    int (*peer)(int to, void *stream, void *dst, int from, void *from_stream, const void *src, size_t bytes); /* after the work given to both so far */
+    int (*peer)(int to, void *stream, void *dst, int from, void *from_stream, const void *src,
+                size_t bytes); /* after the work given to both so far */
     int (*sync)(int card, void *stream);
-    int (*failure)(int card); /* of the launches since the last call, as far as it is known; 0: none */
+    int (*failure)(int card);                      /* of the launches since the last call, as far as it is known; 0: none */
     int (*capture_begin)(int card, void **stream); /* a stream of its own, for this thread, that only notes what it is given */
-    int (*fork)(int card, void *stream, int count, void **side); /* while capturing: streams whose work begins after all that `stream` was given so far */
+    int (*fork)(int card, void *stream, int count,
+                void **side); /* while capturing: streams whose work begins after all that `stream` was given so far */
     int (*join)(int card, void *stream, int count, void **side); /* ... and `stream` goes on after theirs; they are no more */
     int (*capture_end)(int card, void *stream, void **graph);
     int (*launch)(int card, void *stream, void *graph);

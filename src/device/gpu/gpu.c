@@ -19,7 +19,7 @@ typedef struct kept { /* freed blocks of one size class */
 
 enum { FAULTS = 4096 };
 
-typedef struct fault { /* of one word */
+typedef struct fault {      /* of one word */
     lki_gpu_fault_fn *tell; /* NULL: not in use */
     int               what;
 } fault;
@@ -67,7 +67,7 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 static int class_of(size_t bytes, size_t *size)
 {
     size_t base = SMALLEST;
-    int    class = 0;
+    int class = 0;
     while (2 * base <= bytes) {
         base *= 2;
         class += 4;
@@ -108,9 +108,14 @@ static lk_status no_room(const lki_device *d, size_t bytes)
 {
     const lki_gpu_memory m = lki_gpu_memory_of((lki_device *)d);
     if (m.limit)
-        return lki_fail(LK_ENOMEM, "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs less, or raise .gpu_memory_limit", d->name, bytes, m.limit, m.used);
-    return lki_fail(LK_ENOMEM, "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less", d->name, bytes, m.used, m.available,
-                    card_of(d)->what.name);
+        return lki_fail(LK_ENOMEM,
+                        "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs "
+                        "less, or raise .gpu_memory_limit",
+                        d->name, bytes, m.limit, m.used);
+    return lki_fail(
+        LK_ENOMEM,
+        "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less",
+        d->name, bytes, m.used, m.available, card_of(d)->what.name);
 }
 
 static void *gpu_alloc(lki_device *d, size_t bytes)
@@ -119,7 +124,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     card    *c = card_of(d);
     void    *mem = NULL;
     size_t   size;
-    int      class = class_of(bytes, &size), code = 0;
+    int class = class_of(bytes, &size), code = 0;
     if (open_card(d) != LK_OK) return NULL;
     if (class >= CLASSES) return no_room(d, bytes), NULL;
     pthread_mutex_lock(&c->lock);
@@ -148,7 +153,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
 {
     card  *c = card_of(d);
     size_t size;
-    int    class = class_of(bytes, &size);
+    int class = class_of(bytes, &size);
     lki_error_record before;
     lki_error_take(&before);
     pthread_mutex_lock(&c->lock);
@@ -196,14 +201,16 @@ static lk_status gpu_write(lki_device *d, void *dst, const void *host, size_t by
 static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line;
-    LKI_TRY(lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
+    LKI_TRY(
+        lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
     return lki_gpu_faults(d);
 }
 
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
-    return lki_gpu_check(d, "a copy from another card failed", l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+    return lki_gpu_check(d, "a copy from another card failed",
+                         l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
 }
 
 static const lki_device_ops gpu_ops = {gpu_alloc, gpu_release, gpu_copy, gpu_write, gpu_read, gpu_peer};
@@ -293,7 +300,6 @@ lk_status lki_gpu_wait(lki_device *d)
 
 /* ---- finding them ---- */
 
-
 /* The shared object of the backend; it stays open. */
 static void *open_backend(void)
 {
@@ -338,7 +344,9 @@ static void find_cards(void)
         c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i};
         pthread_mutex_init(&c->lock, NULL);
         card_count++;
-        if (used < sizeof why) used += (size_t)snprintf(why + used, sizeof why - used, "%s %s, %zu MiB", i ? "," : "", c->what.name, c->what.memory >> 20);
+        if (used < sizeof why)
+            used +=
+                (size_t)snprintf(why + used, sizeof why - used, "%s %s, %zu MiB", i ? "," : "", c->what.name, c->what.memory >> 20);
     }
     const char *text = getenv("LOCKSTEP_LOGICAL_GPUS");
     const int   asked = text && *text ? atoi(text) : 1;
@@ -370,8 +378,10 @@ lki_device *lki_device_gpu_at(int index) { return index >= 0 && index < lki_gpu_
 lk_status lki_gpu_split(int per_card, size_t limit)
 {
     ready();
-    if (__atomic_load_n(&in_use, __ATOMIC_RELAXED)) return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
-    if (per_card < 1 || per_card > MOST_DEVICES) return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
+    if (__atomic_load_n(&in_use, __ATOMIC_RELAXED))
+        return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
+    if (per_card < 1 || per_card > MOST_DEVICES)
+        return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
     pthread_mutex_lock(&split_lock);
     make_logical(per_card, limit);
     pthread_mutex_unlock(&split_lock);

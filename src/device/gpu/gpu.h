@@ -15,7 +15,7 @@
 int         lki_gpu_devices(void); /* logical ones */
 lki_device *lki_device_gpu_at(int index);
 int         lki_gpu_cards(void);
-const char *lki_gpu_why(void);     /* one line: what was found, or why nothing was */
+const char *lki_gpu_why(void); /* one line: what was found, or why nothing was */
 
 /* Cut each card into so many logical GPUs, each with at most `limit` bytes (0: no limit). LK_ESTATE once a GPU is in use. */
 lk_status lki_gpu_split(int per_card, size_t limit);
@@ -36,9 +36,9 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
 /* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words
  * and returns its status. NULL and an error: there is no room for more. */
 typedef lk_status lki_gpu_fault_fn(int what);
-int      *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what);
-void      lki_gpu_fault_free(lki_device *d, int *word);
-lk_status lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
+int              *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what);
+void              lki_gpu_fault_free(lki_device *d, int *word);
+lk_status         lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
 
 /* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that write variables read it and do nothing. */
 int *lki_gpu_stop(lki_device *d);
