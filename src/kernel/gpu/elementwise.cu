@@ -31,28 +31,6 @@ __device__ inline f64 sigmoid_f64(f64 x)
 }
 
 /* clang-format off */
-MAP_N(neg, -x, -x, 0 - (u64)x)
-MAP_N(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u64)x : (u64)x)
-MAP_N(sign, x != x ? x : (f32)((x > 0) - (x < 0)), x != x ? x : (f64)((x > 0) - (x < 0)), (x > 0) - (x < 0))
-MAP_N(square, x * x, x * x, (u64)x * (u64)x)
-MAP_F(exp, lki_exp_f32(x), exp(x))
-MAP_F(expm1, lki_expm1_f32(x), expm1(x))
-MAP_F(log, lki_log_f32(x), log(x))
-MAP_F(log1p, lki_log1p_f32(x), log1p(x))
-MAP_F(sqrt, sqrtf(x), sqrt(x))
-MAP_F(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
-MAP_F(reciprocal, 1 / x, 1 / x)
-MAP_F(sin, lki_sin_f32(x), sin(x))
-MAP_F(cos, lki_cos_f32(x), cos(x))
-MAP_F(tanh, lki_tanh_f32(x), tanh(x))
-MAP_F(sigmoid, lki_sigmoid_f32(x), sigmoid_f64(x))
-MAP_F(erf, lki_erf_f32(x), erf(x))
-MAP_F(softplus, lki_softplus_f32(x), (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
-MAP_F(relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
-MAP_F(leaky_relu, x > 0 ? x : (f32)a * x, x > 0 ? x : a * x)
-MAP_F(floor, floorf(x), floor(x))
-MAP_F(ceil, ceilf(x), ceil(x))
-MAP_F(round, rintf(x), rint(x))
 
 MAP(is_finite, f32, u8, isfinite(x) != 0)
 MAP(is_finite, f64, u8, isfinite(x) != 0)
@@ -121,25 +99,14 @@ template <typename T> __device__ inline T floor_mod(T x, T y, const lki_gpu::fau
 }
 
 /* clang-format off */
-ZIP_N(add, (W)x + (W)y)
-ZIP_N(sub, (W)x - (W)y)
-ZIP_N(mul, (W)x * (W)y)
-ZIP_N(maximum, x != x ? x : x > y ? x : y)
-ZIP_N(minimum, x != x ? x : x < y ? x : y)
-ZIP_F(div, x / y, x / y)
-ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
-ZIP_F(floordiv, floorf(x / y), floor(x / y))
+#define NUMBER a
+#include "kernel/expressions.inc"
 ZIP_F(mod, with_sign_of(fmodf(x, y), y, 0x1p-126f), with_sign_of(fmod(x, y), y, 0x1p-1022))
 ZIP(floordiv, i32, (floor_div<i32, u32>(x, y, fail)))
 ZIP(floordiv, i64, (floor_div<i64, u64>(x, y, fail)))
 ZIP(mod, i32, floor_mod(x, y, fail))
 ZIP(mod, i64, floor_mod(x, y, fail))
 
-/* x is dy; y is the result (or operand) of the forward op. */
-ZIP_F(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0)
-ZIP_F(leaky_relu_grad, y > 0 ? x : (f32)a * x, y > 0 ? x : a * x)
-ZIP_F(sigmoid_grad, x * (y * (1 - y)), x * (y * (1 - y)))
-ZIP_F(tanh_grad, x * (1 - y * y), x * (1 - y * y))
 
 #define SLOTS_F(X)                                                                                                                 \
     X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(softplus) X(relu)     \

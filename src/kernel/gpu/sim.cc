@@ -57,6 +57,7 @@ struct machine {
     const std::function<void()> *kernel;
     alignas(64) char             shared[SHARED];
     alignas(16) char             exchange[MOST_THREADS * 16];
+    int                          failed; /* what was wrong with a kernel since somebody asked */
     const void                  *stack_bottom; /* of the scheduler, for sanitizers */
     size_t                       stack_size;
 } sim;
@@ -96,15 +97,16 @@ void fiber_main()
 #endif
     (*sim.kernel)();
     to_scheduler(ENDED);
-    abort();
+    __builtin_unreachable();
 }
 
-void prepare_fiber(int i)
+bool prepare_fiber(int i)
 {
     fiber *f = &sim.fibers[i];
     if (!f->stack) {
         f->stack = (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (f->stack == MAP_FAILED) fprintf(stderr, "lockstep-sim: no memory for threads\n"), abort();
+        if (f->stack == MAP_FAILED) f->stack = nullptr;
+        if (!f->stack) return false;
     }
 #if defined(__SANITIZE_ADDRESS__)
     ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK); /* of frames that ended with the fiber before */
@@ -126,6 +128,7 @@ void prepare_fiber(int i)
     top[11] = (void *)fiber_main;
     f->at.sp = top;
 #endif
+    return true;
 }
 
 /* Let those go on who all wait for the same thing; false: nobody is left. */
@@ -152,14 +155,17 @@ bool release()
             if (sim.fibers[i].now == WAITS_FOR_BLOCK) sim.fibers[i].now = READY;
         moved = true;
     }
-    if (!moved) fprintf(stderr, "lockstep-sim: threads of a block wait for each other for ever: a barrier or shuffle not all of them reach\n"), abort();
-    return true;
+    if (!moved) sim.failed = EDEADLK; /* a card would hang */
+    return moved;
 }
 
 void run_block()
 {
     for (int i = 0; i < sim.count; i++)
-        prepare_fiber(i);
+        if (!prepare_fiber(i)) {
+            sim.failed = ENOMEM;
+            return;
+        }
     memset(sim.exchange, 0, sizeof sim.exchange);
     do
         for (int i = 0; i < sim.count; i++)
@@ -195,12 +201,12 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
     sim.count = (int)(block.x * block.y * block.z);
     sim.kernel = &kernel;
     if (sim.count > MOST_THREADS || shared > SHARED || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535) {
-        fprintf(stderr, "lockstep-sim: a launch of %u x %u x %u blocks of %d threads with %zu bytes of shared memory is not possible\n", grid.x, grid.y, grid.z, sim.count, shared);
-        abort();
+        sim.failed = EINVAL;
+        return;
     }
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
+            for (blockIdx.x = 0; blockIdx.x < grid.x && !sim.failed; blockIdx.x++) {
                 if (flat) run_flat(kernel);
                 else run_block();
             }
@@ -243,7 +249,13 @@ int sim_card(int i, lki_gpu_card *out)
     return 0;
 }
 
-const char *sim_text(int code) { return code == ENOMEM ? "out of memory" : "unknown error"; }
+const char *sim_text(int code)
+{
+    return code == ENOMEM    ? "out of memory"
+           : code == EDEADLK ? "threads of a block wait for each other for ever: a barrier or shuffle not all of them reach"
+           : code == EINVAL  ? "a launch of more blocks, threads or shared memory than there can be"
+                             : "unknown error";
+}
 
 int sim_open(int i, void **stream)
 {
@@ -320,7 +332,13 @@ int sim_peer(int, void *stream, void *dst, int, void *, const void *src, size_t 
 
 int sim_sync(int, void *) { return 0; }
 
-int sim_failure(int) { return 0; }
+int sim_failure(int)
+{
+    std::lock_guard<std::recursive_mutex> held(sim.lock);
+    const int                             code = sim.failed;
+    sim.failed = 0;
+    return code;
+}
 
 int sim_capture_begin(int, void **stream)
 {
@@ -348,7 +366,7 @@ int sim_launch(int, void *, void *g)
 {
     for (const auto &work : ((graph *)g)->work)
         work();
-    return 0;
+    return sim_failure(0);
 }
 
 int sim_release_graph(void *g)

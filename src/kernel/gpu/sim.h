@@ -4,7 +4,7 @@
  * Invariants
  * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
- *    is wrong, and the process stops with a message: a card would hang.
+ *    is wrong, where a card would hang, and the backend says so.
  * 3. While a stream captures, launches and copies are kept as closures with their arguments by value, as a CUDA graph keeps them. */
 #ifndef LKI_KERNEL_GPU_SIM_H
 #define LKI_KERNEL_GPU_SIM_H

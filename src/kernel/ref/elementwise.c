@@ -38,28 +38,6 @@ static double sigmoid_f64(double x)
 }
 
 /* clang-format off */
-MAP_N(neg, -x, -x, 0 - (u64)x)
-MAP_N(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u64)x : (u64)x)
-MAP_N(sign, x != x ? x : (f32)((x > 0) - (x < 0)), x != x ? x : (f64)((x > 0) - (x < 0)), (x > 0) - (x < 0))
-MAP_N(square, x * x, x * x, (u64)x * (u64)x)
-MAP_F(exp, lki_exp_f32(x), exp(x))
-MAP_F(expm1, lki_expm1_f32(x), expm1(x))
-MAP_F(log, lki_log_f32(x), log(x))
-MAP_F(log1p, lki_log1p_f32(x), log1p(x))
-MAP_F(sqrt, sqrtf(x), sqrt(x))
-MAP_F(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
-MAP_F(reciprocal, 1 / x, 1 / x)
-MAP_F(sin, lki_sin_f32(x), sin(x))
-MAP_F(cos, lki_cos_f32(x), cos(x))
-MAP_F(tanh, lki_tanh_f32(x), tanh(x))
-MAP_F(sigmoid, lki_sigmoid_f32(x), sigmoid_f64(x))
-MAP_F(erf, lki_erf_f32(x), erf(x))
-MAP_F(softplus, lki_softplus_f32(x), (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
-MAP_F(relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
-MAP_F(leaky_relu, x > 0 ? x : (f32)a->attr->num.a * x, x > 0 ? x : a->attr->num.a * x)
-MAP_F(floor, floorf(x), floor(x))
-MAP_F(ceil, ceilf(x), ceil(x))
-MAP_F(round, rintf(x), rint(x))
 
 MAP(is_finite, f32, u8, isfinite(x) != 0)
 MAP(is_finite, f64, u8, isfinite(x) != 0)
@@ -143,25 +121,14 @@ INTEGER_DIV(i32)
 INTEGER_DIV(i64)
 
 /* clang-format off */
-ZIP_N(add, (W)x + (W)y)
-ZIP_N(sub, (W)x - (W)y)
-ZIP_N(mul, (W)x * (W)y)
-ZIP_N(maximum, x != x ? x : x > y ? x : y)
-ZIP_N(minimum, x != x ? x : x < y ? x : y)
-ZIP_F(div, x / y, x / y)
-ZIP_F(pow, lki_pow_f32(x, y), pow(x, y))
-ZIP_F(floordiv, floorf(x / y), floor(x / y))
+#define NUMBER a->attr->num.a
+#include "kernel/expressions.inc"
 ZIP_F(mod, f32_floor_mod(x, y), f64_floor_mod(x, y))
 ZIP(floordiv, i32, i32, i32_floor_div(a, x, y))
 ZIP(floordiv, i64, i64, i64_floor_div(a, x, y))
 ZIP(mod, i32, i32, i32_floor_mod(a, x, y))
 ZIP(mod, i64, i64, i64_floor_mod(a, x, y))
 
-/* x is dy; y is the result (or operand) of the forward op. */
-ZIP_F(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0)
-ZIP_F(leaky_relu_grad, y > 0 ? x : (f32)a->attr->num.a * x, y > 0 ? x : a->attr->num.a * x)
-ZIP_F(sigmoid_grad, x * (y * (1 - y)), x * (y * (1 - y)))
-ZIP_F(tanh_grad, x * (1 - y * y), x * (1 - y * y))
 /* clang-format on */
 
 /* ---- comparisons: dst is bool ---------------------------------------------------------------------------------------------- */
