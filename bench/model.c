@@ -1,6 +1,6 @@
 /* The bare training step of a model file: forward, loss, gradients and Adam, compiled, on batches that lie in memory.
  *
- *     model --model FILE [--batch G] [--replicas N] [--threads T] [--order free] [--seconds S]     one line of JSON
+ *     model --model FILE [--batch G] [--replicas N] [--threads T] [--precision tf32] [--order free] [--seconds S]     one line of JSON
  *     model --model FILE --device GPU:0 ...               on a card, with --replicas N cut into N logical GPUs; --wait: for each step
  *     model --model FILE ... --serve                      "run G S" per line of standard input, a line of JSON for each
  *     model --model FILE ... --count STEPS                only so many steps, for counting instructions
@@ -235,6 +235,7 @@ static void read_arguments(int argc, char **argv)
         else if (!strcmp(name, "--threads")) set.threads = atoi(value);
         else if (!strcmp(name, "--seconds")) set.seconds = atof(value);
         else if (!strcmp(name, "--count")) set.steps = atoll(value);
+        else if (!strcmp(name, "--precision")) setenv("LOCKSTEP_PRECISION", value, 1);
         else if (!strcmp(name, "--order")) set.free_order = !strcmp(value, "free");
         else set.model = NULL, i = argc;
     }

@@ -64,16 +64,26 @@ int cli_split(const char *text, const char *one_based[CLI_MOST_NAMES + 1])
 
 /* ---- devices ---- */
 
+static int precision_of(const cli_args *a, lk_precision *out)
+{
+    static const char *const names[] = {"f32", "tf32", "bf16"};
+    *out = LK_PRECISION_DEFAULT;
+    if (!a->given[OPT_PRECISION] && !(a->text[OPT_PRECISION] && *a->text[OPT_PRECISION])) return CLI_FINE;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(a->text[OPT_PRECISION], names[i])) return *out = (lk_precision)(LK_PRECISION_F32 + i), CLI_FINE;
+    return cli_fail(CLI_USAGE, "%s: --precision %s: it must be f32, tf32 or bf16", a->command->name, a->text[OPT_PRECISION]);
+}
+
 /* The library tells which devices it takes, and that none is a GPU; who typed --replicas knows. */
-static lk_strategy *make_strategy(const cli_args *a)
+static lk_strategy *make_strategy(const cli_args *a, lk_precision precision)
 {
     lk_strategy *s;
     lk_set_log(log_nothing, NULL);
     if (a->given[OPT_DEVICES]) {
         const char *name[CLI_MOST_NAMES + 1];
         const int   count = cli_split(a->text[OPT_DEVICES], name);
-        s = lk_mirrored_strategy(.devices = lk_names_of(count, name));
-    } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[OPT_REPLICAS]);
+        s = lk_mirrored_strategy(.devices = lk_names_of(count, name), .precision = precision);
+    } else s = lk_mirrored_strategy(.cpu_devices = (int)a->number[OPT_REPLICAS], .precision = precision);
     cli_log_to_stderr();
     return s;
 }
@@ -91,6 +101,9 @@ int cli_session(const cli_args *a, lk_strategy **strategy)
         return cli_fail(CLI_USAGE,
                         "%s: --replicas %.0f: a batch is cut into %d lanes, and every replica needs one; give --lanes too",
                         a->command->name, a->number[OPT_REPLICAS], lk_lanes());
-    *strategy = make_strategy(a);
+    lk_precision precision;
+    const int    code = precision_of(a, &precision);
+    if (code != CLI_FINE) return code;
+    *strategy = make_strategy(a, precision);
     return *strategy ? CLI_FINE : cli_fail_library(CLI_USAGE);
 }

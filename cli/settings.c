@@ -19,6 +19,7 @@ static const struct {
                 {"batch", OPT_BATCH},
                 {"seed", OPT_SEED},
                 {"lanes", OPT_LANES},
+                {"precision", OPT_PRECISION},
                 {"validation", OPT_VALIDATION},
                 {"validation-split", OPT_VALIDATION_SPLIT},
                 {"label", OPT_LABEL},

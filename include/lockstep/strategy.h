@@ -56,6 +56,14 @@ typedef enum lk_order {
     LK_FREE,        /* as few lanes as the devices and cores need: results depend on their number */
 } lk_order;
 
+/* How GPUs multiply in products and convolutions of float32; variables, sums and everything else are float32 always. CPU devices are always as accurate as float32. */
+typedef enum lk_precision {
+    LK_PRECISION_DEFAULT = 0, /* LOCKSTEP_PRECISION (f32, tf32 or bf16), else LK_PRECISION_F32 */
+    LK_PRECISION_F32,         /* as accurate as float32 */
+    LK_PRECISION_TF32,        /* factors rounded to 10 bits behind the point: faster */
+    LK_PRECISION_BF16,        /* ... to 7 bits: faster still. Their range is float32's, so losses need no scaling */
+} lk_precision;
+
 typedef enum lk_communication { LK_COMMUNICATION_AUTO = 0, LK_COMMUNICATION_RING, LK_COMMUNICATION_NCCL } lk_communication;
 
 typedef struct lk_communication_options {
@@ -70,6 +78,7 @@ typedef struct lk_strategy_args {
     int      cpu_devices;      /* instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
     int      logical_gpus;     /* cut each card into so many GPUs; only before one is used. Default 1, or LOCKSTEP_LOGICAL_GPUS */
     size_t   gpu_memory_limit; /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
+    lk_precision precision;    /* of the strategy's GPUs, for what is compiled from now on */
     lk_cross_device_ops     *cross_device_ops; /* default: lk_collective_all_reduce() */
     lk_order                 order;
     int                      lanes; /* default lk_lanes(): a power of two, not below the number of replicas */

@@ -22,6 +22,7 @@ struct lki_device {
     const lki_device_ops *ops;
     const void           *memory; /* to compare */
     void                 *card;   /* of a GPU (gpu/gpu.h) */
+    int                   precision; /* lki_precision (kernel.h): how steps compiled from now on, and single ops, multiply; atomic */
 };
 
 struct lki_device_ops {

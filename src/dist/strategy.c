@@ -3,6 +3,7 @@
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/precision.h"
 #include "core/thread.h"
 #include "device/gpu/gpu.h"
 #include "dist/cross.h"
@@ -144,6 +145,9 @@ static lk_status check_args(const lk_strategy_args *a)
     if (a->cpu_devices < 0 || a->cpu_devices > LKI_MOST_CPU_DEVICES)
         return lki_fail(LK_EINVAL, "%s: .cpu_devices = %d; 1 to %d are possible", call, a->cpu_devices, LKI_MOST_CPU_DEVICES);
     if (a->logical_gpus < 0) return lki_fail(LK_EINVAL, "%s: .logical_gpus = %d; it must be 1 or more", call, a->logical_gpus);
+    if ((unsigned)a->precision > LK_PRECISION_BF16)
+        return lki_fail(LK_EINVAL, "%s: .precision = %d; it must be LK_PRECISION_F32, LK_PRECISION_TF32 or LK_PRECISION_BF16", call,
+                        (int)a->precision);
     if (a->cpu_devices && a->devices.count) return lki_fail(LK_EINVAL, "%s: give .devices or .cpu_devices, not both", call);
     if ((unsigned)a->order > LK_FREE)
         return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
@@ -201,8 +205,11 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
         lk_free(s);
         return NULL;
     }
-    for (int i = 0; i < s->replicas && args.gpu_memory_limit; i++)
-        if (s->device[i]->kind == LKI_DEVICE_GPU) lki_gpu_limit(s->device[i], args.gpu_memory_limit);
+    for (int i = 0; i < s->replicas; i++) {
+        if (s->device[i]->kind != LKI_DEVICE_GPU) continue;
+        if (args.gpu_memory_limit) lki_gpu_limit(s->device[i], args.gpu_memory_limit);
+        if (args.precision) lki_gpu_set_precision(s->device[i], (int)args.precision - LK_PRECISION_F32 + LKI_PRECISION_F32);
+    }
     tell(s);
     return s;
 }

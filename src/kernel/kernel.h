@@ -36,6 +36,7 @@
 
 #include "core/cpu.h"
 #include "core/dtype.h"
+#include "core/precision.h"
 #include "core/shape.h"
 
 /* Grows whenever any slot's definition, and so the bits of some result, changes. */
@@ -131,10 +132,10 @@ typedef struct lki_lanes {
 
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
 typedef struct lki_gpu_call {
-    void *stream;
-    int *
-        stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
-    int *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+    void         *stream;
+    int          *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
+    int          *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+    lki_precision precision;
 } lki_gpu_call;
 
 typedef struct lki_args {

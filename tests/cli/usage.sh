@@ -35,6 +35,7 @@ ends 2 'no loss "xyzzy"; there are' train basic --loss xyzzy
 ends 2 'no metric "xyzzy"; there are' train basic --metrics accuracy,xyzzy
 ends 2 '--metrics ,: names no metric' train mlp --rows 64 --metrics ,
 ends 2 '--devices ,: names no device' train mlp --rows 64 --devices ,
+ends 2 '--precision half: it must be f32, tf32 or bf16' train mlp --rows 64 --precision half
 ends 2 '--plot curves.txt: it should end in .svg or .png' train mlp --plot curves.txt
 ends 2 '--label is for CSV; digits is a data set of its own' train mlp --label x
 ends 2 '--image-size is for folders of pictures; digits is' train mlp --image-size 8x8

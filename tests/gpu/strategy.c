@@ -80,6 +80,8 @@ static void cut(const void *arg, outcome *out)
     (void)out;
     NEED(!lk_mirrored_strategy(.logical_gpus = -1));
     TOLD(LK_EINVAL, ".logical_gpus = -1");
+    NEED(!lk_mirrored_strategy(.precision = (lk_precision)9));
+    TOLD(LK_EINVAL, ".precision = 9");
     NEED(!lk_mirrored_strategy(.logical_gpus = 100000));
     TOLD(LK_EINVAL, "100000 logical GPUs");
     lk_strategy *s = lk_mirrored_strategy(.logical_gpus = 4);

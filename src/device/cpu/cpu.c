@@ -39,7 +39,7 @@ void lki_cpu_devices_raise(int wanted)
     pthread_mutex_lock(&lock);
     for (int i = count; i < wanted && i < LKI_MOST_CPU_DEVICES; i++) {
         snprintf(names[i], sizeof names[i], "CPU:%d", i);
-        cpus[i] = (lki_device){LKI_DEVICE_CPU, names[i], &ops, cpus, NULL};
+        cpus[i] = (lki_device){.kind = LKI_DEVICE_CPU, .name = names[i], .ops = &ops, .memory = cpus};
         __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

@@ -3,6 +3,7 @@
 #include "core/beside.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/precision.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -312,13 +313,25 @@ static void *open_backend(void)
     return object;
 }
 
+/* LOCKSTEP_PRECISION; what is not one of its words is ignored. */
+static int precision_asked(void)
+{
+    static const char *const names[] = LKI_PRECISION_NAMES;
+    const char              *text = getenv("LOCKSTEP_PRECISION");
+    for (int i = 0; text && *text && i < LKI_COUNT(names); i++)
+        if (!strcmp(text, names[i])) return i;
+    if (text && *text) lki_warn("LOCKSTEP_PRECISION=%s is not f32, tf32 or bf16 and is ignored", text);
+    return LKI_PRECISION_F32;
+}
+
 static void make_logical(int per_card, size_t limit)
 {
-    int n = 0;
+    const int precision = precision_asked();
+    int       n = 0;
     for (int c = 0; c < card_count; c++)
         for (int i = 0; i < per_card && n < MOST_DEVICES; i++, n++) {
             snprintf(gpus[n].name, sizeof gpus[n].name, "GPU:%d", n);
-            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c]};
+            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c], precision};
             gpus[n].limit = limit;
         }
     __atomic_store_n(&gpu_count, n, __ATOMIC_RELEASE);
@@ -396,6 +409,10 @@ lk_status lki_gpu_limit(lki_device *d, size_t limit)
     pthread_mutex_unlock(&c->lock);
     return LK_OK;
 }
+
+void lki_gpu_set_precision(lki_device *d, int precision) { __atomic_store_n(&d->precision, precision, __ATOMIC_RELAXED); }
+
+int lki_gpu_precision(const lki_device *d) { return __atomic_load_n(&d->precision, __ATOMIC_RELAXED); }
 
 const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return open_card(d) == LK_OK ? &card_of(d)->line : NULL; }
 

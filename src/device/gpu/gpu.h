@@ -21,6 +21,10 @@ const char *lki_gpu_why(void); /* one line: what was found, or why nothing was *
 lk_status lki_gpu_split(int per_card, size_t limit);
 lk_status lki_gpu_limit(lki_device *d, size_t limit);
 
+/* How its kernels multiply, an lki_precision; at first LOCKSTEP_PRECISION: f32, tf32 or bf16. */
+void lki_gpu_set_precision(lki_device *d, int precision);
+int  lki_gpu_precision(const lki_device *d);
+
 /* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be. */
 typedef struct lki_gpu_line {
     const lki_gpu_backend    *backend;

@@ -26,7 +26,7 @@ static lk_status null_copy(lki_device *device, void *dst, const void *src, size_
 lki_device *lki_device_null(void)
 {
     static const lki_device_ops ops = {null_alloc, null_release, null_copy, null_copy, null_copy, NULL};
-    static lki_device           null = {LKI_DEVICE_NULL, "NULL:0", &ops, NULL, NULL}; /* its memory is the host's */
+    static lki_device           null = {.kind = LKI_DEVICE_NULL, .name = "NULL:0", .ops = &ops}; /* its memory is the host's */
     null.memory = lki_device_cpu()->memory;
     return &null;
 }
