@@ -69,6 +69,14 @@ static void train_begin(const lk_event *event, void *user)
     stop_when_over(w, event);
 }
 
+/* On a GPU logs are a moment old, or none yet. */
+static void look_at_loss(cli_watch *w, const lk_event *event)
+{
+    if (!event->logs.count) return;
+    w->loss = lk_logs_get(&event->logs, "loss");
+    w->lost = !isfinite(w->loss);
+}
+
 static void batch_end(const lk_event *event, void *user)
 {
     cli_watch *w = user;
@@ -76,12 +84,19 @@ static void batch_end(const lk_event *event, void *user)
     w->done = w->before + event->step;
     w->epoch = event->epoch + 1;
     w->step = event->batch + 1;
-    w->loss = lk_logs_get(&event->logs, "loss");
-    w->lost = !isfinite(w->loss);
+    look_at_loss(w, event);
     stop_when_over(w, event);
+}
+
+static void epoch_end(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    look_at_loss(w, event);
+    if (w->lost) lk_model_stop_training(event->model);
 }
 
 lk_callback *cli_watch_callback(cli_watch *w)
 {
-    return lk_callback_of(w, .on_train_begin = train_begin, .on_train_batch_end = batch_end);
+    return lk_callback_of(w, .on_train_begin = train_begin, .on_train_batch_end = batch_end, .on_epoch_end = epoch_end,
+                          .glances = LK_ON);
 }

@@ -191,6 +191,7 @@ typedef struct lk_own_callback_args {
     lk_callback_fn on_predict_begin, on_predict_end, on_predict_batch_begin, on_predict_batch_end;
     void          *state; /* plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after */
     size_t         state_bytes; /* on_train_begin. Default none */
+    lk_switch      glances; /* logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF */
 } lk_own_callback_args;
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);

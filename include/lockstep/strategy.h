@@ -42,7 +42,7 @@ LK_API lk_names lk_names_of(int count, const char *const *one_based);
 /* The devices there are: "/job:localhost/replica:0/task:0/device:CPU:0", ... */
 LK_API lk_names lk_list_devices(void);
 
-/* One line about GPUs: which were found, or why there are none. */
+/* One line about GPUs: which were found, and whether NCCL was, or why there are none. Good until the thread asks again. */
 LK_API const char *lk_gpu_note(void);
 
 /* What a GPU is: "NVIDIA H200, 143771 MiB, 132 multiprocessors, compute capability 9.0"; "" for a CPU device, or one that is not there. Good until the thread asks again. */

@@ -2,7 +2,7 @@
  * order. */
 #include "core/dtype.h"
 #include "core/memory.h"
-#include "data/data.h"
+#include "data/resident.h"
 #include "data/save.h"
 #include <string.h>
 
@@ -124,7 +124,7 @@ static lk_status make_batch(lki_cursor *c, lki_elements *rows, lki_element *out)
 {
     const batch_node *n = (const batch_node *)c->dataset;
     lki_rowset       *set = NULL;
-    lk_status status = n->pads ? stack_padded(n, rows, &set) : lki_stack(c->dataset->ops->name, rows->count, rows->item, &set);
+    lk_status         status = n->pads ? stack_padded(n, rows, &set) : lki_stack_for(c, rows->count, rows->item, &set);
     if (status != LK_OK) return status;
     mark_rows(set, n->size, c->pipeline->lanes);
     *out = lki_element_alone(set);
@@ -165,7 +165,7 @@ static lk_status batch_spec(lk_dataset *d, lk_element_spec *out)
 /* Between calls there is nothing to save. */
 #define BATCH_OPS(call)                                                                                                            \
     {                                                                                                                              \
-        .name = call, .state_bytes = sizeof(batch_state), .next = batch_next, .stop = batch_stop,                                  \
+        .name = call, .stacks = true, .state_bytes = sizeof(batch_state), .next = batch_next, .stop = batch_stop,                  \
         .cardinality = batch_cardinality, .spec = batch_spec                                                                       \
     }
 static const lki_dataset_ops batch_ops = BATCH_OPS("lk_dataset_batch");

@@ -2,6 +2,7 @@
 #include "data/bytes.h"
 #include "core/cpu.h"
 #include "core/thread.h"
+#include <math.h>
 #include <string.h>
 
 static void look_up(const lki_byte_map *f, int64_t n, const uint8_t *src, float *dst)
@@ -17,6 +18,16 @@ static lki_bytes_fn *function_here(void)
     if (lki_cpu_isa() >= LKI_ISA_AVX2) return lki_bytes_avx2;
 #endif
     return look_up;
+}
+
+static bool is_plain(const lki_byte_map *f)
+{
+    for (int i = 0; i < LKI_BYTE_VALUES && f->form != LKI_BYTES_LOOKUP; i++) {
+        const float first = (float)i * f->scale, product = first + f->shift;
+        const float left = fmaf(-f->divisor, first, (float)i), quotient = fmaf(left, f->scale, first) + f->shift;
+        if (memcmp(f->form == LKI_BYTES_PRODUCT ? &product : &quotient, &f->table[i], sizeof product)) return false;
+    }
+    return f->form != LKI_BYTES_LOOKUP;
 }
 
 void lki_bytes_choose(lki_byte_map *f)
@@ -42,5 +53,6 @@ void lki_bytes_choose(lki_byte_map *f)
         found = !memcmp(value, t, sizeof value);
     }
     if (!found) f->form = LKI_BYTES_LOOKUP;
+    f->plain = is_plain(f);
     lki_fp_leave(before);
 }

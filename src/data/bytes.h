@@ -25,7 +25,9 @@ struct lki_byte_map {
     float          table[LKI_BYTE_VALUES];
     lki_bytes_form form;
     float          scale, divisor, shift;
+    bool           plain; /* the form also gives them in plain arithmetic, one by one, as a card does it */
     lki_bytes_fn  *apply;
+    lki_buffer    *values; /* the table, for cards; a reference, or NULL where `plain` */
 };
 
 /* Choose the form; `table` is filled in. */

@@ -167,6 +167,7 @@ static lk_status keep_rows(lki_cursor *c, int64_t n, lki_element *e, int64_t num
     if (!((cache_state *)c->state)->writer) {
         set->home = c->dataset;
         set->first = number;
+        set->stays = true;
     }
     lki_elements_drop(n, e);
     for (int64_t i = 0; i < n; i++)

@@ -65,10 +65,20 @@ void lki_cursor_close(lki_cursor *c)
     lki_release(c);
 }
 
+/* Whoever makes what the reader gets, with nobody in between who looks at it, makes it where it is needed. */
+static void give_device(lki_cursor *c, lki_device *device)
+{
+    const lki_dataset_ops *ops = c->dataset->ops;
+    if (ops->stacks) c->device = device;
+    for (int i = 0; (ops->passes || ops->transparent) && i < c->inputs; i++)
+        give_device(c->input[i], device);
+}
+
 lk_status lki_pipeline_open(lki_pipeline *p, lk_dataset *root, lki_cursor **out)
 {
     lk_status status = lki_cursor_open(p, root, &(lki_opening){.shuffles = &p->shuffles}, out);
     if (status != LK_OK) lki_pipeline_close(p, NULL);
+    else if (p->device) give_device(*out, p->device);
     return status;
 }
 

@@ -57,6 +57,7 @@ static int64_t take_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops take_ops = {.name = "lk_dataset_take",
+                                         .passes = true,
                                          .state_bytes = sizeof(cut_state),
                                          .next = take_next,
                                          .save = save,
@@ -103,6 +104,7 @@ static int64_t skip_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops skip_ops = {.name = "lk_dataset_skip",
+                                         .passes = true,
                                          .state_bytes = sizeof(cut_state),
                                          .next = skip_next,
                                          .save = save,
@@ -154,6 +156,7 @@ static int64_t shard_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops shard_ops = {.name = "lk_dataset_shard",
+                                          .passes = true,
                                           .state_bytes = sizeof(cut_state),
                                           .next = shard_next,
                                           .save = save,
@@ -213,6 +216,7 @@ static int64_t repeat_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops repeat_ops = {.name = "lk_dataset_repeat",
+                                           .passes = true,
                                            .state_bytes = sizeof(cut_state),
                                            .next = repeat_next,
                                            .save = save,

@@ -68,8 +68,10 @@ struct lki_rowset {
     lki_vector  *vector; /* likewise */
     int          parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
     lki_element *part;
-    const lki_column *column; /* MADE: of its rows; its home's, whose make() makes them */
-    lk_tensor        *item[]; /* PLAIN: references; with rows their leading axis counts them */
+    bool         stays;              /* somebody keeps it and reads its rows again and again: a card may have a copy (resident.h) */
+    struct lki_residence *residence; /* those copies; or NULL */
+    const lki_column     *column;    /* MADE: of its rows; its home's, whose make() makes them */
+    lk_tensor            *item[];    /* PLAIN: references; with rows their leading axis counts them */
 };
 
 lki_rowset *lki_rowset_plain(int64_t rows, int count,
@@ -141,6 +143,8 @@ typedef struct lki_dataset_ops {
     size_t      state_bytes; /* of a cursor's own */
     bool        counts;      /* iterations make a difference: the node counts them */
     bool        transparent; /* gives its input's elements as they are: a saved iterator does not know of it */
+    bool        passes;      /* gives its input's elements, or views of them, without looking at them */
+    bool        stacks;      /* makes its elements with lki_stack_for() */
 
     lk_status (*begin)(lki_cursor *c); /* optional: before the first element of a turn; without it the inputs begin the same turn */
     lk_status (*next)(lki_cursor *c, int64_t want, lki_element *out,
@@ -228,6 +232,7 @@ struct lki_pipeline {
     int          workers, worker;           /* file sources read files worker, worker + workers, ... */
     int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
     int          shuffles;                  /* numbered so far */
+    lki_device  *device;                    /* the card whoever reads elements computes on; NULL: the host */
     int          count, capacity;
     lki_cursor **cursor; /* by position: inputs first. Those interleave opens on its way have none */
 };
@@ -239,6 +244,7 @@ struct lki_cursor {
     uint64_t      place;     /* where random orders differ by the place in the pipeline */
     uint64_t      iteration; /* of nodes that count */
     uint64_t      turn;      /* which repetition */
+    lki_device   *device;    /* the card its elements go straight to; NULL: the host, or somebody there looks at them first */
     bool          begun, ended;
     lki_elements  pending; /* come first: a restored iterator's */
     int           inputs;

@@ -352,6 +352,7 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
     n->rows.set = lki_rowset_made(&n->rows.base, rows, LKI_COUNT(n->column), n->column);
     n->rows.base.print = lki_mix(n->key, (uint64_t)rows);
     const bool keeps = rows <= MOST_KEPT / HALF;
+    if (n->rows.set) n->rows.set->stays = keeps;
     if (keeps) n->kept = lki_alloc((size_t)rows * HALF);
     if (keeps) n->state = lki_zalloc((size_t)rows);
     if (n->rows.set && (!keeps || (n->kept && n->state))) return &n->rows.base;

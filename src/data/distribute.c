@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/recut.h"
+#include "data/resident.h"
 #include "data/split.h"
 #include "op/op.h"
 #include <math.h>
@@ -59,6 +60,7 @@ lk_strategy *lki_dataset_strategy(const lk_dataset *d) { return distributed(d) ?
 void lki_pipeline_share(lki_pipeline *p, const lk_dataset *root)
 {
     const distributed_node *n = distributed(root);
+    if (n) p->device = lki_card_of_strategy(n->strategy);
     if (!n || n->split.workers == 1) return;
     if (n->shard == LK_SHARD_FILE) {
         p->workers = n->split.workers;

@@ -19,6 +19,7 @@
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
 enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 }; /* times are compared after so many elements, and these times as much decides */
+enum { HANDING_ON = 20000 }; /* nanoseconds: what is made in less takes longer to pass from thread to thread */
 
 typedef struct prefetch_node {
     lk_dataset base;
@@ -200,7 +201,8 @@ static void compare_times(lki_cursor *c)
     prefetch_state *st = c->state;
     if (!st->line || st->count < st->wait) return;
     const int64_t making = time_of_making(st->line);
-    const bool    alone = st->alone ? making * TOO_DEAR <= st->using : making * TOO_CHEAP < st->using;
+    const bool    quick = making < st->count * HANDING_ON;
+    const bool    alone = quick || (st->alone ? making * TOO_DEAR <= st->using : making * TOO_CHEAP < st->using);
     if (alone && !st->alone) line_join(st);
     st->wait = alone == st->alone && st->wait < EVERY ? 2 * st->wait : EVERY;
     st->alone = alone;

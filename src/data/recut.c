@@ -1,6 +1,7 @@
 /* Rows cut anew (recut.h). */
 #include "data/recut.h"
 #include "core/memory.h"
+#include "data/resident.h"
 #include "data/save.h"
 #include <string.h>
 
@@ -45,7 +46,7 @@ static lk_status recut_one(lki_cursor *c, lki_element *out, int64_t *got)
     lki_rowset       *set;
     LKI_TRY(lki_read_rows(c, lki_max(1, size), &st->rows));
     if (!st->rows.count || (c->dataset->exact && st->rows.count < size)) return LK_OK;
-    LKI_TRY(size ? lki_stack(c->dataset->ops->name, st->rows.count, st->rows.item, &set) : no_rows(st->rows.item, &set));
+    LKI_TRY(size ? lki_stack_for(c, st->rows.count, st->rows.item, &set) : no_rows(st->rows.item, &set));
     set->rows = LKI_ALONE;
     set->tag = step;
     *out = lki_element_alone(set);
@@ -94,6 +95,7 @@ static int64_t recut_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops recut_ops = {.name = "lk_distribute_dataset",
+                                          .stacks = true,
                                           .state_bytes = sizeof(recut_state),
                                           .next = recut_next,
                                           .stop = recut_stop,
@@ -224,6 +226,7 @@ static int64_t not_known(const lk_dataset *d)
 }
 
 static const lki_dataset_ops pieces_ops = {.name = "lk_distribute_dataset, in pieces",
+                                           .passes = true,
                                            .state_bytes = sizeof(pieces_state),
                                            .next = pieces_next,
                                            .stop = pieces_stop,
@@ -334,7 +337,7 @@ static int64_t group_cardinality(const lk_dataset *d)
 }
 
 static const lki_dataset_ops group_ops = {
-    .name = "lk_distribute_datasets_from_function", .next = group_next, .cardinality = group_cardinality};
+    .name = "lk_distribute_datasets_from_function", .passes = true, .next = group_next, .cardinality = group_cardinality};
 
 lk_dataset *lki_group_node(int inputs, lk_dataset *const *input, int replicas)
 {

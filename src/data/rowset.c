@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "core/object.h"
 #include "data/gather.h"
+#include "data/resident.h"
 #include <string.h>
 
 /* ---- making and counting ---- */
@@ -83,6 +84,7 @@ void lki_rowset_drop(lki_rowset *s, int64_t times)
     lki_release(s->part);
     lki_rowset_drop(s->of, 1);
     lki_vector_drop(s->vector);
+    lki_residence_free(s->residence);
     lki_release(s);
 }
 

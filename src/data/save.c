@@ -27,14 +27,19 @@ enum { BEGUN = 1, ENDED = 2 };
 
 void lki_save_number(lki_saver *s, uint64_t x) { lki_sink_varint(&s->sink, x); }
 
-static void save_tensor(lki_sink *sink, const lk_tensor *t)
+/* It may lie on a card. */
+static lk_status save_tensor(lki_sink *sink, const lk_tensor *t)
 {
+    const size_t bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    const void  *data = lki_host_data(t);
+    if (bytes && !data) return lk_error_code();
     lki_sink_varint(sink, (uint64_t)t->dtype);
     lki_sink_varint(sink, (uint64_t)t->shape.rank);
     for (int i = 0; i < t->shape.rank; i++)
         lki_sink_varint(sink, (uint64_t)t->shape.dim[i]);
     lki_sink_varint(sink, t->rows.kind == LKI_ROWS ? (uint64_t)t->rows.global + 1 : 0);
-    lki_sink_bytes(sink, t->data, (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype));
+    lki_sink_bytes(sink, data, bytes);
+    return LK_OK;
 }
 
 void lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status)
@@ -45,7 +50,7 @@ void lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status)
     lki_sink_varint(sink, (uint64_t)e->set->count);
     lki_sink_varint(sink, (uint64_t)e->set->tag);
     for (int i = 0; i < e->set->count && *status == LK_OK; i++)
-        save_tensor(sink, item[i]);
+        *status = save_tensor(sink, item[i]);
     lki_step_leave(&step);
     lki_release(item);
 }

@@ -94,6 +94,7 @@ static lk_dataset *rows_new(const lki_dataset_ops *ops, int64_t rows, lk_tuple t
     if (!n) return lki_rowset_drop(e.set, 1), NULL;
     n->set = e.set;
     n->set->rows = rows;
+    n->set->stays = true;
     n->set->home = &n->base;
     n->base.print = print_of(n->set);
     n->base.batching = batching;

@@ -217,6 +217,14 @@ static lk_status fill_table(const lki_vector *v, int input, int output, const bo
     return status;
 }
 
+/* Without memory for the table no card uses it. */
+static void choose_form(lki_byte_map *f)
+{
+    lki_bytes_choose(f);
+    if (!f->plain && (f->values = lki_buffer_new(lki_device_cpu(), sizeof f->table)))
+        memcpy(f->values->data, f->table, sizeof f->table);
+}
+
 static lk_status find_source(const lki_vector *v, int output, source *out)
 {
     bool *on_the_way = lki_zalloc((size_t)v->actions + 1), computes = false;
@@ -226,9 +234,9 @@ static lk_status find_source(const lki_vector *v, int output, source *out)
     out->input = follow(v, output, on_the_way, &computes);
     if (out->input >= 0 && computes) {
         const bool bytes = v->input[out->input].dtype == LK_U8 && made.dtype == LK_F32 && lki_shape_size(&made.shape) > 0;
-        out->bytes = bytes ? lki_alloc(sizeof *out->bytes) : NULL;
+        out->bytes = bytes ? lki_zalloc(sizeof *out->bytes) : NULL;
         if (!out->bytes) out->input = -1;
-        else if ((status = fill_table(v, out->input, output, on_the_way, out->bytes)) == LK_OK) lki_bytes_choose(out->bytes);
+        else if ((status = fill_table(v, out->input, output, on_the_way, out->bytes)) == LK_OK) choose_form(out->bytes);
     }
     lki_release(on_the_way);
     return status;
@@ -236,8 +244,10 @@ static lk_status find_source(const lki_vector *v, int output, source *out)
 
 static void forget_sources(lki_vector *v)
 {
-    for (int i = 0; v->direct && i < v->outputs; i++)
+    for (int i = 0; v->direct && i < v->outputs; i++) {
+        if (v->direct[i].bytes) lki_buffer_drop(v->direct[i].bytes->values);
         lki_release(v->direct[i].bytes);
+    }
     lki_release(v->direct);
     v->direct = NULL;
 }

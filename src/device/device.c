@@ -94,30 +94,86 @@ static lki_buffer *twin_of(lki_buffer *b, const lki_device *device)
     return NULL;
 }
 
-void *lki_buffer_at(lki_buffer *b, lki_device *device)
+/* With the lock held: as new as the home; NULL and an error. */
+static lki_buffer *new_twin(lki_buffer *b, lki_device *device)
+{
+    lki_buffer *t = twin_of(b, device);
+    if (t && t->old) {
+        if (carry(t, b) != LK_OK) return NULL;
+        t->old = false;
+    }
+    if (t || !(t = lki_buffer_new(device, b->bytes))) return t;
+    if (carry(t, b) != LK_OK) return free_twins(t), NULL;
+    t->twins = b->twins;
+    __atomic_store_n(&b->twins, t, __ATOMIC_RELEASE);
+    return t;
+}
+
+static void *twin_at(lki_buffer *b, lki_device *device, bool hold)
 {
     if (lki_same_memory(b->device, device)) return b->data;
     pthread_mutex_lock(&twins_lock);
-    lki_buffer *t = twin_of(b, device);
-    if (!t && (t = lki_buffer_new(device, b->bytes))) {
-        if (carry(t, b) == LK_OK) {
-            t->twins = b->twins;
-            b->twins = t;
-        } else {
-            free_twins(t);
-            t = NULL;
-        }
-    }
+    lki_buffer *t = new_twin(b, device);
+    if (t && hold) t->held++;
     pthread_mutex_unlock(&twins_lock);
     return t ? t->data : NULL;
+}
+
+void *lki_buffer_at(lki_buffer *b, lki_device *device) { return twin_at(b, device, false); }
+
+void *lki_buffer_hold(lki_buffer *b, lki_device *device) { return twin_at(b, device, true); }
+
+void lki_buffer_let_go(lki_buffer *b, const lki_device *device)
+{
+    lki_buffer *gone = NULL;
+    pthread_mutex_lock(&twins_lock);
+    for (lki_buffer **at = &b->twins; *at; at = &(*at)->twins) {
+        lki_buffer *t = *at;
+        if (!lki_same_memory(t->device, device)) continue;
+        if (--t->held == 0 && t->old) {
+            *at = t->twins;
+            t->twins = NULL;
+            gone = t;
+        }
+        break;
+    }
+    pthread_mutex_unlock(&twins_lock);
+    free_twins(gone);
+}
+
+void lki_buffer_renewed(lki_buffer *b, const lki_device *device)
+{
+    pthread_mutex_lock(&twins_lock);
+    lki_buffer *t = twin_of(b, device);
+    if (t && t->held) t->old = false;
+    pthread_mutex_unlock(&twins_lock);
+}
+
+static int64_t aged; /* atomic */
+
+int64_t lki_buffer_aged(void) { return __atomic_load_n(&aged, __ATOMIC_ACQUIRE); }
+
+/* With the lock held: take out those nobody holds; the others are out of date. */
+static lki_buffer *take_twins(lki_buffer *b)
+{
+    lki_buffer *kept = NULL, *taken = NULL;
+    for (lki_buffer *t = b->twins, *next; t; t = next) {
+        lki_buffer **list = t->held ? &kept : &taken;
+        next = t->twins;
+        t->old = t->held > 0;
+        if (t->old) __atomic_add_fetch(&aged, 1, __ATOMIC_RELEASE);
+        t->twins = *list;
+        *list = t;
+    }
+    __atomic_store_n(&b->twins, kept, __ATOMIC_RELEASE);
+    return taken;
 }
 
 void lki_buffer_changed(lki_buffer *b)
 {
     if (!__atomic_load_n(&b->twins, __ATOMIC_ACQUIRE)) return;
     pthread_mutex_lock(&twins_lock);
-    lki_buffer *gone = b->twins;
-    b->twins = NULL;
+    lki_buffer *gone = take_twins(b);
     pthread_mutex_unlock(&twins_lock);
     free_twins(gone);
 }
@@ -125,11 +181,10 @@ void lki_buffer_changed(lki_buffer *b)
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from)
 {
     pthread_mutex_lock(&twins_lock);
-    lki_buffer **last = &to->twins;
+    lki_buffer *taken = take_twins(from), **last = &to->twins;
     while (*last)
         last = &(*last)->twins;
-    *last = from->twins;
-    from->twins = NULL;
+    *last = taken;
     pthread_mutex_unlock(&twins_lock);
 }
 

@@ -4,7 +4,8 @@
  * 1. A device is one of a fixed set made at start-up of its backend and lives as long as the process.
  * 2. Devices of one `memory` reach each other's buffers: the logical CPU devices of the machine, the logical GPUs of a card.
  * 3. A buffer is a block of one device's memory, its home, with a reference count; the block goes with the last reference. Copies of it in other memories, its twins, are made
- *    when somebody there asks (lki_buffer_at), are as new as the home, and go with it. Whoever changes the home says so (lki_buffer_changed), and they are forgotten. */
+ *    when somebody there asks (lki_buffer_at), are as new as the home, and go with it. Whoever changes the home says so (lki_buffer_changed), and they are forgotten.
+ * 4. A twin that somebody holds (lki_buffer_hold) is not forgotten but out of date, and brought up to date in place when somebody asks: its address stays. */
 #ifndef LKI_DEVICE_H
 #define LKI_DEVICE_H
 
@@ -64,6 +65,8 @@ typedef struct lki_buffer {
     lki_device        *device;
     void              *data;
     struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
+    int                held;  /* of a twin: by how many; likewise */
+    bool               old;   /* of a twin that is held: the home has changed since; likewise */
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes); /* one reference; NULL and an error when there is no memory */
@@ -76,7 +79,17 @@ void *lki_buffer_at(lki_buffer *b, lki_device *device);
 /* The home was, or is about to be, written. Nobody may be reading a twin. */
 void lki_buffer_changed(lki_buffer *b);
 
-/* Twins of one buffer become those of another with the same bytes. */
+/* The same as lki_buffer_at, and it stays there until as many let it go as held it. At home nothing is to be held. */
+void *lki_buffer_hold(lki_buffer *b, lki_device *device);
+void  lki_buffer_let_go(lki_buffer *b, const lki_device *device);
+
+/* A number that grows whenever a held twin of any buffer gets out of date. */
+int64_t lki_buffer_aged(void);
+
+/* A held twin was given the same new bytes as the home, by work on its own device. */
+void lki_buffer_renewed(lki_buffer *b, const lki_device *device);
+
+/* Twins of one buffer, but those that are held, become those of another with the same bytes. */
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from);
 
 /* The home becomes `bytes` bytes of the host's, from byte `at` on. */

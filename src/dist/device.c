@@ -7,7 +7,7 @@
 #include "dist/device.h"
 #include "core/error.h"
 #include "core/memory.h"
-#include "device/gpu/gpu.h"
+#include "device/gpu/linked.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,14 @@ static lk_status check_devices(const char *call, int count, lki_device_name *d, 
     return LK_OK;
 }
 
-const char *lk_gpu_note(void) { return lki_gpu_why(); }
+const char *lk_gpu_note(void)
+{
+    static _Thread_local char text[800];
+    bool                      found = false;
+    const char               *nccl = lki_nccl_words(&found);
+    snprintf(text, sizeof text, "%s%s%s", lki_gpu_why(), !*nccl ? "" : found ? "; " : "; no NCCL: ", nccl);
+    return text;
+}
 
 const char *lk_gpu_words(const char *device)
 {

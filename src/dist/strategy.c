@@ -5,7 +5,7 @@
 #include "core/memory.h"
 #include "core/precision.h"
 #include "core/thread.h"
-#include "device/gpu/gpu.h"
+#include "device/gpu/linked.h"
 #include "dist/cross.h"
 #include "dist/device.h"
 #include <pthread.h>
@@ -37,6 +37,7 @@ lk_status lk_set_cpu_devices(int count)
 static void destroy(void *object)
 {
     lk_strategy *s = object;
+    lki_linked_forget(s);
     lki_release(s->context);
     lki_release(s->device);
     lki_names_drop(s->names);
@@ -156,6 +157,13 @@ static lk_status check_args(const lk_strategy_args *a)
     return lki_check_communication(call, &a->communication);
 }
 
+static bool one_memory(const lk_strategy *s)
+{
+    for (int i = 1; i < s->replicas; i++)
+        if (!lki_same_memory(s->device[i], s->device[0])) return false;
+    return true;
+}
+
 /* The two lines of the basic tutorial. */
 static void tell(const lk_strategy *s)
 {
@@ -171,10 +179,9 @@ static void tell(const lk_strategy *s)
     if (gpus < s->replicas && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
-    if (s->communication.implementation == LK_COMMUNICATION_NCCL)
-        lki_info(gpus == s->replicas
-                     ? "LK_COMMUNICATION_NCCL needs one replica on each card; here values are added by copies between them"
-                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+    if (s->communication.implementation == LK_COMMUNICATION_NCCL && (gpus < s->replicas || one_memory(s)))
+        lki_info(gpus == s->replicas ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
+                                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 
@@ -200,6 +207,10 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
     s->lanes = lanes;
     s->order = args.order;
     s->communication = args.communication;
+    for (int i = 0; i < s->replicas; i++)
+        s->context[i].ops.sending = (lki_sending){.free_order = args.order == LK_FREE,
+                                                  .no_nccl = args.communication.implementation == LK_COMMUNICATION_RING,
+                                                  .seconds = args.communication.timeout_seconds};
     s->cross = args.cross_device_ops ? lki_retain(args.cross_device_ops) : lki_cross_default();
     if (!s->cross) {
         lk_free(s);

@@ -139,6 +139,16 @@ static lk_status tell(lk_callback *c, lk_callback_fn fn, const lki_happening *h)
 LKI_HOOK_LIST(TELL)
 #define ENTRY(hook) [LKI_HOOK_##hook] = own_##hook,
 
+/* Where the function is one of the user's who wants logs as they are. */
+static bool own_looks(const lk_callback *c, lki_hook hook)
+{
+    const lk_own_callback_args *a = &((const own *)c)->args;
+#define FUNCTION(hook) [LKI_HOOK_##hook] = a->on_##hook,
+    const lk_callback_fn fn[LKI_HOOKS] = {LKI_HOOK_LIST(FUNCTION)};
+#undef FUNCTION
+    return fn[hook] && a->glances != LK_ON;
+}
+
 static void own_save(const lk_callback *c, lki_sink *s)
 {
     const own *o = (const own *)c;
@@ -158,7 +168,7 @@ static lk_status own_load(lk_callback *c, lki_wire *w)
 }
 
 static const lki_callback_kind OWN = {
-    .name = "Callback", .bytes = sizeof(own), .on = {LKI_HOOK_LIST(ENTRY)}, .save = own_save, .load = own_load};
+    .name = "Callback", .bytes = sizeof(own), .looks = own_looks, .on = {LKI_HOOK_LIST(ENTRY)}, .save = own_save, .load = own_load};
 
 lk_callback *lk_callback_of_kw(lk_own_callback_args args)
 {

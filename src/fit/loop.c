@@ -23,8 +23,10 @@ bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_
 {
     const double now_and_then = 0.05;
     if (lki_on_host(e->strategy->device[0]) && lki_on_host(lki_device_current())) return true;
-    for (int i = 0; i < list->count; i++)
-        if (list->item[i]->kind->on[hook] && !list->item[i]->kind->glances) return true;
+    for (int i = 0; i < list->count; i++) {
+        const lki_callback_kind *kind = list->item[i]->kind;
+        if (kind->on[hook] && !kind->glances && (!kind->looks || kind->looks(list->item[i], hook))) return true;
+    }
     if (lki_seconds() - *looked < now_and_then) return false;
     *looked = lki_seconds();
     return true;

@@ -151,9 +151,15 @@ static lk_status load_state(lk_callback *base, lki_wire *w)
     return LK_OK;
 }
 
+static bool looks(const lk_callback *c, lki_hook hook)
+{
+    return hook != LKI_HOOK_train_batch_end || ((const model_checkpoint *)c)->every.steps > 0;
+}
+
 static const lki_callback_kind MODEL_CHECKPOINT = {
     .name = "ModelCheckpoint",
     .bytes = sizeof(model_checkpoint),
+    .looks = looks,
     .on = {[LKI_HOOK_train_begin] = begin, [LKI_HOOK_train_batch_end] = batch_end, [LKI_HOOK_epoch_end] = epoch_end},
     .destroy = destroy,
     .save = save_state,

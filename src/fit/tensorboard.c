@@ -279,9 +279,15 @@ static void destroy(lk_callback *c)
     }
 }
 
+static bool looks(const lk_callback *c, lki_hook hook)
+{
+    return hook != LKI_HOOK_train_batch_end || ((const tensorboard *)c)->every.steps > 0;
+}
+
 static const lki_callback_kind TENSORBOARD = {
     .name = "TensorBoard",
     .bytes = sizeof(tensorboard),
+    .looks = looks,
     .on = {[LKI_HOOK_train_begin] = train_begin,
            [LKI_HOOK_train_batch_end] = train_batch_end,
            [LKI_HOOK_epoch_end] = epoch_end,

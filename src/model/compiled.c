@@ -1,6 +1,7 @@
 /* What a model is trained with (compiled.h). */
 #include "model/compiled.h"
 #include "core/memory.h"
+#include "nn/optimizer.h"
 
 static void drop(lki_compiled *c)
 {
@@ -40,6 +41,7 @@ lk_status lki_model_compile(lk_model *m, const lki_compile_request *r)
     if (m->compiled && __atomic_load_n(&m->user_thread, __ATOMIC_ACQUIRE))
         return lki_fail(LK_ESTATE, "lk_model_compile: model \"%s\" is being trained or evaluated; compile it before or afterwards",
                         m->name);
+    if (r->optimizer) LKI_TRY(lki_optimizer_adopt(r->optimizer, m->strategy));
     lki_compiled *c = lki_zalloc(sizeof *c);
     if (!c) return LK_ENOMEM;
     c->outputs = m->outputs;

@@ -368,6 +368,29 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
     return status;
 }
 
+static lk_status make_anew(lk_optimizer *o, int state, lk_variable **held)
+{
+    const lk_variable *v = *held;
+    const void        *value = lki_variable_values(v);
+    lk_variable       *anew =
+        value ? lki_variable_new(v->name, &v->shape, v->dtype, lki_element_get(v->dtype, value, 0), v->trainable) : NULL;
+    if (!anew) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    lki_drop(*held);
+    *held = o->state[state] = lki_retain(anew);
+    return LK_OK;
+}
+
+lk_status lki_optimizer_adopt(lk_optimizer *o, lk_strategy *s)
+{
+    if (o->count || !s || s->kind == LKI_STRATEGY_DEFAULT || lki_on_host(s->device[0])) return LK_OK;
+    if (!lki_on_host(o->iteration->buffer->device)) return LK_OK;
+    lki_context before = lki_context_cross(s);
+    lk_status   status = make_anew(o, 0, &o->iteration);
+    if (status == LK_OK && o->rate) status = make_anew(o, 1, &o->rate);
+    lki_context_restore(&before);
+    return status;
+}
+
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
 /* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */

@@ -80,4 +80,8 @@ int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTI
 /* Who waits for its slots; NULL when they have been made. */
 lki_waiters *lki_optimizer_waiters(lk_optimizer *o);
 
+/* Made outside of the scope of a strategy of GPUs and not used yet: what there is of its state, iteration and rate, is made anew there, so that a step need not carry it to and fro. */
+struct lk_strategy;
+lk_status lki_optimizer_adopt(lk_optimizer *o, struct lk_strategy *s);
+
 #endif

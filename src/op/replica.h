@@ -10,10 +10,18 @@
 
 #include "op/op.h"
 
+/* How its strategy wants sums to go between cards. */
+typedef struct lki_sending {
+    bool   free_order; /* in any order, so that the links may sum */
+    bool   no_nccl;
+    double seconds; /* to wait for a card; 0: for ever */
+} lki_sending;
+
 typedef struct lki_replica lki_replica;
 struct lki_replica {
-    int   id, count; /* this one, of how many */
-    void *strategy;
+    int         id, count; /* this one, of how many */
+    void       *strategy;
+    lki_sending sending;
     lk_tensor *(*all_reduce)(lki_replica *self, bool mean, lk_tensor *x);
     lk_tensor *(*all_gather)(lki_replica *self, int axis, lk_tensor *x);
     lk_tensor *(*read)(lki_replica *self, lk_variable *v); /* of variables with `spread` */

@@ -1,9 +1,10 @@
-/* A plan on a GPU: the nodes one after the other, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
+/* A plan on a GPU: its nodes, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
  *
- *   order     level by level: a node is one level behind the last it needs; writers also behind all that read what they write, and all that may meet an index out of range. What is
- *             on one level may run at the same time: in the captured graph it does
- *   memory    one block of the card: inputs, outputs, what is made, and scratch, each by the levels it lives in, both ends included, so that calls of one level share nothing
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches kernel by kernel, the second one
+ *   order     a node waits for those that make what it reads; writers also for all that read what they write, and all that may meet an index out of range. In the captured graph
+ *             it waits for nothing else
+ *   launches  several small nodes, and several updates, are one launch (join.h)
+ *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last time before the other is made (card_rooms.h)
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches them one by one, the second one
  *             captures, all later ones launch what was captured
  *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do nothing until it was told, and one the host looks at: a plan that checks
  *             indices is waited for, unless who replays it said that the next replay, or whoever waits for the card first, may be told instead
@@ -15,8 +16,14 @@
 
 typedef struct lki_card lki_card;
 
-/* Make it for a plan whose tasks are scheduled; NULL and an error. */
-lki_card *lki_card_new(lki_plan *p, lki_device *device);
+/* Of a card that is one of several (cards.h): what it does not have to itself. */
+typedef struct lki_card_share {
+    int    lane, lanes; /* the lanes whose rows its graph works on */
+    char **placed;      /* by root value: where it lies, outside the block; NULL: in the block */
+} lki_card_share;
+
+/* Make it for a plan whose tasks are scheduled; NULL and an error. `share` is NULL for a card that works alone. */
+lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share);
 void      lki_card_free(lki_card *c);
 
 lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out);
@@ -25,6 +32,6 @@ lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out
 bool lki_card_wait_for_faults(bool wait);
 
 size_t lki_card_bytes(const lki_card *c);
-int    lki_card_calls(const lki_card *c);
+int    lki_card_calls(const lki_card *c); /* launches */
 
 #endif

@@ -322,7 +322,11 @@ lk_status lki_graph_collapse(lki_graph **g)
     lki_error_take(&before);
     LK_STEP /* constants made on the way are held by the new graph */
         status = collapse(&m);
-    if (status == LK_OK) *g = m.to;
+    if (status == LK_OK) {
+        *g = m.to;
+        m.to->where = m.from->where;
+        m.from->where.device = NULL;
+    }
     if (status == LK_EUNSUPPORTED) {
         lki_tell(LKI_TOPIC_LANES, "%s: its %d replicas are planned one beside the other, not as one device: %s", m.from->name, m.n,
                  m.why);

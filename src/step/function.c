@@ -13,6 +13,7 @@
 #include "core/trace.h"
 #include "op/replica.h"
 #include "step/card.h"
+#include "step/cards.h"
 #include <lockstep/step.h>
 #include <pthread.h>
 #include <string.h>
@@ -56,6 +57,12 @@ static lk_function_info info_of(const lki_plan *p)
     if (p->card) {
         info.calls = lki_card_calls(p->card);
         info.memory = lki_card_bytes(p->card);
+        info.barriers = 0;
+        return info;
+    }
+    if (p->cards) {
+        info.calls = lki_cards_calls(p->cards);
+        info.memory = lki_cards_bytes(p->cards);
         info.barriers = 0;
         return info;
     }
@@ -210,7 +217,12 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, in
     g->tracer.roots = roots;
     int number = roots ? __atomic_load_n(&f->traces, __ATOMIC_RELAXED) : __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED);
     lki_tell(LKI_TOPIC_TRACE, "%s: trace %d%s", f->name, number, roots ? ", again" : "");
-    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK && !(*scattered = g->scattered)) return lki_plan_new(g, threads);
+    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) {
+        *scattered = g->scattered;
+        lki_plan *plan = lki_plan_new(g, threads);
+        *scattered = *scattered && !plan && !lk_failed();
+        return plan;
+    }
     lki_graph_free(g);
     return NULL;
 }

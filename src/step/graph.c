@@ -151,11 +151,24 @@ static void tag(lki_graph *g, lki_node *n)
     n->replica = r->id;
 }
 
+static void note_where(lki_graph_where *w, const lki_replica *r)
+{
+    if (!w->device) {
+        w->device = lki_zalloc((size_t)r->count * sizeof *w->device);
+        if (!w->device) return;
+        w->count = r->count;
+        w->strategy = r->strategy;
+        w->sending = r->sending;
+    }
+    if (r->id < w->count) w->device[r->id] = lki_device_current();
+}
+
 /* Ops between those of replicas, such as what combines their values, go where the replicas are. */
 static void note_device(lki_graph *g)
 {
     lki_device *here = lki_device_current();
     bool        inside = lki_replica_current() != NULL;
+    if (inside) note_where(&g->where, lki_replica_current());
     if (g->device && g->of_replica && inside && !lki_same_memory(g->device, here)) g->scattered = true;
     if (g->device && (g->of_replica || !inside)) return;
     g->device = here;
@@ -245,5 +258,6 @@ void lki_graph_free(lki_graph *g)
     lki_release(g->variables);
     lki_release(g->outputs);
     lki_release(g->results);
+    lki_release(g->where.device);
     lki_release(g);
 }

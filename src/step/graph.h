@@ -12,6 +12,7 @@
 
 #include "op/infer.h"
 #include "op/record.h"
+#include "op/replica.h"
 #include "step/form.h"
 #include <lockstep/grad.h>
 
@@ -54,6 +55,14 @@ typedef struct lki_graph_variable {
     int          value; /* the current version */
 } lki_graph_variable;
 
+/* Where replicas recorded it. */
+typedef struct lki_graph_where {
+    int          count;  /* of replicas; 0: none did */
+    lki_device **device; /* by replica; NULL: it recorded nothing */
+    const void  *strategy;
+    lki_sending  sending;
+} lki_graph_where;
+
 typedef struct lki_graph {
     lki_tracer          tracer;
     lki_value          *values;
@@ -72,7 +81,8 @@ typedef struct lki_graph {
     bool                apart;           /* replicas recorded it and are planned one beside the other */
     lki_device         *device;          /* where ops of replicas were recorded, or else the first op was; NULL: none so far */
     bool                of_replica;      /* ... and it was one of a replica */
-    bool                scattered;       /* ops were recorded on devices of several memories: no plan can be made of it */
+    bool                scattered;       /* ops were recorded on devices of several memories: a plan of it is one over several cards */
+    lki_graph_where     where;
     int                 recorded, fused; /* nodes as traced; nodes that became part of another */
     const char         *name;            /* of the function, for messages; not a reference */
     void               *token;           /* what traced tensors know this graph by; no two graphs of a process have the same */

@@ -1,7 +1,9 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
 #include "core/trace.h"
+#include "core/log.h"
 #include "step/card.h"
+#include "step/cards.h"
 #include "op/run.h"
 #include <string.h>
 
@@ -22,15 +24,31 @@ static lki_device *device_of(const lki_graph *g)
     return d;
 }
 
+/* Replicas on several cards. LK_EUNSUPPORTED, and no error: op by op then. */
+static lk_status prepare_cards(lki_plan *p)
+{
+    char       why[LKI_PARTS_WHY] = "its replicas do not do what one device would";
+    const bool apart = p->graph->apart;
+    if (!apart) LKI_TRY(lki_graph_simplify(p->graph));
+    p->lanes = lanes_of(p->graph);
+    p->device = p->graph->device;
+    p->threads = 1;
+    const lk_status status = apart ? LK_EUNSUPPORTED : lki_cards_new(p, &p->cards, why);
+    if (status == LK_EUNSUPPORTED) lki_tell(LKI_TOPIC_LANES, "%s: it runs op by op on its cards: %s", p->graph->name, why);
+    return status;
+}
+
 static lk_status prepare(lki_plan *p)
 {
+    const bool scattered = p->graph->scattered;
     LKI_TRY(lki_graph_collapse(&p->graph));
+    if (scattered) return prepare_cards(p);
     LKI_TRY(lki_graph_simplify(p->graph));
     p->lanes = lanes_of(p->graph);
     p->device = device_of(p->graph);
     if (!lki_on_host(p->device)) p->threads = 1;
     LKI_TRY(lki_plan_schedule(p));
-    if (!lki_on_host(p->device)) return (p->card = lki_card_new(p, p->device)) ? LK_OK : lk_error_code();
+    if (!lki_on_host(p->device)) return (p->card = lki_card_new(p, p->device, NULL)) ? LK_OK : lk_error_code();
     for (int v = 0; v < p->graph->value_count; v++) /* constants may lie on a card */
         if (p->graph->values[v].kind == LKI_VALUE_CONSTANT && !lki_host_data(p->graph->values[v].constant)) return lk_error_code();
     LKI_TRY(lki_plan_memory(p));
@@ -56,6 +74,7 @@ void lki_plan_free(lki_plan *p)
 {
     if (!p) return;
     lki_card_free(p->card);
+    lki_cards_free(p->cards);
     for (int t = 0; t < p->threads && p->calls; t++)
         lki_release(p->calls[t]);
     lki_release(p->calls);
@@ -167,6 +186,7 @@ static lk_status copy_output(const lki_plan *p, int value, const lki_line *in, l
 
 lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out)
 {
+    if (p->cards) return lki_cards_replay(p->cards, in, out);
     LKI_TRY(free_variables(p));
     if (p->card) return lki_card_replay(p->card, in, out);
     for (int i = 0; i < p->patch_count; i++) {

@@ -92,9 +92,11 @@ typedef struct lki_plan {
     lki_barrier      barrier;
     lki_device      *device; /* where it runs */
     struct lki_card *card;   /* on a GPU, instead of everything from storage on; else NULL */
+    struct lki_cards *cards; /* on several, likewise */
 } lki_plan;
 
-/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. */
+/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and none: its replicas are on several cards, and it can only
+ * run op by op. */
 lki_plan *lki_plan_new(lki_graph *g, int threads);
 void      lki_plan_free(lki_plan *p);
 

@@ -14,4 +14,8 @@ typedef struct lki_room {
 /* The larger the earlier; each at the lowest place that is free while it lives. Bytes become multiples of two cache lines. */
 void lki_rooms_place(lki_room *spans, int count);
 
+/* The same where another rule says which two live together. */
+typedef bool lki_together_fn(const lki_room *a, const lki_room *b, const void *user);
+void         lki_rooms_place_where(lki_room *spans, int count, lki_together_fn *together, const void *user);
+
 #endif

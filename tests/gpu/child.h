@@ -1,10 +1,12 @@
-/* Tests in processes of their own: how many GPUs there are is fixed by the first look at them, so each part of a test that needs a number of its own runs in a child, which sets the
- * environment before its first call of the library; its parent makes none. What a child found out comes back in an outcome.
+/* Tests in processes of their own: how many GPUs there are is fixed by the first look at them, so each part of a test that needs
+ * a number of its own runs in a child, which sets the environment before its first call of the library; its parent makes none.
+ * What a child found out comes back in an outcome.
  *
  *     static void two(const void *arg, outcome *out) { NEED(lk_list_devices().count == 3); }
  *     TEST(both_cards_are_there) { CHILD(two, NULL, NULL, .cards = 2); }
  *
- * Cards are simulated unless LOCKSTEP_TEST_GPU=cuda; then a part that needs more of them than there are is left out, and says so. */
+ * Cards are simulated unless LOCKSTEP_TEST_GPU=cuda; then a part that needs more of them than there are is left out, and says so;
+ * with LOCKSTEP_TEST_CARDS=1 one card stands for as many as are needed. */
 #ifndef LK_TESTS_GPU_CHILD_H
 #define LK_TESTS_GPU_CHILD_H
 
@@ -23,7 +25,8 @@
 
 enum { CHILD_LEFT_OUT = 77, MOST_VALUES = 256 };
 
-/* The sanitizer guesses where variables of threads lie that a backend brings with it, guesses wrong with many threads, and then ends the process when it looks for leaks. */
+/* The sanitizer guesses where variables of threads lie that a backend brings with it, guesses wrong with many threads, and then
+ * ends the process when it looks for leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 const char *__asan_default_options(void) __attribute__((visibility("default")));
 const char *__asan_default_options(void) { return "intercept_tls_get_addr=0"; }
@@ -103,6 +106,7 @@ static inline void child_environment(const setting *s)
     for (int i = 0; i < cards; i++)
         used += (size_t)snprintf(visible + used, sizeof visible - used, "%s%d", i ? "," : "", i);
     if (simulated()) child_number("LOCKSTEP_GPU_SIM", (size_t)cards);
+    else if (getenv("LOCKSTEP_TEST_CARDS")) child_number("LOCKSTEP_CUDA_CARDS", (size_t)cards);
     else setenv("CUDA_VISIBLE_DEVICES", visible, 0);
     child_number("LOCKSTEP_LOGICAL_GPUS", (size_t)s->logical);
     child_number("LOCKSTEP_GPU_SIM_MEMORY", s->memory);

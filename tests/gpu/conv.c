@@ -1,9 +1,5 @@
-/* Convolutions and their gradients on a GPU against the reference: the same bits, but where the CPU's order is WINOGRAD, and for f32 weight gradients, whose order is the
- * GPU's own (kernel/gpu/conv_grad.cu) and is computed here again. */
-#include "kernel/winograd.h"
+/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its own: numbers close to the reference. */
 #include "slots.h"
-
-enum { SHORT = 256, SPREAD = 64 };
 
 typedef struct shape {
     int64_t images, IH, IW, C, KH, KW, O, stride, dilation, pad, more; /* more: cells behind the image beyond pad */
@@ -30,10 +26,8 @@ static lk_shape outputs_of(const shape *s, int64_t cells)
 
 static slot_case case_of(lki_slot slot, lk_dtype t, const shape *s)
 {
-    slot_case      c = {.slot = slot, .dtype = t};
-    const lk_shape x = image_of(s), w = weights_of(s);
+    slot_case c = {.slot = slot, .dtype = t, .tolerance = t == LK_F32 ? 1e-5 : 0};
     c.attr.window = window_of(s);
-    if (t == LK_F32 && lki_is_winograd(&c.attr.window, &x, &w)) c.tolerance = 1e-5;
     return c;
 }
 
@@ -57,10 +51,10 @@ static void check_forward(const shape *s, lk_dtype t, int bits)
     const int      pool = bits >> 2 & 1;
     slot_case      c = case_of(LKI_K_conv2d, t, s);
     const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pool ? 2 : 1), bias = {1, {s->O}};
-    const bool     wild = s->pad == 0 && s->more == 0 && !(c.tolerance > 0);
-    c.attr.epilogue = (lki_epilogue){bits & 1, bits >> 1 & 1, pool};
+    const bool     wild = s->pad == 0 && s->more == 0;
+    c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = pool};
     slot_source(&c, t, x, slot_numbers(t, &x, wild));
-    slot_source(&c, t, w, slot_numbers(t, &w, wild));
+    slot_source(&c, t, w, slot_numbers(t, &w, false));
     if (bits & 1) slot_source(&c, t, bias, slot_numbers(t, &bias, false));
     slot_result(&c, t, y, NULL);
     if (pool) slot_result(&c, LK_U8, y, NULL);
@@ -112,7 +106,6 @@ static void check_pool_grad_x(const shape *s, lk_dtype t, int relu)
 {
     slot_case      c = case_of(LKI_K_conv2d_pool_grad_x, t, s);
     const lk_shape x = image_of(s), w = weights_of(s), p = outputs_of(s, 2);
-    c.tolerance = 0;
     c.attr.epilogue.relu = relu;
     pooled_sources(&c, t, &p);
     slot_source(&c, t, w, slot_numbers(t, &w, false));
@@ -133,44 +126,6 @@ TEST(test_pool_grad_x)
 
 /* ---- weights ---- */
 
-/* The outputs of images from <= n < to, one chain; dy through a pool where there are cells. */
-static float chain(const slot_case *c, const shape *s, int64_t tap, int64_t i, int64_t o, int64_t from, int64_t to)
-{
-    const bool     pooled = c->slot == LKI_K_conv2d_pool_grad_w;
-    const float   *x = c->src_data[0], *d = c->src_data[1], *y = pooled && c->attr.epilogue.relu ? c->src_data[3] : NULL;
-    const uint8_t *cell = pooled ? c->src_data[2] : NULL;
-    const int64_t  H = c->src[1].dim[1], W = c->src[1].dim[2];
-    float          acc = 0;
-    for (int64_t e = from * H * W; e < to * H * W; e++) {
-        const int64_t at = e * s->O + o, n = e / W / H, place = pooled ? cell[at] : 0, each = pooled ? 2 : 1;
-        const int64_t h = (each * (e / W % H) + place / 2) * s->stride - s->pad + tap / s->KW * s->dilation;
-        const int64_t w = (each * (e % W) + place % 2) * s->stride - s->pad + tap % s->KW * s->dilation;
-        if (h < 0 || h >= s->IH || w < 0 || w >= s->IW || (y && !(y[at] > 0))) continue;
-        acc = fmaf(x[((n * s->IH + h) * s->IW + w) * s->C + i], d[at], acc);
-    }
-    return acc;
-}
-
-static void by_parts(const slot_case *c, const shape *s, float *dw)
-{
-    const int64_t  positions = lki_max(c->src[1].dim[1] * c->src[1].dim[2] * (c->slot == LKI_K_conv2d_pool_grad_w ? 4 : 1), 1);
-    const int64_t  each = lki_ceil_div(lki_max(SHORT, lki_shape_size(&c->dst[0]) / SPREAD), positions), whole[2] = {0, s->images};
-    const int      lanes = c->lanes ? c->lanes : 1;
-    const int64_t *bound = c->lanes ? c->bound : whole;
-    for (int64_t i = 0; i < lki_shape_size(&c->dst[0]); i++) {
-        float sum[SLOT_LANES] = {0};
-        for (int l = 0; l < lanes; l++)
-            for (int64_t n = bound[l]; n < bound[l + 1]; n += each) {
-                const float part = chain(c, s, i / s->O / s->C, i / s->O % s->C, i % s->O, n, lki_min(n + each, bound[l + 1]));
-                sum[l] = n > bound[l] ? sum[l] + part : part;
-            }
-        for (int step = 1; step < lanes; step *= 2)
-            for (int l = 0; l < lanes; l += 2 * step)
-                sum[l] = sum[l] + sum[l + step];
-        dw[i] = sum[0];
-    }
-}
-
 static void check_grad_w(const shape *s, lk_dtype t, int lanes, bool pooled, int relu)
 {
     slot_case      c = case_of(pooled ? LKI_K_conv2d_pool_grad_w : LKI_K_conv2d_grad_w, t, s);
@@ -182,16 +137,6 @@ static void check_grad_w(const shape *s, lk_dtype t, int lanes, bool pooled, int
     if (relu) slot_source(&c, t, y, slot_numbers(t, &y, true));
     slot_result(&c, t, w, NULL);
     if (lanes) slot_lanes(&c, lanes, s->images);
-    if (t == LK_F32) {
-        void *mine = slot_start(&c, 0), *gpu = slot_start(&c, 0);
-        c.tolerance = 0;
-        by_parts(&c, s, mine);
-        slot_on_gpu(&c, &gpu);
-        slot_compare(&c, 0, mine, gpu);
-        free(mine);
-        free(gpu);
-        c.tolerance = 1e-5;
-    }
     slot_check(&c);
 }
 
@@ -218,6 +163,29 @@ TEST(test_many_weights)
     check_grad_w(&s, LK_F32, 2, true, 1);
 }
 
+/* Factors rounded: close in their way, and the same kernels otherwise. */
+TEST(test_precisions)
+{
+    static const double near[LKI_PRECISIONS] = {1e-5, 4e-3, 3e-2};
+    for (int p = LKI_PRECISION_TF32; p < LKI_PRECISIONS; p++)
+        for (int i = 0; i < SHAPES; i++) {
+            const shape   *s = &shapes[i];
+            const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, 1);
+            slot_case      f = case_of(LKI_K_conv2d, LK_F32, s), g = case_of(LKI_K_conv2d_grad_w, LK_F32, s);
+            f.precision = g.precision = (lki_precision)p;
+            f.tolerance = g.tolerance = near[p];
+            slot_source(&f, LK_F32, x, slot_numbers(LK_F32, &x, false));
+            slot_source(&f, LK_F32, w, slot_numbers(LK_F32, &w, false));
+            slot_result(&f, LK_F32, y, NULL);
+            slot_check(&f);
+            slot_source(&g, LK_F32, x, slot_numbers(LK_F32, &x, false));
+            slot_source(&g, LK_F32, y, slot_numbers(LK_F32, &y, false));
+            slot_result(&g, LK_F32, w, NULL);
+            slot_lanes(&g, 4, s->images);
+            slot_check(&g);
+        }
+}
+
 TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_grad_x), cmocka_unit_test(test_pool_grad_x),
       cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu),
-      cmocka_unit_test(test_many_weights))
+      cmocka_unit_test(test_many_weights), cmocka_unit_test(test_precisions))

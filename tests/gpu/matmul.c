@@ -1,11 +1,16 @@
-/* Matrix products on a GPU against the reference: the same bits, but for long f32 chains, whose order is the GPU's own (kernel/gpu/matmul.cu) and is computed here again. */
+/* Matrix products on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its own (kernel/gpu/matmul.cu): numbers close to the
+ * reference, as close as a chain in f32 would be to the truth, or as the precision says; and who shares the work never shows. */
 #include "slots.h"
 
-enum { LONG = 1024, PART = 256 };
+enum { PART = 256, RUN = 4, ROWS = 512 };
+
+/* How far from the largest result: below what one wrong product would do to it. */
+static const double near[LKI_PRECISIONS] = {2e-6, 4e-3, 3e-2};
 
 typedef struct form {
-    int  ta, tb, heads, bias, relu, lanes;
-    bool wild;
+    int           ta, tb, heads, bias, relu, lanes;
+    bool          wild; /* in a, among them what is not finite; b then has zeros too */
+    lki_precision precision;
 } form;
 
 static lk_shape operand(const lk_shape *leading, int64_t rows, int64_t columns, bool turned, bool heads)
@@ -22,18 +27,27 @@ static lk_shape operand(const lk_shape *leading, int64_t rows, int64_t columns, 
     return s;
 }
 
+static void *some_zeros(lk_dtype t, const lk_shape *s, bool wild)
+{
+    void *p = slot_numbers(t, s, false);
+    for (int64_t i = 0; i < lki_shape_size(s) && wild; i++)
+        if (slot_below(10) == 0) lki_element_set(t, p, i, 0);
+    return p;
+}
+
 static slot_case product(lk_dtype t, const form *f, const lk_shape *la, const lk_shape *lb, const lk_shape *lc, int64_t M,
                          int64_t N, int64_t K)
 {
-    slot_case      c = {.slot = LKI_K_matmul, .dtype = t};
+    slot_case      c = {.slot = LKI_K_matmul, .dtype = t, .precision = f->precision};
     const lk_shape a = operand(la, M, K, f->ta, f->heads & 1), b = operand(lb, K, N, f->tb, f->heads & 2), bias = {1, {N}};
     c.attr.matmul.ta = f->ta;
     c.attr.matmul.tb = f->tb;
     c.attr.matmul.heads = f->heads;
     c.attr.epilogue.bias = f->bias;
     c.attr.epilogue.relu = f->relu;
+    if (t == LK_F32) c.tolerance = near[f->precision] + 2e-6 * sqrt((double)K); /* the reference is a chain */
     slot_source(&c, t, a, slot_numbers(t, &a, f->wild));
-    slot_source(&c, t, b, slot_numbers(t, &b, f->wild));
+    slot_source(&c, t, b, some_zeros(t, &b, f->wild));
     if (f->bias) slot_source(&c, t, bias, slot_numbers(t, &bias, f->wild));
     slot_result(&c, t, operand(lc, M, N, false, f->heads & 4), NULL);
     if (f->lanes) slot_lanes(&c, f->lanes, K);
@@ -47,15 +61,13 @@ static void check(lk_dtype t, const form *f, const lk_shape *la, const lk_shape 
     slot_check(&c);
 }
 
-static void check_plain(lk_dtype t, const form *f, int64_t M, int64_t N, int64_t K)
-{
-    const lk_shape none = {0, {0}};
-    check(t, f, &none, &none, &none, M, N, K);
-}
+static const lk_shape none = {0, {0}};
+
+static void check_plain(lk_dtype t, const form *f, int64_t M, int64_t N, int64_t K) { check(t, f, &none, &none, &none, M, N, K); }
 
 static const lk_dtype types[] = {LK_F32, LK_F64};
 
-/* Odd sizes around the tiles, all transpositions and epilogues. */
+/* Odd sizes around the tiles, all transpositions, epilogues and precisions. */
 TEST(test_sizes)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},     {3, 5, 7},   {32, 32, 32}, {33, 31, 17},  {64, 64, 64},
@@ -63,9 +75,10 @@ TEST(test_sizes)
                                        {5, 0, 3},     {5, 3, 0},   {2, 2, 1000}, {31, 4, 40}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 16; bits++)
-            for (int t = 0; t < 2; t++) {
-                const form f = {bits & 1, bits >> 1 & 1, 0, bits >> 2 & 1, bits >> 3 & 1, 0, i % 2};
-                check_plain(types[t], &f, sizes[i][0], sizes[i][1], sizes[i][2]);
+            for (int t = 0; t < 4; t++) {
+                const form f = {bits & 1, bits >> 1 & 1, 0, bits >> 2 & 1, bits >> 3 & 1, 0, i % 2, t == 3 ? 0 : (lki_precision)t};
+                if ((t == 1 || t == 2) && bits % 4 != bits / 4) continue;
+                check_plain(types[t == 3], &f, sizes[i][0], sizes[i][1], sizes[i][2]);
             }
 }
 
@@ -75,7 +88,7 @@ TEST(test_tiles)
     static const int64_t sizes[][3] = {{1400, 1530, 5}, {1401, 1531, 2}, {700, 810, 9}, {9000, 30, 10}, {520, 300, 12}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 4; bits++) {
-            const form f = {bits & 1, bits >> 1, 0, 1, 1, 0, false};
+            const form f = {bits & 1, bits >> 1, 0, 1, 1, 0, false, i == 2 ? bits % LKI_PRECISIONS : 0};
             if (i == 1 && bits % 3) continue;
             check_plain(LK_F32, &f, sizes[i][0], sizes[i][1], sizes[i][2]);
         }
@@ -90,7 +103,8 @@ TEST(test_lanes)
         for (int lanes = 1; lanes <= 64; lanes *= 2)
             for (int tb = 0; tb < 2; tb++)
                 for (int t = 0; t < (sizes[i][0] < 100 ? 2 : 1); t++) {
-                    const form f = {1, tb, 0, 0, 0, lanes, lanes == 4 && sizes[i][0] < 64};
+                    const form f = {
+                        1, tb, 0, 0, 0, lanes, lanes == 4 && sizes[i][0] < 64, lanes == 8 ? (int)i % LKI_PRECISIONS : 0};
                     if (sizes[i][0] > 1000 && (tb || (lanes != 8 && lanes != 32))) continue;
                     check_plain(types[t], &f, sizes[i][0], sizes[i][1], sizes[i][2]);
                 }
@@ -108,7 +122,7 @@ TEST(test_leading)
     };
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++)
         for (int bits = 0; bits < 8; bits++) {
-            const form f = {bits & 1, bits >> 1 & 1, 0, bits >> 2 & 1, 1, 0, true};
+            const form f = {bits & 1, bits >> 1 & 1, 0, bits >> 2 & 1, 1, 0, true, 0};
             check(types[bits % 2], &f, &axes[i].a, &axes[i].b, &axes[i].c, 5, 6, 7);
             check(types[(bits + 1) % 2], &f, &axes[i].a, &axes[i].b, &axes[i].c, 36, 8, 12);
         }
@@ -116,74 +130,143 @@ TEST(test_leading)
         for (int bits = 0; bits < 4; bits++)
             for (int t = 0; t < 2; t++) {
                 const lk_shape l = {2, {2, 3}};
-                const form     f = {bits & 1, bits >> 1, heads, 0, 0, 0, false};
+                const form     f = {bits & 1, bits >> 1, heads, 0, 0, 0, false, 0};
                 check(types[t], &f, &l, &l, &l, 10, 12, 8);
                 check(types[t], &f, &l, &l, &l, 9, 5, 7);
             }
 }
 
-/* ---- long chains ---- */
-
-static void by_parts(const slot_case *c, const form *f, int64_t M, int64_t N, int64_t K, float *out)
+/* relu's gradient behind a product: 0 where the mask is not above 0. */
+TEST(test_mask)
 {
-    const float *a = c->src_data[0], *b = c->src_data[1], *bias = f->bias ? c->src_data[2] : NULL;
-    for (int64_t i = 0; i < M * N; i++) {
-        const int64_t m = i / N, n = i % N;
-        float         sum = 0;
-        for (int64_t from = 0; from < K; from += PART) {
-            float chain = 0;
-            for (int64_t k = from; k < lki_min(K, from + PART); k++)
-                chain = fmaf(a[f->ta ? k * M + m : m * K + k], b[f->tb ? n * K + k : k * N + n], chain);
-            sum = from ? sum + chain : chain;
-        }
-        if (bias) sum = sum + bias[n];
-        out[i] = f->relu && sum < 0 ? 0 : sum;
+    static const int64_t sizes[][3] = {{5, 7, 9}, {70, 64, 32}, {33, 12, 1300}, {130, 68, 16}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int heads = 0; heads < 2; heads++)
+            for (int t = 0; t < 2; t++) {
+                const lk_shape l = {2, {2, 3}};
+                const form     f = {0, 1, heads * 4, 0, 0, 0, false, 0};
+                slot_case      c = product(types[t], &f, heads ? &l : &none, heads ? &l : &none, heads ? &l : &none, sizes[i][0],
+                                           sizes[i][1], sizes[i][2]);
+                c.attr.epilogue.mask = 1;
+                slot_source(&c, types[t], c.dst[0], slot_numbers(types[t], &c.dst[0], true));
+                slot_check(&c);
+            }
+}
+
+/* ---- how close ---- */
+
+/* |x - truth| / |truth| over all elements. */
+static double distance(const float *x, const double *truth, int64_t n)
+{
+    double far = 0, all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        far += (x[i] - truth[i]) * (x[i] - truth[i]);
+        all += truth[i] * truth[i];
     }
+    return sqrt(far / all);
 }
 
-/* The GPU's own definition bit for bit, and the reference within what two orders of a sum may differ. */
-static void check_long(const form *f, int64_t M, int64_t N, int64_t K)
+static void check_accuracy(int64_t K, lki_precision precision, bool positive)
 {
-    const lk_shape none = {0, {0}};
-    slot_case      c = product(LK_F32, f, &none, &none, &none, M, N, K);
-    void          *mine = slot_start(&c, 0), *gpu = slot_start(&c, 0);
-    by_parts(&c, f, M, N, K, mine);
-    slot_on_gpu(&c, &gpu);
-    slot_compare(&c, 0, mine, gpu);
-    free(mine);
+    enum { M = 16, N = 24 };
+    const form f = {.precision = precision};
+    slot_case  c = product(LK_F32, &f, &none, &none, &none, M, N, K);
+    float     *a = c.src_data[0], *b = c.src_data[1], *gpu = slot_start(&c, 0), chain[M * N];
+    double     truth[M * N];
+    void      *out = gpu;
+    for (int64_t i = 0; i < M * K && positive; i++)
+        a[i] = fabsf(a[i]);
+    for (int64_t i = 0; i < N * K && positive; i++)
+        b[i] = fabsf(b[i]);
+    for (int i = 0; i < M * N; i++) {
+        chain[i] = 0, truth[i] = 0;
+        for (int64_t k = 0; k < K; k++) {
+            truth[i] += (double)a[i / N * K + k] * b[k * N + i % N];
+            chain[i] = fmaf(a[i / N * K + k], b[k * N + i % N], chain[i]);
+        }
+    }
+    slot_on_gpu(&c, &out);
+    const double mine = distance(gpu, truth, M * N), fair = distance(chain, truth, M * N);
+    const double most = precision == LKI_PRECISION_TF32 ? 2e-3 : precision == LKI_PRECISION_BF16 ? 2e-2 : 2 * fair;
+    if (getenv("LOCKSTEP_TEST_PRINT"))
+        printf("K %lld precision %d: GPU %.3g, a chain %.3g\n", (long long)K, (int)precision, mine, fair);
+    if (!(mine <= most)) fail_msg("K %lld, precision %d: GPU %.3g, a chain %.3g", (long long)K, (int)precision, mine, fair);
+    if (precision != LKI_PRECISION_F32 && mine < 1e-5) fail_msg("precision %d is not used", (int)precision);
+    free(a);
+    free(b);
     free(gpu);
-    c.tolerance = 1e-6 * sqrt((double)K);
-    slot_check(&c);
 }
+
+TEST(test_accuracy)
+{
+    for (int positive = 0; positive < 2; positive++)
+        for (int64_t K = 64; K <= 8192; K *= 2)
+            check_accuracy(K, LKI_PRECISION_F32, positive);
+    for (int64_t K = 64; K <= 8192; K *= 8)
+        for (int p = LKI_PRECISION_TF32; p <= LKI_PRECISION_BF16; p++)
+            check_accuracy(K, (lki_precision)p, false);
+}
+
+/* ---- long sums, and who computes them ---- */
 
 TEST(test_long)
 {
-    static const int64_t sizes[][3] = {{1, 1, LONG},   {5, 7, LONG + 1}, {64, 64, 1300},
-                                       {33, 10, 5408}, {3, 2, 1535},     {8450, 3, 1030}};
+    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300},
+                                       {33, 10, 5408},   {3, 2, 1535},           {8450, 3, 1030}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < (sizes[i][0] > 500 ? 2 : 4); bits++) {
-            const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false};
-            check_long(&f, sizes[i][0], sizes[i][1], sizes[i][2]);
+            const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false, 0};
+            check_plain(LK_F32, &f, sizes[i][0], sizes[i][1], sizes[i][2]);
         }
 }
 
-/* How many rows there are does not show in any row. */
-TEST(test_rows_alone)
+/* The first rows of a product with many rows, and those of one with few: other tiles, other blocks, the same bits. */
+static void check_rows_alone(int64_t M, int64_t few, int64_t N, int64_t K, lki_precision precision)
 {
-    enum { M = 8450, N = 2, K = 1030 };
-    const lk_shape none = {0, {0}};
-    const form     f = {0};
-    slot_case      c = product(LK_F32, &f, &none, &none, &none, M, N, K);
-    void          *all = slot_start(&c, 0), *one = slot_start(&c, 0);
+    const form f = {.precision = precision};
+    slot_case  c = product(LK_F32, &f, &none, &none, &none, M, N, K);
+    void      *all = slot_start(&c, 0), *one = slot_start(&c, 0);
     slot_on_gpu(&c, &all);
-    c.src[0].dim[0] = c.dst[0].dim[0] = 3;
+    c.src[0].dim[0] = c.dst[0].dim[0] = few;
     slot_on_gpu(&c, &one);
-    assert_memory_equal(all, one, 3 * N * sizeof(float));
+    assert_memory_equal(all, one, (size_t)(few * N) * sizeof(float));
     free(all);
     free(one);
     free(c.src_data[0]);
     free(c.src_data[1]);
 }
 
+TEST(test_rows_alone)
+{
+    for (int p = 0; p < LKI_PRECISIONS; p++) {
+        check_rows_alone(8450, 3, 2, 1030, (lki_precision)p);
+        check_rows_alone(16900, 70, 40, 30, (lki_precision)p);
+        check_rows_alone(600, 5, 70, 2100, (lki_precision)p);
+    }
+}
+
+/* Columns of a sum over rows likewise: all lanes by one block, or each by others. */
+TEST(test_columns_alone)
+{
+    enum { M = 1100, N = 70, K = 700, FEW = 8 };
+    for (int p = 0; p < LKI_PRECISIONS; p++) {
+        const form f = {.ta = 1, .lanes = 8, .precision = (lki_precision)p};
+        slot_case  c = product(LK_F32, &f, &none, &none, &none, M, N, K);
+        float     *a = c.src_data[0];
+        void      *all = slot_start(&c, 0), *one = slot_start(&c, 0);
+        slot_on_gpu(&c, &all);
+        for (int64_t k = 0; k < K; k++)
+            memmove(a + k * FEW, a + k * M, FEW * sizeof *a);
+        c.src[0].dim[1] = c.dst[0].dim[0] = FEW;
+        slot_on_gpu(&c, &one);
+        assert_memory_equal(all, one, FEW * N * sizeof(float));
+        free(all);
+        free(one);
+        free(c.src_data[0]);
+        free(c.src_data[1]);
+    }
+}
+
 TESTS(cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_lanes), cmocka_unit_test(test_leading),
-      cmocka_unit_test(test_long), cmocka_unit_test(test_rows_alone))
+      cmocka_unit_test(test_mask), cmocka_unit_test(test_accuracy), cmocka_unit_test(test_long), cmocka_unit_test(test_rows_alone),
+      cmocka_unit_test(test_columns_alone))

@@ -22,15 +22,17 @@ static pooling random_pooling(void)
 {
     lki_window    win = {.dilation = {1, 1}};
     int64_t       in[2], out[2];
-    const int64_t large = slot_below(12) == 0;
+    const int64_t large = slot_below(12) == 0, tiles = slot_below(3) == 0;
     for (int d = 0; d < 2; d++) {
         in[d] = 1 + slot_below(9);
         win.size[d] = large ? 17 : 1 + slot_below(4);
-        win.stride[d] = 1 + slot_below(4);
+        win.stride[d] = tiles ? win.size[d] : 1 + slot_below(4);
         win.pad[d] = slot_below(win.size[d] + 1);
         out[d] = (in[d] + win.pad[d] - 1) / win.stride[d] + 1 + slot_below(2);
     }
-    return pooling_of(slot_below(4), in[0], in[1], 1 + slot_below(5), win, out[0], out[1]);
+    const int64_t channels = slot_below(2) ? 4 * (1 + slot_below(2)) : 1 + slot_below(5);
+    if (slot_below(4) == 0) out[slot_below(2)] = 1; /* most of the image is in no window */
+    return pooling_of(slot_below(4), in[0], in[1], channels, win, out[0], out[1]);
 }
 
 static slot_case case_of(lki_slot slot, lk_dtype t, const pooling *p)
@@ -104,10 +106,11 @@ TEST(test_usual_windows)
     static const lki_window halves = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}, three = {{3, 3}, {2, 2}, {1, 1}, {1, 1}},
                             one = {{1, 1}, {1, 1}, {1, 1}, {0, 0}};
     for (int t = 0; t < LKI_COUNT(floats); t++) {
-        const pooling cases[] = {pooling_of(3, 8, 10, 6, halves, 4, 5), pooling_of(2, 9, 7, 3, halves, 4, 3),
-                                 pooling_of(2, 9, 7, 4, halves, 5, 4),  pooling_of(2, 12, 9, 8, three, 6, 5),
-                                 pooling_of(1, 5, 5, 2, one, 5, 5),     pooling_of(0, 8, 10, 6, halves, 4, 5),
-                                 pooling_of(2, 8, 10, 0, halves, 4, 5), pooling_of(2, 8, 10, 3, halves, 0, 5)};
+        const pooling cases[] = {pooling_of(3, 8, 10, 6, halves, 4, 5),  pooling_of(2, 9, 7, 3, halves, 4, 3),
+                                 pooling_of(2, 9, 7, 4, halves, 5, 4),   pooling_of(2, 12, 9, 8, three, 6, 5),
+                                 pooling_of(2, 13, 13, 8, halves, 6, 6), pooling_of(2, 6, 6, 4, halves, 3, 3),
+                                 pooling_of(1, 5, 5, 2, one, 5, 5),      pooling_of(0, 8, 10, 6, halves, 4, 5),
+                                 pooling_of(2, 8, 10, 0, halves, 4, 5),  pooling_of(2, 8, 10, 3, halves, 0, 5)};
         for (int i = 0; i < LKI_COUNT(cases); i++)
             check_pooling(&cases[i], floats[t]);
     }

@@ -159,11 +159,11 @@ static void as_defined(slot_case *c, int64_t outer, int64_t n, int64_t inner)
     free(want);
 }
 
-/* Near the reference, as seen from what n numbers add up to where they do not cancel; short lanes: the same bits. */
+/* Near the reference, as seen from what n numbers add up to where they do not cancel, and how wrong one chain of them gets; short lanes: the same bits. */
 static void near_reference(slot_case *c, int64_t n)
 {
     void        *gpu = on_gpu(c), *cpu = slot_start(c, 0);
-    const double far = parts_tolerance(c, c->dtype, n, 1) * sqrt((double)n);
+    const double far = parts_tolerance(c, c->dtype, n, 1) * fmax(sqrt((double)n), (double)n / 64);
     slot_on_cpu(c, &cpu);
     for (int64_t o = 0; o < lki_shape_size(&c->dst[0]); o++)
         if (!(fabs(lki_element_get(c->dtype, cpu, o) - lki_element_get(c->dtype, gpu, o)) <= far))
@@ -183,10 +183,10 @@ static void release(slot_case *c)
 TEST(test_sum_parts)
 {
     static const int64_t n[] = {255, 256, 257, 511, 512, 513, 8192, 8193, 8449, 65535, 65536, 65537, 65793},
-                         inner[] = {1, 2, 3, 33};
+                         inner[] = {1, 2, 3, 4, 33, 40};
     for (int t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof n / sizeof *n; i++)
-            for (size_t k = 0; k < sizeof inner / sizeof *inner - (n[i] > 10000); k++)
+            for (size_t k = 0; k < sizeof inner / sizeof *inner - 2 * (n[i] > 10000); k++)
                 for (int lanes = inner[k] == 1; lanes <= 4; lanes = lanes ? 4 * lanes : 1) {
                     slot_case c = long_sum(floats[t], 1, n[i], inner[k]);
                     if (lanes) slot_lanes(&c, lanes, n[i]);
@@ -207,50 +207,74 @@ TEST(test_sum_parts_outer)
         }
 }
 
-/* So many that sums of sums of parts are cut again. */
+/* So many columns that blocks own parts, not columns; in bunches and not. */
+TEST(test_sum_parts_wide)
+{
+    for (int t = 0; t < 2; t++)
+        for (int64_t inner = 1100; inner < 1102; inner++)
+            for (int lanes = 0; lanes <= 2; lanes++) {
+                slot_case c = long_sum(floats[t], 1, 300, inner);
+                if (lanes) slot_lanes(&c, lanes, 300);
+                if (lanes == 2) memcpy(c.bound, (int64_t[]){0, 20, 300}, 3 * sizeof *c.bound); /* one lane is short */
+                as_defined(&c, 1, 300, inner);
+                release(&c);
+            }
+}
+
+/* So many rows that parts are longer. */
 TEST(test_sum_parts_deep)
 {
-    const int64_t n = 33 * 65536 + 77;
-    slot_case     c = long_sum(LK_F32, 1, n, 1);
-    slot_lanes(&c, 2, n);
-    memcpy(c.bound, (int64_t[]){0, 300, n}, 3 * sizeof *c.bound);
-    as_defined(&c, 1, n, 1);
+    static const int64_t n[] = {33 * 65536 + 77, 131072, 131073};
+    for (int i = 0; i < 3; i++) {
+        slot_case c = long_sum(LK_F32, 1, n[i], 1);
+        slot_lanes(&c, 2, n[i]);
+        memcpy(c.bound, (int64_t[]){0, i ? 0 : 300, n[i]}, 3 * sizeof *c.bound);
+        as_defined(&c, 1, n[i], 1);
+        release(&c);
+    }
+}
+
+/* Replicas with half of the lanes each have the halves of the tree, whichever kernel sums so many rows. */
+static void halves(lk_dtype t, int64_t inner, const int64_t bound[9])
+{
+    slot_case    c = long_sum(t, 1, bound[8], inner);
+    const size_t each = lk_dtype_bytes(t);
+    void        *half[2];
+    c.lanes = 8;
+    memcpy(c.bound, bound, 9 * sizeof *bound);
+    void *whole = on_gpu(&c), *sum = slot_start(&c, 0);
+    for (int h = 0; h < 2; h++) {
+        slot_case      part = {.slot = c.slot, .dtype = c.dtype, .lanes = 4, .attr = c.attr};
+        const lk_shape s = {2, {bound[4 * h + 4] - bound[4 * h], inner}};
+        void          *x = slot_room(t, &s);
+        memcpy(x, (char *)c.src_data[0] + (size_t)(bound[4 * h] * inner) * each, (size_t)(s.dim[0] * inner) * each);
+        slot_source(&part, t, s, x);
+        slot_result(&part, t, c.dst[0], NULL);
+        for (int l = 0; l <= 4; l++)
+            part.bound[l] = bound[4 * h + l] - bound[4 * h];
+        half[h] = on_gpu(&part);
+        release(&part);
+    }
+    for (int64_t o = 0; o < inner; o++)
+        if (t == LK_F64) ((double *)sum)[o] = ((double *)half[0])[o] + ((double *)half[1])[o];
+        else ((float *)sum)[o] = ((float *)half[0])[o] + ((float *)half[1])[o];
+    slot_compare(&c, 0, sum, whole);
+    free(whole);
+    free(sum);
+    free(half[0]);
+    free(half[1]);
     release(&c);
 }
 
-/* Replicas with half of the lanes each have the halves of the tree. */
 TEST(test_sum_parts_of_replicas)
 {
-    const int64_t inner = 5, rows = 2000, bound[] = {0, 300, 301, 301, 900, 1100, 1111, 1700, 2000};
-    for (int t = 0; t < 2; t++) {
-        slot_case    c = long_sum(floats[t], 1, rows, inner);
-        const size_t each = lk_dtype_bytes(floats[t]);
-        void        *half[2];
-        c.lanes = 8;
-        memcpy(c.bound, bound, sizeof bound);
-        void *whole = on_gpu(&c), *sum = slot_start(&c, 0);
-        for (int h = 0; h < 2; h++) {
-            slot_case      part = {.slot = c.slot, .dtype = c.dtype, .lanes = 4, .attr = c.attr};
-            const lk_shape s = {2, {bound[4 * h + 4] - bound[4 * h], inner}};
-            void          *x = slot_room(floats[t], &s);
-            memcpy(x, (char *)c.src_data[0] + (size_t)(bound[4 * h] * inner) * each, (size_t)(s.dim[0] * inner) * each);
-            slot_source(&part, floats[t], s, x);
-            slot_result(&part, floats[t], c.dst[0], NULL);
-            for (int l = 0; l <= 4; l++)
-                part.bound[l] = bound[4 * h + l] - bound[4 * h];
-            half[h] = on_gpu(&part);
-            release(&part);
-        }
-        for (int64_t o = 0; o < inner; o++)
-            if (t) ((double *)sum)[o] = ((double *)half[0])[o] + ((double *)half[1])[o];
-            else ((float *)sum)[o] = ((float *)half[0])[o] + ((float *)half[1])[o];
-        slot_compare(&c, 0, sum, whole);
-        free(whole);
-        free(sum);
-        free(half[0]);
-        free(half[1]);
-        release(&c);
-    }
+    static const int64_t bound[][9] = {{0, 300, 301, 301, 900, 1100, 1111, 1700, 2000},
+                                       {0, 1000, 2000, 2001, 3900, 4900, 5900, 5950, 7800}, /* the halves of whole columns */
+                                       {0, 8, 16, 24, 32, 132, 232, 332, 432}};             /* one half of short lanes */
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < 3; i++)
+            for (int64_t inner = 5; inner <= 12; inner += 7)
+                halves(floats[t], inner, bound[i]);
 }
 
 TEST(test_product)
@@ -308,7 +332,8 @@ TEST(test_truth)
 
 TEST(test_sum_squares)
 {
-    static const int64_t n[] = {0, 1, 5, 16, 17, 4095, 4096, 4097, 3 * 4096 + 1, 16 * 4096, 17 * 4096 + 3, 40 * 4096 + 9};
+    static const int64_t n[] = {0,    1,    5,    16,   17,           256,       257,           1024,         1025,
+                                3000, 4095, 4096, 4097, 3 * 4096 + 1, 16 * 4096, 17 * 4096 + 3, 40 * 4096 + 9};
     for (int t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof n / sizeof *n; i++)
             for (int wild = 0; wild < 2; wild++) {
@@ -355,7 +380,7 @@ TEST(test_top_k)
 
 TESTS(cmocka_unit_test(test_sum), cmocka_unit_test(test_sum_long), cmocka_unit_test(test_sum_lanes),
       cmocka_unit_test(test_sum_ignores_lanes), cmocka_unit_test(test_sum_relu), cmocka_unit_test(test_sum_parts),
-      cmocka_unit_test(test_sum_parts_outer), cmocka_unit_test(test_sum_parts_deep), cmocka_unit_test(test_sum_parts_of_replicas),
-      cmocka_unit_test(test_product), cmocka_unit_test(test_extremes), cmocka_unit_test(test_places),
-      cmocka_unit_test(test_places_of_equals), cmocka_unit_test(test_truth), cmocka_unit_test(test_sum_squares),
-      cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k))
+      cmocka_unit_test(test_sum_parts_outer), cmocka_unit_test(test_sum_parts_wide), cmocka_unit_test(test_sum_parts_deep),
+      cmocka_unit_test(test_sum_parts_of_replicas), cmocka_unit_test(test_product), cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_places), cmocka_unit_test(test_places_of_equals), cmocka_unit_test(test_truth),
+      cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k))

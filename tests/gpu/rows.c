@@ -5,9 +5,10 @@ static const lk_dtype floats[] = {LK_F32, LK_F64};
 static const double   tolerance[] = {0, 1e-14};
 
 /* rows, classes: teams of half a warp, and of a block from 4097 on, with one group of 16 blocks or several. */
-static const int64_t sizes[][2] = {{0, 10},   {1, 1},     {1, 10},        {5, 10},           {8, 16},   {9, 17},
-                                   {64, 3},   {3, 100},   {33, 1000},     {2, 4095},         {3, 4096}, {1, 4097},
-                                   {3, 5000}, {2, 70000}, {1, 66 * 4096}, {1, 35 * 4096 + 7}};
+static const int64_t sizes[][2] = {{0, 10},   {1, 1},    {1, 10},    {5, 10},        {8, 16},           {9, 17},
+                                   {64, 3},   {9, 64},   {9, 65},    {9, 128},       {9, 129},          {9, 255},
+                                   {9, 256},  {9, 257},  {3, 100},   {33, 1000},     {2, 4095},         {3, 4096},
+                                   {1, 4097}, {3, 5000}, {2, 70000}, {1, 66 * 4096}, {1, 35 * 4096 + 7}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void one_row_op(lki_slot slot, int operands, int t, const int64_t size[2], bool wild)

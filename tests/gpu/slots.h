@@ -27,6 +27,7 @@ typedef struct slot_case {
     int      lanes; /* 0: none */
     int64_t  bound[SLOT_LANES + 1];
     int64_t  first;
+    lki_precision precision;
     double   tolerance; /* relative to the largest of the result; 0: the same bits */
 } slot_case;
 
@@ -191,7 +192,7 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     }
     assert_int_equal(l->backend->alloc_host(sizeof *told, (void **)&told), 0);
     int         *stop = d->ops->alloc(d, sizeof *stop);
-    lki_gpu_call call = {l->stream, stop, told};
+    lki_gpu_call call = {l->stream, stop, told, c->precision};
     lki_args     a = slot_args(c, src, dst, &lanes);
     d->ops->write(d, stop, &zero, sizeof zero);
     a.gpu = &call;

@@ -16,6 +16,7 @@ static inline lk_tensor *small_labels(void)
 
 static inline lk_dataset *small_elements(void) { return lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), small_labels())); }
 static inline lk_dataset *small_data(void) { return lk_dataset_batch(lk_dataset_shuffle(small_elements(), ROWS), BATCH); }
+static inline lk_dataset *small_data_in_order(void) { return lk_dataset_batch(small_elements(), BATCH); }
 
 static inline lk_model *small_model(lk_strategy *s)
 {

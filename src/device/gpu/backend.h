@@ -10,14 +10,15 @@
  *     all work before them is done; everything else may return before it is done.
  *  3. A kernel (kernel.h) launches work on the stream of its call (lki_gpu_call) and returns. Everything it needs of its lki_args, other than what lies in the card's
  *     memory, is copied when it is called; nothing of it is read later. It works on the whole of dst[0]: lo is 0 and hi its size.
- *  4. Between capture_begin() and capture_end() work on the stream that begin gave is noted, not done; launch() does it on the card's stream, any number of times. */
+ *  4. Between capture_begin() and capture_end(), by one thread, work on the streams that capture_call() gave is noted, not done; a stream is good until the next one is
+ *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time. */
 #ifndef LKI_DEVICE_GPU_BACKEND_H
 #define LKI_DEVICE_GPU_BACKEND_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 2, LKI_GPU_MOST_CARDS = 64 };
+enum { LKI_GPU_BACKEND_VERSION = 3, LKI_GPU_MOST_CARDS = 64 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -27,6 +28,8 @@ typedef struct lki_gpu_card {
 } lki_gpu_card;
 
 struct lki_kernels;
+struct lki_grouping;
+struct lki_gpu_rows;
 
 typedef struct lki_gpu_backend {
     int         version;
@@ -47,15 +50,16 @@ typedef struct lki_gpu_backend {
     int (*peer)(int to, void *stream, void *dst, int from, void *from_stream, const void *src,
                 size_t bytes); /* after the work given to both so far */
     int (*sync)(int card, void *stream);
-    int (*failure)(int card);                      /* of the launches since the last call, as far as it is known; 0: none */
-    int (*capture_begin)(int card, void **stream); /* a stream of its own, for this thread, that only notes what it is given */
-    int (*fork)(int card, void *stream, int count,
-                void **side); /* while capturing: streams whose work begins after all that `stream` was given so far */
-    int (*join)(int card, void *stream, int count, void **side); /* ... and `stream` goes on after theirs; they are no more */
-    int (*capture_end)(int card, void *stream, void **graph);
+    int (*failure)(int card); /* of the launches since the last call, as far as it is known; 0: none */
+    int (*capture_begin)(int card, void **capture);
+    int (*capture_call)(int card, void *capture, int count, const int *after,
+                        void **stream); /* for the next call: they are numbered 0, 1, ... in this order, and each comes after the calls named here and no others */
+    int (*capture_end)(int card, void *capture, void **graph); /* also after a failure: the capture is no more */
     int (*launch)(int card, void *stream, void *graph);
     int (*release_graph)(void *graph);
     const struct lki_kernels *(*kernels)(void);
+    const struct lki_grouping *(*groups)(void); /* kernel/group.h; NULL: calls are launched one by one */
+    int (*gather)(int card, void *stream, const struct lki_gpu_rows *rows); /* rows.h */
 } lki_gpu_backend;
 
 /* The one symbol a backend exports. */

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/precision.h"
+#include "device/gpu/linked.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -36,7 +37,11 @@ typedef struct card {
     int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
     fault           faults[FAULTS];
     int             fault_count; /* those in use lie before it */
+    lki_linked     *linked;      /* atomic; watched by whoever waits for the card, or NULL */
+    unsigned char   peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
 } card;
+
+enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
 
 typedef struct logical { /* beside its device: what a logical GPU may take of its card */
     lki_device device;
@@ -199,19 +204,77 @@ static lk_status gpu_write(lki_device *d, void *dst, const void *host, size_t by
     return lki_gpu_check(d, "a copy to the card failed", l->backend->write(l->card, l->stream, dst, host, bytes));
 }
 
+/* Whoever waits for a card that others send to waits here first: watched, so not for ever when one of them fails. */
+static lk_status wait_for_links(card *c)
+{
+    if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
+    pthread_mutex_lock(&c->lock);
+    lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
+    pthread_mutex_unlock(&c->lock);
+    lk_status status = l ? lki_linked_wait(l) : LK_OK;
+    lki_linked_drop(l);
+    return status;
+}
+
 static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line;
+    LKI_TRY(wait_for_links(card_of(d)));
     LKI_TRY(
         lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
     return lki_gpu_faults(d);
 }
 
+/* Do copies from that card really carry bytes? Tried once, with a few. */
+static int try_peer(const lki_gpu_line *to, const lki_gpu_line *from, bool *good)
+{
+    const lki_gpu_backend *b = to->backend;
+    unsigned char          given[SMALLEST], got[SMALLEST] = {0};
+    void                  *src = NULL, *dst = NULL;
+    for (int i = 0; i < SMALLEST; i++)
+        given[i] = (unsigned char)(i * 7 + 1);
+    int code = b->alloc(from->card, SMALLEST, &src);
+    if (!code) code = b->alloc(to->card, SMALLEST, &dst);
+    if (!code) code = b->zero(to->card, to->stream, dst, SMALLEST);
+    if (!code) code = b->write(from->card, from->stream, src, given, SMALLEST);
+    if (!code) code = b->peer(to->card, to->stream, dst, from->card, from->stream, src, SMALLEST);
+    if (!code) code = b->read(to->card, to->stream, got, dst, SMALLEST);
+    if (src) b->release(from->card, src);
+    if (dst) b->release(to->card, dst);
+    *good = !code && !memcmp(given, got, SMALLEST);
+    return code;
+}
+
+static bool peer_works(lki_device *d, lki_device *from)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    unsigned char         *state = &card_of(d)->peer[card_of(from)->line.card];
+    if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_UNKNOWN) {
+        pthread_mutex_lock(&one);
+        bool good = *state == PEER_GOOD;
+        int  code = *state == PEER_UNKNOWN ? try_peer(&card_of(d)->line, &card_of(from)->line, &good) : 0;
+        if (*state == PEER_UNKNOWN && !good)
+            lki_warn("copies from %s to %s %s; they go through the host instead", from->name, d->name,
+                     code ? card_of(d)->line.backend->text(code) : "do not carry what they should");
+        __atomic_store_n(state, good ? PEER_GOOD : PEER_BROKEN, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&one);
+    }
+    return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
+}
+
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
-    return lki_gpu_check(d, "a copy from another card failed",
-                         l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+    LKI_TRY(wait_for_links(card_of(from)));
+    if (peer_works(d, from))
+        return lki_gpu_check(d, "a copy from another card failed",
+                             l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+    void *host = lki_alloc(bytes);
+    if (!host) return LK_ENOMEM;
+    lk_status status = from->ops->read(from, host, src, bytes);
+    if (status == LK_OK) status = d->ops->write(d, dst, host, bytes);
+    lki_release(host);
+    return status;
 }
 
 static const lki_device_ops gpu_ops = {gpu_alloc, gpu_release, gpu_copy, gpu_write, gpu_read, gpu_peer};
@@ -265,15 +328,25 @@ static lk_status take_faults(card *c, bool tell)
     return status;
 }
 
-/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. */
+static void clear_faults(card *c)
+{
+    if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return;
+    c->line.backend->sync(c->line.card, c->line.stream);
+    take_faults(c, false);
+    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+}
+
+/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. Linked cards stop together, and go on
+ * together. */
 lk_status lki_gpu_faults(lki_device *d)
 {
     card     *c = card_of(d);
     lk_status status = take_faults(c, true);
     if (status == LK_OK) return LK_OK;
-    c->line.backend->sync(c->line.card, c->line.stream);
-    take_faults(c, false);
-    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    wait_for_links(c);
+    for (int i = 0; i < card_count; i++)
+        if (&cards[i] == c || (with && __atomic_load_n(&cards[i].linked, __ATOMIC_ACQUIRE) == with)) clear_faults(&cards[i]);
     return status;
 }
 
@@ -295,9 +368,21 @@ int *lki_gpu_stop(lki_device *d)
 lk_status lki_gpu_wait(lki_device *d)
 {
     const lki_gpu_line *l = &card_of(d)->line;
+    LKI_TRY(wait_for_links(card_of(d)));
     LKI_TRY(lki_gpu_check(d, "work on the card failed", l->backend->sync(l->card, l->stream)));
     return lki_gpu_faults(d);
 }
+
+void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
+{
+    card *c = card_of(d);
+    if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
+    pthread_mutex_lock(&c->lock);
+    if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+}
+
+const lki_gpu_links *lki_gpu_links_here(const lki_device *d) { return card_of(d)->line.links; }
 
 /* ---- finding them ---- */
 
@@ -342,6 +427,7 @@ static void find_cards(void)
     void *object = open_backend();
     if (!object) return;
     lki_gpu_backend_fn    *of = (lki_gpu_backend_fn *)(uintptr_t)dlsym(object, LKI_GPU_BACKEND_SYMBOL);
+    lki_gpu_links_fn      *links = (lki_gpu_links_fn *)(uintptr_t)dlsym(object, LKI_GPU_LINKS_SYMBOL);
     const lki_gpu_backend *b = of ? of() : NULL;
     const char            *reason = "";
     if (!b || b->version != LKI_GPU_BACKEND_VERSION) {
@@ -354,7 +440,7 @@ static void find_cards(void)
     for (int i = 0; i < n; i++) {
         card *c = &cards[card_count];
         if (b->card(i, &c->what)) continue;
-        c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i};
+        c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i, .links = links ? links() : NULL};
         pthread_mutex_init(&c->lock, NULL);
         card_count++;
         if (used < sizeof why)

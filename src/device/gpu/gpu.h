@@ -31,6 +31,7 @@ typedef struct lki_gpu_line {
     const struct lki_kernels *kernels;
     int                       card;
     void                     *stream;
+    const struct lki_gpu_links *links; /* links.h; NULL: it has none */
 } lki_gpu_line;
 const lki_gpu_line *lki_gpu_line_of(lki_device *d);
 
@@ -49,6 +50,13 @@ int *lki_gpu_stop(lki_device *d);
 
 /* Wait for all work of the card. */
 lk_status lki_gpu_wait(lki_device *d);
+
+/* From now on whoever waits for the card watches these links meanwhile (linked.h), or no longer does. */
+struct lki_linked;
+void lki_gpu_watch(lki_device *d, struct lki_linked *links, bool watch);
+
+/* Of the card's backend, without opening it; NULL: it links no cards. */
+const struct lki_gpu_links *lki_gpu_links_here(const lki_device *d);
 
 /* Bytes in use and kept, and free on the card. */
 typedef struct lki_gpu_memory {

@@ -1,7 +1,8 @@
 /* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
  *
  * Order of sums: one CHAIN per output over kh, kw, in channel, for all shapes: the CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv_few.h"
+#include "kernel/gpu/patch.h"
 
 namespace {
 
@@ -48,6 +49,21 @@ struct to_pool {
     }
 };
 
+/* By patches, where that is a way. */
+bool patch_conv2d(const lki_args *g, const conv &v)
+{
+    sweep_plan                p;
+    const float              *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
+    const weights_as_they_are w = {(const float *)g->src[1].data, v.C, v.O, v.taps(), aligned(g->src[1].data)};
+    const int64_t             M = v.images * v.outputs();
+    float                    *y = (float *)g->dst[0].data;
+    if (!sweep_plan_of(&p, v, v.images, v.OH, v.OW, v.C, v.pooled)) return false;
+    p.pad[0] = v.pad[0], p.pad[1] = v.pad[1];
+    const whole_image source = whole_image_of(g->src[0].data, v.IH, v.IW, v.C);
+    if (v.pooled) return launch_sweep(g, source, w, to_pool{y, (uint8_t *)g->dst[1].data, M, v.O, bias, g->attr->epilogue.relu, v.O}, p);
+    return launch_sweep(g, source, w, to_matrix{y, v.O, M, v.O, bias, g->attr->epilogue.relu, aligned(y)}, p);
+}
+
 void f32_conv2d(const lki_args *g)
 {
     const bool       pool = g->attr->epilogue.pool;
@@ -60,7 +76,7 @@ void f32_conv2d(const lki_args *g)
     const frame      f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     const int        tile = tile_for(M, N, 1);
     float           *y = (float *)g->dst[0].data;
-    if (!M || !N) return;
+    if (!M || !N || few_conv2d(g, v) || patch_conv2d(g, v)) return;
     if (pool) launch_chains(g, tile, a, b, to_pool{y, (uint8_t *)g->dst[1].data, M, N, bias, g->attr->epilogue.relu, N}, f);
     else launch_chains(g, tile, a, b, to_matrix{y, N, M, N, bias, g->attr->epilogue.relu, N % 4 == 0 && aligned(y)}, f);
 }

@@ -256,10 +256,6 @@ struct winners {
     }
 };
 
-/* conv_few.cu: does an out channel have so few weights that a weight gradient goes without tiles; and its parts, in scratch. e: with a pool. */
-bool has_few_weights(const conv &v);
-void few_weights(const lki_args *g, const float *d, const conv &v, const pool_entries &e, const cuts &c);
-
 } // namespace lki_gpu
 
 #endif

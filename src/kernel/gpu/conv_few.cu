@@ -1,123 +1,218 @@
-/* Parts of weight gradients where an out channel has few weights, as in a network's first layer: tiles would be mostly empty. A block has one part and a warp's width of
- * out channels; a thread has one channel and ROWS weights, and goes through the part's outputs (through a pool: windows) in order, leaving out what the reference leaves
- * out. The same chains as conv_grad.cu's tiles otherwise, laid into scratch as [part][kh, kw, in][out]. */
-#include "kernel/gpu/conv.h"
+/* conv2d with few weights per out channel (conv_few.h): one CHAIN per output over kh, kw, in channel, cells outside the image as zeros, as conv.cu has it.
+ *
+ * A block has consecutive tiles of outputs of one image; a thread has TH x TW outputs of four channels at a time. Few enough weights stay in registers, others are read
+ * from shared memory, four channels at a time. With a pool a tile is a window, or neighbouring ones. */
+#include "kernel/gpu/conv_few.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
-enum { WIDTH = 32, LOOK = 32, AHEAD = 8, MOST_LINES = 16, MOST_CELLS = 16384, NOWHERE = -32768 };
+enum { THREADS = 128, SHARED_MOST = 40 << 10, BLOCKS_WANTED = PROCESSORS * 12 };
 
-/* Outputs the block looks at next: entry of the gradient, and the first cell of its window. */
-struct looked_at {
-    float        value[LOOK][WIDTH];
-    int          at[LOOK][WIDTH]; /* row * 65536 + column; row NOWHERE: left out */
-    const float *image[LOOK];
+template <class W_> struct shape_of_tile { /* two rows of outputs */
+    typedef W_            W;
+    static constexpr bool HELD = W::WEIGHTS <= 9;
+    static constexpr int  TH = 2, TW = HELD ? 2 : 4, LINE = (TW + W::KW - 1) * W::C;
 };
 
-__device__ inline int packed(int h, int w) { return h * 65536 + (w & 65535); }
-__device__ inline int row_of(int at) { return at >> 16; }
-__device__ inline int column_of(int at) { return (int)(short)(at & 65535); }
+struct few_call {
+    const float *x, *w, *bias; /* bias may be NULL */
+    float       *y;
+    uint8_t     *cell;
+    patch        p;
+    quads        q;
+    int          OH, OW;                       /* outputs, before a pool */
+    int          across, tiles, chunk, chunks; /* tiles in a row, of an image, of a block; blocks of an image */
+    int          groups;                       /* blocks that share the channels */
+    divisor      by_across;
+    float        floor; /* 0 with relu, else -infinity */
+};
 
-template <bool POOLED>
-__device__ inline void look(looked_at *s, const float *x, const float *d, const conv &v, const pool_entries &e, int j, int item,
-                            int end, int o)
+/* The outputs of one tile. cells: its first row in the patch; weights: of this thread's channels. */
+template <class T>
+__device__ inline void sums_of(const float *cells, int pitch, const float (*held)[4], const float *weights, float (*acc)[4])
 {
-    const int each = POOLED ? v.outputs() / 4 : v.outputs(), image = item < end ? item / each : 0, wide = POOLED ? v.OW / 2 : v.OW;
-    const int64_t entry = (int64_t)item * v.O + o;
-    int           at = packed(NOWHERE, 0);
-    float         value = 0;
-    if (item < end && o < v.O) {
-        const int p = item - image * each, place = POOLED ? e.cell[entry] : 0;
-        const int oh = POOLED ? p / wide * 2 + place / 2 : p / wide, ow = POOLED ? p % wide * 2 + place % 2 : p % wide;
-        value = POOLED ? e(d, entry, place) : d[entry];
-        if (!POOLED || value != 0) at = packed(oh * v.stride[0] - v.pad[0], ow * v.stride[1] - v.pad[1]);
-    }
-    s->value[j][threadIdx.x] = value;
-    s->at[j][threadIdx.x] = at;
-    if (threadIdx.x == 0) s->image[j] = x + image * ((int64_t)v.IH * v.IW * v.C);
-}
-
-/* AHEAD outputs from j on: all loads, then the chains. */
-template <int ROWS>
-__device__ inline void multiply_few(const looked_at &s, int j, const conv &v, const int *h, const int *w, const int *channel,
-                                    float *acc)
-{
-    float x[AHEAD][ROWS];
-    bool  in[AHEAD][ROWS];
+    typedef typename T::W W;
+    float                 line[T::TH][T::LINE];
     LKI_UNROLL
-    for (int a = 0; a < AHEAD; a++) {
+    for (int i = 0; i < T::TH - 1; i++)
+        load_line<T::LINE, T::TW * W::C>(cells + i * pitch, line[i]);
+    LKI_UNROLL
+    for (int kh = 0; kh < W::KH; kh++) {
+        load_line<T::LINE, T::TW * W::C>(cells + (kh + T::TH - 1) * pitch, line[(kh + T::TH - 1) % T::TH]);
         LKI_UNROLL
-        for (int i = 0; i < ROWS; i++) {
-            const int at = s.at[j + a][threadIdx.x], y = row_of(at) + h[i], z = column_of(at) + w[i];
-            in[a][i] = v.inside(y, z);
-            x[a][i] = in[a][i] ? s.image[j + a][(y * v.IW + z) * v.C + channel[i]] : 0;
+        for (int k = 0; k < W::ROW; k++) {
+            float w[4];
+            if (!T::HELD) load_quad(weights + (kh * W::ROW + k) * FEW_CHANNELS, w);
+            LKI_UNROLL
+            for (int i = 0; i < T::TH * T::TW; i++) {
+                LKI_UNROLL
+                for (int j = 0; j < 4; j++)
+                    acc[i][j] = fmaf(line[(kh + i / T::TW) % T::TH][i % T::TW * W::C + k],
+                                     T::HELD ? held[kh * W::ROW + k][j] : w[j], acc[i][j]);
+            }
         }
     }
+}
+
+/* The first largest of four outputs, and its cell: NaN is larger than all, if there can be any. relu comes after, with a floor of 0: where nothing is
+ * above it the first of them wins. Without relu the floor is -infinity. */
+template <bool NANS> __device__ inline float best_of(const float *y, float floor, unsigned *place)
+{
+    float    best = y[0];
+    unsigned at = 0;
     LKI_UNROLL
-    for (int a = 0; a < AHEAD; a++) {
+    for (int i = 1; i < 4; i++) {
+        const bool larger = NANS ? !(y[i] <= best) && best == best : y[i] > best;
+        best = larger ? y[i] : best;
+        at = larger ? i : at;
+    }
+    const bool  low = best <= floor;
+    const float first = y[0] < floor ? 0 : y[0];
+    *place = low ? 0 : at;
+    return low ? first : best;
+}
+
+__device__ inline bool has_nan(float a, float b) { return !(a <= b) && !(a > b); }
+
+template <class T>
+__device__ inline void put_pooled(const few_call &f, float *to, uint8_t *cell, int row, int column, int o, const float *bias,
+                                  const float (*acc)[4])
+{
+    const int wide = f.OW / 2;
+    LKI_UNROLL
+    for (int n = 0; n < T::TW / 2; n++) {
+        const int at = (row * wide + column * (T::TW / 2) + n) * f.q.channels;
+        float     y[4][4], best[4]; /* channels, cells */
+        unsigned  place, four = 0;
+        bool      nans = false;
+        if (column * (T::TW / 2) + n >= wide) continue;
         LKI_UNROLL
-        for (int i = 0; i < ROWS; i++)
-            acc[i] = in[a][i] ? fmaf(x[a][i], s.value[j + a][threadIdx.x], acc[i]) : acc[i];
+        for (int j = 0; j < 4; j++) {
+            LKI_UNROLL
+            for (int i = 0; i < 4; i++) {
+                y[j][i] = acc[i / 2 * T::TW + 2 * n + i % 2][j];
+                if (f.bias) y[j][i] = y[j][i] + bias[j];
+            }
+            nans = nans || has_nan(y[j][0], y[j][1]) || has_nan(y[j][2], y[j][3]);
+        }
+        LKI_UNROLL
+        for (int j = 0; j < 4; j++) {
+            best[j] = best_of<false>(y[j], f.floor, &place);
+            four |= place << 8 * j;
+        }
+        if (nans) {
+            four = 0;
+            for (int j = 0; j < 4; j++) {
+                best[j] = best_of<true>(y[j], f.floor, &place);
+                four |= place << 8 * j;
+            }
+        }
+        f.q.store(to + at, o, best);
+        f.q.store(cell + at, o, four);
     }
 }
 
-template <bool POOLED, int ROWS>
-__global__ void few(const float *x, const float *d, LKI_FIXED conv v, pool_entries e, LKI_FIXED cuts c, unsigned groups,
-                    float *parts)
+template <class T>
+__device__ inline void put_plain(const few_call &f, float *to, int row, int column, int o, const float *bias, float (*acc)[4])
 {
-    __shared__ looked_at s;
-    const int part = (int)(blockIdx.x / groups), o = (int)(blockIdx.x % groups) * WIDTH + (int)threadIdx.x, rows = v.taps() * v.C;
-    int       k, end, h[ROWS], w[ROWS], channel[ROWS];
-    float     acc[ROWS];
-    c.range(part, &k, &end);
-    if (POOLED) k /= 4, end /= 4;
     LKI_UNROLL
-    for (int i = 0; i < ROWS; i++) {
-        const int r = (int)(threadIdx.y + i * blockDim.y), tap = v.by_C(r), kh = v.by_KW(tap);
-        h[i] = r < rows ? kh * v.dilation[0] : 2 * NOWHERE;
-        w[i] = (tap - kh * v.KW) * v.dilation[1];
-        channel[i] = r - tap * v.C;
-        acc[i] = 0;
-    }
-    for (; k < end; k += LOOK) {
-        for (int j = (int)threadIdx.y; j < LOOK; j += (int)blockDim.y)
-            look<POOLED>(&s, x, d, v, e, j, k + j, end, o);
-        __syncthreads();
-        for (int j = 0; j < LOOK; j += AHEAD)
-            multiply_few<ROWS>(s, j, v, h, w, channel, acc);
-        __syncthreads();
-    }
-    LKI_UNROLL
-    for (int i = 0; i < ROWS; i++) {
-        const int r = (int)(threadIdx.y + i * blockDim.y);
-        if (r < rows && o < v.O) parts[((int64_t)part * rows + r) * v.O + o] = acc[i];
+    for (int i = 0; i < T::TH * T::TW; i++) {
+        const int oh = row * T::TH + i / T::TW, ow = column * T::TW + i % T::TW;
+        LKI_UNROLL
+        for (int j = 0; j < 4; j++) {
+            if (f.bias) acc[i][j] = acc[i][j] + bias[j];
+            if (acc[i][j] < f.floor) acc[i][j] = 0;
+        }
+        if (oh < f.OH && ow < f.OW) f.q.store(to + (oh * f.OW + ow) * f.q.channels, o, acc[i]);
     }
 }
 
-template <bool POOLED, int ROWS>
-void launch_few(const lki_args *g, const float *d, const conv &v, const pool_entries &e, const cuts &c)
+template <class T, bool POOLED> __global__ void __launch_bounds__(THREADS, 5) few(LKI_FIXED few_call f)
 {
-    const unsigned groups = (unsigned)lki_ceil_div(v.O, WIDTH), lines = (unsigned)lki_ceil_div(v.taps() * v.C, ROWS);
-    LKI_LAUNCH((few<POOLED, ROWS>), dim3(c.count() * groups), dim3(WIDTH, lines), 0, g, (const float *)g->src[0].data, d, v, e, c,
-               groups, (float *)g->scratch);
+    typedef typename T::W W;
+    LKI_DYNAMIC_SHARED(float, shared);
+    const int     group = (int)(blockIdx.x % f.groups), chunk = (int)(blockIdx.x / f.groups % f.chunks);
+    const int64_t image = blockIdx.x / f.groups / f.chunks;
+    const int64_t first = image * ((POOLED ? f.OH / 2 * (f.OW / 2) : f.OH * f.OW) * (int64_t)f.q.channels);
+    const int     from = chunk * f.chunk, to = from + f.chunk < f.tiles ? from + f.chunk : f.tiles;
+    const int     top = f.by_across(from), bottom = f.by_across(to - 1) + 1;
+    const int     q = (int)threadIdx.x & ((1 << f.q.bits) - 1), o = group * f.q.width() + 4 * q;
+    float        *weights = shared + f.p.size(), *y = f.y + first + o, held[T::HELD ? W::WEIGHTS : 1][4], bias[4] = {0, 0, 0, 0};
+    uint8_t      *cell = POOLED ? f.cell + first + o : nullptr;
+    f.p.bring(shared, f.x + image * ((int64_t)f.p.IH * f.p.IW * W::C), top * T::TH, (bottom - top) * T::TH + W::KH - 1);
+    for (int i = (int)threadIdx.x; i < W::WEIGHTS * FEW_CHANNELS; i += THREADS) {
+        const int  channel = group * f.q.width() + i % FEW_CHANNELS;
+        const bool there = channel < f.q.channels;
+        copy_one(weights + i, f.w + (there ? i / FEW_CHANNELS * f.q.channels + channel : 0), there ? 4 : 0);
+    }
+    copies_end();
+    if (f.bias) load_channels<false>(f.bias + o, f.q.channels - o, bias);
+    copies_wait<0>();
+    __syncthreads();
+    if (T::HELD) {
+        LKI_UNROLL
+        for (int k = 0; k < W::WEIGHTS; k++)
+            load_quad(weights + k * FEW_CHANNELS + 4 * q, held[T::HELD ? k : 0]);
+    }
+    for (int t = from + ((int)threadIdx.x >> f.q.bits); t < to; t += THREADS >> f.q.bits) {
+        const int row = f.by_across(t), column = t - row * f.across;
+        float     acc[T::TH * T::TW][4] = {};
+        sums_of<T>(shared + (row - top) * T::TH * f.p.pitch + column * (T::TW * W::C), f.p.pitch, held, weights + hidden(4 * q),
+                   acc);
+        if (POOLED) put_pooled<T>(f, y, cell, row, column, o, bias, acc);
+        else put_plain<T>(f, y, row, column, o, bias, acc);
+    }
+}
+
+template <class T> bool run_few(const lki_args *g, const conv &v)
+{
+    typedef typename T::W W;
+    const bool            bias = g->attr->epilogue.bias;
+    const void *pointers[] = {g->src[1].data, g->dst[0].data, bias ? g->src[2].data : nullptr, v.pooled ? g->dst[1].data : nullptr};
+    bool        all = true;
+    for (int i = 0; i < 4; i++)
+        all = all && aligned(pointers[i]);
+    few_call f = {};
+    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = (const float *)pointers[2];
+    f.y = (float *)g->dst[0].data, f.cell = (uint8_t *)pointers[3];
+    f.q = quads_of(v.O, all);
+    f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY;
+    f.across = (int)lki_ceil_div(v.OW, T::TW);
+    f.tiles = f.across * (int)lki_ceil_div(v.OH, T::TH);
+    f.by_across = divisor_of(f.across);
+    f.groups = (int)lki_ceil_div(v.O, f.q.width());
+    /* Blocks of whole turns, so many that all multiprocessors have work. */
+    const int     at_once = THREADS >> f.q.bits, turns = (int)lki_ceil_div(f.tiles, at_once);
+    const int64_t others = v.images * f.groups;
+    if (!others || !f.tiles) return true;
+    f.chunk = (int)lki_ceil_div(turns, lki_min(turns, lki_ceil_div(BLOCKS_WANTED, others))) * at_once;
+    f.p = patch{v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, 0, (f.across * T::TW + W::KW - 1) * W::C, 0};
+    f.p.pitch = (int)lki_ceil_div(f.p.width, 4) * 4;
+    for (;; f.chunk -= at_once) { /* ... whose patch fits */
+        const int rows = (f.chunk - 2 + f.across) / f.across + 1, most = (int)lki_ceil_div(v.OH, T::TH);
+        f.p.rows = (int)lki_min(rows, most) * T::TH + W::KH - 1;
+        if (!f.chunk) return false;
+        if (4 * ((int64_t)f.p.rows * f.p.pitch + W::WEIGHTS * FEW_CHANNELS) <= SHARED_MOST) break;
+    }
+    f.chunks = (int)lki_ceil_div(f.tiles, f.chunk);
+    const int64_t blocks = others * f.chunks;
+    const size_t  bytes = 4 * (size_t)(f.p.size() + W::WEIGHTS * FEW_CHANNELS);
+    if (blocks > INT32_MAX) return false;
+    if (v.pooled) LKI_LAUNCH((few<T, true>), dim3((unsigned)blocks), dim3(THREADS), bytes, g, f);
+    else LKI_LAUNCH((few<T, false>), dim3((unsigned)blocks), dim3(THREADS), bytes, g, f);
+    return true;
 }
 
 } // namespace
 
-bool lki_gpu::has_few_weights(const conv &v)
+bool lki_gpu::few_conv2d(const lki_args *g, const conv &v)
 {
-    return v.taps() * (int64_t)v.C <= 4 * MOST_LINES && lki_max(v.IH + v.pad[0], v.IW + v.pad[1]) < MOST_CELLS &&
-           lki_max(v.KH * v.dilation[0], v.KW * v.dilation[1]) < MOST_CELLS &&
-           lki_max(v.OH * v.stride[0], v.OW * v.stride[1]) < MOST_CELLS;
-}
-
-void lki_gpu::few_weights(const lki_args *g, const float *d, const conv &v, const pool_entries &e, const cuts &c)
-{
-    static void (*const run[2][3])(const lki_args *, const float *, const conv &, const pool_entries &,
-                                   const cuts &) = {{launch_few<false, 1>, launch_few<false, 2>, launch_few<false, 4>},
-                                                    {launch_few<true, 1>, launch_few<true, 2>, launch_few<true, 4>}};
-    const int rows = v.taps() * v.C;
-    if (c.count()) run[v.pooled][rows <= MOST_LINES ? 0 : rows <= 2 * MOST_LINES ? 1 : 2](g, d, v, e, c);
+#define LKI_FEW_RUN(kh, kw, c) run_few<shape_of_tile<window<kh, kw, c>>>,
+    static bool (*const run[])(const lki_args *, const conv &) = {LKI_FEW_WINDOWS(LKI_FEW_RUN)};
+#undef LKI_FEW_RUN
+    const int which = few_window_of(v);
+    return which >= 0 && run[which](g, v);
 }

@@ -7,15 +7,14 @@
  *   whose result is small, and what they leave in scratch is never much larger than dy. The rule knows the shapes of one image and of the weights alone.
  * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor that meets them and is not finite
  * gives NaN, where the reference leaves it out. */
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv_few.h"
+#include "kernel/gpu/patch.h"
 
 namespace {
 
 using namespace lki_gpu;
 
 enum { SHORT = 256, SPREAD = 64 };
-
-typedef tile<64, 64, 16, 4, 4, 1> tree_tile;
 
 pool_entries entries_of(const lki_args *g, const conv &v, int cell)
 {
@@ -35,7 +34,8 @@ template <bool POOLED> void run_grad_x(const lki_args *g, const lki_view *d, con
     const lanes                one = {1, {0, (int64_t)v.taps() * v.O}};
     const frame                f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     float                     *dx = (float *)g->dst[0].data;
-    if (M && N) launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
+    if (!M || !N || patch_grad_x(g, v, d, w, e)) return;
+    launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
 }
 
 void f32_grad_x(const lki_args *g) { run_grad_x<false>(g, &g->src[0], &g->src[1]); }
@@ -60,11 +60,15 @@ weight_sums weight_sums_of(const conv &v, int lanes)
 size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
+    if (is_few_grad_w(v)) return few_grad_w_scratch(v, lanes);
+    if (is_patch_grad_w(v)) return patch_grad_w_scratch(v, lanes);
     return s.tree ? 0 : (size_t)((v.images / s.each + lanes) * s.M * s.N) * sizeof(float);
 }
 
 template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
+    if (is_few_grad_w(v)) return few_grad_w(g, v, entries);
+    if (is_patch_grad_w(v)) return patch_grad_w(g, v, entries);
     const lanes       l = lanes_of(g, v.images);
     const weight_sums s = weight_sums_of(v, l.count);
     const float      *x = (const float *)g->src[0].data;
@@ -73,13 +77,8 @@ template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b,
     const to_matrix   e = {dw, s.N, s.M, s.N, nullptr, 0, s.N % 4 == 0 && aligned(dw)};
     frame             f = {cuts_of(l, s.tree ? 0 : s.each, v.outputs()), {}, {}, {}, 0, 0, 1, 1};
     if (!s.M || !s.N) return;
-    if (!s.tree && has_few_weights(v)) {
-        few_weights(g, (const float *)g->src[1].data, v, entries, f.c);
-        return launch_join(g, e, f);
-    }
     if (!s.tree) return launch_split(g, tile_for(s.M, s.N, f.c.count()), a, b, e, f);
-    const int64_t blocks = blocks_of<tree_tile>(&f, e);
-    LKI_LAUNCH((branches<6, cells, B, to_matrix, tree_tile>), dim3((unsigned)blocks), dim3(tree_tile::THREADS), 0, g, a, b, e, f);
+    launch_tree(g, a, b, e, f);
 }
 
 conv conv_of_grad_w(const lki_args *g, bool pooled)

@@ -1,9 +1,13 @@
 /* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object can be opened where there is none. */
 #include "device/gpu/backend.h"
+#include "device/gpu/rows.h"
 #include "kernel/gpu/gpu.h"
+#include "kernel/gpu/physical.h"
+#include <algorithm>
 #include <mutex>
 #include <stdio.h>
 #include <string.h>
+#include <vector>
 
 namespace {
 
@@ -22,13 +26,14 @@ int cuda_cards(const char **why)
     const cudaError_t e = cudaGetDeviceCount(&n);
     *why = e == cudaSuccess ? "the driver knows no card" : cudaGetErrorString(e);
     if (e != cudaSuccess) cudaGetLastError();
-    return e != cudaSuccess ? 0 : n < LKI_GPU_MOST_CARDS ? n : LKI_GPU_MOST_CARDS;
+    n = e == cudaSuccess ? lki_cuda_cards(n) : 0;
+    return n < LKI_GPU_MOST_CARDS ? n : LKI_GPU_MOST_CARDS;
 }
 
 int cuda_card(int i, lki_gpu_card *out)
 {
     cudaDeviceProp p;
-    TRY(cudaGetDeviceProperties(&p, i));
+    TRY(cudaGetDeviceProperties(&p, lki_cuda_physical(i)));
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%.63s", p.name);
     out->memory = p.totalGlobalMem;
@@ -43,7 +48,7 @@ const char *cuda_text(int code) { return cudaGetErrorString((cudaError_t)code); 
 int cuda_open(int card, void **stream)
 {
     cudaStream_t s;
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     *stream = s;
     return 0;
@@ -51,14 +56,14 @@ int cuda_open(int card, void **stream)
 
 int cuda_alloc(int card, size_t bytes, void **mem)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMalloc(mem, bytes));
     return 0;
 }
 
 int cuda_release(int card, void *mem)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaFree(mem));
     return 0;
 }
@@ -79,7 +84,7 @@ int cuda_release_host(void *mem)
 int cuda_available(int card, size_t *bytes)
 {
     size_t total = 0;
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMemGetInfo(bytes, &total));
     return 0;
 }
@@ -111,7 +116,7 @@ int cuda_write(int card, void *stream, void *dst, const void *host, size_t bytes
 {
     ring                       *r = &rings[card];
     std::lock_guard<std::mutex> held(r->lock);
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     for (size_t at = 0; at < bytes; at += PIECE) {
         const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
         int          i, code = next_piece(r, &i);
@@ -125,7 +130,7 @@ int cuda_write(int card, void *stream, void *dst, const void *host, size_t bytes
 
 int cuda_read(int card, void *stream, void *host, const void *src, size_t bytes)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     if (bytes) TRY(cudaMemcpyAsync(host, src, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream));
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
     return 0;
@@ -134,7 +139,7 @@ int cuda_read(int card, void *stream, void *host, const void *src, size_t bytes)
 int cuda_copy(int card, void *stream, void *dst, const void *src, size_t bytes)
 {
     if (!bytes) return 0;
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream));
     return 0;
 }
@@ -142,7 +147,7 @@ int cuda_copy(int card, void *stream, void *dst, const void *src, size_t bytes)
 int cuda_zero(int card, void *stream, void *dst, size_t bytes)
 {
     if (!bytes) return 0;
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMemsetAsync(dst, 0, bytes, (cudaStream_t)stream));
     return 0;
 }
@@ -151,12 +156,12 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
 {
     cudaEvent_t ready;
     if (!bytes) return 0;
-    TRY(cudaSetDevice(from));
+    TRY(cudaSetDevice(lki_cuda_physical(from)));
     TRY(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming));
     cudaError_t e = cudaEventRecord(ready, (cudaStream_t)from_stream);
-    if (e == cudaSuccess) e = cudaSetDevice(to);
+    if (e == cudaSuccess) e = cudaSetDevice(lki_cuda_physical(to));
     if (e == cudaSuccess) e = cudaStreamWaitEvent((cudaStream_t)stream, ready, 0);
-    if (e == cudaSuccess) e = cudaMemcpyPeerAsync(dst, to, src, from, bytes, (cudaStream_t)stream);
+    if (e == cudaSuccess) e = cudaMemcpyPeerAsync(dst, lki_cuda_physical(to), src, lki_cuda_physical(from), bytes, (cudaStream_t)stream);
     cudaEventDestroy(ready);
     TRY(e);
     /* the source may be written or given away by its own stream as soon as this returns */
@@ -166,71 +171,96 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
 
 int cuda_sync(int card, void *stream)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
     return 0;
 }
 
 int cuda_failure(int card)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaGetLastError());
     return 0;
 }
 
-int cuda_capture_begin(int card, void **stream)
+int cuda_gather(int card, void *stream, const lki_gpu_rows *rows)
+{
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    lki_gpu::gather_rows(stream, rows);
+    TRY(cudaGetLastError());
+    return 0;
+}
+
+/* One stream captures everything; before each call it is told what the call's work comes after, and behind it what that work ended in is noted: the nodes later calls
+ * come after. A call that launches nothing ends in what it came after. */
+struct ending {
+    std::vector<cudaGraphNode_t>   node;
+    std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
+};
+
+struct capture {
+    cudaStream_t        stream;
+    std::vector<ending> calls;
+};
+
+int note_ending(capture *c)
+{
+    cudaStreamCaptureStatus  status;
+    const cudaGraphNode_t   *node = nullptr;
+    const cudaGraphEdgeData *edge = nullptr;
+    size_t                   count = 0;
+    if (c->calls.empty()) return 0;
+    TRY(cudaStreamGetCaptureInfo(c->stream, &status, nullptr, nullptr, &node, &edge, &count));
+    if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;
+    ending *e = &c->calls.back();
+    e->node.assign(node, node + count);
+    e->edge.assign(count, cudaGraphEdgeData{});
+    if (edge) e->edge.assign(edge, edge + count);
+    return 0;
+}
+
+int cuda_capture_begin(int card, void **out)
 {
     cudaStream_t s;
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     const cudaError_t e = cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
     if (e != cudaSuccess) cudaStreamDestroy(s);
     TRY(e);
-    *stream = s;
+    *out = new capture{s, {}};
     return 0;
 }
 
-/* Streams that wait for an event of another one being captured are captured too. */
-int cuda_fork(int card, void *stream, int count, void **side)
+int cuda_capture_call(int card, void *noted, int count, const int *after, void **stream)
 {
-    cudaEvent_t here;
-    TRY(cudaSetDevice(card));
-    TRY(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
-    cudaError_t e = cudaEventRecord(here, (cudaStream_t)stream);
-    for (int i = 0; i < count && e == cudaSuccess; i++) {
-        cudaStream_t s;
-        e = cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
-        if (e == cudaSuccess) e = cudaStreamWaitEvent(s, here, 0);
-        side[i] = s;
-    }
-    cudaEventDestroy(here);
-    TRY(e);
-    return 0;
-}
-
-int cuda_join(int card, void *stream, int count, void **side)
-{
-    cudaEvent_t there;
-    TRY(cudaSetDevice(card));
-    TRY(cudaEventCreateWithFlags(&there, cudaEventDisableTiming));
-    cudaError_t e = cudaSuccess;
+    capture *c = (capture *)noted;
+    ending   all;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    const int code = note_ending(c);
+    if (code) return code;
     for (int i = 0; i < count; i++) {
-        if (e == cudaSuccess) e = cudaEventRecord(there, (cudaStream_t)side[i]);
-        if (e == cudaSuccess) e = cudaStreamWaitEvent((cudaStream_t)stream, there, 0);
-        cudaStreamDestroy((cudaStream_t)side[i]);
+        const ending *e = &c->calls[after[i]];
+        for (size_t k = 0; k < e->node.size(); k++) {
+            if (std::find(all.node.begin(), all.node.end(), e->node[k]) != all.node.end()) continue;
+            all.node.push_back(e->node[k]);
+            all.edge.push_back(e->edge[k]);
+        }
     }
-    cudaEventDestroy(there);
-    TRY(e);
+    TRY(cudaStreamUpdateCaptureDependencies(c->stream, all.node.data(), all.edge.data(), all.node.size(), cudaStreamSetCaptureDependencies));
+    c->calls.emplace_back();
+    *stream = c->stream;
     return 0;
 }
 
-int cuda_capture_end(int card, void *stream, void **out)
+int cuda_capture_end(int card, void *noted, void **out)
 {
+    capture        *c = (capture *)noted;
     cudaGraph_t     graph = nullptr;
     cudaGraphExec_t run = nullptr;
-    TRY(cudaSetDevice(card));
-    cudaError_t e = cudaStreamEndCapture((cudaStream_t)stream, &graph);
-    cudaStreamDestroy((cudaStream_t)stream);
+    cudaSetDevice(lki_cuda_physical(card));
+    cudaError_t e = cudaStreamEndCapture(c->stream, &graph);
+    cudaStreamDestroy(c->stream);
+    delete c;
     TRY(e);
     e = cudaGraphInstantiate(&run, graph, 0);
     cudaGraphDestroy(graph);
@@ -241,7 +271,7 @@ int cuda_capture_end(int card, void *stream, void **out)
 
 int cuda_launch(int card, void *stream, void *graph)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream));
     return 0;
 }
@@ -260,6 +290,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_fork, cuda_join, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels};
+                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_call, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels, lki_gpu::grouping, cuda_gather};
     return &backend;
 }

@@ -4,6 +4,7 @@
  * Kernels along rows are written once, for a team that owns a row:
  *
  *     half_warp      16 threads, rows of up to 4096 elements: one block of FOLD. Eight teams make a thread block.
+ *     held_row       the same, f32 rows of up to 256 elements, which it keeps in registers (held.h).
  *     whole_block    256 threads, longer rows: each of its 16 half warps takes a block of FOLD at a time.
  *
  * An operation is a struct with a template operator()(const TEAM &), which all threads of the team run; the members of a team let
@@ -77,6 +78,7 @@ struct half_warp {
     }
     __device__ bool leads() const { return live && t == 0; }
 
+    template <typename T> __device__ const T *read(const T *x) const { return x; }
     template <typename T, int AHEAD = 16, typename F> __device__ T fold(const F &step) const
     {
         return __shfl_sync((unsigned)FULL_WARP, fold_block<T, AHEAD>(t, 0, n, step), 0, LKI_FOLD_WIDTH);
@@ -104,6 +106,8 @@ struct whole_block {
 
     __device__      whole_block(int64_t, int64_t width) : row(blockIdx.x), n(width), live(true) {}
     __device__ bool leads() const { return threadIdx.x == 0; }
+
+    template <typename T> __device__ const T *read(const T *x) const { return x; }
 
     /* Sums of 16 blocks of FOLD are complete subtrees, but for the last, so groups of 16 go up the same tree: the counter of
      * fold.h, kept by thread 0. */

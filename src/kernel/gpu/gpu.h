@@ -17,6 +17,7 @@
 #include <cuda_runtime.h>
 #endif
 
+#include "kernel/group.h"
 #include "kernel/kernel.h"
 #include <math.h>
 
@@ -32,9 +33,12 @@
 /* the same for a kernel whose threads never wait for each other: faster when simulated */
 #define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_SIM_LAUNCH(kernel, grid, block, 0, true, __VA_ARGS__)
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
+#define LKI_GIVE_SHARED(kernel, bytes) ((void)(bytes))
 #else
 #define LKI_LAUNCH(kernel, grid, block, shared, a, ...) kernel<<<grid, block, shared, (cudaStream_t)(a)->gpu->stream>>>(__VA_ARGS__)
 #define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_LAUNCH(kernel, grid, block, 0, a, __VA_ARGS__)
+/* Before a launch with so much dynamic shared memory that a kernel must be allowed it. */
+#define LKI_GIVE_SHARED(kernel, bytes) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
     T *name = (T *)lki_dynamic_shared
@@ -179,6 +183,16 @@ void register_matmul(lki_kernels *k);      /* matmul.cu */
 void register_conv(lki_kernels *k);        /* conv.cu: conv2d, its gradients, and those through a max pool */
 void register_depthwise(lki_kernels *k);   /* depthwise.cu */
 void register_pool(lki_kernels *k);        /* pool.cu */
+
+/* Of a kernel's argument that is a table: it stays where arguments are, however it is indexed. */
+#ifdef LKI_SIM
+#define LKI_CONSTANT
+#else
+#define LKI_CONSTANT __grid_constant__
+#endif
+
+/* Calls that run as one launch (group.cu). */
+const lki_grouping *grouping();
 
 } // namespace lki_gpu
 

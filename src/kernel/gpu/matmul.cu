@@ -1,23 +1,22 @@
-/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
+/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
  *
  * Order of sums
- *   f64, and f32 with K < LONG: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 without lanes, K >= LONG: parts of PART products each, the last one shorter: one CHAIN per part, parts added from left to right. The rule looks at K alone: how many
- *   rows a product has depends on how many replicas share a batch, and must not show.
+ *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
+ *   f32 (tile.h): without lanes, parts of PART products, runs of RUN parts; parts are added from left to right, so are runs. With lanes, each lane in parts of ROWS
+ *   products, added from left to right; lanes up the tree. The rules look at K and at the lanes alone: how many rows a product has depends on how many replicas share a
+ *   batch, and must not show.
  *
- * f32 goes by tiles (tile.h). Where the tiles of a result are too few for a card, parts or lanes are spread over blocks and joined by a second kernel; else one block
- * walks through all of them. f64 is for checks, not for speed: a thread per element. */
+ * f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
+ * through all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/tile.h"
 #include "kernel/matrix.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
-enum { LONG = 1024, PART = 256, MOST_BRANCHES = 16 };
-
-typedef tile<64, 64, 8, 4, 4, 1> tree_medium; /* lanes are often a few rows: short steps */
-typedef tile<32, 32, 8, 4, 4, 4> tree_small;
+enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16 };
 
 /* ---- shapes ---- */
 
@@ -29,7 +28,7 @@ places places_of(const lk_shape *s, int heads, const lk_shape *out)
     int64_t        size = heads ? t.dim[3] : t.dim[t.rank - 1] * t.dim[t.rank - 2];
     p.rank = out->rank - 2;
     for (int d = 0; d < p.rank; d++)
-        p.dim[d] = out->dim[d];
+        p.by[d] = divisor_of(out->dim[d]);
     for (int d = out->rank - 3, e = t.rank - 3; e >= 0; d--, e--) {
         p.step[d] = t.dim[e] != 1 ? size : 0;
         size *= heads && e == 1 ? t.dim[1] * t.dim[2] : t.dim[e];
@@ -79,26 +78,61 @@ product product_of(const lki_args *g)
     return p;
 }
 
-/* ---- who sums what: from shapes alone ---- */
+/* ---- who sums what: from shapes and lanes alone ---- */
 
-enum how { ONE_BLOCK, SPLIT, TREE }; /* a block has all parts of a tile; one part each; all lanes of a tile */
+enum how { ONE_BLOCK, SPLIT, TREE }; /* a block has all pieces of a tile; one piece each; all lanes of a tile */
 
 struct plan {
-    how  form;
-    int  tile;
-    cuts c;
+    how    form;
+    int    tile;
+    cuts   c;
+    double time; /* in ns, roughly */
 };
+
+enum {
+    PER_NS = 250,
+    BYTES_PER_NS = 3000,
+    LAUNCH = 2500
+}; /* of a multiprocessor: products; of a card: bytes; ns of one more kernel */
+
+plan by_tiles(how form, const product &p, const cuts &c)
+{
+    const int64_t pieces = c.count(), apart = form == SPLIT ? pieces : 1;
+    plan          s = {form, tile_for(p.M, p.N, p.entries * apart), c, 0};
+    s.time = tile_time(s.tile, p.M, p.N, p.entries * apart) * (double)p.K / (double)lki_max(apart, 1) / PER_NS;
+    if (form == SPLIT) s.time += LAUNCH + (double)(pieces * p.M * p.N * p.entries * 8) / BYTES_PER_NS;
+    return s;
+}
+
+/* Is a better than b, where both need so much scratch? */
+bool is_better(const plan &a, const plan &b, const product &p)
+{
+    return a.time < b.time && (a.form != SPLIT || a.c.count() * p.M * p.N * p.entries * 4 <= SPLIT_BYTES);
+}
+
+plan plan_of_lanes(const product &p, const lanes &l)
+{
+    const plan split = by_tiles(SPLIT, p, cuts_of(l, ROWS, 1));
+    if (!p.ta || p.tb) return split;
+    const bool    medium = l.count <= MOST_BRANCHES && tiles_in(TILE_MEDIUM, p.M, p.N) * p.entries >= PROCESSORS;
+    const int64_t blocks = tiles_in(medium ? TILE_MEDIUM : TILE_SMALL, p.M, p.N) * p.entries,
+                  octets = lki_ceil_div(p.K, 8 * l.count);
+    plan tree = {TREE, medium ? TILE_MEDIUM : TILE_SMALL, cuts_of(l, 0, 1, ROWS), 0};
+    tree.time =
+        (double)(lki_ceil_div(blocks, PROCESSORS) * (medium ? 4096 : 1024) * octets * 8 * l.count) / PER_NS / (medium ? 0.5 : 0.3);
+    return is_better(split, tree, p) ? split : tree;
+}
 
 plan plan_of(const lki_args *g, const product &p)
 {
-    const lanes   l = lanes_of(g, p.K);
-    plan          s = {ONE_BLOCK, 0, cuts_of(l, !g->lanes && p.K >= LONG ? PART : 0, 1)};
-    const int64_t parts = s.c.count(), blocks = tiles_in(TILE_SMALL, p.M, p.N) * p.entries;
-    const bool    room = parts * p.M * p.N * p.entries * 4 <= SPLIT_BYTES;
-    if (l.count > 1) s.form = p.ta && !p.tb && (!room || blocks >= PROCESSORS || p.K < 32 * l.count) ? TREE : SPLIT;
-    else if (parts > 1 && room && blocks < 2 * PROCESSORS) s.form = SPLIT;
-    s.tile = tile_for(p.M, p.N, p.entries * (s.form == SPLIT ? parts : 1));
-    return s;
+    const lanes l = lanes_of(g, p.K);
+    if (l.count > 1) return plan_of_lanes(p, l);
+    const int64_t part = g->lanes ? ROWS : PART, run = g->lanes ? 1 : RUN, whole = part * run;
+    plan          best = by_tiles(ONE_BLOCK, p, cuts_of(l, p.K > whole ? whole : 0, 1, part));
+    const plan by_run = by_tiles(SPLIT, p, cuts_of(l, whole, 1, part)), by_part = by_tiles(SPLIT, p, cuts_of(l, part, 1, 0, run));
+    if (p.K > whole && is_better(by_run, best, p)) best = by_run;
+    if (p.K > part && is_better(by_part, best, p)) best = by_part;
+    return best;
 }
 
 size_t f32_scratch(const lki_args *g)
@@ -127,22 +161,12 @@ template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64
     return S{(const float *)v->data, step, rows, is_wide(v->data, S::ALONG_K ? K : rows, step, p)};
 }
 
-template <int LEVELS, class Tile>
-void launch_tree(const lki_args *g, const by_columns &a, const by_columns &b, const to_matrix &e, frame f)
-{
-    const int64_t blocks = blocks_of<Tile>(&f, e);
-    LKI_LAUNCH((branches<LEVELS, by_columns, by_columns, to_matrix, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b,
-               e, f);
-}
-
-void run_tree(const lki_args *g, const product &p, const to_matrix &e, const frame &f)
+void run_tree(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
 {
     const by_columns a = source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a),
                      b = source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b);
-    const bool few = f.c.lanes <= MOST_BRANCHES, medium = tiles_in(TILE_MEDIUM, e.M, e.N) * p.entries >= 2 * PROCESSORS;
-    if (few && medium) launch_tree<4, tree_medium>(g, a, b, e, f);
-    else if (few) launch_tree<4, tree_small>(g, a, b, e, f);
-    else launch_tree<6, tree_small>(g, a, b, e, f);
+    if (s.tile == TILE_MEDIUM) launch_branches<4, tree_medium>(g, a, b, e, f);
+    else launch_branches<6, tree_small>(g, a, b, e, f);
 }
 
 template <class A, class B> void run_chains(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
@@ -161,18 +185,19 @@ void f32_matmul(const lki_args *g)
     const product   p = product_of(g);
     const plan      s = plan_of(g, p);
     const float    *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
-    const to_matrix e = {
-        (float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, is_wide(g->dst[0].data, p.N, p.c_step, p.c)};
-    const frame f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
+    const float    *mask = g->attr->epilogue.mask ? (const float *)g->src[2].data : nullptr;
+    const bool      wide = is_wide(g->dst[0].data, p.N, p.c_step, p.c) && aligned(mask);
+    const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, wide, mask};
+    const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
     if (!p.M || !p.N || !p.entries) return;
-    if (s.form == TREE) run_tree(g, p, e, f);
+    if (s.form == TREE) run_tree(g, p, s, e, f);
     else run[p.ta != 0][p.tb != 0](g, p, s, e, f);
 }
 
 /* ---- f64 ---- */
 
 struct f64_element {
-    const double *a, *b, *bias;
+    const double *a, *b, *bias, *mask;
     double       *c;
     product       p;
     lanes         l;
@@ -181,7 +206,7 @@ struct f64_element {
     __device__ void operator()(int64_t i) const
     {
         const int64_t z = i / (p.M * p.N), m = i / p.N % p.M, n = i % p.N;
-        const double *x = a + p.a(z) + m * (p.ta ? 1 : p.a_step), *y = b + p.b(z) + n * (p.tb ? p.b_step : 1);
+        const double *x = a + p.a((unsigned)z) + m * (p.ta ? 1 : p.a_step), *y = b + p.b((unsigned)z) + n * (p.tb ? p.b_step : 1);
         const int64_t step_x = p.ta ? p.a_step : 1, step_y = p.tb ? 1 : p.b_step;
         double        open[7], sum = 0;
         for (int s = 0; s < l.count; s++) {
@@ -190,8 +215,10 @@ struct f64_element {
                 sum = fma(x[k * step_x], y[k * step_y], sum);
             climb<7>(open, sum, s);
         }
+        const int64_t to = p.c((unsigned)z) + m * p.c_step + n;
         if (bias) sum = sum + bias[n];
-        c[p.c(z) + m * p.c_step + n] = relu && sum < 0 ? 0 : sum;
+        if (mask) sum = mask[to] > 0 ? sum : 0;
+        c[to] = relu && sum < 0 ? 0 : sum;
     }
 };
 
@@ -201,6 +228,7 @@ void f64_matmul(const lki_args *g)
     const f64_element f = {(const double *)g->src[0].data,
                            (const double *)g->src[1].data,
                            g->attr->epilogue.bias ? (const double *)g->src[2].data : nullptr,
+                           g->attr->epilogue.mask ? (const double *)g->src[2].data : nullptr,
                            (double *)g->dst[0].data,
                            p,
                            lanes_of(g, p.K),

@@ -173,6 +173,7 @@ strided stretch(const lki_view *whole, const lki_view *part, lki_extent e, int64
 
 void concat(const lki_args *a)
 {
+    if (concat_small(a)) return;
     const int        axis = a->attr->scan.axis;
     const lki_extent e = lki_extent_of(a->dst[0].shape, axis, axis);
     for (int64_t i = 0, first = 0; i < a->nsrc; first += a->src[i++].shape->dim[axis])

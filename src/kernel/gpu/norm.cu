@@ -1,15 +1,17 @@
 /* Batch and layer normalisation.
  *
- * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, long ones in parts (chain.h): of batch normalisation in f64, two at
- * once, so that x is read once. What is left is a map over elements with a number per channel; four neighbours a thread where
+ * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, cut in the card's own order (sums.h): of batch normalisation in f64, two
+ * at once, so that x is read once. What is left is a map over elements with a number per channel; four neighbours a thread where
  * channels come in fours. dst[0] may be dy. */
 #include "kernel/batch.h"
-#include "kernel/gpu/chain.h"
+#include "kernel/gpu/held.h"
+#include "kernel/gpu/sums.h"
 #include "kernel/index.h"
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 __device__ inline float           fma_of(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double          fma_of(double a, double b, double c) { return fma(a, b, c); }
@@ -18,26 +20,9 @@ __host__ __device__ inline double sqrt_of(double x) { return sqrt(x); }
 
 /* ---- batch: sums ---- */
 
-/* A number per channel in pairs, [2, C], and what a relu behind the normalised x lets through of dy. */
-template <typename T> struct gate {
-    const T     *center, *pair; /* pair may be NULL: no relu */
-    int64_t      C;
-    __device__ T operator()(T dy, T x, int64_t c) const
-    {
-        return !pair || fma_of(x - center[c], pair[c], pair[C + c]) > 0 ? dy : (T)0;
-    }
-};
-
-struct two_sums {
-    double first, second;
-};
-
-template <typename T> struct both {
-    T d, x;
-};
-
 /* What the two kinds of sums share; dst [2, C], and a third row: how many were summed. */
-struct batch_chain {
+template <typename T> struct batch_rows {
+    typedef T        element;
     typedef two_sums sum;
     double          *dst;
     int64_t          C;
@@ -51,64 +36,101 @@ struct batch_chain {
     }
 };
 
-template <typename T> struct value_chain : batch_chain {
-    typedef T       value;
-    const T        *x;
-    double          count; /* a chain of ones is their number, exactly */
-    __device__ T    load(int64_t at, int64_t, int64_t) const { return x[at]; }
-    __device__ void add(two_sums &acc, T v) const
+template <typename T> struct value_rows : batch_rows<T> {
+    enum { OPERANDS = 1 };
+    template <int V> using values = bunch<T, V>;
+    template <int V> struct fixed {
+    };
+    const T                    *x;
+    double                      count; /* a chain of ones is their number, exactly */
+    template <int V> __device__ fixed<V> fix(int64_t) const { return {}; }
+    template <int V> __device__ bunch<T, V> load(int64_t at, int64_t) const { return bunch_at<V>(x + at); }
+    template <int V> __device__ void        add(two_sums *acc, const bunch<T, V> &v, fixed<V>) const
     {
-        acc.first = acc.first + (double)v;
-        acc.second = fma((double)v, (double)v, acc.second);
+        for (int j = 0; j < V; j++) {
+            const double d = (double)v.v[j];
+            acc[j].first = acc[j].first + d;
+            acc[j].second = fma(d, d, acc[j].second);
+        }
     }
     __device__ void put(int64_t c, two_sums s) const
     {
-        batch_chain::put(c, s);
-        dst[2 * C + c] = count;
+        batch_rows<T>::put(c, s);
+        this->dst[2 * this->C + c] = count;
     }
+    uintptr_t addresses() const { return (uintptr_t)x; }
 };
 
-template <typename T> struct gradient_chain : batch_chain {
-    typedef both<T>  value;
-    const T         *dy, *x;
-    gate<T>          through;
-    __device__ value load(int64_t at, int64_t, int64_t c) const { return {through(dy[at], x[at], c), x[at] - through.center[c]}; }
-    __device__ void  add(two_sums &acc, value v) const
+/* RELU: pair is a scale and a shift per channel, behind which a relu lets dy through or not. */
+template <typename T, bool RELU> struct gradient_rows : batch_rows<T> {
+    enum { OPERANDS = 2 };
+    template <int V> struct values {
+        bunch<T, V> d, x;
+    };
+    template <int V> struct fixed {
+        T center[V], scale[V], shift[V];
+    };
+    const T                    *dy, *x, *center, *pair;
+    template <int V> __device__ fixed<V> fix(int64_t c) const
     {
-        acc.first = fma((double)v.d, (double)v.x, acc.first);
-        acc.second = acc.second + (double)v.d;
+        fixed<V> f;
+        for (int j = 0; j < V; j++) {
+            f.center[j] = center[c + j];
+            f.scale[j] = RELU ? pair[c + j] : (T)0;
+            f.shift[j] = RELU ? pair[this->C + c + j] : (T)0;
+        }
+        return f;
     }
+    template <int V> __device__ values<V> load(int64_t at, int64_t) const { return {bunch_at<V>(dy + at), bunch_at<V>(x + at)}; }
+    template <int V> __device__ void      add(two_sums *acc, const values<V> &v, const fixed<V> &f) const
+    {
+        for (int j = 0; j < V; j++) {
+            const T      from_center = v.x.v[j] - f.center[j];
+            const T      let = !RELU || fma_of(from_center, f.scale[j], f.shift[j]) > 0 ? v.d.v[j] : (T)0;
+            const double d = (double)let;
+            acc[j].first = fma(d, (double)from_center, acc[j].first);
+            acc[j].second = acc[j].second + d;
+        }
+    }
+    uintptr_t addresses() const { return (uintptr_t)dy | (uintptr_t)x; }
 };
 
-chains batch_chains(const lki_args *a)
+row_sums batch_rows_of(const lki_args *a)
 {
     const lk_shape *s = a->src[0].shape;
-    return chains_of(a, lki_extent{1, lki_channel_rows(s), lki_channels(s)}, lki_channel_rows_per_entry(s), a->lanes != NULL);
+    return row_sums_of(a, lki_extent{1, lki_channel_rows(s), lki_channels(s)}, lki_channel_rows_per_entry(s), true);
 }
 
-size_t batch_scratch(const lki_args *a) { return sums_scratch<two_sums>(batch_chains(a)); }
+size_t batch_scratch(const lki_args *a) { return sums_scratch<two_sums>(batch_rows_of(a)); }
 
 template <typename T> void batch_sums(const lki_args *a)
 {
-    const chains   c = batch_chains(a);
-    value_chain<T> op;
+    const row_sums c = batch_rows_of(a);
+    value_rows<T>  op;
     op.dst = (double *)a->dst[0].data;
     op.C = c.e.inner;
     op.x = (const T *)a->src[0].data;
-    op.count = (double)((c.l.bound[c.l.count] - c.l.bound[0]) * c.entry);
+    op.count = (double)(c.bound[c.lanes] - c.bound[0]);
+    sums(a, op, c);
+}
+
+template <typename T, bool RELU> void gradient_sums(const lki_args *a)
+{
+    const row_sums         c = batch_rows_of(a);
+    gradient_rows<T, RELU> op;
+    op.dst = (double *)a->dst[0].data;
+    op.C = c.e.inner;
+    op.dy = (const T *)a->src[0].data;
+    op.x = (const T *)a->src[1].data;
+    op.center = (const T *)a->src[2].data;
+    op.pair = RELU ? (const T *)a->src[3].data : NULL;
     sums(a, op, c);
 }
 
 template <typename T> void batch_grad_sums(const lki_args *a)
 {
-    const chains      c = batch_chains(a);
-    gradient_chain<T> op;
-    op.dst = (double *)a->dst[0].data;
-    op.C = c.e.inner;
-    op.dy = (const T *)a->src[0].data;
-    op.x = (const T *)a->src[1].data;
-    op.through = gate<T>{(const T *)a->src[2].data, lki_has_relu(a) ? (const T *)a->src[3].data : NULL, c.e.inner};
-    sums(a, op, c);
+    if (lki_has_relu(a)) gradient_sums<T, true>(a);
+    else gradient_sums<T, false>(a);
 }
 
 /* ---- batch: maps over elements ---- */
@@ -230,12 +252,12 @@ template <typename T> struct layer_row {
     int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
-        const T *v = x + team.row * n, *g = gamma, *b = beta;
-        T       *to = y + team.row * n;
-        const T  mean = team.template fold<T>([=](T acc, int64_t j) { return acc + v[j]; }) / (T)n;
-        const T  squares = team.template fold<T>([=](T acc, int64_t j) { return fma_of(v[j] - mean, v[j] - mean, acc); });
-        const T  r = 1 / sqrt_of(squares / (T)n + epsilon);
-        team.for_each([=](int64_t j) { to[j] = ((v[j] - mean) * r) * g[j] + b[j]; });
+        const auto v = team.read(x + team.row * n), g = team.read(gamma), b = team.read(beta);
+        T         *to = y + team.row * n;
+        const T    mean = team.template fold<T>([&](T acc, auto at) { return acc + v[at]; }) / (T)n;
+        const T    squares = team.template fold<T>([&](T acc, auto at) { return fma_of(v[at] - mean, v[at] - mean, acc); });
+        const T    r = 1 / sqrt_of(squares / (T)n + epsilon);
+        team.for_each([&](auto at) { to[at] = ((v[at] - mean) * r) * g[at] + b[at]; });
         if (!team.leads()) return;
         means[team.row] = mean;
         rs[team.row] = r;
@@ -248,27 +270,43 @@ template <typename T> struct layer_grad_row {
     int64_t                                  n;
     template <typename TEAM> __device__ void operator()(const TEAM &team) const
     {
-        const T *d = dy + team.row * n, *v = x + team.row * n, *g = gamma;
-        T       *to = dx + team.row * n;
-        const T  mean = team.live ? means[team.row] : (T)0, r = team.live ? rs[team.row] : (T)0;
-        const T  sum = team.template fold<T>([=](T acc, int64_t j) { return acc + d[j] * g[j]; }) / (T)n;
-        const T  product =
-            team.template fold<T>([=](T acc, int64_t j) { return fma_of(d[j] * g[j], (v[j] - mean) * r, acc); }) / (T)n;
-        team.for_each([=](int64_t j) { to[j] = (d[j] * g[j] - fma_of((v[j] - mean) * r, product, sum)) * r; });
+        const auto d = team.read(dy + team.row * n), v = team.read(x + team.row * n), g = team.read(gamma);
+        T         *to = dx + team.row * n;
+        const T    mean = team.live ? means[team.row] : (T)0, r = team.live ? rs[team.row] : (T)0;
+        const T    sum = team.template fold<T>([&](T acc, auto at) { return acc + d[at] * g[at]; }) / (T)n;
+        const T    product =
+            team.template fold<T>([&](T acc, auto at) { return fma_of(d[at] * g[at], (v[at] - mean) * r, acc); }) / (T)n;
+        team.for_each([&](auto at) { to[at] = (d[at] * g[at] - fma_of((v[at] - mean) * r, product, sum)) * r; });
     }
 };
 
-template <typename T> struct gamma_chain {
-    typedef both<T>  value;
-    typedef T        sum;
-    const T         *dy, *x, *means, *rs;
-    T               *dst;
-    __device__ T     zero() const { return 0; }
-    __device__ T     nothing() const { return -(T)0; }
-    __device__ value load(int64_t at, int64_t row, int64_t) const { return {dy[at], (x[at] - means[row]) * rs[row]}; }
-    __device__ void  add(T &acc, value v) const { acc = fma_of(v.d, v.x, acc); }
-    __device__ T     join(T a, T b) const { return a + b; }
-    __device__ void  put(int64_t o, T v) const { dst[o] = v; }
+template <typename T> struct gamma_rows {
+    typedef T element;
+    typedef T sum;
+    enum { OPERANDS = 2 };
+    template <int V> struct values {
+        bunch<T, V> d, x;
+        T           mean, r;
+    };
+    template <int V> struct fixed {
+    };
+    const T                    *dy, *x, *means, *rs;
+    T                          *dst;
+    template <int V> __device__ fixed<V> fix(int64_t) const { return {}; }
+    template <int V> __device__ values<V> load(int64_t at, int64_t row) const
+    {
+        return {bunch_at<V>(dy + at), bunch_at<V>(x + at), means[row], rs[row]};
+    }
+    template <int V> __device__ void add(T *acc, const values<V> &v, fixed<V>) const
+    {
+        for (int j = 0; j < V; j++)
+            acc[j] = fma_of(v.d.v[j], (v.x.v[j] - v.mean) * v.r, acc[j]);
+    }
+    __device__ T    zero() const { return 0; }
+    __device__ T    nothing() const { return -(T)0; }
+    __device__ T    join(T a, T b) const { return a + b; }
+    __device__ void put(int64_t o, T v) const { dst[o] = v; }
+    uintptr_t       addresses() const { return (uintptr_t)dy | (uintptr_t)x; }
 };
 
 template <typename T> void layer_norm(const lki_args *a)
@@ -283,35 +321,46 @@ template <typename T> void layer_norm(const lki_args *a)
         });
         return;
     }
-    over_rows(a, a->hi / n, n,
-              layer_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (T *)a->dst[0].data,
-                           means, rs, epsilon, n});
+    const layer_row<T> op = {(const T *)a->src[0].data,
+                             (const T *)a->src[1].data,
+                             (const T *)a->src[2].data,
+                             (T *)a->dst[0].data,
+                             means,
+                             rs,
+                             epsilon,
+                             n};
+    over_held_rows<T>(a, a->hi / n, n, op, op);
 }
 
 template <typename T> void layer_norm_grad_x(const lki_args *a)
 {
     const int64_t n = lki_last_axis(&a->src[0]);
     if (a->hi <= 0) return;
-    over_rows(a, a->hi / n, n,
-              layer_grad_row<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data,
-                                (const T *)a->src[3].data, (const T *)a->src[4].data, (T *)a->dst[0].data, n});
+    const layer_grad_row<T> op = {(const T *)a->src[0].data,
+                                  (const T *)a->src[1].data,
+                                  (const T *)a->src[2].data,
+                                  (const T *)a->src[3].data,
+                                  (const T *)a->src[4].data,
+                                  (T *)a->dst[0].data,
+                                  n};
+    over_held_rows<T>(a, a->hi / n, n, op, op);
 }
 
-chains gamma_chains(const lki_args *a)
+row_sums gamma_rows_of(const lki_args *a)
 {
     const lk_shape *s = a->src[0].shape;
     const int64_t   n = lki_last_axis(&a->src[0]), rows = n ? size_of(&a->src[0]) / n : 0, each = s->dim[0] ? rows / s->dim[0] : 0;
-    return chains_of(a, lki_extent{1, rows, n}, each, a->lanes != NULL);
+    return row_sums_of(a, lki_extent{1, rows, n}, each, true);
 }
 
-template <typename T> size_t gamma_scratch(const lki_args *a) { return sums_scratch<T>(gamma_chains(a)); }
+template <typename T> size_t gamma_scratch(const lki_args *a) { return sums_scratch<T>(gamma_rows_of(a)); }
 
 template <typename T> void layer_norm_grad_gamma(const lki_args *a)
 {
     sums(a,
-         gamma_chain<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (const T *)a->src[3].data,
-                        (T *)a->dst[0].data},
-         gamma_chains(a));
+         gamma_rows<T>{(const T *)a->src[0].data, (const T *)a->src[1].data, (const T *)a->src[2].data, (const T *)a->src[3].data,
+                       (T *)a->dst[0].data},
+         gamma_rows_of(a));
 }
 
 template <typename T> void set_all(lki_kernels *k, lk_dtype t)

@@ -22,7 +22,7 @@
 
 namespace lki_gpu {
 
-enum { RATE, DECAY, FREE, CONSTANTS = 10, MOST_STATES = 4 };
+enum { RATE, DECAY, FREE, CONSTANTS = 10, MOST_STATES = 4, MOST_UPDATES = 40 };
 
 struct scalar { /* in the card's memory */
     const void       *data;
@@ -40,7 +40,7 @@ template <typename T> struct update_call {
     T             *state[MOST_STATES];
 
     /* Which update this call makes, counted from 1; 0 when it makes none. */
-    __device__ int64_t step() const { return (*t + 1) % every ? 0 : *t / every + 1; }
+    __device__ int64_t step() const { return every == 1 ? *t + 1 : (*t + 1) % every ? 0 : *t / every + 1; }
     __device__ T       power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
 };
 
@@ -362,6 +362,10 @@ template <typename T, bool Global> struct clip_rule : rule<T, 1, 1, false> {
     }
     LKI_RULE_ELEMENT { s[0] = Global ? g * k[SCALE] : g * k[LIMIT] / k[LARGER]; }
 };
+
+/* Updates by groups (update.cu): does this slot have a rule? Members of one launch, on different variables, at most MOST_UPDATES. */
+bool updates(lki_slot slot, lk_dtype type);
+void run_updates(int count, const lki_member *m);
 
 /* A further file of register_update(). */
 void register_schedule(lki_kernels *k); /* schedule.cu */

@@ -1,7 +1,9 @@
 /* The simulated backend: cards are pieces of the host's memory, a stream does its work at once, and blocks of a kernel run one after the other, their threads as fibers
  * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has. */
 #include "device/gpu/backend.h"
+#include "device/gpu/rows.h"
 #include "kernel/gpu/gpu.h"
+#include "kernel/gpu/links_sim.h"
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -214,8 +216,14 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
 
 /* ---- the backend ---- */
 
-struct graph {
+struct call {
+    std::vector<int>                   after;
     std::vector<std::function<void()>> work;
+};
+
+struct graph {
+    std::vector<call> calls;
+    uint64_t          turn; /* of random numbers */
 };
 
 thread_local graph *capturing;
@@ -253,6 +261,7 @@ const char *sim_text(int code)
 {
     return code == ENOMEM    ? "out of memory"
            : code == EDEADLK ? "threads of a block wait for each other for ever: a barrier or shuffle not all of them reach"
+           : code == ERANGE  ? "a call that comes after one not yet captured"
            : code == EINVAL  ? "a launch of more blocks, threads or shared memory than there can be"
                              : "unknown error";
 }
@@ -328,7 +337,7 @@ int sim_zero(int, void *, void *dst, size_t bytes)
     return 0;
 }
 
-int sim_peer(int, void *stream, void *dst, int, void *, const void *src, size_t bytes) { return sim_copy(0, stream, dst, src, bytes); }
+int sim_peer(int, void *stream, void *dst, int, void *, const void *src, size_t bytes) { return lki_sim_peer_broken() ? 0 : sim_copy(0, stream, dst, src, bytes); }
 
 int sim_sync(int, void *) { return 0; }
 
@@ -340,32 +349,63 @@ int sim_failure(int)
     return code;
 }
 
-int sim_capture_begin(int, void **stream)
+int sim_gather(int, void *stream, const lki_gpu_rows *rows)
 {
-    *stream = capturing = new graph;
+    lki_gpu::gather_rows(stream, rows);
     return 0;
 }
 
-int sim_fork(int, void *stream, int count, void **side)
+int sim_capture_begin(int, void **capture)
 {
+    *capture = capturing = new graph{{}, 1};
+    return 0;
+}
+
+int sim_capture_call(int, void *capture, int count, const int *after, void **stream)
+{
+    graph *g = (graph *)capture;
     for (int i = 0; i < count; i++)
-        side[i] = stream;
+        if (after[i] < 0 || after[i] >= (int)g->calls.size()) return ERANGE;
+    g->calls.push_back(call{{after, after + count}, {}});
+    *stream = g;
     return 0;
 }
 
-int sim_join(int, void *, int, void **) { return 0; }
-
-int sim_capture_end(int, void *, void **out)
+int sim_capture_end(int, void *capture, void **out)
 {
-    *out = capturing;
+    *out = capture;
     capturing = nullptr;
     return 0;
 }
 
-int sim_launch(int, void *, void *g)
+/* One of those that can run now, any of them: who counts on more than was said gets other bits. */
+int next_call(graph *g, std::vector<int> *ready)
 {
-    for (const auto &work : ((graph *)g)->work)
-        work();
+    g->turn = g->turn * 6364136223846793005u + 1442695040888963407u;
+    std::swap((*ready)[(g->turn >> 33) % ready->size()], ready->back());
+    const int call = ready->back();
+    ready->pop_back();
+    return call;
+}
+
+int sim_launch(int, void *, void *graph_)
+{
+    graph                        *g = (graph *)graph_;
+    std::vector<int>              waits(g->calls.size()), ready;
+    std::vector<std::vector<int>> behind(g->calls.size());
+    for (size_t i = 0; i < g->calls.size(); i++) {
+        waits[i] = (int)g->calls[i].after.size();
+        for (int before : g->calls[i].after)
+            behind[before].push_back((int)i);
+        if (!waits[i]) ready.push_back((int)i);
+    }
+    while (!ready.empty()) {
+        const int now = next_call(g, &ready);
+        for (const auto &work : g->calls[now].work)
+            work();
+        for (int i : behind[now])
+            if (!--waits[i]) ready.push_back(i);
+    }
     return sim_failure(0);
 }
 
@@ -381,7 +421,7 @@ namespace lki_sim {
 
 void submit(std::function<void()> work)
 {
-    if (capturing) capturing->work.push_back(std::move(work));
+    if (capturing) capturing->calls.back().work.push_back(std::move(work));
     else work();
 }
 
@@ -406,6 +446,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_fork, sim_join, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels};
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather};
     return &backend;
 }

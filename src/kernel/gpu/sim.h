@@ -5,7 +5,8 @@
  * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
  *    is wrong, where a card would hang, and the backend says so.
- * 3. While a stream captures, launches and copies are kept as closures with their arguments by value, as a CUDA graph keeps them. */
+ * 3. While a stream captures, launches and copies are kept as closures with their arguments by value, as a CUDA graph keeps them. Calls of a graph run one after the other, each
+ *    time in another order of those that are possible. */
 #ifndef LKI_KERNEL_GPU_SIM_H
 #define LKI_KERNEL_GPU_SIM_H
 
@@ -123,5 +124,19 @@ template <typename T> static inline T atomicExch(T *p, T x) { T old = *p; *p = x
         auto lki_arguments = std::make_tuple(__VA_ARGS__);                                                                         \
         lki_sim::launch(grid, block, shared, flat, [=]() { std::apply([](auto... x) { kernel(x...); }, lki_arguments); });         \
     } while (0)
+
+/* Is `predicate` true for any thread of the block? */
+static inline int __syncthreads_or(int predicate)
+{
+    static int found;
+    lki_sim::wait_block();
+    found = 0;
+    lki_sim::wait_block();
+    if (predicate) found = 1;
+    lki_sim::wait_block();
+    const int any = found;
+    lki_sim::wait_block();
+    return any;
+}
 
 #endif

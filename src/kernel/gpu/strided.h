@@ -23,6 +23,9 @@ void move_strided(const lki_args *a, strided s);
 /* pad.cu: a part of register_move. */
 void register_pad(lki_kernels *k);
 
+/* concat, if it is one of several operands and small (concat_small.cu): in one launch. */
+bool concat_small(const lki_args *a);
+
 } // namespace lki_gpu
 
 #endif

@@ -1,64 +1,146 @@
 /* Optimiser updates, gradient clipping and counters. Rules of single elements are in rules.h, learning-rate schedules in
  * schedule.cu.
  *
+ * A launch updates any number of variables by one rule: a table of members says where they lie, and each has blocks of its own, as
+ * many as its size asks for. A call alone is a table of one.
+ *
  * Invariants
  * 1. Learning rate and iteration are read by the kernel. One thread of each block turns them, and the powers of bias corrections,
- *    into the numbers all its elements share.
+ *    into the numbers all its elements share, while the others' first elements are on their way.
  * 2. An update in place does nothing once its step met an index out of range (`stop`).
  * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
- *    bit. */
+ *    bit.
+ * 4. A table fits in 4 KB, what every version of CUDA takes as an argument. */
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/rules.h"
+#include <string.h>
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
-/* N elements from number i on. */
-template <int N, typename T, typename R> __device__ inline void update_at(const update_call<T> &c, const T *k, int64_t i)
-{
-    pack<T, N> state[R::STATES], g = {}, q = {};
-    if constexpr (R::READS)
-        for (int d = 0; d < R::STATES; d++)
-            state[d] = *(const pack<T, N> *)(const void *)(c.state[d] + i);
-    if constexpr (R::SOURCES > 0) g = *(const pack<T, N> *)(const void *)(c.g + i);
-    if constexpr (R::SOURCES > 1)
-        if (c.squares) q = *(const pack<T, N> *)(const void *)(c.squares + i);
-    for (int j = 0; j < N; j++) {
-        T s[R::STATES];
-        for (int d = 0; d < R::STATES; d++)
-            s[d] = R::READS ? state[d].at[j] : 0;
-        if (R::DECAYS && k[DECAY] != 0) s[0] = s[0] - s[0] * k[DECAY] * k[RATE];
-        R::element(c, k, s, g.at[j], R::SOURCES > 1 && c.squares ? q.at[j] : R::square(g.at[j]));
-        for (int d = 0; d < R::STATES; d++)
-            state[d].at[j] = s[d];
-    }
-    for (int d = 0; d < R::STATES; d++)
-        *(pack<T, N> *)(void *)(c.state[d] + i) = state[d];
-}
+struct update_member {
+    const void *g, *squares, *more[2];
+    void       *state[MOST_STATES];
+    int64_t     n;
+    double      decay;
+    uint32_t    first, packed; /* its first block; whether 16 bytes at a time */
+};
 
-template <int N, typename T, typename R> __global__ void __launch_bounds__(256, 3) update_kernel(update_call<T> c)
+struct update_table {
+    double         p[12]; /* of all members, but the weight decay */
+    int64_t        every;
+    const void    *rate;
+    const int64_t *t;
+    const int     *stop;
+    lk_dtype       rate_type, more_type;
+    int            count;
+    uint32_t       blocks;
+    update_member  at[MOST_UPDATES];
+};
+
+static_assert(sizeof(update_table) <= 4000, "an argument");
+
+/* ---- on the card ---- */
+
+/* N elements of everything a rule reads. */
+template <int N, typename T, typename R> struct update_pack {
+    pack<T, N> state[R::STATES], g, q;
+
+    __device__ void load(const update_call<T> &c, int64_t i)
+    {
+        g = q = {};
+        if constexpr (R::READS)
+            for (int d = 0; d < R::STATES; d++)
+                state[d] = *(const pack<T, N> *)(const void *)(c.state[d] + i);
+        if constexpr (R::SOURCES > 0) g = *(const pack<T, N> *)(const void *)(c.g + i);
+        if constexpr (R::SOURCES > 1)
+            if (c.squares) q = *(const pack<T, N> *)(const void *)(c.squares + i);
+    }
+
+    __device__ void update(const update_call<T> &c, const T *k, int64_t i)
+    {
+        for (int j = 0; j < N; j++) {
+            T s[R::STATES];
+            for (int d = 0; d < R::STATES; d++)
+                s[d] = R::READS ? state[d].at[j] : 0;
+            if (R::DECAYS && k[DECAY] != 0) s[0] = s[0] - s[0] * k[DECAY] * k[RATE];
+            R::element(c, k, s, g.at[j], R::SOURCES > 1 && c.squares ? q.at[j] : R::square(g.at[j]));
+            for (int d = 0; d < R::STATES; d++)
+                state[d].at[j] = s[d];
+        }
+        for (int d = 0; d < R::STATES; d++)
+            *(pack<T, N> *)(void *)(c.state[d] + i) = state[d];
+    }
+};
+
+/* Block number `block` of a member's `blocks`. All reads that do not depend on each other are under way before anything waits. */
+template <int N, typename T, typename R>
+__device__ inline void update_member_of(const update_call<T> &c, uint32_t block, uint32_t blocks)
 {
-    __shared__ T    shared[CONSTANTS];
-    __shared__ bool updates;
-    if (stopped(c.stop)) return;
+    __shared__ T         shared[CONSTANTS];
+    __shared__ bool      updates;
+    const int64_t        packs = c.n / N, rest = c.n - packs * N, stride = (int64_t)blocks * MAP_BLOCK;
+    int64_t              i = (int64_t)block * MAP_BLOCK + threadIdx.x;
+    update_pack<N, T, R> p;
+    const bool           stop = stopped(c.stop);
+    if (i < packs) p.load(c, i * N);
     if (threadIdx.x == 0) {
         shared[RATE] = c.rate.data ? (T)c.rate() : (T)0;
         shared[DECAY] = (T)c.p[LKI_UPDATE_DECAY];
         updates = R::begin(c, shared);
     }
     __syncthreads();
-    if (!updates) return;
-    T k[CONSTANTS];
-    for (int i = 0; i < CONSTANTS; i++)
-        k[i] = shared[i];
-    const int64_t packs = c.n / N, rest = c.n - packs * N;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < packs; i += (int64_t)gridDim.x * blockDim.x)
-        update_at<N, T, R>(c, k, i * N);
-    if (N > 1 && blockIdx.x == 0 && threadIdx.x < rest) update_at<1, T, R>(c, k, packs * N + threadIdx.x);
+    if (!updates || stop) return;
+    while (i < packs) {
+        p.update(c, shared, i * N);
+        i += stride;
+        if (i < packs) p.load(c, i * N);
+    }
+    if (N > 1 && block == 0 && threadIdx.x < rest) {
+        update_pack<1, T, R> last;
+        last.load(c, packs * N + threadIdx.x);
+        last.update(c, shared, packs * N + threadIdx.x);
+    }
 }
 
-/* ---- launching ---- */
+template <typename T> __device__ inline update_call<T> update_call_of(const update_table &table, const update_member &m)
+{
+    update_call<T> c;
+    for (int i = 0; i < LKI_UPDATE_DECAY; i++)
+        c.p[i] = table.p[i];
+    c.p[LKI_UPDATE_DECAY] = m.decay;
+    c.every = table.every;
+    c.n = m.n;
+    c.rate = scalar{table.rate, table.rate_type};
+    for (int i = 0; i < 2; i++)
+        c.more[i] = scalar{m.more[i], table.more_type};
+    c.t = table.t;
+    c.stop = table.stop;
+    c.g = (const T *)m.g;
+    c.squares = (const T *)m.squares;
+    for (int d = 0; d < MOST_STATES; d++)
+        c.state[d] = (T *)m.state[d];
+    return c;
+}
+
+template <typename T, typename R>
+__global__ void __launch_bounds__(MAP_BLOCK, 2) update_kernel(const LKI_CONSTANT update_table table)
+{
+    int low = 0, high = table.count;
+    while (high - low > 1) { /* the last member that begins at this block or before */
+        const int between = (low + high) / 2;
+        if (table.at[between].first <= blockIdx.x) low = between;
+        else high = between;
+    }
+    const uint32_t first = table.at[low].first, blocks = (low + 1 < table.count ? table.at[low + 1].first : table.blocks) - first;
+    const update_call<T> c = update_call_of<T>(table, table.at[low]);
+    if (table.at[low].packed) update_member_of<EACH_PACK_BYTES / sizeof(T), T, R>(c, blockIdx.x - first, blocks);
+    else update_member_of<1, T, R>(c, blockIdx.x - first, blocks);
+}
+
+/* ---- tables, on the host ---- */
 
 /* Which operands hold what; -1: none. In-place slots stop after a fault. */
 struct layout {
@@ -66,102 +148,147 @@ struct layout {
     bool in_place;
 };
 
-template <typename T> bool aligned(const update_call<T> &c, int states)
+/* How a call updates, told by its operands and attributes. */
+struct update_form {
+    void (*start)(const lki_args *a, const update_table &table);
+    int    states, sources, bytes; /* bytes of an element */
+    layout at;
+};
+
+typedef update_form update_form_fn(const lki_args *a);
+
+template <typename T, typename R> void start(const lki_args *a, const update_table &table)
 {
-    uintptr_t bits = (uintptr_t)c.g | (uintptr_t)c.squares;
-    for (int d = 0; d < states; d++)
-        bits |= (uintptr_t)c.state[d];
-    return bits % EACH_PACK_BYTES == 0;
+    (void)a;
+    LKI_LAUNCH((update_kernel<T, R>), dim3(table.blocks), dim3(MAP_BLOCK), 0, a, table);
 }
 
-static const void *data_at(const lki_args *a, int at) { return at >= 0 && at < a->nsrc ? a->src[at].data : nullptr; }
-
-static scalar scalar_at(const lki_args *a, int at)
+template <typename T, typename R> update_form form_of(const layout &l)
 {
-    const void *data = data_at(a, at);
-    return scalar{data, data ? a->src[at].dtype : LK_F32};
+    return update_form{start<T, R>, R::STATES, R::SOURCES, (int)sizeof(T), l};
 }
 
-template <typename T, typename R> void launch(const lki_args *a, const layout &l)
+const void *data_at(const lki_args *a, int at) { return at >= 0 && at < a->nsrc ? a->src[at].data : nullptr; }
+lk_dtype    type_at(const lki_args *a, int at) { return data_at(a, at) ? a->src[at].dtype : LK_F32; }
+
+/* A table without members, for calls like this one. */
+void begin_table(update_table *table, const update_form &f, const lki_args *a)
 {
-    constexpr int  wide = EACH_PACK_BYTES / sizeof(T);
-    update_call<T> c = {};
-    c.n = a->hi;
-    if (c.n == 0) return;
-    for (int i = 0; i < 12; i++)
-        c.p[i] = a->attr->update.p[i];
-    c.every = a->attr->update.every > 1 ? a->attr->update.every : 1;
-    c.rate = scalar_at(a, l.rate);
-    c.more[0] = scalar_at(a, l.more[0]);
-    c.more[1] = scalar_at(a, l.more[1]);
-    c.t = (const int64_t *)data_at(a, l.t);
-    c.stop = l.in_place ? a->gpu->stop : nullptr;
-    c.g = R::SOURCES > 0 ? (const T *)a->src[0].data : nullptr;
-    c.squares = (const T *)data_at(a, l.squares);
-    for (int d = 0; d < R::STATES; d++)
-        c.state[d] = (T *)a->dst[d].data;
-    const bool    packs = aligned(c, R::STATES);
-    const int64_t blocks = lki_min(lki_ceil_div(c.n, (int64_t)(packs ? wide : 1) * MAP_BLOCK), MAP_BLOCKS / 2);
-    if (packs) LKI_LAUNCH((update_kernel<wide, T, R>), dim3((unsigned)blocks), dim3(MAP_BLOCK), 0, a, c);
-    else LKI_LAUNCH((update_kernel<1, T, R>), dim3((unsigned)blocks), dim3(MAP_BLOCK), 0, a, c);
+    memset(table, 0, sizeof *table);
+    for (int i = 0; i < LKI_UPDATE_DECAY; i++)
+        table->p[i] = a->attr->update.p[i];
+    table->every = a->attr->update.every > 1 ? a->attr->update.every : 1;
+    table->rate = data_at(a, f.at.rate);
+    table->rate_type = type_at(a, f.at.rate);
+    table->more_type = type_at(a, f.at.more[0]);
+    table->t = (const int64_t *)data_at(a, f.at.t);
+    table->stop = f.at.in_place ? a->gpu->stop : nullptr;
+}
+
+/* Everything before the number of members. */
+bool same_table(const update_table *a, const update_table *b) { return !memcmp(a, b, offsetof(update_table, count)); }
+
+void add_member(update_table *table, const update_form &f, const lki_args *a)
+{
+    update_member *m = &table->at[table->count++];
+    m->g = f.sources > 0 ? a->src[0].data : nullptr;
+    m->squares = data_at(a, f.at.squares);
+    for (int i = 0; i < 2; i++)
+        m->more[i] = data_at(a, f.at.more[i]);
+    uintptr_t bits = (uintptr_t)m->g | (uintptr_t)m->squares;
+    for (int d = 0; d < f.states; d++) {
+        m->state[d] = a->dst[d].data;
+        bits |= (uintptr_t)m->state[d];
+    }
+    m->n = a->hi;
+    m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
+    m->packed = bits % EACH_PACK_BYTES == 0;
+}
+
+/* Blocks for a member whose threads handle `rounds` packs each. */
+int64_t blocks_of(const update_member *m, const update_form &f, int64_t rounds)
+{
+    const int64_t each = m->packed ? EACH_PACK_BYTES / f.bytes : 1;
+    return lki_ceil_div(m->n, each * MAP_BLOCK * rounds);
+}
+
+void start_table(update_table *table, const update_form &f, const lki_args *a)
+{
+    int64_t all = 0;
+    if (!table->count) return;
+    for (int i = 0; i < table->count; i++)
+        all += blocks_of(&table->at[i], f, 1);
+    const int64_t rounds = lki_ceil_div(all, MAP_BLOCKS / 2);
+    for (int i = 0; i < table->count; i++) {
+        table->at[i].first = table->blocks;
+        table->blocks += (uint32_t)blocks_of(&table->at[i], f, rounds);
+    }
+    f.start(a, *table);
+}
+
+void update_alone(const lki_args *a, const update_form &f)
+{
+    update_table table;
+    if (a->hi == 0) return;
+    begin_table(&table, f, a);
+    add_member(&table, f, a);
+    start_table(&table, f, a);
 }
 
 /* ---- slots ---- */
 
 const layout plain = {1, 2, -1, {-1, -1}, true}, squared = {1, 2, 3, {-1, -1}, true};
 
-template <typename T> void update_sgd(const lki_args *a)
+template <typename T> update_form update_sgd(const lki_args *a)
 {
-    if (a->ndst < 2) launch<T, sgd_rule<T, SGD_PLAIN>>(a, plain);
-    else if (a->attr->update.flags & LKI_SGD_NESTEROV) launch<T, sgd_rule<T, SGD_NESTEROV>>(a, plain);
-    else launch<T, sgd_rule<T, SGD_MOMENTUM>>(a, plain);
+    if (a->ndst < 2) return form_of<T, sgd_rule<T, SGD_PLAIN>>(plain);
+    return a->attr->update.flags & LKI_SGD_NESTEROV ? form_of<T, sgd_rule<T, SGD_NESTEROV>>(plain)
+                                                    : form_of<T, sgd_rule<T, SGD_MOMENTUM>>(plain);
 }
 
-template <typename T> void update_adam(const lki_args *a)
+template <typename T> update_form update_adam(const lki_args *a)
 {
-    if (a->attr->update.flags & LKI_ADAM_AMSGRAD) launch<T, adam_rule<T, true>>(a, squared);
-    else launch<T, adam_rule<T, false>>(a, squared);
+    return a->attr->update.flags & LKI_ADAM_AMSGRAD ? form_of<T, adam_rule<T, true>>(squared)
+                                                    : form_of<T, adam_rule<T, false>>(squared);
 }
 
-template <typename T> void update_rmsprop(const lki_args *a)
+template <typename T> update_form update_rmsprop(const lki_args *a)
 {
-    static lki_kernel *const forms[4] = {
-        [](const lki_args *b) { launch<T, rmsprop_rule<T, false, false>>(b, squared); },
-        [](const lki_args *b) { launch<T, rmsprop_rule<T, false, true>>(b, squared); },
-        [](const lki_args *b) { launch<T, rmsprop_rule<T, true, false>>(b, squared); },
-        [](const lki_args *b) { launch<T, rmsprop_rule<T, true, true>>(b, squared); },
+    static const update_form forms[4] = {
+        form_of<T, rmsprop_rule<T, false, false>>(squared),
+        form_of<T, rmsprop_rule<T, false, true>>(squared),
+        form_of<T, rmsprop_rule<T, true, false>>(squared),
+        form_of<T, rmsprop_rule<T, true, true>>(squared),
     };
     static_assert(LKI_RMSPROP_CENTERED == 1 && LKI_RMSPROP_MOMENTUM == 2, "the order of forms");
-    forms[a->attr->update.flags & 3](a);
+    return forms[a->attr->update.flags & 3];
 }
 
-template <typename T> void clip_by_norm(const lki_args *a)
+template <typename T> update_form clip_by_norm(const lki_args *a)
 {
     const layout l = {-1, -1, -1, {1, -1}, false};
-    if (a->attr->update.flags & LKI_CLIP_GLOBAL) launch<T, clip_rule<T, true>>(a, l);
-    else launch<T, clip_rule<T, false>>(a, l);
+    return a->attr->update.flags & LKI_CLIP_GLOBAL ? form_of<T, clip_rule<T, true>>(l) : form_of<T, clip_rule<T, false>>(l);
 }
 
-template <typename T> void update_adagrad(const lki_args *a) { launch<T, adagrad_rule<T>>(a, squared); }
-template <typename T> void update_adadelta(const lki_args *a) { launch<T, adadelta_rule<T>>(a, squared); }
-template <typename T> void update_adamax(const lki_args *a) { launch<T, adamax_rule<T>>(a, squared); }
-template <typename T> void nadam_product(const lki_args *a) { launch<T, nadam_product_rule<T>>(a, plain); }
-template <typename T> void update_nadam(const lki_args *a) { launch<T, nadam_rule<T>>(a, layout{1, 2, 4, {3, -1}, true}); }
-template <typename T> void update_ftrl(const lki_args *a) { launch<T, ftrl_rule<T>>(a, squared); }
-template <typename T> void update_lion(const lki_args *a) { launch<T, lion_rule<T>>(a, plain); }
-template <typename T> void update_decay(const lki_args *a) { launch<T, decay_rule<T>>(a, plain); }
-template <typename T> void update_moments(const lki_args *a) { launch<T, moments_rule<T>>(a, squared); }
-template <typename T> void lamb_direction(const lki_args *a)
-{
-    launch<T, lamb_direction_rule<T>>(a, layout{-1, 2, 1, {-1, -1}, false});
-}
-template <typename T> void update_lamb(const lki_args *a) { launch<T, lamb_rule<T>>(a, layout{1, 2, -1, {3, 4}, true}); }
-template <typename T> void update_ema(const lki_args *a) { launch<T, ema_rule<T>>(a, layout{-1, 1, -1, {-1, -1}, true}); }
-template <typename T> void update_overwrite(const lki_args *a)
-{
-    launch<T, overwrite_rule<T>>(a, layout{-1, 1, -1, {-1, -1}, true});
-}
-template <typename T> void update_accumulate(const lki_args *a) { launch<T, accumulate_rule<T>>(a, plain); }
+/* Slots of one form. */
+#define ONE_FORM(slot, rule, ...)                                                                                                  \
+    template <typename T> update_form slot(const lki_args *) { return form_of<T, rule<T>>(__VA_ARGS__); }
+ONE_FORM(update_adagrad, adagrad_rule, squared)
+ONE_FORM(update_adadelta, adadelta_rule, squared)
+ONE_FORM(update_adamax, adamax_rule, squared)
+ONE_FORM(nadam_product, nadam_product_rule, plain)
+ONE_FORM(update_nadam, nadam_rule, layout{1, 2, 4, {3, -1}, true})
+ONE_FORM(update_ftrl, ftrl_rule, squared)
+ONE_FORM(update_lion, lion_rule, plain)
+ONE_FORM(update_decay, decay_rule, plain)
+ONE_FORM(update_moments, moments_rule, squared)
+ONE_FORM(lamb_direction, lamb_direction_rule, layout{-1, 2, 1, {-1, -1}, false})
+ONE_FORM(update_lamb, lamb_rule, layout{1, 2, -1, {3, 4}, true})
+ONE_FORM(update_ema, ema_rule, layout{-1, 1, -1, {-1, -1}, true})
+ONE_FORM(update_overwrite, overwrite_rule, layout{-1, 1, -1, {-1, -1}, true})
+ONE_FORM(update_accumulate, accumulate_rule, plain)
+
+template <update_form_fn *Form> void alone(const lki_args *a) { update_alone(a, Form(a)); }
 
 __global__ void increment_kernel(int64_t *counter, const int *stop)
 {
@@ -180,13 +307,49 @@ void increment(const lki_args *a)
     X(update_ema) X(update_overwrite) X(update_accumulate) X(clip_by_norm)
 /* clang-format on */
 
+update_form_fn *form_fn_of(lki_slot slot, lk_dtype type)
+{
+    static const struct {
+        lki_slot        slot;
+        update_form_fn *fn[2];
+    } rows[] = {
+#define ROW(slot) {LKI_K_##slot, {slot<float>, slot<double>}},
+        UPDATE_SLOTS(ROW)
+#undef ROW
+    };
+    for (const auto &r : rows)
+        if (r.slot == slot && (type == LK_F32 || type == LK_F64)) return r.fn[type == LK_F64];
+    return nullptr;
+}
+
 } // namespace
+
+bool lki_gpu::updates(lki_slot slot, lk_dtype type) { return form_fn_of(slot, type) != nullptr; }
+
+/* One launch, unless hyper-parameters of neighbours differ. */
+void lki_gpu::run_updates(int count, const lki_member *m)
+{
+    update_table table = {}, next;
+    update_form  form = {};
+    for (int i = 0; i < count; i++) {
+        const lki_args   *a = m[i].args;
+        const update_form f = form_fn_of(m[i].slot, m[i].type)(a);
+        begin_table(&next, f, a);
+        if (f.start != form.start || !same_table(&table, &next) || table.count == MOST_UPDATES) {
+            start_table(&table, form, m->args);
+            table = next;
+            form = f;
+        }
+        if (a->hi) add_member(&table, f, a);
+    }
+    start_table(&table, form, m->args);
+}
 
 void lki_gpu::register_update(lki_kernels *k)
 {
 #define SET(slot)                                                                                                                  \
-    set(k, LKI_K_##slot, LK_F32, slot<float>);                                                                                     \
-    set(k, LKI_K_##slot, LK_F64, slot<double>);
+    set(k, LKI_K_##slot, LK_F32, alone<slot<float>>);                                                                              \
+    set(k, LKI_K_##slot, LK_F64, alone<slot<double>>);
     UPDATE_SLOTS(SET)
     set(k, LKI_K_increment, LK_I64, increment);
     register_schedule(k);

@@ -1,0 +1,116 @@
+/* What the parts of a card's plan share.
+ *
+ *   card_order.c    calls, what comes after what, and which of them are one launch
+ *   card_memory.c   one block for everything they make
+ *   card_call.c     addresses
+ *   card_run.c      launching, capturing, tracing; calls on the host
+ *   card.c          the life of a plan on a card, and a replay */
+#ifndef LKI_STEP_CARD_INSIDE_H
+#define LKI_STEP_CARD_INSIDE_H
+
+#include "device/gpu/gpu.h"
+#include "kernel/group.h"
+#include "step/card.h"
+#include "step/order.h"
+
+typedef struct lki_card_call {
+    const lki_node *node;
+    bool            on_host;
+    bool            has_scratch;
+    size_t          scratch; /* bytes of it, and then where it lies in the block */
+    lki_args        args;    /* of the card */
+    lki_gpu_call    gpu;
+} lki_card_call;
+
+typedef struct lki_card_launch { /* calls from..end-1; several are a group */
+    int       from, end;
+    int       level;
+    lki_group kind;
+    int       after, after_count; /* what it comes after: launches of its own part, by their number there, in the card's list */
+} lki_card_launch;
+
+typedef struct
+    lki_card_part { /* launches from..end-1 on the card, captured; then, unless it is the last part, launch `end` on the host */
+    int   from, end;
+    void *graph; /* NULL: not yet */
+} lki_card_part;
+
+typedef struct lki_card_input { /* of the function: brought before each replay */
+    int    input;
+    size_t at, bytes;
+    size_t before; /* bytes of the input that lie before it */
+} lki_card_input;
+
+typedef struct lki_card_guest { /* a variable of another memory: brought before each replay, and back when it is written */
+    lk_variable *variable;
+    size_t       at, bytes;
+    bool         written;
+    void        *host; /* room for its values on their way back */
+} lki_card_guest;
+
+typedef struct lki_card_output {
+    int         output;
+    const char *from;
+    size_t      bytes;
+} lki_card_output;
+
+struct lki_card {
+    lki_plan           *plan;
+    lki_device         *device;
+    const lki_gpu_line *line;
+    lki_card_share      share;    /* nothing placed, and no lanes: it works alone */
+    const lki_grouping *grouping; /* NULL: every call is a launch of its own */
+    lki_buffer         *block;
+    size_t             *at;      /* by root value: where it lies in the block, or LKI_CARD_OUTSIDE */
+    lki_card_call      *calls;   /* launch by launch */
+    lki_member         *members; /* the same for kernels that run several */
+    int                 count;
+    lki_card_launch    *launches;
+    int                 launch_count, levels;
+    lki_order           order; /* of launches, until they are captured */
+    int                *after;
+    int                 after_count, after_capacity;
+    lki_card_part      *parts;
+    int                 part_count, part_capacity;
+    lki_card_input     *inputs;
+    lki_card_guest     *guests;
+    lki_card_output    *outputs;
+    int                 input_count, guest_count, output_count;
+    int                *stop; /* of the card */
+    int64_t             replays;
+    bool                checks; /* some call may meet an index out of range */
+    lki_arena           arena;
+};
+
+#define LKI_CARD_OUTSIDE ((size_t)-1)
+
+static inline size_t lki_value_bytes(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
+
+/* Does it lie somewhere outside the block? */
+static inline char *lki_card_placed(const lki_card *c, int root) { return c->share.placed ? c->share.placed[root] : NULL; }
+
+/* Is this variable's home the card? */
+static inline bool lki_card_has(const lki_card *c, const lki_value *v)
+{
+    return lki_same_memory(v->variable->buffer->device, c->device);
+}
+
+/* In this order. */
+lk_status lki_card_order(lki_card *c);
+lk_status lki_card_memory(lki_card *c);
+lk_status lki_card_place(lki_card *c);
+lk_status lki_card_parts(lki_card *c);
+
+/* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
+lk_status lki_card_describe(lki_card *c, lki_card_call *k);
+
+/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought to the card. */
+char *lki_card_home(lki_card *c, int root);
+
+/* A replay, piece by piece. */
+lk_status lki_card_bring(lki_card *c, const lki_line *in);
+bool      lki_card_waits(void); /* for faults, on this thread */
+lk_status lki_card_run_part(lki_card *c, lki_card_part *p);
+lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
+
+#endif

@@ -1,0 +1,182 @@
+/* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
+#include "core/log.h"
+#include "op/run.h"
+#include "step/card_inside.h"
+#include "step/join.h"
+#include <stdlib.h>
+
+typedef struct place {
+    int phase, turn, task;
+} place;
+
+static int earlier(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->phase != y->phase) return x->phase < y->phase ? -1 : 1;
+    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
+    return x->task < y->task ? -1 : x->task > y->task;
+}
+
+/* Sums that lanes of a CPU take in two tasks are one call here, where the first of them is. */
+static lk_status make_calls(lki_card *c)
+{
+    const lki_plan *p = c->plan;
+    place          *order = lki_alloc((size_t)(p->task_count + 1) * sizeof *order);
+    c->calls = lki_zalloc((size_t)(p->task_count + 1) * sizeof *c->calls);
+    if (!order || !c->calls) return lki_release(order), LK_ENOMEM;
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t].kind != LKI_TASK_COMBINE) order[c->count++] = (place){p->tasks[t].phase, p->tasks[t].turn, t};
+    qsort(order, (size_t)c->count, sizeof *order, earlier);
+    for (int i = 0; i < c->count; i++) {
+        const lki_node *n = &p->graph->nodes[p->tasks[order[i].task].node];
+        c->calls[i].node = n;
+        c->calls[i].on_host = !lki_gpu_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
+        if (c->calls[i].on_host && n->slot != LKI_K_none)
+            lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
+                     lk_dtype_name(n->type), c->device->name);
+    }
+    lki_release(order);
+    return LK_OK;
+}
+
+/* ---- what comes after what ---- */
+
+static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+{
+    for (int i = 0; i < count; i++) {
+        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
+        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
+    }
+    return false;
+}
+
+/* Must b, which comes later in the order of the schedule, wait for a? */
+static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+{
+    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
+        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
+    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
+        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
+    return b->writes && lki_may_fault(a);
+}
+
+/* A call on the host is alone: everything before is done, nothing after has begun. */
+static void find_order(const lki_card *c, lki_order *o)
+{
+    int host = -1; /* the last one */
+    for (int i = 0; i < c->count; i++) {
+        const lki_card_call *k = &c->calls[i];
+        if (host >= 0) lki_order_need(o, i, host);
+        for (int j = i - 1; j > host; j--)
+            if (k->on_host || waits_for(c->plan->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+        if (k->on_host) host = i;
+    }
+    lki_order_close(o);
+}
+
+/* ---- launches ---- */
+
+static int find_launches(lki_card *c, const lki_order *o, int *launch)
+{
+    static const int alone[LKI_GROUPS] = {1, 1, 1};
+    lki_joinable    *what = lki_zalloc((size_t)(c->count + 1) * sizeof *what);
+    if (!what) return -1;
+    for (int i = 0; i < c->count && c->grouping; i++) {
+        const lki_node *n = c->calls[i].node;
+        if (!c->calls[i].on_host)
+            what[i] =
+                (lki_joinable){c->grouping->of(n->slot, n->type, &c->calls[i].args), (int)n->slot * LK_DTYPE_COUNT + (int)n->type};
+    }
+    const int count = lki_join_calls(o, what, c->grouping ? c->grouping->most : alone, launch);
+    for (int i = 0; i < c->count && count >= 0; i++)
+        c->launches[launch[i]].kind = what[i].kind;
+    lki_release(what);
+    return count;
+}
+
+/* Calls, launch by launch. */
+static lk_status sort_calls(lki_card *c, const int *launch)
+{
+    lki_card_call *sorted = lki_zalloc((size_t)(c->count + 1) * sizeof *sorted);
+    int            at = 0;
+    if (!sorted) return LK_ENOMEM;
+    for (int l = 0; l < c->launch_count; l++) {
+        c->launches[l].from = at;
+        for (int i = 0; i < c->count; i++)
+            if (launch[i] == l) sorted[at++] = c->calls[i];
+        c->launches[l].end = at;
+    }
+    lki_release(c->calls);
+    c->calls = sorted;
+    for (int i = 0; i < c->count; i++)
+        c->calls[i].args.gpu = &c->calls[i].gpu;
+    return LK_OK;
+}
+
+static void order_launches(lki_card *c, const lki_order *calls, const int *launch)
+{
+    for (int i = 0; i < c->count; i++) {
+        const uint64_t *needs = lki_order_row(calls, calls->needs, i);
+        for (int j = lki_bit_next(needs, calls->words, 0); j >= 0; j = lki_bit_next(needs, calls->words, j + 1))
+            if (launch[i] != launch[j]) lki_order_need(&c->order, launch[i], launch[j]);
+    }
+    lki_order_close(&c->order);
+    for (int l = 0; l < c->launch_count; l++) {
+        const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
+        for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
+            if (c->launches[l].level <= c->launches[k].level) c->launches[l].level = c->launches[k].level + 1;
+        if (c->levels <= c->launches[l].level) c->levels = c->launches[l].level + 1;
+    }
+}
+
+lk_status lki_card_order(lki_card *c)
+{
+    lki_order calls = {0};
+    int      *launch = NULL;
+    LKI_TRY(make_calls(c));
+    for (int i = 0; i < c->count; i++)
+        LKI_TRY(lki_card_describe(c, &c->calls[i]));
+    launch = lki_alloc((size_t)(c->count + 1) * sizeof *launch);
+    c->launches = lki_zalloc((size_t)(c->count + 1) * sizeof *c->launches);
+    lk_status status = launch && c->launches && lki_order_init(&calls, c->count) ? LK_OK : LK_ENOMEM;
+    if (status == LK_OK) {
+        find_order(c, &calls);
+        c->launch_count = find_launches(c, &calls, launch);
+        if (c->launch_count < 0 || !lki_order_init(&c->order, c->launch_count)) c->launch_count = 0, status = LK_ENOMEM;
+    }
+    if (status == LK_OK) status = sort_calls(c, launch);
+    if (status == LK_OK) order_launches(c, &calls, launch);
+    lki_order_clear(&calls);
+    lki_release(launch);
+    return status;
+}
+
+/* ---- parts ---- */
+
+/* What a launch comes after within its part; all of the parts before it is done. */
+static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int first)
+{
+    const uint64_t *needs = lki_order_row(&c->order, c->order.needs, number);
+    l->after = c->after_count;
+    for (int k = lki_bit_next(needs, c->order.words, first); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1)) {
+        if (!lki_grow((void **)&c->after, &c->after_capacity, c->after_count + 1, sizeof *c->after)) return LK_ENOMEM;
+        c->after[c->after_count++] = k - first;
+    }
+    l->after_count = c->after_count - l->after;
+    return LK_OK;
+}
+
+lk_status lki_card_parts(lki_card *c)
+{
+    for (int l = 0, from = 0; l <= c->launch_count; l++) {
+        if (l < c->launch_count && !c->calls[c->launches[l].from].on_host) {
+            LKI_TRY(note_needs(c, &c->launches[l], l, from));
+            continue;
+        }
+        if (!lki_grow((void **)&c->parts, &c->part_capacity, c->part_count + 1, sizeof *c->parts)) return LK_ENOMEM;
+        c->parts[c->part_count++] = (lki_card_part){from, l, NULL};
+        from = l + 1;
+    }
+    lki_order_clear(&c->order);
+    return LK_OK;
+}

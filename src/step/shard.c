@@ -1,0 +1,428 @@
+/* Making what one card of several runs. Values and nodes keep their numbers; others are added behind them. */
+#include "step/shard.h"
+#include "op/op.h"
+#include <lockstep/tensor.h>
+#include <string.h>
+
+static const lk_dtype pack_types[LKI_PACKS] = {LK_F64, LK_I64, LK_F32, LK_I32};
+
+typedef struct cutter {
+    const lki_graph *from;
+    const lki_parts *parts;
+    lki_graph       *to;
+    lki_shard       *out;
+    int              card, cards, lanes;
+    bool             sums;
+    lk_tensor       *table; /* of replica_sum */
+} cutter;
+
+/* ---- the same graph once more ---- */
+
+static lk_status copy_values(cutter *c)
+{
+    for (int v = 0; v < c->from->value_count; v++) {
+        if (lki_graph_add_value(c->to, &c->from->values[v]) < 0) return LK_ENOMEM;
+        lki_retain(c->from->values[v].constant);
+    }
+    return LK_OK;
+}
+
+static lk_status copy_nodes(cutter *c)
+{
+    for (int i = 0; i < c->from->node_count; i++) {
+        const lki_node *n = &c->from->nodes[i];
+        const int       at = lki_graph_add_node(c->to, n->op, &n->attr, n->nsrc, n->src, n->ndst);
+        if (at < 0) return LK_ENOMEM;
+        lki_node *copy = &c->to->nodes[at];
+        int      *src = copy->src, *dst = copy->dst;
+        memcpy(dst, n->dst, (size_t)n->ndst * sizeof *dst);
+        *copy = *n;
+        copy->src = src;
+        copy->dst = dst;
+    }
+    return LK_OK;
+}
+
+static lk_status copy_rest(cutter *c)
+{
+    const lki_graph *g = c->from;
+    c->to->outputs = lki_alloc((size_t)(g->output_count + 1) * sizeof *c->to->outputs);
+    if (!c->to->outputs) return LK_ENOMEM;
+    memcpy(c->to->outputs, g->outputs, (size_t)g->output_count * sizeof *g->outputs);
+    c->to->output_count = g->output_count;
+    c->to->input_count = g->input_count;
+    c->to->name = g->name;
+    for (int i = 0; i < g->variable_count; i++) {
+        if (!lki_grow((void **)&c->to->variables, &c->to->variable_capacity, i + 1, sizeof *g->variables)) return LK_ENOMEM;
+        c->to->variables[i] = g->variables[i];
+        lki_retain(g->variables[i].variable);
+        c->to->variable_count++;
+    }
+    return LK_OK;
+}
+
+/* ---- rows ---- */
+
+static void window_of(const cutter *c, const lki_rows *rows, int64_t *lo, int64_t *hi)
+{
+    const int each = c->lanes / c->cards;
+    lki_parts_window(rows, c->card * each, (c->card + 1) * each, lo, hi);
+}
+
+static lki_rows cut_rows(const cutter *c, const lki_rows *rows)
+{
+    lki_rows out = *rows;
+    int64_t  lo, hi;
+    window_of(c, rows, &lo, &hi);
+    out.first += lo;
+    out.rows = hi - lo;
+    return out;
+}
+
+static int64_t entry_of(const lk_shape *s)
+{
+    int64_t n = 1;
+    for (int d = 1; d < s->rank; d++)
+        n *= s->dim[d];
+    return n;
+}
+
+/* Values of which a card has its own rows; of an input these are not the first ones. */
+static void cut_values(cutter *c)
+{
+    for (int v = 0; v < c->from->value_count; v++) {
+        lki_value *x = &c->to->values[v];
+        int64_t    lo, hi;
+        if (x->rows.kind != LKI_ROWS || !c->parts->rows[lki_graph_root(c->from, v)]) continue;
+        window_of(c, &x->rows, &lo, &hi);
+        if (x->kind == LKI_VALUE_INPUT && x->alias_of < 0) x->offset = lo * x->rows.per_row * entry_of(&x->shape);
+        x->rows = cut_rows(c, &x->rows);
+        x->shape.dim[0] = (hi - lo) * x->rows.per_row;
+    }
+}
+
+/* An operand with an entry for each row that all cards have all of: this card reads its own. */
+static lk_status cut_operand(cutter *c, int node, int i)
+{
+    const lki_node *n = &c->from->nodes[node];
+    const int       of = n->src[i];
+    lki_value       v = c->to->values[of];
+    int64_t         lo, hi;
+    window_of(c, &n->rows, &lo, &hi);
+    v.kind = LKI_VALUE_MADE;
+    v.maker = -1;
+    v.alias_of = of;
+    v.offset = lo * n->rows.per_row * entry_of(&v.shape);
+    v.shape.dim[0] = (hi - lo) * n->rows.per_row;
+    v.constant = NULL;
+    v.variable = NULL;
+    const int cut = lki_graph_add_value(c->to, &v);
+    if (cut < 0) return LK_ENOMEM;
+    c->to->nodes[node].src[i] = cut;
+    return LK_OK;
+}
+
+static lk_status cut_nodes(cutter *c)
+{
+    for (int k = 0; k < c->parts->node_count; k++) {
+        const int       node = c->parts->nodes[k];
+        const lki_node *n = &c->from->nodes[node];
+        if (n->mode == LKI_WHOLE) continue;
+        for (int i = 0; i < n->nsrc; i++)
+            if (lki_is_cut(n->cut, i) && !lki_shape_only(n, i) && !c->parts->rows[lki_graph_root(c->from, n->src[i])])
+                LKI_TRY(cut_operand(c, node, i));
+        c->to->nodes[node].rows = cut_rows(c, &n->rows);
+    }
+    return LK_OK;
+}
+
+/* ---- what is sent ---- */
+
+static size_t padded(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+static size_t bytes_of(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
+
+/* Sums of one type that go with an exchange get their places, and values of their own for the parts. */
+static lk_status place_pack(cutter *c, int e, lki_pack *pack)
+{
+    lki_exchange_plan *x = &c->out->exchanges[e];
+    for (int k = 0; k < c->parts->node_count; k++) {
+        const int node = c->parts->nodes[k];
+        if (c->parts->exchange[node] != e || c->from->nodes[node].writes) continue;
+        for (int i = 0; i < c->from->nodes[node].ndst; i++) {
+            const int sum = c->from->nodes[node].dst[i];
+            lki_value part = c->to->values[sum];
+            if (part.dtype != pack->dtype) continue;
+            const int value = lki_graph_add_value(c->to, &part);
+            if (value < 0) return LK_ENOMEM;
+            c->to->nodes[node].dst[i] = value;
+            c->to->values[sum].maker = -1;
+            c->to->values[sum].offset = (int64_t)((x->bytes - pack->at) / lk_dtype_bytes(pack->dtype)); /* in the sum of all */
+            c->out->sent[c->out->sent_count++] = (lki_sent){value, e, x->bytes};
+            x->bytes += padded(bytes_of(&part));
+        }
+    }
+    pack->bytes = x->bytes - pack->at;
+    return LK_OK;
+}
+
+static size_t pack_bytes(const cutter *c, int e, lk_dtype dtype)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < c->parts->node_count; k++) {
+        const lki_node *n = &c->from->nodes[c->parts->nodes[k]];
+        for (int i = 0; i < n->ndst && c->parts->exchange[c->parts->nodes[k]] == e && !n->writes; i++)
+            if (c->from->values[n->dst[i]].dtype == dtype) bytes += padded(bytes_of(&c->from->values[n->dst[i]]));
+    }
+    return bytes;
+}
+
+/* Sent to all, a card gets the packs of all others; swapped, of each a piece, and a piece of the sum. */
+static lki_pack_way way_of(const cutter *c, int e, lk_dtype dtype)
+{
+    const size_t bytes = pack_bytes(c, e, dtype), others = (size_t)c->cards - 1;
+    if (c->sums && (dtype == LK_F32 || dtype == LK_F64)) return LKI_PACK_LINKED;
+    return others * bytes - 2 * others * (bytes / (size_t)c->cards) >= LKI_SWAP_BYTES ? LKI_PACK_SWAPPED : LKI_PACK_GATHERED;
+}
+
+/* Those that are gathered lie together, before the others. A pack that is swapped has pieces of whole multiples of 16 bytes. */
+static lk_status place_packs(cutter *c, int e)
+{
+    lki_exchange_plan *x = &c->out->exchanges[e];
+    x->stops = c->parts->stops[e];
+    for (int others = 0; others < 2; others++) {
+        for (int k = 0; k < LKI_PACKS; k++) {
+            lki_pack          *pack = &x->pack[k];
+            const lki_pack_way way = way_of(c, e, pack_types[k]);
+            if ((way != LKI_PACK_GATHERED) != (others > 0)) continue;
+            *pack = (lki_pack){.dtype = pack_types[k], .way = way, .at = x->bytes, .sum = -1, .pieces = -1, .piece = -1};
+            LKI_TRY(place_pack(c, e, pack));
+            if (way != LKI_PACK_SWAPPED) continue;
+            x->bytes = pack->at + (size_t)lki_round_up((int64_t)pack->bytes, 16 * c->cards);
+            pack->bytes = x->bytes - pack->at;
+            x->second = true;
+        }
+        if (!others) x->gathered = x->bytes;
+    }
+    return LK_OK;
+}
+
+/* ---- exchanges ---- */
+
+static int add_made(cutter *c, lk_dtype dtype, int64_t size, int maker)
+{
+    return lki_graph_add_value(c->to, &(lki_value){.kind = LKI_VALUE_MADE,
+                                                   .dtype = dtype,
+                                                   .shape = {.rank = 1, .dim = {size}},
+                                                   .maker = maker,
+                                                   .alias_of = -1,
+                                                   .replica = -1});
+}
+
+static int64_t elements(const lki_pack *pack) { return (int64_t)(pack->bytes / lk_dtype_bytes(pack->dtype)); }
+
+/* A node without a kernel. */
+static int add_barrier(cutter *c, int nsrc, const int *src)
+{
+    static const lki_attr none;
+    const int             node = lki_graph_add_node(c->to, LKI_OP_concat, &none, nsrc, src, 1 + LKI_PACKS);
+    if (node < 0) return -1;
+    c->to->nodes[node].slot = LKI_K_none;
+    c->to->nodes[node].type = LK_U8;
+    c->to->nodes[node].ndst = 0;
+    c->out->order[c->out->order_count++] = node;
+    return node;
+}
+
+/* What an exchange leaves; -1 without memory. */
+static int leave(cutter *c, int node, lk_dtype dtype, int64_t size)
+{
+    const int value = add_made(c, dtype, size, node);
+    if (value >= 0) c->to->nodes[node].dst[c->to->nodes[node].ndst++] = value;
+    return value;
+}
+
+/* The node of an exchange: it reads all that is sent, and makes what is received. */
+static lk_status add_exchange(cutter *c, int e)
+{
+    lki_exchange_plan *x = &c->out->exchanges[e];
+    int                count = 0, *src = lki_alloc((size_t)(c->out->sent_count + 1) * sizeof *src);
+    if (!src) return LK_ENOMEM;
+    for (int i = 0; i < c->out->sent_count; i++)
+        if (c->out->sent[i].exchange == e) src[count++] = c->out->sent[i].value;
+    const int node = add_barrier(c, count, src);
+    lki_release(src);
+    if (node < 0) return LK_ENOMEM;
+    x->received = -1;
+    if (x->gathered && (x->received = leave(c, node, LK_U8, (int64_t)x->gathered * c->cards)) < 0) return LK_ENOMEM;
+    for (int k = 0; k < LKI_PACKS; k++) {
+        lki_pack *pack = &x->pack[k];
+        int      *made = pack->way == LKI_PACK_SWAPPED ? &pack->pieces : &pack->sum;
+        if (pack->way == LKI_PACK_GATHERED || !pack->bytes) continue;
+        if ((*made = leave(c, node, pack->dtype, elements(pack))) < 0) return LK_ENOMEM;
+    }
+    return LK_OK;
+}
+
+/* `size` numbers of each card, which lie in `of` from number `first` on, `step` apart, added up the tree as far as it goes above
+ * them. */
+static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, int64_t step, int64_t size, int *sum)
+{
+    static const lki_attr none;
+    int                   src[LKI_MOST_SHARDS + 1];
+    for (int i = 0; i < c->cards; i++) {
+        const lki_value part = {.kind = LKI_VALUE_MADE,
+                                .dtype = dtype,
+                                .shape = {.rank = 1, .dim = {size}},
+                                .maker = -1,
+                                .alias_of = of,
+                                .offset = first + i * step,
+                                .replica = -1};
+        if ((src[i] = lki_graph_add_value(c->to, &part)) < 0) return LK_ENOMEM;
+    }
+    const lki_value table = {.kind = LKI_VALUE_CONSTANT,
+                             .dtype = LK_I32,
+                             .shape = c->table->shape,
+                             .maker = -1,
+                             .alias_of = -1,
+                             .replica = -1,
+                             .constant = c->table};
+    if ((src[c->cards] = lki_graph_add_value(c->to, &table)) < 0) return LK_ENOMEM;
+    lki_retain(c->table);
+    const int node = lki_graph_add_node(c->to, LKI_OP_replica_sum, &none, c->cards + 1, src, 1);
+    if (node < 0) return LK_ENOMEM;
+    c->to->nodes[node].type = dtype;
+    if ((*sum = add_made(c, dtype, size, node)) < 0) return LK_ENOMEM;
+    c->to->nodes[node].dst[0] = *sum;
+    c->out->order[c->out->order_count++] = node;
+    return LK_OK;
+}
+
+static lk_status add_sums(cutter *c, int e)
+{
+    const lki_exchange_plan *x = &c->out->exchanges[e];
+    for (int k = 0; k < LKI_PACKS; k++) {
+        lki_pack     *pack = &c->out->exchanges[e].pack[k];
+        const int64_t size = (int64_t)lk_dtype_bytes(pack->dtype), piece = elements(pack) / c->cards;
+        if (!pack->bytes || pack->way == LKI_PACK_LINKED) continue;
+        if (pack->way == LKI_PACK_SWAPPED) LKI_TRY(add_sum(c, pack->dtype, pack->pieces, 0, piece, piece, &pack->piece));
+        else
+            LKI_TRY(add_sum(c, pack->dtype, x->received, (int64_t)pack->at / size, (int64_t)x->gathered / size, elements(pack),
+                            &pack->sum));
+    }
+    return LK_OK;
+}
+
+/* Each card's piece of the sum goes to all. */
+static lk_status add_second(cutter *c, int e)
+{
+    lki_exchange_plan *x = &c->out->exchanges[e];
+    int                src[LKI_PACKS], count = 0;
+    if (!x->second) return LK_OK;
+    for (int k = 0; k < LKI_PACKS; k++)
+        if (x->pack[k].piece >= 0) src[count++] = x->pack[k].piece;
+    const int node = add_barrier(c, count, src);
+    if (node < 0) return LK_ENOMEM;
+    for (int k = 0; k < LKI_PACKS; k++)
+        if (x->pack[k].piece >= 0 && (x->pack[k].sum = leave(c, node, x->pack[k].dtype, elements(&x->pack[k]))) < 0)
+            return LK_ENOMEM;
+    return LK_OK;
+}
+
+/* Sums are ranges of what their pack adds up to. Their places in it are known since it was placed. */
+static void read_sums(cutter *c, int e)
+{
+    for (int k = 0; k < c->parts->node_count; k++) {
+        const lki_node *n = &c->from->nodes[c->parts->nodes[k]];
+        if (c->parts->exchange[c->parts->nodes[k]] != e || n->writes) continue;
+        for (int i = 0; i < n->ndst; i++)
+            for (int p = 0; p < LKI_PACKS; p++)
+                if (c->out->exchanges[e].pack[p].dtype == c->to->values[n->dst[i]].dtype)
+                    c->to->values[n->dst[i]].alias_of = c->out->exchanges[e].pack[p].sum;
+    }
+}
+
+static lk_status add_nodes(cutter *c)
+{
+    for (int part = 0; part < c->parts->count; part++) {
+        for (int k = 0; k < c->parts->node_count; k++)
+            if (c->parts->part[c->parts->nodes[k]] == part) c->out->order[c->out->order_count++] = c->parts->nodes[k];
+        if (part >= c->parts->exchanges) break;
+        LKI_TRY(add_exchange(c, part));
+        LKI_TRY(add_sums(c, part));
+        LKI_TRY(add_second(c, part));
+        read_sums(c, part);
+    }
+    return LK_OK;
+}
+
+static void note_lane_writes(cutter *c)
+{
+    for (int k = 0; k < c->parts->node_count; k++) {
+        const int       node = c->parts->nodes[k];
+        const lki_node *n = &c->from->nodes[node];
+        if (n->mode == LKI_SUM && n->writes)
+            c->out->lane_writes[c->out->lane_write_count++] = (lki_lane_write){n->dst[0], c->parts->exchange[node]};
+    }
+}
+
+/* ---- all of it ---- */
+
+static lk_status make(cutter *c)
+{
+    lki_shard *s = c->out;
+    int        sums = 0;
+    for (int i = 0; i < c->from->node_count; i++)
+        sums += c->from->nodes[i].ndst;
+    s->order = lki_alloc((size_t)(c->from->node_count + c->parts->exchanges * (2 + LKI_PACKS) + 1) * sizeof *s->order);
+    s->exchanges = lki_zalloc((size_t)(c->parts->exchanges + 1) * sizeof *s->exchanges);
+    s->sent = lki_alloc((size_t)(sums + 1) * sizeof *s->sent);
+    s->lane_writes = lki_alloc((size_t)(c->from->node_count + 1) * sizeof *s->lane_writes);
+    if (!s->order || !s->exchanges || !s->sent || !s->lane_writes) return LK_ENOMEM;
+    s->exchange_count = c->parts->exchanges;
+    LKI_TRY(copy_values(c));
+    LKI_TRY(copy_nodes(c));
+    LKI_TRY(copy_rest(c));
+    cut_values(c);
+    LKI_TRY(cut_nodes(c));
+    for (int e = 0; e < s->exchange_count; e++)
+        LKI_TRY(place_packs(c, e));
+    note_lane_writes(c);
+    return add_nodes(c);
+}
+
+static lk_tensor *table_of(int cards, int lanes)
+{
+    int32_t   table[2 * LKI_MOST_SHARDS];
+    const int each = lanes / cards;
+    for (int i = 0; i < cards; i++) {
+        table[2 * i] = i * each;
+        table[2 * i + 1] = each;
+    }
+    return lk_tensor_from(LK_SHAPE(cards, 2), LK_I32, table);
+}
+
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, int card, int cards, int lanes, bool sums, lki_shard *out)
+{
+    cutter    c = {.from = g, .parts = p, .out = out, .card = card, .cards = cards, .lanes = lanes, .sums = sums};
+    lk_status status = LK_ENOMEM;
+    *out = (lki_shard){.graph = lki_graph_new()};
+    c.to = out->graph;
+    LK_STEP /* the table is held by the graph */
+    {
+        c.table = c.to ? table_of(cards, lanes) : NULL;
+        if (c.table && !lki_bad(c.table)) status = make(&c);
+    }
+    if (status != LK_OK) lki_shard_clear(out);
+    return status;
+}
+
+void lki_shard_clear(lki_shard *s)
+{
+    lki_graph_free(s->graph);
+    lki_release(s->order);
+    lki_release(s->exchanges);
+    lki_release(s->sent);
+    lki_release(s->lane_writes);
+    *s = (lki_shard){0};
+}

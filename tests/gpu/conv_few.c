@@ -1,0 +1,225 @@
+/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv_few.h) against the reference: forward the same bits; the gradient for the weights in the order
+ * kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
+#include "slots.h"
+
+enum { THREADS = 128, UNIT = 4, TURNS = 4, EACH_MOST = 32, PARTS_OF_LANE = 128 };
+
+typedef struct shape {
+    int64_t images, IH, IW, C, K, O, pad, more; /* more: cells behind the image beyond pad */
+} shape;
+
+static lk_shape image_of(const shape *s) { return (lk_shape){4, {s->images, s->IH, s->IW, s->C}}; }
+static lk_shape weights_of(const shape *s) { return (lk_shape){4, {s->K, s->K, s->C, s->O}}; }
+static lk_shape outputs_of(const shape *s, int64_t cells)
+{
+    const int64_t more = 2 * s->pad + s->more - s->K + 1;
+    return (lk_shape){4, {s->images, (s->IH + more) / cells, (s->IW + more) / cells, s->O}};
+}
+
+static slot_case case_of(lki_slot slot, const shape *s)
+{
+    slot_case c = {.slot = slot, .dtype = LK_F32};
+    c.attr.window = (lki_window){{s->K, s->K}, {1, 1}, {1, 1}, {s->pad, s->pad}};
+    return c;
+}
+
+static const shape shapes[] = {
+    {2, 28, 28, 1, 3, 32, 0, 0}, {1, 32, 32, 3, 3, 32, 1, 0},
+    {1, 28, 28, 1, 5, 32, 0, 0}, /* as networks have them */
+    {2, 12, 11, 3, 3, 64, 0, 0}, {2, 9, 13, 1, 5, 16, 2, 0},
+    {1, 7, 6, 1, 3, 96, 1, 1}, /* several groups of channels, or half of one */
+    {4, 5, 5, 1, 3, 4, 0, 0},    {3, 7, 6, 3, 3, 5, 1, 0},
+    {5, 9, 9, 1, 5, 6, 2, 1}, /* channels that are no quads */
+    {2, 6, 7, 1, 3, 33, 1, 0},   {2, 3, 3, 1, 3, 8, 0, 0},
+    {2, 2, 2, 3, 3, 8, 1, 0}, /* one window; one output */
+    {0, 8, 8, 1, 3, 8, 0, 0},    {2, 8, 8, 3, 3, 0, 1, 0},
+    {1, 8, 150, 3, 3, 32, 1, 0}, /* nothing; wide */
+    {1, 70, 9, 1, 3, 8, 0, 0},   {1, 1, 1, 3, 3, 8, 1, 0},
+    {37, 6, 6, 1, 3, 8, 0, 0}, /* tall; no window of a pool; many images */
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static void check_forward(const shape *s, int bits)
+{
+    const int      pool = bits >> 2 & 1;
+    slot_case      c = case_of(LKI_K_conv2d, s);
+    const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pool ? 2 : 1), bias = {1, {s->O}};
+    const bool     wild = s->pad == 0 && s->more == 0; /* outside the image zeros meet the weights here */
+    c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = pool};
+    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, wild));
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, wild));
+    if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, wild));
+    slot_result(&c, LK_F32, y, NULL);
+    if (pool) slot_result(&c, LK_U8, y, NULL);
+    slot_check(&c);
+}
+
+TEST(test_conv2d)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int bits = 0; bits < 8; bits++)
+            check_forward(&shapes[i], bits);
+}
+
+/* A window all of whose outputs are zeros, ones, infinities or not numbers, of both signs: which cell wins, and with which sign. */
+TEST(test_pool_ties)
+{
+    static const float numbers[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN};
+    for (int bits = 0; bits < 4; bits++) {
+        const shape    s = {49 * 49, 4, 4, 1, 3, 4, 0, 0};
+        slot_case      c = case_of(LKI_K_conv2d, &s);
+        const lk_shape x = image_of(&s), w = weights_of(&s), y = outputs_of(&s, 2), bias = {1, {s.O}};
+        float         *image = slot_numbers(LK_F32, &x, false), *weights = slot_numbers(LK_F32, &w, false);
+        for (int64_t i = 0; i < s.images; i++)
+            for (int at = 0; at < 16; at++)
+                image[16 * i + at] = at % 4 < 2 && at / 4 < 2 ? numbers[i / (at / 4 ? at % 4 ? 343 : 49 : at % 4 ? 7 : 1) % 7] : 0;
+        for (int k = 0; k < 9 * 4; k++)
+            weights[k] = k < 4 ? (k % 2 ? -1.0f : 1.0f) : 0;
+        c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = 1};
+        slot_source(&c, LK_F32, x, image);
+        slot_source(&c, LK_F32, w, weights);
+        if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
+        slot_result(&c, LK_F32, y, NULL);
+        slot_result(&c, LK_U8, y, NULL);
+        slot_check(&c);
+    }
+}
+
+/* ---- weights ---- */
+
+typedef struct order { /* what the shapes of an image and the weights tell */
+    int64_t H, W, across, strands, rows, bands;
+    bool    pooled;
+} order;
+
+static order order_of(const slot_case *c, const shape *s)
+{
+    order   o = {.H = c->src[1].dim[1], .W = c->src[1].dim[2], .pooled = c->slot == LKI_K_conv2d_pool_grad_w};
+    int64_t quads = 1;
+    while (4 * quads < s->O && quads < 8)
+        quads *= 2;
+    o.strands = THREADS / quads;
+    o.across = o.pooled ? o.W : lki_ceil_div(o.W, UNIT);
+    o.rows = lki_max(1, lki_ceil_div(o.H, lki_max(1, lki_ceil_div(o.H * o.across, TURNS * o.strands))));
+    o.bands = lki_ceil_div(o.H, o.rows);
+    return o;
+}
+
+/* Up the tree: pairs of neighbours, pairs of those; one without a neighbour moves up as it is. */
+static float tree(float *sum, int64_t count)
+{
+    for (int64_t step = 1; step < count; step *= 2)
+        for (int64_t i = 0; i + step < count; i += 2 * step)
+            sum[i] = sum[i] + sum[i + step];
+    return count ? sum[0] : 0;
+}
+
+/* One output of the gradient, or a window's winner. */
+static float add(const slot_case *c, const shape *s, const order *o, const int64_t *weight, int64_t n, int64_t row, int64_t column,
+                 float acc)
+{
+    const int64_t at = ((n * o->H + row) * o->W + column) * s->O + weight[3];
+    const int     place = o->pooled ? ((const uint8_t *)c->src_data[2])[at] : 0, each = o->pooled ? 2 : 1;
+    const int64_t h = each * row + place / 2 - s->pad + weight[0], w = each * column + place % 2 - s->pad + weight[1];
+    if (h < 0 || h >= s->IH || w < 0 || w >= s->IW) return acc;
+    if (o->pooled && c->attr.epilogue.relu && !(((const float *)c->src_data[3])[at] > 0)) return acc;
+    return fmaf(((const float *)c->src_data[0])[((n * s->IH + h) * s->IW + w) * s->C + weight[2]],
+                ((const float *)c->src_data[1])[at], acc);
+}
+
+static float part_of(const slot_case *c, const shape *s, const order *o, const int64_t *weight, int64_t from, int64_t to,
+                     int64_t band)
+{
+    const int64_t top = band * o->rows, units = (lki_min(o->H, top + o->rows) - top) * o->across, wide = o->pooled ? 1 : UNIT;
+    float         strand[THREADS] = {0};
+    for (int64_t n = from; n < to; n++)
+        for (int64_t u = 0; u < units; u++)
+            for (int64_t i = 0; i < wide && u % o->across * wide + i < o->W; i++)
+                strand[u % o->strands] =
+                    add(c, s, o, weight, n, top + u / o->across, u % o->across * wide + i, strand[u % o->strands]);
+    return tree(strand, o->strands);
+}
+
+static float lane_of(const slot_case *c, const shape *s, const order *o, const int64_t *weight, int64_t from, int64_t to)
+{
+    const int64_t each = lki_max(1, lki_min(EACH_MOST, lki_ceil_div((to - from) * o->bands, PARTS_OF_LANE)));
+    float        *parts = calloc((size_t)((to - from + 1) * (o->bands + 1)), sizeof *parts);
+    int64_t       count = 0;
+    for (int64_t n = from; n < to; n += each)
+        for (int64_t band = 0; band < o->bands; band++)
+            parts[count++] = part_of(c, s, o, weight, n, lki_min(to, n + each), band);
+    const float sum = tree(parts, count);
+    free(parts);
+    return sum;
+}
+
+static void in_order(const slot_case *c, const shape *s, float *dw)
+{
+    const order   o = order_of(c, s);
+    const int64_t whole[2] = {0, s->images}, *bound = c->lanes ? c->bound : whole;
+    const int     lanes = c->lanes ? c->lanes : 1;
+    for (int64_t i = 0; i < lki_shape_size(&c->dst[0]); i++) {
+        const int64_t weight[4] = {i / s->O / s->C / s->K, i / s->O / s->C % s->K, i / s->O % s->C, i % s->O};
+        float         sum[SLOT_LANES];
+        for (int l = 0; l < lanes; l++)
+            sum[l] = lane_of(c, s, &o, weight, bound[l], bound[l + 1]);
+        dw[i] = tree(sum, lanes);
+    }
+}
+
+/* A gradient of which much is zero, and the winners' cells. */
+static void pooled_sources(slot_case *c, const lk_shape *p)
+{
+    float *d = slot_numbers(LK_F32, p, false);
+    for (int64_t i = 0; i < lki_shape_size(p); i++)
+        if (slot_below(3) == 0) d[i] = 0;
+    slot_source(c, LK_F32, *p, d);
+    slot_source(c, LK_U8, *p, slot_integers(LK_U8, p, 0, 4));
+}
+
+static void check_grad_w(const shape *s, int lanes, bool pooled, int relu)
+{
+    slot_case      c = case_of(pooled ? LKI_K_conv2d_pool_grad_w : LKI_K_conv2d_grad_w, s);
+    const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pooled ? 2 : 1);
+    c.attr.epilogue.relu = relu;
+    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
+    if (pooled) pooled_sources(&c, &y);
+    else slot_source(&c, LK_F32, y, slot_numbers(LK_F32, &y, false));
+    if (relu) slot_source(&c, LK_F32, y, slot_numbers(LK_F32, &y, true));
+    slot_result(&c, LK_F32, w, NULL);
+    if (lanes) slot_lanes(&c, lanes, s->images);
+    void *mine = slot_start(&c, 0), *gpu = slot_start(&c, 0);
+    in_order(&c, s, mine);
+    slot_on_gpu(&c, &gpu);
+    slot_compare(&c, 0, mine, gpu);
+    free(mine);
+    free(gpu);
+    c.tolerance = 1e-5;
+    slot_check(&c);
+}
+
+static void check_all(bool pooled, int relu)
+{
+    static const int lanes[2][2] = {{0, 4}, {1, 64}};
+    for (int i = 0; i < SHAPES; i++)
+        for (int l = 0; l < 2; l++)
+            check_grad_w(&shapes[i], lanes[i % 2][l], pooled, relu);
+}
+
+TEST(test_grad_w) { check_all(false, 0); }
+TEST(test_pool_grad_w) { check_all(true, 0); }
+TEST(test_pool_grad_w_relu) { check_all(true, 1); }
+
+/* So many images that parts have several, and lanes many parts. */
+TEST(test_many_images)
+{
+    static const shape many[] = {
+        {280, 4, 4, 1, 3, 8, 0, 0}, {70, 68, 5, 1, 3, 32, 0, 0}, {140, 4, 4, 3, 3, 32, 0, 0}, {4300, 4, 4, 1, 3, 8, 0, 0}};
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        check_grad_w(&many[i], i ? 0 : 2, false, 0);
+        check_grad_w(&many[i], 0, true, 1);
+    }
+}
+
+TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w),
+      cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu), cmocka_unit_test(test_many_images))

@@ -1,0 +1,391 @@
+/* Compiled steps over several cards: each card captures the same graph on the rows of its own lanes, and sums are exchanged
+ * between the parts. They must be compiled, must end with the bits of one card, and must find variables as others left them. */
+#include "core/thread.h"
+#include "small.h"
+
+/* ---- what was said ---- */
+
+static char   said[1 << 16];
+static size_t said_bytes;
+
+static void listen(const char *text, void *user)
+{
+    (void)user;
+    const size_t n = strlen(text);
+    if (said_bytes + n + 2 >= sizeof said) return;
+    memcpy(said + said_bytes, text, n + 1);
+    said_bytes += n;
+}
+
+static int times_said(const char *words)
+{
+    int count = 0;
+    for (const char *at = said; (at = strstr(at, words)); at++)
+        count++;
+    return count;
+}
+
+/* ---- compiled, and the same ---- */
+
+typedef struct wish {
+    bool compiled; /* else op by op */
+    bool fit;
+} wish;
+
+static const wish compiled = {true, false}, apart = {false, false};
+
+static void everywhere(const void *arg, outcome *out)
+{
+    const wish  *w = arg;
+    lk_strategy *s = lk_mirrored_strategy();
+    lk_set_log(listen, NULL);
+    if (w->fit) small_fit(s, LK_OFF, out);
+    else small_loop(s, false, out);
+    NEED((times_said("op by op") == 0) == w->compiled);
+}
+
+/* The number of lanes is the same for all, so the bits are. */
+TEST(steps_on_several_cards_are_compiled_and_the_same)
+{
+    static const setting settings[] = {{2, 1, 0}, {4, 1, 0}, {8, 1, 0}, {2, 2, 0}, {4, 2, 0}, {1, 4, 0}};
+    static const wish    wishes[] = {{true, false}, {true, true}};
+    setenv("LOCKSTEP_VERBOSE", "lanes,trace", 1);
+    for (int w = 0; w < LKI_COUNT(wishes); w++) {
+        outcome one, many;
+        CHILD(everywhere, &wishes[w], &one, .cards = 1);
+        for (int i = 0; i < LKI_COUNT(settings); i++) {
+            char what[64];
+            snprintf(what, sizeof what, "%s on %d cards of %d GPUs", wishes[w].fit ? "fit" : "a loop", settings[i].cards,
+                     settings[i].logical);
+            if (child_run(settings[i], everywhere, &wishes[w], &many, __LINE__)) same_outcome(&one, &many, what);
+        }
+    }
+}
+
+TEST(three_cards_work_op_by_op)
+{
+    outcome one, many;
+    setenv("LOCKSTEP_VERBOSE", "lanes,trace", 1);
+    CHILD(everywhere, &compiled, &one, .cards = 1);
+    if (CHILD(everywhere, &apart, &many, .cards = 3)) same_outcome(&one, &many, "a loop on 3 cards");
+}
+
+/* ---- large gradients, which are summed piece by piece ---- */
+
+static void wide(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    lk_model    *m = NULL;
+    lk_set_log(listen, NULL);
+    LK_SCOPE(s) {
+        m = lk_sequential(lk_flatten(.input_shape = LK_SHAPE(6, 6, 1)), lk_dense(6000, .activation = LK_RELU), lk_dense(CLASSES));
+        lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON),
+                         .optimizer = lk_sgd(.learning_rate = 0.01));
+    }
+    lk_history *h = lk_model_fit(m, small_data_in_order(), .epochs = 1, .verbose = LK_SILENT);
+    SOUND();
+    small_history(h, out);
+    out->digest = small_state(m);
+    if (arg)
+        NEED(times_said("the training step: on 8 cards") > 0 && times_said("in 3 parts") > 0); /* gradients go in two exchanges */
+}
+
+TEST(large_gradients_are_the_same)
+{
+    outcome one, many;
+    setenv("LOCKSTEP_VERBOSE", "lanes,trace,plan", 1);
+    CHILD(wide, NULL, &one, .cards = 1);
+    if (CHILD(wide, "", &many, .cards = 8)) same_outcome(&one, &many, "large gradients on 8 cards");
+}
+
+/* ---- rows that come out ---- */
+
+static void predicted(const void *arg, outcome *out)
+{
+    lk_model  *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_tensor *y = lk_model_predict(m, small_data_in_order(), .verbose = LK_SILENT);
+    (void)arg;
+    SOUND();
+    const float *values = lk_data(y);
+    NEED(values && lk_tensor_shape(y).dim[0] == ROWS);
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        child_put(out, values[i]);
+    lk_logs logs = lk_model_evaluate(m, small_data_in_order(), .verbose = LK_SILENT);
+    SOUND();
+    for (int i = 0; i < logs.count; i++)
+        child_put(out, logs.value[i]);
+}
+
+TEST(predictions_of_several_cards)
+{
+    outcome one, many;
+    CHILD(predicted, NULL, &one, .cards = 1);
+    if (CHILD(predicted, NULL, &many, .cards = 2)) same_outcome(&one, &many, "predictions on 2 cards");
+    if (CHILD(predicted, NULL, &many, .cards = 8)) same_outcome(&one, &many, "predictions on 8 cards");
+}
+
+/* ---- variables that others change between steps ---- */
+
+static void changed_between(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    lk_function *step = lk_function_of(loop_all, &l);
+    lk_dataset  *data = lk_distribute_dataset(s, small_data());
+    int          n = 0;
+    (void)arg;
+    LK_FOR_EACH(batch, data) {
+        const lk_variables v = lk_model_trainable_variables(l.model);
+        lk_tensor         *before = lk_read(v.item[0]); /* held while the step writes the variable */
+        const float        was = ((const float *)lk_data(before))[0];
+        child_put(out, lk_item(lk_call(step, batch).item[0]));
+        SOUND();
+        NEED(((const float *)lk_data(before))[0] == was);
+        NEED(((const float *)lk_data(lk_read(v.item[0])))[0] != was || n > 0);
+        lk_assign_add(v.item[n % v.count], lk_mul(lk_read(v.item[n % v.count]), lk_scalar(0.5)));
+        SOUND();
+        n++;
+    }
+    NEED(n == 3);
+    out->digest = lk_model_digest(l.model);
+}
+
+TEST(variables_changed_between_steps)
+{
+    outcome one, many;
+    CHILD(changed_between, NULL, &one, .cards = 1);
+    if (CHILD(changed_between, NULL, &many, .cards = 2)) same_outcome(&one, &many, "changed between steps, 2 cards");
+    if (CHILD(changed_between, NULL, &many, .cards = 4)) same_outcome(&one, &many, "changed between steps, 4 cards");
+}
+
+/* An optimiser made outside the scope: its variables are on the CPU. */
+static void made_outside(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    (void)arg;
+    l.optimizer = lk_sgd(.learning_rate = 0.05, .momentum = 0.9);
+    lk_function *step = lk_function_of(loop_all, &l);
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
+        child_put(out, lk_item(lk_call(step, batch).item[0]));
+    SOUND();
+    out->digest = lk_model_digest(l.model);
+}
+
+TEST(variables_of_the_cpu)
+{
+    outcome one, many;
+    CHILD(made_outside, NULL, &one, .cards = 1);
+    if (CHILD(made_outside, NULL, &many, .cards = 4)) same_outcome(&one, &many, "an optimiser of the CPU, 4 cards");
+}
+
+/* ---- checkpoints ---- */
+
+static void save(const void *path, outcome *out)
+{
+    lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
+    NEED(lk_checkpoint_write(lk_checkpoint_of({"model", m}, {"optimizer", lk_model_optimizer(m)}), path));
+    SOUND();
+    out->digest = small_state(m);
+}
+
+static void restore(const void *path, outcome *out)
+{
+    lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT); /* plans hold twins by now */
+    NEED(lk_checkpoint_read(lk_checkpoint_of({"model", m}, {"optimizer", lk_model_optimizer(m)}), path));
+    SOUND();
+    out->digest = small_state(m);
+    lk_model_fit(m, small_data_in_order(), .epochs = 1, .verbose = LK_SILENT);
+    SOUND();
+    const lk_digest after = small_state(m);
+    for (int i = 0; i < 32; i++)
+        child_put(out, after.byte[i]);
+}
+
+TEST(checkpoints_go_between_numbers_of_cards)
+{
+    outcome saved, one, four;
+    char    path[64];
+    snprintf(path, sizeof path, "/tmp/lockstep_several_%d", (int)getpid());
+    CHILD(save, path, &saved, .cards = 4);
+    CHILD(restore, path, &one, .cards = 1);
+    CHILD(restore, path, &four, .cards = 4);
+    same_outcome(&one, &four, "restored on 1 and on 4 cards");
+    assert_true(lk_digest_equal(saved.digest, one.digest));
+    char command[128];
+    snprintf(command, sizeof command, "%s.index", path);
+    unlink(command);
+    snprintf(command, sizeof command, "%s.data-00000-of-00001", path);
+    unlink(command);
+}
+
+/* ---- links that fail ---- */
+
+static void broken_peer(const void *arg, outcome *out)
+{
+    (void)arg;
+    setenv("LOCKSTEP_SIM_PEER", "broken", 1);
+    lk_set_log(listen, NULL);
+    small_loop(lk_mirrored_strategy(), false, out);
+    NEED(times_said("did not arrive") >= 1);
+    NEED(times_said("copies through the host") == 1);
+}
+
+TEST(copies_that_carry_nothing_are_noticed)
+{
+    outcome one, many;
+    CHILD(everywhere, &compiled, &one, .cards = 1);
+    if (simulated() && CHILD(broken_peer, NULL, &many, .cards = 4)) same_outcome(&one, &many, "copies through the host");
+}
+
+static double seconds_now(void) { return (double)lki_nanoseconds() * 1e-9; }
+
+static void failing_link(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    setenv("LOCKSTEP_SIM_LINK", "fail:5", 1);
+    const double began = seconds_now();
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    lk_function *step = lk_function_of(loop_all, &l);
+    int          n = 0;
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data())) {
+        lk_call(step, batch);
+        if (lk_failed()) break;
+        n++;
+    }
+    NEED(n < 3);
+    NEED(seconds_now() - began < 5);
+    TOLD(LK_EDEVICE, "GPU:0", "LOCKSTEP_SIM_LINK");
+    /* everybody who asks again is told the same */
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data())) {
+        lk_call(step, batch);
+        break;
+    }
+    TOLD(LK_EDEVICE, "LOCKSTEP_SIM_LINK");
+}
+
+static void hanging_card(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    setenv("LOCKSTEP_SIM_LINK", "hang:4", 1);
+    const double began = seconds_now();
+    lk_strategy *s = lk_mirrored_strategy(.communication = {.timeout_seconds = 0.5});
+    lk_model    *m = small_compiled(s, LK_OFF);
+    lk_model_fit(m, small_data(), .epochs = 2, .verbose = LK_SILENT);
+    TOLD(LK_EDEADLINE, "deadline of 0.5 seconds", "still at work: GPU:3");
+    NEED(seconds_now() - began < 5);
+}
+
+TEST(a_link_that_fails_releases_all)
+{
+    if (!simulated()) skip();
+    CHILD(failing_link, NULL, NULL, .cards = 4);
+    CHILD(hanging_card, NULL, NULL, .cards = 4);
+}
+
+/* ---- sums by the links ---- */
+
+static void free_order(const void *arg, outcome *out)
+{
+    setenv("LOCKSTEP_SIM_NCCL", arg ? "on" : "off", 1);
+    lk_set_log(listen, NULL);
+    small_loop(lk_mirrored_strategy(.order = LK_FREE, .lanes = 16), false, out);
+    NEED(times_said("op by op") == 0);
+}
+
+TEST(sums_in_any_order_are_close)
+{
+    outcome tree, links;
+    setenv("LOCKSTEP_VERBOSE", "lanes,trace", 1);
+    CHILD(free_order, NULL, &tree, .cards = 4);
+    if (simulated() && CHILD(free_order, "", &links, .cards = 4))
+        close_outcome(&tree, &links, 1e-4, "sums by links and up the tree");
+}
+
+/* ---- replicas that do not do the same ---- */
+
+static lk_tuple unequal(lk_tuple batch, void *user)
+{
+    loop *l = user;
+    if (lk_replica_id_in_sync_group(lk_get_replica_context()) == 1) return LK_TUPLE(lk_scalar(0));
+    return loop_step(batch, l);
+}
+
+static lk_tuple unequal_all(lk_tuple batch, void *user)
+{
+    loop *l = user;
+    return LK_TUPLE(lk_reduce(l->strategy, LK_SUM, lk_run(l->strategy, unequal, batch, l).item[0]));
+}
+
+static void early(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    lk_function *step = lk_function_of(unequal_all, &l);
+    const double began = seconds_now();
+    (void)arg, (void)out;
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data())) {
+        lk_call(step, batch);
+        NEED(lk_failed());
+        break;
+    }
+    lk_clear_error();
+    NEED(seconds_now() - began < 5);
+    /* and the cards go on working */
+    step = lk_function_of(loop_all, &l);
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
+        lk_call(step, batch);
+    SOUND();
+}
+
+TEST(a_replica_that_returns_early) { CHILD(early, NULL, NULL, .cards = 2); }
+
+/* ---- a bad label on one card stops all, and is told once ---- */
+
+static void bad_label(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    lk_function *step = lk_function_of(loop_all, &l);
+    int64_t      y[ROWS];
+    (void)arg;
+    memcpy(y, lk_data(small_labels()), sizeof y);
+    y[BATCH - 1] = CLASSES + 4;
+    lk_tensor  *bad = lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
+    lk_dataset *wrong = lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH);
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data())) {
+        lk_call(step, batch);
+        lk_call(step, batch); /* captured by now */
+        break;
+    }
+    SOUND();
+    const lk_digest before = lk_model_digest(l.model);
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, wrong)) {
+        lk_call(step, batch);
+        break;
+    }
+    TOLD(LK_EINVAL, "label");
+    NEED(lk_digest_equal(before, lk_model_digest(l.model)));
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
+        child_put(out, lk_item(lk_call(step, batch).item[0]));
+    SOUND();
+    NEED(!lk_digest_equal(before, lk_model_digest(l.model)));
+    out->digest = lk_model_digest(l.model);
+}
+
+TEST(a_bad_label_stops_all_cards)
+{
+    outcome one, many;
+    CHILD(bad_label, NULL, &one, .cards = 1);
+    if (CHILD(bad_label, NULL, &many, .cards = 4)) same_outcome(&one, &many, "after a bad label, 4 cards");
+}
+
+TESTS(cmocka_unit_test(steps_on_several_cards_are_compiled_and_the_same), cmocka_unit_test(three_cards_work_op_by_op),
+      cmocka_unit_test(large_gradients_are_the_same), cmocka_unit_test(predictions_of_several_cards),
+      cmocka_unit_test(variables_changed_between_steps), cmocka_unit_test(variables_of_the_cpu),
+      cmocka_unit_test(checkpoints_go_between_numbers_of_cards), cmocka_unit_test(copies_that_carry_nothing_are_noticed),
+      cmocka_unit_test(a_link_that_fails_releases_all), cmocka_unit_test(sums_in_any_order_are_close),
+      cmocka_unit_test(a_replica_that_returns_early), cmocka_unit_test(a_bad_label_stops_all_cards))
