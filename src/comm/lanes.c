@@ -1,6 +1,8 @@
 /* Where lanes begin, who owns them, and which subtrees of the sum a worker can finish alone. Pure functions. */
 #include "comm/lanes.h"
 
+int64_t lki_lane_longest(int64_t global, int lanes) { return lki_ceil_div(global, lanes); }
+
 int64_t lki_lane_begin(int64_t global, int lanes, int lane) { return lki_ceil_div((int64_t)lane * global, lanes); }
 
 int lki_lane_owner_begin(int lanes, int worker, int workers) { return (int)((int64_t)lanes * worker / workers); }

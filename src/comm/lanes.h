@@ -12,6 +12,7 @@
 enum { LKI_MAX_LANES = 1024 };
 
 int64_t lki_lane_begin(int64_t global, int lanes, int lane);
+int64_t lki_lane_longest(int64_t global, int lanes); /* rows, of any lane: at least as many as one has */
 int     lki_lane_owner_begin(int lanes, int worker, int workers);
 
 /* bound[0..lanes]: where each lane begins in the entries of a leading axis that holds `rows` rows from global row `first` on, `per_row`

@@ -145,6 +145,7 @@ typedef struct lki_args {
     int                 nsrc, ndst;
     const lki_attr     *attr;
     const lki_lanes    *lanes;      /* NULL outside sums over rows */
+    int64_t             longest;    /* with lanes: entries of the longest of the whole batch, whoever has it; 0: of those here */
     int64_t             lo, hi;     /* which elements of dst[0] */
     int64_t             columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
     int64_t             first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */

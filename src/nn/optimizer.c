@@ -345,6 +345,27 @@ static bool state_new(lk_optimizer *o)
     return true;
 }
 
+static lk_status make_anew(lk_optimizer *o, int state, lk_variable **held)
+{
+    const lk_variable *v = *held;
+    const void        *value = lki_variable_values(v);
+    lk_variable       *anew =
+        value ? lki_variable_new(v->name, &v->shape, v->dtype, lki_element_get(v->dtype, value, 0), v->trainable) : NULL;
+    if (!anew) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    lki_drop(*held);
+    *held = o->state[state] = lki_retain(anew);
+    return LK_OK;
+}
+
+/* What there is of its state, iteration and rate, made where variables are made now. */
+static lk_status move_in(lk_optimizer *o)
+{
+    LKI_TRY(make_anew(o, 0, &o->iteration));
+    return o->rate ? make_anew(o, 1, &o->rate) : LK_OK;
+}
+
+static bool on_host(const lk_variable *v) { return lki_on_host(v->buffer->device); }
+
 lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 {
     if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer: not an optimiser");
@@ -362,31 +383,19 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
         o->count = i + 1;
     }
     lki_context before = lki_context_of_variable(o->variable[0]); /* slots belong where the variables do */
-    lk_status   status = state_new(o) ? lki_waiters_tell(&o->waiting, o) : LK_ENOMEM;
+    lk_status   status = on_host(o->iteration) && !on_host(o->variable[0]) ? move_in(o) : LK_OK;
+    if (status == LK_OK) status = state_new(o) ? lki_waiters_tell(&o->waiting, o) : LK_ENOMEM;
     lki_context_restore(&before);
     if (status != LK_OK) forget_variables(o);
     return status;
 }
 
-static lk_status make_anew(lk_optimizer *o, int state, lk_variable **held)
-{
-    const lk_variable *v = *held;
-    const void        *value = lki_variable_values(v);
-    lk_variable       *anew =
-        value ? lki_variable_new(v->name, &v->shape, v->dtype, lki_element_get(v->dtype, value, 0), v->trainable) : NULL;
-    if (!anew) return lk_failed() ? lk_error_code() : LK_ENOMEM;
-    lki_drop(*held);
-    *held = o->state[state] = lki_retain(anew);
-    return LK_OK;
-}
-
 lk_status lki_optimizer_adopt(lk_optimizer *o, lk_strategy *s)
 {
     if (o->count || !s || s->kind == LKI_STRATEGY_DEFAULT || lki_on_host(s->device[0])) return LK_OK;
-    if (!lki_on_host(o->iteration->buffer->device)) return LK_OK;
+    if (!on_host(o->iteration)) return LK_OK;
     lki_context before = lki_context_cross(s);
-    lk_status   status = make_anew(o, 0, &o->iteration);
-    if (status == LK_OK && o->rate) status = make_anew(o, 1, &o->rate);
+    lk_status   status = move_in(o);
     lki_context_restore(&before);
     return status;
 }

@@ -112,6 +112,7 @@ static lk_status call_kernel(const lki_infer *f, lki_device *d, lki_args *a, con
         lki_lane_bounds(f->rows.global, f->rows.lanes, f->rows.first, f->rows.rows, f->rows.per_row, bound);
         if (tree) lanes = (lki_lanes){tree->width, bound + tree->lane};
         a->lanes = &lanes;
+        a->longest = lki_lane_longest(f->rows.global, f->rows.lanes) * f->rows.per_row;
     }
     a->first = f->mode == LKI_EACH ? f->rows.first * f->rows.per_row : 0;
     a->attr = f->attr;

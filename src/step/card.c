@@ -17,8 +17,10 @@ static lk_status find_arrivals(lki_card *c)
         const lki_value *x = &g->values[v];
         const size_t     bytes = lki_value_bytes(x);
         if (c->at[v] == LKI_CARD_OUTSIDE || !bytes) continue;
-        if (x->kind == LKI_VALUE_INPUT) c->inputs[c->input_count++] = (lki_card_input){x->input, c->at[v], bytes, (size_t)x->offset * lk_dtype_bytes(x->dtype)};
-        if (x->kind == LKI_VALUE_VARIABLE) c->guests[c->guest_count++] = (lki_card_guest){x->variable, c->at[v], bytes, false, NULL};
+        if (x->kind == LKI_VALUE_INPUT)
+            c->inputs[c->input_count++] = (lki_card_input){x->input, c->at[v], bytes, (size_t)x->offset * lk_dtype_bytes(x->dtype)};
+        if (x->kind == LKI_VALUE_VARIABLE)
+            c->guests[c->guest_count++] = (lki_card_guest){x->variable, c->at[v], bytes, false, NULL};
     }
     for (int i = 0; i < c->guest_count; i++) {
         lki_card_guest *guest = &c->guests[i];
@@ -53,7 +55,9 @@ static lk_status make(lki_card *c)
     LKI_TRY(lki_card_place(c));
     LKI_TRY(lki_card_parts(c));
     LKI_TRY(find_arrivals(c));
-    return find_outputs(c);
+    LKI_TRY(find_outputs(c));
+    c->pieces = lki_arena_alloc(&c->arena, (size_t)(c->input_count + c->output_count + 1) * sizeof *c->pieces);
+    return c->pieces ? LK_OK : LK_ENOMEM;
 }
 
 lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share)
@@ -99,19 +103,31 @@ int lki_card_calls(const lki_card *c) { return c->launch_count; }
 
 static char *place_of(const lki_card *c, size_t at) { return (char *)c->block->data + at; }
 
+/* Within the card, by as few launches as can be. */
+static lk_status copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces)
+{
+    const lki_gpu_line *l = c->line;
+    for (int i = 0; i < count; i += LKI_GPU_MOST_PIECES)
+        LKI_TRY(lki_gpu_check(c->device, "a copy failed",
+                              l->backend->copies(l->card, l->stream, (int)lki_min(count - i, LKI_GPU_MOST_PIECES), pieces + i)));
+    return LK_OK;
+}
+
 lk_status lki_card_bring(lki_card *c, const lki_line *in)
 {
+    lki_device *d = c->device;
+    int         here = 0; /* those that lie on the card already */
     for (int i = 0; i < c->input_count; i++) {
         const lki_card_input *x = &c->inputs[i];
         const lk_tensor      *t = in->item[x->input];
-        lki_device      *d = c->device, *home = t->buffer->device;
-        const char      *from = (const char *)t->data + x->before;
-        char            *to = place_of(c, x->at);
-        LKI_TRY(lki_on_host(home)          ? d->ops->write(d, to, from, x->bytes)
-                : lki_same_memory(home, d) ? d->ops->copy(d, to, from, x->bytes)
-                                           : d->ops->peer(d, to, home, from, x->bytes));
+        lki_device           *home = t->buffer->device;
+        const char           *from = (const char *)t->data + x->before;
+        char                 *to = place_of(c, x->at);
+        if (lki_on_host(home)) LKI_TRY(d->ops->write(d, to, from, x->bytes));
+        else if (!lki_same_memory(home, d)) LKI_TRY(d->ops->peer(d, to, home, from, x->bytes));
+        else c->pieces[here++] = (lki_gpu_piece){to, from, x->bytes};
     }
-    return LK_OK;
+    return copy_all(c, here, c->pieces);
 }
 
 static lk_status bring_guests(lki_card *c)
@@ -140,8 +156,8 @@ static lk_status return_guests(lki_card *c)
 static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
 {
     for (int i = 0; i < c->output_count; i++)
-        LKI_TRY(c->device->ops->copy(c->device, out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes));
-    return LK_OK;
+        c->pieces[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
+    return copy_all(c, c->output_count, c->pieces);
 }
 
 static _Thread_local bool unwaited;

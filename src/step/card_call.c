@@ -39,6 +39,7 @@ static lk_status give_lanes(lki_card *c, lki_args *a, const lki_rows *rows)
     if (!lanes || !bound) return LK_ENOMEM;
     lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
     *lanes = c->share.lanes ? (lki_lanes){c->share.lanes, bound + c->share.lane} : (lki_lanes){rows->lanes, bound};
+    a->longest = lki_lane_longest(rows->global, rows->lanes) * rows->per_row;
     a->lanes = lanes;
     return LK_OK;
 }

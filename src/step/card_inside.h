@@ -76,6 +76,7 @@ struct lki_card {
     lki_card_guest     *guests;
     lki_card_output    *outputs;
     int                 input_count, guest_count, output_count;
+    lki_gpu_piece      *pieces; /* room for copies that are made together */
     int                *stop; /* of the card */
     int64_t             replays;
     bool                checks; /* some call may meet an index out of range */

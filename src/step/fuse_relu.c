@@ -99,7 +99,7 @@ static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
 
 void lki_graph_fuse_relus(lki_graph *g)
 {
-    const bool on_gpu = false && g->device && g->device->kind == LKI_DEVICE_GPU; /* MASK-TODO */
+    const bool on_gpu = g->device && g->device->kind == LKI_DEVICE_GPU;
     for (int r = 0; r < g->node_count; r++) {
         lki_node *relu = &g->nodes[r];
         if (!is_plain(g, relu)) continue;

@@ -63,6 +63,41 @@ TEST(op_by_op_equals_compiled)
         }
 }
 
+/* ---- an optimiser made outside of the scope, in a loop of one's own ---- */
+
+/* Its first step brings it to the card; from then on no step carries anything to and fro. */
+static void made_outside(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    loop         l = loop_on(s);
+    lk_function *step = lk_function_of(loop_all, &l);
+    const bool   eagerly = ((const bool *)arg)[1];
+    if (((const bool *)arg)[0]) {
+        l.optimizer = lk_adam(.learning_rate = 0.5);
+        NEED(lk_optimizer_set_learning_rate(l.optimizer, 0.01) == LK_OK);
+    }
+    LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
+        LK_POOL
+            child_put(out, lk_item((eagerly ? loop_all(batch, &l) : lk_call(step, batch)).item[0]));
+    SOUND();
+    const lk_variables v = lk_optimizer_variables(l.optimizer);
+    for (int i = 0; i < v.count; i++)
+        NEED(!lki_on_host(v.item[i]->buffer->device));
+    NEED(lk_optimizer_iterations(l.optimizer) == 3 && lk_optimizer_learning_rate(l.optimizer) == (double)0.01f);
+    out->digest = lk_variables_digest(v);
+}
+
+TEST(an_optimiser_made_outside_moves_in)
+{
+    outcome inside, outside;
+    for (int replicas = 1; replicas <= 2; replicas++)
+        for (int eagerly = 0; eagerly < 2; eagerly++) {
+            CHILD(made_outside, ((const bool[]){false, eagerly}), &inside, .logical = replicas);
+            CHILD(made_outside, ((const bool[]){true, eagerly}), &outside, .logical = replicas);
+            same_outcome(&inside, &outside, "an optimiser made inside and outside");
+        }
+}
+
 /* The CPU's order of sums is another one in places: close, not equal. */
 static void on_cpu(const void *arg, outcome *out) { train(*(const way *)arg, lk_one_device_strategy("CPU:0"), out); }
 
@@ -386,7 +421,8 @@ TEST(memory_in_use_is_flat)
 }
 
 TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same),
-      cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(a_gpu_learns_what_a_cpu_learns),
+      cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(an_optimiser_made_outside_moves_in),
+      cmocka_unit_test(a_gpu_learns_what_a_cpu_learns),
       cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
       cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
       cmocka_unit_test(memory_in_use_is_flat))

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 3, LKI_GPU_MOST_CARDS = 64 };
+enum { LKI_GPU_BACKEND_VERSION = 4, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -26,6 +26,12 @@ typedef struct lki_gpu_card {
     int    major, minor; /* compute capability */
     int    processors;
 } lki_gpu_card;
+
+typedef struct lki_gpu_piece { /* of the card's memory, to copy */
+    void       *dst;
+    const void *src;
+    size_t      bytes;
+} lki_gpu_piece;
 
 struct lki_kernels;
 struct lki_grouping;
@@ -60,6 +66,7 @@ typedef struct lki_gpu_backend {
     const struct lki_kernels *(*kernels)(void);
     const struct lki_grouping *(*groups)(void); /* kernel/group.h; NULL: calls are launched one by one */
     int (*gather)(int card, void *stream, const struct lki_gpu_rows *rows); /* rows.h */
+    int (*copies)(int card, void *stream, int count, const lki_gpu_piece *pieces); /* up to LKI_GPU_MOST_PIECES at once; none overlaps another */
 } lki_gpu_backend;
 
 /* The one symbol a backend exports. */

@@ -183,6 +183,14 @@ int cuda_failure(int card)
     return 0;
 }
 
+int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
+{
+    TRY(cudaSetDevice(card));
+    lki_gpu::copy_pieces(stream, count, pieces);
+    TRY(cudaGetLastError());
+    return 0;
+}
+
 int cuda_gather(int card, void *stream, const lki_gpu_rows *rows)
 {
     TRY(cudaSetDevice(lki_cuda_physical(card)));
@@ -290,6 +298,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_call, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels, lki_gpu::grouping, cuda_gather};
+                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_call, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels, lki_gpu::grouping, cuda_gather, cuda_copies};
     return &backend;
 }

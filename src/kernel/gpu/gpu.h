@@ -44,6 +44,8 @@
     T *name = (T *)lki_dynamic_shared
 #endif
 
+struct lki_gpu_piece;
+
 namespace lki_gpu {
 
 /* Must this update be left out? Read by the card; only updates, and what checks indices, are given a `stop`. */
@@ -193,6 +195,9 @@ void register_pool(lki_kernels *k);        /* pool.cu */
 
 /* Calls that run as one launch (group.cu). */
 const lki_grouping *grouping();
+
+/* Several pieces of memory by one launch (pieces.cu). */
+void copy_pieces(void *stream, int count, const struct lki_gpu_piece *piece);
 
 } // namespace lki_gpu
 

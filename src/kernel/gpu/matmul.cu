@@ -6,9 +6,12 @@
  *   products, added from left to right; lanes up the tree. The rules look at K and at the lanes alone: how many rows a product has depends on how many replicas share a
  *   batch, and must not show.
  *
- * f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
+ *   f32 of one right matrix that is thin, N or K at most THIN and N * K at most THIN_WEIGHTS, without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
+ *   lane of the whole batch decides for all.
+ *
+ * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
  * through all of them. f64 is for checks, not for speed: a thread per element. */
-#include "kernel/gpu/tile.h"
+#include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
 
 namespace
@@ -16,7 +19,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16 };
+enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16, THIN = 16, THIN_WEIGHTS = 4096, SHORT = 32 };
 
 /* ---- shapes ---- */
 
@@ -80,7 +83,7 @@ product product_of(const lki_args *g)
 
 /* ---- who sums what: from shapes and lanes alone ---- */
 
-enum how { ONE_BLOCK, SPLIT, TREE }; /* a block has all pieces of a tile; one piece each; all lanes of a tile */
+enum how { ONE_BLOCK, SPLIT, TREE, DIRECT }; /* a block has all pieces of a tile; one piece each; all lanes of a tile; or without tiles */
 
 struct plan {
     how    form;
@@ -123,9 +126,25 @@ plan plan_of_lanes(const product &p, const lanes &l)
     return is_better(split, tree, p) ? split : tree;
 }
 
+int64_t longest_of(const lki_args *g)
+{
+    int64_t longest = g->longest;
+    for (int s = 0; s < g->lanes->count && !g->longest; s++)
+        longest = lki_max(longest, g->lanes->bound[s + 1] - g->lanes->bound[s]);
+    return longest;
+}
+
+bool is_direct(const lki_args *g, const product &p)
+{
+    if (p.entries != 1) return false;
+    if (g->lanes) return p.ta && !p.tb && longest_of(g) <= SHORT;
+    return lki_min(p.N, p.K) <= THIN && p.N * p.K <= THIN_WEIGHTS;
+}
+
 plan plan_of(const lki_args *g, const product &p)
 {
     const lanes l = lanes_of(g, p.K);
+    if (is_direct(g, p)) return plan{DIRECT, 0, cuts_of(l, 0, 1), 0};
     if (l.count > 1) return plan_of_lanes(p, l);
     const int64_t part = g->lanes ? ROWS : PART, run = g->lanes ? 1 : RUN, whole = part * run;
     plan          best = by_tiles(ONE_BLOCK, p, cuts_of(l, p.K > whole ? whole : 0, 1, part));
@@ -161,6 +180,15 @@ template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64
     return S{(const float *)v->data, step, rows, is_wide(v->data, S::ALONG_K ? K : rows, step, p)};
 }
 
+void run_direct(const lki_args *g, const product &p, const plan &s, const to_matrix &e)
+{
+    const float *a = (const float *)g->src[0].data, *b = (const float *)g->src[1].data;
+    if (g->lanes)
+        launch_short(g, source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b), e, s.c);
+    else
+        launch_thin(g, thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0}, e);
+}
+
 void run_tree(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
 {
     const by_columns a = source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a),
@@ -190,7 +218,8 @@ void f32_matmul(const lki_args *g)
     const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, wide, mask};
     const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
     if (!p.M || !p.N || !p.entries) return;
-    if (s.form == TREE) run_tree(g, p, s, e, f);
+    if (s.form == DIRECT) run_direct(g, p, s, e);
+    else if (s.form == TREE) run_tree(g, p, s, e, f);
     else run[p.ta != 0][p.tb != 0](g, p, s, e, f);
 }
 

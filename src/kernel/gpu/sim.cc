@@ -349,6 +349,12 @@ int sim_failure(int)
     return code;
 }
 
+int sim_copies(int, void *stream, int count, const lki_gpu_piece *pieces)
+{
+    lki_gpu::copy_pieces(stream, count, pieces);
+    return sim_failure(0);
+}
+
 int sim_gather(int, void *stream, const lki_gpu_rows *rows)
 {
     lki_gpu::gather_rows(stream, rows);
@@ -446,6 +452,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather};
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_copies};
     return &backend;
 }

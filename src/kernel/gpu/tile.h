@@ -531,7 +531,9 @@ struct lane_walk {
     __device__ void next(int step) /* ends at lane c.lanes, where k == end */
     {
         k += step;
-        if (k >= end && ++lane < c.lanes) c.range(lane, &k, &end);
+        if (k < end || ++lane >= c.lanes) return;
+        k = end; /* lanes follow each other */
+        end = c.bound[lane + 1] * c.unit;
     }
     __device__ bool lane_ends(int step) const { return k + step >= end; }
 };
@@ -652,7 +654,7 @@ struct tile_size {
     double speed; /* of a multiprocessor that is full of them */
     double alone; /* and how much of that one block reaches */
 };
-static const tile_size tile_sizes[TILES] = {{128, 64, 1, 0.6}, {64, 64, 0.85, 0.45}, {128, 32, 0.7, 0.45}, {32, 32, 0.3, 0.3}};
+static const tile_size tile_sizes[TILES] = {{128, 64, 1, 0.45}, {64, 64, 0.85, 0.35}, {128, 32, 0.7, 0.35}, {32, 32, 0.35, 0.6}};
 
 /* Of PROCESSORS multiprocessors, in products per k that the first could have done in that time. */
 static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries)
@@ -695,6 +697,7 @@ template <int P, class A, class B, class E>
 static void launch_chains_of(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
     if (which == TILE_LARGE) launch_chains_of<P, A, B, E, tile_large>(g, a, b, e, f);
+    else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, tile_small>(g, a, b, e, f);
     else launch_chains_of<P, A, B, E, tile_medium>(g, a, b, e, f);
 }
 
@@ -706,7 +709,6 @@ static void launch_chains(const lki_args *g, int which, const A &a, const B &b, 
     if (p == LKI_PRECISION_TF32) launch_chains_of<LKI_PRECISION_TF32>(g, which, a, b, e, f);
     else if (p == LKI_PRECISION_BF16) launch_chains_of<LKI_PRECISION_BF16>(g, which, a, b, e, f);
     else if (which == TILE_NARROW) launch_chains_of<LKI_PRECISION_F32, A, B, E, tile_narrow>(g, a, b, e, f);
-    else if (which == TILE_SMALL) launch_chains_of<LKI_PRECISION_F32, A, B, E, tile_small>(g, a, b, e, f);
     else launch_chains_of<LKI_PRECISION_F32>(g, which, a, b, e, f);
 }
 
