@@ -2,7 +2,7 @@
  * kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
 #include "slots.h"
 
-enum { THREADS = 128, UNIT = 4, TURNS = 4, EACH_MOST = 32, PARTS_OF_LANE = 128 };
+enum { THREADS = 256, UNIT = 4, TURNS = 4, IMAGES = 32, PARTS = 256 };
 
 typedef struct shape {
     int64_t images, IH, IW, C, K, O, pad, more; /* more: cells behind the image beyond pad */
@@ -98,10 +98,10 @@ static order order_of(const slot_case *c, const shape *s)
     int64_t quads = 1;
     while (4 * quads < s->O && quads < 8)
         quads *= 2;
-    o.strands = THREADS / quads;
+    o.strands = (o.pooled && s->K * s->K * s->C <= 9 ? THREADS : THREADS / 2) / quads;
     o.across = o.pooled ? o.W : lki_ceil_div(o.W, UNIT);
     o.rows = lki_max(1, lki_ceil_div(o.H, lki_max(1, lki_ceil_div(o.H * o.across, TURNS * o.strands))));
-    o.bands = lki_ceil_div(o.H, o.rows);
+    o.bands = o.across ? lki_ceil_div(o.H, o.rows) : 0;
     return o;
 }
 
@@ -142,7 +142,7 @@ static float part_of(const slot_case *c, const shape *s, const order *o, const i
 
 static float lane_of(const slot_case *c, const shape *s, const order *o, const int64_t *weight, int64_t from, int64_t to)
 {
-    const int64_t each = lki_max(1, lki_min(EACH_MOST, lki_ceil_div((to - from) * o->bands, PARTS_OF_LANE)));
+    const int64_t sets = lki_max(1, PARTS / lki_max(1, o->bands)), each = lki_max(1, lki_min(IMAGES, lki_ceil_div(to - from, sets)));
     float        *parts = calloc((size_t)((to - from + 1) * (o->bands + 1)), sizeof *parts);
     int64_t       count = 0;
     for (int64_t n = from; n < to; n += each)
@@ -213,8 +213,7 @@ TEST(test_pool_grad_w_relu) { check_all(true, 1); }
 /* So many images that parts have several, and lanes many parts. */
 TEST(test_many_images)
 {
-    static const shape many[] = {
-        {280, 4, 4, 1, 3, 8, 0, 0}, {70, 68, 5, 1, 3, 32, 0, 0}, {140, 4, 4, 3, 3, 32, 0, 0}, {4300, 4, 4, 1, 3, 8, 0, 0}};
+    static const shape many[] = {{530, 4, 4, 1, 3, 8, 0, 0}, {130, 18, 36, 1, 3, 32, 0, 0}, {270, 4, 4, 3, 3, 32, 0, 0}, {8300, 4, 4, 1, 3, 8, 0, 0}};
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
         check_grad_w(&many[i], i ? 0 : 2, false, 0);
         check_grad_w(&many[i], 0, true, 1);

@@ -224,7 +224,7 @@ static void check_at(lk_dtype type, const lk_shape *shape, const int offset[3])
     }
     lki_view     src[2], dst[1] = {{(char *)mem[2] + (size_t)offset[2] * each, shape, type}};
     lki_attr     attr = {0};
-    lki_gpu_call call = {l->stream, NULL, NULL};
+    lki_gpu_call call = {.stream = l->stream, .stop = NULL};
     for (int i = 0; i < 2; i++)
         src[i] = (lki_view){(char *)mem[i] + (size_t)offset[i] * each, shape, type};
     l->kernels->fn[LKI_K_sub][type](
@@ -251,7 +251,7 @@ TEST(test_stopped)
     int                *stop = d->ops->alloc(d, sizeof *stop);
     lki_attr            attr = {0};
     lki_view            src[2] = {{mem, &s, LK_F32}, {by, &scalar, LK_F32}}, dst[1] = {{mem, &s, LK_F32}};
-    lki_gpu_call        call = {l->stream, stop, NULL};
+    lki_gpu_call        call = {.stream = l->stream, .stop = stop};
     d->ops->write(d, by, &one_more, sizeof one_more);
     for (int stopped = 0; stopped < 2; stopped++) {
         memset(host, 0, sizeof host);

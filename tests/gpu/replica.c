@@ -60,7 +60,7 @@ static void check_many(int form, int n, int64_t size)
     }
     lki_view     to = {cpu, &s, LK_F32}, card_to = {d->ops->alloc(d, bytes), &s, LK_F32};
     lki_attr     attr = {0};
-    lki_gpu_call call = {l->stream, NULL, NULL};
+    lki_gpu_call call = {.stream = l->stream, .stop = NULL};
     lki_args     a = {.src = host, .dst = &to, .nsrc = n + 1, .ndst = 1, .attr = &attr, .hi = size};
     lki_kernels_ref(&reference);
     unsigned before = lki_fp_enter();
@@ -189,7 +189,7 @@ TEST(test_scatter_stop)
         void        *scratch = d->ops->alloc(d, 64);
         lki_attr     attr = {0};
         lki_view     src[2] = {{mem + 4, &two, LK_F32}, {list, &two, LK_I32}}, dst[1] = {{mem, &s, LK_F32}};
-        lki_gpu_call call = {l->stream, how < 2 ? NULL : list + 2, NULL};
+        lki_gpu_call call = {.stream = l->stream, .stop = how < 2 ? NULL : list + 2};
         lki_args     a = {.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = 4, .scratch = scratch, .gpu = &call};
         d->ops->write(d, mem, v, sizeof v);
         d->ops->write(d, mem + 4, rows, sizeof rows);

@@ -6,7 +6,7 @@
  *   products, added from left to right; lanes up the tree. The rules look at K and at the lanes alone: how many rows a product has depends on how many replicas share a
  *   batch, and must not show.
  *
- *   f32 of one right matrix that is thin, N or K at most THIN and N * K at most THIN_WEIGHTS, without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
+ *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
  *   lane of the whole batch decides for all.
  *
  * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
@@ -19,7 +19,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16, THIN = 16, THIN_WEIGHTS = 4096, SHORT = 32 };
+enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16, SHORT = 32 };
 
 /* ---- shapes ---- */
 
@@ -138,7 +138,7 @@ bool is_direct(const lki_args *g, const product &p)
 {
     if (p.entries != 1) return false;
     if (g->lanes) return p.ta && !p.tb && longest_of(g) <= SHORT;
-    return lki_min(p.N, p.K) <= THIN && p.N * p.K <= THIN_WEIGHTS;
+    return is_thin(p.N, p.K);
 }
 
 plan plan_of(const lki_args *g, const product &p)
@@ -186,7 +186,7 @@ void run_direct(const lki_args *g, const product &p, const plan &s, const to_mat
     if (g->lanes)
         launch_short(g, source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b), e, s.c);
     else
-        launch_thin(g, thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0}, e);
+        launch_thin(g, thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0, 0}, e);
 }
 
 void run_tree(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)

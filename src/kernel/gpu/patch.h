@@ -84,6 +84,7 @@ struct sweep_plan {
     int      group;   /* lines of results that go together: 2 with a pool, else 1 */
     int      KH, KW, pad[2];
     int      K, chunk; /* channels of the source, and of those that lie in shared memory at a time */
+    int      stages;   /* taps whose weights lie there */
     int      lines;    /* most of a patch */
     int64_t  rows;     /* results in all */
     unsigned columns;  /* blocks side by side */
@@ -95,7 +96,7 @@ struct sweep_plan {
     __host__ __device__ int patch_floats() const { return lines * width() * pitch(); }
 };
 
-enum { SWEEP_STAGES = 3 };
+enum { SWEEP_STAGES = 4, SWEEP_AHEAD = 2 }; /* of large tiles; small ones bring all taps at once */
 
 /* Where the results of a block lie: from line `first` of image `image` to line `last` of image `last_image`. The patch has, for each image, its lines and KH - 1 more. */
 struct sweep_place {
@@ -181,7 +182,7 @@ template <class W, int BN> __host__ __device__ inline int stage_floats(int chunk
 
 template <class Tile, class W> static inline size_t sweep_bytes(const sweep_plan &p)
 {
-    const int loop = p.patch_floats() + SWEEP_STAGES * stage_floats<W, Tile::BN>(p.chunk), out = Tile::BM * Tile::PITCH;
+    const int loop = p.patch_floats() + p.stages * stage_floats<W, Tile::BN>(p.chunk), out = Tile::BM * Tile::PITCH;
     return (size_t)(loop > out ? loop : out) * sizeof(float);
 }
 
@@ -205,14 +206,23 @@ __device__ inline void sweep_sums(const S &source, const W &weights, const sweep
     for (int channel = 0; channel < p.K; channel += p.chunk) {
         __syncthreads(); /* nobody reads the chunk before */
         bring_patch(source, p, here, channel, room);
-        weights.template bring<Tile::BN>(ring, 0, channel, p.chunk, n);
-        copies_end();
-        for (int tap = 0; tap < taps; tap++) {
-            if (tap + 1 < taps) weights.template bring<Tile::BN>(ring + (tap + 1) % SWEEP_STAGES * stage, tap + 1, channel, p.chunk, n);
-            copies_end();
-            copies_wait<1>();
+        for (int tap = 0; tap < (p.stages == taps ? taps : SWEEP_AHEAD); tap++) {
+            if (tap < taps) weights.template bring<Tile::BN>(ring + tap * stage, tap, channel, p.chunk, n);
+            copies_end(); /* one for each step ahead, also where there is none */
+        }
+        if (p.stages == taps) {
+            copies_wait<0>();
             __syncthreads();
-            const float *left = room + (tap / p.KW * p.width() + tap % p.KW) * p.pitch(), *right = ring + tap % SWEEP_STAGES * stage;
+        }
+        for (int tap = 0; tap < taps; tap++) {
+            if (p.stages != taps) { /* the stage that is written now was read by nobody since the barrier before */
+                if (tap + SWEEP_AHEAD < taps)
+                    weights.template bring<Tile::BN>(ring + (tap + SWEEP_AHEAD) % SWEEP_STAGES * stage, tap + SWEEP_AHEAD, channel, p.chunk, n);
+                copies_end();
+                copies_wait<SWEEP_AHEAD>();
+                __syncthreads();
+            }
+            const float *left = room + (tap / p.KW * p.width() + tap % p.KW) * p.pitch(), *right = ring + tap % p.stages * stage;
             for (int k = 0; k < p.chunk; k += OCTET)
                 multiply_own<P, Tile::MT, Tile::NT>([&](int i, int h, int j) { return left[window[i][h] + k + j]; },
                                                     [&](int column, int j) {
@@ -266,6 +276,7 @@ template <class Tile> static inline void sweep_lines(sweep_plan *p)
     const int groups = (Tile::BM - 1 + p->RW * p->group - 1) / (p->RW * p->group) + 1, of_image = p->RH / p->group;
     const int images = (groups - 1 + of_image - 1) / of_image + 1;
     p->lines = groups * p->group + images * (p->KH - 1);
+    p->stages = Tile::BM <= 64 && p->KH * p->KW <= 9 ? p->KH * p->KW : SWEEP_STAGES;
 }
 
 template <class Tile, class W> static inline bool sweep_fits(sweep_plan p)

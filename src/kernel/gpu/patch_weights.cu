@@ -149,27 +149,34 @@ __global__ void __launch_bounds__(BLOCK, NT > 1 ? 1 : 2) weights_of_patches(whol
     }
 }
 
-/* A thread per weight: parts of a lane from left to right, so many of them read at once, lanes up the tree. */
-__global__ void join_parts_of_patches(const float *parts, float *dw, int each, LKI_FIXED weight_plan p)
+/* 32 weights by JOINERS threads each, which share the lanes out: parts of a lane from left to right, so many of them read at once; then the lanes up the tree. */
+enum { JOINERS = 8, AT_ONCE = 16 };
+
+__global__ void __launch_bounds__(32 * JOINERS) join_parts_of_patches(const float *parts, float *dw, int each, LKI_FIXED weight_plan p)
 {
-    enum { AT_ONCE = 16 };
-    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    float     open[7], sum = 0;
-    if (i >= each) return;
-    for (int l = 0; l < p.lanes; l++) {
-        sum = 0;
-        for (int from = p.first[l]; from < p.first[l + 1]; from += AT_ONCE) {
+    __shared__ float of_lane[MOST_LANES][32];
+    const int        x = (int)(threadIdx.x % 32), i = (int)blockIdx.x * 32 + x;
+    for (int l = (int)(threadIdx.x / 32); l < p.lanes; l += JOINERS) {
+        const int end = p.first[l + 1];
+        float     sum = 0;
+        for (int from = p.first[l]; from < end && i < each; from += AT_ONCE) {
             float v[AT_ONCE];
             LKI_UNROLL
             for (int j = 0; j < AT_ONCE; j++)
-                v[j] = from + j < p.first[l + 1] ? parts[(int64_t)(from + j) * each + i] : 0;
+                v[j] = from + j < end ? parts[(int64_t)(from + j) * each + i] : 0;
             LKI_UNROLL
             for (int j = 0; j < AT_ONCE; j++)
-                if (from + j < p.first[l + 1]) sum = from + j == p.first[l] ? v[j] : sum + v[j];
+                if (from + j < end) sum = from + j == p.first[l] ? v[j] : sum + v[j];
         }
-        climb<7>(open, sum, l);
+        of_lane[l][x] = sum;
     }
-    dw[i] = sum;
+    __syncthreads();
+    for (int step = 1; step < p.lanes; step *= 2) {
+        for (int s = (int)(threadIdx.x / 32) * 2 * step; s < p.lanes; s += JOINERS * 2 * step)
+            of_lane[s][x] = of_lane[s][x] + of_lane[s + step][x];
+        __syncthreads();
+    }
+    if (threadIdx.x < 32 && i < each) dw[i] = of_lane[0][x];
 }
 
 template <int P, int NT, class D> void launch(const lki_args *g, const conv &v, const lanes &l, const D &d)
@@ -181,7 +188,7 @@ template <int P, int NT, class D> void launch(const lki_args *g, const conv &v, 
     LKI_GIVE_SHARED((weights_of_patches<P, NT, D>), bytes);
     if (parts)
         LKI_LAUNCH((weights_of_patches<P, NT, D>), dim3((unsigned)(parts * p.in * p.out)), dim3(BLOCK), bytes, g, x, d, (float *)g->scratch, p);
-    LKI_LAUNCH_FLAT((join_parts_of_patches), dim3((unsigned)lki_ceil_div(each, 128)), dim3(128), g, (const float *)g->scratch, (float *)g->dst[0].data, each, p);
+    LKI_LAUNCH((join_parts_of_patches), dim3((unsigned)lki_ceil_div(each, 32)), dim3(32 * JOINERS), 0, g, (const float *)g->scratch, (float *)g->dst[0].data, each, p);
 }
 
 template <int P, class D> void launch(const lki_args *g, const conv &v, const D &d)

@@ -1,0 +1,141 @@
+/* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own, laid in scratch one after the other
+ * and added up by a second kernel.
+ *
+ *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
+ *     result   lanes up the tree; an empty one is +0
+ *
+ * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane has: never on what else a card has. */
+#ifndef LKI_KERNEL_GPU_LANE_PARTS_H
+#define LKI_KERNEL_GPU_LANE_PARTS_H
+
+#include "kernel/gpu/tile.h"
+
+namespace lki_gpu
+{
+
+enum { JOIN_THREADS = 1024, JOIN_WIDTH = 8, JOIN_PIECES = JOIN_THREADS / JOIN_WIDTH, JOIN_AT_ONCE = 8, JOIN_LEVELS = 20 };
+
+/* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands` parts, which follow each other. */
+struct lane_parts {
+    int lanes, bands;
+    int bound[MOST_LANES + 1], first[MOST_LANES + 1], each[MOST_LANES];
+
+    __host__ __device__ int count() const { return first[lanes] * bands; }
+    __host__ __device__ int of_lane(int l) const { return (first[l + 1] - first[l]) * bands; }
+
+    /* The images of a set. */
+    __device__ void range(int set, int *from, int *to) const
+    {
+        int l = 0, end = lanes;
+        while (end - l > 1) { /* the last lane that begins at or before this set: it is not empty */
+            const int middle = (l + end) / 2;
+            if (first[middle] <= set) l = middle;
+            else end = middle;
+        }
+        const int last = bound[l + 1];
+        *from = bound[l] + (set - first[l]) * each[l];
+        *to = *from + each[l] < last ? *from + each[l] : last;
+    }
+};
+
+/* Images of a set, of a lane that has `images`: at most `most` of them, and no more than `parts` parts as long as that does. */
+static inline int64_t images_of_set(int64_t images, int64_t bands, int64_t parts, int64_t most)
+{
+    return lki_max(1, lki_min(most, lki_ceil_div(images, lki_max(1, parts / lki_max(1, bands)))));
+}
+
+static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t parts, int64_t most)
+{
+    lane_parts p = {};
+    p.lanes = l.count;
+    p.bands = (int)bands;
+    p.bound[0] = (int)l.bound[0];
+    for (int i = 0; i < l.count; i++) {
+        const int64_t images = l.bound[i + 1] - l.bound[i];
+        p.each[i] = (int)images_of_set(images, bands, parts, most);
+        p.bound[i + 1] = (int)l.bound[i + 1];
+        p.first[i + 1] = p.first[i] + (int)lki_ceil_div(images, p.each[i]);
+    }
+    return p;
+}
+
+/* No fewer parts than there can be, however the images lie in lanes. */
+static inline int64_t most_lane_parts(int64_t images, int lanes, int64_t bands, int64_t parts, int64_t most)
+{
+    return lki_min(images, lanes * lki_max(1, parts / lki_max(1, bands)) + images / most + lanes) * bands;
+}
+
+/* The tree over n numbers, `step` apart in memory, n > 0: JOIN_AT_ONCE loads on their way. */
+__device__ inline float tree_of(const float *p, int64_t step, int n)
+{
+    float open[JOIN_LEVELS], sum = 0;
+    int   whole = 0; /* groups so far */
+    for (; (whole + 1) * JOIN_AT_ONCE <= n; whole++) {
+        float v[JOIN_AT_ONCE];
+        LKI_UNROLL
+        for (int i = 0; i < JOIN_AT_ONCE; i++)
+            v[i] = p[(whole * JOIN_AT_ONCE + i) * step];
+        sum = tree(v, JOIN_AT_ONCE);
+        climb<JOIN_LEVELS>(open, sum, whole);
+    }
+    const int left = n - whole * JOIN_AT_ONCE;
+    bool      have = left > 0;
+    if (have) {
+        float v[JOIN_AT_ONCE];
+        LKI_UNROLL
+        for (int i = 0; i < JOIN_AT_ONCE; i++)
+            v[i] = i < left ? p[(whole * JOIN_AT_ONCE + i) * step] : 0;
+        LKI_UNROLL
+        for (int by = 1; by < JOIN_AT_ONCE; by *= 2) {
+            LKI_UNROLL
+            for (int i = 0; i < JOIN_AT_ONCE; i += 2 * by)
+                if (i + by < left) v[i] = v[i] + v[i + by];
+        }
+        sum = v[0];
+    }
+    if (!whole) return sum;
+    LKI_UNROLL
+    for (int l = 0; l < JOIN_LEVELS; l++) {
+        if (!(whole >> l & 1)) continue;
+        sum = have ? open[l] + sum : open[l];
+        have = true;
+    }
+    return sum;
+}
+
+/* A block has WIDTH results; its threads share lanes and, where there are fewer lanes than that, pieces of `piece` parts of a lane. Both numbers are powers of two. */
+template <int WIDTH>
+__global__ void __launch_bounds__(JOIN_THREADS)
+    join_lane_parts(const float *parts, float *to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
+{
+    __shared__ float sum[JOIN_PIECES][WIDTH];
+    const int        x = (int)threadIdx.x % WIDTH, i = (int)threadIdx.x / WIDTH, at = (int)blockIdx.x * WIDTH + x;
+    const int        all = l.lanes * pieces, lane = i / pieces, first = i % pieces * piece, left = i < all ? l.of_lane(lane) - first : 0;
+    sum[i][x] = at < results && left > 0
+                    ? tree_of(parts + ((int64_t)l.first[lane] * l.bands + first) * results + at, results, left < piece ? left : piece)
+                    : 0;
+    for (int step = 1; step < all; step *= 2) {
+        __syncthreads();
+        const bool there = step >= pieces || left > step * piece; /* the neighbour has a part, or is a lane */
+        if (i % (2 * step) == 0 && i < all && there) sum[i][x] = sum[i][x] + sum[i + step][x];
+    }
+    if (i == 0 && at < results) to[at] = sum[0][x];
+}
+
+/* Parts of `results` numbers each, that lie in scratch. */
+static inline void launch_join(const lki_args *g, const lane_parts &l, int results, float *to)
+{
+    const int pieces = (int)lki_max(1, JOIN_PIECES / l.lanes);
+    int       most = 1, piece = 1;
+    for (int i = 0; i < l.lanes; i++)
+        most = (int)lki_max(most, l.of_lane(i));
+    while (piece * pieces < most)
+        piece *= 2;
+    if (results)
+        LKI_LAUNCH((join_lane_parts<JOIN_WIDTH>), dim3((unsigned)lki_ceil_div(results, JOIN_WIDTH)), dim3(JOIN_THREADS), 0, g,
+                   (const float *)g->scratch, to, results, l, pieces, piece);
+}
+
+} // namespace lki_gpu
+
+#endif
