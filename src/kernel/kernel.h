@@ -50,11 +50,10 @@ typedef struct lki_window {
     int64_t pad[2];      /* cells before the image; what lies behind it follows from the sizes */
 } lki_window;
 
-/* What happens to a sum before it is stored, in this order: + bias[last axis], relu, 2x2 max pool; or mask alone. */
+/* What happens to a sum before it is stored, in this order: + bias[last axis], relu, 2x2 max pool. */
 typedef struct lki_epilogue {
     int32_t bias; /* src[2] is [channels] */
     int32_t relu;
-    int32_t mask; /* matmul on a GPU only: src[2] has the shape of the result, which is 0 where that is not above 0: relu's gradient */
     int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
 } lki_epilogue;
 
@@ -72,6 +71,7 @@ typedef struct lki_attr {
         struct {
             int32_t ta, tb;
             int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
+            int32_t mask;  /* on a GPU only, and without an epilogue: src[2] has the shape of the result, which is 0 where that is not above 0: relu's gradient */
         } matmul;
         lki_window window;
         struct {

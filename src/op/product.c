@@ -4,13 +4,13 @@
 
 lk_tensor *lk_matmul_kw(lk_matmul_args args)
 {
-    lki_attr attr = {.matmul = {args.transpose_a == LK_ON, args.transpose_b == LK_ON}};
+    lki_attr attr = {.matmul = {.ta = args.transpose_a == LK_ON, .tb = args.transpose_b == LK_ON}};
     return lki_apply2(LKI_OP_matmul, &attr, args.a, args.b);
 }
 
 lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool transpose_b, int heads)
 {
-    lki_attr attr = {.matmul = {transpose_a, transpose_b, heads}};
+    lki_attr attr = {.matmul = {.ta = transpose_a, .tb = transpose_b, .heads = heads}};
     return lki_apply2(LKI_OP_matmul, &attr, a, b);
 }
 

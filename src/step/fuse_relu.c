@@ -3,7 +3,7 @@
  *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
  *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
  *
- *   relu_grad(dy, y) of a dy that a matmul makes for nobody else: on a GPU the matmul leaves it out itself (its epilogue's mask).
+ *   relu_grad(dy, y) of a dy that a matmul makes for nobody else: on a GPU the matmul leaves it out itself.
  *
  * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
 #include "core/memory.h"
@@ -91,7 +91,7 @@ static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
     n->nsrc = 3;
     n->cut |= 1ull << 2;
     n->order = relu->order;
-    n->attr.epilogue.mask = 1;
+    n->attr.matmul.mask = 1;
     g->values[n->dst[0]].maker = (int)(n - g->nodes);
     relu->dead = true;
     g->fused++;

@@ -441,7 +441,7 @@ static void tell(const lki_plan *p)
                      : a->place == LKI_LANE ? a->chain
                                             : a->thread,
                      lki_op_name(n->op), kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "",
-                     n->attr.epilogue.relu ? " +relu" : n->attr.epilogue.mask ? " +mask" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+                     n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
         }
 }
 

@@ -147,7 +147,7 @@ TEST(test_mask)
                 const form     f = {0, 1, heads * 4, 0, 0, 0, false, 0};
                 slot_case      c = product(types[t], &f, heads ? &l : &none, heads ? &l : &none, heads ? &l : &none, sizes[i][0],
                                            sizes[i][1], sizes[i][2]);
-                c.attr.epilogue.mask = 1;
+                c.attr.matmul.mask = 1;
                 slot_source(&c, types[t], c.dst[0], slot_numbers(types[t], &c.dst[0], true));
                 slot_check(&c);
             }

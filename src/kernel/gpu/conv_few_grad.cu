@@ -88,8 +88,7 @@ template <class T> __device__ inline void send(const few_grad_call &f, const str
 /* ---- chains ---- */
 
 /* A window's winners in four channels; cells: of its first output. */
-template <class T>
-__device__ inline void add_window(const few_grad_call &f, const float *cells, const float *slot, float (*acc)[4])
+template <class T> __device__ inline void add_window(const few_grad_call &f, const float *cells, const float *slot, float (*acc)[4])
 {
     typedef typename T::W W;
     const unsigned        places = __float_as_uint(slot[8 * T::THREADS + threadIdx.x]);
@@ -194,7 +193,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) few_grad(LKI_FIXED fe
     float        *ring = shared + 2 * f.p.size(), acc[W::WEIGHTS][4] = {};
     int           from, to, in = 0, out = 0;
     l.range(part / l.bands, &from, &to);
-    int next = from, ahead = 0; /* image and turn that are sent for next */
+    int                  next = from, ahead = 0; /* image and turn that are sent for next */
     const strand_of_band s = {(int64_t)(top * f.W) * f.q.channels + o, o < f.q.channels ? rows * f.across : 0, f.q.channels - o};
     const auto           send_next = [&] {
         if (next < to) send<T>(f, s, next * entries, strand + ahead * f.strands, ring + in * T::SLOT);
@@ -235,9 +234,10 @@ template <class T> patch patch_of(const conv &v, const few_sizes &s)
 {
     typedef typename T::W W;
     const int             cells = v.pooled ? 2 : 1;
-    patch                 p = {v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, cells * s.rows + W::KH - 1, (cells * s.across * T::WIDE + W::KW - 1) * W::C,
-                               0};
-    p.pitch = (int)lki_ceil_div(p.width + 16, 32) * 32 - 16; /* 16 banks on: the two rows of a window, as the lanes of a warp read them, do not meet */
+    patch p = {v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, cells * s.rows + W::KH - 1, (cells * s.across * T::WIDE + W::KW - 1) * W::C,
+               0};
+    p.pitch = (int)lki_ceil_div(p.width + 16, 32) * 32 -
+              16; /* 16 banks on: the two rows of a window, as the lanes of a warp read them, do not meet */
     return p;
 }
 

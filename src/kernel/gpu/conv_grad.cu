@@ -8,6 +8,7 @@
  * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor that meets them and is not finite
  * gives NaN, where the reference leaves it out. */
 #include "kernel/gpu/conv_few.h"
+#include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/patch.h"
 
 namespace {
@@ -34,7 +35,7 @@ template <bool POOLED> void run_grad_x(const lki_args *g, const lki_view *d, con
     const lanes                one = {1, {0, (int64_t)v.taps() * v.O}};
     const frame                f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     float                     *dx = (float *)g->dst[0].data;
-    if (!M || !N || patch_grad_x(g, v, d, w, e)) return;
+    if (!M || !N || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e)) return;
     launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
 }
 
@@ -61,6 +62,7 @@ size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
     if (is_few_grad_w(v)) return few_grad_w_scratch(v, lanes);
+    if (is_winner_grad_w(v)) return winner_grad_w_scratch(v, lanes);
     if (is_patch_grad_w(v)) return patch_grad_w_scratch(v, lanes);
     return s.tree ? 0 : (size_t)((v.images / s.each + lanes) * s.M * s.N) * sizeof(float);
 }
@@ -68,6 +70,7 @@ size_t weight_scratch(const conv &v, int lanes)
 template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
     if (is_few_grad_w(v)) return few_grad_w(g, v, entries);
+    if (is_winner_grad_w(v)) return winner_grad_w(g, v, entries);
     if (is_patch_grad_w(v)) return patch_grad_w(g, v, entries);
     const lanes       l = lanes_of(g, v.images);
     const weight_sums s = weight_sums_of(v, l.count);

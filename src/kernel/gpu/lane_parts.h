@@ -13,7 +13,7 @@
 namespace lki_gpu
 {
 
-enum { JOIN_THREADS = 1024, JOIN_WIDTH = 8, JOIN_PIECES = JOIN_THREADS / JOIN_WIDTH, JOIN_AT_ONCE = 8, JOIN_LEVELS = 20 };
+enum { JOIN_AT_ONCE = 8, JOIN_LEVELS = 20, JOIN_MANY = 4096 /* results */ };
 
 /* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands` parts, which follow each other. */
 struct lane_parts {
@@ -103,37 +103,48 @@ __device__ inline float tree_of(const float *p, int64_t step, int n)
     return sum;
 }
 
-/* A block has WIDTH results; its threads share lanes and, where there are fewer lanes than that, pieces of `piece` parts of a lane. Both numbers are powers of two. */
-template <int WIDTH>
-__global__ void __launch_bounds__(JOIN_THREADS)
+/* A block has WIDTH results by ROWS threads each, which share lanes and, where there are fewer lanes than that, pieces of `piece` parts of a lane. Both numbers are powers of two. */
+template <int WIDTH, int ROWS>
+__global__ void __launch_bounds__(WIDTH *ROWS)
     join_lane_parts(const float *parts, float *to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
 {
-    __shared__ float sum[JOIN_PIECES][WIDTH];
-    const int        x = (int)threadIdx.x % WIDTH, i = (int)threadIdx.x / WIDTH, at = (int)blockIdx.x * WIDTH + x;
-    const int        all = l.lanes * pieces, lane = i / pieces, first = i % pieces * piece, left = i < all ? l.of_lane(lane) - first : 0;
-    sum[i][x] = at < results && left > 0
-                    ? tree_of(parts + ((int64_t)l.first[lane] * l.bands + first) * results + at, results, left < piece ? left : piece)
-                    : 0;
+    enum { MOST = ROWS > (int)MOST_LANES ? ROWS : (int)MOST_LANES };
+    __shared__ float sum[MOST][WIDTH];
+    const int        x = (int)threadIdx.x % WIDTH, row = (int)threadIdx.x / WIDTH, at = (int)blockIdx.x * WIDTH + x,
+              all = l.lanes * pieces;
+    for (int i = row; i < all; i += ROWS) {
+        const int    lane = i / pieces, first = i % pieces * piece, left = l.of_lane(lane) - first;
+        const float *p = parts + ((int64_t)l.first[lane] * l.bands + first) * results + at;
+        sum[i][x] = at < results && left > 0 ? tree_of(p, results, left < piece ? left : piece) : 0;
+    }
     for (int step = 1; step < all; step *= 2) {
         __syncthreads();
-        const bool there = step >= pieces || left > step * piece; /* the neighbour has a part, or is a lane */
-        if (i % (2 * step) == 0 && i < all && there) sum[i][x] = sum[i][x] + sum[i + step][x];
+        for (int i = 2 * step * row; i < all; i += 2 * step * ROWS) {
+            const bool there = step >= pieces || l.of_lane(i / pieces) - i % pieces * piece >
+                                                     step * piece; /* the neighbour is a lane, or has a part */
+            if (there) sum[i][x] = sum[i][x] + sum[i + step][x];
+        }
     }
-    if (i == 0 && at < results) to[at] = sum[0][x];
+    if (row == 0 && at < results) to[at] = sum[0][x];
 }
 
-/* Parts of `results` numbers each, that lie in scratch. */
-static inline void launch_join(const lki_args *g, const lane_parts &l, int results, float *to)
+template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, const lane_parts &l, int results, float *to)
 {
-    const int pieces = (int)lki_max(1, JOIN_PIECES / l.lanes);
+    const int pieces = (int)lki_max(1, ROWS / l.lanes);
     int       most = 1, piece = 1;
     for (int i = 0; i < l.lanes; i++)
         most = (int)lki_max(most, l.of_lane(i));
     while (piece * pieces < most)
         piece *= 2;
-    if (results)
-        LKI_LAUNCH((join_lane_parts<JOIN_WIDTH>), dim3((unsigned)lki_ceil_div(results, JOIN_WIDTH)), dim3(JOIN_THREADS), 0, g,
-                   (const float *)g->scratch, to, results, l, pieces, piece);
+    LKI_LAUNCH((join_lane_parts<WIDTH, ROWS>), dim3((unsigned)lki_ceil_div(results, WIDTH)), dim3(WIDTH * ROWS), 0, g,
+               (const float *)g->scratch, to, results, l, pieces, piece);
+}
+
+/* Parts of `results` numbers each, that lie in scratch. Many results keep a card busy by themselves. */
+static inline void launch_join(const lki_args *g, const lane_parts &l, int results, float *to)
+{
+    if (results >= JOIN_MANY) launch_join_by<32, 8>(g, l, results, to);
+    else if (results) launch_join_by<8, 128>(g, l, results, to);
 }
 
 } // namespace lki_gpu

@@ -213,7 +213,7 @@ void f32_matmul(const lki_args *g)
     const product   p = product_of(g);
     const plan      s = plan_of(g, p);
     const float    *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
-    const float    *mask = g->attr->epilogue.mask ? (const float *)g->src[2].data : nullptr;
+    const float    *mask = g->attr->matmul.mask ? (const float *)g->src[2].data : nullptr;
     const bool      wide = is_wide(g->dst[0].data, p.N, p.c_step, p.c) && aligned(mask);
     const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, wide, mask};
     const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
@@ -257,7 +257,7 @@ void f64_matmul(const lki_args *g)
     const f64_element f = {(const double *)g->src[0].data,
                            (const double *)g->src[1].data,
                            g->attr->epilogue.bias ? (const double *)g->src[2].data : nullptr,
-                           g->attr->epilogue.mask ? (const double *)g->src[2].data : nullptr,
+                           g->attr->matmul.mask ? (const double *)g->src[2].data : nullptr,
                            (double *)g->dst[0].data,
                            p,
                            lanes_of(g, p.K),
