@@ -35,7 +35,7 @@ struct pool_x_call {
 
     /* Floats of shared memory: weights [out][tap][in], then of each image at a time what came, what it tells, and sums. */
     __host__ __device__ int weights() const { return (O * POOL_TAPS * PITCH + 3) / 4 * 4; }
-    __host__ __device__ int raw() const { return windows() * (2 * O + O / 4); }
+    __host__ __device__ int raw() const { return (windows() * (2 * O + O / 4) + 3) / 4 * 4; }
     __host__ __device__ int told() const { return units() * O * (UNIT + 1); }
     __host__ __device__ int sums() const { return STRANDS * cells() * POOL_LANES; }
     __host__ __device__ int each() const { return (raw() + told() + sums() + 3) / 4 * 4; }
