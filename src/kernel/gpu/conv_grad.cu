@@ -1,6 +1,7 @@
-/* Gradients of conv2d of f32, plain and through a 2x2 max pool, by tiles (conv.h, tile.h).
+/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h), else by tiles
+ * (conv.h, tile.h).
  *
- * Order of sums
+ * Order of sums by tiles
  *   for x: as kernel.h says, one CHAIN per cell and channel: output row, output column, out channel ascending.
  *   for w: the images of a lane, from its first, in parts of so many images that a part has at least max(SHORT, weights / SPREAD) outputs. One CHAIN per part: image,
  *   output row, output column; through a pool image, window row, window column. Parts are added from left to right, lanes up the tree. So many blocks can share a sum

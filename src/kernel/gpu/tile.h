@@ -654,7 +654,7 @@ struct tile_size {
     double speed; /* of a multiprocessor that is full of them */
     double alone; /* and how much of that one block reaches */
 };
-static const tile_size tile_sizes[TILES] = {{128, 64, 1, 0.45}, {64, 64, 0.85, 0.35}, {128, 32, 0.7, 0.35}, {32, 32, 0.35, 0.6}};
+static const tile_size tile_sizes[TILES] = {{128, 64, 1, 0.6}, {64, 64, 0.85, 0.4}, {128, 32, 0.7, 0.4}, {32, 32, 0.35, 0.6}};
 
 /* Of PROCESSORS multiprocessors, in products per k that the first could have done in that time. */
 static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries)
