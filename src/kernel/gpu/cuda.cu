@@ -11,15 +11,6 @@
 
 namespace {
 
-#define TRY(call)                                                                                                                  \
-    do {                                                                                                                           \
-        const cudaError_t e_ = (call);                                                                                             \
-        if (e_ != cudaSuccess) {                                                                                                   \
-            cudaGetLastError();                                                                                                    \
-            return (int)e_;                                                                                                        \
-        }                                                                                                                          \
-    } while (0)
-
 int cuda_cards(const char **why)
 {
     int               n = 0;

@@ -23,15 +23,6 @@
 namespace
 {
 
-#define TRY(call)                                                                                                                  \
-    do {                                                                                                                           \
-        const cudaError_t e_ = (call);                                                                                             \
-        if (e_ != cudaSuccess) {                                                                                                   \
-            cudaGetLastError();                                                                                                    \
-            return (int)e_;                                                                                                        \
-        }                                                                                                                          \
-    } while (0)
-
 /* ---- NCCL's header ---- */
 
 extern "C" {
