@@ -71,7 +71,7 @@ typedef struct lki_attr {
         struct {
             int32_t ta, tb;
             int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
-            int32_t mask;  /* on a GPU only, and without an epilogue: src[2] has the shape of the result, which is 0 where that is not above 0: relu's gradient */
+            int32_t mask;  /* on a GPU only, and without an epilogue: src[2] has the elements and rows of the result, which is 0 where that is not above 0: relu's gradient */
         } matmul;
         lki_window window;
         struct {
@@ -137,6 +137,7 @@ typedef struct lki_gpu_call {
     int          *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
     int          *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
     lki_precision precision;
+    unsigned     *tickets; /* LKI_GPU_TICKETS words in the card's memory, no other call's while this one runs: zeros, and zeros again afterwards. NULL: there are none; only calls with scratch get them */
 } lki_gpu_call;
 
 typedef struct lki_args {

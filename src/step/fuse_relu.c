@@ -1,9 +1,12 @@
-/* Relu's gradient inside the kernels that read it, or the one that makes what it reads; part of simplify.c.
+/* Relu's gradient inside the kernels that read it, or the one that makes what it reads; and the sum for a bias as a second result of the kernel that reads the same gradient. Part of
+ * simplify.c.
  *
  *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
  *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
  *
- *   relu_grad(dy, y) of a dy that a matmul makes for nobody else: on a GPU the matmul leaves it out itself.
+ *   relu_grad(dy, y) of a dy that a matmul makes for nobody else, under whatever shape: on a GPU the matmul leaves it out itself.
+ *
+ *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: on a GPU the first makes both.
  *
  * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
 #include "core/memory.h"
@@ -69,22 +72,24 @@ static bool do_relu(const lki_graph *g, lki_node *n, const lki_node *relu)
     return true;
 }
 
-/* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. */
+/* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. The relu may see it under another shape with the same rows. */
 static lki_node *product_before(const lki_graph *g, const lki_node *relu)
 {
     static const lki_epilogue none;
-    const lki_value          *dy = &g->values[relu->src[0]];
+    const int                 root = lki_graph_root(g, relu->src[0]);
+    const lki_value          *dy = &g->values[root];
     lki_node                 *n = dy->maker >= 0 ? &g->nodes[dy->maker] : NULL;
     if (!n || n->dead || n->op != LKI_OP_matmul || n->mode != LKI_EACH || n->type != LK_F32 || n->nsrc != 2) return NULL;
     if (n->attr.matmul.heads || memcmp(&n->attr.epilogue, &none, sizeof none) || dy->shape.rank != 2) return NULL;
-    return n->dst[0] == relu->src[0] && uses_of(g, relu->src[0]) == 1 && lki_graph_may_wait(g, n, relu) ? n : NULL;
+    if (lki_graph_is_range(g, relu->src[0]) || g->values[relu->src[0]].shape.dim[0] != dy->shape.dim[0]) return NULL;
+    return n->dst[0] == root && uses_of(g, root) == 1 && lki_graph_may_wait(g, n, relu) ? n : NULL;
 }
 
 static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
 {
     int *list = lki_alloc(4 * sizeof *list);
     if (!list) return; /* fusing is optional */
-    memcpy(list, (int[]){n->src[0], n->src[1], relu->src[1], relu->dst[0]}, 4 * sizeof *list);
+    memcpy(list, (int[]){n->src[0], n->src[1], relu->src[1], n->dst[0]}, 4 * sizeof *list);
     lki_release(n->src);
     n->src = list;
     n->dst = list + 3;
@@ -92,9 +97,72 @@ static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
     n->cut |= 1ull << 2;
     n->order = relu->order;
     n->attr.matmul.mask = 1;
-    g->values[n->dst[0]].maker = (int)(n - g->nodes);
+    g->values[relu->dst[0]].alias_of = n->dst[0];
+    g->values[relu->dst[0]].offset = 0;
     relu->dead = true;
     g->fused++;
+}
+
+/* ---- bias ---- */
+
+static bool same_elements(const lki_graph *g, int a, int b)
+{
+    return lki_graph_root(g, a) == lki_graph_root(g, b) && lki_graph_offset(g, a) == lki_graph_offset(g, b) &&
+           lki_shape_equal(&g->values[a].shape, &g->values[b].shape);
+}
+
+static bool same_rows(const lki_rows *a, const lki_rows *b)
+{
+    return a->kind == b->kind && a->own == b->own && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
+           a->first == b->first && a->rows == b->rows && a->total == b->total;
+}
+
+/* Is `sum` that of the gradient `weights` reads, over the same rows? */
+static bool sums_gradient(const lki_graph *g, const lki_node *sum, const lki_node *weights)
+{
+    if (sum->dead || sum->op != LKI_OP_reduce_sum || sum->mode != LKI_SUM || sum->type != LK_F32 || gradient_of(g, sum)) return false;
+    const int relu = sum->attr.epilogue.relu;
+    return relu == weights->attr.epilogue.relu && same_rows(&sum->rows, &weights->rows) && lki_is_cut(sum->cut, 0) &&
+           same_elements(g, sum->src[0], weights->src[1]) && (!relu || same_elements(g, sum->src[1], weights->src[3]));
+}
+
+/* Can `first` run when `last` does? */
+static bool can_wait(const lki_graph *g, const lki_node *first, const lki_node *last)
+{
+    const int root = lki_graph_root(g, first->dst[0]);
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead && g->nodes[i].order <= last->order; j++)
+            if (lki_graph_root(g, g->nodes[i].src[j]) == root) return false;
+    return lki_graph_may_wait(g, first, last);
+}
+
+static void make_both(lki_graph *g, lki_node *weights, lki_node *sum)
+{
+    int *list = lki_alloc((size_t)(weights->nsrc + 2) * sizeof *list);
+    if (!list) return; /* fusing is optional */
+    memcpy(list, weights->src, (size_t)weights->nsrc * sizeof *list);
+    list[weights->nsrc] = weights->dst[0];
+    list[weights->nsrc + 1] = sum->dst[0];
+    lki_release(weights->src);
+    weights->src = list;
+    weights->dst = list + weights->nsrc;
+    weights->ndst = 2;
+    if (weights->order < sum->order) weights->order = sum->order;
+    weights->attr.epilogue.bias = 1;
+    g->values[sum->dst[0]].maker = (int)(weights - g->nodes);
+    sum->dead = true;
+    g->fused++;
+}
+
+static void fuse_bias(lki_graph *g, lki_node *weights)
+{
+    if (weights->dead || weights->op != LKI_OP_conv2d_pool_grad_w || weights->mode != LKI_SUM || weights->type != LK_F32) return;
+    for (int i = 0; i < g->node_count && !weights->attr.epilogue.bias; i++) {
+        lki_node  *sum = &g->nodes[i];
+        const bool before = sum->order < weights->order;
+        if (sums_gradient(g, sum, weights) && (before ? can_wait(g, sum, weights) : can_wait(g, weights, sum)))
+            make_both(g, weights, sum);
+    }
 }
 
 void lki_graph_fuse_relus(lki_graph *g)
@@ -117,4 +185,6 @@ void lki_graph_fuse_relus(lki_graph *g)
         relu->dead = uses_of(g, relu->dst[0]) == 0;
         g->fused += relu->dead;
     }
+    for (int i = 0; i < g->node_count && on_gpu; i++)
+        fuse_bias(g, &g->nodes[i]);
 }

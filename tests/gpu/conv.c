@@ -126,6 +126,31 @@ TEST(test_pool_grad_x)
 
 /* ---- weights ---- */
 
+/* The second result of a gradient through a pool: that of the bias. */
+static void check_bias(slot_case c, int64_t O)
+{
+    const float *d = c.src_data[1], *y = c.attr.epilogue.relu ? c.src_data[3] : NULL;
+    void        *gpu[2];
+    float       *sums = calloc((size_t)(O + 1), SLOT_GUARD);
+    c.attr.epilogue.bias = 1;
+    slot_result(&c, LK_F32, (lk_shape){1, {O}}, NULL);
+    for (int i = 0; i < 2; i++)
+        gpu[i] = slot_start(&c, i);
+    slot_on_gpu(&c, gpu);
+    for (int64_t o = 0; o < O; o++) {
+        double sum = 0;
+        for (int64_t i = o; i < lki_shape_size(&c.src[1]); i += O)
+            sum += y && !(y[i] > 0) ? 0 : d[i];
+        sums[o] = (float)sum;
+    }
+    memset(sums + O, 0xa5, SLOT_GUARD);
+    c.tolerance = 1e-5;
+    slot_compare(&c, 1, sums, gpu[1]);
+    free(sums);
+    free(gpu[0]);
+    free(gpu[1]);
+}
+
 static void check_grad_w(const shape *s, lk_dtype t, int lanes, bool pooled, int relu)
 {
     slot_case      c = case_of(pooled ? LKI_K_conv2d_pool_grad_w : LKI_K_conv2d_grad_w, t, s);
@@ -137,6 +162,7 @@ static void check_grad_w(const shape *s, lk_dtype t, int lanes, bool pooled, int
     if (relu) slot_source(&c, t, y, slot_numbers(t, &y, true));
     slot_result(&c, t, w, NULL);
     if (lanes) slot_lanes(&c, lanes, s->images);
+    if (pooled && t == LK_F32 && s->O > 1) check_bias(c, s->O);
     slot_check(&c);
 }
 

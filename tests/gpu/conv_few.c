@@ -1,5 +1,5 @@
-/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv_few.h) against the reference: forward the same bits; the gradient for the weights in the order
- * kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
+/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv_few.h): forward near sums in f64 of factors that are rounded as the precision says, and near the reference
+ * where numbers are wild; the gradient for the weights and the bias in the order kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
 #include "slots.h"
 
 enum { THREADS = 256, UNIT = 4, TURNS = 4, IMAGES = 32, PARTS = 256 };
@@ -39,33 +39,118 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static void check_forward(const shape *s, int bits)
+/* A factor as a precision sees it: 10 or 7 bits behind the point. */
+static double seen(float x, lki_precision p)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    if (p == LKI_PRECISION_TF32) u = (u + 0x1000u) & 0xffffe000u;
+    if (p == LKI_PRECISION_BF16) u = (u + 0x7fffu + (u >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &u, sizeof u);
+    return x;
+}
+
+/* Output (h, w) of image n in f64, behind bias and relu. The last weights, less than eight, are not rounded. */
+static double output_of(const slot_case *c, const shape *s, int64_t n, int64_t h, int64_t w, int64_t o)
+{
+    const float  *x = c->src_data[0], *weights = c->src_data[1];
+    const int64_t all = s->K * s->K * s->C;
+    double        sum = 0;
+    for (int64_t k = 0; k < all; k++) {
+        const int64_t       row = h + k / s->C / s->K - s->pad, column = w + k / s->C % s->K - s->pad;
+        const lki_precision p = k < all / 8 * 8 ? c->precision : LKI_PRECISION_F32;
+        if (row < 0 || row >= s->IH || column < 0 || column >= s->IW) continue;
+        sum += seen(x[((n * s->IH + row) * s->IW + column) * s->C + k % s->C], p) * seen(weights[k * s->O + o], p);
+    }
+    if (c->attr.epilogue.bias) sum += ((const float *)c->src_data[2])[o];
+    return c->attr.epilogue.relu && sum < 0 ? 0 : sum;
+}
+
+/* Each result is one of its window's largest outputs, or the output itself. */
+static void check_outputs(slot_case *c, const shape *s)
+{
+    const double  near = 3e-6 * sqrt((double)(s->K * s->K * s->C));
+    const int64_t cells = c->ndst > 1 ? 4 : 1, each = c->ndst > 1 ? 2 : 1;
+    void         *gpu[2] = {NULL, NULL}, *untouched[2] = {NULL, NULL};
+    for (int i = 0; i < c->ndst; i++)
+        gpu[i] = slot_start(c, i), untouched[i] = slot_start(c, i);
+    slot_on_gpu(c, gpu);
+    for (int64_t i = 0; i < lki_shape_size(&c->dst[0]); i++) {
+        const int64_t o = i % s->O, W = c->dst[0].dim[2], H = c->dst[0].dim[1], w = i / s->O % W, h = i / s->O / W % H, n = i / s->O / W / H;
+        const double  value = ((float *)gpu[0])[i];
+        const int     place = cells > 1 ? ((uint8_t *)gpu[1])[i] : 0;
+        double        y[4], best = -INFINITY;
+        for (int64_t k = 0; k < cells; k++)
+            best = fmax(best, y[k] = output_of(c, s, n, each * h + k / 2, each * w + k % 2, o));
+        if (place < cells && fabs(value - best) <= near && fabs(y[place] - best) <= near) continue;
+        fail_msg("precision %d, image %d, output (%d, %d), channel %d: %.9g of cell %d, not %.9g", (int)c->precision, (int)n, (int)h, (int)w, (int)o, value,
+                 place, best);
+    }
+    for (int i = 0; i < c->ndst; i++) {
+        const size_t size = (size_t)lki_shape_size(&c->dst[i]) * lk_dtype_bytes(c->dst_type[i]);
+        assert_memory_equal((char *)gpu[i] + size, (char *)untouched[i] + size, SLOT_GUARD);
+        free(gpu[i]);
+        free(untouched[i]);
+    }
+}
+
+static void check_forward(const shape *s, int bits, lki_precision precision)
 {
     const int      pool = bits >> 2 & 1;
     slot_case      c = case_of(LKI_K_conv2d, s);
     const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pool ? 2 : 1), bias = {1, {s->O}};
-    const bool     wild = s->pad == 0 && s->more == 0; /* outside the image zeros meet the weights here */
+    c.precision = precision;
     c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = pool};
-    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, wild));
-    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, wild));
-    if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, wild));
+    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
     slot_result(&c, LK_F32, y, NULL);
     if (pool) slot_result(&c, LK_U8, y, NULL);
-    slot_check(&c);
+    check_outputs(&c, s);
+    for (int i = 0; i < c.nsrc; i++)
+        free(c.src_data[i]);
 }
 
 TEST(test_conv2d)
 {
     for (int i = 0; i < SHAPES; i++)
         for (int bits = 0; bits < 8; bits++)
-            check_forward(&shapes[i], bits);
+            check_forward(&shapes[i], bits, LKI_PRECISION_F32);
 }
 
-/* A window all of whose outputs are zeros, ones, infinities or not numbers, of both signs: which cell wins, and with which sign. */
+TEST(test_precisions)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int bits = 0; bits < 2; bits++) {
+            check_forward(&shapes[i], i % 2 ? 7 * bits : 3 + 2 * bits, LKI_PRECISION_TF32);
+            check_forward(&shapes[i], i % 2 ? 3 + 2 * bits : 7 * bits, LKI_PRECISION_BF16);
+        }
+}
+
+/* Infinities, and numbers that are none. Without a pool: among numbers that are nearly equal another cell may win. Without padding: outside the image zeros meet the weights here. */
+TEST(test_wild)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int bits = 0; bits < 4; bits++) {
+            const shape   *s = &shapes[i];
+            slot_case      c = case_of(LKI_K_conv2d, s);
+            const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, 1), bias = {1, {s->O}};
+            if (s->pad || s->more) continue;
+            c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1};
+            slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, true));
+            slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, true));
+            if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, true));
+            slot_result(&c, LK_F32, y, NULL);
+            c.tolerance = 1e-6;
+            slot_check(&c);
+        }
+}
+
+/* A window all of whose outputs are zeros, ones, infinities or not numbers, of both signs: which cell wins. */
 TEST(test_pool_ties)
 {
     static const float numbers[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN};
-    for (int bits = 0; bits < 4; bits++) {
+    for (int bits = 0; bits < 8; bits++) {
         const shape    s = {49 * 49, 4, 4, 1, 3, 4, 0, 0};
         slot_case      c = case_of(LKI_K_conv2d, &s);
         const lk_shape x = image_of(&s), w = weights_of(&s), y = outputs_of(&s, 2), bias = {1, {s.O}};
@@ -75,6 +160,8 @@ TEST(test_pool_ties)
                 image[16 * i + at] = at % 4 < 2 && at / 4 < 2 ? numbers[i / (at / 4 ? at % 4 ? 343 : 49 : at % 4 ? 7 : 1) % 7] : 0;
         for (int k = 0; k < 9 * 4; k++)
             weights[k] = k < 4 ? (k % 2 ? -1.0f : 1.0f) : 0;
+        c.precision = bits & 4 ? LKI_PRECISION_TF32 : LKI_PRECISION_F32;
+        c.tolerance = 1e-30; /* the sign of a zero may differ */
         c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = 1};
         slot_source(&c, LK_F32, x, image);
         slot_source(&c, LK_F32, w, weights);
@@ -114,15 +201,16 @@ static float tree(float *sum, int64_t count)
     return count ? sum[0] : 0;
 }
 
-/* One output of the gradient, or a window's winner. */
+/* One output of the gradient, or a window's winner. weight[0] is -1: for the bias. */
 static float add(const slot_case *c, const shape *s, const order *o, const int64_t *weight, int64_t n, int64_t row, int64_t column,
                  float acc)
 {
     const int64_t at = ((n * o->H + row) * o->W + column) * s->O + weight[3];
     const int     place = o->pooled ? ((const uint8_t *)c->src_data[2])[at] : 0, each = o->pooled ? 2 : 1;
     const int64_t h = each * row + place / 2 - s->pad + weight[0], w = each * column + place % 2 - s->pad + weight[1];
-    if (h < 0 || h >= s->IH || w < 0 || w >= s->IW) return acc;
     if (o->pooled && c->attr.epilogue.relu && !(((const float *)c->src_data[3])[at] > 0)) return acc;
+    if (weight[0] < 0) return acc + ((const float *)c->src_data[1])[at];
+    if (h < 0 || h >= s->IH || w < 0 || w >= s->IW) return acc;
     return fmaf(((const float *)c->src_data[0])[((n * s->IH + h) * s->IW + w) * s->C + weight[2]],
                 ((const float *)c->src_data[1])[at], acc);
 }
@@ -154,17 +242,17 @@ static float lane_of(const slot_case *c, const shape *s, const order *o, const i
     return sum;
 }
 
-static void in_order(const slot_case *c, const shape *s, float *dw)
+static void in_order(const slot_case *c, const shape *s, int result, float *out)
 {
     const order   o = order_of(c, s);
     const int64_t whole[2] = {0, s->images}, *bound = c->lanes ? c->bound : whole;
     const int     lanes = c->lanes ? c->lanes : 1;
-    for (int64_t i = 0; i < lki_shape_size(&c->dst[0]); i++) {
-        const int64_t weight[4] = {i / s->O / s->C / s->K, i / s->O / s->C % s->K, i / s->O % s->C, i % s->O};
+    for (int64_t i = 0; i < lki_shape_size(&c->dst[result]); i++) {
+        const int64_t weight[4] = {result ? -1 : i / s->O / s->C / s->K, i / s->O / s->C % s->K, i / s->O % s->C, i % s->O};
         float         sum[SLOT_LANES];
         for (int l = 0; l < lanes; l++)
             sum[l] = lane_of(c, s, &o, weight, bound[l], bound[l + 1]);
-        dw[i] = tree(sum, lanes);
+        out[i] = tree(sum, lanes);
     }
 }
 
@@ -188,13 +276,22 @@ static void check_grad_w(const shape *s, int lanes, bool pooled, int relu)
     else slot_source(&c, LK_F32, y, slot_numbers(LK_F32, &y, false));
     if (relu) slot_source(&c, LK_F32, y, slot_numbers(LK_F32, &y, true));
     slot_result(&c, LK_F32, w, NULL);
+    if (pooled) slot_result(&c, LK_F32, (lk_shape){1, {s->O}}, NULL);
+    c.attr.epilogue.bias = pooled;
     if (lanes) slot_lanes(&c, lanes, s->images);
-    void *mine = slot_start(&c, 0), *gpu = slot_start(&c, 0);
-    in_order(&c, s, mine);
-    slot_on_gpu(&c, &gpu);
-    slot_compare(&c, 0, mine, gpu);
-    free(mine);
-    free(gpu);
+    void *gpu[2];
+    for (int i = 0; i < c.ndst; i++)
+        gpu[i] = slot_start(&c, i);
+    slot_on_gpu(&c, gpu);
+    for (int i = 0; i < c.ndst; i++) {
+        void *mine = slot_start(&c, i);
+        in_order(&c, s, i, mine);
+        slot_compare(&c, i, mine, gpu[i]);
+        free(mine);
+        free(gpu[i]);
+    }
+    c.ndst = 1; /* the reference has no second result */
+    c.attr.epilogue.bias = 0;
     c.tolerance = 1e-5;
     slot_check(&c);
 }
@@ -222,5 +319,5 @@ TEST(test_many_images)
     }
 }
 
-TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w),
+TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_precisions), cmocka_unit_test(test_wild), cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w),
       cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu), cmocka_unit_test(test_many_images))

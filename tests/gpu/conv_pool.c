@@ -52,14 +52,22 @@ static slot_case case_of(lki_slot slot, const shape *s, int relu)
     return c;
 }
 
-static void check(slot_case *c, const float *mine)
+/* mine: of each result. */
+static void check(slot_case *c, float *const *mine)
 {
-    void *gpu = slot_start(c, 0), *wanted = slot_start(c, 0);
-    memcpy(wanted, mine, (size_t)lki_shape_size(&c->dst[0]) * sizeof *mine);
-    slot_on_gpu(c, &gpu);
-    slot_compare(c, 0, wanted, gpu);
-    free(gpu);
-    free(wanted);
+    void *gpu[2];
+    for (int i = 0; i < c->ndst; i++)
+        gpu[i] = slot_start(c, i);
+    slot_on_gpu(c, gpu);
+    for (int i = 0; i < c->ndst; i++) {
+        void *wanted = slot_start(c, i);
+        memcpy(wanted, mine[i], (size_t)lki_shape_size(&c->dst[i]) * sizeof **mine);
+        slot_compare(c, i, wanted, gpu[i]);
+        free(gpu[i]);
+        free(wanted);
+    }
+    c->ndst = 1; /* the reference has no second result */
+    c->attr.epilogue.bias = 0;
     c->tolerance = 1e-5;
     slot_check(c);
 }
@@ -111,7 +119,7 @@ static void check_x(const shape *s, int relu)
     if (relu) e.y = c.src_data[3];
     slot_result(&c, LK_F32, x, NULL);
     x_in_order(&e, s, weights, mine);
-    check(&c, mine);
+    check(&c, &mine);
     free(mine);
 }
 
@@ -132,6 +140,7 @@ static float tree(float *sum, int64_t count)
     return count ? sum[0] : 0;
 }
 
+/* weight[0] is -1: for the bias. */
 static float part_of(const entries *e, const shape *s, const float *x, const int64_t *weight, int64_t from, int64_t to)
 {
     float sum[STRANDS] = {0};
@@ -140,7 +149,8 @@ static float part_of(const entries *e, const shape *s, const float *x, const int
             const int64_t at = (n * e->PH * e->PW + p) * s->O + weight[3];
             const int64_t h = 2 * (p / e->PW) + e->cell[at] / 2 + weight[0] - s->pad,
                           v = 2 * (p % e->PW) + e->cell[at] % 2 + weight[1] - s->pad;
-            if (live(e, at) && h >= 0 && h < s->IH && v >= 0 && v < s->IW)
+            if (live(e, at) && weight[0] < 0) sum[p % STRANDS] = sum[p % STRANDS] + e->d[at];
+            else if (live(e, at) && h >= 0 && h < s->IH && v >= 0 && v < s->IW)
                 sum[p % STRANDS] = fmaf(x[((n * s->IH + h) * s->IW + v) * s->C + weight[2]], e->d[at], sum[p % STRANDS]);
         }
     return tree(sum, STRANDS);
@@ -163,24 +173,27 @@ static float lane_of(const entries *e, const shape *s, const float *x, const int
 static void check_w(const shape *s, int lanes, int relu)
 {
     slot_case      c = case_of(LKI_K_conv2d_pool_grad_w, s, relu);
-    const lk_shape x = image_of(s), w = weights_of(s), p = pooled_of(s);
-    float         *image = slot_numbers(LK_F32, &x, false), *mine = slot_room(LK_F32, &w);
+    const lk_shape x = image_of(s), w = weights_of(s), p = pooled_of(s), b = {1, {s->O}};
+    float         *image = slot_numbers(LK_F32, &x, false), *mine[2] = {slot_room(LK_F32, &w), slot_room(LK_F32, &b)};
     slot_source(&c, LK_F32, x, image);
     entries e = pooled_sources(&c, s);
     if (relu) slot_source(&c, LK_F32, p, slot_numbers(LK_F32, &p, true));
     if (relu) e.y = c.src_data[3];
     slot_result(&c, LK_F32, w, NULL);
+    slot_result(&c, LK_F32, b, NULL);
+    c.attr.epilogue.bias = 1;
     if (lanes) slot_lanes(&c, lanes, s->images);
-    const int64_t whole[2] = {0, s->images}, *bound = lanes ? c.bound : whole;
-    for (int64_t i = 0; i < lki_shape_size(&w); i++) {
-        const int64_t weight[4] = {i / s->O / s->C / 3, i / s->O / s->C % 3, i / s->O % s->C, i % s->O};
+    const int64_t whole[2] = {0, s->images}, *bound = lanes ? c.bound : whole, weights = lki_shape_size(&w);
+    for (int64_t i = 0; i < weights + s->O; i++) {
+        const int64_t weight[4] = {i < weights ? i / s->O / s->C / 3 : -1, i / s->O / s->C % 3, i / s->O % s->C, i % s->O};
         float         sum[SLOT_LANES];
         for (int l = 0; l < lki_max(lanes, 1); l++)
             sum[l] = lane_of(&e, s, image, weight, bound[l], bound[l + 1]);
-        mine[i] = tree(sum, lki_max(lanes, 1));
+        mine[i >= weights][i < weights ? i : i - weights] = tree(sum, lki_max(lanes, 1));
     }
     check(&c, mine);
-    free(mine);
+    free(mine[0]);
+    free(mine[1]);
 }
 
 TEST(test_w)

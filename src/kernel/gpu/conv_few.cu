@@ -1,7 +1,12 @@
-/* conv2d with few weights per out channel (conv_few.h): one CHAIN per output over kh, kw, in channel, cells outside the image as zeros, as conv.cu has it.
+/* conv2d with few weights per out channel (conv_few.h), on tensor cores.
  *
- * A block has consecutive tiles of outputs of one image; a thread has TH x TW outputs of four channels at a time. Few enough weights stay in registers, others are read
- * from shared memory, four channels at a time. With a pool a tile is a window, or neighbouring ones. */
+ * Order of the sum: kh, kw, in channel ascending; octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of it, whose factors are
+ * not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
+ * should. The sign of a zero that comes out of relu or a pool may differ from the reference's.
+ *
+ * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
+ * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of
+ * a thread follow each other. */
 #include "kernel/gpu/conv_few.h"
 
 namespace
@@ -9,13 +14,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { THREADS = 128, SHARED_MOST = 40 << 10, BLOCKS_WANTED = PROCESSORS * 12 };
-
-template <class W_> struct shape_of_tile { /* two rows of outputs */
-    typedef W_            W;
-    static constexpr bool HELD = W::WEIGHTS <= 9;
-    static constexpr int  TH = 2, TW = HELD ? 2 : 4, LINE = (TW + W::KW - 1) * W::C;
-};
+enum { THREADS = 128, WINDOWS = THREADS / 4, EIGHT = 8, SHARED_MOST = 40 << 10, BLOCKS_WANTED = PROCESSORS * 12 };
 
 struct few_call {
     const float *x, *w, *bias; /* bias may be NULL */
@@ -23,186 +22,235 @@ struct few_call {
     uint8_t     *cell;
     patch        p;
     quads        q;
-    int          OH, OW;                       /* outputs, before a pool */
-    int          across, tiles, chunk, chunks; /* tiles in a row, of an image, of a block; blocks of an image */
-    int          groups;                       /* blocks that share the channels */
+    int          OH, OW;                         /* outputs, before a pool */
+    int          across, windows, chunk, chunks; /* windows in a row, of an image, of a block; blocks of an image */
+    int          groups;                         /* blocks that share the channels */
     divisor      by_across;
     float        floor; /* 0 with relu, else -infinity */
 };
 
-/* The outputs of one tile. cells: its first row in the patch; weights: of this thread's channels. */
-template <class T>
-__device__ inline void sums_of(const float *cells, int pitch, const float (*held)[4], const float *weights, float (*acc)[4])
-{
-    typedef typename T::W W;
-    float                 line[T::TH][T::LINE];
-    LKI_UNROLL
-    for (int i = 0; i < T::TH - 1; i++)
-        load_line<T::LINE, T::TW * W::C>(cells + i * pitch, line[i]);
-    LKI_UNROLL
-    for (int kh = 0; kh < W::KH; kh++) {
-        load_line<T::LINE, T::TW * W::C>(cells + (kh + T::TH - 1) * pitch, line[(kh + T::TH - 1) % T::TH]);
-        LKI_UNROLL
-        for (int k = 0; k < W::ROW; k++) {
-            float w[4];
-            if (!T::HELD) load_quad(weights + (kh * W::ROW + k) * FEW_CHANNELS, w);
-            LKI_UNROLL
-            for (int i = 0; i < T::TH * T::TW; i++) {
-                LKI_UNROLL
-                for (int j = 0; j < 4; j++)
-                    acc[i][j] = fmaf(line[(kh + i / T::TW) % T::TH][i % T::TW * W::C + k],
-                                     T::HELD ? held[kh * W::ROW + k][j] : w[j], acc[i][j]);
-            }
-        }
-    }
-}
+/* Column `column` of a warp's products, as a channel of the block's. */
+__device__ inline int channel_of(int column) { return column % 8 / 2 * EIGHT + column / 8 * 2 + column % 2; }
 
-/* The first largest of four outputs, and its cell: NaN is larger than all, if there can be any. relu comes after, with a floor of 0: where nothing is
- * above it the first of them wins. Without relu the floor is -infinity. */
-template <bool NANS> __device__ inline float best_of(const float *y, float floor, unsigned *place)
+/* Where weight k of a window meets the patch, from the window's first cell on. */
+template <class W> __device__ inline int cell_of(int k, int pitch) { return k / W::ROW * pitch + k % W::ROW; }
+
+/* One output, as a CHAIN. */
+template <class W> __device__ inline float chain_of(const float *cells, int pitch, const float *weights)
 {
-    float    best = y[0];
-    unsigned at = 0;
-    LKI_UNROLL
-    for (int i = 1; i < 4; i++) {
-        const bool larger = NANS ? !(y[i] <= best) && best == best : y[i] > best;
-        best = larger ? y[i] : best;
-        at = larger ? i : at;
-    }
-    const bool  low = best <= floor;
-    const float first = y[0] < floor ? 0 : y[0];
-    *place = low ? 0 : at;
-    return low ? first : best;
+    float sum = 0;
+    for (int k = 0; k < W::WEIGHTS; k++)
+        sum = fmaf(cells[cell_of<W>(k, pitch)], weights[k * FEW_CHANNELS], sum);
+    return sum;
 }
 
 __device__ inline bool has_nan(float a, float b) { return !(a <= b) && !(a > b); }
 
-template <class T>
-__device__ inline void put_pooled(const few_call &f, float *to, uint8_t *cell, int row, int column, int o, const float *bias,
-                                  const float (*acc)[4])
+/* The first largest of four outputs, none of which is NaN, after relu or with a floor of -infinity; its cell, `shift` bits up. */
+__device__ inline float largest_of(const float *y, float floor, int shift, unsigned *place)
 {
-    const int wide = f.OW / 2;
+    const float best = fmaxf(fmaxf(y[0], y[1]), fmaxf(y[2], y[3]));
+    unsigned    at = y[2] == best ? 2u << shift : 3u << shift;
+    at = y[1] == best ? 1u << shift : at;
+    *place = y[0] == best || !(best > floor) ? 0 : at;
+    return fmaxf(best, floor);
+}
+
+/* The same where some may be: NaN is larger than all. */
+__device__ inline float largest_or_nan(const float *y, float floor, unsigned *place)
+{
+    float best = y[0] < floor ? 0 : y[0];
+    *place = 0;
     LKI_UNROLL
-    for (int n = 0; n < T::TW / 2; n++) {
-        const int at = (row * wide + column * (T::TW / 2) + n) * f.q.channels;
-        float     y[4][4], best[4]; /* channels, cells */
-        unsigned  place, four = 0;
-        bool      nans = false;
-        if (column * (T::TW / 2) + n >= wide) continue;
+    for (int i = 1; i < 4; i++) {
+        const float v = y[i] < floor ? 0 : y[i];
+        if (!(v > best || (isnan(v) && !isnan(best)))) continue;
+        best = v;
+        *place = (unsigned)i;
+    }
+    return best;
+}
+
+/* What a thread has: of a window, and of eight channels from `o` on; in the patch; where results go. */
+struct few_place {
+    const float *cells;
+    int          row, column, o;
+    float       *y;
+    uint8_t     *cell;
+};
+
+/* Output i of the window, channel j of the eight. */
+__device__ inline float &output_of(float (*acc)[4][4], int i, int j) { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; }
+
+/* Returns whether there was a NaN. */
+__device__ inline bool put_pooled(const few_call &f, const few_place &h, const float *bias, float (*acc)[4][4])
+{
+    const int at = (h.row * f.across + h.column) * f.q.channels;
+    float     best[EIGHT];
+    unsigned  four[2] = {0, 0};
+    bool      nans = false;
+    LKI_UNROLL
+    for (int j = 0; j < EIGHT; j++) {
+        float    y[4];
+        unsigned place;
         LKI_UNROLL
-        for (int j = 0; j < 4; j++) {
-            LKI_UNROLL
-            for (int i = 0; i < 4; i++) {
-                y[j][i] = acc[i / 2 * T::TW + 2 * n + i % 2][j];
-                if (f.bias) y[j][i] = y[j][i] + bias[j];
-            }
-            nans = nans || has_nan(y[j][0], y[j][1]) || has_nan(y[j][2], y[j][3]);
+        for (int i = 0; i < 4; i++)
+            y[i] = output_of(acc, i, j) + bias[j];
+        nans = nans || has_nan(y[0], y[1]) || has_nan(y[2], y[3]);
+        best[j] = largest_of(y, f.floor, 8 * (j % 4), &place);
+        four[j / 4] |= place;
+    }
+    LKI_UNROLL
+    for (int j = 0; j < EIGHT; j += 4) {
+        f.q.store(h.y + at + j, h.o + j, best + j);
+        f.q.store(h.cell + at + j, h.o + j, four[j / 4]);
+    }
+    return nans;
+}
+
+__device__ inline bool put_plain(const few_call &f, const few_place &h, const float *bias, float (*acc)[4][4])
+{
+    bool nans = false;
+    LKI_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const int oh = 2 * h.row + i / 2, ow = 2 * h.column + i % 2;
+        float     y[EIGHT];
+        LKI_UNROLL
+        for (int j = 0; j < EIGHT; j++) {
+            y[j] = output_of(acc, i, j) + bias[j];
+            nans = nans || isnan(y[j]);
+            if (y[j] < f.floor) y[j] = 0;
         }
         LKI_UNROLL
-        for (int j = 0; j < 4; j++) {
-            best[j] = best_of<false>(y[j], f.floor, &place);
-            four |= place << 8 * j;
+        for (int j = 0; j < EIGHT; j += 4)
+            if (oh < f.OH && ow < f.OW) f.q.store(h.y + (oh * f.OW + ow) * f.q.channels + j, h.o + j, y + j);
+    }
+    return nans;
+}
+
+/* All of it once more, output by output. weights: of the first of the eight channels. */
+template <class W, bool POOLED> __device__ inline void put_again(const few_call &f, const few_place &h, const float *weights)
+{
+    const int pitch = f.p.pitch;
+    for (int j = 0; j < EIGHT && h.o + j < f.q.channels; j++) {
+        const float bias = f.bias ? f.bias[h.o + j] : -0.0f;
+        float       y[4];
+        unsigned    place;
+        LKI_UNROLL
+        for (int i = 0; i < 4; i++)
+            y[i] = chain_of<W>(h.cells + i / 2 * pitch + i % 2 * W::C, pitch, weights + j) + bias;
+        if (POOLED) {
+            const int at = (h.row * f.across + h.column) * f.q.channels + j;
+            h.y[at] = largest_or_nan(y, f.floor, &place);
+            h.cell[at] = (uint8_t)place;
         }
-        if (nans) {
-            four = 0;
-            for (int j = 0; j < 4; j++) {
-                best[j] = best_of<true>(y[j], f.floor, &place);
-                four |= place << 8 * j;
-            }
+        LKI_UNROLL
+        for (int i = 0; i < (POOLED ? 0 : 4); i++) {
+            const int oh = 2 * h.row + i / 2, ow = 2 * h.column + i % 2;
+            if (oh < f.OH && ow < f.OW) h.y[(oh * f.OW + ow) * f.q.channels + j] = y[i] < f.floor ? 0 : y[i];
         }
-        f.q.store(to + at, o, best);
-        f.q.store(cell + at, o, four);
     }
 }
 
-template <class T>
-__device__ inline void put_plain(const few_call &f, float *to, int row, int column, int o, const float *bias, float (*acc)[4])
+template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, W::WEIGHTS > 9 ? (P == LKI_PRECISION_F32 ? 2 : 3) : POOLED ? 5 : 4) few(LKI_FIXED few_call f)
 {
-    LKI_UNROLL
-    for (int i = 0; i < T::TH * T::TW; i++) {
-        const int oh = row * T::TH + i / T::TW, ow = column * T::TW + i % T::TW;
-        LKI_UNROLL
-        for (int j = 0; j < 4; j++) {
-            if (f.bias) acc[i][j] = acc[i][j] + bias[j];
-            if (acc[i][j] < f.floor) acc[i][j] = 0;
-        }
-        if (oh < f.OH && ow < f.OW) f.q.store(to + (oh * f.OW + ow) * f.q.channels, o, acc[i]);
-    }
-}
-
-template <class T, bool POOLED> __global__ void __launch_bounds__(THREADS, 5) few(LKI_FIXED few_call f)
-{
-    typedef typename T::W W;
     LKI_DYNAMIC_SHARED(float, shared);
+    enum { OCTETS = W::WEIGHTS / OCTET, LEFT = W::WEIGHTS % OCTET };
+    const int     lane = (int)threadIdx.x % 32, pitch = f.p.pitch;
     const int     group = (int)(blockIdx.x % f.groups), chunk = (int)(blockIdx.x / f.groups % f.chunks);
     const int64_t image = blockIdx.x / f.groups / f.chunks;
-    const int64_t first = image * ((POOLED ? f.OH / 2 * (f.OW / 2) : f.OH * f.OW) * (int64_t)f.q.channels);
-    const int     from = chunk * f.chunk, to = from + f.chunk < f.tiles ? from + f.chunk : f.tiles;
+    const int64_t first = image * ((POOLED ? f.windows : f.OH * f.OW) * (int64_t)f.q.channels);
+    const int     from = chunk * f.chunk, to = from + f.chunk < f.windows ? from + f.chunk : f.windows;
     const int     top = f.by_across(from), bottom = f.by_across(to - 1) + 1;
-    const int     q = (int)threadIdx.x & ((1 << f.q.bits) - 1), o = group * f.q.width() + 4 * q;
-    float        *weights = shared + f.p.size(), *y = f.y + first + o, held[T::HELD ? W::WEIGHTS : 1][4], bias[4] = {0, 0, 0, 0};
-    uint8_t      *cell = POOLED ? f.cell + first + o : nullptr;
-    f.p.bring(shared, f.x + image * ((int64_t)f.p.IH * f.p.IW * W::C), top * T::TH, (bottom - top) * T::TH + W::KH - 1);
+    const int     mine = lane % 4 * EIGHT, o = group * FEW_CHANNELS + mine;
+    float        *weights = shared + f.p.size();
+    f.p.bring(shared, f.x + image * ((int64_t)f.p.IH * f.p.IW * W::C), 2 * top, (bottom - top) * 2 + W::KH - 1);
     for (int i = (int)threadIdx.x; i < W::WEIGHTS * FEW_CHANNELS; i += THREADS) {
-        const int  channel = group * f.q.width() + i % FEW_CHANNELS;
+        const int  channel = group * FEW_CHANNELS + i % FEW_CHANNELS;
         const bool there = channel < f.q.channels;
         copy_one(weights + i, f.w + (there ? i / FEW_CHANNELS * f.q.channels + channel : 0), there ? 4 : 0);
     }
     copies_end();
-    if (f.bias) load_channels<false>(f.bias + o, f.q.channels - o, bias);
+    float bias[EIGHT], left[LEFT][EIGHT];
+    LKI_UNROLL
+    for (int j = 0; j < EIGHT; j++)
+        bias[j] = f.bias && o + j < f.q.channels ? f.bias[o + j] : -0.0f; /* which changes nothing */
     copies_wait<0>();
     __syncthreads();
-    if (T::HELD) {
+    held_factors<P, 4> held[OCTETS];
+    LKI_UNROLL
+    for (int k = 0; k < OCTETS; k++)
+        held[k].hold([&](int column, int n) { return weights[(k * OCTET + n) * FEW_CHANNELS + channel_of(column)]; });
+    LKI_UNROLL
+    for (int k = 0; k < LEFT * EIGHT; k += 4)
+        load_quad(weights + (OCTETS * OCTET + k / EIGHT) * FEW_CHANNELS + mine + k % EIGHT, &left[k / EIGHT][k % EIGHT]);
+    for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
+        const int   at = w < to ? w : to - 1, row = f.by_across(at);
+        few_place   h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
+        float       acc[2][4][4];
+        h.cells = shared + 2 * ((row - top) * pitch + h.column * W::C);
+        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return h.cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; }, held[0], acc);
+        if constexpr (OCTETS > 1) {
+            LKI_UNROLL
+            for (int n = 1; n < OCTETS; n++)
+                multiply_held<P, false, 2, 4>(
+                    [&](int i, int r, int k) { return h.cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n], acc);
+        }
         LKI_UNROLL
-        for (int k = 0; k < W::WEIGHTS; k++)
-            load_quad(weights + k * FEW_CHANNELS + 4 * q, held[T::HELD ? k : 0]);
-    }
-    for (int t = from + ((int)threadIdx.x >> f.q.bits); t < to; t += THREADS >> f.q.bits) {
-        const int row = f.by_across(t), column = t - row * f.across;
-        float     acc[T::TH * T::TW][4] = {};
-        sums_of<T>(shared + (row - top) * T::TH * f.p.pitch + column * (T::TW * W::C), f.p.pitch, held, weights + hidden(4 * q),
-                   acc);
-        if (POOLED) put_pooled<T>(f, y, cell, row, column, o, bias, acc);
-        else put_plain<T>(f, y, row, column, o, bias, acc);
+        for (int k = 0; k < LEFT; k++) {
+            LKI_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const float cell = h.cells[i / 2 * pitch + i % 2 * W::C + cell_of<W>(OCTETS * OCTET + k, pitch)];
+                LKI_UNROLL
+                for (int j = 0; j < EIGHT; j++)
+                    output_of(acc, i, j) = fmaf(cell, left[k][j], output_of(acc, i, j));
+            }
+        }
+        if (w >= to) continue;
+        if (POOLED ? put_pooled(f, h, bias, acc) : put_plain(f, h, bias, acc)) put_again<W, POOLED>(f, h, weights + mine);
     }
 }
 
-template <class T> bool run_few(const lki_args *g, const conv &v)
+template <int P, class W, bool POOLED> void launch_few(const lki_args *g, const few_call &f, unsigned blocks, size_t bytes)
 {
-    typedef typename T::W W;
-    const bool            bias = g->attr->epilogue.bias;
-    const void *pointers[] = {g->src[1].data, g->dst[0].data, bias ? g->src[2].data : nullptr, v.pooled ? g->dst[1].data : nullptr};
-    bool        all = true;
-    for (int i = 0; i < 4; i++)
-        all = all && aligned(pointers[i]);
-    few_call f = {};
-    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = (const float *)pointers[2];
-    f.y = (float *)g->dst[0].data, f.cell = (uint8_t *)pointers[3];
-    f.q = quads_of(v.O, all);
+    LKI_LAUNCH((few<P, W, POOLED>), dim3(blocks), dim3(THREADS), bytes, g, f);
+}
+
+template <class W> bool run_few(const lki_args *g, const conv &v)
+{
+    const bool  bias = g->attr->epilogue.bias;
+    const void *pointers[] = {g->dst[0].data, v.pooled ? g->dst[1].data : nullptr};
+    few_call    f = {};
+    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = bias ? (const float *)g->src[2].data : nullptr;
+    f.y = (float *)pointers[0], f.cell = (uint8_t *)pointers[1];
+    f.q = quads_of(v.O, aligned(pointers[0]) && aligned(pointers[1]));
     f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY;
-    f.across = (int)lki_ceil_div(v.OW, T::TW);
-    f.tiles = f.across * (int)lki_ceil_div(v.OH, T::TH);
+    f.across = (int)lki_ceil_div(v.OW, 2);
+    f.windows = f.across * (int)lki_ceil_div(v.OH, 2);
     f.by_across = divisor_of(f.across);
-    f.groups = (int)lki_ceil_div(v.O, f.q.width());
+    f.groups = (int)lki_ceil_div(v.O, FEW_CHANNELS);
     /* Blocks of whole turns, so many that all multiprocessors have work. */
-    const int     at_once = THREADS >> f.q.bits, turns = (int)lki_ceil_div(f.tiles, at_once);
+    const int     turns = (int)lki_ceil_div(f.windows, WINDOWS);
     const int64_t others = v.images * f.groups;
-    if (!others || !f.tiles) return true;
-    f.chunk = (int)lki_ceil_div(turns, lki_min(turns, lki_ceil_div(BLOCKS_WANTED, others))) * at_once;
-    f.p = patch{v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, 0, (f.across * T::TW + W::KW - 1) * W::C, 0};
+    if (!others || !f.windows) return true;
+    f.chunk = (int)lki_ceil_div(turns, lki_min(turns, lki_ceil_div(BLOCKS_WANTED, others))) * WINDOWS;
+    f.p = patch{v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, 0, (f.across * 2 + W::KW - 1) * W::C, 0};
     f.p.pitch = (int)lki_ceil_div(f.p.width, 4) * 4;
-    for (;; f.chunk -= at_once) { /* ... whose patch fits */
-        const int rows = (f.chunk - 2 + f.across) / f.across + 1, most = (int)lki_ceil_div(v.OH, T::TH);
-        f.p.rows = (int)lki_min(rows, most) * T::TH + W::KH - 1;
+    for (;; f.chunk -= WINDOWS) { /* ... whose patch fits */
+        const int rows = (f.chunk - 2 + f.across) / f.across + 1, most = (int)lki_ceil_div(v.OH, 2);
+        f.p.rows = (int)lki_min(rows, most) * 2 + W::KH - 1;
         if (!f.chunk) return false;
         if (4 * ((int64_t)f.p.rows * f.p.pitch + W::WEIGHTS * FEW_CHANNELS) <= SHARED_MOST) break;
     }
-    f.chunks = (int)lki_ceil_div(f.tiles, f.chunk);
+    f.chunks = (int)lki_ceil_div(f.windows, f.chunk);
     const int64_t blocks = others * f.chunks;
     const size_t  bytes = 4 * (size_t)(f.p.size() + W::WEIGHTS * FEW_CHANNELS);
     if (blocks > INT32_MAX) return false;
-    if (v.pooled) LKI_LAUNCH((few<T, true>), dim3((unsigned)blocks), dim3(THREADS), bytes, g, f);
-    else LKI_LAUNCH((few<T, false>), dim3((unsigned)blocks), dim3(THREADS), bytes, g, f);
+    static void (*const launch[LKI_PRECISIONS][2])(const lki_args *, const few_call &, unsigned, size_t) = {
+        {launch_few<LKI_PRECISION_F32, W, false>, launch_few<LKI_PRECISION_F32, W, true>},
+        {launch_few<LKI_PRECISION_TF32, W, false>, launch_few<LKI_PRECISION_TF32, W, true>},
+        {launch_few<LKI_PRECISION_BF16, W, false>, launch_few<LKI_PRECISION_BF16, W, true>}};
+    launch[g->gpu->precision][v.pooled](g, f, (unsigned)blocks, bytes);
     return true;
 }
 
@@ -210,7 +258,7 @@ template <class T> bool run_few(const lki_args *g, const conv &v)
 
 bool lki_gpu::few_conv2d(const lki_args *g, const conv &v)
 {
-#define LKI_FEW_RUN(kh, kw, c) run_few<shape_of_tile<window<kh, kw, c>>>,
+#define LKI_FEW_RUN(kh, kw, c) run_few<window<kh, kw, c>>,
     static bool (*const run[])(const lki_args *, const conv &) = {LKI_FEW_WINDOWS(LKI_FEW_RUN)};
 #undef LKI_FEW_RUN
     const int which = few_window_of(v);

@@ -1,4 +1,5 @@
-/* The gradient for the weights of a convolution with few of them per out channel (conv_few.h), plain and through a 2x2 max pool.
+/* The gradient for the weights of a convolution with few of them per out channel (conv_few.h), plain and through a 2x2 max pool; through a pool, for the bias as well: it is summed like a
+ * weight whose cells are all 1.
  *
  * Order of the sum, the GPU's own. Its units are the windows of a pool; without one, pieces of UNIT neighbouring outputs of a row, the last piece shorter.
  *
@@ -6,13 +7,13 @@
  *     part     a band of rows of neighbouring images of a lane: its strands up the tree, (0,1) (2,3) ..., an empty one is +0
  *     lane     its parts, image by image, band by band, up the tree as well (lane_parts.h); and lanes
  *
- * Bands and strands follow from the shapes of one image and the weights. A part is what a block does, [kh, kw, in][out] in scratch. The gradient comes through shared memory, DEPTH
+ * Bands and strands follow from the shapes of one image and the weights. A part is what a block does, [kh, kw, in; bias][out] in scratch. The gradient comes through shared memory, DEPTH
  * turns ahead: each thread sends for what it will use itself, so that nobody waits for anybody. Patches go from image to image in two buffers.
  *
  * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets them and is not
  * finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last piece. */
 #include "kernel/gpu/conv_few.h"
-#include "kernel/gpu/lane_parts.h"
+#include "kernel/gpu/lane_join.h"
 
 namespace
 {
@@ -24,9 +25,10 @@ enum { UNIT = 4, TURNS = 4, PARTS = 256, IMAGES = 32, SHARED_MOST = 48 << 10 };
 template <class W_, bool POOLED_, bool FOUR_ = true> struct way {
     typedef W_            W;
     static constexpr bool POOLED = POOLED_, FOUR = FOUR_; /* FOUR: channels go four at a time */
-    enum { FEW = W::WEIGHTS <= 9, THREADS = FEW && POOLED ? 256 : 128, RESIDENT = FEW && !POOLED ? 5 : 3, DEPTH = POOLED ? 4 : 3 };
+    enum { FEW = W::WEIGHTS <= 9, THREADS = FEW && POOLED ? 256 : 128, RESIDENT = !FEW ? 2 : POOLED ? 2 : 4, DEPTH = POOLED ? 4 : 3 };
     enum { WIDE = POOLED ? 1 : (int)UNIT, LINE = (WIDE + W::KW - 1) * W::C };
     enum { SLOT = (POOLED ? 9 : 4 * UNIT) * THREADS }; /* floats of a turn: d, y and cells of a window; or d of a piece */
+    enum { SUMS = W::WEIGHTS + POOLED };               /* of a channel: the last is the bias's */
 };
 
 struct few_grad_call {
@@ -37,17 +39,18 @@ struct few_grad_call {
     int          H, W;         /* windows of the pool, or outputs */
     int          across, rows; /* units in a row, rows of a band */
     int          strands, groups;
+    int          sums; /* of a channel that are wanted */
     divisor      by_across;
     float       *parts;
     bool         relu;
+    lane_join    join;
+    int          floats; /* of shared memory */
 };
 
 /* ---- the gradient on its way ---- */
 
-/* This thread's place in a band: entry `at` of d is the first of image 0, at the thread's channels. */
 struct strand_of_band {
-    int64_t at;
-    int     units, there; /* units of the band; channels of the thread's four that exist */
+    int units, there; /* units of the band; channels of the thread's four that exist */
 };
 
 template <class T> __device__ inline void send_four(float *to, const float *from, int there)
@@ -59,13 +62,13 @@ template <class T> __device__ inline void send_four(float *to, const float *from
     }
 }
 
-/* Unit u of an image whose entries begin `image` behind those of the first. */
-template <class T> __device__ inline void send(const few_grad_call &f, const strand_of_band &s, int64_t image, int u, float *slot)
+/* Unit u of an image; its band's entries begin at `band`. */
+template <class T> __device__ inline void send(const few_grad_call &f, const strand_of_band &s, int64_t band, int u, float *slot)
 {
     float *four = slot + 4 * threadIdx.x;
     if (u >= s.units) return;
     if constexpr (T::POOLED) {
-        const int64_t at = s.at + image + (int64_t)(u * f.q.channels);
+        const int64_t at = band + u * f.q.channels;
         float        *cells = slot + 8 * T::THREADS + threadIdx.x;
         send_four<T>(four, f.d + at, s.there);
         if (f.relu) send_four<T>(four + 4 * T::THREADS, f.entries.y + at, s.there);
@@ -78,7 +81,7 @@ template <class T> __device__ inline void send(const few_grad_call &f, const str
         }
     } else {
         const int     row = f.by_across(u), column = (u - row * f.across) * UNIT;
-        const int64_t at = s.at + image + (int64_t)((row * f.W + column) * f.q.channels);
+        const int64_t at = band + (row * f.W + column) * f.q.channels;
         LKI_UNROLL
         for (int i = 0; i < UNIT; i++)
             if (column + i < f.W) send_four<T>(four + 4 * i * T::THREADS, f.d + at + i * f.q.channels, s.there);
@@ -107,6 +110,7 @@ template <class T> __device__ inline void add_window(const few_grad_call &f, con
             for (int k = 0; k < W::ROW; k++)
                 acc[kh * W::ROW + k][j] = fmaf(at[kh * pitch + k], value, acc[kh * W::ROW + k][j]);
         }
+        acc[W::WEIGHTS][j] = acc[W::WEIGHTS][j] + value;
     }
 }
 
@@ -150,7 +154,7 @@ __device__ inline void add_unit(const few_grad_call &f, const float *patch, cons
 /* Strands up the tree: those of a warp, then warps, in shared memory. */
 template <class T> __device__ inline void put_part(const few_grad_call &f, float *shared, int part, int group, float (*acc)[4])
 {
-    constexpr int K = T::W::WEIGHTS, WARPS = T::THREADS / 32;
+    constexpr int K = T::SUMS, WARPS = T::THREADS / 32;
     const int     lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, quads = 1 << f.q.bits, width = f.q.width();
     for (int by = quads; by < 32; by *= 2) {
         LKI_UNROLL
@@ -163,7 +167,7 @@ template <class T> __device__ inline void put_part(const few_grad_call &f, float
             *(float4 *)&shared[(warp * K + k) * FEW_CHANNELS + 4 * lane] = make_float4(acc[k][0], acc[k][1], acc[k][2], acc[k][3]);
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < K * width; i += T::THREADS) {
+    for (int i = (int)threadIdx.x; i < f.sums * width; i += T::THREADS) {
         const int k = i / width, o = i % width;
         float     sum[WARPS];
         LKI_UNROLL
@@ -175,7 +179,7 @@ template <class T> __device__ inline void put_part(const few_grad_call &f, float
             for (int w = 0; w < WARPS; w += 2 * step)
                 sum[w] = sum[w] + sum[w + step];
         }
-        if (group * width + o < f.q.channels) f.parts[((int64_t)part * K + k) * f.q.channels + group * width + o] = sum[0];
+        if (group * width + o < f.q.channels) f.parts[((int64_t)part * f.sums + k) * f.q.channels + group * width + o] = sum[0];
     }
 }
 
@@ -190,38 +194,41 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) few_grad(LKI_FIXED fe
     const int     o = group * f.q.width() + 4 * ((int)threadIdx.x & ((1 << f.q.bits) - 1)), strand = (int)threadIdx.x >> f.q.bits;
     const int     turns = (rows * f.across + f.strands - 1) / f.strands;
     const int64_t image = (int64_t)f.p.IH * f.p.IW * W::C, entries = (int64_t)f.H * f.W * f.q.channels;
-    float        *ring = shared + 2 * f.p.size(), acc[W::WEIGHTS][4] = {};
-    int           from, to, in = 0, out = 0;
+    const int     span = turns * f.strands;
+    float *const  ring = shared + 2 * f.p.size(), *const end = ring + T::DEPTH * T::SLOT, *in = ring, *out = ring;
+    float         acc[T::SUMS][4] = {};
+    int           from, to;
     l.range(part / l.bands, &from, &to);
-    int                  next = from, ahead = 0; /* image and turn that are sent for next */
-    const strand_of_band s = {(int64_t)(top * f.W) * f.q.channels + o, o < f.q.channels ? rows * f.across : 0, f.q.channels - o};
+    const strand_of_band s = {o < f.q.channels ? rows * f.across : 0, f.q.channels - o};
+    int                  next = from, ahead = strand; /* image and unit that are sent for next, */
+    int64_t              band_at = from * entries + top * f.W * f.q.channels + o; /* and the first entry of its band, at the thread's channels */
     const auto           send_next = [&] {
-        if (next < to) send<T>(f, s, next * entries, strand + ahead * f.strands, ring + in * T::SLOT);
+        if (next < to) send<T>(f, s, band_at, ahead, in);
         copies_end();
-        in = in + 1 == T::DEPTH ? 0 : in + 1;
-        if (++ahead == turns) ahead = 0, next++;
+        in = in + T::SLOT == end ? ring : in + T::SLOT;
+        if ((ahead += f.strands) >= span) ahead -= span, next++, band_at += entries;
     };
     f.p.bring(shared, f.x + from * image, EACH * top, cells);
     for (int i = 0; i < AHEAD; i++)
         send_next();
     for (int n = from; n < to; n++) {
-        const int buffer = (n - from) % 2;
-        for (int i = 0; i < turns; i++) {
-            if (i || turns >= AHEAD) copies_wait<AHEAD - 1>();
+        float *const patch = shared + (n - from) % 2 * f.p.size(), *const other = shared + (n - from + 1) % 2 * f.p.size();
+        for (int u = strand; u < span; u += f.strands) {
+            if (u != strand || turns >= AHEAD) copies_wait<AHEAD - 1>();
             else copies_wait<0>(); /* this image's patch was sent less than AHEAD turns ago */
-            if (!i) {
+            if (u == strand) {
                 __syncthreads(); /* the patch is here, and nobody needs the one before */
-                if (n + 1 < to) f.p.bring(shared + (1 - buffer) * f.p.size(), f.x + (n + 1) * image, EACH * top, cells);
+                if (n + 1 < to) f.p.bring(other, f.x + (n + 1) * image, EACH * top, cells);
             }
             send_next();
-            const int u = strand + i * f.strands;
-            if (u < s.units) add_unit<T>(f, shared + buffer * f.p.size(), ring + out * T::SLOT, u, acc);
-            out = out + 1 == T::DEPTH ? 0 : out + 1;
+            if (u < s.units) add_unit<T>(f, patch, out, u, acc);
+            out = out + T::SLOT == end ? ring : out + T::SLOT;
         }
     }
     copies_wait<0>();
     __syncthreads();
     put_part<T>(f, shared, part, group, acc);
+    join_inside(f.join, l, part, shared, f.floats);
 }
 
 /* ---- launches ---- */
@@ -243,7 +250,7 @@ template <class T> patch patch_of(const conv &v, const few_sizes &s)
 
 template <class T> size_t shared_of(const patch &p)
 {
-    return 4 * (size_t)lki_max(2 * (int64_t)p.rows * p.pitch + T::DEPTH * T::SLOT, T::THREADS / 32 * T::W::WEIGHTS * FEW_CHANNELS);
+    return 4 * (size_t)lki_max(2 * (int64_t)p.rows * p.pitch + T::DEPTH * T::SLOT, T::THREADS / 32 * T::SUMS * FEW_CHANNELS);
 }
 
 /* Bands of about TURNS turns, whose patches fit. */
@@ -267,7 +274,7 @@ template <class T> bool fits(const conv &v)
 template <class T> size_t scratch_of(const conv &v, int lanes)
 {
     const int bands = sizes_of<T>(v, quads_of(v.O, false)).bands;
-    return (size_t)(most_lane_parts(v.images, lanes, bands, PARTS, IMAGES) * T::W::WEIGHTS * v.O) * sizeof(float);
+    return (size_t)(most_lane_parts(v.images, lanes, bands, PARTS, IMAGES) * T::SUMS * v.O) * sizeof(float);
 }
 
 template <class T> void run_few(const lki_args *g, const conv &v, const pool_entries &entries)
@@ -283,11 +290,15 @@ template <class T> void run_few(const lki_args *g, const conv &v, const pool_ent
     f.strands = T::THREADS >> q.bits;
     f.groups = (int)lki_ceil_div(v.O, q.width());
     f.parts = (float *)g->scratch, f.relu = entries.y;
+    f.sums = T::W::WEIGHTS + (T::POOLED && g->attr->epilogue.bias);
+    const joined to = {(float *)g->dst[0].data, (float *)(f.sums > T::W::WEIGHTS ? g->dst[1].data : nullptr), T::W::WEIGHTS * v.O};
     const dim3   blocks((unsigned)(p.count() * f.groups));
     const size_t bytes = shared_of<T>(f.p);
+    f.floats = (int)(bytes / sizeof(float));
+    f.join = lane_join_of(g, p, f.sums * v.O, f.groups, f.floats, to);
     if (blocks.x && q.wide) LKI_LAUNCH((few_grad<T>), blocks, dim3(T::THREADS), bytes, g, f, p);
     else if (blocks.x) LKI_LAUNCH((few_grad<way<typename T::W, T::POOLED, false>>), blocks, dim3(T::THREADS), bytes, g, f, p);
-    launch_join(g, p, T::W::WEIGHTS * v.O, (float *)g->dst[0].data);
+    if (!f.join.tickets) launch_join(g, p, f.sums * v.O, to);
 }
 
 struct few_ways {

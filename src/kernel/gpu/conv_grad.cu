@@ -7,7 +7,10 @@
  *   output row, output column; through a pool image, window row, window column. Parts are added from left to right, lanes up the tree. So many blocks can share a sum
  *   whose result is small, and what they leave in scratch is never much larger than dy. The rule knows the shapes of one image and of the weights alone.
  * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor that meets them and is not finite
- * gives NaN, where the reference leaves it out. */
+ * gives NaN, where the reference leaves it out.
+ *
+ * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result: d, of more than one channel, summed over all but those, the gradient of the bias; where the kernel for the weights does not have
+ * it on its way, in the order of reduce_sum (sums.h). */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/patch.h"
@@ -59,6 +62,30 @@ weight_sums weight_sums_of(const conv &v, int lanes)
     return s;
 }
 
+/* ---- for the bias ---- */
+
+/* The sum of a gradient d over all but its channels, as reduce_sum makes it: by that, behind the scratch of the weights. */
+struct bias_call {
+    lki_attr attr;
+    lki_view src[2];
+    lki_args args;
+
+    bias_call(const lki_args *g, size_t behind)
+        : attr{}, src{g->src[1], g->attr->epilogue.relu ? g->src[3] : g->src[1]}, args(*g)
+    {
+        attr.epilogue.relu = g->attr->epilogue.relu;
+        attr.reduce.last = g->src[1].shape->rank - 2;
+        args.src = src, args.nsrc = 1 + attr.epilogue.relu;
+        args.dst = g->dst + 1, args.ndst = 1;
+        args.attr = &attr;
+        args.lo = 0, args.hi = g->dst[1].shape ? size_of(&g->dst[1]) : 0;
+        args.scratch = g->scratch ? (char *)g->scratch + behind : nullptr;
+    }
+    bias_call(const bias_call &) = delete;
+    size_t scratch() const { return kernels()->scratch[LKI_K_reduce_sum][LK_F32](&args); }
+    void   run() const { kernels()->fn[LKI_K_reduce_sum][LK_F32](&args); }
+};
+
 size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
@@ -91,7 +118,15 @@ conv conv_of_grad_w(const lki_args *g, bool pooled)
 }
 
 size_t grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, false), g->lanes ? g->lanes->count : 1); }
-size_t pool_grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, true), g->lanes ? g->lanes->count : 1); }
+
+/* With what the bias needs, if it is wanted and not a by-product. */
+size_t before_bias(const lki_args *g, const conv &v) { return lki_ceil_div(weight_scratch(v, g->lanes ? g->lanes->count : 1), 64) * 64; }
+bool   sums_bias_apart(const lki_args *g, const conv &v) { return g->attr->epilogue.bias && !is_few_grad_w(v) && !is_winner_grad_w(v); }
+size_t pool_grad_w_scratch(const lki_args *g)
+{
+    const conv v = conv_of_grad_w(g, true);
+    return before_bias(g, v) + (sums_bias_apart(g, v) ? bias_call(g, 0).scratch() : 0);
+}
 
 void f32_grad_w(const lki_args *g)
 {
@@ -104,6 +139,7 @@ void f32_pool_grad_w(const lki_args *g)
 {
     const conv v = conv_of_grad_w(g, true);
     run_grad_w(g, v, winners{(const float *)g->src[1].data, entries_of(g, v, 2)}, entries_of(g, v, 2));
+    if (sums_bias_apart(g, v)) bias_call(g, before_bias(g, v)).run();
 }
 
 } // namespace

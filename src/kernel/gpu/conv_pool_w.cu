@@ -1,7 +1,8 @@
-/* The gradient for the weights of conv2d through a max pool, entry by entry (conv_pool.h). A block has some images, 32 in channels and 32 out channels; a warp has eight of these and
+/* The gradient for the weights of conv2d through a max pool, and for its bias, entry by entry (conv_pool.h). A block has some images, 32 in channels and 32 out channels; a warp has eight of these and
  * every STRANDS-th window. The 4x4 cells a window's outputs saw are read once, for all eight.
  *
- * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree; parts and lanes as lane_parts.h says. */
+ * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree; parts and lanes as lane_parts.h says. The bias is
+ * summed like a weight whose cells are all 1. */
 #include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/lane_parts.h"
 
@@ -19,6 +20,7 @@ struct pool_w_call {
     float        *parts;
     int           IH, IW, C, O, PH, PW, pad[2];
     int           ins, outs; /* blocks side by side */
+    int           each;      /* results of a part: weights, and the bias if it is wanted */
     bool          wide;      /* x is aligned */
     divisor       by_width, by_PW;
 
@@ -67,7 +69,8 @@ __device__ inline void mark(const pool_w_call &f, int o, float *buffer)
     }
 }
 
-__device__ inline void add_windows(const pool_w_call &f, const float *buffer, int group, int strand, float (*acc)[GROUP])
+/* bias: of channel lane % 8 of the group. */
+__device__ inline void add_windows(const pool_w_call &f, const float *buffer, int group, int strand, float (*acc)[GROUP], float *bias)
 {
     const float *d = buffer + f.cells() * POOL_LANES, *words = d + 2 * f.windows() * OUTS, *x = buffer + threadIdx.x % 32;
     float        next = strand < f.windows() ? words[(strand * GROUPS + group) * (GROUP / 4)] : 0; /* codes are read a turn ahead */
@@ -77,6 +80,8 @@ __device__ inline void add_windows(const pool_w_call &f, const float *buffer, in
         if (p + STRANDS < f.windows()) next = words[((p + STRANDS) * GROUPS + group) * (GROUP / 4)];
         float seen[4][4], v[GROUP];
         if (!word) continue;
+        const float own = d[(p * GROUPS + group) * GROUP + threadIdx.x % GROUP];
+        *bias = *bias + (word >> 3 * (threadIdx.x % GROUP) & 3 ? own : 0);
         load_quad(d + (p * GROUPS + group) * GROUP, v);
         load_quad(d + (p * GROUPS + group) * GROUP + 4, v + 4);
         LKI_UNROLL
@@ -93,23 +98,27 @@ __device__ inline void add_windows(const pool_w_call &f, const float *buffer, in
     }
 }
 
-/* Strands up the tree, to scratch: [part][tap][in][out]. */
+/* Strands up the tree, to scratch: of each part [tap][in][out], then the bias. */
 __device__ inline void put_part(const pool_w_call &f, float *shared, int part, int c, int o, int group, int strand,
-                                float (*acc)[GROUP])
+                                float (*acc)[GROUP], float bias)
 {
-    float *mine = shared + group * (POOL_TAPS * GROUP * 32) + threadIdx.x % 32;
+    float    *mine = shared + group * (POOL_TAPS * GROUP * 32) + threadIdx.x % 32, *biases = shared + GROUPS * POOL_TAPS * GROUP * 32;
+    const int lane = (int)threadIdx.x % 32, with = POOL_TAPS * f.C * f.O; /* how many weights come before the bias */
     static_assert(STRANDS == 2, "a tree of two");
     if (strand) {
+        if (lane < GROUP) biases[group * GROUP + lane] = bias;
         LKI_UNROLL
         for (int i = 0; i < POOL_TAPS * GROUP; i++)
             mine[32 * i] = acc[i / GROUP][i % GROUP];
     }
     __syncthreads();
-    const int channel = c + (int)threadIdx.x % 32, out = o + group * GROUP;
+    const int channel = c + lane, out = o + group * GROUP;
+    float    *to_part = f.parts + (int64_t)part * f.each;
     if (strand || channel >= f.C || out >= f.O) return;
+    if (!c && lane < GROUP && f.each > with) to_part[with + out + lane] = bias + biases[group * GROUP + lane];
     LKI_UNROLL
     for (int t = 0; t < POOL_TAPS; t++) {
-        float *to = f.parts + ((int64_t)(part * POOL_TAPS + t) * f.C + channel) * f.O + out;
+        float *to = to_part + (t * f.C + channel) * f.O + out;
         LKI_UNROLL
         for (int j = 0; j < GROUP; j++)
             acc[t][j] = acc[t][j] + mine[32 * (t * GROUP + j)];
@@ -125,7 +134,7 @@ __global__ void __launch_bounds__(THREADS, 2) weights_of_winners(LKI_FIXED pool_
     const int warp = (int)threadIdx.x / 32, group = warp % GROUPS, strand = warp / GROUPS;
     const int part = (int)(blockIdx.x / (unsigned)(f.ins * f.outs)), rest = (int)(blockIdx.x % (unsigned)(f.ins * f.outs));
     const int c = rest / f.outs * POOL_LANES, o = rest % f.outs * OUTS;
-    float     acc[POOL_TAPS][GROUP] = {};
+    float     acc[POOL_TAPS][GROUP] = {}, bias = 0;
     int       from, to;
     l.range(part, &from, &to);
     bring(f, from, c, o, shared);
@@ -138,10 +147,10 @@ __global__ void __launch_bounds__(THREADS, 2) weights_of_winners(LKI_FIXED pool_
         if (n + 1 < to) bring(f, n + 1, c, o, other);
         copies_end();
         __syncthreads();
-        add_windows(f, buffer, group, strand, acc);
+        add_windows(f, buffer, group, strand, acc, &bias);
     }
     __syncthreads();
-    put_part(f, shared, part, c, o, group, strand, acc);
+    put_part(f, shared, part, c, o, group, strand, acc, bias);
 }
 
 /* ---- launches ---- */
@@ -150,7 +159,7 @@ __global__ void __launch_bounds__(THREADS, 2) weights_of_winners(LKI_FIXED pool_
 int64_t parts_of(const conv &v) { return lki_max(1, PARTS * WEIGHTS / lki_max(WEIGHTS, POOL_TAPS * (int64_t)v.C * v.O)); }
 int64_t images_of(const conv &v) { return IMAGES * lki_max(1, POOL_TAPS * (int64_t)v.C * v.O / WEIGHTS); }
 
-size_t shared_of(const pool_w_call &f) { return sizeof(float) * (size_t)lki_max(2 * f.buffer(), GROUPS * POOL_TAPS * GROUP * 32); }
+size_t shared_of(const pool_w_call &f) { return sizeof(float) * (size_t)lki_max(2 * f.buffer(), GROUPS * (POOL_TAPS * 32 + 1) * GROUP); }
 
 pool_w_call call_of(const conv &v)
 {
@@ -169,18 +178,20 @@ bool lki_gpu::is_winner_grad_w(const conv &v) { return is_pool_conv(v) && shared
 
 size_t lki_gpu::winner_grad_w_scratch(const conv &v, int lanes)
 {
-    return (size_t)(most_lane_parts(v.images, lanes, 1, parts_of(v), images_of(v)) * POOL_TAPS * v.C * v.O) * sizeof(float);
+    return (size_t)(most_lane_parts(v.images, lanes, 1, parts_of(v), images_of(v)) * (POOL_TAPS * v.C + 1) * v.O) * sizeof(float);
 }
 
 void lki_gpu::winner_grad_w(const lki_args *g, const conv &v, const pool_entries &entries)
 {
     const lane_parts l = lane_parts_of(lanes_of(g, v.images), 1, parts_of(v), images_of(v));
+    const int        weights = POOL_TAPS * v.C * v.O;
     pool_w_call      f = call_of(v);
     f.x = (const float *)g->src[0].data, f.wide = aligned(f.x);
     f.d = pool_gradient_of(g->src[1].data, entries);
     f.parts = (float *)g->scratch;
+    f.each = weights + (g->attr->epilogue.bias ? v.O : 0);
     LKI_GIVE_SHARED(weights_of_winners, shared_of(f));
     if (l.count())
         LKI_LAUNCH(weights_of_winners, dim3((unsigned)(l.count() * f.ins * f.outs)), dim3(THREADS), shared_of(f), g, f, l);
-    launch_join(g, l, POOL_TAPS * v.C * v.O, (float *)g->dst[0].data);
+    launch_join(g, l, f.each, joined{(float *)g->dst[0].data, (float *)(f.each > weights ? g->dst[1].data : nullptr), weights});
 }

@@ -1,5 +1,5 @@
 /* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own, laid in scratch one after the other
- * and added up by a second kernel.
+ * and added up by a second kernel, or by the last blocks (lane_join.h).
  *
  *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
  *     result   lanes up the tree; an empty one is +0
@@ -103,10 +103,17 @@ __device__ inline float tree_of(const float *p, int64_t step, int n)
     return sum;
 }
 
+/* Where results go: the first of them to one place, what is behind those to another. */
+struct joined {
+    float                     *first, *rest;
+    int                        count; /* in the first place */
+    __device__ float &operator[](int at) const { return at < count ? first[at] : rest[at - count]; }
+};
+
 /* A block has WIDTH results by ROWS threads each, which share lanes and, where there are fewer lanes than that, pieces of `piece` parts of a lane. Both numbers are powers of two. */
 template <int WIDTH, int ROWS>
 __global__ void __launch_bounds__(WIDTH *ROWS)
-    join_lane_parts(const float *parts, float *to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
+    join_lane_parts(const float *parts, joined to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
 {
     enum { MOST = ROWS > (int)MOST_LANES ? ROWS : (int)MOST_LANES };
     __shared__ float sum[MOST][WIDTH];
@@ -128,7 +135,7 @@ __global__ void __launch_bounds__(WIDTH *ROWS)
     if (row == 0 && at < results) to[at] = sum[0][x];
 }
 
-template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, const lane_parts &l, int results, float *to)
+template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     const int pieces = (int)lki_max(1, ROWS / l.lanes);
     int       most = 1, piece = 1;
@@ -141,7 +148,7 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
 }
 
 /* Parts of `results` numbers each, that lie in scratch. Many results keep a card busy by themselves. */
-static inline void launch_join(const lki_args *g, const lane_parts &l, int results, float *to)
+static inline void launch_join(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     if (results >= JOIN_MANY) launch_join_by<32, 8>(g, l, results, to);
     else if (results) launch_join_by<8, 128>(g, l, results, to);

@@ -9,7 +9,7 @@
  *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
  *   lane of the whole batch decides for all.
  *
- * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
+ * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by the last of them, or by a second kernel; else one block walks
  * through all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
@@ -19,7 +19,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { PART = 256, RUN = 4, ROWS = 512, MOST_BRANCHES = 16, SHORT = 32 };
+enum { PART = 256, RUN = 4, ROWS = 512, SHORT = 32 };
 
 /* ---- shapes ---- */
 
@@ -115,14 +115,12 @@ bool is_better(const plan &a, const plan &b, const product &p)
 
 plan plan_of_lanes(const product &p, const lanes &l)
 {
-    const plan split = by_tiles(SPLIT, p, cuts_of(l, ROWS, 1));
-    if (!p.ta || p.tb) return split;
-    const bool    medium = l.count <= MOST_BRANCHES && tiles_in(TILE_MEDIUM, p.M, p.N) * p.entries >= PROCESSORS;
-    const int64_t blocks = tiles_in(medium ? TILE_MEDIUM : TILE_SMALL, p.M, p.N) * p.entries,
-                  octets = lki_ceil_div(p.K, 8 * l.count);
-    plan tree = {TREE, medium ? TILE_MEDIUM : TILE_SMALL, cuts_of(l, 0, 1, ROWS), 0};
-    tree.time =
-        (double)(lki_ceil_div(blocks, PROCESSORS) * (medium ? 4096 : 1024) * octets * 8 * l.count) / PER_NS / (medium ? 0.5 : 0.3);
+    const plan    split = by_tiles(SPLIT, p, cuts_of(l, ROWS, 1));
+    plan          tree = {TREE, 0, cuts_of(l, 0, 1, ROWS), 0};
+    const int     waiting = levels_of(tree.c, false).count;
+    const int64_t rows = lki_ceil_div(p.K, GROUP * l.count) * GROUP * l.count; /* lanes are whole groups */
+    tree.tile = tile_for(p.M, p.N, p.entries, waiting);
+    tree.time = tile_time(tree.tile, p.M, p.N, p.entries, waiting) * (double)rows / PER_NS;
     return is_better(split, tree, p) ? split : tree;
 }
 
@@ -189,14 +187,6 @@ void run_direct(const lki_args *g, const product &p, const plan &s, const to_mat
         launch_thin(g, thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0, 0}, e);
 }
 
-void run_tree(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
-{
-    const by_columns a = source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a),
-                     b = source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b);
-    if (s.tile == TILE_MEDIUM) launch_branches<4, tree_medium>(g, a, b, e, f);
-    else launch_branches<6, tree_small>(g, a, b, e, f);
-}
-
 template <class A, class B> void run_chains(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
 {
     const A a = source_of<A>(&g->src[0], p.M, p.K, p.a_step, p.a);
@@ -219,7 +209,6 @@ void f32_matmul(const lki_args *g)
     const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
     if (!p.M || !p.N || !p.entries) return;
     if (s.form == DIRECT) run_direct(g, p, s, e);
-    else if (s.form == TREE) run_tree(g, p, s, e, f);
     else run[p.ta != 0][p.tb != 0](g, p, s, e, f);
 }
 

@@ -29,8 +29,9 @@ enum { OCTET = 8, PRECISION_CAREFUL = LKI_PRECISIONS };
 /* To the nearest number with 10 bits behind the point, halves away from zero; what is not finite, or would become infinite, comes out as anything: see split(). */
 __device__ inline float rounded(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
-/* What the tensor core sees of a TF32 factor is its upper 19 bits. NaN stays NaN. */
-__device__ inline float tf32(float x) { return fabsf(x) < 0x1.ffep127f ? rounded(x) : x; }
+/* What the tensor core sees of a TF32 factor is its upper 19 bits: x cut off at 10 bits behind the point, after a push of 0.34 to 0.69 of the last of them, half of it in the mean.
+ * That is one instruction, and keeps what has 10 bits, is infinite, or is NaN (whose bits an addition of integers could turn into a number). */
+__device__ inline float tf32(float x) { return x * 0x1.0016p0f; }
 
 template <int P> __device__ inline void split(float x, float *big, float *small)
 {
@@ -100,7 +101,7 @@ template <int P, int MT, int NT, class A, class B> static inline void multiply_o
 }
 
 /* Four floats, of which the first `bytes` bytes are read and the others are 0; and one. */
-static inline void copy_four(float *to, const float *from, int bytes)
+static inline void copy_four(float *to, const float *from, int bytes = 16)
 {
     for (int j = 0; j < 4; j++)
         to[j] = 4 * j < bytes ? from[j] : 0;
@@ -199,6 +200,10 @@ template <int P, int MT, int NT, class A, class B> __device__ inline void multip
     }
 }
 
+__device__ inline void copy_four(float *to, const float *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
+}
 __device__ inline void copy_four(float *to, const float *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
@@ -211,6 +216,96 @@ __device__ inline void copy_one(float *to, const float *from, int bytes)
 }
 __device__ inline void                        copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> __device__ inline void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+
+#endif
+
+/* The right factors of an octet, b(column, k) as multiply_own() has them, kept for many products: */
+#ifdef LKI_SIM
+
+template <int P, int NT> struct held_factors {
+    octet_numbers y[NT * 2];
+
+    template <class B> void hold(const B &b)
+    {
+        for (int j = 0; j < NT * 2; j++)
+            octet_of<P>(&y[j], [&](int k) { return b(j / 2 * 8 + (int)(threadIdx.x % 4) * 2 + j % 2, k); });
+    }
+};
+
+/* acc += a * b, or with FIRST acc = a * b. */
+template <int P, bool FIRST, int MT, int NT, class A> static inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+{
+    octet_numbers x;
+    for (int i = 0; i < MT * 2; i++) {
+        octet_of<P>(&x, [&](int k) { return a(i / 2, i % 2, k); });
+        for (int j = 0; j < NT * 2; j++) {
+            float *sum = &acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+            if (FIRST) *sum = 0;
+            if (P == LKI_PRECISION_F32) {
+                const float small = products(products(0, x.small, b.y[j].big), x.big, b.y[j].small), all = products(small, x.big, b.y[j].big);
+                *sum = FIRST ? all : *sum + all;
+            } else *sum = products(*sum, x.big, b.y[j].big);
+        }
+    }
+}
+
+#else
+
+template <int P, int NT> struct held_factors {
+    float    big[NT][2], small[NT][2];
+    unsigned pair[NT];
+
+    template <class B> __device__ void hold(const B &b)
+    {
+        const right_factors<P, NT, B> y(b, threadIdx.x % 32 / 4, threadIdx.x % 4);
+        LKI_UNROLL
+        for (int j = 0; j < NT; j++) {
+            if (P == LKI_PRECISION_BF16) pair[j] = y.pair[j];
+            LKI_UNROLL
+            for (int h = 0; h < 2 && P != LKI_PRECISION_BF16; h++) {
+                big[j][h] = y.big[j][h];
+                if (P == LKI_PRECISION_F32) small[j][h] = y.small[j][h];
+            }
+        }
+    }
+};
+
+template <int P, bool FIRST, int MT, int NT, class A> __device__ inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+{
+    const int c = threadIdx.x % 4;
+    LKI_UNROLL
+    for (int i = 0; i < MT; i++) {
+        float x[4], big[4], small[4], t[NT][4];
+        LKI_UNROLL
+        for (int h = 0; h < 4; h++) {
+            x[h] = a(i, h % 2, c + h / 2 * 4);
+            if (P == LKI_PRECISION_F32) split<P>(x[h], &big[h], &small[h]);
+            else big[h] = tf32(x[h]);
+        }
+        const unsigned pair[2] = {bf16_pair(x[0], x[2]), bf16_pair(x[1], x[3])};
+        LKI_UNROLL
+        for (int j = 0; j < NT; j++) {
+            LKI_UNROLL
+            for (int h = 0; h < 4; h++)
+                t[j][h] = P == LKI_PRECISION_F32 || FIRST ? 0 : acc[i][j][h];
+            if (P == LKI_PRECISION_F32) mma_tf32(t[j], small, b.big[j]);
+        }
+        LKI_UNROLL
+        for (int j = 0; j < NT && P == LKI_PRECISION_F32; j++)
+            mma_tf32(t[j], big, b.small[j]);
+        LKI_UNROLL
+        for (int j = 0; j < NT; j++) {
+            if (P == LKI_PRECISION_BF16) mma_bf16(t[j], pair, b.pair[j]);
+            else mma_tf32(t[j], big, b.big[j]);
+        }
+        LKI_UNROLL
+        for (int j = 0; j < NT; j++) {
+            LKI_UNROLL
+            for (int h = 0; h < 4; h++)
+                acc[i][j][h] = P == LKI_PRECISION_F32 && !FIRST ? acc[i][j][h] + t[j][h] : t[j][h];
+        }
+    }
+}
 
 #endif
 

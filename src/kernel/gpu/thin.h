@@ -75,12 +75,13 @@ struct short_lanes {
 template <int WIDTH> __device__ inline void bring_rows(const by_columns &s, int k, int end, int64_t c, float *to)
 {
     for (int i = (int)threadIdx.x; i < SHORT_STEP * WIDTH; i += THIN_BLOCK) {
-        const int r = k + i / WIDTH, q = i % WIDTH * 4, some = r < end ? s.valid(c + q, r, end) : 0;
-        float    *at = to + i / WIDTH * (4 * WIDTH) + q;
-        if (s.wide) copy_four(at, some ? s.place(c + q, r) : s.data, some ? 16 : 0);
+        const int    r = k + i / WIDTH, q = i % WIDTH * 4, some = r < end && c + q < s.rows ? s.there(c + q) : 0;
+        float       *at = to + i / WIDTH * (4 * WIDTH) + q;
+        const float *from = some ? s.start(c + q, r) : s.data;
+        if (s.wide) copy_four(at, from, some ? 16 : 0);
         else
             for (int j = 0; j < 4; j++)
-                copy_one(at + j, j < some ? s.place(c + q, r) + j : s.data, j < some ? 4 : 0);
+                copy_one(at + j, j < some ? from + j : s.data, j < some ? 4 : 0);
     }
 }
 

@@ -6,25 +6,27 @@
  *     epilogue   what becomes of a sum: bias, relu, pool, and where it is stored
  *
  * Invariants
- * 1. One sum per element of the result and part, from +0: octets of k in ascending order, counted from the part's first k (mma.h says what the sum of an octet is). Tiles, and
- *    who computes which part, never show in the bits.
+ * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k (group.h says what the sum of a group is). Tiles,
+ *    and who computes which part, never show in the bits.
  * 2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without entries is +0.
  * 3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: that differs from leaving it out, as the reference
  *    does, where the weight is not finite.
  *
  * A source has: ALONG_K, is memory contiguous along k (else along rows); `data`, where entry 0 begins; a type `row`; at(row); and load(row, k, end, outside, v), which
  * gives four elements: k ... k+3 of a row, or rows r ... r+3 at k. What lies at or beyond `end` is `outside`. A source that only moves numbers
- * can have COPIES instead, and go straight to shared memory: place(row, k), where the four lie, of which valid(row, k, end) count (more than 4 is 4) and the others are
- * zeros; by_four(k): the fours of this step are 16 bytes aligned. */
+ * can have COPIES instead, and go straight to shared memory: start(row, k), where the four lie; by_four(k): the fours of this step are 16 bytes aligned; and along rows
+ * there(row), how many of the four rows there are, and offset(k), where k lies from 0 on. For a row behind the last any other will do: nobody wants its results. */
 #ifndef LKI_KERNEL_GPU_TILE_H
 #define LKI_KERNEL_GPU_TILE_H
 
-#include "kernel/gpu/mma.h"
+#include "kernel/gpu/last.h"
+#include "kernel/gpu/loop.h"
+#include <type_traits>
 
 namespace lki_gpu
 {
 
-enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed with: constants, so that all cards choose alike */
+enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20, JOIN_BYTES = 256 << 10 }; /* what shapes are weighed with: constants, so that all cards choose alike */
 
 /* Division of 0 <= n < 2^31 by a number that is known at launch. */
 struct divisor {
@@ -82,11 +84,8 @@ struct by_rows {
     int64_t      step, rows;
     bool         wide; /* four along k lie in one piece: aligned, and K is a multiple of 4 */
 
-    typedef const float *row; /* NULL: outside */
-    __device__ row       at(int64_t r) const { return r < rows ? data + r * step : nullptr; }
-    __device__ bool      by_four(int k) const { return wide && k % 4 == 0; }
-    __device__ int valid(row p, int k, int end) const { return p && k < end ? end - k : 0; } /* of the four from k on, or more */
-    __device__ const float *place(row p, int k) const { return p + k; }
+    __device__ bool         by_four(int k) const { return wide && k % 4 == 0; }
+    __device__ const float *start(int64_t r, int k) const { return data + ((r < rows ? r : rows - 1) * step + k); }
 };
 
 /* (r, k) at data[k * step + r] */
@@ -96,11 +95,10 @@ struct by_columns {
     int64_t      step, rows;
     bool         wide; /* four rows lie in one piece */
 
-    typedef int64_t row;
-    __device__ row  at(int64_t r) const { return r; }
-    __device__ bool by_four(int) const { return wide; }
-    __device__ int  valid(row r, int k, int end) const { return k < end && r < rows ? (rows - r < 4 ? (int)(rows - r) : 4) : 0; }
-    __device__ const float *place(row r, int k) const { return data + (k * step + r); }
+    __device__ bool         by_four(int) const { return wide; }
+    __device__ int          there(int64_t r) const { return r + 4 <= rows ? 4 : r < rows ? (int)(rows - r) : 1; }
+    __device__ const float *start(int64_t r, int k) const { return data + ((r < rows ? r : rows - (wide ? 4 : 1)) + k * step); }
+    __device__ int64_t      offset(int k) const { return (int64_t)((uint64_t)(unsigned)k * (unsigned)step); }
 };
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------------------------- */
@@ -228,206 +226,7 @@ __device__ inline void                    enter(to_matrix &e, int64_t at)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------------------------- */
 
-/* BM x BN results by warps that have WM x WN each; STAGES steps of k lie in shared memory; RESIDENT blocks shall fit a multiprocessor. */
-template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RESIDENT_> struct tile {
-    enum { BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_, RESIDENT = RESIDENT_ };
-    enum { MT = WM / 16, NT = WN / 8, THREADS = BM / WM * (BN / WN) * 32, PITCH = BN + 8 /* of results in shared memory */ };
-    typedef float sums[MT][NT][4]; /* of a thread: where they lie in a warp's tile, mma.h says */
-};
-
 template <int N> struct __align__(16) shared_floats { float at[N]; };
-
-template <class S, class = void> struct copies {
-    enum { value = 0 };
-};
-template <class S> struct copies<S, decltype((void)S::COPIES)> {
-    enum { value = 1 };
-};
-
-/* One operand on its way to shared memory, where it lies as it does in its source: row after row of k, or k after k of rows. Lines are so far apart that the loads of a warp,
- * 8 rows by 4 k, fall on different banks. */
-template <class Source, class Tile, int ROWS> struct stage {
-    enum {
-        QUADS = ROWS * Tile::STEP / 4,
-        EACH = (QUADS + Tile::THREADS - 1) / Tile::THREADS,
-        LINE = Source::ALONG_K ? Tile::STEP / 4 : ROWS / 4, /* quads that follow each other in memory */
-        PITCH = Source::ALONG_K ? Tile::STEP + 4 : ROWS + 8,
-        FLOATS = Source::ALONG_K ? ROWS * PITCH : Tile::STEP * PITCH,
-        KEPT = Source::ALONG_K ? EACH : 1
-    };
-    static_assert(Tile::THREADS % LINE == 0, "a thread's quads lie in one column of the tile");
-    typename Source::row row[KEPT];
-    float                held[EACH][4]; /* of sources that do not copy, from fetch() to land() */
-
-    __device__ stage(const Source &s, int64_t first)
-    {
-        LKI_UNROLL
-        for (int i = 0; i < KEPT; i++)
-            row[i] = s.at(first + (Source::ALONG_K ? (threadIdx.x + i * Tile::THREADS) / LINE : threadIdx.x % LINE * 4));
-    }
-    __device__ static float *place(float *to, int q) { return to + q / LINE * PITCH + q % LINE * 4; }
-    __device__ static int    first_k(int q) { return Source::ALONG_K ? q % LINE * 4 : q / LINE; }
-    __device__ void          fetch(const Source &s, int k, int end, float *to)
-    {
-        if constexpr (copies<Source>::value)
-            if (!s.by_four(k)) return fetch_singly(s, k, end, to);
-        LKI_UNROLL
-        for (int i = 0; i < EACH; i++) {
-            const int q = (int)threadIdx.x + i * Tile::THREADS, at = k + first_k(q);
-            if (QUADS % Tile::THREADS && q >= QUADS) break;
-            const typename Source::row &r = row[Source::ALONG_K ? i : 0];
-            if constexpr (copies<Source>::value) {
-                const int some = s.valid(r, at, end);
-                copy_four(place(to, q), s.place(r, at), some < 4 ? 4 * some : 16);
-            } else s.load(r, at, end, 0.0f, held[i]);
-        }
-    }
-    __device__ void fetch_singly(const Source &s, int k, int end, float *to)
-    {
-        LKI_UNROLL
-        for (int i = 0; i < EACH; i++) {
-            const int q = (int)threadIdx.x + i * Tile::THREADS, at = k + first_k(q);
-            if (QUADS % Tile::THREADS && q >= QUADS) break;
-            if constexpr (copies<Source>::value) {
-                const int some = s.valid(row[Source::ALONG_K ? i : 0], at, end);
-                for (int j = 0; j < 4; j++)
-                    copy_one(place(to, q) + j, s.place(row[Source::ALONG_K ? i : 0], at) + j, j < some ? 4 : 0);
-            }
-        }
-    }
-    __device__ void land(float *to) const
-    {
-        LKI_UNROLL
-        for (int i = 0; i < (copies<Source>::value ? 0 : EACH); i++) {
-            const int q = (int)threadIdx.x + i * Tile::THREADS;
-            if (QUADS % Tile::THREADS && q >= QUADS) break;
-            *(float4 *)place(to, q) = make_float4(held[i][0], held[i][1], held[i][2], held[i][3]);
-        }
-    }
-};
-
-/* An operand in shared memory, from a warp's first row and an octet's first k on. */
-template <bool ALONG_K, int PITCH> struct factors {
-    const float     *p;
-    __device__ float operator()(int row, int k) const { return ALONG_K ? p[row * PITCH + k] : p[k * PITCH + row]; }
-};
-
-/* Both operands of a tile, and the ring of stages they come through: put() brings the next step, take() multiplies the oldest. Every thread of the block takes part. */
-template <class Tile, class A, class B> struct pipeline {
-    typedef stage<A, Tile, Tile::BM> lefts;
-    typedef stage<B, Tile, Tile::BN> rights;
-    enum { EACH = (int)lefts::FLOATS + (int)rights::FLOATS, AHEAD = Tile::STAGES - 1 };
-    enum { LOOP = EACH * Tile::STAGES, OUT = Tile::BM * Tile::PITCH, FLOATS = (int)LOOP > (int)OUT ? (int)LOOP : (int)OUT };
-
-    const A &a;
-    const B &b;
-    lefts    as;
-    rights   bs;
-    float   *room, *in, *out; /* where put() and take() are */
-
-    __device__ pipeline(const A &a_, const B &b_, int64_t m, int64_t n, float *room_)
-        : a(a_), b(b_), as(a_, m), bs(b_, n), room(room_), in(room_), out(room_)
-    {
-    }
-
-    __device__ float *after(float *p) const { return p == room + AHEAD * EACH ? room : p + EACH; }
-    /* Step k of a part that ends at `end`; empty where k >= end. What cannot copy by itself lands with land(). */
-    __device__ void put(int k, int end)
-    {
-        if (k < end) {
-            as.fetch(a, k, end, in);
-            bs.fetch(b, k, end, in + lefts::FLOATS);
-        }
-        copies_end();
-    }
-    __device__ void land(bool some)
-    {
-        if (some) {
-            as.land(in);
-            bs.land(in + lefts::FLOATS);
-        }
-        in = after(in);
-    }
-    __device__ void wait() const
-    {
-        copies_wait<AHEAD - 1>();
-        __syncthreads();
-    }
-    template <int P> __device__ void multiply(typename Tile::sums &acc) const
-    {
-        const int warp = threadIdx.x / 32, m = warp / (Tile::BN / Tile::WN) * Tile::WM, n = warp % (Tile::BN / Tile::WN) * Tile::WN;
-        const float *left = out + (A::ALONG_K ? m * lefts::PITCH : m);
-        const float *right = out + lefts::FLOATS + (B::ALONG_K ? n * rights::PITCH : n);
-#ifndef LKI_SIM
-#pragma unroll P == PRECISION_CAREFUL ? 1 : Tile::STEP / OCTET
-#endif
-        for (int k = 0; k < Tile::STEP; k += OCTET)
-            multiply_octet<P, Tile::MT, Tile::NT>(factors<A::ALONG_K, lefts::PITCH>{left + (A::ALONG_K ? k : k * lefts::PITCH)},
-                                                  factors<B::ALONG_K, rights::PITCH>{right + (B::ALONG_K ? k : k * rights::PITCH)},
-                                                  acc);
-    }
-    template <int P> __device__ void take(typename Tile::sums &acc, bool careful)
-    {
-        if (P == LKI_PRECISION_F32 && careful) multiply<PRECISION_CAREFUL>(acc);
-        else multiply<P>(acc);
-        out = after(out);
-    }
-    __device__ void rewind() { in = out = room; }
-};
-
-template <class Tile, class F> __device__ inline void each_sum(F f)
-{
-    LKI_UNROLL
-    for (int i = 0; i < Tile::MT; i++) {
-        LKI_UNROLL
-        for (int j = 0; j < Tile::NT; j++) {
-            LKI_UNROLL
-            for (int h = 0; h < 4; h++)
-                f(i, j, h);
-        }
-    }
-}
-
-template <class Tile> __device__ inline void clear(typename Tile::sums &s)
-{
-    each_sum<Tile>([&](int i, int j, int h) { s[i][j][h] = 0; });
-}
-
-template <class Tile> __device__ inline bool has_nan(const typename Tile::sums &s)
-{
-    bool found = false;
-    each_sum<Tile>([&](int i, int j, int h) { found = found || isnan(s[i][j][h]); });
-    return found;
-}
-
-/* One piece, k <= i < end, part after part. */
-template <int P, class Tile, class L>
-__device__ inline void piece(L &line, int k, int end, int part, bool careful, typename Tile::sums &sum)
-{
-    typename Tile::sums acc;
-    int                 ahead = k, left = part;
-    clear<Tile>(acc);
-    clear<Tile>(sum);
-    line.rewind();
-    for (int s = 0; s < L::AHEAD; s++, ahead += Tile::STEP) {
-        line.put(ahead, end);
-        line.land(ahead < end);
-    }
-    while (k < end) {
-        line.wait();
-        line.put(ahead, end);
-        line.template take<P>(acc, careful);
-        line.land(ahead < end);
-        k += Tile::STEP;
-        ahead += Tile::STEP;
-        if ((left -= Tile::STEP) > 0 && k < end) continue;
-        each_sum<Tile>([&](int i, int j, int h) { sum[i][j][h] = sum[i][j][h] + acc[i][j][h]; });
-        clear<Tile>(acc);
-        left = part;
-    }
-    copies_wait<0>();
-    __syncthreads(); /* shared memory is free */
-}
 
 /* Shall the block compute this once more with care? Where a sum came out as NaN an infinity may be the reason (mma.h). */
 template <int P, class Tile> __device__ inline bool needs_care(const typename Tile::sums &sum)
@@ -478,12 +277,45 @@ __device__ inline void put_tile(const E &e, const typename Tile::sums &sum, floa
     __syncthreads();
 }
 
+/* What becomes of pieces that lie apart, [entry][piece][M][N], if the blocks that make them join them too. */
+struct tile_join {
+    to_matrix    e;
+    places       place;
+    const float *pieces;
+    unsigned    *tickets; /* by entry and tile; NULL: they do not */
+};
+
+/* Sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a lane so far, and of finished lanes up the tree. */
+struct levels {
+    int pieces, lanes, count; /* the latter two begin there; all */
+};
+
+/* Where a block has one piece of them, or all. */
+static inline levels levels_of(const cuts &c, bool split)
+{
+    levels v = {};
+    bool   parts = false, pieces = false;
+    for (int l = 0; l < c.lanes; l++) {
+        const int64_t entries = c.bound[l + 1] - c.bound[l];
+        parts = parts || lki_min(entries, c.each) * c.unit > c.part;
+        pieces = pieces || (!split && entries > c.each);
+    }
+    v.pieces = parts;
+    v.lanes = v.count = parts + pieces;
+    while (!split && c.lanes >> (v.count - v.lanes) > 1)
+        v.count++;
+    return v;
+}
+
 /* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
 struct frame {
     cuts     c;
     places   a, b, e; /* of the operands and the result */
     unsigned rows, columns, entries;
     unsigned split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
+
+    tile_join join = {};
+    levels    wait = {};
 
     template <class Tile> __device__ void here(int64_t *m, int64_t *n, unsigned *z) const
     {
@@ -494,113 +326,240 @@ struct frame {
     }
 };
 
-/* Pieces from left to right: all of them by one block, which keeps the sum so far where the result will be, or each by a block of its own, stored apart. One lane only. */
-template <int P, class A, class B, class E, class Tile>
-__global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(A a, B b, E e, LKI_FIXED frame f)
-{
-    typedef pipeline<Tile, A, B> line_of;
-    __shared__ shared_floats<line_of::FLOATS> room;
-    typename Tile::sums                       sum;
-    int64_t                                   m, n;
-    unsigned                                  z;
-    f.here<Tile>(&m, &n, &z);
-    a.data += f.a(z / f.split);
-    b.data += f.b(z / f.split);
-    enter(e, f.e(z));
-    e.begin(m, n);
-    line_of   line(a, b, m, n, room.at);
-    const int from = f.split > 1 ? (int)(z % f.split) : 0, to = f.split > 1 ? from + 1 : f.c.count();
-    for (int p = from; p < to; p++) {
-        int k, end;
-        f.c.range(p, &k, &end);
-        for (int careful = 0; careful < 2; careful++) {
-            piece<P, Tile>(line, k, end, f.c.part, careful, sum);
-            if (!needs_care<P, Tile>(sum)) break;
-        }
-        put_tile<Tile>(e, sum, room.at, p == from, p == to - 1);
-    }
-}
+/* The sums of V neighbouring elements over pieces that are added one after the other, and lanes. */
+template <int LEVELS, int V> struct piece_sums {
+    float open[V][LEVELS], run[V], sum[V];
+    int   lane, end, nth; /* lane, the piece behind it, piece of a run */
 
-/* Where a block is that has all lanes of a tile: lane, and what is left of its part. Lanes are one piece each. */
-struct lane_walk {
-    const cuts &c;
-    int         lane, k, end;
-
-    __device__ explicit lane_walk(const cuts &c_) : c(c_), lane(0) { c.range(0, &k, &end); }
-    __device__ bool more() const { return lane < c.lanes; }
-    __device__ void next(int step) /* ends at lane c.lanes, where k == end */
+    __device__ explicit piece_sums(const cuts &c) : lane(0), end(c.first[1]), nth(0)
     {
-        k += step;
-        if (k < end || ++lane >= c.lanes) return;
-        k = end; /* lanes follow each other */
-        end = c.bound[lane + 1] * c.unit;
+        LKI_UNROLL
+        for (int i = 0; i < V; i++)
+            sum[i] = run[i] = 0;
     }
-    __device__ bool lane_ends(int step) const { return k + step >= end; }
+    __device__ void end_lane(const cuts &c)
+    {
+        LKI_UNROLL
+        for (int i = 0; i < V; i++) {
+            climb<LEVELS>(open[i], sum[i], lane);
+            if (lane + 1 < c.lanes) sum[i] = 0;
+        }
+        if (++lane < c.lanes) end = c.first[lane + 1];
+    }
+    __device__ void add(const cuts &c, int piece, const float *v)
+    {
+        while (piece == end)
+            end_lane(c);
+        const bool ends = nth == c.run - 1 || piece + 1 == end;
+        LKI_UNROLL
+        for (int i = 0; i < V; i++) {
+            run[i] = nth ? run[i] + v[i] : v[i];
+            if (ends) sum[i] = sum[i] + run[i];
+        }
+        nth = ends ? 0 : nth + 1;
+    }
+    /* After the last piece: `sum` is that of all. */
+    __device__ void finish(const cuts &c)
+    {
+        while (lane < c.lanes)
+            end_lane(c);
+    }
 };
 
-/* The sum of all lanes, with the open sums of the tree in registers. */
-template <int P, int LEVELS, class Tile, class L>
-__device__ inline void all_lanes(L &line, const cuts &c, bool careful, typename Tile::sums &sum)
+/* All pieces of this block's tile, if it is the last of those that share it: a thread's own quads, piece after piece, come through a ring in the FLOATS of `room`. A function of its
+ * own, called when nothing else is left to do, so that the loop before it has the registers. */
+template <class Tile, int FLOATS> __device__ __noinline__ void join_tile(const frame &f, float *room)
 {
-    typename Tile::sums acc;
-    float               open[Tile::MT][Tile::NT][4][LEVELS];
-    lane_walk           ahead(c), now(c);
-    int                 left = c.part;
-    clear<Tile>(acc);
-    clear<Tile>(sum);
+    enum { EACH = Tile::BM * Tile::BN / 4 / Tile::THREADS, FIT = FLOATS / 4 / Tile::THREADS, DEPTH = FIT < 16 ? FIT : 16 };
+    static_assert((int)EACH * Tile::THREADS * 4 == Tile::BM * Tile::BN && Tile::THREADS % (Tile::BN / 4) == 0, "every thread has as many quads, one below the other");
+    const int t = (int)threadIdx.x, column = t % (Tile::BN / 4) * 4, first = t / (Tile::BN / 4), apart = Tile::THREADS / (Tile::BN / 4);
+    int64_t   m, n;
+    unsigned  z;
+    f.here<Tile>(&m, &n, &z);
+    z /= f.split;
+    if (!comes_last(f.join.tickets + z * f.rows * f.columns + blockIdx.x % (f.rows * f.columns), f.split)) return;
+    const int64_t N = f.join.e.N, each = f.join.e.M * N;
+    const int     count = (int)f.split;
+    const bool    wide = N % 4 == 0;
+    to_matrix     e = f.join.e;
+    enter(e, f.join.place(z));
+    e.begin(m, n);
+    const int    rows = (int)(e.M < Tile::BM ? e.M : (int64_t)Tile::BM), there = (int)(e.N - column < 4 ? e.N - column : 4);
+    const float *from = f.join.pieces + z * f.split * each + (m + first) * N + n + column;
+    const float *next = from; /* what is sent for next: this, of row and piece */
+    int          row = first, piece = 0, in = 0, out = 0;
+    const auto   send = [&] {
+        float *to = room + (in * Tile::THREADS + t) * 4;
+        if (row < rows && there > 0) {
+            if (wide) copy_four(to, next, 16);
+            else
+                for (int j = 0; j < there; j++)
+                    copy_one(to + j, next + j, 4);
+        }
+        copies_end();
+        in = in + 1 == DEPTH ? 0 : in + 1;
+        next += each;
+        if (++piece < count) return;
+        piece = 0;
+        row += apart;
+        next = from + (row - first) * N;
+    };
+    for (int i = 0; i < DEPTH - 1; i++)
+        send();
+    for (int r = first; r < Tile::BM; r += apart) {
+        piece_sums<7, 4> s(f.c);
+        for (int p = 0; p < count; p++) {
+            float v[4];
+            copies_wait<DEPTH - 2>();
+            send();
+            load_quad(room + (out * Tile::THREADS + t) * 4, v);
+            s.add(f.c, p, v);
+            out = out + 1 == DEPTH ? 0 : out + 1;
+        }
+        s.finish(f.c);
+        e.put_four(r, column, s.sum, true, true);
+    }
+    copies_wait<0>();
+}
+
+/* Where a block is on its way through its pieces, step by step; an empty piece has one step too. */
+struct walk {
+    const cuts &c;
+    int         piece, to, lane, k, end;
+
+    __device__ walk(const cuts &c_, int from, int to_) : c(c_), piece(from), to(to_), lane(0) { enter_piece(); }
+    __device__ void enter_piece()
+    {
+        while (piece >= c.first[lane + 1])
+            lane++;
+        const int from = c.bound[lane] + (piece - c.first[lane]) * c.each, left = c.bound[lane + 1] - from;
+        k = from * c.unit;
+        end = (from + (left < c.each ? left : c.each)) * c.unit;
+    }
+    __device__ bool more() const { return piece < to; }
+    __device__ bool some() const { return more() && k < end; } /* is there anything in this step? */
+    __device__ bool piece_ends(int step) const { return k + step >= end; }
+    __device__ void next(int step)
+    {
+        k += step;
+        if (k >= end && ++piece < to) enter_piece();
+    }
+};
+
+/* They lie in shared memory, each thread's own. */
+template <class Tile> struct waiting {
+    enum { QUADS = Tile::MT * Tile::NT, FLOATS = QUADS * Tile::THREADS * 4 };
+    float4       *mine;
+    const levels &at;
+
+    __device__ waiting(float *room, const levels &at_) : mine((float4 *)room + threadIdx.x), at(at_) {}
+
+    /* Add what waits there, before v, and let the sum wait. */
+    __device__ void meet(int level, bool add, bool keep, typename Tile::sums &v) const
+    {
+        LKI_UNROLL
+        for (int q = 0; q < QUADS; q++) {
+            float  *s = v[q / Tile::NT][q % Tile::NT];
+            float4 *p = mine + (level * QUADS + q) * Tile::THREADS;
+            if (add) {
+                const float4 o = *p;
+                s[0] = o.x + s[0], s[1] = o.y + s[1], s[2] = o.z + s[2], s[3] = o.w + s[3];
+            }
+            if (keep) *p = make_float4(s[0], s[1], s[2], s[3]);
+        }
+    }
+    /* v is the sum of a part. As far up as it goes: false if it waits somewhere, else v is the sum of all. */
+    __device__ bool rise(const walk &w, int from, bool first, bool last, typename Tile::sums &v) const
+    {
+        for (int level = 0; level < at.count; level++) {
+            if (level == at.pieces) first = w.piece == from || w.piece == w.c.first[w.lane], last = w.piece + 1 == w.to || w.piece + 1 == w.c.first[w.lane + 1];
+            if (level >= at.lanes) first = !(w.lane >> (level - at.lanes) & 1), last = !first;
+            if (first && last) continue;
+            meet(level, !first, !last, v);
+            if (!last) return false;
+        }
+        return true;
+    }
+};
+
+/* The sum of a block's pieces. Was a sum on the way not finite? */
+template <int P, class Tile, class L>
+__device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, const waiting<Tile> &wait, typename Tile::sums &acc)
+{
+    walk ahead(c, from, to), now(c, from, to);
+    int   left = c.part;
+    bool  first = true;
+    float mark = 0; /* NaN from the first sum on that is not finite */
     line.rewind();
     for (int s = 0; s < L::AHEAD; s++) {
-        line.put(ahead.k, ahead.more() ? ahead.end : ahead.k);
-        line.land(ahead.more() && ahead.k < ahead.end);
-        if (ahead.more()) ahead.next(Tile::STEP);
-    }
-    while (now.more()) {
-        const bool some = ahead.more() && ahead.k < ahead.end;
-        line.wait();
+        const bool some = ahead.some();
         line.put(ahead.k, some ? ahead.end : ahead.k);
-        if (now.k < now.end) line.template take<P>(acc, careful);
-        else line.out = line.after(line.out);
         line.land(some);
         if (ahead.more()) ahead.next(Tile::STEP);
-        left -= Tile::STEP;
-        if (left <= 0 || now.lane_ends(Tile::STEP)) {
-            each_sum<Tile>([&](int i, int j, int h) { sum[i][j][h] = sum[i][j][h] + acc[i][j][h]; });
+    }
+    clear<Tile>(acc);
+    for (;;) {
+        const bool some = ahead.some();
+        line.wait();
+        line.put(ahead.k, some ? ahead.end : ahead.k);
+        line.template take<P>(acc, now.some());
+        line.land(some);
+        if (ahead.more()) ahead.next(Tile::STEP);
+        const bool last = now.piece_ends(Tile::STEP);
+        if ((left -= Tile::STEP) <= 0 || last) {
+            if (P == LKI_PRECISION_F32) each_sum<Tile>([&](int i, int j, int h) { mark = fmaf(acc[i][j][h], 0, mark); });
+            if (wait.rise(now, from, first, last, acc)) break;
             clear<Tile>(acc);
             left = c.part;
-        }
-        if (now.lane_ends(Tile::STEP)) {
-            const bool last = now.lane == c.lanes - 1;
-            each_sum<Tile>([&](int i, int j, int h) {
-                climb<LEVELS>(open[i][j][h], sum[i][j][h], now.lane);
-                if (!last) sum[i][j][h] = 0;
-            });
+            first = last;
         }
         now.next(Tile::STEP);
     }
     copies_wait<0>();
-    __syncthreads();
+    return isnan(mark);
 }
 
-/* Lanes, all by one block. */
-template <int P, int LEVELS, class A, class B, class E, class Tile>
-__global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) branches(A a, B b, E e, LKI_FIXED frame f)
+/* The sums of this block's tile, laid down in shared memory: of all pieces, or with f.split of one. False, and nothing is there, if one was not finite that should be looked at again. */
+template <int P, class Tile, class A, class B> __device__ inline bool lay_sums(A a, B b, const frame &f, float *room)
 {
     typedef pipeline<Tile, A, B> line_of;
-    __shared__ shared_floats<line_of::FLOATS> room;
-    typename Tile::sums                       sum;
-    int64_t                                   m, n;
-    unsigned                                  z;
+    typename Tile::sums sum;
+    int64_t             m, n;
+    unsigned            z;
     f.here<Tile>(&m, &n, &z);
-    a.data += f.a(z);
-    b.data += f.b(z);
+    a.data += f.a(z / f.split);
+    b.data += f.b(z / f.split);
+    line_of             line(a, b, m, n, room);
+    const waiting<Tile> wait(room + line_of::FLOATS, f.wait);
+    const int           from = f.split > 1 ? (int)(z % f.split) : 0, to = f.split > 1 ? from + 1 : f.c.count();
+    const bool          found = sum_of_pieces<P, Tile>(line, f.c, from, to, wait, sum);
+    if (P != LKI_PRECISION_F32) __syncthreads();
+    else if (__syncthreads_or(found)) return false;
+    line.lay_down(sum);
+    return true;
+}
+
+/* A function of its own, so that it does not ask for registers where it is not called. */
+template <class Tile, class A, class B> __device__ __noinline__ void lay_sums_with_care(const A &a, const B &b, const frame &f, float *room)
+{
+    lay_sums<PRECISION_CAREFUL, Tile>(a, b, f, room);
+}
+
+/* A tile by one block. */
+template <int P, class A, class B, class E, class Tile>
+__global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(LKI_FIXED A a, LKI_FIXED B b, E e, LKI_FIXED frame f)
+{
+    LKI_DYNAMIC_SHARED(float, room);
+    int64_t  m, n;
+    unsigned z;
+    if (!lay_sums<P, Tile>(a, b, f, room)) lay_sums_with_care<Tile>(a, b, f, room); /* an infinity may be the reason (mma.h) */
+    __syncthreads();
+    f.here<Tile>(&m, &n, &z); /* once more, instead of keeping it all the time */
     enter(e, f.e(z));
     e.begin(m, n);
-    line_of line(a, b, m, n, room.at);
-    for (int careful = 0; careful < 2; careful++) {
-        all_lanes<P, LEVELS, Tile>(line, f.c, careful, sum);
-        if (!needs_care<P, Tile>(sum)) break;
-    }
-    put_tile<Tile>(e, sum, room.at, true, true);
+    store_tile<Tile>(e, room, true, true);
+    if constexpr (std::is_same<E, to_matrix>::value)
+        if (f.join.tickets) join_tile<Tile, pipeline<Tile, A, B>::FLOATS>(f, room);
 }
 
 /* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone once. */
@@ -612,64 +571,68 @@ __global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, 
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < all; i += (int64_t)gridDim.x * blockDim.x) {
         const int64_t z = i / each, at = i % each, m = at / e.N, n = at % e.N;
         const float  *p = pieces + z * count * each + at;
-        float         open[LEVELS], sum = 0, run = 0;
-        int           lane = 0;
+        piece_sums<LEVELS, 1> s(c);
         for (int from = 0; from < count; from += AT_ONCE) {
             float v[AT_ONCE];
             LKI_UNROLL
             for (int j = 0; j < AT_ONCE; j++)
                 v[j] = from + j < count ? p[(from + j) * each] : 0;
             LKI_UNROLL
-            for (int j = 0; j < AT_ONCE; j++) {
-                if (from + j >= count) break;
-                for (; from + j == c.first[lane + 1]; lane++, sum = 0)
-                    climb<LEVELS>(open, sum, lane);
-                const int nth = from + j - c.first[lane];
-                run = nth % c.run ? run + v[j] : v[j];
-                if (nth % c.run == c.run - 1 || from + j + 1 == c.first[lane + 1]) sum = sum + run;
-            }
+            for (int j = 0; j < AT_ONCE; j++)
+                if (from + j < count) s.add(c, from + j, &v[j]);
         }
-        for (; lane < c.lanes; lane++) {
-            climb<LEVELS>(open, sum, lane);
-            if (lane + 1 < c.lanes) sum = 0;
-        }
+        s.finish(c);
         const int64_t to = place((unsigned)z) + m * e.step + n;
-        e.data[to] = e.end(sum, n, to);
+        e.data[to] = e.end(s.sum[0], n, to);
     }
 }
 
 /* ---- launches ----------------------------------------------------------------------------------------------------------------------------- */
 
-typedef tile<128, 64, 16, 64, 32, 3, 2> tile_large;
-typedef tile<64, 64, 16, 32, 32, 4, 3>  tile_medium;
-typedef tile<128, 32, 16, 32, 32, 3, 3> tile_narrow;
-typedef tile<32, 32, 32, 16, 16, 4, 4>  tile_small;
-typedef tile<64, 64, 8, 32, 16, 4, 1>   tree_medium; /* lanes are often a few rows: short steps */
-typedef tile<32, 32, 8, 16, 16, 4, 3>   tree_small;
+/* Warps of large tiles split a factor for 16 or 32 products, and two such blocks fill the tensor cores; the others are for results that are small. Long steps where a product takes little
+ * time; short ones where registers are scarce: they hold what was split, or quads of sources that do not copy. */
+template <int P, bool COPIES> struct tiles {
+    enum { SPLITS = P == LKI_PRECISION_F32, STEP = SPLITS || !COPIES ? 16 : 32, STAGES = STEP == 32 ? 3 : 4, RESIDENT = COPIES ? 3 : 2 };
+    typedef tile<128, 64, STEP, COPIES ? 64 : 32, 32, STAGES, COPIES ? 2 : 1> large;
+    typedef tile<64, 64, STEP, 32, 32, STAGES, RESIDENT>                      medium;
+    typedef tile<128, 32, 16, 32, 32, 3, RESIDENT>                            narrow;
+    typedef tile<32, 32, 32, 16, 16, 3, RESIDENT + 1>                         small;
+};
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
 
 struct tile_size {
     int    m, n;
-    double speed; /* of a multiprocessor that is full of them */
-    double alone; /* and how much of that one block reaches */
+    double speed[4]; /* of a multiprocessor with one to four of them: one waits for its own products, copies and barriers */
+    int    beside, bytes; /* as many fit a multiprocessor; shared memory of each, without sums that wait */
 };
-static const tile_size tile_sizes[TILES] = {{128, 64, 1, 0.6}, {64, 64, 0.85, 0.4}, {128, 32, 0.7, 0.4}, {32, 32, 0.35, 0.6}};
+static const tile_size tile_sizes[TILES] = {
+    {128, 64, {0.55, 1, 1, 1}, 2, 48 << 10}, {64, 64, {0.4, 0.75, 0.9, 0.9}, 3, 32 << 10}, {128, 32, {0.4, 0.7, 0.85, 0.85}, 3, 30 << 10}, {32, 32, {0.15, 0.28, 0.36, 0.4}, 4, 24 << 10}};
 
-/* Of PROCESSORS multiprocessors, in products per k that the first could have done in that time. */
-static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries)
+enum { SHARED_BYTES = 228 << 10, SHARED_EACH = 1 << 10 }; /* of a multiprocessor, and what a block needs besides */
+
+/* Blocks that fit a multiprocessor, with so many sums of each result that wait. */
+static inline int64_t tiles_beside(int t, int64_t waiting)
 {
     const tile_size *s = &tile_sizes[t];
-    const double     each = (double)lki_ceil_div(lki_ceil_div(M, s->m) * lki_ceil_div(N, s->n) * entries, PROCESSORS);
-    return (each * s->alone < 1 ? 1 / s->alone : each) * s->m * s->n / s->speed;
+    return lki_min(s->beside, SHARED_BYTES / (s->bytes + SHARED_EACH + waiting * s->m * s->n * 4));
+}
+
+/* Of PROCESSORS multiprocessors, in products per k that the first could have done in that time. */
+static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries, int64_t waiting = 0)
+{
+    const tile_size *s = &tile_sizes[t];
+    const int64_t    each = lki_ceil_div(lki_ceil_div(M, s->m) * lki_ceil_div(N, s->n) * entries, PROCESSORS);
+    const int64_t    fit = tiles_beside(t, waiting);
+    return fit ? (double)(each * s->m * s->n) / s->speed[lki_max(lki_min(each, fit), 1) - 1] : INFINITY;
 }
 
 /* The tile that ends first. */
-static inline int tile_for(int64_t M, int64_t N, int64_t entries)
+static inline int tile_for(int64_t M, int64_t N, int64_t entries, int64_t waiting = 0)
 {
-    int best = 0;
-    for (int t = 1; t < TILES; t++)
-        if (tile_time(t, M, N, entries) < tile_time(best, M, N, entries)) best = t;
+    int best = TILE_SMALL;
+    for (int t = TILES - 1; t >= 0; t--)
+        if (tile_time(t, M, N, entries, waiting) < tile_time(best, M, N, entries, waiting)) best = t;
     return best;
 }
 
@@ -689,51 +652,38 @@ template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
 template <int P, class A, class B, class E, class Tile>
 static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E &e, frame f)
 {
+    static_assert((int)Tile::BM >= 32 && (int)Tile::BN >= 32, "joins_inside() counts tickets by the smallest tile");
     const int64_t blocks = blocks_of<Tile>(&f, e);
-    if (blocks) LKI_LAUNCH((chains<P, A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b, e, f);
+    f.wait = levels_of(f.c, f.split > 1 || f.c.count() == 1);
+    const size_t bytes = ((size_t)pipeline<Tile, A, B>::FLOATS + (size_t)f.wait.count * waiting<Tile>::FLOATS) * sizeof(float);
+    if (bytes > 48 << 10) LKI_GIVE_SHARED((chains<P, A, B, E, Tile>), bytes);
+    if (blocks) LKI_LAUNCH((chains<P, A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), bytes, g, a, b, e, f);
 }
 
 template <int P, class A, class B, class E>
 static void launch_chains_of(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
-    if (which == TILE_LARGE) launch_chains_of<P, A, B, E, tile_large>(g, a, b, e, f);
-    else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, tile_small>(g, a, b, e, f);
-    else launch_chains_of<P, A, B, E, tile_medium>(g, a, b, e, f);
+    typedef tiles<P, copies<A>::value && copies<B>::value> of;
+    if (which == TILE_LARGE) launch_chains_of<P, A, B, E, typename of::large>(g, a, b, e, f);
+    else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, typename of::small>(g, a, b, e, f);
+    else if (P == LKI_PRECISION_F32 && which == TILE_NARROW) launch_chains_of<LKI_PRECISION_F32, A, B, E, typename of::narrow>(g, a, b, e, f);
+    else launch_chains_of<P, A, B, E, typename of::medium>(g, a, b, e, f);
 }
 
-/* f.c has one lane, and at least one piece. Split: entry z of e is piece z % f.split of entry z / f.split, of any lane. */
+/* f.c has at least one piece, in a lane without entries too. Split: entry z of e is piece z % f.split of entry z / f.split, of any lane. */
 template <class A, class B, class E>
 static void launch_chains(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
     const lki_precision p = g->gpu->precision;
     if (p == LKI_PRECISION_TF32) launch_chains_of<LKI_PRECISION_TF32>(g, which, a, b, e, f);
     else if (p == LKI_PRECISION_BF16) launch_chains_of<LKI_PRECISION_BF16>(g, which, a, b, e, f);
-    else if (which == TILE_NARROW) launch_chains_of<LKI_PRECISION_F32, A, B, E, tile_narrow>(g, a, b, e, f);
     else launch_chains_of<LKI_PRECISION_F32>(g, which, a, b, e, f);
 }
 
-template <int P, int LEVELS, class Tile, class A, class B, class E>
-static void launch_branches_of(const lki_args *g, const A &a, const B &b, const E &e, frame f)
-{
-    const int64_t blocks = blocks_of<Tile>(&f, e);
-    if (blocks) LKI_LAUNCH((branches<P, LEVELS, A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), 0, g, a, b, e, f);
-}
-
-/* One block has all lanes of a tile: at most 2^LEVELS. */
-template <int LEVELS, class Tile, class A, class B, class E>
-static void launch_branches(const lki_args *g, const A &a, const B &b, const E &e, const frame &f)
-{
-    static void (*const run[LKI_PRECISIONS])(const lki_args *, const A &, const B &, const E &, frame) = {
-        launch_branches_of<LKI_PRECISION_F32, LEVELS, Tile, A, B, E>, launch_branches_of<LKI_PRECISION_TF32, LEVELS, Tile, A, B, E>,
-        launch_branches_of<LKI_PRECISION_BF16, LEVELS, Tile, A, B, E>};
-    run[g->gpu->precision](g, a, b, e, f);
-}
-
-/* The same, of any number of lanes. */
+/* One block has all lanes of a tile, each one piece. */
 template <class A, class B, class E> static void launch_tree(const lki_args *g, const A &a, const B &b, const E &e, const frame &f)
 {
-    if (f.c.lanes <= 16) launch_branches<4, tree_medium>(g, a, b, e, f);
-    else launch_branches<6, tree_small>(g, a, b, e, f);
+    launch_chains(g, tile_for(e.M, e.N, f.entries, levels_of(f.c, false).count), a, b, e, f);
 }
 
 /* Pieces that lie in scratch to the result of e. */
@@ -745,6 +695,13 @@ static inline void launch_join(const lki_args *g, const to_matrix &e, const fram
                         (const float *)g->scratch, e, f.c, f.e, (int64_t)f.entries);
 }
 
+/* Shall pieces be joined by the blocks that make them? Not where that is so much for one block that the whole card is better at it. */
+static inline bool joins_inside(int which, int64_t M, int64_t N, int64_t entries, int64_t pieces)
+{
+    const int64_t bytes = (int64_t)tile_sizes[which].m * tile_sizes[which].n * pieces * 4;
+    return tiles_in(TILE_SMALL, M, N) * entries <= LKI_GPU_TICKETS && bytes <= JOIN_BYTES; /* whichever tile it will be */
+}
+
 /* Like launch_chains(), but each piece by blocks of its own, laid in scratch, and then joined. */
 template <class A, class B>
 static void launch_split(const lki_args *g, int which, const A &a, const B &b, const to_matrix &e, const frame &f)
@@ -753,8 +710,9 @@ static void launch_split(const lki_args *g, int which, const A &a, const B &b, c
     const to_matrix pieces = {(float *)g->scratch, e.N, e.M, e.N, nullptr, 0, e.N % 4 == 0};
     apart.split = (unsigned)f.c.count();
     apart.e = places{1, {e.M * e.N}, {}};
+    if (joins_inside(which, e.M, e.N, f.entries, apart.split)) apart.join = tile_join{e, f.e, pieces.data, g->gpu->tickets};
     if (apart.split) launch_chains(g, which, a, b, pieces, apart);
-    launch_join(g, e, f);
+    if (!apart.split || !apart.join.tickets) launch_join(g, e, f);
 }
 
 } // namespace lki_gpu
