@@ -85,4 +85,34 @@ static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm512_mask_storeu_epi32(p, m, x); }
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm512_maskz_loadu_epi32(m, p); }
 
+/* Bit i: d[i] is live, that is, not zero, i < n <= 64. */
+static inline uint64_t live_word(const float *d, int64_t n)
+{
+    uint64_t word = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        const vm some = vm_first(n - i);
+        word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(d + i, some), vf_zero(), _CMP_NEQ_UQ) << i;
+    }
+    return word;
+}
+
+/* *d for every element, by way of an integer register: the loops it is for are bound by loads of vectors. */
+static inline vf factor_of(const float *d)
+{
+    int32_t bits;
+    memcpy(&bits, d, sizeof bits);
+    __asm__("" : "+r"(bits));
+    return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
+}
+
+/* 64 bytes; where: bit i of a word for byte i. */
+typedef __m512i v64;
+
+static inline v64      v64_zero(void) { return _mm512_setzero_si512(); }
+static inline v64      v64_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
+static inline v64      v64_max(v64 x, v64 y) { return _mm512_max_epu8(x, y); }
+static inline void     v64_store(uint8_t *p, v64 x) { _mm512_storeu_si512(p, x); }
+static inline v64      v64_add_where(v64 x, uint64_t where, int add) { return _mm512_mask_add_epi8(x, where, x, _mm512_set1_epi8((char)add)); }
+static inline uint64_t v64_equal(v64 x, int n) { return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)n)); }
+
 #endif
