@@ -61,6 +61,10 @@ static inline vm vm_wins(vf x, vf best)
 static inline vm vm_above(vf x, vf best) { return _mm256_castps_si256(_mm256_cmp_ps(x, best, _CMP_GT_OQ)); }
 static inline vf vf_max(vf x, vf best) { return _mm256_max_ps(x, best); }
 
+static inline int vf_is_any_minus_zero(vf x)
+{
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(INT32_MIN))) != 0;
+}
 static inline int vf_is_any_nan(vf x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0; }
 static inline vf  vf_add_where(vm m, vf a, vf b) { return vf_select(m, _mm256_add_ps(a, b), a); } /* a + b or a */
 static inline vm  vm_of_bytes_equal(const uint8_t *p, int32_t k)

@@ -55,6 +55,7 @@ static inline vm vm_wins(vf x, vf best)
 static inline vm vm_above(vf x, vf best) { return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ); }
 static inline vf vf_max(vf x, vf best) { return _mm512_max_ps(x, best); }
 
+static inline int vf_is_any_minus_zero(vf x) { return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN)) != 0; }
 static inline int vf_is_any_nan(vf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; }
 
 /* An integer below 256 for each element. */
