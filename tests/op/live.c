@@ -78,8 +78,8 @@ TEST(test_models)
 TEST(test_blank)
 {
     for (int i = 0; i < 60; i++) {
-        cas    c = live_case(square(1 + i % 4, PICK(6, 9, 28, 63, 66), PICK(1, 1, 2, 3), PICK(8, 20, 32, 40), 3, 1, 1, i % 5 == 0),
-                             LKI_K_conv2d_pool_grad_w);
+        cas c = live_case(square(1 + i % 4, PICK(6, 9, 28, 63, 66), PICK(1, 1, 2, 3), PICK(8, 20, 32, 40), 3, 1, 1, i % 5 == 0),
+                          LKI_K_conv2d_pool_grad_w);
         if (i % 2) random_lanes(&c, 2, c.src[0].dim[0]);
         fill_sources(&c, i % 6 == 5);
         free(c.data[2]);
@@ -207,7 +207,8 @@ TEST(test_relu)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_blank), cmocka_unit_test(test_channels),
-                                       cmocka_unit_test(test_windows), cmocka_unit_test(test_dense), cmocka_unit_test(test_relu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models),   cmocka_unit_test(test_blank),
+                                       cmocka_unit_test(test_channels), cmocka_unit_test(test_windows),
+                                       cmocka_unit_test(test_dense),    cmocka_unit_test(test_relu)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

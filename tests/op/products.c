@@ -94,8 +94,7 @@ TEST(test_matmul_zeros)
                 c.lanes = 8;
                 for (int s = 0; s <= 8; s++)
                     c.bound[s] = s * sizes[i][2] / 8;
-            } else if (t % 6 == 5)
-                random_lanes(&c, 4, sizes[i][2]);
+            } else if (t % 6 == 5) random_lanes(&c, 4, sizes[i][2]);
             fill_sources(&c, wild == 1);
             float *a = c.data[0], *b = c.data[1];
             for (int64_t j = 0, n = size_of(&c.src[0]); j < n; j++)
@@ -296,8 +295,9 @@ TEST(test_conv_models)
 TEST(test_conv_blank)
 {
     for (int i = 0; i < 60; i++) {
-        const layer l = square(1 + i % 3, PICK(6, 9, 28, 63, 64, 66, 68), PICK(1, 1, 1, 2), PICK(8, 20, 32, 40), 3, PICK(1, 1, 1, 2), 1, i % 2);
-        cas         c = conv_case(l, LKI_K_conv2d);
+        const layer l =
+            square(1 + i % 3, PICK(6, 9, 28, 63, 64, 66, 68), PICK(1, 1, 1, 2), PICK(8, 20, 32, 40), 3, PICK(1, 1, 1, 2), 1, i % 2);
+        cas c = conv_case(l, LKI_K_conv2d);
         with_epilogue(&c, (lki_epilogue){i % 4 > 0, i % 3 > 0, 1});
         fill_sources(&c, i % 5 == 4);
         blank_ground(&c.src[0], c.data[0]);
@@ -454,10 +454,11 @@ TEST(test_fused_pool)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_zeros), cmocka_unit_test(test_matmul_sizes),   cmocka_unit_test(test_matmul_random),
-        cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_matmul_heads),
-        cmocka_unit_test(test_conv_models), cmocka_unit_test(test_conv_blank),    cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),
-        cmocka_unit_test(test_conv_f64),       cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
+        cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_zeros),   cmocka_unit_test(test_matmul_sizes),
+        cmocka_unit_test(test_matmul_random),  cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula),
+        cmocka_unit_test(test_matmul_heads),   cmocka_unit_test(test_conv_models),    cmocka_unit_test(test_conv_blank),
+        cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),    cmocka_unit_test(test_conv_f64),
+        cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
     };
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

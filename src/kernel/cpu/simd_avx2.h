@@ -27,7 +27,6 @@ static inline vf   vf_all(float x) { return _mm256_set1_ps(x); }
 static inline vf   vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf   vf_load_some(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
 static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
-static inline void vf_store_past(float *p, vf x) { _mm256_stream_ps(p, x); } /* past the caches; aligned */
 static inline void vf_store_some(float *p, vm m, vf x) { _mm256_maskstore_ps(p, m, x); }
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
@@ -120,8 +119,11 @@ typedef struct v64 {
     __m256i low, high;
 } v64;
 
-static inline v64  v64_zero(void) { return (v64){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-static inline v64  v64_load(const uint8_t *p) { return (v64){_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)p + 1)}; }
+static inline v64 v64_zero(void) { return (v64){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline v64 v64_load(const uint8_t *p)
+{
+    return (v64){_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)p + 1)};
+}
 static inline v64  v64_max(v64 x, v64 y) { return (v64){_mm256_max_epu8(x.low, y.low), _mm256_max_epu8(x.high, y.high)}; }
 static inline void v64_store(uint8_t *p, v64 x)
 {
