@@ -82,6 +82,7 @@ typedef struct bench {
     lk_shape    src[3], dst[2];
     int         nsrc, ndst, lanes;
     lki_attr    attr;
+    int         live;  /* per cent of the first operand that is not zero; 0: all */
     double      flop;  /* or bytes, */
     int         bytes; /* which is told as GB/s, without a peak */
 } bench;
@@ -97,6 +98,12 @@ static bench matmul(const char *name, int64_t M, int64_t N, int64_t K, int ta, i
     b.dst[0] = shape2(M, N);
     b.attr.matmul.ta = ta;
     b.attr.matmul.tb = tb;
+    return b;
+}
+
+static bench live(int per_cent, bench b)
+{
+    b.live = per_cent;
     return b;
 }
 
@@ -166,6 +173,16 @@ static int cases(bench *b)
     b[n++] = matmul("grad w (64x64)T @ 64x10, 8 lanes", 64, 10, 64, 1, 0, 8);
     b[n++] = matmul("grad w (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8);
     b[n++] = matmul("grad w (4096x512)T @ 4096x512, 8 lanes", 512, 512, 4096, 1, 0, 8);
+    b[n++] = live(63, matmul("live 63 %: 32x5408 @ 5408x64", 32, 64, 5408, 0, 0, 0));
+    b[n++] = live(37, matmul("live 37 %: 32x5408 @ 5408x64", 32, 64, 5408, 0, 0, 0));
+    b[n++] = live(19, matmul("live 19 %: 64x784 @ 784x1024", 64, 1024, 784, 0, 0, 0));
+    b[n++] = live(50, matmul("live 50 %: 64x1024 @ 1024x1024", 64, 1024, 1024, 0, 0, 0));
+    b[n++] = live(50, matmul("live 50 %: 32x64 @ (5408x64)T", 32, 5408, 64, 0, 1, 0));
+    b[n++] = live(50, matmul("live 50 %: 64x1024 @ (1024x1024)T", 64, 1024, 1024, 0, 1, 0));
+    b[n++] = live(63, matmul("live 63 %: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));
+    b[n++] = live(37, matmul("live 37 %: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));
+    b[n++] = live(37, matmul("live 37 %: (1024x5408)T @ 1024x64, 8 lanes", 5408, 64, 1024, 1, 0, 8));
+    b[n++] = live(50, matmul("live 50 %: (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8));
     b[n++] = conv("conv A", LKI_K_conv2d, A, 0, none);
     b[n++] = conv("conv A + bias, relu", LKI_K_conv2d, A, 0, act);
     b[n++] = conv("conv A + bias, relu, pool", LKI_K_conv2d, A, 0, all);
@@ -233,12 +250,17 @@ static int64_t size_of(const lk_shape *s)
     return n;
 }
 
-static void *numbers(const lk_shape *s)
+static void *numbers(const lk_shape *s, int live)
 {
     const int64_t n = size_of(s);
     float        *p = aligned_alloc(64, (size_t)lki_round_up(n * 4 + 64, 64)); /* as bytes: cells of all kinds */
     for (int64_t i = 0; p && i < n; i++)
         p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - 32768) / 32768.0f;
+    uint64_t random = 1;
+    for (int64_t i = 0; p && live && i < n; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        if ((int)(random >> 33) % 100 >= live) p[i] = 0;
+    }
     return p;
 }
 
@@ -248,9 +270,9 @@ static double rate_of(const lki_kernels *k, const bench *b)
     lki_view src[3], dst[2];
     int64_t  bound[65], rows = b->src[0].dim[0];
     for (int i = 0; i < b->nsrc; i++)
-        src[i] = (lki_view){numbers(&b->src[i]), &b->src[i], i && b->bytes ? LK_U8 : LK_F32};
+        src[i] = (lki_view){numbers(&b->src[i], i ? 0 : b->live), &b->src[i], i && b->bytes ? LK_U8 : LK_F32};
     for (int i = 0; i < b->ndst; i++)
-        dst[i] = (lki_view){numbers(&b->dst[i]), &b->dst[i], i ? LK_U8 : LK_F32};
+        dst[i] = (lki_view){numbers(&b->dst[i], 0), &b->dst[i], i ? LK_U8 : LK_F32};
     for (int s = 0; s <= b->lanes; s++)
         bound[s] = b->lanes ? lki_ceil_div(s * rows, b->lanes) : 0;
     const lki_lanes lanes = {b->lanes, bound};

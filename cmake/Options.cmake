@@ -22,8 +22,8 @@ else()
 endif()
 
 # Instruction sets are chosen per file, by its name, and per machine, at run time.
-set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)
-set(LK_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
+set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
+set(LK_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi -mbmi2 -mprefer-vector-width=512)
 
 function(lk_set_isa_flags)
   foreach(source ${ARGN})

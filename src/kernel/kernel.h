@@ -151,7 +151,7 @@ typedef struct lki_args {
     int64_t             columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
     int64_t             first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
     void               *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
-    int                 past;       /* updates, pooled conv2d: other threads read dst[0] after this; write it past the caches */
+    int                 past;       /* updates: other threads read dst[0] after this; write it past the caches */
     int                *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
     const lki_gpu_call *gpu;        /* on a GPU: where to launch; NULL on the CPU */
 } lki_args;

@@ -122,7 +122,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     memcpy(a->columns, r.columns, sizeof a->columns);
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
     if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
-    a->past = p->threads > 1 && n->ndst && (n->writes ? t->place == LKI_TILES : p->storage[n->dst[0]].crosses);
+    a->past = p->threads > 1 && n->ndst && n->writes && t->place == LKI_TILES;
     c->name = lki_op_name(n->op);
     c->lane = (int16_t)(r.rows ? r.lane : -1);
     c->shared = !r.rows && (n->mode == LKI_SUM || n->writes);

@@ -14,7 +14,6 @@
 typedef struct readers {
     int  first, last, last_phase;
     bool one_turn, one_group, one_chain;
-    bool crosses;
 } readers;
 
 int lki_plan_lane_begin(const lki_plan *p, int thread) { return lki_lane_owner_begin(p->lanes, thread, p->threads); }
@@ -30,7 +29,7 @@ static readers made_by(const lki_plan *p, int maker)
 {
     const lki_task *made = &p->tasks[maker];
     bool            lane = made->place == LKI_LANE && made->kind == LKI_TASK_RUN;
-    return (readers){maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0, false};
+    return (readers){maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
 }
 
 /* `range`: only some of it. What holds one lane or one piece is read whole. */
@@ -43,7 +42,6 @@ static void read_by(const lki_plan *p, readers *r, int task, bool range)
     r->one_turn = r->one_turn && here && t->place == LKI_LANE && t->turn == made->turn;
     r->one_group = r->one_group && here && t->place == LKI_TILES && t->group == made->group;
     r->one_chain = r->one_chain && r->one_turn && t->chain == made->chain;
-    r->crosses = r->crosses || (made->place == LKI_LANE && t->place == LKI_TILES);
 }
 
 /* By root value: the task that makes it and those that read it; NULL without memory. Values that are not made here are left zero. */
@@ -103,7 +101,6 @@ static lki_room span_of(lki_plan *p, int value, readers r)
         return (lki_room){value, (1 << 24) + t->group, r.first, r.last, (size_t)t->piece * lk_dtype_bytes(v->dtype), 0};
     }
     p->storage[value].home = LKI_HOME_SHARED;
-    p->storage[value].crosses = r.crosses;
     return (lki_room){value, -1, t->phase, r.last_phase, (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype), 0};
 }
 

@@ -48,7 +48,6 @@ typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HO
 
 typedef struct lki_storage { /* of a root value */
     lki_home home;
-    bool     crosses; /* made by one thread, lane by lane, and read by others */
     size_t   at;      /* in the shared block, or in each thread's block */
 } lki_storage;
 

@@ -93,6 +93,17 @@ static inline void fill_sources(cas *c, int wild)
         c->data[i] = numbers(c->dtype, &c->src[i], wild);
 }
 
+/* Pictures on a blank ground: zeros of both signs, but for a rectangle somewhere; now and then nothing at all. */
+static inline void blank_ground(const lk_shape *x, float *p)
+{
+    const int64_t H = x->dim[1], W = x->dim[2], C = x->dim[3];
+    for (int64_t image = 0; image < x->dim[0]; image++) {
+        const int64_t top = random_below(H + 1), left = random_below(W + 1), high = random_below(H), wide = random_below(W);
+        for (int64_t i = 0; i < H * W * C; i++, p++)
+            if (i / C / W < top || i / C / W > top + high || i / C % W < left || i / C % W > left + wide) *p = i % 5 ? 0.0f : -0.0f;
+    }
+}
+
 static inline void free_sources(cas *c)
 {
     for (int i = 0; i < c->nsrc; i++)

@@ -79,6 +79,35 @@ TEST(test_matmul_random)
     }
 }
 
+/* Mostly zeros in the first factor, which kernels leave out: of both signs, beside infinities and NaN of the second, with tiny
+ * numbers whose products underflow to -0, in blocks of which some are dense. */
+TEST(test_matmul_zeros)
+{
+    static const int64_t sizes[][3] = {{32, 64, 700}, {9, 64, 64},  {33, 200, 130}, {300, 64, 70}, {8, 70, 300},
+                                       {64, 600, 65}, {20, 128, 8}, {40, 64, 40},   {12, 64, 1},   {8, 64, 128}};
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++)
+        for (int t = 0; t < 24; t++) {
+            const int live = (int)PICK(0, 5, 30, 60), wild = t % 3;
+            cas       c = matmul_case(sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t >> 1 & 1);
+            if (t % 5 > 2) with_epilogue(&c, (lki_epilogue){1, t % 2, 0});
+            if (t % 4 == 1 && sizes[i][2] % 8 == 0) { /* all of one length, as in a step */
+                c.lanes = 8;
+                for (int s = 0; s <= 8; s++)
+                    c.bound[s] = s * sizes[i][2] / 8;
+            } else if (t % 6 == 5) random_lanes(&c, 4, sizes[i][2]);
+            fill_sources(&c, wild == 1);
+            float *a = c.data[0], *b = c.data[1];
+            for (int64_t j = 0, n = size_of(&c.src[0]); j < n; j++)
+                if (random_below(100) >= (j < n / 3 ? 100 - live : live)) a[j] = j % 3 ? 0.0f : -0.0f;
+                else if (wild == 2) a[j] *= 1e-25f;
+            for (int64_t j = 0, n = size_of(&c.src[1]); wild == 2 && j < n; j++)
+                b[j] *= 1e-20f;
+            if (wild == 0 && t % 4 == 2) b[random_below(size_of(&c.src[1]))] = t % 8 == 2 ? INFINITY : NAN;
+            check(&c);
+            free_sources(&c);
+        }
+}
+
 /* Columns in three parts, each row range of them on its own: the same bits as all at once, and nothing else is touched. */
 TEST(test_matmul_columns)
 {
@@ -263,6 +292,21 @@ TEST(test_conv_models)
     check_layer(square(1, 7, 70, 9, 2, 2, 1, 0), 0);
 }
 
+TEST(test_conv_blank)
+{
+    for (int i = 0; i < 60; i++) {
+        const layer l =
+            square(1 + i % 3, PICK(6, 9, 28, 63, 64, 66, 68), PICK(1, 1, 1, 2), PICK(8, 20, 32, 40), 3, PICK(1, 1, 1, 2), 1, i % 2);
+        cas c = conv_case(l, LKI_K_conv2d);
+        with_epilogue(&c, (lki_epilogue){i % 4 > 0, i % 3 > 0, 1});
+        fill_sources(&c, i % 5 == 4);
+        blank_ground(&c.src[0], c.data[0]);
+        if (i % 7 == 6) ((float *)c.data[1])[random_below(size_of(&c.src[1]))] = i % 2 ? INFINITY : NAN;
+        check(&c);
+        free_sources(&c);
+    }
+}
+
 TEST(test_conv_channels)
 {
     static const int64_t channels[] = {1, 3, 7, 8, 16, 31, 32, 33, 64};
@@ -410,10 +454,11 @@ TEST(test_fused_pool)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_sizes),   cmocka_unit_test(test_matmul_random),
-        cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula), cmocka_unit_test(test_matmul_heads),
-        cmocka_unit_test(test_conv_models),    cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),
-        cmocka_unit_test(test_conv_f64),       cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
+        cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_zeros),   cmocka_unit_test(test_matmul_sizes),
+        cmocka_unit_test(test_matmul_random),  cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula),
+        cmocka_unit_test(test_matmul_heads),   cmocka_unit_test(test_conv_models),    cmocka_unit_test(test_conv_blank),
+        cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),    cmocka_unit_test(test_conv_f64),
+        cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
     };
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

@@ -1,19 +1,6 @@
 /* Convolution gradients through a 2x2 max pool with AVX2: cpu/live.inc and live_grad_w.inc, and the words only they need. */
 #include "kernel/cpu/simd_avx2.h"
 
-static inline vf where_live(vf d) { return _mm256_cmp_ps(d, vf_zero(), _CMP_NEQ_UQ); }
-
-/* Bit i: d[i] is live, i < n <= 64. */
-static inline uint64_t live_word(const float *d, int64_t n)
-{
-    uint64_t word = 0;
-    for (int64_t i = 0; i < n; i += 8) {
-        const vf some = n - i >= 8 ? vf_load(d + i) : vf_load_some(d + i, vm_first(n - i));
-        word |= (uint64_t)(unsigned)_mm256_movemask_ps(where_live(some)) << i;
-    }
-    return word;
-}
-
 /* Bit i: y[i] > 0, i < n <= 64. */
 static inline uint64_t positive_word(const float *y, int64_t n)
 {
@@ -27,9 +14,6 @@ static inline uint64_t positive_word(const float *y, int64_t n)
 
 /* d where y > 0, else 0. */
 static inline vf where_positive(vf y, vf d) { return _mm256_and_ps(_mm256_cmp_ps(y, vf_zero(), _CMP_GT_OQ), d); }
-
-/* *d for every element. */
-static inline vf factor_of(const float *d) { return vf_all(*d); }
 
 /* Bit i: cell[i] is q, i < n <= 64. */
 static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])

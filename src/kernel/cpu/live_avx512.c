@@ -1,17 +1,6 @@
 /* Convolution gradients through a 2x2 max pool with AVX-512: cpu/live.inc and live_grad_w.inc, and the words only they need. */
 #include "kernel/cpu/simd_avx512.h"
 
-/* Bit i: d[i] is live, i < n <= 64. */
-static inline uint64_t live_word(const float *d, int64_t n)
-{
-    uint64_t word = 0;
-    for (int64_t i = 0; i < n; i += 16) {
-        const vm some = vm_first(n - i);
-        word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(d + i, some), vf_zero(), _CMP_NEQ_UQ) << i;
-    }
-    return word;
-}
-
 /* Bit i: y[i] > 0, i < n <= 64. */
 static inline uint64_t positive_word(const float *y, int64_t n)
 {
@@ -25,15 +14,6 @@ static inline uint64_t positive_word(const float *y, int64_t n)
 
 /* d where y > 0, else 0. */
 static inline vf where_positive(vf y, vf d) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, vf_zero(), _CMP_GT_OQ), d); }
-
-/* *d for every element, by way of an integer register: the loops it is for are bound by loads of vectors. */
-static inline vf factor_of(const float *d)
-{
-    int32_t bits;
-    memcpy(&bits, d, sizeof bits);
-    __asm__("" : "+r"(bits));
-    return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
-}
 
 /* Bit i: cell[i] is q, i < n <= 64. */
 static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])

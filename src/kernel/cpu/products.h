@@ -36,6 +36,19 @@ typedef struct lki_ragged {
     int64_t first[LKI_TILE_ROWS][2], last[LKI_TILE_ROWS][2];
 } lki_ragged;
 
+/* c[m][n] = end(sum over k of a[m][k] * b[k][n]). */
+typedef struct lki_product {
+    int64_t          M, N, K;
+    const float     *a, *b;
+    int64_t          a_row, a_k, b_k, b_col; /* distance of neighbours along each axis, in floats */
+    float           *c;
+    int64_t          c_row; /* distance of its rows */
+    const float     *bias;
+    int              relu;
+    const lki_lanes *lanes;
+    float           *scratch;
+} lki_product;
+
 /* AVX2: up to 6 rows of 16 columns or 8 rows of 8; AVX-512: up to 8 rows of 32. Of b and bias, no more than `cols` are read. */
 void lki_tile_avx2(int rows, const lki_tile *t);
 void lki_tile_avx512(int rows, const lki_tile *t);
@@ -43,6 +56,13 @@ void lki_tile_lanes_avx2(int rows, const lki_tile *t); /* lanes on level 0, a[p]
 void lki_tile_lanes_avx512(int rows, const lki_tile *t);
 void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
 void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);
+
+/* The same sums without the terms whose factor a is zero (skip.inc). They take the first columns of c and say how many: 0 where it would
+ * not pay. `scratch` is the room they need, in floats. */
+int64_t lki_skip_avx2(const lki_product *g);
+int64_t lki_skip_avx512(const lki_product *g);
+int64_t lki_skip_scratch_avx2(int64_t N, int64_t K);
+int64_t lki_skip_scratch_avx512(int64_t N, int64_t K);
 
 void lki_register_matmul_avx2(lki_kernels *k);
 void lki_register_matmul_avx512(lki_kernels *k);

@@ -27,7 +27,6 @@ static inline vf   vf_all(float x) { return _mm256_set1_ps(x); }
 static inline vf   vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf   vf_load_some(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
 static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
-static inline void vf_store_past(float *p, vf x) { _mm256_stream_ps(p, x); } /* past the caches; aligned */
 static inline void vf_store_some(float *p, vm m, vf x) { _mm256_maskstore_ps(p, m, x); }
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
@@ -61,6 +60,10 @@ static inline vm vm_wins(vf x, vf best)
 static inline vm vm_above(vf x, vf best) { return _mm256_castps_si256(_mm256_cmp_ps(x, best, _CMP_GT_OQ)); }
 static inline vf vf_max(vf x, vf best) { return _mm256_max_ps(x, best); }
 
+static inline int vf_is_any_minus_zero(vf x)
+{
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(INT32_MIN))) != 0;
+}
 static inline int vf_is_any_nan(vf x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0; }
 static inline vf  vf_add_where(vm m, vf a, vf b) { return vf_select(m, _mm256_add_ps(a, b), a); } /* a + b or a */
 static inline vm  vm_of_bytes_equal(const uint8_t *p, int32_t k)
@@ -94,5 +97,60 @@ static inline void vb_store(uint8_t *p, vb x, int64_t n) { vi_to_bytes(p, x, n);
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm256_maskstore_epi32(p, m, x); }
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm256_maskload_epi32(p, m); }
+
+static inline vf where_live(vf d) { return _mm256_cmp_ps(d, vf_zero(), _CMP_NEQ_UQ); }
+
+/* Bit i: d[i] is live, that is, not zero, i < n <= 64. */
+static inline uint64_t live_word(const float *d, int64_t n)
+{
+    uint64_t word = 0;
+    for (int64_t i = 0; i < n; i += 8) {
+        const vf some = n - i >= 8 ? vf_load(d + i) : vf_load_some(d + i, vm_first(n - i));
+        word |= (uint64_t)(unsigned)_mm256_movemask_ps(where_live(some)) << i;
+    }
+    return word;
+}
+
+/* *d for every element. */
+static inline vf factor_of(const float *d) { return vf_all(*d); }
+
+/* 64 bytes; where: bit i of a word for byte i. */
+typedef struct v64 {
+    __m256i low, high;
+} v64;
+
+static inline v64 v64_zero(void) { return (v64){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline v64 v64_load(const uint8_t *p)
+{
+    return (v64){_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)p + 1)};
+}
+static inline v64  v64_max(v64 x, v64 y) { return (v64){_mm256_max_epu8(x.low, y.low), _mm256_max_epu8(x.high, y.high)}; }
+static inline void v64_store(uint8_t *p, v64 x)
+{
+    _mm256_storeu_si256((__m256i *)p, x.low);
+    _mm256_storeu_si256((__m256i *)p + 1, x.high);
+}
+
+/* Byte i is 255 where bit i is set. */
+static inline __m256i bytes_of_bits(uint32_t word)
+{
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201ull);
+    const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)word), which), bit), bit);
+}
+
+static inline v64 v64_add_where(v64 x, uint64_t where, int add)
+{
+    const __m256i all = _mm256_set1_epi8((char)add);
+    return (v64){_mm256_add_epi8(x.low, _mm256_and_si256(bytes_of_bits((uint32_t)where), all)),
+                 _mm256_add_epi8(x.high, _mm256_and_si256(bytes_of_bits((uint32_t)(where >> 32)), all))};
+}
+
+static inline uint64_t v64_equal(v64 x, int n)
+{
+    const __m256i all = _mm256_set1_epi8((char)n);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x.low, all)) |
+           (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x.high, all)) << 32;
+}
 
 #endif

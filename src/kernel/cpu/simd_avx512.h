@@ -28,7 +28,6 @@ static inline vf   vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline vf   vf_load_some(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
 static inline void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
 static inline void vf_store_some(float *p, vm m, vf x) { _mm512_mask_storeu_ps(p, m, x); }
-static inline void vf_store_past(float *p, vf x) { _mm512_stream_ps(p, x); } /* past the caches; aligned */
 static inline vf   vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf   vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf   vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
@@ -55,6 +54,10 @@ static inline vm vm_wins(vf x, vf best)
 static inline vm vm_above(vf x, vf best) { return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ); }
 static inline vf vf_max(vf x, vf best) { return _mm512_max_ps(x, best); }
 
+static inline int vf_is_any_minus_zero(vf x)
+{
+    return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN)) != 0;
+}
 static inline int vf_is_any_nan(vf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; }
 
 /* An integer below 256 for each element. */
@@ -68,8 +71,8 @@ static inline void vb_store(uint8_t *p, vb x, int64_t n)
     else _mm_mask_storeu_epi8(p, vm_first(n), x);
 }
 
-static inline vf  vf_add_where(vm m, vf a, vf b) { return _mm512_mask_add_ps(a, m, a, b); } /* a + b or a */
-static inline vm  vm_of_bytes_equal(const uint8_t *p, int32_t k)
+static inline vf vf_add_where(vm m, vf a, vf b) { return _mm512_mask_add_ps(a, m, a, b); } /* a + b or a */
+static inline vm vm_of_bytes_equal(const uint8_t *p, int32_t k)
 {
     return _mm_cmpeq_epi8_mask(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8((char)k));
 }
@@ -84,5 +87,38 @@ static inline void vi_to_bytes(uint8_t *p, vi x, int64_t n)
 
 static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm512_mask_storeu_epi32(p, m, x); }
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm512_maskz_loadu_epi32(m, p); }
+
+/* Bit i: d[i] is live, that is, not zero, i < n <= 64. */
+static inline uint64_t live_word(const float *d, int64_t n)
+{
+    uint64_t word = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        const vm some = vm_first(n - i);
+        word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(d + i, some), vf_zero(), _CMP_NEQ_UQ) << i;
+    }
+    return word;
+}
+
+/* *d for every element, by way of an integer register: the loops it is for are bound by loads of vectors. */
+static inline vf factor_of(const float *d)
+{
+    int32_t bits;
+    memcpy(&bits, d, sizeof bits);
+    __asm__("" : "+r"(bits));
+    return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
+}
+
+/* 64 bytes; where: bit i of a word for byte i. */
+typedef __m512i v64;
+
+static inline v64  v64_zero(void) { return _mm512_setzero_si512(); }
+static inline v64  v64_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
+static inline v64  v64_max(v64 x, v64 y) { return _mm512_max_epu8(x, y); }
+static inline void v64_store(uint8_t *p, v64 x) { _mm512_storeu_si512(p, x); }
+static inline v64  v64_add_where(v64 x, uint64_t where, int add)
+{
+    return _mm512_mask_add_epi8(x, where, x, _mm512_set1_epi8((char)add));
+}
+static inline uint64_t v64_equal(v64 x, int n) { return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)n)); }
 
 #endif

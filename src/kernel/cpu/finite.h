@@ -1,0 +1,21 @@
+/* Are all of some floats finite? For kernels that leave out terms with a factor of zero, which is right only where the other one is finite. */
+#ifndef LKI_KERNEL_CPU_FINITE_H
+#define LKI_KERNEL_CPU_FINITE_H
+
+/* Infinity and NaN times zero are NaN, which no later sum takes away. Several chains, because one would wait for itself. */
+static inline int all_finite(const float *p, int64_t n)
+{
+    vf      a = vf_zero(), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
+        a = vf_fma(vf_load(p + i), vf_zero(), a);
+        b = vf_fma(vf_load(p + i + WIDTH), vf_zero(), b);
+        c = vf_fma(vf_load(p + i + 2 * WIDTH), vf_zero(), c);
+        d = vf_fma(vf_load(p + i + 3 * WIDTH), vf_zero(), d);
+    }
+    for (; i < n; i += WIDTH)
+        a = vf_fma(vf_load_some(p + i, vm_first(n - i)), vf_zero(), a);
+    return !vf_is_any_nan(vf_add(vf_add(a, b), vf_add(c, d)));
+}
+
+#endif
