@@ -137,7 +137,6 @@ typedef struct lki_gpu_call {
     int          *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
     int          *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
     lki_precision precision;
-    unsigned     *tickets; /* LKI_GPU_TICKETS words in the card's memory, no other call's while this one runs: zeros, and zeros again afterwards. NULL: there are none; only calls with scratch get them */
 } lki_gpu_call;
 
 typedef struct lki_args {

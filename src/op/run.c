@@ -87,7 +87,6 @@ static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l
                          .precision = (lki_precision)lki_gpu_precision(d)};
     size_t       scratch = l->kernels->scratch[slot][dtype] ? l->kernels->scratch[slot][dtype](a) : 0;
     if (checks && !call.told) return lk_error_code();
-    call.tickets = scratch ? lki_gpu_tickets(d) : NULL;
     a->gpu = &call;
     a->scratch = scratch ? d->ops->alloc(d, scratch) : NULL;
     lk_status status = scratch && !a->scratch ? LK_ENOMEM : LK_OK;

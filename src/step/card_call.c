@@ -63,7 +63,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
 }
 
 /* When there is a block: where its operands and results lie. */
-static lk_status place_call(lki_card *c, lki_card_call *k, size_t *tickets)
+static lk_status place_call(lki_card *c, lki_card_call *k)
 {
     const lki_node *n = k->node;
     const bool      checks = lki_may_fault(n);
@@ -73,11 +73,7 @@ static lk_status place_call(lki_card *c, lki_card_call *k, size_t *tickets)
     for (int i = 0; i < n->ndst; i++)
         LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
-    if (k->has_scratch) {
-        k->args.scratch = (char *)c->block->data + k->scratch;
-        k->gpu.tickets = (unsigned *)(void *)((char *)c->block->data + *tickets);
-        *tickets += LKI_GPU_TICKETS * sizeof *k->gpu.tickets;
-    }
+    k->args.scratch = k->has_scratch ? (char *)c->block->data + k->scratch : NULL;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
     return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op)) ? lk_error_code() : LK_OK;
@@ -86,10 +82,9 @@ static lk_status place_call(lki_card *c, lki_card_call *k, size_t *tickets)
 lk_status lki_card_place(lki_card *c)
 {
     c->members = lki_zalloc((size_t)(c->count + 1) * sizeof *c->members);
-    size_t tickets = c->tickets;
     if (!c->members) return LK_ENOMEM;
     for (int i = 0; i < c->count; i++) {
-        LKI_TRY(place_call(c, &c->calls[i], &tickets));
+        LKI_TRY(place_call(c, &c->calls[i]));
         c->members[i] = (lki_member){c->calls[i].node->slot, c->calls[i].node->type, &c->calls[i].args};
     }
     return LK_OK;

@@ -61,7 +61,6 @@ struct lki_card {
     lki_card_share      share;    /* nothing placed, and no lanes: it works alone */
     const lki_grouping *grouping; /* NULL: every call is a launch of its own */
     lki_buffer         *block;
-    size_t              tickets; /* where those of the first call with scratch lie in the block; those of others follow */
     size_t             *at;      /* by root value: where it lies in the block, or LKI_CARD_OUTSIDE */
     lki_card_call      *calls;   /* launch by launch */
     lki_member         *members; /* the same for kernels that run several */

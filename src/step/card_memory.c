@@ -127,32 +127,19 @@ static int choose_rooms(const lki_card *c, lki_room *rooms)
     return count;
 }
 
-/* Tickets are zeros between calls, so nothing else ever lies there, and no two calls share them: they may run at the same time. */
-static size_t ticket_bytes(const lki_card *c)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < c->count; i++)
-        bytes += c->calls[i].has_scratch ? LKI_GPU_TICKETS * sizeof(unsigned) : 0;
-    return bytes;
-}
-
 static lk_status make_block(lki_card *c, lives *l)
 {
     const int values = c->plan->graph->value_count, count = choose_rooms(c, l->rooms);
     for (int v = 0; v < values; v++)
         c->at[v] = LKI_CARD_OUTSIDE;
-    const size_t placed = lki_card_rooms_place(&c->order, l->rooms, count, &l->tenants, LKI_CARD_PLENTY), tickets = ticket_bytes(c);
+    const size_t total = lki_card_rooms_place(&c->order, l->rooms, count, &l->tenants, LKI_CARD_PLENTY);
     for (int i = 0; i < count; i++) {
         const lki_room *r = &l->rooms[i];
         *(r->value < values ? &c->at[r->value] : &c->calls[r->value - values].scratch) = r->at;
     }
-    c->tickets = (placed + LKI_CACHE_LINE - 1) / LKI_CACHE_LINE * LKI_CACHE_LINE;
-    const size_t total = c->tickets + tickets;
     c->block = lki_buffer_new(c->device, (size_t)lki_max((int64_t)total, 2 * LKI_CACHE_LINE));
-    if (!c->block) return lk_error_code() == LK_ENOMEM ? too_large(c, l->rooms, count, total) : lk_error_code();
-    const lki_gpu_line *line = c->line;
-    return lki_gpu_check(c->device, "a step's memory cannot be written",
-                         tickets ? line->backend->zero(line->card, line->stream, (char *)c->block->data + c->tickets, tickets) : 0);
+    if (c->block) return LK_OK;
+    return lk_error_code() == LK_ENOMEM ? too_large(c, l->rooms, count, total) : lk_error_code();
 }
 
 lk_status lki_card_memory(lki_card *c)

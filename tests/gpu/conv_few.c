@@ -43,8 +43,9 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 static double seen(float x, lki_precision p)
 {
     uint32_t u;
+    if (p == LKI_PRECISION_TF32) x *= 0x1.0016p0f; /* tf32() of mma.h; what is behind ten bits is cut off */
     memcpy(&u, &x, sizeof u);
-    if (p == LKI_PRECISION_TF32) u = (u + 0x1000u) & 0xffffe000u;
+    if (p == LKI_PRECISION_TF32) u &= 0xffffe000u;
     if (p == LKI_PRECISION_BF16) u = (u + 0x7fffu + (u >> 16 & 1)) & 0xffff0000u;
     memcpy(&x, &u, sizeof u);
     return x;

@@ -280,14 +280,16 @@ static const maker makers[] = {
 
 static int made[LKI_COUNT(makers)], refused[LKI_COUNT(makers)];
 
-static void add_random(world *w, int which)
+static void add_of(world *w, int which, unsigned types)
 {
     const maker *m = &makers[which];
-    job         *j = world_job(w, m->slot, random_type(m->types));
+    job         *j = world_job(w, m->slot, random_type(m->types & types));
     m->make(w, m, j);
     if (group_of(w, j) == LKI_GROUP_SMALL) w->jobs++, made[which]++;
     else refused[which]++;
 }
+
+static void add_random(world *w, int which) { add_of(w, which, ALL); }
 
 /* Every slot alone, many times. */
 TEST(test_single_calls)
@@ -312,6 +314,32 @@ TEST(test_programs)
         while (w->count < ARRAYS - 10 && w->jobs < 10 + k % 3 * 25 && w->used < ROOM * 3 / 4)
             add_random(w, (int)slot_below(LKI_COUNT(makers)));
         check(w, LKI_GROUP_SMALL, k % 10 == 9);
+        world_free(w);
+    }
+}
+
+/* Programs of the slots that have kernels of their own, and of those and another slot; of f32 alone,
+ * or of another type, which these kernels do not know. */
+TEST(test_sets)
+{
+    static const lki_slot slots[] = {
+        LKI_K_add,       LKI_K_sub,    LKI_K_mul,        LKI_K_div,         LKI_K_square,      LKI_K_relu,
+        LKI_K_relu_grad, LKI_K_copy,   LKI_K_fill,       LKI_K_broadcast,   LKI_K_transpose,   LKI_K_slice,
+        LKI_K_unslice,   LKI_K_concat, LKI_K_reduce_sum, LKI_K_sum_squares, LKI_K_sparse_xent, LKI_K_sparse_xent_grad,
+        LKI_K_maximum};
+    enum { MOVED = 14, SUMMED = 15, ROWS = 18 }; /* so many are element-wise or moves; and with sums; and with rows */
+    static const int sets[] = {MOVED, SUMMED, ROWS, LKI_COUNT(slots)};
+    for (int k = 0; k < 120; k++) {
+        const bool     other = k % 3 == 2; /* one call, so that nothing else tells which kernel it needs */
+        const int      count = sets[k % 4], jobs = other ? 1 : 1 + k / 4 % 12;
+        const unsigned types = 1u << (other ? random_type(N) : LK_F32);
+        world         *w = world_new();
+        while (w->count < ARRAYS - 10 && w->jobs < jobs && w->used < ROOM * 3 / 4) {
+            const lki_slot slot = slots[count == SUMMED && slot_below(2) ? MOVED : slot_below(count)];
+            for (int i = 0; i < LKI_COUNT(makers); i++)
+                if (makers[i].slot == slot && makers[i].types & types) add_of(w, i, types);
+        }
+        check(w, LKI_GROUP_SMALL, k % 20 == 19);
         world_free(w);
     }
 }
@@ -431,5 +459,6 @@ TEST(test_limits)
     assert_int_equal(group_of_shape(LKI_K_clip_by_norm, LK_F32, (lk_shape){1, {5}}), LKI_GROUP_NONE);
 }
 
-TESTS(cmocka_unit_test(test_single_calls), cmocka_unit_test(test_programs), cmocka_unit_test(test_many_parts),
-      cmocka_unit_test(test_many_lanes), cmocka_unit_test(test_fault), cmocka_unit_test(test_limits))
+TESTS(cmocka_unit_test(test_single_calls), cmocka_unit_test(test_programs), cmocka_unit_test(test_sets),
+      cmocka_unit_test(test_many_parts), cmocka_unit_test(test_many_lanes), cmocka_unit_test(test_fault),
+      cmocka_unit_test(test_limits))

@@ -90,7 +90,7 @@ TEST(test_tiles)
         for (int bits = 0; bits < 4; bits++)
             for (int p = 0; p < (i == 3 ? 1 : LKI_PRECISIONS); p++) {
                 const form f = {bits & 1, bits >> 1, 0, 1, 1, 0, false, (lki_precision)p};
-                if (p && (p != 1 + bits % 2 || (i == 0 && bits % 3))) continue; /* not all forms in all precisions */
+                if ((p && (p != 1 + bits % 2 || (i == 0 && bits % 3))) || (i == 3 && bits % 3)) continue; /* not all forms in all precisions */
                 check_plain(LK_F32, &f, sizes[i][0], sizes[i][1], sizes[i][2]);
             }
 }

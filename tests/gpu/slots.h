@@ -28,8 +28,6 @@ typedef struct slot_case {
     int64_t  bound[SLOT_LANES + 1];
     int64_t  first;
     lki_precision precision;
-    bool     apart;     /* without tickets: parts of sums are joined by a launch of their own */
-    unsigned tickets;   /* what they are before the call: 0, unless a test wants to spoil them */
     double   tolerance; /* relative to the largest of the result; 0: the same bits */
 } slot_case;
 
@@ -176,23 +174,6 @@ static inline int slot_on_cpu(const slot_case *c, void **out)
     return fault;
 }
 
-static inline void slot_set_tickets(lki_device *d, unsigned to)
-{
-    unsigned tickets[LKI_GPU_TICKETS];
-    for (int i = 0; i < LKI_GPU_TICKETS; i++)
-        tickets[i] = to;
-    assert_int_equal(d->ops->write(d, lki_gpu_tickets(d), tickets, sizeof tickets), LK_OK);
-}
-
-/* Every call leaves its tickets as it found them. */
-static inline void slot_check_tickets(lki_device *d)
-{
-    unsigned tickets[LKI_GPU_TICKETS];
-    assert_int_equal(d->ops->read(d, tickets, lki_gpu_tickets(d), sizeof tickets), LK_OK);
-    for (int i = 0; i < LKI_GPU_TICKETS; i++)
-        if (tickets[i]) fail_msg("ticket %d is %u after a call", i, tickets[i]);
-}
-
 static inline int slot_on_gpu(const slot_case *c, void **out)
 {
     lki_device         *d = slot_gpu();
@@ -211,7 +192,7 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     }
     assert_int_equal(l->backend->alloc_host(sizeof *told, (void **)&told), 0);
     int         *stop = d->ops->alloc(d, sizeof *stop);
-    lki_gpu_call call = {l->stream, stop, told, c->precision, c->apart ? NULL : lki_gpu_tickets(d)};
+    lki_gpu_call call = {l->stream, stop, told, c->precision};
     lki_args     a = slot_args(c, src, dst, &lanes);
     d->ops->write(d, stop, &zero, sizeof zero);
     a.gpu = &call;
@@ -220,11 +201,8 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     lki_scratch_fn *needs = l->kernels->scratch[c->slot][c->dtype];
     const size_t    bytes = needs ? needs(&a) : 0;
     a.scratch = bytes ? d->ops->alloc(d, bytes) : NULL;
-    if (c->tickets) slot_set_tickets(d, c->tickets);
     l->kernels->fn[c->slot][c->dtype](&a);
     assert_int_equal(lki_gpu_check(d, "launch", l->backend->failure(l->card)), LK_OK);
-    if (c->tickets) slot_set_tickets(d, 0);
-    else slot_check_tickets(d);
     for (int i = 0; i < c->ndst; i++) {
         assert_int_equal(d->ops->read(d, out[i], dst[i].data, slot_bytes(c->dst_type[i], &c->dst[i])), LK_OK);
         d->ops->release(d, dst[i].data, slot_bytes(c->dst_type[i], &c->dst[i]));

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 5, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16, LKI_GPU_TICKETS = 1024 };
+enum { LKI_GPU_BACKEND_VERSION = 4, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];

@@ -33,8 +33,7 @@ typedef struct card {
     bool            open;
     kept            free[CLASSES];
     size_t          used, kept;
-    int            *stop;  /* in its own memory, like the next; made at first need */
-    unsigned       *tickets;
+    int            *stop;  /* in its own memory; made at first need */
     int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
     fault           faults[FAULTS];
     int             fault_count; /* those in use lie before it */
@@ -351,36 +350,19 @@ lk_status lki_gpu_faults(lki_device *d)
     return status;
 }
 
-/* With the lock held: zeros in the card's memory, which stay; 0, or why there are none. */
-static int make_zeros(card *c, size_t bytes, void **mem)
-{
-    void *made = NULL;
-    int   code = *mem ? 0 : c->line.backend->alloc(c->line.card, bytes, &made);
-    if (code || *mem) return code;
-    code = c->line.backend->zero(c->line.card, c->line.stream, made, bytes);
-    if (code) c->line.backend->release(c->line.card, made);
-    else *mem = made;
-    return code;
-}
-
 int *lki_gpu_stop(lki_device *d)
 {
     card *c = card_of(d);
+    int   code = 0;
     if (open_card(d) != LK_OK) return NULL;
     pthread_mutex_lock(&c->lock);
-    const int code = make_zeros(c, sizeof *c->stop, (void **)&c->stop);
+    if (!c->stop) {
+        code = c->line.backend->alloc(c->line.card, sizeof *c->stop, (void **)&c->stop);
+        if (!code) code = c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+        else c->stop = NULL;
+    }
     pthread_mutex_unlock(&c->lock);
     return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
-}
-
-unsigned *lki_gpu_tickets(lki_device *d)
-{
-    card *c = card_of(d);
-    if (open_card(d) != LK_OK) return NULL;
-    pthread_mutex_lock(&c->lock);
-    make_zeros(c, LKI_GPU_TICKETS * sizeof *c->tickets, (void **)&c->tickets);
-    pthread_mutex_unlock(&c->lock);
-    return c->tickets;
 }
 
 lk_status lki_gpu_wait(lki_device *d)

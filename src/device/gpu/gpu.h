@@ -48,9 +48,6 @@ lk_status         lki_gpu_faults(lki_device *d); /* those set so far are told, t
 /* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that write variables read it and do nothing. */
 int *lki_gpu_stop(lki_device *d);
 
-/* Of calls that are launched one by one (kernel.h): they run one after the other, so all of a card have the same. NULL: no room, and they do without. */
-unsigned *lki_gpu_tickets(lki_device *d);
-
 /* Wait for all work of the card. */
 lk_status lki_gpu_wait(lki_device *d);
 

@@ -13,7 +13,7 @@
  * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets them and is not
  * finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last piece. */
 #include "kernel/gpu/conv_few.h"
-#include "kernel/gpu/lane_join.h"
+#include "kernel/gpu/lane_parts.h"
 
 namespace
 {
@@ -43,8 +43,6 @@ struct few_grad_call {
     divisor      by_across;
     float       *parts;
     bool         relu;
-    lane_join    join;
-    int          floats; /* of shared memory */
 };
 
 /* ---- the gradient on its way ---- */
@@ -228,7 +226,6 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) few_grad(LKI_FIXED fe
     copies_wait<0>();
     __syncthreads();
     put_part<T>(f, shared, part, group, acc);
-    join_inside(f.join, l, part, shared, f.floats);
 }
 
 /* ---- launches ---- */
@@ -294,11 +291,9 @@ template <class T> void run_few(const lki_args *g, const conv &v, const pool_ent
     const joined to = {(float *)g->dst[0].data, (float *)(f.sums > T::W::WEIGHTS ? g->dst[1].data : nullptr), T::W::WEIGHTS * v.O};
     const dim3   blocks((unsigned)(p.count() * f.groups));
     const size_t bytes = shared_of<T>(f.p);
-    f.floats = (int)(bytes / sizeof(float));
-    f.join = lane_join_of(g, p, f.sums * v.O, f.groups, f.floats, to);
     if (blocks.x && q.wide) LKI_LAUNCH((few_grad<T>), blocks, dim3(T::THREADS), bytes, g, f, p);
     else if (blocks.x) LKI_LAUNCH((few_grad<way<typename T::W, T::POOLED, false>>), blocks, dim3(T::THREADS), bytes, g, f, p);
-    if (!f.join.tickets) launch_join(g, p, f.sums * v.O, to);
+    launch_join(g, p, f.sums * v.O, to);
 }
 
 struct few_ways {

@@ -3,7 +3,10 @@
  * Invariants
  * 1. Results are read back by later instructions through plain loads of global memory, behind a barrier of the block.
  * 2. All threads of a warp come to an instruction's shuffles, or none: work is handed out by whole warps.
- * 3. What takes many registers or much code is a function of its own, not one copy for each type and operand. */
+ * 3. What takes many registers or much code is a function of its own, not one copy for each type and operand.
+ * 4. There are three kernels (small_set). A kernel's code is fetched while it runs, from the card's memory at worst, and a jump to
+ *    code that is not there yet costs as much as a load. Most programs of training steps need a twentieth of all the code, or a
+ *    tenth: there are kernels of these parts alone, made of the same functions and expressions, so bits are the same. */
 #include "kernel/gpu/arithmetic.h"
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/element.h"
@@ -21,6 +24,20 @@ namespace
 {
 
 using namespace lki_gpu;
+
+/* ---- sets of instructions ---- */
+
+typedef enum small_set {
+    PLAIN_SET, /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes */
+    ROWS_SET,  /* and rows of f32: FOLD, cross-entropy */
+    WHOLE_SET
+} small_set;
+
+__host__ __device__ constexpr bool is_plain(int slot)
+{
+    return slot == LKI_K_add || slot == LKI_K_sub || slot == LKI_K_mul || slot == LKI_K_div || slot == LKI_K_square ||
+           slot == LKI_K_relu || slot == LKI_K_relu_grad;
+}
 
 /* ---- element-wise slots: what becomes of one element (or two) ---- */
 
@@ -44,6 +61,29 @@ LKI_APART __device__ f32 number(int slot, f32 x, f32 y, double a, double b, faul
 }
 
 /* clang-format off */
+#undef MAP_F
+#undef MAP_N
+#undef ZIP_F
+#undef ZIP_N
+#define PLAIN(name, value) case LKI_K_##name: if (is_plain(LKI_K_##name)) return (f32)(value); break;
+#define MAP_F(name, single, twice) PLAIN(name, single)
+#define MAP_N(name, single, twice, integer) PLAIN(name, single)
+#define ZIP_F(name, single, twice) PLAIN(name, single)
+#define ZIP_N(name, expression) PLAIN(name, expression)
+/* clang-format on */
+
+__device__ inline f32 plain_number(int slot, f32 x, f32 y)
+{
+    typedef f32_wrap W;
+    const double     a = 0; /* no plain slot has a number */
+    switch (slot) {
+#include "kernel/expressions.inc"
+    }
+    return x;
+}
+
+/* clang-format off */
+#undef PLAIN
 #undef MAP_F
 #undef MAP_N
 #undef ZIP_F
@@ -167,6 +207,16 @@ template <typename T> __device__ inline void do_each(const small_program &p, con
         const T          x = operand<T>(c, at, 0), y = c.operands > 1 ? operand<T>(c, at, 1) : (T)0;
         if (c.to == LK_BOOL) ((u8 *)c.dst)[i] = truth(c.slot, x, y);
         else ((T *)c.dst)[i] = flush(number(c.slot, x, y, c.each.num[0], c.each.num[1], fail));
+    }
+}
+
+__device__ inline void do_plain(const small_call &c, int t, int threads)
+{
+    LKI_UNROLL(1)
+    for (int i = t; i < c.count; i += threads) {
+        const small_axes at(c, (uint32_t)i);
+        const f32        x = operand<f32>(c, at, 0), y = c.operands > 1 ? operand<f32>(c, at, 1) : 0;
+        ((f32 *)c.dst)[i] = flush(plain_number(c.slot, x, y));
     }
 }
 
@@ -341,6 +391,18 @@ template <typename T> __device__ inline void row_team(const small_program &p, co
     }
 }
 
+__device__ inline void plain_row(const small_program &p, const small_call &c, const small_team &team)
+{
+    const f32    *x = (const f32 *)c.team.src[0], *z = (const f32 *)c.team.src[2];
+    f32          *dst = (f32 *)c.dst;
+    const int64_t n = c.team.n;
+    const labels  l = {{c.team.src[1], (lk_dtype)c.team.labels}, c.team.ignores != 0, c.team.ignored, n};
+    const fault   tell = {(int *)p.stop, c.team.told};
+    if (c.slot == LKI_K_sparse_xent) xent_row<f32>{x, dst, n, l, tell}(team);
+    else if (c.slot == LKI_K_sparse_xent_grad) xent_grad_row<f32>{x, z, dst, n, l, tell}(team);
+    else fold_team<f32>(c, team);
+}
+
 __device__ inline void do_teams(const small_program &p, const small_call &c, int t, int threads)
 {
     switch (c.type) {
@@ -388,14 +450,15 @@ template <typename T> __device__ inline T two_chains(const small_call &c, int64_
 template <typename T> __device__ inline void do_chains(const small_program &p, const small_call &c, int t, int threads)
 {
     const int lanes = c.sum.lanes, width = lanes > 1 ? lanes / 2 : 1;
-    const int all = whole_warps(c.count * width);
+    const int shift = __ffs(width) - 1, all = whole_warps(c.count * width); /* a power of two, as the tree wants it */
     LKI_UNROLL(1)
     for (int i = t; i < all; i += threads) {
-        const int result = i / width, pair = i % width;
+        const int result = i >> shift, pair = i & (width - 1);
         T         sum = 0;
         if (result < c.count) {
-            const int64_t column = (int64_t)(result / c.sum.inner) * c.sum.mid * c.sum.inner + result % c.sum.inner;
-            const int     to = lane_begin(p, c, 2 * pair + 1), end = lanes > 1 ? lane_begin(p, c, 2 * pair + 2) : to;
+            const uint32_t outer = c.count == c.sum.inner ? 0 : (uint32_t)result / c.sum.inner;
+            const int64_t  column = (int64_t)outer * c.sum.mid * c.sum.inner + ((uint32_t)result - outer * c.sum.inner);
+            const int      to = lane_begin(p, c, 2 * pair + 1), end = lanes > 1 ? lane_begin(p, c, 2 * pair + 2) : to;
             sum = two_chains<T>(c, column, lane_begin(p, c, 2 * pair), to, end);
         }
         LKI_UNROLL(1)
@@ -429,35 +492,75 @@ __device__ inline void do_schedule(const small_program &p, const small_call &c)
 
 /* ---- the program ---- */
 
-__global__ void __launch_bounds__(SMALL_THREADS) small_kernel(const LKI_CONSTANT small_program p)
+/* One instruction of a set; t and threads as above. */
+template <small_set SET> __device__ inline void do_call(const small_program &p, const small_call &c, int t, int threads)
+{
+    if (c.kind == SMALL_EACH) do_plain(c, t, threads);
+    else if (c.kind == SMALL_CHAIN_SUM) do_chains<f32>(p, c, t, threads);
+    else if (c.kind == SMALL_MOVE) do_move<u32>(c, t, threads);
+    else if (c.kind == SMALL_FILL) do_fill<u32>(c, t, threads);
+    else if (SET == ROWS_SET && c.kind == SMALL_TEAM)
+        over_teams(c, t, threads, [&](const small_team &team) { plain_row(p, c, team); });
+}
+
+template <> __device__ inline void do_call<WHOLE_SET>(const small_program &p, const small_call &c, int t, int threads)
+{
+    switch (c.kind) {
+    case SMALL_EACH: do_each_type(p, c, t, threads); break;
+    case SMALL_CAST: do_cast(c, t, threads); break;
+    case SMALL_RANGE: do_range_type(c, t, threads); break;
+    case SMALL_TEAM: do_teams(p, c, t, threads); break;
+    case SMALL_CHAIN_SUM: do_chains_type(p, c, t, threads); break;
+    case SMALL_SCHEDULE:
+        if (t == 0) do_schedule(p, c);
+        break;
+    case SMALL_INCREMENT:
+        if (t == 0) ++*(i64 *)c.dst;
+        break;
+    default: do_bits_type(c, t, threads);
+    }
+}
+
+template <small_set SET> __global__ void __launch_bounds__(SMALL_THREADS, 1) small_kernel(const LKI_CONSTANT small_program p)
 {
     const int threads = (int)blockDim.x;
+    LKI_UNROLL(1)
     for (int k = 0; k < p.count; k++) {
         const small_call &c = p.at[k];
         if (c.waits) __syncthreads();
         if (c.stops && stopped(p.stop)) continue;
-        const int t = (int)(threadIdx.x - c.first) & (threads - 1);
-        switch (c.kind) {
-        case SMALL_EACH: do_each_type(p, c, t, threads); break;
-        case SMALL_CAST: do_cast(c, t, threads); break;
-        case SMALL_RANGE: do_range_type(c, t, threads); break;
-        case SMALL_TEAM: do_teams(p, c, t, threads); break;
-        case SMALL_CHAIN_SUM: do_chains_type(p, c, t, threads); break;
-        case SMALL_SCHEDULE:
-            if (t == 0) do_schedule(p, c);
-            break;
-        case SMALL_INCREMENT:
-            if (t == 0) ++*(i64 *)c.dst;
-            break;
-        default: do_bits_type(c, t, threads);
-        }
+        do_call<SET>(p, c, (int)(threadIdx.x - c.first) & (threads - 1), threads);
     }
+}
+
+/* The smallest set that has an instruction. */
+small_set set_of(const small_call &c)
+{
+    const bool single = c.type == LK_F32 && c.to == LK_F32;
+    switch (c.kind) {
+    case SMALL_EACH: return single && is_plain(c.slot) ? PLAIN_SET : WHOLE_SET;
+    case SMALL_CHAIN_SUM: return single ? PLAIN_SET : WHOLE_SET;
+    case SMALL_FILL:
+    case SMALL_MOVE: return c.to == LK_F32 || c.to == LK_I32 ? PLAIN_SET : WHOLE_SET;
+    case SMALL_TEAM:
+        return single && (c.slot == LKI_K_sparse_xent || c.slot == LKI_K_sparse_xent_grad || c.slot == LKI_K_reduce_sum ||
+                          c.slot == LKI_K_sum_squares)
+                   ? ROWS_SET
+                   : WHOLE_SET;
+    }
+    return WHOLE_SET;
 }
 
 } // namespace
 
 void lki_gpu::start_small(const lki_args *a, const small_program &p, int threads)
 {
+    const dim3 block((unsigned)threads);
+    small_set  set = PLAIN_SET;
     (void)a;
-    LKI_LAUNCH(small_kernel, dim3(1), dim3((unsigned)threads), 0, a, p);
+    for (int i = 0; i < p.count; i++)
+        if (set_of(p.at[i]) > set) set = set_of(p.at[i]);
+    if (set == PLAIN_SET) LKI_LAUNCH((small_kernel<PLAIN_SET>), dim3(1), block, 0, a, p);
+    else if (set == ROWS_SET) LKI_LAUNCH((small_kernel<ROWS_SET>), dim3(1), block, 0, a, p);
+    else LKI_LAUNCH((small_kernel<WHOLE_SET>), dim3(1), block, 0, a, p);
 }

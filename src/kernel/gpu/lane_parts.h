@@ -1,5 +1,5 @@
 /* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own, laid in scratch one after the other
- * and added up by a second kernel, or by the last blocks (lane_join.h).
+ * and added up by a second kernel.
  *
  *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
  *     result   lanes up the tree; an empty one is +0

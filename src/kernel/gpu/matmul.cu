@@ -9,7 +9,7 @@
  *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
  *   lane of the whole batch decides for all.
  *
- * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by the last of them, or by a second kernel; else one block walks
+ * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
  * through all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
@@ -95,13 +95,15 @@ struct plan {
 enum {
     PER_NS = 250,
     BYTES_PER_NS = 3000,
-    LAUNCH = 2500
-}; /* of a multiprocessor: products; of a card: bytes; ns of one more kernel */
+    LAUNCH = 2500,
+    SHORT_SUMS = 128
+}; /* of a multiprocessor: products; of a card: bytes; ns of one more kernel; steps */
 
 plan by_tiles(how form, const product &p, const cuts &c)
 {
     const int64_t pieces = c.count(), apart = form == SPLIT ? pieces : 1;
     plan          s = {form, tile_for(p.M, p.N, p.entries * apart), c, 0};
+    if (p.K <= SHORT_SUMS && s.tile == TILE_LARGE) s.tile = TILE_MEDIUM; /* most of the time goes into results, and more blocks hide it */
     s.time = tile_time(s.tile, p.M, p.N, p.entries * apart) * (double)p.K / (double)lki_max(apart, 1) / PER_NS;
     if (form == SPLIT) s.time += LAUNCH + (double)(pieces * p.M * p.N * p.entries * 8) / BYTES_PER_NS;
     return s;

@@ -2,7 +2,7 @@
  *
  *     inner = 1, no lanes    FOLD: a half warp per row of few elements (fold.h). Of long rows, or a few rows of hundreds, a thread
  *                            block folds a block of 4096, or 16 of them where there are very many; where a row has several,
- *                            their sums go to scratch, and the last block, or a second kernel, walks the tree.
+ *                            their sums go to scratch and a second kernel walks the tree.
  *     else                   sums: LANES, cut in the card's own order where lanes have more than 64 rows (sums.h)
  *                            products: CHAIN (chain.h)
  *
@@ -25,7 +25,6 @@ enum {
     HALF_WARP_ENOUGH = 256,
     FEW_ROWS = 1024
 };
-static_assert((int)FOLD_THREADS == (int)TREE_BLOCK && (int)TREE_MOST <= LKI_FOLD_BLOCK, "the last block of fold_staged walks a tree");
 
 /* ---- FOLD ---- */
 
@@ -61,31 +60,10 @@ int group_of(int64_t rows, int64_t n)
 
 int64_t groups_of(int64_t rows, int64_t n) { return lki_ceil_div(n, (int64_t)group_of(rows, n) * LKI_FOLD_BLOCK); }
 
-/* The tree over n sums by the threads of a block, in place. */
-template <typename T> __device__ inline void walk_tree(T *sum, int64_t n)
-{
-    for (int64_t step = 1; step < n; step *= 2) {
-        for (int64_t s = 2 * step * threadIdx.x; s + step < n; s += 2 * step * TREE_BLOCK)
-            sum[s] = sum[s] + sum[s + step];
-        __syncthreads();
-    }
-}
-
-/* The same by way of room for TREE_MOST of them; the total goes to *dst. */
-template <typename T> __device__ inline void walk_in(T *room, const T *sum, T *dst, int n)
-{
-    LKI_UNROLL(4)
-    for (int i = (int)threadIdx.x; i < n; i += TREE_BLOCK)
-        room[i] = sum[i];
-    __syncthreads();
-    walk_tree(room, n);
-    if (threadIdx.x == 0) *dst = room[0];
-}
-
 /* A thread block: one block of one row, which all its threads bring to shared memory; 16 of them add it up. Sums to
- * out[row * blocks + block]. With tickets, one for each row, the last block of a row walks its tree. */
+ * out[row * blocks + block]. */
 template <typename T, typename ADD>
-__global__ void __launch_bounds__(FOLD_THREADS) fold_staged(const T *x, T *out, int64_t n, unsigned blocks, unsigned *tickets, T *dst)
+__global__ void __launch_bounds__(FOLD_THREADS) fold_staged(const T *x, T *out, int64_t n, unsigned blocks)
 {
     enum { EACH = LKI_FOLD_BLOCK / FOLD_THREADS };
     __shared__ T  piece[LKI_FOLD_BLOCK];
@@ -101,18 +79,15 @@ __global__ void __launch_bounds__(FOLD_THREADS) fold_staged(const T *x, T *out, 
     for (int i = 0; i < EACH; i++)
         piece[t + i * FOLD_THREADS] = v[i];
     __syncthreads();
-    if (t < 32) {
-        for (int begin = t % LKI_FOLD_WIDTH; begin < count; begin += 16 * LKI_FOLD_WIDTH) { /* both halves of the warp alike */
-            LKI_UNROLL(16)
-            for (int i = 0; i < 16; i++)
-                acc = ADD::add(acc, piece[begin + i * LKI_FOLD_WIDTH]);
-        }
-        for (int half = LKI_FOLD_WIDTH / 2; half; half /= 2)
-            acc = acc + __shfl_down_sync((unsigned)FULL_WARP, acc, half, LKI_FOLD_WIDTH);
-        if (t == 0) out[blockIdx.x] = acc;
+    if (t >= 32) return;
+    for (int begin = t % LKI_FOLD_WIDTH; begin < count; begin += 16 * LKI_FOLD_WIDTH) { /* both halves of the warp alike */
+        LKI_UNROLL(16)
+        for (int i = 0; i < 16; i++)
+            acc = ADD::add(acc, piece[begin + i * LKI_FOLD_WIDTH]);
     }
-    const unsigned row = blockIdx.x / blocks;
-    if (tickets && comes_last(tickets + row, blocks)) walk_in(piece, out + (int64_t)row * blocks, dst + row, (int)blocks);
+    for (int half = LKI_FOLD_WIDTH / 2; half; half /= 2)
+        acc = acc + __shfl_down_sync((unsigned)FULL_WARP, acc, half, LKI_FOLD_WIDTH);
+    if (t == 0) out[blockIdx.x] = acc;
 }
 
 /* A thread block: LONG_GROUP blocks of one row, a half warp each; sums to out[row * groups + group]. */
@@ -131,14 +106,27 @@ __global__ void __launch_bounds__(LONG_GROUP *LKI_FOLD_WIDTH) fold_groups(const 
     if (threadIdx.x == 0) out[blockIdx.x] = pairwise(sum, (int)least(LONG_GROUP, blocks - first));
 }
 
+/* The tree over n sums by the threads of a block, in place. */
+template <typename T> __device__ inline void walk_tree(T *sum, int64_t n)
+{
+    for (int64_t step = 1; step < n; step *= 2) {
+        for (int64_t s = 2 * step * threadIdx.x; s + step < n; s += 2 * step * TREE_BLOCK)
+            sum[s] = sum[s] + sum[s + step];
+        __syncthreads();
+    }
+}
+
 /* A thread block walks the tree over the n sums of one row; in shared memory, where they fit. */
 template <typename T> __global__ void __launch_bounds__(TREE_BLOCK) fold_tree(T *sums, T *dst, int64_t n)
 {
     __shared__ T room[TREE_MOST];
     T           *sum = sums + blockIdx.x * n;
     if (n <= TREE_MOST) {
-        walk_in(room, sum, dst + blockIdx.x, (int)n);
-        return;
+        LKI_UNROLL(4)
+        for (int i = (int)threadIdx.x; i < n; i += TREE_BLOCK)
+            room[i] = sum[i];
+        __syncthreads();
+        sum = room;
     }
     walk_tree(sum, n);
     if (threadIdx.x == 0) dst[blockIdx.x] = sum[0];
@@ -162,11 +150,9 @@ template <typename T, typename ADD> void fold_rows(const lki_args *a, int64_t ro
     const int64_t groups = groups_of(rows, n);
     T            *out = groups > 1 ? (T *)a->scratch : dst;
     const dim3    grid((unsigned)(rows * groups));
-    const bool    staged = group_of(rows, n) == 1;
-    unsigned     *tickets = staged && groups > 1 && groups <= TREE_MOST && rows <= LKI_GPU_TICKETS ? a->gpu->tickets : NULL;
-    if (staged) LKI_LAUNCH((fold_staged<T, ADD>), grid, dim3(FOLD_THREADS), 0, a, x, out, n, (unsigned)groups, tickets, dst);
+    if (group_of(rows, n) == 1) LKI_LAUNCH((fold_staged<T, ADD>), grid, dim3(FOLD_THREADS), 0, a, x, out, n, (unsigned)groups);
     else LKI_LAUNCH((fold_groups<T, ADD>), grid, dim3(LONG_GROUP * LKI_FOLD_WIDTH), 0, a, x, out, n, groups);
-    if (groups > 1 && !tickets) LKI_LAUNCH((fold_tree<T>), dim3((unsigned)rows), dim3(TREE_BLOCK), 0, a, out, dst, groups);
+    if (groups > 1) LKI_LAUNCH((fold_tree<T>), dim3((unsigned)rows), dim3(TREE_BLOCK), 0, a, out, dst, groups);
 }
 
 /* ---- chains ---- */

@@ -60,7 +60,6 @@ struct machine {
     alignas(64) char             shared[SHARED];
     alignas(16) char             exchange[MOST_THREADS * 16];
     int                          failed; /* what was wrong with a kernel since somebody asked */
-    uint64_t                     kernels; /* so far: each begins with another of its blocks */
     const void                  *stack_bottom; /* of the scheduler, for sanitizers */
     size_t                       stack_size;
 } sim;
@@ -207,15 +206,12 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
         sim.failed = EINVAL;
         return;
     }
-    const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z, first = sim.kernels++ * 7919 % blocks;
-    for (uint64_t i = 0; i < blocks && !sim.failed; i++) {
-        const uint64_t at = i + first < blocks ? i + first : i + first - blocks;
-        blockIdx.x = (unsigned)(at % grid.x);
-        blockIdx.y = (unsigned)(at / grid.x % grid.y);
-        blockIdx.z = (unsigned)(at / grid.x / grid.y);
-        if (flat) run_flat(kernel);
-        else run_block();
-    }
+    for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < grid.x && !sim.failed; blockIdx.x++) {
+                if (flat) run_flat(kernel);
+                else run_block();
+            }
 }
 
 /* ---- the backend ---- */

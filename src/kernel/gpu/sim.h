@@ -3,7 +3,6 @@
  *
  * Invariants
  * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
- *    Its blocks run one after the other, from another one on each time.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
  *    is wrong, where a card would hang, and the backend says so.
  * 3. While a stream captures, launches and copies are kept as closures with their arguments by value, as a CUDA graph keeps them. Calls of a graph run one after the other, each

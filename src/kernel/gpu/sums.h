@@ -19,9 +19,8 @@
  *     sum_short    lanes of up to 64 rows: a thread per lane and result, then the tree
  *     sum_whole    up to 4096 rows: a block owns a bunch of columns (16 bytes), its warps the parts; one launch makes the result
  *     sum_parts    else: a block owns a part of 8 bunches (128 bytes) of columns, 32 threads to each; where inner is smaller, of
- *                  several parts. Sums of parts go to scratch, [outer][parts of all lanes][inner]; where they are few, the last
- *                  block (last.h) adds them up, and the lanes, else
- *     sum_join     does
+ *                  several parts. Sums of parts go to scratch, [outer][parts of all lanes][inner],
+ *     sum_join     which adds them up, and the lanes
  *
  * An operation is a struct:
  *
@@ -41,7 +40,6 @@
 #include "kernel/axes.h"
 #include "kernel/gpu/bunch.h"
 #include "kernel/gpu/fold.h"
-#include "kernel/gpu/last.h"
 
 namespace lki_gpu
 {
@@ -59,8 +57,7 @@ enum {
     SUM_WHOLE_WARPS = 16,
     SUM_WHOLE_BLOCKS = 264,
     SUM_AHEAD_BYTES = 128, /* of a thread, on their way at once */
-    SUM_JOIN_LANES = 8,
-    SUM_JOIN_PARTS = 64 /* of a lane, at most, that the last block of sum_parts adds up */
+    SUM_JOIN_LANES = 8
 };
 static_assert((int)SUM_WHOLE_ROWS <= (int)SUM_JOINS << (int)SUM_PART_LOG, "sum_whole joins one part per accumulator");
 
@@ -247,41 +244,11 @@ __global__ void __launch_bounds__(32 * SUM_WHOLE_WARPS) sum_whole(LKI_FIXED OP o
     if (t < V) op.put(outer * c.e.inner + column + t, join_lanes(op, lane_sums + t, c.lanes, V));
 }
 
-/* The parts of `columns` columns from `left` on: a thread per lane and column, in room for as many sums; then the lanes. */
-template <typename OP>
-__device__ inline void join_columns(const OP &op, const row_sums &c, const typename OP::sum *parts, int64_t outer, int64_t left,
-                                    int columns, typename OP::sum *room)
-{
-    typedef typename OP::sum sum;
-    const int                t = (int)threadIdx.x;
-    for (int i = t; i < c.lanes * columns; i += SUM_BLOCK) {
-        const int  lane = i / columns, k = i % columns, count = left + k < c.e.inner ? c.parts(lane) : 0;
-        const sum *from = parts + (outer * c.all_parts() + c.first[lane]) * c.e.inner + left + k;
-        sum        s[SUM_JOINS];
-        LKI_UNROLL(16)
-        for (int j = 0; j < SUM_JOINS; j++)
-            s[j] = j < count ? from[j * c.e.inner] : op.nothing();
-        for (int p = SUM_JOINS; p < count; p += SUM_JOINS) {
-            LKI_UNROLL(16)
-            for (int j = 0; j < SUM_JOINS; j++)
-                s[j] = op.join(s[j], p + j < count ? from[(p + j) * c.e.inner] : op.nothing());
-        }
-        room[i] = count ? join_tree<SUM_JOINS>(op, s) : op.zero();
-    }
-    __syncthreads();
-    if (t < columns && left + t < c.e.inner) op.put(outer * c.e.inner + left + t, join_lanes(op, room + t, c.lanes, columns));
-}
-
-/* Blocks that share the parts of a tile of columns of sum_parts, and the tickets they take. */
-struct part_tickets {
-    unsigned *first, count; /* NULL: parts stay apart */
-};
-
 /* A block: 1 << log bunches side by side, SUM_WAYS threads to each, and as many parts as make it whole. Grid: tiles of columns, groups of
  * parts (of the longest lane), outer; lanes. out NULL: there is one part and one lane, whose sums are the result. */
 template <typename OP, int V>
 __global__ void __launch_bounds__(SUM_BLOCK)
-    sum_parts(LKI_FIXED OP op, LKI_FIXED row_sums c, int log, unsigned tiles, unsigned groups, typename OP::sum *out, part_tickets tickets)
+    sum_parts(LKI_FIXED OP op, LKI_FIXED row_sums c, int log, unsigned tiles, unsigned groups, typename OP::sum *out)
 {
     typedef typename OP::sum sum;
     enum { ACROSS = 1 << SUM_ACROSS_LOG };
@@ -302,18 +269,16 @@ __global__ void __launch_bounds__(SUM_BLOCK)
     for (int j = 0; j < V; j++)
         if (t % 32 < across) rows[(t / 32) * columns + (t & (across - 1)) * V + j] = acc[j];
     __syncthreads();
+    if (t >= ACROSS * V) return;
     const int part = t / columns, k = t % columns; /* ACROSS / across parts, of `across` warps each */
-    if (t < ACROSS * V && left + k < c.e.inner && group + part < parts) {
-        sum s[ACROSS];
-        LKI_UNROLL(8)
-        for (int i = 0; i < ACROSS; i++)
-            s[i] = i < across ? rows[(part * across + i) * columns + k] : op.nothing();
-        const sum total = join_tree<ACROSS>(op, s);
-        if (!out) op.put(outer * c.e.inner + left + k, total);
-        else out[(outer * c.all_parts() + c.first[lane] + group + part) * c.e.inner + left + k] = total;
-    }
-    if (tickets.first && comes_last(tickets.first + outer * tiles + blockIdx.x % tiles, tickets.count))
-        join_columns(op, c, out, outer, left, columns, rows);
+    sum       s[ACROSS];
+    LKI_UNROLL(8)
+    for (int i = 0; i < ACROSS; i++)
+        s[i] = i < across ? rows[(part * across + i) * columns + k] : op.nothing();
+    const sum total = join_tree<ACROSS>(op, s);
+    if (left + k >= c.e.inner || group + part >= parts) return;
+    if (!out) op.put(outer * c.e.inner + left + k, total);
+    else out[(outer * c.all_parts() + c.first[lane] + group + part) * c.e.inner + left + k] = total;
 }
 
 /* A block's threads: 32 bytes of sums side by side, SUM_JOINS accumulators, up to SUM_JOIN_LANES lanes. */
@@ -389,15 +354,10 @@ template <int V, typename OP> static void long_sums(const lki_args *a, const OP 
         log++;
     const unsigned tiles = (unsigned)lki_ceil_div(side, 1 << log),
                    groups = (unsigned)lki_ceil_div(most, 1 << (SUM_ACROSS_LOG - log));
-    sum *const   out = one ? (sum *)NULL : (sum *)a->scratch;
-    part_tickets tickets = {};
-    if (!one && most <= SUM_JOIN_PARTS && c.lanes << log <= 1 << 2 * SUM_ACROSS_LOG && tiles * c.e.outer <= LKI_GPU_TICKETS)
-        tickets.first = a->gpu->tickets;
-    for (int s = 0; s < c.lanes; s++)
-        tickets.count += (unsigned)lki_ceil_div(c.parts(s), 1 << (SUM_ACROSS_LOG - log));
+    sum *const out = one ? (sum *)NULL : (sum *)a->scratch;
     LKI_LAUNCH((sum_parts<OP, V>), dim3((unsigned)(tiles * groups * c.e.outer), (unsigned)c.lanes), dim3(SUM_BLOCK), 0, a, op, c,
-               log, tiles, groups, out, tickets);
-    if (one || tickets.first) return;
+               log, tiles, groups, out);
+    if (one) return;
     const unsigned lanes = (unsigned)lki_min(c.lanes, SUM_JOIN_LANES);
     LKI_LAUNCH((sum_join<OP>), dim3((unsigned)lki_ceil_div(c.results(), COLUMNS)), dim3(COLUMNS, SUM_JOINS, lanes), 0, a, op, c,
                (const sum *)out);

@@ -19,14 +19,13 @@
 #ifndef LKI_KERNEL_GPU_TILE_H
 #define LKI_KERNEL_GPU_TILE_H
 
-#include "kernel/gpu/last.h"
 #include "kernel/gpu/loop.h"
 #include <type_traits>
 
 namespace lki_gpu
 {
 
-enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20, JOIN_BYTES = 256 << 10 }; /* what shapes are weighed with: constants, so that all cards choose alike */
+enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed with: constants, so that all cards choose alike */
 
 /* Division of 0 <= n < 2^31 by a number that is known at launch. */
 struct divisor {
@@ -277,14 +276,6 @@ __device__ inline void put_tile(const E &e, const typename Tile::sums &sum, floa
     __syncthreads();
 }
 
-/* What becomes of pieces that lie apart, [entry][piece][M][N], if the blocks that make them join them too. */
-struct tile_join {
-    to_matrix    e;
-    places       place;
-    const float *pieces;
-    unsigned    *tickets; /* by entry and tile; NULL: they do not */
-};
-
 /* Sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a lane so far, and of finished lanes up the tree. */
 struct levels {
     int pieces, lanes, count; /* the latter two begin there; all */
@@ -314,8 +305,7 @@ struct frame {
     unsigned rows, columns, entries;
     unsigned split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
 
-    tile_join join = {};
-    levels    wait = {};
+    levels wait = {};
 
     template <class Tile> __device__ void here(int64_t *m, int64_t *n, unsigned *z) const
     {
@@ -365,62 +355,6 @@ template <int LEVELS, int V> struct piece_sums {
             end_lane(c);
     }
 };
-
-/* All pieces of this block's tile, if it is the last of those that share it: a thread's own quads, piece after piece, come through a ring in the FLOATS of `room`. A function of its
- * own, called when nothing else is left to do, so that the loop before it has the registers. */
-template <class Tile, int FLOATS> __device__ __noinline__ void join_tile(const frame &f, float *room)
-{
-    enum { EACH = Tile::BM * Tile::BN / 4 / Tile::THREADS, FIT = FLOATS / 4 / Tile::THREADS, DEPTH = FIT < 16 ? FIT : 16 };
-    static_assert((int)EACH * Tile::THREADS * 4 == Tile::BM * Tile::BN && Tile::THREADS % (Tile::BN / 4) == 0, "every thread has as many quads, one below the other");
-    const int t = (int)threadIdx.x, column = t % (Tile::BN / 4) * 4, first = t / (Tile::BN / 4), apart = Tile::THREADS / (Tile::BN / 4);
-    int64_t   m, n;
-    unsigned  z;
-    f.here<Tile>(&m, &n, &z);
-    z /= f.split;
-    if (!comes_last(f.join.tickets + z * f.rows * f.columns + blockIdx.x % (f.rows * f.columns), f.split)) return;
-    const int64_t N = f.join.e.N, each = f.join.e.M * N;
-    const int     count = (int)f.split;
-    const bool    wide = N % 4 == 0;
-    to_matrix     e = f.join.e;
-    enter(e, f.join.place(z));
-    e.begin(m, n);
-    const int    rows = (int)(e.M < Tile::BM ? e.M : (int64_t)Tile::BM), there = (int)(e.N - column < 4 ? e.N - column : 4);
-    const float *from = f.join.pieces + z * f.split * each + (m + first) * N + n + column;
-    const float *next = from; /* what is sent for next: this, of row and piece */
-    int          row = first, piece = 0, in = 0, out = 0;
-    const auto   send = [&] {
-        float *to = room + (in * Tile::THREADS + t) * 4;
-        if (row < rows && there > 0) {
-            if (wide) copy_four(to, next, 16);
-            else
-                for (int j = 0; j < there; j++)
-                    copy_one(to + j, next + j, 4);
-        }
-        copies_end();
-        in = in + 1 == DEPTH ? 0 : in + 1;
-        next += each;
-        if (++piece < count) return;
-        piece = 0;
-        row += apart;
-        next = from + (row - first) * N;
-    };
-    for (int i = 0; i < DEPTH - 1; i++)
-        send();
-    for (int r = first; r < Tile::BM; r += apart) {
-        piece_sums<7, 4> s(f.c);
-        for (int p = 0; p < count; p++) {
-            float v[4];
-            copies_wait<DEPTH - 2>();
-            send();
-            load_quad(room + (out * Tile::THREADS + t) * 4, v);
-            s.add(f.c, p, v);
-            out = out + 1 == DEPTH ? 0 : out + 1;
-        }
-        s.finish(f.c);
-        e.put_four(r, column, s.sum, true, true);
-    }
-    copies_wait<0>();
-}
 
 /* Where a block is on its way through its pieces, step by step; an empty piece has one step too. */
 struct walk {
@@ -558,8 +492,6 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(LKI_FIXE
     enter(e, f.e(z));
     e.begin(m, n);
     store_tile<Tile>(e, room, true, true);
-    if constexpr (std::is_same<E, to_matrix>::value)
-        if (f.join.tickets) join_tile<Tile, pipeline<Tile, A, B>::FLOATS>(f, room);
 }
 
 /* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone once. */
@@ -623,8 +555,9 @@ static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries, int
 {
     const tile_size *s = &tile_sizes[t];
     const int64_t    each = lki_ceil_div(lki_ceil_div(M, s->m) * lki_ceil_div(N, s->n) * entries, PROCESSORS);
-    const int64_t    fit = tiles_beside(t, waiting);
-    return fit ? (double)(each * s->m * s->n) / s->speed[lki_max(lki_min(each, fit), 1) - 1] : INFINITY;
+    const int64_t    fit = tiles_beside(t, waiting), rest = fit ? each % fit : 0;
+    if (!fit) return INFINITY;
+    return s->m * s->n * ((double)(each - rest) / s->speed[fit - 1] + (rest ? (double)rest / s->speed[rest - 1] : 0));
 }
 
 /* The tile that ends first. */
@@ -652,7 +585,6 @@ template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
 template <int P, class A, class B, class E, class Tile>
 static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E &e, frame f)
 {
-    static_assert((int)Tile::BM >= 32 && (int)Tile::BN >= 32, "joins_inside() counts tickets by the smallest tile");
     const int64_t blocks = blocks_of<Tile>(&f, e);
     f.wait = levels_of(f.c, f.split > 1 || f.c.count() == 1);
     const size_t bytes = ((size_t)pipeline<Tile, A, B>::FLOATS + (size_t)f.wait.count * waiting<Tile>::FLOATS) * sizeof(float);
@@ -695,13 +627,6 @@ static inline void launch_join(const lki_args *g, const to_matrix &e, const fram
                         (const float *)g->scratch, e, f.c, f.e, (int64_t)f.entries);
 }
 
-/* Shall pieces be joined by the blocks that make them? Not where that is so much for one block that the whole card is better at it. */
-static inline bool joins_inside(int which, int64_t M, int64_t N, int64_t entries, int64_t pieces)
-{
-    const int64_t bytes = (int64_t)tile_sizes[which].m * tile_sizes[which].n * pieces * 4;
-    return tiles_in(TILE_SMALL, M, N) * entries <= LKI_GPU_TICKETS && bytes <= JOIN_BYTES; /* whichever tile it will be */
-}
-
 /* Like launch_chains(), but each piece by blocks of its own, laid in scratch, and then joined. */
 template <class A, class B>
 static void launch_split(const lki_args *g, int which, const A &a, const B &b, const to_matrix &e, const frame &f)
@@ -710,9 +635,8 @@ static void launch_split(const lki_args *g, int which, const A &a, const B &b, c
     const to_matrix pieces = {(float *)g->scratch, e.N, e.M, e.N, nullptr, 0, e.N % 4 == 0};
     apart.split = (unsigned)f.c.count();
     apart.e = places{1, {e.M * e.N}, {}};
-    if (joins_inside(which, e.M, e.N, f.entries, apart.split)) apart.join = tile_join{e, f.e, pieces.data, g->gpu->tickets};
     if (apart.split) launch_chains(g, which, a, b, pieces, apart);
-    if (!apart.split || !apart.join.tickets) launch_join(g, e, f);
+    launch_join(g, e, f);
 }
 
 } // namespace lki_gpu
