@@ -7,7 +7,7 @@
 #ifndef LKI_KERNEL_GPU_LOOP_H
 #define LKI_KERNEL_GPU_LOOP_H
 
-#include "kernel/gpu/group.h"
+#include "kernel/gpu/k_group.h"
 
 namespace lki_gpu
 {
