@@ -1,6 +1,6 @@
 /* The inside of products by tiles (tile.h): operands on their way through shared memory to the registers of tensor cores.
  *
- * A step is STEP of k; it lies in shared memory in groups of 16 k (group.h), each ROWS * GROUP floats, so that a thread reads four at once and no two of a warp meet on a bank:
+ * A step is STEP of k; it lies in shared memory in groups of 16 k (k_group.h), each ROWS * GROUP floats, so that a thread reads four at once and no two of a warp meet on a bank:
  *     along k      row after row, 16 k each; in every other group row r lies where row r ^ 1 would
  *     along rows   k after k, ROWS each; quad q of line k lies where quad q ^ 2*(k/4%4) would
  * Which rows of a warp's tile a thread has, factors::row() says: of an operand along rows neighbours, because those it reads at once. Results know it (lay_down()). */

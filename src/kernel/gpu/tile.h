@@ -6,7 +6,7 @@
  *     epilogue   what becomes of a sum: bias, relu, pool, and where it is stored
  *
  * Invariants
- * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k (group.h says what the sum of a group is). Tiles,
+ * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k (k_group.h says what the sum of a group is). Tiles,
  *    and who computes which part, never show in the bits.
  * 2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without entries is +0.
  * 3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: that differs from leaving it out, as the reference
