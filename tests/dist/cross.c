@@ -372,7 +372,7 @@ REPLICA_FN(one_is_late)
 
 MERGE_FN(slow)
 {
-    sleep_for(0.06);
+    sleep_for(0.7);
     return in;
 }
 
@@ -386,7 +386,7 @@ REPLICA_FN(merge_slowly)
 TEST(deadlines_end_when_all_are_there)
 {
     LK_POOL {
-        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 3, .communication.timeout_seconds = 0.02);
+        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 3, .communication.timeout_seconds = 0.5);
         PER_REPLICA(s, lk_run(s, merge_slowly).item[0], 1, 2, 3);
         SOUND();
     }
