@@ -24,9 +24,12 @@ static lk_shape outputs_of(const shape *s, int64_t cells)
     return (lk_shape){4, {s->images, output(s, s->IH, s->KH) / cells, output(s, s->IW, s->KW) / cells, s->O}};
 }
 
+static lki_precision precision;
+static const double  near[LKI_PRECISIONS] = {1e-5, 4e-3, 3e-2}; /* factors rounded: close in their way */
+
 static slot_case case_of(lki_slot slot, lk_dtype t, const shape *s)
 {
-    slot_case c = {.slot = slot, .dtype = t, .tolerance = t == LK_F32 ? 1e-5 : 0};
+    slot_case c = {.slot = slot, .dtype = t, .precision = precision, .tolerance = t == LK_F32 ? near[precision] : 0};
     c.attr.window = window_of(s);
     return c;
 }
@@ -189,29 +192,105 @@ TEST(test_many_weights)
     check_grad_w(&s, LK_F32, 2, true, 1);
 }
 
-/* Factors rounded: close in their way, and the same kernels otherwise. */
+/* The same kernels, with factors rounded. */
 TEST(test_precisions)
 {
-    static const double near[LKI_PRECISIONS] = {1e-5, 4e-3, 3e-2};
     for (int p = LKI_PRECISION_TF32; p < LKI_PRECISIONS; p++)
         for (int i = 0; i < SHAPES; i++) {
-            const shape   *s = &shapes[i];
-            const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, 1);
-            slot_case      f = case_of(LKI_K_conv2d, LK_F32, s), g = case_of(LKI_K_conv2d_grad_w, LK_F32, s);
-            f.precision = g.precision = (lki_precision)p;
-            f.tolerance = g.tolerance = near[p];
-            slot_source(&f, LK_F32, x, slot_numbers(LK_F32, &x, false));
-            slot_source(&f, LK_F32, w, slot_numbers(LK_F32, &w, false));
-            slot_result(&f, LK_F32, y, NULL);
-            slot_check(&f);
-            slot_source(&g, LK_F32, x, slot_numbers(LK_F32, &x, false));
-            slot_source(&g, LK_F32, y, slot_numbers(LK_F32, &y, false));
-            slot_result(&g, LK_F32, w, NULL);
-            slot_lanes(&g, 4, s->images);
-            slot_check(&g);
+            precision = (lki_precision)p;
+            check_forward(&shapes[i], LK_F32, 0);
+            check_grad_x(&shapes[i], LK_F32);
+            check_grad_w(&shapes[i], LK_F32, 4, false, 0);
         }
+    precision = LKI_PRECISION_F32;
+}
+
+/* ---- by patches (kernel/gpu/patch.h) ---- */
+
+/* So many results that tiles are large: weights that stay and blocks that go from tile to tile, weights tap by tap over several chunks of channels, narrow results. Two cells
+ * are infinite: a block finds that out behind its first tile too. */
+TEST(test_large_tiles)
+{
+    static const shape many[] = {
+        {34, 31, 32, 8, 2, 2, 40, 1, 1, 1, 0}, {17, 31, 31, 48, 2, 2, 36, 1, 1, 1, 0}, {17, 31, 31, 24, 2, 2, 20, 1, 1, 1, 0}};
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        check_forward(&many[i], LK_F32, 3 + 4 * (i == 0));
+        check_grad_x(&many[i], LK_F32);
+    }
+    const shape   *s = &many[0];
+    slot_case      c = case_of(LKI_K_conv2d, LK_F32, s);
+    const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, 1);
+    float         *cells = slot_numbers(LK_F32, &x, false);
+    cells[7] = cells[lki_shape_size(&x) - 9] = INFINITY;
+    slot_source(&c, LK_F32, x, cells);
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    slot_result(&c, LK_F32, y, NULL);
+    slot_check(&c);
+}
+
+static const shape pooled[] = {
+    {9, 13, 13, 32, 3, 3, 64, 1, 1, 0, 0}, {3, 8, 8, 16, 3, 3, 24, 1, 1, 1, 0},    {2, 6, 10, 36, 3, 3, 40, 1, 1, 0, 0},
+    {5, 9, 7, 20, 3, 3, 72, 1, 1, 1, 1},   {3, 6, 6, 64, 3, 3, 32, 1, 1, 2, 0},    {70, 4, 4, 16, 3, 3, 8, 1, 1, 0, 0},
+    {2, 20, 22, 16, 3, 3, 16, 1, 1, 1, 0}, {110, 13, 13, 16, 3, 3, 8, 1, 1, 0, 0},
+};
+enum { POOLED = sizeof pooled / sizeof pooled[0] };
+
+TEST(test_pool_precisions)
+{
+    for (int p = 0; p < LKI_PRECISIONS; p++)
+        for (int i = 0; i < 2 * POOLED; i++) {
+            const shape *s = &pooled[i / 2];
+            precision = (lki_precision)p;
+            check_pool_grad_x(s, LK_F32, i % 2);
+            check_grad_w(s, LK_F32, i % 3 * 4, true, i % 2);
+        }
+    precision = LKI_PRECISION_F32;
+}
+
+/* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. */
+static void check_shares(const shape *s, bool through_pool)
+{
+    const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, through_pool ? 2 : 1);
+    slot_case      whole = case_of(through_pool ? LKI_K_conv2d_pool_grad_w : LKI_K_conv2d_grad_w, LK_F32, s);
+    float         *sum[3];
+    slot_source(&whole, LK_F32, x, slot_numbers(LK_F32, &x, false));
+    if (through_pool) pooled_sources(&whole, LK_F32, &y);
+    else slot_source(&whole, LK_F32, y, slot_numbers(LK_F32, &y, false));
+    slot_result(&whole, LK_F32, w, NULL);
+    slot_lanes(&whole, 4, s->images);
+    for (int i = 0; i < 3; i++) { /* all lanes, the first two, the last two */
+        const int64_t *bound = &whole.bound[i == 2 ? 2 : 0];
+        slot_case      c = whole;
+        c.lanes = i ? 2 : 4;
+        for (int l = 0; l <= c.lanes; l++)
+            c.bound[l] = bound[l] - bound[0];
+        for (int k = 0; k < c.nsrc; k++) {
+            const size_t each = (size_t)(lki_shape_size(&c.src[k]) / s->images) * lk_dtype_bytes(c.src_type[k]);
+            c.src_data[k] = (char *)c.src_data[k] + (size_t)bound[0] * each;
+            c.src[k].dim[0] = c.bound[c.lanes];
+        }
+        sum[i] = slot_start(&c, 0);
+        slot_on_gpu(&c, (void **)&sum[i]);
+    }
+    for (int64_t k = 0; k < lki_shape_size(&w); k++)
+        assert_true(sum[0][k] == sum[1][k] + sum[2][k]);
+    for (int i = 0; i < 3; i++)
+        free(sum[i]);
+    for (int k = 0; k < whole.nsrc; k++)
+        free(whole.src_data[k]);
+}
+
+TEST(test_shares)
+{
+    static const shape some[] = {{300, 4, 4, 8, 3, 3, 8, 1, 1, 1, 0}, {300, 4, 4, 16, 3, 3, 8, 1, 1, 1, 0}};
+    for (int i = 0; i < 4 * LKI_PRECISIONS; i++) {
+        precision = (lki_precision)(i / 4);
+        check_shares(&some[i / 2 % 2], i % 2);
+    }
+    precision = LKI_PRECISION_F32;
 }
 
 TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_grad_x), cmocka_unit_test(test_pool_grad_x),
       cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu),
-      cmocka_unit_test(test_many_weights), cmocka_unit_test(test_precisions))
+      cmocka_unit_test(test_many_weights), cmocka_unit_test(test_precisions), cmocka_unit_test(test_large_tiles),
+      cmocka_unit_test(test_pool_precisions), cmocka_unit_test(test_shares))

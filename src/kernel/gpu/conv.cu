@@ -1,10 +1,12 @@
 /* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
  *
- * Order of sums: one CHAIN per output over kh, kw, in channel, for all shapes: the CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
+ * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h does. The CPU's WINOGRAD is not used here. Cells
+ * outside the image count as zeros. */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/patch.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
@@ -17,6 +19,7 @@ struct to_pool {
     int          relu;
 
     int64_t step; /* channels */
+    bool    wide; /* four channels lie in one piece */
 
     __device__ void begin(int64_t m, int64_t n)
     {
@@ -26,28 +29,52 @@ struct to_pool {
         M -= m;
         N -= n;
     }
+    __device__ float largest(float (*v)[4], int n, int j, unsigned *place) const
+    {
+        const float add = bias ? bias[n + j] : 0;
+        float       best = 0;
+        LKI_UNROLL
+        for (int i = 0; i < 4; i++) {
+            float y = v[i][j];
+            if (bias) y = y + add;
+            if (relu && y < 0) y = 0;
+            if (i && !(y > best || (isnan(y) && !isnan(best)))) continue;
+            best = y;
+            *place = (unsigned)i;
+        }
+        return best;
+    }
     __device__ void put(int m, int n, float (*v)[4], bool, bool) const
     {
-        if (m >= M) return;
+        const int64_t at = m / 4 * step + n;
+        float         best[4];
+        unsigned      place[4];
+        if (m >= M || n >= N) return;
+        LKI_UNROLL
+        for (int j = 0; j < 4; j++)
+            if (n + j < N) best[j] = largest(v, n, j, &place[j]);
+        if (wide) {
+            *(float4 *)(data + at) = make_float4(best[0], best[1], best[2], best[3]);
+            *(unsigned *)(cell + at) = place[0] | place[1] << 8 | place[2] << 16 | place[3] << 24;
+            return;
+        }
         LKI_UNROLL
         for (int j = 0; j < 4; j++) {
             if (n + j >= N) continue;
-            float   best = 0;
-            uint8_t place = 0;
-            LKI_UNROLL
-            for (int i = 0; i < 4; i++) {
-                float y = v[i][j];
-                if (bias) y = y + bias[n + j];
-                if (relu && y < 0) y = 0;
-                if (i && !(y > best || (isnan(y) && !isnan(best)))) continue;
-                best = y;
-                place = (uint8_t)i;
-            }
-            data[m / 4 * step + n + j] = best;
-            cell[m / 4 * step + n + j] = place;
+            data[at + j] = best[j];
+            cell[at + j] = (uint8_t)place[j];
         }
     }
 };
+
+to_pool to_pool_of(const lki_args *g, const conv &v)
+{
+    const float *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
+    float       *y = (float *)g->dst[0].data;
+    uint8_t     *cell = (uint8_t *)g->dst[1].data;
+    return to_pool{
+        y, cell, v.images * v.outputs(), v.O, bias, g->attr->epilogue.relu, v.O, v.O % 4 == 0 && aligned(y) && aligned(cell)};
+}
 
 /* By patches, where that is a way. */
 bool patch_conv2d(const lki_args *g, const conv &v)
@@ -57,10 +84,9 @@ bool patch_conv2d(const lki_args *g, const conv &v)
     const weights_as_they_are w = {(const float *)g->src[1].data, v.C, v.O, v.taps(), aligned(g->src[1].data)};
     const int64_t             M = v.images * v.outputs();
     float                    *y = (float *)g->dst[0].data;
-    if (!sweep_plan_of(&p, v, v.images, v.OH, v.OW, v.C, v.pooled)) return false;
-    p.pad[0] = v.pad[0], p.pad[1] = v.pad[1];
+    if (!sweep_plan_of(&p, v, v.OH, v.OW, v.C, v.pad[0], v.pad[1], v.pooled)) return false;
     const whole_image source = whole_image_of(g->src[0].data, v.IH, v.IW, v.C);
-    if (v.pooled) return launch_sweep(g, source, w, to_pool{y, (uint8_t *)g->dst[1].data, M, v.O, bias, g->attr->epilogue.relu, v.O}, p);
+    if (v.pooled) return launch_sweep(g, source, w, to_pool_of(g, v), p);
     return launch_sweep(g, source, w, to_matrix{y, v.O, M, v.O, bias, g->attr->epilogue.relu, aligned(y)}, p);
 }
 
@@ -77,7 +103,7 @@ void f32_conv2d(const lki_args *g)
     const int        tile = tile_for(M, N, 1);
     float           *y = (float *)g->dst[0].data;
     if (!M || !N || few_conv2d(g, v) || patch_conv2d(g, v)) return;
-    if (pool) launch_chains(g, tile, a, b, to_pool{y, (uint8_t *)g->dst[1].data, M, N, bias, g->attr->epilogue.relu, N}, f);
+    if (pool) launch_chains(g, tile, a, b, to_pool_of(g, v), f);
     else launch_chains(g, tile, a, b, to_matrix{y, N, M, N, bias, g->attr->epilogue.relu, N % 4 == 0 && aligned(y)}, f);
 }
 

@@ -15,7 +15,8 @@
 #include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/patch.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
@@ -25,6 +26,10 @@ pool_entries entries_of(const lki_args *g, const conv &v, int cell)
 {
     return pool_entries{(const uint8_t *)g->src[cell].data, g->attr->epilogue.relu ? (const float *)g->src[3].data : nullptr, v.O};
 }
+
+/* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by f32's own? Where one product of rounded factors does. */
+bool dense_grad_x(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
+bool dense_grad_w(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
 
 /* ---- for x ---- */
 
@@ -39,7 +44,8 @@ template <bool POOLED> void run_grad_x(const lki_args *g, const lki_view *d, con
     const lanes                one = {1, {0, (int64_t)v.taps() * v.O}};
     const frame                f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     float                     *dx = (float *)g->dst[0].data;
-    if (!M || !N || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e)) return;
+    if (!M || !N || (dense_grad_x(g) && patch_grad_x(g, v, d, w, e)) || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e))
+        return;
     launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
 }
 
@@ -70,8 +76,7 @@ struct bias_call {
     lki_view src[2];
     lki_args args;
 
-    bias_call(const lki_args *g, size_t behind)
-        : attr{}, src{g->src[1], g->attr->epilogue.relu ? g->src[3] : g->src[1]}, args(*g)
+    bias_call(const lki_args *g, size_t behind) : attr{}, src{g->src[1], g->attr->epilogue.relu ? g->src[3] : g->src[1]}, args(*g)
     {
         attr.epilogue.relu = g->attr->epilogue.relu;
         attr.reduce.last = g->src[1].shape->rank - 2;
@@ -86,10 +91,12 @@ struct bias_call {
     void   run() const { kernels()->fn[LKI_K_reduce_sum][LK_F32](&args); }
 };
 
+/* Enough for any precision: whoever asks may not know it yet. */
 size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
     if (is_few_grad_w(v)) return few_grad_w_scratch(v, lanes);
+    if (is_patch_pool_w(v)) return lki_max(patch_pool_w_scratch(v, lanes), winner_grad_w_scratch(v, lanes));
     if (is_winner_grad_w(v)) return winner_grad_w_scratch(v, lanes);
     if (is_patch_grad_w(v)) return patch_grad_w_scratch(v, lanes);
     return s.tree ? 0 : (size_t)((v.images / s.each + lanes) * s.M * s.N) * sizeof(float);
@@ -98,6 +105,7 @@ size_t weight_scratch(const conv &v, int lanes)
 template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
     if (is_few_grad_w(v)) return few_grad_w(g, v, entries);
+    if (dense_grad_w(g) && is_patch_pool_w(v)) return patch_pool_w(g, v, entries);
     if (is_winner_grad_w(v)) return winner_grad_w(g, v, entries);
     if (is_patch_grad_w(v)) return patch_grad_w(g, v, entries);
     const lanes       l = lanes_of(g, v.images);
@@ -120,8 +128,14 @@ conv conv_of_grad_w(const lki_args *g, bool pooled)
 size_t grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, false), g->lanes ? g->lanes->count : 1); }
 
 /* With what the bias needs, if it is wanted and not a by-product. */
-size_t before_bias(const lki_args *g, const conv &v) { return lki_ceil_div(weight_scratch(v, g->lanes ? g->lanes->count : 1), 64) * 64; }
-bool   sums_bias_apart(const lki_args *g, const conv &v) { return g->attr->epilogue.bias && !is_few_grad_w(v) && !is_winner_grad_w(v); }
+size_t before_bias(const lki_args *g, const conv &v)
+{
+    return lki_ceil_div(weight_scratch(v, g->lanes ? g->lanes->count : 1), 64) * 64;
+}
+bool sums_bias_apart(const lki_args *g, const conv &v)
+{
+    return g->attr->epilogue.bias && !is_few_grad_w(v) && !is_winner_grad_w(v);
+}
 size_t pool_grad_w_scratch(const lki_args *g)
 {
     const conv v = conv_of_grad_w(g, true);

@@ -1,24 +1,24 @@
 /* The weight gradient of conv2d with 3x3 windows by patches (patch.h), plain and through a 2x2 max pool. A block has some images, 32 channels of x and 32 or 64 of dy; band after band
  * of an image it brings both into shared memory, and its warps multiply them at all nine taps: of each warp 16 in channels, and 8 or 16 out channels.
  *
- * Order of sums: the images of a lane, n of them, in parts of ceil(n / parts) images, where parts is 128 / lanes or 1. In a part image after image, band after band (a number of
- * lines that the shapes of one image tell), octets of outputs ascending, line by line, each octet added to the sum so far. Parts of a lane are added from left to right, lanes up
- * the tree. */
+ * Order of sums: parts and lanes as lane_parts.h says. In a part image after image, band after band (a number of lines that the shapes of one image tell), octets of outputs ascending,
+ * line by line, each octet added to the sum so far. */
+#include "kernel/gpu/lane_parts.h"
 #include "kernel/gpu/patch.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 
-enum { TAPS = 9, WIDE = 32, CELL = WIDE + 8, ALL_PARTS = 128, BLOCK = 256, MOST_BYTES = 72 << 10 };
+enum { TAPS = 9, WIDE = 32, CELL = WIDE + 8, BLOCK = 256, MOST_BYTES = 72 << 10 };
+enum { PARTS = 16, WEIGHTS = TAPS * 32 * 64 }; /* parts of a lane, of so many weights */
 
 struct weight_plan {
     int     C, O, OH, OW, pad[2];
-    int     band;    /* lines of dy in shared memory */
-    int     lanes;
-    int     in, out; /* blocks side by side over channels */
-    int     bound[MOST_LANES + 1], each[MOST_LANES], first[MOST_LANES + 1]; /* of lanes: images; images of a part; parts */
-    divisor by_width, by_OW, by_out;                                       /* of a patch's line, in cells; of dy's, in cells; quads of a cell of dy */
+    int     band;                    /* lines of dy in shared memory */
+    int     in, out;                 /* blocks side by side over channels */
+    divisor by_width, by_OW, by_out; /* of a patch's line, in cells; of dy's, in cells; quads of a cell of dy */
 
     __host__ __device__ int width() const { return OW + 2; }
     __host__ __device__ int places() const { return (band * OW + OCTET - 1) / OCTET * OCTET; }
@@ -29,32 +29,27 @@ int band_of(int OH, int OW)
 {
     int most = 0;
     for (int lines = 1; lines <= OH; lines++)
-        if ((size_t)((lines + 2) * (OW + 2) * CELL + (lines * OW + OCTET) * (2 * WIDE + 8 + 1)) * sizeof(float) <= MOST_BYTES) most = lines;
+        if ((size_t)((lines + 2) * (OW + 2) * CELL + (lines * OW + OCTET) * (2 * WIDE + 8 + 1)) * sizeof(float) <= MOST_BYTES)
+            most = lines;
     return most ? (int)lki_ceil_div(OH, lki_ceil_div(OH, most)) : 0;
 }
 
-weight_plan plan_of(const conv &v, const lanes &l, int wide)
+weight_plan plan_of(const conv &v, int wide)
 {
-    const int64_t parts = lki_max(1, ALL_PARTS / l.count);
-    weight_plan   p = {};
+    weight_plan p = {};
     p.C = v.C, p.O = v.O, p.OH = v.OH, p.OW = v.OW;
     p.pad[0] = v.pad[0], p.pad[1] = v.pad[1];
     p.band = band_of(v.OH, v.OW);
-    p.lanes = l.count;
     p.in = (int)lki_ceil_div(v.C, WIDE);
     p.out = (int)lki_ceil_div(v.O, wide);
-    for (int s = 0; s < l.count; s++) {
-        const int64_t n = l.bound[s + 1] - l.bound[s];
-        p.bound[s] = (int)l.bound[s];
-        p.each[s] = (int)lki_max(1, lki_ceil_div(n, parts));
-        p.first[s + 1] = p.first[s] + (int)lki_ceil_div(n, p.each[s]);
-    }
-    p.bound[l.count] = (int)l.bound[l.count];
     p.by_width = divisor_of(p.width());
     p.by_OW = divisor_of(v.OW);
     p.by_out = divisor_of(wide / 4);
     return p;
 }
+
+/* What lies in scratch is never much larger than PARTS * WEIGHTS of each lane. */
+int64_t parts_of(const conv &v) { return lki_max(1, PARTS * WEIGHTS / lki_max(WEIGHTS, TAPS * (int64_t)v.C * v.O)); }
 
 template <int NT> size_t bytes_of(const weight_plan &p)
 {
@@ -63,7 +58,8 @@ template <int NT> size_t bytes_of(const weight_plan &p)
 
 /* Channels from c on of the lines of x that a band sees, and channels from o on of the band itself; what is beyond the last channel or line is 0. */
 template <int NT, class D>
-__device__ inline void bring_band(const whole_image &x, const D &d, const weight_plan &p, int64_t image, int line, int lines, int c, int o, float *left, float *right)
+__device__ inline void bring_band(const whole_image &x, const D &d, const weight_plan &p, int64_t image, int line, int lines, int c,
+                                  int o, float *left, float *right)
 {
     const int quads = WIDE / 4, width = p.width(), out = 8 * NT;
     for (int i = (int)threadIdx.x; i < (lines + 2) * width * quads; i += BLOCK) {
@@ -82,9 +78,10 @@ __device__ inline void bring_band(const whole_image &x, const D &d, const weight
 }
 
 template <int P, int NT, class D>
-__device__ inline void weight_sums(const whole_image &x, const D &d, const weight_plan &p, int from, int to, int c, int o, float *room, float (*sum)[NT][4])
+__device__ inline void weight_sums(const whole_image &x, const D &d, const weight_plan &p, int from, int to, int c, int o,
+                                   float *room, float (*sum)[NT][4])
 {
-    const int    lane = threadIdx.x % 32, warp = threadIdx.x / 32, width = p.width(), pitch = 4 * 8 * NT + 8, mine = warp / 2 * 8 * NT;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, width = p.width(), pitch = 4 * 8 * NT + 8, mine = warp / 2 * 8 * NT;
     float *const left = room, *const right = left + (p.band + 2) * width * CELL;
     int *const   place = (int *)(right + p.places() * pitch);
     const float *rows = left + warp % 2 * 16 + lane / 4;
@@ -106,8 +103,9 @@ __device__ inline void weight_sums(const whole_image &x, const D &d, const weigh
             copies_wait<0>();
             __syncthreads();
             for (int k = 0; k < lines * p.OW; k += OCTET)
-                multiply_own<P, TAPS, NT>([&](int t, int h, int j) { return rows[place[k + j] + (t / 3 * width + t % 3) * CELL + h * 8]; },
-                                          [&](int column, int j) { return right[(k + j) * pitch + mine + column]; }, sum);
+                multiply_own<P, TAPS, NT>(
+                    [&](int t, int h, int j) { return rows[place[k + j] + (t / 3 * width + t % 3) * CELL + h * 8]; },
+                    [&](int column, int j) { return right[(k + j) * pitch + mine + column]; }, sum);
         }
     __syncthreads();
 }
@@ -123,18 +121,19 @@ template <int NT> __device__ inline bool any_nan(const float (*sum)[NT][4])
 
 /* parts: [part][tap][in][out] */
 template <int P, int NT, class D>
-__global__ void __launch_bounds__(BLOCK, NT > 1 ? 1 : 2) weights_of_patches(whole_image x, D d, float *parts, LKI_FIXED weight_plan p)
+__global__ void __launch_bounds__(BLOCK, NT > 1 ? 1 : 2)
+    weights_of_patches(whole_image x, D d, float *parts, LKI_FIXED weight_plan p, LKI_FIXED lane_parts l)
 {
     LKI_DYNAMIC_SHARED(float, room);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = (int)(blockIdx.x / (unsigned)(p.in * p.out)), rest = (int)(blockIdx.x % (unsigned)(p.in * p.out));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = (int)(blockIdx.x / (unsigned)(p.in * p.out)),
+              rest = (int)(blockIdx.x % (unsigned)(p.in * p.out));
     const int c = rest / p.out * WIDE, o = rest % p.out * 4 * 8 * NT;
-    int       l = 0;
+    int       from, to;
     float     sum[TAPS][NT][4];
-    while (part >= p.first[l + 1])
-        l++;
-    const int from = p.bound[l] + (part - p.first[l]) * p.each[l], to = from + p.each[l] < p.bound[l + 1] ? from + p.each[l] : p.bound[l + 1];
+    l.range(part, &from, &to);
     weight_sums<P, NT>(x, d, p, from, to, c, o, room, sum);
-    if (P == LKI_PRECISION_F32 && __syncthreads_or(any_nan<NT>(sum))) weight_sums<PRECISION_CAREFUL, NT>(x, d, p, from, to, c, o, room, sum);
+    if (P == LKI_PRECISION_F32 && __syncthreads_or(any_nan<NT>(sum)))
+        weight_sums<PRECISION_CAREFUL, NT>(x, d, p, from, to, c, o, room, sum);
     LKI_UNROLL
     for (int t = 0; t < TAPS; t++) {
         LKI_UNROLL
@@ -143,57 +142,28 @@ __global__ void __launch_bounds__(BLOCK, NT > 1 ? 1 : 2) weights_of_patches(whol
             for (int h = 0; h < 2; h++) {
                 const int in = c + warp % 2 * 16 + lane / 4 + h * 8, out = o + warp / 2 * 8 * NT + j * 8 + lane % 4 * 2;
                 if (in < p.C && out < p.O)
-                    *(float2 *)(parts + ((int64_t)(part * TAPS + t) * p.C + in) * p.O + out) = make_float2(sum[t][j][2 * h], sum[t][j][2 * h + 1]);
+                    *(float2 *)(parts + ((int64_t)(part * TAPS + t) * p.C + in) * p.O + out) =
+                        make_float2(sum[t][j][2 * h], sum[t][j][2 * h + 1]);
             }
         }
     }
 }
 
-/* 32 weights by JOINERS threads each, which share the lanes out: parts of a lane from left to right, so many of them read at once; then the lanes up the tree. */
-enum { JOINERS = 8, AT_ONCE = 16 };
-
-__global__ void __launch_bounds__(32 * JOINERS) join_parts_of_patches(const float *parts, float *dw, int each, LKI_FIXED weight_plan p)
+template <int P, int NT, class D> void launch(const lki_args *g, const conv &v, const lane_parts &l, const D &d)
 {
-    __shared__ float of_lane[MOST_LANES][32];
-    const int        x = (int)(threadIdx.x % 32), i = (int)blockIdx.x * 32 + x;
-    for (int l = (int)(threadIdx.x / 32); l < p.lanes; l += JOINERS) {
-        const int end = p.first[l + 1];
-        float     sum = 0;
-        for (int from = p.first[l]; from < end && i < each; from += AT_ONCE) {
-            float v[AT_ONCE];
-            LKI_UNROLL
-            for (int j = 0; j < AT_ONCE; j++)
-                v[j] = from + j < end ? parts[(int64_t)(from + j) * each + i] : 0;
-            LKI_UNROLL
-            for (int j = 0; j < AT_ONCE; j++)
-                if (from + j < end) sum = from + j == p.first[l] ? v[j] : sum + v[j];
-        }
-        of_lane[l][x] = sum;
-    }
-    __syncthreads();
-    for (int step = 1; step < p.lanes; step *= 2) {
-        for (int s = (int)(threadIdx.x / 32) * 2 * step; s < p.lanes; s += JOINERS * 2 * step)
-            of_lane[s][x] = of_lane[s][x] + of_lane[s + step][x];
-        __syncthreads();
-    }
-    if (threadIdx.x < 32 && i < each) dw[i] = of_lane[0][x];
-}
-
-template <int P, int NT, class D> void launch(const lki_args *g, const conv &v, const lanes &l, const D &d)
-{
-    const weight_plan p = plan_of(v, l, 4 * 8 * NT);
+    const weight_plan p = plan_of(v, 4 * 8 * NT);
     const whole_image x = whole_image_of(g->src[0].data, v.IH, v.IW, v.C);
     const size_t      bytes = bytes_of<NT>(p);
-    const int         parts = p.first[l.count], each = TAPS * v.C * v.O;
     LKI_GIVE_SHARED((weights_of_patches<P, NT, D>), bytes);
-    if (parts)
-        LKI_LAUNCH((weights_of_patches<P, NT, D>), dim3((unsigned)(parts * p.in * p.out)), dim3(BLOCK), bytes, g, x, d, (float *)g->scratch, p);
-    LKI_LAUNCH((join_parts_of_patches), dim3((unsigned)lki_ceil_div(each, 32)), dim3(32 * JOINERS), 0, g, (const float *)g->scratch, (float *)g->dst[0].data, each, p);
+    if (l.count())
+        LKI_LAUNCH((weights_of_patches<P, NT, D>), dim3((unsigned)(l.count() * p.in * p.out)), dim3(BLOCK), bytes, g, x, d,
+                   (float *)g->scratch, p, l);
+    launch_join(g, l, TAPS * v.C * v.O, joined{(float *)g->dst[0].data, nullptr, TAPS * v.C * v.O});
 }
 
 template <int P, class D> void launch(const lki_args *g, const conv &v, const D &d)
 {
-    const lanes l = lanes_of(g, v.images);
+    const lane_parts l = lane_parts_of(lanes_of(g, v.images), 1, parts_of(v), v.images + 1);
     if (v.O > WIDE && v.images * lki_ceil_div(v.C, WIDE) * lki_ceil_div(v.O, 2 * WIDE) >= 2 * PROCESSORS) launch<P, 2>(g, v, l, d);
     else launch<P, 1>(g, v, l, d);
 }
@@ -210,13 +180,13 @@ template <class D> void launch(const lki_args *g, const conv &v, const D &d)
 
 bool lki_gpu::is_patch_grad_w(const conv &v)
 {
-    return v.KH == 3 && v.KW == 3 && v.stride[0] == 1 && v.stride[1] == 1 && v.dilation[0] == 1 && v.dilation[1] == 1 && v.C % 4 == 0 && v.O % 4 == 0 && v.C >= 8 &&
-           v.O >= 8 && v.OH > 0 && v.OW > 0 && band_of(v.OH, v.OW) > 0;
+    return v.KH == 3 && v.KW == 3 && v.stride[0] == 1 && v.stride[1] == 1 && v.dilation[0] == 1 && v.dilation[1] == 1 &&
+           v.C % 4 == 0 && v.O % 4 == 0 && v.C >= 8 && v.O >= 8 && v.OH > 0 && v.OW > 0 && band_of(v.OH, v.OW) > 0;
 }
 
 size_t lki_gpu::patch_grad_w_scratch(const conv &v, int lanes)
 {
-    return (size_t)lki_min(v.images, (int64_t)lki_max(1, ALL_PARTS / lanes) * lanes) * TAPS * v.C * v.O * sizeof(float);
+    return (size_t)(most_lane_parts(v.images, lanes, 1, parts_of(v), v.images + 1) * TAPS * v.C * v.O) * sizeof(float);
 }
 
 void lki_gpu::patch_grad_w(const lki_args *g, const conv &v, const pool_entries &entries)
