@@ -126,7 +126,8 @@ typedef struct lk_run_args {
 } lk_run_args;
 
 /* Call fn once per replica, all at the same time. Results: per-replica values; plain where there is one replica or where all returned the very same
- * tensor. An error on any replica is the error of run; the others are released, and the strategy stays usable. */
+ * tensor. An error on any replica is the error of run; the others are released, and the strategy stays usable. fn must return: one that ends its thread
+ * (pthread_exit) makes run fail likewise; on the thread that called lk_run() itself, which is replica 0's, the log tells of it. */
 #define lk_run(...) lk_run_kw(LKI_KW(lk_run_args, __VA_ARGS__))
 LK_API lk_tuple lk_run_kw(lk_run_args args);
 #define lk_experimental_run_v2(...) lk_run_kw(LKI_KW(lk_run_args, __VA_ARGS__))

@@ -186,6 +186,12 @@ static void leave(lki_owner **innermost, lki_block *block)
     *block = (lki_block){0};
 }
 
+void lki_pool_close_inside(void *pool)
+{
+    while (pools && pools != pool)
+        close_innermost(&pools);
+}
+
 lki_block lki_pool_enter(void) { return enter(&pools, false); }
 lki_block lki_step_enter(void) { return enter(&steps, true); }
 void      lki_pool_leave(lki_block *block) { leave(&pools, block); }

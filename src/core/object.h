@@ -70,6 +70,7 @@ void  lki_object_keep(void *object); /* from its step to the current pool */
 /* The pool new objects of this thread go to, so that a thread working for another one can use its pool. NULL: the library's. */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
+void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one, where nobody comes back to */
 
 bool lki_is_kind(const void *object, lki_kind kind);
 

@@ -305,12 +305,11 @@ static lk_status merge_together(lk_strategy *s, int count, void *const *everyone
         arg[i] = lki_regroup(s, count, item, "lk_merge_call");
         if (arg[i] && lki_bad(arg[i])) status = lk_error_code();
     }
-    if (status == LK_OK) {
-        lk_tuple out = mine->fn(s, lki_tuple_new(n, arg), mine->user);
-        status = lk_failed() ? lk_error_code() : select_for_all(s, count, everyones, out);
-    }
-    lki_release(item);
-    return status;
+    lk_tuple in = lki_tuple_new(status == LK_OK ? n : 0, arg);
+    lki_release(item); /* before the function is called, which may end the thread */
+    if (status != LK_OK) return status;
+    lk_tuple out = mine->fn(s, in, mine->user);
+    return lk_failed() ? lk_error_code() : select_for_all(s, count, everyones, out);
 }
 
 lk_tuple lk_merge_call(lk_replica_context *c, lk_merge_fn fn, lk_tuple args, void *user)

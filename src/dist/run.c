@@ -3,14 +3,17 @@
  *     caller = replica 0        worker = replica r                 seat of each replica
  *     go ------------------->   wait for go                        RUNNING -- lki_meet --> WAITING -- all here --> RUNNING
  *     fn(args of 0)             fn(args of r)                         |                                              |
- *     wait for all  <--------   through                               +-------------- fn returns ----> DONE <-------+
+ *     wait for all  <--------   through                               +--- fn returns or ends its thread --> DONE <-+
  *
  * Invariants
  * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the meeting is held by replica 0;
  *    otherwise nobody can come any more, and the run is broken with an error that names who is where. So nothing waits for ever.
  * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
- * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none. */
+ * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none.
+ * 5. A function that ends its thread (pthread_exit, or the thread is cancelled) breaks the run like one that fails. A worker that ended is forgotten; where it
+ *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through. Workers wait without
+ *    cancellation points, so none ends between two runs. */
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -31,7 +34,10 @@ typedef struct seat {
     lki_meeting_fn *fn;
     void           *mine;
     lk_tuple        result; /* items are references */
+    bool            ended;  /* the function ended its thread */
 } seat;
+
+typedef struct worker worker;
 
 struct lki_run {
     lk_strategy     *strategy;
@@ -49,6 +55,7 @@ struct lki_run {
     lk_status        last; /* how the last meeting ended; stays until all have left it, since the next needs all of them */
     bool             broken;
     lki_error_record cause;
+    worker          *workers; /* of replicas count-1 .. 1 */
     seat             seat[];
 };
 
@@ -322,23 +329,84 @@ static lk_status keep_result(seat *s, lk_tuple out)
     return LK_OK;
 }
 
-static void call_fn(lki_run *run, int r)
+/* What a thread is while it is a replica, and what it was before. */
+typedef struct stay {
+    lki_run      *run;
+    int           replica;
+    lki_context   before;
+    lki_device   *device;
+    lki_listeners outside;
+    lki_block     step;
+} stay;
+
+static void enter(stay *s, lki_run *run, int r)
 {
     lk_replica_context *c = &run->strategy->context[r];
-    lki_context         before =
-        lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
-    lki_device   *device = lki_device_current();
-    lki_listeners outside = lki_listeners_leave(); /* tapes are a replica's own */
+    s->run = run;
+    s->replica = r;
+    s->before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_REPLICA, .strategy = run->strategy, .replica = c, .run = run});
+    s->device = lki_device_current();
+    s->outside = lki_listeners_leave(); /* tapes are a replica's own */
     lki_device_set_current(c->device);
     lki_error_context(c->words);
-    LK_STEP {
-        lk_tuple out = run->fn(own_args(run, r), run->user);
-        if (!lk_failed()) keep_result(&run->seat[r], out);
-    }
+    s->step = lki_step_enter();
+}
+
+static void leave(stay *s)
+{
+    lki_step_leave(&s->step);
     lki_error_context(NULL);
-    lki_device_set_current(device);
-    lki_listeners_return(&outside);
-    lki_context_restore(&before);
+    lki_device_set_current(s->device);
+    lki_listeners_return(&s->outside);
+    lki_context_restore(&s->before);
+}
+
+/* With the lock held, which is given back: the last thing the replica does in the run. */
+static void through(lki_run *run, int r)
+{
+    run->seat[r].state = DONE;
+    run->done++;
+    settle(run);
+    if (run->tracer) pass_turn(run, r);
+    let_go(run);
+}
+
+/* A cleanup handler. Blocks the function left open are closed here; whoever waits for this replica hears of it. */
+static void thread_ends(void *arg)
+{
+    stay            *s = arg;
+    lki_run         *run = s->run;
+    seat            *mine = &run->seat[s->replica];
+    const bool       held_meeting = mine->state == WAITING;
+    lki_error_record earlier, e;
+    lki_error_take(&earlier);
+    lki_error_context(run->strategy->context[s->replica].words); /* which a meeting takes away */
+    lki_fail(LK_ESTATE,
+             "%s: the function ended its thread, by pthread_exit() or because it was cancelled; it must return instead, as a "
+             "replica's thread is used again%s%s",
+             held_meeting ? mine->call : "lk_run", earlier.code ? "; its error before that: " : "", earlier.text);
+    lki_error_take(&e);
+    lki_pool_close_inside(run->pool);
+    leave(s);
+    pthread_mutex_lock(&run->lock);
+    break_run(run, &e);
+    if (held_meeting) {
+        run->meeting = false;
+        run->waiting--;
+    }
+    mine->ended = true;
+    through(run, s->replica);
+}
+
+static void call_fn(lki_run *run, int r)
+{
+    stay s;
+    enter(&s, run, r);
+    pthread_cleanup_push(thread_ends, &s);
+    lk_tuple out = run->fn(own_args(run, r), run->user);
+    if (!lk_failed()) keep_result(&run->seat[r], out);
+    pthread_cleanup_pop(0);
+    leave(&s);
 }
 
 static void replica(lki_run *run, int r)
@@ -354,22 +422,18 @@ static void replica(lki_run *run, int r)
     lki_error_take(&e);
     pthread_mutex_lock(&run->lock);
     if (e.code != LK_OK) break_run(run, &e);
-    run->seat[r].state = DONE;
-    run->done++;
-    settle(run);
-    if (run->tracer) pass_turn(run, r);
-    let_go(run);
+    through(run, r);
 }
 
 /* ---- workers ---- */
 
-typedef struct worker {
+struct worker {
     _Alignas(LKI_CACHE_LINE) unsigned go; /* grows by one per job */
-    unsigned       sleepers, spins;
-    lki_run       *run;
-    int            replica;
-    struct worker *next; /* on the list of idle ones */
-} worker;
+    unsigned sleepers, spins;
+    lki_run *run;
+    int      replica;
+    worker  *next; /* on the list of idle ones */
+};
 
 static struct {
     pthread_mutex_t lock;
@@ -456,10 +520,10 @@ static worker *take_workers(int count)
     return list;
 }
 
-static void set_going(lki_run *run, worker *list)
+static void set_going(lki_run *run)
 {
     int r = run->count - 1;
-    for (worker *w = list; w; w = w->next) {
+    for (worker *w = run->workers; w; w = w->next) {
         w->run = run;
         w->replica = r--;
         __atomic_store_n(&w->spins, run->spins, __ATOMIC_RELAXED);
@@ -505,24 +569,54 @@ static void drop_results(lki_run *run)
     }
 }
 
+/* Return when all replicas are through; of their workers, those whose threads ended are gone. */
+static void wait_for_all(lki_run *run)
+{
+    wait_until(run, all_through, 0, 0, 0);
+    pthread_mutex_unlock(&run->lock);
+    for (worker **at = &run->workers; *at;) {
+        worker *w = *at;
+        if (run->seat[w->replica].ended) {
+            *at = w->next;
+            lki_release(w);
+        } else at = &w->next;
+    }
+    give_back(run->workers);
+}
+
+static void free_run(lki_run *run)
+{
+    drop_results(run);
+    pthread_mutex_destroy(&run->lock);
+    lki_release(run);
+}
+
+/* A cleanup handler, after thread_ends() of replica 0. */
+static void caller_ends(void *arg)
+{
+    lki_run *run = arg;
+    wait_for_all(run);
+    lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log", run->cause.text);
+    free_run(run);
+}
+
 static lk_tuple run_together(lki_run *run)
 {
     lki_error_record before; /* an older error of the caller is not replica 0's */
-    worker          *list = take_workers(run->count - 1);
-    if (!list) return poisoned();
+    run->workers = take_workers(run->count - 1);
+    if (!run->workers) return poisoned();
     lki_error_take(&before);
-    set_going(run, list);
+    set_going(run);
+    pthread_cleanup_push(caller_ends, run);
     replica(run, 0);
-    wait_until(run, all_through, 0, 0, 0);
-    pthread_mutex_unlock(&run->lock);
-    give_back(list);
+    pthread_cleanup_pop(0);
+    wait_for_all(run);
     if (run->broken) lki_error_put(&run->cause);
     lk_tuple out = run->broken ? poisoned() : regroup(run);
     if (before.code != LK_OK) {
         lk_clear_error();
         lki_error_put(&before);
     }
-    drop_results(run);
     return out;
 }
 
@@ -551,8 +645,7 @@ static lk_tuple run_many(const lk_run_args *a)
     run->spins = lki_spins_for(run->count);
     pthread_mutex_init(&run->lock, NULL);
     lk_tuple out = run_together(run);
-    pthread_mutex_destroy(&run->lock);
-    lki_release(run);
+    free_run(run);
     return out;
 }
 
