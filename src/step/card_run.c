@@ -24,6 +24,15 @@ static lk_status launch_all(lki_card *c, const lki_card_part *p)
     return LK_OK;
 }
 
+/* A code of what was done for the step as a whole. */
+static lk_status check_step(const lki_card *c, const char *what, int code)
+{
+    char text[96];
+    if (!code) return LK_OK;
+    snprintf(text, sizeof text, "a step of %.40s %s", c->plan->graph->name ? c->plan->graph->name : "a function", what);
+    return lki_gpu_check(c->device, text, code);
+}
+
 /* ---- captured ---- */
 
 static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *capture)
@@ -31,9 +40,8 @@ static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *cap
     for (int i = p->from; i < p->end; i++) {
         const lki_card_launch *l = &c->launches[i];
         void                  *stream = NULL;
-        LKI_TRY(
-            lki_gpu_check(c->device, "a step cannot be captured",
-                          c->line->backend->capture_call(c->line->card, capture, l->after_count, c->after + l->after, &stream)));
+        LKI_TRY(check_step(c, "cannot be captured",
+                           c->line->backend->capture_call(c->line->card, capture, l->after_count, c->after + l->after, &stream)));
         LKI_TRY(launch(c, l, stream));
     }
     return LK_OK;
@@ -43,7 +51,7 @@ static lk_status capture(lki_card *c, lki_card_part *p)
 {
     const lki_gpu_backend *b = c->line->backend;
     void                  *noted = NULL;
-    LKI_TRY(lki_gpu_check(c->device, "a step cannot be captured", b->capture_begin(c->line->card, &noted)));
+    LKI_TRY(check_step(c, "cannot be captured", b->capture_begin(c->line->card, &noted)));
     lk_status status = capture_launches(c, p, noted);
     int       code = b->capture_end(c->line->card, noted, &p->graph);
     if (code) p->graph = NULL;
@@ -51,7 +59,7 @@ static lk_status capture(lki_card *c, lki_card_part *p)
         b->release_graph(p->graph);
         p->graph = NULL;
     }
-    return status == LK_OK ? lki_gpu_check(c->device, "a step could not be captured", code) : status;
+    return status == LK_OK ? check_step(c, "could not be captured", code) : status;
 }
 
 /* ---- traced ---- */
@@ -99,7 +107,7 @@ lk_status lki_card_run_part(lki_card *c, lki_card_part *p)
     if (p->from == p->end) return LK_OK;
     if (c->replays == 0) return launch_all(c, p);
     if (!p->graph) LKI_TRY(capture(c, p));
-    return lki_gpu_check(c->device, "a step cannot be launched", b->launch(c->line->card, c->line->stream, p->graph));
+    return check_step(c, "cannot be launched", b->launch(c->line->card, c->line->stream, p->graph));
 }
 
 /* ---- on the host ---- */

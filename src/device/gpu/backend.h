@@ -5,7 +5,8 @@
  *     lockstep-sim    the same kernel sources made by the host's compiler: cards that are simulated on the CPU, for tests
  *
  * Contract
- *  1. Functions return 0, or a code that text() puts in words. None exits, prints or waits for ever.
+ *  1. Functions return 0, or a code that text() puts in words. None exits, prints or waits for ever, also not on a card that is lost: there all of them fail, from when
+ *     it is known, and release() and release_graph() can still be called.
  *  2. All work of a card goes to its one stream and runs in the order it was given. write() has read the host's bytes when it returns; read() and sync() return when
  *     all work before them is done; everything else may return before it is done.
  *  3. A kernel (kernel.h) launches work on the stream of its call (lki_gpu_call) and returns. Everything it needs of its lki_args, other than what lies in the card's
@@ -18,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 4, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 5, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -43,6 +44,7 @@ typedef struct lki_gpu_backend {
     int (*cards)(const char **why); /* how many; 0 and why there are none */
     int (*card)(int card, lki_gpu_card *out);
     const char *(*text)(int code);
+    const char *(*lost)(int code); /* the name of an error after which nothing works on the card any more in this process; NULL: no such error */
     int (*open)(int card, void **stream);
     int (*alloc)(int card, size_t bytes, void **mem);
     int (*release)(int card, void *mem);

@@ -36,9 +36,12 @@ typedef struct card {
     int            *stop;  /* in its own memory; made at first need */
     int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
     fault           faults[FAULTS];
-    int             fault_count; /* those in use lie before it */
-    lki_linked     *linked;      /* atomic; watched by whoever waits for the card, or NULL */
+    int             fault_count;              /* those in use lie before it */
+    lki_linked     *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
     unsigned char   peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
+    bool            lost;                     /* atomic; what follows is written once, before it */
+    int             lost_code;
+    char            lost_at[96];
 } card;
 
 enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
@@ -60,10 +63,41 @@ static pthread_mutex_t split_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static card *card_of(const lki_device *d) { return d->card; }
 
+/* ---- lost cards ---- */
+
+static void lose(card *c, const char *what, int code)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
+    if (!c->lost) {
+        c->lost_code = code;
+        snprintf(c->lost_at, sizeof c->lost_at, "%s", what);
+        __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&one);
+}
+
+static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
+
+/* Work is done after it was given, so that what found the error need not be what caused it. */
+static lk_status tell_lost(const lki_device *d)
+{
+    const card            *c = card_of(d);
+    const lki_gpu_backend *b = c->line.backend;
+    return lki_fail(
+        LK_EDEVICE,
+        "%s (%s): %s: %s (%s), here or in work given to the card before; the card is lost to this process, which must be "
+        "restarted to use it again",
+        d->name, c->what.name, c->lost_at, b->text(c->lost_code), b->lost(c->lost_code));
+}
+
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 {
     if (!code) return LK_OK;
-    const lki_gpu_backend *b = card_of(d)->line.backend;
+    card                  *c = card_of(d);
+    const lki_gpu_backend *b = c->line.backend;
+    if (b->lost(code)) lose(c, what, code);
+    if (is_lost(c)) return tell_lost(d);
     return lki_fail(LK_EDEVICE, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
 }
 
@@ -91,6 +125,7 @@ static lk_status open_card(lki_device *d)
 {
     card *c = card_of(d);
     int   code = 0;
+    if (is_lost(c)) return tell_lost(d);
     if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
     pthread_mutex_lock(&c->lock);
     if (!c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
@@ -151,7 +186,8 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
         c->used += size;
     }
     pthread_mutex_unlock(&c->lock);
-    if (!mem) no_room(d, bytes);
+    if (!mem && code && c->line.backend->lost(code)) lki_gpu_check(d, "an allocation", code);
+    else if (!mem) no_room(d, bytes);
     return mem;
 }
 
@@ -262,13 +298,21 @@ static bool peer_works(lki_device *d, lki_device *from)
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
 }
 
+/* Which of two cards failed? Where one is lost, whoever asks it anything hears of it. */
+static lk_status check_peer(lki_device *d, lki_device *from, int code)
+{
+    const lki_gpu_line *f = &card_of(from)->line;
+    size_t              bytes;
+    if (!code) return LK_OK;
+    if (f->backend->lost(code) && f->backend->lost(f->backend->available(f->card, &bytes))) d = from;
+    return lki_gpu_check(d, "a copy between cards failed", code);
+}
+
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
     LKI_TRY(wait_for_links(card_of(from)));
-    if (peer_works(d, from))
-        return lki_gpu_check(d, "a copy from another card failed",
-                             l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+    if (peer_works(d, from)) return check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
     void *host = lki_alloc(bytes);
     if (!host) return LK_ENOMEM;
     lk_status status = from->ops->read(from, host, src, bytes);

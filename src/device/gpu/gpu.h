@@ -25,7 +25,7 @@ lk_status lki_gpu_limit(lki_device *d, size_t limit);
 void lki_gpu_set_precision(lki_device *d, int precision);
 int  lki_gpu_precision(const lki_device *d);
 
-/* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be. */
+/* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be, or is lost. */
 typedef struct lki_gpu_line {
     const lki_gpu_backend    *backend;
     const struct lki_kernels *kernels;
@@ -35,7 +35,8 @@ typedef struct lki_gpu_line {
 } lki_gpu_line;
 const lki_gpu_line *lki_gpu_line_of(lki_device *d);
 
-/* A code of the backend as an error: LK_ENOMEM, or LK_EDEVICE with its words. 0: LK_OK. */
+/* A code of the backend as an error: LK_EDEVICE with its words. 0: LK_OK. After some errors a card is lost to the process, because of a kernel that wrote where it must not, say:
+ * from then on everybody who wants anything of it is told the same, with `what` it was that found it so first. */
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
 
 /* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words

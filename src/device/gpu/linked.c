@@ -71,17 +71,27 @@ static lk_status check(lki_linked *l)
 
 /* ---- waiting ---- */
 
-/* With the lock held: the first card that is at work from card i on; l->count: none. */
+/* With the lock held: the card's own words for it are what everybody is told. */
+static lk_status work_failed(lki_linked *l, int i, int code)
+{
+    lki_error_record before, e;
+    lki_error_take(&before);
+    lki_gpu_check(l->device[i], "an exchange", code);
+    lki_error_take(&e);
+    lki_error_put(&before);
+    return give_up(l, LK_EDEVICE, e.text);
+}
+
+/* With the lock held: the first card that is at work from card i on; l->count: none. All of them are asked: one that is at work may wait for one that failed. */
 static lk_status first_busy(lki_linked *l, int *i)
 {
-    for (; *i < l->count; (*i)++) {
-        const int state = l->way_of->idle(l->links, *i);
-        if (!state) return LK_OK;
-        if (state > 0) continue;
-        char text[160];
-        snprintf(text, sizeof text, "work on %s failed: %.100s", l->device[*i]->name, l->way_of->text(-state));
-        return give_up(l, LK_EDEVICE, text);
+    int busy = l->count;
+    for (int k = l->count - 1; k >= *i; k--) {
+        const int state = l->way_of->idle(l->links, k);
+        if (state == 0) busy = k;
+        if (state < 0) return work_failed(l, k, -state);
     }
+    *i = busy;
     return LK_OK;
 }
 

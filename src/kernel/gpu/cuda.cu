@@ -36,6 +36,27 @@ int cuda_card(int i, lki_gpu_card *out)
 
 const char *cuda_text(int code) { return cudaGetErrorString((cudaError_t)code); }
 
+/* The context is gone with these. */
+const char *cuda_lost(int code)
+{
+    switch ((cudaError_t)code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorExternalDevice:
+    case cudaErrorContextIsDestroyed: return cudaGetErrorName((cudaError_t)code);
+    default: return nullptr;
+    }
+}
+
 int cuda_open(int card, void **stream)
 {
     cudaStream_t s;
@@ -176,7 +197,7 @@ int cuda_failure(int card)
 
 int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
 {
-    TRY(cudaSetDevice(card));
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
     lki_gpu::copy_pieces(stream, count, pieces);
     TRY(cudaGetLastError());
     return 0;
@@ -287,7 +308,7 @@ extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu
 
 const lki_gpu_backend *lki_gpu_backend_of(void)
 {
-    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_open,  cuda_alloc, cuda_release,
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_lost,  cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
                                             cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_call, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels, lki_gpu::grouping, cuda_gather, cuda_copies};
     return &backend;

@@ -17,11 +17,20 @@ namespace
 {
 
 struct links {
-    lki_gpu_way way;
-    int         count;
-    int         exchanges = 0;
-    bool        failed = false, hangs = false;
+    lki_gpu_way      way;
+    int              count;
+    std::vector<int> card;
+    int              exchanges = 0;
+    bool             failed = false, hangs = false;
 };
+
+bool any_lost(const links *l)
+{
+    bool any = false;
+    for (int card : l->card)
+        any = any || lki_sim_lost(card);
+    return any;
+}
 
 bool setting(const char *name, const char *value)
 {
@@ -37,7 +46,7 @@ int number_of(const char *word)
     return text && !strncmp(text, word, n) && text[n] == ':' ? atoi(text + n + 1) : 0;
 }
 
-int links_open(lki_gpu_way way, int count, const int *, void *const *, double, void **out, char why[LKI_LINKS_WHY])
+int links_open(lki_gpu_way way, int count, const int *cards, void *const *, double, void **out, char why[LKI_LINKS_WHY])
 {
     const char *reason = way == LKI_WAY_NCCL && !setting("LOCKSTEP_SIM_NCCL", "on")    ? "simulated cards have none"
                          : way == LKI_WAY_PEER && setting("LOCKSTEP_SIM_PEER", "none") ? "card 0 cannot reach the memory of card 1"
@@ -47,6 +56,7 @@ int links_open(lki_gpu_way way, int count, const int *, void *const *, double, v
     links *l = new links;
     l->way = way;
     l->count = count;
+    l->card.assign(cards, cards + count);
     *out = l;
     return 0;
 }
@@ -57,7 +67,7 @@ bool carries(links *l)
     const int n = ++l->exchanges - 1; /* the first one is the self-test */
     l->failed = l->failed || (n > 0 && n == number_of("fail"));
     l->hangs = l->hangs || (n > 0 && n == number_of("hang"));
-    return !l->failed && !l->hangs && !(l->way == LKI_WAY_PEER && lki_sim_peer_broken());
+    return !l->failed && !l->hangs && !any_lost(l) && !(l->way == LKI_WAY_PEER && lki_sim_peer_broken());
 }
 
 template <typename T> void add_all(const links *l, const lki_gpu_transfer *t)
@@ -106,6 +116,7 @@ int links_check(void *opaque, char why[LKI_LINKS_WHY])
 int links_idle(void *opaque, int i)
 {
     const links *l = (const links *)opaque;
+    if (any_lost(l)) return -lki_sim_lost(l->card[i]); /* the others wait for what it should send */
     return !((l->hangs || l->failed) && i == l->count - 1); /* who waits for bytes that do not come */
 }
 

@@ -1,9 +1,10 @@
-/* Links between simulated cards (links_sim.cc), as far as the backend must know. */
+/* What links between simulated cards (links_sim.cc) and the backend (sim.cc) must know of each other. */
 #ifndef LKI_KERNEL_GPU_LINKS_SIM_H
 #define LKI_KERNEL_GPU_LINKS_SIM_H
 
 #include "device/gpu/links.h"
 
 int lki_sim_peer_broken(void); /* LOCKSTEP_SIM_PEER=broken */
+int lki_sim_lost(int card);    /* the code, or 0: it works */
 
 #endif

@@ -1,9 +1,13 @@
 /* The simulated backend: cards are pieces of the host's memory, a stream does its work at once, and blocks of a kernel run one after the other, their threads as fibers
- * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has. */
+ * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
+ *
+ *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and whoever asks next is told
+ *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/links_sim.h"
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -194,6 +198,20 @@ struct flushed {
 #endif
 };
 
+/* LOCKSTEP_SIM_KERNEL, for the launch of a kernel; with the lock held. */
+enum harm { NO_HARM, TOLD_LATE, TOLD_NOW };
+thread_local harm done; /* by this thread's last launch; to which card is known when somebody asks about it */
+
+harm harm_asked()
+{
+    static int  launches;
+    const char *text = getenv("LOCKSTEP_SIM_KERNEL");
+    const bool  late = text && !strncmp(text, "late:", 5), now = text && !strncmp(text, "now:", 4);
+    launches = late || now ? launches + 1 : 0;
+    if (!launches || launches != atoi(strchr(text, ':') + 1)) return NO_HARM;
+    return late ? TOLD_LATE : TOLD_NOW;
+}
+
 void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::function<void()> &kernel)
 {
     std::lock_guard<std::recursive_mutex> held(sim.lock);
@@ -202,6 +220,10 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
     blockDim = block;
     sim.count = (int)(block.x * block.y * block.z);
     sim.kernel = &kernel;
+    if (const harm h = harm_asked()) {
+        done = h;
+        return;
+    }
     if (sim.count > MOST_THREADS || shared > SHARED || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535) {
         sim.failed = EINVAL;
         return;
@@ -229,8 +251,25 @@ struct graph {
 thread_local graph *capturing;
 
 struct card {
-    size_t used, room;
+    size_t           used, room;
+    std::atomic<int> harm; /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
 } cards[LKI_GPU_MOST_CARDS];
+
+/* Of a call that need not wait for the card. */
+int known_loss(int i)
+{
+    if (done) cards[i].harm = done;
+    done = NO_HARM;
+    return cards[i].harm == TOLD_NOW ? EFAULT : 0;
+}
+
+/* Of one that does. */
+int loss(int i)
+{
+    known_loss(i);
+    if (cards[i].harm) cards[i].harm = TOLD_NOW;
+    return cards[i].harm ? EFAULT : 0;
+}
 
 std::mutex memory_lock;
 
@@ -262,14 +301,17 @@ const char *sim_text(int code)
     return code == ENOMEM    ? "out of memory"
            : code == EDEADLK ? "threads of a block wait for each other for ever: a barrier or shuffle not all of them reach"
            : code == ERANGE  ? "a call that comes after one not yet captured"
+           : code == EFAULT  ? "a kernel wrote where it must not, because it was asked to (LOCKSTEP_SIM_KERNEL)"
            : code == EINVAL  ? "a launch of more blocks, threads or shared memory than there can be"
                              : "unknown error";
 }
 
+const char *sim_lost(int code) { return code == EFAULT ? "EFAULT" : nullptr; }
+
 int sim_open(int i, void **stream)
 {
     *stream = &cards[i];
-    return 0;
+    return loss(i);
 }
 
 struct block { /* before each piece of memory of a card */
@@ -278,6 +320,7 @@ struct block { /* before each piece of memory of a card */
 
 int sim_alloc(int i, size_t bytes, void **mem)
 {
+    if (loss(i)) return EFAULT;
     std::lock_guard<std::mutex> held(memory_lock);
     if (cards[i].used + bytes > cards[i].room) return ENOMEM;
     block *b = (block *)aligned_alloc(64, sizeof(block) + (bytes + 63) / 64 * 64);
@@ -295,7 +338,7 @@ int sim_release(int i, void *mem)
     block *b = (block *)mem - 1;
     cards[i].used -= b->bytes;
     free(b);
-    return 0;
+    return loss(i);
 }
 
 int sim_alloc_host(size_t bytes, void **mem) { return (*mem = calloc(1, bytes ? bytes : 1)) ? 0 : ENOMEM; }
@@ -310,59 +353,65 @@ int sim_available(int i, size_t *bytes)
 {
     std::lock_guard<std::mutex> held(memory_lock);
     *bytes = cards[i].room - cards[i].used;
-    return 0;
+    return loss(i);
 }
 
-int sim_write(int, void *, void *dst, const void *host, size_t bytes)
+int sim_write(int i, void *, void *dst, const void *host, size_t bytes)
 {
-    if (bytes) memcpy(dst, host, bytes);
-    return 0;
+    if (bytes && !cards[i].harm) memcpy(dst, host, bytes);
+    return known_loss(i);
 }
 
-int sim_read(int, void *, void *host, const void *src, size_t bytes)
+int sim_read(int i, void *, void *host, const void *src, size_t bytes)
 {
+    if (loss(i)) return EFAULT;
     if (bytes) memcpy(host, src, bytes);
     return 0;
 }
 
-int sim_copy(int, void *, void *dst, const void *src, size_t bytes)
+int sim_copy(int i, void *, void *dst, const void *src, size_t bytes)
 {
-    lki_sim::submit([=]() { if (bytes) memmove(dst, src, bytes); });
-    return 0;
+    if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memmove(dst, src, bytes); });
+    return known_loss(i);
 }
 
-int sim_zero(int, void *, void *dst, size_t bytes)
+int sim_zero(int i, void *, void *dst, size_t bytes)
 {
-    lki_sim::submit([=]() { if (bytes) memset(dst, 0, bytes); });
-    return 0;
+    if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memset(dst, 0, bytes); });
+    return known_loss(i);
 }
 
-int sim_peer(int, void *stream, void *dst, int, void *, const void *src, size_t bytes) { return lki_sim_peer_broken() ? 0 : sim_copy(0, stream, dst, src, bytes); }
+int sim_peer(int to, void *stream, void *dst, int from, void *, const void *src, size_t bytes)
+{
+    if (loss(from)) return EFAULT;
+    return lki_sim_peer_broken() ? 0 : sim_copy(to, stream, dst, src, bytes);
+}
 
-int sim_sync(int, void *) { return 0; }
+int sim_sync(int i, void *) { return loss(i); }
 
-int sim_failure(int)
+int sim_failure(int i)
 {
     std::lock_guard<std::recursive_mutex> held(sim.lock);
     const int                             code = sim.failed;
     sim.failed = 0;
-    return code;
+    return code ? code : known_loss(i);
 }
 
-int sim_copies(int, void *stream, int count, const lki_gpu_piece *pieces)
+int sim_copies(int i, void *stream, int count, const lki_gpu_piece *pieces)
 {
     lki_gpu::copy_pieces(stream, count, pieces);
-    return sim_failure(0);
+    return sim_failure(i);
 }
 
-int sim_gather(int, void *stream, const lki_gpu_rows *rows)
+int sim_gather(int i, void *stream, const lki_gpu_rows *rows)
 {
     lki_gpu::gather_rows(stream, rows);
-    return 0;
+    return sim_failure(i);
 }
 
-int sim_capture_begin(int, void **capture)
+int sim_capture_begin(int i, void **capture)
 {
+    if (loss(i)) return EFAULT;
     *capture = capturing = new graph{{}, 1};
     return 0;
 }
@@ -394,8 +443,9 @@ int next_call(graph *g, std::vector<int> *ready)
     return call;
 }
 
-int sim_launch(int, void *, void *graph_)
+int sim_launch(int card, void *, void *graph_)
 {
+    if (cards[card].harm) return known_loss(card);
     graph                        *g = (graph *)graph_;
     std::vector<int>              waits(g->calls.size()), ready;
     std::vector<std::vector<int>> behind(g->calls.size());
@@ -412,7 +462,7 @@ int sim_launch(int, void *, void *graph_)
         for (int i : behind[now])
             if (!--waits[i]) ready.push_back(i);
     }
-    return sim_failure(0);
+    return sim_failure(card);
 }
 
 int sim_release_graph(void *g)
@@ -446,11 +496,13 @@ void *exchange() { return sim.exchange + 16 * (sim.running / WARP * WARP); }
 
 } // namespace lki_sim
 
+int lki_sim_lost(int card) { return loss(card); }
+
 extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
 
 const lki_gpu_backend *lki_gpu_backend_of(void)
 {
-    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_open,  sim_alloc, sim_release,
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_lost,  sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
                                             sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_copies};
     return &backend;
