@@ -39,8 +39,11 @@
 #include "core/precision.h"
 #include "core/shape.h"
 
-/* Grows whenever any slot's definition, and so the bits of some result, changes. */
-enum { LKI_KERNEL_VERSION = 2 };
+/* The number of all definitions together, those of kernel/gpu included. Checkpoints hold it, and a resume under another number warns that bits may differ. Raise it by one in the
+ * change, on whatever device, after which any slot may give other bits for the same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut
+ * into, another formula or rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells what each number
+ * brought. */
+enum { LKI_KERNEL_VERSION = 3 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {

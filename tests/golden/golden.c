@@ -6,7 +6,8 @@
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
  *   files/   arrays in npy files; models and weights of Keras
  *
- * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. */
+ * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. On a GPU (LOCKSTEP_DEVICE=GPU:0) that multiplies
+ * in TF32 or BF16 (LOCKSTEP_PRECISION) they are those of golden.h. */
 #include "golden.h"
 #include "keras.h"
 #include "ops.h"
@@ -83,6 +84,13 @@ int main(int argc, char **argv)
     if (!golden.folder || !golden.folder[0]) {
         printf("not run: no folder given, and LOCKSTEP_GOLDEN does not name one\n0 passed, 0 failed\n");
         return 0;
+    }
+    const lki_device *d = lki_device_current();
+    if (!lki_on_host(d) && lki_gpu_precision(d) != LKI_PRECISION_F32) {
+        golden.rounded = true;
+        golden.coarser = lki_gpu_precision(d) == LKI_PRECISION_TF32 ? 0x1p13 : 0x1p16;
+        printf("%s multiplies rounded factors: results and gradients within %g of their largest entry, losses within %g\n", d->name,
+               ROUNDED, ROUNDED);
     }
     for (int i = 0; i < LKI_COUNT(parts); i++) {
         if (is_there(parts[i].part)) parts[i].run();

@@ -48,7 +48,7 @@ static void compare_predictions(test_case *c, lk_model *m)
     const lk_tensor *y = lk_model_call(m, x);
     if (!sound(c, "predictions")) return;
     for (int64_t i = 0; i < lk_size(right); i++)
-        measure(c, "predictions", fabs(at(y, i) - at(right, i)), 1e-5);
+        measure(c, "predictions", fabs(at(y, i) - at(right, i)), golden.rounded ? ROUNDED : 1e-5);
 }
 
 /* The state of the optimiser a model was saved with. */

@@ -7,8 +7,13 @@ if [ -z "${LOCKSTEP_GOLDEN:-}" ]; then
     exit 77
 fi
 [ -n "$(nm "$build/liblockstep.a" 2>/dev/null | grep -m1 __asan_)" ] && { echo "not under a sanitizer: it would take minutes" >&2; exit 77; }
-for part in ops/ optim/ strategy/ train/mlp; do # whole training runs of convolutions take minutes where a card is simulated
-    LOCKSTEP_GPU_SIM=1 LOCKSTEP_DEVICE=GPU:0 "$build/tests/golden/golden" "$LOCKSTEP_GOLDEN" $part >"$build/golden-gpu.log" 2>&1 && continue
+judge() { # precision, part: whole training runs of convolutions take minutes where a card is simulated
+    LOCKSTEP_GPU_SIM=1 LOCKSTEP_DEVICE=GPU:0 LOCKSTEP_PRECISION=$1 "$build/tests/golden/golden" "$LOCKSTEP_GOLDEN" "$2" >"$build/golden-gpu.log" 2>&1 && return
+    echo "in $1:"
     grep -v ' ok ' "$build/golden-gpu.log" | tail -n 20
     exit 1
+}
+for part in ops/ optim/ strategy/ train/mlp; do judge f32 $part; done
+for precision in tf32 bf16; do # by gradients and loss curves
+    for part in ops/ train/mlp; do judge $precision $part; done
 done

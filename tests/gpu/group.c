@@ -344,6 +344,28 @@ TEST(test_sets)
     }
 }
 
+/* Sums over rows of each type as programs of one call each: its type alone says which kernel runs, and that of f32 would round what others hold. */
+TEST(test_sums_by_themselves)
+{
+    static const lk_dtype types[] = {LK_F32, LK_F64, LK_I32, LK_I64};
+    const lk_shape        s = {2, {24, 10}}, out = {1, {10}};
+    for (int k = 0; k < 4 * LKI_COUNT(types); k++) {
+        const lk_dtype t = types[k / 4];
+        world         *w = world_new();
+        job           *j = world_job(w, LKI_K_reduce_sum, t);
+        slot_case      lanes = {0};
+        slot_lanes(&lanes, 1 << k % 4, s.dim[0]);
+        j->lanes = lanes.lanes;
+        memcpy(j->bound, lanes.bound, sizeof j->bound);
+        reads(j, world_add(w, t, s, slot_numbers(t, &s, false)));
+        makes(j, world_add(w, t, out, NULL));
+        assert_int_equal(group_of(w, j), LKI_GROUP_SMALL);
+        w->jobs++;
+        check(w, LKI_GROUP_SMALL, 0);
+        world_free(w);
+    }
+}
+
 /* More instructions than a launch has room for: unstack and concat of many parts, over and over. */
 TEST(test_many_parts)
 {
@@ -460,5 +482,5 @@ TEST(test_limits)
 }
 
 TESTS(cmocka_unit_test(test_single_calls), cmocka_unit_test(test_programs), cmocka_unit_test(test_sets),
-      cmocka_unit_test(test_many_parts), cmocka_unit_test(test_many_lanes), cmocka_unit_test(test_fault),
-      cmocka_unit_test(test_limits))
+      cmocka_unit_test(test_sums_by_themselves), cmocka_unit_test(test_many_parts), cmocka_unit_test(test_many_lanes),
+      cmocka_unit_test(test_fault), cmocka_unit_test(test_limits))
