@@ -18,7 +18,8 @@ static lk_status find_arrivals(lki_card *c)
         const size_t     bytes = lki_value_bytes(x);
         if (c->at[v] == LKI_CARD_OUTSIDE || !bytes) continue;
         if (x->kind == LKI_VALUE_INPUT)
-            c->inputs[c->input_count++] = (lki_card_input){x->input, c->at[v], bytes, (size_t)x->offset * lk_dtype_bytes(x->dtype)};
+            c->inputs[c->input_count++] =
+                (lki_card_input){x->input, v, c->at[v], bytes, (size_t)x->offset * lk_dtype_bytes(x->dtype)};
         if (x->kind == LKI_VALUE_VARIABLE)
             c->guests[c->guest_count++] = (lki_card_guest){x->variable, c->at[v], bytes, false, NULL};
     }
@@ -43,7 +44,7 @@ static lk_status find_outputs(lki_card *c)
         if (!home && bytes)
             return lk_failed() ? lk_error_code()
                                : lki_fail(LK_ESTATE, "an output of %s has no place on %s", g->name, c->device->name);
-        if (bytes) c->outputs[c->output_count++] = (lki_card_output){i, home + before, bytes};
+        if (bytes) c->outputs[c->output_count++] = (lki_card_output){i, home + before, bytes, false};
     }
     return LK_OK;
 }
@@ -56,6 +57,7 @@ static lk_status make(lki_card *c)
     LKI_TRY(lki_card_parts(c));
     LKI_TRY(find_arrivals(c));
     LKI_TRY(find_outputs(c));
+    LKI_TRY(lki_card_find_ways(c));
     c->pieces = lki_arena_alloc(&c->arena, (size_t)(c->input_count + c->output_count + 1) * sizeof *c->pieces);
     return c->pieces ? LK_OK : LK_ENOMEM;
 }
@@ -83,6 +85,8 @@ void lki_card_free(lki_card *c)
         lki_gpu_fault_free(c->device, c->calls[i].gpu.told);
     for (int i = 0; i < c->part_count; i++)
         if (c->parts[i].graph) c->line->backend->release_graph(c->parts[i].graph);
+    for (int i = 0; i < LKI_CARD_WAYS; i++)
+        if (c->ways[i].graph) c->line->backend->release_graph(c->ways[i].graph);
     lki_buffer_drop(c->block);
     lki_order_clear(&c->order);
     lki_release(c->at);
@@ -153,11 +157,14 @@ static lk_status return_guests(lki_card *c)
     return LK_OK;
 }
 
-static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
+/* All, or those that are not in place. */
+static lk_status take_outputs(lki_card *c, lk_tensor *const *out, bool all)
 {
+    int count = 0;
     for (int i = 0; i < c->output_count; i++)
-        c->pieces[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
-    return copy_all(c, c->output_count, c->pieces);
+        if (all || !c->outputs[i].in_place)
+            c->pieces[count++] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
+    return copy_all(c, count, c->pieces);
 }
 
 static _Thread_local bool unwaited;
@@ -173,15 +180,18 @@ bool lki_card_waits(void) { return !unwaited; }
 
 lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out)
 {
+    void *way;
     LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */
-    LKI_TRY(lki_card_bring(c, in));
+    LKI_TRY(lki_card_way_for(c, in, out, &way));
+    if (!way) LKI_TRY(lki_card_bring(c, in));
     LKI_TRY(bring_guests(c));
-    for (int i = 0; i < c->part_count; i++) {
+    if (way) LKI_TRY(lki_card_launch_graph(c, way));
+    for (int i = 0; i < c->part_count && !way; i++) {
         LKI_TRY(lki_card_run_part(c, &c->parts[i]));
         if (i + 1 < c->part_count) LKI_TRY(lki_card_run_on_host(c, &c->calls[c->launches[c->parts[i].end].from]));
     }
     c->replays++;
     if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
     LKI_TRY(return_guests(c));
-    return take_outputs(c, out);
+    return take_outputs(c, out, !way);
 }

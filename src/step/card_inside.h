@@ -4,6 +4,7 @@
  *   card_memory.c   one block for everything they make
  *   card_call.c     addresses
  *   card_run.c      launching, capturing, tracing; calls on the host
+ *   card_ways.c     graphs that need no copies
  *   card.c          the life of a plan on a card, and a replay */
 #ifndef LKI_STEP_CARD_INSIDE_H
 #define LKI_STEP_CARD_INSIDE_H
@@ -36,7 +37,7 @@ typedef struct
 } lki_card_part;
 
 typedef struct lki_card_input { /* of the function: brought before each replay */
-    int    input;
+    int    input, value;
     size_t at, bytes;
     size_t before; /* bytes of the input that lie before it */
 } lki_card_input;
@@ -52,7 +53,16 @@ typedef struct lki_card_output {
     int         output;
     const char *from;
     size_t      bytes;
+    bool        in_place; /* on a way of card_ways.c */
 } lki_card_output;
+
+enum { LKI_CARD_WAYS = 16 };
+
+typedef struct lki_card_way {
+    char **at;   /* inputs, then outputs */
+    int    seen; /* how often; 0: never, or no longer */
+    void  *graph;
+} lki_card_way;
 
 struct lki_card {
     lki_plan           *plan;
@@ -77,6 +87,8 @@ struct lki_card {
     lki_card_output    *outputs;
     int                 input_count, guest_count, output_count;
     lki_gpu_piece      *pieces; /* room for copies that are made together */
+    lki_card_way        ways[LKI_CARD_WAYS];
+    char              **here; /* room for the addresses of one; NULL: there are no ways */
     int                *stop; /* of the card */
     int64_t             replays;
     bool                checks; /* some call may meet an index out of range */
@@ -111,7 +123,13 @@ char *lki_card_home(lki_card *c, int root);
 /* A replay, piece by piece. */
 lk_status lki_card_bring(lki_card *c, const lki_line *in);
 bool      lki_card_waits(void); /* for faults, on this thread */
+lk_status lki_card_capture(lki_card *c, const lki_card_part *p, void **graph);
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p);
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
+
+/* Which outputs may be written where they lie, once they are known; then, for a replay, a graph that reads and writes there, or NULL. */
+lk_status lki_card_find_ways(lki_card *c);
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, lk_tensor *const *out, void **graph);
+lk_status lki_card_launch_graph(const lki_card *c, void *graph);
 
 #endif

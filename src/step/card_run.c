@@ -47,17 +47,17 @@ static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *cap
     return LK_OK;
 }
 
-static lk_status capture(lki_card *c, lki_card_part *p)
+lk_status lki_card_capture(lki_card *c, const lki_card_part *p, void **graph)
 {
     const lki_gpu_backend *b = c->line->backend;
     void                  *noted = NULL;
     LKI_TRY(check_step(c, "cannot be captured", b->capture_begin(c->line->card, &noted)));
     lk_status status = capture_launches(c, p, noted);
-    int       code = b->capture_end(c->line->card, noted, &p->graph);
-    if (code) p->graph = NULL;
-    if (status != LK_OK && p->graph) { /* only a part of it */
-        b->release_graph(p->graph);
-        p->graph = NULL;
+    int       code = b->capture_end(c->line->card, noted, graph);
+    if (code) *graph = NULL;
+    if (status != LK_OK && *graph) { /* only a part of it */
+        b->release_graph(*graph);
+        *graph = NULL;
     }
     return status == LK_OK ? check_step(c, "could not be captured", code) : status;
 }
@@ -100,14 +100,18 @@ static lk_status run_traced(lki_card *c, const lki_card_part *p)
     return LK_OK;
 }
 
+lk_status lki_card_launch_graph(const lki_card *c, void *graph)
+{
+    return check_step(c, "cannot be launched", c->line->backend->launch(c->line->card, c->line->stream, graph));
+}
+
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p)
 {
-    const lki_gpu_backend *b = c->line->backend;
     if (__atomic_load_n(&lki_tracing, __ATOMIC_RELAXED)) return run_traced(c, p);
     if (p->from == p->end) return LK_OK;
     if (c->replays == 0) return launch_all(c, p);
-    if (!p->graph) LKI_TRY(capture(c, p));
-    return check_step(c, "cannot be launched", b->launch(c->line->card, c->line->stream, p->graph));
+    if (!p->graph) LKI_TRY(lki_card_capture(c, p, &p->graph));
+    return lki_card_launch_graph(c, p->graph);
 }
 
 /* ---- on the host ---- */

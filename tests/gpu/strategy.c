@@ -256,6 +256,54 @@ static void kept_by_steps(const void *arg, outcome *out)
 
 TEST(what_steps_return_keeps_its_value) { CHILD(kept_by_steps, NULL, NULL, .cards = 1); }
 
+static lk_tuple mixed(lk_tuple in, void *user)
+{
+    lk_tensor *x = in.item[0], *y = in.item[1], *sum = lk_add(lk_mul(x, lk_scalar(2)), y);
+    if (user) return LK_TUPLE(sum, x); /* an input is returned as it is */
+    return LK_TUPLE(sum, lk_mul(sum, y), lk_reshape(sum, LK_SHAPE(4, 16)), lk_scalar(3));
+}
+
+/* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of whose results are kept for a while. */
+static void read_in_place(const void *arg, outcome *out)
+{
+    enum { TENSORS = 24, KEPT = 3, SIZE = 64 };
+    (void)arg, (void)out;
+    LK_SCOPE(lk_one_device_strategy("GPU:0")) {
+        lk_function *of_all = lk_function_of(mixed, NULL), *of_input = lk_function_of(mixed, &of_all);
+        lk_tensor   *t[TENSORS];
+        for (int i = 0; i < TENSORS; i++)
+            t[i] = lk_add(lk_fill(LK_SHAPE(SIZE), LK_F32, i), lk_zeros(LK_SHAPE(SIZE), LK_F32));
+        lk_tensor *kept[KEPT] = {0};
+        float      value[KEPT] = {0};
+        unsigned   random = 1;
+        for (int step = 0; step < 300; step++) {
+            random = random * 1664525u + 1013904223u;
+            const int  i = (int)(random >> 16) % (step < 100 ? 2 : step < 200 ? 8 : TENSORS), j = step % 2 ? i : (i + 1) % TENSORS;
+            const bool anew = step % 7 == 3;
+            LK_STEP {
+                lk_tensor  *x = anew ? lk_add(t[i], lk_scalar(100)) : t[i];
+                const float a = (float)i + (anew ? 100 : 0), b = (float)j;
+                lk_tuple    all = lk_call(of_all, LK_TUPLE(x, t[j])), input = lk_call(of_input, LK_TUPLE(x, t[j]));
+                NEED(((const float *)lk_data(all.item[0]))[63] == 2 * a + b &&
+                     ((const float *)lk_data(all.item[1]))[1] == (2 * a + b) * b);
+                NEED(((const float *)lk_data(all.item[2]))[40] == 2 * a + b && ((const float *)lk_data(all.item[3]))[0] == 3);
+                NEED(((const float *)lk_data(input.item[0]))[7] == 2 * a + b && ((const float *)lk_data(input.item[1]))[7] == a);
+                if (step % 5 == 0) { /* results, and so the memory of later ones, lie elsewhere */
+                    lk_free(kept[step / 5 % KEPT]);
+                    kept[step / 5 % KEPT] = lk_keep(all.item[1]);
+                    value[step / 5 % KEPT] = (2 * a + b) * b;
+                }
+            }
+            for (int k = 0; k < KEPT; k++)
+                NEED(!kept[k] || ((const float *)lk_data(kept[k]))[2] == value[k]);
+            SOUND();
+        }
+    }
+    SOUND();
+}
+
+TEST(steps_read_and_write_in_place) { CHILD(read_in_place, NULL, NULL, .cards = 1); }
+
 /* A variable of the CPU in a step of the GPU, and one of the GPU in a step of the CPU. */
 static lk_tuple both_change(lk_tuple in, void *user)
 {
@@ -567,8 +615,8 @@ TEST(ops_run_where_the_strategy_is) { CHILD(chosen, NULL, NULL, .cards = 1); }
 TESTS(cmocka_unit_test(devices_are_listed), cmocka_unit_test(without_a_backend_there_are_none), cmocka_unit_test(cards_are_cut),
       cmocka_unit_test(memory_is_limited), cmocka_unit_test(tensors_of_a_gpu_are_looked_at),
       cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_was_read_stays_a_constant),
-      cmocka_unit_test(what_steps_return_keeps_its_value), cmocka_unit_test(variables_of_other_memories),
-      cmocka_unit_test(datasets_of_and_under_gpus), cmocka_unit_test(mapped_data_trains_alike),
-      cmocka_unit_test(functions_of_the_user_run_on_the_host), cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does),
-      cmocka_unit_test(faults_are_told_at_once), cmocka_unit_test(many_functions_that_check_indices),
-      cmocka_unit_test(ops_run_where_the_strategy_is))
+      cmocka_unit_test(what_steps_return_keeps_its_value), cmocka_unit_test(steps_read_and_write_in_place),
+      cmocka_unit_test(variables_of_other_memories), cmocka_unit_test(datasets_of_and_under_gpus),
+      cmocka_unit_test(mapped_data_trains_alike), cmocka_unit_test(functions_of_the_user_run_on_the_host),
+      cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does), cmocka_unit_test(faults_are_told_at_once),
+      cmocka_unit_test(many_functions_that_check_indices), cmocka_unit_test(ops_run_where_the_strategy_is))

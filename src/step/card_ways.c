@@ -1,0 +1,122 @@
+/* Ways: graphs of a card's plan that read inputs and write outputs where these lie, so that nothing is copied into the block before a replay, or out of it behind.
+ *
+ * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed blocks, so a loop over batches sees the same few
+ * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block.
+ *
+ * What is in place: all inputs, which must lie on the card, each on a cache line as rooms of the block do; and outputs that are a value of their own, whole. Plans with calls on the
+ * host have no ways, nor while a trace is written. */
+#include "core/trace.h"
+#include "step/card_inside.h"
+#include <string.h>
+
+/* ---- which addresses ---- */
+
+static bool is_output_in_place(const lki_card *c, const lki_card_output *o)
+{
+    const lki_graph *g = c->plan->graph;
+    const int        root = lki_graph_root(g, g->outputs[o->output]);
+    int              times = 0;
+    for (int i = 0; i < g->output_count; i++)
+        times += lki_graph_root(g, g->outputs[i]) == root;
+    return times == 1 && g->values[root].kind == LKI_VALUE_MADE && !lki_card_placed(c, root) &&
+           !lki_graph_is_range(g, g->outputs[o->output]);
+}
+
+lk_status lki_card_find_ways(lki_card *c)
+{
+    const lki_graph *g = c->plan->graph;
+    for (int i = 0; i < c->output_count; i++) {
+        c->outputs[i].in_place = is_output_in_place(c, &c->outputs[i]);
+        if (g->values[lki_graph_root(g, g->outputs[c->outputs[i].output])].kind == LKI_VALUE_INPUT) return LK_OK;
+    }
+    if (c->part_count != 1) return LK_OK;
+    const size_t room = (size_t)(c->input_count + c->output_count) + 1;
+    for (int w = 0; w < LKI_CARD_WAYS; w++)
+        if (!(c->ways[w].at = lki_arena_alloc(&c->arena, room * sizeof *c->ways[w].at))) return LK_ENOMEM;
+    c->here = lki_arena_alloc(&c->arena, room * sizeof *c->here);
+    return c->here ? LK_OK : LK_ENOMEM;
+}
+
+static bool is_good(const void *address) { return (uintptr_t)address % LKI_CACHE_LINE == 0; }
+
+/* To c->here: inputs, then outputs. */
+static bool find_addresses(lki_card *c, const lki_line *in, lk_tensor *const *out)
+{
+    for (int i = 0; i < c->input_count; i++) {
+        const lk_tensor *t = in->item[c->inputs[i].input];
+        c->here[i] = (char *)t->data + c->inputs[i].before;
+        if (!lki_same_memory(t->buffer->device, c->device) || !is_good(c->here[i])) return false;
+    }
+    for (int i = 0; i < c->output_count; i++) {
+        c->here[c->input_count + i] = c->outputs[i].in_place ? out[c->outputs[i].output]->data : NULL;
+        if (!is_good(c->here[c->input_count + i])) return false;
+    }
+    return true;
+}
+
+/* ---- capturing ---- */
+
+static char *address_of(const lki_card *c, int root)
+{
+    const lki_graph *g = c->plan->graph;
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].value == root) return c->here[i];
+    for (int i = 0; i < c->output_count; i++)
+        if (c->outputs[i].in_place && lki_graph_root(g, g->outputs[c->outputs[i].output]) == root)
+            return c->here[c->input_count + i];
+    return NULL;
+}
+
+/* Operands and results of all calls: where they lie now, or back in the block. */
+static void move_calls(lki_card *c, bool back)
+{
+    const lki_graph *g = c->plan->graph;
+    for (int i = 0; i < c->count; i++) {
+        const lki_node *n = c->calls[i].node;
+        lki_view       *views = (lki_view *)c->calls[i].args.src; /* results lie behind operands */
+        for (int k = 0; k < n->nsrc + n->ndst; k++) {
+            const int value = k < n->nsrc ? n->src[k] : n->dst[k - n->nsrc], root = lki_graph_root(g, value);
+            char     *to = views[k].data ? address_of(c, root) : NULL;
+            if (!to) continue;
+            if (back) to = lki_card_home(c, root);
+            views[k].data = to + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(g->values[value].dtype);
+        }
+    }
+}
+
+static lk_status capture_way(lki_card *c, lki_card_way *way)
+{
+    move_calls(c, false);
+    lk_status status = lki_card_capture(c, &c->parts[0], &way->graph);
+    move_calls(c, true);
+    return status;
+}
+
+/* ---- finding one ---- */
+
+/* The way of c->here; else a free one, which is its from now on; NULL: there is none. */
+static lki_card_way *way_of(lki_card *c)
+{
+    const size_t  bytes = (size_t)(c->input_count + c->output_count) * sizeof *c->here;
+    lki_card_way *free = NULL;
+    for (int w = 0; w < LKI_CARD_WAYS; w++) {
+        lki_card_way *way = &c->ways[w];
+        if (way->seen && !memcmp(way->at, c->here, bytes)) return way;
+        if (!way->graph && (!free || way->seen < free->seen)) free = way;
+    }
+    if (!free) return NULL;
+    memcpy(free->at, c->here, bytes);
+    free->seen = 0;
+    return free;
+}
+
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, lk_tensor *const *out, void **graph)
+{
+    *graph = NULL;
+    if (!c->here || c->replays < 2 || __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) || !find_addresses(c, in, out)) return LK_OK;
+    lki_card_way *way = way_of(c);
+    if (!way) return LK_OK;
+    if (!way->graph && ++way->seen > 1) LKI_TRY(capture_way(c, way));
+    *graph = way->graph;
+    return LK_OK;
+}
