@@ -44,7 +44,7 @@ static lk_status find_outputs(lki_card *c)
         if (!home && bytes)
             return lk_failed() ? lk_error_code()
                                : lki_fail(LK_ESTATE, "an output of %s has no place on %s", g->name, c->device->name);
-        if (bytes) c->outputs[c->output_count++] = (lki_card_output){i, home + before, bytes, false};
+        if (bytes) c->outputs[c->output_count++] = (lki_card_output){i, home + before, bytes};
     }
     return LK_OK;
 }
@@ -157,14 +157,11 @@ static lk_status return_guests(lki_card *c)
     return LK_OK;
 }
 
-/* All, or those that are not in place. */
-static lk_status take_outputs(lki_card *c, lk_tensor *const *out, bool all)
+static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
 {
-    int count = 0;
     for (int i = 0; i < c->output_count; i++)
-        if (all || !c->outputs[i].in_place)
-            c->pieces[count++] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
-    return copy_all(c, count, c->pieces);
+        c->pieces[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
+    return copy_all(c, c->output_count, c->pieces);
 }
 
 static _Thread_local bool unwaited;
@@ -182,7 +179,7 @@ lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out
 {
     void *way;
     LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */
-    LKI_TRY(lki_card_way_for(c, in, out, &way));
+    LKI_TRY(lki_card_way_for(c, in, &way));
     if (!way) LKI_TRY(lki_card_bring(c, in));
     LKI_TRY(bring_guests(c));
     if (way) LKI_TRY(lki_card_launch_graph(c, way));
@@ -193,5 +190,5 @@ lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out
     c->replays++;
     if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
     LKI_TRY(return_guests(c));
-    return take_outputs(c, out, !way);
+    return take_outputs(c, out);
 }

@@ -4,7 +4,7 @@
  *   card_memory.c   one block for everything they make
  *   card_call.c     addresses
  *   card_run.c      launching, capturing, tracing; calls on the host
- *   card_ways.c     graphs that need no copies
+ *   card_ways.c     graphs that read inputs where they lie
  *   card.c          the life of a plan on a card, and a replay */
 #ifndef LKI_STEP_CARD_INSIDE_H
 #define LKI_STEP_CARD_INSIDE_H
@@ -53,13 +53,12 @@ typedef struct lki_card_output {
     int         output;
     const char *from;
     size_t      bytes;
-    bool        in_place; /* on a way of card_ways.c */
 } lki_card_output;
 
 enum { LKI_CARD_WAYS = 16 };
 
 typedef struct lki_card_way {
-    char **at;   /* inputs, then outputs */
+    char **at;   /* by input */
     int    seen; /* how often; 0: never, or no longer */
     void  *graph;
 } lki_card_way;
@@ -127,9 +126,9 @@ lk_status lki_card_capture(lki_card *c, const lki_card_part *p, void **graph);
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p);
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 
-/* Which outputs may be written where they lie, once they are known; then, for a replay, a graph that reads and writes there, or NULL. */
+/* Once inputs and parts are known; then, for a replay, a graph that reads inputs where they lie, or NULL. */
 lk_status lki_card_find_ways(lki_card *c);
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, lk_tensor *const *out, void **graph);
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **graph);
 lk_status lki_card_launch_graph(const lki_card *c, void *graph);
 
 #endif

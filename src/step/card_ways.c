@@ -1,55 +1,35 @@
-/* Ways: graphs of a card's plan that read inputs and write outputs where these lie, so that nothing is copied into the block before a replay, or out of it behind.
+/* Ways: graphs of a card's plan that read inputs where these lie, so that nothing is copied into the block before a replay.
  *
  * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed blocks, so a loop over batches sees the same few
  * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block.
  *
- * What is in place: all inputs, which must lie on the card, each on a cache line as rooms of the block do; and outputs that are a value of their own, whole. Plans with calls on the
- * host have no ways, nor while a trace is written. */
+ * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
+ * trace is written. */
 #include "core/trace.h"
 #include "step/card_inside.h"
 #include <string.h>
 
 /* ---- which addresses ---- */
 
-static bool is_output_in_place(const lki_card *c, const lki_card_output *o)
-{
-    const lki_graph *g = c->plan->graph;
-    const int        root = lki_graph_root(g, g->outputs[o->output]);
-    int              times = 0;
-    for (int i = 0; i < g->output_count; i++)
-        times += lki_graph_root(g, g->outputs[i]) == root;
-    return times == 1 && g->values[root].kind == LKI_VALUE_MADE && !lki_card_placed(c, root) &&
-           !lki_graph_is_range(g, g->outputs[o->output]);
-}
-
 lk_status lki_card_find_ways(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    for (int i = 0; i < c->output_count; i++) {
-        c->outputs[i].in_place = is_output_in_place(c, &c->outputs[i]);
-        if (g->values[lki_graph_root(g, g->outputs[c->outputs[i].output])].kind == LKI_VALUE_INPUT) return LK_OK;
-    }
-    if (c->part_count != 1) return LK_OK;
-    const size_t room = (size_t)(c->input_count + c->output_count) + 1;
+    if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || !c->input_count) return LK_OK;
+    for (int i = 0; i < g->output_count; i++)
+        if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
     for (int w = 0; w < LKI_CARD_WAYS; w++)
-        if (!(c->ways[w].at = lki_arena_alloc(&c->arena, room * sizeof *c->ways[w].at))) return LK_ENOMEM;
-    c->here = lki_arena_alloc(&c->arena, room * sizeof *c->here);
+        if (!(c->ways[w].at = lki_arena_alloc(&c->arena, (size_t)c->input_count * sizeof *c->ways[w].at))) return LK_ENOMEM;
+    c->here = lki_arena_alloc(&c->arena, (size_t)c->input_count * sizeof *c->here);
     return c->here ? LK_OK : LK_ENOMEM;
 }
 
-static bool is_good(const void *address) { return (uintptr_t)address % LKI_CACHE_LINE == 0; }
-
-/* To c->here: inputs, then outputs. */
-static bool find_addresses(lki_card *c, const lki_line *in, lk_tensor *const *out)
+/* To c->here. */
+static bool find_addresses(lki_card *c, const lki_line *in)
 {
     for (int i = 0; i < c->input_count; i++) {
         const lk_tensor *t = in->item[c->inputs[i].input];
         c->here[i] = (char *)t->data + c->inputs[i].before;
-        if (!lki_same_memory(t->buffer->device, c->device) || !is_good(c->here[i])) return false;
-    }
-    for (int i = 0; i < c->output_count; i++) {
-        c->here[c->input_count + i] = c->outputs[i].in_place ? out[c->outputs[i].output]->data : NULL;
-        if (!is_good(c->here[c->input_count + i])) return false;
+        if (!lki_same_memory(t->buffer->device, c->device) || (uintptr_t)c->here[i] % LKI_CACHE_LINE) return false;
     }
     return true;
 }
@@ -58,28 +38,24 @@ static bool find_addresses(lki_card *c, const lki_line *in, lk_tensor *const *ou
 
 static char *address_of(const lki_card *c, int root)
 {
-    const lki_graph *g = c->plan->graph;
     for (int i = 0; i < c->input_count; i++)
         if (c->inputs[i].value == root) return c->here[i];
-    for (int i = 0; i < c->output_count; i++)
-        if (c->outputs[i].in_place && lki_graph_root(g, g->outputs[c->outputs[i].output]) == root)
-            return c->here[c->input_count + i];
     return NULL;
 }
 
-/* Operands and results of all calls: where they lie now, or back in the block. */
+/* Operands of all calls that are inputs: where these lie now, or back in the block. */
 static void move_calls(lki_card *c, bool back)
 {
     const lki_graph *g = c->plan->graph;
     for (int i = 0; i < c->count; i++) {
         const lki_node *n = c->calls[i].node;
-        lki_view       *views = (lki_view *)c->calls[i].args.src; /* results lie behind operands */
-        for (int k = 0; k < n->nsrc + n->ndst; k++) {
-            const int value = k < n->nsrc ? n->src[k] : n->dst[k - n->nsrc], root = lki_graph_root(g, value);
+        lki_view       *views = (lki_view *)c->calls[i].args.src;
+        for (int k = 0; k < n->nsrc; k++) {
+            const int root = lki_graph_root(g, n->src[k]);
             char     *to = views[k].data ? address_of(c, root) : NULL;
             if (!to) continue;
             if (back) to = lki_card_home(c, root);
-            views[k].data = to + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(g->values[value].dtype);
+            views[k].data = to + (size_t)lki_graph_offset(g, n->src[k]) * lk_dtype_bytes(g->values[n->src[k]].dtype);
         }
     }
 }
@@ -97,7 +73,7 @@ static lk_status capture_way(lki_card *c, lki_card_way *way)
 /* The way of c->here; else a free one, which is its from now on; NULL: there is none. */
 static lki_card_way *way_of(lki_card *c)
 {
-    const size_t  bytes = (size_t)(c->input_count + c->output_count) * sizeof *c->here;
+    const size_t  bytes = (size_t)c->input_count * sizeof *c->here;
     lki_card_way *free = NULL;
     for (int w = 0; w < LKI_CARD_WAYS; w++) {
         lki_card_way *way = &c->ways[w];
@@ -110,10 +86,10 @@ static lki_card_way *way_of(lki_card *c)
     return free;
 }
 
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, lk_tensor *const *out, void **graph)
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **graph)
 {
     *graph = NULL;
-    if (!c->here || c->replays < 2 || __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) || !find_addresses(c, in, out)) return LK_OK;
+    if (!c->here || c->replays < 2 || __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) || !find_addresses(c, in)) return LK_OK;
     lki_card_way *way = way_of(c);
     if (!way) return LK_OK;
     if (!way->graph && ++way->seen > 1) LKI_TRY(capture_way(c, way));

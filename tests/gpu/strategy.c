@@ -302,7 +302,7 @@ static void read_in_place(const void *arg, outcome *out)
     SOUND();
 }
 
-TEST(steps_read_and_write_in_place) { CHILD(read_in_place, NULL, NULL, .cards = 1); }
+TEST(steps_read_in_place) { CHILD(read_in_place, NULL, NULL, .cards = 1); }
 
 /* A variable of the CPU in a step of the GPU, and one of the GPU in a step of the CPU. */
 static lk_tuple both_change(lk_tuple in, void *user)
@@ -615,7 +615,7 @@ TEST(ops_run_where_the_strategy_is) { CHILD(chosen, NULL, NULL, .cards = 1); }
 TESTS(cmocka_unit_test(devices_are_listed), cmocka_unit_test(without_a_backend_there_are_none), cmocka_unit_test(cards_are_cut),
       cmocka_unit_test(memory_is_limited), cmocka_unit_test(tensors_of_a_gpu_are_looked_at),
       cmocka_unit_test(what_was_read_keeps_its_value), cmocka_unit_test(what_was_read_stays_a_constant),
-      cmocka_unit_test(what_steps_return_keeps_its_value), cmocka_unit_test(steps_read_and_write_in_place),
+      cmocka_unit_test(what_steps_return_keeps_its_value), cmocka_unit_test(steps_read_in_place),
       cmocka_unit_test(variables_of_other_memories), cmocka_unit_test(datasets_of_and_under_gpus),
       cmocka_unit_test(mapped_data_trains_alike), cmocka_unit_test(functions_of_the_user_run_on_the_host),
       cmocka_unit_test(what_a_gpu_cannot_do_the_cpu_does), cmocka_unit_test(faults_are_told_at_once),
