@@ -76,9 +76,6 @@ static void find_order(const lki_card *c, lki_order *o)
 
 /* ---- launches ---- */
 
-/* Counting steps is beside the way of everything else: joined with others it would make them wait. */
-static bool counts(const lki_node *n) { return n->op == LKI_OP_increment || (n->op == LKI_OP_copy && n->type == LK_I64); }
-
 static int find_launches(lki_card *c, const lki_order *o, int *launch)
 {
     static const int alone[LKI_GROUPS] = {1, 1, 1};
@@ -86,7 +83,7 @@ static int find_launches(lki_card *c, const lki_order *o, int *launch)
     if (!what) return -1;
     for (int i = 0; i < c->count && c->grouping; i++) {
         const lki_node *n = c->calls[i].node;
-        if (!c->calls[i].on_host && !counts(n))
+        if (!c->calls[i].on_host)
             what[i] =
                 (lki_joinable){c->grouping->of(n->slot, n->type, &c->calls[i].args), (int)n->slot * LK_DTYPE_COUNT + (int)n->type};
     }

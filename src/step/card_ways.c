@@ -4,17 +4,22 @@
  * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block.
  *
  * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
- * trace is written. */
+ * trace is written. To go from one graph to another takes a card some microseconds, so that inputs of less than LEAST bytes are copied faster. */
 #include "core/trace.h"
 #include "step/card_inside.h"
 #include <string.h>
+
+enum { LEAST = 1 << 20 };
 
 /* ---- which addresses ---- */
 
 lk_status lki_card_find_ways(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || !c->input_count) return LK_OK;
+    size_t           bytes = 0;
+    for (int i = 0; i < c->input_count; i++)
+        bytes += c->inputs[i].bytes;
+    if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || bytes < LEAST) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
     for (int w = 0; w < LKI_CARD_WAYS; w++)

@@ -1,12 +1,10 @@
 /* Making a recorded graph smaller without changing a bit of its results.
  *
  *   keep      a variable's old value that is still read after the variable was written gets memory of its own
- *   count     on a GPU whoever reads a counter of steps reads a copy, so that counting on waits for nobody: updates, which read it, end a step
  *   drop      nodes whose results nobody reads
  *   fuse      conv2d or matmul, then + bias, then relu, then a 2x2 max pool: one kernel with an epilogue. The sum is complete before the
  *             epilogue, so the bits are those of the separate ops. */
 #include "core/memory.h"
-#include "device/device.h"
 #include "step/graph.h"
 #include <string.h>
 
@@ -98,45 +96,6 @@ static lk_status keep_old_versions(lki_graph *g)
                 if (reads_after(g, &g->nodes[i], writer)) LKI_TRY(redirect(g, &g->nodes[i].src[j], value, copy));
         for (int i = 0; i < g->output_count; i++)
             LKI_TRY(redirect(g, &g->outputs[i], value, copy));
-    }
-    return LK_OK;
-}
-
-/* ---- count ---- */
-
-/* The version of a variable before the one a node makes; -1: nobody knew it. */
-static int version_before(const lki_graph *g, const lki_node *writer)
-{
-    const lki_value *made = &g->values[writer->dst[0]];
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].kind == LKI_VALUE_VARIABLE && g->values[v].variable == made->variable &&
-            g->values[v].version == made->version - 1)
-            return v;
-    return -1;
-}
-
-static int first_reader(const lki_graph *g, int value)
-{
-    int first = -1;
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            if (lki_graph_root(g, g->nodes[i].src[j]) == value && (first < 0 || g->nodes[i].order < g->nodes[first].order))
-                first = i;
-    return first;
-}
-
-static lk_status copy_counters(lki_graph *g)
-{
-    if (!g->device || g->device->kind != LKI_DEVICE_GPU) return LK_OK;
-    for (int i = 0, nodes = g->node_count; i < nodes; i++) {
-        if (g->nodes[i].dead || g->nodes[i].op != LKI_OP_increment) continue;
-        const int value = version_before(g, &g->nodes[i]), first = value < 0 ? -1 : first_reader(g, value);
-        if (first < 0) continue;
-        const int copy = copy_before(g, value, first);
-        if (copy < 0) return LK_ENOMEM;
-        for (int k = 0; k < nodes; k++)
-            for (int j = 0; j < g->nodes[k].nsrc; j++)
-                LKI_TRY(redirect(g, &g->nodes[k].src[j], value, copy));
     }
     return LK_OK;
 }
@@ -260,7 +219,6 @@ lk_status lki_graph_simplify(lki_graph *g)
     if (status == LK_OK) fuse_epilogues(g, &u);
     if (status == LK_OK) lki_graph_fuse_norms(g);
     if (status == LK_OK) lki_graph_fuse_relus(g);
-    if (status == LK_OK) status = copy_counters(g);
     lki_release(u.count);
     return status;
 }

@@ -260,13 +260,13 @@ static lk_tuple mixed(lk_tuple in, void *user)
 {
     lk_tensor *x = in.item[0], *y = in.item[1], *sum = lk_add(lk_mul(x, lk_scalar(2)), y);
     if (user) return LK_TUPLE(sum, x); /* an input is returned as it is */
-    return LK_TUPLE(sum, lk_mul(sum, y), lk_reshape(sum, LK_SHAPE(4, 16)), lk_scalar(3));
+    return LK_TUPLE(sum, lk_mul(sum, y), lk_reshape(sum, LK_SHAPE(4, 1 << 16)), lk_scalar(3));
 }
 
 /* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of whose results are kept for a while. */
 static void read_in_place(const void *arg, outcome *out)
 {
-    enum { TENSORS = 24, KEPT = 3, SIZE = 64 };
+    enum { TENSORS = 24, KEPT = 3, SIZE = 1 << 18 }; /* floats: a MiB, less is copied */
     (void)arg, (void)out;
     LK_SCOPE(lk_one_device_strategy("GPU:0")) {
         lk_function *of_all = lk_function_of(mixed, NULL), *of_input = lk_function_of(mixed, &of_all);
@@ -276,9 +276,9 @@ static void read_in_place(const void *arg, outcome *out)
         lk_tensor *kept[KEPT] = {0};
         float      value[KEPT] = {0};
         unsigned   random = 1;
-        for (int step = 0; step < 300; step++) {
+        for (int step = 0; step < 90; step++) {
             random = random * 1664525u + 1013904223u;
-            const int  i = (int)(random >> 16) % (step < 100 ? 2 : step < 200 ? 8 : TENSORS), j = step % 2 ? i : (i + 1) % TENSORS;
+            const int  i = (int)(random >> 16) % (step < 30 ? 2 : step < 60 ? 8 : TENSORS), j = step % 2 ? i : (i + 1) % TENSORS;
             const bool anew = step % 7 == 3;
             LK_STEP {
                 lk_tensor  *x = anew ? lk_add(t[i], lk_scalar(100)) : t[i];
