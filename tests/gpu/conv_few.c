@@ -2,7 +2,7 @@
  * where numbers are wild; the gradient for the weights and the bias in the order kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
 #include "slots.h"
 
-enum { THREADS = 256, UNIT = 4, TURNS = 4, IMAGES = 32, PARTS = 256 };
+enum { THREADS = 128, UNIT = 4, TURNS_POOLED = 8, TURNS = 4, IMAGES = 32, PARTS = 128 };
 
 typedef struct shape {
     int64_t images, IH, IW, C, K, O, pad, more; /* more: cells behind the image beyond pad */
@@ -77,15 +77,16 @@ static void check_outputs(slot_case *c, const shape *s)
         gpu[i] = slot_start(c, i), untouched[i] = slot_start(c, i);
     slot_on_gpu(c, gpu);
     for (int64_t i = 0; i < lki_shape_size(&c->dst[0]); i++) {
-        const int64_t o = i % s->O, W = c->dst[0].dim[2], H = c->dst[0].dim[1], w = i / s->O % W, h = i / s->O / W % H, n = i / s->O / W / H;
-        const double  value = ((float *)gpu[0])[i];
-        const int     place = cells > 1 ? ((uint8_t *)gpu[1])[i] : 0;
-        double        y[4], best = -INFINITY;
+        const int64_t o = i % s->O, W = c->dst[0].dim[2], H = c->dst[0].dim[1], w = i / s->O % W, h = i / s->O / W % H,
+                      n = i / s->O / W / H;
+        const double value = ((float *)gpu[0])[i];
+        const int    place = cells > 1 ? ((uint8_t *)gpu[1])[i] : 0;
+        double       y[4], best = -INFINITY;
         for (int64_t k = 0; k < cells; k++)
             best = fmax(best, y[k] = output_of(c, s, n, each * h + k / 2, each * w + k % 2, o));
         if (place < cells && fabs(value - best) <= near && fabs(y[place] - best) <= near) continue;
-        fail_msg("precision %d, image %d, output (%d, %d), channel %d: %.9g of cell %d, not %.9g", (int)c->precision, (int)n, (int)h, (int)w, (int)o, value,
-                 place, best);
+        fail_msg("precision %d, image %d, output (%d, %d), channel %d: %.9g of cell %d, not %.9g", (int)c->precision, (int)n,
+                 (int)h, (int)w, (int)o, value, place, best);
     }
     for (int i = 0; i < c->ndst; i++) {
         const size_t size = (size_t)lki_shape_size(&c->dst[i]) * lk_dtype_bytes(c->dst_type[i]);
@@ -186,9 +187,9 @@ static order order_of(const slot_case *c, const shape *s)
     int64_t quads = 1;
     while (4 * quads < s->O && quads < 8)
         quads *= 2;
-    o.strands = (o.pooled && s->K * s->K * s->C <= 9 ? THREADS : THREADS / 2) / quads;
+    o.strands = THREADS / quads;
     o.across = o.pooled ? o.W : lki_ceil_div(o.W, UNIT);
-    o.rows = lki_max(1, lki_ceil_div(o.H, lki_max(1, lki_ceil_div(o.H * o.across, TURNS * o.strands))));
+    o.rows = lki_max(1, lki_ceil_div(o.H, lki_max(1, lki_ceil_div(o.H * o.across, (o.pooled ? TURNS_POOLED : TURNS) * o.strands))));
     o.bands = o.across ? lki_ceil_div(o.H, o.rows) : 0;
     return o;
 }
@@ -320,5 +321,6 @@ TEST(test_many_images)
     }
 }
 
-TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_precisions), cmocka_unit_test(test_wild), cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w),
-      cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu), cmocka_unit_test(test_many_images))
+TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_precisions), cmocka_unit_test(test_wild),
+      cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w),
+      cmocka_unit_test(test_pool_grad_w_relu), cmocka_unit_test(test_many_images))

@@ -10,6 +10,12 @@
 
 #include "kernel/gpu/conv.h"
 
+#ifdef LKI_SIM
+#define LKI_ROLLED
+#else
+#define LKI_ROLLED _Pragma("unroll 1")
+#endif
+
 namespace lki_gpu
 {
 
@@ -27,22 +33,22 @@ enum { FEW_QUADS = 8, FEW_CHANNELS = 4 * FEW_QUADS }; /* of a block, at most */
 
 /* ---- shared memory ---- */
 
-/* n, of which the compiler knows nothing: what is addressed by it stays inside a loop instead of filling registers before it, */
+/* n, of which the compiler knows nothing: what is addressed by it is not computed in another way. */
 __device__ inline int hidden(int n)
 {
 #ifndef LKI_SIM
-    asm volatile("" : "+r"(n));
+    asm("" : "+r"(n));
 #endif
     return n;
 }
 
-/* ... and is not computed again and again from what it was made of. */
-__device__ inline int64_t hidden(int64_t n)
+/* x, computed here and not where it is used. */
+__device__ inline float kept(float x)
 {
 #ifndef LKI_SIM
-    asm volatile("" : "+l"(n));
+    asm volatile("" : "+f"(x));
 #endif
-    return n;
+    return x;
 }
 
 /* Which cells a patch holds: the columns from -pad on, and some rows, `pitch` floats each. */
