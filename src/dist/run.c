@@ -11,9 +11,9 @@
  * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
  * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none.
- * 5. A function that ends its thread (pthread_exit, or the thread is cancelled) breaks the run like one that fails. A worker that ended is forgotten; where it
- *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through. Workers wait without
- *    cancellation points, so none ends between two runs. */
+ * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it was the caller's thread,
+ *    nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
+ * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -55,7 +55,9 @@ struct lki_run {
     lk_status        last; /* how the last meeting ended; stays until all have left it, since the next needs all of them */
     bool             broken;
     lki_error_record cause;
-    worker          *workers; /* of replicas count-1 .. 1 */
+    lki_error_record caller_end; /* how the function ended the caller's thread, if it did */
+    void           **everyones;  /* room for the operands of a meeting */
+    worker          *workers;    /* of replicas count-1 .. 1 */
     seat             seat[];
 };
 
@@ -166,19 +168,15 @@ static void let_go(lki_run *run)
 /* Replica 0, all others waiting, the lock not held. */
 static lk_status hold_meeting(lki_run *run, seat *mine)
 {
-    enum { FEW = 64 };
-    void *few[FEW], **everyones = run->count <= FEW ? few : lki_alloc((size_t)run->count * sizeof *everyones);
-    if (!everyones) return LK_ENOMEM;
     for (int r = 0; r < run->count; r++)
-        everyones[r] = run->seat[r].mine;
+        run->everyones[r] = run->seat[r].mine;
     lki_context before = lki_context_cross(run->strategy);
     lki_recording_pause();   /* tapes are the replicas' own */
     lki_error_context(NULL); /* what fails here is nobody's alone */
-    lk_status status = mine->fn(run->strategy, run->count, everyones, everyones[0]);
+    lk_status status = mine->fn(run->strategy, run->count, run->everyones, run->everyones[0]);
     lki_error_context(run->strategy->context[0].words);
     lki_recording_resume();
     lki_context_restore(&before);
-    if (everyones != few) lki_release(everyones);
     return status;
 }
 
@@ -381,13 +379,17 @@ static void thread_ends(void *arg)
     lki_error_record earlier, e;
     lki_error_take(&earlier);
     lki_error_context(run->strategy->context[s->replica].words); /* which a meeting takes away */
-    lki_fail(LK_ESTATE,
-             "%s: the function ended its thread, by pthread_exit() or because it was cancelled; it must return instead, as a "
-             "replica's thread is used again%s%s",
-             held_meeting ? mine->call : "lk_run", earlier.code ? "; its error before that: " : "", earlier.text);
+    lki_fail(
+        LK_ESTATE,
+        "%s: the function ended its thread, by pthread_exit(); it must return instead, as a replica's thread is used again%s%s",
+        held_meeting ? mine->call : "lk_run", earlier.code ? "; its error before that: " : "", earlier.text);
     lki_error_take(&e);
     lki_pool_close_inside(run->pool);
     leave(s);
+    if (s->replica) { /* a worker has nothing more to do with it; destructors of the thread's own may still come */
+        lki_tracer_set(NULL);
+        lki_pool_set(NULL);
+    } else run->caller_end = e;
     pthread_mutex_lock(&run->lock);
     break_run(run, &e);
     if (held_meeting) {
@@ -457,6 +459,7 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_
 static void *work(void *arg)
 {
     worker *w = arg;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     for (unsigned seen = 0;; seen++) {
         lki_wait_while(&w->go, seen, &w->sleepers, __atomic_load_n(&w->spins, __ATOMIC_RELAXED), 0);
         lki_pool_set(w->run->pool);
@@ -588,6 +591,7 @@ static void free_run(lki_run *run)
 {
     drop_results(run);
     pthread_mutex_destroy(&run->lock);
+    lki_release(run->everyones);
     lki_release(run);
 }
 
@@ -596,16 +600,20 @@ static void caller_ends(void *arg)
 {
     lki_run *run = arg;
     wait_for_all(run);
-    lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log", run->cause.text);
+    const bool first = !strcmp(run->cause.text, run->caller_end.text);
+    lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log%s%s", run->caller_end.text,
+             first ? "" : "; before that: ", first ? "" : run->cause.text);
     free_run(run);
 }
 
 static lk_tuple run_together(lki_run *run)
 {
     lki_error_record before; /* an older error of the caller is not replica 0's */
+    int              cancel;
     run->workers = take_workers(run->count - 1);
     if (!run->workers) return poisoned();
     lki_error_take(&before);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     set_going(run);
     pthread_cleanup_push(caller_ends, run);
     replica(run, 0);
@@ -613,6 +621,7 @@ static lk_tuple run_together(lki_run *run)
     wait_for_all(run);
     if (run->broken) lki_error_put(&run->cause);
     lk_tuple out = run->broken ? poisoned() : regroup(run);
+    pthread_setcancelstate(cancel, NULL);
     if (before.code != LK_OK) {
         lk_clear_error();
         lki_error_put(&before);
@@ -634,7 +643,7 @@ static lk_tuple run_many(const lk_run_args *a)
     warn_of_outer_tape();
     lk_strategy *s = a->strategy;
     lki_run     *run = lki_zalloc(sizeof *run + (size_t)s->replicas * sizeof run->seat[0]);
-    if (!run) return poisoned();
+    if (!run || !(run->everyones = lki_alloc((size_t)s->replicas * sizeof *run->everyones))) return lki_release(run), poisoned();
     run->strategy = s;
     run->count = s->replicas;
     run->fn = a->fn;

@@ -5,6 +5,7 @@
  *
  * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
  * trace is written. To go from one graph to another takes a card some microseconds, so that inputs of less than LEAST bytes are copied faster. */
+#include "core/log.h"
 #include "core/trace.h"
 #include "step/card_inside.h"
 #include <string.h>
@@ -91,13 +92,24 @@ static lki_card_way *way_of(lki_card *c)
     return free;
 }
 
+/* There may be no room for one more graph; the block is there. */
+static lk_status do_without(lki_card *c)
+{
+    lki_error_record e;
+    lki_error_take(&e);
+    lki_info("%s: %s; inputs of %s are copied from now on", c->device->name, e.text,
+             c->plan->graph->name ? c->plan->graph->name : "a function");
+    c->here = NULL;
+    return LK_OK;
+}
+
 lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **graph)
 {
     *graph = NULL;
     if (!c->here || c->replays < 2 || __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) || !find_addresses(c, in)) return LK_OK;
     lki_card_way *way = way_of(c);
     if (!way) return LK_OK;
-    if (!way->graph && ++way->seen > 1) LKI_TRY(capture_way(c, way));
+    if (!way->graph && ++way->seen > 1 && capture_way(c, way) != LK_OK) return do_without(c);
     *graph = way->graph;
     return LK_OK;
 }

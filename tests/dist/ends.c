@@ -50,6 +50,42 @@ TEST(all_but_one_end)
     }
 }
 
+/* Replicas are not cancelled: a run ends as if nobody had asked, workers serve the next one, and the caller's thread ends when it is through with it. */
+static lk_tuple cancelled(lk_tuple in, void *user)
+{
+    (void)in, (void)user;
+    lk_replica_context *c = lk_get_replica_context();
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+    lk_tensor *sum = lk_all_reduce(c, LK_SUM, lk_fill(LK_SHAPE(2), LK_F32, 1 + lk_replica_id_in_sync_group(c)));
+    pthread_testcancel();
+    return LK_TUPLE(sum);
+}
+
+static void *run_cancelled(void *user)
+{
+    LK_POOL {
+        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 3);
+        lk_tuple     sums = lk_local_results(s, lk_run(s, cancelled, LK_TUPLE()).item[0]);
+        *(float *)user = lk_failed() ? -1 : *(const float *)lk_data(sums.item[1]);
+    }
+    pthread_testcancel();
+    return user;
+}
+
+TEST(replicas_are_not_cancelled)
+{
+    pthread_t thread;
+    float     sum = 0;
+    void     *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, run_cancelled, &sum), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(sum == 6 && result == PTHREAD_CANCELED);
+    LK_POOL {
+        ending_after((ending){.strategy = lk_mirrored_strategy(.cpu_devices = 3)});
+    }
+}
+
 static int threads_here(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -80,4 +116,4 @@ TEST(nothing_is_left)
 }
 
 TESTS(cmocka_unit_test(whoever_ends_wherever), cmocka_unit_test(while_traced), cmocka_unit_test(all_but_one_end),
-      cmocka_unit_test(nothing_is_left))
+      cmocka_unit_test(replicas_are_not_cancelled), cmocka_unit_test(nothing_is_left))

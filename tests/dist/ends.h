@@ -1,6 +1,6 @@
 /* A replica's function that ends its thread, in every way and at every place, and what must come of it: on CPUs (tests/dist/ends.c) and on cards (tests/gpu/ends.c).
  *
- *     ending e = {.strategy = s, .replica = 1, .at = IN_MERGE, .how = BY_CANCEL};
+ *     ending e = {.strategy = s, .replica = 1, .at = IN_MERGE, .how = AFTER_ERROR};
  *     end_one(&e);                 lk_run() is over in time, its error names the replica and what would be right, the next run is right
  *
  * NEEDS(condition) is the including file's: what to do when a condition is not met, on the thread of the test. */
@@ -14,7 +14,7 @@
 #include <time.h>
 
 typedef enum place { AT_ONCE, OTHERS_WAIT, BETWEEN, IN_BLOCKS, IN_MERGE, AT_LAST, PLACES } place;
-typedef enum manner { BY_EXIT, BY_CANCEL, AFTER_ERROR, MANNERS } manner;
+typedef enum manner { BY_EXIT, AFTER_ERROR, MANNERS } manner;
 
 typedef struct ending {
     lk_strategy *strategy;
@@ -35,23 +35,10 @@ static inline double ending_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A cancelled thread's frames go away behind the sanitizer's back; one that exits tells it by itself. */
-#if defined(__SANITIZE_ADDRESS__)
-void __asan_handle_no_return(void);
-#define TELL_SANITIZER() __asan_handle_no_return()
-#else
-#define TELL_SANITIZER() ((void)0)
-#endif
-
 static inline void end_thread(ending *e)
 {
     if (e->how == AFTER_ERROR) lk_matmul(lk_ones(LK_SHAPE(2, 3), LK_F32), lk_ones(LK_SHAPE(2, 3), LK_F32));
-    if (e->how == BY_CANCEL) {
-        pthread_cancel(pthread_self());
-        TELL_SANITIZER();
-        pthread_testcancel();
-    } else pthread_exit(NULL);
-    __atomic_store_n(&e->was_there, true, __ATOMIC_RELAXED);
+    pthread_exit(NULL);
 }
 
 static inline lk_tuple ending_merge(lk_strategy *s, lk_tuple args, void *user)

@@ -80,25 +80,38 @@ static void lose(card *c, const char *what, int code)
 static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
 
 /* Work is done after it was given, so that what found the error need not be what caused it. */
-static lk_status tell_lost(const lki_device *d)
+static void lost_words(const lki_device *d, char text[LKI_GPU_WORDS])
 {
     const card            *c = card_of(d);
     const lki_gpu_backend *b = c->line.backend;
-    return lki_fail(
-        LK_EDEVICE,
-        "%s (%s): %s: %s (%s), here or in work given to the card before; the card is lost to this process, which must be "
-        "restarted to use it again",
-        d->name, c->what.name, c->lost_at, b->text(c->lost_code), b->lost(c->lost_code));
+    snprintf(text, LKI_GPU_WORDS,
+             "%s (%s): %s: %s (%s), here or in work given to the card before; the card is lost to this process, which must be "
+             "restarted to use it again",
+             d->name, c->what.name, c->lost_at, b->text(c->lost_code), b->lost(c->lost_code));
+}
+
+static lk_status tell_lost(const lki_device *d)
+{
+    char text[LKI_GPU_WORDS];
+    lost_words(d, text);
+    return lki_fail(LK_EDEVICE, "%s", text);
+}
+
+void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS])
+{
+    card                  *c = card_of(d);
+    const lki_gpu_backend *b = c->line.backend;
+    if (b->lost(code)) lose(c, what, code);
+    if (is_lost(c)) lost_words(d, text);
+    else snprintf(text, LKI_GPU_WORDS, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
 }
 
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 {
+    char text[LKI_GPU_WORDS];
     if (!code) return LK_OK;
-    card                  *c = card_of(d);
-    const lki_gpu_backend *b = c->line.backend;
-    if (b->lost(code)) lose(c, what, code);
-    if (is_lost(c)) return tell_lost(d);
-    return lki_fail(LK_EDEVICE, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
+    lki_gpu_words(d, what, code, text);
+    return lki_fail(LK_EDEVICE, "%s", text);
 }
 
 /* ---- memory ---- */

@@ -38,6 +38,8 @@ const lki_gpu_line *lki_gpu_line_of(lki_device *d);
 /* A code of the backend as an error: LK_EDEVICE with its words. 0: LK_OK. After some errors a card is lost to the process, because of a kernel that wrote where it must not, say:
  * from then on everybody who wants anything of it is told the same, with `what` it was that found it so first. */
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
+enum { LKI_GPU_WORDS = 480 };
+void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS]); /* what that would say of a code that is not 0 */
 
 /* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words
  * and returns its status. NULL and an error: there is no room for more. */

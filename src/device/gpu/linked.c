@@ -61,26 +61,33 @@ static lk_status told_before(const lki_linked *l)
     return l->why.code;
 }
 
+/* With the lock held: the card's own words for it are what everybody is told. */
+static lk_status work_failed(lki_linked *l, int i, int code)
+{
+    char text[LKI_GPU_WORDS];
+    lki_gpu_words(l->device[i], "an exchange", code, text);
+    return give_up(l, LK_EDEVICE, text);
+}
+
+/* With the lock held: links failed. Because a card did? */
+static lk_status links_failed(lki_linked *l, const char *what)
+{
+    for (int i = 0; i < l->count; i++) {
+        const int state = l->way_of->idle(l->links, i);
+        if (state < 0) return work_failed(l, i, -state);
+    }
+    return give_up(l, LK_EDEVICE, what);
+}
+
 /* With the lock held: did anything go wrong meanwhile? */
 static lk_status check(lki_linked *l)
 {
     char why[LKI_LINKS_WHY] = "";
     if (!l->links) return told_before(l);
-    return l->way_of->check(l->links, why) ? give_up(l, LK_EDEVICE, why) : LK_OK;
+    return l->way_of->check(l->links, why) ? links_failed(l, why) : LK_OK;
 }
 
 /* ---- waiting ---- */
-
-/* With the lock held: the card's own words for it are what everybody is told. */
-static lk_status work_failed(lki_linked *l, int i, int code)
-{
-    lki_error_record before, e;
-    lki_error_take(&before);
-    lki_gpu_check(l->device[i], "an exchange", code);
-    lki_error_take(&e);
-    lki_error_put(&before);
-    return give_up(l, LK_EDEVICE, e.text);
-}
 
 /* With the lock held: the first card that is at work from card i on; l->count: none. All of them are asked: one that is at work may wait for one that failed. */
 static lk_status first_busy(lki_linked *l, int *i)
@@ -380,7 +387,7 @@ lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *
         char why[LKI_LINKS_WHY] = "", text[LKI_LINKS_WHY + 40];
         if (!l->way_of->check(l->links, why)) snprintf(why, sizeof why, "%.150s", l->way_of->text(code));
         snprintf(text, sizeof text, "an exchange failed: %s", why);
-        status = give_up(l, LK_EDEVICE, text);
+        status = links_failed(l, text);
     }
     pthread_mutex_unlock(&l->lock);
     return status;

@@ -28,8 +28,7 @@ pool_entries entries_of(const lki_args *g, const conv &v, int cell)
 }
 
 /* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by f32's own? Where one product of rounded factors does. */
-bool dense_grad_x(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
-bool dense_grad_w(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
+bool is_dense(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
 
 /* ---- for x ---- */
 
@@ -44,7 +43,7 @@ template <bool POOLED> void run_grad_x(const lki_args *g, const lki_view *d, con
     const lanes                one = {1, {0, (int64_t)v.taps() * v.O}};
     const frame                f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     float                     *dx = (float *)g->dst[0].data;
-    if (!M || !N || (dense_grad_x(g) && patch_grad_x(g, v, d, w, e)) || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e))
+    if (!M || !N || (is_dense(g) && patch_grad_x(g, v, d, w, e)) || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e))
         return;
     launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
 }
@@ -105,7 +104,7 @@ size_t weight_scratch(const conv &v, int lanes)
 template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
     if (is_few_grad_w(v)) return few_grad_w(g, v, entries);
-    if (dense_grad_w(g) && is_patch_pool_w(v)) return patch_pool_w(g, v, entries);
+    if (is_dense(g) && is_patch_pool_w(v)) return patch_pool_w(g, v, entries);
     if (is_winner_grad_w(v)) return winner_grad_w(g, v, entries);
     if (is_patch_grad_w(v)) return patch_grad_w(g, v, entries);
     const lanes       l = lanes_of(g, v.images);

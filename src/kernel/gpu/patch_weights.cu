@@ -66,13 +66,13 @@ __device__ inline void bring_band(const whole_image &x, const D &d, const weight
         const int cell = i / quads, q = i % quads * 4, row = p.by_width(cell), w = cell - row * width;
         float    *to = left + cell * CELL + q;
         if (c + q < p.C) x.fetch(to, image, line + row - p.pad[0], w - p.pad[1], c + q);
-        else bring_four(to, x.data, true, false);
+        else bring_four(to, x.data, x.wide, false);
     }
     for (int i = (int)threadIdx.x; i < p.places() * out; i += BLOCK) {
         const int place = p.by_out(i), q = (i - place * out) * 4, row = p.by_OW(place), w = place - row * p.OW;
         float    *to = right + place * (4 * out + 8) + q;
         if (row < lines && o + q < p.O) d.fetch(to, image, line + row, w, o + q);
-        else bring_four(to, x.data, true, false);
+        else bring_four(to, x.data, x.wide, false);
     }
     copies_end();
 }
