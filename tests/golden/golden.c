@@ -89,10 +89,13 @@ int main(int argc, char **argv)
     if (!lki_on_host(d) && lki_gpu_precision(d) != LKI_PRECISION_F32) {
         golden.rounded = true;
         golden.coarser = lki_gpu_precision(d) == LKI_PRECISION_TF32 ? 0x1p13 : 0x1p16;
-        printf("%s multiplies rounded factors: results and gradients within %g of their largest entry, losses within %g\n", d->name,
-               ROUNDED, ROUNDED);
+        printf("%s multiplies rounded factors: products and their gradients within %g of their largest entry, and %g times the "
+               "noise; losses within "
+               "%g\n",
+               d->name, ROUNDED, golden.coarser, ROUNDED);
     }
     for (int i = 0; i < LKI_COUNT(parts); i++) {
+        golden.products = true;
         if (is_there(parts[i].part)) parts[i].run();
         else printf("%s: not there\n", parts[i].part);
     }

@@ -3,7 +3,7 @@
  * Invariants
  * 1. Nothing is skipped in silence: an operation, attribute or option this program does not know makes the case fail, by name.
  * 2. A case fails once, with its first reason; the counters count cases.
- * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and gradients within 2e-2 of the largest entry, each loss of
+ * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and gradients of products within 2e-2 of the largest entry and what noise the rounding makes of nothing, each loss of
  *    a training within 2e-2 of TensorFlow's, or four times its own spread. Weights at the end are not compared there: Adam follows the sign of a gradient near zero. */
 #ifndef LK_TESTS_GOLDEN_H
 #define LK_TESTS_GOLDEN_H
@@ -35,9 +35,10 @@ enum { MAX_ARRAYS = 24, MAX_PATH = 1024 };
 static struct {
     const char *folder, *filter;
     int         passed, failed;
-    bool        rounded; /* factors are, where this thread computes; */
-    double      coarser; /* by so much than float32: where a result is zero but for rounding, so much more is left of it */
-} golden;
+    bool        rounded;  /* factors are, where this thread computes; */
+    double      coarser;  /* by so much than float32: where a result is zero but for rounding, so much more is left of it */
+    bool        products; /* what is compared was multiplied: a rounded factor may show in it */
+} golden = {.products = true};
 
 static const double ROUNDED = 2e-2;
 
@@ -207,7 +208,7 @@ static double largest(const lk_tensor *t)
     return most;
 }
 
-/* What is allowed, unless `exact`: 1e-6 + 1e-5 (rounded factors: 2e-2) * max|golden| + noise. Types need not agree, so that a counter of 32 bits may meet
+/* What is allowed, unless `exact`: 1e-6 + 1e-5 * max|golden| + noise; of products of rounded factors 2e-2 * max|golden|, and as much more noise as they are coarser. Types need not agree, so that a counter of 32 bits may meet
  * one of 64; whole numbers are compared exactly. */
 static void compare(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double noise, bool exact)
 {
@@ -219,7 +220,8 @@ static void compare(test_case *c, const char *what, const lk_tensor *ours, const
     if (lki_is_float(lk_tensor_dtype(ours)) != lki_is_float(lk_tensor_dtype(theirs)))
         GIVE_UP(c, "%s: type %s: should be %s", what, lk_dtype_name(lk_tensor_dtype(ours)), lk_dtype_name(lk_tensor_dtype(theirs)));
     exact = exact || !lki_is_float(lk_tensor_dtype(theirs));
-    const double bound = 1e-6 + (golden.rounded ? ROUNDED : 1e-5) * largest(theirs) + noise * (golden.rounded ? golden.coarser : 1);
+    const bool   rounded = golden.rounded && golden.products;
+    const double bound = 1e-6 + (rounded ? ROUNDED : 1e-5) * largest(theirs) + noise * (rounded ? golden.coarser : 1);
     for (int64_t i = 0; i < lk_size(theirs); i++) {
         const double x = at(ours, i), y = at(theirs, i), error = x == y || (isnan(x) && isnan(y)) ? 0 : fabs(x - y);
         if (error != 0 && exact) GIVE_UP(c, "%s: element %lld is %.9g: should be exactly %.9g", what, (long long)i, x, y);
