@@ -260,34 +260,39 @@ static lk_tuple mixed(lk_tuple in, void *user)
 {
     lk_tensor *x = in.item[0], *y = in.item[1], *sum = lk_add(lk_mul(x, lk_scalar(2)), y);
     if (user) return LK_TUPLE(sum, x); /* an input is returned as it is */
-    return LK_TUPLE(sum, lk_mul(sum, y), lk_reshape(sum, LK_SHAPE(4, 1 << 16)), lk_scalar(3));
+    return LK_TUPLE(sum, lk_mul(sum, y), lk_reshape(sum, LK_SHAPE(4, 1 << 16)),
+                    lk_mul(lk_unstack(lk_reshape(x, LK_SHAPE(4, 1 << 16)), 0).item[2], lk_scalar(3)));
 }
+
+static float at(lk_tensor *t, int i) { return ((const float *)lk_data(t))[i]; }
 
 /* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of whose results are kept for a while. */
 static void read_in_place(const void *arg, outcome *out)
 {
-    enum { TENSORS = 24, KEPT = 3, SIZE = 1 << 18 }; /* floats: a MiB, less is copied */
+    enum { TENSORS = 24, KEPT = 3, SIZE = 1 << 18, SEEN = 200000 }; /* floats: a MiB, less is copied */
     (void)arg, (void)out;
+    float *numbers = malloc(SIZE * sizeof *numbers);
+    for (int i = 0; i < SIZE; i++)
+        numbers[i] = (float)(i % 97);
     LK_SCOPE(lk_one_device_strategy("GPU:0")) {
         lk_function *of_all = lk_function_of(mixed, NULL), *of_input = lk_function_of(mixed, &of_all);
-        lk_tensor   *t[TENSORS];
+        lk_tensor   *t[TENSORS], *kept[KEPT] = {0};
+        float        value[KEPT] = {0};
+        unsigned     random = 1;
         for (int i = 0; i < TENSORS; i++)
-            t[i] = lk_add(lk_fill(LK_SHAPE(SIZE), LK_F32, i), lk_zeros(LK_SHAPE(SIZE), LK_F32));
-        lk_tensor *kept[KEPT] = {0};
-        float      value[KEPT] = {0};
-        unsigned   random = 1;
+            t[i] = lk_add(lk_tensor_from(LK_SHAPE(SIZE), LK_F32, numbers), lk_scalar(i));
         for (int step = 0; step < 90; step++) {
             random = random * 1664525u + 1013904223u;
-            const int  i = (int)(random >> 16) % (step < 30 ? 2 : step < 60 ? 8 : TENSORS), j = step % 2 ? i : (i + 1) % TENSORS;
-            const bool anew = step % 7 == 3;
+            const int   i = (int)(random >> 16) % (step < 30 ? 2 : step < 60 ? 8 : TENSORS), j = step % 2 ? i : (i + 1) % TENSORS;
+            const bool  anew = step % 7 == 3;
+            const float a = (float)(i + SEEN % 97 + (anew ? 100 : 0)), b = (float)(j + SEEN % 97),
+                        c = (float)(i + (2 * SIZE / 4 + 5) % 97 + (anew ? 100 : 0));
             LK_STEP {
-                lk_tensor  *x = anew ? lk_add(t[i], lk_scalar(100)) : t[i];
-                const float a = (float)i + (anew ? 100 : 0), b = (float)j;
-                lk_tuple    all = lk_call(of_all, LK_TUPLE(x, t[j])), input = lk_call(of_input, LK_TUPLE(x, t[j]));
-                NEED(((const float *)lk_data(all.item[0]))[63] == 2 * a + b &&
-                     ((const float *)lk_data(all.item[1]))[1] == (2 * a + b) * b);
-                NEED(((const float *)lk_data(all.item[2]))[40] == 2 * a + b && ((const float *)lk_data(all.item[3]))[0] == 3);
-                NEED(((const float *)lk_data(input.item[0]))[7] == 2 * a + b && ((const float *)lk_data(input.item[1]))[7] == a);
+                lk_tensor *x = anew ? lk_add(t[i], lk_scalar(100)) : t[i];
+                lk_tuple   all = lk_call(of_all, LK_TUPLE(x, t[j])), input = lk_call(of_input, LK_TUPLE(x, t[j]));
+                NEED(at(all.item[0], SEEN) == 2 * a + b && at(all.item[1], SEEN) == (2 * a + b) * b &&
+                     at(all.item[2], SEEN) == 2 * a + b);
+                NEED(at(all.item[3], 5) == 3 * c && at(input.item[0], SEEN) == 2 * a + b && at(input.item[1], SEEN) == a);
                 if (step % 5 == 0) { /* results, and so the memory of later ones, lie elsewhere */
                     lk_free(kept[step / 5 % KEPT]);
                     kept[step / 5 % KEPT] = lk_keep(all.item[1]);
@@ -295,10 +300,11 @@ static void read_in_place(const void *arg, outcome *out)
                 }
             }
             for (int k = 0; k < KEPT; k++)
-                NEED(!kept[k] || ((const float *)lk_data(kept[k]))[2] == value[k]);
+                NEED(!kept[k] || at(kept[k], SEEN) == value[k]);
             SOUND();
         }
     }
+    free(numbers);
     SOUND();
 }
 
