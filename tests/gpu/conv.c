@@ -247,6 +247,28 @@ TEST(test_pool_precisions)
     precision = LKI_PRECISION_F32;
 }
 
+/* So many tiles that blocks go from one to the next: entries, and weights that have no room to stay, are sent for while the tile before is multiplied (patch_pool_x.cu). */
+TEST(test_pool_many_tiles)
+{
+    const shape s = {140, 16, 16, 36, 2, 2, 96, 1, 1, 1, 0};
+    precision = LKI_PRECISION_TF32;
+    check_pool_grad_x(&s, LK_F32, 1);
+    precision = LKI_PRECISION_F32;
+}
+
+/* Two entries are infinite: their tiles are computed again. */
+TEST(test_pool_infinite)
+{
+    const shape    s = {34, 31, 32, 8, 2, 2, 40, 1, 1, 1, 0};
+    slot_case      c = case_of(LKI_K_conv2d_pool_grad_x, LK_F32, &s);
+    const lk_shape x = image_of(&s), w = weights_of(&s), p = outputs_of(&s, 2);
+    pooled_sources(&c, LK_F32, &p);
+    ((float *)c.src_data[0])[7] = ((float *)c.src_data[0])[lki_shape_size(&p) - 9] = INFINITY;
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    slot_result(&c, LK_F32, x, NULL);
+    slot_check(&c);
+}
+
 /* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. */
 static void check_shares(const shape *s, bool through_pool)
 {
@@ -293,4 +315,5 @@ TEST(test_shares)
 TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_grad_x), cmocka_unit_test(test_pool_grad_x),
       cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu),
       cmocka_unit_test(test_many_weights), cmocka_unit_test(test_precisions), cmocka_unit_test(test_large_tiles),
-      cmocka_unit_test(test_pool_precisions), cmocka_unit_test(test_shares))
+      cmocka_unit_test(test_pool_precisions), cmocka_unit_test(test_pool_many_tiles), cmocka_unit_test(test_pool_infinite),
+      cmocka_unit_test(test_shares))

@@ -2,7 +2,8 @@
  * that is never laid down (conv.h) bring it once per tap, and no address is reckoned in the inner loop.
  *
  *     sweep     results [image, row, column] x [channel], for conv2d, and for its data gradient, which is the convolution of the gradient with the taps turned around. A block has
- *               some results that follow each other, and the lines of source images they see; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu)
+ *               some results that follow each other, and the lines of source images they see; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu; the data
+ *               gradient through a pool patch_pool_x.cu)
  *     weights   for 3x3 windows: the gradient of all nine taps from one patch of x and of dy (patch_weights.cu; through a pool patch_pool_w.cu)
  *
  * Behind a 2x2 max pool results go window by window (conv.h), and gradients are spread to the cells that won on their way into shared memory.
@@ -201,25 +202,6 @@ __device__ inline void bring_patch(const whole_image &source, const sweep_plan &
     else bring_lines<false>(source, p, here, channel, to);
 }
 
-/* Two cells of a line at a time, which one window of the pool has. */
-__device__ inline void bring_patch(const pooled_image &source, const sweep_plan &p, const sweep_place &here, int channel, float *to)
-{
-    const int shift = p.quad_bits(), lines = here.lines(p), width = p.width(), odd = p.pad[1] % 2, pairs = (width + odd + 1) / 2;
-    for (int line = (int)threadIdx.x / 32; line < lines; line += (int)blockDim.x / 32) {
-        int nth, h = here.line(p, line, &nth) - p.pad[0];
-#ifndef LKI_SIM
-#pragma unroll 2
-#endif
-        for (int i = (int)threadIdx.x % 32; i < pairs << shift; i += 32) {
-            const int      pair = i >> shift, quad = i - (pair << shift), column = 2 * pair - odd;
-            float          d[4], *first = p.place(to, line * width + column, quad);
-            const unsigned cells = source.window(here.image + nth, h, column - p.pad[1], channel + quad * 4, d);
-            if (column >= 0) pooled_image::put(first, d, cells, h % 2 * 2);
-            if (column + 1 < width) pooled_image::put(first + GROUP, d, cells, h % 2 * 2 + 1);
-        }
-    }
-}
-
 /* Weights of one tap, chunk x BN, as loop.h lays operands: as they are, [in][out], or turned around for the data gradient, with out summed over. */
 struct weights_as_they_are {
     enum { ALONG_K = 0 };
@@ -285,21 +267,43 @@ struct patch_rows {
     __device__ float at(int r, int k) const { return group[window[r / 8] - (int)threadIdx.x % 4 * 4 + k]; }
 };
 
-/* GROUPS are those of a chunk: known to the compiler, so that factors of the second are on their way while the first is multiplied; not where factors are split, which takes registers. */
+/* The rows of a thread: where their windows begin in the patch, and its four channels there. */
+template <class Tile> struct thread_rows {
+    int window[2 * Tile::MT];
+
+    __device__ thread_rows(const sweep_plan &p, const sweep_place &here, int count)
+    {
+        LKI_UNROLL
+        for (int i = 0; i < 2 * Tile::MT; i++) {
+            const int r = Tile::warp_row() + patch_rows::row(i, (int)threadIdx.x % 32 / 4);
+            window[i] = here.window(p, r < count ? r : 0) * GROUP + (int)threadIdx.x % 4 * 4;
+        }
+    }
+};
+
+/* The products of one tap. GROUPS are those of a chunk: known to the compiler, so that factors of the second are on their way while the first is multiplied; not where factors are split,
+ * which takes registers. */
+template <int P, class Tile, int GROUPS, class Right>
+__device__ inline void multiply_tap(const float *patch, int plane, const thread_rows<Tile> &rows, const float *weights, int own,
+                                    typename Tile::sums &sum)
+{
+#ifndef LKI_SIM
+#pragma unroll P == LKI_PRECISION_TF32 || P == LKI_PRECISION_BF16 ? GROUPS : 1
+#endif
+    for (int i = 0; i < GROUPS; i++)
+        multiply_group<P, Tile::MT, Tile::NT>(patch_rows{patch + i * plane, rows.window},
+                                              Right(weights, i, own, Tile::warp_column()), sum);
+}
+
 template <int P, class Tile, int GROUPS, class S, class W>
 __device__ inline void sweep_sums(const S &source, const W &weights, const sweep_plan &p, const sweep_place &here, int count, int n,
                                   bool first, float *room, typename Tile::sums &sum)
 {
     typedef factors<W::ALONG_K, Tile::BN, Tile::NT> right_factors;
-    const int    taps = p.taps(), stage = p.chunk * Tile::BN, own = kept(right_factors::own(Tile::warp_column()));
-    const bool   all = p.stages == taps;
-    float *const ring = room + p.room;
-    int          window[2 * Tile::MT];
-    LKI_UNROLL
-    for (int i = 0; i < 2 * Tile::MT; i++) {
-        const int r = Tile::warp_row() + patch_rows::row(i, (int)threadIdx.x % 32 / 4);
-        window[i] = here.window(p, r < count ? r : 0) * GROUP + (int)threadIdx.x % 4 * 4;
-    }
+    const int               taps = p.taps(), stage = p.chunk * Tile::BN, own = kept(right_factors::own(Tile::warp_column()));
+    const bool              all = p.stages == taps;
+    float *const            ring = room + p.room;
+    const thread_rows<Tile> rows(p, here, count);
     clear<Tile>(sum);
     for (int channel = 0; channel < p.K; channel += p.chunk) {
         __syncthreads(); /* nobody reads what was there before */
@@ -323,13 +327,8 @@ __device__ inline void sweep_sums(const S &source, const W &weights, const sweep
                     copies_wait<SWEEP_AHEAD>();
                     __syncthreads();
                 }
-                const float *left = room + (kh * p.width() + kw) * GROUP, *right = ring + (all ? tap : tap % SWEEP_STAGES) * stage;
-#ifndef LKI_SIM
-#pragma unroll P == LKI_PRECISION_TF32 || P == LKI_PRECISION_BF16 ? GROUPS : 1
-#endif
-                for (int i = 0; i < GROUPS; i++)
-                    multiply_group<P, Tile::MT, Tile::NT>(patch_rows{left + i * p.plane(), window},
-                                                          right_factors(right, i, own, Tile::warp_column()), sum);
+                multiply_tap<P, Tile, GROUPS, right_factors>(room + (kh * p.width() + kw) * GROUP, p.plane(), rows,
+                                                             ring + (all ? tap : tap % SWEEP_STAGES) * stage, own, sum);
             }
     }
 }
@@ -422,10 +421,16 @@ template <class Tile> static inline size_t sweep_bytes(const sweep_plan &p)
     return (size_t)(p.room + p.stages * p.chunk * Tile::BN) * sizeof(float);
 }
 
+/* Lines of results a tile has, at most, in steps of lines that go together. */
+template <class Tile> static inline int result_lines(const sweep_plan &p)
+{
+    return ((Tile::BM - 1 + p.RW * p.group - 1) / (p.RW * p.group) + 1) * p.group;
+}
+
 /* What a block has in shared memory. Large tiles bring weights tap by tap, unless they can stay. */
 template <class Tile> static inline void sweep_room(sweep_plan *p)
 {
-    const int groups = (Tile::BM - 1 + p->RW * p->group - 1) / (p->RW * p->group) + 1, of_image = p->RH / p->group;
+    const int groups = result_lines<Tile>(*p) / p->group, of_image = p->RH / p->group;
     const int images = (groups - 1 + of_image - 1) / of_image + 1;
     p->lines = groups * p->group + images * (p->KH - 1);
     p->room = (int)lki_max(p->patch_floats(), Tile::BM * Tile::PITCH);
@@ -453,11 +458,15 @@ static void launch_sweep_of(const lki_args *g, const S &source, const W &weights
                weights, e, p);
 }
 
+static inline bool is_for_small_tiles(const sweep_plan &p, int64_t channels)
+{
+    return lki_ceil_div(p.rows, sweep_wide::BM) * lki_ceil_div(channels, sweep_wide::BN) < PROCESSORS;
+}
+
 template <int P, class S, class W, class E>
 static void launch_sweep_in(const lki_args *g, const S &source, const W &weights, const E &e, const sweep_plan &p)
 {
-    if (lki_ceil_div(p.rows, sweep_wide::BM) * lki_ceil_div(e.N, sweep_wide::BN) < PROCESSORS)
-        launch_sweep_of<P, sweep_small>(g, source, weights, e, p);
+    if (is_for_small_tiles(p, e.N)) launch_sweep_of<P, sweep_small>(g, source, weights, e, p);
     else if (e.N <= 32) launch_sweep_of<P, sweep_tall>(g, source, weights, e, p);
     else launch_sweep_of<P, sweep_wide>(g, source, weights, e, p);
 }
@@ -477,6 +486,8 @@ static bool launch_sweep(const lki_args *g, const S &source, const W &weights, c
 /* Is there a way by patches, and it is gone: true. */
 bool patch_grad_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
                   const pool_entries &entries); /* patch_grad.cu */
+bool patch_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
+                  const pool_entries &entries); /* patch_pool_x.cu: through a pool */
 
 /* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for (conv_pool.h) */
 bool   is_patch_pool_w(const conv &v);
