@@ -90,12 +90,11 @@ struct bias_call {
     void   run() const { kernels()->fn[LKI_K_reduce_sum][LK_F32](&args); }
 };
 
-/* Enough for any precision: whoever asks may not know it yet. */
+/* The same for all precisions: whoever asks may not know it yet. */
 size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
     if (is_few_grad_w(v)) return few_grad_w_scratch(v, lanes);
-    if (is_patch_pool_w(v)) return lki_max(patch_pool_w_scratch(v, lanes), winner_grad_w_scratch(v, lanes));
     if (is_winner_grad_w(v)) return winner_grad_w_scratch(v, lanes);
     if (is_patch_grad_w(v)) return patch_grad_w_scratch(v, lanes);
     return s.tree ? 0 : (size_t)((v.images / s.each + lanes) * s.M * s.N) * sizeof(float);

@@ -3,8 +3,7 @@
  *
  * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree; parts and lanes as lane_parts.h says. The bias is
  * summed like a weight whose cells are all 1. */
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/lane_parts.h"
+#include "kernel/gpu/conv_pool_w.h"
 
 namespace
 {
@@ -12,21 +11,12 @@ namespace
 using namespace lki_gpu;
 
 enum { GROUP = 8, GROUPS = 4, STRANDS = 2, OUTS = GROUP * GROUPS, THREADS = 32 * GROUPS * STRANDS };
-enum { PARTS = 32, IMAGES = 32, WEIGHTS = 9 * 32 * 64, SHARED_MOST = 110 << 10 };
 
-struct pool_w_call {
-    const float  *x;
-    pool_gradient d;
-    float        *parts;
-    int           IH, IW, C, O, PH, PW, pad[2];
-    int           ins, outs; /* blocks side by side */
-    int           each;      /* results of a part: weights, and the bias if it is wanted */
-    bool          wide;      /* x is aligned */
-    divisor       by_width, by_PW;
+struct pool_w_call : pool_weights {
+    divisor by_width;
 
     __host__ __device__ int width() const { return 2 * PW + 2; }
     __host__ __device__ int cells() const { return width() * (2 * PH + 2); }
-    __host__ __device__ int windows() const { return PH * PW; }
     __host__ __device__ int buffer() const
     {
         return cells() * POOL_LANES + windows() * (2 * OUTS + OUTS / 4);
@@ -70,7 +60,8 @@ __device__ inline void mark(const pool_w_call &f, int o, float *buffer)
 }
 
 /* bias: of channel lane % 8 of the group. */
-__device__ inline void add_windows(const pool_w_call &f, const float *buffer, int group, int strand, float (*acc)[GROUP], float *bias)
+__device__ inline void add_windows(const pool_w_call &f, const float *buffer, int group, int strand, float (*acc)[GROUP],
+                                   float *bias)
 {
     const float *d = buffer + f.cells() * POOL_LANES, *words = d + 2 * f.windows() * OUTS, *x = buffer + threadIdx.x % 32;
     float        next = strand < f.windows() ? words[(strand * GROUPS + group) * (GROUP / 4)] : 0; /* codes are read a turn ahead */
@@ -102,7 +93,7 @@ __device__ inline void add_windows(const pool_w_call &f, const float *buffer, in
 __device__ inline void put_part(const pool_w_call &f, float *shared, int part, int c, int o, int group, int strand,
                                 float (*acc)[GROUP], float bias)
 {
-    float    *mine = shared + group * (POOL_TAPS * GROUP * 32) + threadIdx.x % 32, *biases = shared + GROUPS * POOL_TAPS * GROUP * 32;
+    float *mine = shared + group * (POOL_TAPS * GROUP * 32) + threadIdx.x % 32, *biases = shared + GROUPS * POOL_TAPS * GROUP * 32;
     const int lane = (int)threadIdx.x % 32, with = POOL_TAPS * f.C * f.O; /* how many weights come before the bias */
     static_assert(STRANDS == 2, "a tree of two");
     if (strand) {
@@ -155,43 +146,35 @@ __global__ void __launch_bounds__(THREADS, 2) weights_of_winners(LKI_FIXED pool_
 
 /* ---- launches ---- */
 
-/* Parts that lie in scratch together are not much larger than those of WEIGHTS weights. */
-int64_t parts_of(const conv &v) { return lki_max(1, PARTS * WEIGHTS / lki_max(WEIGHTS, POOL_TAPS * (int64_t)v.C * v.O)); }
-int64_t images_of(const conv &v) { return IMAGES * lki_max(1, POOL_TAPS * (int64_t)v.C * v.O / WEIGHTS); }
-
-size_t shared_of(const pool_w_call &f) { return sizeof(float) * (size_t)lki_max(2 * f.buffer(), GROUPS * (POOL_TAPS * 32 + 1) * GROUP); }
+size_t shared_of(const pool_w_call &f)
+{
+    return sizeof(float) * (size_t)lki_max(2 * f.buffer(), GROUPS * (POOL_TAPS * 32 + 1) * GROUP);
+}
 
 pool_w_call call_of(const conv &v)
 {
     pool_w_call f = {};
-    f.IH = v.IH, f.IW = v.IW, f.C = v.C, f.O = v.O, f.PH = v.OH / 2, f.PW = v.OW / 2;
-    f.pad[0] = v.pad[0], f.pad[1] = v.pad[1];
-    f.ins = (int)lki_ceil_div(v.C, POOL_LANES), f.outs = (int)lki_ceil_div(v.O, OUTS);
+    f.shape(v, POOL_LANES, OUTS);
     f.by_width = divisor_of(f.width());
-    f.by_PW = divisor_of(f.PW);
     return f;
 }
 
 } // namespace
 
-bool lki_gpu::is_winner_grad_w(const conv &v) { return is_pool_conv(v) && shared_of(call_of(v)) <= SHARED_MOST; }
+bool lki_gpu::is_winner_grad_w(const conv &v) { return is_pool_conv(v) && shared_of(call_of(v)) <= pool_weights::SHARED_MOST; }
 
 size_t lki_gpu::winner_grad_w_scratch(const conv &v, int lanes)
 {
-    return (size_t)(most_lane_parts(v.images, lanes, 1, parts_of(v), images_of(v)) * (POOL_TAPS * v.C + 1) * v.O) * sizeof(float);
+    return (size_t)(most_lane_parts(v.images, lanes, 1, pool_parts(v), pool_images(v)) * (POOL_TAPS * v.C + 1) * v.O) *
+           sizeof(float);
 }
 
 void lki_gpu::winner_grad_w(const lki_args *g, const conv &v, const pool_entries &entries)
 {
-    const lane_parts l = lane_parts_of(lanes_of(g, v.images), 1, parts_of(v), images_of(v));
-    const int        weights = POOL_TAPS * v.C * v.O;
+    const lane_parts l = pool_lane_parts(g, v);
     pool_w_call      f = call_of(v);
-    f.x = (const float *)g->src[0].data, f.wide = aligned(f.x);
-    f.d = pool_gradient_of(g->src[1].data, entries);
-    f.parts = (float *)g->scratch;
-    f.each = weights + (g->attr->epilogue.bias ? v.O : 0);
+    f.take(g, entries);
     LKI_GIVE_SHARED(weights_of_winners, shared_of(f));
-    if (l.count())
-        LKI_LAUNCH(weights_of_winners, dim3((unsigned)(l.count() * f.ins * f.outs)), dim3(THREADS), shared_of(f), g, f, l);
-    launch_join(g, l, f.each, joined{(float *)g->dst[0].data, (float *)(f.each > weights ? g->dst[1].data : nullptr), weights});
+    if (l.count()) LKI_LAUNCH(weights_of_winners, dim3(f.blocks(l)), dim3(THREADS), shared_of(f), g, f, l);
+    join_pool_weights(g, l, f);
 }

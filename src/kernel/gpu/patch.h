@@ -489,10 +489,9 @@ bool patch_grad_x(const lki_args *g, const conv &v, const lki_view *d, const lki
 bool patch_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
                   const pool_entries &entries); /* patch_pool_x.cu: through a pool */
 
-/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for (conv_pool.h) */
-bool   is_patch_pool_w(const conv &v);
-size_t patch_pool_w_scratch(const conv &v, int lanes);
-void   patch_pool_w(const lki_args *g, const conv &v, const pool_entries &entries);
+/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for, and with the same scratch (conv_pool.h) */
+bool is_patch_pool_w(const conv &v);
+void patch_pool_w(const lki_args *g, const conv &v, const pool_entries &entries);
 
 /* patch_weights.cu */
 bool   is_patch_grad_w(const conv &v);

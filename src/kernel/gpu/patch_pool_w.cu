@@ -10,8 +10,7 @@
  * Order of the sum, the GPU's own: image after image, groups of four windows ascending (k_group.h says what the sum of a group is), from 0; parts and lanes as lane_parts.h says. The bias:
  * one CHAIN for each window % 4 over the images of a part; these up the tree; then parts and lanes. Outputs that did not win count as zeros: a cell that meets them and is not finite
  * gives NaN. */
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/lane_parts.h"
+#include "kernel/gpu/conv_pool_w.h"
 #include "kernel/gpu/patch.h"
 
 namespace
@@ -20,22 +19,13 @@ namespace
 using namespace lki_gpu;
 
 enum { WIDE = 32, CELL = WIDE + 4, TAPS = 3, MT = TAPS * WIDE / 16, NT = WIDE / 8, AT_A_TIME = 4 /* windows of a group */ };
-enum { PARTS = 32, IMAGES = 32, WEIGHTS = 9 * 32 * 64, SHARED_MOST = 110 << 10 };
 
-struct pool_w_call {
-    const float  *x;
-    pool_gradient d;
-    float        *parts;
-    int           IH, IW, C, O, PH, PW, pad[2];
-    int           width;     /* cells of a line in shared memory */
-    int           ins, outs; /* blocks side by side */
-    int           each;      /* results of a part: weights, and the bias if it is wanted */
-    bool          wide;      /* x is aligned */
-    divisor       by_seen, by_PW;
+struct pool_w_call : pool_weights {
+    int     width; /* cells of a line in shared memory */
+    divisor by_seen;
 
     __host__ __device__ int seen() const { return 2 * PW + 2; } /* cells of a line that count */
     __host__ __device__ int lines() const { return 2 * PH + 2; }
-    __host__ __device__ int windows() const { return PH * PW; }
     __host__ __device__ int groups() const { return (windows() + AT_A_TIME - 1) / AT_A_TIME; }
     __device__ int          cell_of(int window) const /* the first its outputs saw; behind the last window any */
     {
@@ -224,55 +214,42 @@ __global__ void __launch_bounds__(TAPS *OUTS, 2) weights_through_pool(LKI_FIXED 
 
 /* ---- launches ---- */
 
-/* Parts that lie in scratch together are not much larger than those of WEIGHTS weights. */
-int64_t parts_of(const conv &v) { return lki_max(1, PARTS * WEIGHTS / lki_max(WEIGHTS, 9 * (int64_t)v.C * v.O)); }
-int64_t images_of(const conv &v) { return IMAGES * lki_max(1, 9 * (int64_t)v.C * v.O / WEIGHTS); }
-
-pool_w_call call_of(const conv &v)
+pool_w_call call_of(const conv &v, int outs)
 {
     pool_w_call f = {};
-    f.IH = v.IH, f.IW = v.IW, f.C = v.C, f.O = v.O, f.PH = v.OH / 2, f.PW = v.OW / 2;
-    f.pad[0] = v.pad[0], f.pad[1] = v.pad[1];
+    f.shape(v, WIDE, outs);
     f.width = f.seen() + (f.PW - f.seen() % 4 + 8) % 4;
-    f.ins = (int)lki_ceil_div(v.C, WIDE);
     f.by_seen = divisor_of(f.seen());
-    f.by_PW = divisor_of(f.PW);
     return f;
 }
 
-template <int P, int OUTS> void launch(const lki_args *g, const lane_parts &l, pool_w_call f)
+template <int P, int OUTS> void launch(const lki_args *g, const conv &v, const pool_entries &entries)
 {
+    const lane_parts l = pool_lane_parts(g, v);
+    pool_w_call      f = call_of(v, OUTS);
+    f.take(g, entries);
     const size_t bytes = 2 * sizeof(float) * (size_t)pool_w_room<OUTS>::floats(f, f.d.y);
-    f.outs = (int)lki_ceil_div(f.O, OUTS);
     LKI_GIVE_SHARED((weights_through_pool<P, OUTS>), bytes);
-    if (l.count())
-        LKI_LAUNCH((weights_through_pool<P, OUTS>), dim3((unsigned)(l.count() * f.ins * f.outs)), dim3(TAPS * OUTS), bytes, g, f,
-                   l);
+    if (l.count()) LKI_LAUNCH((weights_through_pool<P, OUTS>), dim3(f.blocks(l)), dim3(TAPS * OUTS), bytes, g, f, l);
+    join_pool_weights(g, l, f);
+}
+
+template <int P> void launch_for(const lki_args *g, const conv &v, const pool_entries &entries)
+{
+    if (v.O <= WIDE) launch<P, WIDE>(g, v, entries);
+    else launch<P, 2 * WIDE>(g, v, entries);
 }
 
 } // namespace
 
 bool lki_gpu::is_patch_pool_w(const conv &v)
 {
-    return is_winner_grad_w(v) && 2 * sizeof(float) * (size_t)pool_w_room<2 * WIDE>::floats(call_of(v), true) <= SHARED_MOST;
-}
-
-size_t lki_gpu::patch_pool_w_scratch(const conv &v, int lanes)
-{
-    return (size_t)(most_lane_parts(v.images, lanes, 1, parts_of(v), images_of(v)) * (9 * v.C + 1) * v.O) * sizeof(float);
+    return is_winner_grad_w(v) &&
+           2 * sizeof(float) * (size_t)pool_w_room<2 * WIDE>::floats(call_of(v, 2 * WIDE), true) <= pool_weights::SHARED_MOST;
 }
 
 void lki_gpu::patch_pool_w(const lki_args *g, const conv &v, const pool_entries &entries)
 {
-    const lane_parts l = lane_parts_of(lanes_of(g, v.images), 1, parts_of(v), images_of(v));
-    const bool       tf32 = g->gpu->precision == LKI_PRECISION_TF32;
-    const int        weights = 9 * v.C * v.O;
-    pool_w_call      f = call_of(v);
-    f.x = (const float *)g->src[0].data, f.wide = aligned(f.x);
-    f.d = pool_gradient_of(g->src[1].data, entries);
-    f.parts = (float *)g->scratch;
-    f.each = weights + (g->attr->epilogue.bias ? v.O : 0);
-    if (v.O <= WIDE) tf32 ? launch<LKI_PRECISION_TF32, WIDE>(g, l, f) : launch<LKI_PRECISION_BF16, WIDE>(g, l, f);
-    else tf32 ? launch<LKI_PRECISION_TF32, 2 * WIDE>(g, l, f) : launch<LKI_PRECISION_BF16, 2 * WIDE>(g, l, f);
-    launch_join(g, l, f.each, joined{(float *)g->dst[0].data, (float *)(f.each > weights ? g->dst[1].data : nullptr), weights});
+    if (g->gpu->precision == LKI_PRECISION_TF32) launch_for<LKI_PRECISION_TF32>(g, v, entries);
+    else launch_for<LKI_PRECISION_BF16>(g, v, entries);
 }
