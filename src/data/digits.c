@@ -13,6 +13,7 @@
  *    is kept is what was drawn, to the bit. */
 #include "core/memory.h"
 #include "data/data.h"
+#include "data/gather.h"
 #include <math.h>
 #include <string.h>
 
@@ -323,12 +324,23 @@ static int row_of(const digits_node *n, int64_t row, uint8_t *pixels)
     return digit;
 }
 
+typedef struct batch {
+    const digits_node *digits;
+    const lki_element *e;
+    uint8_t           *pixels;
+    int64_t           *label;
+} batch;
+
+static void make_rows(void *arg, int64_t from, int64_t to)
+{
+    const batch *b = arg;
+    for (int64_t i = from; i < to; i++)
+        b->label[i] = row_of(b->digits, b->e[i].row, b->pixels + i * PIXELS);
+}
+
 static lk_status make(const lk_dataset *d, int64_t n, const lki_element *e, lk_tensor *const *out)
 {
-    uint8_t *pixels = out[0]->data;
-    int64_t *label = out[1]->data;
-    for (int64_t i = 0; i < n; i++)
-        label[i] = row_of((const digits_node *)d, e[i].row, pixels + i * PIXELS);
+    lki_gather_rows(n, make_rows, &(batch){(const digits_node *)d, e, out[0]->data, out[1]->data});
     return LK_OK;
 }
 

@@ -46,38 +46,43 @@ static void gather_block(const lki_gathering *g, int64_t from, int64_t to)
         else memcpy((uint8_t *)g->dst + (size_t)i * g->bytes, row_of(g, i), g->bytes);
 }
 
-static void gather_range(const lki_gathering *g, int64_t from, int64_t to)
+static void gather_range(void *arg, int64_t from, int64_t to)
 {
-    const unsigned before = lki_fp_enter();
-    const int64_t  block = rows_of_a_block(g->bytes);
+    const lki_gathering *g = arg;
+    const unsigned       before = lki_fp_enter();
+    const int64_t        block = rows_of_a_block(g->bytes);
     for (int64_t i = from; i < to; i += block)
         gather_block(g, i, lki_min(i + block, to));
     lki_fp_leave(before);
 }
 
 typedef struct share {
-    const lki_gathering *g;
-    int                  threads;
+    int64_t      n;
+    int          threads;
+    lki_rows_fn *fn;
+    void        *arg;
 } share;
 
-static void gather_share(void *arg, int thread)
+static void run_share(void *arg, int thread)
 {
     const share *s = arg;
-    gather_range(s->g, s->g->n * thread / s->threads, s->g->n * (thread + 1) / s->threads);
+    s->fn(s->arg, s->n * thread / s->threads, s->n * (thread + 1) / s->threads);
 }
 
-/* Without threads for it the rows are gathered all the same. */
-static bool gather_in_team(const lki_gathering *g)
+/* Without threads for it the rows are made all the same. */
+void lki_gather_rows(int64_t n, lki_rows_fn *fn, void *arg)
 {
-    const size_t bytes = (size_t)g->n * g->bytes * (g->through ? sizeof(float) : 1);
-    if (team_size < 2 || bytes < (size_t)team_size * WORTH_SHARING) return false;
-    lki_team *team = lki_team_get(team_size);
-    if (team && lki_team_run(team, gather_share, &(share){g, team_size}) == LK_OK) return true;
-    lk_clear_error();
-    return false;
+    lki_team *team = team_size > 1 && n > 1 ? lki_team_get(team_size) : NULL;
+    if (team && lki_team_run(team, run_share, &(share){n, team_size, fn, arg}) == LK_OK) return;
+    if (team_size > 1 && n > 1) lk_clear_error();
+    fn(arg, 0, n);
 }
 
 void lki_gather(const lki_gathering *g)
 {
-    if (g->bytes && !gather_in_team(g)) gather_range(g, 0, g->n);
+    lki_gathering all = *g;
+    const size_t  bytes = (size_t)g->n * g->bytes * (g->through ? sizeof(float) : 1);
+    if (!g->bytes) return;
+    if (bytes < (size_t)lki_max(team_size, 1) * WORTH_SHARING) gather_range(&all, 0, g->n);
+    else lki_gather_rows(g->n, gather_range, &all);
 }

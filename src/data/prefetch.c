@@ -9,6 +9,8 @@
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
  *    those that compute: the consumer makes elements itself, until that changes, with the help of the team that runs its steps
  *    (gather.h). Times decide who makes them, never what they are.
+ *    Where the consumer's team already has every core, a thread takes time from all of it, which waits for the slowest. How long an element
+ *    takes altogether is tried both ways then, now and again.
  * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead, and
  *    without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
 #include "core/memory.h"
@@ -19,12 +21,14 @@
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
 enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 }; /* times are compared after so many elements, and these times as much decides */
+enum { TRIED_FOR = 64 };                           /* so many comparisons, then the other way is tried again */
 enum { HANDING_ON = 20000 }; /* nanoseconds: what is made in less takes longer to pass from thread to thread */
 
 typedef struct prefetch_node {
     lk_dataset base;
     int        ahead;
-    bool       alone; /* atomic: the next iteration begins without the thread */
+    bool       alone;   /* atomic: the next iteration begins without the thread */
+    int64_t    pace[2]; /* atomic: nanoseconds from element to element, with the thread and alone; 0: not tried */
 } prefetch_node;
 
 typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
@@ -47,6 +51,8 @@ typedef struct prefetch_state { /* the consumer's own */
     int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
     int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
     int       wait;        /* times are compared when there are so many */
+    int       compared;    /* how often, since the other way was tried */
+    int64_t   since;       /* when they were last */
     bool      first_gone;
 } prefetch_state;
 
@@ -195,20 +201,39 @@ static int64_t time_of_making(line *w)
     return making;
 }
 
+static bool is_crowded(void) { return lk_threads() >= lki_cores(); }
+
+/* Which way took less time, or has not been tried for long. A few elements do not tell: the first ones find cold caches and new memory. */
+static bool was_faster_alone(lki_cursor *c, int64_t now)
+{
+    prefetch_node  *n = (prefetch_node *)c->dataset;
+    prefetch_state *st = c->state;
+    if (st->count < EVERY) return st->alone;
+    __atomic_store_n(&n->pace[st->alone], (now - st->since) / st->count, __ATOMIC_RELAXED);
+    const int64_t pace[] = {__atomic_load_n(&n->pace[0], __ATOMIC_RELAXED), __atomic_load_n(&n->pace[1], __ATOMIC_RELAXED)};
+    if (!pace[!st->alone] || ++st->compared > TRIED_FOR) {
+        st->compared = 0;
+        return !st->alone;
+    }
+    return pace[1] <= pace[0];
+}
+
 /* Now and then: who should make elements? A consumer that began without the thread asks soon, in case they are dear. */
 static void compare_times(lki_cursor *c)
 {
     prefetch_state *st = c->state;
     if (!st->line || st->count < st->wait) return;
-    const int64_t making = time_of_making(st->line);
+    const int64_t making = time_of_making(st->line), now = lki_nanoseconds();
     const bool    quick = making < st->count * HANDING_ON;
-    const bool    alone = quick || (st->alone ? making * TOO_DEAR <= st->using : making * TOO_CHEAP < st->using);
+    const bool    cheap = st->alone ? making * TOO_DEAR <= st->using : making * TOO_CHEAP < st->using;
+    const bool    alone = quick || cheap || (is_crowded() && was_faster_alone(c, now));
     if (alone && !st->alone) line_join(st);
     st->wait = alone == st->alone && st->wait < EVERY ? 2 * st->wait : EVERY;
     st->alone = alone;
     __atomic_store_n(&((prefetch_node *)c->dataset)->alone, alone, __ATOMIC_RELAXED);
     st->count = 0;
     st->using = 0;
+    st->since = now;
 }
 
 static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
@@ -227,8 +252,12 @@ static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *go
     for (int64_t more = 1; *got < want && more; *got += more) {
         more = 0;
         LKI_TRY(next_one(c, out + *got, &more));
-        if (st->first_gone) st->count++;
-        else time_of_making(st->line);
+        if (st->first_gone) {
+            st->count++;
+            continue;
+        }
+        time_of_making(st->line);
+        st->since = lki_nanoseconds();
         st->first_gone = true;
     }
     st->left = lki_nanoseconds();

@@ -270,6 +270,36 @@ TEST(the_next_iteration_knows_who_made_elements)
     good();
 }
 
+static int wait_a_while(int64_t index, lk_tuple *element, void *user)
+{
+    usleep(1000);
+    return note_maker(index, element, user);
+}
+
+/* Where the team has every core, both ways are tried: what waits as long as its reader works is made ahead, and the time passes once. */
+TEST(waiting_is_done_ahead_even_without_a_core_to_spare)
+{
+    const int before = lk_threads();
+    lk_set_threads(lki_cores());
+    LK_POOL {
+        int tries = 5; /* a busy machine may stop a thread at any time */
+        for (bool ahead = false; !ahead && tries; tries -= !ahead) {
+            makers       m = {.reader = pthread_self()};
+            lk_dataset  *d = lk_dataset_batch(lk_dataset_from_generator(wait_a_while, &m), 1);
+            lk_iterator *it = lk_iterator_of(lk_distribute_dataset(lk_mirrored_strategy(.cpu_devices = 1), d));
+            read_slowly(it, 80);
+            const int own = m.own;
+            assert_true(own > 0);
+            read_slowly(it, 40);
+            ahead = m.own == own;
+            lk_free(it);
+        }
+        assert_true(tries > 0);
+    }
+    lk_set_threads(before);
+    good();
+}
+
 TEST(threads_may_change_while_elements_are_read)
 {
     const int before = lk_threads();
@@ -329,5 +359,7 @@ TESTS(cmocka_unit_test(a_turn_is_a_step), cmocka_unit_test(leaving_early), cmock
       cmocka_unit_test(steps_around_turns), cmocka_unit_test(one_iterator_by_several_threads_in_turn),
       cmocka_unit_test(an_old_error_stays_the_first), cmocka_unit_test(errors_of_a_prefetch_thread),
       cmocka_unit_test(prefetch_reads_so_far_ahead), cmocka_unit_test(prefetch_keeps_out_of_the_way),
-      cmocka_unit_test(the_next_iteration_knows_who_made_elements), cmocka_unit_test(threads_may_change_while_elements_are_read),
-      cmocka_unit_test(tapes), cmocka_unit_test(not_inside_a_traced_function))
+      cmocka_unit_test(the_next_iteration_knows_who_made_elements),
+      cmocka_unit_test(waiting_is_done_ahead_even_without_a_core_to_spare),
+      cmocka_unit_test(threads_may_change_while_elements_are_read), cmocka_unit_test(tapes),
+      cmocka_unit_test(not_inside_a_traced_function))
