@@ -76,13 +76,15 @@ static double peak(lki_isa isa)
 
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
+enum { DIGITS = -1 };
+
 typedef struct bench {
     const char *name;
     lki_slot    slot;
     lk_shape    src[3], dst[2];
     int         nsrc, ndst, lanes;
     lki_attr    attr;
-    int         live;  /* per cent of the first operand that is not zero; 0: all */
+    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS: as behind a pool, see digits() */
     double      flop;  /* or bytes, */
     int         bytes; /* which is told as GB/s, without a peak */
 } bench;
@@ -183,6 +185,10 @@ static int cases(bench *b)
     b[n++] = live(37, matmul("live 37 %: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));
     b[n++] = live(37, matmul("live 37 %: (1024x5408)T @ 1024x64, 8 lanes", 5408, 64, 1024, 1, 0, 8));
     b[n++] = live(50, matmul("live 50 %: (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8));
+    b[n++] = live(DIGITS, matmul("live digits: 32x5408 @ 5408x64", 32, 64, 5408, 0, 0, 0));
+    b[n++] = live(63, matmul("live 63 %: 32x64 @ (5408x64)T", 32, 5408, 64, 0, 1, 0));
+    b[n++] = live(DIGITS, matmul("live digits: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));
+    b[n++] = live(DIGITS, matmul("live digits: (1024x5408)T @ 1024x64, 8 lanes", 5408, 64, 1024, 1, 0, 8));
     b[n++] = conv("conv A", LKI_K_conv2d, A, 0, none);
     b[n++] = conv("conv A + bias, relu", LKI_K_conv2d, A, 0, act);
     b[n++] = conv("conv A + bias, relu, pool", LKI_K_conv2d, A, 0, all);
@@ -250,17 +256,34 @@ static int64_t size_of(const lk_shape *s)
     return n;
 }
 
+static int below_100(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (int)(*random >> 33) % 100;
+}
+
+/* Zeros as in rows of 13 x 13 x 32 pooled activations of MNIST after half an epoch: where the picture is blank, which is more likely far from its
+ * middle, some channels show their bias and the others nothing; elsewhere two in three are live. */
+static void make_digits(float *p, int64_t rows, uint64_t random)
+{
+    for (int64_t at = 0; at < rows * 169; at++) {
+        const int y = (int)(at / 13 % 13) - 6, x = (int)(at % 13) - 6, likely = 140 - 4 * (y * y + x * x);
+        const int blank = below_100(&random) >= likely;
+        for (int c = 0; c < 32; c++)
+            if (blank ? c % 5 != 2 : below_100(&random) >= 70) p[at * 32 + c] = 0;
+    }
+}
+
 static void *numbers(const lk_shape *s, int live)
 {
     const int64_t n = size_of(s);
     float        *p = aligned_alloc(64, (size_t)lki_round_up(n * 4 + 64, 64)); /* as bytes: cells of all kinds */
     for (int64_t i = 0; p && i < n; i++)
-        p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - 32768) / 32768.0f;
+        p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - (live == DIGITS ? 0 : 32768)) / 32768.0f;
     uint64_t random = 1;
-    for (int64_t i = 0; p && live && i < n; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        if ((int)(random >> 33) % 100 >= live) p[i] = 0;
-    }
+    if (p && live == DIGITS) make_digits(p, n / (169 * 32), random);
+    for (int64_t i = 0; p && live > 0 && i < n; i++)
+        if (below_100(&random) >= live) p[i] = 0;
     return p;
 }
 
