@@ -158,18 +158,20 @@ static void trim(card *c)
     c->kept = 0;
 }
 
-static lk_status no_room(const lki_device *d, size_t bytes)
+/* `code` is what the card said; 0: it was not asked. */
+static lk_status no_room(const lki_device *d, size_t bytes, int code)
 {
-    const lki_gpu_memory m = lki_gpu_memory_of((lki_device *)d);
-    if (m.limit)
+    const lki_gpu_backend *b = card_of(d)->line.backend;
+    const lki_gpu_memory   m = lki_gpu_memory_of((lki_device *)d);
+    if (m.limit && !code)
         return lki_fail(LK_ENOMEM,
                         "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs "
                         "less, or raise .gpu_memory_limit",
                         d->name, bytes, m.limit, m.used);
     return lki_fail(
         LK_ENOMEM,
-        "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s); a smaller batch needs less",
-        d->name, bytes, m.used, m.available, card_of(d)->what.name);
+        "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s%s%s); a smaller batch needs less",
+        d->name, bytes, m.used, m.available, card_of(d)->what.name, code ? ": " : "", code ? b->text(code) : "");
 }
 
 static void *gpu_alloc(lki_device *d, size_t bytes)
@@ -180,7 +182,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     size_t   size;
     int class = class_of(bytes, &size), code = 0;
     if (open_card(d) != LK_OK) return NULL;
-    if (class >= CLASSES) return no_room(d, bytes), NULL;
+    if (class >= CLASSES) return no_room(d, bytes, 0), NULL;
     pthread_mutex_lock(&c->lock);
     bool allowed = !l->limit || l->used + size <= l->limit;
     if (allowed && c->free[class].count) {
@@ -200,7 +202,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     }
     pthread_mutex_unlock(&c->lock);
     if (!mem && code && c->line.backend->lost(code)) lki_gpu_check(d, "an allocation", code);
-    else if (!mem) no_room(d, bytes);
+    else if (!mem) no_room(d, bytes, code);
     return mem;
 }
 
