@@ -166,7 +166,7 @@ static lk_status batch_spec(lk_dataset *d, lk_element_spec *out)
 #define BATCH_OPS(call)                                                                                                            \
     {                                                                                                                              \
         .name = call, .stacks = true, .state_bytes = sizeof(batch_state), .next = batch_next, .stop = batch_stop,                  \
-        .cardinality = batch_cardinality, .spec = batch_spec                                                                       \
+        .still = lki_cursor_same, .cardinality = batch_cardinality, .spec = batch_spec                                             \
     }
 static const lki_dataset_ops batch_ops = BATCH_OPS("lk_dataset_batch");
 static const lki_dataset_ops padded_ops = BATCH_OPS("lk_dataset_padded_batch");

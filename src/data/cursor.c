@@ -22,6 +22,7 @@ static void take_place(lki_cursor *c, const lki_opening *o)
     if (!d->ops->counts) return;
     c->place = lki_mix(o->place, (uint64_t)(*o->shuffles)++);
     if (o->parent) c->iteration = o->parent->iteration;
+    else if (c->pipeline->early) c->iteration = __atomic_load_n(&d->iterations, __ATOMIC_RELAXED);
     else if (!c->pipeline->looking) c->iteration = __atomic_fetch_add(&d->iterations, 1, __ATOMIC_RELAXED);
 }
 
@@ -103,6 +104,12 @@ void lki_cursor_stop(lki_cursor *c)
     c->begun = c->ended = false;
     for (int i = 0; i < c->inputs; i++)
         lki_cursor_stop(c->input[i]);
+}
+
+bool lki_cursor_same(lki_cursor *c)
+{
+    (void)c;
+    return true;
 }
 
 lk_status lki_cursor_begin_inputs(lki_cursor *c, uint64_t turn)

@@ -58,6 +58,7 @@ static int64_t take_cardinality(const lk_dataset *d)
 
 static const lki_dataset_ops take_ops = {.name = "lk_dataset_take",
                                          .passes = true,
+                                         .still = lki_cursor_same,
                                          .state_bytes = sizeof(cut_state),
                                          .next = take_next,
                                          .save = save,
@@ -105,6 +106,7 @@ static int64_t skip_cardinality(const lk_dataset *d)
 
 static const lki_dataset_ops skip_ops = {.name = "lk_dataset_skip",
                                          .passes = true,
+                                         .still = lki_cursor_same,
                                          .state_bytes = sizeof(cut_state),
                                          .next = skip_next,
                                          .save = save,
@@ -157,6 +159,7 @@ static int64_t shard_cardinality(const lk_dataset *d)
 
 static const lki_dataset_ops shard_ops = {.name = "lk_dataset_shard",
                                           .passes = true,
+                                          .still = lki_cursor_same,
                                           .state_bytes = sizeof(cut_state),
                                           .next = shard_next,
                                           .save = save,
@@ -217,6 +220,7 @@ static int64_t repeat_cardinality(const lk_dataset *d)
 
 static const lki_dataset_ops repeat_ops = {.name = "lk_dataset_repeat",
                                            .passes = true,
+                                           .still = lki_cursor_same,
                                            .state_bytes = sizeof(cut_state),
                                            .next = repeat_next,
                                            .save = save,

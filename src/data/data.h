@@ -133,6 +133,9 @@ lki_column  lki_vector_column(const lki_vector *v, int i);
 bool lki_vector_is_direct(const lki_vector *v);
 int  lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes);
 
+/* Traced now, would fn be this? */
+bool lki_vector_still(const lki_vector *v, lk_fn fn, void *user, int count, lk_tensor *const *example);
+
 /* `in` has `rows` rows; so have the results, which are references. */
 lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out);
 
@@ -158,6 +161,7 @@ typedef struct lki_dataset_ops {
         lki_elements *ahead); /* of transparent ones, optional: leave the input alone, and add what was read ahead of the user */
     lk_status (*again)(lki_cursor *c, int64_t number,
                        lki_element *out); /* optional: element `number`, for those whose home this is */
+    bool (*still)(lki_cursor *c); /* optional: would what was read early come out the same now? Without it nothing is read early */
     bool (*has)(const lki_cursor  *c,
                 const lki_element *e); /* optional, where cursors of one node differ: would again() give this element? */
     lk_status (*remake)(lki_cursor *c, const lki_element *from,
@@ -217,7 +221,8 @@ lk_status lki_source_restore(lki_cursor *c, lki_loader *l);
 
 #define LKI_ROWS_OPS(call)                                                                                                         \
     .name = call, .state_bytes = sizeof(lki_source_state), .next = lki_rows_next, .save = lki_source_save,                         \
-    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality, .spec = lki_rows_spec
+    .restore = lki_source_restore, .still = lki_cursor_same, .again = lki_rows_again, .cardinality = lki_rows_cardinality,         \
+    .spec = lki_rows_spec
 
 /* Pictures as bytes (u8) and labels, to f32 divided by 255; lets go of `bytes`, which may be NULL. */
 lk_dataset *lki_scaled_pictures(lk_dataset *bytes);
@@ -228,7 +233,8 @@ lk_dataset *lki_scaled_pictures(lk_dataset *bytes);
 struct lki_pipeline {
     uint64_t     seed;
     int          lanes;
-    bool         looking;                   /* only to see what an element looks like: nothing is shuffled, cached or counted */
+    bool         looking; /* only to see what an element looks like: nothing is shuffled, cached or counted */
+    bool         early;   /* the iteration has not begun: it is not counted, and no function is called for a single element */
     int          workers, worker;           /* file sources read files worker, worker + workers, ... */
     int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
     int          shuffles;                  /* numbered so far */
@@ -265,6 +271,7 @@ lk_status lki_cursor_begin(lki_cursor *c, uint64_t turn);
 lk_status lki_cursor_begin_inputs(lki_cursor *c, uint64_t turn);
 lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got);
 void      lki_cursor_stop(lki_cursor *c); /* and its inputs */
+bool      lki_cursor_same(lki_cursor *c); /* `still` of nodes that depend on their input, the seed and the iteration alone */
 
 lk_status lki_pipeline_open(lki_pipeline *p, lk_dataset *root, lki_cursor **out);
 void      lki_pipeline_close(lki_pipeline *p, lki_cursor *root);
@@ -294,6 +301,12 @@ bool lki_has_hint(const lk_dataset *d);
 
 /* How workers share the data of a distributed dataset: told to the pipeline before its cursors are opened. */
 void lki_pipeline_share(lki_pipeline *p, const lk_dataset *root);
+
+/* An iterator of an iteration that has not begun yet, with its first element made; a reference, to be told when it begins. NULL, and no error, where that cannot be: then
+ * lk_iterator_of() is as good. Nobody can tell the difference: iterations are counted when they begin, in their order, and where a seed, a count or a function of a map changed until then
+ * what was made is of no use. */
+lk_iterator *lki_iterator_early(lk_dataset *d);
+bool         lki_iterator_begin(lk_iterator *it); /* false: drop it, and use another */
 
 /* The tuple a consumer gets for an element of a distributed dataset; of others, the element's tensors. */
 lk_tuple lki_deliver(lk_dataset *d, const lki_element *e);

@@ -50,8 +50,12 @@ static lk_status spec(lk_dataset *d, lk_element_spec *out)
     return lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static const lki_dataset_ops ops = {
-    .name = "lk_distribute_dataset", .transparent = true, .next = pass_on, .spec = spec, .destroy = destroy};
+static const lki_dataset_ops ops = {.name = "lk_distribute_dataset",
+                                    .transparent = true,
+                                    .still = lki_cursor_same,
+                                    .next = pass_on,
+                                    .spec = spec,
+                                    .destroy = destroy};
 
 static const distributed_node *distributed(const lk_dataset *d) { return d->ops == &ops ? (const distributed_node *)d : NULL; }
 

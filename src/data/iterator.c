@@ -5,7 +5,8 @@
  * Invariants
  * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
  * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
- * 3. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
+ * 3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
+ * 4. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
 #include "core/memory.h"
 #include "core/trace.h"
 #include "data/data.h"
@@ -84,14 +85,14 @@ static lk_status may_iterate(const char *call)
     return LK_OK;
 }
 
-static lk_iterator *iterator_new(const char *call, lk_dataset *d, lki_life life)
+static lk_iterator *iterator_new(const char *call, lk_dataset *d, lki_life life, bool early)
 {
     if (!lki_is_dataset(d)) return lki_fail(LK_EINVAL, "%s: %s", call, d ? "not a dataset" : "the dataset is NULL"), NULL;
     if (may_iterate(call) != LK_OK) return NULL;
     lk_iterator *it = lki_object_new(sizeof *it, LKI_KIND_OTHER, life, iterator_destroy);
     if (!it) return NULL;
     it->dataset = lki_retain(d);
-    it->pipeline = (lki_pipeline){.seed = lk_random_seed(), .lanes = lk_lanes()};
+    it->pipeline = (lki_pipeline){.seed = lk_random_seed(), .lanes = lk_lanes(), .early = early};
     lki_pipeline_share(&it->pipeline, d);
     if (lki_pipeline_open(&it->pipeline, d, &it->cursor) == LK_OK) return it;
     if (life == LKI_LIVES_BY_REFERENCE) lki_drop(it);
@@ -99,7 +100,7 @@ static lk_iterator *iterator_new(const char *call, lk_dataset *d, lki_life life)
     return NULL;
 }
 
-lk_iterator *lk_iterator_of(lk_dataset *d) { return iterator_new("lk_iterator_of", d, LKI_LIVES_IN_POOL); }
+lk_iterator *lk_iterator_of(lk_dataset *d) { return iterator_new("lk_iterator_of", d, LKI_LIVES_IN_POOL, false); }
 
 static bool is_iterator(const void *object)
 {
@@ -191,6 +192,72 @@ int lk_next(lk_iterator *it, lk_tuple *element)
     return out.count > 0;
 }
 
+/* ---- before it begins ---- */
+
+/* One source, and each node of its line to the root stands by what it gave. */
+static bool may_be_early(const lk_dataset *d)
+{
+    for (; d->ops->still && d->inputs == 1; d = d->input[0])
+        ;
+    return d->ops->still && !d->inputs;
+}
+
+/* One element, which comes first when somebody asks. It waits below what only passes elements on, and is saved there. */
+static lk_status make_first(lk_iterator *it)
+{
+    lki_cursor *c = it->cursor;
+    lki_element e;
+    int64_t     got;
+    LKI_TRY(lki_cursor_begin(it->cursor, 0));
+    while (c->dataset->ops->transparent)
+        c = c->input[0];
+    LKI_TRY(lki_cursor_next(c, 1, &e, &got));
+    return got ? lki_elements_push(&c->pending, e) : LK_OK;
+}
+
+lk_iterator *lki_iterator_early(lk_dataset *d)
+{
+    lki_error_record before;
+    if (!may_be_early(d)) return NULL;
+    lki_device *device = lki_device_current();
+    lki_device_set_current(lki_device_cpu());
+    enter_pipeline(&before);
+    lk_iterator *it = iterator_new("lk_iterator_of", d, LKI_LIVES_BY_REFERENCE, true);
+    if (it && make_first(it) != LK_OK) {
+        lki_drop(it);
+        it = NULL;
+    }
+    lk_clear_error(); /* what went wrong will go wrong again in its time */
+    leave_pipeline(&before);
+    lki_device_set_current(device);
+    return it;
+}
+
+/* From the root on. */
+static bool would_be_same(lki_cursor *c)
+{
+    const lk_dataset *d = c->dataset;
+    const bool        counts = d->ops->counts;
+    if (counts && __atomic_load_n(&d->iterations, __ATOMIC_RELAXED) != c->iteration) return false;
+    return d->ops->still(c) && (!c->inputs || would_be_same(c->input[0]));
+}
+
+bool lki_iterator_begin(lk_iterator *it)
+{
+    lki_error_record before;
+    lki_pipeline    *p = &it->pipeline;
+    enter_pipeline(&before);
+    const bool good = p->seed == lk_random_seed() && p->lanes == lk_lanes() && would_be_same(it->cursor);
+    lk_clear_error();
+    leave_pipeline(&before);
+    p->early = false;
+    for (lki_cursor *c = it->cursor; good; c = c->input[0]) {
+        if (c->dataset->ops->counts) __atomic_fetch_add(&c->dataset->iterations, 1, __ATOMIC_RELAXED);
+        if (!c->inputs) break;
+    }
+    return good;
+}
+
 /* ---- saving ---- */
 
 lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
@@ -235,7 +302,7 @@ void lk_free_bytes(void *bytes) { lki_release(bytes); }
 
 lki_block lki_each_enter(lk_dataset *d)
 {
-    return (lki_block){.open = 1, .owner = iterator_new("LK_FOR_EACH", d, LKI_LIVES_BY_REFERENCE)};
+    return (lki_block){.open = 1, .owner = iterator_new("LK_FOR_EACH", d, LKI_LIVES_BY_REFERENCE, false)};
 }
 
 int lki_each_next(lki_block *block, lk_tuple *element)

@@ -119,7 +119,8 @@ static lki_vector *vector_of(lki_cursor *c, const lki_element *e)
 
 /* ---- blocks ---- */
 
-static lk_status map_row(lki_cursor *c, lki_vector *v, const lki_element *e, lki_element *out)
+/* n rows of one set. */
+static lk_status map_rows(lki_cursor *c, lki_vector *v, int64_t n, const lki_element *e, lki_element *out)
 {
     map_state *st = c->state;
     if (st->of != e->set || st->mapped->vector != v) {
@@ -130,7 +131,9 @@ static lk_status map_row(lki_cursor *c, lki_vector *v, const lki_element *e, lki
         st->of = lki_rowset_retain(e->set, 1);
         st->mapped = mapped;
     }
-    *out = (lki_element){lki_rowset_retain(st->mapped, 1), e->row};
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (lki_element){st->mapped, e[i].row};
+    lki_rowset_retain(st->mapped, n);
     return LK_OK;
 }
 
@@ -141,7 +144,7 @@ static lk_status map_stack(lki_cursor *c, lki_vector *v, int64_t n, const lki_el
     LKI_TRY(lki_stack(c->dataset->ops->name, n, e, &set));
     lk_status status = LK_OK;
     for (int64_t i = 0; i < n && status == LK_OK; i++) {
-        status = map_row(c, v, &(lki_element){set, i}, &out[*got]);
+        status = map_rows(c, v, 1, &(lki_element){set, i}, &out[*got]);
         if (status == LK_OK) ++*got;
     }
     lki_rowset_drop(set, 1);
@@ -156,15 +159,32 @@ static int64_t alike_from(int64_t n, const lki_element *e)
     return k;
 }
 
+static int64_t rows_from(int64_t n, const lki_element *e)
+{
+    int64_t k = 1;
+    while (k < n && e[k].set == e[0].set && e[k].row >= 0)
+        k++;
+    return k;
+}
+
+static lk_status map_one(lki_cursor *c, const lki_element *e, lki_element *out)
+{
+    if (c->pipeline->early)
+        return lki_fail(LK_EUNSUPPORTED, "%s: a function that is called for each element", c->dataset->ops->name);
+    return call_function((const map_node *)c->dataset, e, out);
+}
+
 static lk_status map_block(lki_cursor *c, int64_t n, const lki_element *e, lki_element *out, int64_t *got)
 {
     for (int64_t i = 0, k; i < n; i += k) {
         lki_vector *v = vector_of(c, &e[i]);
-        k = v && e[i].row < 0 ? alike_from(n - i, &e[i]) : 1;
-        if (k > 1) LKI_TRY(map_stack(c, v, k, &e[i], out, got));
+        k = !v ? 1 : e[i].row < 0 ? alike_from(n - i, &e[i]) : rows_from(n - i, &e[i]);
+        if (v && e[i].row >= 0) {
+            LKI_TRY(map_rows(c, v, k, &e[i], &out[*got]));
+            *got += k;
+        } else if (k > 1) LKI_TRY(map_stack(c, v, k, &e[i], out, got));
         else {
-            LKI_TRY(v && e[i].row >= 0 ? map_row(c, v, &e[i], &out[*got])
-                                       : call_function((const map_node *)c->dataset, &e[i], &out[*got]));
+            LKI_TRY(map_one(c, &e[i], &out[*got]));
             ++*got;
         }
     }
@@ -367,7 +387,7 @@ static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, 
 
 static lk_status map_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
-    const bool parallel = ((const map_node *)c->dataset)->parallel > 1 && !c->pipeline->looking;
+    const bool parallel = ((const map_node *)c->dataset)->parallel > 1 && !c->pipeline->looking && !c->pipeline->early;
     return parallel ? map_in_parallel(c, want, out, got) : map_in_order(c, want, out, got);
 }
 
@@ -406,6 +426,23 @@ static lk_status map_restore(lki_cursor *c, lki_loader *l)
     return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting);
 }
 
+/* Nobody has called the function for an element; what it was traced to may be another thing by now. */
+static bool map_still(lki_cursor *c)
+{
+    const map_node  *n = (const map_node *)c->dataset;
+    const map_state *st = c->state;
+    bool             same = true;
+    for (int i = 0; i < st->form_count && same; i++) {
+        const form *f = &st->forms[i];
+        lk_tensor  *item[LKI_MOST_COLUMNS];
+        lki_block   step = lki_step_enter();
+        same = f->vector && step.owner && lki_element_tensors(&f->like, item) == LK_OK &&
+               lki_vector_still(f->vector, n->fn, n->user, f->like.set->count, item);
+        lki_step_leave(&step);
+    }
+    return same;
+}
+
 static void map_destroy(lk_dataset *d) { lki_drop(((map_node *)d)->held); }
 
 static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
@@ -415,6 +452,7 @@ static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
                                         .save = map_save,
                                         .restore = map_restore,
                                         .remake = map_remake,
+                                        .still = map_still,
                                         .destroy = map_destroy};
 
 lk_dataset *lk_dataset_map_kw(lk_map_args a)

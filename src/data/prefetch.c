@@ -246,7 +246,7 @@ static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
 static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
     prefetch_state *st = c->state;
-    if (c->pipeline->looking) return lki_cursor_next(c->input[0], want, out, got);
+    if (c->pipeline->looking || c->pipeline->early) return lki_cursor_next(c->input[0], want, out, got);
     if (st->left) st->using += lki_nanoseconds() - st->left;
     compare_times(c);
     for (int64_t more = 1; *got < want && more; *got += more) {
@@ -293,6 +293,7 @@ static lk_status hold(lki_cursor *c, lki_elements *ahead)
 static const lki_dataset_ops ops = {.name = "lk_dataset_prefetch",
                                     .state_bytes = sizeof(prefetch_state),
                                     .transparent = true,
+                                    .still = lki_cursor_same,
                                     .next = next,
                                     .stop = stop,
                                     .hold = hold};

@@ -138,6 +138,7 @@ static lk_status restore(lki_cursor *c, lki_loader *l)
 static const lki_dataset_ops ops = {.name = "lk_dataset_shuffle",
                                     .state_bytes = sizeof(shuffle_state),
                                     .counts = true,
+                                    .still = lki_cursor_same,
                                     .begin = begin,
                                     .next = next,
                                     .stop = stop,

@@ -275,7 +275,8 @@ int lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes)
 
 /* ---- making ---- */
 
-lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example)
+/* `runs`: it will be run, not only looked at. */
+static lki_vector *vector_new(lk_fn fn, void *user, int count, lk_tensor *const *example, bool runs)
 {
     lki_vector *v = lki_zalloc(sizeof *v);
     lk_status   status = LK_ENOMEM;
@@ -286,12 +287,17 @@ lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *exa
     v->inputs = v->input ? count : 0;
     lki_block step = lki_step_enter();
     if (v->input && step.owner) status = record(v, fn, user, example);
-    if (status == LK_OK) find_sources(v);
+    if (status == LK_OK && runs) find_sources(v);
     lki_step_leave(&step);
     if (status == LK_OK) return v;
     lk_clear_error(); /* what went wrong will go wrong again when the function runs as it is */
     lki_vector_drop(v);
     return NULL;
+}
+
+lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example)
+{
+    return vector_new(fn, user, count, example, true);
 }
 
 lki_vector *lki_vector_retain(lki_vector *v)
@@ -324,6 +330,45 @@ bool lki_vector_takes(const lki_vector *v, const lki_element *e)
             return false;
     }
     return true;
+}
+
+static bool same_columns(const lki_column *a, const lki_column *b)
+{
+    return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape);
+}
+
+static bool same_operands(const operand *a, const operand *b)
+{
+    return a->value == b->value && (a->value >= 0 || lki_same_bits(a->constant, b->constant));
+}
+
+static bool same_actions(const action *a, const action *b)
+{
+    bool same = a->op == b->op && a->count == b->count && !memcmp(&a->attr, &b->attr, sizeof a->attr) &&
+                same_columns(&a->result, &b->result);
+    for (int i = 0; i < a->count && same; i++)
+        same = same_operands(&a->src[i], &b->src[i]);
+    return same;
+}
+
+static bool same_vectors(const lki_vector *v, const lki_vector *w)
+{
+    bool same = v->inputs == w->inputs && v->outputs == w->outputs && v->actions == w->actions;
+    for (int i = 0; same && i < v->inputs; i++)
+        same = same_columns(&v->input[i], &w->input[i]);
+    for (int i = 0; same && i < v->outputs; i++)
+        same = v->output[i] == w->output[i];
+    for (int n = 0; same && n < v->actions; n++)
+        same = same_actions(&v->action[n], &w->action[n]);
+    return same;
+}
+
+bool lki_vector_still(const lki_vector *v, lk_fn fn, void *user, int count, lk_tensor *const *example)
+{
+    lki_vector *now = vector_new(fn, user, count, example, false);
+    const bool  same = now && same_vectors(v, now);
+    lki_vector_drop(now);
+    return same;
 }
 
 int lki_vector_count(const lki_vector *v) { return v->outputs; }

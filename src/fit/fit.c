@@ -9,6 +9,7 @@
  * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "data/data.h"
 #include "fit/history.h"
 #include "fit/resume.h"
 #include "model/loss.h"
@@ -21,6 +22,7 @@ typedef struct fit {
     lki_run            run; /* the first member: what callbacks that save it see */
     const lk_fit_args *args;
     lki_logs           logs;   /* of the epoch that ends */
+    lk_iterator       *early;  /* of the epoch to come, a reference; NULL: not yet */
     bool               again;  /* the iterator is that of the epoch before */
     bool               ended;  /* there is no more data */
     bool               cut;    /* training stopped within the epoch, */
@@ -175,13 +177,32 @@ static lk_status batches(fit *f)
     return LK_OK;
 }
 
+static void forget_early(fit *f)
+{
+    lki_drop(f->early);
+    f->early = NULL;
+}
+
+/* While a card is at work on the last steps of an epoch the first batch of the next is made: else the card would wait for it. */
+static void make_early(fit *f)
+{
+    const lk_event *e = &f->run.now.event;
+    const bool      comes = f->ended && f->args->steps_per_epoch <= 0 && e->epoch + 1 < e->epochs && !stopping(f);
+    const double    before = lki_seconds();
+    if (comes && !lki_on_host(f->run.engine->strategy->device[0])) f->early = lki_iterator_early(f->run.train.dataset);
+    f->run.now.times.input += lki_seconds() - before;
+}
+
 /* In a pool of its own, so that the one before goes with this line. */
 static lk_status begin_anew(fit *f)
 {
     lki_drop(f->run.iterator);
     f->run.iterator = NULL;
-    LK_POOL
-        f->run.iterator = lki_retain(lk_iterator_of(f->run.train.dataset));
+    if (f->early && lki_iterator_begin(f->early)) f->run.iterator = lki_retain(f->early);
+    forget_early(f);
+    if (!f->run.iterator)
+        LK_POOL
+            f->run.iterator = lki_retain(lk_iterator_of(f->run.train.dataset));
     f->again = false;
     return f->run.iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
@@ -271,6 +292,7 @@ static lk_status epoch(fit *f)
     if (f->run.now.event.batch == 0 && f->ended)
         return lki_fail(LK_EINVAL, "lk_model_fit: epoch %d: the dataset is empty", f->run.now.event.epoch + 1);
     tell_ran_out(f);
+    make_early(f);
     if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
     cut_short(f);
     lki_logs_clear(&f->logs);
@@ -322,6 +344,7 @@ static void train(fit *f)
 {
     f->began = lki_seconds();
     f->run.now.failed = epochs(f) != LK_OK || lk_failed();
+    forget_early(f);
     f->run.now.stopped = interrupted(f);
     lki_callbacks_end(&f->run.callbacks, LKI_HOOK_train_end, &f->run.now, f->run.now.failed ? lk_error_code() : LK_OK);
     if (!lk_failed())
