@@ -75,6 +75,8 @@ typedef struct lki_attr {
             int32_t ta, tb;
             int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
             int32_t mask;  /* on a GPU only, and without an epilogue: src[2] has the elements and rows of the result, which is 0 where that is not above 0: relu's gradient */
+            int32_t scale; /* on a GPU only, and without relu or a mask: the next operand has one element, by which the result is multiplied, after the bias */
+            int32_t plus;  /* likewise: the last operand has the elements and rows of the result, and is added to it at last */
         } matmul;
         lki_window window;
         struct {

@@ -137,6 +137,7 @@ lk_status lki_graph_simplify(lki_graph *g);
 void lki_graph_share(lki_graph *g);
 void lki_graph_fuse_norms(lki_graph *g);
 void lki_graph_fuse_relus(lki_graph *g);
+void lki_graph_fuse_products(lki_graph *g);
 
 /* May n run when `last` does, a later one? Not when a variable it reads is written in between. */
 bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last);

@@ -219,6 +219,7 @@ lk_status lki_graph_simplify(lki_graph *g)
     if (status == LK_OK) fuse_epilogues(g, &u);
     if (status == LK_OK) lki_graph_fuse_norms(g);
     if (status == LK_OK) lki_graph_fuse_relus(g);
+    if (status == LK_OK) lki_graph_fuse_products(g);
     lki_release(u.count);
     return status;
 }

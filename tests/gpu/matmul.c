@@ -70,9 +70,9 @@ static const lk_dtype types[] = {LK_F32, LK_F64};
 /* Odd sizes around the tiles, all transpositions, epilogues and precisions. */
 TEST(test_sizes)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},     {3, 5, 7},   {32, 32, 32}, {33, 31, 17},  {64, 64, 64},
-                                       {65, 10, 100}, {7, 130, 9}, {129, 33, 8}, {130, 132, 4}, {0, 5, 3},
-                                       {5, 0, 3},     {5, 3, 0},   {2, 2, 1000}, {31, 4, 40}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},    {32, 32, 32},  {33, 31, 17}, {64, 64, 64}, {65, 10, 100},
+                                       {7, 130, 9},  {129, 33, 8}, {130, 132, 4}, {0, 5, 3},    {5, 0, 3},    {5, 3, 0},
+                                       {2, 2, 1000}, {31, 4, 40},  {32, 64, 64},  {64, 32, 96}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 16; bits++)
             for (int t = 0; t < 4; t++) {
@@ -90,7 +90,8 @@ TEST(test_tiles)
         for (int bits = 0; bits < 4; bits++)
             for (int p = 0; p < (i == 3 ? 1 : LKI_PRECISIONS); p++) {
                 const form f = {bits & 1, bits >> 1, 0, 1, 1, 0, false, (lki_precision)p};
-                if ((p && (p != 1 + bits % 2 || (i == 0 && bits % 3))) || (i == 3 && bits % 3)) continue; /* not all forms in all precisions */
+                if ((p && (p != 1 + bits % 2 || (i == 0 && bits % 3))) || (i == 3 && bits % 3))
+                    continue; /* not all forms in all precisions */
                 check_plain(LK_F32, &f, sizes[i][0], sizes[i][1], sizes[i][2]);
             }
 }
@@ -167,6 +168,26 @@ TEST(test_mask)
             }
 }
 
+/* What is multiplied and added behind a product, after its bias; whole tiles among them. */
+TEST(test_scale_and_plus)
+{
+    static const int64_t sizes[][3] = {{5, 7, 9}, {64, 64, 96}, {33, 12, 1300}, {128, 32, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int what = 0; what < 16; what++)
+            for (int t = 0; t < 2; t++) {
+                const int      heads = what & 1, bias = what >> 1 & 1;
+                const lk_shape l = {2, {2, 3}}, one = {0};
+                const form     f = {0, 1, heads * 4, bias, 0, 0, false, 0};
+                slot_case      c = product(types[t], &f, heads ? &l : &none, heads ? &l : &none, heads ? &l : &none, sizes[i][0],
+                                           sizes[i][1], sizes[i][2]);
+                c.attr.matmul.scale = what >> 2 & 1;
+                c.attr.matmul.plus = what >> 3 & 1;
+                if (c.attr.matmul.scale) slot_source(&c, types[t], one, slot_numbers(types[t], &one, true));
+                if (c.attr.matmul.plus) slot_source(&c, types[t], c.dst[0], slot_numbers(types[t], &c.dst[0], true));
+                slot_check(&c);
+            }
+}
+
 /* ---- how close ---- */
 
 /* |x - truth| / |truth| over all elements. */
@@ -225,8 +246,7 @@ TEST(test_accuracy)
 
 TEST(test_long)
 {
-    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300},
-                                       {33, 10, 5408},   {3, 2, 1535}};
+    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300}, {33, 10, 5408}, {3, 2, 1535}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 4; bits++) {
             const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false, 0};
@@ -265,31 +285,41 @@ TEST(test_rows_alone)
         check_rows_alone(8450, 3, 40, PART + 4, (lki_precision)p); /* a block has both parts, or one */
         check_rows_alone(9000, 70, 40, 30, (lki_precision)p);
         check_rows_alone(200, 5, 70, 2100, (lki_precision)p);
+        check_rows_alone(128, 5, 64, 96, (lki_precision)p); /* tiles are whole, or not */
     }
 }
 
 /* Columns of a sum over rows likewise: all lanes by one block, or each by others. */
+static void check_columns_alone(int64_t M, int64_t N, int64_t K, bool even, lki_precision p)
+{
+    enum { FEW = 8 };
+    const form f = {.ta = 1, .lanes = 8, .precision = p};
+    slot_case  c = product(LK_F32, &f, &none, &none, &none, M, N, K);
+    float     *a = c.src_data[0];
+    void      *all = slot_start(&c, 0), *one = slot_start(&c, 0);
+    for (int s = 1; s < c.lanes && even; s++)
+        c.bound[s] = s * K / c.lanes;
+    slot_on_gpu(&c, &all);
+    for (int64_t k = 0; k < K; k++)
+        memmove(a + k * FEW, a + k * M, FEW * sizeof *a);
+    c.src[0].dim[1] = c.dst[0].dim[0] = FEW;
+    slot_on_gpu(&c, &one);
+    assert_memory_equal(all, one, (size_t)(FEW * N) * sizeof(float));
+    free(all);
+    free(one);
+    free(c.src_data[0]);
+    free(c.src_data[1]);
+}
+
 TEST(test_columns_alone)
 {
-    enum { M = 1100, N = 70, K = 700, FEW = 8 };
     for (int p = 0; p < LKI_PRECISIONS; p++) {
-        const form f = {.ta = 1, .lanes = 8, .precision = (lki_precision)p};
-        slot_case  c = product(LK_F32, &f, &none, &none, &none, M, N, K);
-        float     *a = c.src_data[0];
-        void      *all = slot_start(&c, 0), *one = slot_start(&c, 0);
-        slot_on_gpu(&c, &all);
-        for (int64_t k = 0; k < K; k++)
-            memmove(a + k * FEW, a + k * M, FEW * sizeof *a);
-        c.src[0].dim[1] = c.dst[0].dim[0] = FEW;
-        slot_on_gpu(&c, &one);
-        assert_memory_equal(all, one, FEW * N * sizeof(float));
-        free(all);
-        free(one);
-        free(c.src_data[0]);
-        free(c.src_data[1]);
+        check_columns_alone(1100, 70, 700, false, (lki_precision)p);
+        check_columns_alone(64, 64, 8 * 64, true, (lki_precision)p); /* tiles are whole, or not */
     }
 }
 
-TESTS(cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_lanes), cmocka_unit_test(test_one_lane), cmocka_unit_test(test_leading),
-      cmocka_unit_test(test_mask), cmocka_unit_test(test_accuracy), cmocka_unit_test(test_long), cmocka_unit_test(test_long_alone), cmocka_unit_test(test_rows_alone),
-      cmocka_unit_test(test_columns_alone))
+TESTS(cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_lanes), cmocka_unit_test(test_one_lane),
+      cmocka_unit_test(test_leading), cmocka_unit_test(test_mask), cmocka_unit_test(test_scale_and_plus),
+      cmocka_unit_test(test_accuracy), cmocka_unit_test(test_long), cmocka_unit_test(test_long_alone),
+      cmocka_unit_test(test_rows_alone), cmocka_unit_test(test_columns_alone))

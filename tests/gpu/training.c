@@ -110,6 +110,80 @@ TEST(a_gpu_learns_what_a_cpu_learns)
     close_outcome(&gpu, &cpu, 1e-5, "GPU and CPU");
 }
 
+/* ---- what follows a product is part of it ---- */
+
+enum { M = 64, N = 32, K = 40 };
+
+typedef struct weights {
+    lk_strategy *strategy;
+    lk_tensor   *b, *bias;
+} weights;
+
+/* Factors and addends on either side, a bias, another shape, two products of which the later adds the earlier; and one that is read twice. */
+static lk_tuple products(lk_tuple in, void *user)
+{
+    const weights *w = user;
+    lk_tensor     *a = in.item[0], *x = in.item[1];
+    lk_tensor     *one = lk_add(x, lk_mul(lk_add(lk_matmul(a, w->b), w->bias), lk_scalar(0.3)));
+    lk_tensor *two = lk_add(lk_reshape(lk_matmul(lk_neg(a), w->b), LK_SHAPE(M, 4, N / 4)), lk_reshape(one, LK_SHAPE(M, 4, N / 4)));
+    lk_tensor *twice = lk_matmul(lk_relu(a), w->b);
+    return LK_TUPLE(two, lk_add(lk_matmul(lk_exp(a), w->b), lk_matmul(lk_mul(a, a), w->b)), lk_add(twice, x),
+                    lk_mul(lk_scalar(2), twice));
+}
+
+static lk_tuple on_replica(lk_tuple in, void *user) { return lk_run(((const weights *)user)->strategy, products, in, user); }
+
+static void compiled_and_not(const void *arg, outcome *out)
+{
+    weights     w = {lk_one_device_strategy("GPU:0"), lk_random_normal(LK_SHAPE(K, N)), lk_random_normal(LK_SHAPE(N))};
+    lk_dataset *rows =
+        lk_dataset_from_tensor_slices(LK_TUPLE(lk_random_normal(LK_SHAPE(3 * M, K)), lk_random_normal(LK_SHAPE(3 * M, N))));
+    (void)arg, (void)out;
+    lk_function *f = lk_function_of(on_replica, &w);
+    LK_FOR_EACH(in, lk_distribute_dataset(w.strategy, lk_dataset_batch(rows, M))) {
+        lk_tuple plain = on_replica(in, &w), fused = lk_call(f, in);
+        SOUND();
+        for (int i = 0; i < plain.count; i++)
+            NEED(!memcmp(lk_data(lk_local_results(w.strategy, plain.item[i]).item[0]),
+                         lk_data(lk_local_results(w.strategy, fused.item[i]).item[0]), M * N * sizeof(float)));
+    }
+    NEED(lk_function_inspect(f).fused == 5); /* bias, factor and addend; an addend; one product */
+}
+
+TEST(products_take_what_follows) { CHILD(compiled_and_not, NULL, NULL, .cards = 1); }
+
+/* ---- rows that change from epoch to epoch ---- */
+
+static lk_tuple times(lk_tuple row, void *user) { return LK_TUPLE(lk_mul(row.item[0], lk_scalar(*(double *)user)), row.item[1]); }
+
+static void halve(const lk_event *event, void *user)
+{
+    (void)event;
+    *(double *)user *= 0.5;
+}
+
+/* A function of rows that a callback changes at the end of each epoch counts from the next on, although the first batch of that may be made before: as in fits of one epoch each. */
+static void changed_rows(const void *arg, outcome *out)
+{
+    const bool  together = *(const bool *)arg;
+    double      by = 1;
+    lk_model   *m = small_compiled(lk_one_device_strategy("GPU:0"), LK_OFF);
+    lk_dataset *d = lk_dataset_batch(lk_dataset_shuffle(lk_dataset_map(small_elements(), times, &by), ROWS), BATCH);
+    for (int i = 0; i < (together ? 1 : 3); i++)
+        lk_model_fit(m, d, .epochs = together ? 3 : 1, .verbose = LK_SILENT,
+                     .callbacks = LK_CALLBACKS(lk_callback_of(&by, .on_epoch_end = halve)));
+    SOUND();
+    out->digest = small_state(m);
+}
+
+TEST(rows_may_change_between_epochs)
+{
+    outcome together, apart;
+    CHILD(changed_rows, &(bool){true}, &together, .cards = 1);
+    CHILD(changed_rows, &(bool){false}, &apart, .cards = 1);
+    same_outcome(&together, &apart, "three epochs and three fits");
+}
+
 /* ---- saved and restored, predicted ---- */
 
 static bool near(lk_tensor *a, lk_tensor *b, double tolerance)
@@ -422,7 +496,7 @@ TEST(memory_in_use_is_flat)
 
 TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same),
       cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(an_optimiser_made_outside_moves_in),
-      cmocka_unit_test(a_gpu_learns_what_a_cpu_learns),
-      cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
-      cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
-      cmocka_unit_test(memory_in_use_is_flat))
+      cmocka_unit_test(a_gpu_learns_what_a_cpu_learns), cmocka_unit_test(products_take_what_follows),
+      cmocka_unit_test(rows_may_change_between_epochs), cmocka_unit_test(files_go_between_gpu_and_cpu),
+      cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit), cmocka_unit_test(bad_labels_in_a_loop),
+      cmocka_unit_test(a_step_that_is_too_large_says_what_fits), cmocka_unit_test(memory_in_use_is_flat))

@@ -1,4 +1,4 @@
-/* The inside of products by tiles (tile.h): operands on their way through shared memory to the registers of tensor cores.
+/* The inside of products by tiles (tile_block.h): operands on their way through shared memory to the registers of tensor cores.
  *
  * A step is STEP of k; it lies in shared memory in groups of 16 k (k_group.h), each ROWS * GROUP floats, so that a thread reads four at once and no two of a warp meet on a bank:
  *     along k      row after row, 16 k each; in every other group row r lies where row r ^ 1 would
@@ -82,7 +82,8 @@ template <class Source, class Tile, int ROWS> struct staged {
         FLOATS = ROWS * Tile::STEP
     };
     static_assert(Tile::THREADS % LINE == 0 && QUADS % Tile::THREADS == 0, "a thread's quads lie in one column of the tile");
-    static_assert(Tile::STEP % GROUP == 0 && ROWS % 32 == 0 && PASS % 4 == 0, "whole groups, lines of all banks, and quads that move alike");
+    static_assert(Tile::STEP % GROUP == 0 && ROWS % 32 == 0 && PASS % 4 == 0,
+                  "whole groups, lines of all banks, and quads that move alike");
 
     __device__ static int line() { return (int)threadIdx.x / LINE; } /* a row, or a k, of the first */
     __device__ static int quad() { return (int)threadIdx.x % LINE; }
@@ -110,7 +111,8 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, t
     {
         LKI_UNROLL
         for (int i = 0; i < KEPT; i++)
-            from[i] = kept(Source::ALONG_K ? source.start(row + s::line() + i * s::PASS, s::quad() * 4) : source.start(row + s::quad() * 4, s::line()));
+            from[i] = kept(Source::ALONG_K ? source.start(row + s::line() + i * s::PASS, s::quad() * 4)
+                                           : source.start(row + s::quad() * 4, s::line()));
         if constexpr (!Source::ALONG_K) some = source.there(row + s::quad() * 4);
     }
     __device__ const float *at(const Source &source, int k, int i) const
@@ -123,7 +125,9 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, t
     {
         LKI_UNROLL
         for (int i = 0; i < s::EACH; i++) {
-            const int left = end - k - (Source::ALONG_K ? s::quad() * 4 : s::line() + i * s::PASS), count = Source::ALONG_K ? left : left > 0 ? some : 0;
+            const int left = end - k - (Source::ALONG_K ? s::quad() * 4 : s::line() + i * s::PASS), count = Source::ALONG_K ? left
+                                                                                                            : left > 0      ? some
+                                                                                                                            : 0;
             float    *p = to + s::place(first, i);
             if (four) copy_four(p, at(source, k, i), count < 0 ? 0 : count < 4 ? 4 * count : 16);
             else
@@ -158,7 +162,8 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, f
     {
         LKI_UNROLL
         for (int i = 0; i < s::EACH; i++)
-            source.load(row[Source::ALONG_K ? i : 0], k + (Source::ALONG_K ? s::quad() * 4 : s::line() + i * s::PASS), end, 0.0f, held[i]);
+            source.load(row[Source::ALONG_K ? i : 0], k + (Source::ALONG_K ? s::quad() * 4 : s::line() + i * s::PASS), end, 0.0f,
+                        held[i]);
     }
     __device__ void land(float *to) const
     {
@@ -172,7 +177,12 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, f
 
 /* COUNT rows of a group for each thread of a warp, from the warp's row `first` on. */
 template <bool ALONG_K, int ROWS, int COUNT> struct factors {
-    enum { TOGETHER = ALONG_K ? 1 : COUNT < 4 ? COUNT : 4, AT_ONCE = ALONG_K ? 2 : TOGETHER /* rows that load() shall be asked for, at least */ };
+    enum {
+        TOGETHER = ALONG_K     ? 1
+                   : COUNT < 4 ? COUNT
+                               : 4,
+        AT_ONCE = ALONG_K ? 2 : TOGETHER /* rows that load() shall be asked for, at least */
+    };
     const float *group, *mine;
     int          first;
 
@@ -184,7 +194,10 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
         return 4 * c * ROWS + ((first + TOGETHER * r) / 4 ^ (2 * c)) * 4 + TOGETHER * r % 4;
     }
     /* Group n of a step that begins there. */
-    __device__ factors(const float *step, int n, int own, int first_) : group(step + n * (ROWS * GROUP)), mine(group + (ALONG_K && n % 2 ? own ^ GROUP : own)), first(first_ ^ (ALONG_K && n % 2)) {}
+    __device__ factors(const float *step, int n, int own, int first_)
+        : group(step + n * (ROWS * GROUP)), mine(group + (ALONG_K && n % 2 ? own ^ GROUP : own)), first(first_ ^ (ALONG_K && n % 2))
+    {
+    }
     /* The nth row, in the warp's tile, of who has row r of an mma: of threads lane / 4. */
     __device__ static int row(int n, int r) { return n / TOGETHER * (8 * TOGETHER) + TOGETHER * r + n % TOGETHER; }
 
@@ -198,7 +211,8 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
                 v[i][0] = x.x, v[i][1] = x.y, v[i][2] = x.z, v[i][3] = x.w;
             } else if (TOGETHER == 4) {
                 const float4 x = *(const float4 *)(mine + i % 4 * ROWS + (n / 4 + i / 4) * 32);
-                v[i / 4 * 4][i % 4] = x.x, v[i / 4 * 4 + 1][i % 4] = x.y, v[i / 4 * 4 + 2][i % 4] = x.z, v[i / 4 * 4 + 3][i % 4] = x.w;
+                v[i / 4 * 4][i % 4] = x.x, v[i / 4 * 4 + 1][i % 4] = x.y, v[i / 4 * 4 + 2][i % 4] = x.z,
+                                 v[i / 4 * 4 + 3][i % 4] = x.w;
             } else {
                 const float2 x = *(const float2 *)(mine + i * ROWS);
                 v[0][i] = x.x, v[1][i] = x.y;
@@ -215,55 +229,32 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
 
 /* ---- both operands --------------------------------------------------------------------------------------------------------------------- */
 
-/* The ring of stages they come through: put() brings the next step, take() multiplies the oldest. Every thread of the block takes part. */
-template <class Tile, class A, class B> struct pipeline {
-    typedef stage<A, Tile, Tile::BM> lefts;
-    typedef stage<B, Tile, Tile::BN> rights;
-    typedef factors<A::ALONG_K, Tile::BM, 2 * Tile::MT> left_factors;
-    typedef factors<B::ALONG_K, Tile::BN, Tile::NT>     right_factors;
-    enum { EACH = (int)lefts::FLOATS + (int)rights::FLOATS, AHEAD = Tile::STAGES - 1 };
+/* The ring of stages they come through, and what multiplies the oldest. Every thread of the block takes part. */
+template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {
+    typedef factors<LEFT_ALONG_K, Tile::BM, 2 * Tile::MT> left_factors;
+    typedef factors<RIGHT_ALONG_K, Tile::BN, Tile::NT>    right_factors;
+    enum { LEFT = Tile::BM * Tile::STEP, EACH = LEFT + Tile::BN * Tile::STEP, AHEAD = Tile::STAGES - 1 };
     enum { LOOP = EACH * Tile::STAGES, OUT = Tile::BM * Tile::PITCH, FLOATS = (int)LOOP > (int)OUT ? (int)LOOP : (int)OUT };
 
-    const A &a;
-    const B &b;
-    lefts    as;
-    rights   bs;
-    float   *room;
-    int      in, out;           /* where put() and take() are */
-    int      own_left, own_right; /* factors of this thread */
+    float *room;
+    int    in, out;             /* the step that is brought, and the oldest */
+    int    own_left, own_right; /* factors of this thread */
 
-    __device__ pipeline(const A &a_, const B &b_, int64_t m, int64_t n, float *room_)
-        : a(a_), b(b_), as(a_, m), bs(b_, n), room(room_), in(0), out(0), own_left(kept(left_factors::own(Tile::warp_row()))),
+    __device__ explicit ring(float *room_)
+        : room(room_), in(0), out(0), own_left(kept(left_factors::own(Tile::warp_row()))),
           own_right(kept(right_factors::own(Tile::warp_column())))
     {
     }
 
     __device__ static int after(int p) { return p == AHEAD * EACH ? 0 : p + EACH; }
-    /* Step k of a part that ends at `end`; empty where k >= end. What cannot copy by itself lands with land(). */
-    __device__ void put(int k, int end)
-    {
-        if (k < end) {
-            as.fetch(a, k, end, room + in);
-            bs.fetch(b, k, end, room + in + lefts::FLOATS);
-        }
-        copies_end();
-    }
-    __device__ void land(bool some)
-    {
-        if (some) {
-            as.land(room + in);
-            bs.land(room + in + lefts::FLOATS);
-        }
-        in = after(in);
-    }
-    __device__ void wait() const
+    __device__ void       wait() const
     {
         copies_wait<AHEAD - 1>();
         __syncthreads();
     }
     template <int P> __device__ void take(typename Tile::sums &acc, bool some)
     {
-        const float *left = room + out, *right = left + lefts::FLOATS;
+        const float *left = room + out, *right = left + LEFT;
 #ifndef LKI_SIM
 #pragma unroll P == PRECISION_CAREFUL ? 1 : Tile::STEP / GROUP
 #endif
@@ -272,7 +263,6 @@ template <class Tile, class A, class B> struct pipeline {
                                                   right_factors(right, n, own_right, Tile::warp_column()), acc);
         out = after(out);
     }
-    __device__ void rewind() { in = out = 0; }
 
     /* A thread's sums to where they belong in a tile of results, row by row. The ring is not needed any more. */
     __device__ void lay_down(const typename Tile::sums &sum) const
@@ -287,11 +277,50 @@ template <class Tile, class A, class B> struct pipeline {
             for (int j = 0; j < Tile::NT; j += right_factors::TOGETHER) {
                 if constexpr ((int)right_factors::TOGETHER == 4)
                     *(float4 *)(p + 8 * j) = make_float4(sum[i][j][o], sum[i][j + 1][o], sum[i][j + 2][o], sum[i][j + 3][o]);
-                else if constexpr ((int)right_factors::TOGETHER == 2) *(float2 *)(p + 8 * j) = make_float2(sum[i][j][o], sum[i][j + 1][o]);
+                else if constexpr ((int)right_factors::TOGETHER == 2)
+                    *(float2 *)(p + 8 * j) = make_float2(sum[i][j][o], sum[i][j + 1][o]);
                 else if (!e) *(float2 *)(p + 8 * j) = make_float2(sum[i][j][o], sum[i][j][o + 1]);
             }
         }
     }
+};
+
+/* put() brings the next step, take() multiplies the oldest. */
+template <class Tile, class A, class B> struct pipeline : ring<Tile, A::ALONG_K, B::ALONG_K> {
+    typedef stage<A, Tile, Tile::BM>           lefts;
+    typedef stage<B, Tile, Tile::BN>           rights;
+    typedef ring<Tile, A::ALONG_K, B::ALONG_K> own;
+    using own::in;
+    using own::room;
+
+    const A &a;
+    const B &b;
+    lefts    as;
+    rights   bs;
+
+    __device__ pipeline(const A &a_, const B &b_, int64_t m, int64_t n, float *room_)
+        : own(room_), a(a_), b(b_), as(a_, m), bs(b_, n)
+    {
+    }
+
+    /* Step k of a part that ends at `end`; empty where k >= end. What cannot copy by itself lands with land(). */
+    __device__ void put(int k, int end)
+    {
+        if (k < end) {
+            as.fetch(a, k, end, room + in);
+            bs.fetch(b, k, end, room + in + own::LEFT);
+        }
+        copies_end();
+    }
+    __device__ void land(bool some)
+    {
+        if (some) {
+            as.land(room + in);
+            bs.land(room + in + own::LEFT);
+        }
+        in = own::after(in);
+    }
+    __device__ void rewind() { in = own::out = 0; }
 };
 
 } // namespace lki_gpu

@@ -1,8 +1,8 @@
-/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
+/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask, a factor and an addend. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
  *
  * Order of sums
  *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 (tile.h): without lanes, parts of PART products, runs of RUN parts; parts are added from left to right, so are runs. With lanes, each lane in parts of ROWS
+ *   f32 (tile_block.h): without lanes, parts of PART products, runs of RUN parts; parts are added from left to right, so are runs. With lanes, each lane in parts of ROWS
  *   products, added from left to right; lanes up the tree. The rules look at K and at the lanes alone: how many rows a product has depends on how many replicas share a
  *   batch, and must not show.
  *
@@ -83,7 +83,12 @@ product product_of(const lki_args *g)
 
 /* ---- who sums what: from shapes and lanes alone ---- */
 
-enum how { ONE_BLOCK, SPLIT, TREE, DIRECT }; /* a block has all pieces of a tile; one piece each; all lanes of a tile; or without tiles */
+enum how {
+    ONE_BLOCK,
+    SPLIT,
+    TREE,
+    DIRECT
+}; /* a block has all pieces of a tile; one piece each; all lanes of a tile; or without tiles */
 
 struct plan {
     how    form;
@@ -103,7 +108,8 @@ plan by_tiles(how form, const product &p, const cuts &c)
 {
     const int64_t pieces = c.count(), apart = form == SPLIT ? pieces : 1;
     plan          s = {form, tile_for(p.M, p.N, p.entries * apart), c, 0};
-    if (p.K <= SHORT_SUMS && s.tile == TILE_LARGE) s.tile = TILE_MEDIUM; /* most of the time goes into results, and more blocks hide it */
+    if (p.K <= SHORT_SUMS && s.tile == TILE_LARGE)
+        s.tile = TILE_MEDIUM; /* most of the time goes into results, and more blocks hide it */
     s.time = tile_time(s.tile, p.M, p.N, p.entries * apart) * (double)p.K / (double)lki_max(apart, 1) / PER_NS;
     if (form == SPLIT) s.time += LAUNCH + (double)(pieces * p.M * p.N * p.entries * 8) / BYTES_PER_NS;
     return s;
@@ -184,9 +190,13 @@ void run_direct(const lki_args *g, const product &p, const plan &s, const to_mat
 {
     const float *a = (const float *)g->src[0].data, *b = (const float *)g->src[1].data;
     if (g->lanes)
-        launch_short(g, source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b), e, s.c);
+        launch_short(g, source_of<by_columns>(&g->src[0], p.M, p.K, p.a_step, p.a),
+                     source_of<by_columns>(&g->src[1], p.N, p.K, p.b_step, p.b), e, s.c);
     else
-        launch_thin(g, thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0, 0}, e);
+        launch_thin(
+            g,
+            thin_product{a, b, p.ta ? 1 : p.a_step, p.ta ? p.a_step : 1, p.tb ? 1 : p.b_step, p.tb ? p.b_step : 1, (int)p.K, 0, 0},
+            e);
 }
 
 template <class A, class B> void run_chains(const lki_args *g, const product &p, const plan &s, const to_matrix &e, const frame &f)
@@ -206,8 +216,11 @@ void f32_matmul(const lki_args *g)
     const plan      s = plan_of(g, p);
     const float    *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
     const float    *mask = g->attr->matmul.mask ? (const float *)g->src[2].data : nullptr;
-    const bool      wide = is_wide(g->dst[0].data, p.N, p.c_step, p.c) && aligned(mask);
-    const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, wide, mask};
+    const int       next = 2 + (bias || mask);
+    const float    *scale = g->attr->matmul.scale ? (const float *)g->src[next].data : nullptr;
+    const float    *plus = g->attr->matmul.plus ? (const float *)g->src[next + (scale != nullptr)].data : nullptr;
+    const bool      wide = is_wide(g->dst[0].data, p.N, p.c_step, p.c) && aligned(mask) && aligned(plus);
+    const to_matrix e = {(float *)g->dst[0].data, p.c_step, p.M, p.N, bias, g->attr->epilogue.relu, wide, mask, scale, plus};
     const frame     f = {s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1};
     if (!p.M || !p.N || !p.entries) return;
     if (s.form == DIRECT) run_direct(g, p, s, e);
@@ -217,7 +230,7 @@ void f32_matmul(const lki_args *g)
 /* ---- f64 ---- */
 
 struct f64_element {
-    const double *a, *b, *bias, *mask;
+    const double *a, *b, *bias, *mask, *scale, *plus;
     double       *c;
     product       p;
     lanes         l;
@@ -238,6 +251,8 @@ struct f64_element {
         const int64_t to = p.c((unsigned)z) + m * p.c_step + n;
         if (bias) sum = sum + bias[n];
         if (mask) sum = mask[to] > 0 ? sum : 0;
+        if (scale) sum = sum * *scale;
+        if (plus) sum = sum + plus[to];
         c[to] = relu && sum < 0 ? 0 : sum;
     }
 };
@@ -245,10 +260,13 @@ struct f64_element {
 void f64_matmul(const lki_args *g)
 {
     const product     p = product_of(g);
+    const int         next = 2 + (g->attr->epilogue.bias || g->attr->matmul.mask), last = next + (g->attr->matmul.scale != 0);
     const f64_element f = {(const double *)g->src[0].data,
                            (const double *)g->src[1].data,
                            g->attr->epilogue.bias ? (const double *)g->src[2].data : nullptr,
                            g->attr->matmul.mask ? (const double *)g->src[2].data : nullptr,
+                           g->attr->matmul.scale ? (const double *)g->src[next].data : nullptr,
+                           g->attr->matmul.plus ? (const double *)g->src[last].data : nullptr,
                            (double *)g->dst[0].data,
                            p,
                            lanes_of(g, p.K),

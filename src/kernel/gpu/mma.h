@@ -7,7 +7,7 @@
  *            cut off, not rounded, and a long chain of them would drift towards zero.
  *     TF32, BF16    one product per octet, summed inside the tensor core.
  *     CAREFUL    like F32, for factors that are not finite: there big is 0 and small the factor. So inf * x is inf, 0 * inf is NaN, and only inf * inf, which should be inf, is
- *            NaN. F32 gives NaN wherever a factor is not finite or within 1 part in 4096 of overflow; whoever sees a NaN asks again (tile.h). */
+ *            NaN. F32 gives NaN wherever a factor is not finite or within 1 part in 4096 of overflow; whoever sees a NaN asks again (tile_block.h). */
 #ifndef LKI_KERNEL_GPU_MMA_H
 #define LKI_KERNEL_GPU_MMA_H
 
