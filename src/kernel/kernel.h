@@ -136,12 +136,25 @@ typedef struct lki_lanes {
     const int64_t *bound; /* count + 1 entries of the summed leading axis */
 } lki_lanes;
 
+/* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them go up one binary tree. Of more parts, or results, each
+ * call makes its own. */
+enum { LKI_GPU_PARTS = 256, LKI_GPU_PART_RESULTS = 4096 };
+typedef struct lki_gpu_parts {
+    const float *data;           /* NULL: the call made its results itself */
+    int          results, first; /* of all, of dst[0] */
+    int          count;          /* of parts, a power of two */
+} lki_gpu_parts;
+
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
 typedef struct lki_gpu_call {
-    void         *stream;
-    int          *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
-    int          *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
-    lki_precision precision;
+    void                *stream;
+    int                 *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
+    int                 *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+    lki_precision        precision;
+    int                  behind; /* updates: the counter of steps they are given is so much further than it should be */
+    lki_gpu_parts       *leaves; /* sums over rows, f32: they may leave their results in parts, and say so there; nobody else reads them, and scratch stays. NULL: they may not */
+    const lki_gpu_parts *takes;  /* updates: what the call left that makes the gradient, dst[taken] of it; NULL: the gradient is there */
+    int                  taken;
 } lki_gpu_call;
 
 typedef struct lki_args {

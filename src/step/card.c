@@ -49,6 +49,37 @@ static lk_status find_outputs(lki_card *c)
     return LK_OK;
 }
 
+static bool makes_output(const lki_card *c, const lki_node *n)
+{
+    const lki_graph *g = c->plan->graph;
+    for (int i = 0; i < n->ndst; i++)
+        for (int k = 0; k < g->output_count; k++)
+            if (lki_graph_root(g, n->dst[i]) == lki_graph_root(g, g->outputs[k])) return true;
+    return false;
+}
+
+/* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there. */
+static lk_status find_givers(lki_card *c)
+{
+    const lki_graph *g = c->plan->graph;
+    if (c->part_count != 1 || c->share.placed || c->share.lanes || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES)
+        return LK_OK;
+    for (int i = 0; i < g->output_count; i++)
+        if (g->values[lki_graph_root(g, g->outputs[i])].kind != LKI_VALUE_MADE) return LK_OK;
+    c->given = c->after_count;
+    for (int l = 0; l < c->launch_count; l++) {
+        bool gives = false;
+        for (int i = c->launches[l].from; i < c->launches[l].end; i++)
+            gives = gives || makes_output(c, c->calls[i].node);
+        if (!gives) continue;
+        if (!lki_grow((void **)&c->after, &c->after_capacity, c->after_count + 1, sizeof *c->after)) return LK_ENOMEM;
+        c->after[c->after_count++] = l;
+    }
+    c->given_count = c->after_count - c->given;
+    c->gives = c->given_count > 0;
+    return LK_OK;
+}
+
 static lk_status make(lki_card *c)
 {
     LKI_TRY(lki_card_order(c));
@@ -57,9 +88,11 @@ static lk_status make(lki_card *c)
     LKI_TRY(lki_card_parts(c));
     LKI_TRY(find_arrivals(c));
     LKI_TRY(find_outputs(c));
+    LKI_TRY(find_givers(c));
     LKI_TRY(lki_card_find_ways(c));
-    c->pieces = lki_arena_alloc(&c->arena, (size_t)(c->input_count + c->output_count + 1) * sizeof *c->pieces);
-    return c->pieces ? LK_OK : LK_ENOMEM;
+    c->arrivals = lki_arena_alloc(&c->arena, (size_t)(c->input_count + 1) * sizeof *c->arrivals);
+    c->results = lki_arena_alloc(&c->arena, (size_t)(c->output_count + 1) * sizeof *c->results);
+    return c->arrivals && c->results ? LK_OK : LK_ENOMEM;
 }
 
 lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share)
@@ -86,7 +119,7 @@ void lki_card_free(lki_card *c)
     for (int i = 0; i < c->part_count; i++)
         if (c->parts[i].graph) c->line->backend->release_graph(c->parts[i].graph);
     for (int i = 0; i < LKI_CARD_WAYS; i++)
-        if (c->ways[i].graph) c->line->backend->release_graph(c->ways[i].graph);
+        if (c->ways[i].variant) c->line->backend->release_variant(c->ways[i].variant);
     lki_buffer_drop(c->block);
     lki_order_clear(&c->order);
     lki_release(c->at);
@@ -129,9 +162,9 @@ lk_status lki_card_bring(lki_card *c, const lki_line *in)
         char                 *to = place_of(c, x->at);
         if (lki_on_host(home)) LKI_TRY(d->ops->write(d, to, from, x->bytes));
         else if (!lki_same_memory(home, d)) LKI_TRY(d->ops->peer(d, to, home, from, x->bytes));
-        else c->pieces[here++] = (lki_gpu_piece){to, from, x->bytes};
+        else c->arrivals[here++] = (lki_gpu_piece){to, from, x->bytes};
     }
-    return copy_all(c, here, c->pieces);
+    return copy_all(c, here, c->arrivals);
 }
 
 static lk_status bring_guests(lki_card *c)
@@ -157,11 +190,10 @@ static lk_status return_guests(lki_card *c)
     return LK_OK;
 }
 
-static lk_status take_outputs(lki_card *c, lk_tensor *const *out)
+static void list_results(lki_card *c, lk_tensor *const *out)
 {
     for (int i = 0; i < c->output_count; i++)
-        c->pieces[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
-    return copy_all(c, c->output_count, c->pieces);
+        c->results[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
 }
 
 static _Thread_local bool unwaited;
@@ -177,18 +209,18 @@ bool lki_card_waits(void) { return !unwaited; }
 
 lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out)
 {
-    void *way;
+    void *variant;
     LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */
-    LKI_TRY(lki_card_way_for(c, in, &way));
-    if (!way) LKI_TRY(lki_card_bring(c, in));
+    list_results(c, out);
+    LKI_TRY(lki_card_way_for(c, in, &variant));
+    if (!variant) LKI_TRY(lki_card_bring(c, in));
     LKI_TRY(bring_guests(c));
-    if (way) LKI_TRY(lki_card_launch_graph(c, way));
-    for (int i = 0; i < c->part_count && !way; i++) {
-        LKI_TRY(lki_card_run_part(c, &c->parts[i]));
+    for (int i = 0; i < c->part_count; i++) {
+        LKI_TRY(lki_card_run_part(c, &c->parts[i], variant));
         if (i + 1 < c->part_count) LKI_TRY(lki_card_run_on_host(c, &c->calls[c->launches[c->parts[i].end].from]));
     }
     c->replays++;
     if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
     LKI_TRY(return_guests(c));
-    return take_outputs(c, out);
+    return c->gives ? LK_OK : copy_all(c, c->output_count, c->results);
 }

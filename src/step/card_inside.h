@@ -4,7 +4,7 @@
  *   card_memory.c   one block for everything they make
  *   card_call.c     addresses
  *   card_run.c      launching, capturing, tracing; calls on the host
- *   card_ways.c     graphs that read inputs where they lie
+ *   card_ways.c     variants of the graph that read inputs where they lie
  *   card.c          the life of a plan on a card, and a replay */
 #ifndef LKI_STEP_CARD_INSIDE_H
 #define LKI_STEP_CARD_INSIDE_H
@@ -17,15 +17,18 @@
 typedef struct lki_card_call {
     const lki_node *node;
     bool            on_host;
+    bool            once; /* it needs constants alone: the first replay makes its results, which stay */
     bool            has_scratch;
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args;    /* of the card */
     lki_gpu_call    gpu;
+    lki_gpu_parts   parts; /* what it left of its results */
 } lki_card_call;
 
 typedef struct lki_card_launch { /* calls from..end-1; several are a group */
     int       from, end;
     int       level;
+    bool      once;
     lki_group kind;
     int       after, after_count; /* what it comes after: launches of its own part, by their number there, in the card's list */
 } lki_card_launch;
@@ -60,7 +63,7 @@ enum { LKI_CARD_WAYS = 16 };
 typedef struct lki_card_way {
     char **at;   /* by input */
     int    seen; /* how often; 0: never, or no longer */
-    void  *graph;
+    void  *variant;
 } lki_card_way;
 
 struct lki_card {
@@ -85,7 +88,9 @@ struct lki_card {
     lki_card_guest     *guests;
     lki_card_output    *outputs;
     int                 input_count, guest_count, output_count;
-    lki_gpu_piece      *pieces; /* room for copies that are made together */
+    lki_gpu_piece      *arrivals, *results; /* copies before a replay, and of its outputs: room for as many as there are */
+    bool                gives;              /* the captured graph copies outputs itself, */
+    int                 given, given_count; /* ... after these launches of the list `after` */
     lki_card_way        ways[LKI_CARD_WAYS];
     char              **here; /* room for the addresses of one; NULL: there are no ways */
     int                *stop; /* of the card */
@@ -121,14 +126,18 @@ char *lki_card_home(lki_card *c, int root);
 
 /* A replay, piece by piece. */
 lk_status lki_card_bring(lki_card *c, const lki_line *in);
-bool      lki_card_waits(void); /* for faults, on this thread */
-lk_status lki_card_capture(lki_card *c, const lki_card_part *p, void **graph);
-lk_status lki_card_run_part(lki_card *c, lki_card_part *p);
+bool      lki_card_waits(void);                                            /* for faults, on this thread */
+lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant); /* NULL: as it was captured */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 
-/* Once inputs and parts are known; then, for a replay, a graph that reads inputs where they lie, or NULL. */
+/* Is this replay one that launches the graph of the only part, captured before? */
+bool lki_card_is_captured(const lki_card *c);
+
+/* That part once more, as a variant of its graph. */
+lk_status lki_card_capture_variant(lki_card *c, void **variant);
+
+/* Once inputs and parts are known; then, for a replay, a variant that reads inputs where they lie, or NULL. */
 lk_status lki_card_find_ways(lki_card *c);
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **graph);
-lk_status lki_card_launch_graph(const lki_card *c, void *graph);
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **variant);
 
 #endif

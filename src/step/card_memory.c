@@ -39,6 +39,8 @@ static void use_operands(const lki_card *c, lives *l, int call, int launch)
     for (int k = 0; k < n->ndst; k++)
         use(c, l, n->dst[k], launch);
     if (c->calls[call].scratch) use(c, l, g->value_count + call, launch);
+    for (int i = 0; i < call && c->calls[call].gpu.takes; i++)
+        if (c->calls[call].gpu.takes == &c->calls[i].parts) use(c, l, g->value_count + i, launch);
 }
 
 /* Who uses each piece, and when it lives, in levels; -1: before all of them, `levels`: after. */
@@ -61,9 +63,10 @@ static void find_lives(const lki_card *c, lives *l)
     for (int v = 0; v < g->value_count; v++) {
         lki_room  *room = &l->rooms[v];
         const bool input = g->values[v].kind == LKI_VALUE_INPUT && room->to >= 0,
-                   variable = g->values[v].kind == LKI_VALUE_VARIABLE;
-        if (input || variable) room->from = l->tenants.maker[v] = -1;
-        if (variable) l->tenants.kept[v] = true, room->to = c->levels;
+                   variable = g->values[v].kind == LKI_VALUE_VARIABLE,
+                   once = l->tenants.maker[v] >= 0 && c->launches[l->tenants.maker[v]].once;
+        if (input || variable || once) room->from = l->tenants.maker[v] = -1;
+        if (variable || once) l->tenants.kept[v] = true, room->to = c->levels;
     }
 }
 

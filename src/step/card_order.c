@@ -4,6 +4,7 @@
 #include "step/card_inside.h"
 #include "step/join.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct place {
     int phase, turn, task;
@@ -37,6 +38,90 @@ static lk_status make_calls(lki_card *c)
     }
     lki_release(order);
     return LK_OK;
+}
+
+/* ---- counters ---- */
+
+static bool is_counter(const lki_graph *g, int value, const lk_variable *counter)
+{
+    const lki_value *v = &g->values[lki_graph_root(g, value)];
+    return v->kind == LKI_VALUE_VARIABLE && v->variable == counter;
+}
+
+/* Does a call use the counter? *only: as updates do, which can be told that it is ahead. */
+static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
+{
+    const lki_graph *g = c->plan->graph;
+    const lki_node  *n = k->node;
+    bool             reads = false, writes = false;
+    for (int i = 0; i < n->nsrc; i++)
+        reads = reads || is_counter(g, n->src[i], counter);
+    for (int i = 0; i < n->ndst; i++)
+        writes = writes || is_counter(g, n->dst[i], counter);
+    *only = !writes && !k->on_host && c->grouping && c->grouping->of(n->slot, n->type, &k->args) == LKI_GROUP_UPDATES;
+    return reads || writes;
+}
+
+/* The first of the updates before call i that count by the counter it increments; -1: there are none, or somebody else uses it, or what may fail lies between. */
+static int first_to_count(const lki_card *c, int at)
+{
+    const lki_graph   *g = c->plan->graph;
+    const lk_variable *counter = g->values[c->calls[at].node->dst[0]].variable;
+    int                first = -1;
+    bool               only;
+    for (int i = 0; i < g->output_count; i++)
+        if (is_counter(g, g->outputs[i], counter)) return -1;
+    for (int i = 0; i < c->count; i++) {
+        if (i == at) continue;
+        if (uses_counter(c, &c->calls[i], counter, &only)) {
+            if (!only || i > at) return -1;
+            if (first < 0) first = i;
+        }
+        if (first >= 0 && i < at && (c->calls[i].on_host || lki_may_fault(c->calls[i].node))) return -1;
+    }
+    return first;
+}
+
+/* A counter is incremented before the updates that count by it, which are told so: behind them it would be alone, and a launch more. */
+static void count_first(lki_card *c)
+{
+    bool only;
+    for (int at = 0; at < c->count; at++) {
+        const lki_card_call k = c->calls[at];
+        const int           first = k.node->slot == LKI_K_increment && !k.on_host ? first_to_count(c, at) : -1;
+        if (first < 0) continue;
+        const lk_variable *counter = c->plan->graph->values[k.node->dst[0]].variable;
+        for (int i = first; i < at; i++)
+            if (uses_counter(c, &c->calls[i], counter, &only)) c->calls[i].gpu.behind++;
+        memmove(&c->calls[first + 1], &c->calls[first], (size_t)(at - first) * sizeof *c->calls);
+        c->calls[first] = k;
+    }
+}
+
+/* ---- constants ---- */
+
+static bool is_constant(const lki_card *c, int value, int before)
+{
+    const lki_graph *g = c->plan->graph;
+    const int        root = lki_graph_root(g, value);
+    if (g->values[root].kind == LKI_VALUE_CONSTANT) return true;
+    for (int i = 0; i < before; i++)
+        for (int k = 0; k < c->calls[i].node->ndst && c->calls[i].once; k++)
+            if (c->calls[i].node->dst[k] == root) return true;
+    return false;
+}
+
+/* Small calls only: what they make stays in the block. */
+static void find_constants(lki_card *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        lki_card_call  *k = &c->calls[i];
+        const lki_node *n = k->node;
+        k->once = !k->on_host && !n->writes && !lki_may_fault(n) && !k->scratch && c->grouping &&
+                  c->grouping->of(n->slot, n->type, &k->args) == LKI_GROUP_SMALL;
+        for (int s = 0; s < n->nsrc && k->once; s++)
+            k->once = lki_shape_only(n, s) || is_constant(c, n->src[s], i);
+    }
 }
 
 /* ---- what comes after what ---- */
@@ -76,20 +161,45 @@ static void find_order(const lki_card *c, lki_order *o)
 
 /* ---- launches ---- */
 
+typedef struct row_calls {
+    const lki_card     *card;
+    const lki_joinable *what;
+} row_calls;
+
+/* All that a call reads of what an earlier one made is whole operands of which each row needs the same row. */
+static bool goes_along(const void *user, int call, int earlier)
+{
+    const row_calls *r = user;
+    const lki_graph *g = r->card->plan->graph;
+    const lki_node  *n = r->card->calls[call].node, *made = r->card->calls[earlier].node;
+    for (int i = 0; i < made->ndst; i++)
+        for (int k = 0; k < n->nsrc + n->ndst; k++) {
+            const int v = k < n->nsrc ? n->src[k] : n->dst[k - n->nsrc];
+            if (lki_graph_root(g, v) != lki_graph_root(g, made->dst[i])) continue;
+            if (k >= n->nsrc || !(r->what[call].row.along >> k & 1) || lki_graph_is_range(g, v)) return false;
+        }
+    return true;
+}
+
 static int find_launches(lki_card *c, const lki_order *o, int *launch)
 {
-    static const int alone[LKI_GROUPS] = {1, 1, 1};
+    static const int alone[LKI_GROUPS] = {1, 1, 1, 1};
     lki_joinable    *what = lki_zalloc((size_t)(c->count + 1) * sizeof *what);
+    const row_calls  rows = {c, what};
     if (!what) return -1;
     for (int i = 0; i < c->count && c->grouping; i++) {
         const lki_node *n = c->calls[i].node;
-        if (!c->calls[i].on_host)
+        if (!c->calls[i].on_host && !c->calls[i].once)
             what[i] =
-                (lki_joinable){c->grouping->of(n->slot, n->type, &c->calls[i].args), (int)n->slot * LK_DTYPE_COUNT + (int)n->type};
+                (lki_joinable){c->grouping->of(n->slot, n->type, &c->calls[i].args), (int)n->slot * LK_DTYPE_COUNT + (int)n->type,
+                               c->grouping->rows(n->slot, n->type, &c->calls[i].args)};
     }
-    const int count = lki_join_calls(o, what, c->grouping ? c->grouping->most : alone, launch);
-    for (int i = 0; i < c->count && count >= 0; i++)
+    const int count =
+        lki_join_calls(o, what, &(lki_join_rules){c->grouping ? c->grouping->most : alone, goes_along, &rows}, launch);
+    for (int i = 0; i < c->count && count >= 0; i++) {
         c->launches[launch[i]].kind = what[i].kind;
+        c->launches[launch[i]].once = c->calls[i].once;
+    }
     lki_release(what);
     return count;
 }
@@ -129,6 +239,59 @@ static void order_launches(lki_card *c, const lki_order *calls, const int *launc
     }
 }
 
+/* ---- gradients in parts ---- */
+
+/* The only operand that reads a value, if it is the gradient of an update, all of it; else NULL. */
+static lki_card_call *only_update_of(const lki_card *c, int root)
+{
+    const lki_graph *g = c->plan->graph;
+    lki_card_call   *found = NULL;
+    for (int i = 0; i < g->output_count; i++)
+        if (lki_graph_root(g, g->outputs[i]) == root) return NULL;
+    for (int i = 0; i < c->count; i++) {
+        lki_card_call  *k = &c->calls[i];
+        const lki_node *n = k->node;
+        for (int s = 0; s < n->nsrc; s++) {
+            if (lki_graph_root(g, n->src[s]) != root) continue;
+            if (found || s || k->on_host || n->type != LK_F32 || lki_graph_is_range(g, n->src[s]) || !lki_takes_gradient(n))
+                return NULL;
+            found = k;
+        }
+    }
+    return found;
+}
+
+/* May it leave them, and is so little scratch worth keeping? */
+static bool is_in_parts(const lki_card_call *k)
+{
+    const lki_node *n = k->node;
+    int64_t         results = 0;
+    if ((n->slot != LKI_K_conv2d_grad_w && n->slot != LKI_K_conv2d_pool_grad_w) || n->mode != LKI_SUM || n->type != LK_F32 ||
+        k->on_host || n->ndst > 2)
+        return false;
+    for (int d = 0; d < n->ndst; d++)
+        results += lki_shape_size(k->args.dst[d].shape);
+    return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);
+}
+
+/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards have some of them. */
+static void leave_gradients(lki_card *c)
+{
+    const lki_graph *g = c->plan->graph;
+    for (int i = 0; i < c->count && !c->share.lanes; i++) {
+        lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
+        const lki_node *n = k->node;
+        bool            taken = is_in_parts(k);
+        for (int d = 0; d < n->ndst && taken; d++)
+            taken = (taker[d] = only_update_of(c, lki_graph_root(g, n->dst[d]))) != NULL;
+        for (int d = 0; d < n->ndst && taken; d++) {
+            taker[d]->gpu.takes = &k->parts;
+            taker[d]->gpu.taken = d;
+            k->gpu.leaves = &k->parts;
+        }
+    }
+}
+
 lk_status lki_card_order(lki_card *c)
 {
     lki_order calls = {0};
@@ -136,6 +299,8 @@ lk_status lki_card_order(lki_card *c)
     LKI_TRY(make_calls(c));
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_describe(c, &c->calls[i]));
+    count_first(c);
+    find_constants(c);
     launch = lki_alloc((size_t)(c->count + 1) * sizeof *launch);
     c->launches = lki_zalloc((size_t)(c->count + 1) * sizeof *c->launches);
     lk_status status = launch && c->launches && lki_order_init(&calls, c->count) ? LK_OK : LK_ENOMEM;
@@ -146,6 +311,7 @@ lk_status lki_card_order(lki_card *c)
     }
     if (status == LK_OK) status = sort_calls(c, launch);
     if (status == LK_OK) order_launches(c, &calls, launch);
+    if (status == LK_OK) leave_gradients(c);
     lki_order_clear(&calls);
     lki_release(launch);
     return status;

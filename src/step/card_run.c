@@ -10,8 +10,10 @@
 static lk_status launch(lki_card *c, const lki_card_launch *l, void *stream)
 {
     const lki_node *n = c->calls[l->from].node;
-    for (int i = l->from; i < l->end; i++)
+    for (int i = l->from; i < l->end; i++) {
         c->calls[i].gpu.stream = stream;
+        c->calls[i].parts = (lki_gpu_parts){0};
+    }
     if (l->end - l->from > 1) c->grouping->run[l->kind](l->end - l->from, &c->members[l->from]);
     else c->line->kernels->fn[n->slot][n->type](&c->calls[l->from].args);
     return lki_gpu_check(c->device, lki_op_name(n->op), c->line->backend->failure(c->line->card));
@@ -42,24 +44,48 @@ static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *cap
         void                  *stream = NULL;
         LKI_TRY(check_step(c, "cannot be captured",
                            c->line->backend->capture_call(c->line->card, capture, l->after_count, c->after + l->after, &stream)));
-        LKI_TRY(launch(c, l, stream));
+        if (!l->once) LKI_TRY(launch(c, l, stream)); /* its results are there since the first replay */
     }
     return LK_OK;
 }
 
-lk_status lki_card_capture(lki_card *c, const lki_card_part *p, void **graph)
+/* Behind the launches. */
+static lk_status capture_outputs(lki_card *c, void *capture)
+{
+    const lki_gpu_line *l = c->line;
+    void               *stream = NULL;
+    LKI_TRY(check_step(c, "cannot be captured",
+                       l->backend->capture_call(l->card, capture, c->given_count, c->after + c->given, &stream)));
+    return check_step(c, "cannot be captured", l->backend->copies(l->card, stream, c->output_count, c->results));
+}
+
+/* A graph, or a variant of one. */
+static lk_status capture(lki_card *c, const lki_card_part *p, void *graph, void **out)
 {
     const lki_gpu_backend *b = c->line->backend;
     void                  *noted = NULL;
     LKI_TRY(check_step(c, "cannot be captured", b->capture_begin(c->line->card, &noted)));
     lk_status status = capture_launches(c, p, noted);
-    int       code = b->capture_end(c->line->card, noted, graph);
-    if (code) *graph = NULL;
-    if (status != LK_OK && *graph) { /* only a part of it */
-        b->release_graph(*graph);
-        *graph = NULL;
+    if (status == LK_OK && c->gives) status = capture_outputs(c, noted);
+    int code = graph ? b->capture_variant(c->line->card, noted, graph, out) : b->capture_end(c->line->card, noted, out);
+    if (code) *out = NULL;
+    if (status != LK_OK && *out) { /* only a part of it */
+        if (graph) b->release_variant(*out);
+        else b->release_graph(*out);
+        *out = NULL;
     }
     return status == LK_OK ? check_step(c, "could not be captured", code) : status;
+}
+
+lk_status lki_card_capture_variant(lki_card *c, void **variant) { return capture(c, &c->parts[0], c->parts[0].graph, variant); }
+
+static lk_status run_captured(const lki_card *c, const lki_card_part *p, void *variant)
+{
+    const lki_gpu_line    *l = c->line;
+    const lki_gpu_backend *b = l->backend;
+    int                    code = b->vary(l->card, p->graph, variant);
+    if (!code && c->gives) code = b->recopy(l->card, p->graph, p->end - p->from, c->output_count, c->results);
+    return check_step(c, "cannot be launched", code ? code : b->launch(l->card, l->stream, p->graph));
 }
 
 /* ---- traced ---- */
@@ -100,18 +126,29 @@ static lk_status run_traced(lki_card *c, const lki_card_part *p)
     return LK_OK;
 }
 
-lk_status lki_card_launch_graph(const lki_card *c, void *graph)
+/* Outputs that the graph would have copied, after a replay without it. */
+static lk_status copy_outputs(const lki_card *c)
 {
-    return check_step(c, "cannot be launched", c->line->backend->launch(c->line->card, c->line->stream, graph));
+    const lki_gpu_line *l = c->line;
+    return c->gives ? lki_gpu_check(c->device, "a copy failed", l->backend->copies(l->card, l->stream, c->output_count, c->results))
+                    : LK_OK;
 }
 
-lk_status lki_card_run_part(lki_card *c, lki_card_part *p)
+bool lki_card_is_captured(const lki_card *c)
 {
-    if (__atomic_load_n(&lki_tracing, __ATOMIC_RELAXED)) return run_traced(c, p);
+    return c->part_count == 1 && c->parts[0].graph && !__atomic_load_n(&lki_tracing, __ATOMIC_RELAXED);
+}
+
+lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant)
+{
+    const bool traced = __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED);
+    if (traced || c->replays == 0) {
+        LKI_TRY(traced ? run_traced(c, p) : launch_all(c, p));
+        return copy_outputs(c);
+    }
     if (p->from == p->end) return LK_OK;
-    if (c->replays == 0) return launch_all(c, p);
-    if (!p->graph) LKI_TRY(lki_card_capture(c, p, &p->graph));
-    return lki_card_launch_graph(c, p->graph);
+    if (!p->graph) LKI_TRY(capture(c, p, NULL, &p->graph));
+    return run_captured(c, p, variant);
 }
 
 /* ---- on the host ---- */

@@ -1,26 +1,21 @@
-/* Ways: graphs of a card's plan that read inputs where these lie, so that nothing is copied into the block before a replay.
+/* Ways: variants of a plan's graph that read inputs where these lie, so that nothing is copied into the block before a replay.
  *
  * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed blocks, so a loop over batches sees the same few
- * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block.
+ * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block. A replay sets the arguments of
+ * the few kernels that read inputs, which the card does not notice; to go from one graph to another would take it some microseconds.
  *
  * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
- * trace is written. To go from one graph to another takes a card some microseconds, so that inputs of less than LEAST bytes are copied faster. */
+ * trace is written. */
 #include "core/log.h"
-#include "core/trace.h"
 #include "step/card_inside.h"
 #include <string.h>
-
-enum { LEAST = 1 << 20 };
 
 /* ---- which addresses ---- */
 
 lk_status lki_card_find_ways(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    size_t           bytes = 0;
-    for (int i = 0; i < c->input_count; i++)
-        bytes += c->inputs[i].bytes;
-    if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || bytes < LEAST) return LK_OK;
+    if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || !c->input_count) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
     for (int w = 0; w < LKI_CARD_WAYS; w++)
@@ -69,7 +64,7 @@ static void move_calls(lki_card *c, bool back)
 static lk_status capture_way(lki_card *c, lki_card_way *way)
 {
     move_calls(c, false);
-    lk_status status = lki_card_capture(c, &c->parts[0], &way->graph);
+    lk_status status = lki_card_capture_variant(c, &way->variant);
     move_calls(c, true);
     return status;
 }
@@ -84,7 +79,7 @@ static lki_card_way *way_of(lki_card *c)
     for (int w = 0; w < LKI_CARD_WAYS; w++) {
         lki_card_way *way = &c->ways[w];
         if (way->seen && !memcmp(way->at, c->here, bytes)) return way;
-        if (!way->graph && (!free || way->seen < free->seen)) free = way;
+        if (!way->variant && (!free || way->seen < free->seen)) free = way;
     }
     if (!free) return NULL;
     memcpy(free->at, c->here, bytes);
@@ -92,7 +87,7 @@ static lki_card_way *way_of(lki_card *c)
     return free;
 }
 
-/* There may be no room for one more graph; the block is there. */
+/* There may be no room for one more, or kernels that take other addresses only; the block is there. */
 static lk_status do_without(lki_card *c)
 {
     lki_error_record e;
@@ -103,13 +98,13 @@ static lk_status do_without(lki_card *c)
     return LK_OK;
 }
 
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **graph)
+lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **variant)
 {
-    *graph = NULL;
-    if (!c->here || c->replays < 2 || __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) || !find_addresses(c, in)) return LK_OK;
+    *variant = NULL;
+    if (!c->here || !lki_card_is_captured(c) || !find_addresses(c, in)) return LK_OK;
     lki_card_way *way = way_of(c);
     if (!way) return LK_OK;
-    if (!way->graph && ++way->seen > 1 && capture_way(c, way) != LK_OK) return do_without(c);
-    *graph = way->graph;
+    if (!way->variant && ++way->seen > 1 && capture_way(c, way) != LK_OK) return do_without(c);
+    *variant = way->variant;
     return LK_OK;
 }

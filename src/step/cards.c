@@ -459,7 +459,7 @@ static lk_status run(lki_cards *c, const lki_line *in)
         LKI_TRY(lki_card_bring(c->card[i].card, in));
     for (int part = 0; part < c->card[0].card->part_count; part++) {
         for (int i = 0; i < c->count; i++)
-            LKI_TRY(lki_card_run_part(c->card[i].card, &c->card[i].card->parts[part]));
+            LKI_TRY(lki_card_run_part(c->card[i].card, &c->card[i].card->parts[part], NULL));
         if (part < c->exchange_count) LKI_TRY(run_exchange(c, part));
     }
     for (int i = 0; i < c->count; i++)

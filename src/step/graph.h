@@ -81,7 +81,7 @@ typedef struct lki_graph {
     bool                apart;           /* replicas recorded it and are planned one beside the other */
     lki_device         *device;          /* where ops of replicas were recorded, or else the first op was; NULL: none so far */
     bool                of_replica;      /* ... and it was one of a replica */
-    bool                scattered;       /* ops were recorded on devices of several memories: a plan of it is one over several cards */
+    bool                scattered; /* ops were recorded on devices of several memories: a plan of it is one over several cards */
     lki_graph_where     where;
     int                 recorded, fused; /* nodes as traced; nodes that became part of another */
     const char         *name;            /* of the function, for messages; not a reference */
@@ -133,11 +133,15 @@ lk_status lki_graph_collapse(lki_graph **g);
 lk_status lki_graph_simplify(lki_graph *g);
 
 /* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient (fuse_norm.c);
- * relu's gradient in front of a max pool (fuse_relu.c). */
+ * relu's gradient in front of a max pool (fuse_relu.c); the gradient of an L2 term (fuse_update.c). */
 void lki_graph_share(lki_graph *g);
 void lki_graph_fuse_norms(lki_graph *g);
 void lki_graph_fuse_relus(lki_graph *g);
 void lki_graph_fuse_products(lki_graph *g);
+void lki_graph_fuse_updates(lki_graph *g);
+
+/* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */
+bool lki_takes_gradient(const lki_node *n);
 
 /* May n run when `last` does, a later one? Not when a variable it reads is written in between. */
 bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last);

@@ -1,7 +1,8 @@
 /* Joining calls. While it works, a group is known by its first member, and `before` of each call is that of its group: all calls outside of it that end before it begins.
  *
  * Why there is no circle
- * 1. Updates are joined one by one, and only with a group of which no member comes before or after, groups joined so far taken into account; and where no way becomes longer.
+ * 1. Calls along rows are joined one by one, each with a group it comes after, where no call lies between. Updates are joined one by one, and only with a group of which no member comes
+ *    before or after; and where no way becomes longer. Groups joined so far are taken into account by both.
  * 2. Let `tail` of a call be the number of calls, not counting small ones, on the longest way from it to the end. Along a need it never grows, and it shrinks where the later call is
  *    not small. A circle would have the same tail all around, so small calls of one tail alone; and these are cut into groups in an order in which they may run. */
 #include "step/join.h"
@@ -13,18 +14,18 @@
 enum { FEW = 4 }; /* so many small calls are worth no launch of their own */
 
 typedef struct joining {
-    const lki_order    *calls;
-    const lki_joinable *what;
-    const int          *most;
-    int                 count, words;
-    uint64_t           *before;      /* by call, a row */
-    int                *group;       /* by call: the first member of its group */
-    int                *size;        /* by first member */
-    int                *head, *tail; /* by first member: others, not counting small ones, on the longest way to it, and from it */
-    int                *sorted;      /* calls, in an order in which they may run */
-    int                *rank;        /* by call: how many end before it begins */
-    int                *begin;       /* by rank */
-    int                 longest;
+    const lki_order *calls;
+    lki_joinable    *what;
+    const int       *most;
+    int              count, words;
+    uint64_t        *before;      /* by call, a row */
+    int             *group;       /* by call: the first member of its group */
+    int             *size;        /* by first member */
+    int             *head, *tail; /* by first member: others, not counting small ones, on the longest way to it, and from it */
+    int             *sorted;      /* calls, in an order in which they may run */
+    int             *rank;        /* by call: how many end before it begins */
+    int             *begin;       /* by rank */
+    int              longest;
 } joining;
 
 static uint64_t *before(const joining *j, int call) { return j->before + (size_t)call * (size_t)j->words; }
@@ -66,26 +67,26 @@ static void measure(joining *j)
         const int       i = j->sorted[n], g = j->group[i];
         const uint64_t *needs = lki_order_row(j->calls, j->calls->needs, i);
         for (int k = lki_bit_next(needs, j->words, 0); k >= 0; k = lki_bit_next(needs, j->words, k + 1))
-            head[g] = larger(head[g], head[j->group[k]] + weight(j, k));
+            if (j->group[k] != g) head[g] = larger(head[g], head[j->group[k]] + weight(j, k));
         j->longest = larger(j->longest, head[g] + weight(j, i));
     }
     for (int n = j->count - 1; n >= 0; n--) {
         const int       i = j->sorted[n], g = j->group[i];
         const uint64_t *needs = lki_order_row(j->calls, j->calls->needs, i);
         for (int k = lki_bit_next(needs, j->words, 0); k >= 0; k = lki_bit_next(needs, j->words, k + 1))
-            tail[j->group[k]] = larger(tail[j->group[k]], tail[g] + weight(j, i));
+            if (j->group[k] != g) tail[j->group[k]] = larger(tail[j->group[k]], tail[g] + weight(j, i));
     }
 }
-
-/* ---- updates ---- */
 
 /* Two groups become one: what comes after one of them comes after both, and after all that either came after. */
 static void merge(joining *j, int into, int from, uint64_t *all)
 {
     memcpy(all, before(j, into), (size_t)j->words * sizeof *all);
     lki_bits_add(all, before(j, from), j->words);
-    for (int i = 0; i < j->count; i++)
+    for (int i = 0; i < j->count; i++) {
         if (j->group[i] == from) j->group[i] = into;
+        if (j->group[i] == into) lki_bit_clear(all, i);
+    }
     j->size[into] += j->size[from];
     for (int i = 0; i < j->count; i++)
         if (j->group[i] == into) memcpy(before(j, i), all, (size_t)j->words * sizeof *all);
@@ -97,23 +98,67 @@ static void merge(joining *j, int into, int from, uint64_t *all)
     measure(j);
 }
 
-static bool may_join(const joining *j, int group, int update)
+/* ---- rows ---- */
+
+/* Nothing that comes after the group comes before the call; and its rows need rows of the group alone. */
+static bool may_follow(const joining *j, const lki_join_rules *rules, int group, int call)
+{
+    bool needs = false;
+    for (int i = 0; i < j->count; i++) {
+        if (j->group[i] == group && lki_bit(before(j, call), i)) {
+            if (!rules->along(rules->user, call, i)) return false;
+            needs = true;
+        } else if (lki_bit(before(j, call), i) && lki_bit(before(j, i), group)) return false;
+    }
+    return needs;
+}
+
+static void join_rows(joining *j, const lki_join_rules *rules, uint64_t *space, int *turns)
+{
+    memcpy(turns, j->sorted, (size_t)j->count * sizeof *turns);
+    for (int n = 0; n < j->count; n++) {
+        const int i = turns[n];
+        for (int m = 0; m < n && j->what[i].row.rows && !j->what[i].row.leads && j->group[i] == i; m++) {
+            const int g = turns[m];
+            if (j->group[g] != g || j->what[g].row.rows != j->what[i].row.rows || j->size[g] == j->most[LKI_GROUP_ROWS] ||
+                !may_follow(j, rules, g, i))
+                continue;
+            j->what[g].kind = j->what[i].kind = LKI_GROUP_ROWS;
+            merge(j, g, i, space);
+        }
+    }
+}
+
+/* ---- updates ---- */
+
+/* Those of one number that have the longest way before them: others can be made while the last gradients are still on their way. */
+static void find_last(const joining *j, bool *last)
+{
+    for (int i = 0; i < j->count; i++) {
+        last[i] = is(j, i, LKI_GROUP_UPDATES);
+        for (int k = 0; k < j->count && last[i]; k++)
+            last[i] = !is(j, k, LKI_GROUP_UPDATES) || j->what[k].like != j->what[i].like || j->head[k] <= j->head[i];
+    }
+}
+
+static bool may_join(const joining *j, const bool *last, int group, int update)
 {
     return j->group[group] == group && is(j, group, LKI_GROUP_UPDATES) && j->what[group].like == j->what[update].like &&
-           j->size[group] < j->most[LKI_GROUP_UPDATES] && !lki_bit(before(j, update), group) &&
+           last[group] == last[update] && j->size[group] < j->most[LKI_GROUP_UPDATES] && !lki_bit(before(j, update), group) &&
            !lki_bit(before(j, group), update) &&
            larger(j->head[group], j->head[update]) + 1 + larger(j->tail[group], j->tail[update]) <= j->longest;
 }
 
 /* Those that can run first come first, so that where there are several groups one of them need not wait for all gradients. */
-static void join_updates(joining *j, uint64_t *space, int *turns)
+static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 {
     int count = 0;
+    find_last(j, last);
     for (int n = 0; n < j->count; n++)
         if (is(j, j->sorted[n], LKI_GROUP_UPDATES)) turns[count++] = j->sorted[n];
     for (int n = 0; n < count; n++)
         for (int m = 0; m < n && j->group[turns[n]] == turns[n]; m++)
-            if (may_join(j, turns[m], turns[n])) merge(j, turns[m], turns[n], space);
+            if (may_join(j, last, turns[m], turns[n])) merge(j, turns[m], turns[n], space);
 }
 
 /* ---- small calls ---- */
@@ -223,16 +268,17 @@ static int number(const joining *j, turn *turns, const int *level, int *launch)
     return count;
 }
 
-int lki_join_calls(const lki_order *calls, const lki_joinable *what, const int most[LKI_GROUPS], int *launch)
+int lki_join_calls(const lki_order *calls, lki_joinable *what, const lki_join_rules *rules, int *launch)
 {
     const size_t n = (size_t)calls->count + 1;
-    joining      j = {.calls = calls, .what = what, .most = most, .count = calls->count, .words = calls->words};
+    joining      j = {.calls = calls, .what = what, .most = rules->most, .count = calls->count, .words = calls->words};
     int         *space = lki_zalloc(9 * n * sizeof *space);
     turn        *turns = lki_alloc(n * sizeof *turns);
     uint64_t    *row = lki_alloc(((size_t)j.words + 1) * sizeof *row);
+    bool        *last = lki_alloc(n * sizeof *last);
     j.before = lki_alloc(n * ((size_t)j.words + 1) * sizeof *j.before);
     int count = -1;
-    if (space && turns && row && j.before) {
+    if (space && turns && row && last && j.before) {
         int *piece = space + 6 * n, *other = space + 7 * n;
         j.group = space, j.size = space + n, j.head = space + 2 * n, j.tail = space + 3 * n, j.sorted = space + 4 * n,
         j.rank = space + 5 * n;
@@ -241,7 +287,8 @@ int lki_join_calls(const lki_order *calls, const lki_joinable *what, const int m
         for (int i = 0; i < j.count; i++)
             j.group[i] = i, j.size[i] = 1;
         measure(&j);
-        join_updates(&j, row, other);
+        join_rows(&j, rules, row, other);
+        join_updates(&j, row, other, last);
         find_pieces(&j, piece);
         join_few(&j, piece, other);
         join_small(&j, piece, other);
@@ -251,6 +298,7 @@ int lki_join_calls(const lki_order *calls, const lki_joinable *what, const int m
     lki_release(space);
     lki_release(turns);
     lki_release(row);
+    lki_release(last);
     lki_release(j.before);
     return count;
 }

@@ -21,6 +21,7 @@ static inline uint64_t *lki_order_row(const lki_order *o, uint64_t *rows, int i)
 
 static inline bool lki_bit(const uint64_t *row, int i) { return row[i / 64] >> i % 64 & 1; }
 static inline void lki_bit_set(uint64_t *row, int i) { row[i / 64] |= (uint64_t)1 << i % 64; }
+static inline void lki_bit_clear(uint64_t *row, int i) { row[i / 64] &= ~((uint64_t)1 << i % 64); }
 
 static inline void lki_order_need(lki_order *o, int later, int earlier) { lki_bit_set(lki_order_row(o, o->needs, later), earlier); }
 static inline bool lki_order_needs(const lki_order *o, int later, int earlier)

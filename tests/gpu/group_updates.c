@@ -101,4 +101,118 @@ TEST(test_update_tables)
     }
 }
 
-TESTS(cmocka_unit_test(test_updates), cmocka_unit_test(test_update_tables))
+static int copy_of(world *w, int which)
+{
+    const array *a = &w->arrays[which];
+    const size_t bytes = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->type);
+    void        *data = malloc(bytes);
+    memcpy(data, w->start + a->at, bytes);
+    return world_add(w, a->type, a->shape, data);
+}
+
+/* The gradient of an L2 term, made by ops of its own and by the update. */
+TEST(an_update_adds_the_variable)
+{
+    for (int f = 0; f < LKI_COUNT(forms); f++)
+        for (int t = LK_F32; t <= LK_F64; t++) {
+            const form *how = &forms[f];
+            if (how->t != 2 || how->scalars || how->slot == LKI_K_update_decay || how->slot == LKI_K_update_moments ||
+                how->slot == LKI_K_update_accumulate)
+                continue;
+            world         *w = world_new();
+            const lk_shape s = {1, {1027}};
+            const int      rate = rate_of(w, LK_F32), iteration = counter(w), factor = sized(w, (lk_dtype)t, SCALAR);
+            int            told[CALLS];
+            job           *j = world_job(w, how->slot, (lk_dtype)t);
+            const int      g = world_random(w, (lk_dtype)t, s);
+            add_update(w, how, (lk_dtype)t, 1027, rate, iteration, false);
+            w->job[2] = w->job[0];
+            w->jobs = 0;
+            j = world_job(w, LKI_K_mul, (lk_dtype)t);
+            reads(j, w->job[2].dst[0]), reads(j, factor), makes(j, world_add(w, (lk_dtype)t, s, NULL));
+            w->jobs = 1;
+            j = world_job(w, LKI_K_add, (lk_dtype)t);
+            reads(j, g), reads(j, w->job[0].dst[0]), makes(j, world_add(w, (lk_dtype)t, s, NULL));
+            w->job[2].src[0] = j->dst[0];
+            w->jobs = 3;
+            w->job[w->jobs++] = w->job[2];
+            j = &w->job[3];
+            j->src[0] = g;
+            reads(j, factor);
+            j->attr.update.flags |= LKI_UPDATE_PLUS;
+            for (int i = 0; i < j->ndst; i++)
+                j->dst[i] = copy_of(w, j->dst[i]);
+            uint8_t *out = outcome(w, LKI_GROUP_UPDATES, false, 0, told);
+            for (int i = 0; i < j->ndst; i++) {
+                const array *a = &w->arrays[w->job[2].dst[i]], *b = &w->arrays[j->dst[i]];
+                assert_memory_equal(out + a->at, out + b->at, (size_t)1027 * lk_dtype_bytes(a->type));
+                assert_memory_not_equal(out + a->at, w->start + a->at, (size_t)1027 * lk_dtype_bytes(a->type));
+            }
+            free(out);
+            world_free(w);
+        }
+}
+
+/* Both jobs, the second of which takes what the first leaves in parts. The memory they leave, to be freed. */
+static uint8_t *outcome_in_parts(world *w, lki_gpu_parts *left)
+{
+    const card   c = card_of();
+    char        *base = c.d->ops->alloc(c.d, ROOM);
+    uint8_t     *out = malloc(ROOM);
+    lki_gpu_call gives = {.stream = c.l->stream, .leaves = left}, takes = {.stream = c.l->stream, .takes = left};
+    lki_args     sum = *place(w, &w->job[0], base, &gives), update = *place(w, &w->job[1], base, &takes);
+    const size_t bytes = c.l->kernels->scratch[w->job[0].slot][LK_F32](&sum);
+    sum.scratch = c.d->ops->alloc(c.d, bytes);
+    c.d->ops->write(c.d, base, w->start, ROOM);
+    c.l->kernels->fn[w->job[0].slot][LK_F32](&sum);
+    c.l->kernels->fn[w->job[1].slot][LK_F32](&update);
+    assert_int_equal(c.d->ops->read(c.d, out, base, ROOM), LK_OK);
+    c.d->ops->release(c.d, sum.scratch, bytes);
+    c.d->ops->release(c.d, base, ROOM);
+    return out;
+}
+
+static int ordinary(world *w, lk_shape s) { return world_add(w, LK_F32, s, slot_numbers(LK_F32, &s, false)); }
+
+/* Weight gradients that stay in parts: 2, 16, 64 and 256 of them; and where lanes differ, or are too many, none do. */
+TEST(an_update_adds_up_parts)
+{
+    static const struct {
+        int images, lanes, parts;
+    } cases[] = {{2, 2, 2}, {16, 8, 16}, {64, 4, 64}, {256, 8, 256}, {12, 8, 0}, {512, 8, 0}};
+    for (int i = 0; i < LKI_COUNT(cases); i++) {
+        const lk_shape x = {4, {cases[i].images, 6, 6, 1}}, d = {4, {cases[i].images, 4, 4, 8}}, weights = {4, {3, 3, 1, 8}};
+        world         *w = world_new();
+        lki_gpu_parts  left = {0};
+        int            told[CALLS];
+        job           *j = world_job(w, LKI_K_conv2d_grad_w, LK_F32);
+        slot_case      lanes = {0};
+        slot_lanes(&lanes, cases[i].lanes, cases[i].images);
+        for (int k = 0; k <= cases[i].lanes && cases[i].parts; k++)
+            lanes.bound[k] = (int64_t)k * cases[i].images / cases[i].lanes;
+        reads(j, ordinary(w, x)), reads(j, ordinary(w, d)), makes(j, world_add(w, LK_F32, weights, NULL));
+        j->attr.window = (lki_window){{3, 3}, {1, 1}, {1, 1}, {0, 0}};
+        j->lanes = cases[i].lanes;
+        memcpy(j->bound, lanes.bound, sizeof j->bound);
+        w->jobs++;
+        j = world_job(w, LKI_K_update_adam, LK_F32);
+        reads(j, w->job[0].dst[0]), reads(j, rate_of(w, LK_F32)), reads(j, counter(w));
+        for (int s = 0; s < 3; s++)
+            makes(j, s ? sized(w, LK_F32, weights) : ordinary(w, weights));
+        memcpy(j->attr.update.p, forms[3].p, sizeof forms[3].p);
+        w->jobs++;
+        uint8_t *whole = outcome(w, LKI_GROUP_UPDATES, false, 0, told), *in_parts = outcome_in_parts(w, &left);
+        assert_int_equal(left.data ? left.count : 0, cases[i].parts);
+        for (int s = 0; s < 3; s++) {
+            const array *a = &w->arrays[j->dst[s]];
+            assert_memory_equal(whole + a->at, in_parts + a->at, 72 * sizeof(float));
+            assert_memory_not_equal(whole + a->at, w->start + a->at, 72 * sizeof(float));
+        }
+        free(whole);
+        free(in_parts);
+        world_free(w);
+    }
+}
+
+TESTS(cmocka_unit_test(an_update_adds_up_parts), cmocka_unit_test(an_update_adds_the_variable), cmocka_unit_test(test_updates),
+      cmocka_unit_test(test_update_tables))

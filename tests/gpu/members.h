@@ -158,11 +158,19 @@ static inline void run_alone(const card *c, const job *j, lki_args a)
 static inline void run_grouped(const card *c, lki_group kind, world *w)
 {
     lki_member members[CALLS];
-    for (int i = 0; i < w->jobs; i++)
-        members[i] = (lki_member){w->job[i].slot, w->job[i].type, &w->job[i].args};
+    size_t     bytes[CALLS];
+    for (int i = 0; i < w->jobs; i++) {
+        job            *j = &w->job[i];
+        lki_scratch_fn *needs = c->l->kernels->scratch[j->slot][j->type];
+        bytes[i] = needs ? needs(&j->args) : 0;
+        j->args.scratch = bytes[i] ? c->d->ops->alloc(c->d, bytes[i]) : NULL;
+        members[i] = (lki_member){j->slot, j->type, &j->args};
+    }
     for (int i = 0; i < w->jobs; i += c->g->most[kind])
         c->g->run[kind]((int)lki_min(c->g->most[kind], w->jobs - i), members + i);
     assert_int_equal(lki_gpu_check(c->d, "launch", c->l->backend->failure(c->l->card)), LK_OK);
+    for (int i = 0; i < w->jobs; i++)
+        if (bytes[i]) c->d->ops->release(c->d, w->job[i].args.scratch, bytes[i]);
 }
 
 /* All jobs, by group or one by one; the memory they leave, to be freed. told: one word for each job. */

@@ -192,7 +192,7 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     }
     assert_int_equal(l->backend->alloc_host(sizeof *told, (void **)&told), 0);
     int         *stop = d->ops->alloc(d, sizeof *stop);
-    lki_gpu_call call = {l->stream, stop, told, c->precision};
+    lki_gpu_call call = {.stream = l->stream, .stop = stop, .told = told, .precision = c->precision};
     lki_args     a = slot_args(c, src, dst, &lanes);
     d->ops->write(d, stop, &zero, sizeof zero);
     a.gpu = &call;

@@ -272,12 +272,20 @@ TEST(large_blocks_are_shared) { memory_is_shared_safely(false); }
 typedef struct joined {
     lki_joinable what[MOST_CALLS];
     int          most[LKI_GROUPS], launch[MOST_CALLS], count;
+    int          across; /* if not 0: calls of numbers that differ by it need more than rows of each other */
 } joined;
+
+static bool goes_along(const void *user, int call, int earlier)
+{
+    const joined *j = user;
+    return !j->across || call - earlier != j->across;
+}
 
 static void join(const lki_order *o, joined *j, int updates, int small)
 {
     j->most[LKI_GROUP_NONE] = 1, j->most[LKI_GROUP_UPDATES] = updates, j->most[LKI_GROUP_SMALL] = small;
-    j->count = lki_join_calls(o, j->what, j->most, j->launch);
+    if (!j->most[LKI_GROUP_ROWS]) j->most[LKI_GROUP_ROWS] = 1;
+    j->count = lki_join_calls(o, j->what, &(lki_join_rules){j->most, goes_along, j}, j->launch);
     assert_true(j->count > 0 && j->count <= o->count);
 }
 
@@ -291,6 +299,11 @@ static void check_launches(const lki_order *o, const joined *j)
             assert_int_equal(j->what[k].kind, j->what[i].kind);
             assert_true(j->what[i].kind != LKI_GROUP_NONE);
             if (j->what[i].kind == LKI_GROUP_SMALL) continue;
+            if (j->what[i].kind == LKI_GROUP_ROWS) {
+                assert_int_equal(j->what[k].row.rows, j->what[i].row.rows);
+                if (lki_order_after(o, i, k)) assert_true(goes_along(j, i, k) && !j->what[i].row.leads);
+                continue;
+            }
             assert_int_equal(j->what[k].like, j->what[i].like);
             assert_false(lki_order_after(o, i, k));
         }
@@ -330,7 +343,7 @@ TEST(launches_are_sound)
         lki_order_close(&o);
         const int mostly = below(3);
         for (int i = 0; i < o.count; i++)
-            j.what[i] = (lki_joinable){(lki_group)(below(3) ? mostly : below(3)), below(2)};
+            j.what[i] = (lki_joinable){(lki_group)(below(3) ? mostly : below(3)), below(2), {0}};
         join(&o, &j, 1, 1);
         assert_int_equal(j.count, o.count);
         check_launches(&o, &j);
@@ -348,24 +361,119 @@ TEST(launches_are_sound)
     assert_true(launches < calls * 3 / 4);
 }
 
+TEST(launches_along_rows_are_sound)
+{
+    static joined j;
+    int           calls = 0, launches = 0;
+    for (int g = 0; g < 3 * GRAPHS; g++) {
+        lki_order o = random_order(2 + below(MOST_CALLS - 2));
+        lki_order_close(&o);
+        memset(&j, 0, sizeof j);
+        j.most[LKI_GROUP_ROWS] = 1 + below(6);
+        j.across = below(4);
+        for (int i = 0; i < o.count; i++)
+            j.what[i] = (lki_joinable){(lki_group)below(3), below(2), {below(4) ? 1 + below(2) : 0, !below(5), 1}};
+        join(&o, &j, 1 + below(8), 1 + below(20));
+        check_launches(&o, &j);
+        calls += o.count;
+        launches += j.count;
+        lki_order_clear(&o);
+    }
+    assert_true(launches < calls * 3 / 4);
+}
+
+/* A head: product, product, loss, gradient, product. What lies between two of them keeps them apart; so does what needs all rows, and another number of rows. */
+TEST(a_head_is_one_launch)
+{
+    enum { HEAD, ACROSS, OTHER_ROWS, LEADER, FORMS };
+    static joined j;
+    for (int form = 0; form < FORMS; form++) {
+        lki_order o;
+        assert_true(lki_order_init(&o, 7));
+        memset(&j, 0, sizeof j);
+        j.most[LKI_GROUP_ROWS] = 6;
+        for (int i = 1; i < 6; i++)
+            j.what[i].row = (lki_row_member){form == OTHER_ROWS && i == 5 ? 32 : 64, i == 1 || (form == LEADER && i == 5), 1};
+        j.what[3].kind = LKI_GROUP_SMALL;
+        lki_order_need(&o, 1, 0);
+        lki_order_need(&o, 2, 1);
+        lki_order_need(&o, 3, 2); /* the loss */
+        lki_order_need(&o, 4, 2);
+        lki_order_need(&o, 5, 4);
+        lki_order_need(&o, 5, 1); /* a mask */
+        lki_order_need(&o, 6, 3);
+        if (form == ACROSS) j.across = 4;
+        lki_order_close(&o);
+        join(&o, &j, 8, 8);
+        check_launches(&o, &j);
+        const int *l = j.launch;
+        assert_true(l[1] == l[2] && l[2] == l[3] && l[3] == l[4]);
+        assert_true((l[5] == l[4]) == (form == HEAD));
+        assert_int_equal(j.what[3].kind, LKI_GROUP_ROWS);
+        lki_order_clear(&o);
+    }
+}
+
+/* 0 -> 1 -> 2 and 0 -> 2, where 1 is no call along rows: 0 and 2 would be one before and after it. */
+TEST(nothing_lies_between_rows)
+{
+    static joined j;
+    lki_order     o;
+    assert_true(lki_order_init(&o, 3));
+    memset(&j, 0, sizeof j);
+    j.most[LKI_GROUP_ROWS] = 6;
+    j.what[0].row = j.what[2].row = (lki_row_member){64, false, 3};
+    lki_order_need(&o, 1, 0);
+    lki_order_need(&o, 2, 1);
+    lki_order_need(&o, 2, 0);
+    lki_order_close(&o);
+    join(&o, &j, 8, 8);
+    assert_int_equal(j.count, 3);
+    lki_order_clear(&o);
+}
+
 /* Two groups that would each be before the other. */
 TEST(no_circles_of_updates)
 {
     static joined j;
     lki_order     o;
-    assert_true(lki_order_init(&o, 8));
+    assert_true(lki_order_init(&o, 10));
     lki_order_need(&o, 2, 0); /* a1 -> b1 */
     lki_order_need(&o, 3, 1); /* b2 -> a2 */
     for (int i = 5; i < 8; i++)
         lki_order_need(&o, i, i - 1); /* a longer way */
+    lki_order_need(&o, 8, 6);         /* the last of each */
+    lki_order_need(&o, 9, 6);
     lki_order_close(&o);
-    const int like[] = {0, 1, 1, 0};
+    const int call[] = {0, 1, 2, 3, 8, 9}, like[] = {0, 1, 1, 0, 0, 1};
     memset(&j, 0, sizeof j);
-    for (int i = 0; i < 4; i++)
-        j.what[i] = (lki_joinable){LKI_GROUP_UPDATES, like[i]};
+    for (int i = 0; i < LKI_COUNT(call); i++)
+        j.what[call[i]] = (lki_joinable){LKI_GROUP_UPDATES, like[i], {0}};
     join(&o, &j, 8, 8);
     check_launches(&o, &j);
-    assert_int_equal(j.count, 7);
+    assert_int_equal(j.count, 9);
+    lki_order_clear(&o);
+}
+
+/* Two gradients that are there early, and two that are not: updates of the first need not wait for the others. */
+TEST(early_updates_do_not_wait)
+{
+    static joined j;
+    lki_order     o;
+    assert_true(lki_order_init(&o, 8));
+    for (int i = 1; i < 4; i++)
+        lki_order_need(&o, i, i - 1);
+    lki_order_need(&o, 4, 0);
+    lki_order_need(&o, 5, 3);
+    lki_order_need(&o, 6, 1);
+    lki_order_need(&o, 7, 3);
+    lki_order_close(&o);
+    memset(&j, 0, sizeof j);
+    for (int i = 4; i < 8; i++)
+        j.what[i].kind = LKI_GROUP_UPDATES;
+    join(&o, &j, 8, 8);
+    check_launches(&o, &j);
+    assert_true(j.launch[4] == j.launch[6] && j.launch[5] == j.launch[7] && j.launch[4] != j.launch[5]);
     lki_order_clear(&o);
 }
 
@@ -392,7 +500,7 @@ TEST(arithmetic_of_channels_is_one_launch)
     lki_order     o;
     assert_true(lki_order_init(&o, LKI_COUNT(calls)));
     for (int i = 0; i < LKI_COUNT(calls); i++) {
-        j.what[i] = (lki_joinable){(lki_group)calls[i].kind, 0};
+        j.what[i] = (lki_joinable){(lki_group)calls[i].kind, 0, {0}};
         for (int k = 0; k < 3; k++)
             if (calls[i].need[k] >= 0) lki_order_need(&o, i, calls[i].need[k]);
     }
@@ -439,12 +547,13 @@ TEST(branches_stay_side_by_side)
 static int join_once(void)
 {
     lki_order    o = {0};
-    lki_joinable what[3] = {{LKI_GROUP_SMALL, 0}, {LKI_GROUP_SMALL, 0}, {LKI_GROUP_NONE, 0}};
-    int          most[LKI_GROUPS] = {1, 4, 4}, launch[3], good = 0;
+    lki_joinable what[3] = {{LKI_GROUP_SMALL, 0, {0}}, {LKI_GROUP_SMALL, 0, {0}}, {LKI_GROUP_NONE, 0, {0}}};
+    const int    most[LKI_GROUPS] = {1, 4, 4, 4};
+    int          launch[3], good = 0;
     if (lki_order_init(&o, 3)) {
         lki_order_need(&o, 2, 1);
         lki_order_close(&o);
-        good = lki_join_calls(&o, what, most, launch) > 0;
+        good = lki_join_calls(&o, what, &(lki_join_rules){most, NULL, NULL}, launch) > 0;
     }
     lki_order_clear(&o);
     return good;
@@ -454,6 +563,7 @@ TEST(no_memory_is_told) { assert_true(check_every_allocation(join_once) > 0); }
 
 TESTS(cmocka_unit_test(closed_orders_have_the_fewest_needs), cmocka_unit_test(long_chains_are_followed),
       cmocka_unit_test(small_blocks_make_nobody_wait), cmocka_unit_test(large_blocks_are_shared),
-      cmocka_unit_test(launches_are_sound), cmocka_unit_test(no_circles_of_updates),
-      cmocka_unit_test(arithmetic_of_channels_is_one_launch), cmocka_unit_test(branches_stay_side_by_side),
-      cmocka_unit_test(no_memory_is_told))
+      cmocka_unit_test(launches_are_sound), cmocka_unit_test(launches_along_rows_are_sound), cmocka_unit_test(a_head_is_one_launch),
+      cmocka_unit_test(nothing_lies_between_rows), cmocka_unit_test(no_circles_of_updates),
+      cmocka_unit_test(early_updates_do_not_wait), cmocka_unit_test(arithmetic_of_channels_is_one_launch),
+      cmocka_unit_test(branches_stay_side_by_side), cmocka_unit_test(no_memory_is_told))

@@ -12,14 +12,15 @@
  *  3. A kernel (kernel.h) launches work on the stream of its call (lki_gpu_call) and returns. Everything it needs of its lki_args, other than what lies in the card's
  *     memory, is copied when it is called; nothing of it is read later. It works on the whole of dst[0]: lo is 0 and hi its size.
  *  4. Between capture_begin() and capture_end(), by one thread, work on the streams that capture_call() gave is noted, not done; a stream is good until the next one is
- *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time. */
+ *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time.
+ *  5. What vary() and recopy() change holds for later launches alone. */
 #ifndef LKI_DEVICE_GPU_BACKEND_H
 #define LKI_DEVICE_GPU_BACKEND_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 5, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 6, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -63,8 +64,13 @@ typedef struct lki_gpu_backend {
     int (*capture_call)(int card, void *capture, int count, const int *after,
                         void **stream); /* for the next call: they are numbered 0, 1, ... in this order, and each comes after the calls named here and no others */
     int (*capture_end)(int card, void *capture, void **graph); /* also after a failure: the capture is no more */
+    int (*capture_variant)(int card, void *capture, void *graph,
+                           void **variant); /* like capture_end(), after the calls of `graph` once more, on other addresses; a failure: it has none */
+    int (*vary)(int card, void *graph, void *variant); /* to these addresses; NULL: its own */
+    int (*recopy)(int card, void *graph, int call, int count, const lki_gpu_piece *pieces); /* that call was copies() of so many pieces of the same sizes; behind vary() */
     int (*launch)(int card, void *stream, void *graph);
-    int (*release_graph)(void *graph);
+    int (*release_graph)(void *graph); /* its variants may be released before or after */
+    int (*release_variant)(void *variant);
     const struct lki_kernels *(*kernels)(void);
     const struct lki_grouping *(*groups)(void); /* kernel/group.h; NULL: calls are launched one by one */
     int (*gather)(int card, void *stream, const struct lki_gpu_rows *rows); /* rows.h */

@@ -1,13 +1,12 @@
 /* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object can be opened where there is none. */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
+#include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/physical.h"
-#include <algorithm>
 #include <mutex>
 #include <stdio.h>
 #include <string.h>
-#include <vector>
 
 namespace {
 
@@ -211,97 +210,6 @@ int cuda_gather(int card, void *stream, const lki_gpu_rows *rows)
     return 0;
 }
 
-/* One stream captures everything; before each call it is told what the call's work comes after, and behind it what that work ended in is noted: the nodes later calls
- * come after. A call that launches nothing ends in what it came after. */
-struct ending {
-    std::vector<cudaGraphNode_t>   node;
-    std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
-};
-
-struct capture {
-    cudaStream_t        stream;
-    std::vector<ending> calls;
-};
-
-int note_ending(capture *c)
-{
-    cudaStreamCaptureStatus  status;
-    const cudaGraphNode_t   *node = nullptr;
-    const cudaGraphEdgeData *edge = nullptr;
-    size_t                   count = 0;
-    if (c->calls.empty()) return 0;
-    TRY(cudaStreamGetCaptureInfo(c->stream, &status, nullptr, nullptr, &node, &edge, &count));
-    if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;
-    ending *e = &c->calls.back();
-    e->node.assign(node, node + count);
-    e->edge.assign(count, cudaGraphEdgeData{});
-    if (edge) e->edge.assign(edge, edge + count);
-    return 0;
-}
-
-int cuda_capture_begin(int card, void **out)
-{
-    cudaStream_t s;
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
-    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    const cudaError_t e = cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
-    if (e != cudaSuccess) cudaStreamDestroy(s);
-    TRY(e);
-    *out = new capture{s, {}};
-    return 0;
-}
-
-int cuda_capture_call(int card, void *noted, int count, const int *after, void **stream)
-{
-    capture *c = (capture *)noted;
-    ending   all;
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
-    const int code = note_ending(c);
-    if (code) return code;
-    for (int i = 0; i < count; i++) {
-        const ending *e = &c->calls[after[i]];
-        for (size_t k = 0; k < e->node.size(); k++) {
-            if (std::find(all.node.begin(), all.node.end(), e->node[k]) != all.node.end()) continue;
-            all.node.push_back(e->node[k]);
-            all.edge.push_back(e->edge[k]);
-        }
-    }
-    TRY(cudaStreamUpdateCaptureDependencies(c->stream, all.node.data(), all.edge.data(), all.node.size(), cudaStreamSetCaptureDependencies));
-    c->calls.emplace_back();
-    *stream = c->stream;
-    return 0;
-}
-
-int cuda_capture_end(int card, void *noted, void **out)
-{
-    capture        *c = (capture *)noted;
-    cudaGraph_t     graph = nullptr;
-    cudaGraphExec_t run = nullptr;
-    cudaSetDevice(lki_cuda_physical(card));
-    cudaError_t e = cudaStreamEndCapture(c->stream, &graph);
-    cudaStreamDestroy(c->stream);
-    delete c;
-    TRY(e);
-    e = cudaGraphInstantiate(&run, graph, 0);
-    cudaGraphDestroy(graph);
-    TRY(e);
-    *out = run;
-    return 0;
-}
-
-int cuda_launch(int card, void *stream, void *graph)
-{
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
-    TRY(cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream));
-    return 0;
-}
-
-int cuda_release_graph(void *graph)
-{
-    TRY(cudaGraphExecDestroy((cudaGraphExec_t)graph));
-    return 0;
-}
-
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
@@ -310,6 +218,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_lost,  cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, cuda_capture_begin, cuda_capture_call, cuda_capture_end, cuda_launch, cuda_release_graph, lki_gpu::kernels, lki_gpu::grouping, cuda_gather, cuda_copies};
+                                            cuda_sync,               cuda_failure, lki_cuda_capture_begin, lki_cuda_capture_call, lki_cuda_capture_end, lki_cuda_capture_variant, lki_cuda_vary, lki_cuda_recopy, lki_cuda_launch, lki_cuda_release_graph, lki_cuda_release_variant, lki_gpu::kernels, lki_gpu::grouping, cuda_gather, cuda_copies};
     return &backend;
 }

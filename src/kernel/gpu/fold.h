@@ -99,6 +99,34 @@ struct half_warp {
     }
 };
 
+/* A half_warp for any thread of the block, and for short rows: nothing is unrolled, so that the code stays short too. */
+struct small_team {
+    int64_t row;
+    int     n, t;
+    bool    live;
+
+    __device__ bool leads() const { return live && t == 0; }
+
+    template <typename T, int AHEAD = 1, typename F> __device__ T fold(const F &step) const
+    {
+        return __shfl_sync((unsigned)FULL_WARP, fold_block<T, 1>(t, 0, n, step), 0, LKI_FOLD_WIDTH);
+    }
+    template <typename T> __device__ T largest(const T *x) const
+    {
+        T m = -(T)INFINITY;
+        LKI_UNROLL(1)
+        for (int j = t; j < n; j += LKI_FOLD_WIDTH)
+            m = x[j] > m ? x[j] : m;
+        return largest_of(m, LKI_FOLD_WIDTH);
+    }
+    template <typename F> __device__ void for_each(const F &f) const
+    {
+        LKI_UNROLL(1)
+        for (int j = t; j < n; j += LKI_FOLD_WIDTH)
+            f(j);
+    }
+};
+
 struct whole_block {
     enum { THREADS = FOLD_HALVES * LKI_FOLD_WIDTH, ROWS = 1 };
     int64_t row, n;

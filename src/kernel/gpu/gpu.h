@@ -17,6 +17,7 @@
 #include <cuda_runtime.h>
 #endif
 
+#include "device/gpu/backend.h"
 #include "kernel/group.h"
 #include "kernel/kernel.h"
 #include <math.h>
@@ -43,8 +44,6 @@
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
     T *name = (T *)lki_dynamic_shared
 #endif
-
-struct lki_gpu_piece;
 
 namespace lki_gpu {
 
@@ -196,8 +195,12 @@ void register_pool(lki_kernels *k);        /* pool.cu */
 /* Calls that run as one launch (group.cu). */
 const lki_grouping *grouping();
 
-/* Several pieces of memory by one launch (pieces.cu). */
-void copy_pieces(void *stream, int count, const struct lki_gpu_piece *piece);
+/* Several pieces of memory by one launch (pieces.cu); and the argument of its kernel. */
+void copy_pieces(void *stream, int count, const lki_gpu_piece *piece);
+struct pieces_argument {
+    lki_gpu_piece piece[LKI_GPU_MOST_PIECES];
+    pieces_argument(int count, const lki_gpu_piece *from);
+};
 
 } // namespace lki_gpu
 

@@ -8,6 +8,7 @@
  *    the last that waited: addresses tell. */
 #include "kernel/axes.h"
 #include "kernel/gpu/each.h"
+#include "kernel/gpu/group_rows.h"
 #include "kernel/gpu/group_small.h"
 #include "kernel/gpu/index.h"
 #include "kernel/gpu/rules.h"
@@ -519,7 +520,8 @@ lki_group group_of(lki_slot slot, lk_dtype type, const lki_args *a)
     return write_call(&p, request{slot, type, a}) ? LKI_GROUP_SMALL : LKI_GROUP_NONE;
 }
 
-const lki_grouping groups = {group_of, {0, MOST_UPDATES, SMALL_MOST}, {nullptr, run_updates, run_small}};
+const lki_grouping groups = {
+    group_of, row_member_of, {0, MOST_UPDATES, SMALL_MOST, ROW_CALLS}, {nullptr, run_updates, run_small, run_rows}};
 
 } // namespace
 

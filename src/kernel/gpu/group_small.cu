@@ -28,7 +28,7 @@ using namespace lki_gpu;
 /* ---- sets of instructions ---- */
 
 typedef enum small_set {
-    PLAIN_SET, /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes */
+    PLAIN_SET, /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes; increments */
     ROWS_SET,  /* and rows of f32: FOLD, cross-entropy */
     WHOLE_SET
 } small_set;
@@ -326,34 +326,6 @@ __device__ inline void do_range_type(const small_call &c, int t, int threads)
 
 __device__ inline int whole_warps(int threads) { return (threads + 31) & ~31; }
 
-/* fold.h's half_warp for any thread of the block, and for short rows: nothing is unrolled, so that the code stays short too. */
-struct small_team {
-    int64_t row;
-    int     n, t;
-    bool    live;
-
-    __device__ bool leads() const { return live && t == 0; }
-
-    template <typename T, int AHEAD = 1, typename F> __device__ T fold(const F &step) const
-    {
-        return __shfl_sync((unsigned)FULL_WARP, fold_block<T, 1>(t, 0, n, step), 0, LKI_FOLD_WIDTH);
-    }
-    template <typename T> __device__ T largest(const T *x) const
-    {
-        T m = -(T)INFINITY;
-        LKI_UNROLL(1)
-        for (int j = t; j < n; j += LKI_FOLD_WIDTH)
-            m = x[j] > m ? x[j] : m;
-        return largest_of(m, LKI_FOLD_WIDTH);
-    }
-    template <typename F> __device__ void for_each(const F &f) const
-    {
-        LKI_UNROLL(1)
-        for (int j = t; j < n; j += LKI_FOLD_WIDTH)
-            f(j);
-    }
-};
-
 template <typename F> __device__ inline void over_teams(const small_call &c, int t, int threads, const F &f)
 {
     const int all = whole_warps(c.count * LKI_FOLD_WIDTH);
@@ -490,6 +462,11 @@ __device__ inline void do_schedule(const small_program &p, const small_call &c)
     *(f32 *)c.dst = (f32)rate(c.schedule.form, c.schedule.count, numbers, (double)*c.schedule.t);
 }
 
+__device__ inline void do_increment(const small_call &c, int t)
+{
+    if (t == 0) ++*(i64 *)c.dst;
+}
+
 /* ---- the program ---- */
 
 /* One instruction of a set; t and threads as above. */
@@ -499,6 +476,7 @@ template <small_set SET> __device__ inline void do_call(const small_program &p, 
     else if (c.kind == SMALL_CHAIN_SUM) do_chains<f32>(p, c, t, threads);
     else if (c.kind == SMALL_MOVE) do_move<u32>(c, t, threads);
     else if (c.kind == SMALL_FILL) do_fill<u32>(c, t, threads);
+    else if (c.kind == SMALL_INCREMENT) do_increment(c, t);
     else if (SET == ROWS_SET && c.kind == SMALL_TEAM)
         over_teams(c, t, threads, [&](const small_team &team) { plain_row(p, c, team); });
 }
@@ -514,9 +492,7 @@ template <> __device__ inline void do_call<WHOLE_SET>(const small_program &p, co
     case SMALL_SCHEDULE:
         if (t == 0) do_schedule(p, c);
         break;
-    case SMALL_INCREMENT:
-        if (t == 0) ++*(i64 *)c.dst;
-        break;
+    case SMALL_INCREMENT: do_increment(c, t); break;
     default: do_bits_type(c, t, threads);
     }
 }
@@ -540,6 +516,7 @@ small_set set_of(const small_call &c)
     switch (c.kind) {
     case SMALL_EACH: return single && is_plain(c.slot) ? PLAIN_SET : WHOLE_SET;
     case SMALL_CHAIN_SUM: return single ? PLAIN_SET : WHOLE_SET;
+    case SMALL_INCREMENT: return PLAIN_SET;
     case SMALL_FILL:
     case SMALL_MOVE: return c.to == LK_F32 || c.to == LK_I32 ? PLAIN_SET : WHOLE_SET;
     case SMALL_TEAM:

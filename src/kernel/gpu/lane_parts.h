@@ -105,8 +105,8 @@ __device__ inline float tree_of(const float *p, int64_t step, int n)
 
 /* Where results go: the first of them to one place, what is behind those to another. */
 struct joined {
-    float                     *first, *rest;
-    int                        count; /* in the first place */
+    float            *first, *rest;
+    int               count; /* in the first place */
     __device__ float &operator[](int at) const { return at < count ? first[at] : rest[at - count]; }
 };
 
@@ -147,9 +147,23 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
                (const float *)g->scratch, to, results, l, pieces, piece);
 }
 
+/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads them. Many results are joined faster by kernels that do nothing
+ * else. */
+static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
+{
+    const int each = l.of_lane(0), count = l.count();
+    if (!g->gpu->leaves || !results || results > LKI_GPU_PART_RESULTS || each < 1 || each & (each - 1) || count > LKI_GPU_PARTS)
+        return false;
+    for (int i = 1; i < l.lanes; i++)
+        if (l.of_lane(i) != each) return false;
+    *g->gpu->leaves = lki_gpu_parts{(const float *)g->scratch, results, to.count, count};
+    return true;
+}
+
 /* Parts of `results` numbers each, that lie in scratch. Many results keep a card busy by themselves. */
 static inline void launch_join(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
+    if (leave_parts(g, l, results, to)) return;
     if (results >= JOIN_MANY) launch_join_by<32, 8>(g, l, results, to);
     else if (results) launch_join_by<8, 128>(g, l, results, to);
 }

@@ -11,6 +11,7 @@
  *
  * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
  * through all of them. f64 is for checks, not for speed: a thread per element. */
+#include "kernel/gpu/group_rows.h"
 #include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
 
@@ -143,7 +144,7 @@ int64_t longest_of(const lki_args *g)
 bool is_direct(const lki_args *g, const product &p)
 {
     if (p.entries != 1) return false;
-    if (g->lanes) return p.ta && !p.tb && longest_of(g) <= SHORT;
+    if (g->lanes) return p.ta && !p.tb && longest_of(g) <= SHORT && !g->attr->epilogue.bias && !g->attr->epilogue.relu && !g->attr->matmul.mask;
     return is_thin(p.N, p.K);
 }
 
@@ -227,6 +228,13 @@ void f32_matmul(const lki_args *g)
     else run[p.ta != 0][p.tb != 0](g, p, s, e, f);
 }
 
+/* ---- by rows (group_rows.h) ---- */
+
+template <class A, class B> void run_pieces(const lki_args *g, const product &p, const plan &s, const frame &f)
+{
+    launch_pieces(g, s.tile, source_of<A>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<B>(&g->src[1], p.N, p.K, p.b_step, p.b), p.M, p.N, f);
+}
+
 /* ---- f64 ---- */
 
 struct f64_element {
@@ -275,6 +283,40 @@ void f64_matmul(const lki_args *g)
 }
 
 } // namespace
+
+bool lki_gpu::row_product_of(const lki_args *g, row_product *out)
+{
+    if (g->lanes || g->attr->matmul.heads || g->attr->matmul.scale || g->attr->matmul.plus) return false;
+    const product p = product_of(g);
+    if (p.entries != 1 || p.ta || !p.M || !p.N || !p.K || p.M > INT32_MAX) return false;
+    const plan s = plan_of(g, p);
+    if (s.form != SPLIT && s.form != DIRECT) return false;
+    const float *third = g->nsrc > 2 ? (const float *)g->src[2].data : nullptr;
+    *out = row_product{p.M,
+                       (int)p.N,
+                       (int)p.K,
+                       s.form == SPLIT,
+                       s.form == SPLIT ? s.c.count() : 0,
+                       s.c.run,
+                       p.tb ? 1 : (int)p.N,
+                       p.tb ? (int)p.K : 1,
+                       (const float *)g->src[0].data,
+                       (const float *)g->src[1].data,
+                       g->attr->epilogue.bias ? third : nullptr,
+                       g->attr->matmul.mask ? third : nullptr,
+                       (const float *)g->scratch,
+                       (float *)g->dst[0].data,
+                       g->attr->epilogue.relu != 0};
+    return true;
+}
+
+void lki_gpu::start_pieces(const lki_args *g)
+{
+    static void (*const run[2])(const lki_args *, const product &, const plan &, const frame &) = {run_pieces<by_rows, by_columns>, run_pieces<by_rows, by_rows>};
+    const product p = product_of(g);
+    const plan    s = plan_of(g, p);
+    run[p.tb != 0](g, p, s, frame{s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1});
+}
 
 void lki_gpu::register_matmul(lki_kernels *k)
 {

@@ -1,5 +1,4 @@
-/* Products of small tiles on tensor cores, and copies that go to shared memory by themselves. Each function that is written in the card's own instructions has a plain twin for
- * the simulator.
+/* Products of small tiles on tensor cores. Each function that is written in the card's own instructions has a plain twin for the simulator.
  *
  * The unit is an octet: eight k. A warp multiplies 16*MT rows by 8*NT columns of it. How factors are rounded (kernel.h, lki_precision):
  *     F32    x = big + small, big is x rounded to TF32 (10 bits behind the point), small what is left, of which the tensor core sees the first 11 bits: together 22 to 24 bits.
@@ -11,7 +10,7 @@
 #ifndef LKI_KERNEL_GPU_MMA_H
 #define LKI_KERNEL_GPU_MMA_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/copies.h"
 
 #ifdef LKI_SIM
 #define LKI_UNROLL
@@ -99,16 +98,6 @@ template <int P, int MT, int NT, class A, class B> static inline void multiply_o
         }
     }
 }
-
-/* Four floats, of which the first `bytes` bytes are read and the others are 0; and one. */
-static inline void copy_four(float *to, const float *from, int bytes = 16)
-{
-    for (int j = 0; j < 4; j++)
-        to[j] = 4 * j < bytes ? from[j] : 0;
-}
-static inline void                        copy_one(float *to, const float *from, int bytes) { *to = bytes ? *from : 0; }
-static inline void                        copies_end() {}
-template <int PENDING> static inline void copies_wait() {}
 
 #else
 
@@ -199,23 +188,6 @@ template <int P, int MT, int NT, class A, class B> __device__ inline void multip
         }
     }
 }
-
-__device__ inline void copy_four(float *to, const float *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
-}
-__device__ inline void copy_four(float *to, const float *from, int bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
-                 "r"(bytes));
-}
-__device__ inline void copy_one(float *to, const float *from, int bytes)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
-                 "r"(bytes));
-}
-__device__ inline void                        copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int PENDING> __device__ inline void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
 #endif
 

@@ -20,9 +20,10 @@
 #include "kernel/update.h"
 #pragma pop_macro("inline")
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
-enum { RATE, DECAY, FREE, CONSTANTS = 10, MOST_STATES = 4, MOST_UPDATES = 40 };
+enum { RATE, DECAY, PLUS, FREE, CONSTANTS = 11, MOST_STATES = 4, MOST_UPDATES = 40 };
 
 struct scalar { /* in the card's memory */
     const void       *data;
@@ -32,16 +33,24 @@ struct scalar { /* in the card's memory */
 
 template <typename T> struct update_call {
     double         p[12];
-    int64_t        every, n;
+    int64_t        every, behind, n;
     scalar         rate, more[2]; /* more: scalars some rules read beside the rate */
+    bool           plus;          /* update.cu: the gradient has a part that more[0] tells */
     const int64_t *t;
     const int     *stop;
     const T       *g, *squares; /* squares: NULL where there are none */
     T             *state[MOST_STATES];
 
+    /* Steps before this one. */
+    __device__ int64_t count() const { return *t - behind; }
+
     /* Which update this call makes, counted from 1; 0 when it makes none. */
-    __device__ int64_t step() const { return every == 1 ? *t + 1 : (*t + 1) % every ? 0 : *t / every + 1; }
-    __device__ T       power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
+    __device__ int64_t step() const
+    {
+        const int64_t steps = count();
+        return every == 1 ? steps + 1 : (steps + 1) % every ? 0 : steps / every + 1;
+    }
+    __device__ T power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
 };
 
 __device__ inline float  root(float x) { return sqrtf(x); }
@@ -325,7 +334,7 @@ template <typename T> struct ema_rule : rule<T, 1, 1, false> {
     typedef update_call<T> call;
     LKI_RULE_BEGIN
     {
-        k[FREE] = *c.t < c.every ? 0 : (T)c.p[0]; /* the first value starts it */
+        k[FREE] = c.count() < c.every ? 0 : (T)c.p[0]; /* the first value starts it */
         k[FREE + 1] = 1 - k[FREE];
         return true;
     }
@@ -335,7 +344,7 @@ template <typename T> struct ema_rule : rule<T, 1, 1, false> {
 template <typename T> struct overwrite_rule : rule<T, 1, 1, false> {
     typedef update_call<T> call;
     enum { READS = 0 };
-    LKI_RULE_BEGIN { return (*c.t / c.every + 1) % (int64_t)c.p[0] == 0; }
+    LKI_RULE_BEGIN { return (c.count() / c.every + 1) % (int64_t)c.p[0] == 0; }
     LKI_RULE_ELEMENT { s[0] = g; }
 };
 

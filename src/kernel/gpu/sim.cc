@@ -246,6 +246,9 @@ struct call {
 struct graph {
     std::vector<call> calls;
     uint64_t          turn; /* of random numbers */
+    const graph      *now;  /* the variant it runs as */
+    int               copier; /* the call whose copies are these; -1: none */
+    call              copies;
 };
 
 thread_local graph *capturing;
@@ -412,7 +415,7 @@ int sim_gather(int i, void *stream, const lki_gpu_rows *rows)
 int sim_capture_begin(int i, void **capture)
 {
     if (loss(i)) return EFAULT;
-    *capture = capturing = new graph{{}, 1};
+    *capture = capturing = new graph{{}, 1, nullptr, -1, {}};
     return 0;
 }
 
@@ -457,12 +460,39 @@ int sim_launch(int card, void *, void *graph_)
     }
     while (!ready.empty()) {
         const int now = next_call(g, &ready);
-        for (const auto &work : g->calls[now].work)
+        for (const auto &work : (now == g->copier ? g->copies : (g->now ? g->now : g)->calls[now]).work)
             work();
         for (int i : behind[now])
             if (!--waits[i]) ready.push_back(i);
     }
     return sim_failure(card);
+}
+
+int sim_capture_variant(int, void *capture, void *graph_, void **out)
+{
+    const graph *g = (const graph *)graph_;
+    graph       *v = (graph *)capture;
+    capturing = nullptr;
+    if (v->calls.size() != g->calls.size()) return delete v, ERANGE;
+    *out = v;
+    return 0;
+}
+
+int sim_vary(int, void *graph_, void *variant)
+{
+    ((graph *)graph_)->now = (const graph *)variant;
+    return 0;
+}
+
+int sim_recopy(int i, void *graph_, int call_, int count, const lki_gpu_piece *pieces)
+{
+    graph *g = (graph *)graph_, some = {{call{}}, 1, nullptr, -1, {}};
+    capturing = &some;
+    const int code = sim_copies(i, &some, count, pieces);
+    capturing = nullptr;
+    g->copier = call_;
+    g->copies = some.calls[0];
+    return code;
 }
 
 int sim_release_graph(void *g)
@@ -504,6 +534,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_lost,  sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_launch, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_copies};
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_capture_variant, sim_vary, sim_recopy, sim_launch, sim_release_graph, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_copies};
     return &backend;
 }

@@ -49,6 +49,7 @@ template <int P, bool COPIES> struct tiles {
     typedef tile<64, 64, STEP, 32, 32, STAGES, RESIDENT>                      medium;
     typedef tile<128, 32, 16, 32, 32, 3, RESIDENT>                            narrow;
     typedef tile<32, 32, 32, 16, 16, 3, RESIDENT + 1>                         small;
+    typedef tile<32, 32, 32, 16, 16, 8, 2>                                    deep; /* small, where blocks are few: a part's way from memory is gone once */
 };
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
@@ -131,10 +132,19 @@ static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E 
     if (blocks) LKI_LAUNCH((chains<P, A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), bytes, g, a, b, e, f);
 }
 
+/* Of a matrix, whose blocks are few and have more steps than small tiles bring at once. */
+template <class Tile, class E> static bool wants_depth(const E &e, frame f)
+{
+    const int64_t k = lki_min(f.c.each, f.c.bound[f.c.lanes] - f.c.bound[0]) * (int64_t)f.c.unit;
+    return blocks_of<Tile>(&f, e) <= 2 * PROCESSORS && k > Tile::STAGES * Tile::STEP;
+}
+
 template <int P, class A, class B, class E>
 static void launch_chains_of(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
     typedef tiles<P, copies<A>::value && copies<B>::value> of;
+    if constexpr (std::is_same<E, to_matrix>::value && copies<A>::value && copies<B>::value)
+        if (which == TILE_SMALL && wants_depth<typename of::small>(e, f)) return launch_chains_of<P, A, B, E, typename of::deep>(g, a, b, e, f);
     if (which == TILE_LARGE) launch_chains_of<P, A, B, E, typename of::large>(g, a, b, e, f);
     else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, typename of::small>(g, a, b, e, f);
     else if (P == LKI_PRECISION_F32 && which == TILE_NARROW)
@@ -167,15 +177,22 @@ static inline void launch_join(const lki_args *g, const to_matrix &e, const fram
                         (const float *)g->scratch, e, f.c, f.e, (int64_t)f.entries);
 }
 
-/* Like launch_chains(), but each piece by blocks of its own, laid in scratch, and then joined. */
+/* Like launch_chains(), but each piece by blocks of its own, laid in scratch; */
+template <class A, class B>
+static void launch_pieces(const lki_args *g, int which, const A &a, const B &b, int64_t M, int64_t N, const frame &f)
+{
+    frame           apart = f;
+    const to_matrix pieces = {(float *)g->scratch, N, M, N, nullptr, 0, N % 4 == 0};
+    apart.split = (unsigned)f.c.count();
+    apart.e = places{1, {M * N}, {}};
+    if (apart.split) launch_chains(g, which, a, b, pieces, apart);
+}
+
+/* ... and then joined. */
 template <class A, class B>
 static void launch_split(const lki_args *g, int which, const A &a, const B &b, const to_matrix &e, const frame &f)
 {
-    frame           apart = f;
-    const to_matrix pieces = {(float *)g->scratch, e.N, e.M, e.N, nullptr, 0, e.N % 4 == 0};
-    apart.split = (unsigned)f.c.count();
-    apart.e = places{1, {e.M * e.N}, {}};
-    if (apart.split) launch_chains(g, which, a, b, pieces, apart);
+    launch_pieces(g, which, a, b, e.M, e.N, f);
     launch_join(g, e, f);
 }
 

@@ -461,7 +461,7 @@ __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, c
     bool  first = true;
     float mark = 0; /* NaN from the first sum on that is not finite */
     line.rewind();
-    for (int s = 0; s < L::AHEAD; s++) {
+    for (int s = 0; s < (L::AHEAD > 3 ? kept((int)L::AHEAD) : (int)L::AHEAD); s++) { /* many are not unrolled: short code is there earlier */
         const bool some = ahead.some();
         line.put(ahead.k, some ? ahead.end : ahead.k);
         line.land(some);

@@ -12,6 +12,7 @@
  *    bit.
  * 4. A table fits in 4 KB, what every version of CUDA takes as an argument. */
 #include "kernel/gpu/each.h"
+#include "kernel/gpu/index.h"
 #include "kernel/gpu/rules.h"
 #include <string.h>
 
@@ -25,12 +26,14 @@ struct update_member {
     void       *state[MOST_STATES];
     int64_t     n;
     double      decay;
-    uint32_t    first, packed; /* its first block; whether 16 bytes at a time */
+    uint32_t    first;        /* block */
+    uint16_t    packed, plus; /* whether 16 bytes at a time; whether more[0] times the variable is part of the gradient */
+    int         parts, apart; /* f32: of the gradient, which lie so far from each other; 0: it is there */
 };
 
 struct update_table {
     double         p[12]; /* of all members, but the weight decay */
-    int64_t        every;
+    int64_t        every, behind;
     const void    *rate;
     const int64_t *t;
     const int     *stop;
@@ -41,6 +44,12 @@ struct update_table {
 };
 
 static_assert(sizeof(update_table) <= 4000, "an argument");
+
+enum {
+    PART_WIDTH = 8, /* elements of a block */
+    PART_ROWS = MAP_BLOCK / PART_WIDTH,
+    PART_MOST = LKI_GPU_PARTS / PART_ROWS /* parts of a thread */
+};
 
 /* ---- on the card ---- */
 
@@ -65,6 +74,7 @@ template <int N, typename T, typename R> struct update_pack {
             T s[R::STATES];
             for (int d = 0; d < R::STATES; d++)
                 s[d] = R::READS ? state[d].at[j] : 0;
+            if (R::READS && c.plus) g.at[j] = g.at[j] + s[0] * k[PLUS];
             if (R::DECAYS && k[DECAY] != 0) s[0] = s[0] - s[0] * k[DECAY] * k[RATE];
             R::element(c, k, s, g.at[j], R::SOURCES > 1 && c.squares ? q.at[j] : R::square(g.at[j]));
             for (int d = 0; d < R::STATES; d++)
@@ -74,6 +84,15 @@ template <int N, typename T, typename R> struct update_pack {
             *(pack<T, N> *)(void *)(c.state[d] + i) = state[d];
     }
 };
+
+/* The numbers all elements share, and whether there is an update at all. By one thread. */
+template <typename R, typename T> __device__ inline void begin_update(const update_call<T> &c, T *shared, bool *updates)
+{
+    shared[RATE] = c.rate.data ? (T)c.rate() : (T)0;
+    shared[DECAY] = (T)c.p[LKI_UPDATE_DECAY];
+    shared[PLUS] = c.plus ? (T)c.more[0]() : (T)0;
+    *updates = R::begin(c, shared);
+}
 
 /* Block number `block` of a member's `blocks`. All reads that do not depend on each other are under way before anything waits. */
 template <int N, typename T, typename R>
@@ -86,11 +105,7 @@ __device__ inline void update_member_of(const update_call<T> &c, uint32_t block,
     update_pack<N, T, R> p;
     const bool           stop = stopped(c.stop);
     if (i < packs) p.load(c, i * N);
-    if (threadIdx.x == 0) {
-        shared[RATE] = c.rate.data ? (T)c.rate() : (T)0;
-        shared[DECAY] = (T)c.p[LKI_UPDATE_DECAY];
-        updates = R::begin(c, shared);
-    }
+    if (threadIdx.x == 0) begin_update<R>(c, shared, &updates);
     __syncthreads();
     if (!updates || stop) return;
     while (i < packs) {
@@ -105,6 +120,46 @@ __device__ inline void update_member_of(const update_call<T> &c, uint32_t block,
     }
 }
 
+/* The sum of `parts` numbers up the tree, which lie `apart`, in the threads of PART_WIDTH results each: neighbouring parts in one thread, then in threads of a warp, then in warps. Right in
+ * the first warp. What is not there is -0, which changes no sum. */
+__device__ inline float joined_parts(const float *g, int parts, int64_t apart, bool inside)
+{
+    __shared__ float room[MAP_BLOCK / 32][PART_WIDTH];
+    const int row = (int)threadIdx.x / PART_WIDTH, each = parts > PART_ROWS ? parts / PART_ROWS : 1, lane = (int)threadIdx.x % 32;
+    float     v[PART_MOST], sum[MAP_BLOCK / 32];
+    LKI_UNROLLED
+    for (int i = 0; i < PART_MOST; i++)
+        v[i] = inside && i < each && row * each + i < parts ? g[(row * each + i) * apart] : -0.0f;
+    float mine = tree(v, PART_MOST);
+    for (int by = PART_WIDTH; by < 32; by *= 2)
+        mine = mine + __shfl_xor_sync(0xffffffffu, mine, by);
+    if (lane < PART_WIDTH) room[threadIdx.x / 32][lane] = mine;
+    __syncthreads();
+    LKI_UNROLLED
+    for (int i = 0; i < MAP_BLOCK / 32; i++)
+        sum[i] = room[i][lane % PART_WIDTH];
+    return tree(sum, MAP_BLOCK / 32);
+}
+
+/* A member whose gradient lies in parts: a block has PART_WIDTH elements. */
+template <typename T, typename R>
+__device__ inline void update_from_parts(const update_call<T> &c, uint32_t block, int parts, int64_t apart)
+{
+    if constexpr (std::is_same<T, float>::value && R::READS && R::SOURCES > 0) {
+        __shared__ T         shared[CONSTANTS];
+        __shared__ bool      updates;
+        const int64_t        i = (int64_t)block * PART_WIDTH + threadIdx.x % PART_WIDTH;
+        const bool           mine = threadIdx.x < PART_WIDTH && i < c.n, stop = stopped(c.stop);
+        update_pack<1, T, R> p = {};
+        if (mine)
+            for (int d = 0; d < R::STATES; d++)
+                p.state[d].at[0] = c.state[d][i];
+        if (threadIdx.x == MAP_BLOCK - 1) begin_update<R>(c, shared, &updates);
+        p.g.at[0] = joined_parts(c.g + i, parts, apart, i < c.n);
+        if (mine && updates && !stop) p.update(c, shared, i);
+    }
+}
+
 template <typename T> __device__ inline update_call<T> update_call_of(const update_table &table, const update_member &m)
 {
     update_call<T> c;
@@ -112,10 +167,12 @@ template <typename T> __device__ inline update_call<T> update_call_of(const upda
         c.p[i] = table.p[i];
     c.p[LKI_UPDATE_DECAY] = m.decay;
     c.every = table.every;
+    c.behind = table.behind;
     c.n = m.n;
     c.rate = scalar{table.rate, table.rate_type};
     for (int i = 0; i < 2; i++)
         c.more[i] = scalar{m.more[i], table.more_type};
+    c.plus = m.plus;
     c.t = table.t;
     c.stop = table.stop;
     c.g = (const T *)m.g;
@@ -136,7 +193,8 @@ __global__ void __launch_bounds__(MAP_BLOCK, 2) update_kernel(const LKI_CONSTANT
     }
     const uint32_t first = table.at[low].first, blocks = (low + 1 < table.count ? table.at[low + 1].first : table.blocks) - first;
     const update_call<T> c = update_call_of<T>(table, table.at[low]);
-    if (table.at[low].packed) update_member_of<EACH_PACK_BYTES / sizeof(T), T, R>(c, blockIdx.x - first, blocks);
+    if (table.at[low].parts) update_from_parts<T, R>(c, blockIdx.x - first, table.at[low].parts, table.at[low].apart);
+    else if (table.at[low].packed) update_member_of<EACH_PACK_BYTES / sizeof(T), T, R>(c, blockIdx.x - first, blocks);
     else update_member_of<1, T, R>(c, blockIdx.x - first, blocks);
 }
 
@@ -171,6 +229,11 @@ template <typename T, typename R> update_form form_of(const layout &l)
 const void *data_at(const lki_args *a, int at) { return at >= 0 && at < a->nsrc ? a->src[at].data : nullptr; }
 lk_dtype    type_at(const lki_args *a, int at) { return data_at(a, at) ? a->src[at].dtype : LK_F32; }
 
+/* With a flag some slots have an operand more (kernel/update.h), where others have squares. */
+bool has_plus(const lki_args *a) { return a->attr->update.flags & LKI_UPDATE_PLUS; }
+
+const int PLUS_AT = 3; /* that operand */
+
 /* A table without members, for calls like this one. */
 void begin_table(update_table *table, const update_form &f, const lki_args *a)
 {
@@ -178,9 +241,10 @@ void begin_table(update_table *table, const update_form &f, const lki_args *a)
     for (int i = 0; i < LKI_UPDATE_DECAY; i++)
         table->p[i] = a->attr->update.p[i];
     table->every = a->attr->update.every > 1 ? a->attr->update.every : 1;
+    table->behind = a->gpu->behind;
     table->rate = data_at(a, f.at.rate);
     table->rate_type = type_at(a, f.at.rate);
-    table->more_type = type_at(a, f.at.more[0]);
+    table->more_type = type_at(a, has_plus(a) ? PLUS_AT : f.at.more[0]);
     table->t = (const int64_t *)data_at(a, f.at.t);
     table->stop = f.at.in_place ? a->gpu->stop : nullptr;
 }
@@ -192,9 +256,10 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
 {
     update_member *m = &table->at[table->count++];
     m->g = f.sources > 0 ? a->src[0].data : nullptr;
-    m->squares = data_at(a, f.at.squares);
+    m->plus = has_plus(a);
+    m->squares = m->plus ? nullptr : data_at(a, f.at.squares);
     for (int i = 0; i < 2; i++)
-        m->more[i] = data_at(a, f.at.more[i]);
+        m->more[i] = data_at(a, m->plus && i == 0 ? PLUS_AT : f.at.more[i]);
     uintptr_t bits = (uintptr_t)m->g | (uintptr_t)m->squares;
     for (int d = 0; d < f.states; d++) {
         m->state[d] = a->dst[d].data;
@@ -203,12 +268,18 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->n = a->hi;
     m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
     m->packed = bits % EACH_PACK_BYTES == 0;
+    const lki_gpu_parts *in = a->gpu->takes;
+    if (!in || !in->data) return;
+    m->g = in->data + (a->gpu->taken ? in->first : 0);
+    m->parts = in->count;
+    m->apart = in->results;
 }
 
 /* Blocks for a member whose threads handle `rounds` packs each. */
 int64_t blocks_of(const update_member *m, const update_form &f, int64_t rounds)
 {
     const int64_t each = m->packed ? EACH_PACK_BYTES / f.bytes : 1;
+    if (m->parts) return lki_ceil_div(m->n, PART_WIDTH);
     return lki_ceil_div(m->n, each * MAP_BLOCK * rounds);
 }
 

@@ -1,0 +1,249 @@
+/* Graphs are captured by one stream; they are launched as they are, or with other arguments of some kernels.
+ *
+ * Invariants
+ * 1. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
+ * 2. A variant is a second capture of the same calls: the same nodes, in the order they were made, with the same functions, on other addresses. It keeps those kernels whose arguments
+ *    differ; where anything else does, there is no variant. */
+#include "kernel/gpu/cuda_graph.h"
+#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/physical.h"
+#include <algorithm>
+#include <string.h>
+#include <vector>
+
+namespace
+{
+
+/* One stream captures everything; before each call it is told what the call's work comes after, and behind it what that work ended in is noted: the nodes later calls
+ * come after. A call that launches nothing ends in what it came after. */
+struct ending {
+    std::vector<cudaGraphNode_t>   node;
+    std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
+};
+
+/* Work of a capture that became a graph, and what it is launched as. */
+struct captured {
+    cudaGraph_t                  plan;
+    cudaGraphExec_t              run;
+    std::vector<cudaGraphNode_t> nodes, last; /* in the order they were made; by call: the node it ended in */
+    const struct variant        *now;         /* whose arguments it has; nullptr: its own */
+};
+
+struct change {
+    cudaGraphNode_t      node; /* of the captured graph */
+    cudaKernelNodeParams from, to;
+};
+
+struct variant {
+    cudaGraph_t         plan; /* the arguments lie there */
+    std::vector<change> changes;
+};
+
+struct capture {
+    cudaStream_t        stream;
+    std::vector<ending> calls;
+};
+
+int note_ending(capture *c)
+{
+    cudaStreamCaptureStatus  status;
+    const cudaGraphNode_t   *node = nullptr;
+    const cudaGraphEdgeData *edge = nullptr;
+    size_t                   count = 0;
+    if (c->calls.empty()) return 0;
+    TRY(cudaStreamGetCaptureInfo(c->stream, &status, nullptr, nullptr, &node, &edge, &count));
+    if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;
+    ending *e = &c->calls.back();
+    e->node.assign(node, node + count);
+    e->edge.assign(count, cudaGraphEdgeData{});
+    if (edge) e->edge.assign(edge, edge + count);
+    return 0;
+}
+
+} // namespace
+
+int lki_cuda_capture_begin(int card, void **out)
+{
+    cudaStream_t s;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    const cudaError_t e = cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess) cudaStreamDestroy(s);
+    TRY(e);
+    *out = new capture{s, {}};
+    return 0;
+}
+
+int lki_cuda_capture_call(int card, void *noted, int count, const int *after, void **stream)
+{
+    capture *c = (capture *)noted;
+    ending   all;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    const int code = note_ending(c);
+    if (code) return code;
+    for (int i = 0; i < count; i++) {
+        const ending *e = &c->calls[after[i]];
+        for (size_t k = 0; k < e->node.size(); k++) {
+            if (std::find(all.node.begin(), all.node.end(), e->node[k]) != all.node.end()) continue;
+            all.node.push_back(e->node[k]);
+            all.edge.push_back(e->edge[k]);
+        }
+    }
+    TRY(cudaStreamUpdateCaptureDependencies(c->stream, all.node.data(), all.edge.data(), all.node.size(),
+                                            cudaStreamSetCaptureDependencies));
+    c->calls.emplace_back();
+    *stream = c->stream;
+    return 0;
+}
+
+namespace
+{
+
+int nodes_of(cudaGraph_t plan, std::vector<cudaGraphNode_t> *out)
+{
+    size_t count = 0;
+    TRY(cudaGraphGetNodes(plan, nullptr, &count));
+    out->resize(count);
+    TRY(cudaGraphGetNodes(plan, out->data(), &count));
+    return 0;
+}
+
+int end_capture(capture *c, cudaGraph_t *plan)
+{
+    const cudaError_t e = cudaStreamEndCapture(c->stream, plan);
+    cudaStreamDestroy(c->stream);
+    delete c;
+    TRY(e);
+    return 0;
+}
+
+/* 1: arguments differ, 0: they do not, -1: these are different kernels. */
+int compare(const cudaKernelNodeParams &a, const cudaKernelNodeParams &b)
+{
+    size_t offset, bytes;
+    if (a.func != b.func || memcmp(&a.gridDim, &b.gridDim, sizeof a.gridDim) ||
+        memcmp(&a.blockDim, &b.blockDim, sizeof a.blockDim) || a.sharedMemBytes != b.sharedMemBytes || !a.kernelParams ||
+        !b.kernelParams)
+        return -1;
+    for (size_t i = 0; cudaFuncGetParamInfo(a.func, i, &offset, &bytes) == cudaSuccess; i++)
+        if (memcmp(a.kernelParams[i], b.kernelParams[i], bytes)) return cudaGetLastError(), 1;
+    return cudaGetLastError(), 0; /* that of the argument behind the last */
+}
+
+/* What is no kernel reads and writes scratch alone, or there is no variant. */
+int find_changes(const captured *g, variant *v)
+{
+    std::vector<cudaGraphNode_t> nodes;
+    const int                    code = nodes_of(v->plan, &nodes);
+    if (code) return code;
+    if (nodes.size() != g->nodes.size()) return cudaErrorGraphExecUpdateFailure;
+    for (size_t i = 0; i < nodes.size(); i++) {
+        cudaGraphNodeType    a, b;
+        cudaKernelNodeParams from, to;
+        TRY(cudaGraphNodeGetType(g->nodes[i], &a));
+        TRY(cudaGraphNodeGetType(nodes[i], &b));
+        if (a != b || (a != cudaGraphNodeTypeKernel && a != cudaGraphNodeTypeMemset)) return cudaErrorGraphExecUpdateFailure;
+        if (a != cudaGraphNodeTypeKernel) continue;
+        TRY(cudaGraphKernelNodeGetParams(g->nodes[i], &from));
+        TRY(cudaGraphKernelNodeGetParams(nodes[i], &to));
+        const int differ = compare(from, to);
+        if (differ < 0) return cudaErrorGraphExecUpdateFailure;
+        if (differ) v->changes.push_back(change{g->nodes[i], from, to});
+    }
+    return 0;
+}
+
+bool changes(const variant *v, cudaGraphNode_t node)
+{
+    for (size_t i = 0; v && i < v->changes.size(); i++)
+        if (v->changes[i].node == node) return true;
+    return false;
+}
+
+} // namespace
+
+int lki_cuda_capture_end(int card, void *noted, void **out)
+{
+    capture  *c = (capture *)noted;
+    captured *g = new captured{};
+    cudaSetDevice(lki_cuda_physical(card));
+    int code = note_ending(c);
+    for (const ending &e : c->calls)
+        g->last.push_back(e.node.size() == 1 ? e.node[0] : nullptr);
+    const int ended = end_capture(c, &g->plan);
+    if (!code) code = ended;
+    if (!code) code = nodes_of(g->plan, &g->nodes);
+    if (!code) code = (int)cudaGraphInstantiate(&g->run, g->plan, 0);
+    if (!code) *out = g;
+    else {
+        cudaGetLastError();
+        lki_cuda_release_graph(g);
+    }
+    return code;
+}
+
+int lki_cuda_capture_variant(int card, void *noted, void *graph, void **out)
+{
+    variant *v = new variant{};
+    cudaSetDevice(lki_cuda_physical(card));
+    int code = end_capture((capture *)noted, &v->plan);
+    if (!code) code = find_changes((const captured *)graph, v);
+    if (code) lki_cuda_release_variant(v);
+    else *out = v;
+    return code;
+}
+
+int lki_cuda_vary(int card, void *graph, void *variant_)
+{
+    captured      *g = (captured *)graph;
+    const variant *v = (const variant *)variant_;
+    if (g->now == v) return 0;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    for (size_t i = 0; g->now && i < g->now->changes.size(); i++)
+        if (!changes(v, g->now->changes[i].node))
+            TRY(cudaGraphExecKernelNodeSetParams(g->run, g->now->changes[i].node, &g->now->changes[i].from));
+    for (size_t i = 0; v && i < v->changes.size(); i++)
+        TRY(cudaGraphExecKernelNodeSetParams(g->run, v->changes[i].node, &v->changes[i].to));
+    g->now = v;
+    return 0;
+}
+
+int lki_cuda_recopy(int card, void *graph, int call, int count, const lki_gpu_piece *pieces)
+{
+    captured            *g = (captured *)graph;
+    cudaKernelNodeParams k;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    if (!g->last[(size_t)call]) return cudaErrorInvalidValue;
+    TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)call], &k));
+    lki_gpu::pieces_argument argument(count, pieces);
+    void                    *arguments[] = {&argument};
+    k.kernelParams = arguments;
+    TRY(cudaGraphExecKernelNodeSetParams(g->run, g->last[(size_t)call], &k));
+    return 0;
+}
+
+int lki_cuda_launch(int card, void *stream, void *graph)
+{
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    TRY(cudaGraphLaunch(((captured *)graph)->run, (cudaStream_t)stream));
+    return 0;
+}
+
+int lki_cuda_release_graph(void *graph)
+{
+    captured *g = (captured *)graph;
+    if (g->run) cudaGraphExecDestroy(g->run);
+    if (g->plan) cudaGraphDestroy(g->plan);
+    delete g;
+    TRY(cudaGetLastError());
+    return 0;
+}
+
+int lki_cuda_release_variant(void *variant_)
+{
+    variant *v = (variant *)variant_;
+    if (v->plan) cudaGraphDestroy(v->plan);
+    delete v;
+    TRY(cudaGetLastError());
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* Captured graphs of CUDA cards, as backend.h wants them. */
+#ifndef LKI_KERNEL_GPU_CUDA_GRAPH_H
+#define LKI_KERNEL_GPU_CUDA_GRAPH_H
+
+#include "device/gpu/backend.h"
+
+int lki_cuda_capture_begin(int card, void **capture);
+int lki_cuda_capture_call(int card, void *capture, int count, const int *after, void **stream);
+int lki_cuda_capture_end(int card, void *capture, void **graph);
+int lki_cuda_capture_variant(int card, void *capture, void *graph, void **variant);
+int lki_cuda_vary(int card, void *graph, void *variant);
+int lki_cuda_recopy(int card, void *graph, int call, int count, const lki_gpu_piece *pieces);
+int lki_cuda_launch(int card, void *stream, void *graph);
+int lki_cuda_release_graph(void *graph);
+int lki_cuda_release_variant(void *variant);
+
+#endif
