@@ -55,9 +55,13 @@ if(NOT LK_CUDA STREQUAL OFF)
     foreach(file ${gpu_files})
       get_filename_component(name ${file} NAME_WE)
       set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
+      set(own_codes ${codes})
+      if(name MATCHES "^fragment_" AND known MATCHES "sm_90a\n") # with what all cards of 9.0 have and later ones do not (src/kernel/gpu/fragment.h)
+        list(TRANSFORM own_codes REPLACE "^arch=compute_90,code=sm_90$" "arch=compute_90a,code=sm_90a")
+      endif()
       add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
         COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
-        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${codes} -I${PROJECT_SOURCE_DIR}/include
+        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${own_codes} -I${PROJECT_SOURCE_DIR}/include
                 -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all -MD -MF ${object}.d -c ${file} -o ${object}
         DEPENDS ${file} COMMENT "nvcc ${name}.cu" VERBATIM)
       list(APPEND objects ${object})

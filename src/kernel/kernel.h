@@ -43,7 +43,7 @@
  * change, on whatever device, after which any slot may give other bits for the same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut
  * into, another formula or rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells what each number
  * brought. */
-enum { LKI_KERNEL_VERSION = 3 };
+enum { LKI_KERNEL_VERSION = 4 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {
@@ -58,7 +58,11 @@ typedef struct lki_epilogue {
     int32_t bias; /* src[2] is [channels] */
     int32_t relu;
     int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
+    int32_t
+        marks; /* on a GPU, conv2d with relu and pool, and its gradients through them: LKI_CELL_DEAD is added to cells whose pooled value is not > 0 */
 } lki_epilogue;
+
+enum { LKI_CELL_DEAD = 4 };
 
 enum { LKI_PAD_CONSTANT, LKI_PAD_REFLECT, LKI_PAD_SYMMETRIC };
 

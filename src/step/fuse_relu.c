@@ -4,6 +4,9 @@
  *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
  *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
  *
+ *   The same where y and the cells are those of a conv2d with relu and pool, and only such gradients read the cells: on a GPU the convolution marks cells of what relu cut off, and y is not
+ *   read again.
+ *
  *   relu_grad(dy, y) of a dy that a matmul makes for nobody else, under whatever shape: on a GPU the matmul leaves it out itself.
  *
  *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: on a GPU the first makes both.
@@ -70,6 +73,31 @@ static bool do_relu(const lki_graph *g, lki_node *n, const lki_node *relu)
     n->cut |= 1ull << n->nsrc++;
     n->attr.epilogue.relu = 1;
     return true;
+}
+
+/* The value a gradient through a pool reads its cells from; -1: it is none. */
+static int cells_of(const lki_node *n)
+{
+    return n->op == LKI_OP_conv2d_pool_grad_x ? n->src[1] : n->op == LKI_OP_conv2d_pool_grad_w ? n->src[2] : -1;
+}
+
+/* The conv2d that can mark its cells for all who read what `relu` makes, else NULL. */
+static lki_node *marker_before(const lki_graph *g, const lki_node *relu)
+{
+    const int y = lki_graph_root(g, relu->src[1]), maker = g->values[y].maker;
+    lki_node *n = maker >= 0 ? &g->nodes[maker] : NULL;
+    if (!n || n->dead || n->op != LKI_OP_conv2d || !n->attr.epilogue.relu || !n->attr.epilogue.pool || n->type != LK_F32)
+        return NULL;
+    if (n->dst[0] != y || lki_graph_is_range(g, relu->src[1]) || relu->type != LK_F32) return NULL;
+    int left = uses_of(g, relu->dst[0]), readers = uses_of(g, n->dst[1]);
+    for (int i = 0; i < g->node_count; i++) {
+        const lki_node *reader = &g->nodes[i];
+        if (!can_do(g, reader, relu)) continue;
+        left--;
+        readers -= cells_of(reader) == n->dst[1];
+        if (cells_of(reader) >= 0 && cells_of(reader) != n->dst[1]) return NULL;
+    }
+    return left || readers ? NULL : n;
 }
 
 /* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. The relu may see it under another shape with the same rows. */
@@ -171,7 +199,7 @@ void lki_graph_fuse_relus(lki_graph *g)
     for (int r = 0; r < g->node_count; r++) {
         lki_node *relu = &g->nodes[r];
         if (!is_plain(g, relu)) continue;
-        lki_node *product = on_gpu ? product_before(g, relu) : NULL;
+        lki_node *marker = on_gpu ? marker_before(g, relu) : NULL, *product = on_gpu && !marker ? product_before(g, relu) : NULL;
         if (product) {
             mask_product(g, product, relu);
             continue;
@@ -181,7 +209,8 @@ void lki_graph_fuse_relus(lki_graph *g)
             left -= can_do(g, &g->nodes[i], relu);
         if (left) continue;
         for (int i = 0; i < g->node_count; i++)
-            if (can_do(g, &g->nodes[i], relu)) do_relu(g, &g->nodes[i], relu);
+            if (can_do(g, &g->nodes[i], relu) && do_relu(g, &g->nodes[i], relu) && marker && cells_of(&g->nodes[i]) >= 0)
+                g->nodes[i].attr.epilogue.marks = marker->attr.epilogue.marks = 1;
         relu->dead = uses_of(g, relu->dst[0]) == 0;
         g->fused += relu->dead;
     }

@@ -1,8 +1,9 @@
 /* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
  *
- * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h does. The CPU's WINOGRAD is not used here. Cells
+ * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h does, by fragments as fragment_conv.cu does. The CPU's WINOGRAD is not used here. Cells
  * outside the image count as zeros. */
 #include "kernel/gpu/conv_few.h"
+#include "kernel/gpu/fragment.h"
 #include "kernel/gpu/patch.h"
 
 namespace
@@ -17,6 +18,7 @@ struct to_pool {
     int64_t      M, N;
     const float *bias;
     int          relu;
+    unsigned     dead; /* what is added to cells whose value is not above 0 */
 
     int64_t step; /* channels */
     bool    wide; /* four channels lie in one piece */
@@ -42,6 +44,7 @@ struct to_pool {
             best = y;
             *place = (unsigned)i;
         }
+        *place += best > 0 ? 0 : dead;
         return best;
     }
     __device__ void put(int m, int n, float (*v)[4], bool, bool) const
@@ -72,8 +75,15 @@ to_pool to_pool_of(const lki_args *g, const conv &v)
     const float *bias = g->attr->epilogue.bias ? (const float *)g->src[2].data : nullptr;
     float       *y = (float *)g->dst[0].data;
     uint8_t     *cell = (uint8_t *)g->dst[1].data;
-    return to_pool{
-        y, cell, v.images * v.outputs(), v.O, bias, g->attr->epilogue.relu, v.O, v.O % 4 == 0 && aligned(y) && aligned(cell)};
+    return to_pool{y,
+                   cell,
+                   v.images * v.outputs(),
+                   v.O,
+                   bias,
+                   g->attr->epilogue.relu,
+                   g->attr->epilogue.marks ? (unsigned)LKI_CELL_DEAD : 0,
+                   v.O,
+                   v.O % 4 == 0 && aligned(y) && aligned(cell)};
 }
 
 /* By patches, where that is a way. */
@@ -102,7 +112,7 @@ void f32_conv2d(const lki_args *g)
     const frame      f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     const int        tile = tile_for(M, N, 1);
     float           *y = (float *)g->dst[0].data;
-    if (!M || !N || few_conv2d(g, v) || patch_conv2d(g, v)) return;
+    if (!M || !N || few_conv2d(g, v) || fragment_conv2d(g, v) || patch_conv2d(g, v)) return;
     if (pool) launch_chains(g, tile, a, b, to_pool_of(g, v), f);
     else launch_chains(g, tile, a, b, to_matrix{y, N, M, N, bias, g->attr->epilogue.relu, N % 4 == 0 && aligned(y)}, f);
 }

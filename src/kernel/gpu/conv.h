@@ -67,6 +67,18 @@ static inline conv conv_of(const lki_args *g, const lk_shape *x, const lk_shape 
     return v;
 }
 
+/* The larger one; NaN if one is. */
+__device__ inline float larger_of(float a, float b)
+{
+#ifdef LKI_SIM
+    return isnan(a) || isnan(b) ? NAN : fmaxf(a, b);
+#else
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+#endif
+}
+
 /* ---- sources ------------------------------------------------------------------------------------------------------------------- */
 
 /* x: row (image, output), k (tap, in channel) */
@@ -149,10 +161,10 @@ struct cells {
     }
 };
 
-/* The gradient of the outputs: all of them, or those that won their window of a max pool. */
+/* The gradient of the outputs: all of them, or those that won their window of a max pool. A cell that is marked (LKI_CELL_DEAD) is none of the window's. */
 struct pool_entries {
     const uint8_t *cell;
-    const float   *y; /* with relu, else NULL */
+    const float   *y; /* with relu, unless cells are marked; else NULL */
     int            O;
 
     /* d, where entry e lies in cell `at` of its window and counts */

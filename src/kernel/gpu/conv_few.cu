@@ -6,7 +6,7 @@
  *
  * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
  * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of
- * a thread follow each other. */
+ * a thread are two quads, and neighbours have neighbouring quads: so whole sectors of memory are written. */
 #include "kernel/gpu/conv_few.h"
 
 namespace
@@ -27,10 +27,12 @@ struct few_call {
     int          groups;                         /* blocks that share the channels */
     divisor      by_across;
     float        floor; /* 0 with relu, else -infinity */
+    unsigned     dead;  /* what is added to cells whose value is not above that */
 };
 
-/* Column `column` of a warp's products, as a channel of the block's. */
-__device__ inline int channel_of(int column) { return column % 8 / 2 * EIGHT + column / 8 * 2 + column % 2; }
+/* Column `column` of a warp's products, as a channel of the block's; and the jth of a thread's eight, from its first on. */
+__device__ inline int channel_of(int column) { return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2; }
+__device__ inline int behind_first(int j) { return j / 4 * 16 + j % 4; }
 
 /* Where weight k of a window meets the patch, from the window's first cell on. */
 template <class W> __device__ inline int cell_of(int k, int pitch) { return k / W::ROW * pitch + k % W::ROW; }
@@ -44,16 +46,15 @@ template <class W> __device__ inline float chain_of(const float *cells, int pitc
     return sum;
 }
 
-__device__ inline bool has_nan(float a, float b) { return !(a <= b) && !(a > b); }
-
-/* The first largest of four outputs, none of which is NaN, after relu or with a floor of -infinity; its cell, `shift` bits up. */
-__device__ inline float largest_of(const float *y, float floor, int shift, unsigned *place)
+/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one is. */
+__device__ inline float largest_of(const float *y, float floor, unsigned dead, int shift, unsigned *place)
 {
-    const float best = fmaxf(fmaxf(y[0], y[1]), fmaxf(y[2], y[3]));
+    const float best = larger_of(larger_of(y[0], y[1]), larger_of(y[2], y[3]));
     unsigned    at = y[2] == best ? 2u << shift : 3u << shift;
     at = y[1] == best ? 1u << shift : at;
-    *place = y[0] == best || !(best > floor) ? 0 : at;
-    return fmaxf(best, floor);
+    at = y[0] == best ? 0 : at;
+    *place = best > floor ? at : dead << shift;
+    return larger_of(best, floor);
 }
 
 /* The same where some may be: NaN is larger than all. */
@@ -71,7 +72,7 @@ __device__ inline float largest_or_nan(const float *y, float floor, unsigned *pl
     return best;
 }
 
-/* What a thread has: of a window, and of eight channels from `o` on; in the patch; where results go. */
+/* What a thread has: of a window, and of eight channels, the first of which is `o`; in the patch; where results go. */
 struct few_place {
     const float *cells;
     int          row, column, o;
@@ -96,14 +97,14 @@ __device__ inline bool put_pooled(const few_call &f, const few_place &h, const f
         LKI_UNROLL
         for (int i = 0; i < 4; i++)
             y[i] = output_of(acc, i, j) + bias[j];
-        nans = nans || has_nan(y[0], y[1]) || has_nan(y[2], y[3]);
-        best[j] = largest_of(y, f.floor, 8 * (j % 4), &place);
+        best[j] = largest_of(y, f.floor, f.dead, 8 * (j % 4), &place);
+        nans = nans || isnan(best[j]);
         four[j / 4] |= place;
     }
     LKI_UNROLL
     for (int j = 0; j < EIGHT; j += 4) {
-        f.q.store(h.y + at + j, h.o + j, best + j);
-        f.q.store(h.cell + at + j, h.o + j, four[j / 4]);
+        f.q.store(h.y + at + behind_first(j), h.o + behind_first(j), best + j);
+        f.q.store(h.cell + at + behind_first(j), h.o + behind_first(j), four[j / 4]);
     }
     return nans;
 }
@@ -123,7 +124,8 @@ __device__ inline bool put_plain(const few_call &f, const few_place &h, const fl
         }
         LKI_UNROLL
         for (int j = 0; j < EIGHT; j += 4)
-            if (oh < f.OH && ow < f.OW) f.q.store(h.y + (oh * f.OW + ow) * f.q.channels + j, h.o + j, y + j);
+            if (oh < f.OH && ow < f.OW)
+                f.q.store(h.y + (oh * f.OW + ow) * f.q.channels + behind_first(j), h.o + behind_first(j), y + j);
     }
     return nans;
 }
@@ -132,22 +134,24 @@ __device__ inline bool put_plain(const few_call &f, const few_place &h, const fl
 template <class W, bool POOLED> __device__ inline void put_again(const few_call &f, const few_place &h, const float *weights)
 {
     const int pitch = f.p.pitch;
-    for (int j = 0; j < EIGHT && h.o + j < f.q.channels; j++) {
+    for (int i = 0; i < EIGHT; i++) {
+        const int j = behind_first(i);
+        if (h.o + j >= f.q.channels) continue;
         const float bias = f.bias ? f.bias[h.o + j] : -0.0f;
         float       y[4];
         unsigned    place;
         LKI_UNROLL
-        for (int i = 0; i < 4; i++)
-            y[i] = chain_of<W>(h.cells + i / 2 * pitch + i % 2 * W::C, pitch, weights + j) + bias;
+        for (int k = 0; k < 4; k++)
+            y[k] = chain_of<W>(h.cells + k / 2 * pitch + k % 2 * W::C, pitch, weights + j) + bias;
         if (POOLED) {
             const int at = (h.row * f.across + h.column) * f.q.channels + j;
             h.y[at] = largest_or_nan(y, f.floor, &place);
-            h.cell[at] = (uint8_t)place;
+            h.cell[at] = (uint8_t)(place + (h.y[at] > 0 ? 0 : f.dead));
         }
         LKI_UNROLL
-        for (int i = 0; i < (POOLED ? 0 : 4); i++) {
-            const int oh = 2 * h.row + i / 2, ow = 2 * h.column + i % 2;
-            if (oh < f.OH && ow < f.OW) h.y[(oh * f.OW + ow) * f.q.channels + j] = y[i] < f.floor ? 0 : y[i];
+        for (int k = 0; k < (POOLED ? 0 : 4); k++) {
+            const int oh = 2 * h.row + k / 2, ow = 2 * h.column + k % 2;
+            if (oh < f.OH && ow < f.OW) h.y[(oh * f.OW + ow) * f.q.channels + j] = y[k] < f.floor ? 0 : y[k];
         }
     }
 }
@@ -162,7 +166,7 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
     const int64_t first = image * ((POOLED ? f.windows : f.OH * f.OW) * (int64_t)f.q.channels);
     const int     from = chunk * f.chunk, to = from + f.chunk < f.windows ? from + f.chunk : f.windows;
     const int     top = f.by_across(from), bottom = f.by_across(to - 1) + 1;
-    const int     mine = lane % 4 * EIGHT, o = group * FEW_CHANNELS + mine;
+    const int     mine = lane % 4 * 4, o = group * FEW_CHANNELS + mine;
     float        *weights = shared + f.p.size();
     f.p.bring(shared, f.x + image * ((int64_t)f.p.IH * f.p.IW * W::C), 2 * top, (bottom - top) * 2 + W::KH - 1);
     for (int i = (int)threadIdx.x; i < W::WEIGHTS * FEW_CHANNELS; i += THREADS) {
@@ -174,7 +178,7 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
     float bias[EIGHT], left[LEFT][EIGHT];
     LKI_UNROLL
     for (int j = 0; j < EIGHT; j++)
-        bias[j] = f.bias && o + j < f.q.channels ? f.bias[o + j] : -0.0f; /* which changes nothing */
+        bias[j] = f.bias && o + behind_first(j) < f.q.channels ? f.bias[o + behind_first(j)] : -0.0f; /* which changes nothing */
     copies_wait<0>();
     __syncthreads();
     held_factors<P, 4> held[OCTETS];
@@ -183,7 +187,8 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
         held[k].hold([&](int column, int n) { return weights[(k * OCTET + n) * FEW_CHANNELS + channel_of(column)]; });
     LKI_UNROLL
     for (int k = 0; k < LEFT * EIGHT; k += 4)
-        load_quad(weights + (OCTETS * OCTET + k / EIGHT) * FEW_CHANNELS + mine + k % EIGHT, &left[k / EIGHT][k % EIGHT]);
+        load_quad(weights + (OCTETS * OCTET + k / EIGHT) * FEW_CHANNELS + mine + behind_first(k % EIGHT),
+                  &left[k / EIGHT][k % EIGHT]);
     for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
         const int   at = w < to ? w : to - 1, row = f.by_across(at);
         few_place   h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
@@ -224,7 +229,8 @@ template <class W> bool run_few(const lki_args *g, const conv &v)
     f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = bias ? (const float *)g->src[2].data : nullptr;
     f.y = (float *)pointers[0], f.cell = (uint8_t *)pointers[1];
     f.q = quads_of(v.O, aligned(pointers[0]) && aligned(pointers[1]));
-    f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY;
+    f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY,
+    f.dead = g->attr->epilogue.marks ? LKI_CELL_DEAD : 0;
     f.across = (int)lki_ceil_div(v.OW, 2);
     f.windows = f.across * (int)lki_ceil_div(v.OH, 2);
     f.by_across = divisor_of(f.across);

@@ -155,8 +155,8 @@ template <class T> __device__ inline winners winners_of(const held_unit<T> &unit
     winners w;
     LKI_UNROLL
     for (int j = 0; j < 4; j++)
-        w.value[j] = kept(!T::RELU || unit.y[j] > 0 ? unit.d[0][j] : 0);
-    find_winners(behind, unit.places, cells, w.at);
+        w.value[j] = kept((T::RELU ? unit.y[j] > 0 : !(unit.places & LKI_CELL_DEAD << 8 * j)) ? unit.d[0][j] : 0);
+    find_winners(behind, unit.places & 0x03030303, cells, w.at);
     return w;
 }
 

@@ -1,4 +1,4 @@
-/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h), else by tiles
+/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h, fragment_x.cu), else by tiles
  * (conv.h, tile.h).
  *
  * Order of sums by tiles
@@ -13,6 +13,7 @@
  * it on its way, in the order of reduce_sum (sums.h). */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/conv_pool.h"
+#include "kernel/gpu/fragment.h"
 #include "kernel/gpu/patch.h"
 
 namespace
@@ -24,7 +25,8 @@ enum { SHORT = 256, SPREAD = 64 };
 
 pool_entries entries_of(const lki_args *g, const conv &v, int cell)
 {
-    return pool_entries{(const uint8_t *)g->src[cell].data, g->attr->epilogue.relu ? (const float *)g->src[3].data : nullptr, v.O};
+    const bool by_y = g->attr->epilogue.relu && !g->attr->epilogue.marks;
+    return pool_entries{(const uint8_t *)g->src[cell].data, by_y ? (const float *)g->src[3].data : nullptr, v.O};
 }
 
 /* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by f32's own? Where one product of rounded factors does. */
@@ -43,7 +45,8 @@ template <bool POOLED> void run_grad_x(const lki_args *g, const lki_view *d, con
     const lanes                one = {1, {0, (int64_t)v.taps() * v.O}};
     const frame                f = {cuts_of(one, 0, 1), {}, {}, {}, 0, 0, 1, 1};
     float                     *dx = (float *)g->dst[0].data;
-    if (!M || !N || (is_dense(g) && patch_grad_x(g, v, d, w, e)) || winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e))
+    if (!M || !N || (POOLED && fragment_pool_x(g, v, d, w, e)) || (is_dense(g) && patch_grad_x(g, v, d, w, e)) ||
+        winner_grad_x(g, v, d, w, e) || patch_grad_x(g, v, d, w, e))
         return;
     launch_chains(g, tile_for(M, N, 1), a, b, to_matrix{dx, N, M, N, nullptr, 0, N % 4 == 0 && aligned(dx)}, f);
 }

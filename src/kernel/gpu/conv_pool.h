@@ -7,7 +7,7 @@
  * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with nine products. All products are f32's own, whatever
  * the precision. Dead entries are left out, as the reference does.
  *
- * Where factors are rounded the dense product on tensor cores takes less time (patch_pool_w.cu, patch_pool_x.cu); conv_grad.cu chooses. */
+ * Where factors are rounded the dense product on tensor cores takes less time (patch_pool_w.cu, fragment_x.cu, patch_pool_x.cu); conv_grad.cu chooses. */
 #ifndef LKI_KERNEL_GPU_CONV_POOL_H
 #define LKI_KERNEL_GPU_CONV_POOL_H
 
@@ -20,7 +20,7 @@ enum { POOL_LANES = 32, POOL_TAPS = 9 };
 
 /* d, y and cells behind a pool; entry [image, window row, window column, channel]. */
 struct pool_gradient {
-    const float   *d, *y; /* y: with relu, else NULL */
+    const float   *d, *y; /* y: with relu, unless cells are marked; else NULL */
     const uint8_t *cell;
     bool           wide; /* all are aligned */
 
@@ -49,7 +49,7 @@ struct pool_gradient {
 /* What is known of an entry, in three bits: it is live and won in the upper row; in the lower row; in the right column. */
 __device__ inline unsigned pool_code(float d, float y, unsigned cell)
 {
-    return d != 0 && y > 0 ? 1 + (cell >> 1 & 1) + (cell & 1) * 4 : 0;
+    return d != 0 && y > 0 && !(cell & LKI_CELL_DEAD) ? 1 + (cell >> 1 & 1) + (cell & 1) * 4 : 0;
 }
 
 /* The same number in all lanes of a warp, and the compiler knows. */

@@ -160,7 +160,7 @@ __device__ inline void add_image(const pool_w_call &f, const pool_w_room<OUTS> &
         const spread_entries<OUTS> entries(f, room, group, first);
         LKI_UNROLL
         for (int j = 0; j < 4; j++)
-            bias[j] = bias[j] + entries.d[j];
+            bias[j] = bias[j] + (entries.cells & LKI_CELL_DEAD << 8 * j ? 0 : entries.d[j]);
         multiply_group<P, MT, NT>(seen_cells(f, room.x + taps * f.width * CELL, group), entries, sum);
     }
 }

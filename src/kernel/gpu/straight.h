@@ -88,12 +88,18 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     __syncthreads();
     enter(e, f.e(z));
     e.begin(m, n);
+    enum { QUADS = Tile::BN / 4, EACH = Tile::BM * QUADS / Tile::THREADS };
+    const int line = (int)threadIdx.x / QUADS, column = (int)threadIdx.x % QUADS * 4;
+    float     mask[EACH][4]; /* all are on their way before the first is waited for */
     LKI_UNROLL
-    for (int i = 0; i < Tile::BM * (Tile::BN / 4) / Tile::THREADS; i++) {
-        const int q = (int)threadIdx.x + i * Tile::THREADS, row = q / (Tile::BN / 4), column = q % (Tile::BN / 4) * 4;
+    for (int i = 0; i < EACH; i++)
+        e.fetch_mask(line + i * (Tile::THREADS / QUADS), column, mask[i]);
+    LKI_UNROLL
+    for (int i = 0; i < EACH; i++) {
+        const int row = line + i * (Tile::THREADS / QUADS);
         float     v[4];
         load_quad(room + row * Tile::PITCH + column, v);
-        e.put_quad(column, row * e.step + column, v, true, true);
+        e.put_quad(column, row * e.step + column, v, mask[i], true, true);
     }
 }
 

@@ -190,15 +190,20 @@ struct to_matrix {
         M -= m;
         N -= n;
     }
+    /* What a mask has at row m and columns n ... n+3; anything where nobody asks it. */
+    __device__ void fetch_mask(int m, int n, float *four) const
+    {
+        if (mask && wide && m < M && n < N) load_quad(mask + (m * step + n), four);
+    }
     /* Sums of row m and columns n ... n+3: added to what is there unless they are the first, ended if they are the last. */
-    __device__ void put_four(int m, int n, float *v, bool first, bool last) const
+    __device__ void put_four(int m, int n, float *v, const float *masked, bool first, bool last) const
     {
         const int64_t at = m * step + n;
         if (m >= M || n >= N) return;
-        if (wide) put_quad(n, at, v, first, last);
+        if (wide) put_quad(n, at, v, masked, first, last);
         else put_singly(n, at, v, first, last);
     }
-    __device__ void put_quad(int n, int64_t at, float *v, bool first, bool last) const
+    __device__ void put_quad(int n, int64_t at, float *v, const float *masked, bool first, bool last) const
     {
         float other[4];
         if (!first) {
@@ -213,10 +218,9 @@ struct to_matrix {
                 v[j] = v[j] + bias[n + j];
         }
         if (last && mask) {
-            load_quad(mask + at, other);
             LKI_UNROLL
             for (int j = 0; j < 4; j++)
-                v[j] = other[j] > 0 ? v[j] : 0;
+                v[j] = masked[j] > 0 ? v[j] : 0;
         }
         if (last && scale) {
             const float by = *scale;
@@ -280,11 +284,21 @@ template <class Tile, class E> __device__ inline void store_tile(const E &e, con
 
 template <class Tile> __device__ inline void store_tile(const to_matrix &e, const float *room, bool first, bool last)
 {
-    for (int q = (int)threadIdx.x; q < Tile::BM * (Tile::BN / 4); q += Tile::THREADS) {
-        const int row = q / (Tile::BN / 4), column = q % (Tile::BN / 4) * 4;
-        float     v[4];
-        load_quad(room + row * Tile::PITCH + column, v);
-        e.put_four(row, column, v, first, last);
+    enum { QUADS = Tile::BN / 4, EACH = Tile::BM * QUADS / Tile::THREADS, AT_ONCE = EACH < 8 ? EACH : 8 };
+    const int line = (int)threadIdx.x / QUADS, column = (int)threadIdx.x % QUADS * 4;
+    static_assert(Tile::THREADS % QUADS == 0 && EACH % AT_ONCE == 0, "a thread stays in its columns");
+    for (int from = 0; from < EACH; from += AT_ONCE) { /* masks of all of these are on their way before the first is waited for */
+        float mask[AT_ONCE][4];
+        LKI_UNROLL
+        for (int i = 0; i < AT_ONCE; i++)
+            e.fetch_mask(line + (from + i) * (Tile::THREADS / QUADS), column, mask[i]);
+        LKI_UNROLL
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int row = line + (from + i) * (Tile::THREADS / QUADS);
+            float     v[4];
+            load_quad(room + row * Tile::PITCH + column, v);
+            e.put_four(row, column, v, mask[i], first, last);
+        }
     }
 }
 
