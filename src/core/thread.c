@@ -386,6 +386,8 @@ static void run_with_workers(int threads, lki_team_fn *fn, void *arg, bool *fork
     inside_run = false;
 }
 
+bool lki_team_runs_this(void) { return inside_run; }
+
 static lk_status run_together(int threads, lki_team_fn *fn, void *arg)
 {
     bool forked = false;

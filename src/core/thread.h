@@ -42,6 +42,7 @@ lki_team *lki_team_get(int threads);
  * again; should that fail, the error is recorded and fn does not run. */
 lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
 int       lki_team_size(const lki_team *team);
+bool      lki_team_runs_this(void); /* is this thread in such a run? */
 
 /* Cores this process may use. */
 int lki_cores(void);

@@ -69,12 +69,13 @@ static void run_share(void *arg, int thread)
     s->fn(s->arg, s->n * thread / s->threads, s->n * (thread + 1) / s->threads);
 }
 
-/* Without threads for it the rows are made all the same. */
+/* Without threads for it, or in a run of them, the rows are made all the same. */
 void lki_gather_rows(int64_t n, lki_rows_fn *fn, void *arg)
 {
-    lki_team *team = team_size > 1 && n > 1 ? lki_team_get(team_size) : NULL;
+    const bool shares = team_size > 1 && n > 1 && !lki_team_runs_this();
+    lki_team  *team = shares ? lki_team_get(team_size) : NULL;
     if (team && lki_team_run(team, run_share, &(share){n, team_size, fn, arg}) == LK_OK) return;
-    if (team_size > 1 && n > 1) lk_clear_error();
+    if (shares) lk_clear_error();
     fn(arg, 0, n);
 }
 

@@ -1,5 +1,6 @@
 /* Drawn digits: the same bits everywhere, drawn where they are needed, in any pipeline. */
 #include "core/sha256.h"
+#include "core/thread.h"
 #include "data/gather.h"
 #include "saved.h"
 #include <pthread.h>
@@ -203,6 +204,26 @@ TEST(made_by_any_team)
     }
 }
 
+/* Rows that are kept on a card are made by a run of the team, in which nobody can begin another. */
+static void draw_in_a_run(void *dataset, int thread)
+{
+    (void)thread;
+    lki_gather_together(2);
+    LK_POOL
+        LK_FOR_EACH(e, dataset)
+            assert_int_equal(lk_size(e.item[1]), 50);
+    lki_gather_together(1);
+}
+
+TEST(drawn_in_a_run_of_the_team)
+{
+    LK_POOL {
+        lk_dataset *d = lk_dataset_batch(lk_digits(.rows = 100), 50);
+        assert_int_equal(lki_team_run(lki_team_get(2), draw_in_a_run, d), LK_OK);
+        good();
+    }
+}
+
 /* Threads that want the same rows at the same time. */
 static void *sum_of_batches(void *dataset)
 {
@@ -279,5 +300,5 @@ TEST(every_allocation)
 
 TESTS(cmocka_unit_test(the_same_on_every_machine), cmocka_unit_test(what_they_are), cmocka_unit_test(what_they_look_like),
       cmocka_unit_test(greys), cmocka_unit_test(in_any_pipeline), cmocka_unit_test(drawn_where_they_are_needed),
-      cmocka_unit_test(more_than_are_kept), cmocka_unit_test(made_by_any_team), cmocka_unit_test(several_threads),
-      cmocka_unit_test(saved), cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))
+      cmocka_unit_test(more_than_are_kept), cmocka_unit_test(made_by_any_team), cmocka_unit_test(drawn_in_a_run_of_the_team),
+      cmocka_unit_test(several_threads), cmocka_unit_test(saved), cmocka_unit_test(mistakes), cmocka_unit_test(every_allocation))
