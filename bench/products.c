@@ -151,7 +151,7 @@ static bench pool(const char *name, lki_slot slot, layer l)
 static int cases(bench *b)
 {
     const layer        A = {8, 28, 1, 32, 3, 1, 0, 1}, B = {8, 13, 32, 64, 3, 1, 0, 1};
-    const lki_epilogue none = {0}, act = {1, 1, 0}, all = {1, 1, 1};
+    const lki_epilogue none = {0}, act = {1, 1, 0, 0}, all = {1, 1, 1, 0};
     int                n = 0;
     b[n++] = matmul("gemm 256", 256, 256, 256, 0, 0, 0);
     b[n++] = matmul("gemm 512", 512, 512, 512, 0, 0, 0);

@@ -246,10 +246,13 @@ bool lki_iterator_begin(lk_iterator *it)
 {
     lki_error_record before;
     lki_pipeline    *p = &it->pipeline;
+    lki_device      *device = lki_device_current();
+    lki_device_set_current(lki_device_cpu());
     enter_pipeline(&before);
     const bool good = p->seed == lk_random_seed() && p->lanes == lk_lanes() && would_be_same(it->cursor);
     lk_clear_error();
     leave_pipeline(&before);
+    lki_device_set_current(device);
     p->early = false;
     for (lki_cursor *c = it->cursor; good; c = c->input[0]) {
         if (c->dataset->ops->counts) __atomic_fetch_add(&c->dataset->iterations, 1, __ATOMIC_RELAXED);

@@ -87,6 +87,7 @@ static bool fuse(lki_graph *g, lki_node *update, lki_node *sum, int which)
     for (int w = 0; w < 2; w++) {
         const int factor = product->src[1 - w];
         if (!is_variable(g, product->src[w], to) || lki_shape_size(&g->values[factor].shape) != 1) continue;
+        if (g->values[lki_graph_root(g, factor)].variable == to->variable) continue; /* which the update writes */
         give_both(update, sum->src[1 - which], factor);
         if (update->nsrc != 4) return false;
         sum->dead = product->dead = true;

@@ -51,7 +51,7 @@ TEST(test_matmul_sizes)
         for (int t = 0; t < 4; t++) {
             cas c = matmul_case(sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t >> 1);
             check_matmul(c, i % 2);
-            with_epilogue(&c, (lki_epilogue){1, t % 2, 0});
+            with_epilogue(&c, (lki_epilogue){1, t % 2, 0, 0});
             check_matmul(c, (i + 1) % 2);
         }
 }
@@ -60,13 +60,13 @@ TEST(test_matmul_random)
 {
     for (int t = 0; t < 4; t++) { /* many steps per lane */
         cas c = matmul_case(20, 40, 2100, t & 1, t >> 1);
-        with_epilogue(&c, (lki_epilogue){1, 1, 0});
+        with_epilogue(&c, (lki_epilogue){1, 1, 0, 0});
         random_lanes(&c, 8, 2100);
         check_matmul(c, t == 2);
     }
     for (int i = 0; i < 300; i++) {
         cas c = matmul_case(random_below(70), random_below(100), random_below(90), random_below(2) > 0, random_below(2) > 0);
-        if (random_below(2)) with_epilogue(&c, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 0});
+        if (random_below(2)) with_epilogue(&c, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 0, 0});
         if (random_below(2)) random_lanes(&c, 1 << random_below(5), c.attr.matmul.ta ? c.src[0].dim[0] : c.src[0].dim[1]);
         check_matmul(c, i % 3 == 0);
     }
@@ -89,7 +89,7 @@ TEST(test_matmul_zeros)
         for (int t = 0; t < 36; t++) {
             const int live = (int)PICK(0, 5, 30, 60), wild = t % 3;
             cas       c = matmul_case(sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t >> 1 & 1);
-            if (t % 5 > 2) with_epilogue(&c, (lki_epilogue){1, t % 2, 0});
+            if (t % 5 > 2) with_epilogue(&c, (lki_epilogue){1, t % 2, 0, 0});
             if (t % 4 == 1 && sizes[i][2] % 8 == 0) { /* all of one length, as in a step */
                 c.lanes = 8;
                 for (int s = 0; s <= 8; s++)
@@ -115,7 +115,7 @@ TEST(test_matmul_columns)
     for (int i = 0; i < 120; i++) {
         const int64_t N = 1 + random_below(200), p = random_below(N + 1), q = p + random_below(N + 1 - p), from[4] = {0, p, q, N};
         cas           c = matmul_case(1 + random_below(70), N, random_below(300), i & 1, i >> 1 & 1);
-        if (i % 3) with_epilogue(&c, (lki_epilogue){1, i % 2, 0});
+        if (i % 3) with_epilogue(&c, (lki_epilogue){1, i % 2, 0, 0});
         if (i % 5 == 0) random_lanes(&c, 8, c.attr.matmul.ta ? c.src[0].dim[0] : c.src[0].dim[1]);
         fill_sources(&c, i % 4 == 0);
         for (int isa = 0; isa <= (int)lki_cpu_isa_machine(); isa++) {
@@ -259,8 +259,8 @@ static void check_layer(layer l, int wild)
     const lki_epilogue none = {0};
     l.deep = 0;
     check_slot(l, LKI_K_conv2d, none, 0, wild);
-    check_slot(l, LKI_K_conv2d, (lki_epilogue){1, 1, 0}, 0, wild);
-    check_slot(l, LKI_K_conv2d, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 1}, 0, wild);
+    check_slot(l, LKI_K_conv2d, (lki_epilogue){1, 1, 0, 0}, 0, wild);
+    check_slot(l, LKI_K_conv2d, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 1, 0}, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_x, none, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_w, none, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_w, none, 1 << random_below(5), wild);
@@ -299,7 +299,7 @@ TEST(test_conv_blank)
         const layer l =
             square(1 + i % 3, PICK(6, 9, 28, 63, 64, 66, 68), PICK(1, 1, 1, 2), PICK(8, 20, 32, 40), 3, PICK(1, 1, 1, 2), 1, i % 2);
         cas c = conv_case(l, LKI_K_conv2d);
-        with_epilogue(&c, (lki_epilogue){i % 4 > 0, i % 3 > 0, 1});
+        with_epilogue(&c, (lki_epilogue){i % 4 > 0, i % 3 > 0, 1, 0});
         fill_sources(&c, i % 5 == 4);
         blank_ground(&c.src[0], c.data[0]);
         if (i % 7 == 6) ((float *)c.data[1])[random_below(size_of(&c.src[1]))] = i % 2 ? INFINITY : NAN;
@@ -437,8 +437,8 @@ TEST(test_fused_pool)
         cas         plain = conv_case(l, LKI_K_conv2d), fused = plain,
             pool =
                 pool_case(layer_of(l.batch, l.OH, l.OW, l.O, 1, (lki_window){{2, 2}, {2, 2}, {1, 1}, {0, 0}}, 0), LKI_K_max_pool);
-        with_epilogue(&plain, (lki_epilogue){1, i % 2, 0});
-        with_epilogue(&fused, (lki_epilogue){1, i % 2, 1});
+        with_epilogue(&plain, (lki_epilogue){1, i % 2, 0, 0});
+        with_epilogue(&fused, (lki_epilogue){1, i % 2, 1, 0});
         fill_sources(&plain, i % 3 == 0);
         memcpy(fused.data, plain.data, sizeof fused.data);
         const result y = run_all(&table[0], &plain);

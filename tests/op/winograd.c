@@ -84,8 +84,8 @@ static void check_layer(layer l, int wild)
 {
     const lki_epilogue none = {0};
     check_slot(l, LKI_K_conv2d, none, 0, wild);
-    check_slot(l, LKI_K_conv2d, (lki_epilogue){1, 1, 0}, 0, wild);
-    check_slot(l, LKI_K_conv2d, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 1}, 0, wild);
+    check_slot(l, LKI_K_conv2d, (lki_epilogue){1, 1, 0, 0}, 0, wild);
+    check_slot(l, LKI_K_conv2d, (lki_epilogue){random_below(2) > 0, random_below(2) > 0, 1, 0}, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_x, none, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_w, none, 0, wild);
     check_slot(l, LKI_K_conv2d_grad_w, none, 1 << random_below(5), wild);
@@ -100,7 +100,7 @@ TEST(test_channels)
     check_layer(layer_3x3(2, 6, 6, 130, 40, 1, 1, 1), 0); /* rows with gaps, groups of channels */
     check_layer(layer_3x3(1, 6, 6, 40, 260, 1, 1, 1), 0);
     check_layer(layer_3x3(1, 6, 6, 100, 200, 1, 1, 1), 0);
-    check_slot(layer_3x3(1, 6, 6, 300, 260, 1, 1, 1), LKI_K_conv2d, (lki_epilogue){1, 1, 1}, 0, 0); /* groups of columns */
+    check_slot(layer_3x3(1, 6, 6, 300, 260, 1, 1, 1), LKI_K_conv2d, (lki_epilogue){1, 1, 1, 0}, 0, 0); /* groups of columns */
     check_slot(layer_3x3(1, 6, 6, 260, 300, 1, 1, 1), LKI_K_conv2d_grad_x, (lki_epilogue){0}, 0, 0);
 }
 
@@ -178,8 +178,8 @@ TEST(test_fused_pool)
         const layer l = layer_3x3(2, 6 + random_below(8), 6 + random_below(8), 16, 16 + random_below(20), i % 3, 1, i % 2);
         const layer windows = layer_of(l.batch, l.OH, l.OW, l.O, 1, (lki_window){{2, 2}, {2, 2}, {1, 1}, {0, 0}}, 0);
         cas         plain = conv_case(l, LKI_K_conv2d), fused = plain, pool = pool_case(windows, LKI_K_max_pool);
-        with_epilogue(&plain, (lki_epilogue){1, i % 2, 0});
-        with_epilogue(&fused, (lki_epilogue){1, i % 2, 1});
+        with_epilogue(&plain, (lki_epilogue){1, i % 2, 0, 0});
+        with_epilogue(&fused, (lki_epilogue){1, i % 2, 1, 0});
         fill_sources(&plain, i % 3 == 0);
         memcpy(fused.data, plain.data, sizeof fused.data);
         const result y = run_all(&table[0], &plain);

@@ -27,6 +27,7 @@ struct captured {
     cudaGraphExec_t              run;
     std::vector<cudaGraphNode_t> nodes, last; /* in the order they were made; by call: the node it ended in */
     const struct variant        *now;         /* whose arguments it has; nullptr: its own */
+    bool                         mixed;       /* a failure left it with arguments of both: it is of no use any more */
 };
 
 struct change {
@@ -125,9 +126,10 @@ int compare(const cudaKernelNodeParams &a, const cudaKernelNodeParams &b)
         memcmp(&a.blockDim, &b.blockDim, sizeof a.blockDim) || a.sharedMemBytes != b.sharedMemBytes || !a.kernelParams ||
         !b.kernelParams)
         return -1;
-    for (size_t i = 0; cudaFuncGetParamInfo(a.func, i, &offset, &bytes) == cudaSuccess; i++)
+    size_t i = 0;
+    for (; cudaFuncGetParamInfo(a.func, i, &offset, &bytes) == cudaSuccess; i++)
         if (memcmp(a.kernelParams[i], b.kernelParams[i], bytes)) return cudaGetLastError(), 1;
-    return cudaGetLastError(), 0; /* that of the argument behind the last */
+    return cudaGetLastError(), i ? 0 : -1; /* the error is that of the argument behind the last; each of our kernels has one */
 }
 
 /* What is no kernel reads and writes scratch alone, or there is no variant. */
@@ -188,6 +190,7 @@ int lki_cuda_capture_variant(int card, void *noted, void *graph, void **out)
     cudaSetDevice(lki_cuda_physical(card));
     int code = end_capture((capture *)noted, &v->plan);
     if (!code) code = find_changes((const captured *)graph, v);
+    if (!code && v->changes.empty()) code = cudaErrorGraphExecUpdateFailure; /* addresses differ, and nobody reads them? */
     if (code) lki_cuda_release_variant(v);
     else *out = v;
     return code;
@@ -197,14 +200,17 @@ int lki_cuda_vary(int card, void *graph, void *variant_)
 {
     captured      *g = (captured *)graph;
     const variant *v = (const variant *)variant_;
+    if (g->mixed) return cudaErrorGraphExecUpdateFailure;
     if (g->now == v) return 0;
     TRY(cudaSetDevice(lki_cuda_physical(card)));
+    g->mixed = true;
     for (size_t i = 0; g->now && i < g->now->changes.size(); i++)
         if (!changes(v, g->now->changes[i].node))
             TRY(cudaGraphExecKernelNodeSetParams(g->run, g->now->changes[i].node, &g->now->changes[i].from));
     for (size_t i = 0; v && i < v->changes.size(); i++)
         TRY(cudaGraphExecKernelNodeSetParams(g->run, v->changes[i].node, &v->changes[i].to));
     g->now = v;
+    g->mixed = false;
     return 0;
 }
 

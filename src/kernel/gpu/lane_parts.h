@@ -152,7 +152,9 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
 static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     const int each = l.of_lane(0), count = l.count();
-    if (!g->gpu->leaves || !results || results > LKI_GPU_PART_RESULTS || each < 1 || each & (each - 1) || count > LKI_GPU_PARTS)
+    const bool has_all = g->ndst < 2 || to.rest; /* the other result may have been made elsewhere */
+    if (!g->gpu->leaves || !has_all || !results || results > LKI_GPU_PART_RESULTS || each < 1 || each & (each - 1) ||
+        count > LKI_GPU_PARTS)
         return false;
     for (int i = 1; i < l.lanes; i++)
         if (l.of_lane(i) != each) return false;

@@ -101,13 +101,16 @@ struct plan {
 enum {
     PER_NS = 250,
     BYTES_PER_NS = 3000,
-    LAUNCH = 2500
-}; /* of a multiprocessor: products; of a card: bytes; ns of one more kernel */
+    LAUNCH = 2500,
+    SHORT_SUMS = 128
+}; /* of a multiprocessor: products; of a card: bytes; ns of one more kernel; steps */
 
 plan by_tiles(how form, const product &p, const cuts &c)
 {
     const int64_t pieces = c.count(), apart = form == SPLIT ? pieces : 1;
     plan          s = {form, tile_for(p.M, p.N, p.entries * apart), c, 0};
+    if (p.K <= SHORT_SUMS && s.tile == TILE_LARGE)
+        s.tile = TILE_MEDIUM; /* most of the time goes into results, and these go straight */
     s.time = tile_time(s.tile, p.M, p.N, p.entries * apart) * (double)p.K / (double)lki_max(apart, 1) / PER_NS;
     if (form == SPLIT) s.time += LAUNCH + (double)(pieces * p.M * p.N * p.entries * 8) / BYTES_PER_NS;
     return s;
