@@ -152,6 +152,46 @@ static void compiled_and_not(const void *arg, outcome *out)
 
 TEST(products_take_what_follows) { CHILD(compiled_and_not, NULL, NULL, .cards = 1); }
 
+/* ---- convolutions of every way ---- */
+
+typedef struct convolutions {
+    int       channels; /* that the second one reads: kernels of few, of some and of many make its gradients, each with a way of its own for the bias */
+    lk_switch eagerly;
+} convolutions;
+
+static void two_convolutions(const void *arg, outcome *out)
+{
+    const convolutions *c = arg;
+    lk_strategy        *s = lk_mirrored_strategy();
+    lk_model           *m = NULL;
+    lk_tensor          *x = lk_random_normal(LK_SHAPE(64, 14, 14, 1), .stream = "x"),
+              *y = lk_cast(lk_floor(lk_random_uniform(LK_SHAPE(64), .high = LK_NUMBER(3), .stream = "y")), LK_I64);
+    LK_SCOPE(s)
+        m = lk_sequential(lk_conv2d(c->channels, 3, .activation = LK_RELU, .input_shape = LK_SHAPE(14, 14, 1)), lk_max_pooling2d(),
+                          lk_conv2d(16, 3, .activation = LK_RELU), lk_max_pooling2d(), lk_flatten(), lk_dense(3));
+    lk_model_compile(m, .loss = lk_sparse_categorical_crossentropy(.from_logits = LK_ON), .optimizer = lk_adam(),
+                     .run_eagerly = c->eagerly);
+    for (int step = 0; step < 4; step++) { /* op by op, captured, and again */
+        const lk_logs logs = lk_model_train_on_batch(m, LK_TUPLE(x, y));
+        child_put(out, lk_logs_get(&logs, "loss"));
+    }
+    SOUND();
+}
+
+TEST(convolutions_op_by_op_equal_compiled)
+{
+    static const int channels[] = {1, 4, 8, 12, 16, 32};
+    for (int i = 0; i < LKI_COUNT(channels); i++) {
+        outcome compiled, plain;
+        char    what[64];
+        snprintf(what, sizeof what, "%d channels, compiled and not", channels[i]);
+        CHILD(two_convolutions, (&(convolutions){channels[i], LK_OFF}), &compiled, .cards = 1);
+        CHILD(two_convolutions, (&(convolutions){channels[i], LK_ON}), &plain, .cards = 1);
+        assert_true(compiled.count == 4);
+        same_outcome(&compiled, &plain, what);
+    }
+}
+
 /* ---- rows that change from epoch to epoch ---- */
 
 static lk_tuple times(lk_tuple row, void *user) { return LK_TUPLE(lk_mul(row.item[0], lk_scalar(*(double *)user)), row.item[1]); }
@@ -497,6 +537,7 @@ TEST(memory_in_use_is_flat)
 TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same),
       cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(an_optimiser_made_outside_moves_in),
       cmocka_unit_test(a_gpu_learns_what_a_cpu_learns), cmocka_unit_test(products_take_what_follows),
-      cmocka_unit_test(rows_may_change_between_epochs), cmocka_unit_test(files_go_between_gpu_and_cpu),
-      cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit), cmocka_unit_test(bad_labels_in_a_loop),
-      cmocka_unit_test(a_step_that_is_too_large_says_what_fits), cmocka_unit_test(memory_in_use_is_flat))
+      cmocka_unit_test(convolutions_op_by_op_equal_compiled), cmocka_unit_test(rows_may_change_between_epochs),
+      cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
+      cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
+      cmocka_unit_test(memory_in_use_is_flat))
