@@ -19,18 +19,6 @@ static lki_node *made_by(lki_graph *g, int value, lki_op op)
                                                                                                              : NULL;
 }
 
-/* Operands that read a value, under any name; a result of the function counts as many. */
-static int uses_of(const lki_graph *g, int value)
-{
-    int count = 0, root = lki_graph_root(g, value);
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
-    for (int i = 0; i < g->output_count; i++)
-        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
-    return count;
-}
-
 /* The same elements: one value, or the same entry taken out of one. */
 static bool same_elements(const lki_graph *g, int a, int b)
 {
@@ -64,7 +52,7 @@ static bool give_operands(lki_node *n, int nsrc, const int *src)
 static void fuse_relu(lki_graph *g, int relu)
 {
     lki_node *r = &g->nodes[relu], *apply = is_each(r, LKI_OP_relu) ? made_by(g, r->src[0], LKI_OP_batch_apply) : NULL;
-    if (!apply || apply->attr.epilogue.relu || uses_of(g, r->src[0]) != 1 || !lki_graph_may_wait(g, apply, r)) return;
+    if (!apply || apply->attr.epilogue.relu || lki_graph_uses(g, r->src[0]) != 1 || !lki_graph_may_wait(g, apply, r)) return;
     apply->attr.epilogue.relu = 1;
     apply->dst[0] = r->dst[0];
     apply->order = r->order;
@@ -87,8 +75,8 @@ static void fuse_data_gradient(lki_graph *g, lki_node *add, int direct, int othe
     lki_node *mul = made_by(g, add->src[direct], LKI_OP_mul), *apply = made_by(g, add->src[other], LKI_OP_batch_apply);
     if (!mul || !apply || apply->attr.epilogue.relu || !is_channels(g, mul->src[1], add->dst[0])) return;
     if (!lki_shape_equal(&g->values[mul->src[0]].shape, &g->values[add->dst[0]].shape) ||
-        !lki_shape_equal(&g->values[apply->src[0]].shape, &g->values[add->dst[0]].shape) || uses_of(g, add->src[direct]) != 1 ||
-        uses_of(g, add->src[other]) != 1 || !lki_graph_may_wait(g, mul, add) || !lki_graph_may_wait(g, apply, add))
+        !lki_shape_equal(&g->values[apply->src[0]].shape, &g->values[add->dst[0]].shape) || lki_graph_uses(g, add->src[direct]) != 1 ||
+        lki_graph_uses(g, add->src[other]) != 1 || !lki_graph_may_wait(g, mul, add) || !lki_graph_may_wait(g, apply, add))
         return;
     if (!give_operands(add, 5, (int[]){mul->src[0], mul->src[1], apply->src[0], apply->src[1], apply->src[2]})) return;
     add->op = LKI_OP_batch_grad_x;
@@ -131,13 +119,13 @@ static void fuse_relu_gradient(lki_graph *g, lki_node *relu)
     lki_node *apply = is_each(relu, LKI_OP_relu_grad) ? made_by(g, relu->src[1], LKI_OP_batch_apply) : NULL;
     if (!apply || !apply->attr.epilogue.relu || !lki_shape_equal(&g->values[relu->src[0]].shape, &g->values[relu->dst[0]].shape))
         return;
-    int dy = relu->dst[0], left = uses_of(g, dy);
+    int dy = relu->dst[0], left = lki_graph_uses(g, dy);
     for (int i = 0; i < g->node_count; i++)
         left -= reads_for(g, &g->nodes[i], dy, apply);
     if (left) return;
     for (int i = 0; i < g->node_count; i++)
         if (reads_for(g, &g->nodes[i], dy, apply)) do_relu(&g->nodes[i], relu->src[0], apply->src[2]);
-    relu->dead = uses_of(g, dy) == 0;
+    relu->dead = lki_graph_uses(g, dy) == 0;
     g->fused += relu->dead;
 }
 

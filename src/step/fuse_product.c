@@ -9,17 +9,6 @@
 #include "step/graph.h"
 #include <string.h>
 
-static int uses_of(const lki_graph *g, int root)
-{
-    int count = 0;
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
-    for (int i = 0; i < g->output_count; i++)
-        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
-    return count;
-}
-
 /* The product operand `side` of `last` is, if nobody else reads it and it can do what `last` does; else NULL. */
 static lki_node *product_of(const lki_graph *g, const lki_node *last, int side)
 {
@@ -30,7 +19,7 @@ static lki_node *product_of(const lki_graph *g, const lki_node *last, int side)
     if (lki_graph_is_range(g, last->src[side]) ||
         !lki_shape_equal(&g->values[last->src[side]].shape, &g->values[last->dst[0]].shape))
         return NULL;
-    return lki_is_cut(last->cut, side) && uses_of(g, root) == 1 && lki_graph_may_wait(g, n, last) ? n : NULL;
+    return lki_is_cut(last->cut, side) && lki_graph_uses(g, root) == 1 && lki_graph_may_wait(g, n, last) ? n : NULL;
 }
 
 static bool is_one_number(const lki_graph *g, const lki_node *mul, int side)

@@ -17,18 +17,6 @@
 #include "step/graph.h"
 #include <string.h>
 
-/* Operands that read a value, under any name; a result of the function counts as many. */
-static int uses_of(const lki_graph *g, int value)
-{
-    int count = 0, root = lki_graph_root(g, value);
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
-    for (int i = 0; i < g->output_count; i++)
-        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
-    return count;
-}
-
 /* Which operand a node has the gradient in, if its kernel can do the relu; else -1. */
 static int gradient_of(const lki_graph *g, const lki_node *n)
 {
@@ -89,7 +77,7 @@ static lki_node *marker_before(const lki_graph *g, const lki_node *relu)
     if (!n || n->dead || n->op != LKI_OP_conv2d || !n->attr.epilogue.relu || !n->attr.epilogue.pool || n->type != LK_F32)
         return NULL;
     if (n->dst[0] != y || lki_graph_is_range(g, relu->src[1]) || relu->type != LK_F32) return NULL;
-    int left = uses_of(g, relu->dst[0]), readers = uses_of(g, n->dst[1]);
+    int left = lki_graph_uses(g, relu->dst[0]), readers = lki_graph_uses(g, n->dst[1]);
     for (int i = 0; i < g->node_count; i++) {
         const lki_node *reader = &g->nodes[i];
         if (!can_do(g, reader, relu)) continue;
@@ -110,7 +98,7 @@ static lki_node *product_before(const lki_graph *g, const lki_node *relu)
     if (!n || n->dead || n->op != LKI_OP_matmul || n->mode != LKI_EACH || n->type != LK_F32 || n->nsrc != 2) return NULL;
     if (n->attr.matmul.heads || memcmp(&n->attr.epilogue, &none, sizeof none) || dy->shape.rank != 2) return NULL;
     if (lki_graph_is_range(g, relu->src[0]) || g->values[relu->src[0]].shape.dim[0] != dy->shape.dim[0]) return NULL;
-    return n->dst[0] == root && uses_of(g, root) == 1 && lki_graph_may_wait(g, n, relu) ? n : NULL;
+    return n->dst[0] == root && lki_graph_uses(g, root) == 1 && lki_graph_may_wait(g, n, relu) ? n : NULL;
 }
 
 static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
@@ -204,14 +192,14 @@ void lki_graph_fuse_relus(lki_graph *g)
             mask_product(g, product, relu);
             continue;
         }
-        int left = uses_of(g, relu->dst[0]);
+        int left = lki_graph_uses(g, relu->dst[0]);
         for (int i = 0; i < g->node_count; i++)
             left -= can_do(g, &g->nodes[i], relu);
         if (left) continue;
         for (int i = 0; i < g->node_count; i++)
             if (can_do(g, &g->nodes[i], relu) && do_relu(g, &g->nodes[i], relu) && marker && cells_of(&g->nodes[i]) >= 0)
                 g->nodes[i].attr.epilogue.marks = marker->attr.epilogue.marks = 1;
-        relu->dead = uses_of(g, relu->dst[0]) == 0;
+        relu->dead = lki_graph_uses(g, relu->dst[0]) == 0;
         g->fused += relu->dead;
     }
     for (int i = 0; i < g->node_count && on_gpu; i++)

@@ -30,24 +30,12 @@ static bool is_plain(const lki_node *n)
     return !n->dead && lki_takes_gradient(n) && n->nsrc == 3 && (n->type == LK_F32 || n->type == LK_F64);
 }
 
-static int readers_of(const lki_graph *g, int value)
-{
-    const int root = lki_graph_root(g, value);
-    int       count = 0;
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            count += lki_graph_root(g, g->nodes[i].src[j]) == root;
-    for (int i = 0; i < g->output_count; i++)
-        count += lki_graph_root(g, g->outputs[i]) == root;
-    return count;
-}
-
 /* The node that makes this value, as it is, for `last` alone: an op of two operands; else NULL. */
 static lki_node *maker_of(const lki_graph *g, int value, lki_op op, const lki_node *last)
 {
     const lki_value *v = &g->values[value];
     lki_node        *n = v->maker >= 0 && v->alias_of < 0 ? &g->nodes[v->maker] : NULL;
-    return n && !n->dead && n->op == op && n->type == last->type && readers_of(g, value) == 1 && lki_graph_may_wait(g, n, last)
+    return n && !n->dead && n->op == op && n->type == last->type && lki_graph_uses(g, value) == 1 && lki_graph_may_wait(g, n, last)
                ? n
                : NULL;
 }

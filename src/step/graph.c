@@ -53,6 +53,17 @@ bool lki_shape_only(const lki_node *n, int operand)
     return operand == 1 && (draws || n->op == LKI_OP_broadcast_like);
 }
 
+int lki_graph_uses(const lki_graph *g, int value)
+{
+    int count = 0, root = lki_graph_root(g, value);
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
+            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
+    for (int i = 0; i < g->output_count; i++)
+        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
+    return count;
+}
+
 bool lki_may_fault(const lki_node *n)
 {
     return lki_slot_may_fault(n->slot, n->type);

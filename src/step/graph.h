@@ -122,6 +122,9 @@ int                 lki_graph_write(lki_graph *g, lk_variable *v, int node);
 /* Operand i of a node gives only its shape, not its elements. */
 bool lki_shape_only(const lki_node *n, int operand);
 
+/* Operands that read a value, under any name, more than its shape; a result of the function counts as many. */
+int lki_graph_uses(const lki_graph *g, int value);
+
 /* Its kernel checks indices or divisors. */
 bool lki_may_fault(const lki_node *n);
 

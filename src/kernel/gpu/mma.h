@@ -14,9 +14,11 @@
 
 #ifdef LKI_SIM
 #define LKI_UNROLL
+#define LKI_ROLLED
 #define LKI_FIXED const
 #else
 #define LKI_UNROLL _Pragma("unroll")
+#define LKI_ROLLED _Pragma("unroll 1")
 #define LKI_FIXED const __grid_constant__ /* an argument that is read where it lies, not copied by each thread */
 #endif
 

@@ -10,12 +10,6 @@
 
 #include "kernel/gpu/tile.h"
 
-#ifdef LKI_SIM
-#define LKI_ROLLED
-#else
-#define LKI_ROLLED _Pragma("unroll 1")
-#endif
-
 namespace lki_gpu
 {
 
