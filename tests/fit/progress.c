@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "fit/hooks.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -170,9 +171,11 @@ TEST(evaluation_and_prediction_have_bars_of_their_own)
 
 /* ---- on a terminal ----------------------------------------------------------------------------------------------------------- */
 
-static char screen[1 << 16];
+static char       screen[1 << 16];
+static const char shown = 1; /* written after all else */
 
-/* What `show` writes to a terminal of so many columns. */
+/* What `show` writes to a terminal of so many columns. The terminal stays open here until all of it was read: what the
+   last writer left in a terminal as it closed it may be lost. */
 static void on_terminal(int columns, void (*show)(void))
 {
     const int            master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -188,17 +191,23 @@ static void on_terminal(int columns, void (*show)(void))
         setvbuf(stdout, NULL, _IOLBF, 0); /* what stdout is on a terminal */
         lk_set_output(NULL, NULL);
         show();
+        putchar(shown);
         fflush(stdout);
         _exit(0);
     }
-    close(slave);
-    size_t  used = 0;
-    ssize_t n;
-    while ((n = read(master, screen + used, sizeof screen - 1 - used)) > 0)
+    struct pollfd from = {.fd = master, .events = POLLIN};
+    size_t        used = 0;
+    while (used + 1 < sizeof screen && !memchr(screen, shown, used) && poll(&from, 1, 60000) > 0) {
+        const ssize_t n = read(master, screen + used, sizeof screen - 1 - used);
+        if (n <= 0) break;
         used += (size_t)n;
-    screen[used] = 0;
+    }
     waitpid(child, NULL, 0);
+    close(slave);
     close(master);
+    char *end = memchr(screen, shown, used);
+    assert_non_null(end);
+    *end = 0;
 }
 
 /* The lines that were drawn over each other, without the "\r" of a line's end. */
