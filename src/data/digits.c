@@ -352,7 +352,7 @@ static void destroy(lk_dataset *d)
     lki_rows_destroy(d);
 }
 
-static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_digits"), .make = make, .destroy = destroy};
+static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_digits"), .still = lki_cursor_same, .make = make, .destroy = destroy};
 
 static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
 {

@@ -296,6 +296,7 @@ static void folder_destroy(lk_dataset *d)
     lki_rows_destroy(d);
 }
 
+/* Files may be other ones by the time an iteration begins: none is read early. */
 static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_image_folder"), .make = make, .destroy = folder_destroy};
 
 static lk_status check(const lk_image_folder_args *a)

@@ -72,8 +72,10 @@ lk_status lki_rows_spec(lk_dataset *d, lk_element_spec *out)
 
 /* ---- tensors as one element, and as many ---- */
 
-static const lki_dataset_ops tensors_ops = {LKI_ROWS_OPS("lk_dataset_from_tensors"), .destroy = lki_rows_destroy};
-static const lki_dataset_ops slices_ops = {LKI_ROWS_OPS("lk_dataset_from_tensor_slices"), .destroy = lki_rows_destroy};
+static const lki_dataset_ops tensors_ops = {LKI_ROWS_OPS("lk_dataset_from_tensors"), .still = lki_cursor_same,
+                                            .destroy = lki_rows_destroy};
+static const lki_dataset_ops slices_ops = {LKI_ROWS_OPS("lk_dataset_from_tensor_slices"), .still = lki_cursor_same,
+                                           .destroy = lki_rows_destroy};
 
 static uint64_t print_of(const lki_rowset *set)
 {

@@ -1,4 +1,5 @@
 /* Pictures: one file, and folders of them: classes, order, sizes, shares, threads, and what is broken. */
+#include "data/data.h"
 #include "folder.h"
 #include "saved.h"
 #include <dlfcn.h>
@@ -65,6 +66,15 @@ static void make_zoo(void)
 static lk_dataset *zoo(void) { return lk_image_folder(in("zoo"), 6, 4, .parallel = 2); }
 
 static void silence(const char *text, void *user) { (void)text, (void)user; }
+
+/* Somebody may write other pictures between two epochs. */
+TEST(files_are_not_read_before_their_time)
+{
+    make_zoo();
+    LK_POOL
+        assert_null(lki_iterator_early(lk_dataset_batch(zoo(), 2)));
+    good();
+}
 
 TEST(a_folder)
 {
@@ -317,7 +327,7 @@ TEST(every_allocation)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder),    cmocka_unit_test(in_any_pipeline), cmocka_unit_test(shares),
+        cmocka_unit_test(files_are_not_read_before_their_time), cmocka_unit_test(a_folder), cmocka_unit_test(in_any_pipeline), cmocka_unit_test(shares),
         cmocka_unit_test(jpeg),        cmocka_unit_test(what_is_broken),  cmocka_unit_test(mistakes),
         cmocka_unit_test(one_picture), cmocka_unit_test(saved),           cmocka_unit_test(every_allocation)};
     char own[64];
