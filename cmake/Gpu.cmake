@@ -9,7 +9,7 @@ option(LK_GPU_SIM "Simulated cards, for tests" ON)
 
 file(GLOB gpu_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernel/gpu/*.cu)
 set(gpu_kernels ${gpu_files})
-list(FILTER gpu_kernels EXCLUDE REGEX "/(cuda|cuda_graph|links)\\.cu$")
+list(FILTER gpu_kernels EXCLUDE REGEX "/(cuda|cuda_feed|cuda_graph|links)\\.cu$")
 set(gpu_folder ${PROJECT_BINARY_DIR}/libexec/lockstep)
 
 # ---- simulated ---------------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l
     if (checks && !call.told) return lk_error_code();
     a->gpu = &call;
     a->scratch = scratch ? d->ops->alloc(d, scratch) : NULL;
-    lk_status status = scratch && !a->scratch ? LK_ENOMEM : LK_OK;
+    lk_status status = scratch && !a->scratch ? LK_ENOMEM : lki_gpu_check(d, lki_op_name(f->op), l->backend->flush(l->card));
     if (status == LK_OK) {
         lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s, %s", lki_op_name(f->op), lk_dtype_name(dtype), l->kernels->variant[slot][dtype],
                  d->name);

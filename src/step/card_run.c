@@ -19,13 +19,6 @@ static lk_status launch(lki_card *c, const lki_card_launch *l, void *stream)
     return lki_gpu_check(c->device, lki_op_name(n->op), c->line->backend->failure(c->line->card));
 }
 
-static lk_status launch_all(lki_card *c, const lki_card_part *p)
-{
-    for (int i = p->from; i < p->end; i++)
-        LKI_TRY(launch(c, &c->launches[i], c->line->stream));
-    return LK_OK;
-}
-
 /* A code of what was done for the step as a whole. */
 static lk_status check_step(const lki_card *c, const char *what, int code)
 {
@@ -33,6 +26,14 @@ static lk_status check_step(const lki_card *c, const char *what, int code)
     if (!code) return LK_OK;
     snprintf(text, sizeof text, "a step of %.40s %s", c->plan->graph->name ? c->plan->graph->name : "a function", what);
     return lki_gpu_check(c->device, text, code);
+}
+
+static lk_status launch_all(lki_card *c, const lki_card_part *p)
+{
+    LKI_TRY(check_step(c, "cannot be launched", c->line->backend->flush(c->line->card)));
+    for (int i = p->from; i < p->end; i++)
+        LKI_TRY(launch(c, &c->launches[i], c->line->stream));
+    return LK_OK;
 }
 
 /* ---- captured ---- */

@@ -439,6 +439,7 @@ static lk_status finish_variables(lki_cards *c)
 static lk_status agree_to_stop(one *o)
 {
     const lki_gpu_line *l = o->card->line;
+    LKI_TRY(lki_gpu_check(o->device, "whether to stop", l->backend->flush(l->card)));
     l->kernels->fn[LKI_K_reduce_max][LK_I32](&o->stopper);
     return lki_gpu_check(o->device, "whether to stop", l->backend->failure(l->card));
 }

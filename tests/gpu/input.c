@@ -267,6 +267,68 @@ TEST(batches_made_on_a_card_are_the_same)
         }
 }
 
+/* ---- rows are there for whoever comes next ---- */
+
+/* A gather may wait for what follows it (backend.h): an op, a step launched call by call, a captured one, one that reads another batch, a read. */
+static lk_tuple twice(lk_tuple in, void *user)
+{
+    (void)user;
+    return LK_TUPLE(lk_add(in.item[0], in.item[0]));
+}
+static lk_tuple twice_on_replicas(lk_tuple in, void *strategy) { return lk_run(strategy, twice, in); }
+
+static void is_twice(const lk_tensor *y, const lk_tensor *x)
+{
+    const float *a = lk_data(x), *b = lk_data(y);
+    NEED(a && b && lk_size(x) == lk_size(y) && !lki_on_host(x->buffer->device));
+    for (int64_t i = 0; i < lk_size(x); i++)
+        NEED(b[i] == a[i] + a[i]);
+}
+
+static void used_at_once(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    lk_strategy *s = lk_one_device_strategy("GPU:0");
+    for (int compiled = 0; compiled < 2; compiled++)
+        for (int prefetch = 0; prefetch < 3; prefetch++)
+            LK_POOL {
+                lk_function *step = compiled ? lk_function_of(twice_on_replicas, s) : NULL;
+                lk_dataset  *d = lk_distribute_dataset(s, divided(), .prefetch = LK_NUMBER(prefetch));
+                LK_FOR_EACH(batch, d) {
+                    lk_tuple y = step ? lk_call(step, LK_TUPLE(batch.item[0])) : lk_run(s, twice, LK_TUPLE(batch.item[0]));
+                    is_twice(y.item[0], batch.item[0]);
+                }
+            }
+    SOUND();
+}
+
+TEST(rows_are_there_at_once) { CHILD(used_at_once, NULL, NULL, .cards = 1); }
+
+/* Of three batches at a time the last is read first. */
+static void used_later(const void *arg, outcome *out)
+{
+    (void)arg, (void)out;
+    lk_strategy *s = lk_one_device_strategy("GPU:0");
+    lk_function *step = lk_function_of(twice_on_replicas, s);
+    LK_POOL {
+        lk_iterator *it[3];
+        for (int i = 0; i < 3; i++)
+            it[i] = lk_iterator_of(lk_distribute_dataset(s, divided(), .prefetch = LK_NUMBER(0)));
+        for (int turn = 0; turn < 4; turn++) {
+            lk_tuple batch[3], y[3];
+            for (int i = 0; i < 3; i++)
+                NEED(lk_next(it[i], &batch[i]));
+            for (int i = 2; i >= 0; i--)
+                y[i] = lk_call(step, LK_TUPLE(batch[i].item[0]));
+            for (int i = 0; i < 3; i++)
+                is_twice(y[i].item[0], batch[i].item[0]);
+        }
+    }
+    SOUND();
+}
+
+TEST(rows_are_there_later) { CHILD(used_later, NULL, NULL, .cards = 1); }
+
 /* ---- what does not fit ---- */
 
 static lk_model *picture_model(lk_strategy *s)
@@ -394,6 +456,7 @@ static void joined(const void *arg, outcome *out)
 
 TEST(many_small_tensors_are_joined) { CHILD(joined, NULL, NULL, .cards = 1); }
 
-TESTS(cmocka_unit_test(batches_made_on_a_card_are_the_same), cmocka_unit_test(rows_that_do_not_fit_stay_with_the_host),
+TESTS(cmocka_unit_test(batches_made_on_a_card_are_the_same), cmocka_unit_test(rows_are_there_at_once),
+      cmocka_unit_test(rows_are_there_later), cmocka_unit_test(rows_that_do_not_fit_stay_with_the_host),
       cmocka_unit_test(memory_is_given_back), cmocka_unit_test(many_small_tensors_are_joined),
       cmocka_unit_test(an_optimiser_made_outside_moves_in))

@@ -13,14 +13,16 @@
  *     memory, is copied when it is called; nothing of it is read later. It works on the whole of dst[0]: lo is 0 and hi its size.
  *  4. Between capture_begin() and capture_end(), by one thread, work on the streams that capture_call() gave is noted, not done; a stream is good until the next one is
  *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time.
- *  5. What vary() and recopy() change holds for later launches alone. */
+ *  5. What vary() and recopy() change holds for later launches alone.
+ *  6. gather() may be put off until the next call of any function here that gives the card work, waits for it, or gives memory back: it is done before that work, and launch() makes it a part
+ *     of the graph. Kernels launched on the stream are no such call: flush() comes before them. */
 #ifndef LKI_DEVICE_GPU_BACKEND_H
 #define LKI_DEVICE_GPU_BACKEND_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 6, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 7, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -74,6 +76,7 @@ typedef struct lki_gpu_backend {
     const struct lki_kernels *(*kernels)(void);
     const struct lki_grouping *(*groups)(void); /* kernel/group.h; NULL: calls are launched one by one */
     int (*gather)(int card, void *stream, const struct lki_gpu_rows *rows); /* rows.h */
+    int (*flush)(int card); /* before kernels are launched on the card's stream by somebody himself: a gather that was put off is launched now */
     int (*copies)(int card, void *stream, int count, const lki_gpu_piece *pieces); /* up to LKI_GPU_MOST_PIECES at once; none overlaps another */
 } lki_gpu_backend;
 

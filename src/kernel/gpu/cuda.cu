@@ -1,12 +1,20 @@
 /* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object can be opened where there is none. */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
+#include "kernel/gpu/cuda_feed.h"
 #include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/physical.h"
 #include <mutex>
 #include <stdio.h>
 #include <string.h>
+
+/* A gather that waits comes first. */
+#define FLUSH(card)                                                                                                                \
+    do {                                                                                                                           \
+        const int code_ = lki_cuda_feed_flush(card);                                                                               \
+        if (code_) return code_;                                                                                                   \
+    } while (0)
 
 namespace {
 
@@ -74,6 +82,7 @@ int cuda_alloc(int card, size_t bytes, void **mem)
 
 int cuda_release(int card, void *mem)
 {
+    lki_cuda_feed_flush(card); /* memory of a lost card is given back all the same */
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaFree(mem));
     return 0;
@@ -125,6 +134,7 @@ int next_piece(ring *r, int *out)
 
 int cuda_write(int card, void *stream, void *dst, const void *host, size_t bytes)
 {
+    FLUSH(card);
     ring                       *r = &rings[card];
     std::lock_guard<std::mutex> held(r->lock);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
@@ -141,6 +151,7 @@ int cuda_write(int card, void *stream, void *dst, const void *host, size_t bytes
 
 int cuda_read(int card, void *stream, void *host, const void *src, size_t bytes)
 {
+    FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     if (bytes) TRY(cudaMemcpyAsync(host, src, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream));
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
@@ -150,6 +161,7 @@ int cuda_read(int card, void *stream, void *host, const void *src, size_t bytes)
 int cuda_copy(int card, void *stream, void *dst, const void *src, size_t bytes)
 {
     if (!bytes) return 0;
+    FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream));
     return 0;
@@ -158,6 +170,7 @@ int cuda_copy(int card, void *stream, void *dst, const void *src, size_t bytes)
 int cuda_zero(int card, void *stream, void *dst, size_t bytes)
 {
     if (!bytes) return 0;
+    FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaMemsetAsync(dst, 0, bytes, (cudaStream_t)stream));
     return 0;
@@ -167,6 +180,8 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
 {
     cudaEvent_t ready;
     if (!bytes) return 0;
+    FLUSH(from);
+    FLUSH(to);
     TRY(cudaSetDevice(lki_cuda_physical(from)));
     TRY(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming));
     cudaError_t e = cudaEventRecord(ready, (cudaStream_t)from_stream);
@@ -182,6 +197,7 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
 
 int cuda_sync(int card, void *stream)
 {
+    FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
     return 0;
@@ -196,16 +212,9 @@ int cuda_failure(int card)
 
 int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
 {
+    FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     lki_gpu::copy_pieces(stream, count, pieces);
-    TRY(cudaGetLastError());
-    return 0;
-}
-
-int cuda_gather(int card, void *stream, const lki_gpu_rows *rows)
-{
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
-    lki_gpu::gather_rows(stream, rows);
     TRY(cudaGetLastError());
     return 0;
 }
@@ -218,6 +227,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_lost,  cuda_open,  cuda_alloc, cuda_release,
                                             cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, lki_cuda_capture_begin, lki_cuda_capture_call, lki_cuda_capture_end, lki_cuda_capture_variant, lki_cuda_vary, lki_cuda_recopy, lki_cuda_launch, lki_cuda_release_graph, lki_cuda_release_variant, lki_gpu::kernels, lki_gpu::grouping, cuda_gather, cuda_copies};
+                                            cuda_sync,               cuda_failure, lki_cuda_capture_begin, lki_cuda_capture_call, lki_cuda_capture_end, lki_cuda_capture_variant, lki_cuda_vary, lki_cuda_recopy, lki_cuda_launch, lki_cuda_release_graph, lki_cuda_release_variant, lki_gpu::kernels, lki_gpu::grouping, lki_cuda_feed_put, lki_cuda_feed_flush, cuda_copies};
     return &backend;
 }

@@ -3,8 +3,10 @@
  * Invariants
  * 1. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
  * 2. A variant is a second capture of the same calls: the same nodes, in the order they were made, with the same functions, on other addresses. It keeps those kernels whose arguments
- *    differ; where anything else does, there is no variant. */
+ *    differ; where anything else does, there is no variant.
+ * 3. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h). Each has the arguments of its own last launch. */
 #include "kernel/gpu/cuda_graph.h"
+#include "kernel/gpu/cuda_feed.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/physical.h"
 #include <algorithm>
@@ -21,13 +23,22 @@ struct ending {
     std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
 };
 
+struct runnable {
+    cudaGraphExec_t       run;   /* nullptr: there is none */
+    const struct variant *now;   /* whose arguments it has; nullptr: its own */
+    bool                  mixed; /* a failure left it with arguments of both: it is of no use any more */
+};
+
 /* Work of a capture that became a graph, and what it is launched as. */
 struct captured {
     cudaGraph_t                  plan;
-    cudaGraphExec_t              run;
     std::vector<cudaGraphNode_t> nodes, last; /* in the order they were made; by call: the node it ended in */
-    const struct variant        *now;         /* whose arguments it has; nullptr: its own */
-    bool                         mixed;       /* a failure left it with arguments of both: it is of no use any more */
+    runnable                     alone, fed;
+    cudaGraphNode_t              feeder; /* the first node of `fed` */
+    bool                         unfed;  /* it cannot be fed */
+    const struct variant        *wanted; /* by the next launch */
+    int                          copier; /* the call that copies */
+    std::vector<lki_gpu_piece>   pieces; /* these; none: as it was captured */
 };
 
 struct change {
@@ -175,7 +186,7 @@ int lki_cuda_capture_end(int card, void *noted, void **out)
     const int ended = end_capture(c, &g->plan);
     if (!code) code = ended;
     if (!code) code = nodes_of(g->plan, &g->nodes);
-    if (!code) code = (int)cudaGraphInstantiate(&g->run, g->plan, 0);
+    if (!code) code = (int)cudaGraphInstantiate(&g->alone.run, g->plan, 0);
     if (!code) *out = g;
     else {
         cudaGetLastError();
@@ -196,49 +207,109 @@ int lki_cuda_capture_variant(int card, void *noted, void *graph, void **out)
     return code;
 }
 
-int lki_cuda_vary(int card, void *graph, void *variant_)
+int lki_cuda_vary(int, void *graph, void *variant_)
 {
-    captured      *g = (captured *)graph;
-    const variant *v = (const variant *)variant_;
-    if (g->mixed) return cudaErrorGraphExecUpdateFailure;
-    if (g->now == v) return 0;
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
-    g->mixed = true;
-    for (size_t i = 0; g->now && i < g->now->changes.size(); i++)
-        if (!changes(v, g->now->changes[i].node))
-            TRY(cudaGraphExecKernelNodeSetParams(g->run, g->now->changes[i].node, &g->now->changes[i].from));
-    for (size_t i = 0; v && i < v->changes.size(); i++)
-        TRY(cudaGraphExecKernelNodeSetParams(g->run, v->changes[i].node, &v->changes[i].to));
-    g->now = v;
-    g->mixed = false;
+    ((captured *)graph)->wanted = (const variant *)variant_;
     return 0;
 }
 
-int lki_cuda_recopy(int card, void *graph, int call, int count, const lki_gpu_piece *pieces)
+int lki_cuda_recopy(int, void *graph, int call, int count, const lki_gpu_piece *pieces)
 {
-    captured            *g = (captured *)graph;
-    cudaKernelNodeParams k;
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    captured *g = (captured *)graph;
     if (!g->last[(size_t)call]) return cudaErrorInvalidValue;
-    TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)call], &k));
-    lki_gpu::pieces_argument argument(count, pieces);
-    void                    *arguments[] = {&argument};
-    k.kernelParams = arguments;
-    TRY(cudaGraphExecKernelNodeSetParams(g->run, g->last[(size_t)call], &k));
+    g->copier = call;
+    g->pieces.assign(pieces, pieces + count);
     return 0;
 }
+
+namespace
+{
+
+/* To the arguments of the variant that is wanted. */
+int change_variant(const captured *g, runnable *r)
+{
+    const variant *v = g->wanted;
+    if (r->mixed) return cudaErrorGraphExecUpdateFailure;
+    if (r->now == v) return 0;
+    r->mixed = true;
+    for (size_t i = 0; r->now && i < r->now->changes.size(); i++)
+        if (!changes(v, r->now->changes[i].node))
+            TRY(cudaGraphExecKernelNodeSetParams(r->run, r->now->changes[i].node, &r->now->changes[i].from));
+    for (size_t i = 0; v && i < v->changes.size(); i++)
+        TRY(cudaGraphExecKernelNodeSetParams(r->run, v->changes[i].node, &v->changes[i].to));
+    r->now = v;
+    r->mixed = false;
+    return 0;
+}
+
+int change_copies(const captured *g, runnable *r)
+{
+    cudaKernelNodeParams k;
+    if (g->pieces.empty()) return 0;
+    TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)g->copier], &k));
+    lki_gpu::pieces_argument argument((int)g->pieces.size(), g->pieces.data());
+    void                    *arguments[] = {&argument};
+    k.kernelParams = arguments;
+    TRY(cudaGraphExecKernelNodeSetParams(r->run, g->last[(size_t)g->copier], &k));
+    return 0;
+}
+
+/* The same graph once more, with a gather before everything. The one that runs alone does not notice what is added to its plan. */
+int make_fed(captured *g, lki_cuda_gather *gather)
+{
+    void                        *argument;
+    const cudaKernelNodeParams   node = lki_cuda_gather_node(gather, &argument);
+    size_t                       count = 0;
+    std::vector<cudaGraphNode_t> roots, from;
+    TRY(cudaGraphGetRootNodes(g->plan, nullptr, &count));
+    roots.resize(count);
+    TRY(cudaGraphGetRootNodes(g->plan, roots.data(), &count));
+    TRY(cudaGraphAddKernelNode(&g->feeder, g->plan, nullptr, 0, &node));
+    from.assign(count, g->feeder);
+    TRY(cudaGraphAddDependencies(g->plan, from.data(), roots.data(), nullptr, count));
+    TRY(cudaGraphInstantiate(&g->fed.run, g->plan, 0));
+    return 0;
+}
+
+/* Can the graph begin with this gather? */
+bool feed(captured *g, lki_cuda_gather *gather)
+{
+    void                      *argument;
+    const cudaKernelNodeParams node = lki_cuda_gather_node(gather, &argument);
+    if (!g->unfed && !g->fed.run) g->unfed = make_fed(g, gather) != 0;
+    if (!g->unfed) g->unfed = cudaGraphExecKernelNodeSetParams(g->fed.run, g->feeder, &node) != cudaSuccess;
+    if (g->unfed) cudaGetLastError();
+    return !g->unfed;
+}
+
+int launch_as(const captured *g, runnable *r, void *stream)
+{
+    int code = change_variant(g, r);
+    if (!code) code = change_copies(g, r);
+    if (code) return code;
+    TRY(cudaGraphLaunch(r->run, (cudaStream_t)stream));
+    return 0;
+}
+
+} // namespace
 
 int lki_cuda_launch(int card, void *stream, void *graph)
 {
+    captured       *g = (captured *)graph;
+    lki_cuda_gather gather;
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    TRY(cudaGraphLaunch(((captured *)graph)->run, (cudaStream_t)stream));
-    return 0;
+    const bool waits = lki_cuda_feed_take(card, &gather), fed = waits && feed(g, &gather);
+    int        code = waits && !fed ? lki_cuda_gather_launch(stream, &gather) : 0;
+    if (!code) code = launch_as(g, fed ? &g->fed : &g->alone, stream);
+    if (code && fed) lki_cuda_gather_launch(stream, &gather); /* others may read its rows */
+    return code;
 }
 
 int lki_cuda_release_graph(void *graph)
 {
     captured *g = (captured *)graph;
-    if (g->run) cudaGraphExecDestroy(g->run);
+    if (g->alone.run) cudaGraphExecDestroy(g->alone.run);
+    if (g->fed.run) cudaGraphExecDestroy(g->fed.run);
     if (g->plan) cudaGraphDestroy(g->plan);
     delete g;
     TRY(cudaGetLastError());

@@ -4,6 +4,9 @@
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
 #include "device/gpu/rows.h"
 #include "kernel/gpu/index.h"
+#ifndef LKI_SIM
+#include "kernel/gpu/cuda_feed.h"
+#endif
 
 using namespace lki_gpu;
 
@@ -129,21 +132,35 @@ template <typename I> column<I> column_of(const lki_gpu_rows *r, const lki_gpu_r
     return out;
 }
 
+/* How many blocks each column has; 0: there is nothing to do. */
+template <typename I> unsigned describe(const lki_gpu_rows *r, gathering<I> *g)
+{
+    int64_t most = 0;
+    *g = {};
+    g->numbers = r->number ? nullptr : r->numbers;
+    g->tables = r->tables;
+    memcpy(g->begin, r->begin, sizeof g->begin);
+    for (int i = 0; i < r->columns; i++) {
+        g->columns[i] = column_of<I>(r, &r->column[i]);
+        most = lki_max(most, (int64_t)g->columns[i].count);
+    }
+    if (r->number) memcpy(g->number, r->number, (size_t)r->rows * sizeof *g->number);
+    return (unsigned)lki_min(lki_ceil_div(most, BLOCK), BLOCKS);
+}
+
 template <typename I> void gather(const lki_args *a, const lki_gpu_rows *r)
 {
-    gathering<I> g = {};
-    int64_t      most = 0;
-    g.numbers = r->number ? nullptr : r->numbers;
-    g.tables = r->tables;
-    memcpy(g.begin, r->begin, sizeof g.begin);
-    for (int i = 0; i < r->columns; i++) {
-        g.columns[i] = column_of<I>(r, &r->column[i]);
-        most = lki_max(most, (int64_t)g.columns[i].count);
-    }
-    if (r->number) memcpy(g.number, r->number, (size_t)r->rows * sizeof *g.number);
-    if (!most) return;
-    const int64_t blocks = lki_min(lki_ceil_div(most, BLOCK), BLOCKS);
-    LKI_LAUNCH_FLAT((gather_kernel<I>), dim3((unsigned)blocks, (unsigned)r->columns), dim3(BLOCK), a, g);
+    gathering<I>   g;
+    const unsigned blocks = describe(r, &g);
+    if (blocks) LKI_LAUNCH_FLAT((gather_kernel<I>), dim3(blocks, (unsigned)r->columns), dim3(BLOCK), a, g);
+}
+
+bool is_short(const lki_gpu_rows *r)
+{
+    int64_t most = 0;
+    for (int i = 0; i < r->columns; i++)
+        most = lki_max(most, r->rows * r->column[i].bytes);
+    return fits32(most);
 }
 
 } // namespace
@@ -152,11 +169,20 @@ void lki_gpu::gather_rows(void *stream, const lki_gpu_rows *r)
 {
     lki_gpu_call call = {};
     lki_args     a = {};
-    int64_t      most = 0;
     call.stream = stream;
     a.gpu = &call;
-    for (int i = 0; i < r->columns; i++)
-        most = lki_max(most, r->rows * r->column[i].bytes);
-    if (fits32(most)) gather<uint32_t>(&a, r);
+    if (is_short(r)) gather<uint32_t>(&a, r);
     else gather<uint64_t>(&a, r);
 }
+
+#ifndef LKI_SIM
+bool lki_gpu::describe_gather(const lki_gpu_rows *r, lki_cuda_gather *out)
+{
+    static_assert(sizeof(gathering<uint32_t>) <= sizeof out->argument, "an argument is larger than its room");
+    const unsigned blocks = r->number && is_short(r) ? describe(r, (gathering<uint32_t> *)out->argument) : 0;
+    out->kernel = (const void *)gather_kernel<uint32_t>;
+    out->grid = dim3(blocks, (unsigned)r->columns);
+    out->block = dim3(BLOCK);
+    return blocks > 0;
+}
+#endif

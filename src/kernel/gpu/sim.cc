@@ -256,7 +256,21 @@ thread_local graph *capturing;
 struct card {
     size_t           used, room;
     std::atomic<int> harm; /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
+    std::mutex            feed;
+    std::function<void()> gather; /* one that is put off, as long as contract 6 allows */
 } cards[LKI_GPU_MOST_CARDS];
+
+/* What was put off, now. */
+int sim_flush(int i)
+{
+    std::lock_guard<std::mutex> held(cards[i].feed);
+    graph *const                captured = capturing;
+    capturing = nullptr; /* it is no part of what is captured meanwhile */
+    if (cards[i].gather && !cards[i].harm) cards[i].gather();
+    cards[i].gather = nullptr;
+    capturing = captured;
+    return 0;
+}
 
 /* Of a call that need not wait for the card. */
 int known_loss(int i)
@@ -337,6 +351,7 @@ int sim_alloc(int i, size_t bytes, void **mem)
 
 int sim_release(int i, void *mem)
 {
+    sim_flush(i);
     std::lock_guard<std::mutex> held(memory_lock);
     block *b = (block *)mem - 1;
     cards[i].used -= b->bytes;
@@ -361,12 +376,14 @@ int sim_available(int i, size_t *bytes)
 
 int sim_write(int i, void *, void *dst, const void *host, size_t bytes)
 {
+    sim_flush(i);
     if (bytes && !cards[i].harm) memcpy(dst, host, bytes);
     return known_loss(i);
 }
 
 int sim_read(int i, void *, void *host, const void *src, size_t bytes)
 {
+    sim_flush(i);
     if (loss(i)) return EFAULT;
     if (bytes) memcpy(host, src, bytes);
     return 0;
@@ -374,23 +391,31 @@ int sim_read(int i, void *, void *host, const void *src, size_t bytes)
 
 int sim_copy(int i, void *, void *dst, const void *src, size_t bytes)
 {
+    sim_flush(i);
     if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memmove(dst, src, bytes); });
     return known_loss(i);
 }
 
 int sim_zero(int i, void *, void *dst, size_t bytes)
 {
+    sim_flush(i);
     if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memset(dst, 0, bytes); });
     return known_loss(i);
 }
 
 int sim_peer(int to, void *stream, void *dst, int from, void *, const void *src, size_t bytes)
 {
+    sim_flush(from);
+    sim_flush(to);
     if (loss(from)) return EFAULT;
     return lki_sim_peer_broken() ? 0 : sim_copy(to, stream, dst, src, bytes);
 }
 
-int sim_sync(int i, void *) { return loss(i); }
+int sim_sync(int i, void *)
+{
+    sim_flush(i);
+    return loss(i);
+}
 
 int sim_failure(int i)
 {
@@ -402,14 +427,26 @@ int sim_failure(int i)
 
 int sim_copies(int i, void *stream, int count, const lki_gpu_piece *pieces)
 {
+    sim_flush(i);
     lki_gpu::copy_pieces(stream, count, pieces);
     return sim_failure(i);
 }
 
+/* Numbers on the card may be gone when this returns; others are kept. */
 int sim_gather(int i, void *stream, const lki_gpu_rows *rows)
 {
-    lki_gpu::gather_rows(stream, rows);
-    return sim_failure(i);
+    sim_flush(i);
+    if (!rows->number) {
+        lki_gpu::gather_rows(stream, rows);
+        return sim_failure(i);
+    }
+    std::lock_guard<std::mutex> held(cards[i].feed);
+    cards[i].gather = [stream, kept = *rows, numbers = std::vector<int32_t>(rows->number, rows->number + rows->rows)]() {
+        lki_gpu_rows now = kept;
+        now.number = numbers.data();
+        lki_gpu::gather_rows(stream, &now);
+    };
+    return known_loss(i);
 }
 
 int sim_capture_begin(int i, void **capture)
@@ -448,6 +485,7 @@ int next_call(graph *g, std::vector<int> *ready)
 
 int sim_launch(int card, void *, void *graph_)
 {
+    sim_flush(card);
     if (cards[card].harm) return known_loss(card);
     graph                        *g = (graph *)graph_;
     std::vector<int>              waits(g->calls.size()), ready;
@@ -534,6 +572,6 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_lost,  sim_open,  sim_alloc, sim_release,
                                             sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_capture_variant, sim_vary, sim_recopy, sim_launch, sim_release_graph, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_copies};
+                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_capture_variant, sim_vary, sim_recopy, sim_launch, sim_release_graph, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_flush, sim_copies};
     return &backend;
 }

@@ -1,0 +1,43 @@
+/* Gathers that wait for what follows them on their card. Before a captured graph it is cheaper to be its first node than a launch of its own: from a kernel into a graph the card takes some
+ * microseconds, from node to node it does not.
+ *
+ * Invariants
+ * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it work takes it, or has it launched, first.
+ * 2. It waits with all it needs, numbers of rows included. */
+#ifndef LKI_KERNEL_GPU_CUDA_FEED_H
+#define LKI_KERNEL_GPU_CUDA_FEED_H
+
+#include "device/gpu/rows.h"
+#include <cuda_runtime.h>
+
+/* A launch by its description. */
+typedef struct lki_cuda_gather {
+    const void *kernel;
+    dim3        grid, block;
+    alignas(64) char argument[4096];
+} lki_cuda_gather;
+
+namespace lki_gpu
+{
+bool describe_gather(const lki_gpu_rows *r,
+                     lki_cuda_gather    *out); /* rows_in.cu. false: its numbers, or offsets, are too large for that */
+}
+
+/* What a graph node is made of; `argument` is room for one address, and must last as long as it is used. */
+static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void **argument)
+{
+    cudaKernelNodeParams p = {};
+    *argument = g->argument;
+    p.func = (void *)g->kernel;
+    p.gridDim = g->grid;
+    p.blockDim = g->block;
+    p.kernelParams = argument;
+    return p;
+}
+
+int  lki_cuda_gather_launch(void *stream, lki_cuda_gather *g);
+int  lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows); /* now, or to wait */
+bool lki_cuda_feed_take(int card, lki_cuda_gather *out); /* the one that waits is the caller's to launch; false: none does */
+int  lki_cuda_feed_flush(int card);                      /* none waits any more */
+
+#endif
