@@ -1,5 +1,5 @@
 /* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv_few.h): forward near sums in f64 of factors that are rounded as the precision says, and near the reference
- * where numbers are wild; the gradient for the weights and the bias in the order kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
+ * where numbers are wild, equal to it where weights are very few; the gradient for the weights and the bias in the order kernel/gpu/conv_few_grad.cu defines, computed here again in plain loops, and near the reference's. */
 #include "slots.h"
 
 enum { THREADS = 128, UNIT = 4, TURNS_POOLED = 8, TURNS = 4, IMAGES = 32, PARTS = 128 };
@@ -126,6 +126,27 @@ TEST(test_precisions)
         for (int bits = 0; bits < 2; bits++) {
             check_forward(&shapes[i], i % 2 ? 7 * bits : 3 + 2 * bits, LKI_PRECISION_TF32);
             check_forward(&shapes[i], i % 2 ? 3 + 2 * bits : 7 * bits, LKI_PRECISION_BF16);
+        }
+}
+
+/* Up to nine weights: the reference's numbers, and its choices in a pool. */
+TEST(test_plain)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int bits = 0; bits < 8; bits++) {
+            const shape   *s = &shapes[i];
+            const int      pool = bits >> 2;
+            slot_case      c = case_of(LKI_K_conv2d, s);
+            const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pool ? 2 : 1), bias = {1, {s->O}};
+            if (s->K * s->K * s->C > 9) continue;
+            c.tolerance = 1e-30; /* the sign of a zero may differ */
+            c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = pool};
+            slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
+            slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+            if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
+            slot_result(&c, LK_F32, y, NULL);
+            if (pool) slot_result(&c, LK_U8, y, NULL);
+            slot_check(&c);
         }
 }
 
@@ -321,6 +342,6 @@ TEST(test_many_images)
     }
 }
 
-TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_precisions), cmocka_unit_test(test_wild),
+TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_precisions), cmocka_unit_test(test_plain), cmocka_unit_test(test_wild),
       cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w),
       cmocka_unit_test(test_pool_grad_w_relu), cmocka_unit_test(test_many_images))

@@ -1,20 +1,22 @@
-/* conv2d with few weights per out channel (conv_few.h), on tensor cores.
+/* conv2d with few weights per out channel (conv_few.h).
  *
- * Order of the sum: kh, kw, in channel ascending; octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of it, whose factors are
- * not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
+ * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor cores such a sum would take no less, and round otherwise, so
+ * that a pool might choose another cell than on a CPU. Others go by tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of
+ * it, whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
  * should. The sign of a zero that comes out of relu or a pool may differ from the reference's.
  *
  * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
  * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of
  * a thread are two quads, and neighbours have neighbouring quads: so whole sectors of memory are written. */
 #include "kernel/gpu/conv_few.h"
+#include <type_traits>
 
 namespace
 {
 
 using namespace lki_gpu;
 
-enum { THREADS = 128, WINDOWS = THREADS / 4, EIGHT = 8, SHARED_MOST = 40 << 10, BLOCKS_WANTED = PROCESSORS * 12 };
+enum { THREADS = 128, WINDOWS = THREADS / 4, EIGHT = 8, PLAIN_MOST = 9, SHARED_MOST = 40 << 10, BLOCKS_WANTED = PROCESSORS * 12 };
 
 struct few_call {
     const float *x, *w, *bias; /* bias may be NULL */
@@ -156,10 +158,74 @@ template <class W, bool POOLED> __device__ inline void put_again(const few_call 
     }
 }
 
+/* The sums of a thread, each one CHAIN. `weights`: of its first channel. */
+template <class W> struct plain_sums {
+    const float    *weights;
+    __device__ void hold(const float *all, int mine) { weights = all + mine; }
+    __device__ void make(const float *cells, int pitch, float (*acc)[4][4]) const
+    {
+        LKI_UNROLL
+        for (int i = 0; i < 4 * EIGHT; i++)
+            output_of(acc, i / EIGHT, i % EIGHT) = 0;
+        LKI_UNROLL
+        for (int k = 0; k < W::WEIGHTS; k++) {
+            float factor[EIGHT];
+            load_quad(weights + k * FEW_CHANNELS, factor);
+            load_quad(weights + k * FEW_CHANNELS + behind_first(4), factor + 4);
+            add_products(cells + cell_of<W>(k, pitch), pitch, factor, acc);
+        }
+    }
+
+    /* Of one weight and the four outputs. */
+    static __device__ void add_products(const float *cells, int pitch, const float *factor, float (*acc)[4][4])
+    {
+        LKI_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const float cell = cells[i / 2 * pitch + i % 2 * W::C];
+            LKI_UNROLL
+            for (int j = 0; j < EIGHT; j++)
+                output_of(acc, i, j) = fmaf(cell, factor[j], output_of(acc, i, j));
+        }
+    }
+};
+
+/* The same by tensor cores, with the rest as CHAINs on top. */
+template <int P, class W> struct octet_sums {
+    enum { OCTETS = W::WEIGHTS / OCTET, LEFT = W::WEIGHTS % OCTET };
+    held_factors<P, 4> held[OCTETS];
+    float              left[LEFT][EIGHT];
+    __device__ void    hold(const float *weights, int mine)
+    {
+        LKI_UNROLL
+        for (int k = 0; k < OCTETS; k++)
+            held[k].hold([&](int column, int n) { return weights[(k * OCTET + n) * FEW_CHANNELS + channel_of(column)]; });
+        LKI_UNROLL
+        for (int k = 0; k < LEFT * EIGHT; k += 4)
+            load_quad(weights + (OCTETS * OCTET + k / EIGHT) * FEW_CHANNELS + mine + behind_first(k % EIGHT),
+                      &left[k / EIGHT][k % EIGHT]);
+    }
+    __device__ void make(const float *cells, int pitch, float (*acc)[4][4]) const
+    {
+        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; }, held[0],
+                                     acc);
+        if constexpr (OCTETS > 1) {
+            LKI_UNROLL
+            for (int n = 1; n < OCTETS; n++)
+                multiply_held<P, false, 2, 4>(
+                    [&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n], acc);
+        }
+        LKI_UNROLL
+        for (int k = 0; k < LEFT; k++)
+            plain_sums<W>::add_products(cells + cell_of<W>(OCTETS * OCTET + k, pitch), pitch, left[k], acc);
+    }
+};
+
+template <int P, class W>
+using sums_of = std::conditional_t<P == LKI_PRECISION_F32 && W::WEIGHTS <= PLAIN_MOST, plain_sums<W>, octet_sums<P, W>>;
+
 template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, W::WEIGHTS > 9 ? (P == LKI_PRECISION_F32 ? 2 : 3) : POOLED ? 5 : 4) few(LKI_FIXED few_call f)
 {
     LKI_DYNAMIC_SHARED(float, shared);
-    enum { OCTETS = W::WEIGHTS / OCTET, LEFT = W::WEIGHTS % OCTET };
     const int     lane = (int)threadIdx.x % 32, pitch = f.p.pitch;
     const int     group = (int)(blockIdx.x % f.groups), chunk = (int)(blockIdx.x / f.groups % f.chunks);
     const int64_t image = blockIdx.x / f.groups / f.chunks;
@@ -175,42 +241,20 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
         copy_one(weights + i, f.w + (there ? i / FEW_CHANNELS * f.q.channels + channel : 0), there ? 4 : 0);
     }
     copies_end();
-    float bias[EIGHT], left[LEFT][EIGHT];
+    float bias[EIGHT];
     LKI_UNROLL
     for (int j = 0; j < EIGHT; j++)
         bias[j] = f.bias && o + behind_first(j) < f.q.channels ? f.bias[o + behind_first(j)] : -0.0f; /* which changes nothing */
     copies_wait<0>();
     __syncthreads();
-    held_factors<P, 4> held[OCTETS];
-    LKI_UNROLL
-    for (int k = 0; k < OCTETS; k++)
-        held[k].hold([&](int column, int n) { return weights[(k * OCTET + n) * FEW_CHANNELS + channel_of(column)]; });
-    LKI_UNROLL
-    for (int k = 0; k < LEFT * EIGHT; k += 4)
-        load_quad(weights + (OCTETS * OCTET + k / EIGHT) * FEW_CHANNELS + mine + behind_first(k % EIGHT),
-                  &left[k / EIGHT][k % EIGHT]);
+    sums_of<P, W> sums;
+    sums.hold(weights, mine);
     for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
         const int   at = w < to ? w : to - 1, row = f.by_across(at);
         few_place   h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
         float       acc[2][4][4];
         h.cells = shared + 2 * ((row - top) * pitch + h.column * W::C);
-        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return h.cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; }, held[0], acc);
-        if constexpr (OCTETS > 1) {
-            LKI_UNROLL
-            for (int n = 1; n < OCTETS; n++)
-                multiply_held<P, false, 2, 4>(
-                    [&](int i, int r, int k) { return h.cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n], acc);
-        }
-        LKI_UNROLL
-        for (int k = 0; k < LEFT; k++) {
-            LKI_UNROLL
-            for (int i = 0; i < 4; i++) {
-                const float cell = h.cells[i / 2 * pitch + i % 2 * W::C + cell_of<W>(OCTETS * OCTET + k, pitch)];
-                LKI_UNROLL
-                for (int j = 0; j < EIGHT; j++)
-                    output_of(acc, i, j) = fmaf(cell, left[k][j], output_of(acc, i, j));
-            }
-        }
+        sums.make(h.cells, pitch, acc);
         if (w >= to) continue;
         if (POOLED ? put_pooled(f, h, bias, acc) : put_plain(f, h, bias, acc)) put_again<W, POOLED>(f, h, weights + mine);
     }

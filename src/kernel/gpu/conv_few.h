@@ -1,6 +1,6 @@
 /* Convolutions with few weights per out channel, as in a network's first layer: tiles would be mostly empty, and all that counts is to read and write once.
  *
- *     conv_few.cu        conv2d, with bias, relu and a 2x2 max pool: the chains of conv.cu, bit for bit
+ *     conv_few.cu        conv2d, with bias, relu and a 2x2 max pool; in f32, of up to nine weights, the reference's chains
  *     conv_few_grad.cu   the gradient for its weights, plain and through the pool, in an order of its own
  *
  * The cells a block needs of an image lie in shared memory, a patch; cells outside the image are zeros there. A thread has four out channels, a quad, so that results and
