@@ -118,11 +118,27 @@ void cli_json_whole(cli_json *j, const char *key, int64_t value)
     fprintf(j->to, "%" PRId64, value);
 }
 
+static void put_number(const cli_json *j, double value)
+{
+    if (isfinite(value)) fprintf(j->to, "%.9g", value);
+    else fputs("null", j->to);
+}
+
 void cli_json_number(cli_json *j, const char *key, double value)
 {
     put_key(j, key);
-    if (isfinite(value)) fprintf(j->to, "%.9g", value);
-    else fputs("null", j->to);
+    put_number(j, value);
+}
+
+void cli_json_numbers(cli_json *j, const char *key, int count, const double *value)
+{
+    put_key(j, key);
+    fputc('[', j->to);
+    for (int i = 0; i < count; i++) {
+        if (i) fputs(", ", j->to);
+        put_number(j, value[i]);
+    }
+    fputc(']', j->to);
 }
 
 void cli_json_end(cli_json *j) { fputs("}\n", j->to); }

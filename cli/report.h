@@ -33,6 +33,7 @@ void cli_json_begin(cli_json *j, FILE *to);
 void cli_json_text(cli_json *j, const char *key, const char *text);
 void cli_json_whole(cli_json *j, const char *key, int64_t value);
 void cli_json_number(cli_json *j, const char *key, double value);
+void cli_json_numbers(cli_json *j, const char *key, int count, const double *value);
 void cli_json_end(cli_json *j);
 
 /* ---- of a model ---- */

@@ -247,6 +247,7 @@ static void print_json(const run *r)
     cli_json_number(&j, "val_loss", validated(r, "loss"));
     cli_json_number(&j, "val_accuracy", validated(r, "accuracy"));
     cli_json_number(&j, "rows_per_s", cli_rows_per_s(&times));
+    cli_json_numbers(&j, "epoch_s", r->watch.epochs, r->watch.took);
     cli_json_number(&j, "start_ms", r->watch.first_ms);
     cli_json_number(&j, "peak_rss_mib", cli_peak_rss_mib());
     cli_json_text(&j, "digest", cli_state_digest(r->model.model, digest));

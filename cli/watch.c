@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* ---- signals ---- */
@@ -88,15 +89,36 @@ static void batch_end(const lk_event *event, void *user)
     stop_when_over(w, event);
 }
 
+static void epoch_begin(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    (void)event;
+    w->began = cli_clock_ms();
+}
+
+/* Validation begins, or the epoch ends. Times there is no memory for are left out. */
+static void steps_over(const lk_event *event, void *user)
+{
+    cli_watch *w = user;
+    double    *more = w->began > 0 ? realloc(w->took, (size_t)(w->epochs + 1) * sizeof *more) : NULL;
+    (void)event;
+    if (more) {
+        w->took = more;
+        w->took[w->epochs++] = (cli_clock_ms() - w->began) / 1e3;
+    }
+    w->began = 0;
+}
+
 static void epoch_end(const lk_event *event, void *user)
 {
     cli_watch *w = user;
+    steps_over(event, user);
     look_at_loss(w, event);
     if (w->lost) lk_model_stop_training(event->model);
 }
 
 lk_callback *cli_watch_callback(cli_watch *w)
 {
-    return lk_callback_of(w, .on_train_begin = train_begin, .on_train_batch_end = batch_end, .on_epoch_end = epoch_end,
-                          .glances = LK_ON);
+    return lk_callback_of(w, .on_train_begin = train_begin, .on_epoch_begin = epoch_begin, .on_train_batch_end = batch_end,
+                          .on_test_begin = steps_over, .on_epoch_end = epoch_end, .glances = LK_ON);
 }

@@ -1,4 +1,4 @@
-/* An eye on training while it runs: when the first step was done, where training is, whether its loss is still a number, whether
+/* An eye on training while it runs: when the first step was done, how long each epoch took, where training is, whether its loss is still a number, whether
  * enough steps are done, and whether somebody pressed Ctrl-C.
  *
  * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is ignored
@@ -22,6 +22,9 @@ typedef struct cli_watch {
     int64_t     step;     /* in it, from 1 */
     bool        lost;     /* the loss is no finite number any more */
     double      loss;     /* of the epoch so far */
+    double      began;    /* the epoch, in milliseconds of cli_clock_ms(); 0: its training is over */
+    double     *took;     /* of the epochs that were finished here, in seconds, without validation; lives as long as the process */
+    int         epochs;   /* so many */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

@@ -21,13 +21,14 @@ ends 0 '^10/10 - ' train basic --rows 640 --epochs 1 --verbose 2
 "$lockstep" train basic --rows 640 --epochs 1 --json >out 2>err || complain "--json: failed"
 [ "$(wc -l <out)" -eq 1 ] || complain "--json: more than one line: $(cat out)"
 json=$(cat out)
-for name in model replicas lanes steps loss accuracy val_loss val_accuracy rows_per_s start_ms peak_rss_mib digest; do
+for name in model replicas lanes steps loss accuracy val_loss val_accuracy rows_per_s epoch_s start_ms peak_rss_mib digest; do
     [ -n "$(field $name)" ] && [ "$(field $name)" != null ] || complain "--json: $name is missing in $json"
 done
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys
 o = json.loads(sys.stdin.read())
-assert list(o) == "model replicas lanes steps loss accuracy val_loss val_accuracy rows_per_s start_ms peak_rss_mib digest".split(), o
+assert list(o) == "model replicas lanes steps loss accuracy val_loss val_accuracy rows_per_s epoch_s start_ms peak_rss_mib digest".split(), o
+assert len(o["epoch_s"]) == 1 and 0 < o["epoch_s"][0] < 60, o
 assert o["model"] == "basic" and o["steps"] == 10 and 0 < o["start_ms"] < 60000 and o["peak_rss_mib"] > 1, o' <out || complain "--json: $json"
 fi
 json=$("$lockstep" train basic --steps 2 --json --verbose 0)
