@@ -23,8 +23,9 @@ typedef struct cli_watch {
     bool        lost;     /* the loss is no finite number any more */
     double      loss;     /* of the epoch so far */
     double      began;    /* the epoch, in milliseconds of cli_clock_ms(); 0: its training is over */
-    double     *took;     /* of the epochs that were finished here, in seconds, without validation; lives as long as the process */
-    int         epochs;   /* so many */
+    double *
+        took; /* of the epochs of this process, in seconds, without validation, also of one that was cut short or gone on with; lives as long as the process */
+    int epochs; /* so many */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

@@ -9,10 +9,11 @@ import contenders
 
 
 class Train:
-    """`lockstep train` as a whole: shuffled rows of real data, metrics, the command's own loop. Its windows are epochs, and the first,
-    in which it traces and the caches are cold, is left out, as with Keras' fit (peers/peer_tensorflow.py)."""
+    """`lockstep train` as a whole: shuffled rows of real data, metrics, the command's own loop. Its windows are epochs, several where
+    these are shorter than the windows of others, and the first epoch, in which it traces and the caches are cold, is left out, as with
+    Keras' fit (peers/peer_tensorflow.py)."""
 
-    ROWS = 20000  # of an epoch: as many as fit has
+    ROWS, ALL, WINDOWS = 20000, 60000, 5  # of an epoch: as many as fit has; there are; in a round, as peers/common.py has
 
     def __init__(self, model, build, data, replicas=2):
         self.command = [os.path.join(build, "cli", "lockstep"), "train", model, "--data", data, "--replicas", str(replicas),
@@ -20,26 +21,32 @@ class Train:
         self.who = contenders.Contender("train", "lockstep train, 2 replicas", "lockstep", "train", replicas=replicas)
         self.rounds, self.failure, self.rates = {}, "", {}
 
-    def told(self, batch, epochs):
-        rows = max(8, self.ROWS // batch) * batch
+    def told(self, batch, epochs, seconds):
+        rows = min(max(8, self.ROWS // batch), self.ALL // batch) * batch
         words = ["--batch", str(batch), "--rows", str(rows), "--epochs", str(epochs)]
         done = subprocess.run([*self.command, *words], capture_output=True, text=True)
         if done.returncode:
             self.failure = (done.stderr.strip().splitlines() or ["failed"])[-1]
             return None
         reply = json.loads(done.stdout.splitlines()[-1])
-        reply["windows"] = [rows / s for s in reply["epoch_s"][1:]]
-        self.rates[batch] = max(reply["windows"]) / rows  # epochs a second
+        taken = reply["epoch_s"][1:]
+        if not taken:
+            self.failure = "it ended within its first epoch"
+            return None
+        each = max(1, round(seconds / self.WINDOWS / min(taken)))  # epochs of a window
+        windows = [taken[i : i + each] for i in range(0, len(taken), each)]
+        reply["windows"] = [rows * len(w) / sum(w) for w in windows if len(w) == each or len(windows) == 1]
+        self.rates[batch] = 1 / min(taken)  # epochs a second
         return reply
 
     def ask(self, batch, seconds):
         if self.failure:
             return None
         if batch not in self.rates:
-            self.told(batch, 2)
+            self.told(batch, 2, 0)
         if self.failure or seconds <= 0:
             return None
-        reply = self.told(batch, 1 + max(2, round(seconds * self.rates[batch])))
+        reply = self.told(batch, 1 + max(2, round(seconds * self.rates[batch])), seconds)
         if reply:
             windows = reply["windows"]
             self.rounds.setdefault(batch, []).append({

@@ -1,5 +1,6 @@
 /* Batches made on a card: the same values, and saved iterators the same bytes, as those the host makes, whatever the pipeline; made there where they can be, by the host elsewhere. */
 #include "small.h"
+#include <pthread.h>
 
 enum { MANY = 1300, SIDE = 5 }; /* rows: more than travel with a launch, and two blocks of what is made */
 
@@ -304,6 +305,25 @@ static void used_at_once(const void *arg, outcome *out)
 
 TEST(rows_are_there_at_once) { CHILD(used_at_once, NULL, NULL, .cards = 1); }
 
+static void *used_by_one(void *arg)
+{
+    used_at_once(arg, NULL);
+    return NULL;
+}
+
+/* A gather of one thread may go with a step of another. */
+static void used_by_several(const void *arg, outcome *out)
+{
+    pthread_t thread[3];
+    (void)arg, (void)out;
+    for (int i = 0; i < 3; i++)
+        NEED(pthread_create(&thread[i], NULL, used_by_one, NULL) == 0);
+    for (int i = 0; i < 3; i++)
+        NEED(pthread_join(thread[i], NULL) == 0);
+}
+
+TEST(rows_are_there_for_several_threads) { CHILD(used_by_several, NULL, NULL, .cards = 1); }
+
 /* Of three batches at a time the last is read first. */
 static void used_later(const void *arg, outcome *out)
 {
@@ -457,6 +477,6 @@ static void joined(const void *arg, outcome *out)
 TEST(many_small_tensors_are_joined) { CHILD(joined, NULL, NULL, .cards = 1); }
 
 TESTS(cmocka_unit_test(batches_made_on_a_card_are_the_same), cmocka_unit_test(rows_are_there_at_once),
-      cmocka_unit_test(rows_are_there_later), cmocka_unit_test(rows_that_do_not_fit_stay_with_the_host),
-      cmocka_unit_test(memory_is_given_back), cmocka_unit_test(many_small_tensors_are_joined),
-      cmocka_unit_test(an_optimiser_made_outside_moves_in))
+      cmocka_unit_test(rows_are_there_for_several_threads), cmocka_unit_test(rows_are_there_later),
+      cmocka_unit_test(rows_that_do_not_fit_stay_with_the_host), cmocka_unit_test(memory_is_given_back),
+      cmocka_unit_test(many_small_tensors_are_joined), cmocka_unit_test(an_optimiser_made_outside_moves_in))

@@ -15,7 +15,8 @@
  *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time.
  *  5. What vary() and recopy() change holds for later launches alone.
  *  6. gather() may be put off until the next call of any function here that gives the card work, waits for it, or gives memory back: it is done before that work, and launch() makes it a part
- *     of the graph. Kernels launched on the stream are no such call: flush() comes before them. */
+ *     of the graph. Kernels launched on the stream are no such call: flush() comes before them. Neither are exchanges of linked cards,
+ *     whose memory no gather writes. */
 #ifndef LKI_DEVICE_GPU_BACKEND_H
 #define LKI_DEVICE_GPU_BACKEND_H
 

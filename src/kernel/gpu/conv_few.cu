@@ -3,7 +3,7 @@
  * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor cores such a sum would take no less, and round otherwise, so
  * that a pool might choose another cell than on a CPU. Others go by tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of
  * it, whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
- * should. The sign of a zero that comes out of relu or a pool may differ from the reference's.
+ * should. The sign of a zero that comes out of relu, of a pool or of a window that hangs over the image may differ from the reference's.
  *
  * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
  * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of

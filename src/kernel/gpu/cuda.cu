@@ -197,10 +197,10 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
 
 int cuda_sync(int card, void *stream)
 {
-    FLUSH(card);
+    const int code = lki_cuda_feed_flush(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
-    return 0;
+    return code;
 }
 
 int cuda_failure(int card)

@@ -3,15 +3,14 @@
 #include "kernel/gpu/cuda_feed.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/physical.h"
-#include <mutex>
 
 namespace
 {
 
 struct feed {
     std::mutex      lock;
-    bool            waits;
-    void           *stream; /* of the card */
+    bool            waits, loaded; /* loaded: the card has the kernel */
+    void           *stream;        /* of the card */
     lki_cuda_gather gather;
 } feeds[LKI_GPU_MOST_CARDS];
 
@@ -19,8 +18,19 @@ struct feed {
 int launch_waiting(feed *f)
 {
     if (!f->waits) return 0;
-    f->waits = false;
-    return lki_cuda_gather_launch(f->stream, &f->gather);
+    const int code = lki_cuda_gather_launch(f->stream, &f->gather);
+    f->waits = code != 0;
+    return code;
+}
+
+/* What could go wrong goes wrong now, for whom it was made. */
+int load(feed *f, const void *kernel)
+{
+    cudaFuncAttributes about;
+    if (f->loaded) return 0;
+    TRY(cudaFuncGetAttributes(&about, kernel));
+    f->loaded = true;
+    return 0;
 }
 
 } // namespace
@@ -37,23 +47,16 @@ int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows)
     feed                       *f = &feeds[card];
     std::lock_guard<std::mutex> held(f->lock);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    const int code = launch_waiting(f);
+    int code = launch_waiting(f);
+    if (code) return code;
+    const bool small = lki_gpu::describe_gather(rows, &f->gather);
+    if (small) code = load(f, f->gather.kernel);
     if (code) return code;
     f->stream = stream;
-    f->waits = lki_gpu::describe_gather(rows, &f->gather);
-    if (!f->waits) lki_gpu::gather_rows(stream, rows);
+    f->waits = small;
+    if (!small) lki_gpu::gather_rows(stream, rows);
     TRY(cudaGetLastError());
     return 0;
-}
-
-bool lki_cuda_feed_take(int card, lki_cuda_gather *out)
-{
-    feed                       *f = &feeds[card];
-    std::lock_guard<std::mutex> held(f->lock);
-    const bool                  waits = f->waits;
-    if (waits) *out = f->gather;
-    f->waits = false;
-    return waits;
 }
 
 int lki_cuda_feed_flush(int card)
@@ -63,4 +66,15 @@ int lki_cuda_feed_flush(int card)
     if (!f->waits) return 0;
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     return launch_waiting(f);
+}
+
+lki_cuda_feed_held::lki_cuda_feed_held(int card_) : gather(nullptr), card(card_), lock(feeds[card_].lock)
+{
+    if (feeds[card].waits) gather = &feeds[card].gather;
+}
+
+void lki_cuda_feed_held::launched()
+{
+    feeds[card].waits = false;
+    gather = nullptr;
 }

@@ -2,13 +2,15 @@
  * microseconds, from node to node it does not.
  *
  * Invariants
- * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it work takes it, or has it launched, first.
- * 2. It waits with all it needs, numbers of rows included. */
+ * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it work has it launched first, or makes it a part of a graph, and
+ *    nobody else gives work meanwhile.
+ * 2. It waits with all it needs, numbers of rows included, until it was launched: where that fails everybody who comes is told so. */
 #ifndef LKI_KERNEL_GPU_CUDA_FEED_H
 #define LKI_KERNEL_GPU_CUDA_FEED_H
 
 #include "device/gpu/rows.h"
 #include <cuda_runtime.h>
+#include <mutex>
 
 /* A launch by its description. */
 typedef struct lki_cuda_gather {
@@ -35,9 +37,21 @@ static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void
     return p;
 }
 
-int  lki_cuda_gather_launch(void *stream, lki_cuda_gather *g);
-int  lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows); /* now, or to wait */
-bool lki_cuda_feed_take(int card, lki_cuda_gather *out); /* the one that waits is the caller's to launch; false: none does */
-int  lki_cuda_feed_flush(int card);                      /* none waits any more */
+int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g);
+
+int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows); /* now, or to wait */
+int lki_cuda_feed_flush(int card);                                       /* none waits any more */
+
+/* The gather that waits, if one does, is its holder's to launch. */
+struct lki_cuda_feed_held {
+    explicit lki_cuda_feed_held(int card);
+    void launched(); /* it waits no more */
+
+    lki_cuda_gather *gather; /* nullptr: none waits */
+
+  private:
+    int                         card;
+    std::lock_guard<std::mutex> lock;
+};
 
 #endif

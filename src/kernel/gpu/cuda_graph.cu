@@ -293,16 +293,28 @@ int launch_as(const captured *g, runnable *r, void *stream)
 
 } // namespace
 
+namespace
+{
+
+/* The gather before everything, in the graph or, where that cannot be, by itself. */
+int launch_fed(captured *g, lki_cuda_feed_held *held, void *stream)
+{
+    int code = feed(g, held->gather) ? launch_as(g, &g->fed, stream) : (int)cudaErrorGraphExecUpdateFailure;
+    if (!code) return held->launched(), 0;
+    g->unfed = true;
+    code = lki_cuda_gather_launch(stream, held->gather);
+    if (code) return code;
+    held->launched();
+    return launch_as(g, &g->alone, stream);
+}
+
+} // namespace
+
 int lki_cuda_launch(int card, void *stream, void *graph)
 {
-    captured       *g = (captured *)graph;
-    lki_cuda_gather gather;
+    lki_cuda_feed_held held(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    const bool waits = lki_cuda_feed_take(card, &gather), fed = waits && feed(g, &gather);
-    int        code = waits && !fed ? lki_cuda_gather_launch(stream, &gather) : 0;
-    if (!code) code = launch_as(g, fed ? &g->fed : &g->alone, stream);
-    if (code && fed) lki_cuda_gather_launch(stream, &gather); /* others may read its rows */
-    return code;
+    return held.gather ? launch_fed((captured *)graph, &held, stream) : launch_as((captured *)graph, &((captured *)graph)->alone, stream);
 }
 
 int lki_cuda_release_graph(void *graph)

@@ -258,7 +258,7 @@ struct card {
     std::atomic<int> harm; /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
     std::mutex            feed;
     std::function<void()> gather; /* one that is put off, as long as contract 6 allows */
-} cards[LKI_GPU_MOST_CARDS];
+} *const cards = new card[LKI_GPU_MOST_CARDS](); /* for ever: workers may be there when the process ends */
 
 /* What was put off, now. */
 int sim_flush(int i)
