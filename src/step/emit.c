@@ -102,7 +102,16 @@ static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
     return lanes;
 }
 
-/* One call of a node's kernel. `into`: where the first result goes instead (a partial sum). */
+/* Results go one behind the other from `into` on. */
+static void put_results(lki_view *dst, int count, char *into)
+{
+    for (int i = 0; i < count; i++) {
+        dst[i].data = into;
+        into += (size_t)lki_shape_size(dst[i].shape) * lk_dtype_bytes(dst[i].dtype);
+    }
+}
+
+/* One call of a node's kernel. `into`: where the results go instead (partial sums). */
 static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, void *into)
 {
     const lki_node *n = &p->graph->nodes[t->node];
@@ -113,7 +122,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
         if (!make_view(p, &views[i], n->src[i], thread, r.rows && lki_is_cut(n->cut, i), r)) return LK_ENOMEM;
     for (int i = 0; i < n->ndst; i++)
         if (!make_view(p, &views[n->nsrc + i], n->dst[i], thread, r.rows && n->mode == LKI_EACH, r)) return LK_ENOMEM;
-    if (into) views[n->nsrc].data = into;
+    if (into) put_results(views + n->nsrc, n->ndst, into);
     lki_args *a = &c->args;
     *a = (lki_args){
         .src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .fault = &p->faults[t->node]};
@@ -129,25 +138,25 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
     return finish_call(p, c, n->slot, n->type);
 }
 
-/* dst = a + b, or dst = a, or dst = 0, over whole partial sums or a piece of them. */
+/* dst = a + b, or dst = a, or dst = 0, over partial sums of all results (PARTIAL), or those of one or a piece of them (COMBINE). */
 static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst, void *a, void *b, int64_t lo, int64_t hi)
 {
-    const lki_node  *n = &p->graph->nodes[t->node];
-    const lki_value *v = &p->graph->values[n->dst[0]];
-    lki_view        *views = lki_arena_alloc(&p->arena, 3 * sizeof *views);
-    lki_attr        *attr = lki_arena_alloc(&p->arena, sizeof *attr);
-    lki_call        *c = add_call(p, thread);
-    if (!views || !attr || !c) return LK_ENOMEM;
+    const lk_dtype  dtype = p->graph->values[p->graph->nodes[t->node].dst[0]].dtype;
+    const lk_shape *shape = shape_with(p, &(lk_shape){1, {0}}, t->size);
+    lki_view       *views = lki_arena_alloc(&p->arena, 3 * sizeof *views);
+    lki_attr       *attr = lki_arena_alloc(&p->arena, sizeof *attr);
+    lki_call       *c = add_call(p, thread);
+    if (!shape || !views || !attr || !c) return LK_ENOMEM;
     void *place[3] = {a, b, dst};
     int   nsrc = (a != NULL) + (b != NULL);
     place[nsrc] = dst;
     for (int i = 0; i <= nsrc; i++)
-        views[i] = (lki_view){place[i], &v->shape, v->dtype};
+        views[i] = (lki_view){place[i], shape, dtype};
     c->args = (lki_args){.src = views, .dst = views + nsrc, .nsrc = nsrc, .ndst = 1, .attr = attr, .lo = lo, .hi = hi};
     static const lki_slot slots[3] = {LKI_K_fill, LKI_K_copy, LKI_K_add};
     c->name = "sum over lanes";
     c->shared = true;
-    return finish_call(p, c, slots[nsrc], v->dtype);
+    return finish_call(p, c, slots[nsrc], dtype);
 }
 
 /* ---- the lane tree ---- */
@@ -206,12 +215,11 @@ static lk_status partial_sum(lki_plan *p, int thread, int task, stack *s, int la
     const lki_node *n = &p->graph->nodes[t->node];
     range           r = rows_of_lanes(&n->rows, lane, lane + 1);
     node_sum        sum = {lane, 1, NULL};
-    int64_t         size = lki_shape_size(&p->graph->values[n->dst[0]].shape);
     if (r.hi > r.lo) {
         sum.sum = buffer_of(p, t, thread, free_buffer(s));
         LKI_TRY(call_node(p, thread, t, r, sum.sum));
     }
-    LKI_TRY(push(p, thread, t, s->open, &s->count, sum, 0, size, NULL));
+    LKI_TRY(push(p, thread, t, s->open, &s->count, sum, 0, t->size, NULL));
     s->used = 0;
     for (int i = 0; i < s->count; i++)
         for (int b = 0; b < t->stack; b++)
@@ -232,13 +240,16 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
     node_sum  open[80];
     int       count = 0;
     lki_view  dst;
-    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[0], thread, false,
+    if (!make_view(p, &dst, p->graph->nodes[t->node].dst[t->result], thread, false,
                    (range){.piece = true, .from = lo, .to = hi, .base = base}))
         return LK_ENOMEM;
     for (int from = 0; from < p->threads; from++) {
         const stack *s = &e->stacks[t->partial][from];
-        for (int i = 0; i < s->count; i++)
-            LKI_TRY(push(p, thread, t, open, &count, s->open[i], lo, hi, dst.data));
+        for (int i = 0; i < s->count; i++) {
+            node_sum sum = s->open[i];
+            if (sum.sum) sum.sum = (char *)sum.sum + (size_t)t->before * lk_dtype_bytes(dst.dtype);
+            LKI_TRY(push(p, thread, t, open, &count, sum, lo, hi, dst.data));
+        }
     }
     void *sum = count ? open[0].sum : NULL;
     return sum == dst.data ? LK_OK : call_add(p, thread, t, dst.data, sum, NULL, lo, hi);

@@ -9,7 +9,7 @@
  *
  *   relu_grad(dy, y) of a dy that a matmul makes for nobody else, under whatever shape: on a GPU the matmul leaves it out itself.
  *
- *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: on a GPU the first makes both.
+ *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: the first makes both.
  *
  * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
 #include "core/memory.h"
@@ -170,9 +170,11 @@ static void make_both(lki_graph *g, lki_node *weights, lki_node *sum)
     g->fused++;
 }
 
+/* Without weights, those of no channel, nothing would run. */
 static void fuse_bias(lki_graph *g, lki_node *weights)
 {
     if (weights->dead || weights->op != LKI_OP_conv2d_pool_grad_w || weights->mode != LKI_SUM || weights->type != LK_F32) return;
+    if (!lki_shape_size(&g->values[weights->dst[0]].shape)) return;
     for (int i = 0; i < g->node_count && !weights->attr.epilogue.bias; i++) {
         lki_node  *sum = &g->nodes[i];
         const bool before = sum->order < weights->order;
@@ -202,6 +204,6 @@ void lki_graph_fuse_relus(lki_graph *g)
         relu->dead = lki_graph_uses(g, relu->dst[0]) == 0;
         g->fused += relu->dead;
     }
-    for (int i = 0; i < g->node_count && on_gpu; i++)
+    for (int i = 0; i < g->node_count; i++)
         fuse_bias(g, &g->nodes[i]);
 }

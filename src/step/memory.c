@@ -117,13 +117,17 @@ static int stack_depth(const lki_plan *p)
     return deepest;
 }
 
-static lki_room span_of_partial(lki_plan *p, int task, int combine)
+static lki_room span_of_partial(lki_plan *p, int task)
 {
     lki_task        *t = &p->tasks[task];
     const lki_value *v = &p->graph->values[p->graph->nodes[t->node].dst[0]];
+    int              last = t->phase;
+    for (int i = task; i < p->task_count; i++)
+        if (p->tasks[i].kind == LKI_TASK_COMBINE && p->tasks[i].partial == task && p->tasks[i].phase > last)
+            last = p->tasks[i].phase;
     t->stack = stack_depth(p);
-    t->bytes = (size_t)lki_round_up(lki_shape_size(&v->shape) * (int64_t)lk_dtype_bytes(v->dtype), 2 * LKI_CACHE_LINE);
-    return (lki_room){-1 - task, -1, t->phase, p->tasks[combine].phase, t->bytes * (size_t)(t->stack * p->threads), 0};
+    t->bytes = (size_t)lki_round_up(t->size * (int64_t)lk_dtype_bytes(v->dtype), 2 * LKI_CACHE_LINE);
+    return (lki_room){-1 - task, -1, t->phase, last, t->bytes * (size_t)(t->stack * p->threads), 0};
 }
 
 lk_status lki_plan_memory(lki_plan *p)
@@ -142,7 +146,7 @@ lk_status lki_plan_memory(lki_plan *p)
         if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0)
             spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
-        if (p->tasks[t].kind == LKI_TASK_COMBINE) spans[count++] = span_of_partial(p, p->tasks[t].partial, t);
+        if (p->tasks[t].kind == LKI_TASK_PARTIAL) spans[count++] = span_of_partial(p, t);
     lki_rooms_place(spans, count);
     for (int i = 0; i < count; i++) {
         size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes, end = spans[i].at + spans[i].bytes;

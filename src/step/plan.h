@@ -1,7 +1,7 @@
 /* From a graph to a flat list of kernel calls per thread.
  *
- *   tasks     a live node becomes one task, or two: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up the tree as far
- *             as the thread's own lanes go) and a COMBINE task (the rest of the tree)
+ *   tasks     a live node becomes one task, or several: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up the tree as far
+ *             as the thread's own lanes go) and a COMBINE task for each of its results (the rest of the tree)
  *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring element-wise tasks
  *                     are a chain and run piece by piece together, so that what passes between them stays in the first-level cache
  *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
@@ -39,7 +39,9 @@ typedef struct lki_task {
     int64_t       piece;       /* TILES: elements of the group's pieces */
     bool          coarse;      /* TILES: runs once for a whole piece, however large */
     int           partial;     /* COMBINE: the PARTIAL task */
-    int           stack;       /* PARTIAL: buffers per thread */
+    int           result;      /* COMBINE: which one of the node, ... */
+    int64_t       before;      /* ... and elements of the results before it, in a buffer of the PARTIAL task */
+    int           stack;       /* PARTIAL: buffers per thread; each has all results, one behind the other, `size` elements */
     size_t        bytes;       /* PARTIAL: of one buffer */
     size_t        at;          /* PARTIAL: where the buffers begin in the shared block */
 } lki_task;

@@ -32,7 +32,12 @@ typedef struct edges {
 
 /* ---- tasks and places ---- */
 
-static int64_t result_size(const lki_plan *p, const lki_node *n) { return lki_shape_size(&p->graph->values[n->dst[0]].shape); }
+static int64_t size_of(const lki_plan *p, const lki_node *n, int result)
+{
+    return lki_shape_size(&p->graph->values[n->dst[result]].shape);
+}
+
+static int64_t result_size(const lki_plan *p, const lki_node *n) { return size_of(p, n, 0); }
 
 static bool follows_lanes(const lki_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
 
@@ -89,6 +94,30 @@ static lki_place place_product(const lki_plan *p, const lki_node *n)
     return p->threads > 1 && !n->attr.matmul.heads && b >= MANY_WEIGHTS * (a + c) ? LKI_COLUMNS : LKI_THREAD;
 }
 
+/* All results have one type. */
+static bool add_lane_sums(lki_plan *p, int node)
+{
+    const lki_node *n = &p->graph->nodes[node];
+    const int       partial = p->task_count;
+    int64_t         before = 0;
+    if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
+    for (int i = 0; i < n->ndst; i++) {
+        const int64_t size = size_of(p, n, i);
+        if (!add_task(p, (lki_task){.kind = LKI_TASK_COMBINE,
+                                    .place = size >= SMALL ? LKI_TILES : LKI_SOLO,
+                                    .node = node,
+                                    .partial = partial,
+                                    .result = i,
+                                    .before = before,
+                                    .size = size,
+                                    .unit = 1}))
+            return false;
+        before += size;
+    }
+    p->tasks[partial].size = before;
+    return true;
+}
+
 static bool add_tasks_for(lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
@@ -96,16 +125,7 @@ static bool add_tasks_for(lki_plan *p, int node)
         lki_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = place, .node = node});
     }
-    if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) {
-        int64_t size = result_size(p, n);
-        if (!add_task(p, (lki_task){.kind = LKI_TASK_PARTIAL, .place = LKI_LANE, .node = node})) return false;
-        return add_task(p, (lki_task){.kind = LKI_TASK_COMBINE,
-                                      .place = size >= SMALL ? LKI_TILES : LKI_SOLO,
-                                      .node = node,
-                                      .partial = p->task_count - 1,
-                                      .size = size,
-                                      .unit = 1});
-    }
+    if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) return add_lane_sums(p, node);
     return add_task(p, place_whole(p, node));
 }
 
@@ -142,6 +162,11 @@ static bool add_edge(edges *e, int from, int to)
 }
 
 static bool reads_operands(const lki_task *t) { return t->kind != LKI_TASK_COMBINE; }
+
+static bool makes(const lki_task *t, int result)
+{
+    return t->kind == LKI_TASK_RUN || (t->kind == LKI_TASK_COMBINE && t->result == result);
+}
 
 static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variable *v, int version)
 {
@@ -228,8 +253,8 @@ static lk_status find_edges(lki_plan *p, edges *e)
         for (int i = 0; i < n->nsrc && reads_operands(&p->tasks[t]); i++)
             if (!lki_shape_only(n, i) && !add_edge(e, p->maker[lki_graph_root(g, n->src[i])], t)) return LK_ENOMEM;
         if (p->tasks[t].kind == LKI_TASK_COMBINE && !add_edge(e, p->tasks[t].partial, t)) return LK_ENOMEM;
-        for (int i = 0; i < n->ndst && p->tasks[t].kind != LKI_TASK_PARTIAL; i++)
-            p->maker[n->dst[i]] = t;
+        for (int i = 0; i < n->ndst; i++)
+            if (makes(&p->tasks[t], i)) p->maker[n->dst[i]] = t;
     }
     for (int t = 0; t < p->task_count; t++)
         if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
@@ -435,7 +460,7 @@ static void tell(const lki_plan *p)
             const lki_node *n = &p->graph->nodes[a->node];
             char            text[LKI_SHAPE_TEXT] = "";
             if (a->phase != phase) continue;
-            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[0]].shape, text);
+            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, text);
             lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
                      a->place == LKI_TILES  ? a->group
                      : a->place == LKI_LANE ? a->chain

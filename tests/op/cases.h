@@ -124,7 +124,8 @@ typedef struct result {
     void *dst[2];
 } result;
 
-static inline lk_dtype dtype_of(const cas *c, int i) { return i ? c->second : c->dtype; }
+/* Of a result: a second one is cells, but for the gradient of a bias. */
+static inline lk_dtype dtype_of(const cas *c, int i) { return i && c->slot != LKI_K_conv2d_pool_grad_w ? c->second : c->dtype; }
 
 /* Which operand is the cells of a pool; -1: none. */
 static inline int cells_at(lki_slot slot)
@@ -208,7 +209,7 @@ static inline void same_bits(const cas *c, const char *what, result a, result b)
         const int64_t n = size_of(&c->dst[d]);
         for (int64_t i = 0; i < n; i++) {
             if (!memcmp((char *)a.dst[d] + (size_t)i * each, (char *)b.dst[d] + (size_t)i * each, each)) continue;
-            if (d == 0 && isnan(get(c->dtype, a.dst[d], i)) && isnan(get(c->dtype, b.dst[d], i))) continue;
+            if (isnan(get(dtype_of(c, d), a.dst[d], i)) && isnan(get(dtype_of(c, d), b.dst[d], i))) continue;
             describe(c, what, i);
             fprintf(stderr, "  %.9g and %.9g\n", get(dtype_of(c, d), a.dst[d], i), get(dtype_of(c, d), b.dst[d], i));
             fail();

@@ -1,5 +1,6 @@
 /* Gradients of a convolution through a 2x2 max pool: every vectorised kernel gives the bits of the reference, on odd shapes, with taps
- * outside the image, strides, dilation, lanes, dead and NaN entries; the reference agrees with unpooling and the dense gradients. */
+ * outside the image, strides, dilation, lanes, dead and NaN entries; the reference agrees with unpooling and the dense gradients. A bias's
+ * gradient made beside that of the weights is reduce_sum's. */
 #include "cases.h"
 
 typedef struct entries {
@@ -23,6 +24,14 @@ static cas live_case(layer l, lki_slot slot)
     return c;
 }
 
+/* And d summed over all but its channels. */
+static void add_bias(cas *c)
+{
+    c->attr.epilogue.bias = 1;
+    c->ndst = 2;
+    c->dst[1] = (lk_shape){1, {c->src[1].dim[3]}};
+}
+
 static uint8_t *random_cells(const lk_shape *s)
 {
     uint8_t *p = malloc((size_t)size_of(s) + 1);
@@ -43,6 +52,7 @@ static void check_direction(layer l, lki_slot slot, entries e, int lanes, int re
     const int to_x = slot == LKI_K_conv2d_pool_grad_x;
     cas       c = live_case(l, slot);
     if (lanes) random_lanes(&c, lanes, l.batch);
+    if (!to_x && random_below(2)) add_bias(&c);
     if (relu) {
         c.attr.epilogue.relu = 1;
         c.src[c.nsrc++] = c.src[1];
@@ -81,6 +91,7 @@ TEST(test_blank)
         cas c = live_case(square(1 + i % 4, PICK(6, 9, 28, 63, 66), PICK(1, 1, 2, 3), PICK(8, 20, 32, 40), 3, 1, 1, i % 5 == 0),
                           LKI_K_conv2d_pool_grad_w);
         if (i % 2) random_lanes(&c, 2, c.src[0].dim[0]);
+        if (i % 4 > 1) add_bias(&c);
         fill_sources(&c, i % 6 == 5);
         free(c.data[2]);
         c.data[2] = random_cells(&c.src[1]);
@@ -205,10 +216,56 @@ TEST(test_relu)
     }
 }
 
+/* Beside the weights' gradient, which stays as it is, or by reduce_sum. */
+static void check_bias(cas c)
+{
+    cas sum = {
+        .slot = LKI_K_reduce_sum, .dtype = LK_F32, .nsrc = c.nsrc - 2, .ndst = 1, .src = {c.src[1], c.src[1]}, .lanes = c.lanes};
+    cas plain = c;
+    memcpy(sum.bound, c.bound, sizeof sum.bound);
+    add_bias(&c);
+    sum.dst[0] = c.dst[1];
+    sum.attr.reduce.last = 2;
+    sum.attr.epilogue.relu = c.attr.epilogue.relu;
+    sum.data[0] = c.data[1];
+    sum.data[1] = c.data[3];
+    const result both = run_all(&table[0], &c), weights = run_all(&table[0], &plain), bias = run_all(&table[0], &sum);
+    same_bits(&plain, "weights", weights, both);
+    same_bits(&sum, "bias", bias, (result){{both.dst[1]}});
+    free_result(both), free_result(weights), free_result(bias);
+    check(&c);
+}
+
+TEST(test_bias)
+{
+    for (int i = 0; i < LKI_ISA_COUNT; i++)
+        lki_cpu_kernels(&table[i], (lki_isa)i);
+    for (int i = 0; i < 200; i++) {
+        const layer l = square(random_below(6), 5 + random_below(24), PICK(1, 1, 3, 4, 16, 20),
+                               PICK(2, 7, 8, 9, 16, 17, 32, 33, 50, 64), 3, 1 + (i % 9 == 8), 1 + (i % 7 == 6), i % 4 == 3);
+        cas         c = live_case(l, LKI_K_conv2d_pool_grad_w);
+        if (l.OH < 2 || l.OW < 2) continue;
+        if (i % 2) {
+            c.attr.epilogue.relu = 1;
+            c.src[c.nsrc++] = c.src[1];
+        }
+        if (i % 3) random_lanes(&c, 1 << random_below(5), l.batch);
+        fill_sources(&c, i % 5 == 4);
+        free(c.data[2]);
+        c.data[2] = random_cells(&c.src[1]);
+        if (i % 3 != 2) blank_ground(&c.src[0], c.data[0]);
+        kill_some(c.data[1], size_of(&c.src[1]), i % 100);
+        if (i % 8 == 7 && l.batch) ((float *)c.data[1])[random_below(size_of(&c.src[1]))] = i % 16 == 15 ? INFINITY : NAN;
+        check_bias(c);
+        free_sources(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models),   cmocka_unit_test(test_blank),
                                        cmocka_unit_test(test_channels), cmocka_unit_test(test_windows),
-                                       cmocka_unit_test(test_dense),    cmocka_unit_test(test_relu)};
+                                       cmocka_unit_test(test_dense),    cmocka_unit_test(test_relu),
+                                       cmocka_unit_test(test_bias)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

@@ -1,6 +1,6 @@
 /* Going back through max pools without spreading the gradient out (op/pooled.h): op by op and compiled give the same bits on any number
  * of threads; numbers are those of the plain way, by differences and by graphs in which the pool's gradient cannot be looked through;
- * a compiled step makes no gradient of a whole image where nobody reads one. */
+ * a compiled step makes no gradient of a whole image where nobody reads one, and the gradients of weights and bias at once. */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>
@@ -238,7 +238,7 @@ TEST(a_gradient_that_leaves_a_tape_is_like_any_other)
     assert_false(lk_failed());
 }
 
-static int unpools, live_products;
+static int unpools, live_products, sums;
 
 static void listen(const char *message, void *user)
 {
@@ -246,11 +246,12 @@ static void listen(const char *message, void *user)
     if (!strstr(message, "plan:")) return;
     unpools += strstr(message, "max_pool_grad") != NULL;
     live_products += strstr(message, "conv2d_pool_grad") && !strstr(message, "combine");
+    sums += strstr(message, "reduce_sum partial") && strstr(message, "[5]");
 }
 
 static void count_in_plan(graph_fn *graph, bool hide)
 {
-    unpools = live_products = 0;
+    unpools = live_products = sums = 0;
     lk_set_log(listen, NULL);
     lk_set_verbose("plan");
     LK_POOL
@@ -273,6 +274,51 @@ TEST(no_gradient_of_a_whole_image_is_made)
     assert_int_equal(live_products, 0);
 }
 
+TEST(one_kernel_sums_for_weights_and_bias)
+{
+    static graph_fn *const both[] = {usual, without_relu, relu_behind, strides};
+    for (int i = 0; i < LKI_COUNT(both); i++) {
+        count_in_plan(both[i], false);
+        assert_int_equal(sums, 0);
+    }
+    count_in_plan(usual, true);
+    assert_int_equal(sums, 1);
+}
+
+/* Any number of lanes and threads, with rows and lanes left over, and a bias of one channel, which is summed by itself. */
+TEST(both_sums_go_up_the_tree)
+{
+    static const int lanes[] = {1, 2, 8, 16}, threads[] = {1, 2, 3, 8}, rows[] = {1, 5, 16, 37}, channels[] = {1, 2, 32};
+    for (int v = 0; v < LKI_COUNT(lanes); v++)
+        for (int r = 0; r < LKI_COUNT(rows); r++)
+            for (int c = 0; c < LKI_COUNT(channels); c++)
+                LK_POOL {
+                    lk_set_lanes(lanes[v]);
+                    job      j = {r % 2 ? usual : without_relu, {0}};
+                    lk_tuple in = LK_TUPLE(lk_rows(noise(LK_SHAPE(rows[r], 9, 8, 3), 1), 0),
+                                           noise(LK_SHAPE(3, 3, 3, channels[c]), 2), noise(LK_SHAPE(channels[c]), 3));
+                    lk_tuple eager = gradients(in, &j);
+                    for (int t = 0; t < LKI_COUNT(threads); t++) {
+                        lk_set_threads(threads[t]);
+                        same_bits("lanes", threads[t], eager, lk_call(lk_function_of(gradients, &j), in));
+                    }
+                    lk_set_threads(0);
+                    lk_set_lanes(8);
+                    assert_false(lk_failed());
+                }
+}
+
+TEST(no_channels_but_a_bias)
+{
+    LK_POOL {
+        job      j = {usual, {0}};
+        lk_tuple in =
+            LK_TUPLE(lk_rows(noise(LK_SHAPE(5, 9, 8, 0), 1), 0), noise(LK_SHAPE(3, 3, 0, 4), 2), lk_ones(LK_SHAPE(4), LK_F32));
+        same_bits("no channels", 0, gradients(in, &j), lk_call(lk_function_of(gradients, &j), in));
+        assert_false(lk_failed());
+    }
+}
+
 static int attempt(void)
 {
     int good = 0;
@@ -291,4 +337,6 @@ TEST(every_allocation_may_fail)
 
 TESTS(cmocka_unit_test(eager_equals_compiled), cmocka_unit_test(numbers_are_those_of_the_plain_way),
       cmocka_unit_test(numerical_gradients), cmocka_unit_test(a_gradient_that_leaves_a_tape_is_like_any_other),
-      cmocka_unit_test(no_gradient_of_a_whole_image_is_made), cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(no_gradient_of_a_whole_image_is_made), cmocka_unit_test(one_kernel_sums_for_weights_and_bias),
+      cmocka_unit_test(both_sums_go_up_the_tree), cmocka_unit_test(no_channels_but_a_bias),
+      cmocka_unit_test(every_allocation_may_fail))

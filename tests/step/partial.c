@@ -6,7 +6,7 @@
 
 typedef struct setting {
     lk_strategy *strategy;
-    lk_variable *kernel, *dense;
+    lk_variable *kernel, *bias, *dense;
     bool         apart; /* replica 0 does one op less, so that replicas are not planned as one device */
 } setting;
 
@@ -22,6 +22,16 @@ static lk_tuple pooled(lk_tuple in, void *user)
     lk_tape   *t = lk_tape_begin();
     lk_tensor *k = lk_read(s->kernel), *y = lk_nn_max_pool2d(lk_nn_conv2d(x, k));
     return lk_tape_gradient_of(t, y, LK_TUPLE(k), lk_ones(lk_tensor_shape(y), LK_F32));
+}
+
+static lk_tuple pooled_with_bias(lk_tuple in, void *user)
+{
+    setting   *s = user;
+    lk_tensor *x = own_way(s, in.item[0]);
+    lk_tape   *t = lk_tape_begin();
+    lk_tensor *k = lk_read(s->kernel), *b = lk_read(s->bias);
+    lk_tensor *y = lk_nn_max_pool2d(lk_nn_conv2d(x, k, b, .activation = LK_RELU));
+    return lk_tape_gradient_of(t, lk_square(y), LK_TUPLE(k, b), NULL);
 }
 
 static lk_tuple flat(lk_tuple in, void *user)
@@ -45,7 +55,7 @@ static lk_tuple two_entries_per_row(lk_tuple in, void *user)
     return lk_tape_gradient_of(t, y, LK_TUPLE(w), lk_fill(lk_tensor_shape(y), LK_F32, 0.25));
 }
 
-static const lk_fn replicas[] = {pooled, flat, two_entries_per_row};
+static const lk_fn replicas[] = {pooled, pooled_with_bias, flat, two_entries_per_row};
 
 typedef struct call {
     setting s;
@@ -54,8 +64,12 @@ typedef struct call {
 
 static lk_tuple step(lk_tuple in, void *user)
 {
-    call *c = user;
-    return LK_TUPLE(lk_reduce(c->s.strategy, LK_SUM, lk_run(c->s.strategy, c->replica, in, &c->s).item[0]));
+    call      *c = user;
+    lk_tuple   part = lk_run(c->s.strategy, c->replica, in, &c->s);
+    lk_tensor *sum[2];
+    for (int i = 0; i < part.count; i++)
+        sum[i] = lk_reduce(c->s.strategy, LK_SUM, part.item[i]);
+    return lk_tuple_from(part.count, sum);
 }
 
 static void check_equal(const lk_tensor *a, const lk_tensor *b, const char *what, int count)
@@ -71,16 +85,17 @@ static void check_equal(const lk_tensor *a, const lk_tensor *b, const char *what
 }
 
 /* The sum over all replicas, op by op and compiled, against one replica's. */
-static lk_tensor *sum_of(lk_fn replica, int count, int64_t rows, bool apart, bool compiled)
+static lk_tuple sum_of(lk_fn replica, int count, int64_t rows, bool apart, bool compiled)
 {
     lk_strategy *strategy = lk_mirrored_strategy(.cpu_devices = count);
     call         c = {{.strategy = strategy, .apart = apart}, replica};
     LK_SCOPE(strategy) {
         c.s.kernel = lk_variable_of(lk_random_normal(LK_SHAPE(3, 3, 1, 2), .call = 1));
+        c.s.bias = lk_variable_of(lk_random_normal(LK_SHAPE(2), .call = 4));
         c.s.dense = lk_variable_of(lk_random_normal(LK_SHAPE(36, 2), .call = 2));
     }
     lk_tuple in = LK_TUPLE(hand_out(strategy, lk_random_normal(LK_SHAPE(rows, 6, 6, 1), .call = 3), 16));
-    return (compiled ? lk_call(lk_function_of(step, &c), in) : step(in, &c)).item[0];
+    return compiled ? lk_call(lk_function_of(step, &c), in) : step(in, &c);
 }
 
 TEST(an_operand_that_is_not_rows)
@@ -92,9 +107,10 @@ TEST(an_operand_that_is_not_rows)
             for (int rows = 0; rows < LKI_COUNT(sizes); rows++)
                 for (int form = 0; form < 4; form++)
                     LK_POOL {
-                        lk_tensor *one = sum_of(replicas[f], 1, sizes[rows], false, false);
-                        lk_tensor *many = sum_of(replicas[f], counts[i], sizes[rows], form & 1, form & 2);
-                        check_equal(one, many, form & 2 ? "compiled" : "op by op", counts[i]);
+                        lk_tuple one = sum_of(replicas[f], 1, sizes[rows], false, false);
+                        lk_tuple many = sum_of(replicas[f], counts[i], sizes[rows], form & 1, form & 2);
+                        for (int k = 0; k < one.count; k++)
+                            check_equal(one.item[k], many.item[k], form & 2 ? "compiled" : "op by op", counts[i]);
                     }
 }
 
