@@ -76,7 +76,7 @@ static double peak(lki_isa isa)
 
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
-enum { DIGITS = -1 };
+enum { DIGITS = -1, PICTURES = -2 };
 
 typedef struct bench {
     const char *name;
@@ -84,7 +84,7 @@ typedef struct bench {
     lk_shape    src[3], dst[2];
     int         nsrc, ndst, lanes;
     lki_attr    attr;
-    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS: as behind a pool, see digits() */
+    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS: as behind a pool, see make_digits(); PICTURES: see make_pictures() */
     double      flop;  /* or bytes, */
     int         bytes; /* which is told as GB/s, without a peak */
 } bench;
@@ -192,6 +192,7 @@ static int cases(bench *b)
     b[n++] = conv("conv A", LKI_K_conv2d, A, 0, none);
     b[n++] = conv("conv A + bias, relu", LKI_K_conv2d, A, 0, act);
     b[n++] = conv("conv A + bias, relu, pool", LKI_K_conv2d, A, 0, all);
+    b[n++] = live(PICTURES, conv("conv A + bias, relu, pool, blank ground", LKI_K_conv2d, A, 0, all));
     b[n++] = conv("conv A grad w, 8 lanes", LKI_K_conv2d_grad_w, A, 8, none);
     b[n++] = conv("conv A grad w, 1 lane", LKI_K_conv2d_grad_w, A, 0, none);
     b[n++] = conv("conv B", LKI_K_conv2d, B, 0, none);
@@ -274,6 +275,15 @@ static void make_digits(float *p, int64_t rows, uint64_t random)
     }
 }
 
+/* Pictures of 28 x 28 on a blank ground, of which, as of MNIST's, 3 in 7 windows of 4 x 4 see something. */
+static void make_pictures(float *p, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int y = (int)(i / 28 % 28) * 2 - 27, x = (int)(i % 28) * 2 - 27;
+        if (y * y + 2 * x * x >= 340) p[i] = 0;
+    }
+}
+
 static void *numbers(const lk_shape *s, int live)
 {
     const int64_t n = size_of(s);
@@ -282,6 +292,7 @@ static void *numbers(const lk_shape *s, int live)
         p[i] = (float)((i * 2654435761u >> 8 & 0xffff) - (live == DIGITS ? 0 : 32768)) / 32768.0f;
     uint64_t random = 1;
     if (p && live == DIGITS) make_digits(p, n / (169 * 32), random);
+    if (p && live == PICTURES) make_pictures(p, n);
     for (int64_t i = 0; p && live > 0 && i < n; i++)
         if (below_100(&random) >= live) p[i] = 0;
     return p;

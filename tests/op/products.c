@@ -308,6 +308,29 @@ TEST(test_conv_blank)
     }
 }
 
+static void scale(cas *c, int operand, float by)
+{
+    for (int64_t i = 0; i < size_of(&c->src[operand]); i++)
+        ((float *)c->data[operand])[i] *= by;
+}
+
+/* Sums of large numbers overflow; a chain of fused products that is infinite stays so, and is no NaN. */
+TEST(test_conv_large)
+{
+    static const float sizes[] = {0x1p60f, 0x1p61f, 0x1p62f, 0x1p63f, 0x1p64f, 0x1p66f, 0x1p127f};
+    for (int i = 0; i < 98; i++) {
+        cas c = conv_case(square(1 + i % 3, 6 + i % 9, 1, PICK(2, 8, 16, 20, 32, 40), 3, PICK(1, 1, 2), 1, 0), LKI_K_conv2d);
+        with_epilogue(&c, (lki_epilogue){i % 4 > 0, i % 3 > 0, 1, 0});
+        fill_sources(&c, 0);
+        if (i % 2) blank_ground(&c.src[0], c.data[0]);
+        scale(&c, 0, sizes[i % 7]);
+        scale(&c, 1, sizes[i / 7 % 7]);
+        if (c.nsrc > 2) scale(&c, 2, i % 5 ? 1 : 0x1p127f);
+        check(&c);
+        free_sources(&c);
+    }
+}
+
 TEST(test_conv_channels)
 {
     static const int64_t channels[] = {1, 3, 7, 8, 16, 31, 32, 33, 64};
@@ -458,8 +481,8 @@ int main(void)
         cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_zeros),   cmocka_unit_test(test_matmul_sizes),
         cmocka_unit_test(test_matmul_random),  cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula),
         cmocka_unit_test(test_matmul_heads),   cmocka_unit_test(test_conv_models),    cmocka_unit_test(test_conv_blank),
-        cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),    cmocka_unit_test(test_conv_f64),
-        cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
+        cmocka_unit_test(test_conv_large),     cmocka_unit_test(test_conv_channels),  cmocka_unit_test(test_conv_random),
+        cmocka_unit_test(test_conv_f64),       cmocka_unit_test(test_lane_tree),      cmocka_unit_test(test_fused_pool),
     };
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }
