@@ -84,7 +84,7 @@ typedef struct bench {
     lk_shape    src[3], dst[2];
     int         nsrc, ndst, lanes;
     lki_attr    attr;
-    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS: as behind a pool, see make_digits(); PICTURES: see make_pictures() */
+    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS, PICTURES: see make_digits(), make_pictures() */
     double      flop;  /* or bytes, */
     int         bytes; /* which is told as GB/s, without a peak */
 } bench;
