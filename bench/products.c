@@ -185,6 +185,8 @@ static int cases(bench *b)
     b[n++] = live(37, matmul("live 37 %: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));
     b[n++] = live(37, matmul("live 37 %: (1024x5408)T @ 1024x64, 8 lanes", 5408, 64, 1024, 1, 0, 8));
     b[n++] = live(50, matmul("live 50 %: (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8));
+    b[n++] = live(37, matmul("live 37 %: (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8));
+    b[n++] = live(19, matmul("live 19 %: (64x1024)T @ 64x1024, 8 lanes", 1024, 1024, 64, 1, 0, 8));
     b[n++] = live(DIGITS, matmul("live digits: 32x5408 @ 5408x64", 32, 64, 5408, 0, 0, 0));
     b[n++] = live(63, matmul("live 63 %: 32x64 @ (5408x64)T", 32, 5408, 64, 0, 1, 0));
     b[n++] = live(DIGITS, matmul("live digits: (64x5408)T @ 64x64, 8 lanes", 5408, 64, 64, 1, 0, 8));

@@ -146,6 +146,15 @@ static inline v64 v64_add_where(v64 x, uint64_t where, int add)
                  _mm256_add_epi8(x.high, _mm256_and_si256(bytes_of_bits((uint32_t)(where >> 32)), all))};
 }
 
+/* How many bits of each byte are set. */
+static inline __m256i bits_of_bytes(__m256i x)
+{
+    const __m256i half = _mm256_set1_epi8(15),
+                  counts = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    return _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256(x, half)),
+                           _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), half)));
+}
+static inline v64      v64_count(v64 x) { return (v64){bits_of_bytes(x.low), bits_of_bytes(x.high)}; }
 static inline uint64_t v64_equal(v64 x, int n)
 {
     const __m256i all = _mm256_set1_epi8((char)n);

@@ -89,9 +89,11 @@ static inline void vi_store_some(int32_t *p, vm m, vi x) { _mm512_mask_storeu_ep
 static inline vi   vi_load_some(const int32_t *p, vm m) { return _mm512_maskz_loadu_epi32(m, p); }
 
 /* Bit i: d[i] is live, that is, not zero, i < n <= 64. */
+static inline vm       vm_live(const float *d) { return _mm512_cmp_ps_mask(vf_load(d), vf_zero(), _CMP_NEQ_UQ); }
 static inline uint64_t live_word(const float *d, int64_t n)
 {
     uint64_t word = 0;
+    if (n == 64) return _mm512_kunpackd(_mm512_kunpackw(vm_live(d + 48), vm_live(d + 32)), _mm512_kunpackw(vm_live(d + 16), vm_live(d)));
     for (int64_t i = 0; i < n; i += 16) {
         const vm some = vm_first(n - i);
         word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(d + i, some), vf_zero(), _CMP_NEQ_UQ) << i;
@@ -118,6 +120,13 @@ static inline void v64_store(uint8_t *p, v64 x) { _mm512_storeu_si512(p, x); }
 static inline v64  v64_add_where(v64 x, uint64_t where, int add)
 {
     return _mm512_mask_add_epi8(x, where, x, _mm512_set1_epi8((char)add));
+}
+/* How many bits of each byte are set. */
+static inline v64 v64_count(v64 x)
+{
+    const v64 half = _mm512_set1_epi8(15), counts = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    return _mm512_add_epi8(_mm512_shuffle_epi8(counts, _mm512_and_si512(x, half)),
+                           _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16(x, 4), half)));
 }
 static inline uint64_t v64_equal(v64 x, int n) { return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)n)); }
 
