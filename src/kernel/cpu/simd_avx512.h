@@ -128,6 +128,7 @@ static inline v64 v64_count(v64 x)
     return _mm512_add_epi8(_mm512_shuffle_epi8(counts, _mm512_and_si512(x, half)),
                            _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16(x, 4), half)));
 }
+static inline int64_t  v64_sum(v64 x) { return _mm512_reduce_add_epi64(_mm512_sad_epu8(x, v64_zero())); } /* of all bytes */
 static inline uint64_t v64_equal(v64 x, int n) { return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)n)); }
 
 #endif
