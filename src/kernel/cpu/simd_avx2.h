@@ -154,11 +154,13 @@ static inline __m256i bits_of_bytes(__m256i x)
     return _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256(x, half)),
                            _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), half)));
 }
-static inline v64      v64_count(v64 x) { return (v64){bits_of_bytes(x.low), bits_of_bytes(x.high)}; }
-static inline int64_t  v64_sum(v64 x) /* of all bytes */
+static inline v64     v64_count(v64 x) { return (v64){bits_of_bytes(x.low), bits_of_bytes(x.high)}; }
+static inline int64_t v64_sum(v64 x) /* of all bytes */
 {
-    const __m256i zero = _mm256_setzero_si256(), sums = _mm256_add_epi64(_mm256_sad_epu8(x.low, zero), _mm256_sad_epu8(x.high, zero));
-    return _mm256_extract_epi64(sums, 0) + _mm256_extract_epi64(sums, 1) + _mm256_extract_epi64(sums, 2) + _mm256_extract_epi64(sums, 3);
+    const __m256i zero = _mm256_setzero_si256(),
+                  sums = _mm256_add_epi64(_mm256_sad_epu8(x.low, zero), _mm256_sad_epu8(x.high, zero));
+    return _mm256_extract_epi64(sums, 0) + _mm256_extract_epi64(sums, 1) + _mm256_extract_epi64(sums, 2) +
+           _mm256_extract_epi64(sums, 3);
 }
 static inline uint64_t v64_equal(v64 x, int n)
 {

@@ -93,7 +93,8 @@ static inline vm       vm_live(const float *d) { return _mm512_cmp_ps_mask(vf_lo
 static inline uint64_t live_word(const float *d, int64_t n)
 {
     uint64_t word = 0;
-    if (n == 64) return _mm512_kunpackd(_mm512_kunpackw(vm_live(d + 48), vm_live(d + 32)), _mm512_kunpackw(vm_live(d + 16), vm_live(d)));
+    if (n == 64)
+        return _mm512_kunpackd(_mm512_kunpackw(vm_live(d + 48), vm_live(d + 32)), _mm512_kunpackw(vm_live(d + 16), vm_live(d)));
     for (int64_t i = 0; i < n; i += 16) {
         const vm some = vm_first(n - i);
         word |= (uint64_t)_mm512_mask_cmp_ps_mask(some, vf_load_some(d + i, some), vf_zero(), _CMP_NEQ_UQ) << i;
@@ -124,7 +125,8 @@ static inline v64  v64_add_where(v64 x, uint64_t where, int add)
 /* How many bits of each byte are set. */
 static inline v64 v64_count(v64 x)
 {
-    const v64 half = _mm512_set1_epi8(15), counts = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const v64 half = _mm512_set1_epi8(15),
+              counts = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
     return _mm512_add_epi8(_mm512_shuffle_epi8(counts, _mm512_and_si512(x, half)),
                            _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16(x, 4), half)));
 }
