@@ -178,7 +178,7 @@ static void two_convolutions(const void *arg, outcome *out)
     SOUND();
 }
 
-TEST(convolutions_op_by_op_equal_compiled)
+TEST(convolutions_op_by_op_are_near_compiled)
 {
     static const int channels[] = {1, 4, 8, 12, 16, 32};
     for (int i = 0; i < LKI_COUNT(channels); i++) {
@@ -188,7 +188,7 @@ TEST(convolutions_op_by_op_equal_compiled)
         CHILD(two_convolutions, (&(convolutions){channels[i], LK_OFF}), &compiled, .cards = 1);
         CHILD(two_convolutions, (&(convolutions){channels[i], LK_ON}), &plain, .cards = 1);
         assert_true(compiled.count == 4);
-        same_outcome(&compiled, &plain, what);
+        close_outcome(&compiled, &plain, 1e-5, what); /* the bias is summed in another order (docs/bits.md) */
     }
 }
 
@@ -537,7 +537,7 @@ TEST(memory_in_use_is_flat)
 TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), cmocka_unit_test(a_loop_op_by_op_is_the_same),
       cmocka_unit_test(op_by_op_equals_compiled), cmocka_unit_test(an_optimiser_made_outside_moves_in),
       cmocka_unit_test(a_gpu_learns_what_a_cpu_learns), cmocka_unit_test(products_take_what_follows),
-      cmocka_unit_test(convolutions_op_by_op_equal_compiled), cmocka_unit_test(rows_may_change_between_epochs),
+      cmocka_unit_test(convolutions_op_by_op_are_near_compiled), cmocka_unit_test(rows_may_change_between_epochs),
       cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
       cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
       cmocka_unit_test(memory_in_use_is_flat))
