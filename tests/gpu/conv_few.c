@@ -96,7 +96,8 @@ static void check_outputs(slot_case *c, const shape *s)
     }
 }
 
-static void check_forward(const shape *s, int bits, lki_precision precision)
+/* bits: bias, relu, pool. */
+static slot_case forward_case(const shape *s, int bits, lki_precision precision)
 {
     const int      pool = bits >> 2 & 1;
     slot_case      c = case_of(LKI_K_conv2d, s);
@@ -108,6 +109,12 @@ static void check_forward(const shape *s, int bits, lki_precision precision)
     if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
     slot_result(&c, LK_F32, y, NULL);
     if (pool) slot_result(&c, LK_U8, y, NULL);
+    return c;
+}
+
+static void check_forward(const shape *s, int bits, lki_precision precision)
+{
+    slot_case c = forward_case(s, bits, precision);
     check_outputs(&c, s);
     for (int i = 0; i < c.nsrc; i++)
         free(c.src_data[i]);
@@ -133,19 +140,9 @@ TEST(test_precisions)
 TEST(test_plain)
 {
     for (int i = 0; i < SHAPES; i++)
-        for (int bits = 0; bits < 8; bits++) {
-            const shape   *s = &shapes[i];
-            const int      pool = bits >> 2;
-            slot_case      c = case_of(LKI_K_conv2d, s);
-            const lk_shape x = image_of(s), w = weights_of(s), y = outputs_of(s, pool ? 2 : 1), bias = {1, {s->O}};
-            if (s->K * s->K * s->C > 9) continue;
+        for (int bits = 0; bits < 8 && shapes[i].K * shapes[i].K * shapes[i].C <= 9; bits++) {
+            slot_case c = forward_case(&shapes[i], bits, LKI_PRECISION_F32);
             c.tolerance = 1e-30; /* the sign of a zero may differ */
-            c.attr.epilogue = (lki_epilogue){.bias = bits & 1, .relu = bits >> 1 & 1, .pool = pool};
-            slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
-            slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
-            if (bits & 1) slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
-            slot_result(&c, LK_F32, y, NULL);
-            if (pool) slot_result(&c, LK_U8, y, NULL);
             slot_check(&c);
         }
 }
