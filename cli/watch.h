@@ -1,5 +1,5 @@
-/* An eye on training while it runs: when the first step was done, how long each epoch took, where training is, whether its loss is still a number, whether
- * enough steps are done, and whether somebody pressed Ctrl-C.
+/* An eye on training while it runs: when the first step was done, how long each epoch took, where training is, whether its loss is
+ * still a number, whether enough steps are done, and whether somebody pressed Ctrl-C.
  *
  * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is ignored
  * when the process begins, as by nohup, stays ignored. */
@@ -23,9 +23,8 @@ typedef struct cli_watch {
     bool        lost;     /* the loss is no finite number any more */
     double      loss;     /* of the epoch so far */
     double      began;    /* the epoch, in milliseconds of cli_clock_ms(); 0: its training is over */
-    double *
-        took; /* of the epochs of this process, in seconds, without validation, also of one that was cut short or gone on with; lives as long as the process */
-    int epochs; /* so many */
+    double     *took;     /* of each epoch, in seconds, without validation; one cut short or gone on with counts as it was */
+    int         epochs;   /* so many; `took` lives as long as the process */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

@@ -291,11 +291,6 @@ int launch_as(const captured *g, runnable *r, void *stream)
     return 0;
 }
 
-} // namespace
-
-namespace
-{
-
 /* The gather before everything, in the graph or, where that cannot be, by itself. */
 int launch_fed(captured *g, lki_cuda_feed_held *held, void *stream)
 {
@@ -312,9 +307,10 @@ int launch_fed(captured *g, lki_cuda_feed_held *held, void *stream)
 
 int lki_cuda_launch(int card, void *stream, void *graph)
 {
+    captured          *g = (captured *)graph;
     lki_cuda_feed_held held(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    return held.gather ? launch_fed((captured *)graph, &held, stream) : launch_as((captured *)graph, &((captured *)graph)->alone, stream);
+    return held.gather ? launch_fed(g, &held, stream) : launch_as(g, &g->alone, stream);
 }
 
 int lki_cuda_release_graph(void *graph)
