@@ -1,5 +1,5 @@
 """What is measured of lockstep alone: the cost of fixed sums and of a strategy, cores, replicas, growth, sums over replicas. Sides
-take turns in short rounds; what is told is the median over the rounds of the ratio, which noise of seconds does not reach."""
+take turns in rounds of tenths of a second; what is told is the median over the rounds of the ratio, which noise of seconds does not reach."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import subprocess
 import contenders
 
 
-def sides(model, batch, options, settings, rounds=9, seconds=0.4):
-    """{side: rates of the rounds}; options: {side: words of the command line}."""
+def sides(model, batch, options, settings, rounds=40, seconds=0.1):
+    """{side: rates of the rounds}; options: {side: words of the command line}. Every other round goes backwards: a drift counts for none."""
     children = {}
     for name, words in options.items():
         who = contenders.Contender(name, name, "lockstep", "model", tuple(words))
@@ -19,8 +19,8 @@ def sides(model, batch, options, settings, rounds=9, seconds=0.4):
     try:
         for c in children.values():
             c.ask(batch, 0)
-        for _ in range(rounds):
-            for c in children.values():
+        for i in range(rounds):
+            for c in list(children.values())[::1 if i % 2 else -1]:
                 c.ask(batch, seconds)
         return {name: [r["median"] for r in c.rounds.get(batch, [])] for name, c in children.items()}
     finally:
