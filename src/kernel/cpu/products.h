@@ -29,6 +29,8 @@ typedef struct lki_tile {
     const float   *bias;  /* added before that; NULL for none */
     int            lanes; /* 0: none */
     const int64_t *bound;
+    const float   *ahead; /* what will be read soon is asked for meanwhile, ahead_step floats with each step; NULL for nothing */
+    int64_t        ahead_step;
 } lki_tile;
 
 /* A tile whose rows leave out some of the steps: row p takes part at i1, i0 when first[p][l] <= i_l < last[p][l] for l = 0, 1. */
