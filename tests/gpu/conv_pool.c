@@ -1,5 +1,6 @@
 /* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv_pool.h): in the orders conv_pool_w.cu and conv_pool_x.cu define, computed here again in
- * plain loops, and near the reference's. */
+ * plain loops, and near the reference's. Those for weights in TF32 too, on tensor cores (patch_pool_w.cu, fragment_w.cu): of integers, which rounding does not touch and whose sums are the same in any
+ * order. */
 #include "slots.h"
 
 enum { STRANDS = 2, UNIT = 4, WORKERS = 8, PARTS = 32, IMAGES = 32, WEIGHTS = 9 * 32 * 64 };
@@ -32,10 +33,15 @@ typedef struct entries {
 
 static bool live(const entries *e, int64_t at) { return e->d[at] != 0 && (!e->y || e->y[at] > 0); }
 
+static float *numbers_of(const slot_case *c, const lk_shape *s)
+{
+    return c->precision == LKI_PRECISION_F32 ? slot_numbers(LK_F32, s, false) : slot_integers(LK_F32, s, -4, 5);
+}
+
 static entries pooled_sources(slot_case *c, const shape *s)
 {
     const lk_shape p = pooled_of(s);
-    float         *d = slot_numbers(LK_F32, &p, false);
+    float         *d = numbers_of(c, &p);
     uint8_t       *cell = slot_integers(LK_U8, &p, 0, 4);
     for (int64_t i = 0; i < lki_shape_size(&p); i++)
         if (slot_below(3) == 0) d[i] = 0;
@@ -194,11 +200,12 @@ static float lane_of(const entries *e, const shape *s, const float *x, const int
     return sum;
 }
 
-static void check_w(const shape *s, int lanes, int relu)
+static void check_w(const shape *s, int lanes, int relu, lki_precision precision)
 {
     slot_case      c = case_of(LKI_K_conv2d_pool_grad_w, s, relu);
     const lk_shape x = image_of(s), w = weights_of(s), p = pooled_of(s), b = {1, {s->O}};
-    float         *image = slot_numbers(LK_F32, &x, false), *mine[2] = {slot_room(LK_F32, &w), slot_room(LK_F32, &b)};
+    c.precision = precision;
+    float *image = numbers_of(&c, &x), *mine[2] = {slot_room(LK_F32, &w), slot_room(LK_F32, &b)};
     slot_source(&c, LK_F32, x, image);
     entries e = pooled_sources(&c, s);
     if (relu) slot_source(&c, LK_F32, p, slot_numbers(LK_F32, &p, true));
@@ -224,9 +231,26 @@ TEST(test_w)
 {
     static const int lanes[] = {0, 4, 1, 64};
     for (int i = 0; i < SHAPES; i++)
-        check_w(&shapes[i], lanes[i % 4], i % 2);
-    check_w(&shapes[0], 2, 1);
-    check_w(&(shape){2, 6, 6, 64, 48, 1, 0}, 2, 1); /* weights of which fewer parts are made */
+        check_w(&shapes[i], lanes[i % 4], i % 2, LKI_PRECISION_F32);
+    check_w(&shapes[0], 2, 1, LKI_PRECISION_F32);
+    check_w(&(shape){2, 6, 6, 64, 48, 1, 0}, 2, 1, LKI_PRECISION_F32); /* weights of which fewer parts are made */
+}
+
+TEST(test_w_in_tf32)
+{
+    static const shape many[] = {
+        {37, 13, 13, 32, 64, 0, 0}, /* lanes of which the last images are no whole four; with y, pieces */
+        {16, 5, 6, 36, 72, 1, 0},   /* blocks side by side that are not full */
+        {90, 4, 4, 20, 40, 0, 0},   /* a single window */
+        {17, 15, 9, 32, 64, 1, 0},  /* pieces of which the last is smaller */
+        {150, 4, 6, 64, 48, 2, 1},
+    };
+    static const int lanes[] = {2, 0, 4, 1, 4};
+    for (int i = 0; i < LKI_COUNT(many); i++)
+        for (int relu = 0; relu < 2; relu++)
+            check_w(&many[i], lanes[i], relu, LKI_PRECISION_TF32);
+    for (int i = 0; i < SHAPES; i++)
+        check_w(&shapes[i], i % 3, i % 2, LKI_PRECISION_TF32); /* few images */
 }
 
 /* A dead entry is left out: what it would have met need not be finite. */
@@ -248,4 +272,4 @@ TEST(test_dead_entries)
     }
 }
 
-TESTS(cmocka_unit_test(test_x), cmocka_unit_test(test_w), cmocka_unit_test(test_dead_entries))
+TESTS(cmocka_unit_test(test_x), cmocka_unit_test(test_w), cmocka_unit_test(test_w_in_tf32), cmocka_unit_test(test_dead_entries))

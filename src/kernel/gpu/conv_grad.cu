@@ -1,4 +1,4 @@
-/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h, fragment_x.cu), else by tiles
+/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h, fragment_x.cu, fragment_w.cu), else by tiles
  * (conv.h, tile.h).
  *
  * Order of sums by tiles
@@ -106,6 +106,7 @@ size_t weight_scratch(const conv &v, int lanes)
 template <class B> void run_grad_w(const lki_args *g, const conv &v, const B &b, const pool_entries &entries)
 {
     if (is_few_grad_w(v)) return few_grad_w(g, v, entries);
+    if (fragment_pool_w(g, v, entries)) return;
     if (is_dense(g) && is_patch_pool_w(v)) return patch_pool_w(g, v, entries);
     if (is_winner_grad_w(v)) return winner_grad_w(g, v, entries);
     if (is_patch_grad_w(v)) return patch_grad_w(g, v, entries);

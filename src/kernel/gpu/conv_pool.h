@@ -7,7 +7,7 @@
  * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with nine products. All products are f32's own, whatever
  * the precision. Dead entries are left out, as the reference does.
  *
- * Where factors are rounded the dense product on tensor cores takes less time (patch_pool_w.cu, fragment_x.cu, patch_pool_x.cu); conv_grad.cu chooses. */
+ * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu, patch_pool_x.cu); conv_grad.cu chooses. */
 #ifndef LKI_KERNEL_GPU_CONV_POOL_H
 #define LKI_KERNEL_GPU_CONV_POOL_H
 

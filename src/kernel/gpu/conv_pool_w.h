@@ -1,4 +1,4 @@
-/* What the gradients for weights through a 2x2 max pool have in common, entry by entry (conv_pool_w.cu) and on tensor cores (patch_pool_w.cu): operands, how images are cut into parts
+/* What the gradients for weights through a 2x2 max pool have in common, entry by entry (conv_pool_w.cu) and on tensor cores (patch_pool_w.cu, fragment_w.cu): operands, how images are cut into parts
  * (lane_parts.h), what a part leaves in scratch ([tap][in][out], then the bias if it is wanted), and how parts are joined. */
 #ifndef LKI_KERNEL_GPU_CONV_POOL_W_H
 #define LKI_KERNEL_GPU_CONV_POOL_W_H
@@ -50,9 +50,10 @@ static inline int64_t pool_images(const conv &v)
 {
     return pool_weights::IMAGES * lki_max(1, POOL_TAPS * (int64_t)v.C * v.O / pool_weights::WEIGHTS);
 }
-static inline lane_parts pool_lane_parts(const lki_args *g, const conv &v)
+/* unit: images that go together. */
+static inline lane_parts pool_lane_parts(const lki_args *g, const conv &v, int64_t unit = 1)
 {
-    return lane_parts_of(lanes_of(g, v.images), 1, pool_parts(v), pool_images(v));
+    return lane_parts_of(lanes_of(g, v.images), 1, pool_parts(v), pool_images(v), unit);
 }
 
 static inline void join_pool_weights(const lki_args *g, const lane_parts &l, const pool_weights &f)

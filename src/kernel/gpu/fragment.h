@@ -1,4 +1,5 @@
-/* Products whose factors stay in registers: 3x3 convolutions with a 2x2 max pool behind them, of precisions that round factors (fragment_conv.cu, fragment_x.cu).
+/* Products whose factors stay in registers: 3x3 convolutions with a 2x2 max pool behind them, of precisions that round factors (fragment_conv.cu, fragment_x.cu; fragment_w.cu has right factors of
+ * its own).
  *
  * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 + 8, or of column lane/4 of each mma. Left factors come from
  * memory to registers, each once for all its products: rows are squares of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
@@ -135,10 +136,20 @@ template <int NT> __device__ inline uint64_t weights_at(const float *p)
 }
 template <int NT> __device__ inline void multiply_octet_of_four(float (*d)[4], const float *a, uint64_t b)
 {
-    static_assert(NT == 4 || NT == 1, "as many columns as are written here");
+    static_assert(NT == 12 || NT == 4 || NT == 1, "as many columns as are written here");
 #define LKI_A "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "l"(b)
 #define LKI_D(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
-    if constexpr (NT == 4)
+    if constexpr (NT == 12)
+        asm volatile(
+            "{ .reg .pred add; setp.eq.u32 add, 0, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n96k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+            "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+            "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+            "{%48, %49, %50, %51}, %52, add, 1, 1; }"
+            : LKI_D(0), LKI_D(1), LKI_D(2), LKI_D(3), LKI_D(4), LKI_D(5), LKI_D(6), LKI_D(7), LKI_D(8), LKI_D(9), LKI_D(10),
+              LKI_D(11)
+            : LKI_A);
+    else if constexpr (NT == 4)
         asm volatile("{ .reg .pred add; setp.eq.u32 add, 0, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
                      "%13, %14, %15}, "
@@ -255,6 +266,28 @@ template <int P, int NT> __device__ inline int weight_place(int k, int n)
     return LKI_WARPGROUPS(P) ? (k % 4 * (8 * NT) + mma * 8 + column) * 4 + k / 4 : mma * FRAGMENT + column * GROUP + k;
 }
 
+/* What this thread wrote to shared memory, tensor cores that read it by themselves find there after the next barrier: they read it on another way. */
+__device__ inline void show_tensor_cores()
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/* A warpgroup's threads have no more than so many registers from here on, so that others may have more. All warpgroups of a block do one or the other. */
+template <int COUNT> __device__ inline void fewer_registers()
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+template <int COUNT> __device__ inline void more_registers()
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
 /* A block's weights to shared memory, and all wait. BY_K: b is summed over, else a. */
 template <int P, int NT, bool BY_K> __device__ inline void lay_weights(const fragment_plan &p, const fragment_weights &w, float *to)
 {
@@ -276,9 +309,7 @@ template <int P, int NT, bool BY_K> __device__ inline void lay_weights(const fra
                 place[tap * (NT * FRAGMENT)] = as_factor<P>(v[tap][j]);
         }
     }
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); /* tensor cores read them on another way */
-#endif
+    show_tensor_cores();
     __syncthreads();
 }
 
@@ -306,6 +337,9 @@ static inline bool is_for_wide_units(const fragment_plan &p) { return (int64_t)p
 
 /* fragment_x.cu: the data gradient of conv2d through a pool. False: not one of them, and nothing was done. */
 bool fragment_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w, const pool_entries &entries);
+
+/* fragment_w.cu: the gradient for its weights, and for its bias. */
+bool fragment_pool_w(const lki_args *g, const conv &v, const pool_entries &entries);
 
 /* fragment_conv.cu: conv2d with bias, relu and a pool. */
 bool fragment_conv2d(const lki_args *g, const conv &v);

@@ -119,6 +119,17 @@ static inline lanes lanes_of(const lki_args *a, int64_t entries)
     return l;
 }
 
+/* Entries of the longest lane of the whole batch, whoever has it. */
+static inline int64_t longest_of(const lki_args *a, int64_t entries)
+{
+    if (a->lanes && a->longest) return a->longest;
+    const lanes l = lanes_of(a, entries);
+    int64_t     longest = 0;
+    for (int s = 0; s < l.count; s++)
+        longest = lki_max(longest, l.bound[s + 1] - l.bound[s]);
+    return longest;
+}
+
 /* Up the tree: sum[] of `count` lanes, a power of two; the total is in sum[0]. */
 template <typename T> __host__ __device__ inline T tree(T *sum, int count)
 {

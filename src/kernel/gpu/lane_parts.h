@@ -44,7 +44,8 @@ static inline int64_t images_of_set(int64_t images, int64_t bands, int64_t parts
     return lki_max(1, lki_min(most, lki_ceil_div(images, lki_max(1, parts / lki_max(1, bands)))));
 }
 
-static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t parts, int64_t most)
+/* Images of a set are a multiple of `unit`. */
+static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t parts, int64_t most, int64_t unit = 1)
 {
     lane_parts p = {};
     p.lanes = l.count;
@@ -52,7 +53,7 @@ static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t pa
     p.bound[0] = (int)l.bound[0];
     for (int i = 0; i < l.count; i++) {
         const int64_t images = l.bound[i + 1] - l.bound[i];
-        p.each[i] = (int)images_of_set(images, bands, parts, most);
+        p.each[i] = (int)(lki_ceil_div(images_of_set(images, bands, parts, most), unit) * unit);
         p.bound[i + 1] = (int)l.bound[i + 1];
         p.first[i + 1] = p.first[i] + (int)lki_ceil_div(images, p.each[i]);
     }

@@ -133,18 +133,10 @@ plan plan_of_lanes(const product &p, const lanes &l)
     return is_better(split, tree, p) ? split : tree;
 }
 
-int64_t longest_of(const lki_args *g)
-{
-    int64_t longest = g->longest;
-    for (int s = 0; s < g->lanes->count && !g->longest; s++)
-        longest = lki_max(longest, g->lanes->bound[s + 1] - g->lanes->bound[s]);
-    return longest;
-}
-
 bool is_direct(const lki_args *g, const product &p)
 {
     if (p.entries != 1) return false;
-    if (g->lanes) return p.ta && !p.tb && longest_of(g) <= SHORT && !g->attr->epilogue.bias && !g->attr->epilogue.relu && !g->attr->matmul.mask;
+    if (g->lanes) return p.ta && !p.tb && longest_of(g, p.K) <= SHORT && !g->attr->epilogue.bias && !g->attr->epilogue.relu && !g->attr->matmul.mask;
     return is_thin(p.N, p.K);
 }
 

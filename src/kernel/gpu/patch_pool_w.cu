@@ -1,5 +1,5 @@
 /* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, on tensor cores: for precisions that round factors, where the dense product takes less
- * time than going entry by entry (conv_pool_w.cu).
+ * time than going entry by entry (conv_pool_w.cu), and images are not so many that fragment_w.cu is faster.
  *
  * A block has some images, 32 in channels and 32 or 64 out channels. A warp has one row of taps, all 32 in channels and 32 out channels. k are outputs, window by window: a group of 16 is
  * four windows, of which a thread has one (k_group.h). So it reads the 2x4 cells its window's outputs saw once for three taps, and an entry once for the four outputs, three of which
