@@ -23,13 +23,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 7, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 8, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
     size_t memory;       /* bytes in all */
     int    major, minor; /* compute capability */
     int    processors;
+    int    shared; /* bytes of shared memory a block may have */
 } lki_gpu_card;
 
 typedef struct lki_gpu_piece { /* of the card's memory, to copy */

@@ -38,6 +38,7 @@ int cuda_card(int i, lki_gpu_card *out)
     out->major = p.major;
     out->minor = p.minor;
     out->processors = p.multiProcessorCount;
+    out->shared = (int)p.sharedMemPerBlockOptin;
     return 0;
 }
 

@@ -366,10 +366,11 @@ bool cut(weights_call *f, bool with_y)
     return false;
 }
 
-template <bool BY_Y> void launch(const lki_args *g, const lane_parts &l, const weights_call &f)
+template <bool BY_Y> bool launch(const lki_args *g, const lane_parts &l, const weights_call &f)
 {
-    LKI_GIVE_SHARED(weights_by_images<BY_Y>, shared_of(f, BY_Y));
+    if (!LKI_HAS_SHARED(weights_by_images<BY_Y>, shared_of(f, BY_Y))) return false;
     if (l.count()) LKI_LAUNCH(weights_by_images<BY_Y>, dim3(f.blocks(l)), dim3(MULTIPLY + BRING), shared_of(f, BY_Y), g, f, l);
+    return true;
 }
 
 } // namespace
@@ -384,8 +385,7 @@ bool lki_gpu::fragment_pool_w(const lki_args *g, const conv &v, const pool_entri
     const lane_parts l = pool_lane_parts(g, v, ABREAST);
     f.take(g, entries);
     f.by_seen = divisor_of(f.seen());
-    if (f.d.y) launch<true>(g, l, f);
-    else launch<false>(g, l, f);
+    if (!(f.d.y ? launch<true>(g, l, f) : launch<false>(g, l, f))) return false;
     join_pool_weights(g, l, f);
     return true;
 }

@@ -35,11 +35,14 @@
 #define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_SIM_LAUNCH(kernel, grid, block, 0, true, __VA_ARGS__)
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
 #define LKI_GIVE_SHARED(kernel, bytes) ((void)(bytes))
+#define LKI_HAS_SHARED(kernel, bytes) ((void)(bytes), true)
 #else
 #define LKI_LAUNCH(kernel, grid, block, shared, a, ...) kernel<<<grid, block, shared, (cudaStream_t)(a)->gpu->stream>>>(__VA_ARGS__)
 #define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_LAUNCH(kernel, grid, block, 0, a, __VA_ARGS__)
 /* Before a launch with so much dynamic shared memory that a kernel must be allowed it. */
 #define LKI_GIVE_SHARED(kernel, bytes) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
+/* The same where not all cards have so much: false, and nothing was done. */
+#define LKI_HAS_SHARED(kernel, bytes) (LKI_GIVE_SHARED(kernel, bytes) == cudaSuccess || (cudaGetLastError(), false))
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
     T *name = (T *)lki_dynamic_shared

@@ -310,6 +310,7 @@ int sim_card(int i, lki_gpu_card *out)
     out->memory = cards[i].room = number("LOCKSTEP_GPU_SIM_MEMORY", (size_t)4 << 30);
     out->major = 9;
     out->processors = 1;
+    out->shared = 227 << 10;
     return 0;
 }
 
