@@ -173,6 +173,17 @@ RULE(rowsum)
     else whole(f, false);
 }
 
+/* A sum over the rows of all operands but the last, a matrix. */
+RULE(dense_rows)
+{
+    const int last = f->nsrc - 1;
+    bool      fits = is_rows(f->src[0]) && !is_rows(f->src[last]);
+    for (int i = 1; i < last; i++)
+        fits = fits && is_rows(f->src[i]) && same_batch(&f->src[0]->rows, &f->src[i]->rows);
+    if (fits) sum(f, &f->src[0]->rows, (1ull << last) - 1);
+    else whole(f, false);
+}
+
 RULE(sum)
 {
     if (!is_rows(f->src[0])) whole(f, true);

@@ -266,9 +266,8 @@ static bool is_in_parts(const lki_card_call *k)
 {
     const lki_node *n = k->node;
     int64_t         results = 0;
-    if ((n->slot != LKI_K_conv2d_grad_w && n->slot != LKI_K_conv2d_pool_grad_w) || n->mode != LKI_SUM || n->type != LK_F32 ||
-        k->on_host || n->ndst > 2)
-        return false;
+    const bool      weights = n->slot == LKI_K_conv2d_grad_w || n->slot == LKI_K_conv2d_pool_grad_w || n->slot == LKI_K_dense_pool_grad_w;
+    if (!weights || n->mode != LKI_SUM || n->type != LK_F32 || k->on_host || n->ndst > 2) return false;
     for (int d = 0; d < n->ndst; d++)
         results += lki_shape_size(k->args.dst[d].shape);
     return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);

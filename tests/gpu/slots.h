@@ -26,6 +26,7 @@ typedef struct slot_case {
     lki_attr attr;
     int      lanes; /* 0: none */
     int64_t  bound[SLOT_LANES + 1];
+    int64_t  longest; /* lane of the whole batch; 0: of those here */
     int64_t  first;
     lki_precision precision;
     double   tolerance; /* relative to the largest of the result; 0: the same bits */
@@ -144,6 +145,7 @@ static inline lki_args slot_args(const slot_case *c, lki_view *src, lki_view *ds
                       .ndst = c->ndst,
                       .attr = &c->attr,
                       .lanes = c->lanes ? lanes : NULL,
+                      .longest = c->longest,
                       .lo = 0,
                       .hi = lki_shape_size(&c->dst[0]),
                       .first = c->first};

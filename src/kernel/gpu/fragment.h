@@ -13,6 +13,7 @@
 #define LKI_KERNEL_GPU_FRAGMENT_H
 
 #include "kernel/gpu/conv.h"
+#include "kernel/gpu/octet.h"
 
 namespace lki_gpu
 {
@@ -34,8 +35,6 @@ template <int NT> __host__ __device__ inline int channel_of(int mma, int column)
 #endif
 
 #ifdef LKI_SIM
-
-template <int P> static inline float as_factor(float x) { return x; } /* products round */
 
 template <int P> struct left_fragment {
     octet_numbers x[2][2]; /* row, octet */
@@ -81,8 +80,6 @@ static inline void multiply_fragments(const left_fragment<P> &a, const right_fra
 }
 
 #else
-
-template <int P> __device__ inline float as_factor(float x) { return P == LKI_PRECISION_TF32 ? tf32(x) : x; }
 
 template <int P> struct left_fragment {
     float    octet[2][4];

@@ -196,6 +196,7 @@ void register_move(lki_kernels *k);        /* move.cu: copy, fill, range, broadc
 void register_gather(lki_kernels *k);      /* gather.cu: gather, one_hot and their gradients */
 void register_matmul(lki_kernels *k);      /* matmul.cu */
 void register_conv(lki_kernels *k);        /* conv.cu: conv2d, its gradients, and those through a max pool */
+void register_dense_pool(lki_kernels *k);  /* dense_pool_w.cu: a weight gradient through a pool and a dense layer */
 void register_depthwise(lki_kernels *k);   /* depthwise.cu */
 void register_pool(lki_kernels *k);        /* pool.cu */
 

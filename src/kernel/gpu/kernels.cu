@@ -10,7 +10,7 @@ bool fill()
     using namespace lki_gpu;
     static void (*const families[])(lki_kernels *) = {register_elementwise, register_random,    register_replica, register_update, register_reduce,
                                                       register_rows,        register_norm,      register_move,    register_gather, register_matmul,
-                                                      register_conv,        register_depthwise, register_pool};
+                                                      register_conv,        register_dense_pool, register_depthwise, register_pool};
     for (auto family : families)
         family(&table);
     return true;

@@ -35,6 +35,12 @@ static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
 #define NAME(x) f64_##x
 #include "kernel/ref/live.inc"
 
+/* d, for which room is asked. */
+static size_t dense_scratch(const lki_args *g)
+{
+    return (size_t)lki_shape_size(g->src[2].shape) * lk_dtype_bytes(g->dst[0].dtype);
+}
+
 #define SET(slot)                                                                                                                  \
     lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \
     lki_kernel_set(k, LKI_K_##slot, LK_F64, f64_##slot, NULL, "ref")
@@ -43,4 +49,6 @@ void lki_register_live_ref(lki_kernels *k)
 {
     SET(conv2d_pool_grad_x);
     SET(conv2d_pool_grad_w);
+    lki_kernel_set(k, LKI_K_dense_pool_grad_w, LK_F32, f32_dense_pool_grad_w, dense_scratch, "ref");
+    lki_kernel_set(k, LKI_K_dense_pool_grad_w, LK_F64, f64_dense_pool_grad_w, dense_scratch, "ref");
 }

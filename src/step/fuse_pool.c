@@ -1,0 +1,66 @@
+/* A dense layer's gradient inside the weight gradient that reads it; part of simplify.c, for GPUs and precisions that round factors.
+ *
+ *   conv2d_pool_grad_w(x, d, cell), d = matmul(g, w^T) that nobody else reads, under whatever shape: dense_pool_grad_w(x, g, cell, w). d, as large as all that the pool let through, is
+ *   neither written nor read.
+ *
+ * Where both round factors the sums are others than those of the two ops; in f32 nothing changes. dense_pool.h says for which shapes. */
+#include "core/memory.h"
+#include "device/gpu/gpu.h"
+#include "kernel/dense_pool.h"
+#include "step/graph.h"
+#include <string.h>
+
+/* The product of rows by a transposed matrix that makes d for `weights` alone, else NULL. */
+static lki_node *product_of(const lki_graph *g, const lki_node *weights)
+{
+    static const lki_epilogue none;
+    const int                 d = weights->src[1], root = lki_graph_root(g, d);
+    lki_node                 *n = g->values[root].maker >= 0 ? &g->nodes[g->values[root].maker] : NULL;
+    if (!n || n->dead || n->op != LKI_OP_matmul || n->mode != LKI_EACH || n->type != LK_F32 || n->nsrc != 2 || n->cut != 1)
+        return NULL;
+    if (n->attr.matmul.ta || !n->attr.matmul.tb || n->attr.matmul.heads || memcmp(&n->attr.epilogue, &none, sizeof none))
+        return NULL;
+    if (n->dst[0] != root || lki_graph_is_range(g, d) || lki_graph_uses(g, root) != 1) return NULL;
+    return lki_graph_may_wait(g, n, weights) ? n : NULL;
+}
+
+/* Do cells alone tell where an entry counts? */
+static bool goes_by_cells(const lki_node *weights) { return !weights->attr.epilogue.relu || weights->attr.epilogue.marks; }
+
+static bool fits(const lki_graph *g, const lki_node *weights, const lki_node *product)
+{
+    const lk_shape *x = &g->values[weights->src[0]].shape, *cell = &g->values[weights->src[2]].shape,
+                   *conv = &g->values[weights->dst[0]].shape, *dy = &g->values[product->src[0]].shape,
+                   *w = &g->values[product->src[1]].shape;
+    for (int i = 0; i < 2; i++) /* whole values lie as kernels that copy want them */
+        if (lki_graph_is_range(g, product->src[i])) return false;
+    return !lki_graph_is_range(g, weights->src[2]) && lki_is_dense_pool(&weights->attr.window, x, cell, conv, dy, w);
+}
+
+static void fuse(lki_graph *g, lki_node *weights, lki_node *product)
+{
+    int *list = lki_alloc((size_t)(4 + weights->ndst) * sizeof *list);
+    if (!list) return; /* fusing is optional */
+    memcpy(list, (int[]){weights->src[0], product->src[0], weights->src[2], product->src[1]}, 4 * sizeof *list);
+    memcpy(list + 4, weights->dst, (size_t)weights->ndst * sizeof *list);
+    lki_release(weights->src);
+    weights->src = list;
+    weights->dst = list + 4;
+    weights->nsrc = 4;
+    weights->cut = 7;
+    weights->op = LKI_OP_dense_pool_grad_w;
+    weights->slot = lki_op_line(weights->op)->slot;
+    product->dead = true;
+    g->fused++;
+}
+
+void lki_graph_fuse_pools(lki_graph *g)
+{
+    if (!g->device || g->device->kind != LKI_DEVICE_GPU || lki_gpu_precision(g->device) == LKI_PRECISION_F32) return;
+    for (int i = 0; i < g->node_count; i++) {
+        lki_node *n = &g->nodes[i];
+        if (n->dead || n->op != LKI_OP_conv2d_pool_grad_w || n->mode != LKI_SUM || n->type != LK_F32 || !goes_by_cells(n)) continue;
+        lki_node *product = (n->cut & 7) == 7 ? product_of(g, n) : NULL;
+        if (product && fits(g, n, product)) fuse(g, n, product);
+    }
+}
