@@ -10,8 +10,9 @@
 enum {
     LKI_DENSE_POOL_CHANNELS = 32, /* of the convolution: a multiple of them */
     LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer, at most, and a multiple of 4 */
-    LKI_DENSE_POOL_NARROWEST = 6,
-    LKI_DENSE_POOL_WIDEST = 21, /* windows of the pool in a row */
+    LKI_DENSE_POOL_NARROWEST = 6, /* windows of the pool in a row */
+    LKI_DENSE_POOL_WIDEST = 17,
+    LKI_DENSE_POOL_IMAGES = 64, /* of the longest lane, from which it pays; no kernel asks */
 };
 
 /* x is [n, height, width, 1], cell [n, window rows, windows in a row, channels], g [n, units], w [entries of an image, units]; conv is [3, 3, 1, channels]. */

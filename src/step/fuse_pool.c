@@ -3,7 +3,9 @@
  *   conv2d_pool_grad_w(x, d, cell), d = matmul(g, w^T) that nobody else reads, under whatever shape: dense_pool_grad_w(x, g, cell, w). d, as large as all that the pool let through, is
  *   neither written nor read.
  *
- * Where both round factors the sums are others than those of the two ops; in f32 nothing changes. dense_pool.h says for which shapes. */
+ * Where both round factors the sums are others than those of the two ops; in f32 nothing changes. dense_pool.h says for which shapes. Only where lanes are long: at few rows the two ops take as
+ * long, and the update of w, which must wait for whoever reads w, begins earlier. */
+#include "comm/lanes.h"
 #include "core/memory.h"
 #include "device/gpu/gpu.h"
 #include "kernel/dense_pool.h"
@@ -22,6 +24,12 @@ static lki_node *product_of(const lki_graph *g, const lki_node *weights)
         return NULL;
     if (n->dst[0] != root || lki_graph_is_range(g, d) || lki_graph_uses(g, root) != 1) return NULL;
     return lki_graph_may_wait(g, n, weights) ? n : NULL;
+}
+
+/* Rows of the whole batch decide, so that all cards do alike. */
+static bool has_long_lanes(const lki_node *weights)
+{
+    return lki_lane_longest(weights->rows.global, weights->rows.lanes) * weights->rows.per_row >= LKI_DENSE_POOL_IMAGES;
 }
 
 /* Do cells alone tell where an entry counts? */
@@ -59,8 +67,8 @@ void lki_graph_fuse_pools(lki_graph *g)
     if (!g->device || g->device->kind != LKI_DEVICE_GPU || lki_gpu_precision(g->device) == LKI_PRECISION_F32) return;
     for (int i = 0; i < g->node_count; i++) {
         lki_node *n = &g->nodes[i];
-        if (n->dead || n->op != LKI_OP_conv2d_pool_grad_w || n->mode != LKI_SUM || n->type != LK_F32 || !goes_by_cells(n)) continue;
-        lki_node *product = (n->cut & 7) == 7 ? product_of(g, n) : NULL;
+        if (n->dead || n->op != LKI_OP_conv2d_pool_grad_w || n->mode != LKI_SUM || n->type != LK_F32) continue;
+        lki_node *product = (n->cut & 7) == 7 && goes_by_cells(n) && has_long_lanes(n) ? product_of(g, n) : NULL;
         if (product && fits(g, n, product)) fuse(g, n, product);
     }
 }

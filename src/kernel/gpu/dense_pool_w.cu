@@ -26,20 +26,20 @@ namespace
 
 using namespace lki_gpu;
 
-enum { CHANNELS = LKI_DENSE_POOL_CHANNELS, TAPS = 9, PARTS = 16 /* of a lane */ };
-enum { FEW = 8, MANY = 64 }; /* images of a block at a time: few where the longest lane has at most two of these */
+enum { CHANNELS = LKI_DENSE_POOL_CHANNELS, TAPS = 9, PARTS = 16 /* of a lane */, IMAGES = 128 /* of a block at a time */ };
 
-/* KG: groups of 16 units. RG by WG warps. */
-template <int P_, int KG_, int NT_, int RG_, int WG_, int STAGES_> struct way {
-    enum { P = P_, KG = KG_, NT = NT_, RG = RG_, WG = WG_, STAGES = STAGES_ };
-    enum { WARPS = RG * WG, THREADS = 32 * WARPS, IMAGES = 8 * NT * RG };
+/* KG: groups of 16 units. A warp has 8*NT images of a window; a block RG times as many, and WG windows at a time. */
+template <int P_, int KG_, int NT_, int RG_, int WG_> struct way {
+    enum { P = P_, KG = KG_, NT = NT_, RG = RG_, WG = WG_, STAGES = 3 };
+    enum { WARPS = RG * WG, THREADS = 32 * WARPS };
     enum {
         W_PITCH = 16 * KG + 4,
         W_WINDOW = CHANNELS * W_PITCH,
         W_STAGE = WG * W_WINDOW
-    }; /* floats: no two quads a warp reads at a time meet in a bank */
+    }; /* floats: no quads that are read together meet in a bank */
     enum { CELL_PITCH = WG * CHANNELS / 4 + 4, CELL_STAGE = IMAGES * CELL_PITCH, STAGE = W_STAGE + CELL_STAGE };
-    enum { SUMS = WARPS * (TAPS + 1) * CHANNELS };
+    enum { SUMS = (TAPS + 1) * CHANNELS }; /* of a warp */
+    static_assert(8 * NT * RG == IMAGES, "all ways have as many");
 };
 
 struct dense_call {
@@ -49,7 +49,8 @@ struct dense_call {
     int            IH, IW, PW, pad[2], O, K, windows;
     int            sums;         /* of a channel that are wanted */
     int            once, pieces; /* cells of x that are copied at once, four or one; copies of a line */
-    int     held, line, image;   /* lines of x that are there at a time, a power of two; floats from line to line, and from image to image */
+    int            held, line,
+        image; /* lines of x that are there at a time, a power of two; floats from line to line, and from image to image */
     int     stages;
     divisor by_PW, by_pieces;
 
@@ -66,7 +67,7 @@ struct share {
 template <class T> struct rooms {
     float *x, *stages;
 
-    __device__        rooms(const dense_call &f, float *shared) : x(shared), stages(shared + T::IMAGES * f.image) {}
+    __device__        rooms(const dense_call &f, float *shared) : x(shared), stages(shared + IMAGES * f.image) {}
     __device__ float *w(int stage) const { return stages + stage * T::STAGE; }
     __device__ float *cells(int stage) const { return w(stage) + T::W_STAGE; }
 };
@@ -90,7 +91,7 @@ template <class T> __device__ inline void fetch_weights(const dense_call &f, con
 template <class T> __device__ inline void fetch_cells(const dense_call &f, const share &s, int window, float *to)
 {
     LKI_UNROLL
-    for (int i = (int)threadIdx.x; i < T::IMAGES * T::WG * 2; i += T::THREADS) {
+    for (int i = (int)threadIdx.x; i < IMAGES * T::WG * 2; i += T::THREADS) {
         const int n = i / (2 * T::WG), w = i / 2 % T::WG, q = i % 2 * 4;
         if (s.from + n < s.to && window + w < s.end)
             copy_four(to + n * T::CELL_PITCH + w * (CHANNELS / 4) + q,
@@ -101,10 +102,11 @@ template <class T> __device__ inline void fetch_cells(const dense_call &f, const
 /* Lines from <= i < to of the padded images. */
 template <class T> __device__ inline void fetch_lines(const dense_call &f, const share &s, int from, int to, float *x)
 {
-    enum { EACH = T::THREADS / T::IMAGES };
+    enum { EACH = T::THREADS / IMAGES };
     const int    n = (int)threadIdx.x / EACH;
     const bool   there = s.from + n < s.to;
     const float *image = f.x + (there ? (int64_t)(s.from + n) * (f.IH * f.IW) : 0);
+    LKI_ROLLED
     for (int i = (int)threadIdx.x % EACH; i < (to - from) * f.pieces; i += EACH) {
         const int line = from + f.by_pieces(i), at = (i - f.by_pieces(i) * f.pieces) * f.once, h = line - f.pad[0],
                   w = at - f.pad[1];
@@ -131,20 +133,23 @@ template <class T> __device__ inline void fetch_step(const dense_call &f, const 
 
 /* ---- products ---- */
 
-/* g of the warp's images. */
-template <class T> __device__ inline void hold(const dense_call &f, const share &s, int first, octet_right<T::P> (*g)[2 * T::KG])
+/* g of the warp's images: on its way, and as factors. */
+template <class T> __device__ inline void load_gradient(const dense_call &f, const share &s, int first, float (*v)[4])
 {
     const int lane = (int)threadIdx.x % 32;
     LKI_UNROLL
     for (int i = 0; i < T::NT * T::KG; i++) {
         const int n = s.from + first + i / T::KG * 8 + lane / 4, k = i % T::KG * 16 + lane % 4 * 4;
-        float     v[4] = {0, 0, 0, 0};
-        if (n < s.to && k < f.K) load_quad(f.g + ((int64_t)n * f.K + k), v);
-        LKI_UNROLL
-        for (int j = 0; j < 4; j++)
-            v[j] = as_factor<T::P>(v[j]);
-        g[i / T::KG][i % T::KG * 2] = octet_right<T::P>(v);
-        g[i / T::KG][i % T::KG * 2 + 1] = octet_right<T::P>(v + 2);
+        fill_quad(0, v[i]);
+        if (n < s.to && k < f.K) load_quad(f.g + ((int64_t)n * f.K + k), v[i]);
+    }
+}
+template <class T> __device__ inline void hold(const float (*v)[4], octet_right<T::P> (*g)[2 * T::KG])
+{
+    LKI_UNROLL
+    for (int i = 0; i < 2 * T::NT * T::KG; i++) {
+        const float two[2] = {as_factor<T::P>(v[i / 2][i % 2 * 2]), as_factor<T::P>(v[i / 2][i % 2 * 2 + 1])};
+        g[i / (2 * T::KG)][i % (2 * T::KG)] = octet_right<T::P>(two);
     }
 }
 
@@ -164,9 +169,9 @@ __device__ inline void multiply_weights(const float *w, const octet_right<T::P> 
                 v[j][i] = as_factor<T::P>(v[j][i]);
         }
         LKI_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const float            two[2][2] = {{v[i % 2 * 2][i / 2 * 2], v[i % 2 * 2][i / 2 * 2 + 1]},
-                                                {v[i % 2 * 2 + 1][i / 2 * 2], v[i % 2 * 2 + 1][i / 2 * 2 + 1]}};
+        for (int i = 0; i < 4; i++) { /* octet, pair of channels */
+            const int              o = i / 2 * 2, m = i % 2 * 2;
+            const float            two[2][2] = {{v[m][o], v[m][o + 1]}, {v[m + 1][o], v[m + 1][o + 1]}};
             const octet_left<T::P> a(two);
             LKI_UNROLL
             for (int t = 0; t < T::NT; t++)
@@ -229,17 +234,18 @@ __device__ inline void add_entries(const float (*d)[4], const unsigned *cells, c
     }
 }
 
-/* A warp's window; `first` of its images, in the block. */
+/* A warp's window of a step. */
 template <class T>
-__device__ inline void add_window(const dense_call &f, int window, int first, const float *w, const float *cells, const float *x,
+__device__ inline void add_window(const dense_call &f, int window, int stage, const rooms<T> &r,
                                   const octet_right<T::P> (*g)[2 * T::KG], float (*e)[2][2][4], float *bias)
 {
-    const int    lane = (int)threadIdx.x % 32, pixel = lane / 4, n = first + lane % 4 * 2, row = f.row_of(window);
+    const int    lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_step = warp % T::WG, pixel = lane / 4;
+    const int    n = warp / T::WG * (8 * T::NT) + lane % 4 * 2, row = f.row_of(window);
     const float *seen =
-        x + n * f.image + ((2 * row + pixel / 2) & (f.held - 1)) * f.line + 2 * (window - row * f.PW) + pixel % 2 * 2;
-    const float *word = cells + n * T::CELL_PITCH + pixel;
+        r.x + n * f.image + ((2 * row + pixel / 2) & (f.held - 1)) * f.line + 2 * (window - row * f.PW) + pixel % 2 * 2;
+    const float *word = r.cells(stage) + n * T::CELL_PITCH + of_step * (CHANNELS / 4) + pixel;
     float        d[T::NT][2][4] = {};
-    multiply_weights<T>(w, g, d);
+    multiply_weights<T>(r.w(stage) + of_step * T::W_WINDOW, g, d);
     LKI_UNROLL
     for (int t = 0; t < T::NT; t++) {
         const unsigned both[2] = {__float_as_uint(word[8 * t * T::CELL_PITCH]), __float_as_uint(word[(8 * t + 1) * T::CELL_PITCH])};
@@ -253,22 +259,24 @@ template <class T>
 __device__ inline void add_images(const dense_call &f, const share &s, const rooms<T> &r, float (*e)[2][2][4], float *bias)
 {
     const int         warp = (int)threadIdx.x / 32, of_step = warp % T::WG, first = warp / T::WG * (8 * T::NT);
+    const bool        has_images = s.from + first < s.to;
     octet_right<T::P> g[T::NT][2 * T::KG];
-    LKI_UNROLL
+    float             raw[T::NT * T::KG][4];
+    load_gradient<T>(f, s, first, raw);
+    LKI_ROLLED
     for (int i = 0; i < T::STAGES - 1; i++) {
         fetch_step<T>(f, s, s.first + i * T::WG, i, r);
         copies_end();
     }
-    hold<T>(f, s, first, g);
-    int stage = 0, next = T::STAGES - 1;
+    hold<T>(raw, g);
+    int stage = 0, next = T::STAGES - 1; /* of this step, and of the one that is sent for */
+    LKI_ROLLED
     for (int window = s.first; window < s.end; window += T::WG) {
         copies_wait<T::STAGES - 2>();
         __syncthreads(); /* this step is here, and nobody reads the one before */
         fetch_step<T>(f, s, window + (T::STAGES - 1) * T::WG, next, r);
         copies_end();
-        if (window + of_step < s.end)
-            add_window<T>(f, window + of_step, first, r.w(stage) + of_step * T::W_WINDOW, r.cells(stage) + of_step * (CHANNELS / 4),
-                          r.x, g, e, bias);
+        if (has_images && window + of_step < s.end) add_window<T>(f, window + of_step, stage, r, g, e, bias);
         next = stage, stage = stage + 1 < T::STAGES ? stage + 1 : 0;
     }
     __syncthreads();
@@ -277,27 +285,23 @@ __device__ inline void add_images(const dense_call &f, const share &s, const roo
 /* ---- sums ---- */
 
 /* What a warp has, [tap; bias][channel]. */
-__device__ inline void put_warp(const float (*e)[2][2][4], float *bias, float *to)
+__device__ inline void put_warp(const float (*e)[2][2][4], const float *bias, float *to)
 {
     const int lane = (int)threadIdx.x % 32, line = lane % 4;
-    float     sum[3][4];
+    float    *mine = to + lane / 4 * 4;
     LKI_UNROLL
     for (int i = 0; i < 12; i++) { /* column of weights, channel */
         const int   kw = i / 4, m = i % 4 / 2, h = i % 2 * 2;
         const auto  at = [&](int cell, int column) { return e[cell][m][column % 2][h + column / 2]; };
         const float upper = at(0, kw) + at(1, kw + 1), lower = at(2, kw) + at(3, kw + 1);
-        sum[kw][i % 4] = (upper + __shfl_down_sync(~0u, lower, 1)) / TWICE;
+        const float sum = (upper + __shfl_down_sync(~0u, lower, 1)) / TWICE;
+        if (line < 3) mine[(line * 3 + kw) * CHANNELS + i % 4] = sum;
     }
     LKI_UNROLL
     for (int j = 0; j < 4; j++) {
-        bias[j] = bias[j] + __shfl_xor_sync(~0u, bias[j], 1);
-        bias[j] = (bias[j] + __shfl_xor_sync(~0u, bias[j], 2)) / TWICE;
+        const float two = bias[j] + __shfl_xor_sync(~0u, bias[j], 1), sum = (two + __shfl_xor_sync(~0u, two, 2)) / TWICE;
+        if (line == 3) mine[TAPS * CHANNELS + j] = sum;
     }
-    float *mine = to + lane / 4 * 4;
-    if (line == 3) *(float4 *)(mine + TAPS * CHANNELS) = make_float4(bias[0], bias[1], bias[2], bias[3]);
-    LKI_UNROLL
-    for (int kw = 0; kw < 3; kw++)
-        if (line < 3) *(float4 *)(mine + (line * 3 + kw) * CHANNELS) = make_float4(sum[kw][0], sum[kw][1], sum[kw][2], sum[kw][3]);
 }
 
 template <class T>
@@ -306,22 +310,22 @@ __global__ void __launch_bounds__(T::THREADS, 1) weights_behind_dense(LKI_FIXED 
     LKI_DYNAMIC_SHARED(float, shared);
     const int      chunks = f.O / CHANNELS, part = (int)(blockIdx.x / (unsigned)chunks), band = part % l.bands;
     const rooms<T> r(f, shared);
-    float          e[4][2][2][4] = {}, bias[4] = {0, 0, 0, 0};
+    float          e[4][2][2][4] = {}, bias[4] = {};
     int            from, to;
     l.range(part / l.bands, &from, &to);
     share s = {from, 0, band * f.windows / l.bands, (band + 1) * f.windows / l.bands,
                (int)(blockIdx.x % (unsigned)chunks) * CHANNELS};
-    for (; s.from < to; s.from += T::IMAGES) {
-        s.to = s.from + T::IMAGES < to ? s.from + T::IMAGES : to;
+    for (; s.from < to; s.from += IMAGES) {
+        s.to = s.from + IMAGES < to ? s.from + IMAGES : to;
         add_images<T>(f, s, r, e, bias);
     }
-    put_warp(e, bias, shared + (int)threadIdx.x / 32 * (T::SUMS / T::WARPS));
+    put_warp(e, bias, shared + (int)threadIdx.x / 32 * T::SUMS);
     __syncthreads();
     for (int i = (int)threadIdx.x; i < f.sums * CHANNELS; i += T::THREADS) {
         float sum = shared[i];
         LKI_UNROLL
         for (int w = 1; w < T::WARPS; w++)
-            sum = sum + shared[w * (T::SUMS / T::WARPS) + i];
+            sum = sum + shared[w * T::SUMS + i];
         f.parts[((int64_t)part * f.sums + i / CHANNELS) * f.O + s.channel + i % CHANNELS] = sum;
     }
 }
@@ -339,12 +343,10 @@ int64_t longest_of(const lki_args *g, int64_t images)
     return g->lanes ? longest : images;
 }
 
-bool has_few(const lki_args *g, const conv &v) { return longest_of(g, v.images) <= 2 * FEW; }
-
 /* Bands of windows: a power of two, of so many that the longest lane has PARTS parts. */
 int64_t bands_of(const lki_args *g, const conv &v)
 {
-    const int64_t sets = lki_max(1, lki_ceil_div(longest_of(g, v.images), has_few(g, v) ? FEW : MANY));
+    const int64_t sets = lki_max(1, lki_ceil_div(longest_of(g, v.images), IMAGES));
     int64_t       bands = 1;
     while (2 * bands * sets <= PARTS && 2 * bands <= v.OH / 2 * (v.OW / 2))
         bands *= 2;
@@ -374,11 +376,10 @@ template <class T> dense_call call_of(const lki_args *g, const conv &v, int64_t 
 
 template <class T> void launch(const lki_args *g, const conv &v)
 {
-    static_assert((int)T::IMAGES == FEW || (int)T::IMAGES == MANY, "bands are counted by them");
     const int64_t    bands = bands_of(g, v);
     const lane_parts l = lane_parts_of(lanes_of(g, v.images), bands, PARTS, INT32_MAX);
     const dense_call f = call_of<T>(g, v, bands);
-    const size_t     bytes = sizeof(float) * (size_t)lki_max(T::IMAGES * f.image + f.stages * T::STAGE, (int)T::SUMS);
+    const size_t     bytes = sizeof(float) * (size_t)lki_max(IMAGES * f.image + f.stages * T::STAGE, (int)(T::WARPS * T::SUMS));
     assert(aligned(f.g) && aligned(f.w) && aligned(f.cell));
     LKI_GIVE_SHARED((weights_behind_dense<T>), bytes);
     if (l.count())
@@ -390,14 +391,8 @@ template <class T> void launch(const lki_args *g, const conv &v)
 template <int P> void run(const lki_args *g)
 {
     const conv v = conv_here(g);
-    const bool few = has_few(g, v);
-    if (g->src[1].shape->dim[1] <= 64) {
-        if (few) launch<way<P, 4, 1, 1, 12, 2>>(g, v);
-        else launch<way<P, 4, 4, 2, 4, 3>>(g, v);
-    } else {
-        if (few) launch<way<P, 8, 1, 1, 6, 2>>(g, v);
-        else launch<way<P, 8, 2, 4, 2, 3>>(g, v);
-    }
+    if (g->src[1].shape->dim[1] <= 64) launch<way<P, 4, 4, 4, 2>>(g, v);
+    else launch<way<P, 8, 2, 8, 1>>(g, v);
 }
 
 void f32_dense_pool_grad_w(const lki_args *g)
