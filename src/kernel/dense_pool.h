@@ -11,7 +11,7 @@ enum {
     LKI_DENSE_POOL_CHANNELS = 32, /* of the convolution: a multiple of them */
     LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer, at most, and a multiple of 4 */
     LKI_DENSE_POOL_NARROWEST = 6, /* windows of the pool in a row */
-    LKI_DENSE_POOL_WIDEST = 17,
+    LKI_DENSE_POOL_WIDEST = 13,
     LKI_DENSE_POOL_IMAGES = 64, /* of the longest lane, from which it pays; no kernel asks */
 };
 

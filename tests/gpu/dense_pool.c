@@ -43,7 +43,7 @@ static const shape shapes[] = {
     {10, 28, 28, 32, 64, 0, 0},                             /* as networks have them */
     {24, 14, 14, 32, 16, 0, 0}, {6, 16, 13, 64, 20, 1, 0},  /* padded; channels of two blocks, units that are no groups */
     {2, 15, 17, 32, 128, 0, 0}, {70, 15, 17, 32, 68, 1, 1}, /* many units */
-    {90, 14, 15, 32, 8, 0, 0},  {40, 13, 36, 32, 4, 0, 0},  /* many images; wide */
+    {90, 14, 15, 32, 8, 0, 0},  {40, 13, 28, 32, 4, 0, 0},  /* many images; wide */
     {0, 14, 14, 32, 64, 0, 0},  {1, 4, 14, 32, 64, 0, 0},   /* none; one row of windows */
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };

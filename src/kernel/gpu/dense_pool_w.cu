@@ -27,10 +27,11 @@ namespace
 using namespace lki_gpu;
 
 enum { CHANNELS = LKI_DENSE_POOL_CHANNELS, TAPS = 9, PARTS = 16 /* of a lane */, IMAGES = 128 /* of a block at a time */ };
+enum { SHARED_MOST = 163 << 10 }; /* that cards of compute capability 8.0 have */
 
 /* KG: groups of 16 units. A warp has 8*NT images of a window; a block RG times as many, and WG windows at a time. */
 template <int P_, int KG_, int NT_, int RG_, int WG_> struct way {
-    enum { P = P_, KG = KG_, NT = NT_, RG = RG_, WG = WG_, STAGES = 3 };
+    enum { P = P_, KG = KG_, NT = NT_, RG = RG_, WG = WG_, STAGES = 2 };
     enum { WARPS = RG * WG, THREADS = 32 * WARPS };
     enum {
         W_PITCH = 16 * KG + 4,
@@ -47,14 +48,14 @@ struct dense_call {
     const uint8_t *cell;
     float         *parts;
     int            IH, IW, PW, pad[2], O, K, windows;
-    int            sums;         /* of a channel that are wanted */
-    int            once, pieces; /* cells of x that are copied at once, four or one; copies of a line */
-    int            held, line,
-        image; /* lines of x that are there at a time, a power of two; floats from line to line, and from image to image */
-    int     stages;
-    divisor by_PW, by_pieces;
+    int            sums;              /* of a channel that are wanted */
+    int            once, pieces;      /* cells of x that are copied at once, four or one; copies of a line */
+    int            held, line, image; /* lines of x that are there at a time; floats from line to line, and from image to image */
+    int            stages;
+    divisor        by_PW, by_pieces, by_held;
 
     __device__ int row_of(int window) const { return by_PW(window); }
+    __device__ int place_of(int l) const { return (l - by_held(l) * held) * line; }
 };
 
 /* What a block does at a time. */
@@ -111,7 +112,7 @@ template <class T> __device__ inline void fetch_lines(const dense_call &f, const
         const int line = from + f.by_pieces(i), at = (i - f.by_pieces(i) * f.pieces) * f.once, h = line - f.pad[0],
                   w = at - f.pad[1];
         const bool   in = there && (unsigned)h < (unsigned)f.IH && (unsigned)w < (unsigned)f.IW;
-        float       *place = x + n * f.image + (line & (f.held - 1)) * f.line + at;
+        float       *place = x + n * f.image + f.place_of(line) + at;
         const float *cells = in ? image + (h * f.IW + w) : f.x;
         if (f.once == 4) copy_four(place, cells, in ? 16 : 0);
         else copy_one(place, cells, in ? 4 : 0);
@@ -241,8 +242,7 @@ __device__ inline void add_window(const dense_call &f, int window, int stage, co
 {
     const int    lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_step = warp % T::WG, pixel = lane / 4;
     const int    n = warp / T::WG * (8 * T::NT) + lane % 4 * 2, row = f.row_of(window);
-    const float *seen =
-        r.x + n * f.image + ((2 * row + pixel / 2) & (f.held - 1)) * f.line + 2 * (window - row * f.PW) + pixel % 2 * 2;
+    const float *seen = r.x + n * f.image + f.place_of(2 * row + pixel / 2) + 2 * (window - row * f.PW) + pixel % 2 * 2;
     const float *word = r.cells(stage) + n * T::CELL_PITCH + of_step * (CHANNELS / 4) + pixel;
     float        d[T::NT][2][4] = {};
     multiply_weights<T>(r.w(stage) + of_step * T::W_WINDOW, g, d);
@@ -366,9 +366,8 @@ template <class T> dense_call call_of(const lki_args *g, const conv &v, int64_t 
     f.pieces = (int)lki_ceil_div(2 * f.PW + 2, f.once);
     f.by_PW = divisor_of(f.PW), f.by_pieces = divisor_of(f.pieces);
     f.stages = (int)lki_min(T::STAGES, lki_ceil_div(lki_ceil_div(f.windows, bands), T::WG));
-    const int64_t lines = 2 * lki_ceil_div(T::STAGES * T::WG - 1, f.PW) + 4; /* of the steps that are there at a time */
-    for (f.held = 4; f.held < lines; f.held *= 2)
-        ;
+    f.held = (int)(2 * lki_ceil_div(T::STAGES * T::WG - 1, f.PW) + 4); /* of the steps that are there at a time */
+    f.by_held = divisor_of(f.held);
     f.line = (int)lki_ceil_div(2 * f.PW + 2 + 4, 8) * 8 - 4; /* an odd number of quads, */
     f.image = f.held * f.line + 4;                           /* so lines and images that are read together lie on different banks */
     return f;
@@ -381,6 +380,7 @@ template <class T> void launch(const lki_args *g, const conv &v)
     const dense_call f = call_of<T>(g, v, bands);
     const size_t     bytes = sizeof(float) * (size_t)lki_max(IMAGES * f.image + f.stages * T::STAGE, (int)(T::WARPS * T::SUMS));
     assert(aligned(f.g) && aligned(f.w) && aligned(f.cell));
+    assert(bytes <= SHARED_MOST);
     LKI_GIVE_SHARED((weights_behind_dense<T>), bytes);
     if (l.count())
         LKI_LAUNCH((weights_behind_dense<T>), dim3((unsigned)(l.count() * (f.O / CHANNELS))), dim3(T::THREADS), bytes, g, f, l);
