@@ -158,22 +158,23 @@ template <class W, bool POOLED> __device__ inline void put_again(const few_call 
     }
 }
 
-/* The sums of a thread, each one CHAIN. `weights`: of its first channel. */
+/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer than the sums take. */
 template <class W> struct plain_sums {
-    const float    *weights;
-    __device__ void hold(const float *all, int mine) { weights = all + mine; }
+    float           held[W::WEIGHTS][EIGHT];
+    __device__ void hold(const float *weights, int mine)
+    {
+        LKI_UNROLL
+        for (int k = 0; k < W::WEIGHTS * EIGHT; k += 4)
+            load_quad(weights + k / EIGHT * FEW_CHANNELS + mine + behind_first(k % EIGHT), &held[k / EIGHT][k % EIGHT]);
+    }
     __device__ void make(const float *cells, int pitch, float (*acc)[4][4]) const
     {
         LKI_UNROLL
         for (int i = 0; i < 4 * EIGHT; i++)
             output_of(acc, i / EIGHT, i % EIGHT) = 0;
         LKI_UNROLL
-        for (int k = 0; k < W::WEIGHTS; k++) {
-            float factor[EIGHT];
-            load_quad(weights + k * FEW_CHANNELS, factor);
-            load_quad(weights + k * FEW_CHANNELS + behind_first(4), factor + 4);
-            add_products(cells + cell_of<W>(k, pitch), pitch, factor, acc);
-        }
+        for (int k = 0; k < W::WEIGHTS; k++)
+            add_products(cells + cell_of<W>(k, pitch), pitch, held[k], acc);
     }
 
     /* Of one weight and the four outputs. */
@@ -223,7 +224,14 @@ template <int P, class W> struct octet_sums {
 template <int P, class W>
 using sums_of = std::conditional_t<P == LKI_PRECISION_F32 && W::WEIGHTS <= PLAIN_MOST, plain_sums<W>, octet_sums<P, W>>;
 
-template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, W::WEIGHTS > 9 ? (P == LKI_PRECISION_F32 ? 2 : 3) : POOLED ? 5 : 4) few(LKI_FIXED few_call f)
+/* Blocks of a multiprocessor: as many as their registers allow. */
+template <int P, class W, bool POOLED> constexpr int residents()
+{
+    if (W::WEIGHTS > PLAIN_MOST) return P == LKI_PRECISION_F32 ? 2 : 3;
+    return P == LKI_PRECISION_F32 ? 3 : POOLED ? 5 : 4;
+}
+
+template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_FIXED few_call f)
 {
     LKI_DYNAMIC_SHARED(float, shared);
     const int     lane = (int)threadIdx.x % 32, pitch = f.p.pitch;
