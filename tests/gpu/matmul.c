@@ -246,7 +246,7 @@ TEST(test_accuracy)
 
 TEST(test_long)
 {
-    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300}, {33, 10, 5408}, {3, 2, 1535}};
+    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300}, {33, 10, 5408}, {3, 2, 1535}, {32, 64, PART + 96}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 4; bits++) {
             const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false, 0};
@@ -286,6 +286,7 @@ TEST(test_rows_alone)
         check_rows_alone(9000, 70, 40, 30, (lki_precision)p);
         check_rows_alone(200, 5, 70, 2100, (lki_precision)p);
         check_rows_alone(128, 5, 64, 96, (lki_precision)p); /* tiles are whole, or not */
+        check_rows_alone(64, 5, 64, 2 * PART + 64, (lki_precision)p);
     }
 }
 

@@ -2,7 +2,7 @@
  * sums wait for which.
  *
  * Invariants
- * 1. A block has one part of the sum over k, `length` of them, whole steps; its tile lies inside the result; quads are aligned (is_straight()).
+ * 1. A block has one part of the sum over k, `length` of them or, the last one, what is left, whole steps; its tile lies inside the result; quads are aligned (is_straight()).
  * 2. The order is that of tile_block.h, so who is asked never shows in the bits. A sum that is not finite is computed once more as it is there, with care. */
 #ifndef LKI_KERNEL_GPU_STRAIGHT_H
 #define LKI_KERNEL_GPU_STRAIGHT_H
@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     B              y = b;
     x.data += f.a(entry);
     y.data += f.b(entry);
-    if (!lay_straight<P, Tile>(x, y, m, n, (int)(z - entry * f.split) * length, length, room))
+    const int k = (int)(z - entry * f.split) * length, left = f.c.bound[f.c.lanes] * f.c.unit - k;
+    if (!lay_straight<P, Tile>(x, y, m, n, k, left < length ? left : length, room))
         lay_sums_with_care<Tile>(a, b, f, room);
     __syncthreads();
     enter(e, f.e(z));
@@ -103,12 +104,14 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     }
 }
 
-/* Of each piece, where all follow each other from 0 on and have as many k: a part, and whole steps. 0: they are not like that. */
+/* Of each piece, where all follow each other from 0 on and have as many k, but for the last: a part, and whole steps. 0: they are not like that. */
 static inline int64_t length_of_pieces(const cuts &c, int64_t step)
 {
     const int64_t length = lki_min(c.each, c.bound[1] - c.bound[0]);
-    for (int l = 0; l < c.lanes; l++)
-        if (c.bound[l + 1] - c.bound[l] != (c.first[l + 1] - c.first[l]) * length || c.bound[0]) return 0;
+    for (int l = 0; l < c.lanes; l++) {
+        const int64_t missing = (c.first[l + 1] - c.first[l]) * length - (c.bound[l + 1] - c.bound[l]); /* of the lane's last piece */
+        if (c.bound[0] || missing < 0 || (missing && (l + 1 < c.lanes || missing >= length || missing * c.unit % step))) return 0;
+    }
     return length * c.unit <= c.part && length * c.unit % step == 0 ? length * c.unit : 0;
 }
 
