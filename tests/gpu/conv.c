@@ -269,6 +269,71 @@ TEST(test_pool_infinite)
     slot_check(&c);
 }
 
+/* ---- by fragments (kernel/gpu/fragment.h) ---- */
+
+/* The first images of many, and these alone: by units that are wide, by those for few rows, and with the same bits. */
+static void check_first_images(slot_case *c, int64_t first)
+{
+    const int64_t many = c->dst[0].dim[0];
+    void         *got[2][2];
+    for (int i = 0; i < 2; i++) {
+        slot_case part = *c;
+        for (int k = 0; k < part.nsrc; k++)
+            if (i && part.src[k].dim[0] == many) part.src[k].dim[0] = first;
+        for (int k = 0; k < part.ndst; k++) {
+            if (i) part.dst[k].dim[0] = first;
+            got[i][k] = slot_start(&part, k);
+        }
+        slot_on_gpu(&part, got[i]);
+    }
+    for (int k = 0; k < c->ndst; k++) {
+        assert_memory_equal(got[0][k], got[1][k],
+                            (size_t)(lki_shape_size(&c->dst[k]) / many * first) * lk_dtype_bytes(c->dst_type[k]));
+        free(got[0][k]);
+        free(got[1][k]);
+    }
+    for (int k = 0; k < c->nsrc; k++)
+        free(c->src_data[k]);
+}
+
+static void check_few_outputs(void)
+{
+    const shape    s = {528, 6, 6, 16, 3, 3, 256, 1, 1, 0, 0};
+    slot_case      c = case_of(LKI_K_conv2d, LK_F32, &s);
+    const lk_shape x = image_of(&s), w = weights_of(&s), y = outputs_of(&s, 2), bias = {1, {s.O}};
+    c.attr.epilogue = (lki_epilogue){.bias = 1, .relu = 1, .pool = 1, .marks = 1};
+    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
+    slot_result(&c, LK_F32, y, NULL);
+    slot_result(&c, LK_U8, y, NULL);
+    check_first_images(&c, 19);
+}
+
+static void check_few_cells(int relu)
+{
+    const shape    s = {240, 4, 4, 256, 3, 3, 40, 1, 1, 1, 0};
+    slot_case      c = case_of(LKI_K_conv2d_pool_grad_x, LK_F32, &s);
+    const lk_shape x = image_of(&s), w = weights_of(&s), p = outputs_of(&s, 2);
+    c.attr.epilogue.relu = relu;
+    pooled_sources(&c, LK_F32, &p);
+    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    if (relu) slot_source(&c, LK_F32, p, slot_numbers(LK_F32, &p, true));
+    slot_result(&c, LK_F32, x, NULL);
+    check_first_images(&c, 19);
+}
+
+TEST(test_few_rows)
+{
+    for (int p = LKI_PRECISION_TF32; p < LKI_PRECISIONS; p++) {
+        precision = (lki_precision)p;
+        check_few_outputs();
+        check_few_cells(0);
+        check_few_cells(1);
+    }
+    precision = LKI_PRECISION_F32;
+}
+
 /* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. */
 static void check_shares(const shape *s, bool through_pool)
 {
@@ -316,4 +381,4 @@ TESTS(cmocka_unit_test(test_conv2d), cmocka_unit_test(test_grad_x), cmocka_unit_
       cmocka_unit_test(test_grad_w), cmocka_unit_test(test_pool_grad_w), cmocka_unit_test(test_pool_grad_w_relu),
       cmocka_unit_test(test_many_weights), cmocka_unit_test(test_precisions), cmocka_unit_test(test_large_tiles),
       cmocka_unit_test(test_pool_precisions), cmocka_unit_test(test_pool_many_tiles), cmocka_unit_test(test_pool_infinite),
-      cmocka_unit_test(test_shares))
+      cmocka_unit_test(test_few_rows), cmocka_unit_test(test_shares))

@@ -147,7 +147,14 @@ static void check_gradients(const void *arg, outcome *out)
 
 /* ---- rows do not know how many there are ---- */
 
-static lk_tuple outputs(lk_tuple in, void *user) { return LK_TUPLE(forward(user, in.item)); }
+/* Outputs, and the gradient by data of a sum over them. */
+static lk_tuple outputs(lk_tuple in, void *user)
+{
+    lk_tape *tape = lk_tape_begin();
+    lk_tape_watch(tape, in.item[X]);
+    lk_tensor *y = forward(user, in.item), *loss = lk_reduce_sum(lk_mul(y, y));
+    return LK_TUPLE(y, lk_tape_gradient_of_all(tape, LK_TUPLE(loss), LK_TUPLE(in.item[X]), LK_TUPLE()).item[0]);
+}
 
 /* The first rows of a large batch and a batch of those alone: by other units of a kernel, and with the same bits. */
 static void check_rows(const void *arg, outcome *out)
@@ -160,14 +167,15 @@ static void check_rows(const void *arg, outcome *out)
     (void)out;
     for (int64_t i = 0; i < MANY * EACH; i++)
         x[i] = (float)((i * 2654435761u >> 7) % 1021) / 512 - 1;
-    lk_tensor *w = weights_of(&f), *bias = bias_of(&f), *y[2] = {0};
+    lk_tensor *w = weights_of(&f), *bias = bias_of(&f);
+    lk_tuple   got[2] = {0};
     LK_SCOPE(gpu)
         for (int i = 0; i < 2; i++)
-            y[i] = lk_call(lk_function_of(outputs, (void *)&f),
-                           LK_TUPLE(lk_tensor_from(LK_SHAPE(i ? FEW : MANY, 7, 6, 16), LK_F32, x), w, bias))
-                       .item[0];
+            got[i] = lk_call(lk_function_of(outputs, (void *)&f),
+                             LK_TUPLE(lk_tensor_from(LK_SHAPE(i ? FEW : MANY, 7, 6, 16), LK_F32, x), w, bias));
     SOUND();
-    NEED(!memcmp(lk_data(y[0]), lk_data(y[1]), (size_t)lk_size(y[1]) * sizeof(float)));
+    for (int i = 0; i < 2; i++)
+        NEED(!memcmp(lk_data(got[0].item[i]), lk_data(got[1].item[i]), (size_t)lk_size(got[1].item[i]) * sizeof(float)));
     free(x);
 }
 

@@ -3,10 +3,12 @@
  *
  * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 + 8, or of column lane/4 of each mma. Left factors come from
  * memory to registers, each once for all its products: rows are squares of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
- * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups, [octet][half of its k][mma][column][4]. Both are rounded on their way in.
+ * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups, [octet][half of its k][mma][column][4]. Both are rounded on their way in, or, where
+ * weights come by copies (send_weights()), when they are read.
  *
  * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read weights from shared memory by themselves, and wait for
- * them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others do it warp by warp.
+ * them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that
+ * wait for each other, 25 cycles each by a warp and about 50 by four of them. The sums are the same.
  *
  * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of channels: channel_of(). */
 #ifndef LKI_KERNEL_GPU_FRAGMENT_H
@@ -19,7 +21,7 @@ namespace lki_gpu
 {
 
 enum { FRAGMENT_TAPS = 9, FRAGMENT_ROWS = 64 /* of four warps */, FRAGMENT = 8 * GROUP /* floats of an mma's columns */ };
-enum { FRAGMENT_WIDE = 4 };               /* NT where there are many rows; else 1, which changes no sum */
+enum { FRAGMENT_WIDE = 4 };               /* NT where there are many rows; else less, which changes no sum */
 enum { FRAGMENT_MOST_BYTES = 150 << 10 }; /* of weights in shared memory */
 
 /* The channel, of 8 * NT, that column `column` of an mma has. Those a thread has of two mma are a quad, and neighbours have neighbouring quads: so whole sectors of memory are written. */
@@ -29,9 +31,9 @@ template <int NT> __host__ __device__ inline int channel_of(int mma, int column)
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define LKI_WARPGROUPS(P) ((P) == LKI_PRECISION_TF32)
+#define LKI_WARPGROUPS(P, NT) ((P) == LKI_PRECISION_TF32 && (NT) == FRAGMENT_WIDE)
 #else
-#define LKI_WARPGROUPS(P) false
+#define LKI_WARPGROUPS(P, NT) false
 #endif
 
 #ifdef LKI_SIM
@@ -57,6 +59,11 @@ template <int P, int NT> struct right_fragments {
 
     explicit right_fragments(const float *mine) : all(mine - threadIdx.x % 32 * 4) {}
 };
+
+template <int P, int NT> static inline right_fragments<P, NT> rounded_fragments(const float *mine)
+{
+    return right_fragments<P, NT>(mine);
+}
 
 template <int P> static inline void              products_begin() {}
 template <int P> static inline void              products_end() {}
@@ -102,25 +109,25 @@ template <int P> struct left_fragment {
 template <int P> __device__ inline void products_begin()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if (LKI_WARPGROUPS(P)) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    if (LKI_WARPGROUPS(P, FRAGMENT_WIDE)) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 template <int P> __device__ inline void products_end()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if (LKI_WARPGROUPS(P)) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    if (LKI_WARPGROUPS(P, FRAGMENT_WIDE)) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 template <int P, int PENDING> __device__ inline void products_wait()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if (LKI_WARPGROUPS(P)) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+    if (LKI_WARPGROUPS(P, FRAGMENT_WIDE)) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 #endif
 }
 template <int P> __device__ inline void products_read(left_fragment<P> *a, int count)
 {
     LKI_UNROLL
-    for (int i = 0; i < count * 8 && LKI_WARPGROUPS(P); i++)
+    for (int i = 0; i < count * 8 && LKI_WARPGROUPS(P, FRAGMENT_WIDE); i++)
         asm volatile("" : "+f"(a[i / 8].octet[i / 4 % 2][i % 4]));
 }
 
@@ -133,7 +140,7 @@ template <int NT> __device__ inline uint64_t weights_at(const float *p)
 }
 template <int NT> __device__ inline void multiply_octet_of_four(float (*d)[4], const float *a, uint64_t b)
 {
-    static_assert(NT == 12 || NT == 4 || NT == 1, "as many columns as are written here");
+    static_assert(NT == 12 || NT == FRAGMENT_WIDE, "as many columns as are written here");
 #define LKI_A "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "l"(b)
 #define LKI_D(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
     if constexpr (NT == 12)
@@ -146,17 +153,12 @@ template <int NT> __device__ inline void multiply_octet_of_four(float (*d)[4], c
             : LKI_D(0), LKI_D(1), LKI_D(2), LKI_D(3), LKI_D(4), LKI_D(5), LKI_D(6), LKI_D(7), LKI_D(8), LKI_D(9), LKI_D(10),
               LKI_D(11)
             : LKI_A);
-    else if constexpr (NT == 4)
+    else
         asm volatile("{ .reg .pred add; setp.eq.u32 add, 0, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
                      "%13, %14, %15}, "
                      "{%16, %17, %18, %19}, %20, add, 1, 1; }"
                      : LKI_D(0), LKI_D(1), LKI_D(2), LKI_D(3)
-                     : LKI_A);
-    else
-        asm volatile("{ .reg .pred add; setp.eq.u32 add, 0, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, add, 1, 1; }"
-                     : LKI_D(0)
                      : LKI_A);
 #undef LKI_A
 #undef LKI_D
@@ -171,28 +173,38 @@ template <int P, int NT> struct right_fragments {
     __device__ explicit right_fragments(const float *mine)
     {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if (LKI_WARPGROUPS(P)) where = weights_at<NT>(mine);
+        if (LKI_WARPGROUPS(P, NT)) where = weights_at<NT>(mine);
 #endif
         LKI_UNROLL
-        for (int j = 0; j < NT && !LKI_WARPGROUPS(P); j++) {
+        for (int j = 0; j < NT && !LKI_WARPGROUPS(P, NT); j++) {
             load_quad(mine + j * FRAGMENT, v[j]);
             if (P == LKI_PRECISION_BF16) pair[j][0] = bf16_pair(v[j][0], v[j][1]), pair[j][1] = bf16_pair(v[j][2], v[j][3]);
         }
     }
 };
 
+/* Of weights that lie there as they came. */
+template <int P, int NT> __device__ inline right_fragments<P, NT> rounded_fragments(const float *mine)
+{
+    right_fragments<P, NT> b(mine);
+    LKI_UNROLL
+    for (int i = 0; i < NT * 4; i++)
+        b.v[i / 4][i % 4] = as_factor<P>(b.v[i / 4][i % 4]);
+    return b;
+}
+
 /* acc += a * b over a group. */
 template <int P, int NT>
 __device__ inline void multiply_fragments(const left_fragment<P> &a, const right_fragments<P, NT> &b, float (*acc)[4])
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (LKI_WARPGROUPS(P)) {
+    if constexpr (LKI_WARPGROUPS(P, NT)) {
         multiply_octet_of_four<NT>(acc, a.octet[0], b.where);
         multiply_octet_of_four<NT>(acc, a.octet[1], b.where + NT * FRAGMENT / 8); /* the second half of them */
     }
 #endif
     LKI_UNROLL
-    for (int q = 0; q < (P == LKI_PRECISION_TF32 ? 2 : 1) * NT && !LKI_WARPGROUPS(P); q++) {
+    for (int q = 0; q < (P == LKI_PRECISION_TF32 ? 2 : 1) * NT && !LKI_WARPGROUPS(P, NT); q++) {
         if (P == LKI_PRECISION_TF32) mma_tf32(acc[q % NT], a.octet[q / NT], b.v[q % NT] + q / NT * 2);
         else mma_bf16_group(acc[q], a.pair, b.pair[q]);
     }
@@ -235,7 +247,7 @@ template <int NT> struct fragment_unit {
     /* Where the weights of its first group and tap begin: a lane's own, or for warpgroups all. */
     template <int P> __device__ const float *weights(const fragment_plan &p, const float *all) const
     {
-        return all + (set * p.set_floats<NT>() + (LKI_WARPGROUPS(P) ? 0 : (int)threadIdx.x % 32 * 4));
+        return all + (set * p.set_floats<NT>() + (LKI_WARPGROUPS(P, NT) ? 0 : (int)threadIdx.x % 32 * 4));
     }
 };
 
@@ -260,7 +272,7 @@ struct fragment_weights {
 template <int P, int NT> __device__ inline int weight_place(int k, int n)
 {
     const int mma = NT > 1 ? n / 16 * 2 + n % 4 / 2 : 0, column = NT > 1 ? n % 16 / 4 * 2 + n % 2 : n;
-    return LKI_WARPGROUPS(P) ? (k % 4 * (8 * NT) + mma * 8 + column) * 4 + k / 4 : mma * FRAGMENT + column * GROUP + k;
+    return LKI_WARPGROUPS(P, NT) ? (k % 4 * (8 * NT) + mma * 8 + column) * 4 + k / 4 : mma * FRAGMENT + column * GROUP + k;
 }
 
 /* What this thread wrote to shared memory, tensor cores that read it by themselves find there after the next barrier: they read it on another way. */
@@ -302,12 +314,34 @@ template <int P, int NT, bool BY_K> __device__ inline void lay_weights(const fra
             float    *place = to + (n / (8 * NT) * p.set_floats<NT>() + k / GROUP * (FRAGMENT_TAPS * NT * FRAGMENT) +
                                  weight_place<P, NT>(k % GROUP, n % (8 * NT)));
             LKI_UNROLL
-            for (int tap = 0; tap < FRAGMENT_TAPS; tap++)
-                place[tap * (NT * FRAGMENT)] = as_factor<P>(v[tap][j]);
+            for (int tap = 0; tap < FRAGMENT_TAPS; tap++, place += NT * FRAGMENT) {
+                if (!BY_K || LKI_WARPGROUPS(P, NT)) *place = as_factor<P>(v[tap][j]);
+                else if (!j) /* the four lie side by side */
+                    *(float4 *)place = make_float4(as_factor<P>(v[tap][0]), as_factor<P>(v[tap][1]), as_factor<P>(v[tap][2]),
+                                                   as_factor<P>(v[tap][3]));
+            }
         }
     }
     show_tensor_cores();
     __syncthreads();
+}
+
+/* Those of one set on their way there, as they are, by copies nobody waits for: sixteen bytes are what a lane has of a group, a tap and an mma. b is summed over. */
+template <int NT> __device__ inline void send_weights(const fragment_plan &p, const fragment_weights &w, float *to)
+{
+    LKI_ROLLED
+    for (int i = (int)threadIdx.x; i < p.groups * (FRAGMENT_TAPS * NT * 32); i += (int)blockDim.x) {
+        const int lane = i % 32, mma = i / 32 % NT, group = i / (FRAGMENT_TAPS * NT * 32),
+                  tap = i / (32 * NT) - group * FRAGMENT_TAPS;
+        const int    a = (int)(blockIdx.x % p.columns) * (8 * NT) + channel_of<NT>(mma, lane / 4), b = group * GROUP + lane % 4 * 4;
+        const bool   in = a < w.A && b < w.B;
+        const float *from = w.data + (in ? (int64_t)(tap * w.A + a) * w.B + b : 0);
+        if (w.wide) copy_four(to + 4 * i, from, in ? 16 : 0);
+        else
+            for (int j = 0; j < 4; j++)
+                copy_one(to + 4 * i + j, from + (in ? j : 0), in ? 4 : 0);
+    }
+    copies_end();
 }
 
 /* false: weights do not fit. */
@@ -315,7 +349,7 @@ template <int NT> static bool fragment_plan_of(fragment_plan *p, int64_t rows, i
 {
     const int64_t sets = lki_ceil_div(channels, 8 * NT);
     *p = fragment_plan{(int)rows, (int)lki_ceil_div(k, GROUP), 1, (unsigned)lki_ceil_div(rows, FRAGMENT_ROWS), 1, {}, {}};
-    while (NT > 1 && p->sets < sets && (p->sets + 1) * (int64_t)p->set_floats<NT>() * 4 <= FRAGMENT_MOST_BYTES)
+    while (NT == FRAGMENT_WIDE && p->sets < sets && (p->sets + 1) * (int64_t)p->set_floats<NT>() * 4 <= FRAGMENT_MOST_BYTES)
         p->sets++;
     p->columns = (unsigned)lki_ceil_div(sets, p->sets);
     p->by_groups = divisor_of(p->groups * GROUP / 4), p->by_sets = divisor_of(p->sets * 8 * NT / 4);
@@ -325,7 +359,7 @@ template <int NT> static bool fragment_plan_of(fragment_plan *p, int64_t rows, i
 /* As many blocks as multiprocessors hold, a multiple of those side by side. */
 template <int NT> static unsigned fragment_blocks(const fragment_plan &p, int warps)
 {
-    const int64_t most = lki_max(1, (NT > 1 ? 1 : 2) * PROCESSORS / p.columns);
+    const int64_t most = lki_max(1, (NT == FRAGMENT_WIDE ? 1 : 2) * PROCESSORS / p.columns);
     return (unsigned)lki_min(lki_ceil_div((int64_t)p.tiles * p.sets, warps / 4), most) * p.columns;
 }
 

@@ -36,6 +36,7 @@
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
 #define LKI_GIVE_SHARED(kernel, bytes) ((void)(bytes))
 #define LKI_HAS_SHARED(kernel, bytes) ((void)(bytes), true)
+#define LKI_ASK_SHARED(kernel, percent) ((void)(percent))
 #else
 #define LKI_LAUNCH(kernel, grid, block, shared, a, ...) kernel<<<grid, block, shared, (cudaStream_t)(a)->gpu->stream>>>(__VA_ARGS__)
 #define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_LAUNCH(kernel, grid, block, 0, a, __VA_ARGS__)
@@ -43,6 +44,9 @@
 #define LKI_GIVE_SHARED(kernel, bytes) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 /* The same where not all cards have so much: false, and nothing was done. */
 #define LKI_HAS_SHARED(kernel, bytes) (LKI_GIVE_SHARED(kernel, bytes) == cudaSuccess || (cudaGetLastError(), false))
+/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at a time: kernels that ask for different ones do not run
+ * beside each other. */
+#define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
     T *name = (T *)lki_dynamic_shared

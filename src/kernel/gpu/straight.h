@@ -84,8 +84,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     x.data += f.a(entry);
     y.data += f.b(entry);
     const int k = (int)(z - entry * f.split) * length, left = f.c.bound[f.c.lanes] * f.c.unit - k;
-    if (!lay_straight<P, Tile>(x, y, m, n, k, left < length ? left : length, room))
-        lay_sums_with_care<Tile>(a, b, f, room);
+    if (!lay_straight<P, Tile>(x, y, m, n, k, left < length ? left : length, room)) lay_sums_with_care<Tile>(a, b, f, room);
     __syncthreads();
     enter(e, f.e(z));
     e.begin(m, n);
@@ -109,7 +108,8 @@ static inline int64_t length_of_pieces(const cuts &c, int64_t step)
 {
     const int64_t length = lki_min(c.each, c.bound[1] - c.bound[0]);
     for (int l = 0; l < c.lanes; l++) {
-        const int64_t missing = (c.first[l + 1] - c.first[l]) * length - (c.bound[l + 1] - c.bound[l]); /* of the lane's last piece */
+        const int64_t missing =
+            (c.first[l + 1] - c.first[l]) * length - (c.bound[l + 1] - c.bound[l]); /* of the lane's last piece */
         if (c.bound[0] || missing < 0 || (missing && (l + 1 < c.lanes || missing >= length || missing * c.unit % step))) return 0;
     }
     return length * c.unit <= c.part && length * c.unit % step == 0 ? length * c.unit : 0;
