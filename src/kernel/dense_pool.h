@@ -12,6 +12,7 @@ enum {
     LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer, at most, and a multiple of 4 */
     LKI_DENSE_POOL_NARROWEST = 6, /* windows of the pool in a row */
     LKI_DENSE_POOL_WIDEST = 13,
+    LKI_DENSE_POOL_SHARED = 143360, /* bytes of shared memory a block has, at most */
     LKI_DENSE_POOL_IMAGES = 64, /* of the longest lane, from which it pays; no kernel asks */
 };
 

@@ -55,7 +55,7 @@ typedef struct lki_window {
 
 /* What happens to a sum before it is stored, in this order: + bias[last axis], relu, 2x2 max pool. */
 typedef struct lki_epilogue {
-    int32_t bias; /* src[2] is [channels]; conv2d_pool_grad_w: dst[1] is its gradient */
+    int32_t bias; /* src[2] is [channels]; conv2d_pool_grad_w, dense_pool_grad_w: dst[1] is its gradient */
     int32_t relu;
     int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
     int32_t

@@ -35,20 +35,26 @@ static bool has_long_lanes(const lki_node *weights)
 /* Do cells alone tell where an entry counts? */
 static bool goes_by_cells(const lki_node *weights) { return !weights->attr.epilogue.relu || weights->attr.epilogue.marks; }
 
+/* Whole values of ours lie as kernels that copy want them; inputs and constants may be a part of something. */
+static bool is_aligned(const lki_graph *g, int value)
+{
+    const lki_value_kind kind = g->values[lki_graph_root(g, value)].kind;
+    return !lki_graph_is_range(g, value) && (kind == LKI_VALUE_MADE || kind == LKI_VALUE_VARIABLE);
+}
+
 static bool fits(const lki_graph *g, const lki_node *weights, const lki_node *product)
 {
     const lk_shape *x = &g->values[weights->src[0]].shape, *cell = &g->values[weights->src[2]].shape,
                    *conv = &g->values[weights->dst[0]].shape, *dy = &g->values[product->src[0]].shape,
                    *w = &g->values[product->src[1]].shape;
-    for (int i = 0; i < 2; i++) /* whole values lie as kernels that copy want them */
-        if (lki_graph_is_range(g, product->src[i])) return false;
-    return !lki_graph_is_range(g, weights->src[2]) && lki_is_dense_pool(&weights->attr.window, x, cell, conv, dy, w);
+    return is_aligned(g, product->src[0]) && is_aligned(g, product->src[1]) && is_aligned(g, weights->src[2]) &&
+           lki_is_dense_pool(&weights->attr.window, x, cell, conv, dy, w);
 }
 
-static void fuse(lki_graph *g, lki_node *weights, lki_node *product)
+static lk_status fuse(lki_graph *g, lki_node *weights, lki_node *product)
 {
     int *list = lki_alloc((size_t)(4 + weights->ndst) * sizeof *list);
-    if (!list) return; /* fusing is optional */
+    if (!list) return LK_ENOMEM; /* without it bits would be others */
     memcpy(list, (int[]){weights->src[0], product->src[0], weights->src[2], product->src[1]}, 4 * sizeof *list);
     memcpy(list + 4, weights->dst, (size_t)weights->ndst * sizeof *list);
     lki_release(weights->src);
@@ -60,15 +66,20 @@ static void fuse(lki_graph *g, lki_node *weights, lki_node *product)
     weights->slot = lki_op_line(weights->op)->slot;
     product->dead = true;
     g->fused++;
+    return LK_OK;
 }
 
-void lki_graph_fuse_pools(lki_graph *g)
+lk_status lki_graph_fuse_pools(lki_graph *g)
 {
-    if (!g->device || g->device->kind != LKI_DEVICE_GPU || lki_gpu_precision(g->device) == LKI_PRECISION_F32) return;
-    for (int i = 0; i < g->node_count; i++) {
+    lk_status status = LK_OK;
+    if (!g->device || g->device->kind != LKI_DEVICE_GPU || lki_gpu_precision(g->device) == LKI_PRECISION_F32 ||
+        lki_gpu_card_of(g->device)->shared < LKI_DENSE_POOL_SHARED)
+        return LK_OK;
+    for (int i = 0; i < g->node_count && status == LK_OK; i++) {
         lki_node *n = &g->nodes[i];
         if (n->dead || n->op != LKI_OP_conv2d_pool_grad_w || n->mode != LKI_SUM || n->type != LK_F32) continue;
         lki_node *product = (n->cut & 7) == 7 && goes_by_cells(n) && has_long_lanes(n) ? product_of(g, n) : NULL;
-        if (product && fits(g, n, product)) fuse(g, n, product);
+        if (product && fits(g, n, product)) status = fuse(g, n, product);
     }
+    return status;
 }

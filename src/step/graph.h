@@ -141,7 +141,7 @@ void lki_graph_share(lki_graph *g);
 void lki_graph_fuse_norms(lki_graph *g);
 void lki_graph_fuse_relus(lki_graph *g);
 void lki_graph_fuse_products(lki_graph *g);
-void lki_graph_fuse_pools(lki_graph *g);
+lk_status lki_graph_fuse_pools(lki_graph *g);
 void lki_graph_fuse_updates(lki_graph *g);
 
 /* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */

@@ -220,7 +220,7 @@ lk_status lki_graph_simplify(lki_graph *g)
     if (status == LK_OK) lki_graph_fuse_norms(g);
     if (status == LK_OK) lki_graph_fuse_relus(g);
     if (status == LK_OK) lki_graph_fuse_products(g);
-    if (status == LK_OK) lki_graph_fuse_pools(g);
+    if (status == LK_OK) status = lki_graph_fuse_pools(g);
     if (status == LK_OK) lki_graph_fuse_updates(g);
     lki_release(u.count);
     return status;

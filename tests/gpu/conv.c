@@ -296,28 +296,37 @@ static void check_first_images(slot_case *c, int64_t first)
         free(c->src_data[k]);
 }
 
-static void check_few_outputs(void)
+/* Of all sizes, so that sums cancel and lose what is small. */
+static void *numbers_of_all_sizes(const lk_shape *of)
 {
-    const shape    s = {528, 6, 6, 16, 3, 3, 256, 1, 1, 0, 0};
+    float *x = slot_numbers(LK_F32, of, false);
+    for (int64_t i = 0; i < lki_shape_size(of); i++)
+        x[i] = ldexpf(x[i], (int)(i * 7919 % 41) - 20);
+    return x;
+}
+
+static void check_few_outputs(int channels)
+{
+    const shape    s = {528, 6, 6, channels, 3, 3, 256, 1, 1, 0, 0};
     slot_case      c = case_of(LKI_K_conv2d, LK_F32, &s);
     const lk_shape x = image_of(&s), w = weights_of(&s), y = outputs_of(&s, 2), bias = {1, {s.O}};
     c.attr.epilogue = (lki_epilogue){.bias = 1, .relu = 1, .pool = 1, .marks = 1};
-    slot_source(&c, LK_F32, x, slot_numbers(LK_F32, &x, false));
-    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    slot_source(&c, LK_F32, x, channels > 16 ? numbers_of_all_sizes(&x) : slot_numbers(LK_F32, &x, false));
+    slot_source(&c, LK_F32, w, channels > 16 ? numbers_of_all_sizes(&w) : slot_numbers(LK_F32, &w, false));
     slot_source(&c, LK_F32, bias, slot_numbers(LK_F32, &bias, false));
     slot_result(&c, LK_F32, y, NULL);
     slot_result(&c, LK_U8, y, NULL);
     check_first_images(&c, 19);
 }
 
-static void check_few_cells(int relu)
+static void check_few_cells(int relu, int outs)
 {
-    const shape    s = {240, 4, 4, 256, 3, 3, 24, 1, 1, 1, 0};
+    const shape    s = {240, 4, 4, 256, 3, 3, outs, 1, 1, 1, 0};
     slot_case      c = case_of(LKI_K_conv2d_pool_grad_x, LK_F32, &s);
     const lk_shape x = image_of(&s), w = weights_of(&s), p = outputs_of(&s, 2);
     c.attr.epilogue.relu = relu;
     pooled_sources(&c, LK_F32, &p);
-    slot_source(&c, LK_F32, w, slot_numbers(LK_F32, &w, false));
+    slot_source(&c, LK_F32, w, numbers_of_all_sizes(&w));
     if (relu) slot_source(&c, LK_F32, p, slot_numbers(LK_F32, &p, true));
     slot_result(&c, LK_F32, x, NULL);
     check_first_images(&c, 19);
@@ -327,8 +336,10 @@ TEST(test_few_rows)
 {
     for (int p = LKI_PRECISION_TF32; p < LKI_PRECISIONS; p++) {
         precision = (lki_precision)p;
-        check_few_outputs();
-        check_few_cells(p == LKI_PRECISION_BF16);
+        check_few_outputs(16);
+        check_few_outputs(64);
+        check_few_cells(false, 24);
+        check_few_cells(true, 72);
     }
     precision = LKI_PRECISION_F32;
 }
@@ -344,6 +355,8 @@ static void check_shares(const shape *s, bool through_pool)
     else slot_source(&whole, LK_F32, y, slot_numbers(LK_F32, &y, false));
     slot_result(&whole, LK_F32, w, NULL);
     slot_lanes(&whole, 4, s->images);
+    for (int l = 0; l < 4; l++)
+        whole.longest = lki_max(whole.longest, whole.bound[l + 1] - whole.bound[l]);
     for (int i = 0; i < 3; i++) { /* all lanes, the first two, the last two */
         const int64_t *bound = &whole.bound[i == 2 ? 2 : 0];
         slot_case      c = whole;
@@ -368,10 +381,13 @@ static void check_shares(const shape *s, bool through_pool)
 
 TEST(test_shares)
 {
-    static const shape some[] = {{300, 4, 4, 8, 3, 3, 8, 1, 1, 1, 0}, {300, 4, 4, 16, 3, 3, 8, 1, 1, 1, 0}};
-    for (int i = 0; i < 4 * LKI_PRECISIONS; i++) {
-        precision = (lki_precision)(i / 4);
-        check_shares(&some[i / 2 % 2], i % 2);
+    static const shape some[] = {{300, 4, 4, 8, 3, 3, 8, 1, 1, 1, 0},
+                                 {300, 4, 4, 16, 3, 3, 8, 1, 1, 1, 0},
+                                 {61, 6, 6, 32, 3, 3, 64, 1, 1, 1,
+                                  0}}; /* the longest of its lanes is long, as fragment_w.cu has it, and the second card's */
+    for (int i = 0; i < 6 * LKI_PRECISIONS; i++) {
+        precision = (lki_precision)(i / 6);
+        check_shares(&some[i / 2 % 3], i % 2);
     }
     precision = LKI_PRECISION_F32;
 }

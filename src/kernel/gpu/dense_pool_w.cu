@@ -334,15 +334,6 @@ __global__ void __launch_bounds__(T::THREADS, 1) weights_behind_dense(LKI_FIXED 
 
 conv conv_here(const lki_args *g) { return conv_of(g, g->src[0].shape, g->dst[0].shape, g->src[2].shape, true); }
 
-/* Of the longest lane of the whole batch. */
-int64_t longest_of(const lki_args *g, int64_t images)
-{
-    int64_t longest = g->longest;
-    for (int s = 0; g->lanes && s < g->lanes->count && !g->longest; s++)
-        longest = lki_max(longest, g->lanes->bound[s + 1] - g->lanes->bound[s]);
-    return g->lanes ? longest : images;
-}
-
 /* Bands of windows: a power of two, of so many that the longest lane has PARTS parts. */
 int64_t bands_of(const lki_args *g, const conv &v)
 {

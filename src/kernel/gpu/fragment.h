@@ -8,7 +8,8 @@
  *
  * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read weights from shared memory by themselves, and wait for
  * them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that
- * wait for each other, 25 cycles each by a warp and about 50 by four of them. The sums are the same.
+ * wait for each other, 25 cycles each by a warp and about 50 by four of them. The sums are the same: nobody
+ * promises it, but tests/gpu/conv.c (test_few_rows) compares them on a card.
  *
  * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of channels: channel_of(). */
 #ifndef LKI_KERNEL_GPU_FRAGMENT_H

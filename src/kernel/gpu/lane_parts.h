@@ -4,7 +4,7 @@
  *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
  *     result   lanes up the tree; an empty one is +0
  *
- * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane has: never on what else a card has. */
+ * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane, or the longest of the whole batch, has: never on what else a card has. */
 #ifndef LKI_KERNEL_GPU_LANE_PARTS_H
 #define LKI_KERNEL_GPU_LANE_PARTS_H
 
