@@ -59,35 +59,10 @@ TEST(test_near_the_reference)
 /* More than a block has at a time. */
 TEST(test_many_images) { check(&(shape){2060, 4, 14, 32, 4, 0, 0}, 1, 1, LKI_PRECISION_TF32); }
 
-/* A card that has some of the lanes has that part of the sum: bits do not depend on how many cards there are. */
 static void check_shares(const shape *s)
 {
     slot_case whole = case_of(s, 1, LKI_PRECISION_TF32);
-    float    *sum[3][2];
-    slot_lanes(&whole, 4, s->images);
-    for (int l = 0; l < 4; l++)
-        whole.longest = lki_max(whole.longest, whole.bound[l + 1] - whole.bound[l]);
-    for (int i = 0; i < 3; i++) { /* all lanes, the first two, the last two */
-        const int64_t *bound = &whole.bound[i == 2 ? 2 : 0];
-        slot_case      c = whole;
-        c.lanes = i ? 2 : 4;
-        for (int l = 0; l <= c.lanes; l++)
-            c.bound[l] = bound[l] - bound[0];
-        for (int k = 0; k < 3; k++) {
-            const size_t each = (size_t)(lki_shape_size(&c.src[k]) / s->images) * lk_dtype_bytes(c.src_type[k]);
-            c.src_data[k] = (char *)c.src_data[k] + (size_t)bound[0] * each;
-            c.src[k].dim[0] = c.bound[c.lanes];
-        }
-        sum[i][0] = slot_start(&c, 0), sum[i][1] = slot_start(&c, 1);
-        slot_on_gpu(&c, (void **)sum[i]);
-    }
-    for (int d = 0; d < 2; d++)
-        for (int64_t k = 0; k < lki_shape_size(&whole.dst[d]); k++)
-            assert_true(sum[0][d][k] == sum[1][d][k] + sum[2][d][k]);
-    for (int i = 0; i < 6; i++)
-        free(sum[i / 2][i % 2]);
-    for (int k = 0; k < whole.nsrc; k++)
-        free(whole.src_data[k]);
+    slot_check_shares(&whole, 3, s->images);
 }
 
 TEST(test_shares)

@@ -16,20 +16,20 @@
 enum { MOST = 12, SLOT_GUARD = 64, SLOT_LANES = 64 };
 
 typedef struct slot_case {
-    lki_slot slot;
-    lk_dtype dtype; /* row of the table */
-    int      nsrc, ndst;
-    lk_shape src[MOST], dst[MOST];
-    lk_dtype src_type[MOST], dst_type[MOST];
-    void    *src_data[MOST]; /* on the host; made by slot_numbers() or its like, freed by slot_check() */
-    void    *dst_data[MOST]; /* what an in-place slot finds; NULL: bytes 0xa5 */
-    lki_attr attr;
-    int      lanes; /* 0: none */
-    int64_t  bound[SLOT_LANES + 1];
-    int64_t  longest; /* lane of the whole batch; 0: of those here */
-    int64_t  first;
+    lki_slot      slot;
+    lk_dtype      dtype; /* row of the table */
+    int           nsrc, ndst;
+    lk_shape      src[MOST], dst[MOST];
+    lk_dtype      src_type[MOST], dst_type[MOST];
+    void         *src_data[MOST]; /* on the host; made by slot_numbers() or its like, freed by slot_check() */
+    void         *dst_data[MOST]; /* what an in-place slot finds; NULL: bytes 0xa5 */
+    lki_attr      attr;
+    int           lanes; /* 0: none */
+    int64_t       bound[SLOT_LANES + 1];
+    int64_t       longest; /* lane of the whole batch; 0: of those here */
+    int64_t       first;
     lki_precision precision;
-    double   tolerance; /* relative to the largest of the result; 0: the same bits */
+    double        tolerance; /* relative to the largest of the result; 0: the same bits */
 } slot_case;
 
 /* ---- data ---- */
@@ -264,6 +264,41 @@ static inline void slot_check(slot_case *c)
     }
     for (int i = 0; i < c->nsrc; i++)
         free(c->src_data[i]);
+}
+
+/* ---- several cards ---- */
+
+/* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. The first `cut` operands have `entries`, which lanes are of. */
+static inline void slot_check_shares(slot_case *whole, int cut, int64_t entries)
+{
+    void *sum[3][2] = {{NULL}};
+    slot_lanes(whole, 4, entries);
+    for (int l = 0; l < 4; l++)
+        whole->longest = lki_max(whole->longest, whole->bound[l + 1] - whole->bound[l]);
+    for (int i = 0; i < 3; i++) { /* all lanes, the first two, the last two */
+        const int64_t *bound = &whole->bound[i == 2 ? 2 : 0];
+        slot_case      c = *whole;
+        c.lanes = i ? 2 : 4;
+        for (int l = 0; l <= c.lanes; l++)
+            c.bound[l] = bound[l] - bound[0];
+        for (int k = 0; k < cut; k++) {
+            const size_t each = (size_t)(lki_shape_size(&c.src[k]) / entries) * lk_dtype_bytes(c.src_type[k]);
+            c.src_data[k] = (char *)c.src_data[k] + (size_t)bound[0] * each;
+            c.src[k].dim[0] = c.bound[c.lanes];
+        }
+        for (int d = 0; d < c.ndst; d++)
+            sum[i][d] = slot_start(&c, d);
+        slot_on_gpu(&c, sum[i]);
+    }
+    for (int d = 0; d < whole->ndst; d++) {
+        const float *all = sum[0][d], *first = sum[1][d], *second = sum[2][d];
+        for (int64_t k = 0; k < lki_shape_size(&whole->dst[d]); k++)
+            assert_true(all[k] == first[k] + second[k]);
+    }
+    for (int i = 0; i < 6; i++)
+        free(sum[i / 2][i % 2]);
+    for (int k = 0; k < whole->nsrc; k++)
+        free(whole->src_data[k]);
 }
 
 #endif
