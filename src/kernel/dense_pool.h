@@ -12,8 +12,8 @@ enum {
     LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer, at most, and a multiple of 4 */
     LKI_DENSE_POOL_NARROWEST = 6, /* windows of the pool in a row */
     LKI_DENSE_POOL_WIDEST = 13,
-    LKI_DENSE_POOL_SHARED = 143360, /* bytes of shared memory a block has, at most */
-    LKI_DENSE_POOL_IMAGES = 64, /* of the longest lane, from which it pays; no kernel asks */
+    LKI_DENSE_POOL_SHARED = 163 << 10, /* bytes of shared memory a block has, at most: cards that have less are left out */
+    LKI_DENSE_POOL_IMAGES = 64,        /* of the longest lane, from which it pays; no kernel asks */
 };
 
 /* x is [n, height, width, 1], cell [n, window rows, windows in a row, channels], g [n, units], w [entries of an image, units]; conv is [3, 3, 1, channels]. */

@@ -27,7 +27,6 @@ namespace
 using namespace lki_gpu;
 
 enum { CHANNELS = LKI_DENSE_POOL_CHANNELS, TAPS = 9, PARTS = 16 /* of a lane */, IMAGES = 128 /* of a block at a time */ };
-enum { SHARED_MOST = 163 << 10 }; /* that cards of compute capability 8.0 have */
 
 /* KG: groups of 16 units. A warp has 8*NT images of a window; a block RG times as many, and WG windows at a time. */
 template <int P_, int KG_, int NT_, int RG_, int WG_> struct way {
@@ -371,7 +370,7 @@ template <class T> void launch(const lki_args *g, const conv &v)
     const dense_call f = call_of<T>(g, v, bands);
     const size_t     bytes = sizeof(float) * (size_t)lki_max(IMAGES * f.image + f.stages * T::STAGE, (int)(T::WARPS * T::SUMS));
     assert(aligned(f.g) && aligned(f.w) && aligned(f.cell));
-    assert(bytes <= SHARED_MOST);
+    assert(bytes <= LKI_DENSE_POOL_SHARED);
     LKI_GIVE_SHARED((weights_behind_dense<T>), bytes);
     if (l.count())
         LKI_LAUNCH((weights_behind_dense<T>), dim3((unsigned)(l.count() * (f.O / CHANNELS))), dim3(T::THREADS), bytes, g, f, l);
