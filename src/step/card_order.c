@@ -223,20 +223,28 @@ static lk_status sort_calls(lki_card *c, const int *launch)
     return LK_OK;
 }
 
-static void order_launches(lki_card *c, const lki_order *calls, const int *launch)
+static lk_status order_launches(lki_card *c, const lki_order *calls, const int *launch)
 {
+    bool *once = lki_zalloc((size_t)c->launch_count + 1);
+    if (!once) return LK_ENOMEM;
     for (int i = 0; i < c->count; i++) {
         const uint64_t *needs = lki_order_row(calls, calls->needs, i);
         for (int j = lki_bit_next(needs, calls->words, 0); j >= 0; j = lki_bit_next(needs, calls->words, j + 1))
             if (launch[i] != launch[j]) lki_order_need(&c->order, launch[i], launch[j]);
     }
     lki_order_close(&c->order);
+    for (int l = 0; l < c->launch_count; l++)
+        once[l] = c->launches[l].once;
+    const bool ordered = lki_order_begin_with_one(&c->order, once);
+    lki_release(once);
+    if (!ordered) return LK_ENOMEM;
     for (int l = 0; l < c->launch_count; l++) {
         const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
         for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
             if (c->launches[l].level <= c->launches[k].level) c->launches[l].level = c->launches[k].level + 1;
         if (c->levels <= c->launches[l].level) c->levels = c->launches[l].level + 1;
     }
+    return LK_OK;
 }
 
 /* ---- gradients in parts ---- */
@@ -266,7 +274,8 @@ static bool is_in_parts(const lki_card_call *k)
 {
     const lki_node *n = k->node;
     int64_t         results = 0;
-    const bool      weights = n->slot == LKI_K_conv2d_grad_w || n->slot == LKI_K_conv2d_pool_grad_w || n->slot == LKI_K_dense_pool_grad_w;
+    const bool      weights =
+        n->slot == LKI_K_conv2d_grad_w || n->slot == LKI_K_conv2d_pool_grad_w || n->slot == LKI_K_dense_pool_grad_w;
     if (!weights || n->mode != LKI_SUM || n->type != LK_F32 || k->on_host || n->ndst > 2) return false;
     for (int d = 0; d < n->ndst; d++)
         results += lki_shape_size(k->args.dst[d].shape);
@@ -309,7 +318,7 @@ lk_status lki_card_order(lki_card *c)
         if (c->launch_count < 0 || !lki_order_init(&c->order, c->launch_count)) c->launch_count = 0, status = LK_ENOMEM;
     }
     if (status == LK_OK) status = sort_calls(c, launch);
-    if (status == LK_OK) order_launches(c, &calls, launch);
+    if (status == LK_OK) status = order_launches(c, &calls, launch);
     if (status == LK_OK) leave_gradients(c);
     lki_order_clear(&calls);
     lki_release(launch);

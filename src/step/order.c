@@ -64,3 +64,36 @@ void lki_order_close(lki_order *o)
     for (int i = 0; i < o->count; i++)
         close_call(o, i);
 }
+
+static bool begins(const lki_order *o, const bool *nothing, int i)
+{
+    const uint64_t *before = lki_order_row(o, o->before, i);
+    for (int k = lki_bit_next(before, o->words, 0); k >= 0; k = lki_bit_next(before, o->words, k + 1))
+        if (!nothing[k]) return false;
+    return !nothing[i];
+}
+
+/* The calls on the longest way from each to the end, its own among them. */
+static void find_ways(const lki_order *o, const bool *nothing, int *way)
+{
+    for (int i = o->count - 1; i >= 0; i--) {
+        const uint64_t *needs = lki_order_row(o, o->needs, i);
+        if (!nothing[i]) way[i]++;
+        for (int k = lki_bit_next(needs, o->words, 0); k >= 0; k = lki_bit_next(needs, o->words, k + 1))
+            if (way[k] < way[i]) way[k] = way[i];
+    }
+}
+
+bool lki_order_begin_with_one(lki_order *o, const bool *nothing)
+{
+    int *way = lki_zalloc(((size_t)o->count + 1) * sizeof *way), first = 0;
+    if (!way) return false;
+    find_ways(o, nothing, way);
+    while (first < o->count && !begins(o, nothing, first))
+        first++;
+    for (int i = first + 1; i < o->count; i++)
+        if (way[i] < way[first] && begins(o, nothing, i)) lki_order_need(o, i, first);
+    lki_order_close(o);
+    lki_release(way);
+    return true;
+}

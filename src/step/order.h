@@ -17,6 +17,10 @@ bool lki_order_init(lki_order *o, int count); /* nothing needs anything; false w
 void lki_order_clear(lki_order *o);
 void lki_order_close(lki_order *o); /* also once more, after further needs */
 
+/* Of the calls that begin, all but the first come after it, where no way becomes longer by that: those who can wait are not launched before those who cannot. Calls of `nothing` take no time.
+ * The order is closed before and after; false without memory. */
+bool lki_order_begin_with_one(lki_order *o, const bool *nothing);
+
 static inline uint64_t *lki_order_row(const lki_order *o, uint64_t *rows, int i) { return rows + (size_t)i * (size_t)o->words; }
 
 static inline bool lki_bit(const uint64_t *row, int i) { return row[i / 64] >> i % 64 & 1; }

@@ -75,6 +75,66 @@ TEST(long_chains_are_followed)
     lki_order_clear(&o);
 }
 
+static int way_of_all(const lki_order *o, const bool *nothing)
+{
+    int way[MOST_CALLS] = {0}, longest = 0;
+    for (int i = 0; i < o->count; i++) {
+        for (int k = 0; k < i; k++)
+            if (lki_order_after(o, i, k) && way[k] > way[i]) way[i] = way[k];
+        way[i] += !nothing[i];
+        longest = way[i] > longest ? way[i] : longest;
+    }
+    return longest;
+}
+
+TEST(those_who_can_wait_begin_behind_the_first)
+{
+    for (int g = 0; g < GRAPHS; g++) {
+        const int count = 1 + below(MOST_CALLS);
+        lki_order o = random_order(count), led;
+        bool      nothing[MOST_CALLS];
+        assert_true(lki_order_init(&led, count));
+        memcpy(led.needs, o.needs, (size_t)count * (size_t)o.words * sizeof *o.needs);
+        for (int i = 0; i < count; i++)
+            nothing[i] = !below(6);
+        lki_order_close(&o);
+        lki_order_close(&led);
+        assert_true(lki_order_begin_with_one(&led, nothing));
+        for (int i = 0; i < count * count; i++)
+            if (lki_order_after(&o, i / count, i % count)) assert_true(lki_order_after(&led, i / count, i % count));
+        assert_int_equal(way_of_all(&led, nothing), way_of_all(&o, nothing));
+        lki_order_clear(&o);
+        lki_order_clear(&led);
+    }
+}
+
+/* 0 and 3 are constants. All ways have three calls; then one of three and one of two. */
+TEST(what_is_as_long_does_not_wait)
+{
+    static const int  needs[][2] = {{1, 0}, {2, 0}, {5, 1}, {5, 2}, {6, 4}, {7, 5}, {7, 6}};
+    static const bool nothing[8] = {[0] = true, [3] = true};
+    lki_order         o;
+    assert_true(lki_order_init(&o, 8));
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        lki_order_need(&o, needs[i][0], needs[i][1]);
+    lki_order_need(&o, 2, 3);
+    lki_order_close(&o);
+    assert_true(lki_order_begin_with_one(&o, nothing));
+    assert_false(lki_order_after(&o, 2, 1)); /* 2, 5, 7 is as long as 1, 5, 7 */
+    assert_false(lki_order_after(&o, 4, 1));
+    lki_order_clear(&o);
+    assert_true(lki_order_init(&o, 4));
+    lki_order_need(&o, 2, 0);
+    lki_order_need(&o, 3, 1);
+    lki_order_need(&o, 3, 2);
+    lki_order_close(&o);
+    assert_true(lki_order_begin_with_one(&o, (const bool[4]){0}));
+    assert_true(lki_order_needs(&o, 1, 0));
+    assert_true(lki_order_begin_with_one(&o, (const bool[4]){0})); /* once more changes nothing */
+    assert_false(lki_order_needs(&o, 2, 1));
+    lki_order_clear(&o);
+}
+
 /* ---- memory ---- */
 
 enum { MOST_VALUES = 3 * MOST_CALLS };
@@ -562,6 +622,7 @@ static int join_once(void)
 TEST(no_memory_is_told) { assert_true(check_every_allocation(join_once) > 0); }
 
 TESTS(cmocka_unit_test(closed_orders_have_the_fewest_needs), cmocka_unit_test(long_chains_are_followed),
+      cmocka_unit_test(those_who_can_wait_begin_behind_the_first), cmocka_unit_test(what_is_as_long_does_not_wait),
       cmocka_unit_test(small_blocks_make_nobody_wait), cmocka_unit_test(large_blocks_are_shared),
       cmocka_unit_test(launches_are_sound), cmocka_unit_test(launches_along_rows_are_sound), cmocka_unit_test(a_head_is_one_launch),
       cmocka_unit_test(nothing_lies_between_rows), cmocka_unit_test(no_circles_of_updates),
