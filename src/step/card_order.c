@@ -146,7 +146,7 @@ static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
 }
 
 /* A call on the host is alone: everything before is done, nothing after has begun. */
-static void find_order(const lki_card *c, lki_order *o)
+static bool find_order(const lki_card *c, lki_order *o)
 {
     int host = -1; /* the last one */
     for (int i = 0; i < c->count; i++) {
@@ -157,6 +157,12 @@ static void find_order(const lki_card *c, lki_order *o)
         if (k->on_host) host = i;
     }
     lki_order_close(o);
+    bool *once = lki_zalloc((size_t)c->count + 1);
+    for (int i = 0; i < c->count && once; i++)
+        once[i] = c->calls[i].once;
+    const bool found = once && lki_order_begin_with_one(o, once);
+    lki_release(once);
+    return found;
 }
 
 /* ---- launches ---- */
@@ -223,28 +229,20 @@ static lk_status sort_calls(lki_card *c, const int *launch)
     return LK_OK;
 }
 
-static lk_status order_launches(lki_card *c, const lki_order *calls, const int *launch)
+static void order_launches(lki_card *c, const lki_order *calls, const int *launch)
 {
-    bool *once = lki_zalloc((size_t)c->launch_count + 1);
-    if (!once) return LK_ENOMEM;
     for (int i = 0; i < c->count; i++) {
         const uint64_t *needs = lki_order_row(calls, calls->needs, i);
         for (int j = lki_bit_next(needs, calls->words, 0); j >= 0; j = lki_bit_next(needs, calls->words, j + 1))
             if (launch[i] != launch[j]) lki_order_need(&c->order, launch[i], launch[j]);
     }
     lki_order_close(&c->order);
-    for (int l = 0; l < c->launch_count; l++)
-        once[l] = c->launches[l].once;
-    const bool ordered = lki_order_begin_with_one(&c->order, once);
-    lki_release(once);
-    if (!ordered) return LK_ENOMEM;
     for (int l = 0; l < c->launch_count; l++) {
         const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
         for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
             if (c->launches[l].level <= c->launches[k].level) c->launches[l].level = c->launches[k].level + 1;
         if (c->levels <= c->launches[l].level) c->levels = c->launches[l].level + 1;
     }
-    return LK_OK;
 }
 
 /* ---- gradients in parts ---- */
@@ -311,14 +309,13 @@ lk_status lki_card_order(lki_card *c)
     find_constants(c);
     launch = lki_alloc((size_t)(c->count + 1) * sizeof *launch);
     c->launches = lki_zalloc((size_t)(c->count + 1) * sizeof *c->launches);
-    lk_status status = launch && c->launches && lki_order_init(&calls, c->count) ? LK_OK : LK_ENOMEM;
+    lk_status status = launch && c->launches && lki_order_init(&calls, c->count) && find_order(c, &calls) ? LK_OK : LK_ENOMEM;
     if (status == LK_OK) {
-        find_order(c, &calls);
         c->launch_count = find_launches(c, &calls, launch);
         if (c->launch_count < 0 || !lki_order_init(&c->order, c->launch_count)) c->launch_count = 0, status = LK_ENOMEM;
     }
     if (status == LK_OK) status = sort_calls(c, launch);
-    if (status == LK_OK) status = order_launches(c, &calls, launch);
+    if (status == LK_OK) order_launches(c, &calls, launch);
     if (status == LK_OK) leave_gradients(c);
     lki_order_clear(&calls);
     lki_release(launch);

@@ -86,12 +86,12 @@ static void find_ways(const lki_order *o, const bool *nothing, int *way)
 
 bool lki_order_begin_with_one(lki_order *o, const bool *nothing)
 {
-    int *way = lki_zalloc(((size_t)o->count + 1) * sizeof *way), first = 0;
+    int *way = lki_zalloc(((size_t)o->count + 1) * sizeof *way), first = -1;
     if (!way) return false;
     find_ways(o, nothing, way);
-    while (first < o->count && !begins(o, nothing, first))
-        first++;
-    for (int i = first + 1; i < o->count; i++)
+    for (int i = 0; i < o->count; i++)
+        if (begins(o, nothing, i) && (first < 0 || way[i] > way[first])) first = i;
+    for (int i = first + 1; i < o->count && first >= 0; i++)
         if (way[i] < way[first] && begins(o, nothing, i)) lki_order_need(o, i, first);
     lki_order_close(o);
     lki_release(way);
