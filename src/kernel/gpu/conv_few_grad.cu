@@ -44,7 +44,8 @@ struct few_grad_call {
     int          pitch_bytes;
     uint2        behind; /* find_winners() */
     int          once;   /* cells that are copied at once: four or one */
-    divisor      by_across;
+    bool         whole;  /* no patch has cells outside the image */
+    divisor      by_across, by_columns /* copies of a line */, by_groups, by_bands;
     float       *parts;
 };
 
@@ -66,16 +67,15 @@ struct alignas(8) cell_move {
     int from, to; /* in an image; in a patch, in bytes */
 };
 
-/* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. By the whole block. */
+/* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. Each thread writes the moves it makes. */
 template <class T> __device__ inline int list_moves(const few_grad_call &f, int first, int rows, cell_move *moves)
 {
-    const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C, fit = f.p.width - before,
-              columns = (line < fit ? line : fit) / f.once;
+    const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C, columns = (int)f.by_columns.by;
     const int top = first < f.p.pad[0] ? f.p.pad[0] - first : 0, end = f.p.IH + f.p.pad[0] - first,
               bottom = rows < end ? rows : end;
-    const int count = columns > 0 && bottom > top ? (bottom - top) * columns : 0;
+    const int count = bottom > top ? (bottom - top) * columns : 0;
     for (int i = (int)threadIdx.x; i < count; i += THREADS) {
-        const int row = top + i / columns, column = i % columns * f.once;
+        const int down = f.by_columns(i), row = top + down, column = (i - down * columns) * f.once;
         moves[i] = cell_move{(first + row - f.p.pad[0]) * line + column, 4 * (row * f.p.pitch + before + column)};
     }
     return count;
@@ -90,6 +90,14 @@ __device__ inline void bring(const few_grad_call &f, const cell_move *moves, int
         if (f.once == 4) copy_four((float *)(to + m.to), image + m.from, 16);
         else copy_one((float *)(to + m.to), image + m.from, 4);
     }
+}
+
+/* Cells outside the image stay zeros. By the whole block, before moves. */
+__device__ inline void clear_patches(const few_grad_call &f, float *shared)
+{
+    for (int i = (int)threadIdx.x; i < f.p.size() / 2; i += THREADS)
+        ((float4 *)shared)[i] = make_float4(0, 0, 0, 0);
+    __syncthreads();
 }
 
 /* ---- the gradient on its way ---- */
@@ -218,7 +226,7 @@ template <class T> __device__ inline void put_part(const few_grad_call &f, float
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < f.sums * width; i += THREADS) {
-        const int k = i / width, o = i % width;
+        const int k = i >> (f.q.bits + 2), o = i & (width - 1);
         float     sum[WARPS];
         LKI_UNROLL
         for (int w = 0; w < WARPS; w++)
@@ -238,7 +246,8 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
 {
     typedef typename T::W W;
     LKI_DYNAMIC_SHARED(float, shared);
-    const int     part = (int)(blockIdx.x / f.groups), group = (int)(blockIdx.x % f.groups), band = part % l.bands;
+    const int part = f.by_groups((int)blockIdx.x), group = (int)blockIdx.x - part * f.groups, set = f.by_bands(part),
+              band = part - set * l.bands;
     const int     top = band * f.rows, rows = f.H - top < f.rows ? f.H - top : f.rows;
     const int     o = group * f.q.width() + 4 * ((int)threadIdx.x & ((1 << f.q.bits) - 1)), strand = (int)threadIdx.x >> f.q.bits;
     const int     turns = (rows * f.across + f.strands - 1) / f.strands, units = o < f.q.channels ? rows * f.across : 0;
@@ -246,7 +255,7 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
     const int buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where each unit's first cell in a patch is written down */
     cell_move *const moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
     int              from, to;
-    l.range(part / l.bands, &from, &to);
+    l.range(set, &from, &to);
 
     const int64_t begin = from * entries + top * f.W * f.q.channels + o;
     const int     scale = T::POOLED ? f.q.channels : 1, start = strand * scale, step = f.strands * scale;
@@ -268,12 +277,10 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
     for (int i = 0; i < T::DEPTH; i++)
         fetch(unit[i]);
 
-    for (int i = (int)threadIdx.x; i < buffer / 8; i += THREADS)
-        ((float4 *)shared)[i] = make_float4(0, 0, 0, 0);
+    if (!f.whole) clear_patches(f, shared);
     list_units<T>(f, turns * f.strands, at_byte<int>(shared, unit_at));
     const int    copies = list_moves<T>(f, T::EACH * top, T::EACH * rows + W::KH - 1, moves);
     const float *x = f.x + from * image;
-    __syncthreads();
     bring<T>(f, moves, copies, x, at_byte<char>(shared, 0));
     copies_end();
 
@@ -399,6 +406,9 @@ template <class T> void run_few(const lki_args *g, const conv &v, const pool_ent
     }
     const int line = v.IW * v.C, before = v.pad[1] * v.C;
     f.once = aligned(f.x) && line % 4 == 0 && before % 4 == 0 && f.p.width % 4 == 0 ? 4 : 1;
+    f.by_columns = divisor_of(lki_min(line, f.p.width - before) / f.once);
+    f.by_groups = divisor_of(f.groups), f.by_bands = divisor_of(p.bands);
+    f.whole = !v.pad[0] && !v.pad[1] && T::EACH * f.H + T::W::KH - 1 <= v.IH && f.p.width <= line;
     f.sums = T::W::WEIGHTS + (T::POOLED && g->attr->epilogue.bias);
     const joined to = {(float *)g->dst[0].data, (float *)(f.sums > T::W::WEIGHTS ? g->dst[1].data : nullptr), T::W::WEIGHTS * v.O};
     if (p.count() && f.groups) launch_few<typename T::W, T::POOLED>(g, f, p, shared_of<T>(f.p, s));

@@ -18,15 +18,18 @@ enum { JOIN_AT_ONCE = 8, JOIN_LEVELS = 20, JOIN_MANY = 4096 /* results */ };
 /* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands` parts, which follow each other. */
 struct lane_parts {
     int lanes, bands;
+    int regular; /* images of a set, where all have as many; else 0 */
     int bound[MOST_LANES + 1], first[MOST_LANES + 1], each[MOST_LANES];
 
     __host__ __device__ int count() const { return first[lanes] * bands; }
     __host__ __device__ int of_lane(int l) const { return (first[l + 1] - first[l]) * bands; }
 
-    /* The images of a set. */
+    /* The images of a set. To look for its lane takes a microsecond: numbers that are read one after the other come from far away. */
     __device__ void range(int set, int *from, int *to) const
     {
         int l = 0, end = lanes;
+        *from = bound[0] + set * regular, *to = *from + regular;
+        if (regular) return;
         while (end - l > 1) { /* the last lane that begins at or before this set: it is not empty */
             const int middle = (l + end) / 2;
             if (first[middle] <= set) l = middle;
@@ -44,6 +47,13 @@ static inline int64_t images_of_set(int64_t images, int64_t bands, int64_t parts
     return lki_max(1, lki_min(most, lki_ceil_div(images, lki_max(1, parts / lki_max(1, bands)))));
 }
 
+static inline int images_of_all_sets(const lane_parts &p)
+{
+    for (int i = 0; i < p.lanes; i++)
+        if (p.each[i] != p.each[0] || p.bound[i + 1] - p.bound[i] != (p.first[i + 1] - p.first[i]) * p.each[0]) return 0;
+    return p.lanes ? p.each[0] : 0;
+}
+
 /* Images of a set are a multiple of `unit`. */
 static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t parts, int64_t most, int64_t unit = 1)
 {
@@ -57,6 +67,7 @@ static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t pa
         p.bound[i + 1] = (int)l.bound[i + 1];
         p.first[i + 1] = p.first[i] + (int)lki_ceil_div(images, p.each[i]);
     }
+    p.regular = images_of_all_sets(p);
     return p;
 }
 
@@ -152,7 +163,7 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
  * else. */
 static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
-    const int each = l.of_lane(0), count = l.count();
+    const int  each = l.of_lane(0), count = l.count();
     const bool has_all = g->ndst < 2 || to.rest; /* the other result may have been made elsewhere */
     if (!g->gpu->leaves || !has_all || !results || results > LKI_GPU_PART_RESULTS || each < 1 || each & (each - 1) ||
         count > LKI_GPU_PARTS)
