@@ -142,7 +142,7 @@ typedef struct lki_lanes {
 
 /* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them go up one binary tree. Of more parts, or results, each
  * call makes its own. */
-enum { LKI_GPU_PARTS = 256, LKI_GPU_PART_RESULTS = 4096 };
+enum { LKI_GPU_PARTS = 256, LKI_GPU_PART_RESULTS = 32768 };
 typedef struct lki_gpu_parts {
     const float *data;           /* NULL: the call made its results itself */
     int          results, first; /* of all, of dst[0] */

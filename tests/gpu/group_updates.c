@@ -174,14 +174,17 @@ static uint8_t *outcome_in_parts(world *w, lki_gpu_parts *left)
 
 static int ordinary(world *w, lk_shape s) { return world_add(w, LK_F32, s, slot_numbers(LK_F32, &s, false)); }
 
-/* Weight gradients that stay in parts: 2, 16, 64 and 256 of them; and where lanes differ, or are too many, none do. */
+/* Weight gradients that stay in parts: 2, 16, 64 and 256 of them, of results in fours and not; and where lanes differ, or are too many, none do. */
 TEST(an_update_adds_up_parts)
 {
     static const struct {
-        int images, lanes, parts;
-    } cases[] = {{2, 2, 2}, {16, 8, 16}, {64, 4, 64}, {256, 8, 256}, {12, 8, 0}, {512, 8, 0}};
+        int images, lanes, parts, C, O;
+    } cases[] = {{2, 2, 2, 1, 8},     {16, 8, 16, 1, 8}, {64, 4, 64, 1, 8},   {64, 8, 64, 1, 7}, {256, 8, 256, 1, 8},
+                 {256, 8, 256, 1, 5}, {8, 8, 8, 16, 32}, {32, 8, 32, 32, 64}, {12, 8, 0, 1, 8},  {512, 8, 0, 1, 8}};
     for (int i = 0; i < LKI_COUNT(cases); i++) {
-        const lk_shape x = {4, {cases[i].images, 6, 6, 1}}, d = {4, {cases[i].images, 4, 4, 8}}, weights = {4, {3, 3, 1, 8}};
+        const int      C = cases[i].C, O = cases[i].O;
+        const lk_shape x = {4, {cases[i].images, 6, 6, C}}, d = {4, {cases[i].images, 4, 4, O}}, weights = {4, {3, 3, C, O}};
+        const size_t   size = (size_t)(9 * C * O) * sizeof(float);
         world         *w = world_new();
         lki_gpu_parts  left = {0};
         int            told[CALLS];
@@ -205,8 +208,8 @@ TEST(an_update_adds_up_parts)
         assert_int_equal(left.data ? left.count : 0, cases[i].parts);
         for (int s = 0; s < 3; s++) {
             const array *a = &w->arrays[j->dst[s]];
-            assert_memory_equal(whole + a->at, in_parts + a->at, 72 * sizeof(float));
-            assert_memory_not_equal(whole + a->at, w->start + a->at, 72 * sizeof(float));
+            assert_memory_equal(whole + a->at, in_parts + a->at, size);
+            assert_memory_not_equal(whole + a->at, w->start + a->at, size);
         }
         free(whole);
         free(in_parts);

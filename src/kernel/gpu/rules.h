@@ -23,7 +23,7 @@
 namespace lki_gpu
 {
 
-enum { RATE, DECAY, PLUS, FREE, CONSTANTS = 11, MOST_STATES = 4, MOST_UPDATES = 40 };
+enum { RATE, DECAY, PLUS, FREE, CONSTANTS = 11, MOST_STATES = 4, MOST_UPDATES = 39 };
 
 struct scalar { /* in the card's memory */
     const void       *data;
@@ -51,6 +51,15 @@ template <typename T> struct update_call {
         return every == 1 ? steps + 1 : (steps + 1) % every ? 0 : steps / every + 1;
     }
     __device__ T power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
+
+    /* The powers of p[0] and p[1], as lki_power() has them, in the time of one. */
+    __device__ void powers(int64_t n_times, T *first, T *second) const
+    {
+        double x = (double)(T)p[0], y = (double)(T)p[1], to_x = 1, to_y = 1;
+        for (; n_times > 0; n_times >>= 1, x *= x, y *= y)
+            if (n_times & 1) to_x *= x, to_y *= y;
+        *first = (T)to_x, *second = (T)to_y;
+    }
 };
 
 __device__ inline float  root(float x) { return sqrtf(x); }
@@ -119,7 +128,9 @@ template <typename T, bool Amsgrad> struct adam_rule : rule<T, Amsgrad ? 4 : 3, 
         const int64_t step = c.step();
         k[C1] = (T)(1 - c.p[0]);
         k[C2] = (T)(1 - c.p[1]);
-        k[ALPHA] = k[RATE] * root(1 - c.power(1, step)) / (1 - c.power(0, step));
+        T first, second;
+        c.powers(step, &first, &second);
+        k[ALPHA] = k[RATE] * root(1 - second) / (1 - first);
         k[EPSILON] = (T)c.p[2];
         return step != 0;
     }
@@ -310,8 +321,9 @@ template <typename T> struct lamb_direction_rule : rule<T, 1, 2, false> {
     LKI_RULE_BEGIN
     {
         const int64_t step = c.step();
-        k[CORRECTION1] = 1 - c.power(0, step);
-        k[CORRECTION2] = 1 - c.power(1, step);
+        c.powers(step, &k[CORRECTION1], &k[CORRECTION2]);
+        k[CORRECTION1] = 1 - k[CORRECTION1];
+        k[CORRECTION2] = 1 - k[CORRECTION2];
         k[EPSILON] = (T)c.p[2];
         k[UPDATES] = step ? 1 : 0;
         return true;

@@ -5,8 +5,8 @@
  * many as its size asks for. A call alone is a table of one.
  *
  * Invariants
- * 1. Learning rate and iteration are read by the kernel. One thread of each block turns them, and the powers of bias corrections,
- *    into the numbers all its elements share, while the others' first elements are on their way.
+ * 1. Learning rate and iteration are read by the kernel. A warp of its own in each block turns them, and the powers of bias corrections,
+ *    into the numbers all elements share, while the first of these are on their way.
  * 2. An update in place does nothing once its step met an index out of range (`stop`).
  * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
  *    bit.
@@ -26,9 +26,9 @@ struct update_member {
     void       *state[MOST_STATES];
     int64_t     n;
     double      decay;
-    uint32_t    first;        /* block */
-    uint16_t    packed, plus; /* whether 16 bytes at a time; whether more[0] times the variable is part of the gradient */
+    bool        packed, plus; /* whether 16 bytes at a time; whether more[0] times the variable is part of the gradient */
     int         parts, apart; /* f32: of the gradient, which lie so far from each other; 0: it is there */
+    int         width_log;    /* with parts: log2 of the threads side by side */
 };
 
 struct update_table {
@@ -39,17 +39,23 @@ struct update_table {
     const int     *stop;
     lk_dtype       rate_type, more_type;
     int            count;
-    uint32_t       blocks;
+    uint32_t       first[MOST_UPDATES + 1]; /* block of each member, and one behind the last */
     update_member  at[MOST_UPDATES];
 };
 
-static_assert(sizeof(update_table) <= 4000, "an argument");
+static_assert(sizeof(update_table) <= 4096, "an argument");
 
 enum {
-    PART_WIDTH = 8, /* elements of a block */
-    PART_ROWS = MAP_BLOCK / PART_WIDTH,
-    PART_MOST = LKI_GPU_PARTS / PART_ROWS /* parts of a thread */
+    WARPS = MAP_BLOCK / 32, /* that have elements; one more has the numbers these share */
+    THREADS = MAP_BLOCK + 32,
+    PART_MOST = 8, /* parts of a thread */
+    PART_WIDE_LOG = 5,
+    PART_WIDE =
+        1
+        << PART_WIDE_LOG, /* threads side by side: half of them as long as blocks are fewer than PART_BLOCKS, but 2, who read a sector */
+    PART_BLOCKS = 128
 };
+static_assert(PART_MOST * MAP_BLOCK / 2 >= LKI_GPU_PARTS, "a block has all parts of its results");
 
 /* ---- on the card ---- */
 
@@ -85,78 +91,97 @@ template <int N, typename T, typename R> struct update_pack {
     }
 };
 
-/* The numbers all elements share, and whether there is an update at all. By one thread. */
-template <typename R, typename T> __device__ inline void begin_update(const update_call<T> &c, T *shared, bool *updates)
-{
-    shared[RATE] = c.rate.data ? (T)c.rate() : (T)0;
-    shared[DECAY] = (T)c.p[LKI_UPDATE_DECAY];
-    shared[PLUS] = c.plus ? (T)c.more[0]() : (T)0;
-    *updates = R::begin(c, shared);
-}
+/* The numbers all elements share, and whether there is an update at all. */
+template <typename T> struct update_begin {
+    T    k[CONSTANTS];
+    bool updates;
+
+    template <typename R> __device__ void by_one_thread(const update_call<T> &c)
+    {
+        k[RATE] = c.rate.data ? (T)c.rate() : (T)0;
+        k[DECAY] = (T)c.p[LKI_UPDATE_DECAY];
+        k[PLUS] = c.plus ? (T)c.more[0]() : (T)0;
+        const bool stop = stopped(c.stop);
+        updates = R::begin(c, k) && !stop;
+    }
+};
 
 /* Block number `block` of a member's `blocks`. All reads that do not depend on each other are under way before anything waits. */
 template <int N, typename T, typename R>
-__device__ inline void update_member_of(const update_call<T> &c, uint32_t block, uint32_t blocks)
+__device__ inline void update_member_of(const update_call<T> &c, const update_begin<T> &begin, uint32_t block, uint32_t blocks)
 {
-    __shared__ T         shared[CONSTANTS];
-    __shared__ bool      updates;
     const int64_t        packs = c.n / N, rest = c.n - packs * N, stride = (int64_t)blocks * MAP_BLOCK;
     int64_t              i = (int64_t)block * MAP_BLOCK + threadIdx.x;
     update_pack<N, T, R> p;
-    const bool           stop = stopped(c.stop);
     if (i < packs) p.load(c, i * N);
-    if (threadIdx.x == 0) begin_update<R>(c, shared, &updates);
     __syncthreads();
-    if (!updates || stop) return;
+    if (!begin.updates) return;
     while (i < packs) {
-        p.update(c, shared, i * N);
+        p.update(c, begin.k, i * N);
         i += stride;
         if (i < packs) p.load(c, i * N);
     }
     if (N > 1 && block == 0 && threadIdx.x < rest) {
         update_pack<1, T, R> last;
         last.load(c, packs * N + threadIdx.x);
-        last.update(c, shared, packs * N + threadIdx.x);
+        last.update(c, begin.k, packs * N + threadIdx.x);
     }
 }
 
-/* The sum of `parts` numbers up the tree, which lie `apart`, in the threads of PART_WIDTH results each: neighbouring parts in one thread, then in threads of a warp, then in warps. Right in
- * the first warp. What is not there is -0, which changes no sum. */
-__device__ inline float joined_parts(const float *g, int parts, int64_t apart, bool inside)
+/* N numbers of each part, summed up the tree: neighbouring parts in one thread, then in threads of a warp, then in warps, each of which leaves its sum in room[warp]. What is not there is -0, which
+ * changes no sum. */
+template <int N> __device__ inline void sum_parts(const float *g, const update_member &m, bool inside, float (*room)[PART_WIDE * 4])
 {
-    __shared__ float room[MAP_BLOCK / 32][PART_WIDTH];
-    const int row = (int)threadIdx.x / PART_WIDTH, each = parts > PART_ROWS ? parts / PART_ROWS : 1, lane = (int)threadIdx.x % 32;
-    float     v[PART_MOST], sum[MAP_BLOCK / 32];
+    const int      row = (int)threadIdx.x >> m.width_log, each = (m.parts << m.width_log) / MAP_BLOCK, lane = (int)threadIdx.x % 32;
+    const int      there = inside && row < m.parts ? each > 1 ? each : 1 : 0;
+    const float   *from = g + (int64_t)row * there * m.apart;
+    pack<float, N> v[PART_MOST];
     LKI_UNROLLED
-    for (int i = 0; i < PART_MOST; i++)
-        v[i] = inside && i < each && row * each + i < parts ? g[(row * each + i) * apart] : -0.0f;
-    float mine = tree(v, PART_MOST);
-    for (int by = PART_WIDTH; by < 32; by *= 2)
-        mine = mine + __shfl_xor_sync(0xffffffffu, mine, by);
-    if (lane < PART_WIDTH) room[threadIdx.x / 32][lane] = mine;
-    __syncthreads();
+    for (int i = 0; i < PART_MOST; i++) {
+        for (int j = 0; j < N; j++)
+            v[i].at[j] = -0.0f;
+        if (i < there) v[i] = *(const pack<float, N> *)(const void *)(from + (int64_t)i * m.apart);
+    }
     LKI_UNROLLED
-    for (int i = 0; i < MAP_BLOCK / 32; i++)
-        sum[i] = room[i][lane % PART_WIDTH];
-    return tree(sum, MAP_BLOCK / 32);
+    for (int j = 0; j < N; j++) {
+        float sum[PART_MOST];
+        LKI_UNROLLED
+        for (int i = 0; i < PART_MOST; i++)
+            sum[i] = v[i].at[j];
+        v[0].at[j] = tree(sum, PART_MOST);
+    }
+    LKI_UNROLLED_BY(1)
+    for (int by = 1 << m.width_log; by < 32; by *= 2) {
+        LKI_UNROLLED
+        for (int j = 0; j < N; j++)
+            v[0].at[j] = v[0].at[j] + __shfl_xor_sync(0xffffffffu, v[0].at[j], by);
+    }
+    if (lane >> m.width_log == 0) *(pack<float, N> *)(void *)&room[threadIdx.x / 32][lane * N] = v[0];
 }
 
-/* A member whose gradient lies in parts: a block has PART_WIDTH elements. */
-template <typename T, typename R>
-__device__ inline void update_from_parts(const update_call<T> &c, uint32_t block, int parts, int64_t apart)
+/* A member whose gradient lies in parts: N elements for each thread side by side. Their states are on the way before parts are waited for. */
+template <int N, typename T, typename R>
+__device__ inline void update_from_parts(const update_call<T> &c, const update_begin<T> &begin, const update_member &m,
+                                         uint32_t block)
 {
     if constexpr (std::is_same<T, float>::value && R::READS && R::SOURCES > 0) {
-        __shared__ T         shared[CONSTANTS];
-        __shared__ bool      updates;
-        const int64_t        i = (int64_t)block * PART_WIDTH + threadIdx.x % PART_WIDTH;
-        const bool           mine = threadIdx.x < PART_WIDTH && i < c.n, stop = stopped(c.stop);
-        update_pack<1, T, R> p = {};
+        __shared__ pack<float, 4> room[WARPS][PART_WIDE];
+        const int                 width = N << m.width_log, in = (int)threadIdx.x;
+        const int64_t             first = (int64_t)block * width, i = first + in, from = first + (in * N & (width - 1));
+        const bool                mine = in < width && i < c.n;
+        update_pack<1, T, R>      p = {};
         if (mine)
             for (int d = 0; d < R::STATES; d++)
                 p.state[d].at[0] = c.state[d][i];
-        if (threadIdx.x == MAP_BLOCK - 1) begin_update<R>(c, shared, &updates);
-        p.g.at[0] = joined_parts(c.g + i, parts, apart, i < c.n);
-        if (mine && updates && !stop) p.update(c, shared, i);
+        sum_parts<N>(c.g + from, m, from < c.n, (float(*)[PART_WIDE * 4])(void *)room);
+        __syncthreads();
+        if (!mine || !begin.updates) return;
+        float sum[WARPS];
+        LKI_UNROLLED
+        for (int w = 0; w < WARPS; w++)
+            sum[w] = room[w][in / 4].at[in % 4];
+        p.g.at[0] = tree(sum, WARPS);
+        p.update(c, begin.k, i);
     }
 }
 
@@ -182,20 +207,35 @@ template <typename T> __device__ inline update_call<T> update_call_of(const upda
     return c;
 }
 
-template <typename T, typename R>
-__global__ void __launch_bounds__(MAP_BLOCK, 2) update_kernel(const LKI_CONSTANT update_table table)
+/* A member, from the card's memory: read by the bank of constants it is waited for line by line. */
+__device__ inline update_member member_of(const update_table &table, int which)
 {
-    int low = 0, high = table.count;
+    const update_member *m = &table.at[which];
+#ifndef LKI_SIM
+    asm("" : "+l"(m));
+#endif
+    return *m;
+}
+
+template <typename T, typename R> __global__ void __launch_bounds__(THREADS, 2) update_kernel(const LKI_CONSTANT update_table table)
+{
+    __shared__ update_begin<T> begin;
+    int                        low = 0, high = table.count;
     while (high - low > 1) { /* the last member that begins at this block or before */
         const int between = (low + high) / 2;
-        if (table.at[between].first <= blockIdx.x) low = between;
+        if (table.first[between] <= blockIdx.x) low = between;
         else high = between;
     }
-    const uint32_t first = table.at[low].first, blocks = (low + 1 < table.count ? table.at[low + 1].first : table.blocks) - first;
-    const update_call<T> c = update_call_of<T>(table, table.at[low]);
-    if (table.at[low].parts) update_from_parts<T, R>(c, blockIdx.x - first, table.at[low].parts, table.at[low].apart);
-    else if (table.at[low].packed) update_member_of<EACH_PACK_BYTES / sizeof(T), T, R>(c, blockIdx.x - first, blocks);
-    else update_member_of<1, T, R>(c, blockIdx.x - first, blocks);
+    const update_member  m = member_of(table, low);
+    const update_call<T> c = update_call_of<T>(table, m);
+    const uint32_t       block = blockIdx.x - table.first[low], blocks = table.first[low + 1] - table.first[low];
+    if (threadIdx.x >= MAP_BLOCK) {
+        if (threadIdx.x == MAP_BLOCK) begin.template by_one_thread<R>(c);
+        __syncthreads();
+    } else if (m.parts && m.packed) update_from_parts<4, T, R>(c, begin, m, block);
+    else if (m.parts) update_from_parts<1, T, R>(c, begin, m, block);
+    else if (m.packed) update_member_of<EACH_PACK_BYTES / sizeof(T), T, R>(c, begin, block, blocks);
+    else update_member_of<1, T, R>(c, begin, block, blocks);
 }
 
 /* ---- tables, on the host ---- */
@@ -218,7 +258,7 @@ typedef update_form update_form_fn(const lki_args *a);
 template <typename T, typename R> void start(const lki_args *a, const update_table &table)
 {
     (void)a;
-    LKI_LAUNCH((update_kernel<T, R>), dim3(table.blocks), dim3(MAP_BLOCK), 0, a, table);
+    LKI_LAUNCH((update_kernel<T, R>), dim3(table.first[table.count]), dim3(THREADS), 0, a, table);
 }
 
 template <typename T, typename R> update_form form_of(const layout &l)
@@ -252,6 +292,8 @@ void begin_table(update_table *table, const update_form &f, const lki_args *a)
 /* Everything before the number of members. */
 bool same_table(const update_table *a, const update_table *b) { return !memcmp(a, b, offsetof(update_table, count)); }
 
+int64_t part_blocks(const update_member *m) { return lki_ceil_div(m->n, (m->packed ? 4 : 1) << m->width_log); }
+
 void add_member(update_table *table, const update_form &f, const lki_args *a)
 {
     update_member *m = &table->at[table->count++];
@@ -273,13 +315,17 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->g = in->data + (a->gpu->taken ? in->first : 0);
     m->parts = in->count;
     m->apart = in->results;
+    m->packed = (uintptr_t)m->g % EACH_PACK_BYTES == 0 && m->apart % 4 == 0 && m->n % 4 == 0;
+    m->width_log = PART_WIDE_LOG;
+    while (m->width_log > 1 && (m->parts << m->width_log > PART_MOST * MAP_BLOCK || part_blocks(m) < PART_BLOCKS))
+        m->width_log--;
 }
 
 /* Blocks for a member whose threads handle `rounds` packs each. */
 int64_t blocks_of(const update_member *m, const update_form &f, int64_t rounds)
 {
     const int64_t each = m->packed ? EACH_PACK_BYTES / f.bytes : 1;
-    if (m->parts) return lki_ceil_div(m->n, PART_WIDTH);
+    if (m->parts) return part_blocks(m);
     return lki_ceil_div(m->n, each * MAP_BLOCK * rounds);
 }
 
@@ -290,10 +336,8 @@ void start_table(update_table *table, const update_form &f, const lki_args *a)
     for (int i = 0; i < table->count; i++)
         all += blocks_of(&table->at[i], f, 1);
     const int64_t rounds = lki_ceil_div(all, MAP_BLOCKS / 2);
-    for (int i = 0; i < table->count; i++) {
-        table->at[i].first = table->blocks;
-        table->blocks += (uint32_t)blocks_of(&table->at[i], f, rounds);
-    }
+    for (int i = 0; i < table->count; i++)
+        table->first[i + 1] = table->first[i] + (uint32_t)blocks_of(&table->at[i], f, rounds);
     f.start(a, *table);
 }
 
