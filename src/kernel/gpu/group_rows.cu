@@ -3,9 +3,8 @@
  * Invariants
  * 1. Whether a call may be a member follows from shapes, types and attributes alone. What does not fit into a program begins one of its own; a single call always fits.
  * 2. A block reads what other blocks wrote nowhere: rows of a program need nothing but rows of the same number, weights, and what was there before. */
-#include "kernel/gpu/copies.h"
+#include "kernel/gpu/group_head.h"
 #include "kernel/gpu/group_rows.h"
-#include "kernel/gpu/rows.h"
 
 namespace
 {
@@ -330,10 +329,60 @@ bool add_call(writer *to, wish w)
     return !next.full;
 }
 
+/* Is it the end of a classifier, with operands where head_kernel wants them? */
+bool head_of(const row_program &p, row_head *out)
+{
+    const row_call &sum = p.at[0], &logits = p.at[1], &loss = p.at[2], &grad = p.at[3], &back = p.at[4];
+    if (p.count != 5 || sum.kind != ROW_SUM || logits.kind != ROW_PRODUCT || loss.kind != ROW_XENT || grad.kind != ROW_XENT_GRAD ||
+        back.kind != ROW_PRODUCT)
+        return false;
+    if (!head_fits(sum.n, sum.K, sum.run, logits.n) || sum.mask != NOWHERE) return false;
+    if (logits.left != sum.at || logits.by_k != logits.n || logits.relu || logits.mask != NOWHERE) return false;
+    if (loss.left != logits.at || grad.left != logits.at || loss.from != grad.from || loss.labels != grad.labels ||
+        loss.ignores != grad.ignores || loss.ignored != grad.ignored)
+        return false;
+    if (back.left != grad.at || back.right != logits.right || back.by_n != back.K || back.n != sum.n || back.bias != NOWHERE ||
+        back.relu)
+        return false;
+    if (back.mask != NOWHERE && back.mask != sum.at) return false;
+    const auto arrived = [&](uint16_t at) {
+        const float *from = nullptr;
+        for (int i = 0; at != NOWHERE && i < p.arrivals; i++)
+            if (p.in[i].at == at) from = p.in[i].from;
+        return from;
+    };
+    row_head h = {};
+    h.pieces = (const float *)sum.from;
+    h.apart = p.rows * sum.n;
+    h.count = sum.K;
+    h.n = sum.n;
+    h.weights = arrived(logits.right);
+    h.classes = logits.n;
+    h.by_classes = division<uint32_t>(logits.n);
+    h.relu = sum.relu;
+    h.masks = back.mask != NOWHERE;
+    h.bias = arrived(sum.bias);
+    h.logit_bias = arrived(logits.bias);
+    h.scale = grad.scale;
+    h.label_of = labels{{loss.from, (lk_dtype)loss.labels}, loss.ignores != 0, loss.ignored, logits.n};
+    h.stop = p.stop;
+    h.told[0] = loss.told;
+    h.told[1] = grad.told;
+    h.hidden = sum.dst;
+    h.logits = logits.dst;
+    h.loss = loss.dst;
+    h.d_logits = grad.dst;
+    h.d_hidden = back.dst;
+    *out = h;
+    return true;
+}
+
 void end_program(writer *w)
 {
     const row_program &p = w->program;
-    if (p.count)
+    row_head           h;
+    if (head_of(p, &h)) LKI_LAUNCH(head_kernel, dim3((unsigned)p.rows), dim3((unsigned)h.threads()), h.bytes(), w->a, h);
+    else if (p.count)
         LKI_LAUNCH(row_kernel, dim3((unsigned)lki_min(p.rows, BLOCKS)), dim3(THREADS), (size_t)p.room * sizeof(float), w->a, p);
     w->program = row_program{};
 }

@@ -69,9 +69,9 @@ struct labels {
     int64_t ignored, classes;
 
     /* The class of a row, or what else index.h calls it. */
-    __device__ int64_t operator[](int64_t row) const
+    __device__ int64_t operator[](int64_t row) const { return class_of(of[row]); }
+    __device__ int64_t class_of(int64_t label) const
     {
-        const int64_t label = of[row];
         if (ignore && label == ignored) return LKI_LABEL_IGNORED;
         return label >= 0 && label < classes ? label : (int64_t)LKI_LABEL_OUT_OF_RANGE;
     }
