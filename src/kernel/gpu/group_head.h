@@ -16,11 +16,11 @@
 namespace lki_gpu
 {
 
-enum { HEAD_THREADS = 160, HEAD_WIDTH = 256, HEAD_CLASSES = LKI_FOLD_WIDTH, HEAD_RUN = 4, HEAD_PIECES = 32, HEAD_STEP = 16 };
+enum { HEAD_THREADS = 160, HEAD_WIDTH = 256, HEAD_CLASSES = LKI_FOLD_WIDTH, HEAD_PIECES = 32, HEAD_STEP = 16 };
 
 struct row_head {
-    const float       *pieces; /* `count` of them, of rows * n floats; HEAD_RUN are added before runs are */
-    int                count, apart;
+    const float       *pieces; /* `count` of them, of rows * n floats; `run`, 4 or 8, are added before runs are */
+    int                count, apart, run;
     const float       *weights; /* [n][classes] */
     int                n, classes;
     division<uint32_t> by_classes;
@@ -39,29 +39,33 @@ struct row_head {
 
 static inline bool head_fits(int64_t n, int64_t pieces, int64_t run, int64_t classes)
 {
-    return pieces <= HEAD_PIECES && run == HEAD_RUN && n % 32 == 0 && n <= HEAD_WIDTH && classes <= HEAD_CLASSES;
+    return pieces <= HEAD_PIECES && (run == 4 || run == 8) && n % 32 == 0 && n <= HEAD_WIDTH && classes <= HEAD_CLASSES;
 }
 
 struct head_pieces { /* of one element, all on their way together */
     float v[HEAD_PIECES];
 
-    /* A run without all of its pieces ends with some -0, which change nothing. */
+    /* Four at a time; behind the last: -0, which changes nothing. */
     __device__ void read(const float *from, int apart, int count)
     {
         LKI_UNROLL(8)
-        for (int i = 0; i < HEAD_PIECES && i < count; i += HEAD_RUN) {
+        for (int i = 0; i < HEAD_PIECES && i < count; i += 4) {
             LKI_UNROLL(4)
-            for (int j = i; j < i + HEAD_RUN; j++)
+            for (int j = i; j < i + 4; j++)
                 v[j] = j < count ? from[j * apart] : -0.0f;
         }
     }
-    __device__ float sum(int count) const
+    __device__ float sum(int count, int length) const
     {
-        float sum = 0;
+        float sum = 0, run = v[0];
         LKI_UNROLL(8)
-        for (int i = 0; i < HEAD_PIECES && i < count; i += HEAD_RUN)
-            sum = sum + (((v[i] + v[i + 1]) + v[i + 2]) + v[i + 3]);
-        return sum;
+        for (int i = 0; i < HEAD_PIECES && i < count; i += 4) {
+            const bool begins = i % 8 == 0 || length == 4;
+            if (i && begins) sum = sum + run;
+            if (i) run = begins ? v[i] : run + v[i];
+            run = ((run + v[i + 1]) + v[i + 2]) + v[i + 3];
+        }
+        return sum + run;
     }
 };
 
@@ -128,7 +132,7 @@ __global__ void __launch_bounds__(HEAD_WIDTH + 32) head_kernel(const LKI_CONSTAN
     }
     bring_weights(h, weights);
     if (sums) {
-        y = pieces.sum(h.count);
+        y = pieces.sum(h.count, h.run);
         if (h.bias) y = y + plus;
         if (h.relu && y < 0) y = 0;
         x[t] = y;

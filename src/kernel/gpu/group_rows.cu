@@ -11,7 +11,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { THREADS = 256, ARRIVALS = 10, NOWHERE = 0xffff, RUN = 4, BLOCKS = 132 * 4 };
+enum { THREADS = 256, ARRIVALS = 10, NOWHERE = 0xffff, RUN = 8, BLOCKS = 132 * 4 };
 
 typedef enum row_kind { ROW_SUM, ROW_PRODUCT, ROW_XENT, ROW_XENT_GRAD } row_kind;
 
@@ -99,7 +99,7 @@ struct runs_of_pieces {
         for (int t = 0; t < TURNS; t++) {
             const int    i = from + t * THREADS, r = i / c.n;
             const float *piece = (const float *)c.from + (int64_t)row * c.n + (i - r * c.n) + r * c.run * step;
-            LKI_UNROLL(4)
+            LKI_UNROLL(8)
             for (int j = 0; j < RUN; j++)
                 v[t][j] = j < c.run && r * c.run + j < c.K ? piece[j * step] : 0;
         }
@@ -110,7 +110,7 @@ struct runs_of_pieces {
         for (int t = 0; t < TURNS; t++) {
             const int i = from + t * THREADS, r = i / c.n;
             float     sum = v[t][0];
-            LKI_UNROLL(4)
+            LKI_UNROLL(8)
             for (int j = 1; j < RUN; j++)
                 sum = j < c.run && r * c.run + j < c.K ? sum + v[t][j] : sum;
             if (r * c.run < c.K) parts[i] = sum;
@@ -355,6 +355,7 @@ bool head_of(const row_program &p, row_head *out)
     h.pieces = (const float *)sum.from;
     h.apart = p.rows * sum.n;
     h.count = sum.K;
+    h.run = sum.run;
     h.n = sum.n;
     h.weights = arrived(logits.right);
     h.classes = logits.n;

@@ -2,9 +2,9 @@
  *
  * Order of sums
  *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 (tile_block.h): without lanes, parts of PART products, runs of RUN parts; parts are added from left to right, so are runs. With lanes, each lane in parts of ROWS
- *   products, added from left to right; lanes up the tree. The rules look at K and at the lanes alone: how many rows a product has depends on how many replicas share a
- *   batch, and must not show.
+ *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are added from left to right, so are runs. With
+ *   lanes, each lane in parts of ROWS products, added from left to right; lanes up the tree. The rules look at K, N and the lanes alone: how many rows a product has depends on
+ *   how many replicas share a batch, and must not show.
  *
  *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
  *   lane of the whole batch decides for all.
@@ -20,7 +20,7 @@ namespace
 
 using namespace lki_gpu;
 
-enum { PART = 256, RUN = 4, ROWS = 512, SHORT = 32 };
+enum { PART = 256, RUN = 1024, ROWS = 512, SHORT = 32, NARROW = 64, LONG = 2048 };
 
 /* ---- shapes ---- */
 
@@ -140,12 +140,15 @@ bool is_direct(const lki_args *g, const product &p)
     return is_thin(p.N, p.K);
 }
 
+/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway. */
+int64_t part_of(const product &p) { return p.N <= NARROW && p.K <= LONG ? PART / 2 : PART; }
+
 plan plan_of(const lki_args *g, const product &p)
 {
     const lanes l = lanes_of(g, p.K);
     if (is_direct(g, p)) return plan{DIRECT, 0, cuts_of(l, 0, 1), 0};
     if (l.count > 1) return plan_of_lanes(p, l);
-    const int64_t part = g->lanes ? ROWS : PART, run = g->lanes ? 1 : RUN, whole = part * run;
+    const int64_t part = g->lanes ? (int64_t)ROWS : part_of(p), whole = g->lanes ? ROWS : RUN, run = whole / part;
     plan          best = by_tiles(ONE_BLOCK, p, cuts_of(l, p.K > whole ? whole : 0, 1, part));
     const plan by_run = by_tiles(SPLIT, p, cuts_of(l, whole, 1, part)), by_part = by_tiles(SPLIT, p, cuts_of(l, part, 1, 0, run));
     if (p.K > whole && is_better(by_run, best, p)) best = by_run;
