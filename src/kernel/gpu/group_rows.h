@@ -5,7 +5,7 @@
  *     row_product   one right matrix, thin (thin.h)
  *     row_xent      cross-entropy of f32 logits, row_xent_grad its gradient
  *
- * Bits are those of the calls alone. A program fits in 1 KB. */
+ * Bits are those of the calls alone. A program fits in 1 KB. Programs of a common form have a kernel of their own (group_head.h), which is shorter by more than half. */
 #ifndef LKI_KERNEL_GPU_GROUP_ROWS_H
 #define LKI_KERNEL_GPU_GROUP_ROWS_H
 
