@@ -24,21 +24,22 @@ struct pool_gradient {
     const uint8_t *cell;
     bool           wide; /* all are aligned */
 
-    /* Eight entries, from e on, to shared memory: d and y, and the bytes of cells. */
-    __device__ void send(int64_t e, float *to_d, float *to_y, float *to_cell) const
+    /* Eight entries, from e on, to shared memory: d and y, and the bytes of cells; zeros of what is not there. */
+    __device__ void send(int64_t e, float *to_d, float *to_y, float *to_cell, bool there = true) const
     {
         LKI_UNROLL
         for (int i = 0; i < 8; i += 4) {
             if (wide) {
-                copy_four(to_d + i, d + e + i, 16);
-                if (y) copy_four(to_y + i, y + e + i, 16);
-                copy_one(to_cell + i / 4, (const float *)(cell + e + i), 4);
+                const int64_t at = there ? e + i : 0;
+                copy_four(to_d + i, d + at, there ? 16 : 0);
+                if (y) copy_four(to_y + i, y + at, there ? 16 : 0);
+                copy_one(to_cell + i / 4, (const float *)(cell + at), there ? 4 : 0);
             } else {
                 unsigned bytes = 0;
                 for (int j = i; j < i + 4; j++) {
-                    to_d[j] = d[e + j];
-                    if (y) to_y[j] = y[e + j];
-                    bytes |= (unsigned)cell[e + j] << 8 * (j - i);
+                    to_d[j] = there ? d[e + j] : 0;
+                    if (y) to_y[j] = there ? y[e + j] : 0;
+                    bytes |= (there ? (unsigned)cell[e + j] : 0) << 8 * (j - i);
                 }
                 to_cell[i / 4] = __uint_as_float(bytes);
             }

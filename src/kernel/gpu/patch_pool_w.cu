@@ -18,10 +18,20 @@ namespace
 
 using namespace lki_gpu;
 
-enum { WIDE = 32, CELL = WIDE + 4, TAPS = 3, MT = TAPS * WIDE / 16, NT = WIDE / 8, AT_A_TIME = 4 /* windows of a group */ };
+enum {
+    WIDE = 32,
+    QUADS = WIDE / 4,
+    CELL = WIDE + 4,
+    TAPS = 3,
+    MT = TAPS * WIDE / 16,
+    NT = WIDE / 8,
+    AT_A_TIME = 4 /* windows of a group */
+};
+enum { BESIDE_DATA = 50 }; /* LKI_ASK_SHARED: as the gradient for the data, which runs at that time (fragment_x.cu) */
 
 struct pool_w_call : pool_weights {
-    int     width; /* cells of a line in shared memory */
+    int     width;   /* cells of a line in shared memory */
+    int     abreast; /* lines that a block brings at a time */
     divisor by_seen;
 
     __host__ __device__ int seen() const { return 2 * PW + 2; } /* cells of a line that count */
@@ -52,33 +62,29 @@ template <int OUTS> struct pool_w_room {
 
 /* ---- on the way in ---- */
 
-/* Image n, its channels from c and o on. */
+/* Image n, its channels from c and o on. Four channels of a cell are brought by a thread, the same four of all its cells: as many lines as there are threads for at a time. */
 template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n, int c, int o, const pool_w_room<OUTS> &to)
 {
-    const whole_image image = {f.x, f.IH, f.IW, f.C, f.wide};
-    const int         quads = WIDE / 4, eights = OUTS / 8;
-    for (int i = (int)threadIdx.x; i < f.lines() * f.seen() * quads; i += (int)blockDim.x) {
-        const int cell = i / quads, q = i % quads * 4, h = f.by_seen(cell), w = cell - h * f.seen();
-        image.fetch(to.x + (h * f.width + w) * CELL + q, n, h - f.pad[0], w - f.pad[1], c + q);
+    enum { EIGHTS = OUTS / 8, COLUMNS = TAPS * OUTS / QUADS };
+    const int    column = (int)threadIdx.x / QUADS, q = (int)threadIdx.x % QUADS * 4, first = f.by_seen(column);
+    const float *image = f.x + (n * f.IH * f.IW * f.C + c + q);
+    LKI_ROLLED
+    for (int h = first < f.abreast ? first : f.lines(); h < f.lines(); h += f.abreast) {
+        LKI_ROLLED
+        for (int w = column - first * f.seen(); w<f.seen(); w += f.seen()> COLUMNS ? (int)COLUMNS : f.seen()) {
+            const int  y = h - f.pad[0], z = w - f.pad[1];
+            const bool in = (unsigned)y < (unsigned)f.IH && (unsigned)z < (unsigned)f.IW && c + q < f.C;
+            bring_four(to.x + (h * f.width + w) * CELL + q, in ? image + (y * f.IW + z) * f.C : f.x, f.wide, in);
+        }
     }
-    for (int i = (int)threadIdx.x; i < f.windows() * eights; i += (int)blockDim.x) {
-        const int window = i / eights, q = i % eights * 8;
-        if (o + q < f.O)
-            f.d.send((n * f.windows() + window) * f.O + o + q, to.d + window * to.D + q, to.y + window * to.D + q,
-                     to.cell + window * to.CELLS + q / 4);
+    LKI_ROLLED
+    for (int i = (int)threadIdx.x; i < f.groups() * AT_A_TIME * EIGHTS;
+         i += TAPS * OUTS) { /* behind the last window entries of 0 */
+        const int window = i / EIGHTS, e = i % EIGHTS * 8;
+        if (o + e < f.O)
+            f.d.send((n * f.windows() + window) * f.O + o + e, to.d + window * to.D + e, to.y + window * to.D + e,
+                     to.cell + window * to.CELLS + e / 4, window < f.windows());
     }
-}
-
-/* Windows behind the last: entries of 0. */
-template <int OUTS> __device__ inline void clear_rest(const pool_w_call &f, const pool_w_room<OUTS> &to)
-{
-    const int from = f.windows(), count = f.groups() * AT_A_TIME - from;
-    for (int i = (int)threadIdx.x; i < count * to.D; i += (int)blockDim.x) {
-        to.d[from * to.D + i] = 0;
-        if (f.d.y) to.y[from * to.D + i] = 0;
-    }
-    for (int i = (int)threadIdx.x; i < count * to.CELLS; i += (int)blockDim.x)
-        to.cell[from * to.CELLS + i] = 0;
 }
 
 /* ---- factors (k_group.h) ---- */
@@ -165,18 +171,21 @@ __device__ inline void add_image(const pool_w_call &f, const pool_w_room<OUTS> &
     }
 }
 
-/* To scratch: of each part [tap][in][out], then the bias. */
+/* To scratch: of each part [tap][in][out], then the bias. In channels come in fours, out channels in eights: what a thread has of a tap is there, or is not. */
 __device__ inline void put_part(const pool_w_call &f, int part, int taps, int c, int o, const float (*sum)[NT][4], float *bias)
 {
-    const int lane = (int)threadIdx.x % 32, weights = 3 * TAPS * f.C * f.O;
-    float    *to = f.parts + (int64_t)part * f.each;
-    LKI_UNROLL
-    for (int i = 0; i < MT * 4; i++) { /* row, and which of a pair of columns */
-        const int row = seen_cells::row(i / 2, lane / 4), e = i % 2, q = i / 2 % 2 * 2 + e, m = i / 4;
-        const int in = c + row % WIDE, out = o + 4 * (lane % 4 * 2 + e);
-        if (in < f.C && out < f.O)
-            *(float4 *)(to + ((taps * TAPS + row / WIDE) * f.C + in) * f.O + out) =
-                make_float4(sum[m][0][q], sum[m][1][q], sum[m][2][q], sum[m][3][q]);
+    const int lane = (int)threadIdx.x % 32, weights = 3 * TAPS * f.C * f.O, in = c + seen_cells::row(0, lane / 4),
+              out = o + lane % 4 * 8;
+    float *to = f.parts + (int64_t)part * f.each;
+    if (in < f.C && out < f.O) {
+        float *first = to + (taps * TAPS * f.C + in) * f.O + out;
+        LKI_UNROLL
+        for (int i = 0; i < MT * 2; i++) { /* row of the thread */
+            float    *at = first + (i / 4 * f.C + i % 4) * f.O;
+            const int m = i / 2, q = i % 2 * 2;
+            *(float4 *)at = make_float4(sum[m][0][q], sum[m][1][q], sum[m][2][q], sum[m][3][q]);
+            *(float4 *)(at + 4) = make_float4(sum[m][0][q + 1], sum[m][1][q + 1], sum[m][2][q + 1], sum[m][3][q + 1]);
+        }
     }
     LKI_UNROLL
     for (int j = 0; j < 4; j++) {
@@ -187,27 +196,24 @@ __device__ inline void put_part(const pool_w_call &f, int part, int taps, int c,
         *(float4 *)(to + weights + o + lane) = make_float4(bias[0], bias[1], bias[2], bias[3]);
 }
 
+/* One image is on its way while the one before it is multiplied. */
 template <int P, int OUTS>
 __global__ void __launch_bounds__(TAPS *OUTS, 2) weights_through_pool(LKI_FIXED pool_w_call f, LKI_FIXED lane_parts l)
 {
     LKI_DYNAMIC_SHARED(float, shared);
     const int warp = (int)threadIdx.x / 32, taps = warp % TAPS, first = warp / TAPS * WIDE;
-    const int part = (int)(blockIdx.x / (unsigned)(f.ins * f.outs)), rest = (int)(blockIdx.x % (unsigned)(f.ins * f.outs));
-    const int c = rest / f.outs * WIDE, o = rest % f.outs * OUTS;
+    const int part = (int)blockIdx.x, c = (int)blockIdx.y * WIDE, o = (int)blockIdx.z * OUTS;
     const int each = pool_w_room<OUTS>::floats(f, f.d.y);
     float     sum[MT][NT][4] = {}, bias[4] = {0, 0, 0, 0};
     int       from, to;
     l.range(part, &from, &to);
-    for (int i = 0; i < 2; i++)
-        clear_rest(f, pool_w_room<OUTS>(f, shared + i * each));
-    bring(f, from, c, o, pool_w_room<OUTS>(f, shared));
-    copies_end();
-    for (int n = from; n < to; n++) {
+    for (int n = from;; n++) {
+        if (n < to) bring(f, n, c, o, pool_w_room<OUTS>(f, shared + (n - from) % 2 * each));
+        copies_end();
+        if (n > from) add_image<P>(f, pool_w_room<OUTS>(f, shared + (n - 1 - from) % 2 * each), taps, first, sum, bias);
+        if (n == to) break;
         copies_wait<0>();
         __syncthreads(); /* this image is here, and nobody reads the one before */
-        if (n + 1 < to) bring(f, n + 1, c, o, pool_w_room<OUTS>(f, shared + (n + 1 - from) % 2 * each));
-        copies_end();
-        add_image<P>(f, pool_w_room<OUTS>(f, shared + (n - from) % 2 * each), taps, first, sum, bias);
     }
     put_part(f, part, taps, c, o + first, sum, bias);
 }
@@ -220,6 +226,7 @@ pool_w_call call_of(const conv &v, int outs)
     f.shape(v, WIDE, outs);
     f.width = f.seen() + (f.PW - f.seen() % 4 + 8) % 4;
     f.by_seen = divisor_of(f.seen());
+    f.abreast = (int)lki_max(1, TAPS * outs / QUADS / f.seen());
     return f;
 }
 
@@ -228,9 +235,12 @@ template <int P, int OUTS> void launch(const lki_args *g, const conv &v, const p
     const lane_parts l = pool_lane_parts(g, v);
     pool_w_call      f = call_of(v, OUTS);
     f.take(g, entries);
-    const size_t bytes = 2 * sizeof(float) * (size_t)pool_w_room<OUTS>::floats(f, f.d.y);
+    const size_t bytes = (l.regular == 1 ? 1 : 2) * sizeof(float) * (size_t)pool_w_room<OUTS>::floats(f, f.d.y);
     LKI_GIVE_SHARED((weights_through_pool<P, OUTS>), bytes);
-    if (l.count()) LKI_LAUNCH((weights_through_pool<P, OUTS>), dim3(f.blocks(l)), dim3(TAPS * OUTS), bytes, g, f, l);
+    LKI_ASK_SHARED((weights_through_pool<P, OUTS>), BESIDE_DATA);
+    if (l.count())
+        LKI_LAUNCH((weights_through_pool<P, OUTS>), dim3((unsigned)l.count(), (unsigned)f.ins, (unsigned)f.outs), dim3(TAPS * OUTS),
+                   bytes, g, f, l);
     join_pool_weights(g, l, f);
 }
 
