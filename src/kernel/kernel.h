@@ -43,7 +43,7 @@
  * change, on whatever device, after which any slot may give other bits for the same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut
  * into, another formula or rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells what each number
  * brought. */
-enum { LKI_KERNEL_VERSION = 6 };
+enum { LKI_KERNEL_VERSION = 7 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
 typedef struct lki_window {
