@@ -4,7 +4,7 @@
  * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 + 8, or of column lane/4 of each mma. Left factors come from
  * memory to registers, each once for all its products: rows are squares of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
  * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups, [octet][half of its k][mma][column][4]. Both are rounded on their way in, or, where
- * weights come by copies (send_weights()), when they are read.
+ * weights come by copies (fragment_x.cu), when they are read.
  *
  * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read weights from shared memory by themselves, and wait for
  * them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that
@@ -325,24 +325,6 @@ template <int P, int NT, bool BY_K> __device__ inline void lay_weights(const fra
     }
     show_tensor_cores();
     __syncthreads();
-}
-
-/* Those of one set on their way there, as they are, by copies nobody waits for: sixteen bytes are what a lane has of a group, a tap and an mma. b is summed over. */
-template <int NT> __device__ inline void send_weights(const fragment_plan &p, const fragment_weights &w, float *to)
-{
-    LKI_ROLLED
-    for (int i = (int)threadIdx.x; i < p.groups * (FRAGMENT_TAPS * NT * 32); i += (int)blockDim.x) {
-        const int lane = i % 32, mma = i / 32 % NT, group = i / (FRAGMENT_TAPS * NT * 32),
-                  tap = i / (32 * NT) - group * FRAGMENT_TAPS;
-        const int    a = (int)(blockIdx.x % p.columns) * (8 * NT) + channel_of<NT>(mma, lane / 4), b = group * GROUP + lane % 4 * 4;
-        const bool   in = a < w.A && b < w.B;
-        const float *from = w.data + (in ? (int64_t)(tap * w.A + a) * w.B + b : 0);
-        if (w.wide) copy_four(to + 4 * i, from, in ? 16 : 0);
-        else
-            for (int j = 0; j < 4; j++)
-                copy_one(to + 4 * i + j, from + (in ? j : 0), in ? 4 : 0);
-    }
-    copies_end();
 }
 
 /* false: weights do not fit. */

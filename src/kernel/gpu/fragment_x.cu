@@ -2,7 +2,8 @@
  *
  * Rows are squares of 2x2 cells of x that see the outputs of the same four windows of the pool: square (i, j) has cells 2i - pad, 2i + 1 - pad and sees windows i - 1 and i, in either
  * direction; there is one more of them than windows. So an entry comes to registers once for the 36 products of a square with the taps, becomes the four outputs of its window there, three of
- * them 0, and no dense gradient is laid down anywhere. Cells no square has are 0. Where there are few rows a warp has sixteen channels, and sends for all it needs first before it waits.
+ * them 0, and no dense gradient is laid down anywhere. Cells no square has are 0. Where there are few rows the outputs of a group go by way of
+ * shared memory, and a warp has a row of cells of sixteen squares, and sixteen channels.
  *
  * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); of each the taps ascending. Outputs that did not win, and channels behind the last of a
  * group, count as 0 * weight; those of a window whose gradient is infinite are NaN. */
@@ -72,23 +73,33 @@ template <bool BY_Y> struct window_entry {
     }
 };
 
-/* Entries of a thread's two rows as left factors, by the output of the window that won. */
+/* An entry as the outputs of its window, of which one won: v[output][channel]. */
+template <int P, bool BY_Y> __device__ inline void spread_entry(const window_entry<BY_Y> &e, float (*v)[4])
+{
+    LKI_UNROLL
+    for (int j = 0; j < 4; j++) {
+        const bool  dead = BY_Y ? !(e.y[BY_Y ? j : 0] > 0) : (e.cells & LKI_CELL_DEAD << 8 * j) != 0;
+        const float d = dead ? 0 : as_factor<P>(e.d[j]);
+        const bool  lower = e.cells & 2u << 8 * j, right = e.cells & 1u << 8 * j;
+        const float above = lower ? 0 : d, below = d - above; /* differences, because selections take twice as long */
+        v[1][j] = right ? above : 0, v[0][j] = above - v[1][j];
+        v[3][j] = right ? below : 0, v[2][j] = below - v[3][j];
+    }
+}
+
+/* Those of a thread's two rows as left factors. */
 template <int P, bool BY_Y> __device__ inline void spread(const window_entry<BY_Y> *e, left_fragment<P> *out)
 {
-    float v[4][2][4];
+    float of[2][4][4];
     LKI_UNROLL
-    for (int i = 0; i < 8; i++) {
-        const int   h = i / 4, j = i % 4;
-        const bool  dead = BY_Y ? !(e[h].y[BY_Y ? j : 0] > 0) : (e[h].cells & LKI_CELL_DEAD << 8 * j) != 0;
-        const float d = dead ? 0 : as_factor<P>(e[h].d[j]);
-        const bool  lower = e[h].cells & 2u << 8 * j, right = e[h].cells & 1u << 8 * j;
-        const float above = lower ? 0 : d, below = lower ? d : 0;
-        v[0][h][j] = right ? 0 : above, v[1][h][j] = right ? above : 0;
-        v[2][h][j] = right ? 0 : below, v[3][h][j] = right ? below : 0;
+    for (int h = 0; h < 2; h++)
+        spread_entry<P>(e[h], of[h]);
+    LKI_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const float v[2][4] = {{of[0][i][0], of[0][i][1], of[0][i][2], of[0][i][3]},
+                               {of[1][i][0], of[1][i][1], of[1][i][2], of[1][i][3]}};
+        out[i] = left_fragment<P>(v);
     }
-    LKI_UNROLL
-    for (int i = 0; i < 4; i++)
-        out[i] = left_fragment<P>(v[i]);
 }
 
 /* In one direction: does window `window` (0, 1) of a square have outputs whose tap is on one of its cells, and which output (0, 1) is it for cell `cell` (0, 1)? */
@@ -152,150 +163,103 @@ __device__ inline void sum_squares(const square_call &f, const fragment_unit<WID
 
 /* ---- sums of few rows ---- */
 
-/* What a block of four warps has of a group: weights of sixteen channels, and the entries of four windows of its squares. */
-enum { FEW_ROWS = 32, FEW_STAGES = 2, QUADS = GROUP / 4 };
-enum { FEW_WEIGHTS = FRAGMENT_TAPS * FEW * FRAGMENT, FEW_ENTRIES = 4 * FEW_ROWS * GROUP, FEW_CELLS = 4 * FEW_ROWS * QUADS };
-enum { STAGE = FEW_WEIGHTS + FEW_ENTRIES + FEW_CELLS };
+/* Of a group a block has in shared memory: the 4x4 outputs that its squares see, [output][mma of rows][octet][lane][factors of a lane], and the weights of sixteen channels, twice: others are
+ * on their way. A warp has sixteen squares, and of these a row of cells (0, 1). */
+enum { FEW_ROWS = 32, OUTPUT = FEW_ROWS * GROUP, OUTPUTS = 16 * OUTPUT };
+enum { FEW_WEIGHTS = FRAGMENT_TAPS * FEW * FRAGMENT, FEW_SHARED = OUTPUTS + 2 * FEW_WEIGHTS };
 
-/* A thread's part of it on the way to shared memory: 16 bytes of some weights, and four channels of a square's windows. */
-template <bool BY_Y, bool ALIGNED> struct stage_sender {
+/* A thread's part of them: four channels of a row of its squares' windows, and 16 bytes of some weights. */
+template <int P, bool BY_Y, bool ALIGNED> struct few_factors {
     const square_call &f;
-    int64_t            entry;
-    unsigned           there;
-    int                channel; /* of x */
+    int64_t            from[2];
+    unsigned           there[2];
+    int                row, channel; /* of windows; of x */
+    window_entry<BY_Y> entry[2][2];  /* column, square */
 
-    __device__ stage_sender(const square_call &f_, const square &s) : f(f_)
+    __device__ few_factors(const square_call &f_, const square *s, const bool *in, int row_) : f(f_), row(row_)
     {
-        entry = s.entry(f) + (int)threadIdx.x % QUADS * 4;
-        there = s.image < 0 ? 0 : s.windows(f);
+        LKI_UNROLL
+        for (int h = 0; h < 2; h++) {
+            from[h] = s[h].entry(f) + (row * f.PW * f.O + (int)threadIdx.x % 4 * 4);
+            there[h] = in[h] ? s[h].windows(f) >> 2 * row : 0;
+        }
         channel =
             (int)(blockIdx.x % f.p.columns) * (8 * FEW) + channel_of<FEW>((int)threadIdx.x / 32 % FEW, (int)threadIdx.x % 32 / 4);
     }
-    __device__ void send_weights(int o, float *to) const
-    {
-        const bool   in = channel < f.w.A && o < f.w.B;
-        const int    first = (int)threadIdx.x / (32 * FEW), step = FEW_WARPS / FEW;
-        const float *from = f.w.data + (in ? (int64_t)(first * f.w.A + channel) * f.w.B + o : 0);
-        to += (int)threadIdx.x * 4;
-        LKI_UNROLL
-        for (int i = 0; i < (FRAGMENT_TAPS + step - 1) / step; i++) {
-            const float *p = from + (in ? (int64_t)(i * step) * f.w.A * f.w.B : 0);
-            if (first + i * step >= FRAGMENT_TAPS) break;
-            if (ALIGNED) copy_four(to + i * (step * FEW * FRAGMENT), p, in ? 16 : 0);
-            else
-                for (int j = 0; j < 4; j++)
-                    copy_one(to + i * (step * FEW * FRAGMENT) + j, p + (in ? j : 0), in ? 4 : 0);
-        }
-    }
-    __device__ void send_entries(int group, bool in_group, float *to) const
-    {
-        float *cells = to + FEW_ENTRIES + (int)threadIdx.x;
-        to += (int)threadIdx.x * 4;
-        LKI_UNROLL
-        for (int window = 0; window < 4; window++) {
-            const bool    in = in_group && (there >> window & 1);
-            const int64_t e = in ? entry + ((window / 2 * f.PW + window % 2) * f.O + group * GROUP) : 0;
-            if (ALIGNED && !BY_Y) {
-                copy_four(to + window * (FEW_ROWS * GROUP), f.d.d + e, in ? 16 : 0);
-                copy_one(cells + window * (FEW_ROWS * QUADS), (const float *)(f.d.cell + e), in ? 4 : 0);
-                continue;
-            }
-            window_entry<BY_Y> x;
-            x.template fetch<ALIGNED>(f.d, e, in);
-            unsigned marked = in ? x.cells : 0;
-            for (int j = 0; j < 4 && BY_Y && in; j++)
-                if (!(x.y[BY_Y ? j : 0] > 0)) marked |= LKI_CELL_DEAD << 8 * j;
-            for (int j = 0; j < 4; j++)
-                to[window * (FEW_ROWS * GROUP) + j] = x.d[j];
-            cells[window * (FEW_ROWS * QUADS)] = __uint_as_float(marked);
-        }
-    }
-    __device__ void send(int group, float *stage) const
-    {
-        const int o = group * GROUP + (int)threadIdx.x % QUADS * 4;
-        send_entries(group, o < f.O, stage + FEW_WEIGHTS);
-        send_weights(o, stage);
-    }
-};
-
-/* Of a cell's products with a window, in one direction: how many there are, and the first tap. */
-__host__ __device__ constexpr int products_with(int window, int cell) { return window == cell ? 2 : 1; }
-__host__ __device__ constexpr int first_tap(int window, int cell) { return window ? 0 : cell + 1; }
-
-/* The nth of the nine products of cell (y, x) with a group, in their order: which tap, which output of its window, and is it the window's first? */
-struct cell_product {
-    unsigned bits;
-
-    __device__ explicit cell_product(unsigned bits_) : bits(bits_) {}
-    __device__ cell_product(int y, int x, int n)
-    {
-        const int upper = 3 * products_with(0, y), r = n >= upper, rows = products_with(r, y);
-        const int in_row = n - r * upper, left = rows * products_with(0, x), c = in_row >= left;
-        const int in_window = in_row - c * left, two = c == x;
-        const int kh = first_tap(r, y) + (in_window >> two), kw = first_tap(c, x) + (in_window & two);
-        bits =
-            (unsigned)(3 * kh + kw) | (unsigned)(2 * output_of(r, y, kh) + output_of(c, x, kw)) << 4 | (in_window ? 0u : 1u << 6);
-    }
-    __device__ int      tap() const { return (int)(bits & 15); }
-    __device__ unsigned output() const { return bits >> 4 & 3; }
-    __device__ bool     opens() const { return bits >> 6 & 1; }
-};
-
-/* A lane's entries of a window: four channels of four squares. */
-struct few_entries {
-    float    d[2][2][4]; /* mma of rows, row of it */
-    unsigned cells[2][2];
-
-    __device__ void load(const float *entries, int window)
+    __device__ int  first(int group) const { return group * GROUP + (int)threadIdx.x % 4 * 4; }
+    __device__ void fetch_entries(int group)
     {
         LKI_UNROLL
         for (int i = 0; i < 4; i++) {
-            const int at = window * (FEW_ROWS * QUADS) + i * (8 * QUADS) + (int)threadIdx.x % 32;
-            load_quad(entries + at * 4, d[i / 2][i % 2]);
-            cells[i / 2][i % 2] = __float_as_uint(entries[FEW_ENTRIES + at]);
+            const int column = i / 2, h = i % 2;
+            entry[column][h].template fetch<ALIGNED>(f.d, from[h] + (column * f.O + group * GROUP),
+                                                     (there[h] >> column & 1) && first(group) < f.O);
         }
     }
-    template <int P> __device__ void become_factors()
+    /* to: this lane's. */
+    __device__ void put_outputs(float *to) const
     {
         LKI_UNROLL
-        for (int i = 0; i < 16; i++)
-            d[i / 8][i / 4 % 2][i % 4] = as_factor<P>(d[i / 8][i / 4 % 2][i % 4]);
+        for (int column = 0; column < 2; column++) {
+            float v[2][4][4];
+            spread_entry<P>(entry[column][0], v[0]);
+            spread_entry<P>(entry[column][1], v[1]);
+            LKI_UNROLL
+            for (int i = 0; i < 8; i++) {
+                const int o = i / 2, k = i % 2 * 2;
+                *(float4 *)(to + (((2 * row + o / 2) * 4 + 2 * column + o % 2) * OUTPUT + i % 2 * FRAGMENT)) =
+                    make_float4(v[0][o][k], v[1][o][k], v[0][o][k + 1], v[1][o][k + 1]);
+            }
+        }
     }
-    /* Those that won as output `output` of their window, the others 0. */
-    template <int P> __device__ left_fragment<P> winners(int m, unsigned output) const
+    __device__ void send_weights(int group, float *to) const
     {
-        float v[2][4];
+        const bool   in = channel < f.w.A && first(group) < f.w.B;
+        const int    tap = (int)threadIdx.x / (32 * FEW), step = FEW_WARPS / FEW;
+        const float *p = f.w.data + (in ? (int64_t)(tap * f.w.A + channel) * f.w.B + first(group) : 0);
+        const int    each = in ? step * f.w.A * f.w.B : 0;
+        to += (int)threadIdx.x * 4;
         LKI_UNROLL
-        for (int i = 0; i < 8; i++)
-            v[i / 4][i % 4] = (cells[m][i / 4] ^ output * 0x01010101u) & 0xffu << i % 4 * 8 ? 0 : d[m][i / 4][i % 4];
-        return left_fragment<P>(v);
+        for (int i = 0; i * step < FRAGMENT_TAPS; i++, p += each, to += step * FEW * FRAGMENT) {
+            if (tap + i * step >= FRAGMENT_TAPS) break;
+            if (ALIGNED) copy_four(to, p, in ? 16 : 0);
+            else
+                for (int j = 0; j < 4; j++)
+                    copy_one(to + j, p + (in ? j : 0), in ? 4 : 0);
+        }
     }
 };
 
-/* The products of a warp's cell with a group; lane n has the nth of products. */
-template <int P> __device__ inline void sum_group(const float *stage, const cell_product &products, float (*acc)[FEW][4])
+/* What a row of cells (0, 1) is multiplied with, in its order: octal digits, the first is the last: 4 * column of windows + row of taps. */
+enum { UPPER_ORDER = 0406521, LOWER_ORDER = 0541062, ORDER_LENGTH = 6 };
+
+/* The products of a row of cells with a group. outputs, weights: this lane's. */
+template <int P, int ROW> __device__ inline void sum_group(const float *outputs, const float *weights, float (*acc)[FEW][4])
 {
-    const float *weights = stage + threadIdx.x % 32 * 4, *entries = stage + FEW_WEIGHTS;
-    const auto   nth = [&](int n) { return cell_product(__shfl_sync(~0u, products.bits, n)); };
-    const auto   right = [&](const cell_product &p) { return rounded_fragments<P, FEW>(weights + p.tap() * (FEW * FRAGMENT)); };
-    int          window = 0;
-    few_entries  now, next;
-    cell_product product = nth(0);
-    auto         b = right(product);
-    next.load(entries, 0);
-    LKI_ROLLED
-    for (int n = 0; n < FRAGMENT_TAPS; n++) {
-        const cell_product after = nth(n + 1); /* behind the last any */
-        const auto         b_after = right(after);
-        if (product.opens()) {
-            now = next;
-            now.template become_factors<P>();
-            if (++window < 4) next.load(entries, window);
+    const auto left = [&](const float *p) {
+        float octet[2][4];
+        load_quad(p, octet[0]);
+        load_quad(p + FRAGMENT, octet[1]);
+        const float v[2][4] = {{octet[0][0], octet[0][2], octet[1][0], octet[1][2]},
+                               {octet[0][1], octet[0][3], octet[1][1], octet[1][3]}};
+        return left_fragment<P>(v);
+    };
+    LKI_UNROLL
+    for (int n = 0; n < ORDER_LENGTH; n++) {
+        const int    digit = (ROW ? LOWER_ORDER : UPPER_ORDER) >> 3 * n & 7, kh = digit & 3, right = digit >> 2;
+        const int    kw = 1 - right; /* the first of two taps */
+        const float *out = outputs + ((ROW + 2 - kh) * 4 + right * 2) * OUTPUT, *w = weights + (3 * kh + kw) * (FEW * FRAGMENT);
+        const left_fragment<P>        a[2] = {left(out), left(out + OUTPUT)};
+        const right_fragments<P, FEW> b[2] = {rounded_fragments<P, FEW>(w), rounded_fragments<P, FEW>(w + FEW * FRAGMENT)};
+        if (right) {
+            multiply_fragments<P, FEW>(a[0], b[0], acc[0]);
+            multiply_fragments<P, FEW>(a[1], b[0], acc[1]);
+            multiply_fragments<P, FEW>(a[0], b[1], acc[1]);
+        } else {
+            multiply_fragments<P, FEW>(a[1], b[0], acc[0]);
+            multiply_fragments<P, FEW>(a[1], b[1], acc[1]);
+            multiply_fragments<P, FEW>(a[0], b[1], acc[0]);
         }
-        LKI_UNROLL
-        for (int m = 0; m < 2; m++)
-            multiply_fragments<P, FEW>(now.template winners<P>(m, product.output()), b, acc[m]);
-        product = after, b = b_after;
     }
 }
 
@@ -353,33 +317,28 @@ __device__ inline void put_squares(const square_call &f, const fragment_unit<WID
     }
 }
 
-/* The same by way of shared memory: a warp has a cell of all squares of a block there, and a thread puts four channels of a square, and of what lies behind it where it is a last one. */
-template <bool ALIGNED>
-__device__ inline void put_few(const square_call &f, const square &s, int cell, const float (*acc)[FEW][4], float *results)
+template <bool ALIGNED> __device__ inline void put_quad(float *to, float4 v)
 {
-    const int n = (int)(blockIdx.x % f.p.columns) * (8 * FEW) + (int)threadIdx.x % QUADS * 4, y = 2 * s.i - f.pad[0],
-              x = 2 * s.j - f.pad[1];
+    if (ALIGNED) *(float4 *)to = v;
+    else to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
+/* The same of a row of cells, and of what lies behind the last squares: a line of cells at most. */
+template <bool ALIGNED>
+__device__ inline void put_few(const square_call &f, const square &s, int row, int h, const float (*acc)[FEW][4])
+{
+    const int n = (int)(blockIdx.x % f.p.columns) * (8 * FEW) + (int)threadIdx.x % 4 * 4;
+    const int y = 2 * s.i - f.pad[0] + row, x = 2 * s.j - f.pad[1];
+    if (n >= f.C) return; /* C is a multiple of 4 */
+    float     *to = cell_place(f, s, y, x) + n;
+    const bool below = row && s.i == f.PH && y + 1 < f.IH, beside = s.j == f.PW && x + 2 < f.IW;
     LKI_UNROLL
-    for (int i = 0; i < 4; i++) {
-        const float *left = acc[i / 2][0] + i % 2 * 2, *right = acc[i / 2][1] + i % 2 * 2;
-        float       *place = results + ((cell * FEW_ROWS + i * 8) * GROUP + (int)threadIdx.x % 32 * 4);
-        *(float4 *)place = make_float4(left[0], left[1], right[0], right[1]);
-    }
-    __syncthreads();
-    if (s.image < 0 || n >= f.C) return; /* C is a multiple of 4 */
-    LKI_ROLLED
-    for (int h = 0; h < (s.i == f.PH ? 3 : 2); h++) {
-        LKI_ROLLED
-        for (int w = 0; w < (s.j == f.PW ? 3 : 2); w++) {
-            float  v[4] = {};
-            float *place = cell_place(f, s, y + h, x + w) + n;
-            if ((unsigned)(y + h) >= (unsigned)f.IH || (unsigned)(x + w) >= (unsigned)f.IW) continue;
-            if (h < 2 && w < 2) load_quad(results + ((2 * h + w) * (FEW_ROWS * GROUP) + (int)threadIdx.x * 4), v);
-            if (ALIGNED) *(float4 *)place = make_float4(v[0], v[1], v[2], v[3]);
-            else
-                for (int j = 0; j < 4; j++)
-                    place[j] = v[j];
-        }
+    for (int i = 0; i < 3; i++) {
+        if ((unsigned)(x + i) >= (unsigned)f.IW || (i == 2 && !beside)) continue;
+        const float *v = acc[i % 2][0] + 2 * h, *w = acc[i % 2][1] + 2 * h;
+        if ((unsigned)y < (unsigned)f.IH)
+            put_quad<ALIGNED>(to + i * f.C, i < 2 ? make_float4(v[0], v[1], w[0], w[1]) : make_float4(0, 0, 0, 0));
+        if (below) put_quad<ALIGNED>(to + (f.IW + i) * f.C, make_float4(0, 0, 0, 0));
     }
 }
 
@@ -400,31 +359,35 @@ template <int P, bool BY_Y> __global__ void __launch_bounds__(WARPS * 32, 1) x_b
     }
 }
 
-/* Few rows: a warp has one cell of them, so that all run through the same short loop: instructions are read from far away then. */
+/* Few rows: instructions are read from far away then, so what can be a loop is one. */
 template <int P, bool BY_Y, bool ALIGNED>
-__global__ void __launch_bounds__(FEW_WARPS * 32, 2) x_by_few_squares(LKI_FIXED square_call f)
+__global__ void __launch_bounds__(FEW_WARPS * 32, 3) x_by_few_squares(LKI_FIXED square_call f)
 {
-    LKI_DYNAMIC_SHARED(float, stages);
-    const int row = (int)(blockIdx.x / f.p.columns) * FEW_ROWS + (int)threadIdx.x / QUADS;
-    const int cell = __shfl_sync(~0u, (int)threadIdx.x / 32, 0); /* the same in all lanes, and the compiler knows */
-    square    s(f, row);                                         /* of which this thread brings entries, and puts results */
-    if (row >= f.p.rows) s.image = -1;
-    const stage_sender<BY_Y, ALIGNED> sender(f, s);
-    const cell_product                products(cell / 2, cell % 2, (int)threadIdx.x % 32 % FRAGMENT_TAPS);
-    float                             acc[2][FEW][4] = {};
+    LKI_DYNAMIC_SHARED(float, shared);
+    const int                     warp = __shfl_sync(~0u, (int)threadIdx.x / 32, 0), lane = (int)threadIdx.x % 32, row = warp % 2;
+    const int                     first = (int)(blockIdx.x / f.p.columns) * FEW_ROWS + warp / 2 * 16 + lane / 4;
+    const square                  s[2] = {square(f, first), square(f, first + 8)};
+    const bool                    in[2] = {first < f.p.rows, first + 8 < f.p.rows};
+    float                        *outputs = shared + warp / 2 * (2 * FRAGMENT) + lane * 4, *weights = shared + OUTPUTS;
+    float                         acc[2][FEW][4] = {};
+    few_factors<P, BY_Y, ALIGNED> factors(f, s, in, row);
     LKI_ROLLED
-    for (int group = -FEW_STAGES; group < f.p.groups; group++) {
-        float *stage = stages + (unsigned)(group + FEW_STAGES) % FEW_STAGES * STAGE;
-        if (group >= 0) {
-            copies_wait<FEW_STAGES - 1>();
-            __syncthreads();
-            sum_group<P>(stage, products, acc);
-            __syncthreads();
-        }
-        if (group + FEW_STAGES < f.p.groups) sender.send(group + FEW_STAGES, stage);
+    for (int group = -1; group < f.p.groups; group++) {
+        if (group >= 0) factors.put_outputs(outputs);
+        copies_wait<0>();
+        __syncthreads();
+        factors.fetch_entries(group + 1); /* behind the last none are there */
+        factors.send_weights(group + 1, weights + (group + 1) % 2 * FEW_WEIGHTS);
         copies_end();
+        const float *mine = weights + (group % 2 * FEW_WEIGHTS + lane * 4);
+        if (group >= 0 && row) sum_group<P, 1>(outputs, mine, acc);
+        else if (group >= 0) sum_group<P, 0>(outputs, mine, acc);
+        __syncthreads();
     }
-    put_few<ALIGNED>(f, s, cell, acc, stages);
+    copies_wait<0>();
+    LKI_UNROLL
+    for (int h = 0; h < 2; h++)
+        if (in[h]) put_few<ALIGNED>(f, s[h], row, h, acc);
 }
 
 template <int P, bool BY_Y> void launch(const lki_args *g, const square_call &f)
@@ -435,7 +398,7 @@ template <int P, bool BY_Y> void launch(const lki_args *g, const square_call &f)
 
 template <int P, bool BY_Y, bool ALIGNED> void launch_few(const lki_args *g, square_call f, int64_t rows)
 {
-    const size_t bytes = FEW_STAGES * STAGE * sizeof(float);
+    const size_t bytes = FEW_SHARED * sizeof(float);
     fragment_plan_of<FEW>(&f.p, rows, f.O, f.C);
     LKI_GIVE_SHARED((x_by_few_squares<P, BY_Y, ALIGNED>), bytes);
     LKI_ASK_SHARED((x_by_few_squares<P, BY_Y, ALIGNED>), BESIDE_WEIGHTS);
