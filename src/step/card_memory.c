@@ -98,7 +98,7 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
         if (largest[i].value >= g->value_count) continue; /* scratch */
         told++;
         const lki_value *v = &g->values[largest[i].value];
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", i ? ", " : "",
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", told > 1 ? ", " : "",
                                  v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
                                  mebibytes(largest[i].bytes));
     }

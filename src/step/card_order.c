@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "op/run.h"
 #include "step/card_inside.h"
+#include "step/card_rooms.h"
 #include "step/join.h"
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +268,7 @@ static lki_card_call *only_update_of(const lki_card *c, int root)
     return found;
 }
 
-/* May it leave them, and is so little scratch worth keeping? */
+/* May it leave them, by what it is and how much of it there is? */
 static bool is_in_parts(const lki_card_call *k)
 {
     const lki_node *n = k->node;
@@ -280,16 +281,20 @@ static bool is_in_parts(const lki_card_call *k)
     return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);
 }
 
-/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards have some of them. */
+/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards have some of them; and parts live until the updates, many of which
+ * come last: all together they are no more than PARTS_KEPT bytes. */
 static void leave_gradients(lki_card *c)
 {
+    enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
     const lki_graph *g = c->plan->graph;
+    size_t           kept = 0;
     for (int i = 0; i < c->count && !c->share.lanes; i++) {
         lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
         const lki_node *n = k->node;
-        bool            taken = is_in_parts(k);
+        bool            taken = is_in_parts(k) && kept + k->scratch <= PARTS_KEPT;
         for (int d = 0; d < n->ndst && taken; d++)
             taken = (taker[d] = only_update_of(c, lki_graph_root(g, n->dst[d]))) != NULL;
+        if (taken) kept += k->scratch;
         for (int d = 0; d < n->ndst && taken; d++) {
             taker[d]->gpu.takes = &k->parts;
             taker[d]->gpu.taken = d;

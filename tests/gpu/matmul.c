@@ -246,7 +246,8 @@ TEST(test_accuracy)
 
 TEST(test_long)
 {
-    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300}, {64, 64, 2049}, {33, 10, 5408}, {3, 2, 1535}, {32, 64, PART + 96}};
+    static const int64_t sizes[][3] = {{1, 1, PART + 1}, {5, 7, PART * RUN + 1}, {64, 64, 1300},     {64, 64, 2049},
+                                       {33, 10, 5408},   {3, 2, 1535},           {32, 64, PART + 96}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int bits = 0; bits < 4; bits++) {
             const form f = {bits & 1, bits >> 1, 0, 1, bits & 1, 0, false, 0};
@@ -283,6 +284,7 @@ TEST(test_rows_alone)
 {
     for (int p = 0; p < LKI_PRECISIONS; p++) {
         check_rows_alone(8450, 3, 40, PART + 4, (lki_precision)p); /* a block has both parts, or one */
+        check_rows_alone(8450, 3, 64, PART, (lki_precision)p);
         check_rows_alone(9000, 70, 40, 30, (lki_precision)p);
         check_rows_alone(200, 5, 70, 2100, (lki_precision)p);
         check_rows_alone(128, 5, 64, 96, (lki_precision)p); /* tiles are whole, or not */

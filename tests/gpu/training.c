@@ -494,6 +494,31 @@ TEST(a_step_that_is_too_large_says_what_fits)
     else print_message("left out: only a simulated card can be made small\n");
 }
 
+/* Weight gradients of ten layers that updates would take in parts, 6 MiB each. */
+static void many_parts(const void *arg, outcome *out)
+{
+    enum { LAYERS = 10, ROWS = 64 };
+    lk_strategy *s = lk_mirrored_strategy(.gpu_memory_limit = (size_t)12 << 20);
+    lk_model    *m = NULL;
+    (void)arg, (void)out;
+    LK_SCOPE(s) {
+        m = lk_sequential(lk_conv2d(56, 3, .padding = LK_SAME, .activation = LK_RELU, .input_shape = LK_SHAPE(8, 8, 4)));
+        for (int i = 0; i < LAYERS; i++)
+            lk_sequential_add(m, lk_conv2d(56, 3, .padding = LK_SAME, .activation = LK_RELU));
+        lk_sequential_add(m, lk_flatten());
+        lk_sequential_add(m, lk_dense(1));
+    }
+    lk_model_compile(m, .loss = lk_mean_squared_error(), .optimizer = lk_sgd());
+    lk_model_fit(m, .x = lk_zeros(LK_SHAPE(ROWS, 8, 8, 4), LK_F32), .y = lk_zeros(LK_SHAPE(ROWS, 1), LK_F32), .batch_size = ROWS,
+                 .verbose = LK_SILENT);
+    const char *at = strstr(lk_error(), "it needs ");
+    NEED(at && strtod(at + strlen("it needs "), NULL) < 56);
+    NEED(!strstr(lk_error(), "are ,"));
+    TOLD(LK_ENOMEM, "no room for a step");
+}
+
+TEST(parts_of_gradients_do_not_fill_a_card) { CHILD(many_parts, NULL, NULL, .cards = 1); }
+
 /* What the card holds does not grow, nor what the host holds. */
 static void flat_in_use(const void *arg, outcome *out)
 {
@@ -540,4 +565,4 @@ TESTS(cmocka_unit_test(fit_is_the_same), cmocka_unit_test(a_loop_is_the_same), c
       cmocka_unit_test(convolutions_op_by_op_are_near_compiled), cmocka_unit_test(rows_may_change_between_epochs),
       cmocka_unit_test(files_go_between_gpu_and_cpu), cmocka_unit_test(stopped_runs_go_on), cmocka_unit_test(bad_labels_in_fit),
       cmocka_unit_test(bad_labels_in_a_loop), cmocka_unit_test(a_step_that_is_too_large_says_what_fits),
-      cmocka_unit_test(memory_in_use_is_flat))
+      cmocka_unit_test(parts_of_gradients_do_not_fill_a_card), cmocka_unit_test(memory_in_use_is_flat))

@@ -42,10 +42,11 @@ struct few_grad_call {
     int          strands, groups;
     int          sums; /* of a channel that are wanted */
     int          pitch_bytes;
-    uint2        behind; /* find_winners() */
-    int          once;   /* cells that are copied at once: four or one */
-    bool         whole;  /* no patch has cells outside the image */
-    divisor      by_across, by_columns /* copies of a line */, by_groups, by_bands;
+    uint2        behind;  /* find_winners() */
+    int          once;    /* cells that are copied at once: four or one */
+    int          columns; /* copies of a line */
+    bool         whole;   /* no patch has cells outside the image */
+    divisor      by_across, by_columns, by_groups, by_bands;
     float       *parts;
 };
 
@@ -70,12 +71,12 @@ struct alignas(8) cell_move {
 /* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. Each thread writes the moves it makes. */
 template <class T> __device__ inline int list_moves(const few_grad_call &f, int first, int rows, cell_move *moves)
 {
-    const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C, columns = (int)f.by_columns.by;
+    const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C;
     const int top = first < f.p.pad[0] ? f.p.pad[0] - first : 0, end = f.p.IH + f.p.pad[0] - first,
               bottom = rows < end ? rows : end;
-    const int count = bottom > top ? (bottom - top) * columns : 0;
+    const int count = bottom > top ? (bottom - top) * f.columns : 0;
     for (int i = (int)threadIdx.x; i < count; i += THREADS) {
-        const int down = f.by_columns(i), row = top + down, column = (i - down * columns) * f.once;
+        const int down = f.by_columns(i), row = top + down, column = (i - down * f.columns) * f.once;
         moves[i] = cell_move{(first + row - f.p.pad[0]) * line + column, 4 * (row * f.p.pitch + before + column)};
     }
     return count;
@@ -406,7 +407,7 @@ template <class T> void run_few(const lki_args *g, const conv &v, const pool_ent
     }
     const int line = v.IW * v.C, before = v.pad[1] * v.C;
     f.once = aligned(f.x) && line % 4 == 0 && before % 4 == 0 && f.p.width % 4 == 0 ? 4 : 1;
-    f.by_columns = divisor_of(lki_min(line, f.p.width - before) / f.once);
+    f.columns = (int)lki_max(0, lki_min(line, f.p.width - before) / f.once), f.by_columns = divisor_of(f.columns);
     f.by_groups = divisor_of(f.groups), f.by_bands = divisor_of(p.bands);
     f.whole = !v.pad[0] && !v.pad[1] && T::EACH * f.H + T::W::KH - 1 <= v.IH && f.p.width <= line;
     f.sums = T::W::WEIGHTS + (T::POOLED && g->attr->epilogue.bias);

@@ -159,8 +159,7 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
                (const float *)g->scratch, to, results, l, pieces, piece);
 }
 
-/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads them. Many results are joined faster by kernels that do nothing
- * else. */
+/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads them. */
 static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     const int  each = l.of_lane(0), count = l.count();

@@ -136,12 +136,14 @@ plan plan_of_lanes(const product &p, const lanes &l)
 bool is_direct(const lki_args *g, const product &p)
 {
     if (p.entries != 1) return false;
-    if (g->lanes) return p.ta && !p.tb && longest_of(g, p.K) <= SHORT && !g->attr->epilogue.bias && !g->attr->epilogue.relu && !g->attr->matmul.mask;
+    if (g->lanes)
+        return p.ta && !p.tb && longest_of(g, p.K) <= SHORT && !g->attr->epilogue.bias && !g->attr->epilogue.relu &&
+               !g->attr->matmul.mask;
     return is_thin(p.N, p.K);
 }
 
-/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway. */
-int64_t part_of(const product &p) { return p.N <= NARROW && p.K <= LONG ? PART / 2 : PART; }
+/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short ones are one part. */
+int64_t part_of(const product &p) { return p.N <= NARROW && p.K > PART && p.K <= LONG ? PART / 2 : PART; }
 
 plan plan_of(const lki_args *g, const product &p)
 {
@@ -227,7 +229,8 @@ void f32_matmul(const lki_args *g)
 
 template <class A, class B> void run_pieces(const lki_args *g, const product &p, const plan &s, const frame &f)
 {
-    launch_pieces(g, s.tile, source_of<A>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<B>(&g->src[1], p.N, p.K, p.b_step, p.b), p.M, p.N, f);
+    launch_pieces(g, s.tile, source_of<A>(&g->src[0], p.M, p.K, p.a_step, p.a), source_of<B>(&g->src[1], p.N, p.K, p.b_step, p.b),
+                  p.M, p.N, f);
 }
 
 /* ---- f64 ---- */
@@ -307,7 +310,8 @@ bool lki_gpu::row_product_of(const lki_args *g, row_product *out)
 
 void lki_gpu::start_pieces(const lki_args *g)
 {
-    static void (*const run[2])(const lki_args *, const product &, const plan &, const frame &) = {run_pieces<by_rows, by_columns>, run_pieces<by_rows, by_rows>};
+    static void (*const run[2])(const lki_args *, const product &, const plan &, const frame &) = {run_pieces<by_rows, by_columns>,
+                                                                                                   run_pieces<by_rows, by_rows>};
     const product p = product_of(g);
     const plan    s = plan_of(g, p);
     run[p.tb != 0](g, p, s, frame{s.c, p.a, p.b, p.c, 0, 0, (unsigned)p.entries, 1});

@@ -27,7 +27,10 @@ enum {
     NT = WIDE / 8,
     AT_A_TIME = 4 /* windows of a group */
 };
-enum { BESIDE_DATA = 50 }; /* LKI_ASK_SHARED: as the gradient for the data, which runs at that time (fragment_x.cu) */
+enum {
+    BESIDE_DATA = 50,
+    AS_IT_IS = -1
+}; /* LKI_ASK_SHARED: as the gradient for few rows of data, which runs at that time (fragment_x.cu); nothing */
 
 struct pool_w_call : pool_weights {
     int     width;   /* cells of a line in shared memory */
@@ -237,7 +240,7 @@ template <int P, int OUTS> void launch(const lki_args *g, const conv &v, const p
     f.take(g, entries);
     const size_t bytes = (l.regular == 1 ? 1 : 2) * sizeof(float) * (size_t)pool_w_room<OUTS>::floats(f, f.d.y);
     LKI_GIVE_SHARED((weights_through_pool<P, OUTS>), bytes);
-    LKI_ASK_SHARED((weights_through_pool<P, OUTS>), BESIDE_DATA);
+    LKI_ASK_SHARED((weights_through_pool<P, OUTS>), l.regular == 1 ? BESIDE_DATA : AS_IT_IS);
     if (l.count())
         LKI_LAUNCH((weights_through_pool<P, OUTS>), dim3((unsigned)l.count(), (unsigned)f.ins, (unsigned)f.outs), dim3(TAPS * OUTS),
                    bytes, g, f, l);

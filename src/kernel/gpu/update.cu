@@ -311,7 +311,7 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
     m->packed = bits % EACH_PACK_BYTES == 0;
     const lki_gpu_parts *in = a->gpu->takes;
-    if (!in || !in->data) return;
+    if (!in || !in->data) return; /* of f32 alone: only_update_of(), step/card_order.c */
     m->g = in->data + (a->gpu->taken ? in->first : 0);
     m->parts = in->count;
     m->apart = in->results;
@@ -334,8 +334,8 @@ void start_table(update_table *table, const update_form &f, const lki_args *a)
     int64_t all = 0;
     if (!table->count) return;
     for (int i = 0; i < table->count; i++)
-        all += blocks_of(&table->at[i], f, 1);
-    const int64_t rounds = lki_ceil_div(all, MAP_BLOCKS / 2);
+        all += table->at[i].parts ? 0 : blocks_of(&table->at[i], f, 1);
+    const int64_t rounds = lki_max(1, lki_ceil_div(all, MAP_BLOCKS / 2)); /* of those who take several */
     for (int i = 0; i < table->count; i++)
         table->first[i + 1] = table->first[i] + (uint32_t)blocks_of(&table->at[i], f, rounds);
     f.start(a, *table);
