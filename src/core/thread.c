@@ -159,7 +159,7 @@ void lki_barrier_wait(lki_barrier *b)
 /* ---- cores ----------------------------------------------------------------------------------------------------------------- */
 
 /* Those of the first thread of the process: a worker that asks is itself bound to one. */
-int lki_cores(void)
+static int count_cores(void)
 {
 #ifdef __linux__
     cpu_set_t set;
@@ -167,6 +167,15 @@ int lki_cores(void)
 #endif
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 ? (int)cores : 1;
+}
+
+/* Counted once: every step asks, and the system takes its time. */
+int lki_cores(void)
+{
+    static int known;
+    int        cores = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!cores) __atomic_store_n(&known, cores = count_cores(), __ATOMIC_RELAXED);
+    return cores;
 }
 
 #ifdef __linux__

@@ -5,8 +5,8 @@
  * 2. A variant is a second capture of the same calls: the same nodes, in the order they were made, with the same functions, on other addresses. It keeps those kernels whose arguments
  *    differ; where anything else does, there is no variant.
  * 3. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h). Each has the arguments of its own last launch. */
-#include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/cuda_feed.h"
+#include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/physical.h"
 #include <algorithm>
@@ -38,6 +38,7 @@ struct captured {
     bool                         unfed;  /* it cannot be fed */
     const struct variant        *wanted; /* by the next launch */
     int                          copier; /* the call that copies */
+    cudaKernelNodeParams         copies; /* its kernel; without a function: nobody asked yet */
     std::vector<lki_gpu_piece>   pieces; /* these; none: as it was captured */
 };
 
@@ -217,6 +218,7 @@ int lki_cuda_recopy(int, void *graph, int call, int count, const lki_gpu_piece *
 {
     captured *g = (captured *)graph;
     if (!g->last[(size_t)call]) return cudaErrorInvalidValue;
+    if (g->copier != call) g->copies = cudaKernelNodeParams{};
     g->copier = call;
     g->pieces.assign(pieces, pieces + count);
     return 0;
@@ -242,13 +244,13 @@ int change_variant(const captured *g, runnable *r)
     return 0;
 }
 
-int change_copies(const captured *g, runnable *r)
+int change_copies(captured *g, runnable *r)
 {
-    cudaKernelNodeParams k;
     if (g->pieces.empty()) return 0;
-    TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)g->copier], &k));
+    if (!g->copies.func) TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)g->copier], &g->copies));
     lki_gpu::pieces_argument argument((int)g->pieces.size(), g->pieces.data());
     void                    *arguments[] = {&argument};
+    cudaKernelNodeParams     k = g->copies;
     k.kernelParams = arguments;
     TRY(cudaGraphExecKernelNodeSetParams(r->run, g->last[(size_t)g->copier], &k));
     return 0;
@@ -282,7 +284,7 @@ bool feed(captured *g, lki_cuda_gather *gather)
     return !g->unfed;
 }
 
-int launch_as(const captured *g, runnable *r, void *stream)
+int launch_as(captured *g, runnable *r, void *stream)
 {
     int code = change_variant(g, r);
     if (!code) code = change_copies(g, r);
