@@ -18,19 +18,9 @@ namespace
 
 using namespace lki_gpu;
 
-enum {
-    WIDE = 32,
-    QUADS = WIDE / 4,
-    CELL = WIDE + 4,
-    TAPS = 3,
-    MT = TAPS * WIDE / 16,
-    NT = WIDE / 8,
-    AT_A_TIME = 4 /* windows of a group */
-};
-enum {
-    BESIDE_DATA = 50,
-    AS_IT_IS = -1
-}; /* LKI_ASK_SHARED: as the gradient for few rows of data, which runs at that time (fragment_x.cu); nothing */
+enum { WIDE = 32, QUADS = WIDE / 4, CELL = WIDE + 4, TAPS = 3, MT = TAPS * WIDE / 16, NT = WIDE / 8 };
+enum { AT_A_TIME = 4 };                   /* windows of a group */
+enum { BESIDE_DATA = 50, AS_IT_IS = -1 }; /* LKI_ASK_SHARED: as the data gradient of few rows, at that time (fragment_x.cu) */
 
 struct pool_w_call : pool_weights {
     int     width;   /* cells of a line in shared memory */
@@ -70,20 +60,20 @@ template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n
 {
     enum { EIGHTS = OUTS / 8, COLUMNS = TAPS * OUTS / QUADS };
     const int    column = (int)threadIdx.x / QUADS, q = (int)threadIdx.x % QUADS * 4, first = f.by_seen(column);
+    const int    seen = f.seen(), step = seen < (int)COLUMNS ? seen : (int)COLUMNS; /* of a line */
     const float *image = f.x + (n * f.IH * f.IW * f.C + c + q);
     LKI_ROLLED
     for (int h = first < f.abreast ? first : f.lines(); h < f.lines(); h += f.abreast) {
         LKI_ROLLED
-        for (int w = column - first * f.seen(); w<f.seen(); w += f.seen()> COLUMNS ? (int)COLUMNS : f.seen()) {
+        for (int w = column - first * seen; w < seen; w += step) {
             const int  y = h - f.pad[0], z = w - f.pad[1];
             const bool in = (unsigned)y < (unsigned)f.IH && (unsigned)z < (unsigned)f.IW && c + q < f.C;
             bring_four(to.x + (h * f.width + w) * CELL + q, in ? image + (y * f.IW + z) * f.C : f.x, f.wide, in);
         }
     }
     LKI_ROLLED
-    for (int i = (int)threadIdx.x; i < f.groups() * AT_A_TIME * EIGHTS;
-         i += TAPS * OUTS) { /* behind the last window entries of 0 */
-        const int window = i / EIGHTS, e = i % EIGHTS * 8;
+    for (int i = (int)threadIdx.x; i < f.groups() * AT_A_TIME * EIGHTS; i += TAPS * OUTS) {
+        const int window = i / EIGHTS, e = i % EIGHTS * 8; /* behind the last window entries are 0 */
         if (o + e < f.O)
             f.d.send((n * f.windows() + window) * f.O + o + e, to.d + window * to.D + e, to.y + window * to.D + e,
                      to.cell + window * to.CELLS + e / 4, window < f.windows());

@@ -50,10 +50,8 @@ enum {
     THREADS = MAP_BLOCK + 32,
     PART_MOST = 8, /* parts of a thread */
     PART_WIDE_LOG = 5,
-    PART_WIDE =
-        1
-        << PART_WIDE_LOG, /* threads side by side: half of them as long as blocks are fewer than PART_BLOCKS, but 2, who read a sector */
-    PART_BLOCKS = 128
+    PART_WIDE = 1 << PART_WIDE_LOG, /* threads side by side; half of them as long as blocks are fewer than */
+    PART_BLOCKS = 128               /* ... so many, but 2, who read a sector */
 };
 static_assert(PART_MOST * MAP_BLOCK / 2 >= LKI_GPU_PARTS, "a block has all parts of its results");
 
