@@ -195,6 +195,46 @@ static void make_entropy(world *w, const maker *m, job *j)
     j->checks = true;
 }
 
+static void make_argmax(world *w, const maker *m, job *j)
+{
+    const lk_shape s = rows_shape();
+    lk_shape       rows = {s.rank - 1, {0}};
+    (void)m;
+    memcpy(rows.dim, s.dim, sizeof rows.dim);
+    reads(j, world_find(w, j->type, s));
+    makes_new(w, j, LK_I64, rows);
+    j->attr.reduce.first = j->attr.reduce.last = s.rank - 1;
+}
+
+/* Of `rows` rows; often a device's share of lanes of equal length. */
+static void random_lanes(job *j, int64_t rows)
+{
+    slot_case lanes = {0};
+    slot_lanes(&lanes, 1 << slot_below(7), rows);
+    if (slot_below(2)) {
+        const int64_t each = 1 + slot_below(4), before = slot_below(each * lanes.lanes);
+        for (int k = 0; k < lanes.lanes; k++)
+            lanes.bound[k] = lki_max(0, lki_min(each * k - before, rows));
+    }
+    j->lanes = lanes.lanes;
+    memcpy(j->bound, lanes.bound, sizeof j->bound);
+}
+
+static void make_lane_add(world *w, const maker *m, job *j)
+{
+    static const lk_shape shapes[] = {{1, {64}},    {2, {30, 20}}, {1, {7}},   {3, {8, 2, 3}},
+                                      {2, {20, 0}}, {1, {0}},      {1, {256}}, {1, {33}}};
+    const lk_shape        s = shapes[slot_below(LKI_COUNT(shapes))];
+    lk_shape              sums = s;
+    (void)m;
+    reads(j, world_find(w, j->type, s));
+    if (slot_below(4)) random_lanes(j, s.dim[0]);
+    else j->attr.num.a = (double)slot_below(8);
+    sums.dim[0] = j->lanes ? j->lanes : 8;
+    makes(j, world_find(w, LK_F64, sums));
+    j->writes = true;
+}
+
 static void make_sum(world *w, const maker *m, job *j)
 {
     static const lk_shape shapes[] = {{2, {64, 10}}, {1, {64}},     {2, {128, 64}}, {3, {6, 4, 5}}, {1, {500}},
@@ -211,17 +251,7 @@ static void make_sum(world *w, const maker *m, job *j)
         j->attr.epilogue.relu = 1;
         reads(j, world_find(w, j->type, s));
     }
-    if (first == 0 && slot_below(4)) {
-        slot_case lanes = {0};
-        slot_lanes(&lanes, 1 << slot_below(7), s.dim[0]);
-        if (slot_below(2)) { /* a device's share of lanes of equal length */
-            const int64_t each = 1 + slot_below(4), before = slot_below(each * lanes.lanes);
-            for (int k = 0; k < lanes.lanes; k++)
-                lanes.bound[k] = lki_max(0, lki_min(each * k - before, s.dim[0]));
-        }
-        j->lanes = lanes.lanes;
-        memcpy(j->bound, lanes.bound, sizeof j->bound);
-    }
+    if (first == 0 && slot_below(4)) random_lanes(j, s.dim[0]);
     (void)m;
     makes_new(w, j, j->type, out);
 }
@@ -275,6 +305,7 @@ static const maker makers[] = {
     {LKI_K_concat, ALL, make_concat, false}, {LKI_K_unstack, ALL, make_concat, false}, {LKI_K_softmax, F, make_softmax, false},
     {LKI_K_log_softmax, F, make_softmax, false}, {LKI_K_softmax_grad, F, make_softmax, false}, {LKI_K_sparse_xent, F, make_entropy, false},
     {LKI_K_sparse_xent_grad, F, make_entropy, false}, {LKI_K_reduce_sum, N, make_sum, false}, {LKI_K_sum_squares, F, make_squares, false},
+    {LKI_K_argmax, F, make_argmax, false}, {LKI_K_lane_add, 1 << LK_F32 | B, make_lane_add, false},
     {LKI_K_schedule, 1 << LK_I64, make_schedule, false}, {LKI_K_increment, 1 << LK_I64, make_increment, false}};
 /* clang-format on */
 
@@ -326,12 +357,13 @@ TEST(test_sets)
         LKI_K_add,       LKI_K_sub,    LKI_K_mul,        LKI_K_div,         LKI_K_square,      LKI_K_relu,
         LKI_K_relu_grad, LKI_K_copy,   LKI_K_fill,       LKI_K_broadcast,   LKI_K_transpose,   LKI_K_slice,
         LKI_K_unslice,   LKI_K_concat, LKI_K_reduce_sum, LKI_K_sum_squares, LKI_K_sparse_xent, LKI_K_sparse_xent_grad,
-        LKI_K_maximum};
-    enum { MOVED = 14, SUMMED = 15, ROWS = 18 }; /* so many are element-wise or moves; and with sums; and with rows */
-    static const int sets[] = {MOVED, SUMMED, ROWS, LKI_COUNT(slots)};
-    for (int k = 0; k < 120; k++) {
+        LKI_K_argmax,    LKI_K_equal,  LKI_K_less,       LKI_K_lane_add,    LKI_K_maximum};
+    /* So many are element-wise or moves; and with sums; and with rows; and with what metrics count by. */
+    enum { MOVED = 14, SUMMED = 15, ROWS = 18, COUNTS = 22 };
+    static const int sets[] = {MOVED, SUMMED, ROWS, COUNTS, LKI_COUNT(slots)};
+    for (int k = 0; k < 150; k++) {
         const bool     other = k % 3 == 2; /* one call, so that nothing else tells which kernel it needs */
-        const int      count = sets[k % 4], jobs = other ? 1 : 1 + k / 4 % 12;
+        const int      count = sets[k % 5], jobs = other ? 1 : 1 + k / 5 % 12;
         const unsigned types = 1u << (other ? random_type(N) : LK_F32);
         world         *w = world_new();
         while (w->count < ARRAYS - 10 && w->jobs < jobs && w->used < ROOM * 3 / 4) {
@@ -439,9 +471,14 @@ TEST(test_fault)
         makes(j, counter(w));
         j->writes = true;
         w->jobs++;
+        j = world_job(w, LKI_K_lane_add, LK_F32);
+        reads(j, world_random(w, LK_F32, rows));
+        makes(j, world_random(w, LK_F64, (lk_shape){1, {1}}));
+        j->writes = true;
+        w->jobs++;
         uint8_t *out = outcome(w, LKI_GROUP_SMALL, true, 0, told);
         assert_int_equal(told[0], label == 4);
-        for (int k = 1; k <= 3; k++) {
+        for (int k = 1; k <= 4; k++) {
             const array *a = &w->arrays[w->job[k].dst[0]];
             const bool   same = !memcmp(out + a->at, w->start + a->at, 8);
             assert_int_equal(same, label == 4 && k != 2);
@@ -474,6 +511,11 @@ TEST(test_limits)
     assert_int_equal(group_of_shape(LKI_K_softmax, LK_F32, (lk_shape){2, {128, 32}}), LKI_GROUP_SMALL);
     assert_int_equal(group_of_shape(LKI_K_softmax, LK_F32, (lk_shape){2, {129, 10}}), LKI_GROUP_NONE);
     assert_int_equal(group_of_shape(LKI_K_softmax, LK_F32, (lk_shape){2, {8, 65}}), LKI_GROUP_NONE);
+    assert_int_equal(group_of_shape(LKI_K_argmax, LK_F32, (lk_shape){2, {64, 1}}), LKI_GROUP_SMALL);
+    assert_int_equal(group_of_shape(LKI_K_argmax, LK_I64, (lk_shape){2, {64, 1}}), LKI_GROUP_NONE);
+    assert_int_equal(group_of_shape(LKI_K_lane_add, LK_F32, (lk_shape){1, {32}}), LKI_GROUP_SMALL);
+    assert_int_equal(group_of_shape(LKI_K_lane_add, LK_F32, (lk_shape){1, {33}}), LKI_GROUP_NONE);
+    assert_int_equal(group_of_shape(LKI_K_lane_add, LK_F64, (lk_shape){1, {32}}), LKI_GROUP_NONE);
     assert_int_equal(group_of_shape(LKI_K_sum_squares, LK_F32, (lk_shape){1, {512}}), LKI_GROUP_SMALL);
     assert_int_equal(group_of_shape(LKI_K_sum_squares, LK_F32, (lk_shape){1, {513}}), LKI_GROUP_NONE);
     assert_int_equal(group_of_shape(LKI_K_cumsum, LK_F32, (lk_shape){1, {5}}), LKI_GROUP_NONE);

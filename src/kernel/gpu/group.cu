@@ -290,6 +290,13 @@ bool write_squares(piece *p, const request &r)
     return write_teams(p, r, size_of(&r.a->dst[0]), size_of(&r.a->src[0]), SMALL_ROW);
 }
 
+/* Of float rows. */
+bool write_argmax(piece *p, const request &r)
+{
+    const lki_extent e = lki_reduced(r.a);
+    return is_one_of(r.type, F32_F64) && e.inner == 1 && write_teams(p, r, e.outer, e.mid, SMALL_CLASSES);
+}
+
 /* Bounds of lanes as each * s - before, cut off at 0 and at the last, where they are: those of rows that lanes share evenly. */
 bool are_regular(const uint16_t *bound, int lanes, int32_t *each, int32_t *before)
 {
@@ -305,23 +312,14 @@ bool are_regular(const uint16_t *bound, int lanes, int32_t *each, int32_t *befor
     return longest > 0;
 }
 
-/* CHAIN and LANES where no lane is cut (sums.h). */
-bool write_chains(piece *p, const request &r, const lki_lanes *by, int64_t entry)
+/* A sum by `lanes` lanes: of columns of `mid` entries, lane s from entry p->pool[s] on. Their bounds stay in the pool only where they are not regular. */
+bool write_lanes(piece *p, const request &r, small_kind kind, lki_extent e, int lanes, int64_t results, int64_t threads)
 {
-    const lki_args  *a = r.a;
-    const lki_extent e = lki_reduced(a);
-    const int        lanes = by ? by->count : 1;
-    const int64_t    results = e.outer * e.inner;
-    if (results == 0) return true;
-    if (lanes > MOST_LANES || results * e.mid > SMALL_SUMMED || results * lki_max(1, lanes / 2) > SMALL_CHAINS) return false;
-    for (int s = 0; s <= lanes; s++) {
-        p->pool[s] = (uint16_t)(by ? by->bound[s] * entry : s * e.mid);
-        if (s && p->pool[s] - p->pool[s - 1] > SMALL_CHAIN) return false;
-    }
-    small_call *c = add_call(p, r, SMALL_CHAIN_SUM, &a->dst[0], results, results * lki_max(1, lanes / 2));
+    for (int s = 1; s <= lanes; s++)
+        if (p->pool[s] - p->pool[s - 1] > SMALL_CHAIN) return false;
+    small_call *c = add_call(p, r, kind, &r.a->dst[0], results, threads);
     if (!c) return false;
-    c->sum.x = a->src[0].data;
-    c->sum.y = a->attr->epilogue.relu ? a->src[1].data : nullptr;
+    c->sum.x = r.a->src[0].data;
     c->sum.mid = (uint32_t)e.mid;
     c->sum.inner = (uint32_t)e.inner;
     c->sum.lanes = (uint16_t)lanes;
@@ -331,12 +329,43 @@ bool write_chains(piece *p, const request &r, const lki_lanes *by, int64_t entry
     return true;
 }
 
+/* CHAIN and LANES where no lane is cut (sums.h). */
+bool write_chains(piece *p, const request &r, const lki_lanes *by, int64_t entry)
+{
+    const lki_args  *a = r.a;
+    const lki_extent e = lki_reduced(a);
+    const int        lanes = by ? by->count : 1;
+    const int64_t    results = e.outer * e.inner;
+    if (results == 0) return true;
+    if (lanes > MOST_LANES || results * e.mid > SMALL_SUMMED || results * lki_max(1, lanes / 2) > SMALL_CHAINS) return false;
+    for (int s = 0; s <= lanes; s++)
+        p->pool[s] = (uint16_t)(by ? by->bound[s] * entry : s * e.mid);
+    if (!write_lanes(p, r, SMALL_CHAIN_SUM, e, lanes, results, results * lki_max(1, lanes / 2))) return false;
+    if (a->attr->epilogue.relu) p->at[0].sum.y = a->src[1].data;
+    return true;
+}
+
 bool write_sum(piece *p, const request &r)
 {
     int64_t          entry = 1;
     const lki_extent e = lki_reduced(r.a);
     const lki_lanes *by = lki_reduced_lanes(r.a, &entry);
     return e.inner == 1 && !by ? write_teams(p, r, e.outer, e.mid, SMALL_ROW) : write_chains(p, r, by, entry);
+}
+
+/* Each lane's sum, added to the lane's entry; without lanes all of it, to the entry of lane num.a. */
+bool write_lane_add(piece *p, const request &r)
+{
+    const lki_args  *a = r.a;
+    const int        lanes = a->lanes ? a->lanes->count : 1;
+    const lki_extent e = lki_extent_of(a->src[0].shape, 0, 0);
+    if (!is_one_of(r.type, 1 << LK_F32 | 1 << LK_BOOL) || lanes > MOST_LANES || size_of(&a->src[0]) > SMALL_SUMMED) return false;
+    if (e.inner == 0) return true;
+    for (int s = 0; s <= lanes; s++)
+        p->pool[s] = (uint16_t)(a->lanes ? a->lanes->bound[s] : s * e.mid);
+    if (!write_lanes(p, r, SMALL_LANE_SUM, e, lanes, lanes * e.inner, lanes * e.inner)) return false;
+    if (!a->lanes && a->dst[0].data) p->at[0].dst = (double *)a->dst[0].data + (int64_t)a->attr->num.a * e.inner;
+    return true;
 }
 
 /* ---- single numbers ---- */
@@ -379,6 +408,7 @@ write_fn *writer_of(lki_slot slot)
                 {LKI_K_log_softmax, write_softmax}, {LKI_K_softmax_grad, write_softmax},
                 {LKI_K_sparse_xent, write_entropy}, {LKI_K_sparse_xent_grad, write_entropy},
                 {LKI_K_reduce_sum, write_sum},      {LKI_K_sum_squares, write_squares},
+                {LKI_K_argmax, write_argmax},       {LKI_K_lane_add, write_lane_add},
                 {LKI_K_schedule, write_schedule},   {LKI_K_increment, write_increment}};
     for (const auto &r : rows)
         if (r.slot == slot) return r.fn;
@@ -488,7 +518,7 @@ void add_piece(writer *w, piece *of, const lki_args *a)
         *c = of->at[i];
         c->stops = stops;
         c->first = (uint16_t)(w->stage % SMALL_THREADS);
-        if (c->kind == SMALL_CHAIN_SUM) c->sum.bound = (uint16_t)at;
+        if (c->kind == SMALL_CHAIN_SUM || c->kind == SMALL_LANE_SUM) c->sum.bound = (uint16_t)at;
         if (c->kind == SMALL_SCHEDULE) c->schedule.numbers = (uint16_t)at;
         w->stage += (int)lki_round_up(of->threads[i], 32);
         w->threads = (int)lki_max(w->threads, w->stage);

@@ -4,13 +4,14 @@
  * 1. Results are read back by later instructions through plain loads of global memory, behind a barrier of the block.
  * 2. All threads of a warp come to an instruction's shuffles, or none: work is handed out by whole warps.
  * 3. What takes many registers or much code is a function of its own, not one copy for each type and operand.
- * 4. There are three kernels (small_set). A kernel's code is fetched while it runs, from the card's memory at worst, and a jump to
+ * 4. There are four kernels (small_set). A kernel's code is fetched while it runs, from the card's memory at worst, and a jump to
  *    code that is not there yet costs as much as a load. Most programs of training steps need a twentieth of all the code, or a
  *    tenth: there are kernels of these parts alone, made of the same functions and expressions, so bits are the same. */
 #include "kernel/gpu/arithmetic.h"
 #include "kernel/gpu/each.h"
 #include "kernel/gpu/element.h"
 #include "kernel/gpu/group_small.h"
+#include "kernel/gpu/pick.h"
 #include "kernel/gpu/rows.h"
 #include "kernel/gpu/schedule.h"
 
@@ -28,8 +29,9 @@ using namespace lki_gpu;
 /* ---- sets of instructions ---- */
 
 typedef enum small_set {
-    PLAIN_SET, /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes; increments */
-    ROWS_SET,  /* and rows of f32: FOLD, cross-entropy */
+    PLAIN_SET,  /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes; increments */
+    ROWS_SET,   /* and rows of f32: FOLD, cross-entropy */
+    COUNTS_SET, /* and what metrics count by: argmax of f32, comparisons of f32, i64 and bytes, sums of lanes */
     WHOLE_SET
 } small_set;
 
@@ -210,6 +212,15 @@ template <typename T> __device__ inline void do_each(const small_program &p, con
     }
 }
 
+template <typename T> __device__ inline void do_truth(const small_call &c, int t, int threads)
+{
+    LKI_UNROLL(1)
+    for (int i = t; i < c.count; i += threads) {
+        const small_axes at(c, (uint32_t)i);
+        ((u8 *)c.dst)[i] = truth(c.slot, operand<T>(c, at, 0), c.operands > 1 ? operand<T>(c, at, 1) : (T)0);
+    }
+}
+
 __device__ inline void do_plain(const small_call &c, int t, int threads)
 {
     LKI_UNROLL(1)
@@ -346,6 +357,23 @@ template <typename T> __device__ inline void fold_team(const small_call &c, cons
     if (team.leads()) ((T *)c.dst)[team.row] = sum;
 }
 
+template <typename T> __device__ inline void argmax_team(const small_call &c, const small_team &team)
+{
+    const T  *row = (const T *)c.team.src[0] + team.row * c.team.n;
+    placed<T> best = {0, -1};
+    LKI_UNROLL(1)
+    for (int k = team.t; k < team.n; k += LKI_FOLD_WIDTH) {
+        const placed<T> one = {row[k], k};
+        if (ahead<T, true>(one, best)) best = one;
+    }
+    LKI_UNROLL(1)
+    for (int by = LKI_FOLD_WIDTH / 2; by; by /= 2) {
+        const placed<T> other = swapped(best, by);
+        if (ahead<T, true>(other, best)) best = other;
+    }
+    if (team.leads()) ((i64 *)c.dst)[team.row] = best.place < 0 ? 0 : best.place;
+}
+
 template <typename T> __device__ inline void row_team(const small_program &p, const small_call &c, const small_team &team)
 {
     const T      *x = (const T *)c.team.src[0], *y = (const T *)c.team.src[1], *z = (const T *)c.team.src[2];
@@ -359,6 +387,7 @@ template <typename T> __device__ inline void row_team(const small_program &p, co
     case LKI_K_softmax_grad: softmax_grad_row<T>{x, y, dst, n}(team); break;
     case LKI_K_sparse_xent: xent_row<T>{x, dst, n, l, tell}(team); break;
     case LKI_K_sparse_xent_grad: xent_grad_row<T>{x, z, dst, n, l, tell}(team); break;
+    case LKI_K_argmax: argmax_team<T>(c, team); break;
     default: fold_team<T>(c, team);
     }
 }
@@ -450,6 +479,28 @@ __device__ inline void do_chains_type(const small_program &p, const small_call &
     }
 }
 
+/* A thread per lane and column. */
+template <lk_dtype D> __device__ inline void do_lanes(const small_program &p, const small_call &c, int t, int threads)
+{
+    typedef element<D> from;
+    LKI_UNROLL(1)
+    for (int i = t; i < c.count; i += threads) {
+        const int lane = (int)((uint32_t)i / c.sum.inner), begin = lane_begin(p, c, lane), end = lane_begin(p, c, lane + 1);
+        const typename from::type *x = (const typename from::type *)c.sum.x + ((uint32_t)i - (uint32_t)lane * c.sum.inner);
+        f64                        sum = 0;
+        LKI_UNROLL(8)
+        for (int row = begin; row < end; row++)
+            sum += wide(from::value(x[(uint32_t)row * c.sum.inner]));
+        if (begin < end) ((f64 *)c.dst)[i] += sum;
+    }
+}
+
+__device__ inline void do_lanes_type(const small_program &p, const small_call &c, int t, int threads)
+{
+    if (c.type == LK_F32) do_lanes<LK_F32>(p, c, t, threads);
+    else do_lanes<LK_BOOL>(p, c, t, threads);
+}
+
 /* ---- single numbers ---- */
 
 LKI_APART __device__ double rate(int form, int count, const double *p, double t) { return schedule_rate(form, count, p, t); }
@@ -481,6 +532,18 @@ template <small_set SET> __device__ inline void do_call(const small_program &p, 
         over_teams(c, t, threads, [&](const small_team &team) { plain_row(p, c, team); });
 }
 
+template <> __device__ inline void do_call<COUNTS_SET>(const small_program &p, const small_call &c, int t, int threads)
+{
+    const bool compares = c.kind == SMALL_EACH && c.to == LK_BOOL;
+    if (c.kind == SMALL_LANE_SUM) do_lanes_type(p, c, t, threads);
+    else if (c.kind == SMALL_TEAM && c.slot == LKI_K_argmax)
+        over_teams(c, t, threads, [&](const small_team &team) { argmax_team<f32>(c, team); });
+    else if (compares && c.type == LK_F32) do_truth<f32>(c, t, threads);
+    else if (compares && c.type == LK_I64) do_truth<i64>(c, t, threads);
+    else if (compares) do_truth<u8>(c, t, threads);
+    else do_call<ROWS_SET>(p, c, t, threads);
+}
+
 template <> __device__ inline void do_call<WHOLE_SET>(const small_program &p, const small_call &c, int t, int threads)
 {
     switch (c.kind) {
@@ -489,6 +552,7 @@ template <> __device__ inline void do_call<WHOLE_SET>(const small_program &p, co
     case SMALL_RANGE: do_range_type(c, t, threads); break;
     case SMALL_TEAM: do_teams(p, c, t, threads); break;
     case SMALL_CHAIN_SUM: do_chains_type(p, c, t, threads); break;
+    case SMALL_LANE_SUM: do_lanes_type(p, c, t, threads); break;
     case SMALL_SCHEDULE:
         if (t == 0) do_schedule(p, c);
         break;
@@ -513,17 +577,20 @@ template <small_set SET> __global__ void __launch_bounds__(SMALL_THREADS, 1) sma
 small_set set_of(const small_call &c)
 {
     const bool single = c.type == LK_F32 && c.to == LK_F32;
+    const bool row = c.slot == LKI_K_sparse_xent || c.slot == LKI_K_sparse_xent_grad || c.slot == LKI_K_reduce_sum ||
+                     c.slot == LKI_K_sum_squares;
     switch (c.kind) {
-    case SMALL_EACH: return single && is_plain(c.slot) ? PLAIN_SET : WHOLE_SET;
+    case SMALL_EACH:
+        if (c.to == LK_BOOL) return c.type == LK_F64 || c.type == LK_I32 ? WHOLE_SET : COUNTS_SET;
+        return single && is_plain(c.slot) ? PLAIN_SET : WHOLE_SET;
     case SMALL_CHAIN_SUM: return single ? PLAIN_SET : WHOLE_SET;
+    case SMALL_LANE_SUM: return COUNTS_SET;
     case SMALL_INCREMENT: return PLAIN_SET;
     case SMALL_FILL:
     case SMALL_MOVE: return c.to == LK_F32 || c.to == LK_I32 ? PLAIN_SET : WHOLE_SET;
     case SMALL_TEAM:
-        return single && (c.slot == LKI_K_sparse_xent || c.slot == LKI_K_sparse_xent_grad || c.slot == LKI_K_reduce_sum ||
-                          c.slot == LKI_K_sum_squares)
-                   ? ROWS_SET
-                   : WHOLE_SET;
+        if (c.type == LK_F32 && c.slot == LKI_K_argmax) return COUNTS_SET;
+        return single && row ? ROWS_SET : WHOLE_SET;
     }
     return WHOLE_SET;
 }
@@ -539,5 +606,6 @@ void lki_gpu::start_small(const lki_args *a, const small_program &p, int threads
         if (set_of(p.at[i]) > set) set = set_of(p.at[i]);
     if (set == PLAIN_SET) LKI_LAUNCH((small_kernel<PLAIN_SET>), dim3(1), block, 0, a, p);
     else if (set == ROWS_SET) LKI_LAUNCH((small_kernel<ROWS_SET>), dim3(1), block, 0, a, p);
+    else if (set == COUNTS_SET) LKI_LAUNCH((small_kernel<COUNTS_SET>), dim3(1), block, 0, a, p);
     else LKI_LAUNCH((small_kernel<WHOLE_SET>), dim3(1), block, 0, a, p);
 }

@@ -39,8 +39,9 @@ typedef enum small_kind {
     SMALL_MOVE,
     SMALL_FILL,
     SMALL_RANGE,
-    SMALL_TEAM, /* a half warp per row: softmax and its like, cross-entropy, FOLD */
+    SMALL_TEAM, /* a half warp per row: softmax and its like, cross-entropy, FOLD, argmax */
     SMALL_CHAIN_SUM,
+    SMALL_LANE_SUM, /* of each lane alone, added to what is there */
     SMALL_SCHEDULE,
     SMALL_INCREMENT
 } small_kind;
@@ -82,7 +83,7 @@ struct small_call {
             uint32_t    mid, inner;
             uint16_t    lanes, bound; /* bound: where in the pool the lanes + 1 bounds begin, if each is 0 */
             int32_t     each, before; /* lane s begins at row each * s - before, or where mid begins or ends */
-        } sum;
+        } sum;                        /* both kinds */
         struct {
             const int64_t *t;
             int32_t        form, count;

@@ -13,14 +13,14 @@
  *     void put(o, item) const */
 #include "kernel/axes.h"
 #include "kernel/gpu/fold.h"
+#include "kernel/gpu/pick.h"
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 enum { PICK_BLOCK = 128, WARP = 32, BUSY_WARPS = 1056, BUSY_THREADS = 32768, WARP_SEGMENT = 1024, THREAD_SEGMENT = 64 };
-
-template <typename T> __device__ inline bool is_nan(T x) { return x != x; }
 
 /* ---- what is looked for ---- */
 
@@ -46,26 +46,6 @@ template <bool ANY> struct truth {
     __device__ int  swap(int a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
     __device__ void put(int64_t o, int a) const { dst[o] = (uint8_t)a; }
 };
-
-/* An element and its place; before all others goes what is NaN, then what is larger (smaller), then what comes first.
- * place < 0: nothing. */
-template <typename T> struct placed {
-    T       value;
-    int64_t place;
-};
-
-template <typename T, bool MAX> __device__ inline bool ahead(const placed<T> &a, const placed<T> &b)
-{
-    if (a.place < 0 || b.place < 0) return b.place < 0;
-    if (is_nan(a.value) != is_nan(b.value)) return is_nan(a.value);
-    if (!is_nan(a.value) && a.value != b.value) return MAX ? a.value > b.value : a.value < b.value;
-    return a.place < b.place;
-}
-
-template <typename T> __device__ inline placed<T> swapped(const placed<T> &a, int by)
-{
-    return {__shfl_xor_sync((unsigned)FULL_WARP, a.value, by), __shfl_xor_sync((unsigned)FULL_WARP, a.place, by)};
-}
 
 template <typename T, bool MAX> struct place_of {
     typedef placed<T> item;
@@ -245,7 +225,8 @@ template <typename T> void set_all(lki_kernels *k, lk_dtype t)
 
 } // namespace
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 void register_pick(lki_kernels *k);
 }
 
