@@ -62,7 +62,7 @@ static bool makes_output(const lki_card *c, const lki_node *n)
 static lk_status find_givers(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    if (c->part_count != 1 || c->share.placed || c->share.lanes || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES)
+    if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES)
         return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind != LKI_VALUE_MADE) return LK_OK;

@@ -12,14 +12,15 @@
 #ifndef LKI_STEP_CARD_H
 #define LKI_STEP_CARD_H
 
+#include "comm/lanes.h"
 #include "step/plan.h"
 
 typedef struct lki_card lki_card;
 
 /* Of a card that is one of several (cards.h): what it does not have to itself. */
 typedef struct lki_card_share {
-    int    lane, lanes; /* the lanes whose rows its graph works on */
-    char **placed;      /* by root value: where it lies, outside the block; NULL: in the block */
+    const lki_subtree *trees;  /* by node: the lanes it sums over */
+    char             **placed; /* by root value: where it lies, outside the block; NULL: in the block */
 } lki_card_share;
 
 /* Make it for a plan whose tasks are scheduled; NULL and an error. `share` is NULL for a card that works alone. */

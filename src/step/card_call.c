@@ -32,13 +32,15 @@ static lk_status make_view(lki_card *c, lki_view *view, int value, bool shape_on
     return !home && !shape_only && lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static lk_status give_lanes(lki_card *c, lki_args *a, const lki_rows *rows)
+static lk_status give_lanes(lki_card *c, lki_args *a, const lki_node *n)
 {
-    lki_lanes *lanes = lki_arena_alloc(&c->arena, sizeof *lanes);
-    int64_t   *bound = lki_arena_alloc(&c->arena, (size_t)(rows->lanes + 1) * sizeof *bound);
+    const lki_rows    *rows = &n->rows;
+    const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->plan->graph->nodes] : NULL;
+    lki_lanes         *lanes = lki_arena_alloc(&c->arena, sizeof *lanes);
+    int64_t           *bound = lki_arena_alloc(&c->arena, (size_t)(rows->lanes + 1) * sizeof *bound);
     if (!lanes || !bound) return LK_ENOMEM;
     lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
-    *lanes = c->share.lanes ? (lki_lanes){c->share.lanes, bound + c->share.lane} : (lki_lanes){rows->lanes, bound};
+    *lanes = own ? (lki_lanes){own->width, bound + own->lane} : (lki_lanes){rows->lanes, bound};
     a->longest = lki_lane_longest(rows->global, rows->lanes) * rows->per_row;
     a->lanes = lanes;
     return LK_OK;
@@ -55,7 +57,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     k->gpu.precision = __atomic_load_n(&c->device->precision, __ATOMIC_RELAXED);
     k->args.hi = n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     k->args.first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row : 0;
-    if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, &n->rows));
+    if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, n));
     lki_scratch_fn *needs = k->on_host ? NULL : c->line->kernels->scratch[n->slot][n->type];
     k->scratch = needs ? needs(&k->args) : 0;
     k->has_scratch = k->scratch > 0;

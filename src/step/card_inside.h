@@ -70,7 +70,7 @@ struct lki_card {
     lki_plan           *plan;
     lki_device         *device;
     const lki_gpu_line *line;
-    lki_card_share      share;    /* nothing placed, and no lanes: it works alone */
+    lki_card_share      share;    /* nothing: it works alone */
     const lki_grouping *grouping; /* NULL: every call is a launch of its own */
     lki_buffer         *block;
     size_t             *at;      /* by root value: where it lies in the block, or LKI_CARD_OUTSIDE */

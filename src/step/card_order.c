@@ -288,7 +288,7 @@ static void leave_gradients(lki_card *c)
     enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
     const lki_graph *g = c->plan->graph;
     size_t           kept = 0;
-    for (int i = 0; i < c->count && !c->share.lanes; i++) {
+    for (int i = 0; i < c->count && !c->share.trees; i++) {
         lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
         const lki_node *n = k->node;
         bool            taken = is_in_parts(k) && kept + k->scratch <= PARTS_KEPT;

@@ -20,6 +20,7 @@ typedef struct one { /* card */
     lki_buffer  *sent;     /* what it sends in all exchanges, one behind the other */
     char       **variable; /* of the plan's list: its twin here; */
     int          held;     /* so many of them are held */
+    char        *lanes;    /* what all cards have written lane by lane; */
     int         *words;    /* whether to stop, of all cards; */
     lki_args     stopper;  /* any of them makes this card stop */
     lki_view     view[2];
@@ -32,17 +33,27 @@ typedef struct pointers { /* by card */
     void       *dst[LKI_MOST_SHARDS];
 } pointers;
 
+typedef struct move { /* on a card, from where something was received to where it belongs */
+    int         card;
+    char       *to;
+    const char *from;
+    size_t      bytes;
+} move;
+
 typedef struct exchange {
     lki_gpu_transfer *transfers;
     pointers         *at; /* by transfer */
     int               count;
     bool              stops; /* whether to stop is among them */
+    move             *moves; /* behind them */
+    int               move_count;
 } exchange;
 
 struct lki_cards {
     lki_plan   *plan;
     lki_linked *links;
     int         count;
+    lki_split   split;
     one         card[LKI_MOST_SHARDS];
     exchange   *exchanges;
     int         exchange_count;
@@ -63,8 +74,6 @@ static lk_status refuse(char *why, const char *format, ...)
 
 /* ---- may it run so? ---- */
 
-static bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
-
 /* Cards in the order of replicas, each with as many of them. */
 static lk_status find_cards(lki_cards *c, const lki_graph *g, char *why)
 {
@@ -80,18 +89,17 @@ static lk_status find_cards(lki_cards *c, const lki_graph *g, char *why)
         if (c->count && r % c->count) return refuse(why, "the cards have different numbers of replicas");
         c->card[c->count++].device = d;
     }
-    if (!power_of_two(c->count)) return refuse(why, "%d cards are no power of two", c->count);
     for (int r = 0; r < replicas; r++)
         if (!lki_same_memory(g->where.device[r], c->card[(int64_t)r * c->count / replicas].device))
             return refuse(why, "the cards have different numbers of replicas");
     return LK_OK;
 }
 
-static lk_status check_kernels(const lki_cards *c, const lki_graph *g, const lki_parts *parts, char *why)
+static lk_status check_kernels(lki_cards *c, const lki_graph *g, const lki_parts *parts, char *why)
 {
     const int lanes = c->plan->lanes;
     if (!lki_gpu_links_here(c->card[0].device)) return refuse(why, "the backend links no cards");
-    if (lanes % c->count) return refuse(why, "%d lanes are no multiple of %d cards", lanes, c->count);
+    if (!lki_split_lanes(lanes, c->count, &c->split)) return refuse(why, "%d lanes cannot be cut for %d cards", lanes, c->count);
     for (int k = 0; k < parts->node_count; k++) {
         const lki_node *n = &g->nodes[parts->nodes[k]];
         if (!lki_gpu_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
@@ -102,7 +110,9 @@ static lk_status check_kernels(const lki_cards *c, const lki_graph *g, const lki
 
 /* ---- places ---- */
 
-/* A variable lies where its twin is; what is written lane by lane, where this card's lanes begin. */
+static size_t lane_bytes(const lki_cards *c, const lki_value *v) { return lki_value_bytes(v) / (size_t)c->split.lanes; }
+
+/* A variable lies where its twin is; what is written lane by lane, where the lanes begin. */
 static lk_status place_variables(lki_cards *c, int i)
 {
     one             *o = &c->card[i];
@@ -119,30 +129,63 @@ static lk_status place_variables(lki_cards *c, int i)
                 o->placed[x] = at;
     }
     for (int k = 0; k < o->shard.lane_write_count; k++) {
-        const int value = o->shard.lane_writes[k].value;
-        o->placed[value] += (size_t)i * (lki_value_bytes(&g->values[value]) / (size_t)c->count);
+        const lki_lane_write *w = &o->shard.lane_writes[k];
+        o->placed[w->value] += (size_t)c->split.tree[c->split.first[i] + w->slot].lane * lane_bytes(c, &g->values[w->value]);
     }
     return LK_OK;
 }
 
-static size_t sent_before(const lki_shard *s, int end)
+static size_t sent_before(const lki_cards *c, const lki_shard *s, int end)
 {
     size_t bytes = 0;
     for (int e = 0; e < end; e++)
-        bytes += s->exchanges[e].bytes;
+        bytes += s->exchanges[e].bytes * (size_t)c->split.slots;
     return bytes;
 }
 
-static char *sent_at(const one *o, int e, size_t at) { return (char *)o->sent->data + sent_before(&o->shard, e) + at; }
-
-static lk_status place_sent(one *o)
+static char *sent_at(const lki_cards *c, const one *o, int e, int slot, size_t at)
 {
-    const size_t bytes = sent_before(&o->shard, o->shard.exchange_count);
-    o->sent = lki_buffer_new(o->device, bytes + LKI_MOST_SHARDS * sizeof *o->words);
+    const lki_exchange_plan *x = &o->shard.exchanges[e];
+    const size_t             slots = (size_t)c->split.slots, others = x->bytes - x->gathered;
+    const size_t before = at < x->gathered ? (size_t)slot * x->gathered : (slots - 1) * x->gathered + (size_t)slot * others;
+    return (char *)o->sent->data + sent_before(c, &o->shard, e) + before + at;
+}
+
+/* The most lanes that one card has; and where so many begin that those of card i are among them. */
+static int most_lanes(const lki_split *s)
+{
+    int most = 0;
+    for (int i = 0; i < s->cards; i++)
+        most = s->begin[i + 1] - s->begin[i] > most ? s->begin[i + 1] - s->begin[i] : most;
+    return most;
+}
+
+static int first_sent(const lki_split *s, int i) { return (int)lki_min(s->begin[i], s->lanes - most_lanes(s)); }
+
+/* Where cards have the same number of lanes, what all wrote is received where it belongs. */
+static bool received_in_place(const lki_split *s) { return s->lanes % s->cards == 0; }
+
+/* Room for what all cards have written lane by lane. */
+static size_t received_lanes(const lki_cards *c, const lki_shard *s)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < s->lane_write_count && !received_in_place(&c->split); k++)
+        if (!s->lane_writes[k].slot)
+            bytes += lane_bytes(c, &s->graph->values[s->lane_writes[k].value]) * (size_t)(most_lanes(&c->split) * c->count);
+    return bytes;
+}
+
+static lk_status place_sent(const lki_cards *c, one *o)
+{
+    const size_t bytes = sent_before(c, &o->shard, o->shard.exchange_count), lanes = received_lanes(c, &o->shard);
+    o->sent = lki_buffer_new(o->device, bytes + lanes + LKI_MOST_SHARDS * sizeof *o->words);
     if (!o->sent) return lk_error_code();
-    o->words = (int *)(void *)((char *)o->sent->data + bytes);
-    for (int k = 0; k < o->shard.sent_count; k++)
-        o->placed[o->shard.sent[k].value] = sent_at(o, o->shard.sent[k].exchange, o->shard.sent[k].at);
+    o->lanes = (char *)o->sent->data + bytes;
+    o->words = (int *)(void *)(o->lanes + lanes);
+    for (int k = 0; k < o->shard.sent_count; k++) {
+        const lki_sent *s = &o->shard.sent[k];
+        o->placed[s->value] = sent_at(c, o, s->exchange, s->slot, s->at);
+    }
     return LK_OK;
 }
 
@@ -180,14 +223,13 @@ static void make_stopper(lki_cards *c, one *o)
 static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
 {
     one *o = &c->card[i];
-    LKI_TRY(lki_shard_make(c->plan->graph, parts, i, c->count, c->plan->lanes,
+    LKI_TRY(lki_shard_make(c->plan->graph, parts, &c->split, i,
                            c->plan->graph->where.sending.free_order && lki_linked_sums(c->links), &o->shard));
     o->placed = lki_zalloc((size_t)(o->shard.graph->value_count + 1) * sizeof *o->placed);
     if (!o->placed) return LK_ENOMEM;
     LKI_TRY(place_variables(c, i));
-    LKI_TRY(place_sent(o));
-    const int            lanes = c->plan->lanes / c->count;
-    const lki_card_share share = {i * lanes, lanes, o->placed};
+    LKI_TRY(place_sent(c, o));
+    const lki_card_share share = {o->shard.trees, o->placed};
     if (!(o->plan = plan_of(c, o))) return LK_ENOMEM;
     o->shard.graph = NULL; /* the plan's */
     o->card = o->plan->card = lki_card_new(o->plan, o->device, &share);
@@ -226,21 +268,23 @@ static void send_packs(lki_cards *c, exchange *x, int e)
 {
     const lki_exchange_plan *plan = plan_at(c, 0, e);
     if (plan->gathered) {
-        add_transfer(x, LKI_SEND_GATHER, plan->gathered);
+        add_transfer(x, LKI_SEND_GATHER, plan->gathered * (size_t)c->split.slots);
         for (int i = 0; i < c->count; i++)
-            aim(x, i, sent_at(&c->card[i], e, 0), home(&c->card[i], plan_at(c, i, e)->received));
+            aim(x, i, sent_at(c, &c->card[i], e, 0, 0), home(&c->card[i], plan_at(c, i, e)->received));
     }
-    for (int k = 0; k < LKI_PACKS; k++) {
-        const lki_pack *pack = &plan->pack[k];
-        const bool      swap = pack->way == LKI_PACK_SWAPPED;
-        if (pack->way == LKI_PACK_GATHERED || !pack->bytes) continue;
-        add_transfer(x, swap ? LKI_SEND_SWAP : LKI_SEND_SUM, swap ? pack->bytes / (size_t)c->count : pack->bytes)->number =
-            number_of(pack->dtype);
-        for (int i = 0; i < c->count; i++) {
-            const lki_pack *own = &plan_at(c, i, e)->pack[k];
-            aim(x, i, sent_at(&c->card[i], e, pack->at), home(&c->card[i], swap ? own->pieces : own->sum));
+    for (int k = 0; k < LKI_PACKS; k++)
+        for (int slot = 0; slot < c->split.slots; slot++) {
+            const lki_pack *pack = &plan->pack[k];
+            const bool      swap = pack->way == LKI_PACK_SWAPPED;
+            if (pack->way == LKI_PACK_GATHERED || !pack->bytes) continue;
+            add_transfer(x, swap ? LKI_SEND_SWAP : LKI_SEND_SUM, swap ? pack->bytes / (size_t)c->count : pack->bytes)->number =
+                number_of(pack->dtype);
+            for (int i = 0; i < c->count; i++) {
+                const lki_pack *own = &plan_at(c, i, e)->pack[k];
+                aim(x, i, sent_at(c, &c->card[i], e, slot, pack->at),
+                    home(&c->card[i], swap ? own->pieces : own->sum) + (size_t)slot * pack->bytes);
+            }
         }
-    }
 }
 
 static void send_stops(lki_cards *c, exchange *x)
@@ -251,18 +295,33 @@ static void send_stops(lki_cards *c, exchange *x)
     x->stops = true;
 }
 
-/* What cards have written lane by lane, in place. */
-static void send_lanes(lki_cards *c, exchange *x, int e)
+/* What cards have written lane by lane. `at`: how much of what is received this way was before. */
+static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_t *at)
+{
+    const lki_split *s = &c->split;
+    const size_t     each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]);
+    const bool       in_place = received_in_place(s);
+    const size_t     bytes = each * (size_t)most_lanes(s);
+    add_transfer(x, LKI_SEND_GATHER, bytes);
+    for (int i = 0; i < c->count; i++) {
+        char *all = c->card[i].placed[w->value] - (size_t)s->begin[i] * each, *received = c->card[i].lanes + *at;
+        aim(x, i, all + (size_t)first_sent(s, i) * each, in_place ? all : received);
+        for (int k = 0; k < c->count && !in_place; k++) {
+            const char *from = received + (size_t)k * bytes + (size_t)(s->begin[k] - first_sent(s, k)) * each;
+            if (k != i)
+                x->moves[x->move_count++] =
+                    (move){i, all + (size_t)s->begin[k] * each, from, each * (size_t)(s->begin[k + 1] - s->begin[k])};
+        }
+    }
+    if (!in_place) *at += bytes * (size_t)c->count;
+}
+
+/* Values have the same numbers on all cards, as far as they were recorded. */
+static void send_all_lanes(lki_cards *c, exchange *x, int e, size_t *at)
 {
     const lki_shard *s = &c->card[0].shard;
-    for (int k = 0; k < s->lane_write_count; k++) {
-        const int value = s->lane_writes[k].value;
-        if (s->lane_writes[k].exchange != e) continue;
-        const size_t bytes = lki_value_bytes(&c->card[0].plan->graph->values[value]) / (size_t)c->count;
-        add_transfer(x, LKI_SEND_GATHER, bytes);
-        for (int i = 0; i < c->count; i++)
-            aim(x, i, c->card[i].placed[value], c->card[i].placed[value] - (size_t)i * bytes);
-    }
+    for (int k = 0; k < s->lane_write_count; k++)
+        if (s->lane_writes[k].exchange == e && !s->lane_writes[k].slot) send_lanes(c, x, &s->lane_writes[k], at);
 }
 
 static void send_pieces(lki_cards *c, exchange *x, int e)
@@ -279,11 +338,12 @@ static void send_pieces(lki_cards *c, exchange *x, int e)
 /* Room for one more. */
 static exchange *add_exchange(lki_cards *c)
 {
-    const size_t most = 2 + LKI_PACKS + (size_t)c->card[0].shard.lane_write_count;
+    const size_t lanes = (size_t)c->card[0].shard.lane_write_count, most = 2 + (size_t)(LKI_PACKS * c->split.slots) + lanes;
     exchange    *x = &c->exchanges[c->exchange_count];
     x->transfers = lki_arena_alloc(&c->arena, most * sizeof *x->transfers);
     x->at = lki_arena_alloc(&c->arena, most * sizeof *x->at);
-    if (!x->transfers || !x->at) return NULL;
+    x->moves = lki_arena_alloc(&c->arena, (lanes * (size_t)(c->count * c->count) + 1) * sizeof *x->moves);
+    if (!x->transfers || !x->at || !x->moves) return NULL;
     c->exchange_count++;
     return x;
 }
@@ -291,6 +351,7 @@ static exchange *add_exchange(lki_cards *c)
 static lk_status make_exchanges(lki_cards *c)
 {
     const int count = c->card[0].shard.exchange_count;
+    size_t    received = 0;
     c->exchanges = lki_arena_alloc(&c->arena, (size_t)(2 * count + 1) * sizeof *c->exchanges);
     if (!c->exchanges) return LK_ENOMEM;
     for (int e = 0; e < count; e++) {
@@ -298,7 +359,7 @@ static lk_status make_exchanges(lki_cards *c)
         if (!x) return LK_ENOMEM;
         send_packs(c, x, e);
         if (plan_at(c, 0, e)->stops) send_stops(c, x);
-        send_lanes(c, x, e);
+        send_all_lanes(c, x, e, &received);
         if (!plan_at(c, 0, e)->second) continue;
         if (!(x = add_exchange(c))) return LK_ENOMEM;
         send_pieces(c, x, e);
@@ -448,6 +509,11 @@ static lk_status run_exchange(lki_cards *c, int e)
 {
     const int64_t began = lki_span_begin();
     LKI_TRY(lki_linked_exchange(c->links, c->exchanges[e].count, c->exchanges[e].transfers));
+    for (int k = 0; k < c->exchanges[e].move_count; k++) {
+        const move *m = &c->exchanges[e].moves[k];
+        lki_device *d = c->card[m->card].device;
+        LKI_TRY(d->ops->copy(d, m->to, m->from, m->bytes));
+    }
     for (int i = 0; i < c->count && c->exchanges[e].stops; i++)
         LKI_TRY(agree_to_stop(&c->card[i]));
     lki_span_end(began, LKI_SPAN_COMMUNICATION, "exchange", -1);

@@ -5,9 +5,9 @@
  *     card 1    part 0 | exchange | part 1 | exchange | ...         one host thread gives all their work, and waits for none
  *
  * Invariants
- * 1. The bits are those of one card: a card's lanes are one subtree of the lane tree, so their number divides that of all lanes
- *    and is a power of two; the rest of the tree is added on every card alike, in the same order. Only where the strategy leaves
- *    the order free do the links sum.
+ * 1. The bits are those of one card, however many there are: a card sums each subtree of the lane tree that lies within its lanes by
+ *    itself (one, where their number is a power of two), and the rest of the tree is added on every card alike, in the same order. Only
+ *    where the strategy leaves the order free, and every card has one subtree, do the links sum.
  * 2. Every card has every variable, in a twin of its storage that is held (device.h), and makes every update: after a step all of
  *    them are new.
  * 3. A card that meets an index out of range stops the updates of all: whether to stop goes with the exchange before them.

@@ -11,10 +11,34 @@ typedef struct cutter {
     const lki_parts *parts;
     lki_graph       *to;
     lki_shard       *out;
-    int              card, cards, lanes;
+    const lki_split *split;
+    int              card, cards;
     bool             sums;
     lk_tensor       *table; /* of replica_sum */
+    int             *twins; /* by node that sums and slot: its node there */
 } cutter;
+
+bool lki_split_lanes(int lanes, int cards, lki_split *out)
+{
+    lki_subtree trees[2 * 10 + 1]; /* of LKI_MAX_LANES */
+    *out = (lki_split){.cards = cards, .lanes = lanes, .slots = 1};
+    for (int i = 0; i < cards; i++) {
+        const int from = lki_lane_owner_begin(lanes, i, cards), end = lki_lane_owner_begin(lanes, i + 1, cards);
+        const int count = lki_lane_subtrees(from, end, trees);
+        if (from == end || out->first[i] + count > LKI_MOST_SHARDS) return false;
+        memcpy(&out->tree[out->first[i]], trees, (size_t)count * sizeof *trees);
+        out->begin[i + 1] = end;
+        out->first[i + 1] = out->first[i] + count;
+        out->slots = count > out->slots ? count : out->slots;
+    }
+    return true;
+}
+
+static int own_trees(const cutter *c) { return lki_split_trees(c->split, c->card); }
+
+static const lki_subtree *own_tree(const cutter *c, int slot) { return &c->split->tree[c->split->first[c->card] + slot]; }
+
+static int *twin(const cutter *c, int node, int slot) { return &c->twins[node * c->split->slots + slot]; }
 
 /* ---- the same graph once more ---- */
 
@@ -63,19 +87,29 @@ static lk_status copy_rest(cutter *c)
 
 /* ---- rows ---- */
 
-static void window_of(const cutter *c, const lki_rows *rows, int64_t *lo, int64_t *hi)
+typedef struct window { /* of rows, counted from the batch's first one here */
+    int64_t lo, hi;
+} window;
+
+static window rows_of_lanes(const lki_rows *rows, int from, int end)
 {
-    const int each = c->lanes / c->cards;
-    lki_parts_window(rows, c->card * each, (c->card + 1) * each, lo, hi);
+    window w;
+    lki_parts_window(rows, from, end, &w.lo, &w.hi);
+    return w;
 }
 
-static lki_rows cut_rows(const cutter *c, const lki_rows *rows)
+static window own_rows(const cutter *c, const lki_rows *rows)
+{
+    return rows_of_lanes(rows, c->split->begin[c->card], c->split->begin[c->card + 1]);
+}
+
+static window rows_of_tree(const lki_rows *rows, const lki_subtree *t) { return rows_of_lanes(rows, t->lane, t->lane + t->width); }
+
+static lki_rows cut_rows(const lki_rows *rows, window w)
 {
     lki_rows out = *rows;
-    int64_t  lo, hi;
-    window_of(c, rows, &lo, &hi);
-    out.first += lo;
-    out.rows = hi - lo;
+    out.first += w.lo;
+    out.rows = w.hi - w.lo;
     return out;
 }
 
@@ -87,33 +121,33 @@ static int64_t entry_of(const lk_shape *s)
     return n;
 }
 
+static bool has_own_rows(const cutter *c, int value) { return c->parts->rows[lki_graph_root(c->from, value)]; }
+
 /* Values of which a card has its own rows; of an input these are not the first ones. */
 static void cut_values(cutter *c)
 {
     for (int v = 0; v < c->from->value_count; v++) {
         lki_value *x = &c->to->values[v];
-        int64_t    lo, hi;
-        if (x->rows.kind != LKI_ROWS || !c->parts->rows[lki_graph_root(c->from, v)]) continue;
-        window_of(c, &x->rows, &lo, &hi);
-        if (x->kind == LKI_VALUE_INPUT && x->alias_of < 0) x->offset = lo * x->rows.per_row * entry_of(&x->shape);
-        x->rows = cut_rows(c, &x->rows);
-        x->shape.dim[0] = (hi - lo) * x->rows.per_row;
+        if (x->rows.kind != LKI_ROWS || !has_own_rows(c, v)) continue;
+        const window w = own_rows(c, &x->rows);
+        if (x->kind == LKI_VALUE_INPUT && x->alias_of < 0) x->offset = w.lo * x->rows.per_row * entry_of(&x->shape);
+        x->rows = cut_rows(&x->rows, w);
+        x->shape.dim[0] = (w.hi - w.lo) * x->rows.per_row;
     }
 }
 
-/* An operand with an entry for each row that all cards have all of: this card reads its own. */
-static lk_status cut_operand(cutter *c, int node, int i)
+/* Rows w of an operand, of which `before` do not lie here. */
+static lk_status cut_operand(cutter *c, int node, int i, const lki_rows *rows, window w, int64_t before)
 {
-    const lki_node *n = &c->from->nodes[node];
-    const int       of = n->src[i];
-    lki_value       v = c->to->values[of];
-    int64_t         lo, hi;
-    window_of(c, &n->rows, &lo, &hi);
+    const int     of = c->to->nodes[node].src[i];
+    lki_value     v = c->to->values[of];
+    const int64_t per_row = v.rows.kind == LKI_ROWS ? v.rows.per_row : rows->per_row;
     v.kind = LKI_VALUE_MADE;
     v.maker = -1;
     v.alias_of = of;
-    v.offset = lo * n->rows.per_row * entry_of(&v.shape);
-    v.shape.dim[0] = (hi - lo) * n->rows.per_row;
+    v.offset = (w.lo - before) * per_row * entry_of(&v.shape);
+    v.shape.dim[0] = (w.hi - w.lo) * per_row;
+    if (v.rows.kind == LKI_ROWS) v.rows = cut_rows(&c->from->values[of].rows, w);
     v.constant = NULL;
     v.variable = NULL;
     const int cut = lki_graph_add_value(c->to, &v);
@@ -122,16 +156,59 @@ static lk_status cut_operand(cutter *c, int node, int i)
     return LK_OK;
 }
 
+/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has all. */
+static lk_status cut_node(cutter *c, int recorded, int node, window w)
+{
+    const lki_node *n = &c->from->nodes[recorded];
+    const window    own = own_rows(c, &n->rows);
+    for (int i = 0; i < n->nsrc; i++) {
+        const bool rows = has_own_rows(c, n->src[i]);
+        if (!lki_is_cut(n->cut, i) || (lki_shape_only(n, i) && !rows)) continue;
+        if (rows && w.lo == own.lo && w.hi == own.hi) continue;
+        LKI_TRY(cut_operand(c, node, i, &n->rows, w, rows ? own.lo : 0));
+    }
+    c->to->nodes[node].rows = cut_rows(&n->rows, w);
+    return LK_OK;
+}
+
+/* A sum once more, for another subtree; it makes values of its own. */
+static int add_twin(cutter *c, int recorded)
+{
+    const lki_node *n = &c->from->nodes[recorded];
+    const int       node = lki_graph_add_node(c->to, n->op, &n->attr, n->nsrc, n->src, n->ndst);
+    if (node < 0) return -1;
+    lki_node *copy = &c->to->nodes[node];
+    int      *src = copy->src, *dst = copy->dst;
+    *copy = *n;
+    copy->src = src;
+    copy->dst = dst;
+    for (int i = 0; i < n->ndst; i++) {
+        lki_value made = c->from->values[n->dst[i]];
+        made.maker = node;
+        if ((copy->dst[i] = lki_graph_add_value(c->to, &made)) < 0) return -1;
+    }
+    return node;
+}
+
+static lk_status cut_sum(cutter *c, int recorded)
+{
+    for (int slot = 0; slot < own_trees(c); slot++) {
+        const int node = slot ? add_twin(c, recorded) : recorded;
+        if (node < 0) return LK_ENOMEM;
+        *twin(c, recorded, slot) = node;
+        c->out->trees[node] = *own_tree(c, slot);
+        LKI_TRY(cut_node(c, recorded, node, rows_of_tree(&c->from->nodes[recorded].rows, own_tree(c, slot))));
+    }
+    return LK_OK;
+}
+
 static lk_status cut_nodes(cutter *c)
 {
     for (int k = 0; k < c->parts->node_count; k++) {
         const int       node = c->parts->nodes[k];
         const lki_node *n = &c->from->nodes[node];
-        if (n->mode == LKI_WHOLE) continue;
-        for (int i = 0; i < n->nsrc; i++)
-            if (lki_is_cut(n->cut, i) && !lki_shape_only(n, i) && !c->parts->rows[lki_graph_root(c->from, n->src[i])])
-                LKI_TRY(cut_operand(c, node, i));
-        c->to->nodes[node].rows = cut_rows(c, &n->rows);
+        if (n->mode == LKI_SUM) LKI_TRY(cut_sum(c, node));
+        else if (n->mode != LKI_WHOLE) LKI_TRY(cut_node(c, node, node, own_rows(c, &n->rows)));
     }
     return LK_OK;
 }
@@ -150,15 +227,17 @@ static lk_status place_pack(cutter *c, int e, lki_pack *pack)
         const int node = c->parts->nodes[k];
         if (c->parts->exchange[node] != e || c->from->nodes[node].writes) continue;
         for (int i = 0; i < c->from->nodes[node].ndst; i++) {
-            const int sum = c->from->nodes[node].dst[i];
-            lki_value part = c->to->values[sum];
+            const int       sum = c->from->nodes[node].dst[i];
+            const lki_value part = c->to->values[sum];
             if (part.dtype != pack->dtype) continue;
-            const int value = lki_graph_add_value(c->to, &part);
-            if (value < 0) return LK_ENOMEM;
-            c->to->nodes[node].dst[i] = value;
+            for (int slot = 0; slot < own_trees(c); slot++) {
+                const int value = slot ? c->to->nodes[*twin(c, node, slot)].dst[i] : lki_graph_add_value(c->to, &part);
+                if (value < 0) return LK_ENOMEM;
+                c->to->nodes[*twin(c, node, slot)].dst[i] = value;
+                c->out->sent[c->out->sent_count++] = (lki_sent){value, e, slot, x->bytes};
+            }
             c->to->values[sum].maker = -1;
             c->to->values[sum].offset = (int64_t)((x->bytes - pack->at) / lk_dtype_bytes(pack->dtype)); /* in the sum of all */
-            c->out->sent[c->out->sent_count++] = (lki_sent){value, e, x->bytes};
             x->bytes += padded(bytes_of(&part));
         }
     }
@@ -180,9 +259,10 @@ static size_t pack_bytes(const cutter *c, int e, lk_dtype dtype)
 /* Sent to all, a card gets the packs of all others; swapped, of each a piece, and a piece of the sum. */
 static lki_pack_way way_of(const cutter *c, int e, lk_dtype dtype)
 {
-    const size_t bytes = pack_bytes(c, e, dtype), others = (size_t)c->cards - 1;
+    const size_t bytes = pack_bytes(c, e, dtype), others = (size_t)c->cards - 1, slots = (size_t)c->split->slots;
+    const size_t piece = bytes / (size_t)c->cards;
     if (c->sums && (dtype == LK_F32 || dtype == LK_F64)) return LKI_PACK_LINKED;
-    return others * bytes - 2 * others * (bytes / (size_t)c->cards) >= LKI_SWAP_BYTES ? LKI_PACK_SWAPPED : LKI_PACK_GATHERED;
+    return others * (slots * bytes - slots * piece - piece) >= LKI_SWAP_BYTES ? LKI_PACK_SWAPPED : LKI_PACK_GATHERED;
 }
 
 /* Those that are gathered lie together, before the others. A pack that is swapped has pieces of whole multiples of 16 bytes. */
@@ -254,32 +334,37 @@ static lk_status add_exchange(cutter *c, int e)
     lki_release(src);
     if (node < 0) return LK_ENOMEM;
     x->received = -1;
-    if (x->gathered && (x->received = leave(c, node, LK_U8, (int64_t)x->gathered * c->cards)) < 0) return LK_ENOMEM;
+    if (x->gathered && (x->received = leave(c, node, LK_U8, (int64_t)x->gathered * c->split->slots * c->cards)) < 0)
+        return LK_ENOMEM;
     for (int k = 0; k < LKI_PACKS; k++) {
         lki_pack *pack = &x->pack[k];
         int      *made = pack->way == LKI_PACK_SWAPPED ? &pack->pieces : &pack->sum;
         if (pack->way == LKI_PACK_GATHERED || !pack->bytes) continue;
-        if ((*made = leave(c, node, pack->dtype, elements(pack))) < 0) return LK_ENOMEM;
+        if ((*made = leave(c, node, pack->dtype, elements(pack) * c->split->slots)) < 0) return LK_ENOMEM;
     }
     return LK_OK;
 }
 
-/* `size` numbers of each card, which lie in `of` from number `first` on, `step` apart, added up the tree as far as it goes above
- * them. */
-static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, int64_t step, int64_t size, int *sum)
+typedef struct steps { /* from one card's part to the next one's, and from slot to slot; numbers */
+    int64_t card, slot;
+} steps;
+
+/* `size` numbers of each subtree, which lie in `of` from number `first` on, added up the tree as far as it goes above them. */
+static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, steps by, int64_t size, int *sum)
 {
     static const lki_attr none;
-    int                   src[LKI_MOST_SHARDS + 1];
-    for (int i = 0; i < c->cards; i++) {
-        const lki_value part = {.kind = LKI_VALUE_MADE,
-                                .dtype = dtype,
-                                .shape = {.rank = 1, .dim = {size}},
-                                .maker = -1,
-                                .alias_of = of,
-                                .offset = first + i * step,
-                                .replica = -1};
-        if ((src[i] = lki_graph_add_value(c->to, &part)) < 0) return LK_ENOMEM;
-    }
+    int                   src[LKI_MOST_SHARDS + 1], count = 0;
+    for (int i = 0; i < c->cards; i++)
+        for (int slot = 0; slot < lki_split_trees(c->split, i); slot++) {
+            const lki_value part = {.kind = LKI_VALUE_MADE,
+                                    .dtype = dtype,
+                                    .shape = {.rank = 1, .dim = {size}},
+                                    .maker = -1,
+                                    .alias_of = of,
+                                    .offset = first + i * by.card + slot * by.slot,
+                                    .replica = -1};
+            if ((src[count++] = lki_graph_add_value(c->to, &part)) < 0) return LK_ENOMEM;
+        }
     const lki_value table = {.kind = LKI_VALUE_CONSTANT,
                              .dtype = LK_I32,
                              .shape = c->table->shape,
@@ -287,9 +372,9 @@ static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, int64
                              .alias_of = -1,
                              .replica = -1,
                              .constant = c->table};
-    if ((src[c->cards] = lki_graph_add_value(c->to, &table)) < 0) return LK_ENOMEM;
+    if ((src[count++] = lki_graph_add_value(c->to, &table)) < 0) return LK_ENOMEM;
     lki_retain(c->table);
-    const int node = lki_graph_add_node(c->to, LKI_OP_replica_sum, &none, c->cards + 1, src, 1);
+    const int node = lki_graph_add_node(c->to, LKI_OP_replica_sum, &none, count, src, 1);
     if (node < 0) return LK_ENOMEM;
     c->to->nodes[node].type = dtype;
     if ((*sum = add_made(c, dtype, size, node)) < 0) return LK_ENOMEM;
@@ -304,11 +389,13 @@ static lk_status add_sums(cutter *c, int e)
     for (int k = 0; k < LKI_PACKS; k++) {
         lki_pack     *pack = &c->out->exchanges[e].pack[k];
         const int64_t size = (int64_t)lk_dtype_bytes(pack->dtype), piece = elements(pack) / c->cards;
+        const int64_t slot = (int64_t)x->gathered / size;
         if (!pack->bytes || pack->way == LKI_PACK_LINKED) continue;
-        if (pack->way == LKI_PACK_SWAPPED) LKI_TRY(add_sum(c, pack->dtype, pack->pieces, 0, piece, piece, &pack->piece));
+        if (pack->way == LKI_PACK_SWAPPED)
+            LKI_TRY(add_sum(c, pack->dtype, pack->pieces, 0, (steps){piece, elements(pack)}, piece, &pack->piece));
         else
-            LKI_TRY(add_sum(c, pack->dtype, x->received, (int64_t)pack->at / size, (int64_t)x->gathered / size, elements(pack),
-                            &pack->sum));
+            LKI_TRY(add_sum(c, pack->dtype, x->received, (int64_t)pack->at / size, (steps){slot * c->split->slots, slot},
+                            elements(pack), &pack->sum));
     }
     return LK_OK;
 }
@@ -342,11 +429,18 @@ static void read_sums(cutter *c, int e)
     }
 }
 
+static void add_to_order(cutter *c, int node)
+{
+    const int count = c->from->nodes[node].mode == LKI_SUM ? own_trees(c) : 1;
+    for (int slot = 0; slot < count; slot++)
+        c->out->order[c->out->order_count++] = slot ? *twin(c, node, slot) : node;
+}
+
 static lk_status add_nodes(cutter *c)
 {
     for (int part = 0; part < c->parts->count; part++) {
         for (int k = 0; k < c->parts->node_count; k++)
-            if (c->parts->part[c->parts->nodes[k]] == part) c->out->order[c->out->order_count++] = c->parts->nodes[k];
+            if (c->parts->part[c->parts->nodes[k]] == part) add_to_order(c, c->parts->nodes[k]);
         if (part >= c->parts->exchanges) break;
         LKI_TRY(add_exchange(c, part));
         LKI_TRY(add_sums(c, part));
@@ -361,8 +455,9 @@ static void note_lane_writes(cutter *c)
     for (int k = 0; k < c->parts->node_count; k++) {
         const int       node = c->parts->nodes[k];
         const lki_node *n = &c->from->nodes[node];
-        if (n->mode == LKI_SUM && n->writes)
-            c->out->lane_writes[c->out->lane_write_count++] = (lki_lane_write){n->dst[0], c->parts->exchange[node]};
+        for (int slot = 0; slot < own_trees(c) && n->mode == LKI_SUM && n->writes; slot++)
+            c->out->lane_writes[c->out->lane_write_count++] =
+                (lki_lane_write){c->to->nodes[*twin(c, node, slot)].dst[0], c->parts->exchange[node], slot};
     }
 }
 
@@ -371,14 +466,17 @@ static void note_lane_writes(cutter *c)
 static lk_status make(cutter *c)
 {
     lki_shard *s = c->out;
+    const int  slots = c->split->slots, nodes = c->from->node_count;
     int        sums = 0;
-    for (int i = 0; i < c->from->node_count; i++)
+    for (int i = 0; i < nodes; i++)
         sums += c->from->nodes[i].ndst;
-    s->order = lki_alloc((size_t)(c->from->node_count + c->parts->exchanges * (2 + LKI_PACKS) + 1) * sizeof *s->order);
+    s->order = lki_alloc((size_t)(nodes * slots + c->parts->exchanges * (2 + LKI_PACKS) + 1) * sizeof *s->order);
     s->exchanges = lki_zalloc((size_t)(c->parts->exchanges + 1) * sizeof *s->exchanges);
-    s->sent = lki_alloc((size_t)(sums + 1) * sizeof *s->sent);
-    s->lane_writes = lki_alloc((size_t)(c->from->node_count + 1) * sizeof *s->lane_writes);
-    if (!s->order || !s->exchanges || !s->sent || !s->lane_writes) return LK_ENOMEM;
+    s->sent = lki_alloc((size_t)(sums * slots + 1) * sizeof *s->sent);
+    s->lane_writes = lki_alloc((size_t)(nodes * slots + 1) * sizeof *s->lane_writes);
+    s->trees = lki_zalloc((size_t)(nodes * slots + 1) * sizeof *s->trees);
+    c->twins = lki_alloc((size_t)(nodes * slots + 1) * sizeof *c->twins);
+    if (!s->order || !s->exchanges || !s->sent || !s->lane_writes || !s->trees || !c->twins) return LK_ENOMEM;
     s->exchange_count = c->parts->exchanges;
     LKI_TRY(copy_values(c));
     LKI_TRY(copy_nodes(c));
@@ -391,28 +489,31 @@ static lk_status make(cutter *c)
     return add_nodes(c);
 }
 
-static lk_tensor *table_of(int cards, int lanes)
+/* All subtrees, from left to right. */
+static lk_tensor *table_of(const lki_split *s)
 {
+    const int count = s->first[s->cards];
     int32_t   table[2 * LKI_MOST_SHARDS];
-    const int each = lanes / cards;
-    for (int i = 0; i < cards; i++) {
-        table[2 * i] = i * each;
-        table[2 * i + 1] = each;
+    for (int i = 0; i < count; i++) {
+        table[2 * i] = s->tree[i].lane;
+        table[2 * i + 1] = s->tree[i].width;
     }
-    return lk_tensor_from(LK_SHAPE(cards, 2), LK_I32, table);
+    return lk_tensor_from(LK_SHAPE(count, 2), LK_I32, table);
 }
 
-lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, int card, int cards, int lanes, bool sums, lki_shard *out)
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split *split, int card, bool sums, lki_shard *out)
 {
-    cutter    c = {.from = g, .parts = p, .out = out, .card = card, .cards = cards, .lanes = lanes, .sums = sums};
+    cutter c = {
+        .from = g, .parts = p, .out = out, .split = split, .card = card, .cards = split->cards, .sums = sums && split->slots == 1};
     lk_status status = LK_ENOMEM;
     *out = (lki_shard){.graph = lki_graph_new()};
     c.to = out->graph;
     LK_STEP /* the table is held by the graph */
     {
-        c.table = c.to ? table_of(cards, lanes) : NULL;
+        c.table = c.to ? table_of(split) : NULL;
         if (c.table && !lki_bad(c.table)) status = make(&c);
     }
+    lki_release(c.twins);
     if (status != LK_OK) lki_shard_clear(out);
     return status;
 }
@@ -424,5 +525,6 @@ void lki_shard_clear(lki_shard *s)
     lki_release(s->exchanges);
     lki_release(s->sent);
     lki_release(s->lane_writes);
+    lki_release(s->trees);
     *s = (lki_shard){0};
 }

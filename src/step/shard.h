@@ -1,7 +1,7 @@
 /* What one card of several runs: the graph of all rows, cut to the rows of its lanes, with exchanges of sums as nodes of their own.
  *
- *     a sum over rows             becomes the sum over this card's rows, in a place of its own among all that goes with the
- *                                 exchange
+ *     a sum over rows             becomes a sum for each subtree of the lane tree that lies within this card's lanes, mostly one, in a
+ *                                 place of its own among all that goes with the exchange
  *     an exchange                 is a node no card has a kernel for: what is captured ends before it and begins anew behind it
  *     who reads the sum           reads what a replica_sum over the parts of all cards made; with sums taken by the links
  *                                 themselves, what they left
@@ -13,10 +13,14 @@
  *                exchange: as many bytes as the best sum of several takes
  *     LINKED     the links sum, in an order of theirs
  *
- *     sent   | gathered: f64 | i64 | f32 | i32 | others |          each sum from a multiple of 16 bytes on */
+ *     sent   | gathered: f64 | i64 | f32 | i32 | others |          each sum from a multiple of 16 bytes on
+ *
+ * Where a card has several subtrees, the packs that are gathered lie there once for each, then the others likewise; all cards have as
+ * many such slots as one needs. */
 #ifndef LKI_STEP_SHARD_H
 #define LKI_STEP_SHARD_H
 
+#include "comm/lanes.h"
 #include "step/parts.h"
 
 enum {
@@ -28,17 +32,31 @@ enum {
 
 typedef enum lki_pack_way { LKI_PACK_GATHERED, LKI_PACK_SWAPPED, LKI_PACK_LINKED } lki_pack_way;
 
+/* Who has which lanes. */
+typedef struct lki_split {
+    int         cards, lanes;
+    int         begin[LKI_MOST_SHARDS + 1]; /* card i has lanes begin[i] to begin[i + 1] - 1 */
+    int         first[LKI_MOST_SHARDS + 1]; /* ... which are these subtrees, */
+    lki_subtree tree[LKI_MOST_SHARDS];
+    int         slots; /* at most so many of one card */
+} lki_split;
+
+/* false: more cards than lanes, or more subtrees than LKI_MOST_SHARDS. */
+bool lki_split_lanes(int lanes, int cards, lki_split *out);
+
+static inline int lki_split_trees(const lki_split *s, int card) { return s->first[card + 1] - s->first[card]; }
+
 typedef struct lki_pack { /* sums of one type that go with an exchange */
     lk_dtype     dtype;
     lki_pack_way way;
-    size_t       at, bytes; /* in what is sent */
-    int          sum;       /* the value all cards' parts add up to, as one; -1: there are none */
-    int          pieces;    /* SWAPPED, values: this card's piece of all cards, */
+    size_t       at, bytes; /* in a slot */
+    int          sum;       /* the value all parts add up to, as one; -1: there are none */
+    int          pieces;    /* SWAPPED, values: this card's piece of all cards, slot by slot, */
     int          piece;     /* and what they add up to */
 } lki_pack;
 
 typedef struct lki_exchange_plan {
-    size_t   bytes;    /* of what a card sends */
+    size_t   bytes;    /* of a slot */
     size_t   gathered; /* ... of which so many, from the front, are sent to all as they are */
     bool     stops;    /* whether to stop goes with it */
     int      received; /* value: what all cards sent; -1: nothing is */
@@ -47,12 +65,12 @@ typedef struct lki_exchange_plan {
 } lki_exchange_plan;
 
 typedef struct lki_sent { /* a part of a sum */
-    int    value, exchange;
-    size_t at;
+    int    value, exchange, slot;
+    size_t at; /* in the slot */
 } lki_sent;
 
-typedef struct lki_lane_write { /* a variable with an entry for each lane: this card has written those of its lanes */
-    int value, exchange;        /* what it wrote */
+typedef struct lki_lane_write { /* a variable with an entry for each lane: this card has written those of a subtree */
+    int value, exchange, slot;  /* what it wrote */
 } lki_lane_write;
 
 typedef struct lki_shard {
@@ -65,10 +83,11 @@ typedef struct lki_shard {
     int                sent_count;
     lki_lane_write    *lane_writes;
     int                lane_write_count;
+    lki_subtree       *trees; /* by node: the lanes it sums over, if it is a sum */
 } lki_shard;
 
-/* For card `card` of `cards`; `lanes` is a multiple of that, and `sums`: the links take floating-point sums themselves. */
-lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, int card, int cards, int lanes, bool sums, lki_shard *out);
+/* For one card; sums: the links take floating-point sums themselves, which they can where every card has one subtree. */
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split *split, int card, bool sums, lki_shard *out);
 void      lki_shard_clear(lki_shard *s); /* its graph too */
 
 #endif

@@ -42,6 +42,7 @@ TEST(a_loop_on_several_cards_is_the_same)
     if (CHILD(everywhere_in_a_loop, NULL, &many, .cards = 2)) same_outcome(&one, &many, "a loop on 2 cards");
     if (CHILD(everywhere_in_a_loop, NULL, &many, .cards = 4)) same_outcome(&one, &many, "a loop on 4 cards");
     if (CHILD(everywhere_op_by_op, NULL, &many, .cards = 2)) same_outcome(&one, &many, "a loop, op by op, on 2 cards");
+    if (CHILD(everywhere_op_by_op, NULL, &many, .cards = 3)) same_outcome(&one, &many, "a loop, op by op, on 3 cards");
 }
 
 /* ---- some of them, in any order ---- */
