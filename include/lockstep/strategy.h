@@ -67,7 +67,7 @@ typedef enum lk_precision {
 typedef enum lk_communication { LK_COMMUNICATION_AUTO = 0, LK_COMMUNICATION_RING, LK_COMMUNICATION_NCCL } lk_communication;
 
 typedef struct lk_communication_options {
-    int64_t          bytes_per_pack;  /* default 0: all values in one pack */
+    int64_t          bytes_per_pack;  /* default 0: all values in one pack; else packs of more go as soon as they are made */
     double           timeout_seconds; /* default 0: wait for ever; a dead replica still releases all */
     lk_communication implementation;
 } lk_communication_options;

@@ -207,15 +207,17 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
     s->lanes = lanes;
     s->order = args.order;
     s->communication = args.communication;
-    for (int i = 0; i < s->replicas; i++)
-        s->context[i].ops.sending = (lki_sending){.free_order = args.order == LK_FREE,
-                                                  .no_nccl = args.communication.implementation == LK_COMMUNICATION_RING,
-                                                  .seconds = args.communication.timeout_seconds};
     s->cross = args.cross_device_ops ? lki_retain(args.cross_device_ops) : lki_cross_default();
     if (!s->cross) {
         lk_free(s);
         return NULL;
     }
+    const int64_t pack = s->cross->options.bytes_per_pack;
+    for (int i = 0; i < s->replicas; i++)
+        s->context[i].ops.sending = (lki_sending){.free_order = args.order == LK_FREE,
+                                                  .no_nccl = args.communication.implementation == LK_COMMUNICATION_RING,
+                                                  .seconds = args.communication.timeout_seconds,
+                                                  .pack = pack ? pack : args.communication.bytes_per_pack};
     for (int i = 0; i < s->replicas; i++) {
         if (s->device[i]->kind != LKI_DEVICE_GPU) continue;
         if (args.gpu_memory_limit) lki_gpu_limit(s->device[i], args.gpu_memory_limit);

@@ -12,9 +12,10 @@
 
 /* How its strategy wants sums to go between cards. */
 typedef struct lki_sending {
-    bool   free_order; /* in any order, so that the links may sum */
-    bool   no_nccl;
-    double seconds; /* to wait for a card; 0: for ever */
+    bool    free_order; /* in any order, so that the links may sum */
+    bool    no_nccl;
+    double  seconds; /* to wait for a card; 0: for ever */
+    int64_t pack;    /* bytes after which a pack is full and goes; 0: all go as one */
 } lki_sending;
 
 typedef struct lki_replica lki_replica;

@@ -45,6 +45,7 @@ typedef struct exchange {
     pointers         *at; /* by transfer */
     int               count;
     bool              stops; /* whether to stop is among them */
+    bool              beside;
     move             *moves; /* behind them */
     int               move_count;
 } exchange;
@@ -360,9 +361,12 @@ static lk_status make_exchanges(lki_cards *c)
         send_packs(c, x, e);
         if (plan_at(c, 0, e)->stops) send_stops(c, x);
         send_all_lanes(c, x, e, &received);
-        if (!plan_at(c, 0, e)->second) continue;
-        if (!(x = add_exchange(c))) return LK_ENOMEM;
-        send_pieces(c, x, e);
+        x->beside = plan_at(c, 0, e)->beside;
+        for (int k = lki_shard_first_beside(&c->card[0].shard, e); k <= e && !x->beside; k++) {
+            exchange *second = plan_at(c, 0, k)->second ? add_exchange(c) : NULL;
+            if (second) send_pieces(c, second, k);
+            else if (plan_at(c, 0, k)->second) return LK_ENOMEM;
+        }
     }
     return LK_OK;
 }
@@ -393,7 +397,8 @@ static void tell(const lki_cards *c)
         size_t bytes = 0;
         for (int k = 0; k < c->exchanges[e].count; k++)
             bytes += c->exchanges[e].transfers[k].bytes;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu", e ? ", " : "", bytes);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu%s", e ? ", " : "", bytes,
+                                 c->exchanges[e].beside ? " beside the next part" : "");
     }
     lki_tell(LKI_TOPIC_PLAN, "%s: on %d cards, %d launches on each in %d parts; they send %s bytes in between, by %s",
              c->plan->graph->name, c->count, lki_cards_calls(c), c->card[0].card->part_count, text, ways[lki_linked_way(c->links)]);
@@ -404,7 +409,7 @@ static lk_status make(lki_cards *c, char *why)
     const lki_graph *g = c->plan->graph;
     lki_parts        parts = {0};
     LKI_TRY(find_cards(c, g, why));
-    LKI_TRY(lki_parts_find(g, c->plan->lanes, &parts, why));
+    LKI_TRY(lki_parts_find(g, c->plan->lanes, g->where.sending.pack, &parts, why));
     lk_status status = check_kernels(c, g, &parts, why);
     if (status == LK_OK) status = open_links(c);
     for (int i = 0; i < c->count && status == LK_OK; i++)
@@ -507,14 +512,15 @@ static lk_status agree_to_stop(one *o)
 
 static lk_status run_exchange(lki_cards *c, int e)
 {
-    const int64_t began = lki_span_begin();
-    LKI_TRY(lki_linked_exchange(c->links, c->exchanges[e].count, c->exchanges[e].transfers));
-    for (int k = 0; k < c->exchanges[e].move_count; k++) {
-        const move *m = &c->exchanges[e].moves[k];
+    const int64_t   began = lki_span_begin();
+    const exchange *x = &c->exchanges[e];
+    LKI_TRY(x->beside ? lki_linked_begin(c->links, x->count, x->transfers) : lki_linked_exchange(c->links, x->count, x->transfers));
+    for (int k = 0; k < x->move_count; k++) {
+        const move *m = &x->moves[k];
         lki_device *d = c->card[m->card].device;
         LKI_TRY(d->ops->copy(d, m->to, m->from, m->bytes));
     }
-    for (int i = 0; i < c->count && c->exchanges[e].stops; i++)
+    for (int i = 0; i < c->count && x->stops; i++)
         LKI_TRY(agree_to_stop(&c->card[i]));
     lki_span_end(began, LKI_SPAN_COMMUNICATION, "exchange", -1);
     return LK_OK;
@@ -563,7 +569,9 @@ lk_status lki_cards_replay(lki_cards *c, const lki_line *in, lk_tensor *const *o
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */
     LKI_TRY(prepare_variables(c));
-    LKI_TRY(run(c, in));
+    const lk_status status = run(c, in);
+    if (status != LK_OK) lki_linked_wait(c->links); /* an exchange beside it may still be on its way */
+    LKI_TRY(status);
     for (int i = 0; i < c->count && c->checks && lki_card_waits(); i++)
         LKI_TRY(lki_gpu_wait(c->card[i].device));
     LKI_TRY(finish_variables(c));

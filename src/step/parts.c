@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static lk_status refuse(char *why, const char *format, ...)
 {
@@ -158,11 +159,78 @@ static void find_latest(const lki_graph *g, lki_parts *p, times *t)
     }
 }
 
+/* ---- packs ---- */
+
+static int64_t bytes_of(const lki_graph *g, const lki_node *n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n->ndst; i++)
+        bytes += lki_shape_size(&g->values[n->dst[i]].shape) * (int64_t)lk_dtype_bytes(g->values[n->dst[i]].dtype);
+    return bytes;
+}
+
+/* Sums of exchange e in the order they are made: those of parts before it, then of its own. A pack is full when it has more than
+ * `limit` bytes; part e ends behind the sum that fills it, and what is left of it is the next part. Returns how many parts that makes
+ * more, and with `apply` makes them: there must be room for them (make_room). */
+static int split_exchange(const lki_graph *g, lki_parts *p, int e, int64_t limit, bool apply)
+{
+    int64_t bytes = 0, left = 0;
+    int     more = 0;
+    for (int k = 0; k < p->node_count; k++) {
+        const int node = p->nodes[k];
+        if (p->exchange[node] != e || g->nodes[node].writes) continue;
+        if (p->part[node] < e) bytes += bytes_of(g, &g->nodes[node]);
+        else left += bytes_of(g, &g->nodes[node]);
+    }
+    for (int k = 0; k < p->node_count; k++) {
+        const int  node = p->nodes[k];
+        const bool sums = p->exchange[node] == e && !g->nodes[node].writes;
+        if (p->part[node] != e) continue;
+        if (apply) p->part[node] = e + more;
+        if (!sums) continue;
+        if (apply) p->exchange[node] = e + more;
+        bytes += bytes_of(g, &g->nodes[node]);
+        left -= bytes_of(g, &g->nodes[node]);
+        if (bytes <= limit || !left) continue;
+        bytes = 0;
+        more++;
+    }
+    return more;
+}
+
+/* What comes behind exchange e, and what is written with it, moves on by so many. */
+static void make_room(const lki_graph *g, lki_parts *p, int e, int more)
+{
+    for (int k = 0; k < p->node_count; k++) {
+        const int node = p->nodes[k];
+        if (p->part[node] > e) p->part[node] += more;
+        if (p->exchange[node] > e || (p->exchange[node] == e && g->nodes[node].writes)) p->exchange[node] += more;
+    }
+    memmove(p->beside + e + more, p->beside + e, (size_t)(p->exchanges - e) * sizeof *p->beside);
+    memset(p->beside + e, true, (size_t)more * sizeof *p->beside);
+    p->count += more;
+    p->exchanges += more;
+}
+
+static void split_exchanges(const lki_graph *g, lki_parts *p, int64_t limit)
+{
+    for (int e = p->exchanges - 1; e >= 0; e--) {
+        make_room(g, p, e, split_exchange(g, p, e, limit, false));
+        split_exchange(g, p, e, limit, true);
+    }
+}
+
+/* Whether to stop goes with the next exchange that cards wait for. */
 static void find_stops(const lki_graph *g, lki_parts *p)
 {
-    for (int k = 0; k < p->node_count; k++)
-        if (lki_may_fault(&g->nodes[p->nodes[k]]) && by_rows(&g->nodes[p->nodes[k]]) && p->part[p->nodes[k]] < p->exchanges)
-            p->stops[p->part[p->nodes[k]]] = true;
+    for (int k = 0; k < p->node_count; k++) {
+        const lki_node *n = &g->nodes[p->nodes[k]];
+        int             e = p->part[p->nodes[k]];
+        if (!lki_may_fault(n) || !by_rows(n)) continue;
+        while (e < p->exchanges && p->beside[e])
+            e++;
+        if (e < p->exchanges) p->stops[e] = true;
+    }
 }
 
 /* ---- all of it ---- */
@@ -179,7 +247,7 @@ static void list_nodes(const lki_graph *g, lki_parts *p)
     }
 }
 
-lk_status lki_parts_find(const lki_graph *g, int lanes, lki_parts *p, char why[LKI_PARTS_WHY])
+lk_status lki_parts_find(const lki_graph *g, int lanes, int64_t pack, lki_parts *p, char why[LKI_PARTS_WHY])
 {
     const size_t nodes = (size_t)g->node_count + 1, values = (size_t)g->value_count + 1;
     int         *room = lki_zalloc(5 * values * sizeof *room);
@@ -199,9 +267,12 @@ lk_status lki_parts_find(const lki_graph *g, int lanes, lki_parts *p, char why[L
             t.key[v] = key_of(g, v);
         find_earliest(g, p, &t);
         find_latest(g, p, &t);
-        p->stops = lki_zalloc((size_t)p->exchanges + 1);
-        if (!p->stops) status = LK_ENOMEM;
-        else find_stops(g, p);
+        const size_t most = (size_t)p->exchanges + nodes; /* with at most one more for each node */
+        p->stops = lki_zalloc(most);
+        p->beside = lki_zalloc(most);
+        if (!p->stops || !p->beside) status = LK_ENOMEM;
+        if (status == LK_OK && pack > 0) split_exchanges(g, p, pack);
+        if (status == LK_OK) find_stops(g, p);
     }
     lki_release(room);
     if (status != LK_OK) lki_parts_clear(p);
@@ -214,6 +285,7 @@ void lki_parts_clear(lki_parts *p)
     lki_release(p->part);
     lki_release(p->exchange);
     lki_release(p->stops);
+    lki_release(p->beside);
     lki_release(p->rows);
     *p = (lki_parts){0};
 }

@@ -270,6 +270,7 @@ static lk_status place_packs(cutter *c, int e)
 {
     lki_exchange_plan *x = &c->out->exchanges[e];
     x->stops = c->parts->stops[e];
+    x->beside = c->parts->beside[e];
     for (int others = 0; others < 2; others++) {
         for (int k = 0; k < LKI_PACKS; k++) {
             lki_pack          *pack = &x->pack[k];
@@ -443,9 +444,11 @@ static lk_status add_nodes(cutter *c)
             if (c->parts->part[c->parts->nodes[k]] == part) add_to_order(c, c->parts->nodes[k]);
         if (part >= c->parts->exchanges) break;
         LKI_TRY(add_exchange(c, part));
-        LKI_TRY(add_sums(c, part));
-        LKI_TRY(add_second(c, part));
-        read_sums(c, part);
+        for (int e = lki_shard_first_beside(c->out, part); e <= part && !c->out->exchanges[part].beside; e++) {
+            LKI_TRY(add_sums(c, e));
+            LKI_TRY(add_second(c, e));
+            read_sums(c, e);
+        }
     }
     return LK_OK;
 }
@@ -516,6 +519,13 @@ lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split
     lki_release(c.twins);
     if (status != LK_OK) lki_shard_clear(out);
     return status;
+}
+
+int lki_shard_first_beside(const lki_shard *s, int e)
+{
+    while (e > 0 && s->exchanges[e - 1].beside)
+        e--;
+    return e;
 }
 
 void lki_shard_clear(lki_shard *s)

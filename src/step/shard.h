@@ -59,8 +59,9 @@ typedef struct lki_exchange_plan {
     size_t   bytes;    /* of a slot */
     size_t   gathered; /* ... of which so many, from the front, are sent to all as they are */
     bool     stops;    /* whether to stop goes with it */
+    bool     beside;   /* cards go on meanwhile: what it brings is there when the next has come that is not */
     int      received; /* value: what all cards sent; -1: nothing is */
-    bool     second;   /* another one follows it, for packs that are swapped */
+    bool     second;   /* another one follows it, or the one it is there with, for packs that are swapped */
     lki_pack pack[LKI_PACKS];
 } lki_exchange_plan;
 
@@ -89,5 +90,8 @@ typedef struct lki_shard {
 /* For one card; sums: the links take floating-point sums themselves, which they can where every card has one subtree. */
 lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split *split, int card, bool sums, lki_shard *out);
 void      lki_shard_clear(lki_shard *s); /* its graph too */
+
+/* The first of the exchanges that are there with exchange e, which is not beside; e itself, mostly. */
+int lki_shard_first_beside(const lki_shard *s, int e);
 
 #endif

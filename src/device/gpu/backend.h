@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 8, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 9, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];

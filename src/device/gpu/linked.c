@@ -375,11 +375,13 @@ void lki_linked_forget(const void *owner)
 
 /* ---- exchanges ---- */
 
-lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers)
+typedef int exchange_fn(void *links, int count, const lki_gpu_transfer *transfers);
+
+static lk_status exchange_by(lki_linked *l, exchange_fn *fn, int count, const lki_gpu_transfer *transfers)
 {
     pthread_mutex_lock(&l->lock);
     lk_status status = check(l);
-    const int code = status == LK_OK ? l->way_of->exchange(l->links, count, transfers) : 0;
+    const int code = status == LK_OK ? fn(l->links, count, transfers) : 0;
     if (status == LK_OK && l->given++ == l->waited)
         for (int i = 0; i < l->count; i++)
             lki_gpu_watch(l->device[i], l, true);
@@ -391,6 +393,16 @@ lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *
     }
     pthread_mutex_unlock(&l->lock);
     return status;
+}
+
+lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers)
+{
+    return exchange_by(l, l->way_of->exchange, count, transfers);
+}
+
+lk_status lki_linked_begin(lki_linked *l, int count, const lki_gpu_transfer *transfers)
+{
+    return exchange_by(l, l->way_of->begin, count, transfers);
 }
 
 bool lki_linked_sums(const lki_linked *l) { return l->way == LKI_WAY_NCCL; }

@@ -28,7 +28,7 @@ typedef enum lki_gpu_number { LKI_NUMBER_F32, LKI_NUMBER_F64 } lki_gpu_number;
 typedef enum lki_gpu_sending {
     LKI_SEND_GATHER, /* dst of every card = src of card 0 | src of card 1 | ..., `bytes` of each. A src may lie where it belongs in
                       * its own card's dst */
-    LKI_SEND_SWAP, /* dst of card i = piece i of card 0's src | piece i of card 1's src | ...; pieces of `bytes`, as many as there
+    LKI_SEND_SWAP,   /* dst of card i = piece i of card 0's src | piece i of card 1's src | ...; pieces of `bytes`, as many as there
                     * are cards */
     LKI_SEND_SUM, /* dst of every card = the sum of all src, `bytes` of numbers, in any order; LKI_WAY_NCCL alone. dst may be src */
 } lki_gpu_sending;
@@ -46,8 +46,11 @@ typedef struct lki_gpu_links {
     int (*open)(lki_gpu_way way, int count, const int *cards, void *const *stream, double seconds, void **links,
                 char why[LKI_LINKS_WHY]);
 
-    /* Several transfers, as one. */
+    /* Several transfers, as one: cards go on when it is done. */
     int (*exchange)(void *links, int count, const lki_gpu_transfer *transfers);
+
+    /* The same beside what cards do next: it reads what they have made so far, and is done when the next exchange is. The transfers are there until then. */
+    int (*begin)(void *links, int count, const lki_gpu_transfer *transfers);
 
     /* 0, or what went wrong in the meantime, in words too. */
     int (*check)(void *links, char why[LKI_LINKS_WHY]);

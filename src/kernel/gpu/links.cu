@@ -6,7 +6,9 @@
  * 2. Communicators do not block: after each group their state is asked for until the work is on the streams, at most until a
  *    deadline. Whatever goes wrong, all ranks are aborted together.
  * 3. Copies are pulled by the card they go to, when an event says that what they read is there; no stream goes on before
- *    everybody has what it gave. */
+ *    everybody has what it gave.
+ * 4. What is begun beside the cards' work is on streams of the links' own, which wait for the cards' before it; the cards' wait for
+ *    them after the next exchange. Through the host nothing goes beside: there is one place there for all bytes of an exchange. */
 #include "device/gpu/links.h"
 #include "kernel/gpu/physical.h"
 #include <chrono>
@@ -121,9 +123,11 @@ struct staging { /* pinned memory of the host that all of one exchange goes thro
 
 struct links {
     lki_gpu_way               way;
-    std::vector<int>          card; /* as CUDA counts them: in tests some may be the same */
-    std::vector<cudaStream_t> stream;
-    std::vector<cudaEvent_t>  ready, done; /* by card: what it gives is there; it has taken what it wants */
+    std::vector<int>          card;          /* as CUDA counts them: in tests some may be the same */
+    std::vector<cudaStream_t> stream, own;   /* own: made when they are needed first */
+    std::vector<cudaEvent_t>  ready, done;   /* by card: what it gives is there; it has taken what it wants */
+    std::vector<cudaEvent_t>  turn;          /* by card: of the stream that others wait for, from cards' to own or back */
+    bool                      begun = false; /* something is on streams of its own that cards' do not wait for yet */
     std::vector<ncclComm_t>   comm;
     staging                   host = {};
     double                    seconds;
@@ -238,13 +242,36 @@ int make_events(links *l)
     return 0;
 }
 
+int make_own_streams(links *l)
+{
+    for (int i = (int)l->own.size(); i < l->count(); i++) {
+        cudaStream_t stream;
+        cudaEvent_t  turn;
+        TRY(cudaSetDevice(l->card[i]));
+        if ((int)l->turn.size() == i) {
+            TRY(cudaEventCreateWithFlags(&turn, cudaEventDisableTiming));
+            l->turn.push_back(turn);
+        }
+        TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        l->own.push_back(stream);
+    }
+    return 0;
+}
+
 void links_close(void *opaque, int abort)
 {
     links *l = (links *)opaque;
     if (!abort)
         for (int i = 0; i < l->count(); i++) /* nobody is at work any more */
-            if (cudaSetDevice(l->card[i]) == cudaSuccess) cudaStreamSynchronize(l->stream[i]);
+            if (cudaSetDevice(l->card[i]) == cudaSuccess) {
+                cudaStreamSynchronize(l->stream[i]);
+                if (i < (int)l->own.size()) cudaStreamSynchronize(l->own[i]);
+            }
     abort_all(l); /* what is done cannot be cut short, and destroying would wait for all ranks */
+    for (cudaStream_t s : l->own)
+        cudaStreamDestroy(s);
+    for (cudaEvent_t e : l->turn)
+        cudaEventDestroy(e);
     for (cudaEvent_t e : l->ready)
         cudaEventDestroy(e);
     for (cudaEvent_t e : l->done)
@@ -278,38 +305,40 @@ int links_open(lki_gpu_way way, int count, const int *cards, void *const *stream
 
 /* ---- copies ---- */
 
+typedef std::vector<cudaStream_t> streams; /* by card: on which something is done */
+
 /* Card `i` waits for events of all cards. */
-int wait_for_all(links *l, int i, const std::vector<cudaEvent_t> &events)
+int wait_for_all(links *l, const streams &on, int i, const std::vector<cudaEvent_t> &events)
 {
     TRY(cudaSetDevice(l->card[i]));
     for (int k = 0; k < l->count(); k++)
-        if (k != i) TRY(cudaStreamWaitEvent(l->stream[i], events[k], 0));
+        if (k != i) TRY(cudaStreamWaitEvent(on[i], events[k], 0));
     return 0;
 }
 
 /* Everybody has recorded `events`, and waits for those of the others. */
-int meet(links *l, const std::vector<cudaEvent_t> &events)
+int meet(links *l, const streams &on, const std::vector<cudaEvent_t> &events)
 {
     for (int i = 0; i < l->count(); i++) {
         TRY(cudaSetDevice(l->card[i]));
-        TRY(cudaEventRecord(events[i], l->stream[i]));
+        TRY(cudaEventRecord(events[i], on[i]));
     }
     for (int i = 0; i < l->count(); i++) {
-        const int code = wait_for_all(l, i, events);
+        const int code = wait_for_all(l, on, i, events);
         if (code) return code;
     }
     return 0;
 }
 
 /* Card `to` takes `bytes` of card `from`: at once, or what that one left in the host's memory at `at`. */
-int pull(links *l, int to, void *dst, int from, const void *src, size_t at, size_t bytes)
+int pull(links *l, const streams &on, int to, void *dst, int from, const void *src, size_t at, size_t bytes)
 {
     TRY(cudaSetDevice(l->card[to]));
     if (dst == src) return 0;
     const bool here = to == from || (l->way == LKI_WAY_PEER && l->card[to] == l->card[from]);
-    if (here) TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, l->stream[to]));
-    else if (l->way == LKI_WAY_PEER) TRY(cudaMemcpyPeerAsync(dst, l->card[to], src, l->card[from], bytes, l->stream[to]));
-    else TRY(cudaMemcpyAsync(dst, l->host.mem + at, bytes, cudaMemcpyHostToDevice, l->stream[to]));
+    if (here) TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, on[to]));
+    else if (l->way == LKI_WAY_PEER) TRY(cudaMemcpyPeerAsync(dst, l->card[to], src, l->card[from], bytes, on[to]));
+    else TRY(cudaMemcpyAsync(dst, l->host.mem + at, bytes, cudaMemcpyHostToDevice, on[to]));
     return 0;
 }
 
@@ -358,7 +387,7 @@ int leave(links *l, int count, const lki_gpu_transfer *transfers)
 }
 
 /* Everybody takes its share of one transfer, which lies from byte `at` on in the host's memory. */
-int take(links *l, const lki_gpu_transfer *t, size_t at)
+int take(links *l, const streams &on, const lki_gpu_transfer *t, size_t at)
 {
     const share s = share_of(l, t);
     int         code = t->kind == LKI_SEND_SUM ? (int)cudaErrorNotSupported : 0;
@@ -366,31 +395,31 @@ int take(links *l, const lki_gpu_transfer *t, size_t at)
         for (int k = 0; k < l->count() && !code; k++) {
             const int    from = (to + k) % l->count(); /* not all from the same card at once */
             const size_t skip = s.step * (size_t)to;
-            code = pull(l, to, (char *)t->dst[to] + t->bytes * (size_t)from, from, (const char *)t->src[from] + skip,
+            code = pull(l, on, to, (char *)t->dst[to] + t->bytes * (size_t)from, from, (const char *)t->src[from] + skip,
                         at + s.given * (size_t)from + skip, t->bytes);
         }
     return code;
 }
 
-int copy_all(links *l, int count, const lki_gpu_transfer *transfers)
+int copy_all(links *l, const streams &on, int count, const lki_gpu_transfer *transfers)
 {
     int    code = l->way == LKI_WAY_HOST ? leave(l, count, transfers) : 0;
     size_t at = 0;
-    if (!code) code = meet(l, l->ready);
+    if (!code) code = meet(l, on, l->ready);
     for (int k = 0; k < count && !code; k++) {
-        code = take(l, &transfers[k], at);
+        code = take(l, on, &transfers[k], at);
         at += share_of(l, &transfers[k]).given * l->card.size();
     }
-    return code ? code : meet(l, l->done);
+    return code ? code : meet(l, on, l->done);
 }
 
 /* ---- by NCCL ---- */
 
 /* What rank i does of one transfer, within a group. */
-int give(links *l, int i, const lki_gpu_transfer *t)
+int give(links *l, const streams &on, int i, const lki_gpu_transfer *t)
 {
     ncclComm_t         comm = l->comm[(size_t)i];
-    const cudaStream_t stream = l->stream[(size_t)i];
+    const cudaStream_t stream = on[(size_t)i];
     const bool         wide = t->number == LKI_NUMBER_F64;
     if (!t->bytes) return 0;
     if (t->kind == LKI_SEND_GATHER) return fine(l, library.AllGather(t->src[i], t->dst[i], t->bytes, NCCL_UINT8, comm, stream));
@@ -407,23 +436,52 @@ int give(links *l, int i, const lki_gpu_transfer *t)
 }
 
 /* All ranks, all transfers, as one group. */
-int send_all(links *l, int count, const lki_gpu_transfer *transfers)
+int send_all(links *l, const streams &on, int count, const lki_gpu_transfer *transfers)
 {
     int code = fine(l, library.GroupStart());
     for (int k = 0; k < count && !code; k++)
         for (int i = 0; i < l->count() && !code; i++) {
             const cudaError_t e = cudaSetDevice(l->card[i]);
-            code = e == cudaSuccess ? give(l, i, &transfers[k]) : (int)e;
+            code = e == cudaSuccess ? give(l, on, i, &transfers[k]) : (int)e;
         }
     const int ended = fine(l, library.GroupEnd());
     if (!code) code = ended;
     return code ? code : settle(l);
 }
 
+int exchange_on(links *l, const streams &on, int count, const lki_gpu_transfer *transfers)
+{
+    return l->way == LKI_WAY_NCCL ? send_all(l, on, count, transfers) : copy_all(l, on, count, transfers);
+}
+
+/* What these streams are given next waits for what those have been given. */
+int follow(links *l, const streams &these, const streams &those)
+{
+    for (int i = 0; i < l->count(); i++) {
+        TRY(cudaSetDevice(l->card[i]));
+        TRY(cudaEventRecord(l->turn[i], those[i]));
+        TRY(cudaStreamWaitEvent(these[i], l->turn[i], 0));
+    }
+    return 0;
+}
+
 int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
 {
     links *l = (links *)opaque;
-    return l->way == LKI_WAY_NCCL ? send_all(l, count, transfers) : copy_all(l, count, transfers);
+    int    code = exchange_on(l, l->stream, count, transfers);
+    if (!code && l->begun) code = follow(l, l->stream, l->own);
+    if (!code) l->begun = false;
+    return code;
+}
+
+int links_begin(void *opaque, int count, const lki_gpu_transfer *transfers)
+{
+    links *l = (links *)opaque;
+    if (l->way == LKI_WAY_HOST) return exchange_on(l, l->stream, count, transfers);
+    int code = make_own_streams(l);
+    if (!code) code = follow(l, l->own, l->stream);
+    if (!code) l->begun = true;
+    return code ? code : exchange_on(l, l->own, count, transfers);
 }
 
 int links_check(void *opaque, char why[LKI_LINKS_WHY])
@@ -445,8 +503,10 @@ int links_check(void *opaque, char why[LKI_LINKS_WHY])
 
 int links_idle(void *opaque, int i)
 {
-    links            *l = (links *)opaque;
-    const cudaError_t set = cudaSetDevice(l->card[i]), e = set == cudaSuccess ? cudaStreamQuery(l->stream[i]) : set;
+    links      *l = (links *)opaque;
+    cudaError_t e = cudaSetDevice(l->card[i]);
+    if (e == cudaSuccess) e = cudaStreamQuery(l->stream[i]);
+    if (e == cudaSuccess && i < (int)l->own.size()) e = cudaStreamQuery(l->own[i]);
     if (e == cudaSuccess) return 1;
     cudaGetLastError();
     return e == cudaErrorNotReady ? 0 : -(int)e;
@@ -471,6 +531,7 @@ extern "C" __attribute__((visibility("default"))) const lki_gpu_links *lki_gpu_l
 
 const lki_gpu_links *lki_gpu_links_of(void)
 {
-    static const lki_gpu_links links = {links_open, links_exchange, links_check, links_idle, links_close, links_text, links_nccl};
+    static const lki_gpu_links links = {links_open, links_exchange, links_begin, links_check,
+                                        links_idle, links_close,    links_text,  links_nccl};
     return &links;
 }

@@ -22,6 +22,12 @@ struct links {
     std::vector<int> card;
     int              exchanges = 0;
     bool             failed = false, hangs = false;
+
+    struct begun {
+        int                     count;
+        const lki_gpu_transfer *transfers;
+    };
+    std::vector<begun> late; /* that were begun and wait for the next */
 };
 
 bool any_lost(const links *l)
@@ -95,14 +101,32 @@ void transfer(const links *l, const lki_gpu_transfer *t, bool works)
                 memmove((char *)t->dst[to] + t->bytes * (size_t)from, (const char *)t->src[from] + step * (size_t)to, t->bytes);
 }
 
-int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
+int send_all(links *l, int count, const lki_gpu_transfer *transfers)
 {
-    links     *l = (links *)opaque;
     const bool works = carries(l);
     for (int k = 0; k < count; k++) {
         if (transfers[k].kind == LKI_SEND_SUM && l->way != LKI_WAY_NCCL) return ENOTSUP;
         transfer(l, &transfers[k], works);
     }
+    return 0;
+}
+
+int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
+{
+    links *l = (links *)opaque;
+    int    code = 0;
+    for (const links::begun &b : l->late)
+        code = code ? code : send_all(l, b.count, b.transfers);
+    l->late.clear();
+    return code ? code : send_all(l, count, transfers);
+}
+
+/* As late as may be, or as early: in turn, for either may hide what the other shows. */
+int links_begin(void *opaque, int count, const lki_gpu_transfer *transfers)
+{
+    links *l = (links *)opaque;
+    if (l->exchanges % 2) return send_all(l, count, transfers);
+    l->late.push_back({count, transfers});
     return 0;
 }
 
@@ -116,7 +140,7 @@ int links_check(void *opaque, char why[LKI_LINKS_WHY])
 int links_idle(void *opaque, int i)
 {
     const links *l = (const links *)opaque;
-    if (any_lost(l)) return -lki_sim_lost(l->card[i]); /* the others wait for what it should send */
+    if (any_lost(l)) return -lki_sim_lost(l->card[i]);      /* the others wait for what it should send */
     return !((l->hangs || l->failed) && i == l->count - 1); /* who waits for bytes that do not come */
 }
 
@@ -138,6 +162,7 @@ extern "C" __attribute__((visibility("default"))) const lki_gpu_links *lki_gpu_l
 
 const lki_gpu_links *lki_gpu_links_of(void)
 {
-    static const lki_gpu_links links = {links_open, links_exchange, links_check, links_idle, links_close, links_text, links_nccl};
+    static const lki_gpu_links links = {links_open, links_exchange, links_begin, links_check,
+                                        links_idle, links_close,    links_text,  links_nccl};
     return &links;
 }

@@ -13,7 +13,7 @@ enum cudaError_t {
     cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorNotSupported = 801
 };
-enum { cudaEventDisableTiming = 2, cudaHostAllocPortable = 1 };
+enum { cudaEventDisableTiming = 2, cudaHostAllocPortable = 1, cudaStreamNonBlocking = 1 };
 enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 typedef struct fake_stream *cudaStream_t;
 typedef struct fake_event  *cudaEvent_t;
@@ -24,6 +24,12 @@ inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char *cudaGetErrorString(cudaError_t) { return "an error of no card"; }
 inline cudaError_t cudaGetDeviceCount(int *n) { return *n = 8, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+extern int         fake_streams; /* that were made and not destroyed */
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int)
+{
+    return *s = (cudaStream_t)malloc(1), fake_streams++, cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t s) { return free(s), fake_streams--, cudaSuccess; }
 inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, int) { return cudaSuccess; }

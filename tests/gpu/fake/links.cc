@@ -8,6 +8,7 @@
 
 extern "C" const lki_gpu_links *lki_gpu_links_of(void);
 bool                            fake_has_no_peers;
+int                             fake_streams;
 
 #define NEED(condition)                                                                                                            \
     do                                                                                                                             \
@@ -35,7 +36,7 @@ static int open_way(lki_gpu_way way, double seconds, void **out)
     return links->open(way, CARDS, cards, stream, seconds, out, why);
 }
 
-static void carry(void *l, bool sums)
+static void carry(void *l, bool sums, bool beside)
 {
     static unsigned char src[CARDS][CARDS * BYTES], gathered[CARDS][CARDS * BYTES], swapped[CARDS][CARDS * BYTES];
     static double        numbers[CARDS][NUMBERS];
@@ -56,7 +57,10 @@ static void carry(void *l, bool sums)
     const lki_gpu_transfer all[] = {{LKI_SEND_GATHER, LKI_NUMBER_F32, BYTES, from, to},
                                     {LKI_SEND_SWAP, LKI_NUMBER_F32, BYTES, from, pieces},
                                     {LKI_SEND_SUM, LKI_NUMBER_F64, sizeof numbers[0], numbers_from, numbers_to}};
-    NEED(!links->exchange(l, sums ? 3 : 2, all) && !links->check(l, why));
+    if (beside) {
+        NEED(!links->begin(l, 1, all) && !links->begin(l, sums ? 2 : 1, all + 1) && !links->check(l, why));
+        NEED(!links->exchange(l, 0, nullptr) && !links->check(l, why));
+    } else NEED(!links->exchange(l, sums ? 3 : 2, all) && !links->check(l, why));
     for (int i = 0; i < CARDS; i++) {
         NEED(links->idle(l, i) == 1);
         for (int f = 0; f < CARDS; f++)
@@ -83,16 +87,17 @@ int main()
     NEED(!strcmp(links->nccl(&found), "NCCL 2.27.3") && found);
     for (int w = 0; w < LKI_WAYS; w++) {
         NEED(!open_way((lki_gpu_way)w, 5, &l));
-        for (int round = 0; round < 3; round++)
-            carry(l, w == LKI_WAY_NCCL);
+        for (int round = 0; round < 6; round++)
+            carry(l, w == LKI_WAY_NCCL, round % 2);
+        NEED(fake_streams == (w == LKI_WAY_HOST ? 0 : CARDS)); /* through the host nothing goes beside */
         NEED(communicators() == (w == LKI_WAY_NCCL ? CARDS : 0));
         links->close(l, w == LKI_WAY_PEER);
-        NEED(communicators() == 0);
+        NEED(communicators() == 0 && fake_streams == 0);
     }
     refused("refuse", 5, "invalid usage");
     refused("slow", 0.1, "in time");
-    /* an error that is told later: all are aborted */
-    setenv("FAKE_NCCL", "fail:4", 1);
+    /* nine groups were given so far; an error that is told later: all are aborted */
+    setenv("FAKE_NCCL", "fail:10", 1);
     NEED(!open_way(LKI_WAY_NCCL, 5, &l));
     char                   a[CARDS][8] = {}, b[CARDS][CARDS * 8];
     const void            *src[CARDS] = {a[0], a[1], a[2], a[3]};
