@@ -34,14 +34,17 @@ typedef struct fit {
 /* ---- errors say where they happened ---- */
 
 /* Of labels that are out of range, which row it is: of the arrays, or in the order of this epoch. */
-static lk_status where(fit *f, const char *what, lk_tuple batch)
+static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 {
     lki_error_record cause;
     if (batch.count) lki_explain_labels(f->run.engine, batch, f->args->y);
     lki_error_take(&cause);
-    return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->run.now.event.epoch + 1, what,
-                    (long long)f->run.now.event.batch + 1, cause.text);
+    return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->run.now.event.epoch + 1, what, (long long)step,
+                    cause.text);
 }
+
+/* A card told of it later: it was one of the steps whose loss was not read before. */
+static lk_status some_step(fit *f) { return where(f, "one of the last steps, up to", f->run.now.event.batch, (lk_tuple){0}); }
 
 /* ---- one step ---- */
 
@@ -57,7 +60,7 @@ static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
         *got = lk_next(f->run.iterator, batch) != 0;
     }
     f->run.now.times.input += lki_seconds() - before;
-    return lk_failed() ? where(f, "the input of step", (lk_tuple){0}) : LK_OK;
+    return lk_failed() ? where(f, "the input of step", f->run.now.event.batch + 1, (lk_tuple){0}) : LK_OK;
 }
 
 static int traces_of(const lki_engine *e)
@@ -75,7 +78,7 @@ static lk_status train_on(fit *f, lk_tuple batch)
     lk_tuple    losses;
     lk_status   status = lki_engine_step(e, LKI_FIT_TRAIN, batch, &losses);
     if (status == LK_OK) status = lki_count_losses(e, losses, rows, f->run.now.event.batch + 1);
-    if (status != LK_OK) return where(f, "step", batch);
+    if (status != LK_OK) return where(f, "step", f->run.now.event.batch + 1, batch);
     double took = lki_seconds() - before;
     bool   traced = traces_of(e) != traces;
     *(traced ? &f->run.now.times.compile : &f->run.now.times.step) += took;
@@ -166,7 +169,7 @@ static lk_status batches(fit *f)
         if (e->step == before) continue; /* no data */
         if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked))
             e->logs = lki_count_logs(f->run.engine, false);
-        if (lk_failed()) return lk_error_code();
+        if (lk_failed()) return some_step(f);
         e->batch--; /* the last one of the execution */
         const lk_status status = tell(f, LKI_HOOK_train_batch_end);
         e->batch++;
@@ -296,7 +299,7 @@ static lk_status epoch(fit *f)
     if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
     cut_short(f);
     lki_logs_clear(&f->logs);
-    if (lki_count_settle(f->run.engine) != LK_OK) return where(f, "within its last steps, up to", (lk_tuple){0});
+    if (lki_count_settle(f->run.engine) != LK_OK) return some_step(f);
     lk_logs seen = lki_count_logs(f->run.engine, false);
     tell_nan(f);
     if (lk_failed()) return lk_error_code();

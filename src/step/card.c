@@ -62,8 +62,7 @@ static bool makes_output(const lki_card *c, const lki_node *n)
 static lk_status find_givers(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES)
-        return LK_OK;
+    if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind != LKI_VALUE_MADE) return LK_OK;
     c->given = c->after_count;
@@ -140,8 +139,7 @@ int lki_card_calls(const lki_card *c) { return c->launch_count; }
 
 static char *place_of(const lki_card *c, size_t at) { return (char *)c->block->data + at; }
 
-/* Within the card, by as few launches as can be. */
-static lk_status copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces)
+lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces)
 {
     const lki_gpu_line *l = c->line;
     for (int i = 0; i < count; i += LKI_GPU_MOST_PIECES)
@@ -164,7 +162,7 @@ lk_status lki_card_bring(lki_card *c, const lki_line *in)
         else if (!lki_same_memory(home, d)) LKI_TRY(d->ops->peer(d, to, home, from, x->bytes));
         else c->arrivals[here++] = (lki_gpu_piece){to, from, x->bytes};
     }
-    return copy_all(c, here, c->arrivals);
+    return lki_card_copy_all(c, here, c->arrivals);
 }
 
 static lk_status bring_guests(lki_card *c)
@@ -222,5 +220,5 @@ lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out
     c->replays++;
     if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
     LKI_TRY(return_guests(c));
-    return c->gives ? LK_OK : copy_all(c, c->output_count, c->results);
+    return c->gives ? LK_OK : lki_card_copy_all(c, c->output_count, c->results);
 }

@@ -64,6 +64,14 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     return LK_OK;
 }
 
+/* What it writes lane by lane begins with the lanes of its subtree; who reads it reads all. */
+static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *written)
+{
+    const lki_graph *g = c->plan->graph;
+    const size_t     each = lki_value_bytes(&g->values[n->dst[0]]) / (size_t)n->rows.lanes;
+    written->data = (char *)written->data + (size_t)c->share.trees[n - g->nodes].lane * each;
+}
+
 /* When there is a block: where its operands and results lie. */
 static lk_status place_call(lki_card *c, lki_card_call *k)
 {
@@ -74,6 +82,7 @@ static lk_status place_call(lki_card *c, lki_card_call *k)
         LKI_TRY(make_view(c, &views[i], n->src[i], lki_shape_only(n, i)));
     for (int i = 0; i < n->ndst; i++)
         LKI_TRY(make_view(c, &views[n->nsrc + i], n->dst[i], false));
+    if (c->share.trees && n->mode == LKI_SUM && n->writes) shift_to_lanes(c, n, &views[n->nsrc]);
     k->gpu.stop = checks || n->writes ? c->stop : NULL;
     k->args.scratch = k->has_scratch ? (char *)c->block->data + k->scratch : NULL;
     if (k->on_host) return LK_OK;

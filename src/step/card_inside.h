@@ -104,6 +104,9 @@ struct lki_card {
 static inline size_t lki_value_bytes(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
 
 /* Does it lie somewhere outside the block? */
+/* Within the card, by as few launches as can be (card.c). */
+lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
+
 static inline char *lki_card_placed(const lki_card *c, int root) { return c->share.placed ? c->share.placed[root] : NULL; }
 
 /* Is this variable's home the card? */

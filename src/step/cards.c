@@ -33,20 +33,13 @@ typedef struct pointers { /* by card */
     void       *dst[LKI_MOST_SHARDS];
 } pointers;
 
-typedef struct move { /* on a card, from where something was received to where it belongs */
-    int         card;
-    char       *to;
-    const char *from;
-    size_t      bytes;
-} move;
-
 typedef struct exchange {
     lki_gpu_transfer *transfers;
     pointers         *at; /* by transfer */
     int               count;
     bool              stops; /* whether to stop is among them */
     bool              beside;
-    move             *moves; /* behind them */
+    lki_gpu_piece    *moves[LKI_MOST_SHARDS]; /* by card, behind them: from where something was received to where it belongs */
     int               move_count;
 } exchange;
 
@@ -128,10 +121,6 @@ static lk_status place_variables(lki_cards *c, int i)
         for (int x = 0; x < g->value_count; x++)
             if (g->values[x].kind == LKI_VALUE_VARIABLE && g->values[x].alias_of < 0 && g->values[x].variable == v)
                 o->placed[x] = at;
-    }
-    for (int k = 0; k < o->shard.lane_write_count; k++) {
-        const lki_lane_write *w = &o->shard.lane_writes[k];
-        o->placed[w->value] += (size_t)c->split.tree[c->split.first[i] + w->slot].lane * lane_bytes(c, &g->values[w->value]);
     }
     return LK_OK;
 }
@@ -296,33 +285,40 @@ static void send_stops(lki_cards *c, exchange *x)
     x->stops = true;
 }
 
-/* What cards have written lane by lane. `at`: how much of what is received this way was before. */
+/* What cards have written lane by lane. As many entries of each as one has lanes, some that are not its own and that nobody takes among them. `at`: how much of what is received this way was before. */
 static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_t *at)
 {
     const lki_split *s = &c->split;
-    const size_t     each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]);
+    const size_t     each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
     const bool       in_place = received_in_place(s);
-    const size_t     bytes = each * (size_t)most_lanes(s);
     add_transfer(x, LKI_SEND_GATHER, bytes);
     for (int i = 0; i < c->count; i++) {
-        char *all = c->card[i].placed[w->value] - (size_t)s->begin[i] * each, *received = c->card[i].lanes + *at;
+        char *all = c->card[i].placed[w->value], *received = c->card[i].lanes + *at;
         aim(x, i, all + (size_t)first_sent(s, i) * each, in_place ? all : received);
-        for (int k = 0; k < c->count && !in_place; k++) {
-            const char *from = received + (size_t)k * bytes + (size_t)(s->begin[k] - first_sent(s, k)) * each;
+        for (int k = 0, n = x->move_count; k < c->count && !in_place; k++)
             if (k != i)
-                x->moves[x->move_count++] =
-                    (move){i, all + (size_t)s->begin[k] * each, from, each * (size_t)(s->begin[k + 1] - s->begin[k])};
-        }
+                x->moves[i][n++] = (lki_gpu_piece){all + (size_t)s->begin[k] * each,
+                                                   received + (size_t)k * bytes + (size_t)(s->begin[k] - first_sent(s, k)) * each,
+                                                   each * (size_t)(s->begin[k + 1] - s->begin[k])};
     }
-    if (!in_place) *at += bytes * (size_t)c->count;
+    if (in_place) return;
+    *at += bytes * (size_t)c->count;
+    x->move_count += c->count - 1;
 }
 
-/* Values have the same numbers on all cards, as far as they were recorded. */
+/* Of a variable what was written last. Values have the same numbers on all cards, as far as they were recorded. */
 static void send_all_lanes(lki_cards *c, exchange *x, int e, size_t *at)
 {
     const lki_shard *s = &c->card[0].shard;
-    for (int k = 0; k < s->lane_write_count; k++)
-        if (s->lane_writes[k].exchange == e && !s->lane_writes[k].slot) send_lanes(c, x, &s->lane_writes[k], at);
+    const lki_graph *g = c->card[0].plan->graph;
+    for (int k = 0; k < s->lane_write_count; k++) {
+        const lki_lane_write *w = &s->lane_writes[k];
+        bool                  last = w->exchange == e && !w->slot;
+        for (int n = k + 1; n < s->lane_write_count && last; n++)
+            last = s->lane_writes[n].exchange != e || s->lane_writes[n].slot ||
+                   g->values[s->lane_writes[n].value].variable != g->values[w->value].variable;
+        if (last) send_lanes(c, x, w, at);
+    }
 }
 
 static void send_pieces(lki_cards *c, exchange *x, int e)
@@ -343,8 +339,9 @@ static exchange *add_exchange(lki_cards *c)
     exchange    *x = &c->exchanges[c->exchange_count];
     x->transfers = lki_arena_alloc(&c->arena, most * sizeof *x->transfers);
     x->at = lki_arena_alloc(&c->arena, most * sizeof *x->at);
-    x->moves = lki_arena_alloc(&c->arena, (lanes * (size_t)(c->count * c->count) + 1) * sizeof *x->moves);
-    if (!x->transfers || !x->at || !x->moves) return NULL;
+    for (int i = 0; i < c->count && x->transfers && x->at; i++)
+        if (!(x->moves[i] = lki_arena_alloc(&c->arena, (lanes * (size_t)c->count + 1) * sizeof *x->moves[i]))) return NULL;
+    if (!x->transfers || !x->at) return NULL;
     c->exchange_count++;
     return x;
 }
@@ -515,11 +512,8 @@ static lk_status run_exchange(lki_cards *c, int e)
     const int64_t   began = lki_span_begin();
     const exchange *x = &c->exchanges[e];
     LKI_TRY(x->beside ? lki_linked_begin(c->links, x->count, x->transfers) : lki_linked_exchange(c->links, x->count, x->transfers));
-    for (int k = 0; k < x->move_count; k++) {
-        const move *m = &x->moves[k];
-        lki_device *d = c->card[m->card].device;
-        LKI_TRY(d->ops->copy(d, m->to, m->from, m->bytes));
-    }
+    for (int i = 0; i < c->count; i++)
+        LKI_TRY(lki_card_copy_all(c->card[i].card, x->move_count, x->moves[i]));
     for (int i = 0; i < c->count && x->stops; i++)
         LKI_TRY(agree_to_stop(&c->card[i]));
     lki_span_end(began, LKI_SPAN_COMMUNICATION, "exchange", -1);

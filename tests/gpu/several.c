@@ -163,6 +163,87 @@ TEST(gradients_go_in_packs)
     }
 }
 
+/* ---- a metric that the step itself reads ---- */
+
+typedef struct watcher {
+    loop         loop;
+    lk_variable *seen; /* what the metric has counted so far */
+} watcher;
+
+static lk_tuple watched_step(lk_tuple batch, void *user)
+{
+    watcher   *w = user;
+    loop      *l = &w->loop;
+    lk_tape   *tape = lk_tape_begin();
+    lk_tensor *y = lk_model_call(l->model, batch.item[0], .training = LK_ON);
+    lk_tensor *more = lk_add(lk_scalar(1), lk_mul(lk_cast(lk_read(w->seen), LK_F32), lk_scalar(0.125)));
+    lk_tensor *loss = lk_mul(lk_compute_average_loss(lk_loss_call(l->loss, batch.item[1], y), .global_batch_size = BATCH), more);
+    lk_optimizer_apply(l->optimizer, lk_tape_gradient(tape, loss, lk_model_trainable_variables(l->model)));
+    lk_metric_update(l->accuracy, batch.item[1], y);
+    return LK_TUPLE(loss);
+}
+
+static lk_tuple watched_all(lk_tuple batch, void *user)
+{
+    watcher *w = user;
+    lk_tuple losses = lk_run(w->loop.strategy, watched_step, batch, w);
+    lk_assign(w->seen, lk_reduce_sum(lk_read(lk_metric_variables(w->loop.accuracy).item[0])));
+    return LK_TUPLE(lk_reduce(w->loop.strategy, LK_SUM, losses.item[0]));
+}
+
+static void watched(const void *arg, outcome *out)
+{
+    lk_strategy *s = lk_mirrored_strategy();
+    watcher      w = {loop_on(s), NULL};
+    (void)arg;
+    lk_set_log(listen, NULL);
+    LK_SCOPE(s)
+        w.seen = lk_variable_of(lk_cast(lk_scalar(0), LK_F64));
+    lk_function *step = lk_function_of(watched_all, &w);
+    for (int epoch = 0; epoch < 2; epoch++)
+        LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
+            child_put(out, lk_item(lk_call(step, batch).item[0]));
+    child_put(out, lk_item(lk_read(w.seen)));
+    SOUND();
+    NEED(times_said("op by op") == 0);
+    out->digest = lk_model_digest(w.loop.model);
+}
+
+TEST(every_card_has_all_lanes_of_a_metric)
+{
+    static const int counts[] = {2, 3, 4, 5};
+    outcome          one, many;
+    setenv("LOCKSTEP_VERBOSE", "lanes,trace", 1);
+    CHILD(watched, NULL, &one, .cards = 1);
+    for (int i = 0; i < LKI_COUNT(counts); i++) {
+        char what[64];
+        snprintf(what, sizeof what, "a metric that is read, on %d cards", counts[i]);
+        if (CHILD(watched, NULL, &many, .cards = counts[i])) same_outcome(&one, &many, what);
+    }
+}
+
+/* ---- an error of the last step ---- */
+
+static void last_step(const void *arg, outcome *out)
+{
+    lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    int64_t   y[ROWS];
+    (void)arg, (void)out;
+    memcpy(y, lk_data(small_labels()), sizeof y);
+    y[ROWS - 1] = CLASSES + 4; /* a row of the last card */
+    lk_tensor  *bad = lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
+    lk_dataset *wrong = lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH);
+    lk_model_fit(m, wrong, .epochs = 1, .verbose = LK_SILENT);
+    TOLD(LK_EINVAL, "one of the last steps, up to 3");
+}
+
+TEST(an_error_of_the_last_step_is_told)
+{
+    CHILD(last_step, NULL, NULL, .cards = 1);
+    CHILD(last_step, NULL, NULL, .cards = 2);
+    CHILD(last_step, NULL, NULL, .cards = 3);
+}
+
 /* ---- rows that come out ---- */
 
 static void predicted(const void *arg, outcome *out)
@@ -455,6 +536,7 @@ TEST(a_bad_label_stops_all_cards)
 
 TESTS(cmocka_unit_test(steps_on_several_cards_are_compiled_and_the_same), cmocka_unit_test(any_number_of_cards_has_the_bits_of_one),
       cmocka_unit_test(large_gradients_are_the_same), cmocka_unit_test(gradients_go_in_packs),
+      cmocka_unit_test(every_card_has_all_lanes_of_a_metric), cmocka_unit_test(an_error_of_the_last_step_is_told),
       cmocka_unit_test(predictions_of_several_cards), cmocka_unit_test(variables_changed_between_steps),
       cmocka_unit_test(variables_of_the_cpu), cmocka_unit_test(checkpoints_go_between_numbers_of_cards),
       cmocka_unit_test(copies_that_carry_nothing_are_noticed), cmocka_unit_test(a_link_that_fails_releases_all),

@@ -395,17 +395,24 @@ static void clear_faults(card *c)
     if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
 }
 
+static bool works_with(const card *c, const card *other)
+{
+    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+}
+
 /* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. Linked cards stop together, and go on
- * together. */
+ * together; who reads from one of them is told what another met. */
 lk_status lki_gpu_faults(lki_device *d)
 {
     card     *c = card_of(d);
-    lk_status status = take_faults(c, true);
+    lk_status status = LK_OK;
+    for (int i = 0; i < card_count && status == LK_OK; i++)
+        if (works_with(c, &cards[i])) status = take_faults(&cards[i], true);
     if (status == LK_OK) return LK_OK;
-    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
     wait_for_links(c);
     for (int i = 0; i < card_count; i++)
-        if (&cards[i] == c || (with && __atomic_load_n(&cards[i].linked, __ATOMIC_ACQUIRE) == with)) clear_faults(&cards[i]);
+        if (works_with(c, &cards[i])) clear_faults(&cards[i]);
     return status;
 }
 
