@@ -83,7 +83,7 @@ static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l
     lk_dtype     dtype = lki_kernel_type(f);
     bool         checks = lki_slot_may_fault(slot, dtype);
     lki_gpu_call call = {.stream = l->stream,
-                         .told = checks ? lki_gpu_fault_new(d, lki_tell_fault, (int)f->op) : NULL,
+                         .told = checks ? lki_gpu_fault_new(d, lki_tell_fault, (int)f->op, NULL) : NULL,
                          .precision = (lki_precision)lki_gpu_precision(d)};
     size_t       scratch = l->kernels->scratch[slot][dtype] ? l->kernels->scratch[slot][dtype](a) : 0;
     if (checks && !call.told) return lk_error_code();

@@ -21,6 +21,7 @@ typedef struct lki_card lki_card;
 typedef struct lki_card_share {
     const lki_subtree *trees;  /* by node: the lanes it sums over */
     char             **placed; /* by root value: where it lies, outside the block; NULL: in the block */
+    struct lki_linked *links;  /* by which they are linked */
 } lki_card_share;
 
 /* Make it for a plan whose tasks are scheduled; NULL and an error. `share` is NULL for a card that works alone. */

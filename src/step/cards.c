@@ -219,7 +219,7 @@ static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
     if (!o->placed) return LK_ENOMEM;
     LKI_TRY(place_variables(c, i));
     LKI_TRY(place_sent(c, o));
-    const lki_card_share share = {o->shard.trees, o->placed};
+    const lki_card_share share = {o->shard.trees, o->placed, c->links};
     if (!(o->plan = plan_of(c, o))) return LK_ENOMEM;
     o->shard.graph = NULL; /* the plan's */
     o->card = o->plan->card = lki_card_new(o->plan, o->device, &share);

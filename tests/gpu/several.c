@@ -2,6 +2,7 @@
  * between the parts. They must be compiled, must end with the bits of one card, and must find variables as others left them. */
 #include "core/thread.h"
 #include "small.h"
+#include "step/card.h"
 
 /* ---- what was said ---- */
 
@@ -228,13 +229,13 @@ static void last_step(const void *arg, outcome *out)
 {
     lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
     int64_t   y[ROWS];
-    (void)arg, (void)out;
+    (void)out;
     memcpy(y, lk_data(small_labels()), sizeof y);
-    y[ROWS - 1] = CLASSES + 4; /* a row of the last card */
+    y[arg ? BATCH + 1 : ROWS - 1] = CLASSES + 4; /* a row of the last card; or one of the second step, of which the third is told */
     lk_tensor  *bad = lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y);
     lk_dataset *wrong = lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), bad)), BATCH);
     lk_model_fit(m, wrong, .epochs = 1, .verbose = LK_SILENT);
-    TOLD(LK_EINVAL, "one of the last steps, up to 3");
+    TOLD(LK_EINVAL, arg ? "one of the last steps, up to" : "one of the last steps, up to 3");
 }
 
 TEST(an_error_of_the_last_step_is_told)
@@ -242,7 +243,71 @@ TEST(an_error_of_the_last_step_is_told)
     CHILD(last_step, NULL, NULL, .cards = 1);
     CHILD(last_step, NULL, NULL, .cards = 2);
     CHILD(last_step, NULL, NULL, .cards = 3);
+    CHILD(last_step, "", NULL, .cards = 1);
+    CHILD(last_step, "", NULL, .cards = 3);
 }
+
+/* ---- faults of other cards ---- */
+
+static lk_tensor *predicted_by(lk_strategy *s, int bad)
+{
+    lk_model *m = NULL;
+    int64_t   ids[48];
+    for (int i = 0; i < 48; i++)
+        ids[i] = i == bad ? 99 : i % 10;
+    LK_SCOPE(s)
+        m = lk_sequential(lk_embedding(10, 4, .input_shape = LK_SHAPE(2)), lk_flatten(), lk_dense(3));
+    return lk_model_predict(m, .x = lk_tensor_from(LK_SHAPE(24, 2), LK_I64, ids), .batch_size = 24, .verbose = LK_SILENT);
+}
+
+/* Nothing is summed, so nothing is exchanged; and cards are as they were afterwards. */
+static void bad_id(const void *arg, outcome *out)
+{
+    (void)arg;
+    LK_POOL {
+        predicted_by(lk_mirrored_strategy(), 47); /* in the rows of the last card */
+        TOLD(LK_EINVAL, "gather");
+    }
+    small_fit(lk_mirrored_strategy(), LK_OFF, out);
+}
+
+TEST(a_bad_id_of_another_card_is_told)
+{
+    outcome one, many;
+    CHILD(bad_id, NULL, &one, .cards = 1);
+    if (CHILD(bad_id, NULL, &many, .cards = 2)) same_outcome(&one, &many, "after a bad id, 2 cards");
+    if (CHILD(bad_id, NULL, &many, .cards = 3)) same_outcome(&one, &many, "after a bad id, 3 cards");
+}
+
+/* Cards that were linked once work apart: each is told its own. */
+static void apart(const void *arg, outcome *out)
+{
+    outcome      trained = {0};
+    lk_strategy *together = lk_mirrored_strategy(), *second = lk_one_device_strategy("GPU:1");
+    lk_tensor   *good = NULL;
+    int64_t      y[ROWS];
+    (void)arg, (void)out;
+    small_fit(together, LK_OFF, &trained);
+    LK_SCOPE(second)
+        good = lk_add(lk_scalar(1), lk_scalar(2));
+    memcpy(y, lk_data(small_labels()), sizeof y);
+    y[1] = CLASSES + 4;
+    loop         l = loop_on(lk_one_device_strategy("GPU:0"));
+    lk_function *step = lk_function_of(loop_all, &l);
+    lk_dataset  *wrong = lk_dataset_from_tensor_slices(LK_TUPLE(small_rows(), lk_tensor_from(LK_SHAPE(ROWS), LK_I64, y)));
+    LK_FOR_EACH(batch, lk_distribute_dataset(l.strategy, lk_dataset_batch(wrong, BATCH))) {
+        const bool before = lki_card_wait_for_faults(false);
+        lk_tensor *loss = lk_call(step, batch).item[0];
+        lki_card_wait_for_faults(before);
+        NEED(lk_item(good) == 3);
+        SOUND();
+        lk_item(loss);
+        TOLD(LK_EINVAL, "label");
+        break;
+    }
+}
+
+TEST(cards_that_work_apart_are_told_their_own) { CHILD(apart, NULL, NULL, .cards = 2); }
 
 /* ---- rows that come out ---- */
 
@@ -537,6 +602,7 @@ TEST(a_bad_label_stops_all_cards)
 TESTS(cmocka_unit_test(steps_on_several_cards_are_compiled_and_the_same), cmocka_unit_test(any_number_of_cards_has_the_bits_of_one),
       cmocka_unit_test(large_gradients_are_the_same), cmocka_unit_test(gradients_go_in_packs),
       cmocka_unit_test(every_card_has_all_lanes_of_a_metric), cmocka_unit_test(an_error_of_the_last_step_is_told),
+      cmocka_unit_test(a_bad_id_of_another_card_is_told), cmocka_unit_test(cards_that_work_apart_are_told_their_own),
       cmocka_unit_test(predictions_of_several_cards), cmocka_unit_test(variables_changed_between_steps),
       cmocka_unit_test(variables_of_the_cpu), cmocka_unit_test(checkpoints_go_between_numbers_of_cards),
       cmocka_unit_test(copies_that_carry_nothing_are_noticed), cmocka_unit_test(a_link_that_fails_releases_all),

@@ -24,6 +24,7 @@ enum { FAULTS = 4096 };
 typedef struct fault {      /* of one word */
     lki_gpu_fault_fn *tell; /* NULL: not in use */
     int               what;
+    const lki_linked *with; /* links of the work it belongs to; NULL: the card's alone */
 } fault;
 
 typedef struct card {
@@ -168,10 +169,10 @@ static lk_status no_room(const lki_device *d, size_t bytes, int code)
                         "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs "
                         "less, or raise .gpu_memory_limit",
                         d->name, bytes, m.limit, m.used);
-    return lki_fail(
-        LK_ENOMEM,
-        "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s%s%s); a smaller batch needs less",
-        d->name, bytes, m.used, m.available, card_of(d)->what.name, code ? ": " : "", code ? b->text(code) : "");
+    return lki_fail(LK_ENOMEM,
+                    "%s: out of memory: no room for %zu bytes: %zu are in use and %zu are free on the card (%s%s%s); a smaller "
+                    "batch needs less",
+                    d->name, bytes, m.used, m.available, card_of(d)->what.name, code ? ": " : "", code ? b->text(code) : "");
 }
 
 static void *gpu_alloc(lki_device *d, size_t bytes)
@@ -327,7 +328,10 @@ static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
     LKI_TRY(wait_for_links(card_of(from)));
-    if (peer_works(d, from)) return check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
+    if (peer_works(d, from)) {
+        LKI_TRY(check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes)));
+        return lki_gpu_faults(from); /* its work before has ended */
+    }
     void *host = lki_alloc(bytes);
     if (!host) return LK_ENOMEM;
     lk_status status = from->ops->read(from, host, src, bytes);
@@ -340,7 +344,19 @@ static const lki_device_ops gpu_ops = {gpu_alloc, gpu_release, gpu_copy, gpu_wri
 
 /* ---- faults ---- */
 
-int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what)
+static bool works_with(const card *c, const card *other)
+{
+    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+}
+
+/* Steps write again. */
+static void go_on(card *c)
+{
+    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+}
+
+int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const lki_linked *with)
 {
     card *c = card_of(d);
     int   code = 0, i = 0;
@@ -350,7 +366,7 @@ int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what)
     while (!code && i < FAULTS && c->faults[i].tell)
         i++;
     if (!code && i < FAULTS) {
-        c->faults[i] = (fault){tell, what};
+        c->faults[i] = (fault){tell, what, with};
         c->words[i] = 0;
         if (i >= c->fault_count) __atomic_store_n(&c->fault_count, i + 1, __ATOMIC_RELEASE);
     }
@@ -366,21 +382,27 @@ void lki_gpu_fault_free(lki_device *d, int *word)
     card *c = card_of(d);
     if (!word) return;
     pthread_mutex_lock(&c->lock);
+    const bool untold = __atomic_exchange_n(word, 0, __ATOMIC_RELAXED) != 0;
     c->faults[word - c->words].tell = NULL;
     while (c->fault_count > 0 && !c->faults[c->fault_count - 1].tell)
         c->fault_count--;
     pthread_mutex_unlock(&c->lock);
+    if (!untold) return;
+    lki_warn("%s: a step met an index out of range, and was dropped before anybody asked", d->name);
+    for (int i = 0; i < card_count; i++)
+        if (works_with(c, &cards[i])) go_on(&cards[i]);
 }
 
-/* Those that are set are told, or just cleared. */
-static lk_status take_faults(card *c, bool tell)
+/* Those that are set are told, or just cleared: all of them, or those of work with these links. */
+static lk_status take_faults(card *c, bool tell, const lki_linked *with)
 {
     lk_status status = LK_OK;
     int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
     for (int i = 0; i < count; i++) {
         if (!__atomic_load_n(&c->words[i], __ATOMIC_RELAXED)) continue;
         pthread_mutex_lock(&c->lock);
-        const fault f = __atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) ? c->faults[i] : (fault){0};
+        const bool  own = !with || c->faults[i].with == with;
+        const fault f = own && __atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) ? c->faults[i] : (fault){0};
         pthread_mutex_unlock(&c->lock);
         if (f.tell && tell) status = f.tell(f.what);
     }
@@ -391,24 +413,19 @@ static void clear_faults(card *c)
 {
     if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return;
     c->line.backend->sync(c->line.card, c->line.stream);
-    take_faults(c, false);
-    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
-}
-
-static bool works_with(const card *c, const card *other)
-{
-    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
-    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+    take_faults(c, false, NULL);
+    go_on(c);
 }
 
 /* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. Linked cards stop together, and go on
- * together; who reads from one of them is told what another met. */
+ * together; who reads from one of them is told what another met in their work together, and in no other. */
 lk_status lki_gpu_faults(lki_device *d)
 {
-    card     *c = card_of(d);
-    lk_status status = LK_OK;
-    for (int i = 0; i < card_count && status == LK_OK; i++)
-        if (works_with(c, &cards[i])) status = take_faults(&cards[i], true);
+    card             *c = card_of(d);
+    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    lk_status         status = take_faults(c, true, NULL);
+    for (int i = 0; i < card_count && status == LK_OK && with; i++)
+        if (&cards[i] != c && works_with(c, &cards[i])) status = take_faults(&cards[i], true, with);
     if (status == LK_OK) return LK_OK;
     wait_for_links(c);
     for (int i = 0; i < card_count; i++)

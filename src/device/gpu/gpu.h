@@ -42,9 +42,10 @@ enum { LKI_GPU_WORDS = 480 };
 void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS]); /* what that would say of a code that is not 0 */
 
 /* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words
- * and returns its status. NULL and an error: there is no room for more. */
+ * and returns its status; with: links of the cards that do this work together, who are all told; or NULL. NULL and an error: there is no room for more. */
+struct lki_linked;
 typedef lk_status lki_gpu_fault_fn(int what);
-int              *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what);
+int              *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const struct lki_linked *with);
 void              lki_gpu_fault_free(lki_device *d, int *word);
 lk_status         lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
 
@@ -55,7 +56,6 @@ int *lki_gpu_stop(lki_device *d);
 lk_status lki_gpu_wait(lki_device *d);
 
 /* From now on whoever waits for the card watches these links meanwhile (linked.h), or no longer does. */
-struct lki_linked;
 void lki_gpu_watch(lki_device *d, struct lki_linked *links, bool watch);
 
 /* Of the card's backend, without opening it; NULL: it links no cards. */

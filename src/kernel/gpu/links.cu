@@ -258,6 +258,19 @@ int make_own_streams(links *l)
     return 0;
 }
 
+typedef std::vector<cudaStream_t> streams; /* by card: on which something is done */
+
+/* What these streams are given next waits for what those have been given. */
+int follow(links *l, const streams &these, const streams &those)
+{
+    for (int i = 0; i < l->count(); i++) {
+        TRY(cudaSetDevice(l->card[i]));
+        TRY(cudaEventRecord(l->turn[i], those[i]));
+        TRY(cudaStreamWaitEvent(these[i], l->turn[i], 0));
+    }
+    return 0;
+}
+
 void links_close(void *opaque, int abort)
 {
     links *l = (links *)opaque;
@@ -267,7 +280,8 @@ void links_close(void *opaque, int abort)
                 cudaStreamSynchronize(l->stream[i]);
                 if (i < (int)l->own.size()) cudaStreamSynchronize(l->own[i]);
             }
-    abort_all(l); /* what is done cannot be cut short, and destroying would wait for all ranks */
+    abort_all(l);                               /* what is done cannot be cut short, and destroying would wait for all ranks */
+    if (l->begun) follow(l, l->stream, l->own); /* copies that are on their way */
     for (cudaStream_t s : l->own)
         cudaStreamDestroy(s);
     for (cudaEvent_t e : l->turn)
@@ -304,8 +318,6 @@ int links_open(lki_gpu_way way, int count, const int *cards, void *const *stream
 }
 
 /* ---- copies ---- */
-
-typedef std::vector<cudaStream_t> streams; /* by card: on which something is done */
 
 /* Card `i` waits for events of all cards. */
 int wait_for_all(links *l, const streams &on, int i, const std::vector<cudaEvent_t> &events)
@@ -452,17 +464,6 @@ int send_all(links *l, const streams &on, int count, const lki_gpu_transfer *tra
 int exchange_on(links *l, const streams &on, int count, const lki_gpu_transfer *transfers)
 {
     return l->way == LKI_WAY_NCCL ? send_all(l, on, count, transfers) : copy_all(l, on, count, transfers);
-}
-
-/* What these streams are given next waits for what those have been given. */
-int follow(links *l, const streams &these, const streams &those)
-{
-    for (int i = 0; i < l->count(); i++) {
-        TRY(cudaSetDevice(l->card[i]));
-        TRY(cudaEventRecord(l->turn[i], those[i]));
-        TRY(cudaStreamWaitEvent(these[i], l->turn[i], 0));
-    }
-    return 0;
 }
 
 int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)

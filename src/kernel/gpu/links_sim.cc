@@ -111,13 +111,19 @@ int send_all(links *l, int count, const lki_gpu_transfer *transfers)
     return 0;
 }
 
-int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
+int end_begun(links *l)
 {
-    links *l = (links *)opaque;
-    int    code = 0;
+    int code = 0;
     for (const links::begun &b : l->late)
         code = code ? code : send_all(l, b.count, b.transfers);
     l->late.clear();
+    return code;
+}
+
+int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
+{
+    links    *l = (links *)opaque;
+    const int code = end_begun(l);
     return code ? code : send_all(l, count, transfers);
 }
 
@@ -139,7 +145,8 @@ int links_check(void *opaque, char why[LKI_LINKS_WHY])
 
 int links_idle(void *opaque, int i)
 {
-    const links *l = (const links *)opaque;
+    links *l = (links *)opaque;
+    end_begun(l);
     if (any_lost(l)) return -lki_sim_lost(l->card[i]);      /* the others wait for what it should send */
     return !((l->hangs || l->failed) && i == l->count - 1); /* who waits for bytes that do not come */
 }
