@@ -46,7 +46,7 @@ static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 /* A card told of it later: it was one of the steps whose loss was not read before. */
 static lk_status some_step(fit *f) { return where(f, "one of the last steps, up to", f->run.now.event.batch, (lk_tuple){0}); }
 
-/* A card that replays a step tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one before. */
+/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one before. */
 static lk_status this_or_before(fit *f, lk_tuple batch)
 {
     const int64_t    step = f->run.now.event.batch + 1;
@@ -91,11 +91,11 @@ static lk_status train_on(fit *f, lk_tuple batch)
     int64_t     rows = lki_batch_rows(batch);
     lk_tuple    losses;
     lk_status   status = lki_engine_step(e, LKI_FIT_TRAIN, batch, &losses);
-    bool        traced = traces_of(e) != traces;
     if (status == LK_OK) status = lki_count_losses(e, losses, rows, f->run.now.event.batch + 1);
-    if (status == LK_EINVAL && !traced && !lki_on_host(e->strategy->device[0])) return this_or_before(f, batch);
+    if (status == LK_EINVAL && f->run.now.event.batch > 0 && !lki_on_host(e->strategy->device[0])) return this_or_before(f, batch);
     if (status != LK_OK) return where(f, "step", f->run.now.event.batch + 1, batch);
     double took = lki_seconds() - before;
+    bool   traced = traces_of(e) != traces;
     *(traced ? &f->run.now.times.compile : &f->run.now.times.step) += took;
     f->run.now.times.rows += rows;
     f->run.now.times.steps++;
