@@ -106,7 +106,7 @@ static lk_status check_kernels(lki_cards *c, const lki_graph *g, const lki_parts
 
 static size_t lane_bytes(const lki_cards *c, const lki_value *v) { return lki_value_bytes(v) / (size_t)c->split.lanes; }
 
-/* A variable lies where its twin is; what is written lane by lane, where the lanes begin. */
+/* A variable lies where its twin is. */
 static lk_status place_variables(lki_cards *c, int i)
 {
     one             *o = &c->card[i];
@@ -160,8 +160,7 @@ static size_t received_lanes(const lki_cards *c, const lki_shard *s)
 {
     size_t bytes = 0;
     for (int k = 0; k < s->lane_write_count && !received_in_place(&c->split); k++)
-        if (!s->lane_writes[k].slot)
-            bytes += lane_bytes(c, &s->graph->values[s->lane_writes[k].value]) * (size_t)(most_lanes(&c->split) * c->count);
+        bytes += lane_bytes(c, &s->graph->values[s->lane_writes[k].value]) * (size_t)(most_lanes(&c->split) * c->count);
     return bytes;
 }
 
@@ -313,10 +312,9 @@ static void send_all_lanes(lki_cards *c, exchange *x, int e, size_t *at)
     const lki_graph *g = c->card[0].plan->graph;
     for (int k = 0; k < s->lane_write_count; k++) {
         const lki_lane_write *w = &s->lane_writes[k];
-        bool                  last = w->exchange == e && !w->slot;
+        bool                  last = w->exchange == e;
         for (int n = k + 1; n < s->lane_write_count && last; n++)
-            last = s->lane_writes[n].exchange != e || s->lane_writes[n].slot ||
-                   g->values[s->lane_writes[n].value].variable != g->values[w->value].variable;
+            last = s->lane_writes[n].exchange != e || g->values[s->lane_writes[n].value].variable != g->values[w->value].variable;
         if (last) send_lanes(c, x, w, at);
     }
 }

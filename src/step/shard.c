@@ -458,9 +458,8 @@ static void note_lane_writes(cutter *c)
     for (int k = 0; k < c->parts->node_count; k++) {
         const int       node = c->parts->nodes[k];
         const lki_node *n = &c->from->nodes[node];
-        for (int slot = 0; slot < own_trees(c) && n->mode == LKI_SUM && n->writes; slot++)
-            c->out->lane_writes[c->out->lane_write_count++] =
-                (lki_lane_write){c->to->nodes[*twin(c, node, slot)].dst[0], c->parts->exchange[node], slot};
+        if (n->mode == LKI_SUM && n->writes)
+            c->out->lane_writes[c->out->lane_write_count++] = (lki_lane_write){n->dst[0], c->parts->exchange[node]};
     }
 }
 
@@ -476,7 +475,7 @@ static lk_status make(cutter *c)
     s->order = lki_alloc((size_t)(nodes * slots + c->parts->exchanges * (2 + LKI_PACKS) + 1) * sizeof *s->order);
     s->exchanges = lki_zalloc((size_t)(c->parts->exchanges + 1) * sizeof *s->exchanges);
     s->sent = lki_alloc((size_t)(sums * slots + 1) * sizeof *s->sent);
-    s->lane_writes = lki_alloc((size_t)(nodes * slots + 1) * sizeof *s->lane_writes);
+    s->lane_writes = lki_alloc((size_t)(nodes + 1) * sizeof *s->lane_writes);
     s->trees = lki_zalloc((size_t)(nodes * slots + 1) * sizeof *s->trees);
     c->twins = lki_alloc((size_t)(nodes * slots + 1) * sizeof *c->twins);
     if (!s->order || !s->exchanges || !s->sent || !s->lane_writes || !s->trees || !c->twins) return LK_ENOMEM;

@@ -70,8 +70,8 @@ typedef struct lki_sent { /* a part of a sum */
     size_t at; /* in the slot */
 } lki_sent;
 
-typedef struct lki_lane_write { /* a variable with an entry for each lane: this card has written those of a subtree */
-    int value, exchange, slot;  /* what it wrote */
+typedef struct lki_lane_write { /* a variable with an entry for each lane: this card has written those of its lanes */
+    int value, exchange;        /* what it wrote */
 } lki_lane_write;
 
 typedef struct lki_shard {
