@@ -13,10 +13,18 @@ if(LK_FUZZER) # kernels read no files
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
-add_library(lockstep_objects OBJECT ${LK_SOURCES})
-target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+# The members of the structs of keyword arguments, from the public headers (src/core/option.c).
+set(options ${PROJECT_BINARY_DIR}/generated/options.inc)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/generated)
+file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/lockstep/*.h)
+add_custom_command(OUTPUT ${options} DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/tools/options-table VERBATIM
+                   COMMAND ${PROJECT_SOURCE_DIR}/tools/options-table ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/include > ${options})
+
+add_library(lockstep_objects OBJECT ${LK_SOURCES} ${options})
+target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(lockstep_objects PRIVATE lockstep_flags)
 target_compile_options(lockstep_objects PRIVATE -Wconversion -Wno-sign-conversion) # no implicit conversion that loses values
+target_compile_definitions(lockstep_objects PRIVATE LKI_NO_TEXT) # options are passed on as they came
 set_target_properties(lockstep_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 add_library(lockstep_shared SHARED $<TARGET_OBJECTS:lockstep_objects>)

@@ -8,11 +8,12 @@
  *         lk::scope here(strategy);
  *         model = lk::sequential({lk::dense(64, {.activation = LK_RELU, .input_shape = lk::shape(784)}), lk::dense(10)});
  *     }
- *     lk::compile(model, {.optimizer = lk::adam(), .loss = lk::sparse_categorical_crossentropy({.from_logits = LK_ON})});
+ *     lk::compile(model, {.optimizer = lk::adam(), .loss = lk::sparse_categorical_crossentropy({.from_logits = true})});
  *     lk::check();                                                        throws lk::error with the first cause
  *
- * Nothing is wrapped: objects are the pointers of the C interface, and what is not named here is used as it is. Members of a struct of arguments are given in
- * the order in which they are declared. */
+ * Nothing is wrapped: objects are the pointers of the C interface. Functions that are no macros (lk_add, lk_read, lk_optimizer_apply) are used as they are; a macro with
+ * keyword arguments that has no function here is called by its own name and _kw: lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero
+ * included ({.use_bias = false}, {.momentum = 0}, {.axis = 0}, {.axis = {1, 2}}). Members of a struct of arguments are given in the order in which they are declared. */
 #ifndef LOCKSTEP_HPP
 #define LOCKSTEP_HPP
 
@@ -21,9 +22,8 @@
 #include <stdexcept>
 #include <vector>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored                                                                                                     \
-    "-Wmissing-field-initializers" /* naming some members and leaving out the others is what these calls are for */
+#if defined(__GNUC__) && !defined(__clang__) /* naming some members and leaving out the others is what these calls are for */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
 static_assert(__cplusplus >= 202002L, "lockstep.hpp needs C++20; lockstep.h is enough for older ones");
@@ -57,15 +57,10 @@ inline lk_shape shape(std::initializer_list<int64_t> sizes)
 }
 template <class... Sizes> lk_shape shape(Sizes... sizes) { return shape({static_cast<int64_t>(sizes)...}); }
 
-inline lk_axes axes(std::initializer_list<int64_t> values)
-{
-    std::vector<int64_t> one_based{0};
-    one_based.insert(one_based.end(), values);
-    return lk_axes_of(static_cast<int>(values.size()), one_based.data());
-}
+inline lk_axes axes(std::initializer_list<int64_t> values) { return lk_axes(values); }
 
-inline lk_number number(double value) { return {1, value}; }
-inline lk_axis   axis(int value) { return {1, value}; }
+inline lk_number number(double value) { return value; }
+inline lk_axis   axis(int value) { return value; }
 
 namespace detail
 {
@@ -108,6 +103,11 @@ inline lk_names names(std::initializer_list<const char *> items)
 inline lk_numbers numbers(std::initializer_list<double> items)
 {
     return lk_numbers_of(static_cast<int>(items.size()), detail::one_based(items).data());
+}
+
+inline lk_tensor *tensor(lk_shape s, std::initializer_list<double> values)
+{
+    return lk_tensor_of_values(s, static_cast<int>(values.size()), detail::one_based(values).data());
 }
 
 /* ---- guards ---- */
@@ -183,19 +183,19 @@ class each
 /* ---- functions with arguments by name: lk::name(required..., {.option = value}) ---- */
 
 #define LKPP_PLAIN(R, name, args)                                                                                                  \
-    inline R *name(args a = {}) { return lk_##name##_kw(a); }
+    inline R *name(args named = {}) { return lk_##name##_kw(named); }
 #define LKPP_ONE(R, name, args, T, first)                                                                                          \
-    inline R *name(T first, args a = {})                                                                                           \
+    inline R *name(T first, args named = {})                                                                                       \
     {                                                                                                                              \
-        a.first = first;                                                                                                           \
-        return lk_##name##_kw(a);                                                                                                  \
+        named.first = first;                                                                                                       \
+        return lk_##name##_kw(named);                                                                                              \
     }
 #define LKPP_TWO(R, name, args, T, first, U, second)                                                                               \
-    inline R *name(T first, U second, args a = {})                                                                                 \
+    inline R *name(T first, U second, args named = {})                                                                             \
     {                                                                                                                              \
-        a.first = first;                                                                                                           \
-        a.second = second;                                                                                                         \
-        return lk_##name##_kw(a);                                                                                                  \
+        named.first = first;                                                                                                       \
+        named.second = second;                                                                                                     \
+        return lk_##name##_kw(named);                                                                                              \
     }
 
 LKPP_ONE(lk_layer, dense, lk_dense_args, int64_t, units)
@@ -249,6 +249,38 @@ LKPP_ONE(lk_layer, random_rotation, lk_random_rotation_args, double, factor)
 LKPP_TWO(lk_layer, random_crop, lk_random_crop_args, int64_t, height, int64_t, width)
 LKPP_ONE(lk_layer, layer_of, lk_own_layer_args, lk_layer_call_fn, call)
 
+LKPP_TWO(lk_tensor, matmul, lk_matmul_args, lk_tensor *, a, lk_tensor *, b)
+#define LKPP_REDUCE(name) LKPP_ONE(lk_tensor, name, lk_reduce_args, lk_tensor *, x)
+LK_REDUCE_LIST(LKPP_REDUCE)
+#undef LKPP_REDUCE
+LKPP_ONE(lk_tensor, softmax, lk_axis_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, log_softmax, lk_axis_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, cumsum, lk_axis_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, argmax, lk_axis_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, argmin, lk_axis_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, strided_slice, lk_strided_slice_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, pad, lk_pad_args, lk_tensor *, x)
+LKPP_TWO(lk_tensor, one_hot, lk_one_hot_args, lk_tensor *, ids, int64_t, depth)
+LKPP_ONE(lk_tensor, random_uniform, lk_random_args, lk_shape, shape)
+LKPP_ONE(lk_tensor, random_normal, lk_random_args, lk_shape, shape)
+LKPP_ONE(lk_tensor, compute_average_loss, lk_average_args, lk_tensor *, per_example_loss)
+LKPP_TWO(lk_tensor, nn_conv1d, lk_conv_args, lk_tensor *, x, lk_tensor *, kernel)
+LKPP_TWO(lk_tensor, nn_conv2d, lk_conv_args, lk_tensor *, x, lk_tensor *, kernel)
+LKPP_TWO(lk_tensor, nn_depthwise_conv2d, lk_conv_args, lk_tensor *, x, lk_tensor *, kernel)
+LKPP_TWO(lk_tensor, nn_separable_conv2d, lk_conv_args, lk_tensor *, x, lk_tensor *, kernel)
+LKPP_TWO(lk_tensor, nn_conv2d_transpose, lk_conv_args, lk_tensor *, x, lk_tensor *, kernel)
+LKPP_ONE(lk_tensor, nn_max_pool1d, lk_pool_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, nn_max_pool2d, lk_pool_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, nn_avg_pool1d, lk_pool_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, nn_avg_pool2d, lk_pool_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, nn_layer_norm, lk_norm_args, lk_tensor *, x)
+LKPP_ONE(lk_tensor, nn_group_norm, lk_norm_args, lk_tensor *, x)
+LKPP_TWO(lk_tensor, nn_dropout, lk_dropout_args, lk_tensor *, x, double, rate)
+#define LKPP_NN_LOSS(name) LKPP_TWO(lk_tensor, nn_##name, lk_loss_args, lk_tensor *, labels, lk_tensor *, predictions)
+LK_LOSS_LIST(LKPP_NN_LOSS)
+#undef LKPP_NN_LOSS
+LKPP_PLAIN(lk_tape, tape_begin, lk_tape_args)
+
 LKPP_PLAIN(lk_optimizer, sgd, lk_sgd_args)
 LKPP_PLAIN(lk_optimizer, adam, lk_adam_args)
 LKPP_PLAIN(lk_optimizer, adamw, lk_adam_args)
@@ -299,6 +331,10 @@ LKPP_PLAIN(lk_strategy, mirrored_strategy, lk_strategy_args)
 LKPP_PLAIN(lk_dataset, mnist, lk_mnist_args)
 LKPP_PLAIN(lk_dataset, fashion_mnist, lk_mnist_args)
 LKPP_PLAIN(lk_dataset, digits, lk_digits_args)
+LKPP_ONE(lk_dataset, csv_dataset, lk_csv_args, lk_names, files)
+LKPP_ONE(lk_dataset, npz_dataset, lk_npz_args, const char *, path)
+LKPP_ONE(lk_dataset, image_folder, lk_image_folder_args, const char *, folder)
+LKPP_ONE(lk_dataset, dataset_range, lk_range_args, int64_t, start)
 LKPP_ONE(lk_node, input, lk_input_args, lk_shape, shape)
 #undef LKPP_PLAIN
 #undef LKPP_ONE
@@ -387,6 +423,39 @@ inline lk_tensor *call(lk_model *model, lk_tensor *x, lk_switch training = LK_OF
     a.x = x;
     a.training = training;
     return lk_model_call_kw(a);
+}
+
+/* ---- loops of one's own ---- */
+
+inline lk_variable *variable(lk_tensor *initial, lk_variable_args a = {})
+{
+    a.initial = initial;
+    return lk_variable_kw(a);
+}
+
+inline lk_function *function(lk_fn fn, lk_function_args a = {})
+{
+    a.fn = fn;
+    return lk_function_kw(a, "function");
+}
+
+inline lk_status metric_update(lk_metric *metric, lk_tensor *values, lk_tensor *predictions = nullptr,
+                               lk_tensor *sample_weight = nullptr)
+{
+    lk_metric_update_args a{};
+    a.metric = metric;
+    a.a = values;
+    a.b = predictions;
+    a.sample_weight = sample_weight;
+    return lk_metric_update_kw(a);
+}
+
+inline lk_tensor *reduce(lk_strategy *s, lk_reduce_op op, lk_tensor *value, lk_reduce_values_args a = {})
+{
+    a.strategy = s;
+    a.op = op;
+    a.value = value;
+    return lk_reduce_kw(a);
 }
 
 /* ---- datasets ---- */

@@ -65,7 +65,7 @@ LK_API const char *lk_latest_checkpoint(const char *folder);
 /* ---- several of them ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_checkpoint_manager_args {
-    char           kw_;
+    const char    *kw_;
     lk_checkpoint *checkpoint;                    /* required */
     const char    *directory;                     /* required: the folder, made by the first save */
     int            max_to_keep;                   /* default 0: all. So many of the latest stay; older ones are removed */

@@ -27,10 +27,10 @@ LK_API lk_dataset *lk_dataset_from_tensor_slices(
     lk_tuple tensors); /* one element per entry of the leading axes, which must agree */
 
 typedef struct lk_range_args {
-    char      kw_;
-    int64_t   start;      /* alone: the end, from 0 */
-    lk_number stop, step; /* default: see start; 1 */
-    lk_dtype  dtype;      /* default LK_F32 */
+    const char *kw_;
+    int64_t     start;      /* alone: the end, from 0 */
+    lk_number   stop, step; /* default: see start; 1 */
+    lk_dtype    dtype;      /* default LK_F32 */
 } lk_range_args;
 
 /* lk_dataset_range(14), lk_dataset_range(14, .dtype = LK_F32), lk_dataset_range(2, .stop = LK_NUMBER(10), .step = LK_NUMBER(3)). */
@@ -43,11 +43,11 @@ typedef int (*lk_generator_fn)(int64_t index, lk_tuple *element, void *user);
 LK_API lk_dataset *lk_dataset_from_generator(lk_generator_fn fn, void *user);
 
 typedef struct lk_files_args {
-    char      kw_;
-    lk_names  files;                      /* required */
-    lk_switch gzip;                       /* default: by the file's first bytes */
-    int64_t   record_bytes;               /* fixed-length records: required */
-    int64_t   header_bytes, footer_bytes; /* fixed-length records: default 0 */
+    const char *kw_;
+    lk_names    files;                      /* required */
+    lk_switch   gzip;                       /* default: by the file's first bytes */
+    int64_t     record_bytes;               /* fixed-length records: required */
+    int64_t     header_bytes, footer_bytes; /* fixed-length records: default 0 */
 } lk_files_args;
 #define lk_tfrecord_dataset(...) lk_tfrecord_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
 #define lk_text_line_dataset(...) lk_text_line_dataset_kw(LKI_KW(lk_files_args, __VA_ARGS__))
@@ -61,7 +61,7 @@ LK_API lk_status lk_tfrecord_write(const char *path, lk_tuple records);
 
 typedef enum lk_split_of { LK_TRAIN = 0, LK_TEST = 1 } lk_split_of;
 typedef struct lk_mnist_args {
-    char        kw_;
+    const char *kw_;
     lk_split_of split;
     lk_switch   scaled;   /* default LK_OFF: u8 [28, 28, 1]; LK_ON: f32, divided by 255 */
     const char *folder;   /* default: LOCKSTEP_DATA, else the user's cache folder */
@@ -83,11 +83,11 @@ LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
 LK_API lk_status lk_mnist_find(const char *name, char *path, size_t bytes);
 
 typedef struct lk_digits_args {
-    char        kw_;
+    const char *kw_;
     lk_split_of split;
     lk_switch   scaled; /* as in lk_mnist() */
     lk_number   seed;   /* default 1: which digits; not the process's seed */
-    int64_t     rows;   /* default 60,000 to train with, 10,000 to test; another number: so many, the first of them the same */
+    lk_integer  rows;   /* default 60,000 to train with, 10,000 to test; another number: so many, the first of them the same */
 } lk_digits_args;
 
 /* Digits drawn on the fly: strokes, pushed, bent, slanted and turned, of varying width, with noise. (image, label i64) as lk_mnist(), no file, no
@@ -99,12 +99,12 @@ LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
 /* ---- fetching files ---- */
 
 typedef struct lk_fetch_args {
-    char        kw_;
+    const char *kw_;
     lk_names    urls;       /* required: mirrors of one file, tried in order; http, https, file */
     const char *sha256;     /* default: not checked; 64 hexadecimal digits */
     const char *path;       /* required: where it goes; what is there and has the digest (without one: what is there) is kept */
-    double      timeout;    /* seconds without a byte before the next mirror is tried; default 30 */
-    int64_t     most_bytes; /* a larger file is refused; default 64 GiB */
+    lk_number   timeout;    /* seconds without a byte before the next mirror is tried; default 30 */
+    lk_integer  most_bytes; /* a larger file is refused; default 64 GiB */
 } lk_fetch_args;
 
 /* A file from the network, written beside (PATH.part) and renamed when its digest is right; folders are made. What an attempt before left is
@@ -118,7 +118,7 @@ LK_API lk_status lk_fetch_kw(lk_fetch_args args);
 #define LK_NAMES(...) LKI_NAMES(__VA_ARGS__) /* of columns, of arrays */
 
 typedef struct lk_csv_args {
-    char        kw_;
+    const char *kw_;
     lk_names    files;       /* required: LK_FILES("a.csv"); .gz too */
     lk_switch   header;      /* default LK_ON: the first line of each file names the columns */
     char        delimiter;   /* default ',' */
@@ -142,7 +142,7 @@ LK_API lk_status  lk_npy_write(const char *path, lk_tensor *t);
 LK_API lk_status  lk_npz_write(const char *path, lk_names names, lk_tuple tensors);
 
 typedef struct lk_npz_args {
-    char        kw_;
+    const char *kw_;
     const char *path; /* required */
     lk_split_of split;
     lk_names    names; /* default x_train and y_train, else x and y; LK_TEST: x_test and y_test */
@@ -155,11 +155,11 @@ LK_API lk_dataset *lk_npz_dataset_kw(lk_npz_args args);
 /* ---- pictures ---- */
 
 typedef struct lk_image_folder_args {
-    char        kw_;
+    const char *kw_;
     const char *folder;           /* required */
     int64_t     height, width;    /* required: pictures are resized to it */
-    int         channels;         /* default 3; 1: grey */
-    int         parallel;         /* default: the cores of this process */
+    lk_integer  channels;         /* default 3; 1: grey */
+    int         parallel;         /* default 0: the cores of this process */
     double      validation_split; /* default none: the share of the pictures, picked by the seed, that LK_TEST gets */
     lk_split_of split;
     lk_number   seed; /* default 1; not the process's seed */
@@ -184,14 +184,14 @@ LK_API lk_status  lk_image_write(const char *path,
 
 /* What a record holds: a feature of fixed size each. LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("weight", .missing = LK_NUMBER(1)). */
 typedef struct lk_feature {
-    char        kw_;
+    const char *kw_;
     const char *name;    /* required */
     lk_dtype    dtype;   /* default LK_F32; LK_I64; LK_U8: a byte string of the size of the shape, or a picture */
     lk_shape    shape;   /* default: a scalar */
     int         picture; /* 1: bytes are a PNG or JPEG file, decoded to u8 of this shape */
     lk_number   missing; /* default: an error; the value of every element where the feature is not there or empty */
 } lk_feature;
-#define LK_FEATURE(...) LKI_KW(lk_feature, __VA_ARGS__)
+#define LK_FEATURE(...) LKI_KW_PART(lk_feature, __VA_ARGS__)
 #define LK_FEATURES(...)                                                                                                           \
     (int)LKI_N(lk_feature, {0}, __VA_ARGS__) - 1, (const lk_feature[]) { {0}, __VA_ARGS__ }
 
@@ -206,7 +206,7 @@ LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* by
 /* ---- operations ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_map_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset; /* required */
     lk_fn       fn;      /* required */
     void       *user;
@@ -222,7 +222,7 @@ typedef int (*lk_filter_fn)(lk_tuple element, void *user); /* 0: leave it out */
 LK_API lk_dataset *lk_dataset_filter(lk_dataset *d, lk_filter_fn fn, void *user);
 
 typedef struct lk_cache_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset;
     const char *file; /* default: in memory. Written beside and renamed when the first iteration has ended */
 } lk_cache_args;
@@ -233,7 +233,7 @@ typedef struct lk_cache_args {
 LK_API lk_dataset *lk_dataset_cache_kw(lk_cache_args args);
 
 typedef struct lk_shuffle_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset;                  /* required */
     int64_t     buffer_size;              /* required */
     lk_number   seed;                     /* default: the process's random seed */
@@ -245,7 +245,7 @@ typedef struct lk_shuffle_args {
 LK_API lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args args);
 
 typedef struct lk_batch_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset;        /* required */
     int64_t     size;           /* required */
     lk_switch   drop_remainder; /* default LK_OFF */
@@ -258,7 +258,7 @@ LK_API lk_dataset *lk_dataset_padded_batch_kw(lk_batch_args args); /* each eleme
 
 LK_API lk_dataset *lk_dataset_unbatch(lk_dataset *d);
 typedef struct lk_repeat_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset;
     int64_t     times; /* default 0: for ever */
 } lk_repeat_args;
@@ -280,12 +280,12 @@ LK_API lk_dataset *lk_dataset_zip_of(int                count,
 
 typedef lk_dataset *(*lk_interleave_fn)(lk_tuple element, void *user);
 typedef struct lk_interleave_args {
-    char             kw_;
+    const char      *kw_;
     lk_dataset      *dataset; /* required */
     lk_interleave_fn fn;      /* required: a dataset per element */
     void            *user;
-    int              cycle_length; /* default 4: open at the same time */
-    int              block_length; /* default 1: elements taken from each in turn */
+    lk_integer       cycle_length; /* default 4: open at the same time */
+    lk_integer       block_length; /* default 1: elements taken from each in turn */
 } lk_interleave_args;
 #define lk_dataset_interleave(...) lk_dataset_interleave_kw(LKI_KW(lk_interleave_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_interleave_kw(lk_interleave_args args);
@@ -293,7 +293,7 @@ LK_API lk_dataset *lk_dataset_interleave_kw(lk_interleave_args args);
 /* state = fn(state, element) for all elements; compiled, so that a whole epoch is one call. */
 typedef lk_tuple (*lk_fold_fn)(lk_tuple state, lk_tuple element, void *user);
 typedef struct lk_fold_args {
-    char        kw_;
+    const char *kw_;
     lk_dataset *dataset; /* required */
     lk_tuple    initial; /* required */
     lk_fold_fn  fn;      /* required */
@@ -358,7 +358,7 @@ LK_API int lk_per_replica_batch_size(const lk_input_context *c,
 typedef lk_dataset *(*lk_dataset_fn)(const lk_input_context *context, void *user);
 
 typedef struct lk_distribute_args {
-    char           kw_;
+    const char    *kw_;
     lk_strategy   *strategy; /* required */
     lk_dataset    *dataset;  /* distribute_dataset: required */
     lk_split_rule  split;
@@ -366,7 +366,8 @@ typedef struct lk_distribute_args {
     lk_replication replication;
     lk_number      prefetch;        /* default 2 elements ahead of the step; 0: none */
     lk_switch      place_on_device; /* default LK_OFF; needs LK_PER_REPLICA_INPUT and no prefetch */
-    int workers, worker; /* default 1 and 0: several machines, as one of them sees it; the strategy's replicas are this one's */
+    lk_integer     workers; /* default 1: several machines, as one of them sees it; the strategy's replicas are this one's */
+    int            worker;  /* default 0: which of them this is */
 } lk_distribute_args;
 
 /* Batches spread over the replicas: elements are per-replica values, plain tensors with one replica. Only iterating, cardinality and element_spec are
@@ -376,14 +377,15 @@ typedef struct lk_distribute_args {
 LK_API lk_dataset *lk_distribute_dataset_kw(lk_distribute_args args);
 
 typedef struct lk_distribute_fn_args {
-    char           kw_;
+    const char    *kw_;
     lk_strategy   *strategy; /* required */
     lk_dataset_fn  fn;       /* required */
     void          *user;
     lk_replication replication;
     lk_number      prefetch;
     lk_switch      place_on_device;
-    int            workers, worker;
+    lk_integer     workers;
+    int            worker;
 } lk_distribute_fn_args;
 #define lk_distribute_datasets_from_function(...)                                                                                  \
     lk_distribute_datasets_from_function_kw(LKI_KW(lk_distribute_fn_args, __VA_ARGS__))

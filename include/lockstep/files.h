@@ -13,7 +13,7 @@
 LK_BEGIN
 
 typedef struct lk_convert_args {
-    char        kw_;
+    const char *kw_;
     const char *from;  /* required: .keras, .weights.h5, .h5, .safetensors, .npz, a checkpoint, or a folder of checkpoints */
     const char *to;    /* required: what it becomes is told by its end, as for lk_model_save_weights() */
     const char *model; /* default: that of `from`. A .keras, .h5 or JSON file with the architecture */
@@ -27,7 +27,7 @@ typedef struct lk_convert_args {
 LK_API lk_status lk_convert_kw(lk_convert_args args);
 
 typedef struct lk_inspect_args {
-    char        kw_;
+    const char *kw_;
     const char *path; /* required */
     lk_switch   json; /* default LK_OFF: text for people; LK_ON: one JSON object on one line */
 } lk_inspect_args;

@@ -51,14 +51,14 @@ LK_API lk_numbers lk_numbers_of(int count, const double *one_based);
 /* ---- compile ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_compile_args {
-    char          kw_;
+    const char   *kw_;
     lk_model     *model;                     /* required */
     lk_optimizer *optimizer;                 /* default lk_rmsprop(), as in Keras */
     lk_loss      *loss;                      /* of the only output, or of every one */
     lk_losses     losses;                    /* instead: one per output; NULL in it: that output has none */
     lk_numbers    loss_weights;              /* default 1 each */
     lk_metrics    metrics, weighted_metrics; /* weighted ones take sample weights into account */
-    int           steps_per_execution;       /* default 1: steps between looks of callbacks */
+    lk_integer    steps_per_execution;       /* default 1: steps between looks of callbacks */
     lk_switch     run_eagerly;               /* default LK_OFF: compiled */
     lk_denominator
         denominator;     /* default LK_EXACT: the rows of the whole batch. LK_PER_REPLICA: replicas * own rows, as TensorFlow */
@@ -75,27 +75,28 @@ LK_API lk_optimizer *lk_optimizer_named(
 /* ---- fit ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_fit_args {
-    char         kw_;
+    const char  *kw_;
     lk_model    *model;         /* required */
     lk_dataset  *data;          /* elements (x.., y.., or x.., y.., sample weight); distributed already or not. Or x and y: */
     lk_tensor   *x, *y;         /* arrays of rows; several: lk_nest() */
     lk_tensor   *sample_weight; /* of arrays: one per row */
-    int64_t      batch_size;    /* of arrays: default 32; global */
-    int          epochs;        /* default 1; counts from 0, not from initial_epoch */
+    lk_integer   batch_size;    /* of arrays: default 32; global */
+    lk_integer   epochs;        /* default 1; counts from 0, not from initial_epoch */
     int          initial_epoch; /* default 0 */
-    int          verbose;       /* default 1: bars; LK_SILENT: nothing; 2: a line per epoch */
+    lk_integer   verbose;       /* default 1: bars; 0: nothing; 2: a line per epoch */
     lk_callbacks callbacks;
     lk_dataset  *validation_data;
     lk_tensor   *validation_x, *validation_y, *validation_sample_weight;
-    double       validation_split; /* of arrays: the last fraction of the rows, before shuffling */
-    int          validation_freq;  /* default 1: every so many epochs */
-    int64_t      validation_steps, validation_batch_size;
-    lk_switch    shuffle;          /* of arrays: default LK_ON, a new order each epoch; means nothing for datasets */
-    lk_numbers   class_weight;     /* default none: weight of class 0, 1, ... */
-    int64_t      steps_per_epoch;  /* default: until the data ends; else the next epoch goes on where this one stopped */
-    int64_t      stop_after_steps; /* default never: end training, as a signal would, after so many steps in all */
+    double       validation_split;      /* of arrays: the last fraction of the rows, before shuffling */
+    lk_integer   validation_freq;       /* default 1: every so many epochs */
+    int64_t      validation_steps;      /* default 0: until the data ends */
+    int64_t      validation_batch_size; /* default 0: batch_size */
+    lk_switch    shuffle;               /* of arrays: default LK_ON, a new order each epoch; means nothing for datasets */
+    lk_numbers   class_weight;          /* default none: weight of class 0, 1, ... */
+    int64_t      steps_per_epoch;       /* default 0: until the data ends; else the next epoch goes on where this one stopped */
+    int64_t      stop_after_steps;      /* default 0, never: end training, as a signal would, after so many steps in all */
 } lk_fit_args;
-enum { LK_SILENT = -1, LK_QUIET = LK_SILENT };
+enum { LK_SILENT = -1, LK_QUIET = LK_SILENT }; /* the same as .verbose = 0 */
 
 /* Train. The history, also when training ended early; NULL when nothing could be done at all. An error in the middle (a label out of range, a loss
  * that is NaN under lk_terminate_on_nan() is none) is told by lk_failed(), and says the epoch and the step. */
@@ -114,13 +115,13 @@ typedef struct lk_logs {
 LK_API double lk_logs_get(const lk_logs *logs, const char *name); /* NaN: there is none; no error */
 
 typedef struct lk_evaluate_args {
-    char         kw_;
+    const char  *kw_;
     lk_model    *model; /* required */
     lk_dataset  *data;  /* or */
     lk_tensor   *x, *y, *sample_weight;
-    int64_t      batch_size;
-    int64_t      steps;
-    int          verbose; /* as in fit */
+    lk_integer   batch_size;
+    int64_t      steps;   /* default 0: until the data ends */
+    lk_integer   verbose; /* as in fit */
     lk_callbacks callbacks;
 } lk_evaluate_args;
 
@@ -129,13 +130,13 @@ typedef struct lk_evaluate_args {
 LK_API lk_logs lk_model_evaluate_kw(lk_evaluate_args args);
 
 typedef struct lk_predict_args {
-    char         kw_;
+    const char  *kw_;
     lk_model    *model; /* required */
     lk_dataset  *data;  /* elements are inputs, and what comes behind them is left out; or */
     lk_tensor   *x;
-    int64_t      batch_size;
-    int64_t      steps;
-    int          verbose;
+    lk_integer   batch_size;
+    int64_t      steps; /* default 0: until the data ends */
+    lk_integer   verbose;
     lk_callbacks callbacks;
 } lk_predict_args;
 
@@ -175,23 +176,26 @@ LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
 /* What a callback is told. Called once per event, not per replica, in cross-replica context. */
 typedef struct lk_event {
     lk_model *model;
-    int       epoch, epochs;  /* from 0 */
-    int64_t   batch, batches; /* from 0; batches LK_UNKNOWN before the first epoch ended. on_epoch_begin with a batch above 0: the epoch goes on there */
-    int64_t   step;           /* training steps since fit began */
-    lk_logs   logs;           /* so far in this epoch; at its end with val_ ones */
+    int       epoch, epochs; /* from 0 */
+    int64_t   batch,
+        batches; /* from 0; batches LK_UNKNOWN before the first epoch ended. on_epoch_begin with a batch above 0: the epoch goes on there */
+    int64_t step; /* training steps since fit began */
+    lk_logs logs; /* so far in this epoch; at its end with val_ ones */
 } lk_event;
 typedef void (*lk_callback_fn)(const lk_event *event, void *user);
 
 /* Of one's own; also what Keras calls LambdaCallback. An error made in one ends training. */
 typedef struct lk_own_callback_args {
-    char           kw_;
+    const char    *kw_;
     void          *user;
     lk_callback_fn on_train_begin, on_train_end, on_epoch_begin, on_epoch_end, on_train_batch_begin, on_train_batch_end;
     lk_callback_fn on_test_begin, on_test_end, on_test_batch_begin, on_test_batch_end;
     lk_callback_fn on_predict_begin, on_predict_end, on_predict_batch_begin, on_predict_batch_end;
-    void          *state; /* plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after */
-    size_t         state_bytes; /* on_train_begin. Default none */
-    lk_switch      glances; /* logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF */
+    void *
+        state; /* plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after */
+    size_t state_bytes; /* on_train_begin. Default none */
+    lk_switch
+        glances; /* logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF */
 } lk_own_callback_args;
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);
@@ -203,7 +207,7 @@ typedef enum lk_monitor_mode {
 } lk_monitor_mode; /* auto: max for accuracies, auc, precision, recall, f1; else min */
 
 typedef struct lk_early_stopping_args {
-    char            kw_;
+    const char     *kw_;
     const char     *monitor;   /* default "val_loss" */
     double          min_delta; /* default 0 */
     int             patience;  /* default 0 */
@@ -217,13 +221,13 @@ typedef struct lk_early_stopping_args {
 LK_API lk_callback *lk_early_stopping_kw(lk_early_stopping_args args);
 
 typedef struct lk_model_checkpoint_args {
-    char kw_;
+    const char *kw_;
     const char             *
         filepath; /* required: ends in .keras or .weights.h5, or is a checkpoint prefix; {epoch}, {epoch:02d}, {val_loss:.2f} are filled in */
     const char     *monitor; /* default "val_loss" */
     lk_switch       save_best_only, save_weights_only;
     lk_monitor_mode mode;
-    int64_t         save_freq; /* default: every epoch; else every so many steps */
+    int64_t         save_freq; /* default 0: every epoch; else every so many steps */
     lk_number       initial_value_threshold;
     int             verbose;
 } lk_model_checkpoint_args;
@@ -237,10 +241,10 @@ LK_API lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args);
  * one that is damaged is warned about, and the one before is used. Training that is stopped (lk_model_stop_training(), stop_after_steps) is saved where it stopped.
  * NULL: a callback that does nothing. */
 typedef struct lk_backup_args {
-    char        kw_;
+    const char *kw_;
     const char *backup_dir;
-    int64_t     save_freq;         /* every so many steps; default: every epoch, unless there is save_seconds */
-    double      save_seconds;      /* every so many seconds, after the step that runs then */
+    int64_t     save_freq;         /* every so many steps; default 0: every epoch, unless there is save_seconds */
+    double      save_seconds;      /* default 0, never: every so many seconds, after the step that runs then */
     lk_switch   delete_checkpoint; /* default LK_ON: when fit has come to its end */
 } lk_backup_args;
 #define lk_backup_and_restore(...) lk_backup_and_restore_kw(LKI_KW(lk_backup_args, __VA_ARGS__))
@@ -249,16 +253,16 @@ LK_API lk_callback *lk_backup_and_restore_kw(lk_backup_args args);
 /* Sets the rate before each epoch; with .verbose says so. */
 typedef double (*lk_rate_fn)(int epoch, double rate, void *user);
 typedef struct lk_rate_scheduler_args {
-    char       kw_;
-    lk_rate_fn schedule; /* required */
-    void      *user;
-    int        verbose;
+    const char *kw_;
+    lk_rate_fn  schedule; /* required */
+    void       *user;
+    int         verbose;
 } lk_rate_scheduler_args;
 #define lk_learning_rate_scheduler(...) lk_learning_rate_scheduler_kw(LKI_KW(lk_rate_scheduler_args, __VA_ARGS__))
 LK_API lk_callback *lk_learning_rate_scheduler_kw(lk_rate_scheduler_args args);
 
 typedef struct lk_reduce_lr_args {
-    char            kw_;
+    const char     *kw_;
     const char     *monitor;  /* default "val_loss" */
     lk_number       factor;   /* default 0.1 */
     lk_number       patience; /* default 10 */
@@ -272,7 +276,7 @@ typedef struct lk_reduce_lr_args {
 LK_API lk_callback *lk_reduce_lr_on_plateau_kw(lk_reduce_lr_args args);
 
 typedef struct lk_csv_logger_args {
-    char        kw_;
+    const char *kw_;
     const char *filename;  /* required */
     const char *separator; /* default "," */
     lk_switch   append;    /* default LK_OFF */
@@ -282,12 +286,12 @@ LK_API lk_callback *lk_csv_logger_kw(lk_csv_logger_args args);
 
 /* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels of convolutions as pictures; the model's summary as text. */
 typedef struct lk_tensorboard_args {
-    char        kw_;
+    const char *kw_;
     const char *log_dir;        /* default "logs" */
     int         histogram_freq; /* default 0: never; weights every so many epochs */
     lk_switch   write_graph;    /* default LK_ON: the summary and the JSON of the model as text */
     lk_switch   write_images;   /* default LK_OFF */
-    int64_t     update_freq;    /* default: every epoch; else batch_loss, ... every so many steps too */
+    int64_t     update_freq;    /* default 0: every epoch; else batch_loss, ... every so many steps too */
 } lk_tensorboard_args;
 #define lk_tensorboard(...) lk_tensorboard_kw(LKI_KW(lk_tensorboard_args, __VA_ARGS__))
 LK_API lk_callback *lk_tensorboard_kw(lk_tensorboard_args args);
@@ -296,8 +300,8 @@ LK_API lk_callback *lk_terminate_on_nan(void);
 
 /* For optimisers with use_ema: the moving averages are in the variables during evaluation and at the end. */
 typedef struct lk_swap_ema_args {
-    char      kw_;
-    lk_switch swap_on_epoch; /* default LK_OFF: for validation of the epoch only */
+    const char *kw_;
+    lk_switch   swap_on_epoch; /* default LK_OFF: for validation of the epoch only */
 } lk_swap_ema_args;
 #define lk_swap_ema_weights(...) lk_swap_ema_weights_kw(LKI_KW(lk_swap_ema_args, __VA_ARGS__))
 LK_API lk_callback *lk_swap_ema_weights_kw(lk_swap_ema_args args);

@@ -17,9 +17,9 @@ typedef struct lk_tape  lk_tape;
 typedef struct lk_grads lk_grads;
 
 typedef struct lk_tape_args {
-    char      kw_;
-    lk_switch persistent;               /* default LK_OFF: the first gradient ends the tape */
-    lk_switch watch_accessed_variables; /* default LK_ON */
+    const char *kw_;
+    lk_switch   persistent;               /* default LK_OFF: the first gradient ends the tape */
+    lk_switch   watch_accessed_variables; /* default LK_ON */
 } lk_tape_args;
 
 /* Begin recording on this thread. */

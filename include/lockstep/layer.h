@@ -20,7 +20,7 @@ typedef enum lk_distribution { LK_TRUNCATED_NORMAL = 0, LK_UNTRUNCATED_NORMAL, L
 
 /* What they take; one that has no such option refuses it. */
 typedef struct lk_initializer_args {
-    char            kw_;
+    const char     *kw_;
     double          value;          /* constant: default 0 */
     double          mean;           /* random_normal, truncated_normal: default 0 */
     lk_number       stddev;         /* likewise: default 0.05 */
@@ -89,11 +89,11 @@ LK_API lk_tensor             *lk_regularizer_call(const lk_regularizer *r, lk_te
 /* What becomes of a weight after each update. */
 typedef struct lk_constraint lk_constraint;
 typedef struct lk_constraint_args {
-    char      kw_;
-    lk_number max_value; /* max_norm: default 2; min_max_norm: default 1 */
-    double    min_value; /* min_max_norm: default 0 */
-    lk_number rate;      /* min_max_norm: default 1 */
-    lk_axes   axis;      /* the norms': default 0 */
+    const char *kw_;
+    lk_number   max_value; /* max_norm: default 2; min_max_norm: default 1 */
+    double      min_value; /* min_max_norm: default 0 */
+    lk_number   rate;      /* min_max_norm: default 1 */
+    lk_axes     axis;      /* the norms': default 0 */
 } lk_constraint_args;
 #define lk_max_norm(...) lk_max_norm_kw(LKI_KW(lk_constraint_args, __VA_ARGS__))
 #define lk_min_max_norm(...) lk_min_max_norm_kw(LKI_KW(lk_constraint_args, __VA_ARGS__))
@@ -123,7 +123,7 @@ typedef struct lk_layer lk_layer;
 
 /* Where rows enter a functional model: lk_input() in model.h makes one. */
 typedef struct lk_input_args {
-    char        kw_;
+    const char *kw_;
     lk_shape    shape;     /* required: of a row; -1: any size */
     lk_dtype    dtype;     /* default LK_F32, to which rows are cast */
     const char *name;      /* default "input_layer", ... */
@@ -133,7 +133,7 @@ typedef struct lk_input_args {
 /* ---- dense and convolutions ---- */
 
 typedef struct lk_dense_args {
-    char          kw_;
+    const char   *kw_;
     int64_t       units;      /* required */
     lk_activation activation; /* default LK_LINEAR */
     LKI_KERNEL_AND_BIAS;
@@ -143,7 +143,7 @@ typedef struct lk_dense_args {
 LK_API lk_layer *lk_dense_kw(lk_dense_args args);
 
 typedef struct lk_conv_layer_args {
-    char          kw_;
+    const char   *kw_;
     int64_t       filters;      /* required */
     int64_t       kernel_size;  /* required: the same in both directions; or kernel_shape */
     lk_axes       kernel_shape; /* instead: LK_AXES(3, 5) */
@@ -162,10 +162,10 @@ LK_API lk_layer *lk_conv2d_kw(lk_conv_layer_args args);
 LK_API lk_layer *lk_conv2d_transpose_kw(lk_conv_layer_args args);
 
 typedef struct lk_depthwise_args {
-    char            kw_;
+    const char     *kw_;
     int64_t         kernel_size;                              /* required; or kernel_shape */
     lk_axes         kernel_shape;                             /* instead: LK_AXES(3, 5) */
-    int64_t         depth_multiplier;                         /* default 1 */
+    lk_integer      depth_multiplier;                         /* default 1 */
     lk_axes         strides;                                  /* default 1 */
     lk_padding      padding;                                  /* default LK_VALID */
     lk_axes         dilation;                                 /* default 1 */
@@ -180,11 +180,11 @@ typedef struct lk_depthwise_args {
 LK_API lk_layer *lk_depthwise_conv2d_kw(lk_depthwise_args args);
 
 typedef struct lk_separable_args {
-    char            kw_;
+    const char     *kw_;
     int64_t         filters;          /* required */
     int64_t         kernel_size;      /* required; or kernel_shape */
     lk_axes         kernel_shape;     /* instead: LK_AXES(3, 5) */
-    int64_t         depth_multiplier; /* default 1 */
+    lk_integer      depth_multiplier; /* default 1 */
     lk_axes         strides;          /* default 1 */
     lk_padding      padding;          /* default LK_VALID */
     lk_axes         dilation;         /* default 1 */
@@ -201,10 +201,10 @@ LK_API lk_layer *lk_separable_conv2d_kw(lk_separable_args args);
 /* ---- pooling ---- */
 
 typedef struct lk_pooling_args {
-    char       kw_;
-    lk_axes    pool_size; /* default 2 */
-    lk_axes    strides;   /* default: pool_size */
-    lk_padding padding;   /* default LK_VALID */
+    const char *kw_;
+    lk_axes     pool_size; /* default 2 */
+    lk_axes     strides;   /* default: pool_size */
+    lk_padding  padding;   /* default LK_VALID */
     LKI_LAYER_COMMON;
 } lk_pooling_args;
 #define lk_max_pooling1d(...) lk_max_pooling1d_kw(LKI_KW(lk_pooling_args, __VA_ARGS__))
@@ -217,8 +217,8 @@ LK_API lk_layer *lk_average_pooling1d_kw(lk_pooling_args args);
 LK_API lk_layer *lk_average_pooling2d_kw(lk_pooling_args args);
 
 typedef struct lk_global_pooling_args {
-    char      kw_;
-    lk_switch keepdims; /* default LK_OFF */
+    const char *kw_;
+    lk_switch   keepdims; /* default LK_OFF */
     LKI_LAYER_COMMON;
 } lk_global_pooling_args;
 #define lk_global_max_pooling1d(...) lk_global_max_pooling1d_kw(LKI_KW(lk_global_pooling_args, __VA_ARGS__))
@@ -240,10 +240,10 @@ LK_API lk_layer *lk_global_average_pooling2d_kw(lk_global_pooling_args args);
     lk_constraint  *beta_constraint, *gamma_constraint    /* default none */
 
 typedef struct lk_batch_normalization_args {
-    char      kw_;
-    lk_number momentum;     /* default 0.99 */
-    lk_axis   axis;         /* default LK_AXIS(-1), the only one there is */
-    lk_switch synchronized; /* default LK_ON: statistics of the whole batch; LK_OFF: each replica's, moving ones sync-on-read */
+    const char *kw_;
+    lk_number   momentum;     /* default 0.99 */
+    lk_axis     axis;         /* default LK_AXIS(-1), the only one there is */
+    lk_switch   synchronized; /* default LK_ON: statistics of the whole batch; LK_OFF: each replica's, moving ones sync-on-read */
     lk_initializer *moving_mean_initializer, *moving_variance_initializer; /* default zeros, ones */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
@@ -252,8 +252,8 @@ typedef struct lk_batch_normalization_args {
 LK_API lk_layer *lk_batch_normalization_kw(lk_batch_normalization_args args);
 
 typedef struct lk_layer_normalization_args {
-    char    kw_;
-    lk_axes axis; /* default -1; several, from one on up to the last */
+    const char *kw_;
+    lk_axes     axis; /* default -1; several, from one on up to the last */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
 } lk_layer_normalization_args;
@@ -261,8 +261,8 @@ typedef struct lk_layer_normalization_args {
 LK_API lk_layer *lk_layer_normalization_kw(lk_layer_normalization_args args);
 
 typedef struct lk_group_normalization_args {
-    char    kw_;
-    int64_t groups; /* default 32; -1: as many as channels */
+    const char *kw_;
+    lk_integer  groups; /* default 32; -1: as many as channels */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
 } lk_group_normalization_args;
@@ -271,9 +271,9 @@ LK_API lk_layer *lk_group_normalization_kw(lk_group_normalization_args args);
 
 /* By numbers that are not trained: given, or learnt from data with lk_normalization_adapt(). */
 typedef struct lk_normalization_args {
-    char       kw_;
-    lk_tensor *mean, *variance; /* default: adapted. Copied; they broadcast to the last axis */
-    lk_switch  invert;          /* default LK_OFF */
+    const char *kw_;
+    lk_tensor  *mean, *variance; /* default: adapted. Copied; they broadcast to the last axis */
+    lk_switch   invert;          /* default LK_OFF */
     LKI_LAYER_COMMON;
 } lk_normalization_args;
 #define lk_normalization(...) lk_normalization_kw(LKI_KW(lk_normalization_args, __VA_ARGS__))
@@ -282,9 +282,9 @@ LK_API lk_layer *lk_normalization_kw(lk_normalization_args args);
 /* ---- what is dropped, and other noise: drawn by the seed, the layer's place, the model's training call and the global row ---- */
 
 typedef struct lk_dropout_layer_args {
-    char      kw_;
-    double    rate; /* required */
-    lk_number seed; /* default: by the layer's place */
+    const char *kw_;
+    double      rate; /* required */
+    lk_number   seed; /* default: by the layer's place */
     LKI_LAYER_COMMON;
 } lk_dropout_layer_args;
 #define lk_dropout(...) lk_dropout_kw(LKI_KW(lk_dropout_layer_args, __VA_ARGS__))
@@ -295,31 +295,31 @@ LK_API lk_layer *lk_spatial_dropout2d_kw(lk_dropout_layer_args args);
 /* ---- shapes ---- */
 
 typedef struct lk_plain_layer_args {
-    char kw_;
+    const char *kw_;
     LKI_LAYER_COMMON;
 } lk_plain_layer_args;
 #define lk_flatten(...) lk_flatten_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_flatten_kw(lk_plain_layer_args args);
 
 typedef struct lk_reshape_layer_args {
-    char     kw_;
-    lk_shape target_shape; /* required: of a row; one size may be -1 */
+    const char *kw_;
+    lk_shape    target_shape; /* required: of a row; one size may be -1 */
     LKI_LAYER_COMMON;
 } lk_reshape_layer_args;
 #define lk_reshape_layer(...) lk_reshape_layer_kw(LKI_KW(lk_reshape_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_reshape_layer_kw(lk_reshape_layer_args args);
 
 typedef struct lk_permute_args {
-    char    kw_;
-    lk_axes dims; /* required: LK_AXES(2, 1): axes of a row, counted from 1 */
+    const char *kw_;
+    lk_axes     dims; /* required: LK_AXES(2, 1): axes of a row, counted from 1 */
     LKI_LAYER_COMMON;
 } lk_permute_args;
 #define lk_permute(...) lk_permute_kw(LKI_KW(lk_permute_args, __VA_ARGS__))
 LK_API lk_layer *lk_permute_kw(lk_permute_args args);
 
 typedef struct lk_border_args {
-    char    kw_;
-    lk_axes border; /* default 1, cropping 0: all sides; LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
+    const char *kw_;
+    lk_axes     border; /* default 1, cropping 0: all sides; LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
     LKI_LAYER_COMMON;
 } lk_border_args;
 #define lk_zero_padding2d(...) lk_zero_padding2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
@@ -329,7 +329,7 @@ LK_API lk_layer *lk_cropping2d_kw(lk_border_args args);
 
 typedef enum lk_interpolation { LK_INTERPOLATION_DEFAULT = 0, LK_NEAREST, LK_BILINEAR } lk_interpolation;
 typedef struct lk_up_sampling2d_args {
-    char             kw_;
+    const char      *kw_;
     lk_axes          size;          /* default 2 */
     lk_interpolation interpolation; /* default LK_NEAREST */
     LKI_LAYER_COMMON;
@@ -340,7 +340,7 @@ LK_API lk_layer *lk_up_sampling2d_kw(lk_up_sampling2d_args args);
 /* ---- activations ---- */
 
 typedef struct lk_activation_layer_args {
-    char          kw_;
+    const char   *kw_;
     lk_activation activation; /* required */
     LKI_LAYER_COMMON;
 } lk_activation_layer_args;
@@ -348,26 +348,26 @@ typedef struct lk_activation_layer_args {
 LK_API lk_layer *lk_activation_layer_kw(lk_activation_layer_args args);
 
 typedef struct lk_relu_layer_args {
-    char      kw_;
-    lk_number max_value;      /* default none */
-    double    negative_slope; /* default 0 */
-    double    threshold;      /* default 0 */
+    const char *kw_;
+    lk_number   max_value;      /* default none */
+    double      negative_slope; /* default 0 */
+    double      threshold;      /* default 0 */
     LKI_LAYER_COMMON;
 } lk_relu_layer_args;
 #define lk_relu_layer(...) lk_relu_layer_kw(LKI_KW(lk_relu_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_relu_layer_kw(lk_relu_layer_args args);
 
 typedef struct lk_leaky_relu_layer_args {
-    char      kw_;
-    lk_number negative_slope; /* default 0.3 */
+    const char *kw_;
+    lk_number   negative_slope; /* default 0.3 */
     LKI_LAYER_COMMON;
 } lk_leaky_relu_layer_args;
 #define lk_leaky_relu_layer(...) lk_leaky_relu_layer_kw(LKI_KW(lk_leaky_relu_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args args);
 
 typedef struct lk_softmax_layer_args {
-    char    kw_;
-    lk_axis axis; /* default LK_AXIS(-1) */
+    const char *kw_;
+    lk_axis     axis; /* default LK_AXIS(-1) */
     LKI_LAYER_COMMON;
 } lk_softmax_layer_args;
 #define lk_softmax_layer(...) lk_softmax_layer_kw(LKI_KW(lk_softmax_layer_args, __VA_ARGS__))
@@ -389,17 +389,17 @@ LK_API lk_layer *lk_maximum_layer_kw(lk_plain_layer_args args);
 LK_API lk_layer *lk_minimum_layer_kw(lk_plain_layer_args args);
 
 typedef struct lk_concatenate_args {
-    char    kw_;
-    lk_axis axis; /* default LK_AXIS(-1); counts the batch as 0, which it cannot be */
+    const char *kw_;
+    lk_axis     axis; /* default LK_AXIS(-1); counts the batch as 0, which it cannot be */
     LKI_LAYER_COMMON;
 } lk_concatenate_args;
 #define lk_concatenate(...) lk_concatenate_kw(LKI_KW(lk_concatenate_args, __VA_ARGS__))
 LK_API lk_layer *lk_concatenate_kw(lk_concatenate_args args);
 
 typedef struct lk_dot_layer_args {
-    char      kw_;
-    lk_axes   axes;      /* required: one for both, or one each; they count the batch as 0 */
-    lk_switch normalize; /* default LK_OFF; LK_ON: the cosine */
+    const char *kw_;
+    lk_axes     axes;      /* required: one for both, or one each; they count the batch as 0 */
+    lk_switch   normalize; /* default LK_OFF; LK_ON: the cosine */
     LKI_LAYER_COMMON;
 } lk_dot_layer_args;
 #define lk_dot_layer(...) lk_dot_layer_kw(LKI_KW(lk_dot_layer_args, __VA_ARGS__))
@@ -408,7 +408,7 @@ LK_API lk_layer *lk_dot_layer_kw(lk_dot_layer_args args);
 /* ---- sequences ---- */
 
 typedef struct lk_embedding_args {
-    char            kw_;
+    const char     *kw_;
     int64_t         input_dim, output_dim;  /* required: ids are 0 .. input_dim-1 */
     lk_initializer *embeddings_initializer; /* default uniform in -0.05 .. 0.05 */
     lk_regularizer *embeddings_regularizer, *activity_regularizer;
@@ -419,7 +419,7 @@ typedef struct lk_embedding_args {
 LK_API lk_layer *lk_embedding_kw(lk_embedding_args args);
 
 typedef struct lk_recurrent_args {
-    char            kw_;
+    const char     *kw_;
     int64_t         units;                      /* required */
     lk_activation   activation;                 /* default LK_TANH */
     lk_activation   recurrent_activation;       /* lstm, gru: default LK_SIGMOID */
@@ -444,7 +444,7 @@ LK_API lk_layer *lk_simple_rnn_kw(lk_recurrent_args args);
 
 typedef enum lk_merge_mode { LK_MERGE_CONCAT = 0, LK_MERGE_SUM, LK_MERGE_MUL, LK_MERGE_AVE } lk_merge_mode;
 typedef struct lk_bidirectional_args {
-    char          kw_;
+    const char   *kw_;
     lk_layer     *layer; /* required: lk_lstm, lk_gru or lk_simple_rnn; a second one like it runs the other way */
     lk_merge_mode merge_mode;
     LKI_LAYER_COMMON;
@@ -453,8 +453,8 @@ typedef struct lk_bidirectional_args {
 LK_API lk_layer *lk_bidirectional_kw(lk_bidirectional_args args);
 
 typedef struct lk_time_distributed_args {
-    char      kw_;
-    lk_layer *layer; /* required: for each step */
+    const char *kw_;
+    lk_layer   *layer; /* required: for each step */
     LKI_LAYER_COMMON;
 } lk_time_distributed_args;
 #define lk_time_distributed(...) lk_time_distributed_kw(LKI_KW(lk_time_distributed_args, __VA_ARGS__))
@@ -462,12 +462,12 @@ LK_API lk_layer *lk_time_distributed_kw(lk_time_distributed_args args);
 
 /* On (query, value) or (query, value, key). */
 typedef struct lk_multi_head_attention_layer_args {
-    char      kw_;
-    int64_t   num_heads, key_dim; /* required */
-    int64_t   value_dim;          /* default: key_dim */
-    double    dropout;            /* default 0 */
-    lk_number seed;
-    lk_switch use_causal_mask; /* default LK_OFF: every step sees every step; LK_ON: itself and those before */
+    const char *kw_;
+    int64_t     num_heads, key_dim; /* required */
+    lk_integer  value_dim;          /* default: key_dim */
+    double      dropout;            /* default 0 */
+    lk_number   seed;
+    lk_switch   use_causal_mask; /* default LK_OFF: every step sees every step; LK_ON: itself and those before */
     LKI_KERNEL_AND_BIAS;
     LKI_LAYER_COMMON;
 } lk_multi_head_attention_layer_args;
@@ -477,9 +477,9 @@ LK_API lk_layer *lk_multi_head_attention_kw(lk_multi_head_attention_layer_args a
 /* ---- preparing rows ---- */
 
 typedef struct lk_rescaling_args {
-    char   kw_;
-    double scale;  /* required */
-    double offset; /* default 0 */
+    const char *kw_;
+    double      scale;  /* required */
+    double      offset; /* default 0 */
     LKI_LAYER_COMMON;
 } lk_rescaling_args;
 #define lk_rescaling(...) lk_rescaling_kw(LKI_KW(lk_rescaling_args, __VA_ARGS__))
@@ -490,16 +490,16 @@ typedef enum lk_fill_mode { LK_FILL_REFLECT = 0, LK_FILL_CONSTANT, LK_FILL_WRAP,
 
 /* While training only; each row draws its own. */
 typedef struct lk_random_flip_args {
-    char      kw_;
-    lk_flip   mode;
-    lk_number seed;
+    const char *kw_;
+    lk_flip     mode;
+    lk_number   seed;
     LKI_LAYER_COMMON;
 } lk_random_flip_args;
 #define lk_random_flip(...) lk_random_flip_kw(LKI_KW(lk_random_flip_args, __VA_ARGS__))
 LK_API lk_layer *lk_random_flip_kw(lk_random_flip_args args);
 
 typedef struct lk_random_rotation_args {
-    char             kw_;
+    const char      *kw_;
     double           factor; /* required: of a full turn, both ways */
     lk_number        low;    /* instead of -factor */
     lk_fill_mode     fill_mode;
@@ -512,9 +512,9 @@ typedef struct lk_random_rotation_args {
 LK_API lk_layer *lk_random_rotation_kw(lk_random_rotation_args args);
 
 typedef struct lk_random_crop_args {
-    char      kw_;
-    int64_t   height, width; /* required; otherwise the middle */
-    lk_number seed;
+    const char *kw_;
+    int64_t     height, width; /* required; otherwise the middle */
+    lk_number   seed;
     LKI_LAYER_COMMON;
 } lk_random_crop_args;
 #define lk_random_crop(...) lk_random_crop_kw(LKI_KW(lk_random_crop_args, __VA_ARGS__))
@@ -534,13 +534,13 @@ typedef lk_status (*lk_layer_build_fn)(lk_layer *l, int inputs, const lk_shape *
 typedef lk_status (*lk_layer_output_fn)(const lk_layer *l, int inputs, const lk_shape *in, lk_shape *out, void *user);
 
 typedef struct lk_own_layer_args {
-    char               kw_;
+    const char        *kw_;
     lk_layer_call_fn   call;   /* required */
     lk_layer_build_fn  build;  /* default: no weights; else makes them with lk_layer_add_weight() */
     lk_layer_output_fn output; /* default: a row keeps its shape */
     void              *user;
     const char        *kind;   /* default "own_layer": what it is called without a name */
-    int                inputs; /* default 1; -1: one or more */
+    lk_integer         inputs; /* default 1; -1: one or more */
     lk_switch          draws;  /* default LK_OFF: no random numbers */
     LKI_LAYER_COMMON;
 } lk_own_layer_args;
@@ -548,7 +548,7 @@ typedef struct lk_own_layer_args {
 LK_API lk_layer *lk_layer_of_kw(lk_own_layer_args args);
 
 typedef struct lk_weight_args {
-    char            kw_;
+    const char     *kw_;
     lk_layer       *layer;       /* required */
     const char     *name;        /* required */
     lk_shape        shape;       /* required */
@@ -574,10 +574,10 @@ LK_API lk_status    lk_layer_set_trainable(
        int       trainable); /* takes effect with the next fit; what an optimiser did not see before needs a new lk_model_compile() */
 
 typedef struct lk_layer_call_args {
-    char       kw_;
-    lk_layer  *layer;    /* required */
-    lk_tensor *x;        /* required; of several: lk_nest() */
-    lk_switch  training; /* default: as the model's call around it, else LK_OFF */
+    const char *kw_;
+    lk_layer   *layer;    /* required */
+    lk_tensor  *x;        /* required; of several: lk_nest() */
+    lk_switch   training; /* default: as the model's call around it, else LK_OFF */
 } lk_layer_call_args;
 
 /* Use a layer by hand, in the function of a model of one's own or alone. The first call makes its weights. */

@@ -10,7 +10,7 @@ LK_BEGIN
 typedef struct lk_loss lk_loss;
 
 typedef struct lk_loss_object_args {
-    char         kw_;
+    const char  *kw_;
     lk_reduction reduction;   /* default AUTO: the mean; as SUM_OVER_BATCH_SIZE an error in a custom loop under a strategy */
     lk_switch    from_logits; /* these as in lk_nn_<name>; an error for a loss that has no such option */
     double       label_smoothing;
@@ -38,11 +38,11 @@ LK_LOSS_LIST(LKI_LOSS_OBJECT)
 #define lk_categorical_hinge(...) lk_categorical_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 
 typedef struct lk_loss_call_args {
-    char       kw_;
-    lk_loss   *loss;                 /* required */
-    lk_tensor *labels, *predictions; /* required; [n] and [n, 1] are the same rows */
-    lk_tensor *sample_weight;        /* default none; missing axes are added behind */
-    lk_tensor *mask;                 /* default none: bool; what is left out counts 0, and a mean is one of the others */
+    const char *kw_;
+    lk_loss    *loss;                 /* required */
+    lk_tensor  *labels, *predictions; /* required; [n] and [n, 1] are the same rows */
+    lk_tensor  *sample_weight;        /* default none; missing axes are added behind */
+    lk_tensor  *mask;                 /* default none: bool; what is left out counts 0, and a mean is one of the others */
 } lk_loss_call_args;
 #define lk_loss_call(...) lk_loss_call_kw(LKI_KW(lk_loss_call_args, __VA_ARGS__))
 LK_API lk_tensor *lk_loss_call_kw(lk_loss_call_args args);
@@ -50,7 +50,7 @@ LK_API lk_tensor *lk_loss_call_kw(lk_loss_call_args args);
 /* From code of one's own: one value (or several) per row. */
 typedef lk_tensor *(*lk_loss_fn)(lk_tensor *labels, lk_tensor *predictions, void *user);
 typedef struct lk_own_loss_args {
-    char         kw_;
+    const char  *kw_;
     lk_loss_fn   fn; /* required */
     void        *user;
     lk_reduction reduction; /* default AUTO: the mean */

@@ -17,16 +17,16 @@ LK_BEGIN
 typedef struct lk_metric lk_metric;
 
 typedef struct lk_metric_args { /* an option a metric does not take is an error */
-    char        kw_;
+    const char *kw_;
     const char *name;      /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
     int         output;    /* compile: which of the model's outputs; default 0 */
     lk_number   threshold; /* of one number per class (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
-    int64_t     k;         /* top_k: default 5 */
+    lk_integer  k;         /* top_k: default 5 */
     lk_number   class_id;  /* precision, recall: default none: count this class only */
-    int64_t     num_thresholds; /* auc: default 200 */
+    lk_integer  num_thresholds; /* auc: default 200 */
     lk_switch   from_logits;    /* auc, cross-entropies: default LK_OFF */
     const char *curve;          /* auc: default "ROC"; "PR" */
-    int64_t     num_classes;    /* confusion_matrix, f1: default: as many as the first predictions have */
+    lk_integer  num_classes;    /* confusion_matrix, f1: default: as many as the first predictions have */
     const char *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
 } lk_metric_args;
 
@@ -112,10 +112,10 @@ LK_API lk_metric *lk_metric_named(const char *name);
 typedef lk_tensor *(*lk_metric_values_fn)(lk_tensor *labels, lk_tensor *predictions, lk_tensor *sample_weight, void *user);
 typedef double (*lk_metric_result_fn)(int size, const double *sums, void *user);
 typedef struct lk_own_metric_args {
-    char                kw_;
+    const char         *kw_;
     lk_metric_values_fn values; /* required */
     lk_metric_result_fn result; /* default, for one number: its mean over the rows */
-    int                 size;   /* default 1 */
+    lk_integer          size;   /* default 1 */
     void               *user;
     const char         *name; /* default "own_metric" */
     int                 output;
@@ -124,10 +124,10 @@ typedef struct lk_own_metric_args {
 LK_API lk_metric *lk_metric_of_kw(lk_own_metric_args args);
 
 typedef struct lk_metric_update_args {
-    char       kw_;
-    lk_metric *metric;        /* required */
-    lk_tensor *a, *b;         /* mean and sum: values; others: labels, predictions */
-    lk_tensor *sample_weight; /* default none; missing axes are added behind */
+    const char *kw_;
+    lk_metric  *metric;        /* required */
+    lk_tensor  *a, *b;         /* mean and sum: values; others: labels, predictions */
+    lk_tensor  *sample_weight; /* default none; missing axes are added behind */
 } lk_metric_update_args;
 
 /* Count values in, every element. Inside run every replica counts its own, and nobody waits; also in compiled functions. */

@@ -53,7 +53,7 @@ typedef struct lk_nodes {
 LK_API lk_nodes lk_nodes_of(int count, lk_node *const *one_based);
 
 typedef struct lk_functional_args {
-    char        kw_;
+    const char *kw_;
     lk_nodes    inputs, outputs; /* required */
     const char *name;            /* default "functional" */
 } lk_functional_args;
@@ -75,13 +75,13 @@ LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
 /* Calls the layers with lk_layer_call(), any ops between them, and returns the outputs. Traced in fit: what it does besides happens once per signature. */
 typedef lk_tuple (*lk_model_fn)(lk_model *m, lk_tuple in, int training, void *user);
 typedef struct lk_own_model_args {
-    char        kw_;
+    const char *kw_;
     lk_model_fn fn;     /* required */
     lk_layers   layers; /* those it uses, in the order that names them */
     void       *user;
     const char *name;    /* default "own_model" */
-    int         inputs;  /* default 1: how many tensors of an element are inputs */
-    int         outputs; /* default 1 */
+    lk_integer  inputs;  /* default 1: how many tensors of an element are inputs */
+    lk_integer  outputs; /* default 1 */
 } lk_own_model_args;
 #define lk_model_of(...) lk_model_of_kw(LKI_KW(lk_own_model_args, __VA_ARGS__))
 LK_API lk_model *lk_model_of_kw(lk_own_model_args args);
@@ -89,10 +89,10 @@ LK_API lk_model *lk_model_of_kw(lk_own_model_args args);
 /* ---- using one --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_model_call_args {
-    char       kw_;
-    lk_model  *model;    /* required */
-    lk_tensor *x;        /* required: rows, cast to the type of the input; several: lk_nest() */
-    lk_switch  training; /* default LK_OFF */
+    const char *kw_;
+    lk_model   *model;    /* required */
+    lk_tensor  *x;        /* required: rows, cast to the type of the input; several: lk_nest() */
+    lk_switch   training; /* default LK_OFF */
 } lk_model_call_args;
 
 /* Its output; of several outputs a nest, lk_nested() of which is the tuple. */

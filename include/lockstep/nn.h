@@ -37,7 +37,7 @@ LK_API lk_tensor *lk_activate(lk_tensor *x, lk_activation activation); /* LK_ELU
 LK_API lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_activation activation);
 
 typedef struct lk_conv_args {
-    char          kw_;
+    const char   *kw_;
     lk_tensor    *x, *kernel; /* required */
     lk_tensor    *bias;       /* default none */
     lk_axes       strides;    /* default 1; one value serves both directions */
@@ -58,11 +58,11 @@ LK_API lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args args);
 LK_API lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args args); /* kernel [height, width, out, in] */
 
 typedef struct lk_pool_args {
-    char       kw_;
-    lk_tensor *x;       /* required */
-    lk_axes    size;    /* default 2; one value serves both directions */
-    lk_axes    strides; /* default: the size */
-    lk_padding padding; /* default LK_VALID */
+    const char *kw_;
+    lk_tensor  *x;       /* required */
+    lk_axes     size;    /* default 2; one value serves both directions */
+    lk_axes     strides; /* default: the size */
+    lk_padding  padding; /* default LK_VALID */
 } lk_pool_args;
 #define lk_nn_max_pool2d(...) lk_nn_max_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
 #define lk_nn_avg_pool2d(...) lk_nn_avg_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
@@ -76,15 +76,15 @@ LK_API lk_tensor *lk_nn_global_max_pool(lk_tensor *x); /* [n, ..., c] to [n, c] 
 LK_API lk_tensor *lk_nn_global_avg_pool(lk_tensor *x);
 
 typedef struct lk_norm_args {
-    char       kw_;
-    lk_tensor *x;                             /* required */
-    lk_tensor *gamma, *beta;                  /* default none */
-    lk_number  epsilon;                       /* default 0.001 */
-    int        groups;                        /* group norm: required */
-    lk_tensor *moving_mean, *moving_variance; /* batch norm: required */
-    lk_number  momentum;                      /* batch norm: default 0.99 */
-    lk_switch  training;                      /* batch norm: default LK_OFF */
-    lk_switch  synchronized; /* batch norm: default LK_ON: the rows of all replicas, which all take part; LK_OFF: of this one */
+    const char *kw_;
+    lk_tensor  *x;                             /* required */
+    lk_tensor  *gamma, *beta;                  /* default none */
+    lk_number   epsilon;                       /* default 0.001 */
+    int         groups;                        /* group norm: required */
+    lk_tensor  *moving_mean, *moving_variance; /* batch norm: required */
+    lk_number   momentum;                      /* batch norm: default 0.99 */
+    lk_switch   training;                      /* batch norm: default LK_OFF */
+    lk_switch   synchronized; /* batch norm: default LK_ON: the rows of all replicas, which all take part; LK_OFF: of this one */
 } lk_norm_args;
 #define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
 #define lk_nn_layer_norm(...) lk_nn_layer_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
@@ -97,7 +97,7 @@ LK_API lk_tensor *lk_nn_group_norm_kw(lk_norm_args args);
 LK_API lk_tensor *lk_nn_embedding(lk_tensor *ids, lk_tensor *table);
 
 typedef struct lk_dropout_args {
-    char        kw_;
+    const char *kw_;
     lk_tensor  *x;         /* required */
     double      rate;      /* required: 0 <= rate < 1 */
     const char *stream;    /* as lk_random_uniform */
@@ -108,7 +108,7 @@ typedef struct lk_dropout_args {
 LK_API lk_tensor *lk_nn_dropout_kw(lk_dropout_args args);
 
 typedef struct lk_rnn_args {
-    char          kw_;
+    const char   *kw_;
     lk_tensor    *x;                     /* required: [n, steps, in] */
     lk_tensor    *kernel;                /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
     lk_tensor    *recurrent;             /* required: [units, gates*units] */
@@ -136,7 +136,7 @@ LK_API lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args args);
 LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask);
 
 typedef struct lk_attention_args {
-    char        kw_;
+    const char *kw_;
     lk_tensor  *query, *value;                            /* required: [n, steps, width] */
     lk_tensor  *key;                                      /* default: value */
     lk_tensor  *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim]; value: [width, heads, value_dim] */
@@ -155,12 +155,12 @@ LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 /* ---- losses: one value per example ----------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_loss_args {
-    char       kw_;
-    lk_tensor *labels, *predictions; /* required */
-    lk_switch  from_logits;          /* cross-entropies: default LK_OFF */
-    double     label_smoothing;      /* categorical and binary cross-entropy: default 0 */
-    lk_number  ignore_class;         /* default none; sparse only */
-    lk_number  delta;                /* Huber: default 1 */
+    const char *kw_;
+    lk_tensor  *labels, *predictions; /* required */
+    lk_switch   from_logits;          /* cross-entropies: default LK_OFF */
+    double      label_smoothing;      /* categorical and binary cross-entropy: default 0 */
+    lk_number   ignore_class;         /* default none; sparse only */
+    lk_number   delta;                /* Huber: default 1 */
 } lk_loss_args;
 #define LK_LOSS_LIST(X)                                                                                                            \
     X(sparse_categorical_crossentropy)                                                                                             \
@@ -217,11 +217,11 @@ typedef enum lk_denominator {
 } lk_denominator;
 
 typedef struct lk_average_args {
-    char           kw_;
+    const char    *kw_;
     lk_tensor     *per_example_loss;  /* required: at least one axis */
     lk_tensor     *sample_weight;     /* default none */
-    int64_t        global_batch_size; /* default: as denominator says */
-    lk_number      batch_size;        /* the same where 0 may be meant: LK_NUMBER(0) */
+    lk_integer     global_batch_size; /* default: as denominator says */
+    lk_number      batch_size;        /* another name of it */
     lk_denominator denominator;       /* default LK_PER_REPLICA */
 } lk_average_args;
 

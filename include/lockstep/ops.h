@@ -80,9 +80,9 @@ LK_API lk_tensor *lk_identity(lk_tensor *x);
 /* ---- products --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_matmul_args {
-    char       kw_;
-    lk_tensor *a, *b;                    /* required: [..., m, k] and [..., k, n]; leading axes broadcast */
-    lk_switch  transpose_a, transpose_b; /* default LK_OFF */
+    const char *kw_;
+    lk_tensor  *a, *b;                    /* required: [..., m, k] and [..., k, n]; leading axes broadcast */
+    lk_switch   transpose_a, transpose_b; /* default LK_OFF */
 } lk_matmul_args;
 #define lk_matmul(...) lk_matmul_kw(LKI_KW(lk_matmul_args, __VA_ARGS__))
 LK_API lk_tensor *lk_matmul_kw(lk_matmul_args args);
@@ -90,10 +90,10 @@ LK_API lk_tensor *lk_matmul_kw(lk_matmul_args args);
 /* ---- reductions -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_reduce_args {
-    char       kw_;
-    lk_tensor *x;        /* required */
-    lk_axes    axis;     /* default: all; LK_AXES(1, 2) */
-    lk_switch  keepdims; /* default LK_OFF */
+    const char *kw_;
+    lk_tensor  *x;        /* required */
+    lk_axes     axis;     /* default: all; LK_AXES(1, 2) */
+    lk_switch   keepdims; /* default LK_OFF */
 } lk_reduce_args;
 #define LK_REDUCE_LIST(X)                                                                                                          \
     X(reduce_sum)                                                                                                                  \
@@ -119,11 +119,11 @@ LK_REDUCE_LIST(LKI_REDUCE_DECLARE)
 #undef LKI_REDUCE_DECLARE
 
 typedef struct lk_axis_args {
-    char       kw_;
-    lk_tensor *x;         /* required */
-    lk_axis    axis;      /* default LK_AXIS(-1); LK_AXIS(0) for cumsum, argmax and argmin, as in TensorFlow */
-    lk_switch  exclusive; /* cumsum: default LK_OFF */
-    lk_switch  reverse;   /* cumsum: default LK_OFF */
+    const char *kw_;
+    lk_tensor  *x;         /* required */
+    lk_axis     axis;      /* default LK_AXIS(-1); LK_AXIS(0) for cumsum, argmax and argmin, as in TensorFlow */
+    lk_switch   exclusive; /* cumsum: default LK_OFF */
+    lk_switch   reverse;   /* cumsum: default LK_OFF */
 } lk_axis_args;
 #define lk_softmax(...) lk_softmax_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
 #define lk_log_softmax(...) lk_log_softmax_kw(LKI_KW(lk_axis_args, __VA_ARGS__))
@@ -144,24 +144,24 @@ LK_API lk_tuple lk_top_k(lk_tensor *x, int64_t k);
 LK_API lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape); /* one size may be -1 */
 LK_API lk_tensor *lk_flatten_rows(lk_tensor *x);            /* [n, a, b, ...] to [n, a*b*...] */
 LK_API lk_tensor *lk_expand_dims(lk_tensor *x, int axis);
-LK_API lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes);   /* {0}: every axis of size 1 */
-LK_API lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm); /* {0}: reversed */
+LK_API lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes);   /* LK_AXES(): every axis of size 1 */
+LK_API lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm); /* LK_AXES(): reversed */
 LK_API lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape);
 LK_API lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size); /* a size of -1: all that is left */
 LK_API lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes);
 
 typedef struct lk_strided_slice_args {
-    char       kw_;
-    lk_tensor *x;                    /* required */
-    lk_axes    begin, end, strides;  /* required, a value per axis; negative begin and end count from the back */
-    unsigned   begin_mask, end_mask; /* bit i: take all on that side of axis i */
+    const char *kw_;
+    lk_tensor  *x;                    /* required */
+    lk_axes     begin, end, strides;  /* required, a value per axis; negative begin and end count from the back */
+    unsigned    begin_mask, end_mask; /* bit i: take all on that side of axis i */
 } lk_strided_slice_args;
 #define lk_strided_slice(...) lk_strided_slice_kw(LKI_KW(lk_strided_slice_args, __VA_ARGS__))
 LK_API lk_tensor *lk_strided_slice_kw(lk_strided_slice_args args);
 
 typedef enum lk_pad_mode { LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC } lk_pad_mode;
 typedef struct lk_pad_args {
-    char        kw_;
+    const char *kw_;
     lk_tensor  *x;             /* required */
     lk_axes     before, after; /* required, a value per axis */
     lk_pad_mode mode;          /* default LK_PAD_CONSTANT */
@@ -175,15 +175,24 @@ LK_API lk_tensor *lk_stack(lk_tuple parts, int axis);
 LK_API lk_tuple   lk_split(lk_tensor *x, lk_axes sizes, int axis);
 LK_API lk_tuple   lk_unstack(lk_tensor *x, int axis); /* the entries of an axis, which goes away */
 LK_API lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples);
+#ifndef __cplusplus /* axis 0 may be written as a plain 0: lk_squeeze(x, 0), lk_slice(row, 0, 5) */
+#define LKI_AXES(a) lki_axes_given(a, #a)
+#define lk_squeeze(x, axes) (lk_squeeze)(x, LKI_AXES(axes))
+#define lk_transpose(x, perm) (lk_transpose)(x, LKI_AXES(perm))
+#define lk_slice(x, begin, size) (lk_slice)(x, LKI_AXES(begin), LKI_AXES(size))
+#define lk_reverse(x, axes) (lk_reverse)(x, LKI_AXES(axes))
+#define lk_split(x, sizes, axis) (lk_split)(x, LKI_AXES(sizes), axis)
+#define lk_tile(x, multiples) (lk_tile)(x, LKI_AXES(multiples))
+#endif
 LK_API lk_tensor *lk_gather(lk_tensor *x, lk_tensor *ids, int axis); /* ids i32 or i64, any shape */
 
 typedef struct lk_one_hot_args {
-    char       kw_;
-    lk_tensor *ids;   /* required: integers */
-    int64_t    depth; /* required */
-    lk_number  on;    /* default 1 */
-    double     off;   /* default 0 */
-    lk_dtype   dtype; /* default LK_F32 */
+    const char *kw_;
+    lk_tensor  *ids;   /* required: integers */
+    int64_t     depth; /* required */
+    lk_number   on;    /* default 1 */
+    double      off;   /* default 0 */
+    lk_dtype    dtype; /* default LK_F32 */
 } lk_one_hot_args;
 #define lk_one_hot(...) lk_one_hot_kw(LKI_KW(lk_one_hot_args, __VA_ARGS__))
 LK_API lk_tensor *lk_one_hot_kw(lk_one_hot_args args); /* an id out of range gives a row of `off` */
@@ -191,7 +200,7 @@ LK_API lk_tensor *lk_one_hot_kw(lk_one_hot_args args); /* an id out of range giv
 /* ---- random numbers: a pure function of seed, stream, iteration, call, global row and element ------------------------------------------- */
 
 typedef struct lk_random_args {
-    char        kw_;
+    const char *kw_;
     lk_shape    shape;     /* required */
     const char *stream;    /* default "": names an independent sequence, e.g. the path of a layer */
     lk_tensor  *iteration; /* default 0: i64 scalar */
@@ -228,13 +237,13 @@ typedef lk_status (*lk_op_shape_fn)(int inputs, const lk_shape *in, lk_shape *ou
 typedef lk_tuple (*lk_op_gradient_fn)(lk_tuple in, lk_tensor *out, lk_tensor *dy, void *user);
 
 typedef struct lk_op_args {
-    char              kw_;
+    const char       *kw_;
     const char       *name;     /* required: for messages */
     lk_op_compute_fn  compute;  /* required */
     lk_op_shape_fn    shape;    /* default: that of the first input */
     lk_op_gradient_fn gradient; /* default: none flows through it */
     void             *user;
-    int               inputs; /* default 1 */
+    lk_integer        inputs; /* default 1 */
     lk_switch
         by_rows; /* default LK_OFF. LK_ON: row i of the result is made of row i of the inputs that have as many rows, and of the others as a
                                    whole; then rows keep their lanes, and the bits do not depend on the number of devices */

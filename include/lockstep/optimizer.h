@@ -19,17 +19,17 @@ typedef struct lk_schedule  lk_schedule;
 
 /* What every optimiser takes. At most one of the three clips. */
 #define LKI_OPTIMIZER_COMMON                                                                                                       \
-    char         kw_;                                                                                                              \
-    double       learning_rate;               /* default: the optimiser's own, below */                                            \
+    const char  *kw_;                                                                                                              \
+    lk_number    learning_rate;               /* default: the optimiser's own, below */                                            \
     lk_schedule *schedule;                    /* instead of learning_rate: a rate that follows the iterations */                   \
-    double       weight_decay;                /* default none: w -= w * rate * weight_decay before the update */                   \
-    double       clipnorm;                    /* default none: limit the norm of each gradient */                                  \
-    double       global_clipnorm;             /* default none: limit the norm of all gradients together */                         \
-    double       clipvalue;                   /* default none: limit each element */                                               \
+    lk_number    weight_decay;                /* default none: w -= w * rate * weight_decay before the update */                   \
+    double       clipnorm;                    /* default 0, none: limit the norm of each gradient */                               \
+    double       global_clipnorm;             /* default 0, none: limit the norm of all gradients together */                      \
+    double       clipvalue;                   /* default 0, none: limit each element */                                            \
     lk_switch    use_ema;                     /* default LK_OFF: keep a moving average of the variables */                         \
     lk_number    ema_momentum;                /* default 0.99 */                                                                   \
-    int          ema_overwrite_frequency;     /* default never: every so many steps the average replaces the variables */          \
-    int          gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */      \
+    int          ema_overwrite_frequency;     /* default 0, never: every so many steps the average replaces the variables */       \
+    lk_integer   gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */      \
     const char  *name                         /* default "sgd", "adam", ... */
 
 typedef struct lk_sgd_args {
@@ -132,18 +132,18 @@ LK_API lk_variables lk_optimizer_variables(lk_optimizer *o);
 /* ---- schedules ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_decay_args {
-    char      kw_;
-    double    initial_learning_rate; /* required */
-    double    decay_steps;           /* required */
-    double    decay_rate;            /* exponential, inverse time: required */
-    lk_switch staircase;             /* default LK_OFF */
-    lk_number end_learning_rate;     /* polynomial: default 0.0001 */
-    lk_number power;                 /* polynomial: default 1 */
-    lk_switch cycle;                 /* polynomial: default LK_OFF */
-    double    alpha;                 /* cosine: default 0 */
-    lk_number warmup_target;         /* cosine: default none */
-    double    warmup_steps;          /* cosine: default 0 */
-    lk_number t_mul, m_mul;          /* cosine restarts: default 2 and 1; decay_steps is the first period */
+    const char *kw_;
+    double      initial_learning_rate; /* required */
+    double      decay_steps;           /* required */
+    double      decay_rate;            /* exponential, inverse time: required */
+    lk_switch   staircase;             /* default LK_OFF */
+    lk_number   end_learning_rate;     /* polynomial: default 0.0001 */
+    lk_number   power;                 /* polynomial: default 1 */
+    lk_switch   cycle;                 /* polynomial: default LK_OFF */
+    double      alpha;                 /* cosine: default 0 */
+    lk_number   warmup_target;         /* cosine: default none */
+    double      warmup_steps;          /* cosine: default 0 */
+    lk_number   t_mul, m_mul;          /* cosine restarts: default 2 and 1; decay_steps is the first period */
 } lk_decay_args;
 
 #define lk_exponential_decay(...) lk_exponential_decay_kw(LKI_KW(lk_decay_args, __VA_ARGS__))

@@ -23,10 +23,10 @@ LK_BEGIN
 typedef struct lk_function lk_function;
 
 typedef struct lk_function_args {
-    char        kw_;
+    const char *kw_;
     lk_fn       fn;         /* required */
     void       *user;       /* handed to fn */
-    int         max_traces; /* default 32: the least recently used plan goes when there are more signatures */
+    lk_integer  max_traces; /* default 32: the least recently used plan goes when there are more signatures */
     const char *name;       /* for messages; default: as fn is written in the call */
 } lk_function_args;
 #define lk_function_of(...) lk_function_kw(LKI_KW(lk_function_args, __VA_ARGS__), #__VA_ARGS__)

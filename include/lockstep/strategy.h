@@ -73,15 +73,15 @@ typedef struct lk_communication_options {
 } lk_communication_options;
 
 typedef struct lk_strategy_args {
-    char     kw_;
-    lk_names devices;          /* default: all GPUs, else all CPU devices; the order gives the replica ids */
-    int      cpu_devices;      /* instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
-    int      logical_gpus;     /* cut each card into so many GPUs; only before one is used. Default 1, or LOCKSTEP_LOGICAL_GPUS */
-    size_t   gpu_memory_limit; /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
-    lk_precision precision;    /* of the strategy's GPUs, for what is compiled from now on */
+    const char *kw_;
+    lk_names    devices;     /* default: all GPUs, else all CPU devices; the order gives the replica ids */
+    int         cpu_devices; /* default 0: none; instead of devices: CPU:0 .. CPU:n-1, made if they are not there yet */
+    int    logical_gpus; /* cut each card into so many GPUs; only before one is used. Default 0: LOCKSTEP_LOGICAL_GPUS, else 1 */
+    size_t gpu_memory_limit;                   /* bytes each of the strategy's GPUs may take; default 0: as many as there are */
+    lk_precision             precision;        /* of the strategy's GPUs, for what is compiled from now on */
     lk_cross_device_ops     *cross_device_ops; /* default: lk_collective_all_reduce() */
     lk_order                 order;
-    int                      lanes; /* default lk_lanes(): a power of two, not below the number of replicas */
+    int                      lanes; /* default 0: lk_lanes(); a power of two, not below the number of replicas */
     lk_communication_options communication;
 } lk_strategy_args;
 #define lk_mirrored_strategy(...) lk_mirrored_strategy_kw(LKI_KW(lk_strategy_args, __VA_ARGS__))
@@ -118,7 +118,7 @@ LK_API lk_replica_context *lk_get_replica_context(void); /* NULL in cross-replic
 /* ---- run ------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_run_args {
-    char         kw_;
+    const char  *kw_;
     lk_strategy *strategy; /* required */
     lk_fn        fn;       /* required */
     lk_tuple     args;     /* per-replica values: replica r gets element r; others: the same for all */
@@ -138,7 +138,7 @@ typedef enum lk_reduce_op { LK_SUM = 1, LK_MEAN = 2 } lk_reduce_op;
 LK_API lk_reduce_op lk_reduce_op_named(const char *name); /* "sum", "MEAN", in any case; 0 and an error otherwise */
 
 typedef struct lk_reduce_values_args {
-    char         kw_;
+    const char  *kw_;
     lk_strategy *strategy; /* required */
     lk_reduce_op op;       /* required */
     lk_tensor   *value;    /* required */
@@ -150,7 +150,7 @@ LK_API lk_tensor *lk_reduce_kw(lk_reduce_values_args args);
 LK_API lk_tensor *lk_reduce_variable(lk_strategy *s, lk_reduce_op op, lk_variable *v); /* a sync-on-read one */
 
 typedef struct lk_gather_args {
-    char         kw_;
+    const char  *kw_;
     lk_strategy *strategy; /* required */
     lk_tensor   *value;    /* required */
     lk_axis      axis;     /* default 0 */
@@ -194,15 +194,15 @@ LK_API lk_tensor *lk_scale_regularization_loss(lk_tensor *x);
 /* ---- cross-device operations ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_one_device_args {
-    char        kw_;
+    const char *kw_;
     const char *reduce_to_device; /* default: the first destination */
 } lk_one_device_args;
 #define lk_reduction_to_one_device(...) lk_reduction_to_one_device_kw(LKI_KW(lk_one_device_args, __VA_ARGS__))
 LK_API lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args args);
 
 typedef struct lk_packs_args {
-    char      kw_;
-    lk_number num_packs; /* default 1; 0: no packing */
+    const char *kw_;
+    lk_number   num_packs; /* default 1; 0: no packing */
 } lk_packs_args;
 #define lk_hierarchical_copy_all_reduce(...) lk_hierarchical_copy_all_reduce_kw(LKI_KW(lk_packs_args, __VA_ARGS__))
 #define lk_nccl_all_reduce(...) lk_nccl_all_reduce_kw(LKI_KW(lk_packs_args, __VA_ARGS__))
@@ -212,12 +212,12 @@ LK_API lk_cross_device_ops *lk_collective_all_reduce(lk_communication_options op
 
 /* Where a result goes: the devices of a per-replica value or a variable, or named ones. */
 typedef struct lk_destination {
-    char         kw_;
+    const char  *kw_;
     lk_tensor   *value;
     lk_variable *variable;
     const char  *device;
 } lk_destination;
-#define LK_TO(...) LKI_KW(lk_destination, __VA_ARGS__)
+#define LK_TO(...) LKI_KW_PART(lk_destination, __VA_ARGS__)
 
 LK_API lk_tensor *lk_cross_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tensor *value, lk_destination to);
 LK_API lk_tuple   lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values,

@@ -44,7 +44,7 @@ typedef struct lk_shape {
 /* LK_SHAPE(28, 28, 1); LK_SHAPE() is a scalar's. More than LK_MAX_RANK sizes, or a negative one, make a shape every call refuses. */
 #define LK_SHAPE(...) lk_shape_of(LKI_LIST(int64_t, __VA_ARGS__))
 LK_API lk_shape lk_shape_of(int count, const int64_t *one_based);
-LK_API lk_axes  lk_axes_of(int count, const int64_t *one_based);
+LK_API int64_t  lk_axes_of(int count, const int64_t *one_based); /* an lk_axes */
 
 /* ---- making tensors ------------------------------------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ typedef enum lk_aggregation {
 } lk_aggregation;
 
 typedef struct lk_variable_args {
-    char               kw_;
+    const char        *kw_;
     lk_tensor         *initial;         /* required: the first value; fixes shape and type */
     const char        *name;            /* default "Variable" */
     lk_switch          trainable;       /* default LK_ON; LK_SYNC_ON_READ: LK_OFF, and nothing else */

@@ -2,6 +2,7 @@
 #include "core/field.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include <string.h>
 
 static const char *kind_name(lki_kind kind)
@@ -18,11 +19,14 @@ static void **pointer_of(const lki_field *f, void *args) { return (void **)((cha
 
 static bool is_object(const lki_field *f) { return f->type == LKI_FIELD_OBJECT || f->type == LKI_FIELD_ARRAY; }
 
+static bool is_list(const lki_field *f) { return f->type == LKI_FIELD_AXES || f->type == LKI_FIELD_PAIRS; }
+
 static lk_status hold_all(const lki_class *c, void *args)
 {
     for (int i = 0; i < c->fields; i++) {
         void **p = pointer_of(&c->field[i], args);
         if (is_object(&c->field[i])) lki_retain(*p);
+        if (is_list(&c->field[i])) LKI_TRY(lki_axes_hold((lk_axes *)p));
         if (c->field[i].type != LKI_FIELD_NAME || !*p) continue;
         *p = lki_strdup(*p);
         if (*p) continue;

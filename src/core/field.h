@@ -9,7 +9,7 @@
  *                                        LKI_FIXED("noise_shape", "null")};
  *
  * Invariants
- * 1. A member of zero (or not set, or LK_DEFAULT) means `standard`, which is what is written to a file then.
+ * 1. An option that was not given (core/option.h) means `standard`, which is what is written to a file then.
  * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells all.
  * 3. Two fields of one name that follow each other are a choice: an object, if there is one, else what the second says. */
 #ifndef LKI_CORE_FIELD_H
@@ -18,12 +18,13 @@
 #include "core/object.h"
 
 typedef enum lki_field_type {
-    LKI_FIELD_INT,    /* int64_t */
-    LKI_FIELD_COUNT,  /* int */
-    LKI_FIELD_REAL,   /* double; 0 is 0, except where standard says otherwise */
-    LKI_FIELD_NUMBER, /* lk_number; not set: standard, or null where `none` */
-    LKI_FIELD_SWITCH, /* lk_switch; standard 1: on by default */
-    LKI_FIELD_AXIS,   /* lk_axis; not set: standard */
+    LKI_FIELD_INT,     /* int64_t; 0 is 0 */
+    LKI_FIELD_COUNT,   /* int; 0 is 0 */
+    LKI_FIELD_REAL,    /* double; 0 is 0 */
+    LKI_FIELD_INTEGER, /* lk_integer; not given: standard, or null where `none` */
+    LKI_FIELD_NUMBER,  /* lk_number; likewise */
+    LKI_FIELD_SWITCH,  /* lk_switch; standard 1: on by default */
+    LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
     LKI_FIELD_AXES, /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times; width 0: a list as it is, null where empty */
     LKI_FIELD_PAIRS,  /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
     LKI_FIELD_SHAPE,  /* lk_shape; -1: any size, null in a file */
@@ -39,9 +40,10 @@ typedef struct lki_field {
     lki_field_type type;
     size_t         offset; /* in the struct of arguments */
     double         standard;
-    /* NUMBER, WORD, and REAL and COUNT of 0: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT, whatever
+    /* NUMBER, INTEGER, WORD: null in a file means not given, and the other way; REAL and COUNT: 0. SWITCH: false means not given, whatever
      * that is. FIXED: a file may say anything, it means the same here. */
     bool               none;
+    bool               real;     /* NUMBER: with a point, also where it is whole */
     bool               required; /* a file must have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
     int                width;    /* AXES */

@@ -6,7 +6,7 @@
 #ifndef LKI_CORE_LOCK_H
 #define LKI_CORE_LOCK_H
 
-typedef enum lki_lock { LKI_LOCK_LOG, LKI_LOCK_OBJECTS, LKI_LOCK_READERS, LKI_LOCK_MEMORY, LKI_LOCK_COUNT } lki_lock;
+typedef enum lki_lock { LKI_LOCK_LOG, LKI_LOCK_OBJECTS, LKI_LOCK_READERS, LKI_LOCK_MEMORY, LKI_LOCK_AXES, LKI_LOCK_COUNT } lki_lock;
 
 void lki_lock_take(lki_lock lock);
 void lki_lock_give(lki_lock lock);

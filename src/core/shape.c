@@ -12,17 +12,9 @@ lk_shape lk_shape_of(int count, const int64_t *one_based)
     return s;
 }
 
-lk_axes lk_axes_of(int count, const int64_t *one_based)
-{
-    lk_axes a = {.count = count <= LK_MAX_RANK ? count : -1};
-    if (a.count < 0) lki_fail(LK_EINVAL, "LK_AXES: %d axes, at most %d are possible", count, LK_MAX_RANK);
-    for (int i = 0; i < a.count; i++)
-        a.value[i] = one_based[i + 1];
-    return a;
-}
-
 const char *lki_shape_text(const lk_shape *s, char *text)
 {
+    if (s->rank == LKI_SHAPE_NUMBER) return strcpy(text, "a plain number; a shape is written LK_SHAPE(28, 28)");
     if (s->rank < 0 || s->rank > LK_MAX_RANK) {
         snprintf(text, LKI_SHAPE_TEXT, "[more than %d sizes]", LK_MAX_RANK);
         return text;

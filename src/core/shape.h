@@ -4,9 +4,13 @@
 
 #include "core/base.h"
 #include "core/error.h"
+#include "core/option.h"
 #include <lockstep/tensor.h>
 
 enum { LKI_SHAPE_TEXT = 192 };
+
+/* The rank of a shape for which a plain number was written; every check refuses it. */
+enum { LKI_SHAPE_NUMBER = -2 };
 
 /* "[64, 28, 28, 1]" into `text` (LKI_SHAPE_TEXT bytes); returns it. */
 const char *lki_shape_text(const lk_shape *s, char *text);

@@ -178,13 +178,14 @@ static lk_dataset *batch_new(const lki_dataset_ops *ops, const lk_batch_args *a,
         return lki_fail(LK_EINVAL, "%s: batches of %lld rows; it must be 1 to %lld", ops->name, (long long)a->size,
                         (long long)LKI_MOST_ROWS),
                NULL;
-    if (a->padding.set && !pads) return lki_fail(LK_EINVAL, "%s: .padding is for lk_dataset_padded_batch()", ops->name), NULL;
+    if (lki_number_given(a->padding) && !pads)
+        return lki_fail(LK_EINVAL, "%s: .padding is for lk_dataset_padded_batch()", ops->name), NULL;
     batch_node *n = lki_dataset_new(ops, sizeof *n, 1, &a->dataset);
     if (!n) return NULL;
     n->size = a->size;
     n->drops = a->drop_remainder == LK_ON;
     n->pads = pads;
-    n->padding = a->padding.set ? a->padding.value : 0;
+    n->padding = lki_number(a->padding);
     n->base.batching = LKI_BATCHED;
     n->base.global = n->size;
     n->base.exact = n->drops;

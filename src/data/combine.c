@@ -405,16 +405,18 @@ lk_dataset *lk_dataset_interleave_kw(lk_interleave_args a)
     const char *call = interleave_ops.name;
     if (!lki_dataset_usable(call, a.dataset)) return NULL;
     if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;
-    if (a.cycle_length < 0 || a.cycle_length > MOST || a.block_length < 0)
-        return lki_fail(LK_EINVAL, "%s: .cycle_length = %d and .block_length = %d; they must be 1 or more, the first at most %d",
-                        call, a.cycle_length, a.block_length, MOST),
+    const int64_t cycle = lki_integer_or(a.cycle_length, 4), block = lki_integer_or(a.block_length, 1);
+    if (cycle < 1 || cycle > MOST || block < 1 || block > INT32_MAX)
+        return lki_fail(LK_EINVAL,
+                        "%s: .cycle_length = %lld and .block_length = %lld; they must be 1 or more, the first at most %d", call,
+                        (long long)cycle, (long long)block, MOST),
                NULL;
     interleave_node *n = lki_dataset_new(&interleave_ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;
     n->fn = a.fn;
     n->user = a.user;
-    n->cycle = a.cycle_length ? a.cycle_length : 4;
-    n->block = a.block_length ? a.block_length : 1;
+    n->cycle = (int)cycle;
+    n->block = (int)block;
     n->base.batching = LKI_MAYBE_BATCHED;
     n->base.global = 0;
     n->base.exact = false;

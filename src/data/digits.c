@@ -374,16 +374,16 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
 
 lk_dataset *lk_digits_kw(lk_digits_args a)
 {
-    const double seed = a.seed.set ? a.seed.value : DEFAULT_SEED;
+    const double seed = lki_number_or(a.seed, DEFAULT_SEED);
     if ((unsigned)a.split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", ops.name, (int)a.split), NULL;
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
         return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, seed), NULL;
-    if (a.rows < 0 || a.rows > MOST_ROWS)
-        return lki_fail(LK_EINVAL, "%s: .rows = %lld; it must be 1 or more, or 0 for %d and %d", ops.name, (long long)a.rows,
+    const int64_t rows = lki_integer_or(a.rows, a.split == LK_TEST ? TEST_ROWS : TRAIN_ROWS);
+    if (rows < 1 || rows > MOST_ROWS)
+        return lki_fail(LK_EINVAL, "%s: .rows = %lld; it must be 1 or more, or left out for %d and %d", ops.name, (long long)rows,
                         TRAIN_ROWS, TEST_ROWS),
                NULL;
-    const int64_t rows = a.rows ? a.rows : a.split == LK_TEST ? TEST_ROWS : TRAIN_ROWS;
-    lk_dataset   *bytes = digits_new((uint64_t)seed, a.split, rows);
+    lk_dataset *bytes = digits_new((uint64_t)seed, a.split, rows);
     return a.scaled == LK_ON ? lki_scaled_pictures(bytes) : bytes;
 }

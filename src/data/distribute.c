@@ -212,17 +212,19 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
 
 /* ---- making ---- */
 
-static lk_status check_count(const char *call, const char *name, lk_number x, int most)
+static lk_status check_count(const char *call, const char *name, double x, int most)
 {
-    if (!x.set || (x.value >= 0 && x.value <= most && x.value == floor(x.value))) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be a whole number from 0 to %d", call, name, x.value, most);
+    if (x >= 0 && x <= most && x == floor(x)) return LK_OK;
+    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be a whole number from 0 to %d", call, name, x, most);
 }
 
-static lk_status check_workers(const char *call, int workers, int worker)
+static lk_status check_workers(const char *call, lk_integer option, int worker)
 {
-    if (workers < 0) return lki_fail(LK_EINVAL, "%s: .workers = %d; it must be 1 or more", call, workers);
-    if (worker < 0 || worker >= (workers ? workers : 1))
-        return lki_fail(LK_EINVAL, "%s: .worker = %d of %d; they are numbered from 0", call, worker, workers ? workers : 1);
+    const int64_t workers = lki_integer_or(option, 1);
+    if (workers < 1 || workers > INT32_MAX)
+        return lki_fail(LK_EINVAL, "%s: .workers = %lld; it must be 1 or more", call, (long long)workers);
+    if (worker < 0 || worker >= workers)
+        return lki_fail(LK_EINVAL, "%s: .worker = %d of %lld; they are numbered from 0", call, worker, (long long)workers);
     return LK_OK;
 }
 
@@ -239,17 +241,16 @@ static lk_status check_placement(const char *call, const lk_strategy *s, lk_repl
     if (replication == LK_PER_REPLICA_INPUT && s->kind != LKI_STRATEGY_MIRRORED)
         return lki_fail(LK_EUNSUPPORTED, "%s: LK_PER_REPLICA_INPUT with %s; only a mirrored strategy has input per replica", call,
                         s->text);
-    if (place == LK_ON && (replication != LK_PER_REPLICA_INPUT || !prefetch.set || prefetch.value != 0))
-        return lki_fail(LK_EINVAL, "%s: .place_on_device needs .replication = LK_PER_REPLICA_INPUT and .prefetch = LK_NUMBER(0)",
-                        call);
-    return check_count(call, "prefetch", prefetch, MOST_AHEAD);
+    if (place == LK_ON && (replication != LK_PER_REPLICA_INPUT || lki_number_or(prefetch, 2) != 0))
+        return lki_fail(LK_EINVAL, "%s: .place_on_device needs .replication = LK_PER_REPLICA_INPUT and .prefetch = 0", call);
+    return check_count(call, "prefetch", lki_number(prefetch), MOST_AHEAD);
 }
 
 /* Prefetch and the distributed node on top of `below`, which is let go. */
 static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *split, bool grouped, lk_auto_shard shard,
                           lk_number prefetch)
 {
-    const int         ahead = prefetch.set ? (int)prefetch.value : 2;
+    const int         ahead = (int)lki_number_or(prefetch, 2);
     lk_dataset       *input = below && ahead ? lki_prefetch_node(below, ahead, true) : below;
     distributed_node *n = input ? lki_dataset_new(&ops, sizeof *n, 1, &input) : NULL;
     if (input && input != below) lk_free(input); /* the node holds it */
@@ -332,8 +333,8 @@ lk_dataset *lk_distribute_dataset_kw(lk_distribute_args a)
     if (check_placement(call, a.strategy, a.replication, a.place_on_device, a.prefetch, false) != LK_OK) return NULL;
     if (check_workers(call, a.workers, a.worker) != LK_OK) return NULL;
     if (a.strategy->kind == LKI_STRATEGY_DEFAULT) return a.dataset;
-    lki_split split = {a.split, a.strategy->replicas, a.workers ? a.workers : 1, a.worker, a.strategy->lanes, a.dataset->global,
-                       true};
+    lki_split split = {
+        a.split, a.strategy->replicas, (int)lki_integer_or(a.workers, 1), a.worker, a.strategy->lanes, a.dataset->global, true};
     if (choose_sharding(&a, split.workers, &shard) != LK_OK) return NULL;
     split.shared = split.workers == 1 || shard == LK_SHARD_DATA;
     if (check_split(&a, &split) != LK_OK) return NULL;
@@ -393,7 +394,8 @@ lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args a)
     if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;
     if (check_placement(call, a.strategy, a.replication, a.place_on_device, a.prefetch, true) != LK_OK) return NULL;
     if (check_workers(call, a.workers, a.worker) != LK_OK) return NULL;
-    lki_split    split = {LK_SPLIT_FILL, a.strategy->replicas, a.workers ? a.workers : 1, a.worker, a.strategy->lanes, 0, true};
+    lki_split    split = {LK_SPLIT_FILL, a.strategy->replicas, (int)lki_integer_or(a.workers, 1), a.worker, a.strategy->lanes, 0,
+                          true};
     const int    inputs = a.replication == LK_PER_REPLICA_INPUT ? split.replicas : 1;
     lk_dataset **input = lki_zalloc((size_t)inputs * sizeof *input), *d = NULL;
     if (!input) return NULL;

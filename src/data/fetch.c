@@ -11,6 +11,7 @@
 #include "data/fetch.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include "core/sha256.h"
 #include "data/transfer.h"
 #include "format/durable.h"
@@ -156,8 +157,8 @@ static lk_status transfer(fetch *f, const char *url, lki_transfer *t)
     *t = (lki_transfer){.url = url,
                         .descriptor = f->descriptor,
                         .from = a->sha256 && !is_local(url) ? f->have : 0,
-                        .most = a->most_bytes ? a->most_bytes : DEFAULT_MOST,
-                        .timeout = a->timeout > 0 ? a->timeout : DEFAULT_TIMEOUT};
+                        .most = lki_integer_or(a->most_bytes, DEFAULT_MOST),
+                        .timeout = lki_number_or(a->timeout, DEFAULT_TIMEOUT)};
     LKI_TRY(lki_transfer_run(f->how->call, t));
     f->have = t->size;
     return LK_OK;
@@ -257,9 +258,10 @@ static lk_status check(const lki_fetching *how, const lk_fetch_args *a)
     if (!a->path || !*a->path) return lki_fail(LK_EINVAL, "%s: no .path, so there is nowhere to put it", call);
     if (a->sha256 && !is_digest(a->sha256))
         return lki_fail(LK_EINVAL, "%s: .sha256 = \"%s\"; it must be 64 hexadecimal digits", call, a->sha256);
-    if (!(a->timeout >= 0 && a->timeout <= 1e6) || a->most_bytes < 0)
-        return lki_fail(LK_EINVAL, "%s: .timeout = %g, .most_bytes = %lld; they must be above 0, or 0 for the default", call,
-                        a->timeout, (long long)a->most_bytes);
+    const double  timeout = lki_number_or(a->timeout, DEFAULT_TIMEOUT);
+    const int64_t most = lki_integer_or(a->most_bytes, DEFAULT_MOST);
+    if (!(timeout > 0 && timeout <= 1e6) || most < 1)
+        return lki_fail(LK_EINVAL, "%s: .timeout = %g, .most_bytes = %lld; they must be above 0", call, timeout, (long long)most);
     return LK_OK;
 }
 

@@ -302,13 +302,14 @@ static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_image_folder"), .make = mak
 static lk_status check(const lk_image_folder_args *a)
 {
     const char  *call = ops.name;
-    const double seed = a->seed.value, share = a->validation_split;
+    const double seed = lki_number(a->seed), share = a->validation_split;
     if (!a->folder || !*a->folder) return lki_fail(LK_EINVAL, "%s: no .folder", call);
     if (a->height < 1 || a->width < 1 || a->height > MOST_SIDE || a->width > MOST_SIDE)
         return lki_fail(LK_EINVAL, "%s: .height = %lld, .width = %lld; pictures are resized to it, 1 to %d", call,
                         (long long)a->height, (long long)a->width, MOST_SIDE);
-    if (a->channels != 0 && a->channels != 1 && a->channels != 3)
-        return lki_fail(LK_EINVAL, "%s: .channels = %d; it must be 1 (grey) or 3 (colour)", call, a->channels);
+    const int64_t channels = lki_integer_or(a->channels, 3);
+    if (channels != 1 && channels != 3)
+        return lki_fail(LK_EINVAL, "%s: .channels = %lld; it must be 1 (grey) or 3 (colour)", call, (long long)channels);
     if (a->parallel < 0 || a->parallel > MOST_PARALLEL)
         return lki_fail(LK_EINVAL, "%s: .parallel = %d; it must be 1 to %d", call, a->parallel, MOST_PARALLEL);
     if ((unsigned)a->split > LK_TEST)
@@ -316,7 +317,7 @@ static lk_status check(const lk_image_folder_args *a)
     if (!(share >= 0 && share < 1) || (share == 0 && a->split == LK_TEST))
         return lki_fail(LK_EINVAL, "%s: .validation_split = %g; LK_TEST gets that share of the pictures, above 0 and below 1", call,
                         share);
-    if (a->seed.set && !(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
+    if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
         return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", call, seed);
     return LK_OK;
 }
@@ -326,7 +327,7 @@ static lk_status fill_gallery(const lk_image_folder_args *a, gallery *g)
     LKI_TRY(list_gallery(ops.name, a->folder, g));
     const int all = g->count;
     if (a->validation_split == 0) return LK_OK;
-    LKI_TRY(keep_share(g, a->validation_split, a->seed.set ? (uint64_t)a->seed.value : DEFAULT_SEED, a->split));
+    LKI_TRY(keep_share(g, a->validation_split, (uint64_t)lki_number_or(a->seed, DEFAULT_SEED), a->split));
     if (g->count && g->count < all) return LK_OK;
     return lki_fail(LK_EINVAL, "%s: .validation_split = %g of the %d pictures in %s leaves one of the two parts empty", ops.name,
                     a->validation_split, all, a->folder);
@@ -334,7 +335,7 @@ static lk_status fill_gallery(const lk_image_folder_args *a, gallery *g)
 
 static lk_status folder_fill(folder_node *n, const lk_image_folder_args *a)
 {
-    n->channels = a->channels ? a->channels : 3;
+    n->channels = (int)lki_integer_or(a->channels, 3);
     n->parallel = a->parallel ? a->parallel : (int)lki_min(lki_cores(), MOST_PARALLEL);
     n->column[0] = (lki_column){LK_F32, LK_SHAPE(a->height, a->width, n->channels), false};
     n->column[1] = (lki_column){LK_I64, {0}, false};

@@ -54,8 +54,8 @@ static lk_tensor *refuse(const place *at, lk_status code, const char *has)
 static lk_tensor *parse_missing(const place *at, bool named)
 {
     const lk_feature *f = at->feature;
-    if (!f->missing.set) return refuse(at, LK_ENOTFOUND, named ? "it is empty" : "the record does not have it");
-    return lk_fill(f->shape, f->dtype, f->missing.value);
+    if (!lki_number_given(f->missing)) return refuse(at, LK_ENOTFOUND, named ? "it is empty" : "the record does not have it");
+    return lk_fill(f->shape, f->dtype, lki_number(f->missing));
 }
 
 static lk_tensor *parse_numbers(const place *at, const lki_example_list *l)
@@ -152,15 +152,24 @@ static lk_status check_picture(const lk_feature *f)
                     CALL, f->name, lk_dtype_name(f->dtype), lki_shape_text(s, text));
 }
 
-static lk_status check_feature(const lk_feature *f, int i)
+/* As it was written: zero that was given has its mark. */
+static lk_feature as_written(const lk_feature *f)
 {
-    const double most = f->dtype == LK_U8 ? 255 : 0x1p53, least = f->dtype == LK_U8 ? 0 : -0x1p53, x = f->missing.value;
+    lk_feature copy = *f;
+    lki_kw(&copy, "lk_feature");
+    return copy;
+}
+
+static lk_status check_feature(lk_feature written, int i)
+{
+    const lk_feature *f = &written;
+    const double      most = f->dtype == LK_U8 ? 255 : 0x1p53, least = f->dtype == LK_U8 ? 0 : -0x1p53, x = lki_number(f->missing);
     if (!f->name || !*f->name) return lki_fail(LK_EINVAL, "%s: feature %d has no name", CALL, i);
     if (!kind_of(f->dtype))
         return lki_fail(LK_EDTYPE, "%s: feature \"%s\" is %s; it must be LK_F32, LK_I64 or LK_U8", CALL, f->name,
                         lk_dtype_name(f->dtype));
     if (!lki_shape_valid(&f->shape)) return lki_fail(LK_ESHAPE, "%s: feature \"%s\" has no valid shape", CALL, f->name);
-    if (f->missing.set && f->dtype != LK_F32 && !(x >= least && x <= most && x == floor(x)))
+    if (lki_number_given(f->missing) && f->dtype != LK_F32 && !(x >= least && x <= most && x == floor(x)))
         return lki_fail(LK_EINVAL, "%s: feature \"%s\": .missing = %g is no %s", CALL, f->name, x, lk_dtype_name(f->dtype));
     return f->picture ? check_picture(f) : LK_OK;
 }
@@ -173,7 +182,7 @@ static lk_status check(lk_dataset *records, int parallel, int count, const lk_fe
     if (count < 1 || count > LKI_MOST_COLUMNS || !one_based)
         return lki_fail(LK_EINVAL, "%s: %d features; give 1 to %d with LK_FEATURES(...)", CALL, count, LKI_MOST_COLUMNS);
     for (int i = 0; i < count; i++)
-        LKI_TRY(check_feature(&one_based[1 + i], i));
+        LKI_TRY(check_feature(as_written(&one_based[1 + i]), i));
     return LK_OK;
 }
 
@@ -189,7 +198,7 @@ static features *features_new(int count, const lk_feature *one_based)
     features *fs =
         lki_object_new(sizeof *fs + (size_t)count * sizeof fs->item[0], LKI_KIND_OTHER, LKI_LIVES_BY_REFERENCE, features_destroy);
     for (bool good = fs; good && fs->count < count; fs->count += good) {
-        fs->item[fs->count] = one_based[1 + fs->count];
+        fs->item[fs->count] = as_written(&one_based[1 + fs->count]);
         good = (fs->item[fs->count].name = lki_strdup(one_based[1 + fs->count].name)) != NULL;
         if (!good) return lki_drop(fs), NULL;
     }

@@ -152,13 +152,14 @@ lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args a)
         return lki_fail(LK_EINVAL, "%s: a buffer of %lld rows; it must be 1 or more, and the number of all rows for a full shuffle",
                         ops.name, (long long)a.buffer_size),
                NULL;
-    if (a.seed.set && (a.seed.value < 0 || a.seed.value > 0x1p53 || a.seed.value != floor(a.seed.value)))
-        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, a.seed.value), NULL;
+    if (lki_number_given(a.seed) &&
+        (lki_number(a.seed) < 0 || lki_number(a.seed) > 0x1p53 || lki_number(a.seed) != floor(lki_number(a.seed))))
+        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, lki_number(a.seed)), NULL;
     shuffle_node *n = lki_dataset_new(&ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;
     n->buffer = a.buffer_size;
-    n->seeded = a.seed.set;
-    n->seed = a.seed.set ? (uint64_t)a.seed.value : 0;
+    n->seeded = lki_number_given(a.seed);
+    n->seed = lki_number_given(a.seed) ? (uint64_t)lki_number(a.seed) : 0;
     n->reshuffles = a.reshuffle_each_iteration != LK_OFF;
     n->base.print = lki_mix(lki_mix((uint64_t)n->buffer, n->seeded ? n->seed + 1 : 0), n->reshuffles);
     return &n->base;

@@ -216,8 +216,8 @@ static bool is_whole(double x) { return x == floor(x) && fabs(x) <= 0x1p53; }
 lk_dataset *lk_dataset_range_kw(lk_range_args a)
 {
     const char  *call = range_ops.name;
-    const double start = a.stop.set ? (double)a.start : 0, stop = a.stop.set ? a.stop.value : (double)a.start;
-    const double step = a.step.set ? a.step.value : 1;
+    const double start = lki_number_given(a.stop) ? (double)a.start : 0, stop = lki_number_or(a.stop, (double)a.start);
+    const double step = lki_number_or(a.step, 1);
     if ((unsigned)a.dtype >= LK_DTYPE_COUNT) return lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)a.dtype), NULL;
     if (!is_whole(start) || !is_whole(stop) || !is_whole(step) || step == 0)
         return lki_fail(LK_EINVAL, "%s: from %g to %g by %g: they must be whole numbers of at most 53 bits, and the step not 0",

@@ -89,13 +89,14 @@ lk_cross_device_ops *lk_reduction_to_one_device_kw(lk_one_device_args a)
 
 static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *call, lk_packs_args a)
 {
-    if (a.num_packs.set &&
-        !(a.num_packs.value >= 0 && a.num_packs.value < 1 << 20 && a.num_packs.value == floor(a.num_packs.value))) {
-        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be a whole number, 0 (no packing) or more", call, a.num_packs.value);
+    if (lki_number_given(a.num_packs) && !(lki_number(a.num_packs) >= 0 && lki_number(a.num_packs) < 1 << 20 &&
+                                           lki_number(a.num_packs) == floor(lki_number(a.num_packs)))) {
+        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be a whole number, 0 (no packing) or more", call,
+                 lki_number(a.num_packs));
         return NULL;
     }
     lk_cross_device_ops *o = cross_new(kind, LKI_LIVES_IN_POOL);
-    if (o && a.num_packs.set) o->num_packs = (int)a.num_packs.value;
+    if (o && lki_number_given(a.num_packs)) o->num_packs = (int)lki_number(a.num_packs);
     return o;
 }
 

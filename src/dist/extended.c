@@ -174,7 +174,7 @@ lk_tuple lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_
         return update_in_replica(&mine, now.replica->ops.id);
     if (now.kind != LKI_CONTEXT_REPLICA && lki_need_cross("lk_extended_update", s) != LK_OK) return none;
     if (update_components(s, &mine, NULL) != LK_OK) return none;
-    if (group == LK_OFF || mine.out.count == 1 || !mine.out.item[0]) return mine.out;
+    if (group == LK_OFF || !group || mine.out.count == 1 || !mine.out.item[0]) return mine.out;
     lk_tensor *one = lki_per_replica(s, mine.out.count, mine.out.item, NULL, !v->spread->component);
     return lki_tuple_new(1, &one);
 }

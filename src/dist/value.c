@@ -24,9 +24,8 @@ static lk_status check_reduce(const lk_reduce_values_args *a)
         return lki_fail(LK_EINVAL, "lk_reduce: there is no reduction %d; it must be LK_SUM or LK_MEAN", (int)a->op);
     if (!a->value) return lki_fail(LK_EINVAL, "lk_reduce: the value is NULL");
     if (lki_bad(a->value)) return lki_poisoned_status("lk_reduce");
-    if (a->axis.set == 1 && a->axes.count) return lki_fail(LK_EINVAL, "lk_reduce: give .axis or .axes, not both");
-    if (a->axis.set != 0 && a->axis.set != 1 && a->axis.set != 2)
-        return lki_fail(LK_EINVAL, "lk_reduce: .axis must be LK_AXIS(number) or LK_NO_AXIS");
+    if (lki_axis_given(a->axis) && lki_axes_of(a->axes).count)
+        return lki_fail(LK_EINVAL, "lk_reduce: give .axis or .axes, not both");
     return lki_check_replicas("lk_reduce", "value", 0, a->strategy, a->value);
 }
 
@@ -71,9 +70,10 @@ static lk_tensor *reduce_elements(const lk_reduce_values_args *a, lk_tensor *val
 
 /* ---- along axes ---- */
 
-static bool normal_axes(const lk_reduce_values_args *a, const lk_tensor *t, lk_axes *axes)
+static bool normal_axes(const lk_reduce_values_args *a, const lk_tensor *t, lki_axes *axes)
 {
-    *axes = a->axes.count ? a->axes : (lk_axes){1, {a->axis.value}};
+    *axes = lki_axis_given(a->axis) ? (lki_axes){1, {lki_axis_or(a->axis, 0)}} : lki_axes_of(a->axes);
+    if (axes->count < 0) return false; /* LK_AXES reported it */
     for (int i = 0; i < axes->count; i++) {
         bool far = axes->value[i] < -LK_MAX_RANK || axes->value[i] > LK_MAX_RANK;
         int  axis = far ? -1 : lki_axis_normal((int)axes->value[i], t->shape.rank);
@@ -86,7 +86,7 @@ static bool normal_axes(const lk_reduce_values_args *a, const lk_tensor *t, lk_a
     return true;
 }
 
-static int64_t reduced_size(const lk_tensor *t, const lk_axes *axes)
+static int64_t reduced_size(const lk_tensor *t, const lki_axes *axes)
 {
     int64_t size = 1;
     for (int i = 0; i < axes->count; i++)
@@ -102,12 +102,12 @@ static lk_tensor *reduce_axes(const lk_reduce_values_args *a)
     bool         good = sum != NULL;
     for (int r = 0; r < s->replicas && good; r++) {
         lk_tensor *item = lki_select(a->value, r);
-        lk_axes    axes;
+        lki_axes   axes;
         good = normal_axes(a, item, &axes);
         if (!good) break;
         count += reduced_size(item, &axes);
         if (s->replicas > 1) lki_on_replica(s, r);
-        sum[r] = lk_reduce_sum(item, .axis = axes);
+        sum[r] = lk_reduce_sum(item, .axis = lki_axes_list(&axes));
         if (s->replicas > 1) lki_replica_set(NULL);
     }
     if (good) total = lki_combine("lk_reduce", s, NULL, false, s->replicas, sum);
@@ -123,7 +123,7 @@ lk_tensor *lk_reduce_kw(lk_reduce_values_args a)
     if (check_reduce(&a) != LK_OK) return &lki_poison;
     lki_context before = lki_context_cross(a.strategy);
     lk_tensor  *out =
-        a.axis.set == 1 || a.axes.count
+        lki_axis_given(a.axis) || lki_axes_of(a.axes).count
              ? (a.value->nest ? lki_refuse(LK_EINVAL, "lk_reduce: a tuple can be reduced without an axis only") : reduce_axes(&a))
              : reduce_elements(&a, a.value);
     lki_context_restore(&before);
@@ -154,7 +154,7 @@ lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value,
 
 lk_tensor *lk_gather_values_kw(lk_gather_args a)
 {
-    return lki_gather_values("lk_gather_values", a.strategy, a.value, a.axis.set == 1 ? a.axis.value : 0);
+    return lki_gather_values("lk_gather_values", a.strategy, a.value, lki_axis_or(a.axis, 0));
 }
 
 lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis)

@@ -50,7 +50,7 @@ typedef struct lki_happening {
     lk_event     event;
     lk_fit_times times;   /* so far */
     int64_t      rows;    /* of this epoch (or evaluation) so far */
-    int          verbose; /* 0, 1, 2 */
+    int          verbose; /* 0, 1, 2: lki_verbose_of() */
     bool         failed;  /* train_end: training ended by an error */
     bool         stopped; /* train_end, epoch_end: lk_model_stop_training() was called */
     bool         resumed; /* train_begin: a run that was saved goes on, in event.epoch after event.batch steps of it */
@@ -70,10 +70,10 @@ typedef enum lki_rest {
 } lki_rest;
 
 typedef struct lki_callback_kind {
-    const char *name;                                                   /* "EarlyStopping" */
-    size_t      bytes;                                                  /* of the struct that begins with the lk_callback */
-    bool        glances;                                                /* logs of a batch that are a moment old will do */
-    bool (*looks)(const lk_callback *c, lki_hook hook);                 /* optional, else all that is told: does it look at logs then, and now? */
+    const char *name;                                   /* "EarlyStopping" */
+    size_t      bytes;                                  /* of the struct that begins with the lk_callback */
+    bool        glances;                                /* logs of a batch that are a moment old will do */
+    bool (*looks)(const lk_callback *c, lki_hook hook); /* optional, else all that is told: does it look at logs then, and now? */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */
     lk_status (*restore)(lk_callback *c, lki_run *r);                   /* optional: before train_begin; may find r->resume */
@@ -133,7 +133,7 @@ typedef struct lki_monitor {
 /* `call` for messages; name NULL: "val_loss". */
 lk_status lki_monitor_begin(const char *call, lki_monitor *m, const char *name, lk_monitor_mode mode, double min_delta);
 void      lki_monitor_end(lki_monitor *m);
-void      lki_monitor_reset(lki_monitor *m, const lk_number *best); /* `best` NULL or not set: the worst */
+void      lki_monitor_reset(lki_monitor *m, lk_number best); /* not given: the worst */
 
 /* The value in these logs. False when there is none: the first time with a warning, "<what> conditioned on metric ...", that lists what there is. */
 bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value);

@@ -79,14 +79,13 @@ static lk_status arguments_fit(const lk_compile_args *a)
 {
     if (!lki_is_model("lk_model_compile", a->model)) return LK_EINVAL;
     if (a->optimizer || lk_failed()) LKI_TRY(given("the optimiser", a->optimizer, LKI_KIND_OPTIMIZER));
-    if (a->steps_per_execution < 0)
-        return lki_fail(LK_EINVAL, "lk_model_compile: steps_per_execution is %d; it must be at least 1", a->steps_per_execution);
+    const int64_t steps = lki_integer_or(a->steps_per_execution, 1);
+    if (steps < 1 || steps > INT32_MAX)
+        return lki_fail(LK_EINVAL, "lk_model_compile: steps_per_execution is %lld; it must be at least 1", (long long)steps);
     if ((unsigned)a->denominator > LK_EXACT)
         return lki_fail(LK_EINVAL, "lk_model_compile: there is no denominator %d; it must be LK_EXACT or LK_PER_REPLICA",
                         (int)a->denominator);
     if ((unsigned)a->split > LK_SPLIT_EVEN) return lki_fail(LK_EINVAL, "lk_model_compile: there is no split %d", (int)a->split);
-    if ((unsigned)a->run_eagerly > LK_OFF)
-        return lki_fail(LK_EINVAL, "lk_model_compile: run_eagerly is %d; it must be LK_ON or LK_OFF", (int)a->run_eagerly);
     for (int i = 0; i < a->loss_weights.count; i++)
         if (!isfinite(a->loss_weights.item[i]))
             return lki_fail(LK_EINVAL, "lk_model_compile: loss weight %d is %g; it must be a finite number", i,
@@ -114,7 +113,7 @@ static lk_status compile_with(const lk_compile_args *a, lk_optimizer *o, lk_loss
                                                               .metrics = all,
                                                               .metric = metric,
                                                               .weighted = weighted,
-                                                              .steps_per_execution = a->steps_per_execution,
+                                                              .steps_per_execution = (int)lki_integer(a->steps_per_execution),
                                                               .run_eagerly = a->run_eagerly == LK_ON,
                                                               .denominator = a->denominator,
                                                               .split = a->split});

@@ -2,6 +2,7 @@
 #include "data/data.h"
 #include "core/memory.h"
 #include "fit/engine.h"
+#include "op/gradient.h"
 #include <math.h>
 
 /* ---- arrays ---- */
@@ -53,12 +54,12 @@ static void cut(arrays *a, double first, double last)
     int64_t from = (int64_t)floor((double)a->rows * first), to = (int64_t)floor((double)a->rows * last);
     if (from == 0 && to == a->rows) return;
     for (int i = 0; i < a->count; i++) {
-        lk_axes begin = {.count = a->item[i]->shape.rank}, size = {.count = a->item[i]->shape.rank};
+        lki_axes begin = {.count = a->item[i]->shape.rank}, size = {.count = a->item[i]->shape.rank};
         for (int k = 0; k < begin.count; k++)
             size.value[k] = -1;
         begin.value[0] = from;
         size.value[0] = to - from;
-        a->item[i] = lk_slice(a->item[i], begin, size);
+        a->item[i] = lki_slice(a->item[i], &begin, &size);
     }
     a->rows = to - from;
 }
@@ -66,8 +67,8 @@ static void cut(arrays *a, double first, double last)
 static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r)
 {
     arrays  a = {.rows = -1};
-    int64_t batch = r->batch_size ? r->batch_size : 32;
-    if (r->batch_size < 0)
+    int64_t batch = r->batch_size;
+    if (r->batch_size < 1)
         return lki_fail(LK_EINVAL, "%s: batch_size is %lld; it must be at least 1", r->call, (long long)r->batch_size), NULL;
     if (add_arrays(r, "x", r->x, e->model->inputs, "inputs", &a) != LK_OK) return NULL;
     if ((r->step != LKI_FIT_PREDICT) && !r->y) return lki_fail(LK_EINVAL, "%s: x is given without y", r->call), NULL;

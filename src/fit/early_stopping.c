@@ -1,5 +1,6 @@
 /* EarlyStopping: end training when a value has not become better for some epochs, with the weights of the last or of the best one. */
 #include "core/memory.h"
+#include "core/option.h"
 #include "fit/callback.h"
 #include "fit/weights.h"
 #include <math.h>
@@ -20,7 +21,7 @@ static lk_status begin(lk_callback *c, const lki_happening *h)
     early_stopping *e = (early_stopping *)c;
     e->wait = e->stopped = e->best = 0;
     lki_weights_free(&e->weights);
-    lki_monitor_reset(&e->monitor, NULL);
+    lki_monitor_reset(&e->monitor, (lk_number){0});
     return LK_OK;
 }
 
@@ -42,7 +43,8 @@ static lk_status look(lk_callback *c, const lki_happening *h)
     if (better || (e->args.restore_best_weights == LK_ON && !e->weights.count)) LKI_TRY(keep(e, h));
     if (better) {
         e->monitor.best = value;
-        if (!e->args.baseline.set || lki_monitor_better(&e->monitor, value, e->args.baseline.value)) e->wait = 0;
+        if (!lki_number_given(e->args.baseline) || lki_monitor_better(&e->monitor, value, lki_number(e->args.baseline)))
+            e->wait = 0;
     } else if (e->wait >= e->args.patience && h->event.epoch > 0) {
         e->stopped = h->event.epoch;
         lki_model_done_training(h->event.model);
@@ -106,7 +108,7 @@ lk_callback *lk_early_stopping_kw(lk_early_stopping_args args)
                  args.patience < 0 ? "patience" : "start_from_epoch", args.patience < 0 ? args.patience : args.start_from_epoch);
         return NULL;
     }
-    if (args.baseline.set && isnan(args.baseline.value))
+    if (lki_number_given(args.baseline) && isnan(lki_number(args.baseline)))
         return lki_fail(LK_EINVAL, "lk_early_stopping: the baseline is not a number"), NULL;
     early_stopping *e = lki_callback_new(&EARLY_STOPPING);
     if (!e) return NULL;

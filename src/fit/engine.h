@@ -70,7 +70,7 @@ typedef struct lki_data_request {
     const char  *call;
     lk_dataset  *dataset;
     lk_tensor   *x, *y, *weight;
-    int64_t      batch_size;
+    int64_t      batch_size; /* of arrays */
     lki_fit_step step;       /* that runs on it */
     int64_t      limit;      /* steps asked for; 0: until the data ends */
     const char  *limit_name; /* of that option */
@@ -125,5 +125,11 @@ lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_ha
 lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, const lki_callback_list *list, lki_happening *h);
 
 double lki_seconds(void);
+
+/* Rows of a batch of arrays where nobody says how many, as in Keras. */
+enum { LKI_BATCH_SIZE = 32 };
+
+/* 0, 1 or 2 from the option of fit, evaluate and predict; 1 where it was not given. */
+lk_status lki_verbose_of(lk_integer option, int *verbose);
 
 #endif

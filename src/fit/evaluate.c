@@ -5,12 +5,19 @@
 #include "op/op.h"
 #include <string.h>
 
-static lk_status callbacks_of(const lk_callbacks *own, int verbose, lki_callback_list *list, lki_happening *h)
+lk_status lki_verbose_of(lk_integer option, int *verbose)
+{
+    const int64_t given = lki_integer_or(option, 1);
+    if (given < LK_SILENT || given > 2) return lki_fail(LK_EINVAL, "verbose is %lld; it must be 0, 1 or 2", (long long)given);
+    *verbose = given == LK_SILENT ? 0 : (int)given;
+    return LK_OK;
+}
+
+static lk_status callbacks_of(const lk_callbacks *own, lk_integer verbose, lki_callback_list *list, lki_happening *h)
 {
     list->item = lki_alloc((size_t)(own->count + 1) * sizeof *list->item);
     if (!list->item) return LK_ENOMEM;
-    if (verbose < LK_SILENT || verbose > 2) return lki_fail(LK_EINVAL, "verbose is %d; it must be LK_SILENT, 1 or 2", verbose);
-    h->verbose = verbose == LK_SILENT ? 0 : verbose ? verbose : 1;
+    LKI_TRY(lki_verbose_of(verbose, &h->verbose));
     if (h->verbose && !(list->item[list->count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
     for (int i = 0; i < own->count; i++) {
         if (!lki_is_kind(own->item[i], LKI_KIND_CALLBACK)) return lki_fail(LK_EINVAL, "callback %d is not a callback", i);
@@ -31,7 +38,7 @@ static lk_logs evaluate(lki_engine *e, const lk_evaluate_args *a, void *pool)
                            .x = a->x,
                            .y = a->y,
                            .weight = a->sample_weight,
-                           .batch_size = a->batch_size,
+                           .batch_size = lki_integer_or(a->batch_size, LKI_BATCH_SIZE),
                            .step = LKI_FIT_TEST,
                            .limit = a->steps,
                            .limit_name = "steps",
@@ -147,7 +154,7 @@ static lk_status predict(lki_engine *e, const lk_predict_args *a, pile *p, void 
     lki_data_request  r = {.call = "lk_model_predict",
                            .dataset = a->data,
                            .x = a->x,
-                           .batch_size = a->batch_size,
+                           .batch_size = lki_integer_or(a->batch_size, LKI_BATCH_SIZE),
                            .step = LKI_FIT_PREDICT,
                            .limit = a->steps,
                            .limit_name = "steps",
@@ -217,7 +224,8 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
     if (which == LKI_FIT_PREDICT) element.count = e->model->inputs;
     if (lki_engine_step(e, which, element, &result) != LK_OK) return lki_explain_labels(e, element, NULL);
     if (out) *out = result;
-    else if (lki_count_losses(e, result, lki_batch_rows(element), 0) != LK_OK || lki_count_settle(e) != LK_OK) return lki_explain_labels(e, element, NULL);
+    else if (lki_count_losses(e, result, lki_batch_rows(element), 0) != LK_OK || lki_count_settle(e) != LK_OK)
+        return lki_explain_labels(e, element, NULL);
     return LK_OK;
 }
 

@@ -252,7 +252,7 @@ static lk_status keep_logs(fit *f, const lk_logs *logs, const char *prefix)
 
 static lk_status validate(fit *f)
 {
-    const int every = f->args->validation_freq > 0 ? f->args->validation_freq : 1;
+    const int64_t every = lki_integer_or(f->args->validation_freq, 1);
     if (!f->run.validation.dataset || (f->run.now.event.epoch + 1) % every || f->cut) return LK_OK;
     double        before = lki_seconds();
     lki_happening within = f->run.now;
@@ -377,23 +377,23 @@ static lk_status numbers_fit(const lk_fit_args *a)
 {
     const struct {
         const char *name;
-        double      value, least;
-    } checks[] = {{"epochs", a->epochs, 0},
-                  {"initial_epoch", a->initial_epoch, 0},
-                  {"steps_per_epoch", (double)a->steps_per_epoch, 0},
-                  {"stop_after_steps", (double)a->stop_after_steps, 0},
-                  {"validation_steps", (double)a->validation_steps, 0},
-                  {"validation_freq", a->validation_freq, 0},
-                  {"batch_size", (double)a->batch_size, 0},
-                  {"validation_batch_size", (double)a->validation_batch_size, 0}};
+        int64_t     value, least, most;
+    } checks[] = {{"epochs", lki_integer_or(a->epochs, 1), 0, INT32_MAX},
+                  {"initial_epoch", a->initial_epoch, 0, INT32_MAX},
+                  {"steps_per_epoch", a->steps_per_epoch, 0, INT64_MAX},
+                  {"stop_after_steps", a->stop_after_steps, 0, INT64_MAX},
+                  {"validation_steps", a->validation_steps, 0, INT64_MAX},
+                  {"validation_freq", lki_integer_or(a->validation_freq, 1), 1, INT64_MAX},
+                  {"batch_size", lki_integer_or(a->batch_size, 1), 1, INT64_MAX},
+                  {"validation_batch_size", a->validation_batch_size, 0, INT64_MAX}};
     for (int i = 0; i < LKI_COUNT(checks); i++)
-        if (checks[i].value < checks[i].least)
-            return lki_fail(LK_EINVAL, "lk_model_fit: %s is %g; it must be at least 1", checks[i].name, checks[i].value);
+        if (checks[i].value < checks[i].least || checks[i].value > checks[i].most)
+            return lki_fail(LK_EINVAL, "lk_model_fit: %s is %lld; it must be at least %lld", checks[i].name,
+                            (long long)checks[i].value, (long long)checks[i].least);
     if (!(a->validation_split >= 0 && a->validation_split < 1))
         return lki_fail(LK_EINVAL, "lk_model_fit: validation_split is %g; it must be at least 0 and below 1", a->validation_split);
-    if (a->verbose < LK_SILENT || a->verbose > 2)
-        return lki_fail(LK_EINVAL, "lk_model_fit: verbose is %d; it must be LK_SILENT, 1 or 2", a->verbose);
-    return LK_OK;
+    int verbose;
+    return lki_verbose_of(a->verbose, &verbose);
 }
 
 static lk_status choices_fit(const lk_fit_args *a)
@@ -484,7 +484,7 @@ static lk_status prepare_data(fit *f)
                                 .x = a->x,
                                 .y = a->y,
                                 .weight = a->sample_weight,
-                                .batch_size = a->batch_size,
+                                .batch_size = lki_integer_or(a->batch_size, LKI_BATCH_SIZE),
                                 .step = LKI_FIT_TRAIN,
                                 .limit = a->steps_per_epoch,
                                 .limit_name = "steps_per_epoch",
@@ -495,7 +495,8 @@ static lk_status prepare_data(fit *f)
                                 .x = a->validation_x,
                                 .y = a->validation_y,
                                 .weight = a->validation_sample_weight,
-                                .batch_size = a->validation_batch_size ? a->validation_batch_size : a->batch_size,
+                                .batch_size = a->validation_batch_size ? a->validation_batch_size
+                                                                       : lki_integer_or(a->batch_size, LKI_BATCH_SIZE),
                                 .step = LKI_FIT_TEST,
                                 .limit = a->validation_steps,
                                 .limit_name = "validation_steps",
@@ -512,7 +513,7 @@ static lk_status prepare_data(fit *f)
 static lk_status prepare_callbacks(fit *f, lk_callback **item)
 {
     const lk_fit_args *a = f->args;
-    f->run.now.verbose = a->verbose == LK_SILENT ? 0 : a->verbose ? a->verbose : 1;
+    LKI_TRY(lki_verbose_of(a->verbose, &f->run.now.verbose));
     f->run.callbacks.item = item;
     if (f->run.now.verbose && !(item[f->run.callbacks.count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
     for (int i = 0; i < a->callbacks.count; i++)
@@ -530,7 +531,7 @@ static void run(fit *f)
 {
     lk_callback **item = lki_alloc((size_t)(f->args->callbacks.count + 1) * sizeof *item);
     f->run.now.event.model = f->run.engine->model;
-    f->run.now.event.epochs = f->args->epochs ? f->args->epochs : 1;
+    f->run.now.event.epochs = (int)lki_integer_or(f->args->epochs, 1);
     __atomic_store_n(&f->run.engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
     if (item && prepare_data(f) == LK_OK && prepare_callbacks(f, item) == LK_OK) {
         LK_STEP

@@ -95,7 +95,7 @@ static lk_status plateau_begin(lk_callback *c, const lki_happening *h)
 {
     plateau *p = (plateau *)c;
     p->wait = p->cooling = 0;
-    lki_monitor_reset(&p->monitor, NULL);
+    lki_monitor_reset(&p->monitor, (lk_number){0});
     return rate_can_be_set("lk_reduce_lr_on_plateau", h->event.model);
 }
 
@@ -172,8 +172,8 @@ static bool plateau_fits(const lk_reduce_lr_args *a, double factor, double patie
 
 lk_callback *lk_reduce_lr_on_plateau_kw(lk_reduce_lr_args args)
 {
-    const double factor = args.factor.set ? args.factor.value : 0.1, patience = args.patience.set ? args.patience.value : 10;
-    const double min_delta = args.min_delta.set ? args.min_delta.value : 1e-4;
+    const double factor = lki_number_or(args.factor, 0.1), patience = lki_number_or(args.patience, 10);
+    const double min_delta = lki_number_or(args.min_delta, 1e-4);
     if (!plateau_fits(&args, factor, patience)) return NULL;
     plateau *p = lki_callback_new(&PLATEAU);
     if (!p) return NULL;

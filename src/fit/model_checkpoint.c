@@ -7,6 +7,7 @@
  *   any other      a checkpoint of TensorFlow under that prefix, with "model" and (without save_weights_only) "optimizer" in it; it becomes
  *                  the latest of its folder */
 #include "core/memory.h"
+#include "core/option.h"
 #include "fit/callback.h"
 #include "format/checkpoint_state.h"
 #include "format/durable.h"
@@ -186,7 +187,7 @@ lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args)
     c->best_only = args.save_best_only == LK_ON;
     c->verbose = args.verbose;
     if ((c->path = lki_strdup(args.filepath)) && lki_monitor_begin(CALL, &c->monitor, args.monitor, args.mode, 0) == LK_OK) {
-        lki_monitor_reset(&c->monitor, &args.initial_value_threshold);
+        lki_monitor_reset(&c->monitor, args.initial_value_threshold);
         return &c->base;
     }
     lk_free(c);

@@ -5,6 +5,7 @@
  * 2. A value that is not there is warned about once, with a list of those that are. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include "fit/callback.h"
 #include <math.h>
 #include <string.h>
@@ -42,16 +43,13 @@ lk_status lki_monitor_begin(const char *call, lki_monitor *m, const char *name, 
     if (!m->name) return LK_ENOMEM;
     m->sign = mode == LK_MODE_AUTO ? sign_of(m->name) : mode == LK_MODE_MAX ? 1 : -1;
     m->min_delta = fabs(min_delta);
-    lki_monitor_reset(m, NULL);
+    lki_monitor_reset(m, (lk_number){0});
     return LK_OK;
 }
 
 void lki_monitor_end(lki_monitor *m) { lki_release(m->name); }
 
-void lki_monitor_reset(lki_monitor *m, const lk_number *best)
-{
-    m->best = best && best->set ? best->value : m->sign > 0 ? -INFINITY : INFINITY;
-}
+void lki_monitor_reset(lki_monitor *m, lk_number best) { m->best = lki_number_or(best, m->sign > 0 ? -INFINITY : INFINITY); }
 
 bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value)
 {

@@ -34,10 +34,10 @@ static lk_tensor *weight_of(const lki_step *s, lk_tuple in, int output)
 
 static lk_tensor *over_rows(lk_tensor *values)
 {
-    lk_axes behind = {0};
+    lki_axes behind = {0};
     for (int i = 1; i < values->shape.rank; i++)
         behind.value[behind.count++] = i;
-    return behind.count ? lk_reduce_mean(values, .axis = behind) : values;
+    return behind.count ? lk_reduce_mean(values, .axis = lki_axes_list(&behind)) : values;
 }
 
 /* Values over the sum of something each of them brings, over the whole batch: all replicas have to know it. */

@@ -1,6 +1,7 @@
 /* Reading and writing objects by the fields of their classes (config.h). */
 #include "keras/config.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,7 +197,7 @@ lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args)
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
         const void      *member = (const char *)args + f->offset;
-        if (!f->in_call || f->type != LKI_FIELD_SWITCH || *(const lk_switch *)member == LK_DEFAULT) continue;
+        if (!f->in_call || f->type != LKI_FIELD_SWITCH || !lki_switch_given(*(const lk_switch *)member)) continue;
         lki_json_key(o, f->name);
         LKI_TRY(lki_field_write(o, f, args));
     }

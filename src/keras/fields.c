@@ -28,27 +28,33 @@ static lk_status unsupported(const lki_reading *r, const lki_field *f, const lki
 #define READ(type) static lk_status read_##type(const lki_reading *r, const lki_field *f, const lki_json *v, void *to)
 #define WRITE(type) static lk_status write_##type(lki_json_out *o, const lki_field *f, const void *from)
 
-/* 0 means the default in a struct of arguments. */
-static lk_status not_zero(const lki_reading *r, const lki_field *f, const lki_json *v)
-{
-    char right[96];
-    if (v->number != 0 || f->standard == 0) return LK_OK;
-    snprintf(right, sizeof right, "0 stands for the default here, %g", f->standard);
-    return unsupported(r, f, v, right);
-}
-
 READ(INT)
 {
     if (!v->whole) return wrong(r, f, v, "a whole number");
-    LKI_TRY(not_zero(r, f, v));
     *(int64_t *)to = v->integer;
     return LK_OK;
 }
 
 WRITE(INT)
 {
-    const int64_t n = *(const int64_t *)from;
-    lki_json_int(o, n ? n : (int64_t)f->standard);
+    (void)f;
+    lki_json_int(o, *(const int64_t *)from);
+    return LK_OK;
+}
+
+READ(INTEGER)
+{
+    if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
+    if (!v->whole) return wrong(r, f, v, "a whole number");
+    *(lk_integer *)to = LK_INTEGER(v->integer);
+    return LK_OK;
+}
+
+WRITE(INTEGER)
+{
+    const lk_integer n = *(const lk_integer *)from;
+    if (f->none && !lki_integer_given(n)) lki_json_null(o);
+    else lki_json_int(o, lki_integer_or(n, (int64_t)f->standard));
     return LK_OK;
 }
 
@@ -56,7 +62,6 @@ READ(COUNT)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (!v->whole || v->integer < INT32_MIN || v->integer > INT32_MAX) return wrong(r, f, v, "a whole number of 32 bits");
-    LKI_TRY(not_zero(r, f, v));
     *(int *)to = (int)v->integer;
     return LK_OK;
 }
@@ -65,7 +70,7 @@ WRITE(COUNT)
 {
     const int n = *(const int *)from;
     if (f->none && !n) lki_json_null(o);
-    else lki_json_int(o, n ? n : (int64_t)f->standard);
+    else lki_json_int(o, n);
     return LK_OK;
 }
 
@@ -73,7 +78,6 @@ READ(REAL)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (v->type != LKI_JSON_NUMBER) return wrong(r, f, v, "a number");
-    LKI_TRY(not_zero(r, f, v));
     *(double *)to = v->number;
     return LK_OK;
 }
@@ -82,7 +86,7 @@ WRITE(REAL)
 {
     const double x = *(const double *)from;
     if (f->none && x == 0) lki_json_null(o);
-    else lki_json_real(o, x != 0 ? x : f->standard);
+    else lki_json_real(o, x);
     return LK_OK;
 }
 
@@ -98,9 +102,9 @@ READ(NUMBER)
 WRITE(NUMBER)
 {
     const lk_number n = *(const lk_number *)from;
-    const double    x = n.set ? n.value : f->standard;
-    if (f->none && !n.set) lki_json_null(o);
-    else if (f->none && x == floor(x) && fabs(x) < 0x1p53) lki_json_int(o, (int64_t)x);
+    const double    x = lki_number_or(n, f->standard);
+    if (f->none && !lki_number_given(n)) lki_json_null(o);
+    else if (f->none && !f->real && x == floor(x) && fabs(x) < 0x1p53) lki_json_int(o, (int64_t)x);
     else lki_json_real(o, x);
     return LK_OK;
 }
@@ -108,14 +112,14 @@ WRITE(NUMBER)
 READ(SWITCH)
 {
     if (v->type != LKI_JSON_BOOL) return wrong(r, f, v, "true or false");
-    *(lk_switch *)to = v->boolean ? LK_ON : f->none ? LK_DEFAULT : LK_OFF;
+    *(lk_switch *)to = v->boolean ? LK_ON : f->none ? (lk_switch)0 : LK_OFF;
     return LK_OK;
 }
 
 WRITE(SWITCH)
 {
     const lk_switch s = *(const lk_switch *)from;
-    lki_json_bool(o, s == LK_ON || (s == LK_DEFAULT && !f->none && f->standard != 0));
+    lki_json_bool(o, s == LK_ON || (!lki_switch_given(s) && !f->none && f->standard != 0));
     return LK_OK;
 }
 
@@ -131,13 +135,12 @@ READ(AXIS)
 
 WRITE(AXIS)
 {
-    const lk_axis *a = from;
-    lki_json_int(o, a->set ? a->value : (int64_t)f->standard);
+    lki_json_int(o, lki_axis_or(*(const lk_axis *)from, (int)f->standard));
     return LK_OK;
 }
 
 /* Whole numbers of nested lists, one behind the other; false: something else, or too many. */
-static bool flatten(const lki_json *v, lk_axes *to)
+static bool flatten(const lki_json *v, lki_axes *to)
 {
     bool good = v->type == LKI_JSON_ARRAY || (v->whole && to->count < LK_MAX_RANK);
     if (good && v->whole) to->value[to->count++] = v->integer;
@@ -148,14 +151,15 @@ static bool flatten(const lki_json *v, lk_axes *to)
 
 READ(AXES)
 {
-    lk_axes *a = to;
+    lki_axes a = {0};
     char     right[64];
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
     snprintf(right, sizeof right, f->width ? "a whole number or a list of %d" : "a whole number or a list of up to %d",
              f->width ? f->width : LK_MAX_RANK);
-    if (!flatten(v, a) || !a->count || (f->width && a->count != 1 && a->count != f->width)) return wrong(r, f, v, right);
-    for (; a->count < f->width; a->count++)
-        a->value[a->count] = a->value[0];
+    if (!flatten(v, &a) || !a.count || (f->width && a.count != 1 && a.count != f->width)) return wrong(r, f, v, right);
+    for (; a.count < f->width; a.count++)
+        a.value[a.count] = a.value[0];
+    *(lk_axes *)to = lki_axes_list(&a);
     return LK_OK;
 }
 
@@ -169,7 +173,7 @@ static void write_list(lki_json_out *o, int count, const int64_t *value)
 
 WRITE(AXES)
 {
-    lk_axes a = *(const lk_axes *)from;
+    lki_axes a = lki_axes_of(*(const lk_axes *)from);
     if (!a.count && (!f->width || f->standard == 0)) return lki_json_null(o), LK_OK;
     if (!a.count) a.value[a.count++] = (int64_t)f->standard;
     for (; a.count < f->width; a.count++)
@@ -180,22 +184,23 @@ WRITE(AXES)
 
 READ(PAIRS)
 {
-    lk_axes *a = to;
-    if (!flatten(v, a) || (a->count != 1 && a->count != 2 && a->count != 4))
+    lki_axes a = {0};
+    if (!flatten(v, &a) || (a.count != 1 && a.count != 2 && a.count != 4))
         return wrong(r, f, v, "a whole number, [height, width] or [[top, bottom], [left, right]]");
+    *(lk_axes *)to = lki_axes_list(&a);
     return LK_OK;
 }
 
 WRITE(PAIRS)
 {
-    const lk_axes *a = from;
-    const int      last = a->count - 1;
+    const lki_axes a = lki_axes_of(*(const lk_axes *)from);
+    const int      last = a.count - 1;
     lki_json_open(o, '[');
     for (int side = 0; side < 2; side++) {
-        const int64_t first = a->count == 4 ? a->value[2 * side]
-                              : last >= 0   ? a->value[last < side ? last : side]
-                                            : (int64_t)f->standard;
-        write_list(o, 2, (int64_t[]){first, a->count == 4 ? a->value[2 * side + 1] : first});
+        const int64_t first = a.count == 4 ? a.value[2 * side]
+                              : last >= 0  ? a.value[last < side ? last : side]
+                                           : (int64_t)f->standard;
+        write_list(o, 2, (int64_t[]){first, a.count == 4 ? a.value[2 * side + 1] : first});
     }
     lki_json_close(o, ']');
     return LK_OK;
@@ -408,8 +413,8 @@ WRITE(FIXED)
 static const struct {
     lk_status (*read)(const lki_reading *r, const lki_field *f, const lki_json *v, void *to);
     lk_status (*write)(lki_json_out *o, const lki_field *f, const void *from);
-} CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH), CODEC(AXIS),  CODEC(AXES),
-              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME), CODEC(WORD),   CODEC(OBJECT), CODEC(ARRAY), CODEC(FIXED)};
+} CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(INTEGER), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH), CODEC(AXIS), CODEC(AXES),
+              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(ARRAY),  CODEC(FIXED)};
 
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args)
 {

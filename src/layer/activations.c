@@ -56,9 +56,9 @@ static lk_tensor *call_relu(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     const lk_relu_layer_args *a = &((const relu *)l)->set;
     (void)pass;
     if (lki_bad(x)) return x;
-    if (a->negative_slope != 0 && !a->max_value.set && a->threshold == 0) return lk_leaky_relu(x, a->negative_slope);
+    if (a->negative_slope != 0 && !lki_number_given(a->max_value) && a->threshold == 0) return lk_leaky_relu(x, a->negative_slope);
     lk_tensor *y = a->threshold != 0 ? lk_where(lk_greater(x, lki_like(x, a->threshold)), x, lki_like(x, 0)) : lk_relu(x);
-    if (a->max_value.set) y = lk_clip(y, 0, a->max_value.value);
+    if (lki_number_given(a->max_value)) y = lk_clip(y, 0, lki_number(a->max_value));
     if (a->negative_slope == 0) return y;
     lk_tensor *below = lk_relu(lk_sub(lki_like(x, a->threshold), x));
     return lk_sub(y, lk_mul(below, lki_like(x, a->negative_slope)));
@@ -83,7 +83,7 @@ static bool not_negative(const char *call, const char *name, double value)
 
 lk_layer *lk_relu_layer_kw(lk_relu_layer_args a)
 {
-    if (!not_negative("lk_relu_layer", "max_value", a.max_value.set ? a.max_value.value : 0) ||
+    if (!not_negative("lk_relu_layer", "max_value", lki_number(a.max_value)) ||
         !not_negative("lk_relu_layer", "negative_slope", a.negative_slope) ||
         !not_negative("lk_relu_layer", "threshold", a.threshold))
         return NULL;
@@ -99,9 +99,8 @@ typedef struct leaky_relu {
 
 static lk_tensor *call_leaky_relu(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    const lk_number *slope = &((const leaky_relu *)l)->set.negative_slope;
     (void)pass;
-    return lk_leaky_relu(x, slope->set ? slope->value : 0.3);
+    return lk_leaky_relu(x, lki_number_or(((const leaky_relu *)l)->set.negative_slope, 0.3));
 }
 
 static void *make_leaky_relu(const void *args) { return lk_leaky_relu_layer_kw(*(const lk_leaky_relu_layer_args *)args); }
@@ -112,7 +111,7 @@ KIND(leaky_relu, leaky_relu, lk_leaky_relu_layer_args, "LeakyReLU", LEAKY_RELU_F
 
 lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args a)
 {
-    if (a.negative_slope.set && !not_negative("lk_leaky_relu_layer", "negative_slope", a.negative_slope.value)) return NULL;
+    if (!not_negative("lk_leaky_relu_layer", "negative_slope", lki_number(a.negative_slope))) return NULL;
     return lki_layer_new("lk_leaky_relu_layer", &lki_leaky_relu_kind, &a);
 }
 
@@ -123,10 +122,7 @@ typedef struct softmax {
     lk_softmax_layer_args set;
 } softmax;
 
-static int softmax_axis(const lk_layer *l)
-{
-    return ((const softmax *)l)->set.axis.set ? ((const softmax *)l)->set.axis.value : -1;
-}
+static int softmax_axis(const lk_layer *l) { return lki_axis_or(((const softmax *)l)->set.axis, -1); }
 
 static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
@@ -151,7 +147,7 @@ KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name =
 
 lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args a)
 {
-    if (a.axis.set && a.axis.value == 0)
+    if (lki_axis_or(a.axis, -1) == 0)
         return lki_fail(LK_EINVAL, "lk_softmax_layer: axis 0 is the batch; rows are normalised one by one"), NULL;
     return lki_layer_new("lk_softmax_layer", &lki_softmax_kind, &a);
 }

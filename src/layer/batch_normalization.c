@@ -15,11 +15,11 @@ typedef struct batch_normalization {
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
-    int64_t        channels = in->dim[in->rank - 1];
-    const lk_axis *axis = &((const batch_normalization *)l)->set.axis;
+    const int64_t channels = in->dim[in->rank - 1];
+    const int     axis = lki_axis_or(((const batch_normalization *)l)->set.axis, -1);
     if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
-    if (axis->set && axis->value != -1 && axis->value != in->rank)
-        return lki_layer_refuse(l, in, "axis %d; the channels are the last axis, -1 or %d", axis->value, in->rank);
+    if (axis != -1 && axis != in->rank)
+        return lki_layer_refuse(l, in, "axis %d; the channels are the last axis, -1 or %d", axis, in->rank);
     if (l->count && channels != l->weight[0].variable->shape.dim[0])
         return lki_layer_refuse(l, in, "there should be %lld channels, what its statistics were made for",
                                 (long long)l->weight[0].variable->shape.dim[0]);
@@ -95,16 +95,16 @@ const lki_layer_kind lki_batch_normalization_kind = {
     .build = build,
     .call = call};
 
-static bool within(const char *name, lk_number n, double most)
+static bool within(const char *name, double x, double most)
 {
-    if (!n.set || (n.value >= 0 && n.value <= most)) return true;
-    if (isinf(most)) lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be at least 0", name, n.value);
-    else lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be from 0 to %g", name, n.value, most);
+    if (x >= 0 && x <= most) return true;
+    if (isinf(most)) lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be at least 0", name, x);
+    else lki_fail(LK_EINVAL, "lk_batch_normalization: %s is %g; it must be from 0 to %g", name, x, most);
     return false;
 }
 
 lk_layer *lk_batch_normalization_kw(lk_batch_normalization_args a)
 {
-    if (!within("momentum", a.momentum, 1) || !within("epsilon", a.epsilon, INFINITY)) return NULL;
+    if (!within("momentum", lki_number(a.momentum), 1) || !within("epsilon", lki_number(a.epsilon), INFINITY)) return NULL;
     return lki_layer_new("lk_batch_normalization", &lki_batch_normalization_kind, &a);
 }

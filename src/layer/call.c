@@ -114,7 +114,7 @@ lk_tensor *lk_layer_call_kw(lk_layer_call_args a)
     if (inputs_fit(l, in) != LK_OK) return &lki_poison;
     lki_input_rows(in, row);
     lki_pass pass = lki_pass_current() ? *lki_pass_current() : (lki_pass){0};
-    if (a.training != LK_DEFAULT) pass.training = a.training == LK_ON;
+    if (lki_switch_given(a.training)) pass.training = a.training == LK_ON;
     const bool counts = pass.training && !pass.iteration && lki_layer_draws(l);
     if (get_ready(&(request){l, row, counts}) != LK_OK || lki_layer_output(l, row, &out) != LK_OK) return &lki_poison;
     return run(l, in, &pass, counts);

@@ -42,23 +42,22 @@ static bool refuse(const char *call, const char *name, double value, const char 
 
 static bool has_options(const char *call, const lki_class *class, const args *a)
 {
-    const char *odd = a->max_value.set && !lki_field_find(class, "max_value")    ? "max_value"
-                      : a->min_value != 0 && !lki_field_find(class, "min_value") ? "min_value"
-                      : a->rate.set && !lki_field_find(class, "rate")            ? "rate"
-                                                                                 : NULL;
+    const char *odd = lki_number_given(a->max_value) && !lki_field_find(class, "max_value") ? "max_value"
+                      : a->min_value != 0 && !lki_field_find(class, "min_value")            ? "min_value"
+                      : lki_number_given(a->rate) && !lki_field_find(class, "rate")         ? "rate"
+                                                                                            : NULL;
     if (odd) lki_fail(LK_EINVAL, "%s: %s is given, but %s has no such option", call, odd, class->name);
     return !odd;
 }
 
 static bool numbers_fit(const char *call, const args *a, double most)
 {
-    double max = a->max_value.set ? a->max_value.value : most;
+    double max = lki_number_or(a->max_value, most);
     if (!(max >= 0)) return refuse(call, "max_value", max, "at least 0");
     if (!(a->min_value >= 0)) return refuse(call, "min_value", a->min_value, "at least 0");
     if (a->min_value > max) return lki_fail(LK_EINVAL, "%s: min_value %g is above max_value %g", call, a->min_value, max), false;
-    if (a->rate.set && !(a->rate.value >= 0 && a->rate.value <= 1)) return refuse(call, "rate", a->rate.value, "from 0 to 1");
-    if (a->axis.count < 0 || a->axis.count > LK_MAX_RANK) return lki_fail(LK_EINVAL, "%s: too many axes", call), false;
-    return true;
+    if (!(lki_number(a->rate) >= 0 && lki_number(a->rate) <= 1)) return refuse(call, "rate", lki_number(a->rate), "from 0 to 1");
+    return lki_axes_of(a->axis).count >= 0; /* LK_AXES reported it */
 }
 
 static lk_constraint *constraint_new(const char *call, int which, args a)
@@ -67,10 +66,12 @@ static lk_constraint *constraint_new(const char *call, int which, args a)
     if (!has_options(call, class, &a) || !numbers_fit(call, &a, which == MAX_NORM ? 2 : 1)) return NULL;
     lk_constraint *c = lki_object_new(sizeof *c, LKI_KIND_CONSTRAINT, LKI_LIVES_IN_POOL, NULL);
     if (!c) return NULL;
-    if (!a.axis.count) a.axis = LK_AXES(0);
+    if (!lki_axes_of(a.axis).count) a.axis = LK_AXES(0);
     c->class = class;
     c->set = a;
-    return c;
+    if (lki_axes_hold(&c->set.axis) == LK_OK) return c;
+    lk_free(c);
+    return NULL;
 }
 
 lk_constraint *lk_max_norm_kw(lk_constraint_args a) { return constraint_new("lk_max_norm", MAX_NORM, a); }
@@ -90,13 +91,13 @@ static lk_tensor *with_norms(lk_tensor *w, lk_tensor *norms, lk_tensor *desired)
 
 static lk_tensor *max_norm(const args *a, lk_tensor *w, lk_tensor *norms)
 {
-    return with_norms(w, norms, lk_clip(norms, 0, a->max_value.set ? a->max_value.value : 2));
+    return with_norms(w, norms, lk_clip(norms, 0, lki_number_or(a->max_value, 2)));
 }
 
 static lk_tensor *min_max_norm(const args *a, lk_tensor *w, lk_tensor *norms)
 {
-    double     rate = a->rate.set ? a->rate.value : 1;
-    lk_tensor *desired = times(lk_clip(norms, a->min_value, a->max_value.set ? a->max_value.value : 1), rate);
+    double     rate = lki_number_or(a->rate, 1);
+    lk_tensor *desired = times(lk_clip(norms, a->min_value, lki_number_or(a->max_value, 1)), rate);
     return with_norms(w, norms, rate == 1 ? desired : lk_add(desired, times(norms, 1 - rate)));
 }
 
@@ -114,11 +115,12 @@ static lk_tensor *unit_norm(const args *a, lk_tensor *w, lk_tensor *norms)
 
 static bool axes_fit(const lk_constraint *c, const lk_tensor *w)
 {
-    char text[LKI_SHAPE_TEXT];
-    for (int i = 0; i < c->set.axis.count; i++) {
-        if (lki_axis_normal(c->set.axis.value[i], w->shape.rank) >= 0) continue;
+    const lki_axes axis = lki_axes_of(c->set.axis);
+    char           text[LKI_SHAPE_TEXT];
+    for (int i = 0; i < axis.count; i++) {
+        if (lki_axis_normal(axis.value[i], w->shape.rank) >= 0) continue;
         lki_fail(LK_EINVAL, "lk_constraint_call: %s: axis %lld is outside the weight, which is %s", c->class->name,
-                 (long long)c->set.axis.value[i], lki_shape_text(&w->shape, text));
+                 (long long)axis.value[i], lki_shape_text(&w->shape, text));
         return false;
     }
     return true;

@@ -13,15 +13,15 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const lk_conv_layer_args *a = &((const conv1d *)l)->set;
     lki_window                w;
     LKI_TRY(lki_layer_channels(l, 1, in, l->count ? l->weight[KERNEL].variable->shape.dim[1] : -1));
-    if (!lki_window_along("lk_conv1d", 1, &w, &a->kernel_shape, &a->strides, &a->dilation)) return LK_EINVAL;
+    if (!lki_window_along("lk_conv1d", 1, &w, a->kernel_shape, a->strides, a->dilation)) return LK_EINVAL;
     return lki_layer_window(l, &w, in, a->padding, a->filters, out);
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_conv_layer_args *a = &((const conv1d *)l)->set;
-    LKI_TRY(
-        lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(a->kernel_shape.value[0], in->dim[1], a->filters)));
+    const int64_t             length = lki_axes_of(a->kernel_shape).value[0];
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(length, in->dim[1], a->filters)));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
 }

@@ -13,7 +13,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const lk_conv_layer_args *a = &((const conv2d_transpose *)l)->set;
     lki_window                w;
     LKI_TRY(lki_layer_channels(l, 2, in, l->count ? l->weight[KERNEL].variable->shape.dim[3] : -1));
-    if (!lki_window_of("lk_conv2d_transpose", &w, a->kernel_shape.value, &a->strides, &a->dilation)) return LK_EINVAL;
+    if (!lki_window_along("lk_conv2d_transpose", 2, &w, a->kernel_shape, a->strides, a->dilation)) return LK_EINVAL;
     lk_shape image = LK_SHAPE(1, lki_max(in->dim[0], 1), lki_max(in->dim[1], 1), in->dim[2]);
     lk_shape y = lki_window_input(&w, &image, a->padding, a->filters);
     *out = (lk_shape){.rank = 3, .dim = {in->dim[0] < 0 ? -1 : y.dim[1], in->dim[1] < 0 ? -1 : y.dim[2], a->filters}};
@@ -23,8 +23,9 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_conv_layer_args *a = &((const conv2d_transpose *)l)->set;
+    const lki_axes            size = lki_axes_of(a->kernel_shape);
     LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform),
-                             LK_SHAPE(a->kernel_shape.value[0], a->kernel_shape.value[1], a->filters, in->dim[2])));
+                             LK_SHAPE(size.value[0], size.value[1], a->filters, in->dim[2])));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
 }
@@ -60,7 +61,7 @@ const lki_layer_kind lki_conv2d_transpose_kind = {.name = "conv2d_transpose",
 
 lk_layer *lk_conv2d_transpose_kw(lk_conv_layer_args a)
 {
-    if (a.dilation.count) return lki_fail(LK_EINVAL, "lk_conv2d_transpose: dilation is given, but it has none"), NULL;
+    if (lki_axes_of(a.dilation).count) return lki_fail(LK_EINVAL, "lk_conv2d_transpose: dilation is given, but it has none"), NULL;
     return lki_conv_fits("lk_conv2d_transpose", 2, &a) ? lki_layer_new("lk_conv2d_transpose", &lki_conv2d_transpose_kind, &a)
                                                        : NULL;
 }

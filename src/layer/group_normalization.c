@@ -52,7 +52,7 @@ static void *make(const void *args) { return lk_group_normalization_kw(*(const l
 
 static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_group_normalization_args),
-    LKI_FIELD(INT, lk_group_normalization_args, groups, .standard = 32),
+    LKI_FIELD(INTEGER, lk_group_normalization_args, groups, .standard = 32),
     LKI_FIXED("axis", "-1"),
     LKI_GAMMA_AND_BETA_FIELDS(lk_group_normalization_args),
 };
@@ -66,12 +66,12 @@ const lki_layer_kind lki_group_normalization_kind = {
 
 lk_layer *lk_group_normalization_kw(lk_group_normalization_args a)
 {
-    if (!a.groups) a.groups = 32;
-    if (a.groups < -1 || a.groups > INT32_MAX)
+    a.groups = lki_integer_or(a.groups, 32);
+    if (a.groups < -1 || a.groups == 0 || a.groups > INT32_MAX)
         return lki_fail(LK_EINVAL, "lk_group_normalization: groups is %lld; it must be at least 1, or -1 for one per channel",
                         (long long)a.groups),
                NULL;
-    if (a.epsilon.set && !(a.epsilon.value >= 0))
-        return lki_fail(LK_EINVAL, "lk_group_normalization: epsilon is %g; it must be at least 0", a.epsilon.value), NULL;
+    if (!(lki_number(a.epsilon) >= 0))
+        return lki_fail(LK_EINVAL, "lk_group_normalization: epsilon is %g; it must be at least 0", lki_number(a.epsilon)), NULL;
     return lki_layer_new("lk_group_normalization", &lki_group_normalization_kind, &a);
 }

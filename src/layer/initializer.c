@@ -82,8 +82,6 @@ struct recipe {
     static lk_tensor *name(const recipe *r __attribute__((unused)), const args *a __attribute__((unused)), lk_shape shape,         \
                            const char *stream __attribute__((unused)))
 
-static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
-
 FILL(fill_zeros) { return lk_zeros(shape, LK_F32); }
 FILL(fill_ones) { return lk_ones(shape, LK_F32); }
 FILL(fill_constant) { return lk_fill(shape, LK_F32, a->value); }
@@ -93,22 +91,22 @@ FILL(fill_identity)
     char text[LKI_SHAPE_TEXT];
     if (shape.rank != 2)
         return lki_refuse(LK_ESHAPE, "lk_init_identity: a weight of %s; it must be a matrix", lki_shape_text(&shape, text));
-    return lk_one_hot(lk_range(shape.dim[0], LK_I64), shape.dim[1], .on = LK_NUMBER(number_or(a->gain, 1)));
+    return lk_one_hot(lk_range(shape.dim[0], LK_I64), shape.dim[1], .on = LK_NUMBER(lki_number_or(a->gain, 1)));
 }
 
 FILL(fill_normal)
 {
-    return lk_random_normal(shape, .stream = stream, .low = a->mean, .high = LK_NUMBER(number_or(a->stddev, 0.05)));
+    return lk_random_normal(shape, .stream = stream, .low = a->mean, .high = LK_NUMBER(lki_number_or(a->stddev, 0.05)));
 }
 
 FILL(fill_uniform)
 {
-    return lk_random_uniform(shape, .stream = stream, .low = number_or(a->minval, -0.05),
-                             .high = LK_NUMBER(number_or(a->maxval, 0.05)));
+    return lk_random_uniform(shape, .stream = stream, .low = lki_number_or(a->minval, -0.05),
+                             .high = LK_NUMBER(lki_number_or(a->maxval, 0.05)));
 }
 
-FILL(fill_truncated) { return lki_truncated_normal(shape, stream, a->mean, number_or(a->stddev, 0.05)); }
-FILL(fill_scaling) { return lki_variance_scaling(shape, stream, number_or(a->scale, 1), a->mode, a->distribution); }
+FILL(fill_truncated) { return lki_truncated_normal(shape, stream, a->mean, lki_number_or(a->stddev, 0.05)); }
+FILL(fill_scaling) { return lki_variance_scaling(shape, stream, lki_number_or(a->scale, 1), a->mode, a->distribution); }
 FILL(fill_scaled) { return lki_variance_scaling(shape, stream, r->scale, r->mode, r->distribution); }
 
 FILL(fill_orthogonal)
@@ -117,7 +115,7 @@ FILL(fill_orthogonal)
     if (shape.rank < 2)
         return lki_refuse(LK_ESHAPE, "lk_init_orthogonal: a weight of %s; it must have at least two axes",
                           lki_shape_text(&shape, text));
-    return lki_orthogonal(shape, stream, number_or(a->gain, 1));
+    return lki_orthogonal(shape, stream, lki_number_or(a->gain, 1));
 }
 
 static const recipe RECIPES[INIT_COUNT] = {
@@ -144,7 +142,7 @@ static bool is_given(const lki_field *f, const args *a)
 {
     const char *member = (const char *)a + f->offset;
     if (f->type == LKI_FIELD_REAL) return *(const double *)member != 0;
-    if (f->type == LKI_FIELD_NUMBER) return ((const lk_number *)member)->set;
+    if (f->type == LKI_FIELD_NUMBER) return lki_number_given(*(const lk_number *)member);
     return *(const int *)member != 0;
 }
 
@@ -167,13 +165,14 @@ static bool refuse(const char *call, const char *name, double value, const char 
 
 static bool numbers_fit(const char *call, const args *a)
 {
-    double low = number_or(a->minval, -0.05), high = number_or(a->maxval, 0.05), deviation = number_or(a->stddev, 0.05),
-           scale = number_or(a->scale, 1), gain = number_or(a->gain, 1);
+    double low = lki_number_or(a->minval, -0.05), high = lki_number_or(a->maxval, 0.05), deviation = lki_number_or(a->stddev, 0.05),
+           scale = lki_number_or(a->scale, 1), gain = lki_number_or(a->gain, 1);
     if (!isfinite(a->mean)) return refuse(call, "mean", a->mean, "a finite number");
     if (!(deviation >= 0) || isinf(deviation)) return refuse(call, "stddev", deviation, "a number of at least 0");
     if (!(scale > 0) || isinf(scale)) return refuse(call, "scale", scale, "a number above 0");
     if (!isfinite(gain)) return refuse(call, "gain", gain, "a finite number");
-    if (a->seed.set && !isfinite(a->seed.value)) return refuse(call, "seed", a->seed.value, "a finite number");
+    if (lki_number_given(a->seed) && !isfinite(lki_number(a->seed)))
+        return refuse(call, "seed", lki_number(a->seed), "a finite number");
     if (!isfinite(low) || !isfinite(high) || low > high)
         return lki_fail(LK_EINVAL, "%s: minval %g, maxval %g; they must be finite, the first not above the second", call, low,
                         high),
@@ -247,7 +246,7 @@ lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const ch
         return lki_refuse(LK_ESHAPE, "lk_initializer_call: %s is not the shape of a weight", lki_shape_text(&shape, text));
     if (!stream) stream = "";
     if (i->fn) return call_own(i, shape, stream);
-    snprintf(seed, sizeof seed, "seed/%.17g", i->set.seed.value);
+    snprintf(seed, sizeof seed, "seed/%.17g", lki_number(i->set.seed));
     const recipe *r = &RECIPES[i->class - lki_initializer_classes];
-    return r->fill(r, &i->set, shape, i->set.seed.set ? seed : stream);
+    return r->fill(r, &i->set, shape, lki_number_given(i->set.seed) ? seed : stream);
 }

@@ -63,8 +63,8 @@ static void note_options(lk_layer *l)
     const lki_field *activity = lki_field_find(&l->kind->class, "activity_regularizer"),
                     *seed = lki_field_find(&l->kind->class, "seed");
     if (activity) l->activity = *(lk_regularizer **)((char *)args_of(l) + activity->offset);
-    const lk_number *n = seed ? (const lk_number *)((const char *)args_of(l) + seed->offset) : NULL;
-    if (n && n->set) snprintf(l->seed, sizeof l->seed, "seed/%.17g", n->value);
+    const lk_number n = seed ? *(const lk_number *)((const char *)args_of(l) + seed->offset) : 0;
+    if (lki_number_given(n)) snprintf(l->seed, sizeof l->seed, "seed/%.17g", lki_number(n));
 }
 
 void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args)
@@ -192,7 +192,7 @@ static lk_variable *make_variable(const lk_layer *l, const lki_weight *w, lk_sha
     lk_variable *v = NULL;
     if (name && stream) {
         lk_tensor *first = w->initializer ? lk_initializer_call(w->initializer, shape, stream) : w->standard(shape, stream);
-        lk_switch  trainable = w->trainable == LK_OFF || !l->trainable ? LK_OFF : LK_DEFAULT;
+        lk_switch  trainable = w->trainable == LK_OFF || !l->trainable ? LK_OFF : (lk_switch)0;
         if (!lki_bad(first))
             v = lk_variable_of(first, .name = name, .trainable = trainable, .synchronization = w->synchronization,
                                .aggregation = w->aggregation);

@@ -10,13 +10,13 @@ typedef struct layer_normalization {
 /* How many axes of a row are normalised: the last so many. -1 and an error where they are others. */
 static int normalized_axes(const lk_layer *l, const lk_shape *in)
 {
-    const lk_axes *axis = &((const layer_normalization *)l)->set.axis;
+    const lki_axes axis = lki_axes_of(((const layer_normalization *)l)->set.axis);
     unsigned       seen = 0;
-    for (int i = 0; i < axis->count; i++) {
-        int at = lki_axis_normal(axis->value[i], in->rank + 1);
+    for (int i = 0; i < axis.count; i++) {
+        int at = lki_axis_normal(axis.value[i], in->rank + 1);
         if (at < 1) {
             lki_layer_refuse(l, in, "axis %lld; it should be 1 to %d, or count from the back; 0 is the batch",
-                             (long long)axis->value[i], in->rank);
+                             (long long)axis.value[i], in->rank);
             return -1;
         }
         seen |= 1u << at;
@@ -109,9 +109,10 @@ const lki_layer_kind lki_layer_normalization_kind = {
 
 lk_layer *lk_layer_normalization_kw(lk_layer_normalization_args a)
 {
-    if (a.axis.count < 0) return lki_fail(LK_EINVAL, "lk_layer_normalization: too many axes"), NULL;
-    if (!a.axis.count) a.axis = LK_AXES(-1);
-    if (a.epsilon.set && !(a.epsilon.value >= 0))
-        return lki_fail(LK_EINVAL, "lk_layer_normalization: epsilon is %g; it must be at least 0", a.epsilon.value), NULL;
+    const int axes = lki_axes_of(a.axis).count;
+    if (axes < 0) return NULL; /* LK_AXES reported it */
+    if (!axes) a.axis = -1;
+    if (!(lki_number(a.epsilon) >= 0))
+        return lki_fail(LK_EINVAL, "lk_layer_normalization: epsilon is %g; it must be at least 0", lki_number(a.epsilon)), NULL;
     return lki_layer_new("lk_layer_normalization", &lki_layer_normalization_kind, &a);
 }

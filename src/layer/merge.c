@@ -107,11 +107,7 @@ typedef struct concatenate {
     lk_concatenate_args set;
 } concatenate;
 
-static int concatenate_axis(const lk_layer *l)
-{
-    const lk_axis *axis = &((const concatenate *)l)->set.axis;
-    return axis->set ? axis->value : -1;
-}
+static int concatenate_axis(const lk_layer *l) { return lki_axis_or(((const concatenate *)l)->set.axis, -1); }
 
 static lk_status output_concatenate(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
@@ -151,7 +147,7 @@ static void *make_concatenate(const void *args) { return lk_concatenate_kw(*(con
 
 lk_layer *lk_concatenate_kw(lk_concatenate_args a)
 {
-    if (a.axis.set && a.axis.value == 0)
+    if (lki_axis_or(a.axis, -1) == 0)
         return lki_fail(LK_EINVAL, "lk_concatenate: axis 0 is the batch, which cannot be joined"), NULL;
     return lki_layer_new("lk_concatenate", &lki_concatenate_kind, &a);
 }
@@ -166,7 +162,7 @@ typedef struct dot {
 /* The axis of input i that is summed over, 1 or more, rows having `rank` axes; 0 where there is none. */
 static int dot_axis(const lk_layer *l, int i, int rank)
 {
-    int at = lki_axis_normal(((const dot *)l)->set.axes.value[i], rank + 1);
+    int at = lki_axis_normal(lki_axes_of(((const dot *)l)->set.axes).value[i], rank + 1);
     return at < 1 ? 0 : at;
 }
 
@@ -176,9 +172,9 @@ static lk_status output_dot(const lk_layer *l, const lk_shape *in, lk_shape *out
     int  at[2];
     for (int i = 0; i < 2; i++)
         if (!(at[i] = dot_axis(l, i, in[i].rank)))
-            return lki_layer_refuse(l, in,
-                                    "axis %lld of input %d, %s; it should be 1 to %d, or count from the back; 0 is the batch",
-                                    (long long)((const dot *)l)->set.axes.value[i], i, lki_shape_text(&in[i], text), in[i].rank);
+            return lki_layer_refuse(
+                l, in, "axis %lld of input %d, %s; it should be 1 to %d, or count from the back; 0 is the batch",
+                (long long)lki_axes_of(((const dot *)l)->set.axes).value[i], i, lki_shape_text(&in[i], text), in[i].rank);
     const int64_t a = in[0].dim[at[0] - 1], b = in[1].dim[at[1] - 1];
     if (a >= 0 && b >= 0 && a != b)
         return lki_layer_refuse(l, in,
@@ -204,7 +200,7 @@ static lk_tensor *normalized(lk_tensor *x, int axis)
 static lk_tensor *laid_out(lk_tensor *x, int axis)
 {
     const lk_shape *s = &x->shape;
-    lk_axes         order = {.count = 1}; /* the batch stays in front */
+    lki_axes        order = {.count = 1}; /* the batch stays in front */
     int64_t         others = 1;
     for (int i = 1; i < s->rank; i++)
         if (i != axis) {
@@ -212,7 +208,7 @@ static lk_tensor *laid_out(lk_tensor *x, int axis)
             others *= s->dim[i];
         }
     order.value[order.count++] = axis;
-    return lk_reshape(axis == s->rank - 1 ? x : lk_transpose(x, order), LK_SHAPE(s->dim[0], others, s->dim[axis]));
+    return lk_reshape(axis == s->rank - 1 ? x : lk_transpose(x, lki_axes_list(&order)), LK_SHAPE(s->dim[0], others, s->dim[axis]));
 }
 
 static lk_shape row_of(const lk_tensor *x)
@@ -252,10 +248,12 @@ static void *make_dot(const void *args) { return lk_dot_layer_kw(*(const lk_dot_
 
 lk_layer *lk_dot_layer_kw(lk_dot_layer_args a)
 {
-    if (a.axes.count != 1 && a.axes.count != 2)
-        return lki_fail(LK_EINVAL, "lk_dot_layer: %d axes; give one for both inputs, or one each", a.axes.count), NULL;
-    if (a.axes.count == 1) a.axes = LK_AXES(a.axes.value[0], a.axes.value[0]);
-    if (a.axes.value[0] == 0 || a.axes.value[1] == 0)
+    lki_axes axes = lki_axes_of(a.axes);
+    if (axes.count != 1 && axes.count != 2)
+        return lki_fail(LK_EINVAL, "lk_dot_layer: %d axes; give one for both inputs, or one each", axes.count), NULL;
+    if (axes.count == 1) axes = (lki_axes){2, {axes.value[0], axes.value[0]}};
+    a.axes = lki_axes_list(&axes);
+    if (axes.value[0] == 0 || axes.value[1] == 0)
         return lki_fail(LK_EINVAL, "lk_dot_layer: axis 0 is the batch, which cannot be summed over"), NULL;
     return lki_layer_new("lk_dot_layer", &lki_dot_kind, &a);
 }

@@ -140,7 +140,7 @@ static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_multi_head_attention_layer_args),
     LKI_FIELD(INT, lk_multi_head_attention_layer_args, num_heads, .required = true),
     LKI_FIELD(INT, lk_multi_head_attention_layer_args, key_dim, .required = true),
-    LKI_FIELD(INT, lk_multi_head_attention_layer_args, value_dim),
+    LKI_FIELD(INTEGER, lk_multi_head_attention_layer_args, value_dim),
     LKI_FIELD(REAL, lk_multi_head_attention_layer_args, dropout),
     LKI_KERNEL_AND_BIAS_FIELDS(lk_multi_head_attention_layer_args),
     LKI_FIXED("use_gate", "false"),
@@ -163,14 +163,14 @@ const lki_layer_kind lki_multi_head_attention_kind = {
 
 lk_layer *lk_multi_head_attention_kw(lk_multi_head_attention_layer_args a)
 {
-    if (a.num_heads < 1 || a.key_dim < 1 || a.value_dim < 0)
+    a.value_dim = lki_integer_or(a.value_dim, a.key_dim);
+    if (a.num_heads < 1 || a.key_dim < 1 || a.value_dim < 1)
         return lki_fail(LK_EINVAL,
                         "lk_multi_head_attention: num_heads is %lld, key_dim %lld and value_dim %lld; they must be at least 1",
                         (long long)a.num_heads, (long long)a.key_dim, (long long)a.value_dim),
                NULL;
     if (!(a.dropout >= 0 && a.dropout < 1))
         return lki_fail(LK_EINVAL, "lk_multi_head_attention: dropout is %g; it must be at least 0 and below 1", a.dropout), NULL;
-    if (!a.value_dim) a.value_dim = a.key_dim;
     lk_layer *l = lki_layer_new("lk_multi_head_attention", &lki_multi_head_attention_kind, &a);
     if (l) l->draws = a.dropout > 0;
     return l;

@@ -238,15 +238,17 @@ lk_layer *lk_layer_of_kw(lk_own_layer_args a)
     if (!a.call) return lki_fail(LK_EINVAL, "lk_layer_of: call is NULL; it is what the layer does"), NULL;
     if (a.kind && (!*a.kind || strchr(a.kind, '/')))
         return lki_fail(LK_EINVAL, "lk_layer_of: the kind \"%s\" is empty or has a slash in it", a.kind), NULL;
-    if (a.inputs < -1 || a.inputs > LKI_MOST_INPUTS)
-        return lki_fail(LK_EINVAL, "lk_layer_of: %d inputs; there may be 1 to %d, or -1 for any number", a.inputs, LKI_MOST_INPUTS),
+    const int64_t inputs = lki_integer_or(a.inputs, 1);
+    if (inputs < -1 || inputs == 0 || inputs > LKI_MOST_INPUTS)
+        return lki_fail(LK_EINVAL, "lk_layer_of: %lld inputs; there may be 1 to %d, or -1 for any number", (long long)inputs,
+                        LKI_MOST_INPUTS),
                NULL;
     own *o = lki_layer_new("lk_layer_of", &OWN, &a);
     if (!o) return NULL;
     o->kind = OWN;
     if (a.kind) o->kind.name = o->set.kind;
-    o->kind.fewest = a.inputs > 0 ? a.inputs : 1;
-    o->kind.most = a.inputs ? a.inputs : 1;
+    o->kind.fewest = inputs > 0 ? (int)inputs : 1;
+    o->kind.most = (int)inputs;
     o->kind.draws = a.draws == LK_ON;
     o->layer.kind = &o->kind;
     o->layer.draws = a.draws == LK_ON;

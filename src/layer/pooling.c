@@ -37,7 +37,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     lki_window             w;
     if (in->rank != p->axes + 1)
         return lki_layer_refuse(l, in, "a row should be %s", p->axes == 1 ? "[steps, channels]" : "[height, width, channels]");
-    if (!lki_window_along(p->call, p->axes, &w, &a->pool_size, &a->strides, &(lk_axes){0})) return LK_EINVAL;
+    if (!lki_window_along(p->call, p->axes, &w, a->pool_size, a->strides, (lk_axes){0})) return LK_EINVAL;
     return lki_layer_window(l, &w, in, a->padding, in->dim[p->axes], out);
 }
 
@@ -57,14 +57,15 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     }
 static const lki_field FIELDS_1D[] = FIELDS(1), FIELDS_2D[] = FIELDS(2);
 
-/* `axes` values: one serves all of them, none means `otherwise`. */
-static bool values_fit(const char *call_name, const char *name, int axes, lk_axes *given, const lk_axes *otherwise)
+/* `axes` values: one serves all of them. */
+static bool values_fit(const char *call_name, const char *name, int axes, lk_axes *option)
 {
-    if (!given->count) *given = *otherwise;
-    if (given->count == 1 && axes == 2) *given = LK_AXES(given->value[0], given->value[0]);
-    bool good = given->count == axes;
+    lki_axes given = lki_axes_of(*option);
+    if (given.count == 1 && axes == 2) given = (lki_axes){2, {given.value[0], given.value[0]}};
+    bool good = given.count == axes;
     for (int i = 0; good && i < axes; i++)
-        good = given->value[i] >= 1 && given->value[i] <= INT32_MAX;
+        good = given.value[i] >= 1 && given.value[i] <= INT32_MAX;
+    *option = lki_axes_list(&given);
     if (good) return true;
     lki_fail(LK_EINVAL, "%s: %s must be %s of 1 or more, at most %d", call_name, name,
              axes == 1 ? "one value" : "one or two values", INT32_MAX);
@@ -73,9 +74,10 @@ static bool values_fit(const char *call_name, const char *name, int axes, lk_axe
 
 static lk_layer *pooling_new(const pool *p, lk_pooling_args a)
 {
-    const lk_axes two = LK_AXES(2);
-    if (!values_fit(p->call, "pool_size", p->axes, &a.pool_size, &two) ||
-        !values_fit(p->call, "strides", p->axes, &a.strides, &a.pool_size) || !lki_padding_fits(p->call, a.padding, false))
+    if (!a.pool_size) a.pool_size = 2;
+    if (!a.strides) a.strides = a.pool_size;
+    if (!values_fit(p->call, "pool_size", p->axes, &a.pool_size) || !values_fit(p->call, "strides", p->axes, &a.strides) ||
+        !lki_padding_fits(p->call, a.padding, false))
         return NULL;
     return lki_layer_new(p->call, p->kind, &a);
 }

@@ -243,7 +243,7 @@ static bool rotation_fits(const lk_random_rotation_args *a, double low)
 
 lk_layer *lk_random_rotation_kw(lk_random_rotation_args a)
 {
-    const double range[2] = {a.low.set ? a.low.value : -a.factor, a.factor};
+    const double range[2] = {lki_number_or(a.low, -a.factor), a.factor};
     if (!rotation_fits(&a, range[0])) return NULL;
     rotation_arguments all = {a, lk_tensor_from(LK_SHAPE(2), LK_F64, range)};
     if (lki_bad(all.range)) return NULL;

@@ -60,10 +60,10 @@ lk_tensor *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x)
 /* c * sum over everything behind the leading axis. */
 static lk_tensor *row_sums(lk_tensor *x, double c)
 {
-    lk_axes behind = {0};
+    lki_axes behind = {0};
     for (int i = 1; i < lk_rank(x); i++)
         behind.value[behind.count++] = i;
-    return lk_mul(behind.count ? lk_reduce_sum(x, .axis = behind) : x, lki_like(x, c));
+    return lk_mul(behind.count ? lk_reduce_sum(x, .axis = lki_axes_list(&behind)) : x, lki_like(x, c));
 }
 
 lk_tensor *lki_regularizer_rows(const lk_regularizer *r, lk_tensor *x)

@@ -13,19 +13,19 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const lk_separable_args *a = &((const separable *)l)->set;
     lki_window               w;
     LKI_TRY(lki_layer_channels(l, 2, in, l->count ? l->weight[DEPTHWISE].variable->shape.dim[2] : -1));
-    if (!lki_window_of("lk_separable_conv2d", &w, a->kernel_shape.value, &a->strides, &a->dilation)) return LK_EINVAL;
+    if (!lki_window_along("lk_separable_conv2d", 2, &w, a->kernel_shape, a->strides, a->dilation)) return LK_EINVAL;
     return lki_layer_window(l, &w, in, a->padding, a->filters, out);
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_separable_args *a = &((const separable *)l)->set;
+    const lki_axes           size = lki_axes_of(a->kernel_shape);
     lki_weight               depthwise = LKI_WEIGHT(a, depthwise, lk_glorot_uniform);
     lki_weight               pointwise = LKI_WEIGHT(a, pointwise, lk_glorot_uniform);
     depthwise.name = "depthwise_kernel";
     pointwise.name = "pointwise_kernel";
-    LKI_TRY(lki_layer_weight(l, depthwise,
-                             LK_SHAPE(a->kernel_shape.value[0], a->kernel_shape.value[1], in->dim[2], a->depth_multiplier)));
+    LKI_TRY(lki_layer_weight(l, depthwise, LK_SHAPE(size.value[0], size.value[1], in->dim[2], a->depth_multiplier)));
     LKI_TRY(lki_layer_weight(l, pointwise, LK_SHAPE(1, 1, in->dim[2] * a->depth_multiplier, a->filters)));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
@@ -44,7 +44,7 @@ static void *make(const void *args) { return lk_separable_conv2d_kw(*(const lk_s
 
 static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_separable_args),
-    LKI_FIELD(INT, lk_separable_args, depth_multiplier, .standard = 1),
+    LKI_FIELD(INTEGER, lk_separable_args, depth_multiplier, .standard = 1),
     LKI_FIELD(INT, lk_separable_args, filters, .required = true),
     LKI_FIELD_AS("kernel_size", AXES, lk_separable_args, kernel_shape, .width = 2, .required = true),
     LKI_FIELD(AXES, lk_separable_args, strides, .width = 2, .standard = 1),
@@ -78,7 +78,7 @@ lk_layer *lk_separable_conv2d_kw(lk_separable_args a)
     if (a.filters < 1)
         return lki_fail(LK_EINVAL, "%s: filters is %lld; it must be at least 1", call_name, (long long)a.filters), NULL;
     if (!lki_depth_fits(call_name, &a.depth_multiplier) || !lki_kernel_size(call_name, 2, &a.kernel_size, &a.kernel_shape) ||
-        !lki_window_of(call_name, &w, a.kernel_shape.value, &a.strides, &a.dilation) ||
+        !lki_window_along(call_name, 2, &w, a.kernel_shape, a.strides, a.dilation) ||
         !lki_padding_fits(call_name, a.padding, false) || !lki_activation_fits(call_name, a.activation))
         return NULL;
     return lki_layer_new(call_name, &lki_separable_conv2d_kind, &a);

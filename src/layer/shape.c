@@ -92,22 +92,22 @@ typedef struct permute {
 
 static lk_status output_permute(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    const lk_axes *dims = &((const permute *)l)->set.dims;
-    if (in->rank != dims->count) return lki_layer_refuse(l, in, "dims names %d axes; a row should have as many", dims->count);
+    const lki_axes dims = lki_axes_of(((const permute *)l)->set.dims);
+    if (in->rank != dims.count) return lki_layer_refuse(l, in, "dims names %d axes; a row should have as many", dims.count);
     out->rank = in->rank;
     for (int i = 0; i < in->rank; i++)
-        out->dim[i] = in->dim[dims->value[i] - 1];
+        out->dim[i] = in->dim[dims.value[i] - 1];
     return LK_OK;
 }
 
 static lk_tensor *call_permute(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    const lk_axes *dims = &((const permute *)l)->set.dims;
-    lk_axes        all = {.count = dims->count + 1}; /* the batch stays in front */
+    const lki_axes dims = lki_axes_of(((const permute *)l)->set.dims);
+    lki_axes       all = {.count = dims.count + 1}; /* the batch stays in front */
     (void)pass;
-    for (int i = 0; i < dims->count; i++)
-        all.value[i + 1] = dims->value[i];
-    return lk_transpose(x, all);
+    for (int i = 0; i < dims.count; i++)
+        all.value[i + 1] = dims.value[i];
+    return lk_transpose(x, lki_axes_list(&all));
 }
 
 static void *make_permute(const void *args) { return lk_permute_kw(*(const lk_permute_args *)args); }
@@ -118,10 +118,11 @@ KIND(permute, permute, lk_permute_args, "Permute", PERMUTE_FIELDS);
 
 lk_layer *lk_permute_kw(lk_permute_args a)
 {
-    unsigned seen = 0;
-    for (int i = 0; i < a.dims.count; i++)
-        if (a.dims.value[i] >= 1 && a.dims.value[i] <= a.dims.count) seen |= 1u << a.dims.value[i];
-    if (a.dims.count < 1 || a.dims.count >= LK_MAX_RANK || seen != (2u << a.dims.count) - 2)
+    const lki_axes dims = lki_axes_of(a.dims);
+    unsigned       seen = 0;
+    for (int i = 0; i < dims.count; i++)
+        if (dims.value[i] >= 1 && dims.value[i] <= dims.count) seen |= 1u << dims.value[i];
+    if (dims.count < 1 || dims.count >= LK_MAX_RANK || seen != (2u << dims.count) - 2)
         return lki_fail(LK_EINVAL, "lk_permute: dims must name each of the axes 1, 2, ... of a row once, like LK_AXES(2, 1)"), NULL;
     return lki_layer_new("lk_permute", &lki_permute_kind, &a);
 }
@@ -133,12 +134,13 @@ typedef struct border {
     lk_border_args set; /* border is top, bottom, left, right */
 } border;
 
-static const int64_t *sides_of(const lk_layer *l) { return ((const border *)l)->set.border.value; }
+static lki_axes sides_of(const lk_layer *l) { return lki_axes_of(((const border *)l)->set.border); }
 
 /* Sizes grow by `sign` times the border; one of -1 stays. */
 static lk_status output_border(const lk_layer *l, const lk_shape *in, lk_shape *out, int sign)
 {
-    const int64_t *side = sides_of(l);
+    const lki_axes sides = sides_of(l);
+    const int64_t *side = sides.value;
     if (in->rank != 3) return lki_layer_refuse(l, in, "a row should be [height, width, channels]");
     *out = *in;
     for (int i = 0; i < 2; i++) {
@@ -160,14 +162,16 @@ static lk_status output_cropping2d(const lk_layer *l, const lk_shape *in, lk_sha
 
 static lk_tensor *call_zero_padding2d(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    const int64_t *side = sides_of(l);
+    const lki_axes sides = sides_of(l);
+    const int64_t *side = sides.value;
     (void)pass;
     return lk_pad(x, .before = LK_AXES(0, side[0], side[2], 0), .after = LK_AXES(0, side[1], side[3], 0));
 }
 
 static lk_tensor *call_cropping2d(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    const int64_t *side = sides_of(l);
+    const lki_axes sides = sides_of(l);
+    const int64_t *side = sides.value;
     (void)pass;
     if (lki_bad(x)) return x;
     const int64_t *n = x->shape.dim;
@@ -187,8 +191,9 @@ KIND(cropping2d, border, lk_border_args, "Cropping2D", CROPPING_FIELDS);
 /* One value for all sides, one each for height and width, or four. */
 static lk_layer *border_new(const char *call, const lki_layer_kind *kind, lk_border_args a, int64_t standard)
 {
-    const int64_t *v = a.border.value;
-    const int      count = a.border.count;
+    const lki_axes given = lki_axes_of(a.border);
+    const int64_t *v = given.value;
+    const int      count = given.count;
     bool           good = count == 0 || count == 1 || count == 2 || count == 4;
     for (int i = 0; good && i < count; i++)
         good = v[i] >= 0 && v[i] <= INT32_MAX;
@@ -214,11 +219,11 @@ typedef struct up_sampling2d {
 
 static lk_status output_up_sampling2d(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    const int64_t *size = ((const up_sampling2d *)l)->set.size.value;
+    const lki_axes size = lki_axes_of(((const up_sampling2d *)l)->set.size);
     if (in->rank != 3) return lki_layer_refuse(l, in, "a row should be [height, width, channels]");
     *out = *in;
     for (int i = 0; i < 2; i++)
-        if (in->dim[i] >= 0) out->dim[i] *= size[i];
+        if (in->dim[i] >= 0) out->dim[i] *= size.value[i];
     return LK_OK;
 }
 
@@ -264,11 +269,12 @@ static lk_tensor *interpolated(lk_tensor *x, int axis, int64_t times)
 static lk_tensor *call_up_sampling2d(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const lk_up_sampling2d_args *a = &((const up_sampling2d *)l)->set;
+    const lki_axes               size = lki_axes_of(a->size);
     (void)pass;
     if (lki_bad(x)) return x;
-    if (a->interpolation != LK_BILINEAR) return repeated(x, a->size.value);
-    lk_tensor *wide = interpolated(x, 2, a->size.value[1]);
-    return lki_bad(wide) ? wide : interpolated(wide, 1, a->size.value[0]);
+    if (a->interpolation != LK_BILINEAR) return repeated(x, size.value);
+    lk_tensor *wide = interpolated(x, 2, size.value[1]);
+    return lki_bad(wide) ? wide : interpolated(wide, 1, size.value[0]);
 }
 
 static void *make_up_sampling2d(const void *args) { return lk_up_sampling2d_kw(*(const lk_up_sampling2d_args *)args); }
@@ -285,13 +291,14 @@ KIND(up_sampling2d, up_sampling2d, lk_up_sampling2d_args, "UpSampling2D", UP_SAM
 
 lk_layer *lk_up_sampling2d_kw(lk_up_sampling2d_args a)
 {
-    bool good = a.size.count >= 0 && a.size.count <= 2;
-    for (int i = 0; good && i < a.size.count; i++)
-        good = a.size.value[i] >= 1 && a.size.value[i] <= 65536;
+    const lki_axes size = lki_axes_of(a.size);
+    bool           good = size.count >= 0 && size.count <= 2;
+    for (int i = 0; good && i < size.count; i++)
+        good = size.value[i] >= 1 && size.value[i] <= 65536;
     if (!good) return lki_fail(LK_EINVAL, "lk_up_sampling2d: the size must be one or two values from 1 to 65536"), NULL;
     if ((unsigned)a.interpolation > LK_BILINEAR)
         return lki_fail(LK_EINVAL, "lk_up_sampling2d: there is no interpolation %d", (int)a.interpolation), NULL;
-    const int64_t first = a.size.count ? a.size.value[0] : 2;
-    if (a.size.count < 2) a.size = LK_AXES(first, first);
+    const int64_t first = size.count ? size.value[0] : 2;
+    if (size.count < 2) a.size = LK_AXES(first, first);
     return lki_layer_new("lk_up_sampling2d", &lki_up_sampling2d_kind, &a);
 }

@@ -4,38 +4,46 @@
 bool lki_kernel_size(const char *call, int axes, int64_t *kernel_size, lk_axes *kernel_shape)
 {
     static const char *const NAMES[] = {"", "one, its length", "two, height and width"};
-    if ((*kernel_size != 0) == (kernel_shape->count != 0))
+    lki_axes                 shape = lki_axes_of(*kernel_shape);
+    if (shape.count < 0) return false; /* LK_AXES reported it */
+    if ((*kernel_size != 0) == (shape.count != 0))
         return lki_fail(LK_EINVAL, "%s: give kernel_size or kernel_shape, %s", call, *kernel_size ? "not both" : "one of them"),
                false;
-    if (kernel_shape->count && kernel_shape->count != axes)
-        return lki_fail(LK_EINVAL, "%s: kernel_shape has %d sizes; it must have %s", call, kernel_shape->count, NAMES[axes]), false;
+    if (shape.count && shape.count != axes)
+        return lki_fail(LK_EINVAL, "%s: kernel_shape has %d sizes; it must have %s", call, shape.count, NAMES[axes]), false;
     for (int i = 0; *kernel_size && i < axes; i++)
-        kernel_shape->value[kernel_shape->count++] = *kernel_size;
-    *kernel_size = 0;
+        shape.value[shape.count++] = *kernel_size;
     for (int i = 0; i < axes; i++)
-        if (kernel_shape->value[i] < 1)
-            return lki_fail(LK_EINVAL, "%s: a kernel size of %lld; sizes must be at least 1", call,
-                            (long long)kernel_shape->value[i]),
+        if (shape.value[i] < 1)
+            return lki_fail(LK_EINVAL, "%s: a kernel size of %lld; sizes must be at least 1", call, (long long)shape.value[i]),
                    false;
+    *kernel_size = 0;
+    *kernel_shape = lki_axes_list(&shape);
     return true;
 }
 
-static bool one_value(const char *call, const char *name, const lk_axes *given)
+static bool one_value(const char *call, const char *name, const lki_axes *given)
 {
     if (given->count == 0 || given->count == 1) return true;
     lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given->count);
     return false;
 }
 
-static lk_axes of_width(const lk_axes *given) { return given->count ? LK_AXES(1, given->value[0]) : *given; }
-
-bool lki_window_along(const char *call, int axes, lki_window *w, const lk_axes *size, const lk_axes *strides,
-                      const lk_axes *dilation)
+/* An option of one axis as that of images of height 1. */
+static bool of_width(const char *call, const char *name, lk_axes *option)
 {
-    if (axes == 2) return lki_window_of(call, w, size->value, strides, dilation);
-    if (!one_value(call, "strides", strides) || !one_value(call, "dilation", dilation)) return false;
-    lk_axes wide = of_width(strides), apart = of_width(dilation);
-    return lki_window_of(call, w, (const int64_t[]){1, size->value[0]}, &wide, &apart);
+    const lki_axes given = lki_axes_of(*option);
+    if (!one_value(call, name, &given)) return false;
+    if (given.count) *option = LK_AXES(1, given.value[0]);
+    return true;
+}
+
+bool lki_window_along(const char *call, int axes, lki_window *w, lk_axes size, lk_axes strides, lk_axes dilation)
+{
+    const lki_axes sizes = lki_axes_of(size);
+    if (axes == 2) return lki_window_of(call, w, sizes.value, strides, dilation);
+    if (!of_width(call, "strides", &strides) || !of_width(call, "dilation", &dilation)) return false;
+    return lki_window_of(call, w, (const int64_t[]){1, sizes.value[0]}, strides, dilation);
 }
 
 bool lki_conv_fits(const char *call, int axes, lk_conv_layer_args *a)
@@ -44,16 +52,16 @@ bool lki_conv_fits(const char *call, int axes, lk_conv_layer_args *a)
     if (a->filters < 1)
         return lki_fail(LK_EINVAL, "%s: filters is %lld; it must be at least 1", call, (long long)a->filters), false;
     return lki_kernel_size(call, axes, &a->kernel_size, &a->kernel_shape) &&
-           lki_window_along(call, axes, &w, &a->kernel_shape, &a->strides, &a->dilation) &&
+           lki_window_along(call, axes, &w, a->kernel_shape, a->strides, a->dilation) &&
            lki_padding_fits(call, a->padding, axes == 1) && lki_activation_fits(call, a->activation);
 }
 
-bool lki_depth_fits(const char *call, int64_t *depth_multiplier)
+bool lki_depth_fits(const char *call, lk_integer *depth_multiplier)
 {
-    if (!*depth_multiplier) *depth_multiplier = 1;
-    if (*depth_multiplier >= 1 && *depth_multiplier <= INT32_MAX) return true;
-    lki_fail(LK_EINVAL, "%s: depth_multiplier is %lld; it must be at least 1, at most %d", call, (long long)*depth_multiplier,
-             INT32_MAX);
+    const int64_t depth = lki_integer_or(*depth_multiplier, 1);
+    *depth_multiplier = depth;
+    if (depth >= 1 && depth <= INT32_MAX) return true;
+    lki_fail(LK_EINVAL, "%s: depth_multiplier is %lld; it must be at least 1, at most %d", call, (long long)depth, INT32_MAX);
     return false;
 }
 

@@ -11,12 +11,11 @@ bool lki_kernel_size(const char *call, int axes, int64_t *kernel_size, lk_axes *
 /* What all convolutions with `filters` are asked for, `axes` being 1 or 2; kernel_shape tells the size from then on. */
 bool lki_conv_fits(const char *call, int axes, lk_conv_layer_args *a);
 
-/* Kernels per channel: 0 becomes 1, the default. */
-bool lki_depth_fits(const char *call, int64_t *depth_multiplier);
+/* Kernels per channel. */
+bool lki_depth_fits(const char *call, lk_integer *depth_multiplier);
 
 /* Sizes, strides and dilation along `axes` axes; one axis is the width of images of height 1. */
-bool lki_window_along(const char *call, int axes, lki_window *w, const lk_axes *size, const lk_axes *strides,
-                      const lk_axes *dilation);
+bool lki_window_along(const char *call, int axes, lki_window *w, lk_axes size, lk_axes strides, lk_axes dilation);
 
 /* Rows of [steps, channels] or [height, width, channels], their channels known and as many as the kernel was made for (-1: not made). */
 lk_status lki_layer_channels(const lk_layer *l, int axes, const lk_shape *in, int64_t made_for);

@@ -87,7 +87,7 @@ lk_reduction lki_loss_reduction(const lk_loss *l)
 
 static bool is_label(double label, int64_t classes, lk_number ignored)
 {
-    return (label >= 0 && label < (double)classes) || (ignored.set && label == ignored.value);
+    return (label >= 0 && label < (double)classes) || (lki_number_given(ignored) && label == lki_number(ignored));
 }
 
 static lk_status check_labels(const char *call, lk_tensor *labels, int64_t classes, int64_t first_row, lk_number ignored)
@@ -120,10 +120,10 @@ lk_status lki_loss_labels_check(const char *call, const lk_loss *l, lk_tensor *l
 
 lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *values)
 {
-    if (!l->set.ignore_class.set) return NULL;
+    if (!lki_number_given(l->set.ignore_class)) return NULL;
     lk_tensor *ids = labels->dtype == LK_I64 ? labels : lk_cast(labels, LK_I64);
     if (!lki_bad(ids) && ids->shape.rank > values->shape.rank) ids = lk_squeeze(ids, LK_AXES(-1));
-    return lki_bad(ids) ? ids : lk_not_equal(ids, lki_like(ids, l->set.ignore_class.value));
+    return lki_bad(ids) ? ids : lk_not_equal(ids, lki_like(ids, lki_number(l->set.ignore_class)));
 }
 
 /* 0 where a value is left out, 1 elsewhere; or, where an average is taken over all of them, so much more that it is the average of

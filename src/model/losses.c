@@ -66,10 +66,10 @@ void lki_model_exact_rows(bool exact) { exact_rows = exact; }
 /* One value per row, whatever the rows hold. */
 static lk_tensor *row_sums(lk_tensor *values)
 {
-    lk_axes behind = {0};
+    lki_axes behind = {0};
     for (int i = 1; i < values->shape.rank; i++)
         behind.value[behind.count++] = i;
-    return behind.count ? lk_reduce_sum(values, .axis = behind) : values;
+    return behind.count ? lk_reduce_sum(values, .axis = lki_axes_list(&behind)) : values;
 }
 
 /* Each row is divided before it is summed, so that the sum over replicas has the order of one device. */

@@ -8,7 +8,7 @@
 
 #define EPSILON 1e-7 /* as in Keras */
 
-static double threshold_of(const lk_metric *m) { return m->set.threshold.set ? m->set.threshold.value : 0.5; }
+static double threshold_of(const lk_metric *m) { return lki_number_or(m->set.threshold, 0.5); }
 
 static double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 
@@ -21,27 +21,27 @@ lk_shape lki_threshold_entries(const lk_metric *m) { return (lk_shape){1, {m->se
 static lk_tensor *column(const lk_metric *m, lk_tensor *t)
 {
     const int     last = t->shape.rank - 1;
-    const int64_t id = (int64_t)m->set.class_id.value;
+    const int64_t id = (int64_t)lki_number(m->set.class_id);
     char          text[LKI_SHAPE_TEXT];
-    if (!m->set.class_id.set) return t;
+    if (!lki_number_given(m->set.class_id)) return t;
     if (last < 1 || id >= t->shape.dim[last])
         return lki_metric_refuse(m, LK_ESHAPE, "class_id is %lld; predictions %s have no such class", (long long)id,
                                  lki_shape_text(&t->shape, text));
-    lk_axes begin = {t->shape.rank, {0}}, size = {t->shape.rank, {0}};
+    lki_axes begin = {t->shape.rank, {0}}, size = {t->shape.rank, {0}};
     for (int i = 0; i < last; i++)
         size.value[i] = -1;
     begin.value[last] = id;
     size.value[last] = 1;
-    return lk_slice(t, begin, size);
+    return lki_slice(t, &begin, &size);
 }
 
 /* True where a prediction [..., 1] is above the threshold; of several, evenly spread over 0 to 1, [..., thresholds]: the first of
  * them is below 0 and the last above 1. In Keras' arithmetic, so that predictions on a threshold fall to the same side. */
 static lk_tensor *positives(const lk_metric *m, lk_tensor *p)
 {
-    if (!m->set.num_thresholds) return lk_greater(p, lki_like(p, threshold_of(m)));
+    if (!lki_integer_given(m->set.num_thresholds)) return lk_greater(p, lki_like(p, threshold_of(m)));
     if (m->set.from_logits == LK_ON) p = lk_sigmoid(p);
-    const int64_t count = m->set.num_thresholds;
+    const int64_t count = lki_integer(m->set.num_thresholds);
     lk_tensor    *one = lki_like(p, 1), *place = lk_mul(lk_clip(p, 0, 1), lki_like(p, (double)count - 1));
     lk_tensor    *passed = lk_relu(lk_sub(lk_ceil(place), one)); /* the last one it is above */
     return lki_bad(passed) ? passed : lk_greater_equal(passed, lk_range(count, passed->dtype));
@@ -117,7 +117,7 @@ lk_shape lki_f1_shape(const lk_metric *m) { return m->set.average ? (lk_shape){0
 /* Without a threshold the largest, and those equal to it; a row of zeros has none. */
 static lk_tensor *chosen(const lk_metric *m, lk_tensor *p)
 {
-    if (m->set.threshold.set) return lk_greater(p, lki_like(p, m->set.threshold.value));
+    if (lki_number_given(m->set.threshold)) return lk_greater(p, lki_like(p, lki_number(m->set.threshold)));
     lk_tensor *largest = lk_reduce_max(p, .axis = LK_AXES(-1), .keepdims = LK_ON);
     return lk_logical_and(lk_greater_equal(p, largest), lk_greater(lk_abs(p), lki_like(p, 1e-9)));
 }

@@ -12,7 +12,7 @@ static void given(const lk_metric *m, const lk_metric_update_args *a, lk_tensor 
 
 static lk_tensor *binary_hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
 {
-    double threshold = m->set.threshold.set ? m->set.threshold.value : 0.5;
+    double threshold = lki_number_or(m->set.threshold, 0.5);
     if (!lki_metric_together(m, &labels, &predictions)) return &lki_poison;
     lk_tensor *p = lki_metric_numbers(predictions), *positive = lk_greater(p, lki_like(p, threshold));
     return lk_equal(labels, labels->dtype == LK_BOOL ? positive : lk_cast(positive, labels->dtype));

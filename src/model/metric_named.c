@@ -14,12 +14,12 @@
 
 static const lki_field PLAIN[] = {EVERY_METRIC};
 static const lki_field THRESHOLD[] = {EVERY_METRIC, LKI_FIELD(NUMBER, ARGS, threshold, .standard = 0.5)};
-static const lki_field TOP_K[] = {EVERY_METRIC, LKI_FIELD(INT, ARGS, k, .standard = 5)};
+static const lki_field TOP_K[] = {EVERY_METRIC, LKI_FIELD(INTEGER, ARGS, k, .standard = 5)};
 static const lki_field COUNT[] = {EVERY_METRIC, THRESHOLDS};
 static const lki_field SHARE[] = {EVERY_METRIC, THRESHOLDS, LKI_FIXED("top_k", "null"),
                                   LKI_FIELD(NUMBER, ARGS, class_id, .none = true)};
 static const lki_field CURVE[] = {EVERY_METRIC,
-                                  LKI_FIELD(INT, ARGS, num_thresholds, .standard = 200),
+                                  LKI_FIELD(INTEGER, ARGS, num_thresholds, .standard = 200),
                                   LKI_FIELD(NAME, ARGS, curve),
                                   LKI_FIXED("summation_method", "\"interpolation\""),
                                   LKI_FIXED("multi_label", "false"),
@@ -84,11 +84,11 @@ static bool options_known(const char *call, unsigned takes, const lk_metric_args
         bool        given;
         const char *name;
     } options[] = {
-        {LKI_TAKES_THRESHOLD, a->threshold.set, "threshold"},
+        {LKI_TAKES_THRESHOLD, lki_number_given(a->threshold), "threshold"},
         {LKI_TAKES_K, a->k != 0, "k"},
-        {LKI_TAKES_CLASS_ID, a->class_id.set, "class_id"},
+        {LKI_TAKES_CLASS_ID, lki_number_given(a->class_id), "class_id"},
         {LKI_TAKES_NUM_THRESHOLDS, a->num_thresholds != 0, "num_thresholds"},
-        {LKI_TAKES_FROM_LOGITS, a->from_logits != LK_DEFAULT, "from_logits"},
+        {LKI_TAKES_FROM_LOGITS, lki_switch_given(a->from_logits), "from_logits"},
         {LKI_TAKES_CURVE, a->curve != NULL, "curve"},
         {LKI_TAKES_NUM_CLASSES, a->num_classes != 0, "num_classes"},
         {LKI_TAKES_AVERAGE, a->average != NULL, "average"},
@@ -132,14 +132,19 @@ static bool threshold_fits(const char *call, lki_metric_id id, double t)
 
 static bool numbers_fit(const char *call, lki_metric_id id, const lk_metric_args *a)
 {
-    if (a->threshold.set && !threshold_fits(call, id, a->threshold.value)) return false;
-    if (a->k < 0) return lki_fail(LK_EINVAL, "%s: k is %lld; it must be at least 1", call, (long long)a->k), false;
-    if (a->class_id.set && !(a->class_id.value >= 0 && a->class_id.value == floor(a->class_id.value) && a->class_id.value < 1e9))
-        return lki_fail(LK_EINVAL, "%s: class_id is %g; it must be the number of a class", call, a->class_id.value), false;
+    if (lki_number_given(a->threshold) && !threshold_fits(call, id, lki_number(a->threshold))) return false;
+    if (a->k < 0) return lki_fail(LK_EINVAL, "%s: k is %lld; it must be at least 1", call, (long long)lki_integer(a->k)), false;
+    if (lki_number_given(a->class_id) &&
+        !(lki_number(a->class_id) >= 0 && lki_number(a->class_id) == floor(lki_number(a->class_id)) &&
+          lki_number(a->class_id) < 1e9))
+        return lki_fail(LK_EINVAL, "%s: class_id is %g; it must be the number of a class", call, lki_number(a->class_id)), false;
     if (a->num_thresholds && (a->num_thresholds < 2 || a->num_thresholds > 1000000))
-        return lki_fail(LK_EINVAL, "%s: num_thresholds is %lld; it must be at least 2", call, (long long)a->num_thresholds), false;
+        return lki_fail(LK_EINVAL, "%s: num_thresholds is %lld; it must be at least 2", call,
+                        (long long)lki_integer(a->num_thresholds)),
+               false;
     if (a->num_classes && (a->num_classes < 1 || a->num_classes > 1000000))
-        return lki_fail(LK_EINVAL, "%s: num_classes is %lld; it must be at least 1", call, (long long)a->num_classes), false;
+        return lki_fail(LK_EINVAL, "%s: num_classes is %lld; it must be at least 1", call, (long long)lki_integer(a->num_classes)),
+               false;
     if (a->output < 0) return lki_fail(LK_EINVAL, "%s: output is %d; it must be 0 or more", call, a->output), false;
     return true;
 }

@@ -15,15 +15,15 @@ static lk_tensor *numbers_per_row(const lk_metric *m, const lk_metric_update_arg
     const bool      rows = s->rank && (!a->b->shape.rank || s->dim[0] == a->b->shape.dim[0]);
     if (rows && s->rank == 2 && s->dim[1] == m->own.size) return m->own.size == 1 ? lk_squeeze(t, LK_AXES(-1)) : t;
     if (rows && s->rank == 1 && m->own.size == 1) return t;
-    return lki_metric_refuse(m, LK_ESHAPE, "its function gave %s; it must give %d number%s for each row", lki_shape_text(s, text),
-                             m->own.size, m->own.size == 1 ? "" : "s");
+    return lki_metric_refuse(m, LK_ESHAPE, "its function gave %s; it must give %lld number%s for each row", lki_shape_text(s, text),
+                             (long long)m->own.size, m->own.size == 1 ? "" : "s");
 }
 
 static void sums(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x) { x[0] = numbers_per_row(m, a); }
 
 static void result(const lk_metric *m, double *const *sum, double *out)
 {
-    out[0] = m->own.result(m->own.size, sum[0], m->own.user);
+    out[0] = m->own.result((int)m->own.size, sum[0], m->own.user);
 }
 
 #define OPERANDS                                                                                                                   \
@@ -41,13 +41,15 @@ static const lki_class CLASS = {LKI_ARGS(lk_metric_args, FIELDS)};
 lk_metric *lk_metric_of_kw(lk_own_metric_args a)
 {
     if (!a.values) return lki_fail(LK_EINVAL, "lk_metric_of: the function `values` is NULL"), NULL;
-    if (a.size < 0) return lki_fail(LK_EINVAL, "lk_metric_of: size is %d; it must be at least 1", a.size), NULL;
-    if (a.size > 1 && !a.result)
-        return lki_fail(LK_EINVAL, "lk_metric_of: of %d numbers per row there is no mean; give `result`", a.size), NULL;
+    const int64_t size = lki_integer_or(a.size, 1);
+    if (size < 1 || size > INT32_MAX)
+        return lki_fail(LK_EINVAL, "lk_metric_of: size is %lld; it must be at least 1", (long long)size), NULL;
+    if (size > 1 && !a.result)
+        return lki_fail(LK_EINVAL, "lk_metric_of: of %lld numbers per row there is no mean; give `result`", (long long)size), NULL;
     lk_metric_args set = {.name = a.name ? a.name : "own_metric", .output = a.output};
     lk_metric     *m = lki_metric_new("lk_metric_of", a.result ? &OWN : &OWN_MEAN, &CLASS, &set);
     if (!m) return NULL;
     m->own = a;
-    m->own.size = a.size ? a.size : 1;
+    m->own.size = size;
     return lki_metric_ready(m);
 }

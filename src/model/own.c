@@ -3,7 +3,7 @@
 
 static lk_status flow(lk_model *m, const lk_own_model_args *a)
 {
-    LKI_TRY(lki_model_flow(m, a->inputs ? a->inputs : 1, 0, a->outputs ? a->outputs : 1));
+    LKI_TRY(lki_model_flow(m, (int)lki_integer_or(a->inputs, 1), 0, (int)lki_integer_or(a->outputs, 1)));
     for (int i = 0; i < m->inputs; i++)
         m->input[i].as_is = true;
     return LK_OK;
@@ -12,9 +12,10 @@ static lk_status flow(lk_model *m, const lk_own_model_args *a)
 lk_model *lk_model_of_kw(lk_own_model_args a)
 {
     if (!a.fn) return lki_fail(LK_EINVAL, "lk_model_of: fn is NULL; it is the function that calls the layers"), NULL;
-    if (a.inputs < 0 || a.inputs > LKI_MOST_INPUTS || a.outputs < 0 || a.outputs > LKI_MOST_INPUTS)
-        return lki_fail(LK_EINVAL, "lk_model_of: %d inputs and %d outputs; there must be 1 to %d", a.inputs, a.outputs,
-                        LKI_MOST_INPUTS),
+    const int64_t in = lki_integer_or(a.inputs, 1), out = lki_integer_or(a.outputs, 1);
+    if (in < 1 || in > LKI_MOST_INPUTS || out < 1 || out > LKI_MOST_INPUTS)
+        return lki_fail(LK_EINVAL, "lk_model_of: %lld inputs and %lld outputs; there must be 1 to %d", (long long)in,
+                        (long long)out, LKI_MOST_INPUTS),
                NULL;
     lk_model *m = lki_model_new(a.name ? a.name : "own_model", LKI_OWN_MODEL);
     if (!m) return NULL;

@@ -111,7 +111,7 @@ static bool no_pointwise(const char *call, const lk_conv_args *a)
 static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, bool causal_allowed)
 {
     lki_window w;
-    if (!conv_operands(call, a) || !lki_window_of(call, &w, a->kernel->shape.dim, &a->strides, &a->dilation)) return &lki_poison;
+    if (!conv_operands(call, a) || !lki_window_of(call, &w, a->kernel->shape.dim, a->strides, a->dilation)) return &lki_poison;
     if (!lki_padding_fits(call, a->padding, causal_allowed)) return &lki_poison;
     const lk_shape *k = &a->kernel->shape;
     int64_t         channels = op == LKI_OP_depthwise ? k->dim[2] * k->dim[3] : k->dim[3];
@@ -138,14 +138,21 @@ lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args a)
     return finish(convolve("lk_nn_separable_conv2d", LKI_OP_conv2d, &point, false), a.bias, a.activation);
 }
 
-static bool one_value(const char *call, const char *name, const lk_axes *given)
+static bool one_value(const char *call, const char *name, lk_axes list)
 {
-    if (given->count == 0 || given->count == 1) return true;
-    lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given->count);
+    const lki_axes given = lki_axes_of(list);
+    if (given.count == 0 || given.count == 1) return true;
+    lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given.count);
     return false;
 }
 
 /* A row of cells is an image of height 1. */
+static lk_axes along_width(lk_axes given)
+{
+    const lki_axes list = lki_axes_of(given);
+    return list.count ? LK_AXES(1, list.value[0]) : given;
+}
+
 lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
 {
     if (!no_pointwise("lk_nn_conv1d", &a)) return &lki_poison;
@@ -155,13 +162,12 @@ lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
     if (a.x->shape.rank != 3 || a.kernel->shape.rank != 3)
         return lki_refuse(LK_ESHAPE, "lk_nn_conv1d: x %s and kernel %s must be [n, steps, in] and [size, in, out]",
                           lki_shape_text(&a.x->shape, x), lki_shape_text(&a.kernel->shape, k));
-    if (!one_value("lk_nn_conv1d", "strides", &a.strides) || !one_value("lk_nn_conv1d", "dilation", &a.dilation))
-        return &lki_poison;
+    if (!one_value("lk_nn_conv1d", "strides", a.strides) || !one_value("lk_nn_conv1d", "dilation", a.dilation)) return &lki_poison;
     lk_conv_args flat = a;
     flat.x = lk_expand_dims(a.x, 1);
     flat.kernel = lk_expand_dims(a.kernel, 0);
-    flat.strides = a.strides.count ? LK_AXES(1, a.strides.value[0]) : a.strides;
-    flat.dilation = a.dilation.count ? LK_AXES(1, a.dilation.value[0]) : a.dilation;
+    flat.strides = along_width(a.strides);
+    flat.dilation = along_width(a.dilation);
     return finish(lk_squeeze(convolve("lk_nn_conv1d", LKI_OP_conv2d, &flat, true), LK_AXES(1)), a.bias, a.activation);
 }
 
@@ -171,7 +177,7 @@ lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args a)
     if (!no_pointwise("lk_nn_conv2d_transpose", &a)) return &lki_poison;
     lki_window w;
     if (!conv_operands("lk_nn_conv2d_transpose", &a) ||
-        !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, &a.strides, &a.dilation))
+        !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, a.strides, a.dilation))
         return &lki_poison;
     if (!lki_padding_fits("lk_nn_conv2d_transpose", a.padding, false)) return &lki_poison;
     lk_shape y = lki_window_input(&w, &a.x->shape, a.padding, a.kernel->shape.dim[2]);
@@ -184,7 +190,7 @@ static lk_tensor *pool2d(const char *call, lki_op op, lk_pool_args a)
 {
     lki_window w;
     if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(a.x) || !lki_pool_window(call, &w, &a.size, &a.strides) || !lki_padding_fits(call, a.padding, false))
+    if (lki_bad(a.x) || !lki_pool_window(call, &w, a.size, a.strides) || !lki_padding_fits(call, a.padding, false))
         return &lki_poison;
     char text[LKI_SHAPE_TEXT];
     if (a.x->shape.rank != 4)
@@ -204,10 +210,11 @@ static lk_tensor *pool1d(const char *call, lki_op op, lk_pool_args a)
     char text[LKI_SHAPE_TEXT];
     if (a.x->shape.rank != 3)
         return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, steps, channels]", call, lki_shape_text(&a.x->shape, text));
-    if (!one_value(call, "size", &a.size) || !one_value(call, "strides", &a.strides)) return &lki_poison;
+    if (!one_value(call, "size", a.size) || !one_value(call, "strides", a.strides)) return &lki_poison;
     a.x = lk_expand_dims(a.x, 1);
-    a.size = LK_AXES(1, a.size.count ? a.size.value[0] : 2);
-    a.strides = LK_AXES(1, a.strides.count ? a.strides.value[0] : a.size.value[1]);
+    if (!a.size) a.size = 2;
+    a.strides = along_width(a.strides ? a.strides : a.size);
+    a.size = along_width(a.size);
     return lk_squeeze(pool2d(call, op, a), LK_AXES(1));
 }
 
@@ -219,10 +226,10 @@ lk_tensor *lk_nn_avg_pool1d_kw(lk_pool_args a) { return pool1d("lk_nn_avg_pool1d
 /* All axes between the rows and the channels. */
 static lk_axes middle(const lk_tensor *x)
 {
-    lk_axes axes = {0};
+    lki_axes axes = {0};
     for (int i = 1; i < x->shape.rank - 1; i++)
         axes.value[axes.count++] = i;
-    return axes;
+    return lki_axes_list(&axes);
 }
 
 static bool global_operand(const char *call, const lk_tensor *x)

@@ -41,11 +41,11 @@ const lki_loss_kind lki_losses[LKI_LOSS_COUNT] = {
 bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a)
 {
     const unsigned takes = lki_losses[loss].takes;
-    const char    *odd = a->from_logits != LK_DEFAULT && !(takes & LOGITS) ? "from_logits"
-                         : a->label_smoothing != 0 && !(takes & SMOOTHING) ? "label_smoothing"
-                         : a->ignore_class.set && !(takes & IGNORED)       ? "ignore_class"
-                         : a->delta.set && !(takes & DELTA)                ? "delta"
-                                                                           : NULL;
+    const char    *odd = lki_switch_given(a->from_logits) && !(takes & LOGITS)     ? "from_logits"
+                         : a->label_smoothing != 0 && !(takes & SMOOTHING)         ? "label_smoothing"
+                         : lki_number_given(a->ignore_class) && !(takes & IGNORED) ? "ignore_class"
+                         : lki_number_given(a->delta) && !(takes & DELTA)          ? "delta"
+                                                                                   : NULL;
     if (odd) lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd);
     if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1))
         lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
@@ -97,7 +97,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
         labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
     int rank = labels->shape.rank;
     if (rank == logits->shape.rank && rank && labels->shape.dim[rank - 1] == 1) labels = lk_squeeze(labels, LK_AXES(-1));
-    lki_attr attr = {.xent = {a.ignore_class.set, (int64_t)a.ignore_class.value}};
+    lki_attr attr = {.xent = {lki_number_given(a.ignore_class), (int64_t)lki_number(a.ignore_class)}};
     return lki_apply2(LKI_OP_sparse_xent, &attr, logits, labels);
 }
 
@@ -137,7 +137,7 @@ lk_tensor *lk_nn_mean_absolute_error_kw(lk_loss_args a)
 lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_huber, &a)) return &lki_poison;
-    double     delta = a.delta.set ? a.delta.value : 1;
+    double     delta = lki_number_or(a.delta, 1);
     lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
               *limit = lki_like(size, delta);
     lk_tensor *near = lk_mul(half, lk_square(error)), *far = lk_sub(lk_mul(limit, size), lki_like(size, 0.5 * delta * delta));
@@ -308,9 +308,9 @@ static bool average_operands(const lk_average_args *a)
 /* The size that was given, in either way; none: `*given` is false. */
 static bool size_given(const lk_average_args *a, bool *given, double *size)
 {
-    *given = a->global_batch_size != 0 || a->batch_size.set;
-    *size = a->batch_size.set ? a->batch_size.value : (double)a->global_batch_size;
-    if (a->global_batch_size != 0 && a->batch_size.set)
+    *given = lki_integer_given(a->global_batch_size) || lki_number_given(a->batch_size);
+    *size = lki_number_or(a->batch_size, (double)lki_integer(a->global_batch_size));
+    if (lki_integer_given(a->global_batch_size) && lki_number_given(a->batch_size))
         return lki_fail(LK_EINVAL, AVERAGE ": global_batch_size and batch_size are the same thing; give one of them"), false;
     if (*given && a->denominator != LK_DENOMINATOR_DEFAULT)
         return lki_fail(LK_EINVAL, AVERAGE ": a size of %g is given; denominator would choose another one: give one of them",

@@ -20,16 +20,16 @@
 #include <lockstep/grad.h>
 #include <lockstep/nn.h>
 
-static double epsilon_of(const lk_norm_args *a) { return a->epsilon.set ? a->epsilon.value : 0.001; }
+static double epsilon_of(const lk_norm_args *a) { return lki_number_or(a->epsilon, 0.001); }
 
 /* What only some normalisations take; `batch` or grouped. */
 static bool options_fit(const char *call, const lk_norm_args *a, bool batch, bool grouped)
 {
     const char *odd = a->groups && !grouped                              ? "groups"
                       : (a->moving_mean || a->moving_variance) && !batch ? "moving statistics"
-                      : a->momentum.set && !batch                        ? "momentum"
-                      : a->training != LK_DEFAULT && !batch              ? "training"
-                      : a->synchronized != LK_DEFAULT && !batch          ? "synchronized"
+                      : lki_number_given(a->momentum) && !batch          ? "momentum"
+                      : lki_switch_given(a->training) && !batch          ? "training"
+                      : lki_switch_given(a->synchronized) && !batch      ? "synchronized"
                                                                          : NULL;
     if (odd) return lki_fail(LK_EINVAL, "%s: does not take %s", call, odd), false;
     if (!(epsilon_of(a) >= 0)) return lki_fail(LK_EINVAL, "%s: epsilon is %g; it must be at least 0", call, epsilon_of(a)), false;
@@ -63,8 +63,10 @@ static batch batch_of(const lk_norm_args *a)
 {
     lki_replica *r = lki_replica_current();
     batch        b = {.replicas = a->synchronized != LK_OFF && r && r->all_reduce && r->count > 1 ? r : NULL};
+    lki_axes     axes = {0};
     for (int i = 0; i < a->x->shape.rank - 1; i++)
-        b.axes.value[b.axes.count++] = i;
+        axes.value[axes.count++] = i;
+    b.axes = lki_axes_list(&axes);
     double  cells = 1;
     int64_t entries = b.replicas ? lki_batch_entries(a->x) : a->x->shape.dim[0];
     for (int i = 1; i < a->x->shape.rank - 1; i++)
@@ -195,7 +197,7 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
         return lki_tuple_new(1, &y);
     }
     batch      b = batch_of(&a);
-    double     momentum = a.momentum.set ? a.momentum.value : 0.99;
+    double     momentum = lki_number_or(a.momentum, 0.99);
     lk_tensor *mean, *variance,
         *y = fits_batch_ops(&a) ? by_batch_ops(&b, &a, &mean, &variance) : by_parts(&b, &a, &mean, &variance);
     lk_tensor *out[3] = {y, moved(&b, a.moving_mean, mean, momentum), moved(&b, a.moving_variance, variance, momentum)};

@@ -95,31 +95,47 @@ static bool refuse(const char *who, const char *what, double value, const char *
     return false;
 }
 
+/* A share: at least 0 and below 1; a small number: at least 0. */
+static bool is_share(const char *who, const char *what, lk_number n)
+{
+    return (lki_number(n) >= 0 && lki_number(n) < 1) || refuse(who, what, lki_number(n), "at least 0 and below 1");
+}
+
+static bool is_small(const char *who, const char *what, lk_number n)
+{
+    return lki_number(n) >= 0 || refuse(who, what, lki_number(n), "at least 0");
+}
+
+static bool is_count(const char *who, const char *what, lk_integer n)
+{
+    const int64_t count = lki_integer_or(n, 1);
+    return (count >= 1 && count <= INT32_MAX) || refuse(who, what, (double)count, "a whole number of at least 1");
+}
+
 static bool common_is_valid(const char *who, const lki_optimizer_common *c)
 {
-    const int clips = (c->clipnorm != 0) + (c->global_clipnorm != 0) + (c->clipvalue != 0);
+    const int    clips = (c->clipnorm != 0) + (c->global_clipnorm != 0) + (c->clipvalue != 0);
+    const double rate = lki_number(c->learning_rate);
     if (clips > 1) {
         lki_fail(LK_EINVAL, "%s: clipnorm %g, global_clipnorm %g, clipvalue %g: at most one of them may be given", who, c->clipnorm,
                  c->global_clipnorm, c->clipvalue);
         return false;
     }
-    if (!(c->learning_rate >= 0) || isinf(c->learning_rate))
-        return refuse(who, "learning_rate", c->learning_rate, "a number of at least 0");
-    if (!(c->weight_decay >= 0)) return refuse(who, "weight_decay", c->weight_decay, "at least 0");
-    if (!(c->clipnorm >= 0)) return refuse(who, "clipnorm", c->clipnorm, "above 0");
-    if (!(c->global_clipnorm >= 0)) return refuse(who, "global_clipnorm", c->global_clipnorm, "above 0");
-    if (!(c->clipvalue >= 0)) return refuse(who, "clipvalue", c->clipvalue, "above 0");
-    if (c->ema_momentum.set && !(c->ema_momentum.value >= 0 && c->ema_momentum.value <= 1))
-        return refuse(who, "ema_momentum", c->ema_momentum.value, "from 0 to 1");
+    if (!(rate >= 0) || isinf(rate)) return refuse(who, "learning_rate", rate, "a number of at least 0");
+    if (!is_small(who, "weight_decay", c->weight_decay)) return false;
+    if (!(c->clipnorm >= 0)) return refuse(who, "clipnorm", c->clipnorm, "at least 0");
+    if (!(c->global_clipnorm >= 0)) return refuse(who, "global_clipnorm", c->global_clipnorm, "at least 0");
+    if (!(c->clipvalue >= 0)) return refuse(who, "clipvalue", c->clipvalue, "at least 0");
+    if (lki_number_given(c->ema_momentum) && !(lki_number(c->ema_momentum) >= 0 && lki_number(c->ema_momentum) <= 1))
+        return refuse(who, "ema_momentum", lki_number(c->ema_momentum), "from 0 to 1");
     if (c->ema_overwrite_frequency < 0) return refuse(who, "ema_overwrite_frequency", c->ema_overwrite_frequency, "at least 1");
-    if (c->gradient_accumulation_steps < 0)
-        return refuse(who, "gradient_accumulation_steps", c->gradient_accumulation_steps, "at least 1");
+    if (!is_count(who, "gradient_accumulation_steps", c->gradient_accumulation_steps)) return false;
     if (c->schedule && !lki_is_kind(c->schedule, LKI_KIND_SCHEDULE)) {
         lki_fail(LK_EINVAL, "%s: schedule is not a schedule", who);
         return false;
     }
-    if (c->schedule && c->learning_rate != 0)
-        return refuse(who, "learning_rate", c->learning_rate, "left out when a schedule is given");
+    if (c->schedule && lki_number_given(c->learning_rate))
+        return refuse(who, "learning_rate", rate, "left out when a schedule is given");
     return true;
 }
 
@@ -148,15 +164,15 @@ static lk_optimizer *optimizer_new(const lki_algorithm *kind, const lki_optimize
     o->set = *set;
     o->slots = slots;
     o->nadam = kind == &NADAM;
-    o->attr.update.every = set->gradient_accumulation_steps;
-    o->attr.update.p[LKI_UPDATE_DECAY] = set->weight_decay;
+    o->attr.update.every = (int)lki_integer(set->gradient_accumulation_steps);
+    o->attr.update.p[LKI_UPDATE_DECAY] = lki_number(set->weight_decay);
     lki_retain(set->schedule);
     o->name = lki_strdup(set->name ? set->name : kind->name);
     if (!o->name) goto failed;
     o->iteration = scalar_state(o, "iteration", LK_I64, 0);
     if (!o->iteration) goto failed;
     if (!set->schedule) {
-        o->rate = scalar_state(o, "learning_rate", LK_F32, set->learning_rate != 0 ? set->learning_rate : kind->rate);
+        o->rate = scalar_state(o, "learning_rate", LK_F32, lki_number_or(set->learning_rate, kind->rate));
         if (!o->rate) goto failed;
     }
     return o;
@@ -173,19 +189,6 @@ failed:
         .ema_momentum = (a).ema_momentum, .ema_overwrite_frequency = (a).ema_overwrite_frequency,                                  \
         .gradient_accumulation_steps = (a).gradient_accumulation_steps, .name = (a).name                                           \
     }
-
-static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
-
-/* A share: at least 0 and below 1; and a small number: at least 0. */
-static bool is_share(const char *who, const char *what, lk_number n)
-{
-    return !n.set || (n.value >= 0 && n.value < 1) || refuse(who, what, n.value, "at least 0 and below 1");
-}
-
-static bool is_small(const char *who, const char *what, lk_number n)
-{
-    return !n.set || n.value >= 0 || refuse(who, what, n.value, "at least 0");
-}
 
 static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const double *p)
 {
@@ -223,7 +226,7 @@ static lk_optimizer *adam_like(const lki_algorithm *kind, lki_optimizer_id id, c
         lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
         return NULL;
     }
-    if (kind == &LION && a->epsilon.set) {
+    if (kind == &LION && lki_number_given(a->epsilon)) {
         lki_fail(LK_EINVAL, "lion: epsilon is given, but it has none");
         return NULL;
     }
@@ -231,8 +234,8 @@ static lk_optimizer *adam_like(const lki_algorithm *kind, lki_optimizer_id id, c
         !is_small(kind->name, "epsilon", a->epsilon))
         return NULL;
     const unsigned slots = kind == &LION ? 1 : amsgrad ? 7 : 3;
-    return described(WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, number_or(a->beta_1, 0.9),
-                          number_or(a->beta_2, beta_2), number_or(a->epsilon, 1e-7)),
+    return described(WITH(optimizer_new(kind, COMMON(*a), slots), amsgrad ? LKI_ADAM_AMSGRAD : 0, lki_number_or(a->beta_1, 0.9),
+                          lki_number_or(a->beta_2, beta_2), lki_number_or(a->epsilon, 1e-7)),
                      id, a);
 }
 
@@ -244,7 +247,7 @@ lk_optimizer *lk_lamb_kw(lk_adam_args a) { return adam_like(&LAMB, LKI_LAMB, &a,
 
 lk_optimizer *lk_adamw_kw(lk_adam_args a)
 {
-    if (a.weight_decay == 0) a.weight_decay = 0.004;
+    if (!lki_number_given(a.weight_decay)) a.weight_decay = 0.004;
     return adam_like(&ADAMW, LKI_ADAMW, &a, 0.999);
 }
 
@@ -253,8 +256,8 @@ lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args a)
     if (!is_share("rmsprop", "rho", a.rho) || !is_small("rmsprop", "epsilon", a.epsilon)) return NULL;
     const bool centered = a.centered == LK_ON, moving = a.momentum > 0;
     return described(WITH(optimizer_new(&RMSPROP, COMMON(a), 1u | (moving ? 2u : 0) | (centered ? 4u : 0)),
-                          (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), number_or(a.rho, 0.9),
-                          a.momentum, number_or(a.epsilon, 1e-7)),
+                          (centered ? LKI_RMSPROP_CENTERED : 0) | (moving ? LKI_RMSPROP_MOMENTUM : 0), lki_number_or(a.rho, 0.9),
+                          a.momentum, lki_number_or(a.epsilon, 1e-7)),
                      LKI_RMSPROP, &a);
 }
 
@@ -263,21 +266,21 @@ lk_optimizer *lk_adagrad_kw(lk_adagrad_args a)
     if (!is_small("adagrad", "initial_accumulator_value", a.initial_accumulator_value) ||
         !is_small("adagrad", "epsilon", a.epsilon))
         return NULL;
-    lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, number_or(a.epsilon, 1e-7));
-    if (o) o->initial = number_or(a.initial_accumulator_value, 0.1);
+    lk_optimizer *o = WITH(optimizer_new(&ADAGRAD, COMMON(a), 1), 0, lki_number_or(a.epsilon, 1e-7));
+    if (o) o->initial = lki_number_or(a.initial_accumulator_value, 0.1);
     return described(o, LKI_ADAGRAD, &a);
 }
 
 lk_optimizer *lk_adadelta_kw(lk_adadelta_args a)
 {
     if (!is_share("adadelta", "rho", a.rho) || !is_small("adadelta", "epsilon", a.epsilon)) return NULL;
-    return described(WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, number_or(a.rho, 0.95), number_or(a.epsilon, 1e-7)),
+    return described(WITH(optimizer_new(&ADADELTA, COMMON(a), 3), 0, lki_number_or(a.rho, 0.95), lki_number_or(a.epsilon, 1e-7)),
                      LKI_ADADELTA, &a);
 }
 
 lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
 {
-    const double power = number_or(a.learning_rate_power, -0.5), initial = number_or(a.initial_accumulator_value, 0.1);
+    const double power = lki_number_or(a.learning_rate_power, -0.5), initial = lki_number_or(a.initial_accumulator_value, 0.1);
     if (!(power <= 0)) return refuse("ftrl", "learning_rate_power", power, "at most 0"), NULL;
     if (!(initial >= 0)) return refuse("ftrl", "initial_accumulator_value", initial, "at least 0"), NULL;
     if (!(a.l1_regularization_strength >= 0 && a.l2_regularization_strength >= 0 && a.l2_shrinkage_regularization_strength >= 0)) {
@@ -334,7 +337,7 @@ static bool group_new(lk_optimizer *o, int group)
 static bool state_new(lk_optimizer *o)
 {
     if (o->set.use_ema == LK_ON && !slots_new(o, &o->average, "average")) return false;
-    if (o->set.gradient_accumulation_steps > 1 && !slots_new(o, &o->accumulator, "gradient_accumulator")) return false;
+    if (o->attr.update.every > 1 && !slots_new(o, &o->accumulator, "gradient_accumulator")) return false;
     for (int group = 0; group < LKI_OPTIMIZER_SLOTS; group++)
         if (!group_new(o, group)) return false;
     if (o->nadam) {
@@ -439,7 +442,7 @@ static lk_status lamb_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *ra
 {
     lk_variable *w = o->variable[g->index], *moment[] = {o->slot[0][g->index], o->slot[1][g->index]};
     lk_tensor   *src[MAX_SRC] = {g->value, rate, t, g->squares};
-    if (o->set.weight_decay != 0) LKI_TRY(lki_update(LKI_OP_update_decay, &o->attr, 3, src, 1, &w));
+    if (lki_number(o->set.weight_decay) != 0) LKI_TRY(lki_update(LKI_OP_update_decay, &o->attr, 3, src, 1, &w));
     LKI_TRY(lki_update(LKI_OP_update_moments, &o->attr, g->squares ? 4 : 3, src, 2, moment));
     src[0] = lki_apply3(LKI_OP_lamb_direction, &o->attr, lk_read(moment[0]), lk_read(moment[1]), t);
     src[3] = lki_apply1(LKI_OP_sum_squares, NULL, lk_read(w));
@@ -453,7 +456,7 @@ static lk_status accumulate(lk_optimizer *o, int n, lki_gradient *g, lk_tensor *
     for (int i = 0; i < n; i++) {
         lk_variable *kept = o->accumulator[g[i].index];
         lk_tensor   *src[] = {g[i].value, rate, t};
-        g[i].value = lk_div(lk_add(g[i].value, lk_read(kept)), lki_like(g[i].value, o->set.gradient_accumulation_steps));
+        g[i].value = lk_div(lk_add(g[i].value, lk_read(kept)), lki_like(g[i].value, o->attr.update.every));
         LKI_TRY(lki_update(LKI_OP_update_accumulate, &o->attr, 3, src, 1, &kept));
     }
     return LK_OK;
@@ -461,22 +464,22 @@ static lk_status accumulate(lk_optimizer *o, int n, lki_gradient *g, lk_tensor *
 
 static void clip(const lk_optimizer *o, int n, lki_gradient *g)
 {
-    const lki_optimizer_common *c = &o->set;
-    const bool                  global = c->global_clipnorm != 0;
-    lk_tensor                  *all = NULL;
-    lki_attr                    by_norm = {0}, by_value = {0};
-    by_norm.update.p[0] = global ? c->global_clipnorm : c->clipnorm;
+    const double value = o->set.clipvalue;
+    const bool   global = o->set.global_clipnorm != 0;
+    lk_tensor   *all = NULL;
+    lki_attr     by_norm = {0}, by_value = {0};
+    by_norm.update.p[0] = global ? o->set.global_clipnorm : o->set.clipnorm;
     by_norm.update.flags = global ? LKI_CLIP_GLOBAL : 0;
-    by_value.num.a = -c->clipvalue;
-    by_value.num.b = c->clipvalue;
-    if (by_norm.update.p[0] == 0 && c->clipvalue == 0) return;
+    by_value.num.a = -value;
+    by_value.num.b = value;
+    if (by_norm.update.p[0] == 0 && value == 0) return;
     for (int i = 0; global && i < n; i++) {
         lk_tensor *sum = lki_apply1(LKI_OP_sum_squares, NULL, g[i].value);
         all = all ? lk_add(all, lk_cast(sum, lk_tensor_dtype(all))) : sum;
     }
     for (int i = 0; i < n; i++) {
         lk_tensor *x = g[i].value;
-        if (c->clipvalue != 0) g[i].value = lki_apply1(LKI_OP_clip, &by_value, x);
+        if (value != 0) g[i].value = lki_apply1(LKI_OP_clip, &by_value, x);
         else g[i].value = lki_apply2(LKI_OP_clip_by_norm, &by_norm, x, global ? all : lki_apply1(LKI_OP_sum_squares, NULL, x));
     }
 }
@@ -487,7 +490,7 @@ static lk_status average(lk_optimizer *o, lk_tensor *t)
     attr.update.every = o->attr.update.every;
     for (int i = 0; o->average && i < o->count; i++) {
         lk_tensor *src[] = {lk_read(o->variable[i]), t};
-        attr.update.p[0] = number_or(o->set.ema_momentum, 0.99);
+        attr.update.p[0] = lki_number_or(o->set.ema_momentum, 0.99);
         LKI_TRY(lki_update(LKI_OP_update_ema, &attr, 2, src, 1, &o->average[i]));
         if (!o->set.ema_overwrite_frequency) continue;
         src[0] = lk_read(o->average[i]);

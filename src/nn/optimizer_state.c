@@ -68,7 +68,7 @@ const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args)
     if (!now) return o->class;
     memcpy(args, &o->args, o->class->bytes);
     now->name = o->name;
-    if (o->rate) now->learning_rate = value_of(o->rate) != 0 ? value_of(o->rate) : DBL_TRUE_MIN; /* 0 would mean the default */
+    if (o->rate) now->learning_rate = LK_NUMBER(value_of(o->rate));
     return o->class;
 }
 

@@ -127,7 +127,7 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
     if (!is_rate(call, "dropout", a->dropout) || !is_rate(call, "recurrent_dropout", a->recurrent_dropout)) return false;
     if (a->recurrent_activation && gates == 1)
         return lki_fail(LK_EINVAL, "%s: recurrent_activation is for lk_nn_lstm and lk_nn_gru", call), false;
-    if (a->reset_after != LK_DEFAULT && gates != 3) return lki_fail(LK_EINVAL, "%s: reset_after is for lk_nn_gru", call), false;
+    if (lki_switch_given(a->reset_after) && gates != 3) return lki_fail(LK_EINVAL, "%s: reset_after is for lk_nn_gru", call), false;
     if (a->initial_c && gates != 4) return lki_fail(LK_EINVAL, "%s: initial_c is for lk_nn_lstm", call), false;
     if (!a->x || !a->kernel || !a->recurrent) lki_fail(LK_EINVAL, "%s: x, kernel and recurrent are required", call);
     if (lki_bad(a->x) || lki_bad(a->kernel) || lki_bad(a->recurrent)) return false;

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static double number_or(lk_number n, double otherwise) { return n.set ? n.value : otherwise; }
-
 static void destroy(void *object)
 {
     lk_schedule *s = object;
@@ -38,14 +36,14 @@ enum { RATE = 1, STAIRS = 2, POLYNOMIAL = 4, ALPHA = 8, WARMUP = 16, RESTARTS = 
 
 static bool options_fit(const char *who, const lk_decay_args *a, unsigned takes)
 {
-    const char *odd = a->decay_rate != 0 && !(takes & RATE)             ? "decay_rate"
-                      : a->staircase != LK_DEFAULT && !(takes & STAIRS) ? "staircase"
-                      : (a->end_learning_rate.set || a->power.set || a->cycle) && !(takes & POLYNOMIAL)
+    const char *odd = a->decay_rate != 0 && !(takes & RATE)                 ? "decay_rate"
+                      : lki_switch_given(a->staircase) && !(takes & STAIRS) ? "staircase"
+                      : (lki_number_given(a->end_learning_rate) || lki_number_given(a->power) || a->cycle) && !(takes & POLYNOMIAL)
                           ? "end_learning_rate, power or cycle"
-                      : a->alpha != 0 && !(takes & ALPHA)                                   ? "alpha"
-                      : (a->warmup_target.set || a->warmup_steps != 0) && !(takes & WARMUP) ? "a warm-up"
-                      : (a->t_mul.set || a->m_mul.set) && !(takes & RESTARTS)               ? "t_mul or m_mul"
-                                                                                            : NULL;
+                      : a->alpha != 0 && !(takes & ALPHA)                                                 ? "alpha"
+                      : (lki_number_given(a->warmup_target) || a->warmup_steps != 0) && !(takes & WARMUP) ? "a warm-up"
+                      : (lki_number_given(a->t_mul) || lki_number_given(a->m_mul)) && !(takes & RESTARTS) ? "t_mul or m_mul"
+                                                                                                          : NULL;
     if (odd) lki_fail(LK_EINVAL, "%s: does not take %s", who, odd);
     return !odd;
 }
@@ -74,20 +72,20 @@ lk_schedule *lk_inverse_time_decay_kw(lk_decay_args a)
 lk_schedule *lk_polynomial_decay_kw(lk_decay_args a)
 {
     if (!check("polynomial_decay", &a, POLYNOMIAL)) return NULL;
-    return NEW(LKI_SCHEDULE_POLYNOMIAL, a.initial_learning_rate, a.decay_steps, number_or(a.end_learning_rate, 1e-4),
-               number_or(a.power, 1), a.cycle == LK_ON);
+    return NEW(LKI_SCHEDULE_POLYNOMIAL, a.initial_learning_rate, a.decay_steps, lki_number_or(a.end_learning_rate, 1e-4),
+               lki_number_or(a.power, 1), a.cycle == LK_ON);
 }
 
 lk_schedule *lk_cosine_decay_kw(lk_decay_args a)
 {
     if (!check("cosine_decay", &a, ALPHA | WARMUP)) return NULL;
-    return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, a.warmup_target.set != 0,
-               a.warmup_target.value, a.warmup_steps);
+    return NEW(LKI_SCHEDULE_COSINE, a.initial_learning_rate, a.decay_steps, a.alpha, lki_number_given(a.warmup_target),
+               lki_number(a.warmup_target), a.warmup_steps);
 }
 
 lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
 {
-    const double t_mul = number_or(a.t_mul, 2), m_mul = number_or(a.m_mul, 1);
+    const double t_mul = lki_number_or(a.t_mul, 2), m_mul = lki_number_or(a.m_mul, 1);
     if (!check("cosine_decay_restarts", &a, ALPHA | RESTARTS)) return NULL;
     if (!(t_mul > 0)) {
         lki_fail(LK_EINVAL, "cosine_decay_restarts: t_mul is %g: must be above 0", t_mul);

@@ -224,7 +224,10 @@ static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_ten
 
 static lk_tensor *norm_ones(const lk_tensor *x) { return lk_ones(LK_SHAPE(x->shape.dim[x->shape.rank - 1]), x->dtype); }
 
-static lk_tensor *row_mean(lk_tensor *x) { return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1]))); }
+static lk_tensor *row_mean(lk_tensor *x)
+{
+    return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
+}
 
 /* h and r as functions of x, so that their own gradients are right; the epsilon is what makes r the one that was recorded. */
 static lk_tensor *normalized(lk_tensor *x, lk_tensor *recorded, lk_tensor **r)
@@ -342,10 +345,10 @@ RULE(broadcast_like) { GIVE(0, to(DY(0), X(0))); }
 
 RULE(transpose)
 {
-    lk_axes back = {.count = X(0)->shape.rank };
+    lki_axes back = {.count = X(0)->shape.rank };
     for (int i = 0; i < back.count; i++)
         back.value[b->attr->perm.axis[i]] = i;
-    GIVE(0, lk_transpose(DY(0), back));
+    GIVE(0, lk_transpose(DY(0), lki_axes_list(&back)));
 }
 
 static lk_tensor *reshaped(lki_backward *b, lki_op op, lk_tensor *t)
@@ -366,23 +369,23 @@ RULE(pad)
         GIVE(0, reshaped(b, LKI_OP_pad_grad, DY(0)));
         return;
     }
-    lk_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
+    lki_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
     for (int i = 0; i < begin.count; i++) {
         begin.value[i] = b->attr->pad.before[i];
         size.value[i] = X(0)
         ->shape.dim[i];
     }
-    GIVE(0, lk_slice(DY(0), begin, size));
+    GIVE(0, lki_slice(DY(0), &begin, &size));
 }
 
 RULE(concat)
 {
-    lk_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
+    lki_axes begin = {.count = X(0)->shape.rank }, size = {.count = X(0)->shape.rank };
     for (int i = 0; i < b->nsrc; i++) {
         for (int d = 0; d < size.count; d++)
             size.value[d] = X(i)
         ->shape.dim[d];
-        GIVE(i, lk_slice(DY(0), begin, size));
+        GIVE(i, lki_slice(DY(0), &begin, &size));
         begin.value[b->attr->scan.axis] += X(i)
         ->shape.dim[b->attr->scan.axis];
     }

@@ -27,4 +27,7 @@ lk_tensor *lki_reduce_to(lk_tensor *t, const lk_shape *shape);
 /* A scalar constant of x's type. */
 lk_tensor *lki_like(const lk_tensor *x, double value);
 
+/* lk_slice() with lists as they are inside. */
+lk_tensor *lki_slice(lk_tensor *x, const lki_axes *begin, const lki_axes *size);
+
 #endif

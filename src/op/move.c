@@ -48,8 +48,9 @@ lk_tensor *lk_expand_dims(lk_tensor *x, int axis)
     return lk_reshape(x, s);
 }
 
-lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes)
+lk_tensor *(lk_squeeze)(lk_tensor *x, lk_axes list)
 {
+    const lki_axes axes = lki_axes_of(list);
     if (!usable("lk_squeeze", x) || axes.count < 0) return &lki_poison;
     unsigned drop = 0;
     char     text[LKI_SHAPE_TEXT];
@@ -68,9 +69,10 @@ lk_tensor *lk_squeeze(lk_tensor *x, lk_axes axes)
     return lk_reshape(x, s);
 }
 
-lk_tensor *lk_transpose(lk_tensor *x, lk_axes perm)
+lk_tensor *(lk_transpose)(lk_tensor *x, lk_axes list)
 {
-    if (!usable("lk_transpose", x)) return &lki_poison;
+    const lki_axes perm = lki_axes_of(list);
+    if (!usable("lk_transpose", x) || perm.count < 0) return &lki_poison;
     lki_attr attr = {0};
     if (perm.count && perm.count != x->shape.rank)
         return lki_refuse(LK_EINVAL, "lk_transpose: %d axes in the permutation of a tensor of rank %d", perm.count, x->shape.rank);
@@ -83,7 +85,7 @@ lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape) { return lki_apply1(LKI
 
 /* ---- parts ---- */
 
-static bool per_axis(const char *call, const lk_tensor *x, const lk_axes *list, const char *name)
+static bool per_axis(const char *call, const lk_tensor *x, const lki_axes *list, const char *name)
 {
     if (list->count == x->shape.rank) return true;
     lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count, list->count == 1 ? "" : "s",
@@ -91,17 +93,22 @@ static bool per_axis(const char *call, const lk_tensor *x, const lk_axes *list, 
     return false;
 }
 
-lk_tensor *lk_slice(lk_tensor *x, lk_axes begin, lk_axes size)
+lk_tensor *(lk_slice)(lk_tensor *x, lk_axes begin, lk_axes size)
 {
-    if (!usable("lk_slice", x) || !per_axis("lk_slice", x, &begin, "begin") || !per_axis("lk_slice", x, &size, "size"))
+    const lki_axes from = lki_axes_of(begin), many = lki_axes_of(size);
+    return lki_slice(x, &from, &many);
+}
+
+lk_tensor *lki_slice(lk_tensor *x, const lki_axes *begin, const lki_axes *size)
+{
+    if (!usable("lk_slice", x) || !per_axis("lk_slice", x, begin, "begin") || !per_axis("lk_slice", x, size, "size"))
         return &lki_poison;
     lki_attr attr = {.shape = {.rank = x->shape.rank}};
     for (int i = 0; i < x->shape.rank; i++) {
-        attr.slice.begin[i] = begin.value[i];
+        const int64_t from = attr.slice.begin[i] = begin->value[i];
         attr.slice.stride[i] = 1;
-        attr.shape.dim[i] = size.value[i];
-        if (size.value[i] == -1)
-            attr.shape.dim[i] = begin.value[i] >= 0 && begin.value[i] <= x->shape.dim[i] ? x->shape.dim[i] - begin.value[i] : 1;
+        attr.shape.dim[i] = size->value[i];
+        if (size->value[i] == -1) attr.shape.dim[i] = from >= 0 && from <= x->shape.dim[i] ? x->shape.dim[i] - from : 1;
     }
     return lki_apply1(LKI_OP_slice, &attr, x);
 }
@@ -121,23 +128,25 @@ static int64_t slice_axis(int64_t n, int64_t begin, int64_t end, int64_t stride,
 
 lk_tensor *lk_strided_slice_kw(lk_strided_slice_args a)
 {
-    const char *call = "lk_strided_slice";
+    const char    *call = "lk_strided_slice";
+    const lki_axes begin = lki_axes_of(a.begin), end = lki_axes_of(a.end), strides = lki_axes_of(a.strides);
     if (!a.x) lki_fail(LK_EINVAL, "lk_strided_slice: x is missing");
-    if (lki_bad(a.x) || !per_axis(call, a.x, &a.begin, "begin") || !per_axis(call, a.x, &a.end, "end") ||
-        !per_axis(call, a.x, &a.strides, "strides"))
+    if (lki_bad(a.x) || !per_axis(call, a.x, &begin, "begin") || !per_axis(call, a.x, &end, "end") ||
+        !per_axis(call, a.x, &strides, "strides"))
         return &lki_poison;
     lki_attr attr = {.shape = {.rank = a.x->shape.rank}};
     for (int i = 0; i < a.x->shape.rank; i++) {
-        if (a.strides.value[i] == 0) return lki_refuse(LK_EINVAL, "lk_strided_slice: axis %d: the stride is 0", i);
-        attr.slice.stride[i] = a.strides.value[i];
-        attr.shape.dim[i] = slice_axis(a.x->shape.dim[i], a.begin.value[i], a.end.value[i], a.strides.value[i],
-                                       a.begin_mask >> i & 1, a.end_mask >> i & 1, &attr.slice.begin[i]);
+        if (strides.value[i] == 0) return lki_refuse(LK_EINVAL, "lk_strided_slice: axis %d: the stride is 0", i);
+        attr.slice.stride[i] = strides.value[i];
+        attr.shape.dim[i] = slice_axis(a.x->shape.dim[i], begin.value[i], end.value[i], strides.value[i], a.begin_mask >> i & 1,
+                                       a.end_mask >> i & 1, &attr.slice.begin[i]);
     }
     return lki_apply1(LKI_OP_slice, &attr, a.x);
 }
 
-lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes)
+lk_tensor *(lk_reverse)(lk_tensor *x, lk_axes list)
 {
+    const lki_axes axes = lki_axes_of(list);
     if (!usable("lk_reverse", x) || axes.count < 0) return &lki_poison;
     lki_attr attr = {.shape = x->shape};
     for (int i = 0; i < x->shape.rank; i++)
@@ -154,8 +163,9 @@ lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes)
 
 lk_tensor *lk_pad_kw(lk_pad_args a)
 {
+    const lki_axes before = lki_axes_of(a.before), after = lki_axes_of(a.after);
     if (!a.x) lki_fail(LK_EINVAL, "lk_pad: x is missing");
-    if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &a.before, "before") || !per_axis("lk_pad", a.x, &a.after, "after"))
+    if (lki_bad(a.x) || !per_axis("lk_pad", a.x, &before, "before") || !per_axis("lk_pad", a.x, &after, "after"))
         return &lki_poison;
     if ((unsigned)a.mode > LK_PAD_SYMMETRIC)
         return lki_refuse(LK_EINVAL, "lk_pad: mode %d is none of LK_PAD_CONSTANT, LK_PAD_REFLECT, LK_PAD_SYMMETRIC", (int)a.mode);
@@ -164,18 +174,18 @@ lk_tensor *lk_pad_kw(lk_pad_args a)
         int64_t n = a.x->shape.dim[i], most = a.mode == LK_PAD_REFLECT     ? lki_max(n - 1, 0)
                                               : a.mode == LK_PAD_SYMMETRIC ? n
                                                                            : INT32_MAX;
-        if (a.before.value[i] < 0 || a.after.value[i] < 0 || a.before.value[i] > most || a.after.value[i] > most)
+        if (before.value[i] < 0 || after.value[i] < 0 || before.value[i] > most || after.value[i] > most)
             return lki_refuse(LK_EINVAL,
                               "lk_pad: axis %d of size %lld takes 0 to %lld cells on a side in this mode, not %lld and %lld", i,
-                              (long long)n, (long long)most, (long long)a.before.value[i], (long long)a.after.value[i]);
-        attr.pad.before[i] = a.before.value[i];
-        attr.shape.dim[i] += a.before.value[i] + a.after.value[i];
+                              (long long)n, (long long)most, (long long)before.value[i], (long long)after.value[i]);
+        attr.pad.before[i] = before.value[i];
+        attr.shape.dim[i] += before.value[i] + after.value[i];
     }
     return lki_apply1(LKI_OP_pad, &attr, a.x);
 }
 
 /* Sizes of 0 or more that add up to the axis. */
-static bool splits(const lk_tensor *x, const lk_axes *sizes, int axis, int at)
+static bool splits(const lk_tensor *x, const lki_axes *sizes, int axis, int at)
 {
     int64_t left = at < 0 ? 0 : x->shape.dim[at], given = 0;
     char    text[LKI_SHAPE_TEXT], list[LKI_SHAPE_TEXT];
@@ -191,18 +201,19 @@ static bool splits(const lk_tensor *x, const lk_axes *sizes, int axis, int at)
     return false;
 }
 
-lk_tuple lk_split(lk_tensor *x, lk_axes sizes, int axis)
+lk_tuple(lk_split)(lk_tensor *x, lk_axes list, int axis)
 {
-    lk_tensor *part[LK_MAX_RANK];
-    int        at = usable("lk_split", x) ? lki_axis_normal(axis, x->shape.rank) : -1;
-    int64_t    from = 0;
+    const lki_axes sizes = lki_axes_of(list);
+    lk_tensor     *part[LK_MAX_RANK];
+    int            at = usable("lk_split", x) ? lki_axis_normal(axis, x->shape.rank) : -1;
+    int64_t        from = 0;
     if (lki_bad(x) || !splits(x, &sizes, axis, at)) return lki_tuple_new(0, NULL);
     for (int i = 0; i < sizes.count; i++) {
-        lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
+        lki_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
         for (int d = 0; d < x->shape.rank; d++)
             size.value[d] = d == at ? sizes.value[i] : x->shape.dim[d];
         begin.value[at] = from;
-        part[i] = lk_slice(x, begin, size);
+        part[i] = lki_slice(x, &begin, &size);
         from += sizes.value[i];
     }
     return lki_tuple_new(sizes.count, part);
@@ -233,11 +244,11 @@ lk_tensor *lk_stack(lk_tuple parts, int axis)
 
 static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
 {
-    lk_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
+    lki_axes begin = {.count = x->shape.rank}, size = {.count = x->shape.rank};
     for (int i = 0; i < x->shape.rank; i++)
         size.value[i] = i == axis ? count : x->shape.dim[i];
     begin.value[axis] = from;
-    return lk_slice(x, begin, size);
+    return lki_slice(x, &begin, &size);
 }
 
 /* More entries than one op has results for are cut into stretches first. */
@@ -264,8 +275,9 @@ lk_tuple lk_unstack(lk_tensor *x, int axis)
     return out;
 }
 
-lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples)
+lk_tensor *(lk_tile)(lk_tensor *x, lk_axes list)
 {
+    const lki_axes multiples = lki_axes_of(list);
     if (!usable("lk_tile", x) || !per_axis("lk_tile", x, &multiples, "multiples")) return &lki_poison;
     for (int axis = 0; axis < multiples.count; axis++) {
         int64_t times = multiples.value[axis];
@@ -302,7 +314,7 @@ lk_tensor *lk_gather(lk_tensor *x, lk_tensor *ids, int axis)
 lk_tensor *lk_one_hot_kw(lk_one_hot_args a)
 {
     if ((unsigned)a.dtype >= LK_DTYPE_COUNT) return lki_refuse(LK_EDTYPE, "lk_one_hot: %d is not an element type", (int)a.dtype);
-    lki_attr attr = {.shape = {1, {a.depth}}, .dtype = a.dtype, .num = {a.on.set ? a.on.value : 1, a.off}};
+    lki_attr attr = {.shape = {1, {a.depth}}, .dtype = a.dtype, .num = {lki_number_or(a.on, 1), a.off}};
     return lki_apply1(LKI_OP_one_hot, &attr, a.ids);
 }
 
@@ -326,7 +338,7 @@ static lk_tensor *draw(lki_op op, lk_random_args a)
     attr.random.key = lki_stream_key(lk_random_seed(), a.stream ? a.stream : "");
     attr.random.call = (uint64_t)a.call;
     attr.random.low = a.low;
-    attr.random.high = a.high.set ? a.high.value : 1;
+    attr.random.high = lki_number_or(a.high, 1);
     if (op == LKI_OP_random_uniform && !(attr.random.low <= attr.random.high))
         return lki_refuse(LK_EINVAL, "lk_random_uniform: low %g is above high %g", attr.random.low, attr.random.high);
     return lki_apply(op, &attr, a.rows_of ? 2 : 1, src, NULL);

@@ -59,10 +59,10 @@ static lk_tensor *rows_of(lk_tensor *t, const lki_rows *met, int64_t begin, int6
 {
     const bool    own = t->rows.kind == LKI_ROWS;
     const int64_t per_row = own ? t->rows.per_row : met->rows ? t->shape.dim[0] / met->rows : 0;
-    lk_axes       from = {t->shape.rank, {begin * per_row}}, size = {t->shape.rank, {rows * per_row}};
+    lki_axes      from = {t->shape.rank, {begin * per_row}}, size = {t->shape.rank, {rows * per_row}};
     for (int i = 1; i < t->shape.rank; i++)
         size.value[i] = t->shape.dim[i];
-    lk_tensor *part = lk_slice(t, from, size);
+    lk_tensor *part = lki_slice(t, &from, &size);
     if (lki_bad(part) || !own) return part;
     part->rows = t->rows;
     part->rows.first += begin;

@@ -29,11 +29,12 @@ static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, i
 }
 
 /* One value serves both directions; none means `otherwise`. */
-static bool pair_of(const char *call, const char *name, const lk_axes *given, const int64_t *otherwise, int64_t *out)
+static bool pair_of(const char *call, const char *name, lk_axes list, const int64_t *otherwise, int64_t *out)
 {
+    const lki_axes given = lki_axes_of(list);
     for (int i = 0; i < 2; i++) {
-        out[i] = given->count == 0 ? otherwise[i] : given->value[given->count == 1 ? 0 : i];
-        if (out[i] < 1 || out[i] > INT32_MAX || given->count > 2) {
+        out[i] = given.count == 0 ? otherwise[i] : given.value[given.count == 1 ? 0 : i];
+        if (out[i] < 1 || out[i] > INT32_MAX || given.count > 2 || given.count < 0) {
             lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more, at most %d", call, name, INT32_MAX);
             return false;
         }
@@ -50,7 +51,7 @@ bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed)
     return false;
 }
 
-bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const lk_axes *strides, const lk_axes *dilation)
+bool lki_window_of(const char *call, lki_window *w, const int64_t *size, lk_axes strides, lk_axes dilation)
 {
     static const int64_t ones[2] = {1, 1};
     w->size[0] = size[0];
@@ -58,7 +59,7 @@ bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const l
     return pair_of(call, "strides", strides, ones, w->stride) && pair_of(call, "dilation", dilation, ones, w->dilation);
 }
 
-bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const lk_axes *strides)
+bool lki_pool_window(const char *call, lki_window *w, lk_axes size, lk_axes strides)
 {
     static const int64_t twos[2] = {2, 2};
     w->dilation[0] = w->dilation[1] = 1;

@@ -6,9 +6,9 @@
 #include <lockstep/nn.h>
 
 /* Sizes, strides and dilation; false and an error naming `call` when they are out of range. */
-bool lki_window_of(const char *call, lki_window *w, const int64_t *size, const lk_axes *strides, const lk_axes *dilation);
+bool lki_window_of(const char *call, lki_window *w, const int64_t *size, lk_axes strides, lk_axes dilation);
 bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed);
-bool lki_pool_window(const char *call, lki_window *w, const lk_axes *size, const lk_axes *strides);
+bool lki_pool_window(const char *call, lki_window *w, lk_axes size, lk_axes strides);
 
 /* A matrix product of operands that are by heads, [n, rows, heads, columns] (kernel/matrix.h): bits 0 a, 1 b, 2 the result. */
 lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool transpose_b, int heads);

@@ -10,14 +10,15 @@
 #include <stdio.h>
 
 /* Bit i: axis i is reduced. False (and an error) when an axis does not exist. */
-static bool reduced_axes(const char *call, const lk_tensor *x, const lk_axes *axes, unsigned *mask)
+static bool reduced_axes(const char *call, const lk_tensor *x, lk_axes list, unsigned *mask)
 {
-    *mask = axes->count ? 0 : (1u << x->shape.rank) - 1;
-    if (axes->count < 0) return false; /* told by LK_AXES */
-    for (int i = 0; i < axes->count; i++) {
-        int axis = lki_axis_normal(axes->value[i], x->shape.rank);
+    const lki_axes axes = lki_axes_of(list);
+    *mask = axes.count ? 0 : (1u << x->shape.rank) - 1;
+    if (axes.count < 0) return false; /* LK_AXES reported it */
+    for (int i = 0; i < axes.count; i++) {
+        int axis = lki_axis_normal(axes.value[i], x->shape.rank);
         if (axis < 0) {
-            lki_fail(LK_EINVAL, "%s: axis %lld is outside rank %d; it may be %d to %d", call, (long long)axes->value[i],
+            lki_fail(LK_EINVAL, "%s: axis %lld is outside rank %d; it may be %d to %d", call, (long long)axes.value[i],
                      x->shape.rank, -x->shape.rank, x->shape.rank - 1);
             return false;
         }
@@ -67,7 +68,7 @@ static lk_tensor *reduce(lki_op op, const char *call, lk_reduce_args args)
 {
     unsigned mask;
     if (!args.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(args.x) || !reduced_axes(call, args.x, &args.axis, &mask)) return &lki_poison;
+    if (lki_bad(args.x) || !reduced_axes(call, args.x, args.axis, &mask)) return &lki_poison;
     lk_shape   kept = kept_shape(&args.x->shape, mask);
     lk_tensor *y = reduce_mask(op, args.x, mask);
     if (y == args.x) y = lk_identity(y);
@@ -83,8 +84,8 @@ REDUCE(reduce_prod)
 REDUCE(reduce_any)
 REDUCE(reduce_all)
 
-    /* How many elements went into each element of y. */
-    static double elements_per(const lk_tensor *x, const lk_tensor *y)
+/* How many elements went into each element of y. */
+static double elements_per(const lk_tensor *x, const lk_tensor *y)
 {
     double n = 1, m = 1;
     for (int i = 0; i < x->shape.rank; i++)
@@ -113,7 +114,7 @@ lk_tensor *lk_reduce_logsumexp_kw(lk_reduce_args args)
     lk_tensor *y = lk_add(lk_log(lk_reduce_sum_kw(keep)), most);
     if (args.keepdims == LK_ON || lki_bad(y)) return y;
     unsigned mask;
-    if (!reduced_axes("lk_reduce_logsumexp", args.x, &args.axis, &mask)) return &lki_poison;
+    if (!reduced_axes("lk_reduce_logsumexp", args.x, args.axis, &mask)) return &lki_poison;
     lk_shape s = {0};
     for (int i = 0; i < args.x->shape.rank; i++)
         if (!(mask >> i & 1)) s.dim[s.rank++] = args.x->shape.dim[i];
@@ -146,8 +147,8 @@ static bool one_axis(const char *call, const lk_axis_args *args, int default_axi
 {
     if (!args->x) lki_fail(LK_EINVAL, "%s: x is missing", call);
     if (lki_bad(args->x)) return false;
-    if (args->axis.set > 1) return lki_fail(LK_EINVAL, "%s: LK_NO_AXIS is no axis here", call), false;
-    int wanted = args->axis.set ? args->axis.value : default_axis;
+    if (args->axis == LK_NO_AXIS) return lki_fail(LK_EINVAL, "%s: LK_NO_AXIS is no axis here", call), false;
+    int wanted = lki_axis_or(args->axis, default_axis);
     *axis = lki_axis_normal(wanted, args->x->shape.rank);
     if (*axis < 0) lki_fail(LK_EINVAL, "%s: axis %d is outside rank %d", call, wanted, args->x->shape.rank);
     return *axis >= 0;
@@ -156,7 +157,7 @@ static bool one_axis(const char *call, const lk_axis_args *args, int default_axi
 /* Everything but a running sum. */
 static bool plain_axis(const char *call, const lk_axis_args *args, int default_axis, int *axis)
 {
-    if (args->exclusive != LK_DEFAULT || args->reverse != LK_DEFAULT)
+    if (lki_switch_given(args->exclusive) || lki_switch_given(args->reverse))
         return lki_fail(LK_EINVAL, "%s: exclusive and reverse are for lk_cumsum", call), false;
     return one_axis(call, args, default_axis, axis);
 }
@@ -166,10 +167,11 @@ static lk_tensor *on_axis(lki_op op, lk_tensor *x, int axis)
 {
     int last = x->shape.rank - 1;
     if (axis == last) return lki_apply1(op, NULL, x);
-    lk_axes swap = {.count = x->shape.rank};
+    lki_axes swap = {.count = x->shape.rank};
     for (int i = 0; i <= last; i++)
         swap.value[i] = i == axis ? last : i == last ? axis : i;
-    return lk_transpose(lki_apply1(op, NULL, lk_transpose(x, swap)), swap);
+    const lk_axes list = lki_axes_list(&swap);
+    return lk_transpose(lki_apply1(op, NULL, lk_transpose(x, list)), list);
 }
 
 lk_tensor *lk_softmax_kw(lk_axis_args args)

@@ -22,15 +22,17 @@ lk_op *lk_op_of_kw(lk_op_args a)
 {
     if (!a.name || !*a.name) return lki_fail(LK_EINVAL, "lk_op_of: the name is missing"), NULL;
     if (!a.compute) return lki_fail(LK_EINVAL, "lk_op_of: \"%s\": compute is NULL", a.name), NULL;
-    if (a.inputs < 0 || a.inputs > MOST_INPUTS)
-        return lki_fail(LK_EINVAL, "lk_op_of: \"%s\": %d inputs; there must be 1 to %d", a.name, a.inputs, MOST_INPUTS), NULL;
+    const int64_t inputs = lki_integer_or(a.inputs, 1);
+    if (inputs < 1 || inputs > MOST_INPUTS)
+        return lki_fail(LK_EINVAL, "lk_op_of: \"%s\": %lld inputs; there must be 1 to %d", a.name, (long long)inputs, MOST_INPUTS),
+               NULL;
     lk_op *op = lki_object_new(sizeof *op, LKI_KIND_OP, LKI_LIVES_IN_POOL, NULL);
     char  *name = lki_strdup(a.name);
     if (!op || !name) return lki_release(name), lk_free(op), NULL;
     lki_retain(op); /* for ever */
     op->set = a;
     op->set.name = name;
-    if (!op->set.inputs) op->set.inputs = 1;
+    op->set.inputs = inputs;
     return op;
 }
 
@@ -77,7 +79,7 @@ lk_tensor *lk_op_apply(lk_op *op, lk_tuple in)
     memset(&attr, 0, sizeof attr);
     if (!is_op("lk_op_call", op)) return &lki_poison;
     if (in.count != op->set.inputs)
-        return lki_refuse(LK_EINVAL, "lk_op_call: op \"%s\" takes %d input%s, not %d", op->set.name, op->set.inputs,
+        return lki_refuse(LK_EINVAL, "lk_op_call: op \"%s\" takes %d input%s, not %d", op->set.name, (int)op->set.inputs,
                           op->set.inputs == 1 ? "" : "s", in.count);
     for (int i = 0; i < in.count; i++) {
         if (!lki_usable(op->set.name, "an input", in.item[i])) return &lki_poison;

@@ -36,7 +36,7 @@ static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_
 
 lk_variable *lki_variable_make(const lk_variable_args *args)
 {
-    bool trainable = args->trainable == LK_ON || (args->trainable == LK_DEFAULT && args->synchronization != LK_SYNC_ON_READ);
+    bool trainable = args->trainable == LK_ON || (!lki_switch_given(args->trainable) && args->synchronization != LK_SYNC_ON_READ);
     lk_variable *v = variable_object(args->name ? args->name : "Variable", &args->initial->shape, args->initial->dtype,
                                      trainable && lki_is_float(args->initial->dtype));
     if (!v) return NULL;

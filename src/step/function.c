@@ -129,8 +129,9 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
         lki_fail(LK_EINVAL, "lk_function_of: the function is missing");
         return NULL;
     }
-    if (args.max_traces < 0) {
-        lki_fail(LK_EINVAL, "lk_function_of: max_traces is %d; it must be 1 or more", args.max_traces);
+    const int64_t most = lki_integer_or(args.max_traces, DEFAULT_PLANS);
+    if (most < 1 || most > INT32_MAX) {
+        lki_fail(LK_EINVAL, "lk_function_of: max_traces is %lld; it must be 1 or more", (long long)most);
         return NULL;
     }
     lk_function *f = lki_object_new(sizeof *f, LKI_KIND_FUNCTION, LKI_LIVES_IN_POOL, function_destroy);
@@ -138,7 +139,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
     pthread_mutex_init(&f->lock, NULL);
     f->fn = args.fn;
     f->user = args.user;
-    f->most = args.max_traces ? args.max_traces : DEFAULT_PLANS;
+    f->most = (int)most;
     f->name = name_of(&args, written);
     if (f->name) return f;
     lk_free(f);

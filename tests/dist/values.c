@@ -56,9 +56,10 @@ static lk_shape shape_on(const reduction *k, int r)
 
 static bool is_reduced(const reduction *k, int d)
 {
-    bool found = false;
-    for (int i = 0; i < k->axes.count; i++)
-        found = found || (k->axes.value[i] + k->shape.rank) % k->shape.rank == d;
+    bool           found = false;
+    const lki_axes axes = lki_axes_of(k->axes);
+    for (int i = 0; i < axes.count; i++)
+        found = found || (axes.value[i] + k->shape.rank) % k->shape.rank == d;
     return found;
 }
 
@@ -80,18 +81,19 @@ static void check_reduction(int n, const reduction *k, lk_reduce_op op)
     enum { MOST = 64 };
     lk_strategy *s = mirrored(n);
     lk_tensor   *item[8];
-    double       wanted[MOST] = {0}, rows = k->axes.count ? 0 : n;
+    double       wanted[MOST] = {0}, rows = k->axes ? 0 : n;
     for (int r = 0; r < n; r++) {
         lk_shape shape = shape_on(k, r);
         item[r] = numbers(r, shape, k->dtype);
         double each = 1;
-        for (int d = 0; d < shape.rank && k->axes.count; d++)
+        for (int d = 0; d < shape.rank && k->axes; d++)
             each *= is_reduced(k, d) ? (double)shape.dim[d] : 1;
-        rows += k->axes.count ? each : 0;
+        rows += k->axes ? each : 0;
         for (int64_t i = 0; i < lk_size(item[r]); i++)
             wanted[goes_to(k, &shape, i)] += number_of(r, i, !lki_is_float(k->dtype));
     }
-    lk_tensor *got = lk_reduce(s, op, lk_values_from_function(s, pick, &(lk_tuple){n, item}), .axes = k->axes);
+    lk_tensor *got =
+        lk_reduce(s, op, lk_values_from_function(s, pick, &(lk_tuple){n, item}), .axes = k->axes ? k->axes : LK_AXES());
     if (lk_failed() || lk_size(got) > MOST) GIVE_UP("%s", lk_error());
     for (int64_t i = 0; i < lk_size(got); i++) {
         double x = lki_element_get(lk_tensor_dtype(got), lk_data(got), i),
@@ -106,14 +108,14 @@ static void check_reduction(int n, const reduction *k, lk_reduce_op op)
 TEST(reduce_against_plain_loops)
 {
     const reduction table[] = {
-        {LK_F32, LK_SHAPE(), false, {0}},
-        {LK_F32, LK_SHAPE(5), false, {0}},
-        {LK_F64, LK_SHAPE(2, 3), false, {0}},
-        {LK_I32, LK_SHAPE(2, 3), false, {0}},
-        {LK_I64, LK_SHAPE(4), false, {0}},
-        {LK_F16, LK_SHAPE(4), false, {0}},
-        {LK_BF16, LK_SHAPE(4), false, {0}},
-        {LK_F32, LK_SHAPE(0, 2), false, {0}},
+        {LK_F32, LK_SHAPE(), false, 0},
+        {LK_F32, LK_SHAPE(5), false, 0},
+        {LK_F64, LK_SHAPE(2, 3), false, 0},
+        {LK_I32, LK_SHAPE(2, 3), false, 0},
+        {LK_I64, LK_SHAPE(4), false, 0},
+        {LK_F16, LK_SHAPE(4), false, 0},
+        {LK_BF16, LK_SHAPE(4), false, 0},
+        {LK_F32, LK_SHAPE(0, 2), false, 0},
         {LK_F32, LK_SHAPE(5), false, LK_AXES(0)},
         {LK_F32, LK_SHAPE(5), false, LK_AXES(-1)},
         {LK_F32, LK_SHAPE(2, 3), false, LK_AXES(0)},
@@ -214,7 +216,6 @@ TEST(reduce_refused)
         BAD(LK_EINVAL, REDUCE(s, LK_SUM, x, .axes = LK_AXES((int64_t)1 << 32)), "axis 4294967296", "rank 1");
         BAD(LK_EINVAL, REDUCE(s, LK_SUM, x, .axes = LK_AXES(0, -1)), "axis");
         BAD(LK_EINVAL, REDUCE(s, LK_SUM, x, LK_AXIS(0), LK_AXES(0)), ".axis or .axes");
-        BAD(LK_EINVAL, REDUCE(s, LK_SUM, x, .axis = {7, 0}), "LK_AXIS");
         BAD(LK_EINVAL, REDUCE(s, LK_SUM, of_three), "lk_reduce", "3 replicas", "has 2");
         BAD(LK_EINVAL, REDUCE(s, LK_SUM, lk_nest(LK_TUPLE(of_three))), "lk_reduce", "3 replicas", "has 2");
         BAD(LK_ESHAPE, REDUCE(s, LK_MEAN, SPREAD(s, VECTOR(1), VECTOR(1, 2))), "lk_reduce", "replica 0 has [1]", "replica 1 [2]");

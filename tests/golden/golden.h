@@ -142,6 +142,12 @@ static bool   has(test_case *c, const char *key) { return attribute(c, key) != N
 static double real(test_case *c, const char *key) { return json_number_value(attribute(c, key)); }
 static int    whole(test_case *c, const char *key) { return (int)json_integer_value(attribute(c, key)); }
 
+static lk_integer integer(test_case *c, const char *key)
+{
+    json_t *value = attribute(c, key);
+    return value ? LK_INTEGER(json_integer_value(value)) : 0;
+}
+
 static lk_switch on_off(test_case *c, const char *key)
 {
     json_t *value = attribute(c, key);
@@ -158,11 +164,12 @@ static lk_number number(test_case *c, const char *key)
 static lk_axes axes(test_case *c, const char *key)
 {
     json_t *value = attribute(c, key);
-    lk_axes list = {0};
-    if (json_is_number(value)) return list.count = 1, list.value[0] = json_integer_value(value), list;
+    int64_t list[LK_MAX_RANK];
+    int     count = 0;
+    if (json_is_number(value)) return LK_AXES(json_integer_value(value));
     for (size_t i = 0; i < json_array_size(value) && i < LK_MAX_RANK; i++)
-        list.value[list.count++] = json_integer_value(json_array_get(value, i));
-    return list;
+        list[count++] = json_integer_value(json_array_get(value, i));
+    return lk_axes_from(count, list);
 }
 
 /* A word out of a list; what it is not in the list is a failure. */

@@ -302,8 +302,8 @@ static lk_tuple op_one_hot(op_call *k) { return LK_TUPLE(lk_one_hot(in(k, "ids")
 
 static lk_tuple op_reshape(op_call *k)
 {
-    const lk_axes sizes = axes(k->c, "shape");
-    lk_shape      shape = {.rank = sizes.count};
+    const lki_axes sizes = lki_axes_of(axes(k->c, "shape"));
+    lk_shape       shape = {.rank = sizes.count};
     memcpy(shape.dim, sizes.value, sizeof shape.dim);
     return LK_TUPLE(lk_reshape(in(k, "x"), shape));
 }
@@ -330,10 +330,14 @@ static lk_tuple op_pad(op_call *k)
     json_t     *list = attribute(k->c, "paddings");
     lk_pad_args a = {
         .x = in(k, "x"), .mode = (lk_pad_mode)WORD(k->c, "mode", "constant", "reflect", "symmetric"), .value = real(k->c, "value")};
-    for (size_t i = 0; i < json_array_size(list) && i < LK_MAX_RANK; i++) {
-        a.before.value[a.before.count++] = json_integer_value(json_array_get(json_array_get(list, i), 0));
-        a.after.value[a.after.count++] = json_integer_value(json_array_get(json_array_get(list, i), 1));
+    int64_t before[LK_MAX_RANK], after[LK_MAX_RANK];
+    int     count = 0;
+    for (size_t i = 0; i < json_array_size(list) && i < LK_MAX_RANK; i++, count++) {
+        before[count] = json_integer_value(json_array_get(json_array_get(list, i), 0));
+        after[count] = json_integer_value(json_array_get(json_array_get(list, i), 1));
     }
+    a.before = lk_axes_from(count, before);
+    a.after = lk_axes_from(count, after);
     return LK_TUPLE(lk_pad_kw(a));
 }
 

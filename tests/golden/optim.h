@@ -64,15 +64,15 @@ static lk_schedule *make_schedule(test_case *c, json_t *spec)
 }
 
 #define COMMON(c, s)                                                                                                               \
-    .learning_rate = real(c, "learning_rate"), .schedule = s, .weight_decay = real(c, "weight_decay"),                             \
+    .learning_rate = number(c, "learning_rate"), .schedule = s, .weight_decay = number(c, "weight_decay"),                         \
     .clipnorm = real(c, "clipnorm"), .global_clipnorm = real(c, "global_clipnorm"), .clipvalue = real(c, "clipvalue"),             \
     .use_ema = on_off(c, "use_ema"), .ema_momentum = number(c, "ema_momentum"),                                                    \
     .ema_overwrite_frequency = whole(c, "ema_overwrite_frequency"),                                                                \
-    .gradient_accumulation_steps = whole(c, "gradient_accumulation_steps")
+    .gradient_accumulation_steps = integer(c, "gradient_accumulation_steps")
 
 static lk_optimizer *make_sgd(test_case *c, lk_schedule *s)
 {
-    return lk_sgd(COMMON(c, s), .momentum = real(c, "momentum"), .nesterov = on_off(c, "nesterov"));
+    return lk_sgd_kw((lk_sgd_args){COMMON(c, s), .momentum = real(c, "momentum"), .nesterov = on_off(c, "nesterov")});
 }
 
 static lk_adam_args adam_args(test_case *c, lk_schedule *s)
@@ -90,29 +90,29 @@ static lk_optimizer *make_lamb(test_case *c, lk_schedule *s) { return lk_lamb_kw
 
 static lk_optimizer *make_rmsprop(test_case *c, lk_schedule *s)
 {
-    return lk_rmsprop(COMMON(c, s), .rho = number(c, "rho"), .momentum = real(c, "momentum"), .epsilon = number(c, "epsilon"),
-                      .centered = on_off(c, "centered"));
+    return lk_rmsprop_kw((lk_rmsprop_args){COMMON(c, s), .rho = number(c, "rho"), .momentum = real(c, "momentum"),
+                                           .epsilon = number(c, "epsilon"), .centered = on_off(c, "centered")});
 }
 
 static lk_optimizer *make_adagrad(test_case *c, lk_schedule *s)
 {
-    return lk_adagrad(COMMON(c, s), .initial_accumulator_value = number(c, "initial_accumulator_value"),
-                      .epsilon = number(c, "epsilon"));
+    return lk_adagrad_kw((lk_adagrad_args){COMMON(c, s), .initial_accumulator_value = number(c, "initial_accumulator_value"),
+                                           .epsilon = number(c, "epsilon")});
 }
 
 static lk_optimizer *make_adadelta(test_case *c, lk_schedule *s)
 {
-    return lk_adadelta(COMMON(c, s), .rho = number(c, "rho"), .epsilon = number(c, "epsilon"));
+    return lk_adadelta_kw((lk_adadelta_args){COMMON(c, s), .rho = number(c, "rho"), .epsilon = number(c, "epsilon")});
 }
 
 static lk_optimizer *make_ftrl(test_case *c, lk_schedule *s)
 {
-    return lk_ftrl(COMMON(c, s), .learning_rate_power = number(c, "learning_rate_power"),
-                   .initial_accumulator_value = number(c, "initial_accumulator_value"),
-                   .l1_regularization_strength = real(c, "l1_regularization_strength"),
-                   .l2_regularization_strength = real(c, "l2_regularization_strength"),
-                   .l2_shrinkage_regularization_strength = real(c, "l2_shrinkage_regularization_strength"),
-                   .beta = real(c, "beta"));
+    return lk_ftrl_kw((lk_ftrl_args){COMMON(c, s), .learning_rate_power = number(c, "learning_rate_power"),
+                                     .initial_accumulator_value = number(c, "initial_accumulator_value"),
+                                     .l1_regularization_strength = real(c, "l1_regularization_strength"),
+                                     .l2_regularization_strength = real(c, "l2_regularization_strength"),
+                                     .l2_shrinkage_regularization_strength = real(c, "l2_shrinkage_regularization_strength"),
+                                     .beta = real(c, "beta")});
 }
 
 static const struct {
@@ -147,11 +147,11 @@ typedef struct optim_run {
 
 static lk_tensor *part_of(lk_tensor *t, int64_t i)
 {
-    lk_axes  begin = {.count = lk_rank(t), .value = {i}}, size = {.count = lk_rank(t), .value = {1}};
+    int64_t  begin[LK_MAX_RANK] = {i}, size[LK_MAX_RANK] = {1};
     lk_shape shape = {.rank = lk_rank(t) - 1};
     for (int a = 1; a < lk_rank(t); a++)
-        size.value[a] = shape.dim[a - 1] = lk_dim(t, a);
-    return lk_reshape(lk_slice(t, begin, size), shape);
+        size[a] = shape.dim[a - 1] = lk_dim(t, a);
+    return lk_reshape(lk_slice(t, lk_axes_from(lk_rank(t), begin), lk_axes_from(lk_rank(t), size)), shape);
 }
 
 static lk_variables variables_of(const optim_run *r) { return lk_variables_of(r->variables, r->variable); }

@@ -96,9 +96,14 @@ static lk_tensor *layer_separable(train_run *r, lk_tensor *x)
 static lk_tensor *layer_batch_norm(train_run *r, lk_tensor *x)
 {
     lk_variable   *gamma = next_weight(r), *beta = next_weight(r), *mean = next_weight(r), *variance = next_weight(r);
-    const lk_tuple y = lk_nn_batch_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta), .moving_mean = lk_read(mean),
-                                        .moving_variance = lk_read(variance), .momentum = number(r->c, "momentum"),
-                                        .epsilon = number(r->c, "epsilon"), .training = LK_ON);
+    const lk_tuple y = lk_nn_batch_norm_kw((lk_norm_args){.x = x,
+                                                          .gamma = lk_read(gamma),
+                                                          .beta = lk_read(beta),
+                                                          .moving_mean = lk_read(mean),
+                                                          .moving_variance = lk_read(variance),
+                                                          .momentum = number(r->c, "momentum"),
+                                                          .epsilon = number(r->c, "epsilon"),
+                                                          .training = LK_ON});
     lk_assign(mean, y.item[1]);
     lk_assign(variance, y.item[2]);
     return y.item[0];

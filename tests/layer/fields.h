@@ -16,9 +16,10 @@ static inline int list_text(char *to, int count, const int64_t *value)
     return used + sprintf(to + used, "]");
 }
 
-static inline void axes_text(char *to, const lki_field *f, lk_axes a)
+static inline void axes_text(char *to, const lki_field *f, lk_axes option)
 {
-    if (!a.count && f->width) a = (lk_axes){1, {(int64_t)f->standard}};
+    lki_axes a = lki_axes_of(option);
+    if (!a.count && f->width) a = (lki_axes){1, {(int64_t)f->standard}};
     for (; a.count < f->width; a.count++)
         a.value[a.count] = a.value[0];
     if (a.count) list_text(to, a.count, a.value);
@@ -36,27 +37,25 @@ static inline const char *field_text(const lki_field *f, const void *args, char 
     const char *at = (const char *)args + f->offset;
     int         used;
     switch (f->type) {
-    case LKI_FIELD_INT:
-        sprintf(text, "%lld", *(const int64_t *)at ? (long long)*(const int64_t *)at : (long long)f->standard);
+    case LKI_FIELD_INT: sprintf(text, "%lld", (long long)*(const int64_t *)at); break;
+    case LKI_FIELD_COUNT: sprintf(text, "%d", *(const int *)at); break;
+    case LKI_FIELD_REAL: sprintf(text, "%g", *(const double *)at); break;
+    case LKI_FIELD_INTEGER: sprintf(text, "%lld", (long long)lki_integer_or(*(const lk_integer *)at, (int64_t)f->standard)); break;
+    case LKI_FIELD_NUMBER:
+        if (!lki_number_given(*(const lk_number *)at) && f->none) strcpy(text, "null");
+        else sprintf(text, "%g", lki_number_or(*(const lk_number *)at, f->standard));
         break;
-    case LKI_FIELD_REAL: sprintf(text, "%g", *(const double *)at != 0 ? *(const double *)at : f->standard); break;
-    case LKI_FIELD_NUMBER: {
-        const lk_number *n = (const lk_number *)at;
-        if (!n->set && f->none) strcpy(text, "null");
-        else sprintf(text, "%g", n->set ? n->value : f->standard);
-        break;
-    }
     case LKI_FIELD_SWITCH:
-        strcpy(text,
-               *(const lk_switch *)at == LK_ON || (*(const lk_switch *)at == LK_DEFAULT && f->standard != 0) ? "true" : "false");
+        strcpy(text, *(const lk_switch *)at == LK_ON || (!lki_switch_given(*(const lk_switch *)at) && f->standard != 0) ? "true"
+                                                                                                                        : "false");
         break;
-    case LKI_FIELD_AXIS: sprintf(text, "%d", ((const lk_axis *)at)->set ? ((const lk_axis *)at)->value : (int)f->standard); break;
+    case LKI_FIELD_AXIS: sprintf(text, "%d", lki_axis_or(*(const lk_axis *)at, (int)f->standard)); break;
     case LKI_FIELD_AXES: axes_text(text, f, *(const lk_axes *)at); break;
     case LKI_FIELD_PAIRS:
         used = sprintf(text, "[");
-        used += list_text(text + used, 2, ((const lk_axes *)at)->value);
+        used += list_text(text + used, 2, lki_axes_of(*(const lk_axes *)at).value);
         used += sprintf(text + used, ",");
-        used += list_text(text + used, 2, ((const lk_axes *)at)->value + 2);
+        used += list_text(text + used, 2, lki_axes_of(*(const lk_axes *)at).value + 2);
         sprintf(text + used, "]");
         break;
     case LKI_FIELD_SHAPE: list_text(text, ((const lk_shape *)at)->rank, ((const lk_shape *)at)->dim); break;

@@ -197,21 +197,21 @@ static lk_tensor *move(graph *g)
     case 2: return rank >= 2 ? lk_flatten_rows(t) : lk_expand_dims(t, -1);
     case 3: return lk_reshape(t, LK_SHAPE(-1));
     case 4: {
-        lk_axes begin = {.count = rank}, size = {.count = rank};
+        lki_axes begin = {.count = rank}, size = {.count = rank};
         for (int i = 0; i < rank; i++)
             size.value[i] = lk_dim(t, i);
         if (lk_dim(t, axis) < 2) return NULL;
         begin.value[axis] = 1;
         size.value[axis] = -1;
-        return lk_slice(t, begin, size);
+        return lki_slice(t, &begin, &size);
     }
     case 5: return lk_reverse(t, LK_AXES(axis));
     case 6: {
-        lk_axes before = {.count = rank}, after = {.count = rank};
+        lki_axes before = {.count = rank}, after = {.count = rank};
         if (lk_size(t) > 4000) return NULL;
         after.value[axis] = 1;
         before.value[axis] = pick(g, 2);
-        return lk_pad(t, before, after, .value = 0.25);
+        return lk_pad(t, lki_axes_list(&before), lki_axes_list(&after), .value = 0.25);
     }
     case 7: return rank < 5 && lk_size(t) < 2000 ? lk_stack(LK_TUPLE(t, lk_neg(t)), (int)pick(g, (unsigned)rank + 1)) : NULL;
     case 8: {

@@ -103,11 +103,11 @@ TEST(axes_from_either_end)
 
 TEST(lists_of_axes)
 {
-    lk_axes none = LK_AXES(), two = LK_AXES(1, -2);
+    const lki_axes none = lki_axes_of(LK_AXES()), two = lki_axes_of(LK_AXES(1, -2));
     assert_int_equal(none.count, 0);
     assert_int_equal(two.count, 2);
     assert_int_equal(two.value[1], -2);
-    lk_axes many = LK_AXES(0, 1, 2, 3, 4, 5, 6, 7, 8);
+    const lki_axes many = lki_axes_of(LK_AXES(0, 1, 2, 3, 4, 5, 6, 7, 8));
     assert_int_equal(many.count, -1);
     assert_int_equal(lk_error_code(), LK_EINVAL);
     lk_clear_error();

@@ -1,0 +1,306 @@
+/* Options of public calls: marks where zero was written (lki_kw), and lists of axes in one number (option.h).
+ *
+ * A list of axes is
+ *
+ *   0                      not given (a list of none, made by LK_AXES(), has the payload NONE)
+ *   a plain number         a list of that one; LKI_ZERO_64: of zero
+ *   63..56  55..53  52..0  several
+ *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
+ *
+ * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an error. What an
+ * object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes, strides, windows) need no place. */
+#include "core/option.h"
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "core/shape.h"
+#include <lockstep.h>
+#include <stdio.h>
+
+/* ---- what stands in the text of a call --------------------------------------------------------------------------------------------- */
+
+/* One initialiser of a list: `.name = value` or `value`. Neither ends with a zero byte. */
+typedef struct item {
+    const char *name; /* NULL: by position */
+    size_t      name_length;
+    const char *value;
+    size_t      value_length;
+} item;
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+static bool is_word(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+static const char *skip_blanks(const char *s)
+{
+    while (is_blank(*s))
+        s++;
+    return s;
+}
+
+/* To after the literal that begins here. */
+static const char *skip_quoted(const char *s)
+{
+    const char quote = *s++;
+    while (*s && *s != quote)
+        s += *s == '\\' && s[1] ? 2 : 1;
+    return *s ? s + 1 : s;
+}
+
+/* To the comma that ends an initialiser, or to the end. */
+static const char *skip_value(const char *s)
+{
+    for (int depth = 0; *s && (depth || *s != ',');) {
+        depth += *s == '(' || *s == '[' || *s == '{';
+        depth -= *s == ')' || *s == ']' || *s == '}';
+        s = *s == '"' || *s == '\'' ? skip_quoted(s) : s + 1;
+    }
+    return s;
+}
+
+/* The next initialiser; false at the end of the text. */
+static bool next_item(const char **text, item *it)
+{
+    const char *s = skip_blanks(*text);
+    if (!*s) return false;
+    *it = (item){0};
+    if (*s == '.' && is_word(s[1]) && !(s[1] >= '0' && s[1] <= '9')) {
+        it->name = ++s;
+        while (is_word(*s))
+            s++;
+        it->name_length = (size_t)(s - it->name);
+        while (*s && *s != '=' && *s != ',')
+            s++; /* .shape.rank = */
+        s = skip_blanks(*s == '=' ? s + 1 : s);
+    }
+    it->value = s;
+    s = skip_value(s);
+    it->value_length = (size_t)(s - it->value);
+    *text = *s ? s + 1 : s;
+    return true;
+}
+
+static bool contains(const item *it, const char *what)
+{
+    const size_t length = strlen(what);
+    for (size_t i = 0; i + length <= it->value_length; i++)
+        if (!memcmp(it->value + i, what, length)) return true;
+    return false;
+}
+
+/* (lk_axes){0} and (lk_number){0} are "not given", as they always were. */
+static bool is_literal(const item *it)
+{
+    static const char *const TYPES[] = {"(lk_axes){", "(lk_axis){", "(lk_number){", "(lk_integer){", "(lk_switch)"};
+    for (int i = 0; i < LKI_COUNT(TYPES); i++)
+        if (contains(it, TYPES[i])) return true;
+    return false;
+}
+
+static bool is_plain_number(const item *it)
+{
+    const char *s = it->value;
+    while (*s == '(' || *s == '-' || *s == '+')
+        s++;
+    return *s >= '0' && *s <= '9';
+}
+
+/* ---- marks -------------------------------------------------------------------------------------------------------------------------- */
+
+static void mark_switch(int *member, bool literal)
+{
+    if (*member == 0 && !literal) *member = LK_OFF;
+    else if (*member != 0 && *member != (int)LK_OFF && *member != (int)LK_DEFAULT) *member = LK_ON;
+}
+
+/* .input_shape = 4 fills the rank and no size. */
+static void mark_shape(lk_shape *shape, const item *it)
+{
+    if (is_plain_number(it)) shape->rank = LKI_SHAPE_NUMBER;
+}
+
+static void mark(const lki_option *o, void *member, const item *it)
+{
+    const bool literal = is_literal(it);
+    switch (o->type) {
+    case LKI_OPTION_PLAIN: return;
+    case LKI_OPTION_SWITCH: mark_switch(member, literal); return;
+    case LKI_OPTION_SHAPE: mark_shape(member, it); return;
+    case LKI_OPTION_NUMBER:
+        if (!literal && !(lki_number_bits(*(lk_number *)member) << 1)) *(lk_number *)member = LKI_ZERO_REAL; /* 0 and -0 */
+        return;
+    case LKI_OPTION_AXIS:
+        if (!literal && !*(lk_axis *)member) *(lk_axis *)member = LKI_ZERO;
+        return;
+    case LKI_OPTION_INTEGER:
+    case LKI_OPTION_AXES:
+        if (!literal && !*(int64_t *)member) *(int64_t *)member = LKI_ZERO_64;
+        return;
+    }
+}
+
+static int position_of(const lki_options *all, const item *it)
+{
+    for (int i = 0; i < all->count; i++)
+        if (!strncmp(all->option[i].name, it->name, it->name_length) && !all->option[i].name[it->name_length]) return i;
+    return all->count;
+}
+
+void *lki_kw(void *args, const char *type)
+{
+    const lki_options *all = lki_options_find(type);
+    const char        *text = *(const char **)args;
+    item               it;
+    for (int at = 0; all && text && next_item(&text, &it); at++) {
+        if (it.name) at = position_of(all, &it);
+        if (at < all->count) mark(&all->option[at], (char *)args + all->option[at].offset, &it);
+    }
+    return args;
+}
+
+/* ---- the tables ---------------------------------------------------------------------------------------------------------------------- */
+
+#define OPTION(T, kind, member) {#member, LKI_OPTION_##kind, offsetof(T, member)},
+#define OPTIONS(T, list) static const lki_option T##_options[] = {list};
+#include "options.inc"
+#undef OPTIONS
+
+const lki_options *lki_options_find(const char *type)
+{
+#define OPTIONS(T, list) {#T, T##_options, LKI_COUNT(T##_options)},
+    static const lki_options ALL[] = {
+#include "options.inc"
+    };
+    for (int low = 0, high = LKI_COUNT(ALL); low < high;) {
+        const int middle = (low + high) / 2, order = strcmp(type, ALL[middle].type);
+        if (!order) return &ALL[middle];
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
+    return NULL;
+}
+
+/* ---- lists of axes -------------------------------------------------------------------------------------------------------------------- */
+
+enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 12 };
+
+#define BAD INT64_C(0)
+#define NONE ((INT64_C(1) << COUNT_AT) - 1)
+#define HELD (INT64_C(1) << (COUNT_AT - 1)) /* + the index in the list that only grows */
+
+static lki_axes  ring[KEPT];
+static lki_axes *held;
+static int       held_count, held_room;
+static int64_t   ring_made; /* lists that were ever kept; number n, counted from 1, is at n % KEPT */
+
+static int64_t listed(int count_less_one, int64_t payload)
+{
+    return ((int64_t)LISTED << 56) | ((int64_t)count_less_one << COUNT_AT) | payload;
+}
+
+static bool is_listed(int64_t list) { return (uint64_t)list >> 56 == LISTED; }
+
+static int64_t keep(const lki_axes *a)
+{
+    lki_lock_take(LKI_LOCK_AXES);
+    const int64_t number = ++ring_made;
+    ring[number % KEPT] = *a;
+    lki_lock_give(LKI_LOCK_AXES);
+    return listed(0, number);
+}
+
+static lki_axes kept(int64_t number)
+{
+    lki_lock_take(LKI_LOCK_AXES);
+    const bool     holds = number >= HELD && number - HELD < held_count;
+    const bool     there = holds || (number > 0 && number <= ring_made && number > ring_made - KEPT);
+    const lki_axes a = holds ? held[number - HELD] : there ? ring[number % KEPT] : (lki_axes){.count = -1};
+    lki_lock_give(LKI_LOCK_AXES);
+    if (!there && number != BAD)
+        lki_fail(LK_EINVAL, "LK_AXES: a list of large numbers was made more than %d lists ago; make it again", KEPT);
+    return a;
+}
+
+/* The place of a list in `held`, made if there is none yet; -1 without memory. */
+static int64_t place_of(const lki_axes *a)
+{
+    int i = 0;
+    while (i < held_count && memcmp(&held[i], a, sizeof *a) != 0)
+        i++;
+    if (i == held_count && !lki_grow((void **)&held, &held_room, held_count + 1, sizeof *held)) return -1;
+    if (i == held_count) held[held_count++] = *a;
+    return i;
+}
+
+lk_status lki_axes_hold(lk_axes *list)
+{
+    const lki_axes of = lki_axes_of(*list);
+    lki_axes       a;
+    memset(&a, 0, sizeof a); /* the gap between members too: they are compared by bytes */
+    a.count = of.count;
+    memcpy(a.value, of.value, sizeof a.value);
+    if (!is_listed(*list) || ((*list >> COUNT_AT) & 7) || *list == listed(0, NONE) || of.count < 0) return LK_OK;
+    lki_lock_take(LKI_LOCK_AXES);
+    const int64_t at = place_of(&a);
+    lki_lock_give(LKI_LOCK_AXES);
+    if (at < 0) return LK_ENOMEM;
+    *list = listed(0, HELD + at);
+    return LK_OK;
+}
+
+/* The values in 53 bits, if they fit. */
+static bool fit(const lki_axes *a, int64_t *payload)
+{
+    const int     bits = COUNT_AT / a->count;
+    const int64_t most = ((int64_t)1 << (bits - 1)) - 1;
+    *payload = 0;
+    for (int i = 0; i < a->count; i++) {
+        if (a->value[i] > most || a->value[i] < -most - 1) return false;
+        *payload |= (a->value[i] & (((int64_t)1 << bits) - 1)) << (bits * i);
+    }
+    return true;
+}
+
+lk_axes lki_axes_list(const lki_axes *a)
+{
+    int64_t payload;
+    if (a->count <= 0) return listed(0, a->count ? BAD : NONE);
+    if (a->count == 1 && !is_listed(a->value[0])) return a->value[0] ? a->value[0] : LKI_ZERO_64;
+    if (a->count > 1 && fit(a, &payload)) return listed(a->count - 1, payload);
+    return keep(a);
+}
+
+static lki_axes unpacked(int count, int64_t payload)
+{
+    const int bits = COUNT_AT / count, unused = 64 - bits;
+    lki_axes  a = {.count = count};
+    for (int i = 0; i < count; i++)
+        a.value[i] = (int64_t)((uint64_t)payload >> (bits * i) << unused) >> unused;
+    return a;
+}
+
+lki_axes lki_axes_of(lk_axes list)
+{
+    const int64_t payload = list & (((int64_t)1 << COUNT_AT) - 1);
+    const int     count = (int)((list >> COUNT_AT) & 7) + 1;
+    if (!list || list == listed(0, NONE)) return (lki_axes){0};
+    if (!is_listed(list)) return (lki_axes){1, {list == LKI_ZERO_64 ? 0 : list}};
+    return count > 1 ? unpacked(count, payload) : kept(payload);
+}
+
+int64_t lk_axes_from(int count, const int64_t *value)
+{
+    lki_axes a = {.count = count <= LK_MAX_RANK && (value || !count) ? count : -1};
+    if (a.count < 0 && count > LK_MAX_RANK) lki_fail(LK_EINVAL, "LK_AXES: %d axes, at most %d are possible", count, LK_MAX_RANK);
+    else if (a.count < 0) lki_fail(LK_EINVAL, "LK_AXES: %d axes, and no values", count);
+    for (int i = 0; i < a.count; i++)
+        a.value[i] = value[i];
+    return lki_axes_list(&a);
+}
+
+int64_t lk_axes_of(int count, const int64_t *one_based) { return lk_axes_from(count, one_based ? one_based + 1 : NULL); }
+
+int64_t lki_axes_given(int64_t axes, const char *text)
+{
+    const item it = {.value = text, .value_length = strlen(text)};
+    return axes || is_literal(&it) ? axes : LKI_ZERO_64;
+}

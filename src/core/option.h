@@ -1,0 +1,82 @@
+/* Options of public calls (lockstep/base.h): whether one was given, and what it says.
+ *
+ * Invariants
+ * 1. All bits zero is "not given". Zero that was given is a mark of its type (LKI_ZERO, LKI_ZERO_64, LKI_ZERO_REAL); lki_kw() sets it in C, a constructor in C++.
+ * 2. Code that uses an option asks here and never looks at the member itself, except for switches, where `== LK_ON` and `!= LK_OFF` are right as they are.
+ * 3. A list of axes is one 64-bit number (option.c says how), so that a plain number is a list of one. Inside it is an lki_axes. */
+#ifndef LKI_CORE_OPTION_H
+#define LKI_CORE_OPTION_H
+
+#include "core/base.h"
+#include <lockstep/error.h>
+#include <string.h>
+
+#ifndef __cplusplus /* there the options are classes, and nothing asks */
+
+/* By bits: where denormal numbers count as zero, the mark would be equal to it. */
+static inline uint64_t lki_number_bits(lk_number x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline bool   lki_number_given(lk_number x) { return lki_number_bits(x) != 0; }
+static inline double lki_number_or(lk_number x, double standard)
+{
+    const uint64_t bits = lki_number_bits(x);
+    return bits > 1 ? x : bits ? 0 : standard;
+}
+
+static inline double lki_number(lk_number x) { return lki_number_or(x, 0); }
+
+static inline bool    lki_integer_given(lk_integer x) { return x != 0; }
+static inline int64_t lki_integer_or(lk_integer x, int64_t standard) { return x == LKI_ZERO_64 ? 0 : x ? x : standard; }
+
+static inline int64_t lki_integer(lk_integer x) { return lki_integer_or(x, 0); }
+
+static inline bool lki_switch_given(lk_switch s) { return s != (lk_switch)0 && s != LK_DEFAULT; }
+
+static inline bool lki_axis_given(lk_axis a) { return a != 0 && a != LK_NO_AXIS; }
+static inline int  lki_axis_or(lk_axis a, int standard) { return a == LKI_ZERO ? 0 : a && a != LK_NO_AXIS ? a : standard; }
+
+#endif
+
+/* A list of axes or sizes; count -1: it could not be made (more than LK_MAX_RANK), which was reported. */
+typedef struct lki_axes {
+    int     count;
+    int64_t value[LK_MAX_RANK];
+} lki_axes;
+
+lki_axes lki_axes_of(lk_axes list); /* nothing for one that was not given */
+lk_axes  lki_axes_list(const lki_axes *axes);
+
+/* A list that an object keeps: never overwritten. LK_ENOMEM. */
+lk_status lki_axes_hold(lk_axes *list);
+
+/* The place of an option in a struct of arguments. */
+typedef enum lki_option_type {
+    LKI_OPTION_PLAIN, /* zero is zero */
+    LKI_OPTION_NUMBER,
+    LKI_OPTION_INTEGER,
+    LKI_OPTION_SWITCH,
+    LKI_OPTION_AXIS,
+    LKI_OPTION_AXES,
+    LKI_OPTION_SHAPE, /* a plain number is a mistake */
+} lki_option_type;
+
+typedef struct lki_option {
+    const char     *name;
+    lki_option_type type;
+    size_t          offset;
+} lki_option;
+
+typedef struct lki_options {
+    const char       *type;   /* "lk_dense_args" */
+    const lki_option *option; /* all members after kw_, in their order */
+    int               count;
+} lki_options;
+
+/* What the keyword macros pass, by the name of the struct; NULL for one there is not. core/options.inc is made from the public headers. */
+const lki_options *lki_options_find(const char *type);
+
+#endif
