@@ -85,10 +85,7 @@ static bool has_gpu(lk_names devices)
     return false;
 }
 
-static void check_gpu(void)
-{
-    print_line("GPU", has_gpu(lk_list_devices()), lk_gpu_note());
-}
+static void check_gpu(void) { print_line("GPU", has_gpu(lk_list_devices()), lk_gpu_note()); }
 
 static void check_data(void)
 {

@@ -14,6 +14,7 @@ static int open_all(const cli_args *a, lk_strategy **strategy, cli_model *m, cli
     if (!code) code = cli_model_find(a->word[0], *strategy, m);
     if (!code && !m->model)
         code = cli_fail(CLI_USAGE, "evaluate: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", (cli_wants){.row = row}, data);
     if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){data});

@@ -29,7 +29,7 @@ int cli_fail(int code, const char *format, ...)
     fflush(stdout);
     fputs("lockstep: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vfprintf(stderr, format, args) <= 0) fputs("failed, and nothing says why; is there enough memory?", stderr);
     va_end(args);
     fputc('\n', stderr);
     return code;

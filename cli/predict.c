@@ -23,6 +23,7 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     if (!code) code = cli_model_find(a->word[0], strategy, m);
     if (!code && !m->model)
         code = cli_fail(CLI_USAGE, "predict: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     const cli_wants wants = {.row = row, .unlabelled = true};
     if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", wants, data);

@@ -26,10 +26,15 @@ const char *cli_shape_text(lk_shape s, char text[CLI_SHAPE_TEXT])
 int64_t cli_shape_size(lk_shape s)
 {
     int64_t size = 1;
-    for (int i = 0; i < s.rank; i++)
-        size *= s.dim[i];
-    return size;
+    bool    known = true;
+    for (int i = 0; i < s.rank; i++) {
+        known = known && s.dim[i] >= 0;
+        if (s.dim[i] >= 0 && __builtin_mul_overflow(size, s.dim[i], &size)) size = INT64_MAX;
+    }
+    return known ? size : -1;
 }
+
+int64_t cli_shape_width(lk_shape s) { return s.rank > 0 ? s.dim[s.rank - 1] : 1; }
 
 /* ---- by name ---- */
 
@@ -267,6 +272,7 @@ int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, boo
         f->shape = *row;
     }
     if (f->scale <= 0 && !f->reshapes) return CLI_FINE;
+    s->as_read = s->train;
     s->train = lk_dataset_map(s->train, fit_row, f);
     if (s->test && s->train) s->test = lk_dataset_map(s->test, fit_row, f);
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
@@ -340,4 +346,49 @@ int cli_source_outputs(cli_source *s, int64_t *out)
     if (r.classes > MOST_CLASSES) return cli_fail(CLI_DATA, "%s: labels up to %.0f; are they classes?", s->text, r.classes - 1);
     *out = s->classes = (int64_t)r.classes;
     return CLI_FINE;
+}
+
+static void look_at_row(cli_labels *l, const double *label, int64_t count, int64_t width)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const bool binary = label[i] == 0 || label[i] == 1;
+        if (!binary && l->binary) l->row = l->rows, l->label = label[i];
+        l->binary = l->binary && binary;
+        l->shares = l->shares && label[i] >= 0 && label[i] <= 1;
+    }
+    for (int64_t from = 0; from < count && l->one_hot && width > 0; from += width) {
+        double sum = 0;
+        for (int64_t i = 0; i < width; i++)
+            sum += label[from + i];
+        l->one_hot = l->binary && sum == 1;
+    }
+    l->rows++;
+}
+
+/* Until all that could be asked about them is answered with no. */
+static void look_at_labels(lk_dataset *rows, int at, cli_labels *l)
+{
+    enum { PIECE = 1024 };
+    LK_FOR_EACH(piece, lk_dataset_batch(rows, PIECE)) {
+        lk_tensor    *all = lk_cast(piece.item[at], LK_F64);
+        const double *value = lk_data(all);
+        const int64_t count = value ? lk_dim(all, 0) : 0, each = count ? lk_size(all) / count : 0;
+        const int64_t width = value && lk_rank(all) > 1 ? lk_dim(all, lk_rank(all) - 1) : 1;
+        for (int64_t i = 0; i < count && l->shares; i++)
+            look_at_row(l, value + i * each, each, width);
+        if (!count || !l->shares) break;
+    }
+}
+
+int cli_source_labels(cli_source *s, int at, cli_labels *out)
+{
+    *out = (cli_labels){.binary = true, .shares = true, .one_hot = true};
+    if (s->classes) {
+        out->binary = out->shares = s->classes <= 2;
+        out->one_hot = false;
+        out->label = (double)(s->classes - 1);
+        return CLI_FINE;
+    }
+    look_at_labels(s->as_read ? s->as_read : s->train, at, out);
+    return lk_failed() ? unreadable_rows(s) : CLI_FINE;
 }

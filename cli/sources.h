@@ -25,6 +25,7 @@ typedef struct cli_source {
     const char *text;         /* as it was typed */
     const char *kind;         /* "CSV", ... */
     lk_dataset *train, *test; /* rows (x.., y..), in their order; test NULL: there is none */
+    lk_dataset *as_read;      /* train before it was made to fit a model; NULL: it was not */
     bool        pictures;     /* values from 0 to 255 */
     int64_t     classes;      /* 0: not known */
     cli_fitting fitting;
@@ -65,7 +66,20 @@ void cli_source_each_label(lk_dataset *rows, cli_label_fn fn, void *user);
 /* The first row whose label is not one of 0..classes-1; -1: there is none. */
 int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label);
 
-int64_t cli_shape_size(lk_shape s); /* how many elements */
+/* What the labels of the rows to train with are: tensor `at` of a row, of any size. All rows are looked at, unless the data says how many classes it has. */
+typedef struct cli_labels {
+    int64_t rows;    /* that were looked at; 0: none, the classes are known */
+    bool    binary;  /* all are 0 or 1 */
+    bool    shares;  /* all are from 0 to 1 */
+    bool    one_hot; /* along the last axis one is 1 and the others are 0 */
+    int64_t row;     /* where not all are 0 or 1: the first row with another label, from 0, */
+    double  label;   /* and that label */
+} cli_labels;
+int cli_source_labels(cli_source *s, int at, cli_labels *out);
+
+/* How many elements: 0 where a size is 0, INT64_MAX where there are more, and negative where a size is not known. */
+int64_t cli_shape_size(lk_shape s);
+int64_t cli_shape_width(lk_shape s); /* of the last axis; 1 where there is none */
 
 /* "[28, 28, 1]" in `text`, which it returns. */
 enum { CLI_SHAPE_TEXT = 128 };
