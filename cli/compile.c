@@ -1,7 +1,7 @@
 /* How a model is compiled (models.h): its optimiser, and for each output a loss and metrics.
  *
- * What nobody said follows from what the output really is, by the graph of the model, and from what the labels really are, by all of their values; and is said
- * with its reason. Where the two do not go together nothing is guessed: --loss has to say it. */
+ * What nobody said follows from what the output really is, by the graph of the model, and from what the labels really are, by
+ * all of their values; and is said with its reason. Where the two do not go together nothing is guessed: --loss has to say it. */
 #include "models.h"
 #include "report.h"
 #include "session.h"
@@ -100,7 +100,7 @@ static int usual_for_values(const cli_model *m, cli_source *data, output *o)
     if (softmax) because(o, "categorical_crossentropy", "the output is a softmax, and the labels are as many numbers from 0 to 1");
     else if (sigmoid || (one && l.binary && o->activation == LK_LINEAR)) {
         if (l.rows) because(o, "binary_crossentropy", "the labels of all %s rows are 0 or 1", cli_with_commas(l.rows));
-        else because(o, "binary_crossentropy", "there are two classes");
+        else because(o, "binary_crossentropy", "there are no more than two classes");
     } else if (!one && l.one_hot) because(o, "categorical_crossentropy", "one label of each row is 1, and the others are 0");
     else if (!l.binary) because(o, "mean_squared_error", "the labels are not all 0 or 1: %s", other_label(&l, text));
     else because(o, "mean_squared_error", "the output is neither a sigmoid nor a logit");

@@ -139,7 +139,8 @@ static bool lacks_loss(const cli_model *m)
     return lacks;
 }
 
-/* Warnings about what the file says of compiling are kept back: training makes an error of them, where they leave it without a loss or an optimiser. */
+/* Warnings about what the file says of compiling are kept back: training makes an error of them, where they leave it without a
+ * loss or an optimiser. */
 static void keep_warning(cli_model *m, const char *warning)
 {
     if (!warning) return;

@@ -17,7 +17,7 @@ typedef struct cli_model {
     int         inputs, outputs;
     lk_shape    row; /* of its first input, where it is known; sizes that are not fixed are -1 */
     bool        has_row;
-    bool        rescales; /* it has a Rescaling layer: pictures come as they are */
+    bool        rescales;   /* it has a Rescaling layer: pictures come as they are */
     const char *uncompiled; /* why it is not compiled as its file says; NULL: it is, or the file says nothing */
 } cli_model;
 
@@ -33,8 +33,8 @@ int cli_model_make_for(cli_model *m, lk_strategy *strategy, lk_shape row, int64_
 /* Warn that it is not compiled as its file says, where that is so; then it counts as one whose file says nothing. */
 void cli_model_warn(cli_model *m);
 
-/* Compile by the options. One that is compiled already keeps its optimiser, its losses and its metrics, unless others are asked for. A file that says how it was
- * compiled, which could not be taken over, is CLI_DATA until the options say it. */
+/* Compile by the options. One that is compiled already keeps its optimiser, its losses and its metrics, unless others are asked
+ * for. A file that says how it was compiled, which could not be taken over, is CLI_DATA until the options say it. */
 int cli_model_compile(cli_model *m, const cli_args *args, cli_source *data);
 
 /* The same, whatever the model was compiled with. */

@@ -124,41 +124,76 @@ static int files_there(const cli_opening *o)
     return CLI_FINE;
 }
 
-static int open_files(const cli_opening *o, cli_source *s)
+/* By the end of its name, also before .gz; -1: it is none of these. */
+static int file_kind(const char *path)
 {
     char name[CLI_MOST_PATH];
-    snprintf(name, sizeof name, "%s", o->one_based[1]);
+    snprintf(name, sizeof name, "%s", path);
     if (cli_ends_in(name, ".gz")) name[strlen(name) - 3] = 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (cli_ends_in(name, files[i].end)) {
-            const int code = files_there(o);
-            s->kind = files[i].kind;
-            return code ? code : files[i].open(o, s);
-        }
-    return unknown_data(s->text);
+        if (cli_ends_in(name, files[i].end)) return (int)i;
+    return -1;
+}
+
+static int open_files(const cli_opening *o, cli_source *s)
+{
+    const int kind = file_kind(o->one_based[1]), code = kind < 0 ? unknown_data(s->text) : files_there(o);
+    if (code) return code;
+    s->kind = files[kind].kind;
+    return files[kind].open(o, s);
+}
+
+static int find_named(const char *text)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (!strcmp(text, named[i].name)) return (int)i;
+    return -1;
+}
+
+bool cli_is_named(const char *text) { return find_named(text) >= 0; }
+
+static int find_folder(const char *path)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (folders[i].is(path)) return (int)i;
+    return -1;
+}
+
+static int open_named(const cli_opening *o, int i, cli_source *s)
+{
+    s->kind = named[i].name;
+    s->pictures = named[i].pictures;
+    s->classes = named[i].classes;
+    return named[i].open(o, s);
+}
+
+static int open_folder(cli_opening *o, cli_source *s)
+{
+    const int i = find_folder(s->text);
+    if (i < 0) return unknown_data(s->text);
+    o->one_based[o->count = 1] = s->text;
+    s->kind = folders[i].kind;
+    s->pictures = folders[i].pictures;
+    return folders[i].open(o, s);
 }
 
 static int open_any(cli_opening *o, cli_source *s)
 {
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (!strcmp(s->text, named[i].name)) {
-            s->kind = named[i].name;
-            s->pictures = named[i].pictures;
-            s->classes = named[i].classes;
-            return named[i].open(o, s);
-        }
+    if (find_named(s->text) >= 0) return open_named(o, find_named(s->text), s);
+    if (cli_is_folder(s->text)) return open_folder(o, s);
     if (cli_is_file(s->text)) o->one_based[o->count = 1] = s->text;
-    else if (cli_is_folder(s->text)) {
-        o->one_based[o->count = 1] = s->text;
-        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-            if (folders[i].is(s->text)) {
-                s->kind = folders[i].kind;
-                s->pictures = folders[i].pictures;
-                return folders[i].open(o, s);
-            }
-        return unknown_data(s->text);
-    } else o->count = cli_split(s->text, o->one_based);
+    else o->count = cli_split(s->text, o->one_based);
     return o->count ? open_files(o, s) : unknown_data(s->text);
+}
+
+/* As it will be opened; NULL: as none. */
+static const char *kind_of(const char *text)
+{
+    const char *one_based[CLI_MOST_NAMES + 1] = {NULL, text};
+    if (find_named(text) >= 0) return named[find_named(text)].name;
+    if (cli_is_folder(text)) return find_folder(text) < 0 ? NULL : folders[find_folder(text)].kind;
+    if (!cli_is_file(text) && !cli_split(text, one_based)) return NULL;
+    return file_kind(one_based[1]) < 0 ? NULL : files[file_kind(one_based[1])].kind;
 }
 
 int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli_source *out)
@@ -180,16 +215,16 @@ static const struct {
     {OPT_LABEL, "label", "CSV"},         {OPT_NO_HEADER, "no-header", "CSV"},    {OPT_TEXT_LABELS, "text-labels", "CSV"},
     {OPT_DELIMITER, "delimiter", "CSV"}, {OPT_FEATURES, "features", "TFRecord"}, {OPT_IMAGE_SIZE, "image-size", "pictures"}};
 
-int cli_sources_use(const cli_args *a, int count, const cli_source *const *source)
+int cli_sources_use(const cli_args *a, const char *data, const char *other)
 {
+    const char *kind = kind_of(data), *other_kind = other ? kind_of(other) : "";
+    if (!kind || !other_kind) return CLI_FINE; /* opening it says what is wrong */
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
-        bool used = !a->given[uses[i].option];
-        for (int k = 0; k < count; k++)
-            used = used || (source[k]->kind && !strcmp(source[k]->kind, uses[i].kind));
-        if (!used)
+        const bool asked = a->given[uses[i].option] && !a->taken[uses[i].option];
+        if (asked && strcmp(kind, uses[i].kind) && strcmp(other_kind, uses[i].kind))
             return cli_fail(CLI_USAGE, "%s: --%s is for %s; %s is %s", a->command->name, uses[i].name,
-                            !strcmp(uses[i].kind, "pictures") ? "folders of pictures" : uses[i].kind, source[0]->text,
-                            !strcmp(source[0]->kind, source[0]->text) ? "a data set of its own" : source[0]->kind);
+                            !strcmp(uses[i].kind, "pictures") ? "folders of pictures" : uses[i].kind, data,
+                            cli_is_named(data) ? "a data set of its own" : kind);
     }
     return CLI_FINE;
 }
@@ -215,6 +250,19 @@ int cli_source_spec(cli_source *s, lk_element_spec *out)
     *out = lk_dataset_element_spec(s->train);
     if (lk_failed()) return unreadable_rows(s);
     return out->count && lk_dataset_cardinality(s->train) ? CLI_FINE : cli_fail(CLI_DATA, "%s: has no rows", s->text);
+}
+
+int cli_source_split(cli_source *s, double share)
+{
+    if (s->kind && !strcmp(s->kind, "pictures")) return CLI_FINE;
+    const int64_t rows = lk_dataset_cardinality(s->train);
+    if (rows < 2)
+        return cli_fail(CLI_DATA, "%s: --validation-split needs data whose rows are counted; give --validation D", s->text);
+    int64_t kept = (int64_t)((double)rows * (1 - share));
+    kept = kept < 1 ? 1 : kept == rows ? rows - 1 : kept;
+    s->test = lk_dataset_skip(s->train, kept);
+    s->train = lk_dataset_take(s->train, kept);
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
 }
 
 lk_dataset *cli_source_measured(const cli_source *s) { return s->test ? s->test : s->train; }

@@ -1,7 +1,8 @@
 /* Which activation gives a model's output its values: whether it puts out probabilities or logits.
  *
- * Values are followed from the inputs on, as in flow.c. A layer with an activation of its own decides; one that keeps values as they are, or mixes
- * probabilities into probabilities, passes on what its inputs are, where they agree; any other ends it: LK_LINEAR.
+ * Values are followed from the inputs on, as in flow.c. A layer with an activation of its own decides; one that keeps values as
+ * they are, or mixes probabilities into probabilities, passes on what its inputs are, where they agree; any other ends it:
+ * LK_LINEAR.
  *
  * Invariants
  * 1. LK_SOFTMAX is said only of values that sum to one along the last axis, which is the one losses sum over.
@@ -13,7 +14,8 @@
 
 typedef enum passing { NEVER, ALWAYS, SAME_WIDTH /* where the last axis stays as wide as it was */ } passing;
 
-/* What such a layer does to values from 0 to 1, each by itself (sigmoid), and to those that also sum to one along the last axis (softmax). */
+/* What such a layer does to values from 0 to 1, each by itself (sigmoid), and to those that also sum to one along the last axis
+ * (softmax). */
 static const struct {
     const lki_layer_kind *kind;
     bool                  identity; /* passes on any other activation too */
@@ -98,7 +100,8 @@ static lk_activation common(const lki_use *u, const value *v)
     return a;
 }
 
-/* A model as a layer. Where it is applied to each step of its rows (TimeDistributed), it sees them without their first `steps` axes. */
+/* A model as a layer. Where it is applied to each step of its rows (TimeDistributed), it sees them without their first `steps`
+ * axes. */
 static lk_status follow_inside(lk_model *inside, const lki_use *u, const value *v, int steps, lk_activation *out)
 {
     value in[LKI_MOST_INPUTS];
