@@ -2,18 +2,19 @@
 #include "commands.h"
 #include "paths.h"
 #include "report.h"
+#include "session.h"
 #include "settings.h"
 #include <dirent.h>
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
 
-static int inspect(const char *path, bool json)
+/* NULL, and the message is printed. */
+static const char *inside(const char *path, bool json)
 {
     const char *text = lk_inspect(path, .json = json ? LK_ON : LK_OFF);
-    if (!text) return cli_fail_library(CLI_DATA);
-    fputs(text, stdout);
-    return CLI_FINE;
+    if (!text) cli_fail_library(CLI_DATA);
+    return text;
 }
 
 /* ---- runs ---- */
@@ -22,6 +23,7 @@ static int inspect(const char *path, bool json)
 static const struct {
     const char *name, *file, *sign; /* sign: the file that is there, where file is a folder or no whole name */
 } parts[] = {{"model", "model.keras", "model.keras"}, {"checkpoint", "ckpt", "ckpt.index"}, {"backup", "backup", "backup"}};
+enum { PARTS = sizeof parts / sizeof *parts };
 
 static bool has_index(const char *folder)
 {
@@ -40,29 +42,46 @@ static bool there(const char *folder, int i)
     return cli_is_folder(path) ? has_index(path) : cli_is_file(path);
 }
 
-/* As text, what is told begins with the path; as JSON, one object with an object for each part. */
+/* Each part, in the order of the list; NULL: it is not there. All are read before anything is printed. */
+static int read_parts(const char *folder, bool json, const char *text[PARTS])
+{
+    for (int i = 0; i < PARTS; i++) {
+        char path[CLI_MOST_PATH];
+        text[i] = NULL;
+        if (!there(folder, i)) continue;
+        if (!(text[i] = inside(cli_path_in(folder, parts[i].file, path), json))) return CLI_DATA;
+        text[i] = cli_keep_text(text[i]);
+    }
+    return CLI_FINE;
+}
+
+static void print_run(const char *folder, const char *const text[PARTS])
+{
+    printf("%s: a run of lockstep train\n\n", folder);
+    cli_settings_print(folder, stdout);
+    for (int i = 0; i < PARTS; i++)
+        if (text[i]) printf("\n%s", text[i]);
+}
+
+/* One object, with an object for each part. */
+static void print_run_json(const char *folder, const char *const text[PARTS])
+{
+    cli_json j;
+    cli_json_begin(&j, stdout);
+    cli_json_text(&j, "file", folder);
+    cli_json_text(&j, "kind", "a run of lockstep train");
+    fputs(", \"settings\": ", stdout);
+    cli_settings_print_json(folder, stdout);
+    for (int i = 0; i < PARTS; i++)
+        if (text[i]) printf(", \"%s\": %s", parts[i].name, text[i]);
+    cli_json_end(&j);
+}
+
 static int inspect_run(const char *folder, bool json)
 {
-    int code = CLI_FINE;
-    if (json) {
-        cli_json j;
-        cli_json_begin(&j, stdout);
-        cli_json_text(&j, "file", folder);
-        cli_json_text(&j, "kind", "a run of lockstep train");
-        fputs(", \"settings\": ", stdout);
-        cli_settings_print_json(folder, stdout);
-    } else {
-        printf("%s: a run of lockstep train\n\n", folder);
-        cli_settings_print(folder, stdout);
-    }
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && !code; i++) {
-        char path[CLI_MOST_PATH];
-        if (!there(folder, (int)i)) continue;
-        if (json) printf(", \"%s\": ", parts[i].name);
-        else printf("\n");
-        code = inspect(cli_path_in(folder, parts[i].file, path), json);
-    }
-    if (json) putchar('}');
+    const char *text[PARTS];
+    const int   code = read_parts(folder, json, text);
+    if (!code) (json ? print_run_json : print_run)(folder, text);
     return code;
 }
 
@@ -70,11 +89,12 @@ static int run_inspect(const cli_args *a)
 {
     const bool  json = a->given[OPT_JSON];
     const char *path = a->word[0], *run = cli_is_folder(path) ? cli_run_of(path) : NULL;
-    if (!run && cli_is_file(path) && (cli_ends_in(path, ".csv") || cli_ends_in(path, ".tsv")))
+    if (run) return inspect_run(run, json);
+    if (cli_is_file(path) && (cli_ends_in(path, ".csv") || cli_ends_in(path, ".tsv")))
         return cli_fail(CLI_DATA, "%s: rows of data; `lockstep data inspect %s` tells what is in them", path, path);
-    const int code = run ? inspect_run(run, json) : inspect(path, json);
-    if (json && !code) putchar('\n');
-    return code;
+    const char *text = inside(path, json);
+    if (text) printf(json ? "%s\n" : "%s", text);
+    return text ? CLI_FINE : CLI_DATA;
 }
 
 const cli_command cli_inspect = {

@@ -77,44 +77,6 @@ static const char *value_of(const cli_args *a, int i)
     return a->text[o] ? a->text[o] : "";
 }
 
-/* ---- writing ---- */
-
-static const char *const which_data[2] = {"data", "validation"};
-
-static void put_stamps(cli_json *j, const cli_source *const data[2])
-{
-    char name[64];
-    for (int i = 0; i < 2; i++) {
-        cli_stamps s;
-        if (!cli_stamps_of(data[i], true, &s)) continue;
-        snprintf(name, sizeof name, "%s-stamp", which_data[i]);
-        cli_json_text(j, name, s.stamp);
-        snprintf(name, sizeof name, "%s-digest", which_data[i]);
-        cli_json_text(j, name, s.digest);
-    }
-}
-
-/* Beside, then renamed: whatever ends the process, the settings are whole or not there. */
-int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, const cli_source *const data[2])
-{
-    char     path[CLI_MOST_PATH], beside[CLI_MOST_PATH];
-    cli_json j;
-    FILE    *to = fopen(cli_path_in(folder, "run.json.tmp", beside), "w");
-    cli_path_in(folder, "run.json", path);
-    if (!to) return cli_fail(CLI_FAILED, "%s: %s", beside, strerror(errno));
-    cli_json_begin(&j, to);
-    for (int i = 0; i < SETTINGS; i++)
-        if (*value_of(a, i) || settings[i].rule == KNOWN) cli_json_text(&j, settings[i].name, value_of(a, i));
-    put_stamps(&j, data);
-    cli_json_whole(&j, "learnt", learnt);
-    cli_json_end(&j);
-    const bool failed = fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0;
-    if (fclose(to) == 0 && !failed && rename(beside, path) == 0) return CLI_FINE;
-    cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
-    unlink(beside);
-    return CLI_FAILED;
-}
-
 /* ---- reading ---- */
 
 /* The value after "name": as cli_json_text() writes it, without its escapes. False and "": there is none. */
@@ -125,19 +87,26 @@ static bool find_value(const char *json, const char *name, char *out, size_t roo
     snprintf(key, sizeof key, "\"%s\": \"", name);
     const char *found = strstr(json, key), *at = found ? found + strlen(key) : "";
     for (; *at && *at != '"' && used + 1 < room; at++) {
-        unsigned code;
-        if (*at == '\\' && sscanf(at, "\\u%4x", &code) == 1) out[used++] = (char)code, at += 5;
+        unsigned   code;
+        const bool number = at[0] == '\\' && at[1] == 'u' && strspn(at + 2, "0123456789abcdefABCDEF") >= 4;
+        if (number && sscanf(at + 2, "%4x", &code) == 1) out[used++] = (char)code, at += 5;
         else out[used++] = *at == '\\' && at[1] ? *++at : *at;
     }
     out[used] = 0;
     return found != NULL;
 }
 
+static bool is_regular(const char *path) /* a pipe would have to be waited for */
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
 static char *read_text(const char *path)
 {
     char  *text = NULL;
     size_t room = 0;
-    FILE  *file = fopen(path, "r");
+    FILE  *file = is_regular(path) ? fopen(path, "r") : NULL;
     if (!file) return NULL;
     if (getdelim(&text, &room, 0, file) < 0) free(text), text = NULL;
     fclose(file);
@@ -152,6 +121,15 @@ static char *read_record(const char *folder)
     return read_text(cli_path_in(folder, "run.json", path));
 }
 
+static const char *const stamp_names[2][2] = {{"data-stamp", "data-digest"}, {"validation-stamp", "validation-digest"}};
+
+/* Those of data[which]; false: a record of before they were kept, or of data by name. */
+static bool kept_stamps(const char *json, int which, cli_stamps *out)
+{
+    const bool stamp = find_value(json, stamp_names[which][0], out->stamp, sizeof out->stamp);
+    return find_value(json, stamp_names[which][1], out->digest, sizeof out->digest) && stamp;
+}
+
 const char *cli_run_of(const char *path)
 {
     static const char model[] = "/model.keras";
@@ -163,6 +141,51 @@ const char *cli_run_of(const char *path)
     char *json = read_record(folder);
     free(json);
     return json ? folder : NULL;
+}
+
+/* ---- writing ---- */
+
+/* Of files that were not touched since the record before was written its digest is taken: they need not be read again. */
+static bool find_stamps(const char *before, int which, const cli_source *data, cli_stamps *out)
+{
+    cli_stamps kept;
+    if (!cli_stamps_of(data, false, out)) return false;
+    const bool same = before && kept_stamps(before, which, &kept) && !strcmp(kept.stamp, out->stamp);
+    if (same) *out = kept;
+    return same || cli_stamps_of(data, true, out);
+}
+
+static void put_stamps(cli_json *j, const char *folder, const cli_source *const data[2])
+{
+    char *before = read_record(folder);
+    for (int i = 0; i < 2; i++) {
+        cli_stamps s;
+        if (!find_stamps(before, i, data[i], &s)) continue;
+        cli_json_text(j, stamp_names[i][0], s.stamp);
+        cli_json_text(j, stamp_names[i][1], s.digest);
+    }
+    free(before);
+}
+
+/* Beside, then renamed: whatever ends the process, the settings are whole or not there. */
+int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, const cli_source *const data[2])
+{
+    char     path[CLI_MOST_PATH], beside[CLI_MOST_PATH];
+    cli_json j;
+    FILE    *to = fopen(cli_path_in(folder, "run.json.tmp", beside), "w");
+    cli_path_in(folder, "run.json", path);
+    if (!to) return cli_fail(CLI_FAILED, "%s: %s", beside, strerror(errno));
+    cli_json_begin(&j, to);
+    for (int i = 0; i < SETTINGS; i++)
+        if (*value_of(a, i) || settings[i].rule == KNOWN) cli_json_text(&j, settings[i].name, value_of(a, i));
+    put_stamps(&j, folder, data);
+    cli_json_whole(&j, "learnt", learnt);
+    cli_json_end(&j);
+    const bool failed = fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0;
+    if (fclose(to) == 0 && !failed && rename(beside, path) == 0) return CLI_FINE;
+    cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
+    unlink(beside);
+    return CLI_FAILED;
 }
 
 /* ---- what is given again ---- */
@@ -200,14 +223,10 @@ int cli_settings_agree(const cli_args *a, const char *folder, int64_t *learnt)
 /* Files that were not touched are not read again. */
 static bool same_data(const char *json, int which, const cli_source *data)
 {
-    char       name[64], stamp[80], digest[80];
-    cli_stamps s;
-    snprintf(name, sizeof name, "%s-stamp", which_data[which]);
-    find_value(json, name, stamp, sizeof stamp);
-    snprintf(name, sizeof name, "%s-digest", which_data[which]);
-    if (!find_value(json, name, digest, sizeof digest)) return true; /* a run of before they were kept */
-    if (cli_stamps_of(data, false, &s) && !strcmp(stamp, s.stamp)) return true;
-    return cli_stamps_of(data, true, &s) && !strcmp(digest, s.digest);
+    cli_stamps kept, now;
+    if (!kept_stamps(json, which, &kept)) return true;
+    if (cli_stamps_of(data, false, &now) && !strcmp(kept.stamp, now.stamp)) return true;
+    return cli_stamps_of(data, true, &now) && !strcmp(kept.digest, now.digest);
 }
 
 int cli_settings_data_agree(const char *folder, const cli_source *const data[2])
@@ -280,6 +299,7 @@ int cli_settings_take(cli_args *a)
                         a->command->name, folder, folder);
     find_value(json, "model", model, sizeof model);
     if (run) a->word[0] = cli_keep_text(model), a->words = 1;
+    if (strcmp(model, a->word[0])) return free(json), CLI_FINE; /* another run: what it was begun with says nothing of this one */
     int code = a->given[OPT_SAVE] ? CLI_FINE : cli_take(a, OPT_SAVE, folder);
     if (!code) code = take_all(a, json);
     free(json);

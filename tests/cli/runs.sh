@@ -40,9 +40,13 @@ for other in '--batch 8' '--label b' '--scale 3' '--data digits' '--optimizer ad
     ends 2 "$other: run was begun with" train --save run --resume $other
 done
 ends 2 'model basic: run was begun with model mlp' train basic --save run --resume
+# A record of another model says nothing of this one.
+mkdir others && sed 's/"batch": "16"/"batch": "8"/' run/run.json >others/run.json
+ends 0 '"steps": 2' train basic --rows 128 --epochs 1 --save others --resume --json
 ends 2 'the form is: lockstep train MODEL' train
 ends 2 'the form is: lockstep train MODEL' train --resume
 mkdir bare
+mkfifo bare/run.json # nobody waits for it
 ends 2 'bare has no run.json, which would say what to go on with' train --save bare --resume
 ends 2 '--resume goes on with what --save DIR kept; give both' train bare --resume
 
