@@ -21,7 +21,8 @@ static lk_dataset *random_rows(const lk_shape *row, int64_t rows, int64_t classe
     for (int i = 0; i < row->rank; i++)
         shape.dim[i + 1] = row->dim[i] < 0 ? 16 : row->dim[i];
     const int64_t size = cli_shape_size(shape);
-    float        *x = size < INT64_MAX / (int64_t)sizeof *x ? malloc((size_t)size * sizeof *x) : NULL;
+    const bool    fits = (double)size * sizeof(float) < cli_memory_gib() * 0x1p30; /* malloc may promise more than there is */
+    float        *x = fits ? malloc((size_t)size * sizeof *x) : NULL;
     int64_t      *y = malloc((size_t)rows * sizeof *y);
     uint32_t      state = 1;
     for (int64_t i = 0; x && i < size; i++)
