@@ -18,12 +18,13 @@ static const double SECONDS = 1;
 static lk_dataset *random_rows(const lk_shape *row, int64_t rows, int64_t classes)
 {
     lk_shape shape = {.rank = row->rank + 1, .dim = {rows}};
-    int64_t  size = rows;
     for (int i = 0; i < row->rank; i++)
-        size *= shape.dim[i + 1] = row->dim[i] < 0 ? 16 : row->dim[i];
-    float   *x = malloc((size_t)size * sizeof *x);
-    int64_t *y = malloc((size_t)rows * sizeof *y);
-    uint32_t state = 1;
+        shape.dim[i + 1] = row->dim[i] < 0 ? 16 : row->dim[i];
+    const int64_t size = cli_shape_size(shape);
+    const bool    fits = (double)size * sizeof(float) < cli_memory_gib() * 0x1p30; /* malloc may promise more than there is */
+    float        *x = fits ? malloc((size_t)size * sizeof *x) : NULL;
+    int64_t      *y = malloc((size_t)rows * sizeof *y);
+    uint32_t      state = 1;
     for (int64_t i = 0; x && i < size; i++)
         x[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
     for (int64_t i = 0; y && i < rows; i++)
@@ -66,15 +67,29 @@ static int fit_for_a_while(bench *b, cli_model *m, lk_dataset *rows, lk_fit_time
     return CLI_FINE;
 }
 
-/* As if these had been typed. A model that brings a loss of its own may want other labels, so it is compiled anew. */
+/* As if these had been typed. */
 static cli_args args_for(const cli_args *a, setting s)
 {
     cli_args with = *a;
-    with.given[OPT_REPLICAS] = with.given[OPT_THREADS] = with.given[OPT_OPTIMIZER] = true;
+    with.given[OPT_REPLICAS] = with.given[OPT_THREADS] = true;
     with.number[OPT_REPLICAS] = s.replicas;
     with.number[OPT_THREADS] = s.threads;
-    with.text[OPT_OPTIMIZER] = "adam";
     return with;
+}
+
+static int make_rows(cli_model *m, cli_source *data)
+{
+    enum { ROWS = 512 };
+    char text[CLI_SHAPE_TEXT];
+    if (cli_shape_size(m->row) == 0)
+        return cli_fail(CLI_DATA, "bench: %s takes rows of %s, which have no values", m->text, cli_shape_text(m->row, text));
+    *data = (cli_source){.text = "random rows", .train = random_rows(&m->row, ROWS, 2)};
+    const int64_t outputs = data->train ? cli_model_outputs(m, data) : 0;
+    if (outputs > 2) data->train = random_rows(&m->row, ROWS, outputs);
+    if (data->train && !lk_failed()) return CLI_FINE;
+    if (lk_failed()) return cli_fail_library(CLI_FAILED);
+    return cli_fail(CLI_FAILED, "bench: there is not enough memory for %d rows of %s, which %s takes", ROWS,
+                    cli_shape_text(m->row, text), m->text);
 }
 
 static int measure(const cli_args *a, setting s)
@@ -90,11 +105,10 @@ static int measure(const cli_args *a, setting s)
     if (!code) code = cli_model_make_for(&m, strategy, LK_SHAPE(28, 28, 1), 10);
     if (!code && !m.has_row) code = cli_fail(CLI_DATA, "bench: %s does not say what rows it takes", m.text);
     if (code) return code;
-    cli_source    data = {.text = "random rows", .train = random_rows(&m.row, 512, 2)};
-    const int64_t outputs = data.train ? cli_model_outputs(&m, &data) : 0;
-    if (outputs > 2) data.train = random_rows(&m.row, 512, outputs);
-    if (!data.train || lk_failed()) return cli_fail_library(CLI_FAILED);
-    code = cli_model_compile(&m, &with, &data);
+    static cli_source data;
+    code = make_rows(&m, &data);
+    if (code) return code;
+    code = cli_model_compile_anew(&m, &with, &data); /* one that brings a loss of its own may want other labels */
     if (!code) code = fit_for_a_while(&b, &m, data.train, &times);
     if (code) return code;
     const double steps = (double)times.steps - 1, batch = (double)times.rows / (double)times.steps; /* the first one was planned */

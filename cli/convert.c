@@ -1,11 +1,16 @@
 /* lockstep convert: models and weights from one format to another. */
 #include "commands.h"
+#include "paths.h"
 #include <lockstep.h>
 #include <stdio.h>
+#include <string.h>
 
 static int run_convert(const cli_args *a)
 {
     const char *from = a->word[0], *to = a->word[1];
+    char        model[CLI_MOST_PATH];
+    if (strlen(from) < CLI_MOST_PATH - 16 && cli_is_folder(from) && cli_is_file(cli_path_in(from, "model.keras", model)))
+        from = model;
     if (lk_convert(from, to, .model = a->text[OPT_MODEL]) != LK_OK)
         return cli_fail_library(lk_error_code() == LK_EINVAL ? CLI_USAGE : CLI_DATA);
     printf("%s: written from %s\n", to, from);
@@ -18,7 +23,8 @@ const cli_command cli_convert = {
     .least = 2,
     .most = 2,
     .help = "models and weights from one format to another",
-    .more = "FROM is a file of any of these, known by its contents, or a folder of checkpoints; TO is known by its end:\n"
+    .more = "FROM is a file of any of these, known by its contents, a folder of --save, whose model.keras is taken,\n"
+            "or a folder of checkpoints; TO is known by its end:\n"
             "  .keras        a whole model            .h5           a whole model, as before Keras 3\n"
             "  .weights.h5   weights, as Keras 3      .safetensors  .npz  arrays by names\n"
             "  .ckpt, none   TensorFlow's checkpoint\n"

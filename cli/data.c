@@ -205,8 +205,8 @@ static int inspect_data(const cli_args *a)
     const bool        there = stat(a->word[1], &st) == 0;
     if (there && is_tfrecord(a->word[1]) && !a->given[OPT_FEATURES]) return inspect_records(a->word[1]);
     if (there && is_npz(a->word[1]) && !has_rows(a->word[1])) return inspect_arrays(a->word[1]);
-    int code = cli_source_open(a, a->word[1], (cli_wants){.unlabelled = true, .any_value = true}, &s);
-    if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){&s});
+    int code = cli_sources_use(a, a->word[1], NULL);
+    if (!code) code = cli_source_open(a, a->word[1], (cli_wants){.unlabelled = true, .any_value = true}, &s);
     if (!code) code = cli_source_spec(&s, &spec);
     if (code) return code;
     const bool pictures = !strcmp(s.kind, "pictures"), single = spec.count > 1 && spec.shape[spec.count - 1].rank == 0;

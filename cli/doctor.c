@@ -87,7 +87,11 @@ static bool has_gpu(lk_names devices)
 
 static void check_gpu(void)
 {
-    print_line("GPU", has_gpu(lk_list_devices()), lk_gpu_note());
+    char        text[1024];
+    const bool  found = has_gpu(lk_list_devices());
+    const char *note = lk_gpu_note();
+    snprintf(text, sizeof text, "%s%s", note, !found && strstr(note, "was not found") ? "; `make cuda` builds it" : "");
+    print_line("GPU", found, text);
 }
 
 static void check_data(void)
@@ -103,7 +107,7 @@ static void check_data(void)
 static void check_terminal(void)
 {
     struct winsize size = {0};
-    char           text[64] = "standard output is none: progress is a line per epoch";
+    char           text[64] = "standard output is not one: progress is a line per epoch";
     const bool     terminal = isatty(STDOUT_FILENO);
     if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
         snprintf(text, sizeof text, "%d columns: progress is live", size.ws_col);

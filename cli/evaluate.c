@@ -4,6 +4,7 @@
 #include "models.h"
 #include "report.h"
 #include "session.h"
+#include "settings.h"
 #include "sources.h"
 #include <math.h>
 #include <stdio.h>
@@ -14,10 +15,15 @@ static int open_all(const cli_args *a, lk_strategy **strategy, cli_model *m, cli
     if (!code) code = cli_model_find(a->word[0], *strategy, m);
     if (!code && !m->model)
         code = cli_fail(CLI_USAGE, "evaluate: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
-    if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", (cli_wants){.row = row}, data);
-    if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){data});
+    if (!code) code = cli_settings_data_known(a, row);
+    const char *text = a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits";
+    if (!code) code = cli_sources_use(a, text, NULL);
+    if (!code) code = cli_source_open(a, text, (cli_wants){.row = row}, data);
+    if (!code && a->given[OPT_VALIDATION_SPLIT]) code = cli_source_split(data, a->number[OPT_VALIDATION_SPLIT]);
     if (!code) code = cli_source_fit(data, a, row, m->rescales);
+    if (!code) cli_settings_tell_data(a);
     return code ? code : cli_model_compile(m, a, data);
 }
 
@@ -50,13 +56,15 @@ typedef struct seen {
 
 static void count_batch(const lk_event *event, void *user) { ((seen *)user)->batches = event->batch + 1; }
 
-static int run_evaluate(const cli_args *a)
+static int run_evaluate(const cli_args *typed)
 {
     static cli_model  m;
     static cli_source data;
+    cli_args          with = *typed, *a = &with;
     lk_strategy      *strategy;
     if (a->given[OPT_JSON]) cli_output_to_stderr();
-    int code = open_all(a, &strategy, &m, &data);
+    int code = cli_settings_take_data(a, true);
+    if (!code) code = open_all(a, &strategy, &m, &data);
     if (code) return code;
     lk_dataset   *rows = cli_source_measured(&data);
     const int64_t batch = (int64_t)a->number[OPT_BATCH], known = lk_dataset_cardinality(rows);
@@ -75,7 +83,8 @@ const cli_command cli_evaluate = {
     .least = 1,
     .most = 1,
     .help = "loss and metrics of a trained model",
-    .more = "MODEL is a .keras file or a folder of --save. Of data with a test part that part is used, else all rows.\n",
+    .more = "MODEL is a .keras file or a folder of --save, whose run.json says which data is used without --data.\n"
+            "Of data with a test part that part is used, else all rows.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, OPT_LOSS, OPT_METRICS, OPT_JSON, OPT_VERBOSE,
                            CLI_DATA_OPTIONS),
     .run = run_evaluate,

@@ -163,16 +163,16 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
 }
 
-int cli_folder_begin(cli_folder *f, const cli_args *a, const char *model, int64_t learnt)
+int cli_folder_begin(cli_folder *f, const cli_args *a, const cli_source *const data[2], int64_t learnt)
 {
+    const int code = f->resumes ? cli_settings_data_agree(f->path, data) : CLI_FINE;
+    if (code) return code;
     if (!f->asked) {
-        take_free_name(model, f->path);
+        take_free_name(a->word[0], f->path);
         name_files(f);
     } else if (!f->resumes) remove_backups(f->backup);
-    if (f->resumes && f->learnt < 0) f->learnt = learnt; /* a folder of before settings were kept */
-    if (f->resumes) return CLI_FINE;
-    f->learnt = learnt;
-    return f->asked ? cli_settings_keep(a, f->path, learnt) : CLI_FINE;
+    if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder of before settings were kept */
+    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of one that goes on: how long it is now */
 }
 
 lk_callback *cli_folder_backup(const cli_folder *f)
@@ -232,11 +232,26 @@ static int save_curves(const cli_folder *f)
     return h && lk_history_plot(h, path) == LK_OK ? CLI_FINE : cli_fail_library(CLI_FAILED);
 }
 
-int cli_folder_save(const cli_folder *f, const cli_args *a, lk_model *m)
+int cli_folder_save(const cli_folder *f, const cli_args *a, const cli_source *const data[2], lk_model *m)
 {
     int code = save_model(f, m);
-    if (!code && !f->asked) code = cli_settings_keep(a, f->path, f->learnt);
+    if (!code && !f->asked) code = cli_settings_keep(a, f->path, f->learnt, data);
     return code ? code : save_curves(f);
+}
+
+void cli_folder_tell_saved(const cli_folder *f, FILE *to)
+{
+    static const char *const names[] = {"model.keras", "ckpt.index", "history.csv", "history.svg", "run.json", "backup"};
+    const char              *between = "";
+    fprintf(to, "saved in %s: ", f->path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[CLI_MOST_PATH + 16];
+        join(f->path, names[i], path, sizeof path);
+        if (access(path, F_OK) != 0) continue;
+        fprintf(to, "%s%s", between, names[i]);
+        between = ", ";
+    }
+    fprintf(to, "\n");
 }
 
 void cli_folder_forget(const cli_folder *f)

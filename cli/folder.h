@@ -2,14 +2,16 @@
  *
  *     DIR/model.keras      the model, when training has ended or was stopped; DIR/ckpt where there is nothing that writes HDF5
  *     DIR/history.csv      a line per epoch, as it ends; DIR/history.svg its curves
- *     DIR/run.json         the settings that --resume must be given again (settings.h)
+ *     DIR/run.json         what the run was begun with (settings.h)
  *     DIR/backup/          where --resume goes on: the two newest of what --save-every kept */
 #ifndef LOCKSTEP_CLI_FOLDER_H
 #define LOCKSTEP_CLI_FOLDER_H
 
 #include "options.h"
 #include "paths.h"
+#include "sources.h"
 #include <lockstep.h>
+#include <stdio.h>
 
 typedef struct cli_folder {
     char    path[CLI_MOST_PATH]; /* "": nothing is kept */
@@ -26,7 +28,7 @@ int cli_folder_open(const cli_args *args, cli_folder *out);
 
 /* Training is about to begin or to go on, with an optimiser that has done so many steps: everything else has been opened. Only now a run that was
  * there and is not resumed is forgotten, and a folder that was not asked for gets a name, after the model. */
-int cli_folder_begin(cli_folder *f, const cli_args *args, const char *model, int64_t learnt);
+int cli_folder_begin(cli_folder *f, const cli_args *args, const cli_source *const data[2], int64_t learnt);
 
 /* Of all epochs, also those before it was resumed; NULL: none was finished. */
 lk_history *cli_folder_history(const cli_folder *f);
@@ -35,7 +37,10 @@ lk_history *cli_folder_history(const cli_folder *f);
 lk_callback *cli_folder_backup(const cli_folder *f);
 
 /* Write the model and the curves. CLI_FAILED when that cannot be done. */
-int cli_folder_save(const cli_folder *f, const cli_args *args, lk_model *m);
+int cli_folder_save(const cli_folder *f, const cli_args *args, const cli_source *const data[2], lk_model *m);
+
+/* "saved in DIR: model.keras, history.csv, ..." */
+void cli_folder_tell_saved(const cli_folder *f, FILE *to);
 
 /* Remove what was kept in case of an interruption that did not come. */
 void cli_folder_forget(const cli_folder *f);

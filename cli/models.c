@@ -1,6 +1,6 @@
-/* Models by name and from files, and what they are trained with (models.h).
+/* Models by name and from files (models.h).
  *
- * What a model of a file takes in and ends with is read from the JSON the library writes of it. */
+ * What a model of a file takes in is read from the JSON the library writes of it. */
 #include "models.h"
 #include "paths.h"
 #include "session.h"
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { MOST_TENSORS = 8 }; /* of a row: inputs and labels */
 
 /* ---- built in ---- */
 
@@ -119,15 +117,6 @@ static int count_layers(const char *json, const char *key)
     return inner ? inner : 1;
 }
 
-static void read_last_activation(const char *json, char out[32])
-{
-    const char *key = find_last(json, "\"activation\""), *softmax = find_last(json, "\"Softmax\"");
-    out[0] = 0;
-    if (softmax && (!key || softmax > key)) snprintf(out, 32, "softmax");
-    else if (key && *(key = after_key(key, "\"activation\"")) == '"')
-        snprintf(out, 32, "%.*s", (int)strcspn(key + 1, "\""), key + 1);
-}
-
 static void look_at(cli_model *m)
 {
     const char *json = lk_model_to_json(m->model);
@@ -140,16 +129,41 @@ static void look_at(cli_model *m)
     m->inputs = count_layers(json, "\"input_layers\"");
     m->outputs = count_layers(json, "\"output_layers\"");
     m->rescales = strstr(json, "\"Rescaling\"") != NULL;
-    read_last_activation(json, m->last);
+}
+
+static bool lacks_loss(const cli_model *m)
+{
+    bool lacks = false;
+    for (int i = 0; i < m->outputs; i++)
+        lacks = lacks || !lk_model_loss(m->model, i);
+    return lacks;
+}
+
+/* Warnings about what the file says of compiling are kept back: training makes an error of them, where they leave it without a
+ * loss or an optimiser. */
+static void keep_warning(cli_model *m, const char *warning)
+{
+    if (!warning) return;
+    m->uncompiled = cli_keep_text(warning);
+    if (lk_model_optimizer(m->model) && !lacks_loss(m)) cli_model_warn(m);
+}
+
+void cli_model_warn(cli_model *m)
+{
+    if (m->uncompiled) cli_fail(0, "warning: %s", m->uncompiled);
+    m->uncompiled = NULL;
 }
 
 static int load(const char *path, lk_strategy *strategy, cli_model *out)
 {
     if (access(path, R_OK) != 0) return cli_fail(CLI_DATA, "%s: %s", path, strerror(errno));
+    cli_hold_warnings("compile_config");
     LK_SCOPE(strategy)
         out->model = cli_ends_in(path, ".json") ? lk_model_from_json_file(path) : lk_model_load(path);
+    const char *warning = cli_held_warnings();
     if (!out->model) return cli_fail_library(CLI_DATA);
     look_at(out);
+    keep_warning(out, warning);
     return CLI_FINE;
 }
 
@@ -182,17 +196,16 @@ int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out)
 
 /* ---- what it puts out ---- */
 
-/* Of one row of zeros, of which only the shape is looked at. */
-static int probe(cli_model *m, cli_source *data, lk_shape out[MOST_TENSORS])
+int cli_model_probe(cli_model *m, cli_source *data, lk_shape out[CLI_MOST_TENSORS])
 {
     lk_element_spec spec;
     int             code = cli_source_spec(data, &spec);
     if (code) return code;
-    if (m->inputs > spec.count || m->inputs + m->outputs > MOST_TENSORS)
+    if (m->inputs > spec.count || m->inputs + m->outputs > CLI_MOST_TENSORS)
         return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s takes %d and puts out %d", data->text, spec.count, m->text,
                         m->inputs, m->outputs);
     LK_STEP {
-        lk_tensor *in[MOST_TENSORS];
+        lk_tensor *in[CLI_MOST_TENSORS];
         for (int i = 0; i < m->inputs; i++) {
             lk_shape one = {.rank = spec.shape[i].rank + 1, .dim = {1}};
             for (int k = 0; k < spec.shape[i].rank; k++)
@@ -214,100 +227,7 @@ static int probe(cli_model *m, cli_source *data, lk_shape out[MOST_TENSORS])
 
 int64_t cli_model_outputs(cli_model *m, cli_source *data)
 {
-    lk_shape out[MOST_TENSORS];
-    if (probe(m, data, out) != CLI_FINE || out[0].rank < 1) return 0;
+    lk_shape out[CLI_MOST_TENSORS];
+    if (cli_model_probe(m, data, out) != CLI_FINE || out[0].rank < 1) return 0;
     return out[0].dim[out[0].rank - 1];
-}
-
-/* ---- losses ---- */
-
-typedef lk_loss *(*crossentropy)(lk_loss_object_args args);
-static const struct {
-    const char  *name, *activation; /* that gives probabilities; with another one the loss takes logits */
-    crossentropy make;
-} crossentropies[] = {{"sparse_categorical_crossentropy", "softmax", lk_sparse_categorical_crossentropy_kw},
-                      {"categorical_crossentropy", "softmax", lk_categorical_crossentropy_kw},
-                      {"binary_crossentropy", "sigmoid", lk_binary_crossentropy_kw}};
-
-static lk_loss *loss_named(const cli_model *m, const char *name)
-{
-    for (size_t i = 0; i < sizeof crossentropies / sizeof *crossentropies; i++) {
-        const bool probabilities = !strcmp(m->last, crossentropies[i].activation);
-        if (!strcmp(name, crossentropies[i].name))
-            return crossentropies[i].make((lk_loss_object_args){.from_logits = probabilities ? LK_OFF : LK_ON});
-    }
-    return lk_loss_named(name);
-}
-
-static bool is_whole(lk_dtype t) { return t == LK_I64 || t == LK_I32 || t == LK_U8 || t == LK_BOOL; }
-
-/* By what the model puts out for a row and what the label of a row is; NULL: they do not go together. */
-static const char *usual_loss(const cli_model *m, lk_shape out, lk_shape label, lk_dtype dtype)
-{
-    const bool whole = is_whole(dtype);
-    if (cli_shape_size(out) == 1 && cli_shape_size(label) == 1) return whole ? "binary_crossentropy" : "mean_squared_error";
-    if (cli_shape_size(out) == cli_shape_size(label))
-        return whole || !strcmp(m->last, "softmax") ? "categorical_crossentropy" : "mean_squared_error";
-    const bool one_each = out.rank && cli_shape_size(label) == cli_shape_size(out) / out.dim[out.rank - 1];
-    return one_each && whole ? "sparse_categorical_crossentropy" : NULL;
-}
-
-static int choose_loss(const cli_model *m, const cli_args *a, const cli_source *data, lk_shape out, lk_shape label, lk_dtype dtype,
-                       lk_loss **loss, const char **metric)
-{
-    char        texts[2][CLI_SHAPE_TEXT];
-    const char *name = a->given[OPT_LOSS] ? a->text[OPT_LOSS] : usual_loss(m, out, label, dtype);
-    if (!name)
-        return cli_fail(CLI_DATA, "%s: labels are %s %s, and %s puts out %s for a row; --loss would say what to make of that",
-                        data->text, lk_dtype_name(dtype), cli_shape_text(label, texts[0]), m->text, cli_shape_text(out, texts[1]));
-    *loss = loss_named(m, name);
-    *metric = strstr(name, "crossentropy") || strstr(name, "hinge") ? "accuracy" : "mean_absolute_error";
-    return *loss ? CLI_FINE : cli_fail_library(CLI_USAGE);
-}
-
-/* ---- compiling ---- */
-
-static int choose_metrics(const cli_args *a, const char *usual, lk_metrics *out)
-{
-    const char *name[CLI_MOST_NAMES + 1];
-    lk_metric  *metric[CLI_MOST_NAMES + 1];
-    const int   count = cli_split(a->given[OPT_METRICS] ? a->text[OPT_METRICS] : usual, name);
-    if (!count) return cli_fail(CLI_USAGE, "%s: --metrics %s: names no metric", a->command->name, a->text[OPT_METRICS]);
-    for (int i = 1; i <= count; i++)
-        if (!(metric[i] = lk_metric_named(name[i]))) return cli_fail_library(CLI_USAGE);
-    *out = lk_metrics_of(count, metric);
-    return CLI_FINE;
-}
-
-static int compile_anew(cli_model *m, const cli_args *a, cli_source *data)
-{
-    lk_element_spec spec;
-    lk_shape        out[MOST_TENSORS];
-    lk_loss        *loss[MOST_TENSORS + 1] = {NULL};
-    lk_metrics      metrics;
-    const char     *metric = "accuracy";
-    int             code = cli_source_spec(data, &spec);
-    if (!code) code = probe(m, data, out);
-    if (!code && spec.count < m->inputs + m->outputs) code = cli_fail(CLI_DATA, "%s: has no labels to train with", data->text);
-    for (int i = 0; i < m->outputs && !code; i++) {
-        const int at = m->inputs + i;
-        code = choose_loss(m, a, data, out[i], spec.shape[at], spec.dtype[at], &loss[i + 1], &metric);
-    }
-    if (!code) code = choose_metrics(a, metric, &metrics);
-    if (code) return code;
-    const char   *name = a->given[OPT_OPTIMIZER] ? a->text[OPT_OPTIMIZER] : "adam";
-    lk_optimizer *o = lk_optimizer_named(name, a->number[OPT_LEARNING_RATE]);
-    if (!o) return cli_fail_library(CLI_USAGE);
-    if (lk_model_compile(m->model, .optimizer = o, .losses = lk_losses_of(m->outputs, loss), .metrics = metrics) != LK_OK)
-        return cli_fail_library(CLI_USAGE);
-    return CLI_FINE;
-}
-
-int cli_model_compile(cli_model *m, const cli_args *a, cli_source *data)
-{
-    lk_optimizer *own = lk_model_optimizer(m->model);
-    if (!own || a->given[OPT_OPTIMIZER] || a->given[OPT_LOSS] || a->given[OPT_METRICS]) return compile_anew(m, a, data);
-    if (a->given[OPT_LEARNING_RATE] && lk_optimizer_set_learning_rate(own, a->number[OPT_LEARNING_RATE]) != LK_OK)
-        return cli_fail_library(CLI_USAGE);
-    return CLI_FINE;
 }

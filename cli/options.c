@@ -1,5 +1,6 @@
 /* Reading a command line by the list in options.h. */
 #include "options.h"
+#include "session.h"
 #include "words.h"
 #include <ctype.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ int cli_fail(int code, const char *format, ...)
     fflush(stdout);
     fputs("lockstep: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vfprintf(stderr, format, args) <= 0) fputs("failed, and nothing says why; is there enough memory?", stderr);
     va_end(args);
     fputc('\n', stderr);
     return code;
@@ -127,6 +128,12 @@ static int set_value(cli_args *a, int id, const char *text)
     return cli_fail(CLI_USAGE, "%s: --%s %s: it should be %s", a->command->name, option[id].name, text, range);
 }
 
+int cli_take(cli_args *a, cli_option id, const char *text)
+{
+    a->given[id] = a->taken[id] = true;
+    return set_value(a, id, cli_keep_text(text));
+}
+
 /* ---- options ---- */
 
 static bool takes(const cli_command *c, int id)
@@ -205,6 +212,12 @@ static bool wants_help(int argc, char *const *argv)
     return false;
 }
 
+int cli_wrong_form(const cli_command *c)
+{
+    return cli_fail(CLI_USAGE, "%s: the form is: lockstep %s %s [options]; `lockstep %s --help` tells more", c->name, c->name,
+                    c->words, c->name);
+}
+
 int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args *out, bool *help)
 {
     *out = (cli_args){.argc = argc, .argv = argv, .command = command};
@@ -220,9 +233,7 @@ int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args 
         else code = read_word(out, argv[i]);
         if (code) return code;
     }
-    if (!*help && out->words < command->least)
-        return cli_fail(CLI_USAGE, "%s: the form is: lockstep %s %s [options]; `lockstep %s --help` tells more", command->name,
-                        command->name, command->words, command->name);
+    if (!*help && out->words < command->least) return cli_wrong_form(command);
     return *help ? CLI_FINE : use_defaults(out);
 }
 

@@ -66,7 +66,8 @@ enum { CLI_MOST_WORDS = 4 };
 typedef struct cli_args {
     int                       words;
     const char               *word[CLI_MOST_WORDS];
-    bool                      given[OPT_COUNT]; /* typed, that is: not by default */
+    bool                      given[OPT_COUNT]; /* typed, or taken from a run: not by default */
+    bool                      taken[OPT_COUNT]; /* from a run, that is: not typed */
     const char               *text[OPT_COUNT];  /* NULL: neither given nor a default */
     double                    number[OPT_COUNT];
     int                       argc; /* as the process got it, for `go on with: ...` */
@@ -86,6 +87,13 @@ typedef struct cli_command {
 
 /* Read argv[2] and on; CLI_FINE, or CLI_USAGE with the message printed. *help: it was asked for, and nothing else was looked at. */
 int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args *out, bool *help);
+
+/* As if it had been typed, except that it is marked as taken. The text is copied. CLI_USAGE, with the message printed, for a value
+ * that is out of range. */
+int cli_take(cli_args *args, cli_option option, const char *text);
+
+/* What is said where words are missing. */
+int cli_wrong_form(const cli_command *command);
 
 /* The help of a command, on standard output. */
 void cli_print_help(const cli_command *command);

@@ -4,6 +4,7 @@
 #include "models.h"
 #include "paths.h"
 #include "session.h"
+#include "settings.h"
 #include "sources.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -23,11 +24,17 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     if (!code) code = cli_model_find(a->word[0], strategy, m);
     if (!code && !m->model)
         code = cli_fail(CLI_USAGE, "predict: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+    if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
+    if (!code) code = cli_settings_data_known(a, row);
     const cli_wants wants = {.row = row, .unlabelled = true};
-    if (!code) code = cli_source_open(a, a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits", wants, data);
-    if (!code) code = cli_sources_use(a, 1, (const cli_source *const[]){data});
-    return code ? code : cli_source_fit(data, a, row, m->rescales);
+    const char     *text = a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits";
+    if (!code) code = cli_sources_use(a, text, NULL);
+    if (!code) code = cli_source_open(a, text, wants, data);
+    if (!code && a->given[OPT_VALIDATION_SPLIT]) code = cli_source_split(data, a->number[OPT_VALIDATION_SPLIT]);
+    if (!code) code = cli_source_fit(data, a, row, m->rescales);
+    if (!code) cli_settings_tell_data(a);
+    return code;
 }
 
 /* ---- lines ---- */
@@ -105,11 +112,13 @@ static int write_arrays(const char *path, lk_tuple outputs)
     return status == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 
-static int run_predict(const cli_args *a)
+static int run_predict(const cli_args *typed)
 {
     static cli_model  m;
     static cli_source data;
-    int               code = open_all(a, &m, &data);
+    cli_args          with = *typed, *a = &with;
+    int               code = cli_settings_take_data(a, true);
+    if (!code) code = open_all(a, &m, &data);
     if (code) return code;
     lk_dataset *rows = cli_source_measured(&data);
     lk_tensor  *y = lk_model_predict(m.model, lk_dataset_batch(rows, (int64_t)a->number[OPT_BATCH]), .verbose = LK_SILENT);
@@ -127,7 +136,8 @@ const cli_command cli_predict = {
     .least = 1,
     .most = 1,
     .help = "what a trained model says to rows",
-    .more = "MODEL is a .keras file or a folder of --save. Of data with a test part that part is used, else all rows.\n",
+    .more = "MODEL is a .keras file or a folder of --save, whose run.json says which data is used without --data.\n"
+            "Of data with a test part that part is used, else all rows.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_OUT, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, CLI_DATA_OPTIONS),
     .run = run_predict,
 };

@@ -146,7 +146,7 @@ lk_tensor *cli_idx_read(const char *path)
     lk_shape shape;
     if (idx_shape(path, &shape)) return NULL;
     if (cli_shape_size(shape) < 1) return cli_fail(CLI_DATA, "%s: has no elements", path), NULL;
-    lk_tensor *t = read_elements(path, shape);
+    lk_tensor *t = cli_shape_size(shape) < INT64_MAX ? read_elements(path, shape) : NULL; /* no file has as many */
     if (t && !lk_poisoned(t)) return t;
     char       text[CLI_SHAPE_TEXT];
     const bool wrong_size = !lk_failed() || lk_error_code() == LK_EFORMAT;

@@ -1,5 +1,6 @@
 /* Reports of runs (report.h). */
 #include "report.h"
+#include "format/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -81,14 +82,18 @@ void cli_print_times(FILE *to, const lk_fit_times *t)
 
 /* ---- for programs ---- */
 
+/* A byte that is no part of UTF-8, as names of files may have them, becomes the character of its number, which is valid JSON and
+ * can be turned back. */
 static void put_text(FILE *to, const char *text)
 {
     fputc('"', to);
-    for (; *text; text++) {
+    while (*text) {
         const unsigned char c = (unsigned char)*text;
+        const int           size = lki_utf8_length(text, strnlen(text, 4));
         if (c == '"' || c == '\\') fprintf(to, "\\%c", c);
-        else if (c < ' ') fprintf(to, "\\u%04x", c);
-        else fputc(c, to);
+        else if (c < ' ' || !size) fprintf(to, "\\u%04x", c);
+        else fwrite(text, 1, (size_t)size, to);
+        text += size ? size : 1;
     }
     fputc('"', to);
 }

@@ -16,13 +16,38 @@ static void to_stderr(const char *text, void *user)
 
 void cli_output_to_stderr(void) { lk_set_output(to_stderr, NULL); }
 
+/* What is held back: warnings with this word in them. */
+static struct {
+    const char *word; /* NULL: none are */
+    char        text[2048];
+} held;
+
+static void print_warning(const char *text)
+{
+    const size_t used = strlen(held.text);
+    if (!held.word || !strstr(text, held.word)) fprintf(stderr, "lockstep: warning: %s\n", text);
+    else snprintf(held.text + used, sizeof held.text - used, "%s%s", used ? "; " : "", text);
+}
+
+void cli_hold_warnings(const char *word)
+{
+    held.word = word;
+    held.text[0] = 0;
+}
+
+const char *cli_held_warnings(void)
+{
+    held.word = NULL;
+    return held.text[0] ? held.text : NULL;
+}
+
 /* Warnings in the command's own words; information for people at a terminal, and as it is for those who set LOCKSTEP_VERBOSE. */
 static void log_line(const char *text, void *user)
 {
     static const char warning[] = "WARNING:lockstep: ", information[] = "INFO:lockstep: ";
     (void)user;
     fflush(stdout);
-    if (!strncmp(text, warning, strlen(warning))) fprintf(stderr, "lockstep: warning: %s\n", cli_in_words(text + strlen(warning)));
+    if (!strncmp(text, warning, strlen(warning))) print_warning(cli_in_words(text + strlen(warning)));
     else if (getenv("LOCKSTEP_VERBOSE")) fprintf(stderr, "%s\n", text);
     else if (isatty(STDERR_FILENO) && !strncmp(text, information, strlen(information)))
         fprintf(stderr, "%s\n", cli_in_words(text + strlen(information)));

@@ -11,6 +11,11 @@ int cli_session(const cli_args *args, lk_strategy **strategy);
 /* What the library logs, in the words of the command. */
 void cli_log_to_stderr(void);
 
+/* From now on keep warnings with this word in them; until this, which gives them as one text. NULL: there were none. Lives until
+ * the next time. */
+void        cli_hold_warnings(const char *word);
+const char *cli_held_warnings(void);
+
 /* What the library shows goes to standard error, which leaves standard output to the JSON object. */
 void cli_output_to_stderr(void);
 

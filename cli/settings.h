@@ -1,18 +1,46 @@
-/* The settings that decide which numbers a run computes, kept as DIR/run.json beside what --resume goes on with:
+/* What a run was begun with, kept as DIR/run.json beside what --resume goes on with:
  *
- *     {"model": "basic", "data": "digits", "batch": "64", "lanes": "8", "seed": "7", "learnt": 0}
+ *     {"model": "basic", "data": "digits", "batch": "64", "lanes": "8", "seed": "7", "optimizer": "", ..., "learnt": 0}
  *
- * as they were typed; what was not given is not in it. How long a run is, and on how many devices and threads, changes no bits and is
- * not kept. */
+ * as it was typed, with what identifies the files of the data (stamps.h). Of the settings that decide which numbers a run
+ * computes, those that were not given are not in it, or empty. How long a run is may change when it goes on, and is kept for who
+ * does not say it again. On how many devices and threads it runs changes no bits and is not kept.
+ *
+ * Who names a run need not say again what is kept: "taking" fills in the options that were not typed. */
 #ifndef LOCKSTEP_CLI_SETTINGS_H
 #define LOCKSTEP_CLI_SETTINGS_H
 
 #include "options.h"
+#include "sources.h"
+#include <stdio.h>
 
-/* Write them. `learnt`: how many steps the optimiser had done before the run began. */
-int cli_settings_keep(const cli_args *args, const char *folder, int64_t learnt);
+/* The folder of a run that `path` is, or that a model.keras lies in; NULL: none. Lives as long as the process. */
+const char *cli_run_of(const char *path);
+
+/* Write them. `learnt`: how many steps the optimiser had done before the run began; data[1] may be one that was not opened. */
+int cli_settings_keep(const cli_args *args, const char *folder, int64_t learnt, const cli_source *const data[2]);
 
 /* CLI_USAGE for settings other than those that were kept. *learnt -1: none were. */
 int cli_settings_agree(const cli_args *args, const char *folder, int64_t *learnt);
+
+/* CLI_DATA for files of data with other contents than when the run was begun. */
+int cli_settings_data_agree(const char *folder, const cli_source *const data[2]);
+
+/* `train --save DIR --resume` and `train DIR --resume`: the model, DIR and all settings, for those that were not typed. */
+int cli_settings_take(cli_args *args);
+
+/* A model of a run that is trained anew, measured or asked: the data with all options about it, unless --data names other; then
+ * what becomes of rows on their way into the model. To measure, the rows that the run was measured with. */
+int cli_settings_take_data(cli_args *args, bool to_measure);
+
+/* CLI_DATA where there is neither a run nor --data, and drawn digits are no rows for the model. NULL: it takes any. */
+int cli_settings_data_known(const cli_args *args, const lk_shape *row);
+
+/* Say which data it is where nobody typed it: that of the run, or drawn digits. */
+void cli_settings_tell_data(const cli_args *args);
+
+/* "  --batch 64" and so on, a line each; as members of an object. */
+void cli_settings_print(const char *folder, FILE *to);
+void cli_settings_print_json(const char *folder, FILE *to);
 
 #endif

@@ -26,10 +26,15 @@ const char *cli_shape_text(lk_shape s, char text[CLI_SHAPE_TEXT])
 int64_t cli_shape_size(lk_shape s)
 {
     int64_t size = 1;
-    for (int i = 0; i < s.rank; i++)
-        size *= s.dim[i];
-    return size;
+    bool    known = true;
+    for (int i = 0; i < s.rank; i++) {
+        known = known && s.dim[i] >= 0;
+        if (s.dim[i] >= 0 && __builtin_mul_overflow(size, s.dim[i], &size)) size = INT64_MAX;
+    }
+    return known ? size : -1;
 }
+
+int64_t cli_shape_width(lk_shape s) { return s.rank > 0 ? s.dim[s.rank - 1] : 1; }
 
 /* ---- by name ---- */
 
@@ -119,41 +124,76 @@ static int files_there(const cli_opening *o)
     return CLI_FINE;
 }
 
-static int open_files(const cli_opening *o, cli_source *s)
+/* By the end of its name, also before .gz; -1: it is none of these. */
+static int file_kind(const char *path)
 {
     char name[CLI_MOST_PATH];
-    snprintf(name, sizeof name, "%s", o->one_based[1]);
+    snprintf(name, sizeof name, "%s", path);
     if (cli_ends_in(name, ".gz")) name[strlen(name) - 3] = 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (cli_ends_in(name, files[i].end)) {
-            const int code = files_there(o);
-            s->kind = files[i].kind;
-            return code ? code : files[i].open(o, s);
-        }
-    return unknown_data(s->text);
+        if (cli_ends_in(name, files[i].end)) return (int)i;
+    return -1;
+}
+
+static int open_files(const cli_opening *o, cli_source *s)
+{
+    const int kind = file_kind(o->one_based[1]), code = kind < 0 ? unknown_data(s->text) : files_there(o);
+    if (code) return code;
+    s->kind = files[kind].kind;
+    return files[kind].open(o, s);
+}
+
+static int find_named(const char *text)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (!strcmp(text, named[i].name)) return (int)i;
+    return -1;
+}
+
+bool cli_is_named(const char *text) { return find_named(text) >= 0; }
+
+static int find_folder(const char *path)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (folders[i].is(path)) return (int)i;
+    return -1;
+}
+
+static int open_named(const cli_opening *o, int i, cli_source *s)
+{
+    s->kind = named[i].name;
+    s->pictures = named[i].pictures;
+    s->classes = named[i].classes;
+    return named[i].open(o, s);
+}
+
+static int open_folder(cli_opening *o, cli_source *s)
+{
+    const int i = find_folder(s->text);
+    if (i < 0) return unknown_data(s->text);
+    o->one_based[o->count = 1] = s->text;
+    s->kind = folders[i].kind;
+    s->pictures = folders[i].pictures;
+    return folders[i].open(o, s);
 }
 
 static int open_any(cli_opening *o, cli_source *s)
 {
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (!strcmp(s->text, named[i].name)) {
-            s->kind = named[i].name;
-            s->pictures = named[i].pictures;
-            s->classes = named[i].classes;
-            return named[i].open(o, s);
-        }
+    if (find_named(s->text) >= 0) return open_named(o, find_named(s->text), s);
+    if (cli_is_folder(s->text)) return open_folder(o, s);
     if (cli_is_file(s->text)) o->one_based[o->count = 1] = s->text;
-    else if (cli_is_folder(s->text)) {
-        o->one_based[o->count = 1] = s->text;
-        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-            if (folders[i].is(s->text)) {
-                s->kind = folders[i].kind;
-                s->pictures = folders[i].pictures;
-                return folders[i].open(o, s);
-            }
-        return unknown_data(s->text);
-    } else o->count = cli_split(s->text, o->one_based);
+    else o->count = cli_split(s->text, o->one_based);
     return o->count ? open_files(o, s) : unknown_data(s->text);
+}
+
+/* As it will be opened; NULL: as none. */
+static const char *kind_of(const char *text)
+{
+    const char *one_based[CLI_MOST_NAMES + 1] = {NULL, text};
+    if (find_named(text) >= 0) return named[find_named(text)].name;
+    if (cli_is_folder(text)) return find_folder(text) < 0 ? NULL : folders[find_folder(text)].kind;
+    if (!cli_is_file(text) && !cli_split(text, one_based)) return NULL;
+    return file_kind(one_based[1]) < 0 ? NULL : files[file_kind(one_based[1])].kind;
 }
 
 int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli_source *out)
@@ -175,16 +215,16 @@ static const struct {
     {OPT_LABEL, "label", "CSV"},         {OPT_NO_HEADER, "no-header", "CSV"},    {OPT_TEXT_LABELS, "text-labels", "CSV"},
     {OPT_DELIMITER, "delimiter", "CSV"}, {OPT_FEATURES, "features", "TFRecord"}, {OPT_IMAGE_SIZE, "image-size", "pictures"}};
 
-int cli_sources_use(const cli_args *a, int count, const cli_source *const *source)
+int cli_sources_use(const cli_args *a, const char *data, const char *other)
 {
+    const char *kind = kind_of(data), *other_kind = other ? kind_of(other) : "";
+    if (!kind || !other_kind) return CLI_FINE; /* opening it says what is wrong */
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
-        bool used = !a->given[uses[i].option];
-        for (int k = 0; k < count; k++)
-            used = used || (source[k]->kind && !strcmp(source[k]->kind, uses[i].kind));
-        if (!used)
+        const bool asked = a->given[uses[i].option] && !a->taken[uses[i].option];
+        if (asked && strcmp(kind, uses[i].kind) && strcmp(other_kind, uses[i].kind))
             return cli_fail(CLI_USAGE, "%s: --%s is for %s; %s is %s", a->command->name, uses[i].name,
-                            !strcmp(uses[i].kind, "pictures") ? "folders of pictures" : uses[i].kind, source[0]->text,
-                            !strcmp(source[0]->kind, source[0]->text) ? "a data set of its own" : source[0]->kind);
+                            !strcmp(uses[i].kind, "pictures") ? "folders of pictures" : uses[i].kind, data,
+                            cli_is_named(data) ? "a data set of its own" : kind);
     }
     return CLI_FINE;
 }
@@ -210,6 +250,19 @@ int cli_source_spec(cli_source *s, lk_element_spec *out)
     *out = lk_dataset_element_spec(s->train);
     if (lk_failed()) return unreadable_rows(s);
     return out->count && lk_dataset_cardinality(s->train) ? CLI_FINE : cli_fail(CLI_DATA, "%s: has no rows", s->text);
+}
+
+int cli_source_split(cli_source *s, double share)
+{
+    if (s->kind && !strcmp(s->kind, "pictures")) return CLI_FINE;
+    const int64_t rows = lk_dataset_cardinality(s->train);
+    if (rows < 2)
+        return cli_fail(CLI_DATA, "%s: --validation-split needs data whose rows are counted; give --validation D", s->text);
+    int64_t kept = (int64_t)((double)rows * (1 - share));
+    kept = kept < 1 ? 1 : kept == rows ? rows - 1 : kept;
+    s->test = lk_dataset_skip(s->train, kept);
+    s->train = lk_dataset_take(s->train, kept);
+    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
 }
 
 lk_dataset *cli_source_measured(const cli_source *s) { return s->test ? s->test : s->train; }
@@ -267,6 +320,7 @@ int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, boo
         f->shape = *row;
     }
     if (f->scale <= 0 && !f->reshapes) return CLI_FINE;
+    s->as_read = s->train;
     s->train = lk_dataset_map(s->train, fit_row, f);
     if (s->test && s->train) s->test = lk_dataset_map(s->test, fit_row, f);
     return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
@@ -340,4 +394,49 @@ int cli_source_outputs(cli_source *s, int64_t *out)
     if (r.classes > MOST_CLASSES) return cli_fail(CLI_DATA, "%s: labels up to %.0f; are they classes?", s->text, r.classes - 1);
     *out = s->classes = (int64_t)r.classes;
     return CLI_FINE;
+}
+
+static void look_at_row(cli_labels *l, const double *label, int64_t count, int64_t width)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const bool binary = label[i] == 0 || label[i] == 1;
+        if (!binary && l->binary) l->row = l->rows, l->label = label[i];
+        l->binary = l->binary && binary;
+        l->shares = l->shares && label[i] >= 0 && label[i] <= 1;
+    }
+    for (int64_t from = 0; from < count && l->one_hot && width > 0; from += width) {
+        double sum = 0;
+        for (int64_t i = 0; i < width; i++)
+            sum += label[from + i];
+        l->one_hot = l->binary && sum == 1;
+    }
+    l->rows++;
+}
+
+/* Until all that could be asked about them is answered with no. */
+static void look_at_labels(lk_dataset *rows, int at, cli_labels *l)
+{
+    enum { PIECE = 1024 };
+    LK_FOR_EACH(piece, lk_dataset_batch(rows, PIECE)) {
+        lk_tensor    *all = lk_cast(piece.item[at], LK_F64);
+        const double *value = lk_data(all);
+        const int64_t count = value ? lk_dim(all, 0) : 0, each = count ? lk_size(all) / count : 0;
+        const int64_t width = value && lk_rank(all) > 1 ? lk_dim(all, lk_rank(all) - 1) : 1;
+        for (int64_t i = 0; i < count && l->shares; i++)
+            look_at_row(l, value + i * each, each, width);
+        if (!count || !l->shares) break;
+    }
+}
+
+int cli_source_labels(cli_source *s, int at, cli_labels *out)
+{
+    *out = (cli_labels){.binary = true, .shares = true, .one_hot = true};
+    if (s->classes) {
+        out->binary = out->shares = s->classes <= 2;
+        out->one_hot = false;
+        out->label = (double)(s->classes - 1);
+        return CLI_FINE;
+    }
+    look_at_labels(s->as_read ? s->as_read : s->train, at, out);
+    return lk_failed() ? unreadable_rows(s) : CLI_FINE;
 }

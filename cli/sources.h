@@ -25,6 +25,7 @@ typedef struct cli_source {
     const char *text;         /* as it was typed */
     const char *kind;         /* "CSV", ... */
     lk_dataset *train, *test; /* rows (x.., y..), in their order; test NULL: there is none */
+    lk_dataset *as_read;      /* train before it was made to fit a model; NULL: it was not */
     bool        pictures;     /* values from 0 to 255 */
     int64_t     classes;      /* 0: not known */
     cli_fitting fitting;
@@ -40,8 +41,8 @@ typedef struct cli_wants {
 /* Files are looked at, and mostly read, here. CLI_DATA, with the message printed, where they are missing or wrong. */
 int cli_source_open(const cli_args *args, const char *text, cli_wants wants, cli_source *out);
 
-/* CLI_USAGE for an option about files of a kind that is none of these. A source that was not opened is none. */
-int cli_sources_use(const cli_args *args, int count, const cli_source *const *source);
+/* CLI_USAGE for an option about files of a kind that neither is, as their names say: nothing is read. other NULL: there is none. */
+int cli_sources_use(const cli_args *args, const char *data, const char *other);
 
 /* Make rows what a model takes: its shape, where the sizes agree, and its range. */
 int cli_source_fit(cli_source *s, const cli_args *args, const lk_shape *row, bool rescales);
@@ -55,6 +56,9 @@ bool cli_lacks_file(const cli_source *s, const char *text);
 /* How many outputs a model for it needs: as many as there are classes, or numbers in a label. */
 int cli_source_outputs(cli_source *s, int64_t *out);
 
+/* Keep the last rows, a share of them, as its test part. Folders of pictures have done so when they were opened. */
+int cli_source_split(cli_source *s, double share);
+
 /* Rows to measure with: the test part, else all. */
 lk_dataset *cli_source_measured(const cli_source *s);
 
@@ -65,7 +69,21 @@ void cli_source_each_label(lk_dataset *rows, cli_label_fn fn, void *user);
 /* The first row whose label is not one of 0..classes-1; -1: there is none. */
 int64_t cli_source_bad_label(lk_dataset *rows, int64_t classes, double *label);
 
-int64_t cli_shape_size(lk_shape s); /* how many elements */
+/* What the labels of the rows to train with are: tensor `at` of a row, of any size. All rows are looked at, unless the data says
+ * how many classes it has. */
+typedef struct cli_labels {
+    int64_t rows;    /* that were looked at; 0: none, the classes are known */
+    bool    binary;  /* all are 0 or 1 */
+    bool    shares;  /* all are from 0 to 1 */
+    bool    one_hot; /* along the last axis one is 1 and the others are 0 */
+    int64_t row;     /* where not all are 0 or 1: the first row with another label, from 0, */
+    double  label;   /* and that label */
+} cli_labels;
+int cli_source_labels(cli_source *s, int at, cli_labels *out);
+
+/* How many elements: 0 where a size is 0, INT64_MAX where there are more, and negative where a size is not known. */
+int64_t cli_shape_size(lk_shape s);
+int64_t cli_shape_width(lk_shape s); /* of the last axis; 1 where there is none */
 
 /* "[28, 28, 1]" in `text`, which it returns. */
 enum { CLI_SHAPE_TEXT = 128 };
@@ -73,6 +91,7 @@ const char *cli_shape_text(lk_shape s, char text[CLI_SHAPE_TEXT]);
 
 /* Names of data sets, for help and completion; NULL ends them. */
 extern const char *const cli_data_names[];
+bool                     cli_is_named(const char *text); /* it is one of them, and no file */
 
 /* Of an IDX file; NULL, and the message is printed. */
 lk_tensor *cli_idx_read(const char *path);

@@ -9,6 +9,7 @@ static int run_summary(const cli_args *a)
     int          code = cli_model_find(a->word[0], here, &m);
     if (!code) code = cli_model_make_for(&m, here, LK_SHAPE(28, 28, 1), 10);
     if (code) return code;
+    cli_model_warn(&m);
     return lk_model_summary(m.model) == LK_OK ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 

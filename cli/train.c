@@ -10,6 +10,7 @@
 #include "paths.h"
 #include "report.h"
 #include "session.h"
+#include "settings.h"
 #include "sources.h"
 #include "watch.h"
 #include <inttypes.h>
@@ -32,34 +33,24 @@ typedef struct run {
     lk_logs         measured; /* after training, where it ended within an epoch */
 } run;
 
+#define DATA(r) ((const cli_source *const[2]){&(r)->data, &(r)->other})
+
 static bool  quiet(const run *r) { return r->args->number[OPT_VERBOSE] == 0; }
 static FILE *talk_to(const run *r) { return r->args->given[OPT_JSON] ? stderr : stdout; }
 
 /* ---- data ---- */
 
-/* The last rows, in the order of the data. */
-static int split_rows(run *r)
-{
-    const int64_t rows = lk_dataset_cardinality(r->rows);
-    if (rows < 2)
-        return cli_fail(CLI_DATA, "%s: --validation-split needs data whose rows are counted; give --validation D", r->data.text);
-    int64_t kept = (int64_t)((double)rows * (1 - r->args->number[OPT_VALIDATION_SPLIT]));
-    kept = kept < 1 ? 1 : kept == rows ? rows - 1 : kept;
-    r->validation_rows = lk_dataset_skip(r->rows, kept);
-    r->rows = lk_dataset_take(r->rows, kept);
-    return lk_failed() ? cli_fail_library(CLI_DATA) : CLI_FINE;
-}
-
 static int open_validation(run *r, const lk_shape *row)
 {
     const cli_args *a = r->args;
-    r->rows = r->data.train;
-    r->validation_rows = r->data.test;
+    int             code = CLI_FINE;
     if (a->given[OPT_VALIDATION_SPLIT] && a->given[OPT_VALIDATION])
         return cli_fail(CLI_USAGE, "%s: give --validation or --validation-split, not both", a->command->name);
-    if (a->given[OPT_VALIDATION_SPLIT]) return r->data.kind && !strcmp(r->data.kind, "pictures") ? CLI_FINE : split_rows(r);
-    if (!a->given[OPT_VALIDATION]) return CLI_FINE;
-    int code = cli_source_open(a, a->text[OPT_VALIDATION], (cli_wants){.row = row}, &r->other);
+    if (a->given[OPT_VALIDATION_SPLIT]) code = cli_source_split(&r->data, a->number[OPT_VALIDATION_SPLIT]);
+    r->rows = r->data.train;
+    r->validation_rows = r->data.test;
+    if (code || !a->given[OPT_VALIDATION]) return code;
+    code = cli_source_open(a, a->text[OPT_VALIDATION], (cli_wants){.row = row}, &r->other);
     if (!code) code = cli_source_fit(&r->other, a, row, r->model.rescales);
     r->validation_rows = cli_source_measured(&r->other);
     return code;
@@ -83,13 +74,14 @@ static int open_all(run *r)
     const cli_args *a = r->args;
     const char     *data = a->given[OPT_DATA] ? a->text[OPT_DATA] : "digits";
     int             code = cli_model_find(a->word[0], r->strategy, &r->model);
+    if (!code) code = cli_sources_use(a, data, a->given[OPT_VALIDATION] ? a->text[OPT_VALIDATION] : NULL);
     if (!code) code = cli_source_open(a, data, (cli_wants){.row = r->model.has_row ? &r->model.row : NULL}, &r->data);
     if (!code) code = cli_model_make(&r->model, r->strategy, &r->data);
     const lk_shape *row = r->model.has_row ? &r->model.row : NULL;
     if (!code) code = cli_source_fit(&r->data, a, row, r->model.rescales);
     if (!code) code = cli_model_compile(&r->model, a, &r->data);
     if (!code) code = open_validation(r, row);
-    if (!code) code = cli_sources_use(a, 2, (const cli_source *const[]){&r->data, &r->other});
+    if (!code && !a->given[OPT_RESUME] && cli_run_of(a->word[0])) cli_settings_tell_data(a);
     return code ? code : make_batches(r);
 }
 
@@ -142,7 +134,7 @@ static int check_plot(const cli_args *a)
 static int begin_folder(run *r)
 {
     lk_optimizer *o = lk_model_optimizer(r->model.model);
-    const int     code = cli_folder_begin(&r->folder, r->args, r->args->word[0], lk_optimizer_iterations(o));
+    const int     code = cli_folder_begin(&r->folder, r->args, DATA(r), lk_optimizer_iterations(o));
     if (code || !r->folder.resumes) return code;
     LK_SCOPE(r->strategy)
         lk_optimizer_build(o, lk_model_trainable_variables(r->model.model));
@@ -203,7 +195,7 @@ static int measure(run *r)
 static int keep(run *r)
 {
     const bool stopped = cli_watch_interrupted();
-    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, r->model.model);
+    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, DATA(r), r->model.model);
     cli_folder_forget(&r->folder);
     return CLI_FINE;
 }
@@ -260,6 +252,7 @@ static void tell(const run *r)
     if (!quiet(r) && times.steps) cli_print_times(talk_to(r), &times);
     if (!quiet(r) && !times.steps && r->folder.resumes)
         fprintf(talk_to(r), "%s: all of that is done already, %s steps\n", r->folder.path, cli_with_commas(r->watch.done));
+    if (!quiet(r) && (r->folder.asked || cli_watch_interrupted())) cli_folder_tell_saved(&r->folder, talk_to(r));
     if (cli_watch_interrupted()) {
         fflush(stdout);
         fprintf(stderr, "lockstep: stopped at epoch %d, step %" PRId64 "; ", r->watch.epoch, r->watch.step);
@@ -271,10 +264,15 @@ static void tell(const run *r)
 
 static int run_train(const cli_args *args)
 {
-    static run r; /* datasets refer to it */
-    r.args = args;
+    static run      r; /* datasets refer to it */
+    static cli_args with;
+    with = *args;
+    r.args = &with;
     if (args->given[OPT_JSON]) cli_output_to_stderr();
-    int code = prepare(&r);
+    int        code = cli_settings_take(&with);
+    const bool goes_on = with.given[OPT_RESUME] && with.given[OPT_SAVE] && cli_run_of(with.text[OPT_SAVE]);
+    if (!code && !goes_on) code = cli_settings_take_data(&with, false);
+    if (!code) code = prepare(&r);
     if (!code) code = train(&r);
     if (!code) code = measure(&r);
     if (!code) code = keep(&r);
@@ -287,10 +285,11 @@ static int run_train(const cli_args *args)
 const cli_command cli_train = {
     .name = "train",
     .words = "MODEL",
-    .least = 1,
+    .least = 0, /* cli_settings_take() looks whether a run says it */
     .most = 1,
     .help = "train a model on all devices",
     .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"
+            "train --save DIR --resume, or train DIR --resume, goes on with all that DIR/run.json says.\n"
             "Ctrl-C ends training after the step that runs, saves, and says how to go on; a second one ends at once.\n"
             "Exit status: 0 fine, or interrupted and saved; 2 wrong usage; 3 missing or unfit data; 4 training failed.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS,

@@ -68,7 +68,8 @@ typedef struct lk_compile_args {
 /* May be called outside the strategy's scope. Compiling again forgets the optimiser and metrics before. */
 #define lk_model_compile(...) lk_model_compile_kw(LKI_KW(lk_compile_args, __VA_ARGS__))
 LK_API lk_status     lk_model_compile_kw(lk_compile_args args);
-LK_API lk_optimizer *lk_model_optimizer(lk_model *m); /* NULL before compile */
+LK_API lk_optimizer *lk_model_optimizer(lk_model *m);        /* NULL before compile */
+LK_API lk_loss      *lk_model_loss(lk_model *m, int output); /* NULL before compile, and for an output that has none */
 LK_API lk_optimizer *lk_optimizer_named(
     const char *name, double learning_rate); /* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names */
 

@@ -114,6 +114,11 @@ LK_API lk_layers    lk_model_layers(lk_model *m); /* in Keras' order */
 LK_API lk_layer    *lk_model_layer_named(lk_model *m, const char *name);
 LK_API lk_status    lk_model_set_trainable(lk_model *m, int trainable); /* all layers */
 
+/* Which activation the values of an output come from: LK_SOFTMAX and LK_SIGMOID are probabilities, LK_LINEAR may be logits. Layers that
+ * keep values as they are, such as Dropout, Reshape and nested models, are looked through. LK_ACTIVATION_DEFAULT where that is not known:
+ * the shape of a row is not, or the model is a function of one's own. */
+LK_API lk_activation lk_model_output_activation(lk_model *m, int output);
+
 /* Set all weights, in the order of lk_model_weights(). Shapes must fit; nothing is assigned otherwise. */
 LK_API lk_status lk_model_set_weights(lk_model *m, lk_tuple values);
 

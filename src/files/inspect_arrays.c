@@ -80,6 +80,7 @@ lk_status lki_inspect_h5_items(const char *path, const lki_h5 *file, lki_report 
                              (int64_t)lki_array_bytes(&item->array));
         else left += item->kind != LKI_H5_GROUP;
     }
+    lki_report_sort(r);
     if (left) lki_report_whole(r, "attributes", left);
     return LK_OK;
 }

@@ -5,6 +5,7 @@
 #include "format/wire.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- putting in ---- */
@@ -70,6 +71,37 @@ void lki_report_array(lki_report *r, const char *name, const char *type, const l
     lki_line *l = lki_report_line(r, name, type, NULL);
     l->shape = *shape;
     l->bytes = bytes;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Where both have a number, by the number: without its leading zeros the longer one is larger. */
+static int by_numbers(const char *a, const char *b)
+{
+    a += strspn(a, "0");
+    b += strspn(b, "0");
+    const size_t x = strspn(a, "0123456789"), y = strspn(b, "0123456789");
+    return x != y ? (x < y ? -1 : 1) : memcmp(a, b, x);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const char *const first = ((const lki_line *)left)->name, *const second = ((const lki_line *)right)->name;
+    const char *a = first, *b = second;
+    while (*a || *b) {
+        const bool numbers = is_digit(*a) && is_digit(*b);
+        const int  order = numbers ? by_numbers(a, b) : (unsigned char)*a - (unsigned char)*b;
+        if (order) return order;
+        a += numbers ? strspn(a, "0123456789") : 1;
+        b += numbers ? strspn(b, "0123456789") : 1;
+    }
+    return strcmp(first, second);
+}
+
+void lki_report_sort(lki_report *r)
+{
+    lki_lines *t = &r->table[r->tables - 1];
+    if (!r->failed && t->count) qsort(t->line, (size_t)t->count, sizeof *t->line, by_name);
 }
 
 void lki_report_arrays(lki_report *r, const lki_arrays *a)

@@ -58,6 +58,7 @@ void      lki_report_table(lki_report *r, const char *what);
 lki_line *lki_report_line(lki_report *r, const char *name, const char *type,
                           const char *note); /* never NULL; shape and bytes none */
 void      lki_report_array(lki_report *r, const char *name, const char *type, const lk_shape *shape, int64_t bytes);
+void      lki_report_sort(lki_report *r); /* the lines of that table, by their names: vars/2 before vars/10 */
 void      lki_report_arrays(lki_report *r, const lki_arrays *a); /* a table of them, and notes as facts */
 
 /* All of it as text, from lki_alloc; NULL and LK_ENOMEM. */

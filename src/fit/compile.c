@@ -142,6 +142,12 @@ lk_optimizer *lk_model_optimizer(lk_model *m)
     return lki_is_model("lk_model_optimizer", m) && m->compiled ? m->compiled->optimizer : NULL;
 }
 
+lk_loss *lk_model_loss(lk_model *m, int output)
+{
+    if (!lki_is_model("lk_model_loss", m) || !m->compiled || output < 0 || output >= m->compiled->outputs) return NULL;
+    return m->compiled->loss[output];
+}
+
 void lk_model_stop_training(lk_model *m)
 {
     if (m)

@@ -124,6 +124,8 @@ typedef struct softmax {
 
 static int softmax_axis(const lk_layer *l) { return lki_axis_or(((const softmax *)l)->set.axis, -1); }
 
+bool lki_softmax_is_last(const lk_layer *l, int rank) { return lki_axis_normal(softmax_axis(l), rank + 1) == rank; }
+
 static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     if (lki_axis_normal(softmax_axis(l), in->rank + 1) < 1)

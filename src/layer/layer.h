@@ -196,6 +196,7 @@ lki_first_value lki_first_zeros, lki_first_ones, lki_first_orthogonal;
 
 extern const lki_layer_kind *const lki_layer_kinds[]; /* ends with NULL */
 
+bool     lki_softmax_is_last(const lk_layer *softmax, int rank); /* it normalises along the last axis of rows of so many axes */
 lk_dtype lki_input_dtype(const lk_layer *input); /* of a layer of the input kind */
 
 #endif

@@ -130,4 +130,7 @@ lki_weight **lki_model_weight_list(const lk_model *m, int *count);
 /* The layer whose output is output i, for names: "dense_1". */
 const char *lki_model_output_name(const lk_model *m, int i);
 
+/* What gives output i its values, looked through layers that keep them: see lk_model_output_activation() (output_activation.c). */
+lk_status lki_model_output_activation(lk_model *m, int output, lk_activation *out);
+
 #endif

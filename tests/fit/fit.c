@@ -438,12 +438,16 @@ TEST(compiled_outside_the_scope)
             lk_model    *m = NULL;
             LK_SCOPE(s)
                 m = lk_sequential(lk_dense(3, .input_shape = LK_SHAPE(2)));
+            assert_null(lk_model_loss(m, 0));
             lk_model_compile(m, .loss = lk_loss_named("mse"), .optimizer = lk_optimizer_named("adam", 0),
                              .metrics = LK_METRICS(lk_metric_named("mae")));
             lk_history *h = lk_model_fit(m, .x = noise(LK_SHAPE(9, 2), "x"), .y = noise(LK_SHAPE(9, 3), "y"), .verbose = LK_SILENT);
             assert_string_equal(lk_error(), "");
             assert_false(isnan(lk_history_value(h, "mae", 0)));
             assert_int_equal(lk_optimizer_iterations(lk_model_optimizer(m)), 1);
+            assert_string_equal(lk_loss_name(lk_model_loss(m, 0)), lk_loss_name(lk_loss_named("mse")));
+            assert_null(lk_model_loss(m, 1));
+            assert_null(lk_model_loss(m, -1));
         }
 }
 

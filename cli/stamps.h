@@ -1,0 +1,17 @@
+/* Whether files of data are still those that a run was begun with.
+ *
+ *     digest   SHA-256 of all bytes of the files; of a folder of pictures, whose pictures are not all read to find that out, of names and sizes
+ *     stamp    SHA-256 of sizes and times of the last change: where it is the same, nobody needs to read the files again */
+#ifndef LOCKSTEP_CLI_STAMPS_H
+#define LOCKSTEP_CLI_STAMPS_H
+
+#include "sources.h"
+
+typedef struct cli_stamps {
+    char stamp[65], digest[65];
+} cli_stamps;
+
+/* With the digest, or the stamp alone. False: it is data by name, was not opened, or cannot be read. */
+bool cli_stamps_of(const cli_source *s, bool with_digest, cli_stamps *out);
+
+#endif

@@ -1,0 +1,193 @@
+/* Which activation gives a model's output its values: whether it puts out probabilities or logits.
+ *
+ * Values are followed from the inputs on, as in flow.c. A layer with an activation of its own decides; one that keeps values as
+ * they are, or mixes probabilities into probabilities, passes on what its inputs are, where they agree; any other ends it:
+ * LK_LINEAR.
+ *
+ * Invariants
+ * 1. LK_SOFTMAX is said only of values that sum to one along the last axis, which is the one losses sum over.
+ * 2. Dropout is looked through: it keeps values except while training. */
+#include "core/memory.h"
+#include "model/model.h"
+
+/* ---- layers that pass on ---- */
+
+typedef enum passing { NEVER, ALWAYS, SAME_WIDTH /* where the last axis stays as wide as it was */ } passing;
+
+/* What such a layer does to values from 0 to 1, each by itself (sigmoid), and to those that also sum to one along the last axis
+ * (softmax). */
+static const struct {
+    const lki_layer_kind *kind;
+    bool                  identity; /* passes on any other activation too */
+    passing               sigmoid, softmax;
+} PASSING[] = {
+    {&lki_dropout_kind, true, ALWAYS, ALWAYS},
+    {&lki_spatial_dropout2d_kind, true, ALWAYS, ALWAYS},
+    {&lki_flatten_kind, true, ALWAYS, SAME_WIDTH},
+    {&lki_reshape_kind, true, ALWAYS, SAME_WIDTH},
+    {&lki_permute_kind, true, ALWAYS, NEVER},
+    {&lki_cropping2d_kind, true, ALWAYS, ALWAYS},
+    {&lki_concatenate_kind, true, ALWAYS, NEVER},
+    {&lki_up_sampling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_max_pooling1d_kind, false, ALWAYS, NEVER},
+    {&lki_max_pooling2d_kind, false, ALWAYS, NEVER},
+    {&lki_global_max_pooling1d_kind, false, ALWAYS, NEVER},
+    {&lki_global_max_pooling2d_kind, false, ALWAYS, NEVER},
+    {&lki_average_pooling1d_kind, false, ALWAYS, ALWAYS},
+    {&lki_average_pooling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_global_average_pooling1d_kind, false, ALWAYS, ALWAYS},
+    {&lki_global_average_pooling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_average_kind, false, ALWAYS, ALWAYS},
+    {&lki_maximum_kind, false, ALWAYS, NEVER},
+    {&lki_minimum_kind, false, ALWAYS, NEVER},
+    {&lki_multiply_kind, false, ALWAYS, NEVER},
+};
+
+static int64_t width(const lk_shape *s) { return s->rank > 0 ? s->dim[s->rank - 1] : 1; }
+
+static lk_activation passed_on(const lki_layer_kind *kind, lk_activation a, const lk_shape *in, const lk_shape *out)
+{
+    for (int i = 0; i < LKI_COUNT(PASSING); i++) {
+        if (PASSING[i].kind != kind) continue;
+        const passing p = a == LK_SOFTMAX ? PASSING[i].softmax : a == LK_SIGMOID ? PASSING[i].sigmoid : PASSING[i].identity;
+        return p == ALWAYS || (p == SAME_WIDTH && width(in) == width(out)) ? a : LK_LINEAR;
+    }
+    return LK_LINEAR;
+}
+
+/* ---- layers that decide ---- */
+
+/* Those whose last step is the activation among their arguments. */
+static const lki_layer_kind *const DECIDING[] = {&lki_dense_kind,
+                                                 &lki_conv1d_kind,
+                                                 &lki_conv2d_kind,
+                                                 &lki_conv2d_transpose_kind,
+                                                 &lki_depthwise_conv2d_kind,
+                                                 &lki_separable_conv2d_kind,
+                                                 &lki_simple_rnn_kind,
+                                                 &lki_activation_kind};
+
+/* Of rows of so many axes; LK_ACTIVATION_DEFAULT: it has none. */
+static lk_activation own_activation(const lk_layer *l, int rank)
+{
+    if (l->kind == &lki_softmax_kind) return lki_softmax_is_last(l, rank) ? LK_SOFTMAX : LK_LINEAR;
+    if (l->kind == &lki_relu_kind) return LK_RELU;
+    if (l->kind == &lki_leaky_relu_kind) return LK_LEAKY_RELU;
+    for (int i = 0; i < LKI_COUNT(DECIDING); i++) {
+        if (l->kind != DECIDING[i]) continue;
+        const lki_field *f = lki_field_find(&l->kind->class, "activation");
+        const int        set = *(const int *)((const char *)l + l->kind->set + f->offset);
+        return set ? (lk_activation)set : (lk_activation)(int)f->standard;
+    }
+    return LK_ACTIVATION_DEFAULT;
+}
+
+/* ---- values ---- */
+
+typedef struct value {
+    lk_shape      row;
+    lk_activation activation;
+} value;
+
+static lk_status follow(lk_model *m, const value *in, value *out);
+
+/* What all of these are; LK_LINEAR where they differ. */
+static lk_activation common(const lki_use *u, const value *v)
+{
+    lk_activation a = v[u->in[0]].activation;
+    for (int i = 1; i < u->count; i++)
+        if (v[u->in[i]].activation != a) a = LK_LINEAR;
+    return a;
+}
+
+/* A model as a layer. Where it is applied to each step of its rows (TimeDistributed), it sees them without their first `steps`
+ * axes. */
+static lk_status follow_inside(lk_model *inside, const lki_use *u, const value *v, int steps, lk_activation *out)
+{
+    value in[LKI_MOST_INPUTS];
+    value result;
+    for (int i = 0; i < u->count; i++) {
+        in[i] = v[u->in[i]];
+        in[i].row.rank -= steps;
+        for (int k = 0; k < in[i].row.rank; k++)
+            in[i].row.dim[k] = in[i].row.dim[k + steps];
+    }
+    LKI_TRY(follow(inside, in, &result));
+    *out = result.activation;
+    return LK_OK;
+}
+
+static lk_status follow_use(const lki_use *u, const value *v, const lk_shape *row, lk_activation *out)
+{
+    const lk_layer *l = u->layer;
+    int             steps = 0;
+    for (; l->kind == &lki_time_distributed_kind && l->inner_count; steps++)
+        l = l->inner[0];
+    if (lki_model_inside(l)) return follow_inside(lki_model_inside(l), u, v, steps, out);
+    *out = own_activation(l, row->rank - steps);
+    const bool nothing = l->kind == &lki_activation_kind && *out == LK_LINEAR;
+    if (nothing) *out = common(u, v);
+    if (*out == LK_ACTIVATION_DEFAULT) *out = passed_on(l->kind, common(u, v), &v[u->in[0]].row, row);
+    return LK_OK;
+}
+
+static lk_status follow_all(lk_model *m, lk_shape *shape, value *v, value *out)
+{
+    LKI_TRY(lki_flow_shapes(m, shape, shape + m->inputs, false));
+    for (int i = 0; i < m->uses; i++) {
+        value *to = &v[m->inputs + i];
+        to->row = shape[2 * m->inputs + i];
+        LKI_TRY(follow_use(&m->use[i], v, &to->row, &to->activation));
+    }
+    for (int i = 0; i < m->outputs; i++)
+        out[i] = v[m->output[i]];
+    return LK_OK;
+}
+
+/* Rows and activations of what goes in; those of the outputs. */
+static lk_status follow(lk_model *m, const value *in, value *out)
+{
+    const size_t inputs = (size_t)m->inputs, uses = (size_t)m->uses;
+    lk_shape    *shape = lki_alloc((2 * inputs + uses) * sizeof *shape); /* of what goes in, then of all values */
+    value       *v = lki_alloc((inputs + uses) * sizeof *v);
+    lk_status    status = shape && v ? LK_OK : LK_ENOMEM;
+    for (size_t i = 0; i < inputs && status == LK_OK; i++) {
+        v[i] = in[i];
+        shape[i] = in[i].row;
+    }
+    if (status == LK_OK) status = follow_all(m, shape, v, out);
+    lki_release(shape);
+    lki_release(v);
+    return status;
+}
+
+/* ---- of a model ---- */
+
+static lk_status follow_outputs(lk_model *m, value *in, value *out, int output, lk_activation *activation)
+{
+    for (int i = 0; i < m->inputs; i++)
+        in[i] = (value){m->input[i].row, LK_LINEAR};
+    LKI_TRY(follow(m, in, out));
+    *activation = out[output].activation;
+    return LK_OK;
+}
+
+lk_status lki_model_output_activation(lk_model *m, int output, lk_activation *out)
+{
+    *out = LK_ACTIVATION_DEFAULT;
+    if (m->form == LKI_OWN_MODEL || !m->shaped) return LK_OK;
+    value          *room = lki_alloc((size_t)(m->inputs + m->outputs) * sizeof *room);
+    const lk_status status = room ? follow_outputs(m, room, room + m->inputs, output, out) : LK_ENOMEM;
+    lki_release(room);
+    return status;
+}
+
+lk_activation lk_model_output_activation(lk_model *m, int output)
+{
+    lk_activation a = LK_ACTIVATION_DEFAULT;
+    if (!lki_is_model("lk_model_output_activation", m)) return a;
+    if (output < 0 || output >= m->outputs)
+        return lki_fail(LK_EINVAL, "lk_model_output_activation: output %d of model \"%s\"; it has %d", output, m->name, m->outputs),
+               a;
+    return lki_model_output_activation(m, output, &a) == LK_OK ? a : LK_ACTIVATION_DEFAULT;
+}
