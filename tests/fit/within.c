@@ -285,7 +285,6 @@ TEST(values_that_mean_nothing)
             lk_model *m = classifier();
             REFUSED(LK_EINVAL, lk_model_compile(m, .denominator = (lk_denominator)77), "no denominator 77");
             REFUSED(LK_EINVAL, lk_model_compile(m, .split = (lk_split_rule)77), "no split 77");
-            REFUSED(LK_EINVAL, lk_model_compile(m, .run_eagerly = (lk_switch)77), "run_eagerly is 77");
             REFUSED(LK_EINVAL, lk_model_compile(m, .loss = lk_hinge(), .loss_weights = LK_NUMBERS(NAN)), "loss weight 0");
             REFUSED(LK_EINVAL, lk_model_compile(m, .loss = lk_hinge(), .metrics = LK_METRICS(lk_mean())), "\"mean\"", "values");
             REFUSED(LK_EINVAL, lk_model_evaluate(m, batches(8, 4), .verbose = 9).count, "verbose is 9");
