@@ -264,7 +264,7 @@ lk_axes lki_axes_list(const lki_axes *a)
 {
     int64_t payload;
     if (a->count <= 0) return listed(0, a->count ? BAD : NONE);
-    if (a->count == 1 && !is_listed(a->value[0])) return a->value[0] ? a->value[0] : LKI_ZERO_64;
+    if (a->count == 1 && !is_listed(a->value[0]) && a->value[0] != LKI_ZERO_64) return a->value[0] ? a->value[0] : LKI_ZERO_64;
     if (a->count > 1 && fit(a, &payload)) return listed(a->count - 1, payload);
     return keep(a);
 }

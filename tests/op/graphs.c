@@ -5,6 +5,7 @@
  * aliases, constants and variables as results, variables read and written in between, gradients of gradients, a function inside.
  *
  *     LOCKSTEP_GRAPH=<seed> graphs      one graph alone, for looking at it */
+#include "op/gradient.h"
 #include "check.h"
 #include "op/tensor.h"
 #include <lockstep.h>
