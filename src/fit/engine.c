@@ -24,13 +24,15 @@ static bool is_taken(const lki_engine *e, const char *name)
     return false;
 }
 
-/* Of two metrics of one name the second is "name_1". */
-static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name)
+/* Of two metrics of one name the second is "name_1"; where that one takes weights, "weighted_name". */
+static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name, bool weighted)
 {
-    char text[512];
+    char        text[512];
+    const char *how = "";
     snprintf(text, sizeof text, "%s%s%s", prefix, join, name);
+    if (weighted && is_taken(e, text)) snprintf(text, sizeof text, "%s%s%s%s", prefix, join, how = "weighted_", name);
     for (int n = 1; is_taken(e, text); n++)
-        snprintf(text, sizeof text, "%s%s%s_%d", prefix, join, name, n);
+        snprintf(text, sizeof text, "%s%s%s%s_%d", prefix, join, how, name, n);
     e->name[e->names] = lki_strdup(text);
     return e->name[e->names] && ++e->names;
 }
@@ -40,13 +42,13 @@ static bool name_all(lki_engine *e)
 {
     const lki_compiled *c = e->compiled;
     const bool          several = e->model->outputs > 1;
-    if (!add_name(e, "", "", "loss")) return false;
+    if (!add_name(e, "", "", "loss", false)) return false;
     for (int i = 0; several && i < c->outputs; i++)
-        if (c->loss[i] && !add_name(e, lki_model_output_name(e->model, i), "_", "loss")) return false;
+        if (c->loss[i] && !add_name(e, lki_model_output_name(e->model, i), "_", "loss", false)) return false;
     e->losses = e->names;
     for (int i = 0; i < c->metrics; i++) {
         const char *output = several ? lki_model_output_name(e->model, lki_metric_output(c->metric[i])) : "";
-        if (!add_name(e, output, several ? "_" : "", lk_metric_name(c->metric[i]))) return false;
+        if (!add_name(e, output, several ? "_" : "", lk_metric_name(c->metric[i]), c->weighted[i])) return false;
     }
     return true;
 }
