@@ -7,6 +7,7 @@
  * metrics are lists again. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
 #include "model/metric.h"
@@ -19,10 +20,11 @@ static bool is_by_name(const lki_json *v) { return v->type == LKI_JSON_OBJECT &&
 
 static lk_status check_names(const lki_reading *r, const lk_model *m, const lki_json *v)
 {
-    char   list[400] = "";
-    size_t used = 0;
-    for (int i = 0; i < m->outputs && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", lki_model_output_name(m, i));
+    char list[400] = "", quoted[200];
+    for (int i = 0; i < m->outputs; i++) {
+        lki_text_print(quoted, sizeof quoted, "\"%s\"", lki_model_output_name(m, i));
+        lki_names_add(list, sizeof list, quoted);
+    }
     for (int k = 0; k < v->count; k++) {
         bool known = false;
         for (int i = 0; i < m->outputs; i++)

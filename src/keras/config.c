@@ -1,6 +1,7 @@
 /* Reading and writing objects by the fields of their classes (config.h). */
 #include "keras/config.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@ lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format
     char    text[LKI_ERROR_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_text_vprint(text, sizeof text, 0, format, list);
     va_end(list);
     return lki_fail(code, "%s: %s%s%s", r->file, r->place, *r->place ? ": " : "", text);
 }
@@ -142,7 +143,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     lki_reading           here = *r;
     const lki_json       *config = &NOTHING;
     const char           *name = v->type == LKI_JSON_STRING ? v->text : NULL;
-    char                  text[480];
+    char                  text[LKI_KNOWN_TEXT];
     const size_t          used = strlen(here.place);
     snprintf(here.place + used, sizeof here.place - used, "%s%s", used ? ": " : "", what);
     if (v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) {
@@ -158,8 +159,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     }
     const lki_class *c = lki_class_named(f, name);
     if (c && c->make) return make(&here, c, config);
-    lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%s\"; known are %s", f->what, name,
-                  lki_class_list(f, text, sizeof text));
+    lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%.64s\"%s", f->what, name, lki_classes_known(f, name, text));
     return NULL;
 }
 

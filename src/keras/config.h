@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/field.h"
+#include "core/names.h"
 #include "format/json.h"
 
 #define LKI_KERAS_VERSION "3.15.1" /* whose files these are */
@@ -27,6 +28,7 @@ typedef struct lki_alias {
 typedef struct lki_family {
     lki_kind    kind;
     const char *what;                                       /* "initialiser" */
+    const char *header;                                     /* that has them all */
     const lki_class *(*at)(int i);                          /* NULL behind the last; a class without a name is passed over */
     const lki_class *(*of)(const void *object, void *args); /* its class, NULL: code of one's own; and, unless NULL, a copy of its
                                                                arguments as they are now */
@@ -39,8 +41,8 @@ const lki_family *lki_family_of(lki_kind kind);
 /* By its name or as a short name, "GlorotUniform" and "glorot_uniform"; NULL: there is none. */
 const lki_class *lki_class_named(const lki_family *f, const char *name);
 
-/* "Dense, Conv2D, ...", cut to `bytes`. */
-const char *lki_class_list(const lki_family *f, char *text, size_t bytes);
+/* Which there are, for a message about a name that no class has: the end of its sentence (core/names.h). */
+const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT]);
 
 /* The index of a word; -1: there is none. Knows what else Keras calls it ("swish"). */
 int lki_word_named(const lki_field *f, const char *word);

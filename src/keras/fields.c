@@ -247,18 +247,21 @@ static const char *word_in(const lki_json *v)
     return function && name && name->type == LKI_JSON_STRING ? name->text : NULL;
 }
 
+static const char *word_at(const void *field, int i)
+{
+    const lki_field *f = field;
+    return i >= f->word_count ? NULL : f->words[i] ? f->words[i] : "";
+}
+
 READ(WORD)
 {
-    char        text[400] = "known are";
-    size_t      used = strlen(text);
+    char        known[LKI_KNOWN_TEXT];
     const char *word = word_in(v);
     const int   index = word ? lki_word_named(f, word) : -1;
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (!word && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
     if (index >= 0) return *(int *)to = index, LK_OK;
-    for (int i = 0; i < f->word_count && used < sizeof text; i++)
-        if (f->words[i]) used += (size_t)snprintf(text + used, sizeof text - used, "%s \"%s\"", used > 9 ? "," : "", f->words[i]);
-    return unsupported(r, f, v, text);
+    return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, "nn.h", known) + 2);
 }
 
 WRITE(WORD)

@@ -108,7 +108,7 @@ static lk_layer *nested(const lki_reading *r, const lki_json *v)
 /* One of the list of layers. `call` (or NULL) has what it is called with. NULL and an error. */
 lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_json *call)
 {
-    char            list[400];
+    char            known[LKI_KNOWN_TEXT];
     const char     *class_name, *name = lki_text_in(lki_json_get(v, "config"), "name");
     const lki_json *config;
     lki_reading     r = lki_place_of(file, name, lki_text_in(v, "class_name"));
@@ -118,7 +118,7 @@ lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_jso
     const lki_class  *c = lki_class_named(f, class_name);
     if (c && c->make) return made_by(&r, c, config, call);
     r = lki_place_of(file, name ? name : "?", NULL);
-    lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%s\"; known are %s", class_name, lki_class_list(f, list, sizeof list));
+    lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%.64s\"%s", class_name, lki_classes_known(f, class_name, known));
     return NULL;
 }
 

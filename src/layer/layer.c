@@ -1,6 +1,7 @@
 /* What all layers have in common: being made, placed and built, being called, complaining. */
 #include "layer/layer.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "layer/regularizer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -354,7 +355,7 @@ lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *fo
     char    why[256], text[LKI_SHAPE_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    lki_text_vprint(why, sizeof why, 0, format, list);
     va_end(list);
     return lki_fail(LK_ESHAPE, "layer \"%s\": rows of %s: %s", lki_layer_title(l), lki_shape_text(in, text), why);
 }

@@ -279,7 +279,7 @@ TEST(mistakes_in_rows_of_layers)
     refused("{\"module\": \"mine\", \"class_name\": \"Sequential\", \"config\": {}}", LK_EUNSUPPORTED,
             "class \"Sequential\" of mine is code of somebody's own");
     refused(ROW(LAYER("Conv3D", "\"name\": \"x\"")), LK_EUNSUPPORTED,
-            "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; known are Dense, Conv1D, Conv2D");
+            "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(ROW(LAYER("Conv2D", "\"name\": \"conv2d_3\", \"filters\": 2, \"kernel_size\": [3, 3], \"groups\": 2")), LK_EUNSUPPORTED,
             "lk_model_from_json: layer \"conv2d_3\" (Conv2D): option \"groups\" is 2; only 1 is supported");
     refused(ROW(LAYER("Dense", "\"name\": \"d\", \"units\": \"2\"")), LK_EFORMAT,
