@@ -42,6 +42,7 @@ typedef struct lki_field {
     /* NUMBER, WORD, and REAL and COUNT of 0: null in a file means not set, and the other way. SWITCH: false means LK_DEFAULT, whatever
      * that is. FIXED: a file may say anything, it means the same here. */
     bool               none;
+    bool               left_out; /* FIXED: another value is left out, with a warning */
     bool               required; /* a file must have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
     int                width;    /* AXES */

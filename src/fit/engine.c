@@ -131,9 +131,22 @@ static void end_use(lk_model *m)
     lki_drop(m);
 }
 
+/* A file's model may lack what it was compiled with; whoever needs that has to say it. */
+static lk_status nothing_lost(const lk_model *m, const lki_engine_request *r)
+{
+    const lki_lost *loss = r->needs_loss ? lki_lost_part(m, LKI_KIND_LOSS, -1) : NULL;
+    const lki_lost *lost = !loss && r->trains ? lki_lost_part(m, LKI_KIND_OPTIMIZER, -1) : loss;
+    if (!lost) return LK_OK;
+    return lki_fail(LK_ESTATE, "%s: model \"%s\" comes without its %s: %s; call lk_model_compile() with one", r->call, m->name,
+                    loss ? "loss" : "optimiser", lost->why);
+}
+
+static bool is_compiled(const lk_model *m) { return m->compiled && (m->compiled->optimizer || m->compiled->lost_count); }
+
 static lki_engine *engine_in_use(lk_model *m, const lki_engine_request *r)
 {
-    if (!m->compiled || (r->needs_loss && !m->compiled->optimizer)) {
+    if (nothing_lost(m, r) != LK_OK) return NULL;
+    if (!m->compiled || (r->needs_loss && !is_compiled(m))) {
         if (r->needs_loss)
             return lki_fail(LK_ESTATE, "%s: model \"%s\" is not compiled; call lk_model_compile() first", r->call, m->name), NULL;
         if (compile_for_predict(m) != LK_OK) return NULL;

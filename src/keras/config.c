@@ -30,6 +30,15 @@ const char *lki_json_show(const lki_json *v, char *text, size_t bytes)
     return text;
 }
 
+int lki_built_rank(const lki_json *v)
+{
+    const lki_json *shape = lki_json_get(lki_json_get(v, "build_config"), "input_shape");
+    bool            one = shape && shape->type == LKI_JSON_ARRAY && shape->count; /* and not a list of shapes */
+    for (int i = 0; one && i < shape->count; i++)
+        one = shape->item[i].type == LKI_JSON_NULL || shape->item[i].type == LKI_JSON_NUMBER;
+    return one ? shape->count : 0;
+}
+
 void lki_read_blame(const lki_reading *r, bool failed_before)
 {
     lki_error_record e;
@@ -151,6 +160,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
         return NULL;
     }
     if (v->type == LKI_JSON_OBJECT && lki_object_parts(&here, v, &name, &config) != LK_OK) return NULL;
+    if (kind == LKI_KIND_LAYER) here.rank = lki_built_rank(v);
     if (v->type == LKI_JSON_STRING && f->named) {
         bool  before = lk_failed();
         void *object = f->named(name);
@@ -163,8 +173,18 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     return NULL;
 }
 
+/* A map of policies that has none for layers inside is its own, or the standard. */
+static const lki_json *plain_policy(const lki_json *v)
+{
+    static const lki_json STANDARD = {.type = LKI_JSON_NULL};
+    const lki_json       *config = lki_json_get(v, "config"), *map = lki_json_get(config, "policy_map"),
+                   *own = lki_json_get(config, "default_policy");
+    return !map || map->count ? v : own ? own : &STANDARD;
+}
+
 lk_status lki_dtype_check(const lki_reading *r, const lki_json *v)
 {
+    v = plain_policy(v);
     const lki_json *name = v->type == LKI_JSON_OBJECT ? lki_json_get(lki_json_get(v, "config"), "name") : v;
     char            text[SHOWN];
     if (v->type == LKI_JSON_NULL || (name && name->type == LKI_JSON_STRING && !strcmp(name->text, "float32"))) return LK_OK;

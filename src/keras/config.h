@@ -56,10 +56,14 @@ const char *lki_not_in_keras(const char *name);
 typedef struct lki_reading {
     const char *file;       /* "model.keras" */
     char        place[256]; /* 'layer "conv2d_3" (Conv2D)'; "": the file as a whole */
+    int         rank;       /* of what the object takes, with the batch; 0: not known */
 } lki_reading;
 
 /* "FILE: PLACE: ..." */
 lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
+
+/* How many axes what an object takes has, the batch among them, as "build_config" says; 0: it does not. */
+int lki_built_rank(const lki_json *v);
 
 /* The value as JSON, cut to `bytes`; for messages. */
 const char *lki_json_show(const lki_json *v, char *text, size_t bytes);

@@ -112,6 +112,7 @@ lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_jso
     const char     *class_name, *name = lki_text_in(lki_json_get(v, "config"), "name");
     const lki_json *config;
     lki_reading     r = lki_place_of(file, name, lki_text_in(v, "class_name"));
+    r.rank = lki_built_rank(v);
     if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (lki_is_model_class(class_name)) return nested(&r, v);
     const lki_family *f = lki_family_of(LKI_KIND_LAYER);

@@ -7,13 +7,18 @@
 
 /* ---- optimisers ---- */
 
+/* Scaled up and down again, the gradients of float32 are what they were. */
+#define LOSS_SCALE                                                                                                                 \
+    {                                                                                                                              \
+        .name = "loss_scale_factor", .type = LKI_FIELD_FIXED, .literal = "null", .left_out = true                                  \
+    }
 #define COMMON(A, rate_, decay_)                                                                                                   \
     LKI_FIELD(NAME, A, name), LKI_FIELD_AS("learning_rate", OBJECT, A, schedule, .kind = LKI_KIND_SCHEDULE),                       \
         LKI_FIELD(REAL, A, learning_rate, .standard = rate_),                                                                      \
         LKI_FIELD(REAL, A, weight_decay, .standard = decay_, .none = (decay_) == 0), LKI_FIELD(REAL, A, clipnorm, .none = true),   \
         LKI_FIELD(REAL, A, global_clipnorm, .none = true), LKI_FIELD(REAL, A, clipvalue, .none = true),                            \
         LKI_FIELD(SWITCH, A, use_ema), LKI_FIELD(NUMBER, A, ema_momentum, .standard = 0.99),                                       \
-        LKI_FIELD(COUNT, A, ema_overwrite_frequency, .none = true), LKI_FIXED("loss_scale_factor", "null"),                        \
+        LKI_FIELD(COUNT, A, ema_overwrite_frequency, .none = true), LOSS_SCALE,                                                    \
         LKI_FIELD(COUNT, A, gradient_accumulation_steps, .none = true)
 #define NUMBER(A, member, standard_) LKI_FIELD(NUMBER, A, member, .standard = standard_)
 #define BETAS(beta_2_) NUMBER(lk_adam_args, beta_1, 0.9), NUMBER(lk_adam_args, beta_2, beta_2_)
