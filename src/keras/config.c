@@ -167,7 +167,8 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
         if (!object) lki_read_blame(&here, before);
         return object;
     }
-    const lki_class *c = lki_class_named(f, name);
+    const lki_json  *module = lki_json_get(v, "module");
+    const lki_class *c = lki_class_in(f, module && module->type == LKI_JSON_STRING ? module->text : NULL, name);
     if (c && c->make) return make(&here, c, config);
     lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%.64s\"%s", f->what, name, lki_classes_known(f, name, text));
     return NULL;

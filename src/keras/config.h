@@ -41,6 +41,10 @@ const lki_family *lki_family_of(lki_kind kind);
 /* By its name or as a short name, "GlorotUniform" and "glorot_uniform"; NULL: there is none. */
 const lki_class *lki_class_named(const lki_family *f, const char *name);
 
+/* The same of the operations of Keras where `module` is theirs: they may have the names of layers. */
+const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name);
+bool             lki_is_operation(const lki_class *c);
+
 /* Which there are, for a message about a name that no class has: the end of its sentence (core/names.h). */
 const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT]);
 

@@ -116,7 +116,7 @@ lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_jso
     if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (lki_is_model_class(class_name)) return nested(&r, v);
     const lki_family *f = lki_family_of(LKI_KIND_LAYER);
-    const lki_class  *c = lki_class_named(f, class_name);
+    const lki_class  *c = lki_class_in(f, lki_text_in(v, "module"), class_name);
     if (c && c->make) return made_by(&r, c, config, call);
     r = lki_place_of(file, name ? name : "?", NULL);
     lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%.64s\"%s", class_name, lki_classes_known(f, class_name, known));
