@@ -61,7 +61,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
 {
     const lki_field *f = *v->key ? field_for(c, v) : NULL;
     char             text[SHOWN];
-    if (f && f->in_call == in_call) return lki_field_read(r, f, v, args);
+    if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
     if (in_call) return LK_OK; /* the rest of a call is for whoever reads the nodes */
     if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
     if (v->type == LKI_JSON_NULL) return LK_OK;
@@ -84,10 +84,25 @@ static lk_status check_required(const lki_reading *r, const lki_class *c, const 
     return LK_OK;
 }
 
-lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args)
+/* What an object says beside its config, which is ours. */
+static lk_status read_ours(const lki_reading *r, const lki_class *c, const lki_json *object, void *args)
 {
+    const lki_json *ours = lki_json_get(object, LKI_BESIDE);
+    for (int i = 0; i < c->fields; i++) {
+        const lki_json *v = c->field[i].ours ? lki_json_get(ours, c->field[i].name) : NULL;
+        if (v) LKI_TRY(lki_field_read(r, &c->field[i], v, args));
+    }
+    return LK_OK;
+}
+
+lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args)
+{
+    static const lki_json NOTHING = {.type = LKI_JSON_OBJECT};
+    const lki_json       *config = lki_json_get(object, "config");
+    if (!config) config = &NOTHING;
     memset(args, 0, c->bytes);
     lk_status status = read_keys(r, c, config, false, args);
+    if (status == LK_OK) status = read_ours(r, c, object, args);
     if (status == LK_OK && call) status = read_keys(r, c, call, true, args);
     if (status == LK_OK) status = check_required(r, c, config);
     if (status != LK_OK) lki_config_free(c, args);
@@ -132,11 +147,11 @@ lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char *
                          *config ? lki_json_kind(*config) : "missing");
 }
 
-static void *make(const lki_reading *r, const lki_class *c, const lki_json *config)
+static void *make(const lki_reading *r, const lki_class *c, const lki_json *v)
 {
     void *args = lki_alloc(c->bytes), *object = NULL;
     bool  before = lk_failed();
-    if (args && lki_config_read(r, c, config, NULL, args) == LK_OK) {
+    if (args && lki_config_read(r, c, v, NULL, args) == LK_OK) {
         object = c->make(args);
         if (!object) lki_read_blame(r, before);
         lki_config_free(c, args);
@@ -147,13 +162,12 @@ static void *make(const lki_reading *r, const lki_class *c, const lki_json *conf
 
 void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, const lki_json *v)
 {
-    static const lki_json NOTHING = {.type = LKI_JSON_OBJECT};
-    const lki_family     *f = lki_family_of(kind);
-    lki_reading           here = *r;
-    const lki_json       *config = &NOTHING;
-    const char           *name = v->type == LKI_JSON_STRING ? v->text : NULL;
-    char                  text[LKI_KNOWN_TEXT];
-    const size_t          used = strlen(here.place);
+    const lki_family *f = lki_family_of(kind);
+    lki_reading       here = *r;
+    const lki_json   *config;
+    const char       *name = v->type == LKI_JSON_STRING ? v->text : NULL;
+    char              text[LKI_KNOWN_TEXT];
+    const size_t      used = strlen(here.place);
     snprintf(here.place + used, sizeof here.place - used, "%s%s", used ? ": " : "", what);
     if (v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) {
         lki_read_fail(&here, LK_EFORMAT, "it is %s; it should be the name of a class or an object", lki_json_kind(v));
@@ -169,7 +183,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     }
     const lki_json  *module = lki_json_get(v, "module");
     const lki_class *c = lki_class_in(f, module && module->type == LKI_JSON_STRING ? module->text : NULL, name);
-    if (c && c->make) return make(&here, c, config);
+    if (c && c->make) return make(&here, c, v);
     lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%.64s\"%s", f->what, name, lki_classes_known(f, name, text));
     return NULL;
 }
@@ -200,7 +214,7 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
         const bool       choice = i + 1 < c->fields && *f->name && !strcmp(f[0].name, f[1].name);
-        if (!*f->name || f->in_call) continue;
+        if (!*f->name || f->in_call || f->ours) continue;
         if (choice && !*(void *const *)((const char *)args + f->offset)) continue; /* the second of the two says it */
         lki_json_key(o, f->name);
         LKI_TRY(lki_field_write(o, f, args));
@@ -224,6 +238,25 @@ lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args)
     return LK_OK;
 }
 
+static bool is_on(const lki_field *f, const void *args)
+{
+    return f->ours && *(const lk_switch *)((const char *)args + f->offset) == LK_ON;
+}
+
+static lk_status write_ours(lki_json_out *o, const lki_class *c, const void *args)
+{
+    bool any = false;
+    for (int i = 0; i < c->fields; i++) {
+        if (!is_on(&c->field[i], args)) continue;
+        if (!any) lki_json_key(o, LKI_BESIDE), lki_json_open(o, '{');
+        any = true;
+        lki_json_key(o, c->field[i].name);
+        LKI_TRY(lki_field_write(o, &c->field[i], args));
+    }
+    if (any) lki_json_close(o, '}');
+    return LK_OK;
+}
+
 lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args)
 {
     lki_json_open(o, '{');
@@ -237,7 +270,7 @@ lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args
     lki_json_close(o, '}');
     lki_json_key(o, "registered_name");
     lki_json_null(o);
-    return LK_OK;
+    return write_ours(o, c, args);
 }
 
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)

@@ -18,6 +18,7 @@
 #include "format/json.h"
 
 #define LKI_KERAS_VERSION "3.15.1" /* whose files these are */
+#define LKI_BESIDE "lockstep"      /* the key of an object, beside its config, for what Keras has not (lki_field.ours) */
 
 /* ---- families: all classes of one kind of object (classes.c) ---- */
 
@@ -80,9 +81,9 @@ void lki_read_blame(const lki_reading *r, bool failed_before);
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args);
 lk_status lki_field_write(lki_json_out *o, const lki_field *f, const void *args);
 
-/* The arguments of a config; `args` has room for them. `call` (or NULL) has the arguments of the layer's call. On failure nothing
- * is held. */
-lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args);
+/* The arguments of an object's config, or of none where it is a mere name; `args` has room for them. `call` (or NULL) has the arguments of the
+ * layer's call. On failure nothing is held. */
+lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args);
 void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
 
 /* The parts of {"module", "class_name", "config"}; `config` is an object. */
