@@ -48,7 +48,7 @@ void lki_names_add(char *text, size_t bytes, const char *name)
 
 /* ---- names that are like others ---- */
 
-enum { LONGEST = 48, NEAREST = 3 };
+enum { LONGEST = 48, NEAREST = 3, FEW = 168 };
 
 /* Small letters alone; how many. */
 static int plain(const char *name, char out[LONGEST])
@@ -123,10 +123,11 @@ static bool list_all(lki_name_at *at, const void *of, char *text, size_t bytes)
 
 const char *lki_names_known(const char *name, lki_name_at *at, const void *of, const char *header, char text[LKI_KNOWN_TEXT])
 {
-    char list[LKI_KNOWN_TEXT - 32];
-    if (list_all(at, of, list, sizeof list)) snprintf(text, LKI_KNOWN_TEXT, "; known are %s", list);
-    else if (*lki_names_near(name, at, of, list, sizeof list)) snprintf(text, LKI_KNOWN_TEXT, "; did you mean %s?", list);
-    else snprintf(text, LKI_KNOWN_TEXT, "; all there are: lockstep/%s", header);
+    char few[FEW], list[LKI_KNOWN_TEXT - 32];
+    if (list_all(at, of, few, sizeof few)) snprintf(text, LKI_KNOWN_TEXT, "; there are %s", few);
+    else if (*lki_names_near(name, at, of, few, sizeof few)) snprintf(text, LKI_KNOWN_TEXT, "; did you mean %s?", few);
+    else if (header) snprintf(text, LKI_KNOWN_TEXT, "; all there are: lockstep/%s", header);
+    else list_all(at, of, list, sizeof list), snprintf(text, LKI_KNOWN_TEXT, "; there are %s", list);
     return text;
 }
 

@@ -17,9 +17,9 @@ void lki_names_add(char *text, size_t bytes, const char *name);
 typedef const char *lki_name_at(const void *of, int i);
 const char         *lki_names_near(const char *name, lki_name_at *at, const void *of, char *text, size_t bytes);
 
-/* The end of a sentence about a name that is not known: "; known are a, b" where the names are few, "; did you mean a, b?" where some are like it, or that
- * `header` has them all. */
-enum { LKI_KNOWN_TEXT = 200 };
+/* The end of a sentence about a name that is not known: "; there are a, b" where the names are few, "; did you mean a, b?" where some are like it, else that
+ * `header` has them all or, where that is NULL, all of them. */
+enum { LKI_KNOWN_TEXT = 800 };
 const char *lki_names_known(const char *name, lki_name_at *at, const void *of, const char *header, char text[LKI_KNOWN_TEXT]);
 
 lki_name_at lki_name_in_list; /* `of` is a list of names that ends with NULL */

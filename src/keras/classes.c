@@ -90,13 +90,13 @@ static void *metric_named(const char *name) { return lk_metric_named(name); }
 
 static const lki_family FAMILIES[] = {
     {LKI_KIND_LAYER, "layer", "layer.h", layer_at, layer_of, NULL, NULL},
-    {LKI_KIND_INITIALIZER, "initialiser", "layer.h", initializer_at, initializer_of, NULL, INITIALIZERS},
-    {LKI_KIND_REGULARIZER, "regulariser", "layer.h", regularizer_at, regularizer_of, NULL, NULL},
-    {LKI_KIND_CONSTRAINT, "constraint", "layer.h", constraint_at, constraint_of, NULL, NULL},
-    {LKI_KIND_OPTIMIZER, "optimiser", "optimizer.h", optimizer_at, optimizer_of, NULL, NULL},
-    {LKI_KIND_SCHEDULE, "schedule", "optimizer.h", schedule_at, schedule_of, NULL, NULL},
-    {LKI_KIND_LOSS, "loss", "loss.h", loss_at, loss_of, loss_named, NULL},
-    {LKI_KIND_METRIC, "metric", "metric.h", metric_at, metric_of, metric_named, NULL},
+    {LKI_KIND_INITIALIZER, "initialiser", NULL, initializer_at, initializer_of, NULL, INITIALIZERS},
+    {LKI_KIND_REGULARIZER, "regulariser", NULL, regularizer_at, regularizer_of, NULL, NULL},
+    {LKI_KIND_CONSTRAINT, "constraint", NULL, constraint_at, constraint_of, NULL, NULL},
+    {LKI_KIND_OPTIMIZER, "optimiser", NULL, optimizer_at, optimizer_of, NULL, NULL},
+    {LKI_KIND_SCHEDULE, "schedule", NULL, schedule_at, schedule_of, NULL, NULL},
+    {LKI_KIND_LOSS, "loss", NULL, loss_at, loss_of, loss_named, NULL},
+    {LKI_KIND_METRIC, "metric", NULL, metric_at, metric_of, metric_named, NULL},
 };
 
 const lki_family *lki_family_of(lki_kind kind)

@@ -29,7 +29,7 @@ typedef struct lki_alias {
 typedef struct lki_family {
     lki_kind    kind;
     const char *what;                                       /* "initialiser" */
-    const char *header;                                     /* that has them all */
+    const char *header;                                     /* that has them all; NULL: messages list them */
     const lki_class *(*at)(int i);                          /* NULL behind the last; a class without a name is passed over */
     const lki_class *(*of)(const void *object, void *args); /* its class, NULL: code of one's own; and, unless NULL, a copy of its
                                                                arguments as they are now */

@@ -298,7 +298,7 @@ READ(WORD)
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (!word && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
     if (index >= 0) return *(int *)to = index, LK_OK;
-    return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, "nn.h", known) + 2);
+    return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, NULL, known) + 2);
 }
 
 WRITE(WORD)

@@ -211,7 +211,7 @@ lk_initializer *lk_initializer_named(const char *name)
     for (int i = 0; i < INIT_COUNT; i++)
         if (name && !strcmp(name, NAMES[i])) return initializer_new("lk_initializer_named", i, &(args){0});
     lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%.64s\"%s", name ? name : "NULL",
-             lki_names_known(name ? name : "", lki_name_in_list, NAMES, "layer.h", known));
+             lki_names_known(name ? name : "", lki_name_in_list, NAMES, NULL, known));
     return NULL;
 }
 

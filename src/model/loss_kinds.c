@@ -148,7 +148,7 @@ lk_loss *lk_loss_named(const char *name)
     if (!name) return lki_fail(LK_EINVAL, "lk_loss_named: the name is NULL"), NULL;
     if (id < 0)
         return lki_fail(LK_EINVAL, "lk_loss_named: there is no loss \"%.64s\"%s", name,
-                        lki_names_known(name, name_at, NULL, "loss.h", known)),
+                        lki_names_known(name, name_at, NULL, NULL, known)),
                NULL;
     const bool class = !strcmp(name, lki_loss_classes[id].name);
     return loss_new("lk_loss_named", (lki_loss_id)id, (ARGS){.name = class ? NULL : name});

@@ -200,7 +200,7 @@ lk_metric *lk_metric_named(const char *name)
     if (!name) return lki_fail(LK_EINVAL, "lk_metric_named: the name is NULL"), NULL;
     if (id < 0)
         return lki_fail(LK_EINVAL, "lk_metric_named: there is no metric \"%.64s\"%s", name,
-                        lki_names_known(name, name_at, NULL, "metric.h", known)),
+                        lki_names_known(name, name_at, NULL, NULL, known)),
                NULL;
     return metric_new("lk_metric_named", (lki_metric_id)id, (lk_metric_args){.name = name});
 }

@@ -399,7 +399,7 @@ TEST(optimisers_by_name)
         assert_true(fabs(lk_optimizer_learning_rate(lk_optimizer_named("adam", 0)) - 0.001) < 1e-9);
         assert_null(lk_optimizer_named("speedy", 0));
         assert_string_equal(lk_error(),
-                            "lk_optimizer_named: there is no optimiser \"speedy\"; known are SGD, Adam, AdamW, Adamax, Nadam, "
+                            "lk_optimizer_named: there is no optimiser \"speedy\"; there are SGD, Adam, AdamW, Adamax, Nadam, "
                             "Lion, Lamb, RMSprop, Adagrad, Adadelta, Ftrl");
         lk_clear_error();
     }
@@ -428,16 +428,16 @@ TEST(what_there_is_nothing_for_is_refused)
     refused(L, CONV("\"groups\": 2"), LK_EUNSUPPORTED, "file.keras: sample: option \"groups\" is 2; only 1 is supported");
     refused(L, CONV("\"data_format\": \"channels_first\""), LK_EUNSUPPORTED,
             "option \"data_format\" is \"channels_first\"; only \"channels_last\" is supported");
-    refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; known are valid, same, causal");
+    refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; there are valid, same, causal");
     refused(L, DENSE("\"lora_rank\": 4"), LK_EUNSUPPORTED, "option \"lora_rank\", which is 4, is not known");
     refused(L, DENSE("\"dtype\": \"float16\""), LK_EUNSUPPORTED, "option \"dtype\" is \"float16\"; only \"float32\" is supported");
     refused(L, DENSE("\"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"mixed_float16\"}}"), LK_EUNSUPPORTED,
             "option \"dtype\" is \"mixed_float16\"");
-    refused(L, DENSE("\"activation\": \"glu\""), LK_EUNSUPPORTED, "option \"activation\" is \"glu\"; known are linear, relu");
+    refused(L, DENSE("\"activation\": \"glu\""), LK_EUNSUPPORTED, "option \"activation\" is \"glu\"; there are linear, relu");
     refused(L, DENSE("\"activation\": " OBJECT("layers", "LeakyReLU", "")), LK_EUNSUPPORTED, "option \"activation\" is {");
     refused(
         L, DENSE("\"kernel_initializer\": \"Magic\""), LK_EUNSUPPORTED,
-        "file.keras: sample: option \"kernel_initializer\": there is no initialiser \"Magic\"; all there are: lockstep/layer.h");
+        "file.keras: sample: option \"kernel_initializer\": there is no initialiser \"Magic\"; there are Zeros, Ones, Constant,");
     refused(L, DENSE("\"bias_initializer\": null"), LK_EUNSUPPORTED, "option \"bias_initializer\" is null");
     refused(L, DENSE("\"kernel_regularizer\": {\"module\": \"mine\", \"class_name\": \"L3\", \"config\": {}}"), LK_EUNSUPPORTED,
             "option \"kernel_regularizer\": class \"L3\" of mine is code of somebody's own");
@@ -450,10 +450,9 @@ TEST(what_there_is_nothing_for_is_refused)
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "AdamW", "\"weight_decay\": 0.0"), LK_EUNSUPPORTED,
             "option \"weight_decay\" is 0.0; 0 stands for the default here, 0.004");
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "Muon", ""), LK_EUNSUPPORTED,
-            "there is no optimiser \"Muon\"; known are SGD, Adam,");
+            "there is no optimiser \"Muon\"; there are SGD, Adam,");
     refused(LKI_KIND_LOSS, "\"my_loss\"", LK_EUNSUPPORTED, "file.keras: sample: ");
-    refused(LKI_KIND_LOSS, OBJECT("losses", "Dice", ""), LK_EUNSUPPORTED,
-            "there is no loss \"Dice\"; all there are: lockstep/loss.h");
+    refused(LKI_KIND_LOSS, OBJECT("losses", "Dice", ""), LK_EUNSUPPORTED, "there is no loss \"Dice\"; there are Sparse");
 }
 
 /* ---- what means the same ---- */

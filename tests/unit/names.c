@@ -47,9 +47,12 @@ TEST(what_is_known)
 {
     static const char *const FEW[] = {"valid", "same", NULL};
     char                     text[LKI_KNOWN_TEXT];
-    assert_string_equal(lki_names_known("full", lki_name_in_list, FEW, "nn.h", text), "; known are valid, same");
+    assert_string_equal(lki_names_known("full", lki_name_in_list, FEW, "nn.h", text), "; there are valid, same");
     assert_string_equal(lki_names_known("Conv3D", lki_name_in_list, LAYERS, "layer.h", text), "; did you mean Conv1D, Conv2D?");
     assert_string_equal(lki_names_known("Lambda", lki_name_in_list, LAYERS, "layer.h", text), "; all there are: lockstep/layer.h");
+    lki_names_known("Lambda", lki_name_in_list, LAYERS, NULL, text);
+    assert_memory_equal(text, "; there are Dense, Conv1D,", 26);
+    assert_string_equal(text + strlen(text) - 12, "UpSampling2D");
 }
 
 TEST(lists_end_with_a_whole_name)
