@@ -38,10 +38,25 @@ void lki_text_print(char *text, size_t bytes, const char *format, ...)
     va_end(args);
 }
 
+static bool was_cut(const char *text)
+{
+    const size_t used = strlen(text);
+    return used >= 3 && !strcmp(text + used - 3, "...");
+}
+
+void lki_text_more(char *text, size_t bytes, const char *format, ...)
+{
+    va_list args;
+    if (was_cut(text)) return;
+    va_start(args, format);
+    lki_text_vprint(text, bytes, strlen(text), format, args);
+    va_end(args);
+}
+
 void lki_names_add(char *text, size_t bytes, const char *name)
 {
     const size_t used = strlen(text), room = bytes - used, more = strlen(name) + 2;
-    if (used >= 3 && !strcmp(text + used - 3, "...")) return;
+    if (was_cut(text)) return;
     if (more + sizeof ", ..." <= room) snprintf(text + used, room, "%s%s", used ? ", " : "", name);
     else snprintf(text + used, room, "%s...", used ? ", " : "");
 }
@@ -117,8 +132,7 @@ static bool list_all(lki_name_at *at, const void *of, char *text, size_t bytes)
     *text = 0;
     for (int i = 0; (name = at(of, i)); i++)
         if (*name) lki_names_add(text, bytes, name);
-    const size_t used = strlen(text);
-    return used < 3 || strcmp(text + used - 3, "...") != 0;
+    return !was_cut(text);
 }
 
 const char *lki_names_known(const char *name, lki_name_at *at, const void *of, const char *header, char text[LKI_KNOWN_TEXT])

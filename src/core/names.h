@@ -5,8 +5,9 @@
 #include "core/base.h"
 #include <stdarg.h>
 
-/* snprintf() for messages. vsnprintf() from `used` on, which is less than `bytes`. */
+/* snprintf() for messages; behind what `text` has already; vsnprintf() from `used` on, which is less than `bytes`. */
 void lki_text_print(char *text, size_t bytes, const char *format, ...) LKI_PRINTF(3, 4);
+void lki_text_more(char *text, size_t bytes, const char *format, ...) LKI_PRINTF(3, 4);
 void lki_text_vprint(char *text, size_t bytes, size_t used, const char *format, va_list args);
 
 /* One more of a list: "a, b"; where it does not fit, "a, b, ..." once. `text` begins empty. */

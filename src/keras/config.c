@@ -24,8 +24,7 @@ const char *lki_json_show(const lki_json *v, char *text, size_t bytes)
 {
     lki_json_out o = {0};
     lki_json_copy(&o, v);
-    snprintf(text, bytes, "%s", o.text ? o.text : "?");
-    if (o.size >= bytes) memcpy(text + bytes - 4, "...", 4);
+    lki_text_print(text, bytes, "%s", o.text ? o.text : "?");
     lki_json_out_free(&o);
     return text;
 }
@@ -167,8 +166,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     const lki_json   *config;
     const char       *name = v->type == LKI_JSON_STRING ? v->text : NULL;
     char              text[LKI_KNOWN_TEXT];
-    const size_t      used = strlen(here.place);
-    snprintf(here.place + used, sizeof here.place - used, "%s%s", used ? ": " : "", what);
+    lki_text_more(here.place, sizeof here.place, "%s%s", *here.place ? ": " : "", what);
     if (v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) {
         lki_read_fail(&here, LK_EFORMAT, "it is %s; it should be the name of a class or an object", lki_json_kind(v));
         return NULL;
