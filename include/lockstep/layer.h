@@ -513,7 +513,7 @@ LK_API lk_layer *lk_random_rotation_kw(lk_random_rotation_args args);
 
 typedef struct lk_random_crop_args {
     char      kw_;
-    int64_t   height, width; /* required; outside training the middle, and a smaller picture is made larger. A Keras file's: see docs/models.md */
+    int64_t   height, width; /* required; outside training the middle. One of a Keras file: docs/models.md */
     lk_number seed;
     LKI_LAYER_COMMON;
 } lk_random_crop_args;

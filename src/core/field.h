@@ -45,7 +45,7 @@ typedef struct lki_field {
     bool               left_out; /* FIXED: another value is left out, with a warning */
     bool               required; /* a file must have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
-    bool               ours;     /* SWITCH: Keras has nothing like it. It stands beside the config, where it is on, and Keras passes it over */
+    bool               ours;     /* SWITCH: Keras has no such option; where it is on, it stands beside the config */
     int                width;    /* AXES */
     const char *const *words;    /* WORD */
     int                word_count;
