@@ -20,8 +20,9 @@ LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
 /* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at
- * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, an optimiser say,
- * there is a warning and the model is not compiled. */
+ * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, there is a warning:
+ * a metric is left out; without its loss or optimiser the model predicts, and training it is LK_ESTATE until it is compiled anew. Written
+ * again, the file has them still. */
 LK_API lk_status lk_model_save(lk_model *m, const char *path);
 LK_API lk_model *lk_model_load(const char *path);
 

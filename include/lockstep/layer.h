@@ -454,7 +454,7 @@ LK_API lk_layer *lk_bidirectional_kw(lk_bidirectional_args args);
 
 typedef struct lk_time_distributed_args {
     const char *kw_;
-    lk_layer   *layer; /* required: for each step */
+    lk_layer   *layer; /* required: for each step; its own activity_regularizer does not count, as in Keras */
     LKI_LAYER_COMMON;
 } lk_time_distributed_args;
 #define lk_time_distributed(...) lk_time_distributed_kw(LKI_KW(lk_time_distributed_args, __VA_ARGS__))
@@ -513,7 +513,7 @@ LK_API lk_layer *lk_random_rotation_kw(lk_random_rotation_args args);
 
 typedef struct lk_random_crop_args {
     const char *kw_;
-    int64_t     height, width; /* required; otherwise the middle */
+    int64_t     height, width; /* required; outside training the middle. One of a Keras file: docs/models.md */
     lk_number   seed;
     LKI_LAYER_COMMON;
 } lk_random_crop_args;

@@ -157,7 +157,7 @@ LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 typedef struct lk_loss_args {
     const char *kw_;
     lk_tensor  *labels, *predictions; /* required */
-    lk_switch   from_logits;          /* cross-entropies: default LK_OFF */
+    lk_switch   from_logits;          /* cross-entropies: default LK_OFF. Of a softmax or sigmoid: what went into it is taken */
     double      label_smoothing;      /* categorical and binary cross-entropy: default 0 */
     lk_number   ignore_class;         /* default none; sparse only */
     lk_number   delta;                /* Huber: default 1 */

@@ -44,8 +44,10 @@ typedef struct lki_field {
      * that is. FIXED: a file may say anything, it means the same here. */
     bool               none;
     bool               real;     /* NUMBER: with a point, also where it is whole */
+    bool               left_out; /* FIXED: another value is left out, with a warning */
     bool               required; /* a file must have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
+    bool               ours;     /* SWITCH: Keras has no such option; where it is on, it stands beside the config */
     int                width;    /* AXES */
     const char *const *words;    /* WORD */
     int                word_count;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include <lockstep/error.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static void say(const char *prefix, const char *format, va_list args)
 {
     char line[LKI_LOG_TEXT];
     int  used = snprintf(line, sizeof line, "%s", prefix);
-    vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    lki_text_vprint(line, sizeof line, (size_t)used, format, args);
     hook h = get_hook(&log_hook);
     if (h.call) h.call(line, h.user);
     else fprintf(stderr, "%s\n", line);

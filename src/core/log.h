@@ -4,7 +4,7 @@
 
 #include "core/base.h"
 
-enum { LKI_LOG_TEXT = 2048 }; /* longer lines of the log are cut */
+enum { LKI_LOG_TEXT = 2048 }; /* longer lines of the log are cut at a word */
 
 /* "WARNING:lockstep: ..." and "INFO:lockstep: ..." through the log hook. */
 void lki_warn(const char *format, ...) LKI_PRINTF(1, 2);

@@ -1,5 +1,6 @@
 /* Arrays of NumPy's files as tensors and as datasets of rows, and back. */
 #include "core/memory.h"
+#include "core/names.h"
 #include "data/data.h"
 #include "dist/device.h"
 #include "format/durable.h"
@@ -37,13 +38,14 @@ static int array_count(const lki_zip *z)
 /* "x", "y": for messages. */
 static const char *names_text(const lki_zip *z, char out[NAMES_SHOWN])
 {
-    size_t used = 0;
+    char quoted[NAMES_SHOWN];
     out[0] = 0;
-    for (int i = 0; i < z->count && used < NAMES_SHOWN; i++) {
+    for (int i = 0; i < z->count; i++) {
         const size_t n = array_name(&z->member[i]);
-        if (n) used += (size_t)snprintf(out + used, NAMES_SHOWN - used, "%s\"%.*s\"", used ? ", " : "", (int)n, z->member[i].name);
+        if (n) lki_text_print(quoted, sizeof quoted, "\"%.*s\"", (int)n, z->member[i].name);
+        if (n) lki_names_add(out, NAMES_SHOWN, quoted);
     }
-    return used ? out : "none";
+    return *out ? out : "none";
 }
 
 static bool has_array(const lki_zip *z, const char *name)

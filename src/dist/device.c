@@ -7,6 +7,7 @@
 #include "dist/device.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "device/gpu/linked.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -94,12 +95,13 @@ bool lki_device_name_parse(const char *text, lki_device_name *d)
 
 static const char *listed(char *text, size_t size)
 {
-    size_t used = 0;
+    char name[24];
     text[0] = 0;
-    for (int i = 0; i < lki_cpu_devices() && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%sCPU:%d", i ? ", " : "", i);
-    for (int i = 0; i < lki_gpu_devices() && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, ", GPU:%d", i);
+    for (int i = 0; i < lki_cpu_devices() + lki_gpu_devices(); i++) {
+        const bool cpu = i < lki_cpu_devices();
+        snprintf(name, sizeof name, "%s:%d", cpu ? "CPU" : "GPU", cpu ? i : i - lki_cpu_devices());
+        lki_names_add(text, size, name);
+    }
     return text;
 }
 

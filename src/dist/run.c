@@ -17,6 +17,7 @@
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/thread.h"
 #include "core/trace.h"
 #include "dist/cross.h"
@@ -74,15 +75,14 @@ static void break_run(lki_run *run, const lki_error_record *cause)
 static void break_apart(lki_run *run)
 {
     lki_error_record e = {.code = LK_ESTATE};
-    size_t           used = (size_t)snprintf(e.text, sizeof e.text,
-                                             "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
-    for (int r = 0; r < run->count && used < sizeof e.text; r++) {
+    lki_text_print(e.text, sizeof e.text, "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
+    for (int r = 0; r < run->count; r++) {
         const seat *s = &run->seat[r];
-        used += (size_t)snprintf(e.text + used, sizeof e.text - used, "%sreplica %d %s%s%s%s", r ? ", " : "", r,
-                                 s->state == DONE ? "returned" : "waits in ", s->state == DONE ? "" : s->call,
-                                 s->state != DONE && s->detail ? " of " : "", s->state != DONE && s->detail ? s->detail : "");
+        lki_text_more(e.text, sizeof e.text, "%sreplica %d %s%s%s%s", r ? ", " : "", r, s->state == DONE ? "returned" : "waits in ",
+                      s->state == DONE ? "" : s->call, s->state != DONE && s->detail ? " of " : "",
+                      s->state != DONE && s->detail ? s->detail : "");
     }
-    if (used < sizeof e.text) snprintf(e.text + used, sizeof e.text - used, "; all must take part, in the same order");
+    lki_text_more(e.text, sizeof e.text, "; all must take part, in the same order");
     break_run(run, &e);
 }
 
@@ -233,10 +233,10 @@ static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
 static void deadline_passed(lki_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    size_t           used = (size_t)snprintf(
-                  e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words, call, limit);
-    for (int k = 0; k < run->count && used < sizeof e.text; k++)
-        if (run->seat[k].state != WAITING) used += (size_t)snprintf(e.text + used, sizeof e.text - used, " replica %d", k);
+    lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words,
+                   call, limit);
+    for (int k = 0; k < run->count; k++)
+        if (run->seat[k].state != WAITING) lki_text_more(e.text, sizeof e.text, " replica %d", k);
     break_run(run, &e);
 }
 

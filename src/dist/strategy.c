@@ -3,6 +3,7 @@
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/precision.h"
 #include "core/thread.h"
 #include "device/gpu/linked.h"
@@ -167,11 +168,11 @@ static bool one_memory(const lk_strategy *s)
 /* The two lines of the basic tutorial. */
 static void tell(const lk_strategy *s)
 {
-    char   text[1500];
-    size_t used = 0;
-    text[0] = 0;
-    for (int i = 0; i < s->replicas && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s'%s'", i ? ", " : "", s->names.item[i]);
+    char text[1500] = "", quoted[200];
+    for (int i = 0; i < s->replicas; i++) {
+        lki_text_print(quoted, sizeof quoted, "'%s'", s->names.item[i]);
+        lki_names_add(text, sizeof text, quoted);
+    }
     static int warned; /* atomic */
     int        gpus = 0;
     for (int i = 0; i < s->replicas; i++)
@@ -180,8 +181,9 @@ static void tell(const lk_strategy *s)
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
     if (s->communication.implementation == LK_COMMUNICATION_NCCL && (gpus < s->replicas || one_memory(s)))
-        lki_info(gpus == s->replicas ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
-                                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+        lki_info(gpus == s->replicas
+                     ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
+                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 

@@ -24,13 +24,15 @@ static bool is_taken(const lki_engine *e, const char *name)
     return false;
 }
 
-/* Of two metrics of one name the second is "name_1". */
-static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name)
+/* Of two metrics of one name the second is "name_1"; where that one takes weights, "weighted_name". */
+static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name, bool weighted)
 {
-    char text[512];
+    char        text[512];
+    const char *how = "";
     snprintf(text, sizeof text, "%s%s%s", prefix, join, name);
+    if (weighted && is_taken(e, text)) snprintf(text, sizeof text, "%s%s%s%s", prefix, join, how = "weighted_", name);
     for (int n = 1; is_taken(e, text); n++)
-        snprintf(text, sizeof text, "%s%s%s_%d", prefix, join, name, n);
+        snprintf(text, sizeof text, "%s%s%s%s_%d", prefix, join, how, name, n);
     e->name[e->names] = lki_strdup(text);
     return e->name[e->names] && ++e->names;
 }
@@ -40,13 +42,13 @@ static bool name_all(lki_engine *e)
 {
     const lki_compiled *c = e->compiled;
     const bool          several = e->model->outputs > 1;
-    if (!add_name(e, "", "", "loss")) return false;
+    if (!add_name(e, "", "", "loss", false)) return false;
     for (int i = 0; several && i < c->outputs; i++)
-        if (c->loss[i] && !add_name(e, lki_model_output_name(e->model, i), "_", "loss")) return false;
+        if (c->loss[i] && !add_name(e, lki_model_output_name(e->model, i), "_", "loss", false)) return false;
     e->losses = e->names;
     for (int i = 0; i < c->metrics; i++) {
         const char *output = several ? lki_model_output_name(e->model, lki_metric_output(c->metric[i])) : "";
-        if (!add_name(e, output, several ? "_" : "", lk_metric_name(c->metric[i]))) return false;
+        if (!add_name(e, output, several ? "_" : "", lk_metric_name(c->metric[i]), c->weighted[i])) return false;
     }
     return true;
 }
@@ -129,9 +131,22 @@ static void end_use(lk_model *m)
     lki_drop(m);
 }
 
+/* A file's model may lack what it was compiled with; whoever needs that has to say it. */
+static lk_status nothing_lost(const lk_model *m, const lki_engine_request *r)
+{
+    const lki_lost *loss = r->needs_loss ? lki_lost_part(m, LKI_KIND_LOSS, -1) : NULL;
+    const lki_lost *lost = !loss && r->trains ? lki_lost_part(m, LKI_KIND_OPTIMIZER, -1) : loss;
+    if (!lost) return LK_OK;
+    return lki_fail(LK_ESTATE, "%s: model \"%s\" comes without its %s: %s; call lk_model_compile() with one", r->call, m->name,
+                    loss ? "loss" : "optimiser", lost->why);
+}
+
+static bool is_compiled(const lk_model *m) { return m->compiled && (m->compiled->optimizer || m->compiled->lost_count); }
+
 static lki_engine *engine_in_use(lk_model *m, const lki_engine_request *r)
 {
-    if (!m->compiled || (r->needs_loss && !m->compiled->optimizer)) {
+    if (nothing_lost(m, r) != LK_OK) return NULL;
+    if (!m->compiled || (r->needs_loss && !is_compiled(m))) {
         if (r->needs_loss)
             return lki_fail(LK_ESTATE, "%s: model \"%s\" is not compiled; call lk_model_compile() first", r->call, m->name), NULL;
         if (compile_for_predict(m) != LK_OK) return NULL;

@@ -54,7 +54,7 @@ struct lki_engine {
  * needs no compile. `inside`: also from a callback of a fit of this thread. */
 typedef struct lki_engine_request {
     const char *call;
-    bool        needs_loss, inside;
+    bool        needs_loss, trains, inside;
 } lki_engine_request;
 lki_engine *lki_engine_of(lk_model *m, lki_engine_request r);
 void        lki_engine_done(lki_engine *e);

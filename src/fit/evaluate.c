@@ -232,7 +232,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
 static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_step which)
 {
     lk_status   status = LK_OK;
-    lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true});
+    lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true, .trains = which == LKI_FIT_TRAIN});
     if (!e) return (lk_logs){0};
     LK_POOL {
         status = lki_count_reset(e);

@@ -549,7 +549,7 @@ lk_history *lk_model_fit_kw(lk_fit_args a)
 {
     if (lk_failed() && !a.model) return NULL;
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
-    lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true});
+    lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true, .trains = true});
     if (!e) return NULL;
     fit f = {.args = &a, .run = {.engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()}};
     if (f.run.history)

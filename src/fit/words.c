@@ -1,6 +1,7 @@
 /* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "fit/callback.h"
 #include "format/json.h"
 #include <math.h>
@@ -14,7 +15,7 @@ void lki_say(const char *format, ...)
     char    text[LKI_LOG_TEXT];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lki_text_vprint(text, sizeof text, 0, format, args);
     va_end(args);
     lki_progress_end_line();
     lki_output("%s", text);
@@ -43,9 +44,8 @@ const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 
 const char *lki_logs_text(const lk_logs *logs, char *text, size_t bytes)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < logs->count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", logs->name[i]);
+    for (int i = 0; i < logs->count; i++)
+        lki_names_add(text, bytes, logs->name[i]);
     return text;
 }

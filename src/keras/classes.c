@@ -89,14 +89,14 @@ static void *loss_named(const char *name) { return lk_loss_named(name); }
 static void *metric_named(const char *name) { return lk_metric_named(name); }
 
 static const lki_family FAMILIES[] = {
-    {LKI_KIND_LAYER, "layer", layer_at, layer_of, NULL, NULL},
-    {LKI_KIND_INITIALIZER, "initialiser", initializer_at, initializer_of, NULL, INITIALIZERS},
-    {LKI_KIND_REGULARIZER, "regulariser", regularizer_at, regularizer_of, NULL, NULL},
-    {LKI_KIND_CONSTRAINT, "constraint", constraint_at, constraint_of, NULL, NULL},
-    {LKI_KIND_OPTIMIZER, "optimiser", optimizer_at, optimizer_of, NULL, NULL},
-    {LKI_KIND_SCHEDULE, "schedule", schedule_at, schedule_of, NULL, NULL},
-    {LKI_KIND_LOSS, "loss", loss_at, loss_of, loss_named, NULL},
-    {LKI_KIND_METRIC, "metric", metric_at, metric_of, metric_named, NULL},
+    {LKI_KIND_LAYER, "layer", "layer.h", layer_at, layer_of, NULL, NULL},
+    {LKI_KIND_INITIALIZER, "initialiser", NULL, initializer_at, initializer_of, NULL, INITIALIZERS},
+    {LKI_KIND_REGULARIZER, "regulariser", NULL, regularizer_at, regularizer_of, NULL, NULL},
+    {LKI_KIND_CONSTRAINT, "constraint", NULL, constraint_at, constraint_of, NULL, NULL},
+    {LKI_KIND_OPTIMIZER, "optimiser", NULL, optimizer_at, optimizer_of, NULL, NULL},
+    {LKI_KIND_SCHEDULE, "schedule", NULL, schedule_at, schedule_of, NULL, NULL},
+    {LKI_KIND_LOSS, "loss", NULL, loss_at, loss_of, loss_named, NULL},
+    {LKI_KIND_METRIC, "metric", NULL, metric_at, metric_of, metric_named, NULL},
 };
 
 const lki_family *lki_family_of(lki_kind kind)
@@ -126,14 +126,27 @@ const lki_class *lki_class_named(const lki_family *f, const char *name)
     return NULL;
 }
 
-const char *lki_class_list(const lki_family *f, char *text, size_t bytes)
+static bool names_operations(const char *module) { return module && !strncmp(module, "keras.src.ops.", 14); }
+
+bool lki_is_operation(const lki_class *c) { return names_operations(c->module); }
+
+const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name)
 {
     const lki_class *c;
-    size_t           used = 0;
-    *text = 0;
-    for (int i = 0; (c = f->at(i)) && used < bytes; i++)
-        if (c->name && c->make) used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", c->name);
-    return text;
+    for (int i = 0; names_operations(module) && (c = f->at(i)); i++)
+        if (c->name && lki_is_operation(c) && !strcmp(c->name, name)) return c;
+    return lki_class_named(f, name);
+}
+
+static const char *class_name_at(const void *family, int i)
+{
+    const lki_class *c = ((const lki_family *)family)->at(i);
+    return !c ? NULL : c->name && c->make && !lki_is_operation(c) ? c->name : "";
+}
+
+const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT])
+{
+    return lki_names_known(name, class_name_at, f, f->header, text);
 }
 
 int lki_word_named(const lki_field *f, const char *word)
@@ -151,10 +164,10 @@ lk_optimizer *lk_optimizer_named(const char *name, double learning_rate)
     const lki_family  *f = lki_family_of(LKI_KIND_OPTIMIZER);
     const lki_class   *c = name ? lki_class_named(f, name) : NULL;
     lki_optimizer_args args = {0};
-    char               list[256];
+    char               known[LKI_KNOWN_TEXT];
     if (!c) {
-        lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%s\"; there are %s", name ? name : "NULL",
-                 lki_class_list(f, list, sizeof list));
+        lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%.64s\"%s", name ? name : "NULL",
+                 lki_classes_known(f, name ? name : "", known));
         return NULL;
     }
     args.sgd.learning_rate = learning_rate; /* all begin with the same members */

@@ -4,9 +4,13 @@
  *      "steps_per_execution": 1, "jit_compile": false}
  *
  * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
- * metrics are lists again. */
+ * metrics are lists again.
+ *
+ * A part that there is nothing for here is left out with a warning, and kept as it is for files that are written later; all others are
+ * read. Training without the optimiser or a loss is refused then (fit/engine.c). */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
 #include "model/metric.h"
@@ -19,10 +23,11 @@ static bool is_by_name(const lki_json *v) { return v->type == LKI_JSON_OBJECT &&
 
 static lk_status check_names(const lki_reading *r, const lk_model *m, const lki_json *v)
 {
-    char   list[400] = "";
-    size_t used = 0;
-    for (int i = 0; i < m->outputs && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", lki_model_output_name(m, i));
+    char list[400] = "", quoted[200];
+    for (int i = 0; i < m->outputs; i++) {
+        lki_text_print(quoted, sizeof quoted, "\"%s\"", lki_model_output_name(m, i));
+        lki_names_add(list, sizeof list, quoted);
+    }
     for (int k = 0; k < v->count; k++) {
         bool known = false;
         for (int i = 0; i < m->outputs; i++)
@@ -51,9 +56,23 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
     return LK_OK;
 }
 
+/* How many axes output i has, the batch among them; 0: not known. */
+static int output_rank(lk_model *m, int i)
+{
+    lk_shape *shape = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape) : NULL;
+    lk_shape  row[LKI_MOST_INPUTS];
+    int       rank = 0;
+    for (int k = 0; k < m->inputs; k++)
+        row[k] = m->input[k].row;
+    if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK) rank = shape[m->output[i]].rank + 1;
+    lki_release(shape);
+    return rank;
+}
+
 /* ---- reading ---- */
 
 typedef struct found {
+    lk_model     *model;
     lk_optimizer *optimizer;
     lk_loss     **loss;
     double       *weight;
@@ -63,18 +82,58 @@ typedef struct found {
     bool         *weighted;
     int           steps;
     bool          eager;
+    int           lost_count, lost_room;
+    lki_lost     *lost;
 } found;
 
-static lk_status status_of(const void *object) { return object ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM; }
+static char *json_of(const lki_json *v)
+{
+    lki_json_out o = {0};
+    lki_json_copy(&o, v);
+    char *text = o.text ? lki_strdup(o.text) : NULL;
+    lki_json_out_free(&o);
+    return text;
+}
+
+/* `l` says what could not be read, and `why` why. */
+static lk_status lose(found *c, lki_lost l, const lki_json *v, const lki_error_record *why)
+{
+    if (!lki_grow((void **)&c->lost, &c->lost_room, c->lost_count + 1, sizeof *c->lost)) return LK_ENOMEM;
+    l.json = json_of(v);
+    l.why = lki_strdup(why->text);
+    c->lost[c->lost_count++] = l;
+    if (!l.json || !l.why) return LK_ENOMEM;
+    lki_warn("%s; %s", l.why,
+             l.kind == LKI_KIND_METRIC ? "this metric is left out" : "the model predicts; compile it before it is trained");
+    return LK_OK;
+}
+
+/* The object, or it is lost; an error where the file is damaged. */
+static lk_status read_part(const lki_reading *r, const char *key, const lki_json *v, found *c, lki_lost l, void *object)
+{
+    lki_error_record before, mine;
+    lki_reading      here = *r;
+    lki_error_take(&before);
+    if (l.kind != LKI_KIND_OPTIMIZER) here.rank = output_rank(c->model, l.output < 0 ? 0 : l.output);
+    void *made = lki_object_read(&here, l.kind, key, v);
+    lki_error_take(&mine);
+    lki_error_put(&before);
+    *(void **)object = made;
+    if (made) return LK_OK;
+    if (mine.code == LK_EUNSUPPORTED) return lose(c, l, v, &mine);
+    lki_error_put(&mine);
+    return mine.code == LK_OK ? LK_ENOMEM : mine.code;
+}
 
 static lk_status read_losses(const lki_reading *r, const lk_model *m, const lki_json *config, found *c)
 {
     const lki_json *losses = lki_json_get(config, "loss"), *weights = lki_json_get(config, "loss_weights"), *v, *before = NULL;
+    const bool      shared = losses && losses->type != LKI_JSON_ARRAY && !is_by_name(losses);
     c->weights = weights && weights->type != LKI_JSON_NULL;
     for (int i = 0; i < m->outputs; i++) {
         LKI_TRY(of_output(r, m, losses, i, &v));
         if (v && v == before) c->loss[i] = c->loss[i - 1]; /* one for all outputs */
-        else if (v) LKI_TRY(status_of(c->loss[i] = lki_object_read(r, LKI_KIND_LOSS, "loss", v)));
+        else if (v) LKI_TRY(read_part(r, "loss", v, c, (lki_lost){.kind = LKI_KIND_LOSS, .output = shared ? -1 : i}, &c->loss[i]));
         before = v;
         LKI_TRY(of_output(r, m, weights, i, &v));
         if (v && v->type != LKI_JSON_NUMBER)
@@ -85,26 +144,28 @@ static lk_status read_losses(const lki_reading *r, const lk_model *m, const lki_
 }
 
 /* The same metric for another output. */
-static lk_metric *moved(lk_metric *of, int output)
+static lk_status move_to(lk_metric **of, int output)
 {
-    lk_metric_args a = of->set;
-    if (!output) return of;
+    lk_metric_args a = (*of)->set;
+    if (!output) return LK_OK;
     a.output = output;
-    lk_metric *m = of->class->make ? of->class->make(&a) : NULL;
-    if (!m && !lk_failed()) lki_fail(LK_EUNSUPPORTED, "metric \"%s\" cannot be for another output than the first", of->set.name);
-    lk_free(of);
-    return m;
+    lk_metric *moved = (*of)->class->make(&a);
+    lk_free(*of);
+    *of = moved;
+    return moved ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
 static lk_status read_metric(const lki_reading *r, const lk_model *m, const lki_json *v, int output, bool weighted, found *c)
 {
+    lk_metric *one;
     if (!lki_grow((void **)&c->metric, &c->room, c->metrics + 1, sizeof *c->metric)) return LK_ENOMEM;
     bool *grown = lki_realloc(c->weighted, (size_t)c->room * sizeof *grown);
     if (!grown) return LK_ENOMEM;
     c->weighted = grown;
-    lk_metric *one = lki_object_read(r, LKI_KIND_METRIC, weighted ? "weighted_metrics" : "metrics", v);
-    if (one) one = moved(one, output);
-    if (!one) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    LKI_TRY(read_part(r, weighted ? "weighted_metrics" : "metrics", v, c,
+                      (lki_lost){.kind = LKI_KIND_METRIC, .output = output, .weighted = weighted}, &one));
+    if (!one) return LK_OK;
+    LKI_TRY(move_to(&one, output));
     c->weighted[c->metrics] = weighted;
     c->metric[c->metrics++] = one;
     return lki_metric_adopt(one, m->strategy);
@@ -151,9 +212,9 @@ static lk_status read_all(const lki_reading *r, const lk_model *m, const lki_jso
     c->loss = lki_zalloc((size_t)m->outputs * sizeof *c->loss);
     c->weight = lki_zalloc((size_t)m->outputs * sizeof *c->weight);
     if (!c->loss || !c->weight) return LK_ENOMEM;
-    c->optimizer = optimizer && optimizer->type != LKI_JSON_NULL ? lki_object_read(r, LKI_KIND_OPTIMIZER, "optimizer", optimizer)
-                                                                 : lk_rmsprop();
-    LKI_TRY(status_of(c->optimizer));
+    if (optimizer && optimizer->type != LKI_JSON_NULL)
+        LKI_TRY(read_part(r, "optimizer", optimizer, c, (lki_lost){.kind = LKI_KIND_OPTIMIZER}, &c->optimizer));
+    else if (!(c->optimizer = lk_rmsprop())) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     LKI_TRY(read_losses(r, m, config, c));
     LKI_TRY(read_metrics(r, m, config, "metrics", false, c));
     LKI_TRY(read_metrics(r, m, config, "weighted_metrics", true, c));
@@ -171,11 +232,12 @@ static void found_free(const lk_model *m, found *c)
     lki_release(c->weight);
     lki_release(c->metric);
     lki_release(c->weighted);
+    lki_lost_free(c->lost_count, c->lost);
 }
 
 static lk_status compile_by(const lki_reading *r, lk_model *m, const lki_json *config)
 {
-    found     c = {0};
+    found     c = {.model = m};
     lk_status status = read_all(r, m, config, &c);
     if (status == LK_OK)
         status = lki_model_compile(m, &(lki_compile_request){.optimizer = c.optimizer,
@@ -185,27 +247,21 @@ static lk_status compile_by(const lki_reading *r, lk_model *m, const lki_json *c
                                                              .metric = c.metric,
                                                              .weighted = c.weighted,
                                                              .steps_per_execution = c.steps,
-                                                             .run_eagerly = c.eager});
+                                                             .run_eagerly = c.eager,
+                                                             .lost_count = c.lost_count,
+                                                             .lost = c.lost});
+    if (status == LK_OK) c.lost = NULL, c.lost_count = 0;
     found_free(m, &c);
     return status;
 }
 
-/* Settings that name what there is not here are told and left out: the model itself is good. */
 lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config)
 {
     const lki_reading r = {.file = file, .place = "compile_config"};
-    lki_error_record  before, mine;
     if (!config || config->type == LKI_JSON_NULL) return LK_OK;
     if (config->type != LKI_JSON_OBJECT)
         return lki_read_fail(&r, LK_EFORMAT, "it is %s; it should be an object", lki_json_kind(config));
-    if (!config->count) return LK_OK;
-    lki_error_take(&before);
-    const lk_status status = compile_by(&r, m, config);
-    lki_error_take(&mine);
-    lki_error_put(&before);
-    if (status == LK_EUNSUPPORTED) return lki_warn("%s; the model is not compiled", mine.text), LK_OK;
-    lki_error_put(&mine);
-    return status;
+    return config->count ? compile_by(&r, m, config) : LK_OK;
 }
 
 /* ---- writing ---- */
@@ -215,16 +271,21 @@ static bool one_for_all(const lki_compiled *c)
 {
     for (int i = 1; i < c->outputs; i++)
         if (c->loss[i] != c->loss[0]) return false;
+    for (int i = 0; i < c->lost_count; i++)
+        if (c->lost[i].kind == LKI_KIND_LOSS && c->lost[i].output >= 0) return c->outputs == 1;
     return true;
 }
 
-static lk_status write_losses(lki_json_out *o, const lki_compiled *c)
+static lk_status write_losses(lki_json_out *o, const lk_model *m)
 {
-    const int count = one_for_all(c) ? 1 : c->outputs;
+    const lki_compiled *c = m->compiled;
+    const int           count = one_for_all(c) ? 1 : c->outputs;
     lki_json_key(o, "loss");
     if (count > 1) lki_json_open(o, '[');
     for (int i = 0; i < count; i++) {
+        const lki_lost *lost = lki_lost_part(m, LKI_KIND_LOSS, i);
         if (c->loss[i]) LKI_TRY(lki_object_write(o, LKI_KIND_LOSS, c->loss[i]));
+        else if (lost) lki_json_literal(o, lost->json);
         else lki_json_null(o);
     }
     if (count > 1) lki_json_close(o, ']');
@@ -246,6 +307,10 @@ static lk_status write_metrics_of(lki_json_out *o, const lki_compiled *c, int ou
         if (word) lki_json_text(o, word);
         else LKI_TRY(lki_object_write(o, LKI_KIND_METRIC, c->metric[i]));
     }
+    for (int i = 0; i < c->lost_count; i++) {
+        const lki_lost *l = &c->lost[i];
+        if (l->kind == LKI_KIND_METRIC && l->weighted == weighted && l->output == output) lki_json_literal(o, l->json);
+    }
     lki_json_close(o, ']');
     return LK_OK;
 }
@@ -255,6 +320,8 @@ static lk_status write_metrics(lki_json_out *o, const lki_compiled *c, const cha
     bool any = false;
     for (int i = 0; i < c->metrics; i++)
         any = any || c->weighted[i] == weighted;
+    for (int i = 0; i < c->lost_count; i++)
+        any = any || (c->lost[i].kind == LKI_KIND_METRIC && c->lost[i].weighted == weighted);
     lki_json_key(o, key);
     if (!any) return lki_json_null(o), LK_OK;
     if (c->outputs == 1) return write_metrics_of(o, c, 0, weighted);
@@ -265,12 +332,15 @@ static lk_status write_metrics(lki_json_out *o, const lki_compiled *c, const cha
     return LK_OK;
 }
 
-static lk_status write_all(lki_json_out *o, const lki_compiled *c)
+static lk_status write_all(lki_json_out *o, const lk_model *m)
 {
+    const lki_compiled *c = m->compiled;
+    const lki_lost     *lost = lki_lost_part(m, LKI_KIND_OPTIMIZER, -1);
     lki_json_open(o, '{');
     lki_json_key(o, "optimizer");
-    LKI_TRY(lki_object_write(o, LKI_KIND_OPTIMIZER, c->optimizer));
-    LKI_TRY(write_losses(o, c));
+    if (lost) lki_json_literal(o, lost->json);
+    else LKI_TRY(lki_object_write(o, LKI_KIND_OPTIMIZER, c->optimizer));
+    LKI_TRY(write_losses(o, m));
     LKI_TRY(write_metrics(o, c, "metrics", false));
     LKI_TRY(write_metrics(o, c, "weighted_metrics", true));
     lki_json_key(o, "run_eagerly");
@@ -289,8 +359,8 @@ lk_status lki_compile_write(const lki_reading *r, lki_json_out *o, const lk_mode
 {
     lki_reading at = {.file = r->file, .place = "what the model is compiled with"};
     bool        before = lk_failed();
-    if (!lki_is_compiled(m)) return lki_json_literal(o, "{}"), LK_OK;
-    lk_status status = write_all(o, m->compiled);
+    if (!lki_is_compiled(m) && !lki_lost_part(m, LKI_KIND_OPTIMIZER, -1)) return lki_json_literal(o, "{}"), LK_OK;
+    lk_status status = write_all(o, m);
     if (status != LK_OK) lki_read_blame(&at, before);
     return status;
 }

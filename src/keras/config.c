@@ -1,6 +1,7 @@
 /* Reading and writing objects by the fields of their classes (config.h). */
 #include "keras/config.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/option.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format
     char    text[LKI_ERROR_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_text_vprint(text, sizeof text, 0, format, list);
     va_end(list);
     return lki_fail(code, "%s: %s%s%s", r->file, r->place, *r->place ? ": " : "", text);
 }
@@ -24,10 +25,18 @@ const char *lki_json_show(const lki_json *v, char *text, size_t bytes)
 {
     lki_json_out o = {0};
     lki_json_copy(&o, v);
-    snprintf(text, bytes, "%s", o.text ? o.text : "?");
-    if (o.size >= bytes) memcpy(text + bytes - 4, "...", 4);
+    lki_text_print(text, bytes, "%s", o.text ? o.text : "?");
     lki_json_out_free(&o);
     return text;
+}
+
+int lki_built_rank(const lki_json *v)
+{
+    const lki_json *shape = lki_json_get(lki_json_get(v, "build_config"), "input_shape");
+    bool            one = shape && shape->type == LKI_JSON_ARRAY && shape->count; /* and not a list of shapes */
+    for (int i = 0; one && i < shape->count; i++)
+        one = shape->item[i].type == LKI_JSON_NULL || shape->item[i].type == LKI_JSON_NUMBER;
+    return one ? shape->count : 0;
 }
 
 void lki_read_blame(const lki_reading *r, bool failed_before)
@@ -52,7 +61,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
 {
     const lki_field *f = *v->key ? field_for(c, v) : NULL;
     char             text[SHOWN];
-    if (f && f->in_call == in_call) return lki_field_read(r, f, v, args);
+    if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
     if (in_call) return LK_OK; /* the rest of a call is for whoever reads the nodes */
     if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
     if (v->type == LKI_JSON_NULL) return LK_OK;
@@ -75,10 +84,25 @@ static lk_status check_required(const lki_reading *r, const lki_class *c, const 
     return LK_OK;
 }
 
-lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args)
+/* What an object says beside its config, which is ours. */
+static lk_status read_ours(const lki_reading *r, const lki_class *c, const lki_json *object, void *args)
 {
+    const lki_json *ours = lki_json_get(object, LKI_BESIDE);
+    for (int i = 0; i < c->fields; i++) {
+        const lki_json *v = c->field[i].ours ? lki_json_get(ours, c->field[i].name) : NULL;
+        if (v) LKI_TRY(lki_field_read(r, &c->field[i], v, args));
+    }
+    return LK_OK;
+}
+
+lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args)
+{
+    static const lki_json NOTHING = {.type = LKI_JSON_OBJECT};
+    const lki_json       *config = lki_json_get(object, "config");
+    if (!config) config = &NOTHING;
     memset(args, 0, c->bytes);
     lk_status status = read_keys(r, c, config, false, args);
+    if (status == LK_OK) status = read_ours(r, c, object, args);
     if (status == LK_OK && call) status = read_keys(r, c, call, true, args);
     if (status == LK_OK) status = check_required(r, c, config);
     if (status != LK_OK) lki_config_free(c, args);
@@ -123,11 +147,11 @@ lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char *
                          *config ? lki_json_kind(*config) : "missing");
 }
 
-static void *make(const lki_reading *r, const lki_class *c, const lki_json *config)
+static void *make(const lki_reading *r, const lki_class *c, const lki_json *v)
 {
     void *args = lki_alloc(c->bytes), *object = NULL;
     bool  before = lk_failed();
-    if (args && lki_config_read(r, c, config, NULL, args) == LK_OK) {
+    if (args && lki_config_read(r, c, v, NULL, args) == LK_OK) {
         object = c->make(args);
         if (!object) lki_read_blame(r, before);
         lki_config_free(c, args);
@@ -138,34 +162,43 @@ static void *make(const lki_reading *r, const lki_class *c, const lki_json *conf
 
 void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, const lki_json *v)
 {
-    static const lki_json NOTHING = {.type = LKI_JSON_OBJECT};
-    const lki_family     *f = lki_family_of(kind);
-    lki_reading           here = *r;
-    const lki_json       *config = &NOTHING;
-    const char           *name = v->type == LKI_JSON_STRING ? v->text : NULL;
-    char                  text[480];
-    const size_t          used = strlen(here.place);
-    snprintf(here.place + used, sizeof here.place - used, "%s%s", used ? ": " : "", what);
+    const lki_family *f = lki_family_of(kind);
+    lki_reading       here = *r;
+    const lki_json   *config;
+    const char       *name = v->type == LKI_JSON_STRING ? v->text : NULL;
+    char              text[LKI_KNOWN_TEXT];
+    lki_text_more(here.place, sizeof here.place, "%s%s", *here.place ? ": " : "", what);
     if (v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) {
         lki_read_fail(&here, LK_EFORMAT, "it is %s; it should be the name of a class or an object", lki_json_kind(v));
         return NULL;
     }
     if (v->type == LKI_JSON_OBJECT && lki_object_parts(&here, v, &name, &config) != LK_OK) return NULL;
+    if (kind == LKI_KIND_LAYER) here.rank = lki_built_rank(v);
     if (v->type == LKI_JSON_STRING && f->named) {
         bool  before = lk_failed();
         void *object = f->named(name);
         if (!object) lki_read_blame(&here, before);
         return object;
     }
-    const lki_class *c = lki_class_named(f, name);
-    if (c && c->make) return make(&here, c, config);
-    lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%s\"; known are %s", f->what, name,
-                  lki_class_list(f, text, sizeof text));
+    const lki_json  *module = lki_json_get(v, "module");
+    const lki_class *c = lki_class_in(f, module && module->type == LKI_JSON_STRING ? module->text : NULL, name);
+    if (c && c->make) return make(&here, c, v);
+    lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%.64s\"%s", f->what, name, lki_classes_known(f, name, text));
     return NULL;
+}
+
+/* A map of policies that has none for layers inside is its own, or the standard. */
+static const lki_json *plain_policy(const lki_json *v)
+{
+    static const lki_json STANDARD = {.type = LKI_JSON_NULL};
+    const lki_json       *config = lki_json_get(v, "config"), *map = lki_json_get(config, "policy_map"),
+                   *own = lki_json_get(config, "default_policy");
+    return !map || map->count ? v : own ? own : &STANDARD;
 }
 
 lk_status lki_dtype_check(const lki_reading *r, const lki_json *v)
 {
+    v = plain_policy(v);
     const lki_json *name = v->type == LKI_JSON_OBJECT ? lki_json_get(lki_json_get(v, "config"), "name") : v;
     char            text[SHOWN];
     if (v->type == LKI_JSON_NULL || (name && name->type == LKI_JSON_STRING && !strcmp(name->text, "float32"))) return LK_OK;
@@ -180,7 +213,7 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
         const bool       choice = i + 1 < c->fields && *f->name && !strcmp(f[0].name, f[1].name);
-        if (!*f->name || f->in_call) continue;
+        if (!*f->name || f->in_call || f->ours) continue;
         if (choice && !*(void *const *)((const char *)args + f->offset)) continue; /* the second of the two says it */
         lki_json_key(o, f->name);
         LKI_TRY(lki_field_write(o, f, args));
@@ -204,6 +237,25 @@ lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args)
     return LK_OK;
 }
 
+static bool is_on(const lki_field *f, const void *args)
+{
+    return f->ours && *(const lk_switch *)((const char *)args + f->offset) == LK_ON;
+}
+
+static lk_status write_ours(lki_json_out *o, const lki_class *c, const void *args)
+{
+    bool any = false;
+    for (int i = 0; i < c->fields; i++) {
+        if (!is_on(&c->field[i], args)) continue;
+        if (!any) lki_json_key(o, LKI_BESIDE), lki_json_open(o, '{');
+        any = true;
+        lki_json_key(o, c->field[i].name);
+        LKI_TRY(lki_field_write(o, &c->field[i], args));
+    }
+    if (any) lki_json_close(o, '}');
+    return LK_OK;
+}
+
 lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args)
 {
     lki_json_open(o, '{');
@@ -217,7 +269,7 @@ lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args
     lki_json_close(o, '}');
     lki_json_key(o, "registered_name");
     lki_json_null(o);
-    return LK_OK;
+    return write_ours(o, c, args);
 }
 
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)

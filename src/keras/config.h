@@ -14,9 +14,11 @@
 
 #include "core/error.h"
 #include "core/field.h"
+#include "core/names.h"
 #include "format/json.h"
 
 #define LKI_KERAS_VERSION "3.15.1" /* whose files these are */
+#define LKI_BESIDE "lockstep"      /* the key of an object, beside its config, for what Keras has not (lki_field.ours) */
 
 /* ---- families: all classes of one kind of object (classes.c) ---- */
 
@@ -27,6 +29,7 @@ typedef struct lki_alias {
 typedef struct lki_family {
     lki_kind    kind;
     const char *what;                                       /* "initialiser" */
+    const char *header;                                     /* that has them all; NULL: messages list them */
     const lki_class *(*at)(int i);                          /* NULL behind the last; a class without a name is passed over */
     const lki_class *(*of)(const void *object, void *args); /* its class, NULL: code of one's own; and, unless NULL, a copy of its
                                                                arguments as they are now */
@@ -39,8 +42,12 @@ const lki_family *lki_family_of(lki_kind kind);
 /* By its name or as a short name, "GlorotUniform" and "glorot_uniform"; NULL: there is none. */
 const lki_class *lki_class_named(const lki_family *f, const char *name);
 
-/* "Dense, Conv2D, ...", cut to `bytes`. */
-const char *lki_class_list(const lki_family *f, char *text, size_t bytes);
+/* The same of the operations of Keras where `module` is theirs: they may have the names of layers. */
+const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name);
+bool             lki_is_operation(const lki_class *c);
+
+/* Which there are, for a message about a name that no class has: the end of its sentence (core/names.h). */
+const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT]);
 
 /* The index of a word; -1: there is none. Knows what else Keras calls it ("swish"). */
 int lki_word_named(const lki_field *f, const char *word);
@@ -54,10 +61,14 @@ const char *lki_not_in_keras(const char *name);
 typedef struct lki_reading {
     const char *file;       /* "model.keras" */
     char        place[256]; /* 'layer "conv2d_3" (Conv2D)'; "": the file as a whole */
+    int         rank;       /* of what the object takes, with the batch; 0: not known */
 } lki_reading;
 
 /* "FILE: PLACE: ..." */
 lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
+
+/* How many axes what an object takes has, the batch among them, as "build_config" says; 0: it does not. */
+int lki_built_rank(const lki_json *v);
 
 /* The value as JSON, cut to `bytes`; for messages. */
 const char *lki_json_show(const lki_json *v, char *text, size_t bytes);
@@ -70,9 +81,9 @@ void lki_read_blame(const lki_reading *r, bool failed_before);
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args);
 lk_status lki_field_write(lki_json_out *o, const lki_field *f, const void *args);
 
-/* The arguments of a config; `args` has room for them. `call` (or NULL) has the arguments of the layer's call. On failure nothing
- * is held. */
-lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call, void *args);
+/* The arguments of an object's config, or of none where it is a mere name; `args` has room for them. `call` (or NULL) has the arguments of the
+ * layer's call. On failure nothing is held. */
+lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args);
 void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
 
 /* The parts of {"module", "class_name", "config"}; `config` is an object. */

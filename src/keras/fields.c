@@ -1,4 +1,5 @@
 /* Values of fields as JSON and back: one pair of functions per type of field, in one table (config.h). */
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/shape.h"
 #include "keras/config.h"
@@ -28,10 +29,20 @@ static lk_status unsupported(const lki_reading *r, const lki_field *f, const lki
 #define READ(type) static lk_status read_##type(const lki_reading *r, const lki_field *f, const lki_json *v, void *to)
 #define WRITE(type) static lk_status write_##type(lki_json_out *o, const lki_field *f, const void *from)
 
+/* 3, 3.0 and [3] are the same; false: it is something else. */
+static bool whole_of(const lki_json *v, int64_t *out)
+{
+    if (v->type == LKI_JSON_ARRAY && v->count == 1) v = v->item;
+    const bool whole = v->whole || (v->type == LKI_JSON_NUMBER && v->number == floor(v->number) && fabs(v->number) < 0x1p53);
+    if (whole) *out = v->whole ? v->integer : (int64_t)v->number;
+    return whole;
+}
+
 READ(INT)
 {
-    if (!v->whole) return wrong(r, f, v, "a whole number");
-    *(int64_t *)to = v->integer;
+    int64_t n;
+    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    *(int64_t *)to = n;
     return LK_OK;
 }
 
@@ -45,8 +56,9 @@ WRITE(INT)
 READ(INTEGER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
-    if (!v->whole) return wrong(r, f, v, "a whole number");
-    *(lk_integer *)to = LK_INTEGER(v->integer);
+    int64_t n;
+    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    *(lk_integer *)to = LK_INTEGER(n);
     return LK_OK;
 }
 
@@ -61,8 +73,9 @@ WRITE(INTEGER)
 READ(COUNT)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
-    if (!v->whole || v->integer < INT32_MIN || v->integer > INT32_MAX) return wrong(r, f, v, "a whole number of 32 bits");
-    *(int *)to = (int)v->integer;
+    int64_t n;
+    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "a whole number of 32 bits");
+    *(int *)to = (int)n;
     return LK_OK;
 }
 
@@ -93,6 +106,8 @@ WRITE(REAL)
 READ(NUMBER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
+    if (v->type == LKI_JSON_ARRAY && v->count == 1) v = v->item;
+    if (v->type == LKI_JSON_ARRAY) return unsupported(r, f, v, "only one number is supported");
     if (v->type != LKI_JSON_NUMBER) return wrong(r, f, v, "a number");
     *(lk_number *)to = LK_NUMBER(v->number);
     return LK_OK;
@@ -109,10 +124,12 @@ WRITE(NUMBER)
     return LK_OK;
 }
 
+/* 1 and 0 are true and false, and null is false, as to Python. */
 READ(SWITCH)
 {
-    if (v->type != LKI_JSON_BOOL) return wrong(r, f, v, "true or false");
-    *(lk_switch *)to = v->boolean ? LK_ON : f->none ? (lk_switch)0 : LK_OFF;
+    const bool number = v->whole && (v->integer == 0 || v->integer == 1), on = number ? v->integer == 1 : v->boolean;
+    if (v->type != LKI_JSON_BOOL && v->type != LKI_JSON_NULL && !number) return wrong(r, f, v, "true or false");
+    *(lk_switch *)to = on ? LK_ON : f->none ? (lk_switch)0 : LK_OFF;
     return LK_OK;
 }
 
@@ -127,9 +144,9 @@ WRITE(SWITCH)
 
 READ(AXIS)
 {
-    const lki_json *one = v->type == LKI_JSON_ARRAY && v->count == 1 ? v->item : v;
-    if (!one->whole || one->integer < INT32_MIN || one->integer > INT32_MAX) return wrong(r, f, v, "a whole number");
-    *(lk_axis *)to = LK_AXIS((int)one->integer);
+    int64_t n;
+    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "a whole number");
+    *(lk_axis *)to = LK_AXIS((int)n);
     return LK_OK;
 }
 
@@ -243,27 +260,51 @@ WRITE(NAME)
     return LK_OK;
 }
 
+/* Is nothing in the config of a layer but its name and type, and what is as by default? */
+static bool is_plain(const lki_json *config)
+{
+    bool plain = config && config->type == LKI_JSON_OBJECT;
+    for (int i = 0; plain && i < config->count; i++) {
+        const lki_json *v = &config->item[i];
+        const bool      common = !strcmp(v->key, "name") || !strcmp(v->key, "trainable") || !strcmp(v->key, "dtype");
+        const bool      last = !strcmp(v->key, "axis") && v->whole && v->integer == -1;
+        plain = common || last || v->type == LKI_JSON_NULL || (v->type == LKI_JSON_NUMBER && v->number == 0);
+    }
+    return plain;
+}
+
+/* A layer that is nothing but an activation may be given for it. */
+static const char *layer_word(const lki_json *v, const char *class_name)
+{
+    const bool one = !strcmp(class_name, "ReLU") || !strcmp(class_name, "Softmax");
+    return !one || !is_plain(lki_json_get(v, "config")) ? NULL : *class_name == 'R' ? "relu" : "softmax";
+}
+
 /* A function of Keras may come as an object whose config is its name. */
 static const char *word_in(const lki_json *v)
 {
     const lki_json *type = lki_json_get(v, "class_name"), *name = lki_json_get(v, "config");
     const bool      function = type && type->type == LKI_JSON_STRING && !strcmp(type->text, "function");
     if (v->type == LKI_JSON_STRING) return v->text;
+    if (type && type->type == LKI_JSON_STRING && !function) return layer_word(v, type->text);
     return function && name && name->type == LKI_JSON_STRING ? name->text : NULL;
+}
+
+static const char *word_at(const void *field, int i)
+{
+    const lki_field *f = field;
+    return i >= f->word_count ? NULL : f->words[i] ? f->words[i] : "";
 }
 
 READ(WORD)
 {
-    char        text[400] = "known are";
-    size_t      used = strlen(text);
+    char        known[LKI_KNOWN_TEXT];
     const char *word = word_in(v);
     const int   index = word ? lki_word_named(f, word) : -1;
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (!word && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
     if (index >= 0) return *(int *)to = index, LK_OK;
-    for (int i = 0; i < f->word_count && used < sizeof text; i++)
-        if (f->words[i]) used += (size_t)snprintf(text + used, sizeof text - used, "%s \"%s\"", used > 9 ? "," : "", f->words[i]);
-    return unsupported(r, f, v, text);
+    return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, NULL, known) + 2);
 }
 
 WRITE(WORD)
@@ -387,6 +428,31 @@ static bool same(const lki_json *a, const lki_json *b)
     return equal;
 }
 
+static void tell_left_out(const lki_reading *r, const lki_field *f, const lki_json *v)
+{
+    char text[SHOWN];
+    lki_warn("%s: %s: option \"%s\" is %s; it is left out: here it is %s", r->file, r->place, f->name,
+             lki_json_show(v, text, sizeof text), f->literal);
+}
+
+/* Every number in it, if it has some, is n: 1 and [1, 1], -1 and [-1]. An axis may be counted from the front. */
+static bool all_are(const lki_reading *r, const lki_field *f, const lki_json *v, int64_t n)
+{
+    int64_t one;
+    bool    good = v->type == LKI_JSON_ARRAY && v->count;
+    for (int i = 0; good && i < v->count; i++)
+        good = all_are(r, f, &v->item[i], n);
+    if (good || !whole_of(v, &one)) return good;
+    return one == n || (n < 0 && r->rank && one == r->rank + n && !strcmp(f->name, "axis"));
+}
+
+/* Does a file mean the only value there is? Null is Keras' default, which that is; but as an axis it is none. */
+static bool means(const lki_reading *r, const lki_field *f, const lki_json *v, const lki_json *only)
+{
+    const lki_json *one = only->type == LKI_JSON_ARRAY && only->count ? only->item : only;
+    return same(v, only) || (v->type == LKI_JSON_NULL && strcmp(f->name, "axis")) || (one->whole && all_are(r, f, v, one->integer));
+}
+
 READ(FIXED)
 {
     const lki_json *only;
@@ -394,8 +460,9 @@ READ(FIXED)
     (void)to;
     if (f->none) return LK_OK;
     LKI_TRY(lki_json_parse(f->name, f->literal, strlen(f->literal), &only));
-    bool equal = same(v, only);
+    bool equal = means(r, f, v, only);
     lki_json_free(only);
+    if (!equal && f->left_out) return tell_left_out(r, f, v), LK_OK;
     snprintf(right, sizeof right, "only %s is supported", f->literal);
     return equal ? LK_OK : unsupported(r, f, v, right);
 }

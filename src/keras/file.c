@@ -7,6 +7,7 @@
 #include "format/safetensors.h"
 #include "format/zip.h"
 #include "keras/model_config.h"
+#include "model/compiled.h"
 #include "keras/weights.h"
 #include "op/record.h"
 #include <lockstep/checkpoint.h>
@@ -155,7 +156,8 @@ static lk_status save_legacy(const char *path, lk_model *m)
     lk_status status = add_model_config(path, m, &file);
     if (status == LK_OK) status = lki_h5_add_text(&file, "@backend", "tensorflow");
     if (status == LK_OK) status = lki_h5_add_text(&file, "@keras_version", LKI_KERAS_VERSION);
-    if (status == LK_OK && lki_is_compiled(m)) status = add_training_config(path, m, &file);
+    const bool compiled = lki_is_compiled(m) || lki_lost_part(m, LKI_KIND_OPTIMIZER, -1);
+    if (status == LK_OK && compiled) status = add_training_config(path, m, &file);
     if (status == LK_OK) status = lki_legacy_weights_write(path, m, "model_weights/", &file);
     if (status == LK_OK) status = write_h5(path, &file);
     lki_h5_free(&file);

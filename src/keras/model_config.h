@@ -15,7 +15,7 @@
 lk_model *lki_model_read(const char *file, const lki_json *v);
 
 /* What "compile_config" says, with an optimiser, losses and metrics of its own. Nothing is done where it is missing, null or
- * empty; where it names what there is not here, there is a warning and the model is not compiled. */
+ * empty; a part that names what there is not here is lost, with a warning (model/compiled.h). */
 lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config);
 
 /* The whole object. `file` is what messages call it. LK_EUNSUPPORTED for what Keras has not. */

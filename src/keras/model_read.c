@@ -81,12 +81,12 @@ static lk_status read_row(const lki_reading *r, const char *key, const lki_json 
 
 /* ---- layers ---- */
 
-static lk_layer *made_by(const lki_reading *r, const lki_class *c, const lki_json *config, const lki_json *call)
+static lk_layer *made_by(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call)
 {
     void     *args = lki_alloc(c->bytes);
     lk_layer *l = NULL;
     bool      before = lk_failed();
-    if (args && lki_config_read(r, c, config, call, args) == LK_OK) {
+    if (args && lki_config_read(r, c, object, call, args) == LK_OK) {
         l = c->make(args);
         if (!l) lki_read_blame(r, before);
         lki_config_free(c, args);
@@ -108,17 +108,18 @@ static lk_layer *nested(const lki_reading *r, const lki_json *v)
 /* One of the list of layers. `call` (or NULL) has what it is called with. NULL and an error. */
 lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_json *call)
 {
-    char            list[400];
+    char            known[LKI_KNOWN_TEXT];
     const char     *class_name, *name = lki_text_in(lki_json_get(v, "config"), "name");
     const lki_json *config;
     lki_reading     r = lki_place_of(file, name, lki_text_in(v, "class_name"));
+    r.rank = lki_built_rank(v);
     if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (lki_is_model_class(class_name)) return nested(&r, v);
     const lki_family *f = lki_family_of(LKI_KIND_LAYER);
-    const lki_class  *c = lki_class_named(f, class_name);
-    if (c && c->make) return made_by(&r, c, config, call);
+    const lki_class  *c = lki_class_in(f, lki_text_in(v, "module"), class_name);
+    if (c && c->make) return made_by(&r, c, v, call);
     r = lki_place_of(file, name ? name : "?", NULL);
-    lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%s\"; known are %s", class_name, lki_class_list(f, list, sizeof list));
+    lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%.64s\"%s", class_name, lki_classes_known(f, class_name, known));
     return NULL;
 }
 

@@ -175,11 +175,11 @@ static void write_tensor(const writing *w, int value)
     lki_json_close(o, '}');
 }
 
-/* Attention is called with several tensors, of which some may be named; other layers with a list of them. */
+/* Attention and operations are called with several tensors, of which some may be named; other layers with a list of them. */
 static void write_arguments(const writing *w, const lki_use *u, int positional)
 {
-    const char *class_name = u->layer->kind->class.name;
-    const bool  list = u->count > 1 && (!class_name || strcmp(class_name, "MultiHeadAttention"));
+    const lki_class *c = &u->layer->kind->class;
+    const bool apart = c->name && (!strcmp(c->name, "MultiHeadAttention") || lki_is_operation(c)), list = u->count > 1 && !apart;
     lki_json_key(w->out, "args");
     lki_json_open(w->out, '[');
     if (list) lki_json_open(w->out, '[');

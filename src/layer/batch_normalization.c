@@ -91,6 +91,7 @@ static const lki_field FIELDS[] = {
 const lki_layer_kind lki_batch_normalization_kind = {
     .name = "batch_normalization",
     LKI_LAYER_OF(batch_normalization, lk_batch_normalization_args, "BatchNormalization", FIELDS),
+    .mixes_rows = true,
     .output = output,
     .build = build,
     .call = call};

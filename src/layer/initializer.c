@@ -4,6 +4,7 @@
  * Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin equal, as in Keras. */
 #include "layer/initializer.h"
 #include "core/error.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "nn/initializer.h"
 #include "op/op.h"
@@ -200,18 +201,16 @@ LK_INITIALIZER_LIST(CONSTRUCTOR)
 #undef CONSTRUCTOR
 
 #define NAME(name, class) [INIT_##name] = #name,
-static const char *const NAMES[INIT_COUNT] = {LK_INITIALIZER_LIST(NAME)};
+static const char *const NAMES[INIT_COUNT + 1] = {LK_INITIALIZER_LIST(NAME)}; /* ends with NULL */
 #undef NAME
 
 lk_initializer *lk_initializer_named(const char *name)
 {
-    char   list[512] = "";
-    size_t used = 0;
-    for (int i = 0; i < INIT_COUNT; i++) {
+    char known[LKI_KNOWN_TEXT];
+    for (int i = 0; i < INIT_COUNT; i++)
         if (name && !strcmp(name, NAMES[i])) return initializer_new("lk_initializer_named", i, &(args){0});
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", NAMES[i]);
-    }
-    lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%s\"; there are %s", name ? name : "NULL", list);
+    lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%.64s\"%s", name ? name : "NULL",
+             lki_names_known(name ? name : "", lki_name_in_list, NAMES, NULL, known));
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* What all layers have in common: being made, placed and built, being called, complaining. */
 #include "layer/layer.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "layer/regularizer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -304,19 +305,32 @@ bool lki_layer_draws(const lk_layer *l)
     return draws;
 }
 
+bool lki_layer_mixes_rows(const lk_layer *l)
+{
+    bool mixes = l->kind->mixes_rows && l->trainable;
+    for (int i = 0; i < l->inner_count; i++)
+        mixes = mixes || lki_layer_mixes_rows(l->inner[i]);
+    return mixes;
+}
+
 static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
 {
     return lki_bad(t) || l->kind->takes_ids || t->dtype == LK_F32 ? t : lk_cast(t, LK_F32);
 }
 
-lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
+lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass)
 {
     lki_pass   own = *pass;
     lk_tensor *cast[LKI_MOST_INPUTS];
     for (int i = 0; i < in.count; i++)
         cast[i] = as_floats(l, in.item[i]);
     own.in = (lk_tuple){in.count, cast};
-    lk_tensor *y = l->kind->call(l, cast[0], &own);
+    return l->kind->call(l, cast[0], &own);
+}
+
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
+{
+    lk_tensor *y = lki_layer_compute(l, in, pass);
     if (lki_bad(y) || !l->activity || !pass->add) return y;
     return pass->add(pass->to, lki_regularizer_rows(l->activity, y)) == LK_OK ? y : &lki_poison;
 }
@@ -341,7 +355,7 @@ lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *fo
     char    why[256], text[LKI_SHAPE_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    lki_text_vprint(why, sizeof why, 0, format, list);
     va_end(list);
     return lki_fail(LK_ESHAPE, "layer \"%s\": rows of %s: %s", lki_layer_title(l), lki_shape_text(in, text), why);
 }

@@ -44,6 +44,7 @@ typedef struct lki_layer_kind {
     int    fewest, most; /* inputs: 0 and 0 mean exactly one; most -1: any number */
     bool   draws;        /* random numbers while training */
     bool   takes_ids;    /* integers as they are; other layers get them as f32 */
+    bool   mixes_rows;   /* while it trains, what becomes of a row depends on the others */
 
     /* What becomes of a row; refuses one the layer, or the weights it has, cannot take. */
     lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
@@ -162,8 +163,10 @@ lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk
 /* Its i-th weight now, read under whoever records. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
-/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. */
+/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. Or what the layer computes alone, without its
+ * activity regulariser. */
 lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
+lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 
 /* The pass of the model whose own function runs on this thread, for lk_layer_call() in it; NULL: none does. Setting it gives the one before. */
 const lki_pass *lki_pass_current(void);
@@ -176,7 +179,8 @@ void lki_input_rows(lk_tuple in, lk_shape *row);
 int         lki_layer_weights(const lk_layer *l);
 lki_weight *lki_layer_weight_at(lk_layer *l, int i);
 
-bool lki_layer_draws(const lk_layer *l); /* it, or one inside */
+bool lki_layer_draws(const lk_layer *l);      /* it, or one inside */
+bool lki_layer_mixes_rows(const lk_layer *l); /* likewise, as it is trained now */
 
 /* 'layer "dense": rows of [28, 28]: <what is wrong>' */
 lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...) LKI_PRINTF(3, 4);

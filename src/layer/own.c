@@ -7,6 +7,7 @@
  *    output function did not promise. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "layer/layer.h"
 #include <stdio.h>
 #include <string.h>
@@ -163,13 +164,11 @@ lk_status lk_layer_add_weight_kw(lk_weight_args a)
 
 lk_tensor *lk_layer_weight(lk_layer *l, const char *name)
 {
-    char   has[256] = "";
-    size_t used = 0;
+    char has[256] = "";
     if (!is_layer("lk_layer_weight", l)) return &lki_poison;
     for (int i = 0; i < l->count; i++) {
         if (name && !strcmp(l->weight[i].name, name)) return lki_layer_read(l, i);
-        used += (size_t)snprintf(has + used, sizeof has - used, "%s%s", i ? ", " : "", l->weight[i].name);
-        if (used >= sizeof has) used = sizeof has - 1;
+        lki_names_add(has, sizeof has, l->weight[i].name);
     }
     return lki_refuse(LK_EINVAL, "lk_layer_weight: layer \"%s\" has no weight \"%s\"; %s%s", lki_layer_title(l),
                       name ? name : "NULL", l->count ? "it has " : "it has none", has);

@@ -270,17 +270,22 @@ static void *make_rotation(const void *args)
 
 /* ---- crop ---- */
 
+typedef struct crop_arguments {
+    lk_random_crop_args ask;
+    lk_switch crop_middle; /* outside training the middle, as layers made in C have it; else, as Keras', all of it made smaller */
+} crop_arguments;
+
 typedef struct crop {
-    lk_layer            layer;
-    lk_random_crop_args set;
+    lk_layer       layer;
+    crop_arguments set;
 } crop;
 
 static lk_status output_crop(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     LKI_TRY(same_pictures(l, in, out));
     if (in->dim[0] == 0 || in->dim[1] == 0) return lki_layer_refuse(l, in, "a picture should have at least one pixel");
-    out->dim[0] = ((const crop *)l)->set.height;
-    out->dim[1] = ((const crop *)l)->set.width;
+    out->dim[0] = ((const crop *)l)->set.ask.height;
+    out->dim[1] = ((const crop *)l)->set.ask.width;
     return LK_OK;
 }
 
@@ -325,25 +330,33 @@ static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
     return y;
 }
 
+/* A window in the middle; of an odd difference, one pixel less above and to the left. */
+static lk_tensor *middle_window(lk_tensor *x, int64_t height, int64_t width)
+{
+    const int64_t *dim = x->shape.dim;
+    return lk_slice(x, LK_AXES(0, (dim[1] - height) / 2, (dim[2] - width) / 2, 0), LK_AXES(-1, height, width, -1));
+}
+
 /* The largest window of these proportions, in the middle, made as large as asked for. */
-static lk_tensor *middle(lk_tensor *x, int64_t height, int64_t width)
+static lk_tensor *middle_resized(lk_tensor *x, int64_t height, int64_t width)
 {
     const int64_t *dim = x->shape.dim;
     const int64_t  h = lki_max(1, lki_min(dim[1], (int64_t)((double)(dim[2] * height) / (double)width)));
     const int64_t  w = lki_max(1, lki_min(dim[2], (int64_t)((double)(dim[1] * width) / (double)height)));
-    x = lk_slice(x, LK_AXES(0, (dim[1] - h) / 2, (dim[2] - w) / 2, 0), LK_AXES(-1, h, w, -1));
-    return resized(resized(x, 1, height), 2, width);
+    return resized(resized(middle_window(x, h, w), 1, height), 2, width);
 }
 
 static lk_tensor *call_crop(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    const lk_random_crop_args *a = &((const crop *)l)->set;
+    const crop_arguments *a = &((const crop *)l)->set;
+    const int64_t         height = a->ask.height, width = a->ask.width;
     if (lki_bad(x)) return x;
-    const bool fits = x->shape.dim[1] >= a->height && x->shape.dim[2] >= a->width;
-    return pass->training && fits ? random_window(l, pass, x, a->height, a->width) : middle(x, a->height, a->width);
+    const bool fits = x->shape.dim[1] >= height && x->shape.dim[2] >= width;
+    if (pass->training && fits) return random_window(l, pass, x, height, width);
+    return fits && a->crop_middle == LK_ON ? middle_window(x, height, width) : middle_resized(x, height, width);
 }
 
-static void *make_crop(const void *args) { return lk_random_crop_kw(*(const lk_random_crop_args *)args); }
+static void *make_crop(const void *args);
 
 static const lki_field CROP_FIELDS[] = {
     LKI_LAYER_FIELDS(lk_random_crop_args),
@@ -351,22 +364,27 @@ static const lki_field CROP_FIELDS[] = {
     LKI_FIELD(INT, lk_random_crop_args, height, .required = true),
     LKI_FIELD(INT, lk_random_crop_args, width, .required = true),
     LKI_FIELD(NUMBER, lk_random_crop_args, seed, .none = true),
+    LKI_FIELD(SWITCH, crop_arguments, crop_middle, .ours = true),
 };
 
 const lki_layer_kind lki_random_crop_kind = {
     .name = "random_crop",
-    .class = {"RandomCrop", "keras.layers", LKI_ARGS(lk_random_crop_args, CROP_FIELDS), make_crop},
+    .class = {"RandomCrop", "keras.layers", LKI_ARGS(crop_arguments, CROP_FIELDS), make_crop},
     .bytes = sizeof(crop),
     .set = offsetof(crop, set),
     .draws = true,
     .output = output_crop,
     .call = call_crop};
 
-lk_layer *lk_random_crop_kw(lk_random_crop_args a)
+/* As a file has it. */
+static void *make_crop(const void *args)
 {
+    const lk_random_crop_args a = ((const crop_arguments *)args)->ask;
     if (a.height < 1 || a.width < 1)
         return lki_fail(LK_EINVAL, "lk_random_crop: height is %lld and width %lld; they must be at least 1", (long long)a.height,
                         (long long)a.width),
                NULL;
-    return lki_layer_new("lk_random_crop", &lki_random_crop_kind, &a);
+    return lki_layer_new("lk_random_crop", &lki_random_crop_kind, args);
 }
+
+lk_layer *lk_random_crop_kw(lk_random_crop_args a) { return make_crop(&(crop_arguments){a, LK_ON}); }

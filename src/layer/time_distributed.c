@@ -1,7 +1,11 @@
 /* TimeDistributed: a layer applied to each step of rows of [steps, ...], with the same weights.
  *
  * Steps become rows for it and steps again afterwards. To the batch they stay entries of their row (lki_rows.per_row), so sums over rows
- * and what is drawn do not depend on how the batch is split. */
+ * and what is drawn do not depend on how the batch is split. Where a row would depend on the others, as in batch normalisation while
+ * training, that is not the same: then it is called step by step, in their order.
+ *
+ * As in Keras, the layer's own activity regulariser does not count here; those of layers further inside do. */
+#include "core/memory.h"
 #include "layer/layer.h"
 
 typedef struct time_distributed {
@@ -67,15 +71,56 @@ static lk_status add_steps(void *to, lk_tensor *rows)
     return f->around->add(f->around->to, lki_bad(rows) ? rows : unfolded(rows, f->n, f->steps));
 }
 
-static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+static lk_tensor *all_steps(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    if (lki_bad(x)) return x;
     fold     f = {pass, x->shape.dim[0], x->shape.dim[1]};
     lki_pass inside = *pass;
     if (pass->add) inside.add = add_steps, inside.to = &f;
     lk_tensor *steps = folded(x);
-    lk_tensor *y = lki_layer_run(l->inner[0], (lk_tuple){1, &steps}, &inside);
+    lk_tensor *y = lki_layer_compute(l->inner[0], (lk_tuple){1, &steps}, &inside);
     return lki_bad(y) ? y : unfolded(y, f.n, f.steps);
+}
+
+static lk_tensor *step_at(lk_tensor *x, int64_t t)
+{
+    lk_axes begin = {x->shape.rank, {0, t}}, size = {x->shape.rank, {-1, 1}};
+    for (int i = 2; i < x->shape.rank; i++)
+        size.value[i] = -1;
+    lk_tensor *step = lk_slice(x, begin, size);
+    return lki_bad(step) ? step : folded(step);
+}
+
+/* Every step draws numbers of its own. */
+static lk_tensor *iteration_of(const lki_pass *pass, int64_t t, int64_t steps)
+{
+    if (!pass->iteration || lki_bad(pass->iteration)) return pass->iteration;
+    lk_tensor *times = lk_fill((lk_shape){0}, LK_I64, (double)steps), *step = lk_fill((lk_shape){0}, LK_I64, (double)t);
+    return lk_add(lk_mul(pass->iteration, times), step);
+}
+
+static lk_tensor *step_by_step(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const int64_t steps = x->shape.dim[1];
+    lk_tensor   **y = lki_alloc((size_t)steps * sizeof *y);
+    int64_t       t = 0;
+    if (!y) return &lki_poison;
+    for (; t < steps; t++) {
+        lki_pass   inside = *pass;
+        lk_tensor *step = step_at(x, t);
+        inside.iteration = iteration_of(pass, t, steps);
+        y[t] = lki_bad(step) ? step : lki_layer_compute(l->inner[0], (lk_tuple){1, &step}, &inside);
+        if (lki_bad(y[t])) break;
+    }
+    lk_tensor *all = t == steps ? lk_stack((lk_tuple){(int)steps, y}, 1) : &lki_poison;
+    lki_release(y);
+    return all;
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    if (lki_bad(x)) return x;
+    const bool mixes = pass->training && x->shape.dim[1] > 0 && lki_layer_mixes_rows(l->inner[0]);
+    return mixes ? step_by_step(l, x, pass) : all_steps(l, x, pass);
 }
 
 static void *make(const void *args) { return lk_time_distributed_kw(*(const lk_time_distributed_args *)args); }

@@ -3,6 +3,24 @@
 #include "core/memory.h"
 #include "nn/optimizer.h"
 
+void lki_lost_free(int count, lki_lost *lost)
+{
+    for (int i = 0; i < count; i++) {
+        lki_release(lost[i].json);
+        lki_release(lost[i].why);
+    }
+    lki_release(lost);
+}
+
+const lki_lost *lki_lost_part(const lk_model *m, lki_kind kind, int output)
+{
+    for (int i = 0; m->compiled && i < m->compiled->lost_count; i++) {
+        const lki_lost *l = &m->compiled->lost[i];
+        if (l->kind == kind && (output < 0 || l->output < 0 || l->output == output)) return l;
+    }
+    return NULL;
+}
+
 static void drop(lki_compiled *c)
 {
     if (c->engine) c->engine_free(c->engine);
@@ -15,6 +33,7 @@ static void drop(lki_compiled *c)
     lki_release(c->loss_weight);
     lki_release(c->metric);
     lki_release(c->weighted);
+    lki_lost_free(c->lost_count, c->lost);
     lki_release(c);
 }
 
@@ -55,6 +74,8 @@ lk_status lki_model_compile(lk_model *m, const lki_compile_request *r)
         drop(c);
         return LK_ENOMEM;
     }
+    c->lost_count = r->lost_count;
+    c->lost = r->lost;
     if (m->compiled) drop(m->compiled);
     m->compiled = c;
     m->forget_compiled = drop;

@@ -4,6 +4,15 @@
 
 #include "model/model.h"
 
+/* A part of what a file's model was compiled with that there is nothing for here: kept, so that a file written later has it still. */
+typedef struct lki_lost {
+    lki_kind kind;     /* of an optimiser, a loss or a metric */
+    int      output;   /* of losses and metrics; -1: of all outputs */
+    bool     weighted; /* of metrics */
+    char    *json;     /* as the file had it; from lki_alloc */
+    char    *why;      /* it could not be read; likewise */
+} lki_lost;
+
 typedef struct lki_compiled {
     lk_optimizer  *optimizer; /* references, all of them */
     int            outputs;
@@ -17,6 +26,8 @@ typedef struct lki_compiled {
     bool           run_eagerly;
     lk_denominator denominator;
     lk_split_rule  split;
+    int            lost_count;
+    lki_lost      *lost;
 
     void *engine; /* what fit keeps between calls; NULL: nothing yet */
     void (*engine_free)(void *engine);
@@ -34,9 +45,15 @@ typedef struct lki_compile_request {
     bool              run_eagerly;
     lk_denominator    denominator;
     lk_split_rule     split;
+    int               lost_count; /* taken over, when it succeeds */
+    lki_lost         *lost;
 } lki_compile_request;
 
 /* In place of what it was compiled with before. */
 lk_status lki_model_compile(lk_model *m, const lki_compile_request *r);
+
+/* The first lost part of this kind, of any output where `output` is -1; NULL: none is. */
+const lki_lost *lki_lost_part(const lk_model *m, lki_kind kind, int output);
+void            lki_lost_free(int count, lki_lost *lost);
 
 #endif

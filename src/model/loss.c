@@ -4,6 +4,7 @@
  * takes the values and calls lk_compute_average_loss(). */
 #include "model/loss.h"
 #include "core/dtype.h"
+#include "core/names.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
 #include <stdio.h>
@@ -65,8 +66,9 @@ static void tell_whose(const lk_loss *l, const lk_tensor *labels, const lk_tenso
     lki_error_record e;
     lki_error_take(&e);
     const size_t used = strlen(e.text);
-    snprintf(e.text + used, sizeof e.text - used, "; in loss \"%.200s\" of labels %s and predictions %s", l->set.name,
-             shape_of(labels, a), shape_of(predictions, b));
+    if (used + 1 < sizeof e.text)
+        lki_text_print(e.text + used, sizeof e.text - used, "; in loss \"%.200s\" of labels %s and predictions %s", l->set.name,
+                       shape_of(labels, a), shape_of(predictions, b));
     lki_error_put(&e);
 }
 

@@ -1,5 +1,6 @@
 /* Losses as objects: making them, by constructor, by Keras' name, from code of one's own; and what Keras' files call them. */
 #include "core/memory.h"
+#include "core/names.h"
 #include "model/loss.h"
 #include <stdio.h>
 #include <string.h>
@@ -132,28 +133,22 @@ static int find(const char *name)
     return -1;
 }
 
-/* "mean_squared_error (mse), ..." */
-static const char *all_names(char *text, size_t bytes)
+static const char *name_at(const void *of, int i)
 {
-    size_t used = 0;
-    for (int i = 0; i < LKI_LOSS_COUNT; i++) {
-        const char *alias = NULL;
-        for (int k = 0; k < LKI_COUNT(SHORT); k++)
-            if ((int)SHORT[k].loss == i) alias = SHORT[k].lower;
-        int n = snprintf(text + used, bytes - used, alias ? "%s%s (%s)" : "%s%s", i ? ", " : "", lki_losses[i].name, alias);
-        used = n > 0 && used + (size_t)n < bytes ? used + (size_t)n : bytes - 1;
-    }
-    return text;
+    (void)of;
+    if (i < LKI_LOSS_COUNT) return lki_losses[i].name;
+    return i < LKI_LOSS_COUNT + LKI_COUNT(SHORT) ? SHORT[i - LKI_LOSS_COUNT].lower : NULL;
 }
 
 /* A class has a name of its own, a function is called what it was asked for by, as in Keras. */
 lk_loss *lk_loss_named(const char *name)
 {
-    char      text[LKI_ERROR_TEXT];
+    char      known[LKI_KNOWN_TEXT];
     const int id = name ? find(name) : -1;
     if (!name) return lki_fail(LK_EINVAL, "lk_loss_named: the name is NULL"), NULL;
     if (id < 0)
-        return lki_fail(LK_EINVAL, "lk_loss_named: there is no loss \"%.64s\"; there are %s", name, all_names(text, sizeof text)),
+        return lki_fail(LK_EINVAL, "lk_loss_named: there is no loss \"%.64s\"%s", name,
+                        lki_names_known(name, name_at, NULL, NULL, known)),
                NULL;
     const bool class = !strcmp(name, lki_loss_classes[id].name);
     return loss_new("lk_loss_named", (lki_loss_id)id, (ARGS){.name = class ? NULL : name});

@@ -3,6 +3,7 @@
 #include "comm/lanes.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "model/loss.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -83,11 +84,10 @@ static lk_status make_sums(lk_metric *m)
 
 static bool needs_classes(const lk_metric *m) { return (m->kind->takes & LKI_TAKES_NUM_CLASSES) && !m->classes; }
 
-/* A single number decides between two. */
-static int64_t classes_of(const lk_shape *predictions)
+static int64_t classes_of(const lk_metric *m, const lk_shape *predictions)
 {
     const int64_t last = predictions && predictions->rank ? predictions->dim[predictions->rank - 1] : 0;
-    return last == 1 && predictions->rank ? 2 : last;
+    return last == 1 && m->kind->pairs ? 2 : last;
 }
 
 typedef struct request {
@@ -144,7 +144,7 @@ static lk_status mixed(const lk_metric *m, const lk_strategy *here)
 lk_status lki_metric_build(lk_metric *m, const lk_shape *predictions)
 {
     lk_strategy *here = strategy_here();
-    request      mine = {m, classes_of(predictions)};
+    request      mine = {m, classes_of(m, predictions)};
     char         detail[64];
     if (is_built(m)) return LK_OK;
     if (needs_classes(m) && mine.classes < 1)
@@ -207,7 +207,7 @@ lk_tensor *lki_metric_refuse(const lk_metric *m, lk_status code, const char *for
     char    text[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lki_text_vprint(text, sizeof text, 0, format, args);
     va_end(args);
     return lki_refuse(code, "lk_metric_update: metric \"%.200s\": %s", m->set.name, text);
 }

@@ -53,6 +53,8 @@ typedef struct lki_metric_kind {
     lki_loss_id loss;                   /* of kinds that are the mean of a loss */
     lki_verdict verdict[LKI_MOST_SUMS]; /* of kinds that count verdicts: which, per sum */
 
+    bool pairs; /* of kinds with numbers per class: a single prediction decides between two classes */
+
     lki_metric_shape_fn *entry; /* the shape of one entry of each sum; NULL: a number */
 
     /* What is counted in: for each sum a tensor [elements..., entry...], to be weighted. NULL, of a sum of numbers: 1 for each

@@ -178,7 +178,7 @@ const lki_metric_kind lki_metric_kinds[LKI_METRIC_COUNT] = {
     [LKI_METRIC_f1_score] = {"f1_score", LKI_TAKES_THRESHOLD | LKI_TAKES_AVERAGE | LKI_TAKES_NUM_CLASSES, OF_LABELS,
                              .sum = {"true_positives", "false_positives", "false_negatives", "intermediate_weights"},
                              .entry = lki_f1_entry, .values = lki_f1_values, .results = lki_f1_results, .shape = lki_f1_shape},
-    [LKI_METRIC_confusion_matrix] = {"confusion_matrix", LKI_TAKES_THRESHOLD | LKI_TAKES_NUM_CLASSES, OF_LABELS,
+    [LKI_METRIC_confusion_matrix] = {"confusion_matrix", LKI_TAKES_THRESHOLD | LKI_TAKES_NUM_CLASSES, OF_LABELS, .pairs = true,
                                      .sum = {"confusion_matrix"}, .entry = lki_matrix_entry, .values = lki_matrix_values,
                                      .results = lki_total_results, .shape = lki_matrix_shape, .result = lki_matrix_result},
 

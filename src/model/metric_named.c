@@ -1,4 +1,5 @@
 /* Metrics by their constructors and by name, and what Keras' files call them. */
+#include "core/names.h"
 #include "model/metric.h"
 #include <math.h>
 #include <stdio.h>
@@ -190,24 +191,21 @@ static int find(const char *name)
                                                                      : -1; /* Keras does not look at the case */
 }
 
-static const char *all_names(char *text, size_t bytes)
+static const char *name_at(const void *of, int i)
 {
-    size_t used = 0;
-    for (int i = 0; i < LKI_METRIC_COUNT; i++) {
-        int n = snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", lki_metric_kinds[i].name);
-        used = n > 0 && used + (size_t)n < bytes ? used + (size_t)n : bytes - 1;
-    }
-    return text;
+    (void)of;
+    if (i < LKI_METRIC_COUNT) return lki_metric_kinds[i].name;
+    return i < LKI_METRIC_COUNT + LKI_COUNT(SHORT) ? SHORT[i - LKI_METRIC_COUNT].lower : NULL;
 }
 
 lk_metric *lk_metric_named(const char *name)
 {
-    char      text[LKI_ERROR_TEXT];
+    char      known[LKI_KNOWN_TEXT];
     const int id = name ? find(name) : -1;
     if (!name) return lki_fail(LK_EINVAL, "lk_metric_named: the name is NULL"), NULL;
     if (id < 0)
-        return lki_fail(LK_EINVAL, "lk_metric_named: there is no metric \"%.64s\"; there are %s", name,
-                        all_names(text, sizeof text)),
+        return lki_fail(LK_EINVAL, "lk_metric_named: there is no metric \"%.64s\"%s", name,
+                        lki_names_known(name, name_at, NULL, NULL, known)),
                NULL;
     return metric_new("lk_metric_named", (lki_metric_id)id, (lk_metric_args){.name = name});
 }

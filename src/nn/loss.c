@@ -5,6 +5,7 @@
  * 2. An average divides each row before it is summed, so that what replicas add up is what one device would have added up. */
 #include "nn/loss.h"
 #include "core/dtype.h"
+#include "core/log.h"
 #include "op/gradient.h"
 #include "op/infer.h"
 #include "op/origin.h"
@@ -79,10 +80,21 @@ static lk_tensor *smoothed(lk_tensor *labels, double s, double target)
     return s == 0 ? labels : lk_add(lk_mul(labels, lki_like(labels, 1 - s)), lki_like(labels, s * target));
 }
 
-/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. */
-static void look_through(lk_loss_args *a, bool sigmoid)
+static void warn_of_probabilities(lki_loss_id loss, bool sigmoid)
 {
-    if (a->from_logits == LK_ON || !a->predictions->logits || a->predictions->of_sigmoid != sigmoid) return;
+    static int warned[LKI_LOSS_COUNT]; /* atomic: once for each loss */
+    if (!__atomic_exchange_n(&warned[loss], 1, __ATOMIC_RELAXED))
+        lki_warn("%s has from_logits on, but its predictions come out of a %s: what went into that is taken as the logits",
+                 lki_losses[loss].name, sigmoid ? "sigmoid" : "softmax");
+}
+
+/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. Where they are said to be
+ * logits, which they are not, the input of either is what is meant, as Keras on TensorFlow has it. */
+static void look_through(lki_loss_id loss, lk_loss_args *a)
+{
+    const bool said = a->from_logits == LK_ON, sigmoid = a->predictions->of_sigmoid;
+    if (!a->predictions->logits || (!said && sigmoid != (loss == LKI_LOSS_binary_crossentropy))) return;
+    if (said) warn_of_probabilities(loss, sigmoid);
     a->predictions = a->predictions->logits;
     a->from_logits = LK_ON;
 }
@@ -90,7 +102,7 @@ static void look_through(lk_loss_args *a, bool sigmoid)
 lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_sparse_categorical_crossentropy, &a)) return &lki_poison;
-    look_through(&a, false);
+    look_through(LKI_LOSS_sparse_categorical_crossentropy, &a);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
     if (lki_is_float(labels->dtype)) /* what is not a number is no class */
@@ -104,7 +116,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
-    look_through(&a, false);
+    look_through(LKI_LOSS_categorical_crossentropy, &a);
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
     lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON) log = lk_log_softmax(a.predictions);
@@ -115,7 +127,7 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
-    look_through(&a, true);
+    look_through(LKI_LOSS_binary_crossentropy, &a);
     lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
     if (a.from_logits == LK_ON) /* max(x, 0) - x*y + log(1 + e^-|x|), and softplus(x) = max(x, 0) + log(1 + e^-|x|) */
         return last_mean(lk_sub(lk_softplus(x), lk_mul(x, y)));

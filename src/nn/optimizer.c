@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
 #include "op/op.h"
@@ -541,13 +542,11 @@ static int index_of(const lk_optimizer *o, const lk_variable *v, int guess)
 
 static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
-    char   text[400] = "";
-    size_t used = 0;
+    char text[400] = "";
     for (int i = 0; i < variables.count && !o->warned; i++)
-        if (!gradients.item[i] && used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", variables.item[i]->name);
-    if (used) lki_warn("%s: no gradient for %s: not updated", o->name, text);
-    o->warned = o->warned || used;
+        if (!gradients.item[i]) lki_names_add(text, sizeof text, variables.item[i]->name);
+    if (*text) lki_warn("%s: no gradient for %s: not updated", o->name, text);
+    o->warned = o->warned || *text;
 }
 
 static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables variables)

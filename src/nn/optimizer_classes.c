@@ -8,13 +8,18 @@
 /* ---- optimisers ---- */
 
 #define REAL_OR_NONE(A, member) LKI_FIELD(REAL, A, member, .none = true)
+/* Scaled up and down again, the gradients of float32 are what they were. */
+#define LOSS_SCALE                                                                                                                 \
+    {                                                                                                                              \
+        .name = "loss_scale_factor", .type = LKI_FIELD_FIXED, .literal = "null", .left_out = true                                  \
+    }
 #define COMMON(A, rate_, decay_)                                                                                                   \
     LKI_FIELD(NAME, A, name), LKI_FIELD_AS("learning_rate", OBJECT, A, schedule, .kind = LKI_KIND_SCHEDULE),                       \
         LKI_FIELD(NUMBER, A, learning_rate, .standard = rate_),                                                                    \
         LKI_FIELD(NUMBER, A, weight_decay, .standard = decay_, .none = (decay_) == 0, .real = true), REAL_OR_NONE(A, clipnorm),    \
         REAL_OR_NONE(A, global_clipnorm), REAL_OR_NONE(A, clipvalue), LKI_FIELD(SWITCH, A, use_ema),                               \
         LKI_FIELD(NUMBER, A, ema_momentum, .standard = 0.99), LKI_FIELD(COUNT, A, ema_overwrite_frequency, .none = true),          \
-        LKI_FIXED("loss_scale_factor", "null"), LKI_FIELD(INTEGER, A, gradient_accumulation_steps, .none = true)
+        LOSS_SCALE, LKI_FIELD(INTEGER, A, gradient_accumulation_steps, .none = true)
 #define NUMBER(A, member, standard_) LKI_FIELD(NUMBER, A, member, .standard = standard_)
 #define BETAS(beta_2_) NUMBER(lk_adam_args, beta_1, 0.9), NUMBER(lk_adam_args, beta_2, beta_2_)
 #define EPSILON(A) NUMBER(A, epsilon, 1e-7)

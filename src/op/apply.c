@@ -1,6 +1,7 @@
 /* Applying an op: check, run or trace, record. The second of the three calls from a public op to its kernel. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "op/infer.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -88,7 +89,7 @@ lk_tensor *lki_refuse(lk_status code, const char *format, ...)
     char    text[LKI_ERROR_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_text_vprint(text, sizeof text, 0, format, list);
     va_end(list);
     lki_fail(code, "%s", text);
     return &lki_poison;

@@ -1,6 +1,7 @@
 /* Cutting a graph into parts between exchanges of sums: as early as it can be, then as late as it may be. */
 #include "step/parts.h"
 #include "comm/lanes.h"
+#include "core/names.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@ static lk_status refuse(char *why, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(why, LKI_PARTS_WHY, format, list);
+    lki_text_vprint(why, LKI_PARTS_WHY, 0, format, list);
     va_end(list);
     return LK_EUNSUPPORTED;
 }

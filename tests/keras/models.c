@@ -223,6 +223,77 @@ static lk_tensor *own_first(lk_shape shape, const char *stream, void *user)
     return lk_zeros(shape, LK_F32);
 }
 
+/* ---- operations ---- */
+
+#define META(name, shape)                                                                                                          \
+    "{\"class_name\": \"__keras_tensor__\", \"config\": {\"shape\": " shape                                                        \
+    ", \"dtype\": \"float32\", \"keras_history\": [\"" name "\", 0, 0]}}"
+#define ENTRY(name, shape)                                                                                                         \
+    "{\"module\": \"keras.layers\", \"class_name\": \"InputLayer\", \"config\": {\"batch_shape\": " shape ", \"name\": \"" name    \
+    "\"}, \"name\": \"" name "\", \"inbound_nodes\": []}"
+#define TWO(module, class_name, config, args)                                                                                      \
+    "{\"module\": \"keras\", \"class_name\": \"Functional\", \"config\": {\"name\": \"m\", \"layers\": [" ENTRY(                   \
+        "a", "[null, 2, 3]") ", " ENTRY("b", "[null, 3]") ", {\"module\": \"" module "\", \"class_name\": \"" class_name           \
+                                                          "\", \"config\": {\"name\": \"y\"" config                                \
+                                                          "}, \"registered_name\": null, \"name\": \"y\", \"inbound_nodes\": "     \
+                                                          "[{\"args\": [" args                                                     \
+                                                          "], \"kwargs\": {}}]}], \"input_layers\": [[\"a\", 0, 0], [\"b\", 0, "   \
+                                                          "0]], \"output_layers\": [[\"y\", 0, 0]]}}"
+#define A_AND_B META("a", "[null, 2, 3]") ", " META("b", "[null, 3]")
+
+static void gives(const char *json, const float *want)
+{
+    LK_POOL {
+        lk_model *m = lk_model_from_json(json);
+        if (!m) fail_msg("%s", lk_error());
+        lk_tensor *a = lk_reshape(lk_range(12, LK_F32), LK_SHAPE(2, 2, 3)),
+                  *b = lk_tensor_of(LK_SHAPE(2, 3), 10, 20, 30, 40, 50, 60);
+        lk_tensor *y = lk_model_predict(m, .x = lk_nest(LK_TUPLE(a, b)), .verbose = LK_SILENT);
+        if (lk_failed()) fail_msg("%s", lk_error());
+        assert_memory_equal(lk_data(y), want, 12 * sizeof(float));
+        const char *again = lk_model_to_json(m);
+        assert_string_equal(lk_model_to_json(lk_model_from_json(again)), again);
+    }
+}
+
+/* Of tensors of different ranks the layers take rows together, and the operations, which a + b is, what numpy would: the two rows of b
+ * meet the two steps of a. Numbers of Keras 3.15.1. */
+TEST(operations_broadcast_as_numpy_does)
+{
+    static const float LAYER[] = {10, 21, 32, 13, 24, 35, 46, 57, 68, 49, 60, 71},
+                       ADD[] = {10, 21, 32, 43, 54, 65, 16, 27, 38, 49, 60, 71},
+                       SUBTRACT[] = {-10, -19, -28, -37, -46, -55, -4, -13, -22, -31, -40, -49};
+    gives(TWO("keras.layers", "Add", "", "[" A_AND_B "]"), LAYER);
+    gives(TWO("keras.src.ops.numpy", "Add", "", A_AND_B), ADD);
+    gives(TWO("keras.src.ops.numpy", "Subtract", "", A_AND_B), SUBTRACT);
+    LK_POOL {
+        lk_model   *m = lk_model_from_json(TWO("keras.src.ops.numpy", "Add", "", A_AND_B));
+        const char *text = lk_model_to_json(m);
+        assert_non_null(
+            strstr(text, "{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Add\", \"config\": {\"name\": \"y\"}"));
+        assert_non_null(strstr(text, "\"args\": [{\"class_name\": \"__keras_tensor__\""));
+        lk_tensor *three = lk_ones(LK_SHAPE(3, 2, 3), LK_F32), *b = lk_ones(LK_SHAPE(3, 3), LK_F32);
+        assert_true(lk_poisoned(lk_model_predict(m, .x = lk_nest(LK_TUPLE(three, b)), .verbose = LK_SILENT)));
+        assert_int_equal(lk_error_code(), LK_ESHAPE); /* [3, 2, 3] and [3, 3], which numpy refuses too */
+        lk_clear_error();
+    }
+}
+
+TEST(operations_of_rows_that_meet_need_one_replica)
+{
+    LK_POOL {
+        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 2);
+        lk_model    *m = NULL;
+        LK_SCOPE(s) {
+            m = lk_model_from_json(TWO("keras.src.ops.numpy", "Add", "", A_AND_B));
+        }
+        lk_tensor *a = lk_ones(LK_SHAPE(2, 2, 3), LK_F32), *b = lk_ones(LK_SHAPE(2, 3), LK_F32);
+        assert_true(lk_poisoned(lk_model_predict(m, .x = lk_nest(LK_TUPLE(a, b)), .verbose = LK_SILENT)));
+        if (!strstr(lk_error(), "one replica")) fail_msg("%s", lk_error());
+        lk_clear_error();
+    }
+}
+
 static void not_written(lk_model *m, const char *words)
 {
     if (lk_model_to_json(m)) fail_msg("should be refused");
@@ -279,7 +350,7 @@ TEST(mistakes_in_rows_of_layers)
     refused("{\"module\": \"mine\", \"class_name\": \"Sequential\", \"config\": {}}", LK_EUNSUPPORTED,
             "class \"Sequential\" of mine is code of somebody's own");
     refused(ROW(LAYER("Conv3D", "\"name\": \"x\"")), LK_EUNSUPPORTED,
-            "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; known are Dense, Conv1D, Conv2D");
+            "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(ROW(LAYER("Conv2D", "\"name\": \"conv2d_3\", \"filters\": 2, \"kernel_size\": [3, 3], \"groups\": 2")), LK_EUNSUPPORTED,
             "lk_model_from_json: layer \"conv2d_3\" (Conv2D): option \"groups\" is 2; only 1 is supported");
     refused(ROW(LAYER("Dense", "\"name\": \"d\", \"units\": \"2\"")), LK_EFORMAT,
@@ -533,6 +604,7 @@ TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(rows_of_any_length), c
       cmocka_unit_test(models_in_models), cmocka_unit_test(functional_models_at_the_end_of_models),
       cmocka_unit_test(attention_is_called_with_its_tensors_and_its_mask), cmocka_unit_test(inside_a_scope),
       cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
+      cmocka_unit_test(operations_broadcast_as_numpy_does), cmocka_unit_test(operations_of_rows_that_meet_need_one_replica),
       cmocka_unit_test(code_of_ones_own_is_not_written), cmocka_unit_test(mistakes_in_rows_of_layers),
       cmocka_unit_test(mistakes_in_graphs), cmocka_unit_test(nodes_of_functional_models), cmocka_unit_test(calls_that_differ),
       cmocka_unit_test(hostile_texts), cmocka_unit_test(too_many), cmocka_unit_test(a_long_chain),

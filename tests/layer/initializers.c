@@ -216,7 +216,7 @@ TEST(names_of_keras)
             lk_initializer *again = i->class->make(&i->set);
             assert_ptr_equal(again->class, i->class);
         }
-        REFUSED(LK_EINVAL, !lk_initializer_named("henormal"), "\"henormal\"", "he_normal", "zeros", "orthogonal");
+        REFUSED(LK_EINVAL, !lk_initializer_named("henormal"), "\"henormal\"", "did you mean he_normal");
         REFUSED(LK_EINVAL, !lk_initializer_named(NULL), "lk_initializer_named");
         FINE();
     }

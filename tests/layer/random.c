@@ -3,6 +3,7 @@
 #define CASES_FILE "layer/rotation_cases.inc"
 #include "layer/cases.h"
 #include "layer/split.h"
+#include <lockstep/keras.h>
 
 TEST(turned_as_in_keras) { EACH_CASE(as_keras(c, LK_ON, false)); }
 TEST(compiled_to_the_same_bits) { EACH_CASE(compiled_alike(c, LK_ON)); }
@@ -141,18 +142,68 @@ TEST(crops_each_row)
     }
 }
 
-/* The largest window of these proportions, made as large: numbers of tf.image.resize(). */
+typedef struct crop_args { /* as random.c has them */
+    lk_random_crop_args ask;
+    lk_switch           crop_middle;
+} crop_args;
+
+/* As a Keras file's layer. */
+static lk_layer *of_file(int64_t height, int64_t width)
+{
+    return lki_random_crop_kind.class.make(&(crop_args){.ask = {.height = height, .width = width}});
+}
+
+static lk_tensor *ramp(int64_t height, int64_t width)
+{
+    return lk_reshape(lk_range(height * width, LK_F32), LK_SHAPE(1, height, width, 1));
+}
+
+TEST(layers_of_a_program_crop_the_middle)
+{
+    LK_POOL {
+        CLOSE(lk_layer_call(lk_random_crop(2, 2), ramp(4, 4)), 5, 6, 9, 10);
+        CLOSE(lk_layer_call(of_file(2, 2), ramp(4, 4)), 2.5, 4.5, 10.5, 12.5); /* as Keras' documentation has it */
+        CLOSE(lk_layer_call(lk_random_crop(1, 2), ramp(4, 5)), 6, 7);
+        CLOSE(lk_layer_call(lk_random_crop(4, 4), ramp(2, 2)), 0, 0.25, 0.75, 1, 0.5, 0.75, 1.25, 1.5, 1.5, 1.75, 2.25, 2.5, 2,
+              2.25, 2.75, 3); /* smaller: made larger */
+        FINE();
+    }
+}
+
+static const char *json_of(lk_layer *crop)
+{
+    return lk_model_to_json(lk_sequential(lk_rescaling(1, .input_shape = LK_SHAPE(4, 4, 1)), crop));
+}
+
+static lk_tensor *read_and_called(const char *json) { return lk_model_call(lk_model_from_json(json), ramp(4, 4)); }
+
+/* What a layer does outside training is in files too, where Keras passes it over. */
+TEST(files_keep_which_of_the_two_it_is)
+{
+    LK_POOL {
+        const char *ours = json_of(lk_random_crop(2, 2)), *theirs = json_of(of_file(2, 2));
+        assert_non_null(strstr(ours, "\"lockstep\": {\"crop_middle\": true}"));
+        assert_null(strstr(theirs, "\"lockstep\""));
+        CLOSE(read_and_called(ours), 5, 6, 9, 10);
+        CLOSE(read_and_called(theirs), 2.5, 4.5, 10.5, 12.5);
+        assert_string_equal(lk_model_to_json(lk_model_from_json(ours)), ours);
+        assert_string_equal(lk_model_to_json(lk_model_from_json(theirs)), theirs);
+        FINE();
+    }
+}
+
+/* As Keras has it, the largest window of these proportions, made as large: numbers of tf.image.resize(). */
 TEST(otherwise_the_middle)
 {
     LK_POOL {
-        CLOSE(lk_layer_call(lk_random_crop(3, 3), input_of(LK_SHAPE(1, 2, 5, 1), 0)), 0.25, -0.5, -1.25, -0.25, -0.1875, -0.125,
-              -0.75, 0.125, 1);
-        CLOSE(lk_layer_call(lk_random_crop(2, 3), input_of(LK_SHAPE(1, 4, 4, 1), 0)), -0.708333313, 0, 0.708333611, -0.208333313,
-              0.5, 1.20833361);
-        CLOSE(lk_layer_call(lk_random_crop(2, 2), input_of(LK_SHAPE(1, 5, 7, 1), 0)), 0.390625, 0.703125, -0.0625, -0.359375);
-        CLOSE(lk_layer_call(lk_random_crop(2, 2), input_of(LK_SHAPE(1, 1, 1, 1), 0)), -1.5, -1.5, -1.5, -1.5);
-        CLOSE(lk_layer_call(lk_random_crop(3, 3), input_of(LK_SHAPE(1, 2, 5, 1), 0), LK_ON), 0.25, -0.5, -1.25, -0.25, -0.1875,
-              -0.125, -0.75, 0.125, 1); /* too small to choose from */
+        CLOSE(lk_layer_call(of_file(3, 3), input_of(LK_SHAPE(1, 2, 5, 1), 0)), 0.25, -0.5, -1.25, -0.25, -0.1875, -0.125, -0.75,
+              0.125, 1);
+        CLOSE(lk_layer_call(of_file(2, 3), input_of(LK_SHAPE(1, 4, 4, 1), 0)), -0.708333313, 0, 0.708333611, -0.208333313, 0.5,
+              1.20833361);
+        CLOSE(lk_layer_call(of_file(2, 2), input_of(LK_SHAPE(1, 5, 7, 1), 0)), 0.390625, 0.703125, -0.0625, -0.359375);
+        CLOSE(lk_layer_call(of_file(2, 2), input_of(LK_SHAPE(1, 1, 1, 1), 0)), -1.5, -1.5, -1.5, -1.5);
+        CLOSE(lk_layer_call(of_file(3, 3), input_of(LK_SHAPE(1, 2, 5, 1), 0), LK_ON), 0.25, -0.5, -1.25, -0.25, -0.1875, -0.125,
+              -0.75, 0.125, 1); /* too small to choose from */
         lk_layer  *l = lk_random_crop(2, 3);
         lk_tensor *x = pictures(2, 2, 3);
         assert_true(same_bits(lk_layer_call(l, x), x));
@@ -244,6 +295,7 @@ TEST(refusals)
 
 TESTS(cmocka_unit_test(turned_as_in_keras), cmocka_unit_test(compiled_to_the_same_bits), cmocka_unit_test(flips_each_row),
       cmocka_unit_test(turns_each_row), cmocka_unit_test(turns_against_the_clock), cmocka_unit_test(gradients_of_turns),
-      cmocka_unit_test(crops_each_row), cmocka_unit_test(otherwise_the_middle), cmocka_unit_test(same_bits_on_any_split),
-      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(a_range_of_a_file), cmocka_unit_test(refused_picks),
-      cmocka_unit_test(refusals))
+      cmocka_unit_test(crops_each_row), cmocka_unit_test(otherwise_the_middle),
+      cmocka_unit_test(layers_of_a_program_crop_the_middle), cmocka_unit_test(files_keep_which_of_the_two_it_is),
+      cmocka_unit_test(same_bits_on_any_split), cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(a_range_of_a_file),
+      cmocka_unit_test(refused_picks), cmocka_unit_test(refusals))
