@@ -5,6 +5,7 @@
  * training, that is not the same: then it is called step by step, in their order.
  *
  * As in Keras, the layer's own activity regulariser does not count here; those of layers further inside do. */
+#include "op/gradient.h"
 #include "core/memory.h"
 #include "layer/layer.h"
 
@@ -83,10 +84,10 @@ static lk_tensor *all_steps(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 static lk_tensor *step_at(lk_tensor *x, int64_t t)
 {
-    lk_axes begin = {x->shape.rank, {0, t}}, size = {x->shape.rank, {-1, 1}};
+    lki_axes begin = {x->shape.rank, {0, t}}, size = {x->shape.rank, {-1, 1}};
     for (int i = 2; i < x->shape.rank; i++)
         size.value[i] = -1;
-    lk_tensor *step = lk_slice(x, begin, size);
+    lk_tensor *step = lki_slice(x, &begin, &size);
     return lki_bad(step) ? step : folded(step);
 }
 
