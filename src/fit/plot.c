@@ -12,6 +12,7 @@
  * colours are told apart by people who do not see red and green, and by their lightness in print. */
 #include "fit/plot.h"
 #include "core/memory.h"
+#include "format/durable.h"
 #include <lockstep/fit.h>
 #include <math.h>
 #include <stdio.h>
@@ -352,7 +353,7 @@ static lk_status write_drawing(const lki_drawing *d, ending e, const char *path)
 {
     lki_bytes bytes = {0};
     LKI_TRY(e == SVG ? lki_drawing_svg(d, "Training history", &bytes) : lki_drawing_png(d, PNG_SCALE, &bytes));
-    const lk_status status = lki_file_write(path, 1, &bytes);
+    const lk_status status = lki_durable_file(path, bytes.data, bytes.size);
     lki_bytes_free(&bytes);
     return status;
 }

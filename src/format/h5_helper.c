@@ -11,6 +11,7 @@
 #include "format/h5_helper.h"
 #include "core/beside.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "format/durable.h"
 #include "format/h5.h"
 #include "format/wire.h"
@@ -116,11 +117,13 @@ static lk_status start(const char *name, const char *path, helper *h)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return lki_fail(LK_EIO, "%s: cannot start the helper %s: %s", name, path, strerror(errno));
-    const int failed = spawn(path, pair[1], &h->process);
-    close(pair[1]);
+    for (int i = 0; i < 2; i++)
+        pair[i] = lki_above_standard(pair[i]);
+    const int failed = pair[0] < 0 || pair[1] < 0 ? EMFILE : spawn(path, pair[1], &h->process);
+    if (pair[1] >= 0) close(pair[1]);
     h->socket = pair[0];
     if (!failed) return LK_OK;
-    close(pair[0]);
+    if (pair[0] >= 0) close(pair[0]);
     return lki_fail(LK_EUNSUPPORTED, "%s: cannot start the helper %s: %s", name, path, strerror(failed));
 }
 
