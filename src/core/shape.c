@@ -1,12 +1,14 @@
 /* Shapes and axes. A shape that cannot be is kept recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size stays as it
  * is; lki_shape_valid() refuses both. */
 #include "core/shape.h"
+#include "core/list.h"
 #include <stdio.h>
 #include <string.h>
 
 lk_shape lk_shape_of(int count, const int64_t *one_based)
 {
     lk_shape s = {.rank = count <= LK_MAX_RANK ? count : -1};
+    if (!lki_list_given("LK_SHAPE", count, one_based)) s.rank = -1;
     for (int i = 0; i < s.rank; i++)
         s.dim[i] = one_based[i + 1];
     return s;
@@ -16,6 +18,7 @@ lk_axes lk_axes_of(int count, const int64_t *one_based)
 {
     lk_axes a = {.count = count <= LK_MAX_RANK ? count : -1};
     if (a.count < 0) lki_fail(LK_EINVAL, "LK_AXES: %d axes, at most %d are possible", count, LK_MAX_RANK);
+    if (!lki_list_given("LK_AXES", count, one_based)) a.count = -1;
     for (int i = 0; i < a.count; i++)
         a.value[i] = one_based[i + 1];
     return a;

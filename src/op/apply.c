@@ -1,6 +1,7 @@
 /* Applying an op: check, run or trace, record. The second of the three calls from a public op to its kernel. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "op/infer.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -88,7 +89,7 @@ lk_tensor *lki_refuse(lk_status code, const char *format, ...)
     char    text[LKI_ERROR_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_vformat(text, sizeof text, format, list);
     va_end(list);
     lki_fail(code, "%s", text);
     return &lki_poison;
@@ -111,7 +112,7 @@ const char *lki_why_not_plain(const lk_tensor *t)
 lk_status lki_poisoned_status(const char *call)
 {
     return lk_failed() ? lk_error_code()
-                       : lki_fail(LK_EINVAL, "%s: the tensor is poisoned: the op that should have made it failed", call);
+                       : lki_fail(LK_EINVAL, "%s: the tensor is poisoned: the op that should have made it failed, or it is past the end of its tuple", call);
 }
 
 /* ---- making operands fit ---- */
