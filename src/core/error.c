@@ -1,5 +1,6 @@
 /* The sticky error of each thread, in fixed storage of the thread; see error.h for what it promises. */
 #include "core/error.h"
+#include "core/number.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,7 @@ lk_status lki_fail(lk_status code, const char *format, ...)
     int     used = snprintf(record.text, sizeof record.text, "%s", context);
     va_list args;
     va_start(args, format);
-    vsnprintf(record.text + used, sizeof record.text - (size_t)used, format, args);
+    lki_vformat(record.text + used, sizeof record.text - (size_t)used, format, args);
     va_end(args);
     one_line(record.text);
     record.code = code;

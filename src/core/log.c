@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include <lockstep/error.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static void say(const char *prefix, const char *format, va_list args)
 {
     char line[LKI_LOG_TEXT];
     int  used = snprintf(line, sizeof line, "%s", prefix);
-    vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    lki_vformat(line + used, sizeof line - (size_t)used, format, args);
     hook h = get_hook(&log_hook);
     if (h.call) h.call(line, h.user);
     else fprintf(stderr, "%s\n", line);
@@ -73,9 +74,9 @@ static void output_to_hook(hook h, const char *format, va_list args)
     char    line[LKI_LOG_TEXT];
     va_list again;
     va_copy(again, args);
-    int   length = vsnprintf(line, sizeof line, format, args);
+    int   length = lki_vformat(line, sizeof line, format, args);
     char *text = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
-    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    if (text) lki_vformat(text, (size_t)length + 1, format, again);
     va_end(again);
     h.call(text ? text : line, h.user);
     lki_release(text);

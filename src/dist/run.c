@@ -17,6 +17,7 @@
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/thread.h"
 #include "core/trace.h"
 #include "dist/cross.h"
@@ -233,7 +234,7 @@ static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
 static void deadline_passed(lki_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    size_t           used = (size_t)snprintf(
+    size_t           used = (size_t)lki_format(
                   e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words, call, limit);
     for (int k = 0; k < run->count && used < sizeof e.text; k++)
         if (run->seat[k].state != WAITING) used += (size_t)snprintf(e.text + used, sizeof e.text - used, " replica %d", k);

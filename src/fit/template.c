@@ -6,6 +6,7 @@
  *
  * The form is checked when the path is given, the names when it is filled in. */
 #include "fit/callback.h"
+#include "core/number.h"
 #include "fit/text.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static lk_status put_real(lki_text *t, const field *f, double value)
     else {
         snprintf(form, sizeof form, "%%%s%s*.*%c%s", f->plus ? "+" : "", f->zero ? "0" : "", percent ? 'f' : f->type,
                  percent ? "%%" : "");
-        snprintf(out, sizeof out, form, f->width - (percent && f->width), f->precision < 0 ? 6 : f->precision,
+        lki_format(out, sizeof out, form, f->width - (percent && f->width), f->precision < 0 ? 6 : f->precision,
                  percent ? value * 100 : value);
     }
     lki_text_put(t, "%s", out);

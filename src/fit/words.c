@@ -1,6 +1,7 @@
 /* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "fit/callback.h"
 #include "format/json.h"
 #include <math.h>
@@ -14,7 +15,7 @@ void lki_say(const char *format, ...)
     char    text[LKI_LOG_TEXT];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lki_vformat(text, sizeof text, format, args);
     va_end(args);
     lki_progress_end_line();
     lki_output("%s", text);
@@ -27,7 +28,7 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
     lki_json_out o = {0};
     if (isfinite(value)) lki_json_real(&o, value);
     if (o.text) snprintf(text, LKI_NUMBER_TEXT, "%s", o.text);
-    else snprintf(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
+    else lki_format(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
     lki_json_out_free(&o);
     return text;
 }
@@ -35,8 +36,8 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 /* A rate of 0.001 is kept as the float 0.0010000000474974513: six digits say what was meant. */
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 {
-    snprintf(text, LKI_NUMBER_TEXT, "%.5e", value);
-    return lki_number_text(isfinite(value) ? strtod(text, NULL) : value, text);
+    lki_format(text, LKI_NUMBER_TEXT, "%.5e", value);
+    return lki_number_text(isfinite(value) ? lki_number_of(text, NULL) : value, text);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------- */

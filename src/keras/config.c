@@ -1,6 +1,7 @@
 /* Reading and writing objects by the fields of their classes (config.h). */
 #include "keras/config.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@ lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format
     char    text[LKI_ERROR_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_vformat(text, sizeof text, format, list);
     va_end(list);
     return lki_fail(code, "%s: %s%s%s", r->file, r->place, *r->place ? ": " : "", text);
 }

@@ -1,5 +1,6 @@
 /* Values of fields as JSON and back: one pair of functions per type of field, in one table (config.h). */
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/shape.h"
 #include "keras/config.h"
 #include "op/op.h"
@@ -33,7 +34,7 @@ static lk_status not_zero(const lki_reading *r, const lki_field *f, const lki_js
 {
     char right[96];
     if (v->number != 0 || f->standard == 0) return LK_OK;
-    snprintf(right, sizeof right, "0 stands for the default here, %g", f->standard);
+    lki_format(right, sizeof right, "0 stands for the default here, %g", f->standard);
     return unsupported(r, f, v, right);
 }
 

@@ -4,6 +4,7 @@
  * Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin equal, as in Keras. */
 #include "layer/initializer.h"
 #include "core/error.h"
+#include "core/number.h"
 #include "core/shape.h"
 #include "nn/initializer.h"
 #include "op/op.h"
@@ -247,7 +248,7 @@ lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const ch
         return lki_refuse(LK_ESHAPE, "lk_initializer_call: %s is not the shape of a weight", lki_shape_text(&shape, text));
     if (!stream) stream = "";
     if (i->fn) return call_own(i, shape, stream);
-    snprintf(seed, sizeof seed, "seed/%.17g", i->set.seed.value);
+    lki_format(seed, sizeof seed, "seed/%.17g", i->set.seed.value);
     const recipe *r = &RECIPES[i->class - lki_initializer_classes];
     return r->fill(r, &i->set, shape, i->set.seed.set ? seed : stream);
 }

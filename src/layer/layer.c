@@ -1,6 +1,7 @@
 /* What all layers have in common: being made, placed and built, being called, complaining. */
 #include "layer/layer.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "layer/regularizer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ static void note_options(lk_layer *l)
                     *seed = lki_field_find(&l->kind->class, "seed");
     if (activity) l->activity = *(lk_regularizer **)((char *)args_of(l) + activity->offset);
     const lk_number *n = seed ? (const lk_number *)((const char *)args_of(l) + seed->offset) : NULL;
-    if (n && n->set) snprintf(l->seed, sizeof l->seed, "seed/%.17g", n->value);
+    if (n && n->set) lki_format(l->seed, sizeof l->seed, "seed/%.17g", n->value);
 }
 
 void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args)
@@ -341,7 +342,7 @@ lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *fo
     char    why[256], text[LKI_SHAPE_TEXT];
     va_list list;
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    lki_vformat(why, sizeof why, format, list);
     va_end(list);
     return lki_fail(LK_ESHAPE, "layer \"%s\": rows of %s: %s", lki_layer_title(l), lki_shape_text(in, text), why);
 }

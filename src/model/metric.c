@@ -3,6 +3,7 @@
 #include "comm/lanes.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "model/loss.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -207,7 +208,7 @@ lk_tensor *lki_metric_refuse(const lk_metric *m, lk_status code, const char *for
     char    text[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lki_vformat(text, sizeof text, format, args);
     va_end(args);
     return lki_refuse(code, "lk_metric_update: metric \"%.200s\": %s", m->set.name, text);
 }

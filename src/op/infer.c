@@ -1,6 +1,7 @@
 /* Shape rules: what an op's results look like, and what is wrong with its operands if they do not fit. Each rule is one function, named in
  * ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
 #include "op/infer.h"
+#include "core/number.h"
 #include "kernel/matrix.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ lk_status lki_fail_op(const lki_infer *f, lk_status code, const char *format, ..
         if (used < (int)sizeof text) {
             va_list list;
             va_start(list, format);
-            vsnprintf(text + used, sizeof text - (size_t)used, format, list);
+            lki_vformat(text + used, sizeof text - (size_t)used, format, list);
             va_end(list);
         }
     }

@@ -2,6 +2,7 @@
 #include "step/cards.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/trace.h"
 #include "device/gpu/linked.h"
 #include "op/run.h"
@@ -61,7 +62,7 @@ static lk_status refuse(char *why, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(why, LKI_PARTS_WHY, format, list);
+    lki_vformat(why, LKI_PARTS_WHY, format, list);
     va_end(list);
     return LK_EUNSUPPORTED;
 }

@@ -1,5 +1,6 @@
 /* Values and nodes of N replicas as those of one device; see merge.h. */
 #include "step/merge.h"
+#include "core/number.h"
 #include "op/run.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@ lk_status lki_merge_refuse(lki_merger *m, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(m->why, sizeof m->why, format, list);
+    lki_vformat(m->why, sizeof m->why, format, list);
     va_end(list);
     return LK_EUNSUPPORTED;
 }

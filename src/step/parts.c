@@ -1,5 +1,6 @@
 /* Cutting a graph into parts between exchanges of sums: as early as it can be, then as late as it may be. */
 #include "step/parts.h"
+#include "core/number.h"
 #include "comm/lanes.h"
 #include <limits.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@ static lk_status refuse(char *why, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(why, LKI_PARTS_WHY, format, list);
+    lki_vformat(why, LKI_PARTS_WHY, format, list);
     va_end(list);
     return LK_EUNSUPPORTED;
 }
