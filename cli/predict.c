@@ -1,7 +1,7 @@
 /* lockstep predict: what a trained model says to rows, as lines, CSV or arrays. */
 #include "commands.h"
-#include "files.h"
 #include "failure.h"
+#include "files.h"
 #include "models.h"
 #include "paths.h"
 #include "session.h"

@@ -35,7 +35,8 @@ hid_t half_type(void);
 
 /* ---- fence.c ---- */
 
-/* What this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor that may go by without progress. */
+/* What this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor that may go by
+ * without progress. */
 void fence(uint64_t bytes, uint64_t seconds);
 void note_progress(void);
 

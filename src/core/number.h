@@ -1,4 +1,5 @@
-/* Numbers as text and back, with a decimal point whatever locale the program has set: the one place of the library that formats them. */
+/* Numbers as text and back, with a decimal point whatever locale the program has set: the one place of the library that formats
+ * them. */
 #ifndef LKI_CORE_NUMBER_H
 #define LKI_CORE_NUMBER_H
 

@@ -1,6 +1,6 @@
 /* Several datasets as one: zip, enumerate, concatenate, interleave. */
-#include "core/memory.h"
 #include "core/list.h"
+#include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
 #include <string.h>

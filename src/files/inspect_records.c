@@ -1,6 +1,6 @@
 /* Looking into TFRecord and event files and pictures (inspect.h). */
-#include "files/inspect.h"
 #include "core/number.h"
+#include "files/inspect.h"
 #include "format/events.h"
 #include "format/image.h"
 #include "format/tfrecord.h"

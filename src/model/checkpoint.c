@@ -8,8 +8,8 @@
  * 2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
  * 3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). What they have no place for
  *    goes under keys that the graph does not name. */
-#include "core/log.h"
 #include "core/list.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "format/bundle.h"
 #include "format/checkpoint_state.h"

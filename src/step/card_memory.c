@@ -100,8 +100,8 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
         told++;
         const lki_value *v = &g->values[largest[i].value];
         used += (size_t)lki_format(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", told > 1 ? ", " : "",
-                                 v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
-                                 mebibytes(largest[i].bytes));
+                                   v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
+                                   mebibytes(largest[i].bytes));
     }
     for (int i = 0; i < g->node_count; i++)
         if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE) rows = lki_max(rows, g->nodes[i].rows.rows);

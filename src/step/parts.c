@@ -1,7 +1,7 @@
 /* Cutting a graph into parts between exchanges of sums: as early as it can be, then as late as it may be. */
 #include "step/parts.h"
-#include "core/number.h"
 #include "comm/lanes.h"
+#include "core/number.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -17,6 +17,7 @@ only_in src/core/log.c "printing" 'printf|fprintf|vprintf|vfprintf|puts|putchar|
 only_in src/core/memory.c "memory from the system" 'malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|mmap'
 only_in src/core/open.c "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
 only_in cli/files.c "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
+only_in "helper/(no file)" "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
 only_in "src/(no file)" "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
 only_in src/core/number.c "formatting, which depends on the program's locale otherwise," 'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
 
