@@ -34,9 +34,9 @@ typedef struct csv_logger {
     bool        stale;  /* what is in the file belongs to a run that may go on; unless its state is loaded, it is removed */
     bool        warned; /* that it is incomplete */
     lki_logs    columns;
-    int64_t     before; /* bytes of the file that are not this run's */
-    lki_text    all;    /* what comes after them */
-    int         written;
+    int64_t     before;          /* bytes of the file that are not this run's */
+    lki_text    all;             /* what comes after them */
+    int         written, synced; /* of `all` */
 } csv_logger;
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
@@ -73,7 +73,7 @@ static void open_again(csv_logger *c)
     if (file < 0) return;
     close(c->file);
     c->file = file;
-    c->written = 0;
+    c->written = c->synced = 0;
 }
 
 /* What has not been written yet. Returns 0, or what errno says. */
@@ -149,7 +149,7 @@ static bool has(const lk_logs *logs, const char *name)
 static void forget(csv_logger *c)
 {
     lki_text_free(&c->all);
-    c->written = 0;
+    c->written = c->synced = 0;
     c->before = 0;
 }
 
@@ -207,10 +207,14 @@ static lk_status epoch_end(lk_callback *base, const lki_happening *h)
     return push_or_warn(c);
 }
 
-static int sync_file(const csv_logger *c)
+/* What is new since the last time: a disk that is asked again has to wait for all it was given. */
+static int sync_file(csv_logger *c)
 {
     struct stat s;
-    return !is_regular(c, &s) || lki_fsync(c->file) == 0 ? 0 : errno;
+    if (c->synced == c->written || !is_regular(c, &s)) return 0;
+    if (lki_fsync(c->file) != 0) return errno;
+    c->synced = c->written;
+    return 0;
 }
 
 static lk_status end(lk_callback *base, const lki_happening *h)
@@ -229,7 +233,7 @@ static lk_status end(lk_callback *base, const lki_happening *h)
 static void save(const lk_callback *base, lki_sink *s)
 {
     const csv_logger *c = (const csv_logger *)base;
-    if (c->file >= 0) sync_file(c);
+    if (c->file >= 0) sync_file((csv_logger *)(uintptr_t)c); /* only what it knows of the disk changes */
     lki_state_put(s, c->before + c->all.size);
     lki_state_put(s, c->columns.logs.count);
     for (int i = 0; i < c->columns.logs.count; i++)
@@ -265,7 +269,7 @@ static lk_status write_again(csv_logger *c)
     lki_warn("CSVLogger: %s has other lines than the backup, or fewer: it is written again from the backup", c->path);
     if (is_regular(c, &s)) c->before = lki_min(c->before, (int64_t)s.st_size);
     warn_once(c, cut_off(c, c->before));
-    c->written = 0;
+    c->written = c->synced = 0;
     return push_or_warn(c);
 }
 

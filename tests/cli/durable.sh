@@ -80,7 +80,7 @@ for _ in $(seq 200); do
     [ -s gone/history.csv ] && break
     sleep 0.02
 done
-rm -rf gone
+mv gone away && rm -rf away # at once: training goes on writing
 sleep 0.1
 kill -TERM $pid
 wait $pid
