@@ -1,15 +1,14 @@
 /* Folders of runs (folder.h). */
 #include "folder.h"
+#include "files.h"
 #include "settings.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,27 +18,9 @@ enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* leaves room for the names of file
 
 static void join(const char *folder, const char *name, char *out, size_t room) { snprintf(out, room, "%s/%s", folder, name); }
 
-/* 0, or what errno says of it. */
-static int make_one(const char *path)
-{
-    const int why = mkdir(path, 0777) == 0 ? 0 : errno;
-    if (!why || cli_is_folder(path)) return 0;
-    return why == EEXIST ? ENOTDIR : why;
-}
-
-/* Also the folders on the way. */
 static int make_folder(const char *path)
 {
-    char part[CLI_MOST_PATH];
-    int  why = 0;
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash && !why; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        why = make_one(part);
-        *slash = '/';
-    }
-    if (!why) why = make_one(path);
-    if (!why && access(path, W_OK | X_OK) != 0) why = errno;
+    const int why = cli_make_folder(path);
     return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
@@ -67,17 +48,6 @@ static void remove_backups(const char *folder)
     if (d) closedir(d);
 }
 
-/* For this run alone, until it ends; false: another one has it. */
-static bool lock_folder(const char *path)
-{
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        close(folder);
-        return false;
-    }
-    return true; /* held by the descriptor, which nobody closes; a file system without locks has none */
-}
-
 static bool is_empty(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -103,19 +73,23 @@ static bool has_backup(const char *folder)
 
 /* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be made there is nobody
  * to share it with. */
-static bool reserve(const char *path)
+static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
-    return lock_folder(path) && is_empty(path);
+    if (!is_empty(path)) return false;
+    *lock = cli_lock_folder(path, false);
+    if (*lock != CLI_TAKEN && is_empty(path)) return true;
+    if (*lock >= 0) close(*lock);
+    return false;
 }
 
 /* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
-static void take_free_name(const char *model, char out[CLI_MOST_PATH])
+static void take_free_name(const char *model, char out[CLI_MOST_PATH], int *lock)
 {
     const char *slash = strrchr(model, '/'), *name = slash && slash[1] ? slash + 1 : model;
     const int   length = (int)strcspn(name, "./");
     snprintf(out, CLI_MOST_PATH, "%.*s-run", length, name);
-    for (int i = 2; !reserve(out) && i < 10000; i++)
+    for (int i = 2; !reserve(out, lock) && i < 10000; i++)
         snprintf(out, CLI_MOST_PATH, "%.*s-run-%d", length, name, i);
 }
 
@@ -142,7 +116,7 @@ static int read_every(const cli_args *a, cli_folder *out)
 
 int cli_folder_open(const cli_args *a, cli_folder *out)
 {
-    *out = (cli_folder){.asked = a->given[OPT_SAVE]};
+    *out = (cli_folder){.asked = a->given[OPT_SAVE], .lock = -1};
     if (read_every(a, out)) return CLI_USAGE;
     for (int i = 0; i < 2 && !out->asked; i++)
         if (a->given[i ? OPT_SAVE_EVERY : OPT_RESUME])
@@ -156,7 +130,7 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     name_files(out);
     const int code = make_folder(out->path);
     if (code) return code;
-    if (!lock_folder(out->path))
+    if ((out->lock = cli_lock_folder(out->path, true)) == CLI_TAKEN)
         return cli_fail(CLI_DATA, "--save %s: another run saves there; give this one another folder", out->path);
     out->resumes = a->given[OPT_RESUME] && has_backup(out->backup);
     if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
@@ -168,7 +142,7 @@ int cli_folder_begin(cli_folder *f, const cli_args *a, const cli_source *const d
     const int code = f->resumes ? cli_settings_data_agree(f->path, data) : CLI_FINE;
     if (code) return code;
     if (!f->asked) {
-        take_free_name(a->word[0], f->path);
+        take_free_name(a->word[0], f->path, &f->lock);
         name_files(f);
     } else if (!f->resumes) remove_backups(f->backup);
     if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder of before settings were kept */
@@ -209,7 +183,7 @@ static bool has_epochs(const char *path)
 {
     char  line[256];
     bool  some = false;
-    FILE *file = fopen(path, "r");
+    FILE *file = cli_open_to_read(path);
     while (file && !some && fgets(line, sizeof line, file))
         some = isdigit((unsigned char)line[0]);
     if (file) fclose(file);
@@ -223,20 +197,54 @@ lk_history *cli_folder_history(const cli_folder *f)
     return h;
 }
 
-static int save_curves(const cli_folder *f)
+/* Of all epochs, also those before a resume. Curves are not worth more than the model, which is saved: what goes wrong is a warning. */
+static void save_curves(const cli_folder *f, lk_history *trained)
 {
-    char path[CLI_MOST_PATH + 16];
-    if (!has_epochs(f->history)) return CLI_FINE;
+    char        path[CLI_MOST_PATH + 16];
+    lk_history *h = has_epochs(f->history) ? lk_history_read(f->history) : NULL;
+    lk_clear_error();
+    if (!h || lk_history_epochs(h) < lk_history_epochs(trained)) h = trained; /* the file is incomplete */
+    if (!lk_history_epochs(h)) return;
     join(f->path, "history.svg", path, sizeof path);
-    lk_history *h = lk_history_read(f->history); /* of all epochs, also those before a resume */
-    return h && lk_history_plot(h, path) == LK_OK ? CLI_FINE : cli_fail_library(CLI_FAILED);
+    if (lk_history_plot(h, path) == LK_OK) return;
+    cli_fail(0, "%s is not drawn: %s", path, lk_error());
+    lk_clear_error();
 }
 
-int cli_folder_save(const cli_folder *f, const cli_args *a, const cli_source *const data[2], lk_model *m)
+/* Whether the folder that was locked is no longer the one of that name. */
+static bool is_gone(const cli_folder *f)
 {
-    int code = save_model(f, m);
-    if (!code && !f->asked) code = cli_settings_keep(a, f->path, f->learnt, data);
-    return code ? code : save_curves(f);
+    struct stat locked, named;
+    if (f->lock < 0 || fstat(f->lock, &locked) != 0) return false;
+    return stat(f->path, &named) != 0 || named.st_dev != locked.st_dev || named.st_ino != locked.st_ino;
+}
+
+/* The model is worth saving all the same, unless the folder is another run's by now. */
+static int make_again(cli_folder *f)
+{
+    const int code = make_folder(f->path);
+    if (code) return CLI_FAILED;
+    f->lock = cli_lock_folder(f->path, true);
+    if (f->lock == CLI_TAKEN)
+        return cli_fail(CLI_FAILED, "%s was removed while training ran, and another run saves there now: nothing was saved",
+                        f->path);
+    return CLI_FINE;
+}
+
+int cli_folder_save(cli_folder *f, const cli_args *a, const cli_source *const data[2], lk_model *m, lk_history *trained)
+{
+    const bool gone = is_gone(f);
+    int        code = gone ? make_again(f) : CLI_FINE;
+    if (!code) code = save_model(f, m);
+    if (!code && (!f->asked || gone)) code = cli_settings_keep(a, f->path, f->learnt, data);
+    if (code) return code;
+    cli_sync_name(f->path);
+    save_curves(f, trained);
+    if (!gone) return CLI_FINE;
+    return cli_fail(CLI_FAILED,
+                    "%s was removed while training ran; the model was saved into a new folder of that name, and other files that "
+                    "were in it are lost",
+                    f->path);
 }
 
 void cli_folder_tell_saved(const cli_folder *f, FILE *to)

@@ -15,6 +15,7 @@
 
 typedef struct cli_folder {
     char    path[CLI_MOST_PATH]; /* "": nothing is kept */
+    int     lock;                /* holds the folder for this process until it ends; -1: there are no locks */
     bool    asked;               /* by --save; else it is made when training is interrupted */
     bool    resumes;             /* there is something to go on with */
     int64_t learnt;              /* steps the optimiser had done when the run began */
@@ -36,8 +37,8 @@ lk_history *cli_folder_history(const cli_folder *f);
 /* Where training can go on: as --save-every says where the folder was asked for, when it is interrupted in any case. */
 lk_callback *cli_folder_backup(const cli_folder *f);
 
-/* Write the model and the curves. CLI_FAILED when that cannot be done. */
-int cli_folder_save(const cli_folder *f, const cli_args *args, const cli_source *const data[2], lk_model *m);
+/* Write the model and the curves. CLI_FAILED when the model cannot be written, or when the folder was removed since training began. */
+int cli_folder_save(cli_folder *f, const cli_args *args, const cli_source *const data[2], lk_model *m, lk_history *trained);
 
 /* "saved in DIR: model.keras, history.csv, ..." */
 void cli_folder_tell_saved(const cli_folder *f, FILE *to);

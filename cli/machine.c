@@ -1,5 +1,6 @@
 /* What this machine is (machine.h). */
 #include "machine.h"
+#include "files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ const char *cli_isa(void)
 const char *cli_processor(char *text, size_t room)
 {
     char  head[1024];
-    FILE *file = fopen("/proc/cpuinfo", "r");
+    FILE *file = cli_open_to_read("/proc/cpuinfo");
     text[0] = 0;
     if (!file) return text;
     setvbuf(file, NULL, _IOFBF, sizeof head);

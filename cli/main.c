@@ -1,5 +1,6 @@
 /* lockstep: the command. It finds the subcommand, reads its options and calls it; everything else is in a file per subcommand. */
 #include "commands.h"
+#include "files.h"
 #include "report.h"
 #include "session.h"
 #include <lockstep.h>
@@ -66,6 +67,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
+    cli_open_standard();
     cli_clock_start();
     if (argc < 2) return print_usage(stderr), CLI_USAGE;
     const char *name = argv[1];

@@ -1,6 +1,7 @@
 /* lockstep predict: what a trained model says to rows, as lines, CSV or arrays. */
 #include "commands.h"
 #include "failure.h"
+#include "files.h"
 #include "models.h"
 #include "paths.h"
 #include "session.h"
@@ -85,7 +86,7 @@ static int write_lines(const char *path, lk_tuple outputs)
     }
     if (lk_failed()) return cli_fail_library(CLI_FAILED);
     const bool classes = count == 1 && lk_rank(outputs.item[0]) == 2 && c[0].width > 1;
-    FILE      *to = path ? fopen(path, "w") : stdout;
+    FILE      *to = path ? cli_open_to_write(path) : stdout;
     if (!to) return cli_fail(CLI_DATA, "%s: %s", path, strerror(errno));
     put_names(to, count, c, classes);
     for (int64_t row = 0; row < rows && !ferror(to); row++)

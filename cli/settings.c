@@ -1,17 +1,16 @@
 /* Settings of runs (settings.h). */
 #include "settings.h"
+#include "files.h"
 #include "paths.h"
 #include "report.h"
 #include "session.h"
 #include "stamps.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 typedef enum rule {
     SAME,   /* must be given again as it was, or not at all */
@@ -96,17 +95,11 @@ static bool find_value(const char *json, const char *name, char *out, size_t roo
     return found != NULL;
 }
 
-static bool is_regular(const char *path) /* a pipe would have to be waited for */
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
-}
-
 static char *read_text(const char *path)
 {
     char  *text = NULL;
     size_t room = 0;
-    FILE  *file = is_regular(path) ? fopen(path, "r") : NULL;
+    FILE  *file = cli_open_to_read(path);
     if (!file) return NULL;
     if (getdelim(&text, &room, 0, file) < 0) free(text), text = NULL;
     fclose(file);
@@ -167,25 +160,22 @@ static void put_stamps(cli_json *j, const char *folder, const cli_source *const 
     free(before);
 }
 
-/* Beside, then renamed: whatever ends the process, the settings are whole or not there. */
+/* Whatever ends the process, the settings are whole or not there. */
 int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, const cli_source *const data[2])
 {
-    char     path[CLI_MOST_PATH], beside[CLI_MOST_PATH];
-    cli_json j;
-    FILE    *to = fopen(cli_path_in(folder, "run.json.tmp", beside), "w");
-    cli_path_in(folder, "run.json", path);
-    if (!to) return cli_fail(CLI_FAILED, "%s: %s", beside, strerror(errno));
-    cli_json_begin(&j, to);
+    char         path[CLI_MOST_PATH];
+    cli_new_file f;
+    cli_json     j;
+    int          why = cli_new_file_begin(cli_path_in(folder, "run.json", path), &f);
+    if (why) return cli_fail(CLI_FAILED, "%s: %s", f.beside, strerror(why));
+    cli_json_begin(&j, f.to);
     for (int i = 0; i < SETTINGS; i++)
         if (*value_of(a, i) || settings[i].rule == KNOWN) cli_json_text(&j, settings[i].name, value_of(a, i));
     put_stamps(&j, folder, data);
     cli_json_whole(&j, "learnt", learnt);
     cli_json_end(&j);
-    const bool failed = fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0;
-    if (fclose(to) == 0 && !failed && rename(beside, path) == 0) return CLI_FINE;
-    cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
-    unlink(beside);
-    return CLI_FAILED;
+    why = cli_new_file_end(&f);
+    return why ? cli_fail(CLI_FAILED, "%s: %s", path, strerror(why)) : CLI_FINE;
 }
 
 /* ---- what is given again ---- */

@@ -1,16 +1,15 @@
 /* Digests of files (stamps.h). */
 #include "stamps.h"
+#include "files.h"
 #include "core/sha256.h"
 #include "paths.h"
 #include "session.h"
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct digests {
     lki_sha256 stamp, digest;
@@ -24,12 +23,12 @@ static void add_bytes(digests *d, const char *path)
 {
     enum { PIECE = 1 << 16 };
     static char piece[PIECE];
-    const int   file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t     got = -1;
-    while (file >= 0 && (got = read(file, piece, PIECE)) > 0)
-        lki_sha256_add(&d->digest, piece, (size_t)got);
-    if (file >= 0) close(file);
-    d->failed = d->failed || got < 0;
+    FILE       *file = cli_open_to_read(path);
+    size_t      got;
+    while (file && (got = fread(piece, 1, PIECE, file)) > 0)
+        lki_sha256_add(&d->digest, piece, got);
+    d->failed = d->failed || !file || ferror(file);
+    if (file) fclose(file);
 }
 
 static void add_file(digests *d, const char *path, const struct stat *s)

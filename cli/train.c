@@ -195,7 +195,7 @@ static int measure(run *r)
 static int keep(run *r)
 {
     const bool stopped = cli_watch_interrupted();
-    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, DATA(r), r->model.model);
+    if (r->folder.asked || stopped) return cli_folder_save(&r->folder, r->args, DATA(r), r->model.model, r->history);
     cli_folder_forget(&r->folder);
     return CLI_FINE;
 }
@@ -203,7 +203,11 @@ static int keep(run *r)
 static int draw(const run *r)
 {
     if (!r->args->given[OPT_PLOT] || !lk_history_epochs(r->history)) return CLI_FINE;
-    return lk_history_plot(r->history, r->args->text[OPT_PLOT]) == LK_OK ? CLI_FINE : cli_fail_library(CLI_FAILED);
+    if (lk_history_plot(r->history, r->args->text[OPT_PLOT]) == LK_OK) return CLI_FINE;
+    if (!r->folder.asked) return cli_fail_library(CLI_FAILED);
+    cli_fail(0, "--plot %s is not drawn: %s", r->args->text[OPT_PLOT], lk_error()); /* the model is saved */
+    lk_clear_error();
+    return CLI_FINE;
 }
 
 /* Of the last epoch; NaN: not measured. */

@@ -1,13 +1,22 @@
 /* The fence around the helper: limits on memory, time and files, and, on Linux, a filter that lets only harmless system calls through.
  * Where the kernel has no such filter the limits stand alone.
  *
- *   memory          4 GiB more than the request needs          files       none can be opened, none written
- *   processor       as the caller says                         core dumps  none
+ *   memory          256 MiB more than the request needs        files       none can be opened, none written
+ *   processor       so many seconds without progress, and      core dumps  none
+ *                   MOST_SECONDS in all
  *   system calls    those listed; any other fails with EPERM. No memory becomes code. */
 #include "helper.h"
+#include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
-#define SPARE_MEMORY (UINT64_C(4) << 30)
+#define SPARE_MEMORY (UINT64_C(256) << 20)
+enum { MOST_SECONDS = 3600 }; /* who waits for the answer has a deadline of its own */
 
 static rlim_t least(rlim_t a, uint64_t b) { return a == RLIM_INFINITY || b < a ? (rlim_t)b : a; }
 
@@ -19,10 +28,50 @@ static void limit(int what, uint64_t most)
     setrlimit(what, &r);
 }
 
+/* ---- progress ---- */
+
+static volatile sig_atomic_t items, items_then, still, patience; /* still: seconds without an item */
+
+void note_progress(void) { items = items + 1; }
+
+/* The system sends this after every second of the processor. */
+static void look_at_progress(int number)
+{
+    still = items == items_then ? still + 1 : 0;
+    items_then = items;
+    if (still >= patience) signal(number, SIG_DFL); /* the next one ends this process */
+}
+
+static void limit_standing_still(uint64_t seconds)
+{
+    struct rlimit r;
+    patience = seconds < MOST_SECONDS ? (sig_atomic_t)seconds : MOST_SECONDS;
+    signal(SIGXCPU, look_at_progress);
+    if (getrlimit(RLIMIT_CPU, &r) != 0) return;
+    r.rlim_cur = least(r.rlim_max, 1);
+    setrlimit(RLIMIT_CPU, &r);
+}
+
+/* ---- the end of the parent ---- */
+
+/* It may have ended before the system was asked to say so: then nobody holds the other end of the socket any more. */
+void end_with_parent(void)
+{
+#if defined(__linux__)
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    struct pollfd p = {.fd = STDIN_FILENO};
+    struct stat   s;
+    if (fstat(STDIN_FILENO, &s) == 0 && S_ISSOCK(s.st_mode) && poll(&p, 1, 0) == 1 && p.revents & POLLHUP) _exit(1);
+}
+
+/* ---- all limits ---- */
+
 static void limit_all(uint64_t bytes, uint64_t seconds)
 {
     limit(RLIMIT_AS, bytes < UINT64_MAX / 2 ? SPARE_MEMORY + bytes : UINT64_MAX / 2);
-    limit(RLIMIT_CPU, seconds);
+    limit(RLIMIT_CPU, MOST_SECONDS);
+    limit_standing_still(seconds);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NOFILE, 3);
@@ -35,7 +84,6 @@ static void limit_all(uint64_t bytes, uint64_t seconds)
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #ifndef AT_EMPTY_PATH

@@ -112,6 +112,7 @@ void put_frame(lki_h5p_frame what, uint64_t size)
     if (size > out.limit || out.total + LKI_H5P_FRAME > out.limit - size)
         refuse(LKI_H5P_REFUSED, "what is in it has more than %llu bytes: too much for its size", (unsigned long long)out.limit);
     out.total += LKI_H5P_FRAME + size;
+    note_progress();
     send_frame(what, size);
 }
 
@@ -183,12 +184,18 @@ static void start_library(void)
     H5PLset_loading_state(no_plugins);
 }
 
-/* Of the processor: some files send libhdf5 round in circles, and small ones should not do so for long. */
-static uint64_t seconds_for(uint64_t size)
+/* Of the processor, for one item: some files send libhdf5 round in circles, and small ones should not do so for long. */
+static uint64_t seconds_for(uint64_t size, uint64_t patience)
 {
-    enum { LEAST = 10, MOST = 60 };
-    const uint64_t slow = LEAST + (size >> 24);
-    return slow < MOST ? slow : MOST;
+    enum { USUAL = 10 };
+    return patience ? patience : USUAL + (size >> 22);
+}
+
+/* The file, its copies within libhdf5, the values of one item, and a chunk of them beside. */
+static uint64_t memory_for(uint64_t size)
+{
+    const uint64_t values = out.limit < UINT64_MAX / 8 ? out.limit : UINT64_MAX / 8;
+    return 4 * size + 2 * values;
 }
 
 static void answer(void)
@@ -199,7 +206,7 @@ static void answer(void)
     if (number_at(head, 8) != LKI_H5P_MAGIC || size > SIZE_MAX / 8) give_up();
     out.limit = number_at(head + 24, 8);
     start_library();
-    fence(4 * size + (out.limit < UINT64_MAX / 2 ? out.limit : UINT64_MAX / 2), seconds_for(size));
+    fence(memory_for(size), seconds_for(size, number_at(head + 12, 4)));
     void *payload = allocate((size_t)size);
     read_all(payload, (size_t)size);
     if (mode == LKI_H5P_READ) read_file(payload, (size_t)size, out.limit);
@@ -222,6 +229,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--version") == 0) return tell_version();
     if (argc != 1) return fprintf(stderr, "usage: lockstep-h5 [--version]\n"), 1;
     close_others();
+    end_with_parent();
     answer();
     _exit(0); /* nothing is left to tidy up */
 }

@@ -33,8 +33,15 @@ const char *reason(void);
 /* IEEE half precision, little endian, as h5py stores it. */
 hid_t half_type(void);
 
-/* ---- fence.c: what this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor. ---- */
+/* ---- fence.c ---- */
+
+/* What this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor that may go by
+ * without progress. */
 void fence(uint64_t bytes, uint64_t seconds);
+void note_progress(void);
+
+/* This process ends when the one that started it does, however that ends. */
+void end_with_parent(void);
 
 /* ---- read.c, write.c: the two modes ---- */
 

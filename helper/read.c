@@ -1,61 +1,34 @@
 /* Reading: everything in a file, from the root on, as items.
  *
  * Invariants
- * 1. An object is visited once, whatever links lead to it: its address is remembered, so cycles end.
+ * 1. An object is there under each of its names. A link from a group to itself or to one it is in is not followed, so cycles end;
+ *    what lies inside has another name already. However links multiply, there are at most LKI_H5P_MOST_ITEMS items, and values of so
+ *    many bytes as the answer may have.
  * 2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5 would
  *    try to open something.
- * 3. No buffer is allocated for a size the file claims before that size was compared with what the answer may have. */
+ * 3. No buffer is allocated for a size the file claims before that size was compared with what the answer may have.
+ * 4. A number is the file's, to the bit, or it is refused. */
 #include "helper.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct walk {
-    hid_t    follow; /* how links are opened */
-    hid_t    half;
-    uint64_t limit;
-    int64_t  items;
-    haddr_t *seen; /* a table by hash, `room` a power of two; HADDR_UNDEF: free */
-    size_t   count, room;
+    hid_t       follow; /* how links are opened */
+    hid_t       half;
+    uint64_t    limit;
+    int64_t     items;
+    hid_t       texts;      /* how they are read: with a limit on their bytes */
+    uint64_t    text_bytes; /* of the dataset that is read now, */
+    const char *text_name;  /* which is this one */
 } walk;
 
 typedef struct place {
-    walk       *w;
-    const char *path; /* "" for the root */
-    int         depth;
+    walk               *w;
+    const struct place *above; /* NULL for the root */
+    const char         *path;  /* "" for the root */
+    int                 depth;
+    haddr_t             address; /* of the object */
 } place;
-
-/* ---- objects seen ------------------------------------------------------------------------------------------------------------ */
-
-static size_t slot_of(const haddr_t *table, size_t room, haddr_t address)
-{
-    size_t at = (size_t)((uint64_t)address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (room - 1);
-    while (table[at] != HADDR_UNDEF && table[at] != address)
-        at = (at + 1) & (room - 1);
-    return at;
-}
-
-static void widen(walk *w)
-{
-    const size_t room = w->room ? 2 * w->room : 1024;
-    haddr_t     *wider = allocate(room * sizeof *wider);
-    for (size_t i = 0; i < room; i++)
-        wider[i] = HADDR_UNDEF;
-    for (size_t i = 0; i < w->room; i++)
-        if (w->seen[i] != HADDR_UNDEF) wider[slot_of(wider, room, w->seen[i])] = w->seen[i];
-    free(w->seen);
-    w->seen = wider;
-    w->room = room;
-}
-
-static bool first_time(walk *w, haddr_t address)
-{
-    if (2 * w->count >= w->room) widen(w);
-    const size_t at = slot_of(w->seen, w->room, address);
-    if (w->seen[at] == address) return false;
-    w->seen[at] = address;
-    w->count++;
-    return true;
-}
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +63,7 @@ typedef struct values {
 static void get(const values *v, hid_t memory, void *to)
 {
     const herr_t status =
-        v->i.kind == LKI_H5P_ATTRIBUTE ? H5Aread(v->id, memory, to) : H5Dread(v->id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+        v->i.kind == LKI_H5P_ATTRIBUTE ? H5Aread(v->id, memory, to) : H5Dread(v->id, memory, H5S_ALL, H5S_ALL, v->w->texts, to);
     if (status < 0) refuse(LKI_H5P_REFUSED, "%s: its values cannot be read: %s", v->i.name, reason());
 }
 
@@ -143,8 +116,26 @@ static bool is_half(const values *v)
     return half;
 }
 
+/* More digits or a wider range than a double has: long double, decimal formats. */
+static void refuse_wide_floats(const values *v)
+{
+    size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
+    if (H5Tget_fields(v->type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) < 0)
+        refuse(LKI_H5P_REFUSED, "%s: its type cannot be read: %s", v->i.name, reason());
+    if (mantissa_bits > 52 || exponent_bits > 11)
+        refuse(LKI_H5P_UNSUPPORTED, "%s: numbers of %zu bits, as long double has, which float64 would round: save them as float64",
+               v->i.name, H5Tget_precision(v->type));
+}
+
+static void refuse_wide_integers(const values *v)
+{
+    if (H5Tget_size(v->type) > 8)
+        refuse(LKI_H5P_UNSUPPORTED, "%s: integers of %zu bytes: at most 8 are read", v->i.name, H5Tget_size(v->type));
+}
+
 static void read_floats(values *v)
 {
+    refuse_wide_floats(v);
     if (is_half(v)) read_numbers(v, LKI_H5P_F16, v->w->half, 2);
     else if (H5Tget_size(v->type) <= 4) read_numbers(v, LKI_H5P_F32, H5T_NATIVE_FLOAT, 4);
     else read_numbers(v, LKI_H5P_F64, H5T_NATIVE_DOUBLE, 8);
@@ -166,6 +157,7 @@ static void read_integers(values *v)
 {
     const size_t bytes = H5Tget_size(v->type);
     const bool   sign = H5Tget_sign(v->type) == H5T_SGN_2;
+    refuse_wide_integers(v);
     if (bytes == 4 && sign) read_numbers(v, LKI_H5P_I32, H5T_NATIVE_INT32, 4);
     else if (bytes == 1 && !sign) read_numbers(v, LKI_H5P_U8, H5T_NATIVE_UINT8, 1);
     else if (bytes >= 8 && !sign) read_unsigned(v);
@@ -183,6 +175,7 @@ static void read_enumeration(values *v)
 {
     const bool boolean = H5Tget_size(v->type) == 1 && H5Tget_nmembers(v->type) == 2 && has_member(v->type, "FALSE", 0) &&
                          has_member(v->type, "TRUE", 1);
+    refuse_wide_integers(v);
     if (!boolean) {
         read_numbers(v, LKI_H5P_I64, H5T_NATIVE_INT64, 8);
         return;
@@ -239,15 +232,34 @@ static void read_fixed_texts(values *v, text *t)
     free(data);
 }
 
+/* Many texts of a dataset can be one in the file, so their bytes are counted while they are read. */
+static void *allocate_text(size_t bytes, void *user)
+{
+    walk *w = user;
+    if (bytes > w->limit - w->text_bytes)
+        refuse(LKI_H5P_REFUSED, "%s: texts of more than %llu bytes: too much for the size of the file", w->text_name,
+               (unsigned long long)w->limit);
+    w->text_bytes += bytes;
+    return allocate(bytes);
+}
+
+static void free_text(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+
 static void read_free_texts(values *v, text *t)
 {
     const hid_t memory = H5Tget_native_type(v->type, H5T_DIR_DEFAULT);
     char      **data = room_for(v, sizeof *data);
+    v->w->text_bytes = 0;
+    v->w->text_name = v->i.name;
     if (v->count) get(v, memory, data);
     for (uint64_t i = 0; i < v->count; i++)
         t[i] = data[i] ? (text){data[i], strlen(data[i])} : (text){"", 0};
     put_texts(v, t);
-    if (v->count) H5Dvlen_reclaim(memory, v->space, H5P_DEFAULT, data);
+    if (v->count) H5Dvlen_reclaim(memory, v->space, v->i.kind == LKI_H5P_ATTRIBUTE ? H5P_DEFAULT : v->w->texts, data);
     free(data);
     H5Tclose(memory);
 }
@@ -338,13 +350,21 @@ static void read_object(place *here, hid_t object)
     }
 }
 
+static bool leads_back(const place *here)
+{
+    for (const place *p = here->above; p; p = p->above)
+        if (p->address == here->address) return true;
+    return false;
+}
+
 static void follow(place *here, hid_t group, const char *name)
 {
     H5O_info_t  info;
     const hid_t object = H5Oopen(group, name, here->w->follow);
     if (object < 0) refuse(LKI_H5P_REFUSED, "%s: cannot be opened: %s", here->path, reason());
     if (H5Oget_info(object, &info) < 0) refuse(LKI_H5P_REFUSED, "%s: damaged: %s", here->path, reason());
-    if (first_time(here->w, info.addr)) read_object(here, object);
+    here->address = info.addr;
+    if (!leads_back(here)) read_object(here, object);
     H5Oclose(object);
 }
 
@@ -352,7 +372,7 @@ static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, 
 {
     const place *above = user;
     char        *path = join(above->path, '/', name);
-    place        here = {above->w, path, above->depth + 1};
+    place        here = {.w = above->w, .above = above, .path = path, .depth = above->depth + 1};
     if (here.depth > LKI_H5P_MOST_DEPTH)
         refuse(LKI_H5P_REFUSED, "%.200s...: more than %d groups inside each other", path, LKI_H5P_MOST_DEPTH);
     if (info->type != H5L_TYPE_HARD && info->type != H5L_TYPE_SOFT)
@@ -399,10 +419,10 @@ void read_file(void *bytes, size_t size, uint64_t limit)
 {
     if (!size) refuse(LKI_H5P_REFUSED, "not an HDF5 file: empty");
     const hid_t file = open_image(bytes, size), root = H5Gopen2(file, "/", H5P_DEFAULT);
-    walk        w = {.half = half_type(), .limit = limit, .follow = H5Pcreate(H5P_LINK_ACCESS)};
-    H5O_info_t  info;
+    walk w = {.half = half_type(), .limit = limit, .follow = H5Pcreate(H5P_LINK_ACCESS), .texts = H5Pcreate(H5P_DATASET_XFER)};
+    H5O_info_t info;
     H5Pset_elink_cb(w.follow, not_followed, NULL);
+    H5Pset_vlen_mem_manager(w.texts, allocate_text, &w, free_text, &w);
     if (root < 0 || H5Oget_info(root, &info) < 0) refuse(LKI_H5P_REFUSED, "its root group cannot be read: %s", reason());
-    first_time(&w, info.addr);
-    read_group(&(place){&w, "", 0}, root);
+    read_group(&(place){.w = &w, .path = "", .address = info.addr}, root);
 }

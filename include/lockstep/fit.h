@@ -276,6 +276,7 @@ typedef struct lk_reduce_lr_args {
 #define lk_reduce_lr_on_plateau(...) lk_reduce_lr_on_plateau_kw(LKI_KW(lk_reduce_lr_args, __VA_ARGS__))
 LK_API lk_callback *lk_reduce_lr_on_plateau_kw(lk_reduce_lr_args args);
 
+/* A line per epoch. A file that cannot be opened when training begins is an error; one that cannot be written later is one warning, and what is missing is tried again. */
 typedef struct lk_csv_logger_args {
     const char *kw_;
     const char *filename;  /* required */
@@ -285,7 +286,8 @@ typedef struct lk_csv_logger_args {
 #define lk_csv_logger(...) lk_csv_logger_kw(LKI_KW(lk_csv_logger_args, __VA_ARGS__))
 LK_API lk_callback *lk_csv_logger_kw(lk_csv_logger_args args);
 
-/* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels of convolutions as pictures; the model's summary as text. */
+/* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels of convolutions as pictures; the model's summary as text.
+ * A folder that cannot be written when training begins is an error, later one warning. */
 typedef struct lk_tensorboard_args {
     const char *kw_;
     const char *log_dir;        /* default "logs" */

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Files, checkpoints and digests have numbers as they lie in the memory of such a machine; on another one all of them would be wrong, silently. */
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "lockstep needs a little-endian machine, such as x86-64 or AArch64"
+#endif
+
 #define LKI_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define LKI_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define LKI_CACHE_LINE 64

@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/number.h"
 #include <lockstep/error.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -74,9 +75,9 @@ static void output_to_hook(hook h, const char *format, va_list args)
     char    line[LKI_LOG_TEXT];
     va_list again;
     va_copy(again, args);
-    int   length = vsnprintf(line, sizeof line, format, args);
+    int   length = lki_vformat(line, sizeof line, format, args);
     char *text = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
-    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    if (text) lki_vformat(text, (size_t)length + 1, format, again);
     va_end(again);
     h.call(text ? text : line, h.user);
     lki_release(text);

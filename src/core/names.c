@@ -1,5 +1,6 @@
 /* Texts that are cut at words, and names that are like others (names.h). */
 #include "core/names.h"
+#include "core/number.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void end_at_word(char *text, size_t bytes)
 
 void lki_text_vprint(char *text, size_t bytes, size_t used, const char *format, va_list args)
 {
-    const int more = vsnprintf(text + used, bytes - used, format, args);
+    const int more = lki_vformat(text + used, bytes - used, format, args);
     if (more >= 0 && used + (size_t)more >= bytes) end_at_word(text, bytes);
 }
 

@@ -1,12 +1,14 @@
 /* Shapes and axes. A shape that cannot be is kept recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size stays as it
  * is; lki_shape_valid() refuses both. */
 #include "core/shape.h"
+#include "core/list.h"
 #include <stdio.h>
 #include <string.h>
 
 lk_shape lk_shape_of(int count, const int64_t *one_based)
 {
     lk_shape s = {.rank = count <= LK_MAX_RANK ? count : -1};
+    if (!lki_list_given("LK_SHAPE", count, one_based)) s.rank = -1;
     for (int i = 0; i < s.rank; i++)
         s.dim[i] = one_based[i + 1];
     return s;

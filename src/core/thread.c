@@ -13,6 +13,7 @@
 #endif
 #include "core/thread.h"
 #include "core/error.h"
+#include "core/open.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -185,7 +186,7 @@ static int first_of_core(int unit, const cpu_set_t *set)
     char path[96], text[1024] = "", *at = text;
     int  first = -1;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", unit);
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = lki_open(path, O_RDONLY);
     if (file < 0) return -1;
     if (read(file, text, sizeof text - 1) < 0) text[0] = 0;
     close(file);

@@ -136,13 +136,10 @@ static lk_status read_exactly(lki_stream *s, void *to, size_t size, bool *whole)
 /* How many bytes the file has. */
 static lk_status file_size(const char *path, uint64_t *size)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f) return lki_fail(LK_EIO, "%s: %s", path, strerror(errno));
-    const bool  good = fseeko(f, 0, SEEK_END) == 0;
-    const off_t end = good ? ftello(f) : -1;
-    fclose(f);
-    *size = end >= 0 ? (uint64_t)end : 0;
-    return end >= 0 ? LK_OK : lki_fail(LK_EIO, "%s: %s", path, strerror(errno));
+    int descriptor;
+    LKI_TRY(lki_open_regular(path, &descriptor, size));
+    close(descriptor);
+    return LK_OK;
 }
 
 /* NULL: it is whole. */

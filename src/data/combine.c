@@ -1,4 +1,5 @@
 /* Several datasets as one: zip, enumerate, concatenate, interleave. */
+#include "core/list.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -155,6 +156,7 @@ static void agree_on_batches(lk_dataset *d)
 
 lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based)
 {
+    if (!lki_list_given("lk_dataset_zip", count, one_based)) return NULL;
     if (count < 1 || count > LKI_MOST_COLUMNS)
         return lki_fail(LK_EINVAL, "lk_dataset_zip: %d datasets; it must be 1 to %d", count, LKI_MOST_COLUMNS), NULL;
     for (int i = 1; i <= count; i++)

@@ -112,10 +112,12 @@ static lk_status open_part(fetch *f)
 {
     for (bool mine = false; !mine;) {
         struct stat here, there;
-        const int   descriptor = open(f->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        const int   descriptor = lki_open(f->part, O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW);
         if (descriptor < 0) return part_failed(f, "write");
-        if (lock(descriptor) != 0 || fstat(descriptor, &here) != 0) {
-            part_failed(f, "lock");
+        const bool looked = fstat(descriptor, &here) == 0;
+        if (!looked || !S_ISREG(here.st_mode) || lock(descriptor) != 0 || fstat(descriptor, &here) != 0) {
+            if (looked && !S_ISREG(here.st_mode)) lki_fail(LK_EIO, "%s: %s: not a regular file", f->how->call, f->part);
+            else part_failed(f, "lock");
             close(descriptor);
             return LK_EIO;
         }

@@ -2,6 +2,7 @@
  * dataset is made, and shared by all its rows; scaled images are computed from the bytes when they are gathered into a batch, which
  * moves a quarter of the memory that scaled ones would. */
 #include "core/log.h"
+#include "core/open.h"
 #include "data/data.h"
 #include "data/fetch.h"
 #include "format/idx.h"
@@ -241,11 +242,12 @@ static lk_status sizes_of(const char *path, bool *packed, uint64_t *says, uint64
     for (const uint8_t *size = head + 4; size < head + 4 + 4 * rank; size += 4)
         *says *= (uint64_t)size[0] << 24 | (uint64_t)size[1] << 16 | (uint64_t)size[2] << 8 | size[3];
     *says += (uint64_t)(4 + 4 * rank);
-    FILE *file = fopen(path, "rb");
-    if (file && *packed && fseek(file, -4, SEEK_END) == 0 && fread(tail, 1, 4, file) == 4)
+    FILE *file;
+    LKI_TRY(lki_fopen_regular(path, &file));
+    if (*packed && fseek(file, -4, SEEK_END) == 0 && fread(tail, 1, 4, file) == 4)
         *has = (uint64_t)tail[3] << 24 | (uint64_t)tail[2] << 16 | (uint64_t)tail[1] << 8 | tail[0];
-    else if (file && !*packed && fseek(file, 0, SEEK_END) == 0) *has = (uint64_t)ftell(file);
-    if (file) fclose(file);
+    else if (!*packed && fseek(file, 0, SEEK_END) == 0) *has = (uint64_t)ftell(file);
+    fclose(file);
     return LK_OK;
 }
 

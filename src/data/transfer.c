@@ -1,5 +1,6 @@
 /* Transfers (transfer.h), by the binary interface libcurl has kept since 2006: options are numbers, their values one argument. */
 #include "data/transfer.h"
+#include "core/number.h"
 #include "core/thread.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -190,7 +191,7 @@ static void explain(running *r, int result)
 {
     lki_transfer *t = r->t;
     const size_t  room = sizeof t->why;
-    if (r->silent) snprintf(t->why, room, "no byte for %g seconds", t->timeout);
+    if (r->silent) lki_format(t->why, room, "no byte for %g seconds", t->timeout);
     else if (r->too_large || result == SIZE_EXCEEDED) snprintf(t->why, room, "larger than %lld bytes", (long long)t->most);
     else if (result == HTTP_ERROR) snprintf(t->why, room, "HTTP status %ld", response_code(r));
     else snprintf(t->why, room, "%s", r->error[0] ? r->error : lib.text(result));

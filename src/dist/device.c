@@ -6,6 +6,7 @@
  * type CPU, index 0. The full form is what is kept, compared, printed and returned. */
 #include "dist/device.h"
 #include "core/error.h"
+#include "core/list.h"
 #include "core/memory.h"
 #include "core/names.h"
 #include "device/gpu/linked.h"
@@ -46,7 +47,11 @@ void lki_names_drop(lk_names names)
     if (names.item) lki_drop((char *)names.item - offsetof(names_object, item));
 }
 
-lk_names lk_names_of(int count, const char *const *one_based) { return lki_names_new(count, one_based + 1, LKI_LIVES_IN_POOL); }
+lk_names lk_names_of(int count, const char *const *one_based)
+{
+    if (!lki_list_given("lk_names_of", count, one_based)) return (lk_names){-1, NULL};
+    return lki_names_new(count, one_based ? one_based + 1 : NULL, LKI_LIVES_IN_POOL);
+}
 
 /* ---- one name ---- */
 

@@ -165,16 +165,11 @@ static lk_status look_inside(look *l)
 
 static lk_status look_at(const char *path, look *l)
 {
-    struct stat s;
+    int      descriptor;
+    uint64_t size;
     *l = (look){.path = path};
-    const int descriptor = lki_open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &s) != 0) {
-        const int cause = errno;
-        if (descriptor >= 0) close(descriptor);
-        return lki_fail(cause == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(cause));
-    }
-    lk_status status = S_ISREG(s.st_mode) ? look_at_file(path, descriptor, (uint64_t)s.st_size, l)
-                                          : lki_fail(LK_EIO, "%s: not a regular file", path);
+    LKI_TRY(lki_open_regular(path, &descriptor, &size));
+    lk_status status = look_at_file(path, descriptor, size, l);
     close(descriptor);
     if (status == LK_OK && !l->size) status = lki_fail(LK_EFORMAT, "%s: it is empty", path);
     return status == LK_OK ? look_inside(l) : status;

@@ -1,4 +1,5 @@
 /* Looking into TFRecord and event files and pictures (inspect.h). */
+#include "core/number.h"
 #include "files/inspect.h"
 #include "format/events.h"
 #include "format/image.h"
@@ -181,7 +182,7 @@ static void tell_tag(const tag *g, lki_report *r)
     char                     note[128];
     int used = snprintf(note, sizeof note, "%lld value%s, steps %lld to %lld", (long long)g->count, g->count == 1 ? "" : "s",
                         (long long)g->first, (long long)g->last);
-    if (g->kind == LKI_EVENT_SCALAR) snprintf(note + used, sizeof note - (size_t)used, ", last %.9g", g->value);
+    if (g->kind == LKI_EVENT_SCALAR) lki_format(note + used, sizeof note - (size_t)used, ", last %.9g", g->value);
     lki_report_line(r, g->name, KINDS[g->kind], note);
 }
 

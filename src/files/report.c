@@ -1,5 +1,6 @@
 /* Facts and tables, and their two forms (report.h). */
 #include "files/report.h"
+#include "core/number.h"
 #include "core/shape.h"
 #include "format/utf8.h"
 #include "format/wire.h"
@@ -168,7 +169,7 @@ static void put_format(lki_sink *s, const char *format, ...)
     char    text[256];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    lki_vformat(text, sizeof text, format, list);
     va_end(list);
     put(s, text);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char NAME[] = "backup-", INDEX[] = ".index";
@@ -57,16 +58,28 @@ static ending ending_of(const char *text)
     return *rest ? FOREIGN : BEGUN;
 }
 
+/* A process that was killed may hold it a moment longer, in a child it was just starting, which has the descriptor until its exec: so it is waited for. */
+static bool is_taken(int folder)
+{
+    enum { TRIES = 200, PAUSE = 10 * 1000 * 1000 }; /* two seconds */
+    bool taken = true;
+    for (int i = 0; taken && i < TRIES; i++) {
+        if (i) nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
+        taken = flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    }
+    return taken;
+}
+
 lk_status lki_backup_lock(const char *folder, bool make, int *lock)
 {
     char     *inside = make ? lki_backup_prefix(folder, 1) : NULL;
     lk_status status = !make ? LK_OK : inside ? lki_folder_make(inside) : LK_ENOMEM;
     lki_release(inside);
     LKI_TRY(status);
-    *lock = lki_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *lock = lki_open(folder, O_RDONLY | O_DIRECTORY);
     if (*lock < 0 && errno == ENOENT && !make) return LK_OK;
     if (*lock < 0) return lki_fail(LK_EIO, "lk_backup_and_restore: %s: %s", folder, strerror(errno));
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LK_OK;
+    if (!is_taken(*lock)) return LK_OK;
     lki_backup_unlock(lock);
     return lki_fail(LK_ESTATE, "lk_backup_and_restore: another training keeps its backups in %s; give this one another folder",
                     folder);
@@ -81,7 +94,7 @@ void lki_backup_unlock(int *lock)
 /* A writer that lives holds a lock on what it writes. */
 static void remove_begun(int folder, const char *name)
 {
-    const int file = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int file = lki_openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) return;
     if (flock(file, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
     close(file);

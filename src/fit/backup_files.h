@@ -17,7 +17,7 @@ typedef struct lki_backup_list {
 lk_status lki_backup_list_of(const char *folder, lki_backup_list *out);
 
 /* Lock a folder for this run, until it is unlocked or the process ends. One that is not there is made, or, without `make`, not locked: -1. LK_ESTATE: another
- * run has it. Where a file system has no locks, it counts as locked. */
+ * run has it, and for two seconds. Where a file system has no locks, it counts as locked. */
 lk_status lki_backup_lock(const char *folder, bool make, int *lock);
 void      lki_backup_unlock(int *lock); /* and -1 */
 

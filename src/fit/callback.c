@@ -22,7 +22,7 @@ void *lki_callback_new(const lki_callback_kind *kind)
 
 lk_callbacks lk_callbacks_of(int count, lk_callback *const *one_based)
 {
-    void *item = lki_list_of(count, one_based);
+    void *item = lki_list_of("lk_callbacks_of", count, one_based);
     return (lk_callbacks){item ? count : 0, item};
 }
 

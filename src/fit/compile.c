@@ -9,13 +9,13 @@
 
 lk_metrics lk_metrics_of(int count, lk_metric *const *one_based)
 {
-    void *item = lki_list_of(count, one_based);
+    void *item = lki_list_of("lk_metrics_of", count, one_based);
     return (lk_metrics){item ? count : 0, item};
 }
 
 lk_losses lk_losses_of(int count, lk_loss *const *one_based)
 {
-    void *item = lki_list_of(count, one_based);
+    void *item = lki_list_of("lk_losses_of", count, one_based);
     return (lk_losses){item ? count : 0, item};
 }
 
@@ -26,6 +26,7 @@ typedef struct numbers {
 
 lk_numbers lk_numbers_of(int count, const double *one_based)
 {
+    if (!lki_list_given("lk_numbers_of", count, one_based)) return (lk_numbers){0};
     numbers *n = lki_object_new(sizeof *n + (size_t)(count + 1) * sizeof(double), LKI_KIND_OTHER, LKI_LIVES_IN_POOL, NULL);
     for (int i = 0; n && i < count; i++)
         n->item[i] = one_based[i + 1];

@@ -4,8 +4,14 @@
  *     0,0.9368,0.2154,0.9751,0.0776
  *
  * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each, so that
- * validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module ends them, and
- * are on the disk when their epoch is over. A run that goes on from a backup cuts off the lines of epochs that are done again. */
+ * validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module ends them.
+ *
+ * Invariants
+ * 1. `all` is what the file has, or should have, after its first `before` bytes. Bytes that cannot be written are tried again after every epoch
+ *    and at the end; meanwhile training goes on, and one warning is given.
+ * 2. A backup holds `all`, and the file is synced when the backup is made. A run that goes on from it compares the file with that: lines of
+ *    epochs that are done again are cut off, and a file that is damaged, too short or gone is written again. */
+#include "core/log.h"
 #include "core/memory.h"
 #include "fit/callback.h"
 #include "fit/text.h"
@@ -26,34 +32,79 @@ typedef struct csv_logger {
     int         file;   /* -1: closed */
     bool        header; /* is still to be written */
     bool        stale;  /* what is in the file belongs to a run that may go on; unless its state is loaded, it is removed */
+    bool        warned; /* that it is incomplete */
     lki_logs    columns;
+    int64_t     before;          /* bytes of the file that are not this run's */
+    lki_text    all;             /* what comes after them */
+    int         written, synced; /* of `all` */
 } csv_logger;
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
 
 /* In quotes where it has the separator, a quote or a line end in it; quotes are doubled. */
-static void put_cell(lki_text *l, char separator, const char *text)
+static void put_cell(lki_text *l, char separator, bool first, const char *text)
 {
     const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
     const bool quoted = strpbrk(text, special) != NULL;
-    lki_text_put(l, "%s%s", l->size ? between : "", quoted ? "\"" : "");
+    lki_text_put(l, "%s%s", first ? "" : between, quoted ? "\"" : "");
     for (; quoted && *text; text++)
         lki_text_put(l, *text == '"' ? "\"%c" : "%c", *text);
     lki_text_put(l, "%s", quoted ? "\"" : text);
 }
 
-static lk_status write_line(const csv_logger *c, lki_text *l)
+/* ---- the file ---------------------------------------------------------------------------------------------------------------- */
+
+/* A pipe that nobody reads would be waited for: it is refused (ENXIO). -1 and errno. */
+static int open_file(const char *path, bool empty)
 {
-    lk_status status = LK_OK;
-    lki_text_put(l, "\r\n");
-    if (l->failed) status = LK_ENOMEM;
-    for (int done = 0; done < l->size && status == LK_OK;) {
-        const ssize_t n = write(c->file, l->data + done, (size_t)(l->size - done));
-        if (n > 0) done += (int)n;
-        else if (n < 0 && errno != EINTR) status = lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
+    const int file = lki_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | (empty ? O_TRUNC : 0));
+    if (file >= 0) fcntl(file, F_SETFL, O_APPEND);
+    return file;
+}
+
+static bool is_regular(const csv_logger *c, struct stat *s) { return fstat(c->file, s) == 0 && S_ISREG(s->st_mode); }
+
+/* Somebody removed it: it is made again, with all of its lines. */
+static void open_again(csv_logger *c)
+{
+    struct stat s;
+    if (c->before || !is_regular(c, &s) || s.st_nlink || lki_folder_make(c->path) != LK_OK) return;
+    const int file = open_file(c->path, true);
+    if (file < 0) return;
+    close(c->file);
+    c->file = file;
+    c->written = c->synced = 0;
+}
+
+/* What has not been written yet. Returns 0, or what errno says. */
+static int push(csv_logger *c)
+{
+    open_again(c);
+    while (c->written < c->all.size) {
+        const ssize_t n = write(c->file, c->all.data + c->written, (size_t)(c->all.size - c->written));
+        if (n >= 0) c->written += (int)n;
+        else if (errno != EINTR) return errno;
     }
-    lki_text_free(l);
-    return status;
+    return 0;
+}
+
+/* A log is not worth a training: it goes on. */
+static void warn_once(csv_logger *c, int cause)
+{
+    if (cause && !c->warned)
+        lki_warn("CSVLogger: %s is incomplete: %s; training goes on, and what is missing is tried again", c->path, strerror(cause));
+    c->warned = c->warned || cause;
+}
+
+static lk_status push_or_warn(csv_logger *c)
+{
+    if (c->all.failed) return LK_ENOMEM;
+    lki_error_record before, mine;
+    lki_error_take(&before);
+    warn_once(c, push(c));
+    lki_error_take(&mine);
+    if (before.code != LK_OK) lki_error_put(&before);
+    return LK_OK;
 }
 
 /* ---- columns ----------------------------------------------------------------------------------------------------------------- */
@@ -77,14 +128,13 @@ static lk_status choose_columns(csv_logger *c, const lk_logs *logs)
     return LK_OK;
 }
 
-static lk_status write_header(csv_logger *c)
+static void put_header(csv_logger *c)
 {
-    lki_text l = {0};
-    put_cell(&l, c->separator, "epoch");
+    put_cell(&c->all, c->separator, true, "epoch");
     for (int i = 0; i < c->columns.logs.count; i++)
-        put_cell(&l, c->separator, c->columns.name[i]);
+        put_cell(&c->all, c->separator, false, c->columns.name[i]);
+    lki_text_put(&c->all, "\r\n");
     c->header = false;
-    return write_line(c, &l);
 }
 
 static bool has(const lk_logs *logs, const char *name)
@@ -96,70 +146,99 @@ static bool has(const lk_logs *logs, const char *name)
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
 
+static void forget(csv_logger *c)
+{
+    lki_text_free(&c->all);
+    c->written = c->synced = 0;
+    c->before = 0;
+}
+
+/* What cannot be opened before training begins is an error: nothing is lost yet. */
 static lk_status begin(lk_callback *base, const lki_happening *h)
 {
     csv_logger *c = (csv_logger *)base;
     struct stat s;
     lki_logs_clear(&c->columns);
+    forget(c);
     if (c->file >= 0) close(c->file);
     LKI_TRY(lki_folder_make(c->path));
     c->stale = h->resumed && !c->append;
-    c->file = open(c->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (c->append || c->stale ? 0 : O_TRUNC), 0666);
-    if (c->file < 0) return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
-    c->header = fstat(c->file, &s) != 0 || s.st_size == 0;
+    c->warned = false;
+    c->file = open_file(c->path, !c->append && !c->stale);
+    if (c->file < 0)
+        return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
+    c->header = !is_regular(c, &s) || s.st_size == 0;
+    if (c->append && !c->header) c->before = s.st_size;
+    if (is_regular(c, &s)) lki_folder_try_sync(c->path);
     return LK_OK;
 }
 
-/* At most so long: a file that is shorter, or no file, stays what it is. */
-static lk_status cut_off(csv_logger *c, int64_t size)
+/* To that length, and no more than it has. */
+static int cut_off(csv_logger *c, int64_t size)
 {
     struct stat s;
-    if (fstat(c->file, &s) == 0 && (!S_ISREG(s.st_mode) || s.st_size <= size)) return LK_OK;
-    return ftruncate(c->file, size) == 0 ? LK_OK : lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno));
+    if (!is_regular(c, &s) || s.st_size <= size) return 0;
+    return ftruncate(c->file, size) == 0 ? 0 : errno;
 }
 
-static lk_status begin_anew(csv_logger *c)
+static void begin_anew(csv_logger *c)
 {
     c->stale = false;
     c->header = true;
-    return cut_off(c, 0);
+    forget(c);
+    warn_once(c, cut_off(c, 0));
 }
 
 static lk_status epoch_end(lk_callback *base, const lki_happening *h)
 {
     csv_logger   *c = (csv_logger *)base;
     const lk_logs logs = lki_logs_of(h);
-    lki_text      l = {0};
     char          number[LKI_NUMBER_TEXT];
-    if (c->stale) LKI_TRY(begin_anew(c));
+    if (c->stale) begin_anew(c);
     if (!c->columns.logs.count) LKI_TRY(choose_columns(c, &logs));
-    if (c->header) LKI_TRY(write_header(c));
+    if (c->header) put_header(c);
     snprintf(number, sizeof number, "%d", h->event.epoch);
-    put_cell(&l, c->separator, number);
+    put_cell(&c->all, c->separator, true, number);
     for (int i = 0; i < c->columns.logs.count; i++) {
         const char *name = c->columns.name[i];
-        put_cell(&l, c->separator, has(&logs, name) ? lki_number_text(lk_logs_get(&logs, name), number) : "NA");
+        put_cell(&c->all, c->separator, false, has(&logs, name) ? lki_number_text(lk_logs_get(&logs, name), number) : "NA");
     }
-    return write_line(c, &l);
+    lki_text_put(&c->all, "\r\n");
+    return push_or_warn(c);
+}
+
+/* What is new since the last time: a disk that is asked again has to wait for all it was given. */
+static int sync_file(csv_logger *c)
+{
+    struct stat s;
+    if (c->synced == c->written || !is_regular(c, &s)) return 0;
+    if (lki_fsync(c->file) != 0) return errno;
+    c->synced = c->written;
+    return 0;
 }
 
 static lk_status end(lk_callback *base, const lki_happening *h)
 {
     (void)h;
     csv_logger *c = (csv_logger *)base;
-    const int   failed = c->file >= 0 && close(c->file) != 0;
+    if (c->file < 0) return LK_OK;
+    const lk_status status = push_or_warn(c);
+    warn_once(c, sync_file(c));
+    warn_once(c, close(c->file) == 0 ? 0 : errno);
     c->file = -1;
-    return failed ? lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, strerror(errno)) : LK_OK;
+    return status;
 }
 
+/* A backup that is on the disk has its lines there too. Where that fails, they are in the backup all the same. */
 static void save(const lk_callback *base, lki_sink *s)
 {
     const csv_logger *c = (const csv_logger *)base;
-    const off_t       size = c->file >= 0 ? lseek(c->file, 0, SEEK_END) : -1;
-    lki_state_put(s, size < 0 ? INT64_MAX : size);
+    if (c->file >= 0) sync_file((csv_logger *)(uintptr_t)c); /* only what it knows of the disk changes */
+    lki_state_put(s, c->before + c->all.size);
     lki_state_put(s, c->columns.logs.count);
     for (int i = 0; i < c->columns.logs.count; i++)
         lki_state_put_bytes(s, c->columns.name[i], strlen(c->columns.name[i]));
+    lki_state_put_bytes(s, c->all.data, (size_t)c->all.size);
 }
 
 static lk_status load_column(csv_logger *c, const lki_wire *name)
@@ -169,7 +248,48 @@ static lk_status load_column(csv_logger *c, const lki_wire *name)
     return lki_logs_set(&c->columns, text, 0);
 }
 
-/* Of a file that is not there any more nothing is cut off: it begins anew. */
+/* Whether the file has what the backup says, whatever comes after it. */
+static bool has_all(const csv_logger *c)
+{
+    lki_bytes        file;
+    lki_error_record before, mine;
+    lki_error_take(&before);
+    const bool   read = lki_file_read(c->path, &file) == LK_OK;
+    const size_t size = (size_t)c->all.size, at = (size_t)c->before;
+    const bool   same = read && file.size >= at && file.size - at >= size && (!size || !memcmp(file.data + at, c->all.data, size));
+    lki_bytes_free(&file);
+    lki_error_take(&mine);
+    if (before.code != LK_OK) lki_error_put(&before);
+    return same;
+}
+
+static lk_status write_again(csv_logger *c)
+{
+    struct stat s;
+    lki_warn("CSVLogger: %s has other lines than the backup, or fewer: it is written again from the backup", c->path);
+    if (is_regular(c, &s)) c->before = lki_min(c->before, (int64_t)s.st_size);
+    warn_once(c, cut_off(c, c->before));
+    c->written = c->synced = 0;
+    return push_or_warn(c);
+}
+
+/* Goes on after the lines of the backup. */
+static lk_status take_up(csv_logger *c, int64_t size, const lki_wire *text)
+{
+    struct stat s;
+    forget(c);
+    c->stale = false;
+    c->before = size - (int64_t)lki_wire_left(text);
+    if (lki_wire_left(text)) lki_text_add(&c->all, (const char *)text->p, (int)lki_wire_left(text));
+    if (c->all.failed) return LK_ENOMEM;
+    c->header = size == 0;
+    c->written = c->all.size;
+    if (!is_regular(c, &s)) return LK_OK;
+    if (!has_all(c)) return write_again(c);
+    warn_once(c, cut_off(c, size));
+    return LK_OK;
+}
+
 static lk_status load(lk_callback *base, lki_wire *w)
 {
     csv_logger   *c = (csv_logger *)base;
@@ -178,10 +298,9 @@ static lk_status load(lk_callback *base, lki_wire *w)
         const lki_wire name = lki_state_get_bytes(w);
         LKI_TRY(load_column(c, &name));
     }
-    if (w->bad || lki_wire_left(w)) return LK_OK; /* the caller tells */
-    c->stale = false;
-    if (!size) c->header = true;
-    return cut_off(c, size);
+    const lki_wire text = lki_wire_left(w) ? lki_state_get_bytes(w) : lki_wire_of(w->p, 0); /* none: an older backup */
+    if (lki_wire_left(&text) > (size_t)lki_min(size, (int64_t)INT32_MAX)) w->bad = true;
+    return w->bad || lki_wire_left(w) ? LK_OK : take_up(c, size, &text); /* what is bad the caller reports */
 }
 
 static void destroy(lk_callback *base)
@@ -189,6 +308,7 @@ static void destroy(lk_callback *base)
     csv_logger *c = (csv_logger *)base;
     if (c->file >= 0) close(c->file);
     lki_logs_free(&c->columns);
+    lki_text_free(&c->all);
     lki_release(c->path);
 }
 

@@ -12,6 +12,8 @@
  * colours are told apart by people who do not see red and green, and by their lightness in print. */
 #include "fit/plot.h"
 #include "core/memory.h"
+#include "core/number.h"
+#include "format/durable.h"
 #include <lockstep/fit.h>
 #include <math.h>
 #include <stdio.h>
@@ -162,21 +164,21 @@ static void tidy_exponent(char *text)
 /* With as many digits behind the point as the step has, so that they stand in line. */
 static void tick_text(const panel *p, double value, char text[MOST_LABEL])
 {
-    if (p->logarithmic) snprintf(text, MOST_LABEL, "%g", pow(10, value));
+    if (p->logarithmic) lki_format(text, MOST_LABEL, "%g", pow(10, value));
     else if (p->ticks.step >= 1e5 || p->ticks.step < 1e-5)
-        snprintf(text, MOST_LABEL, "%.4g", fabs(value) < p->ticks.step / 2 ? 0 : value);
+        lki_format(text, MOST_LABEL, "%.4g", fabs(value) < p->ticks.step / 2 ? 0 : value);
     else {
         int digits = 0;
         for (double step = p->ticks.step; digits < 8 && fabs(step - round(step)) > 1e-6 * step; step *= 10)
             digits++;
-        snprintf(text, MOST_LABEL, "%.*f", digits, fabs(value) < p->ticks.step / 2 ? 0 : value);
+        lki_format(text, MOST_LABEL, "%.*f", digits, fabs(value) < p->ticks.step / 2 ? 0 : value);
     }
     tidy_exponent(text);
 }
 
 static void value_text(double value, char text[MOST_LABEL])
 {
-    snprintf(text, MOST_LABEL, "%.4g", value);
+    lki_format(text, MOST_LABEL, "%.4g", value);
     tidy_exponent(text);
 }
 
@@ -200,7 +202,7 @@ static void draw_epochs(lki_drawing *d, const panel *p)
     for (double epoch = ceil(p->first / step - 1e-9) * step; epoch <= p->last + 1e-9; epoch += step) {
         const double x = sharp(x_of(p, epoch));
         lki_draw_line(d, x, y, x, y + 4, (lki_pen){AXIS, 1, false});
-        snprintf(text, sizeof text, "%.0f", epoch);
+        lki_format(text, sizeof text, "%.0f", epoch);
         lki_draw_text(d, x, y + 18, (lki_font){FAINT_INK, 11.5, LKI_MIDDLE, false}, text);
     }
     lki_draw_text(d, (p->x0 + p->x1) / 2, y + 35, (lki_font){FAINT_INK, 12, LKI_MIDDLE, false}, "epoch");
@@ -352,7 +354,7 @@ static lk_status write_drawing(const lki_drawing *d, ending e, const char *path)
 {
     lki_bytes bytes = {0};
     LKI_TRY(e == SVG ? lki_drawing_svg(d, "Training history", &bytes) : lki_drawing_png(d, PNG_SCALE, &bytes));
-    const lk_status status = lki_file_write(path, 1, &bytes);
+    const lk_status status = lki_durable_file(path, bytes.data, bytes.size);
     lki_bytes_free(&bytes);
     return status;
 }

@@ -10,6 +10,7 @@
  *    out. The line that stays is complete. No escape codes: a shorter line is filled up with blanks.
  * 3. Whoever speaks while a line is being drawn ends it first (lki_say), and so does the end of training, whatever the reason. */
 #include "core/log.h"
+#include "core/number.h"
 #include "core/thread.h"
 #include "fit/callback.h"
 #include <math.h>
@@ -76,7 +77,7 @@ static void put(line *l, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(l->text + l->size, sizeof l->text - (size_t)l->size, format, args);
+    const int n = lki_vformat(l->text + l->size, sizeof l->text - (size_t)l->size, format, args);
     va_end(args);
     l->size = n < LINE - l->size ? l->size + n : LINE - 1;
 }
@@ -122,7 +123,7 @@ static void put_remaining(line *l, double time)
 static void put_rows(line *l, double per_second)
 {
     char      plain[32];
-    const int size = snprintf(plain, sizeof plain, "%.0f", fmin(per_second, 1e15));
+    const int size = lki_format(plain, sizeof plain, "%.0f", fmin(per_second, 1e15));
     put(l, " - ");
     for (int i = 0; i < size; i++)
         put(l, "%s%c", i && (size - i) % 3 == 0 ? "," : "", plain[i]);

@@ -5,6 +5,7 @@
  *   {{ and }}       a brace
  *
  * The form is checked when the path is given, the names when it is filled in. */
+#include "core/number.h"
 #include "fit/callback.h"
 #include "fit/text.h"
 #include <ctype.h>
@@ -84,8 +85,8 @@ static lk_status put_real(lki_text *t, const field *f, double value)
     else {
         snprintf(form, sizeof form, "%%%s%s*.*%c%s", f->plus ? "+" : "", f->zero ? "0" : "", percent ? 'f' : f->type,
                  percent ? "%%" : "");
-        snprintf(out, sizeof out, form, f->width - (percent && f->width), f->precision < 0 ? 6 : f->precision,
-                 percent ? value * 100 : value);
+        lki_format(out, sizeof out, form, f->width - (percent && f->width), f->precision < 0 ? 6 : f->precision,
+                   percent ? value * 100 : value);
     }
     lki_text_put(t, "%s", out);
     return LK_OK;

@@ -7,7 +7,9 @@
  *   validation   epoch_loss, ...                                          step: the epoch
  *                evaluation_loss_vs_iterations, ...                       step: the optimiser's iterations
  *
- * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it) ends. */
+ * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it) ends.
+ * The first one is made before training begins, and an error if it cannot be. What cannot be written later is a warning, given once:
+ * training goes on. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -28,7 +30,7 @@ typedef struct tensorboard {
     lk_tensorboard_args args;
     char               *folder[SIDES];
     lki_events         *file[SIDES]; /* NULL: nothing yet */
-    bool                in_fit, described;
+    bool                in_fit, described, warned;
     lki_every           every;
     int64_t             steps; /* of training */
     int64_t             last;  /* batch */
@@ -55,11 +57,13 @@ static lk_status close_file(tensorboard *t, side s)
     return lki_events_close(e);
 }
 
+/* Both, whatever becomes of the first. */
 static lk_status flush_files(tensorboard *t)
 {
+    lk_status status = LK_OK;
     for (int s = 0; s < SIDES; s++)
-        if (t->file[s]) LKI_TRY(lki_events_flush(t->file[s]));
-    return LK_OK;
+        if (t->file[s] && lki_events_flush(t->file[s]) != LK_OK) status = LK_EIO;
+    return status;
 }
 
 /* ---- scalars ----------------------------------------------------------------------------------------------------------------- */
@@ -195,11 +199,23 @@ static lk_status describe(tensorboard *t, lk_model *m)
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
 
+/* A log is not worth a training: of what the system refuses it goes on without. */
+static lk_status go_on(tensorboard *t, lk_status status)
+{
+    lki_error_record why;
+    if (status != LK_EIO) return status;
+    lki_error_take(&why);
+    if (!t->warned) lki_warn("TensorBoard: this log is incomplete: %s; training goes on", why.text);
+    t->warned = true;
+    return LK_OK;
+}
+
 static lk_status train_begin(lk_callback *c, const lki_happening *h)
 {
     (void)h;
     tensorboard *t = (tensorboard *)c;
     t->in_fit = true;
+    t->warned = false;
     t->described = t->args.write_graph == LK_OFF;
     t->steps = 0;
     t->last = -1;
@@ -208,45 +224,56 @@ static lk_status train_begin(lk_callback *c, const lki_happening *h)
 }
 
 /* The model has its weights after the first step at the latest. */
+static lk_status put_batch(tensorboard *t, const lki_happening *h)
+{
+    if (!t->described) {
+        t->described = true;
+        LKI_TRY(describe(t, h->event.model));
+    }
+    if (!lki_every_due(&t->every, h->event.batch)) return LK_OK;
+    for (int i = 0; i < h->event.logs.count; i++)
+        LKI_TRY(put_scalar(t, TRAIN, t->steps, "batch_", h->event.logs.name[i], "", h->event.logs.value[i]));
+    return LK_OK;
+}
+
 static lk_status train_batch_end(lk_callback *c, const lki_happening *h)
 {
     tensorboard  *t = (tensorboard *)c;
     const int64_t batch = h->event.batch;
     t->steps += batch > t->last ? batch - t->last : batch + 1;
     t->last = batch;
-    if (!t->described) {
-        t->described = true;
-        LKI_TRY(describe(t, h->event.model));
-    }
-    if (!lki_every_due(&t->every, batch)) return LK_OK;
-    for (int i = 0; i < h->event.logs.count; i++)
-        LKI_TRY(put_scalar(t, TRAIN, t->steps, "batch_", h->event.logs.name[i], "", h->event.logs.value[i]));
-    return LK_OK;
+    return go_on(t, put_batch(t, h));
 }
 
 static lk_status epoch_end(lk_callback *c, const lki_happening *h)
 {
     tensorboard *t = (tensorboard *)c;
-    LKI_TRY(put_epoch(t, h));
-    LKI_TRY(put_weights(t, h));
-    return flush_files(t);
+    LKI_TRY(go_on(t, put_epoch(t, h)));
+    LKI_TRY(go_on(t, put_weights(t, h)));
+    return go_on(t, flush_files(t));
 }
 
-static lk_status test_end(lk_callback *c, const lki_happening *h)
+static lk_status put_evaluation(tensorboard *t, const lki_happening *h)
 {
-    tensorboard        *t = (tensorboard *)c;
     const lk_optimizer *o = lk_model_optimizer(h->event.model);
     for (int i = 0; o && !h->failed && i < h->event.logs.count; i++)
         LKI_TRY(put_scalar(t, VALIDATION, lk_optimizer_iterations(o), "evaluation_", h->event.logs.name[i], "_vs_iterations",
                            h->event.logs.value[i]));
-    return t->in_fit ? LK_OK : close_file(t, VALIDATION);
+    return LK_OK;
+}
+
+static lk_status test_end(lk_callback *c, const lki_happening *h)
+{
+    tensorboard *t = (tensorboard *)c;
+    LKI_TRY(go_on(t, put_evaluation(t, h)));
+    return t->in_fit ? LK_OK : go_on(t, close_file(t, VALIDATION));
 }
 
 static lk_status train_end(lk_callback *c, const lki_happening *h)
 {
     (void)h;
     tensorboard    *t = (tensorboard *)c;
-    const lk_status status = close_file(t, TRAIN), other = close_file(t, VALIDATION);
+    const lk_status status = go_on(t, close_file(t, TRAIN)), other = go_on(t, close_file(t, VALIDATION));
     t->in_fit = false;
     return status != LK_OK ? status : other;
 }

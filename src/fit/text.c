@@ -1,6 +1,7 @@
 /* Text that grows; see text.h. */
 #include "fit/text.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +25,8 @@ void lki_text_put(lki_text *t, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    const int more = vsnprintf(NULL, 0, format, args);
-    if (make_room(t, more)) t->size += vsnprintf(t->data + t->size, (size_t)more + 1, format, again);
+    const int more = lki_vformat(NULL, 0, format, args);
+    if (make_room(t, more)) t->size += lki_vformat(t->data + t->size, (size_t)more + 1, format, again);
     va_end(again);
     va_end(args);
 }

@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/number.h"
 #include "fit/callback.h"
 #include "format/json.h"
 #include <math.h>
@@ -28,7 +29,7 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
     lki_json_out o = {0};
     if (isfinite(value)) lki_json_real(&o, value);
     if (o.text) snprintf(text, LKI_NUMBER_TEXT, "%s", o.text);
-    else snprintf(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
+    else lki_format(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
     lki_json_out_free(&o);
     return text;
 }
@@ -36,8 +37,8 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 /* A rate of 0.001 is kept as the float 0.0010000000474974513: six digits say what was meant. */
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 {
-    snprintf(text, LKI_NUMBER_TEXT, "%.5e", value);
-    return lki_number_text(isfinite(value) ? strtod(text, NULL) : value, text);
+    lki_format(text, LKI_NUMBER_TEXT, "%.5e", value);
+    return lki_number_text(isfinite(value) ? lki_number_of(text, NULL) : value, text);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------- */

@@ -198,16 +198,10 @@ static lk_status open_shard(lki_bundle *b, const char *prefix, int number)
 {
     if (!lki_grow((void **)&b->shard, &b->room, b->opened + 1, sizeof *b->shard)) return LK_ENOMEM;
     lki_bundle_shard *s = &b->shard[b->opened];
-    struct stat       state;
     *s = (lki_bundle_shard){lki_bundle_path(prefix, number, b->shards), number, -1, 0};
     if (!s->path) return LK_ENOMEM;
     b->opened++;
-    s->descriptor = lki_open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* as lki_file_read() */
-    if (s->descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", s->path, strerror(errno));
-    if (fstat(s->descriptor, &state) != 0) return lki_fail(LK_EIO, "%s: %s", s->path, strerror(errno));
-    if (!S_ISREG(state.st_mode)) return lki_fail(LK_EIO, "%s: not a regular file", s->path);
-    s->size = (uint64_t)state.st_size;
-    return LK_OK;
+    return lki_open_regular(s->path, &s->descriptor, &s->size);
 }
 
 static lk_status open_shards(lki_bundle *b, const char *prefix)

@@ -60,7 +60,7 @@ static bool is_named(int descriptor, int folder, const char *name)
 /* A file that can be locked has no writer any more. Whoever makes one and has not locked it yet finds out (make_locked). */
 static void remove_leftover(int folder, const char *name)
 {
-    const int descriptor = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int descriptor = lki_openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) return;
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, folder, name)) unlinkat(folder, name, 0);
     close(descriptor);
@@ -81,7 +81,7 @@ static void remove_leftovers(const char *path)
 
 void lki_remove_unheld(const char *path, bool (*unneeded)(const void *arg), const void *arg)
 {
-    const int descriptor = lki_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int descriptor = lki_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) return;
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, AT_FDCWD, path) && unneeded(arg)) unlink(path);
     close(descriptor);
@@ -100,7 +100,7 @@ void lki_durable_clean(const char *folder, const char *begin)
 /* A new file, locked; its descriptor, or -1 and errno. EAGAIN: somebody took it for a leftover meanwhile. */
 static int make_locked(const char *path)
 {
-    const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);
+    const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (descriptor < 0) return -1;
     const bool locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
     if (locked && is_named(descriptor, AT_FDCWD, path)) return descriptor;
@@ -238,6 +238,27 @@ static bool is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+/* Some file systems cannot sync a folder (EINVAL): their renames are as lasting as they can be. 0, or what errno says. */
+static int sync_folder_of(const char *file)
+{
+    const size_t length = lki_folder_length(file);
+    char        *folder = lki_path_join(length ? file : ".", length ? length : 1, "");
+    if (!folder) return ENOMEM;
+    const int descriptor = lki_open(folder, O_RDONLY | O_DIRECTORY);
+    const int cause = descriptor >= 0 && (lki_fsync(descriptor) == 0 || errno == EINVAL) ? 0 : errno;
+    if (descriptor >= 0) close(descriptor);
+    lki_release(folder);
+    return cause;
+}
+
+/* It was not there: its name in the folder above it is made to last. */
+static bool make_one(const char *folder)
+{
+    if (mkdir(folder, 0777) != 0) return is_folder(folder);
+    sync_folder_of(folder); /* at best: the folder above it may be one that cannot be read */
+    return true;
+}
+
 lk_status lki_folder_make(const char *file)
 {
     char *folder = lki_path_join(file, lki_folder_length(file), "");
@@ -247,23 +268,20 @@ lk_status lki_folder_make(const char *file)
         const char next = p[1];
         if (*p == '/' || (next != '/' && next != 0)) continue;
         p[1] = 0;
-        if (mkdir(folder, 0777) != 0 && !is_folder(folder)) status = failed(folder, "make a folder of");
+        if (!make_one(folder)) status = failed(folder, "make a folder of");
         p[1] = next;
     }
     lki_release(folder);
     return status;
 }
 
-/* Some file systems cannot sync a folder (EINVAL): their renames are as lasting as they can be. */
 lk_status lki_folder_sync(const char *file)
 {
     const size_t length = lki_folder_length(file);
-    char        *folder = lki_path_join(length ? file : ".", length ? length : 1, "");
-    if (!folder) return LK_ENOMEM;
-    const int  descriptor = lki_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool good = descriptor >= 0 && (lki_fsync(descriptor) == 0 || errno == EINVAL);
-    lk_status  status = good ? LK_OK : failed(folder, "sync");
-    if (descriptor >= 0) close(descriptor);
-    lki_release(folder);
-    return status;
+    const int    cause = sync_folder_of(file);
+    if (!cause) return LK_OK;
+    if (cause == ENOMEM) return LK_ENOMEM;
+    return lki_fail(LK_EIO, "%.*s: cannot sync it: %s", length ? (int)length : 1, length ? file : ".", strerror(cause));
 }
+
+void lki_folder_try_sync(const char *file) { sync_folder_of(file); }

@@ -39,9 +39,11 @@ void lki_durable_clean(const char *folder, const char *begin);
 /* All of it for a small file: written, synced, published, the folder synced. */
 lk_status lki_durable_file(const char *path, const void *data, size_t size);
 
-/* The folder a file is in: make it and those above it; make renames in it last. */
+/* The folder a file is in: make it and those above it, to last; make renames in it last; the same where it is no error if that cannot be
+ * done. */
 lk_status lki_folder_make(const char *file);
 lk_status lki_folder_sync(const char *file);
+void      lki_folder_try_sync(const char *file);
 
 /* The length of the folder part of a path, without its last slash; 0: none, the current one. "/a" has "/". */
 size_t lki_folder_length(const char *path);

@@ -11,7 +11,8 @@
  *   text         string [] or [n]
  *
  * Records gather in memory and are appended to the file in whole, so that whoever reads it while it grows meets half a record only
- * where the system itself stopped in the middle. */
+ * where the system itself stopped in the middle. What cannot be written waits, up to MOST_WAITING bytes, and goes on at the byte where the
+ * system stopped: a disk that was full for a while leaves no damage. */
 #include "format/events.h"
 #include "core/memory.h"
 #include "format/crc32c.h"
@@ -30,7 +31,7 @@ enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SOURCE = 10 };
 enum { VALUE = 1, TAG = 1, SIMPLE_VALUE = 2, TENSOR = 8, METADATA = 9 };
 enum { TYPE = 1, SHAPE = 2, CONTENT = 4, FLOATS = 5, DOUBLES = 6, STRINGS = 8 };
 enum { TYPE_F32 = 1, TYPE_F64 = 2, TYPE_STRING = 7 };
-enum { BUCKETS = 30, ENOUGH = 64 << 10 };
+enum { BUCKETS = 30, ENOUGH = 64 << 10, MOST_WAITING = 16 << 20 };
 
 struct lki_events {
     char    *path;
@@ -51,10 +52,29 @@ static void put_record(lki_sink *s, const lki_sink *record)
     lki_sink_fixed(s, lki_crc32c_mask(lki_crc32c(0, record->data, record->size)), 4);
 }
 
+/* Returns 0, or what errno says; what could not be written still waits. */
+static int write_waiting(lki_events *e)
+{
+    size_t done = 0;
+    int    cause = 0;
+    while (done < e->waiting.size && !cause) {
+        const ssize_t n = write(e->descriptor, e->waiting.data + done, e->waiting.size - done);
+        if (n >= 0) done += (size_t)n;
+        else if (errno != EINTR) cause = errno;
+    }
+    e->waiting.size -= done;
+    if (e->waiting.size) memmove(e->waiting.data, e->waiting.data + done, e->waiting.size);
+    return cause;
+}
+
 static lk_status append(lki_events *e, lki_sink *event)
 {
     const size_t before = e->waiting.size;
     const bool   whole = !event->failed;
+    if (before > MOST_WAITING) { /* writing fails, and has for long */
+        lki_sink_free(event);
+        return lki_events_flush(e);
+    }
     if (whole) put_record(&e->waiting, event);
     lki_sink_free(event);
     if (!whole || e->waiting.failed) {
@@ -62,7 +82,8 @@ static lk_status append(lki_events *e, lki_sink *event)
         e->waiting.failed = false;
         return LK_ENOMEM;
     }
-    return e->waiting.size >= ENOUGH ? lki_events_flush(e) : LK_OK;
+    if (e->waiting.size >= ENOUGH) write_waiting(e); /* flushing reports it */
+    return LK_OK;
 }
 
 static void put_f64(lki_sink *s, uint32_t field, double x)
@@ -103,7 +124,7 @@ static lk_status open_file(lki_events *e, const char *folder, double wall_time)
     e->path = path_of(folder, wall_time);
     if (!e->path) return LK_ENOMEM;
     LKI_TRY(lki_folder_make(e->path));
-    e->descriptor = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    e->descriptor = lki_open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
     if (e->descriptor < 0) return lki_fail(LK_EIO, "%s: cannot write it: %s", e->path, strerror(errno));
     LKI_TRY(append_version(e, wall_time));
     return lki_events_flush(e);
@@ -131,15 +152,7 @@ lk_status lki_events_open(const char *folder, double wall_time, lki_events **out
 
 lk_status lki_events_flush(lki_events *e)
 {
-    size_t done = 0;
-    int    cause = 0;
-    while (done < e->waiting.size && !cause) {
-        const ssize_t n = write(e->descriptor, e->waiting.data + done, e->waiting.size - done);
-        if (n >= 0) done += (size_t)n;
-        else if (errno != EINTR) cause = errno;
-    }
-    e->waiting.size -= done;
-    if (e->waiting.size) memmove(e->waiting.data, e->waiting.data + done, e->waiting.size);
+    const int cause = write_waiting(e);
     return cause ? lki_fail(LK_EIO, "%s: cannot write it: %s", e->path, strerror(cause)) : LK_OK;
 }
 

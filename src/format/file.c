@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST_AT_ONCE = 1 << 30 }; /* one read gives at most 2 GiB */
@@ -20,15 +19,6 @@ void lki_bytes_free(lki_bytes *b)
 
 static lk_status failed(const char *path) { return lki_fail(LK_EIO, "%s: %s", path, strerror(errno)); }
 
-int lki_open(const char *path, int flags)
-{
-    int descriptor;
-    do
-        descriptor = open(path, flags, 0666);
-    while (descriptor < 0 && errno == EINTR);
-    return descriptor;
-}
-
 int lki_fsync(int descriptor)
 {
     int result;
@@ -38,12 +28,9 @@ int lki_fsync(int descriptor)
     return result;
 }
 
-static lk_status read_open(const char *path, int descriptor, lki_bytes *out)
+static lk_status read_open(const char *path, int descriptor, uint64_t size, lki_bytes *out)
 {
-    struct stat s;
-    if (fstat(descriptor, &s) != 0) return failed(path);
-    if (!S_ISREG(s.st_mode)) return lki_fail(LK_EIO, "%s: not a regular file", path);
-    out->size = (size_t)s.st_size;
+    out->size = (size_t)size;
     out->data = lki_alloc(out->size);
     if (!out->data) return LK_ENOMEM;
     for (size_t got = 0; got < out->size;) {
@@ -59,9 +46,10 @@ static lk_status read_open(const char *path, int descriptor, lki_bytes *out)
 lk_status lki_file_read(const char *path, lki_bytes *out)
 {
     *out = (lki_bytes){0};
-    const int descriptor = lki_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer would be waited for */
-    if (descriptor < 0) return lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(errno));
-    const lk_status status = read_open(path, descriptor, out);
+    int      descriptor;
+    uint64_t size;
+    LKI_TRY(lki_open_regular(path, &descriptor, &size));
+    const lk_status status = read_open(path, descriptor, size, out);
     close(descriptor);
     if (status != LK_OK) lki_bytes_free(out);
     return status;
@@ -69,7 +57,9 @@ lk_status lki_file_read(const char *path, lki_bytes *out)
 
 lk_status lki_file_write(const char *path, int parts, const lki_bytes *part)
 {
-    FILE *f = fopen(path, "wbe");
+    const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
+    FILE     *f = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
+    if (!f && descriptor >= 0) close(descriptor);
     if (!f) return lki_fail(LK_EIO, "%s: %s", path, strerror(errno));
     bool good = true;
     for (int i = 0; i < parts && good; i++)

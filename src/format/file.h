@@ -8,6 +8,7 @@
 #define LKI_FORMAT_FILE_H
 
 #include "core/error.h"
+#include "core/open.h"
 #include <lockstep/tensor.h>
 
 typedef struct lki_bytes {
@@ -15,9 +16,7 @@ typedef struct lki_bytes {
     size_t   size;
 } lki_bytes;
 
-/* open and fsync, again whenever a signal came between. */
-int lki_open(const char *path, int flags); /* made with mode 0666 */
-int lki_fsync(int descriptor);
+int lki_fsync(int descriptor); /* again whenever a signal came between */
 
 lk_status lki_file_read(const char *path, lki_bytes *out);
 lk_status lki_file_write(const char *path, int parts,

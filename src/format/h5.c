@@ -321,7 +321,7 @@ static void put_request(lki_sink *s, lki_h5p_mode mode, size_t size, size_t limi
 {
     lki_sink_fixed(s, LKI_H5P_MAGIC, 8);
     lki_sink_fixed(s, mode, 4);
-    lki_sink_fixed(s, 0, 4);
+    lki_sink_fixed(s, (uint64_t)lki_h5_patience(), 4);
     lki_sink_fixed(s, size, 8);
     lki_sink_fixed(s, limit, 8);
 }

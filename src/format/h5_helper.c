@@ -11,6 +11,7 @@
 #include "format/h5_helper.h"
 #include "core/beside.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "format/durable.h"
 #include "format/h5.h"
 #include "format/wire.h"
@@ -36,9 +37,21 @@ extern char **environ;
 
 enum { USUAL_DEADLINE = 120000, PIECE = 1 << 16, GRACE = 1000 };
 
-static int deadline_ms;
+static int deadline_ms, patience_s;
 
 void lki_h5_set_deadline(int milliseconds) { __atomic_store_n(&deadline_ms, milliseconds, __ATOMIC_RELAXED); }
+
+void lki_h5_set_patience(int seconds) { __atomic_store_n(&patience_s, seconds, __ATOMIC_RELAXED); }
+int  lki_h5_patience(void) { return __atomic_load_n(&patience_s, __ATOMIC_RELAXED); }
+
+/* A second more for every MiB that is sent. */
+static int64_t usual_deadline(int parts, const lki_bytes *part)
+{
+    int64_t mib = 0;
+    for (int i = 0; i < parts; i++)
+        mib += (int64_t)(part[i].size >> 20);
+    return USUAL_DEADLINE + 1000 * mib;
+}
 
 /* ---- where it is ------------------------------------------------------------------------------------------------------------- */
 
@@ -116,11 +129,13 @@ static lk_status start(const char *name, const char *path, helper *h)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return lki_fail(LK_EIO, "%s: cannot start the helper %s: %s", name, path, strerror(errno));
-    const int failed = spawn(path, pair[1], &h->process);
-    close(pair[1]);
+    for (int i = 0; i < 2; i++)
+        pair[i] = lki_above_standard(pair[i]);
+    const int failed = pair[0] < 0 || pair[1] < 0 ? EMFILE : spawn(path, pair[1], &h->process);
+    if (pair[1] >= 0) close(pair[1]);
     h->socket = pair[0];
     if (!failed) return LK_OK;
-    close(pair[0]);
+    if (pair[0] >= 0) close(pair[0]);
     return lki_fail(LK_EUNSUPPORTED, "%s: cannot start the helper %s: %s", name, path, strerror(failed));
 }
 
@@ -202,7 +217,7 @@ static lk_status turn(talk *t, int socket)
 {
     const int64_t left = t->deadline - now_ms();
     struct pollfd p = {.fd = socket, .events = (short)(POLLIN | (t->now < t->parts ? POLLOUT : 0))};
-    const int     ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+    const int     ready = left > 0 ? poll(&p, 1, (int)lki_min(left, (int64_t)INT32_MAX)) : 0;
     if (ready == 0) return lki_fail(LK_EDEADLINE, "%s: the HDF5 helper did not end in time while %s it", t->name, t->doing);
     if (ready < 0) return errno == EINTR ? LK_OK : lki_fail(LK_EIO, "%s: poll: %s", t->name, strerror(errno));
     if (p.revents & POLLOUT) send_some(t, socket);
@@ -229,7 +244,7 @@ lk_status lki_h5_exchange(const char *name, const char *doing, int parts, const 
     *answer = (lki_bytes){0};
     if (!path) return missing(name);
     LKI_TRY(start(name, path, &h));
-    t.deadline = now_ms() + (most ? most : USUAL_DEADLINE);
+    t.deadline = now_ms() + (most ? most : usual_deadline(parts, part));
     lk_status status = LK_OK;
     while (status == LK_OK && !t.ended)
         status = turn(&t, h.socket);

@@ -10,7 +10,10 @@
  * ended by a signal. The answer may be cut off all the same: whoever reads it decides. */
 lk_status lki_h5_exchange(const char *name, const char *doing, int parts, const lki_bytes *part, size_t limit, lki_bytes *answer);
 
-/* For tests: milliseconds the helper may take; 0: as many as usual, 120,000. */
+/* For tests: milliseconds the helper may take, and seconds of the processor it may take for one item; 0: as many as usual, by the size of the
+ * file: 120,000 and 10 for a small one. */
 void lki_h5_set_deadline(int milliseconds);
+void lki_h5_set_patience(int seconds);
+int  lki_h5_patience(void);
 
 #endif

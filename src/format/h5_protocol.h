@@ -3,10 +3,12 @@
  *   request   offset size                       answer: frames, one after the other, the last one an end
  *                  0    8  LKI_H5P_MAGIC           offset size
  *                  8    4  mode                         0    4  what it is (LKI_H5P_ITEM ...)
- *                 12    4  zero                         4    4  zero
+ *                 12    4  patience, or zero            4    4  zero
  *                 16    8  bytes of the payload n       8    8  bytes of the payload n
  *                 24    8  most bytes of the answer    16    n  payload
  *                 32    n  payload
+ *
+ *   patience: seconds of the processor that may go by without an item of the answer; zero: as many as usual
  *
  *   mode LKI_H5P_READ    payload: a file        answer: an ITEM for each group, dataset and attribute, then DONE
  *   mode LKI_H5P_WRITE   payload: items         answer: the FILE, then DONE

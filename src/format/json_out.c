@@ -3,6 +3,7 @@
  * What comes before a value follows from what was written last: a comma behind a value, nothing behind a key, a new line (when pretty)
  * behind a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
 #include "core/memory.h"
+#include "core/number.h"
 #include "format/json.h"
 #include "format/utf8.h"
 #include <stdio.h>
@@ -148,7 +149,7 @@ static decimal rounded(double value, int digits)
 {
     char    text[40];
     decimal d = {.count = 0};
-    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    lki_format(text, sizeof text, "%.*e", digits - 1, value);
     for (const char *c = text; *c != 'e'; c++)
         if (*c >= '0' && *c <= '9') d.digit[d.count++] = *c;
     d.point = atoi(strchr(text, 'e') + 1) + 1;

@@ -6,6 +6,7 @@
  * Invariant: `position` is the unpacked position of buffer[at]. */
 #include "format/stream.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "format/inflate.h"
 #include <errno.h>
 #include <stdio.h>
@@ -50,8 +51,7 @@ lk_status lki_stream_open(const char *path, lk_switch gzip, lki_stream **out)
     if (!s) return LK_ENOMEM;
     s->path = lki_strdup(path);
     lk_status status = s->path ? LK_OK : LK_ENOMEM;
-    if (status == LK_OK && !(s->file = fopen(path, "rbe")))
-        status = lki_fail(errno == ENOENT ? LK_ENOTFOUND : LK_EIO, "%s: %s", path, strerror(errno));
+    if (status == LK_OK) status = lki_fopen_regular(path, &s->file);
     if (status == LK_OK) status = look_at_beginning(s, gzip);
     if (status == LK_OK) *out = s;
     else lki_stream_close(s);

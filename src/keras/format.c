@@ -73,7 +73,7 @@ lki_format lki_format_of_file(const char *path)
     struct stat s;
     if (stat(path, &s) != 0) return is_checkpoint(path) ? LKI_FORMAT_CHECKPOINT : LKI_FORMAT_UNKNOWN;
     if (S_ISDIR(s.st_mode)) return LKI_FORMAT_FOLDER;
-    const int     descriptor = lki_open(path, O_RDONLY | O_CLOEXEC);
+    const int     descriptor = S_ISREG(s.st_mode) ? lki_open(path, O_RDONLY | O_NONBLOCK) : -1;
     const ssize_t got = descriptor >= 0 ? pread(descriptor, first, sizeof first, 0) : -1;
     if (descriptor >= 0) close(descriptor);
     if (got >= 2 && !memcmp(first, "PK", 2)) return format_of_zip(path);

@@ -5,6 +5,7 @@
 #include "layer/initializer.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "core/number.h"
 #include "core/shape.h"
 #include "nn/initializer.h"
 #include "op/op.h"
@@ -245,7 +246,7 @@ lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const ch
         return lki_refuse(LK_ESHAPE, "lk_initializer_call: %s is not the shape of a weight", lki_shape_text(&shape, text));
     if (!stream) stream = "";
     if (i->fn) return call_own(i, shape, stream);
-    snprintf(seed, sizeof seed, "seed/%.17g", lki_number(i->set.seed));
+    lki_format(seed, sizeof seed, "seed/%.17g", lki_number(i->set.seed));
     const recipe *r = &RECIPES[i->class - lki_initializer_classes];
     return r->fill(r, &i->set, shape, lki_number_given(i->set.seed) ? seed : stream);
 }

@@ -2,6 +2,7 @@
 #include "layer/layer.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/number.h"
 #include "layer/regularizer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,7 +66,7 @@ static void note_options(lk_layer *l)
                     *seed = lki_field_find(&l->kind->class, "seed");
     if (activity) l->activity = *(lk_regularizer **)((char *)args_of(l) + activity->offset);
     const lk_number n = seed ? *(const lk_number *)((const char *)args_of(l) + seed->offset) : 0;
-    if (lki_number_given(n)) snprintf(l->seed, sizeof l->seed, "seed/%.17g", lki_number(n));
+    if (lki_number_given(n)) lki_format(l->seed, sizeof l->seed, "seed/%.17g", lki_number(n));
 }
 
 void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args)

@@ -8,6 +8,7 @@
  * 2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
  * 3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). What they have no place for
  *    goes under keys that the graph does not name. */
+#include "core/list.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "format/bundle.h"
@@ -74,7 +75,8 @@ static lk_variable *counter_new(void)
 
 lk_checkpoint *lk_checkpoint_from(int count, const lk_trackable *one_based)
 {
-    const lk_trackable *given = one_based + 1;
+    if (!lki_list_given("lk_checkpoint", count, one_based)) return NULL;
+    const lk_trackable *given = one_based ? one_based + 1 : NULL;
     for (int i = 0; i < count; i++)
         if (!object_fits(given, i)) return NULL;
     lk_checkpoint *c = lki_object_new(sizeof *c, LKI_KIND_CHECKPOINT, LKI_LIVES_IN_POOL, destroy);

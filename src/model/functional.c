@@ -52,6 +52,7 @@ lk_node *lk_apply_to(lk_layer *l, int count, lk_node *const *one_based)
     lk_shape in[LKI_MOST_INPUTS + 1], out;
     if (!lki_is_kind(l, LKI_KIND_LAYER))
         return l || !lk_failed() ? (lki_fail(LK_EINVAL, "lk_apply: %s", l ? "not a layer" : "the layer is NULL"), NULL) : NULL;
+    if (!lki_list_given("lk_apply", count, one_based)) return NULL;
     if (count < 1 || count > LKI_MOST_INPUTS)
         return lki_fail(LK_EINVAL, "lk_apply: layer \"%s\" on %d nodes; there must be 1 to %d", lki_layer_title(l), count,
                         LKI_MOST_INPUTS),
@@ -78,7 +79,7 @@ lk_shape lk_node_shape(const lk_node *n)
 
 lk_nodes lk_nodes_of(int count, lk_node *const *one_based)
 {
-    void *item = lki_list_of(count, one_based);
+    void *item = lki_list_of("lk_nodes_of", count, one_based);
     return (lk_nodes){item ? count : 0, item};
 }
 

@@ -327,7 +327,7 @@ lk_status lk_model_set_trainable(lk_model *m, int on)
 
 lk_layers lk_layers_of(int count, lk_layer *const *one_based)
 {
-    void *item = lki_list_of(count, one_based);
+    void *item = lki_list_of("lk_layers_of", count, one_based);
     return (lk_layers){item ? count : 0, item};
 }
 

@@ -14,9 +14,9 @@ static lk_status chain(lk_model *m)
 
 lk_model *lk_sequential_of(const char *name, int count, lk_layer *const *one_based)
 {
+    if (count < 1 || !one_based) return lki_fail(LK_EINVAL, "lk_sequential: there are no layers"), NULL;
     lk_layer *const *layer = one_based + 1;
-    if (count < 1) return lki_fail(LK_EINVAL, "lk_sequential: there are no layers"), NULL;
-    lk_model *m = lki_model_new(name ? name : "sequential", LKI_SEQUENTIAL);
+    lk_model        *m = lki_model_new(name ? name : "sequential", LKI_SEQUENTIAL);
     if (!m) return NULL;
     if (lki_model_take("lk_sequential", m, count, layer) == LK_OK && chain(m) == LK_OK &&
         (!layer[0]->input_shape.rank || lki_model_make(m, &layer[0]->input_shape) == LK_OK))

@@ -1,6 +1,7 @@
 /* The table of a model's layers, as Keras prints it. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "model/model.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,7 +133,7 @@ static void size_text(int64_t params, char *text, size_t bytes)
     int                      unit = 0;
     while (size >= 1024 && unit < 4)
         size /= 1024, unit++;
-    snprintf(text, bytes, "%.2f %s", size, UNITS[unit]);
+    lki_format(text, bytes, "%.2f %s", size, UNITS[unit]);
 }
 
 static void print_total(const char *what, int64_t params)

@@ -51,6 +51,7 @@ lk_tensor *lki_variance_scaling(lk_shape shape, const char *stream, double scale
     static lk_tensor *(*const draw[])(lk_shape, const char *, double) = {
         [LK_TRUNCATED_NORMAL] = draw_truncated, [LK_UNTRUNCATED_NORMAL] = draw_normal, [LK_UNIFORM] = draw_uniform};
     double in, out;
+    if (!lki_shape_valid(&shape)) return draw_normal(shape, stream, 1); /* which refuses it */
     fans(&shape, &in, &out);
     double fan = mode == LK_FAN_IN ? in : mode == LK_FAN_OUT ? out : (in + out) / 2;
     return draw[distribution](shape, stream, scale / fmax(1, fan));

@@ -2,6 +2,7 @@
 #include "op/tensor.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/list.h"
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -283,6 +284,7 @@ lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_base
     lk_tensor *t = new_checked("lk_tensor_of", &shape, LK_F32);
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
+    if (!lki_list_given("lk_tensor_of", count, one_based)) return &lki_poison;
     if (count > size || (count == 0 && size > 0)) {
         lki_fail(LK_ESHAPE, "lk_tensor_of: %d values for %lld elements", count, (long long)size);
         return &lki_poison;
@@ -329,9 +331,9 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
     return t;
 }
 
-lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
+static lk_tensor *filled(const char *call, lk_shape shape, lk_dtype dtype, double value)
 {
-    lk_tensor *t = new_checked("lk_fill", &shape, dtype);
+    lk_tensor *t = new_checked(call, &shape, dtype);
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
     size_t  bytes = lk_dtype_bytes(dtype);
@@ -341,17 +343,17 @@ lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
     return t;
 }
 
+lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value) { return filled("lk_fill", shape, dtype, value); }
+lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype) { return filled("lk_zeros", shape, dtype, 0); }
+lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype) { return filled("lk_ones", shape, dtype, 1); }
+
 lk_tensor *lk_scalar(double value)
 {
-    lk_tensor *t = lk_fill((lk_shape){0}, LK_F32, value);
+    lk_tensor *t = filled("lk_scalar", (lk_shape){0}, LK_F32, value);
     if (lki_bad(t)) return t;
     t->weak = true;
     return t;
 }
-
-lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype) { return lk_fill(shape, dtype, 0); }
-
-lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype) { return lk_fill(shape, dtype, 1); }
 
 lk_tensor *lk_range(int64_t count, lk_dtype dtype)
 {
@@ -474,7 +476,7 @@ lk_tuple lk_tuple_from(int count, lk_tensor *const *items)
     return count < 0 || (count && !items) ? poisoned_tuple() : lki_tuple_new(count, items);
 }
 
-lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based) { return lk_tuple_from(count, one_based + 1); }
+lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based) { return lk_tuple_from(count, one_based ? one_based + 1 : NULL); }
 
 lk_tuple lk_rows_all(lk_tuple batch, int64_t global_batch)
 {
@@ -551,8 +553,9 @@ lk_status lk_print(const lk_tensor *t)
 {
     if (!t) return lki_fail(LK_EINVAL, "lk_print: the tensor is NULL");
     if (lki_bad(t)) {
+        const lk_status status = lki_poisoned_status("lk_print");
         lki_output("poisoned: %s\n", lk_error());
-        return lki_poisoned_status("lk_print");
+        return status;
     }
     if (t->replicas) return print_replicas(t);
     if (t->nest) return print_nest(t);

@@ -237,7 +237,10 @@ static void list_destroy(void *object)
         lki_drop(l->item[i]);
 }
 
-lk_variables lk_variables_of(int count, lk_variable *const *one_based) { return lk_variables_from(count, one_based + 1); }
+lk_variables lk_variables_of(int count, lk_variable *const *one_based)
+{
+    return lk_variables_from(count, one_based ? one_based + 1 : NULL);
+}
 
 lk_variables lk_variables_from(int count, lk_variable *const *items)
 {

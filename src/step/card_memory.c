@@ -1,5 +1,6 @@
 /* One block of the card's memory for a step: what needs room, for how long, and where it lies. */
 #include "core/memory.h"
+#include "core/number.h"
 #include "step/card_inside.h"
 #include "step/card_rooms.h"
 #include <math.h>
@@ -98,9 +99,9 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
         if (largest[i].value >= g->value_count) continue; /* scratch */
         told++;
         const lki_value *v = &g->values[largest[i].value];
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", told > 1 ? ", " : "",
-                                 v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
-                                 mebibytes(largest[i].bytes));
+        used += (size_t)lki_format(words + used, sizeof words - used, "%s%s %s (%.1f MiB)", told > 1 ? ", " : "",
+                                   v->maker >= 0 ? lki_op_name(g->nodes[v->maker].op) : "an input", lki_shape_text(&v->shape, text),
+                                   mebibytes(largest[i].bytes));
     }
     for (int i = 0; i < g->node_count; i++)
         if (!g->nodes[i].dead && g->nodes[i].mode != LKI_WHOLE) rows = lki_max(rows, g->nodes[i].rows.rows);

@@ -2,6 +2,8 @@
 #include "fit/hooks.h"
 #include "fit/weights.h"
 #include "folder.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 /* ---- numbers, logs, paths ---------------------------------------------------------------------------------------------------- */
 
@@ -362,6 +364,55 @@ TEST(csv_files_have_keras_columns_and_line_ends)
     folder_remove(folder);
 }
 
+/* Files may grow to so many bytes, or to any size. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit r;
+    getrlimit(RLIMIT_FSIZE, &r);
+    r.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+TEST(a_disk_that_is_full_for_a_while_leaves_a_whole_csv_file_and_one_warning)
+{
+    const char *folder = folder_new(), *path = folder_file(folder, "log.csv");
+    char        text[1024];
+    stage       s = {0};
+    signal(SIGXFSZ, SIG_IGN);
+    lk_callback *c = fresh(lk_csv_logger(path), &s, NULL);
+    END_EPOCH(c, &s, 0, {"loss", 0.5}, {"val_loss", 1});
+    limit_files(30);
+    END_EPOCH(c, &s, 1, {"loss", 0.25}, {"val_loss", 2});
+    END_EPOCH(c, &s, 2, {"loss", 0.125}, {"val_loss", 3});
+    limit_files(RLIM_INFINITY);
+    assert_false(lk_failed());
+    const char *first = strstr(logged, "log.csv is incomplete: File too large; training goes on");
+    assert_non_null(first);
+    assert_null(strstr(first + strlen("log.csv is incomplete"), "incomplete"));
+    END_EPOCH(c, &s, 3, {"loss", 0.5}, {"val_loss", 4});
+    assert_int_equal(TELL(c, train_end, &s), LK_OK);
+    read_text(path, text, sizeof text);
+    assert_string_equal(text, "epoch,loss,val_loss\r\n0,0.5,1.0\r\n1,0.25,2.0\r\n2,0.125,3.0\r\n3,0.5,4.0\r\n");
+    stage_free(&s);
+    folder_remove(folder);
+}
+
+TEST(a_csv_file_that_is_removed_is_made_again)
+{
+    const char  *folder = folder_new(), *path = folder_file(folder, "log.csv");
+    char         text[1024];
+    stage        s = {0};
+    lk_callback *c = fresh(lk_csv_logger(path), &s, NULL);
+    END_EPOCH(c, &s, 0, {"loss", 0.5}, {"val_loss", 1});
+    unlink(path);
+    rmdir(folder);
+    assert_int_equal(TELL(c, train_end, &s), LK_OK);
+    read_text(path, text, sizeof text);
+    assert_string_equal(text, "epoch,loss,val_loss\r\n0,0.5,1.0\r\n");
+    stage_free(&s);
+    folder_remove(folder);
+}
+
 TEST(csv_files_that_cannot_be_written)
 {
     stage s = {0};
@@ -614,7 +665,9 @@ TESTS(HOOK_TEST(numbers_as_python_writes_them), HOOK_TEST(logs_grow_and_are_foun
       HOOK_TEST(early_stopping_warns_once_about_a_value_that_is_not_there), HOOK_TEST(plateaus_lower_the_rate),
       HOOK_TEST(plateaus_know_what_an_improvement_is), HOOK_TEST(schedules_of_ones_own),
       HOOK_TEST(rates_that_follow_a_schedule_cannot_be_set), HOOK_TEST(a_loss_that_is_no_number_ends_training),
-      HOOK_TEST(csv_files_have_keras_columns_and_line_ends), HOOK_TEST(csv_files_that_cannot_be_written),
+      HOOK_TEST(csv_files_have_keras_columns_and_line_ends),
+      HOOK_TEST(a_disk_that_is_full_for_a_while_leaves_a_whole_csv_file_and_one_warning),
+      HOOK_TEST(a_csv_file_that_is_removed_is_made_again), HOOK_TEST(csv_files_that_cannot_be_written),
       HOOK_TEST(checkpoints_by_the_end_of_their_names), HOOK_TEST(other_names_are_checkpoints_of_tensorflow),
       HOOK_TEST(only_the_best_is_kept), HOOK_TEST(checkpoints_know_a_threshold_and_what_is_missing),
       HOOK_TEST(checkpoints_every_so_many_steps), HOOK_TEST(checkpoints_that_are_refused),

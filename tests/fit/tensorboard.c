@@ -3,6 +3,8 @@
 #include "fit/kernel_image.h"
 #include "folder.h"
 #include "format/events.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 /* ---- reading back ------------------------------------------------------------------------------------------------------------ */
 
@@ -186,6 +188,40 @@ TEST(a_model_of_ones_own_has_no_json)
     folder_remove(folder);
 }
 
+/* Files may not grow in the second and third epoch of four. */
+static void fill_disk(const lk_event *event, void *user)
+{
+    struct rlimit r;
+    (void)user;
+    getrlimit(RLIMIT_FSIZE, &r);
+    r.rlim_cur = event->epoch == 1 || event->epoch == 2 ? 100 : RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+TEST(a_disk_that_is_full_for_a_while_is_one_warning_and_nothing_is_lost)
+{
+    const char *folder = folder_new();
+    signal(SIGXFSZ, SIG_IGN);
+    LK_POOL {
+        lk_history *h =
+            lk_model_fit(small_model(NULL), .x = rows_x(), .y = rows_y(), .verbose = LK_SILENT, .epochs = 4,
+                         .callbacks = LK_CALLBACKS(lk_callback_of(.on_epoch_begin = fill_disk), lk_tensorboard(folder)));
+        assert_string_equal(lk_error(), "");
+        assert_int_equal(lk_history_epochs(h), 4);
+    }
+    const char *words = "TensorBoard: this log is incomplete: ", *first = strstr(logged, words);
+    assert_non_null(first);
+    assert_non_null(strstr(first, ": cannot write it: File too large; training goes on"));
+    assert_null(strstr(first + 1, words));
+    read_side(folder, "train");
+    for (int epoch = 0; epoch < 4; epoch++) {
+        char line[64];
+        snprintf(line, sizeof line, "%d epoch_loss scalar\n", epoch);
+        assert_non_null(strstr(seen, line));
+    }
+    folder_remove(folder);
+}
+
 TEST(folders_that_cannot_be_written)
 {
     LK_POOL {
@@ -274,5 +310,6 @@ TEST(weights_that_have_no_picture)
 
 TESTS(HOOK_TEST(tags_and_steps_are_those_of_keras), HOOK_TEST(steps_between_epochs_on_request),
       HOOK_TEST(a_rate_in_the_logs_is_written_once), HOOK_TEST(images_alone_come_every_epoch), HOOK_TEST(an_evaluation_by_itself),
-      HOOK_TEST(a_model_of_ones_own_has_no_json), HOOK_TEST(folders_that_cannot_be_written), HOOK_TEST(a_matrix_lies),
-      HOOK_TEST(filters_are_tiles), HOOK_TEST(weights_that_have_no_picture))
+      HOOK_TEST(a_model_of_ones_own_has_no_json), HOOK_TEST(a_disk_that_is_full_for_a_while_is_one_warning_and_nothing_is_lost),
+      HOOK_TEST(folders_that_cannot_be_written), HOOK_TEST(a_matrix_lies), HOOK_TEST(filters_are_tiles),
+      HOOK_TEST(weights_that_have_no_picture))

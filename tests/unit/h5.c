@@ -12,6 +12,7 @@
 #include "format/zip.h"
 #include "h5_files.h"
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -292,11 +293,11 @@ TEST(every_kind_of_value)
     lki_h5_free(&f);
 }
 
-/* Every object once, under the first of its names. */
+/* Every object under each of its names; the ways back to a group that one is in are none. */
 TEST(links_and_cycles)
 {
     NEEDS_HELPER();
-    static const char *const wanted[] = {"a", "a/b", "a/b/x", "to_y", "z"};
+    static const char *const wanted[] = {"a", "a/b", "a/b/x", "again", "again/x", "soft", "to_y", "z", "z/y"};
     lki_h5                   f;
     read_sample(H5_SAMPLE(links), &f);
     assert_int_equal(f.count, LKI_COUNT(wanted));
@@ -306,6 +307,16 @@ TEST(links_and_cycles)
     lki_h5_free(&f);
     read_sample(H5_SAMPLE(deepest), &f);
     assert_int_equal(f.count, 64);
+    lki_h5_free(&f);
+}
+
+TEST(two_names_of_one_dataset_are_both_there)
+{
+    NEEDS_HELPER();
+    lki_h5 f;
+    read_sample(H5_SAMPLE(alias), &f);
+    assert_int_equal(f.count, 2);
+    assert_memory_equal(at(&f, "x")->array.data, at(&f, "y")->array.data, 24);
     lki_h5_free(&f);
 }
 
@@ -337,6 +348,10 @@ TEST(what_is_refused)
         {{H5_latin_size, sizeof H5_latin, H5_latin}, LK_EFORMAT, "a text of @text is not UTF-8"},
         {{H5_named_type_size, sizeof H5_named_type, H5_named_type}, LK_EUNSUPPORTED, "type: neither a group nor a dataset"},
         {{H5_deep_size, sizeof H5_deep, H5_deep}, LK_EFORMAT, "more than 64 groups inside each other"},
+        {{H5_wide_size, sizeof H5_wide, H5_wide},
+         LK_EUNSUPPORTED,
+         "x: numbers of 80 bits, as long double has, which float64 would"},
+        {{H5_one_text_size, sizeof H5_one_text, H5_one_text}, LK_EFORMAT, "x: texts of more than 274548736 bytes: too much"},
     };
     for (int i = 0; i < LKI_COUNT(cases); i++) {
         lki_bytes       b = unpack(cases[i].sample);
@@ -656,6 +671,78 @@ TEST(a_helper_that_hangs)
     lki_h5_set_deadline(0);
 }
 
+static lki_bytes endless_file(void)
+{
+    lki_bytes f;
+    assert_int_equal(lki_file_read(LK_SOURCE_DIR "/tests/fuzz/corpus/h5/circles", &f), LK_OK);
+    return f;
+}
+
+/* libhdf5 (1.10.8) goes round in circles in this file; another may not. */
+TEST(a_helper_that_makes_no_progress_is_ended)
+{
+    NEEDS_HELPER();
+    lki_bytes f = endless_file();
+    lki_h5    out;
+    lki_h5_set_patience(1);
+    const lk_status status = lki_h5_read("circles.h5", f.data, f.size, &out);
+    lki_h5_set_patience(0);
+    assert_int_equal(status, LK_EFORMAT);
+    lk_clear_error();
+    lki_bytes_free(&f);
+}
+
+/* It waits to be waited for. */
+static bool is_dead(pid_t process)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 'Z';
+    if (file) fclose(file);
+    return state == 'Z';
+}
+
+/* The first child of a process; 0: it has none. */
+static pid_t child_of(pid_t process)
+{
+    char path[64];
+    int  child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%d", &child) != 1) child = 0;
+    if (file) fclose(file);
+    return child;
+}
+
+TEST(the_helper_ends_with_its_parent)
+{
+    NEEDS_HELPER();
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    if (access(path, R_OK) != 0) skip();
+    lki_bytes   f = endless_file();
+    lki_h5      out;
+    const pid_t parent = fork();
+    if (!parent) _exit(lki_h5_read("circles.h5", f.data, f.size, &out) == LK_OK);
+    pid_t helper = 0;
+    for (int i = 0; i < 2000 && !helper; i++) {
+        helper = child_of(parent);
+        poll(NULL, 0, 1);
+    }
+    assert_true(helper > 0);
+    poll(NULL, 0, 100); /* it is at work */
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    int turns = 0;
+    while (turns < 2000 && kill(helper, 0) == 0 && !is_dead(helper)) {
+        poll(NULL, 0, 1);
+        turns++;
+    }
+    assert_true(turns < 2000);
+    lki_bytes_free(&f);
+}
+
 /* Answers that lie, with right frames: printf in the shell makes them. */
 TEST(answers_that_lie)
 {
@@ -767,8 +854,11 @@ TEST(without_memory)
 
 TESTS(cmocka_unit_test(there_and_back), cmocka_unit_test(the_same_bytes_every_time), cmocka_unit_test(large_values),
       cmocka_unit_test(no_items), cmocka_unit_test(what_cannot_be_added), cmocka_unit_test(what_cannot_be_written),
-      cmocka_unit_test(every_kind_of_value), cmocka_unit_test(links_and_cycles), cmocka_unit_test(what_is_refused),
+      cmocka_unit_test(every_kind_of_value), cmocka_unit_test(links_and_cycles),
+      cmocka_unit_test(two_names_of_one_dataset_are_both_there), cmocka_unit_test(what_is_refused),
       cmocka_unit_test(stored_weights), cmocka_unit_test(stored_keras), cmocka_unit_test(stored_legacy), cmocka_unit_test(cut_off),
       cmocka_unit_test(random_damage), cmocka_unit_test(where_the_helper_is), cmocka_unit_test(no_helper),
-      cmocka_unit_test(helpers_that_fail), cmocka_unit_test(a_helper_that_hangs), cmocka_unit_test(answers_that_lie),
-      cmocka_unit_test(an_answer_without_end), cmocka_unit_test(what_the_helper_inherits), cmocka_unit_test(without_memory))
+      cmocka_unit_test(helpers_that_fail), cmocka_unit_test(a_helper_that_hangs),
+      cmocka_unit_test(a_helper_that_makes_no_progress_is_ended), cmocka_unit_test(the_helper_ends_with_its_parent),
+      cmocka_unit_test(answers_that_lie), cmocka_unit_test(an_answer_without_end), cmocka_unit_test(what_the_helper_inherits),
+      cmocka_unit_test(without_memory))

@@ -115,15 +115,37 @@ def deepest(f):
     f.create_group("/".join(["d"] * 64))
 
 
+def alias(f):
+    """Two hard links to one dataset."""
+    f.create_dataset("x", data=np.arange(6, dtype="<f4"))
+    f["y"] = f["x"]
+
+
+def wide(f):
+    """80 bits, of which float64 has not enough."""
+    f.create_dataset("x", data=np.array([np.longdouble(1) / 10]))
+
+
+def one_text(f):
+    """20000 texts that are all the same object of the file: share_text() makes them so."""
+    f.create_dataset("x", shape=(20000,), dtype=h5py.string_dtype())[0] = "a" * 60000
+
+
+def share_text(data):
+    with h5py.File(io.BytesIO(data), "r") as f:
+        at = f["x"].id.get_offset()
+    return data[:at] + data[at:at + 16] * 20000 + data[at + 16 * 20000:]
+
+
 FILES = [kinds, links, external, soft_external, dangling, elsewhere, virtual, compound, reference, too_large, claims, claims_overflow,
-         latin, named_type, deep, deepest, opaque]
+         latin, named_type, deep, deepest, opaque, alias, wide, one_text]
 
 
 def packed(make):
     image = io.BytesIO()
     with h5py.File(image, "w", libver="latest" if make in (deep, deepest) else None) as f:
         make(f)
-    data = image.getvalue()
+    data = share_text(image.getvalue()) if make is one_text else image.getvalue()
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     return len(data), deflate.compress(data) + deflate.flush()
 

@@ -2,6 +2,7 @@
 #include "device/gpu/linked.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/thread.h"
 #include <pthread.h>
 #include <sched.h>
@@ -105,7 +106,7 @@ static lk_status first_busy(lki_linked *l, int *i)
 static lk_status too_late(lki_linked *l, int first, double seconds)
 {
     char   text[400];
-    size_t used = (size_t)snprintf(text, sizeof text, "the deadline of %g seconds passed; still at work:", seconds);
+    size_t used = (size_t)lki_format(text, sizeof text, "the deadline of %g seconds passed; still at work:", seconds);
     for (int i = first; i < l->count && used < sizeof text; i++)
         if (l->way_of->idle(l->links, i) == 0) used += (size_t)snprintf(text + used, sizeof text - used, " %s", l->device[i]->name);
     return give_up(l, LK_EDEADLINE, text);
