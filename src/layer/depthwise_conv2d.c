@@ -20,7 +20,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_depthwise_args *a = &((const depthwise *)l)->set;
-    lki_weight               kernel = LKI_WEIGHT(a, depthwise, lk_glorot_uniform);
+    lki_weight               kernel = LKI_WEIGHT(a, depthwise, lki_first_glorot_uniform);
     kernel.name = "kernel";
     LKI_TRY(
         lki_layer_weight(l, kernel, LK_SHAPE(a->kernel_shape.value[0], a->kernel_shape.value[1], in->dim[2], a->depth_multiplier)));

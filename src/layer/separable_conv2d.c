@@ -20,8 +20,8 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_separable_args *a = &((const separable *)l)->set;
-    lki_weight               depthwise = LKI_WEIGHT(a, depthwise, lk_glorot_uniform);
-    lki_weight               pointwise = LKI_WEIGHT(a, pointwise, lk_glorot_uniform);
+    lki_weight               depthwise = LKI_WEIGHT(a, depthwise, lki_first_glorot_uniform);
+    lki_weight               pointwise = LKI_WEIGHT(a, pointwise, lki_first_glorot_uniform);
     depthwise.name = "depthwise_kernel";
     pointwise.name = "pointwise_kernel";
     LKI_TRY(lki_layer_weight(l, depthwise,

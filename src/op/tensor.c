@@ -147,6 +147,7 @@ static void move_reader(lk_tensor *t, lki_buffer *to)
 
 void *lki_variable_storage(lk_variable *v)
 {
+    if (lki_variable_settle(v) != LK_OK) return NULL;
     lki_lock_take(LKI_LOCK_READERS);
     bool read = v->readers != NULL;
     lki_lock_give(LKI_LOCK_READERS);
@@ -167,10 +168,14 @@ void *lki_variable_storage(lk_variable *v)
     return status == LK_OK ? v->buffer->data : NULL;
 }
 
-const void *lki_variable_values(const lk_variable *v) { return lki_buffer_at(v->buffer, lki_device_cpu()); }
+const void *lki_variable_values(const lk_variable *v)
+{
+    return lki_variable_settle(v) == LK_OK ? lki_buffer_at(v->buffer, lki_device_cpu()) : NULL;
+}
 
 lk_status lki_variable_fill(lk_variable *v, const void *host)
 {
+    LKI_TRY(lki_variable_room(v));
     if (!lki_variable_storage(v)) return LK_ENOMEM;
     return lki_buffer_write(v->buffer, 0, host, v->buffer->bytes);
 }
