@@ -2,10 +2,10 @@
  * shape. They are made in place, element by element or a block at a time: a value that a file brings needs none of this, and one that is
  * made needs no memory beside its own. */
 #include "nn/initializer.h"
-#include "core/dtype.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/shape.h"
+#include "core/thread.h"
 #include "op/op.h"
 #include "op/run.h"
 #include <math.h>
@@ -21,7 +21,9 @@ static void draw(lki_slot slot, const lki_filling *f, double low, double high, f
     const lki_attr attr = {.random = {.key = f->key, .low = low, .high = high}};
     const lki_view src = {&iteration, &scalar, LK_I64}, dst = {out, &flat, LK_F32};
     const lki_args args = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr, .hi = flat.dim[0]};
+    const unsigned before = lki_fp_enter();
     lki_kernels_here()->fn[slot][LK_F32](&args);
+    lki_fp_leave(before);
 }
 
 /* Number i of the stream's draw `call`, normal. */
@@ -46,10 +48,12 @@ static lk_status make_truncated(const lki_filling *f, void *elements)
     float      *out = elements;
     const float mean = (float)f->a, deviation = (float)f->b;
     draw(LKI_K_random_normal, f, 0, 1, out);
+    const unsigned before = lki_fp_enter();
     for (int64_t i = 0, size = lki_shape_size(&f->shape); i < size; i++) {
         const float z = fabsf(out[i]) <= 2 ? out[i] : drawn_again(f->key, i, out[i]);
         out[i] = f->a != 0 ? z * deviation + mean : z * deviation;
     }
+    lki_fp_leave(before);
     return LK_OK;
 }
 
@@ -69,11 +73,7 @@ static lk_status make_uniform(const lki_filling *f, void *elements)
 
 static lk_status make_constant(const lki_filling *f, void *elements)
 {
-    const int64_t size = lki_shape_size(&f->shape);
-    const size_t  bytes = lk_dtype_bytes(f->dtype);
-    if (size) lki_element_set(f->dtype, elements, 0, f->a);
-    for (int64_t done = 1; done < size; done *= 2)
-        memcpy((char *)elements + (size_t)done * bytes, elements, (size_t)lki_min(done, size - done) * bytes);
+    lki_repeat(f->dtype, elements, lki_shape_size(&f->shape), f->a);
     return LK_OK;
 }
 
@@ -89,58 +89,13 @@ static lk_status make_identity(const lki_filling *f, void *elements)
 
 /* ---- orthogonal ---- */
 
-/* In four sums, elements i, i + 4, ...; then (0 + 1) + (2 + 3). */
-static double dot(int64_t n, const double *a, const double *b)
-{
-    double  s[4] = {0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            s[k] += a[i + k] * b[i + k];
-    for (int k = 0; i < n; i++, k++)
-        s[k] += a[i] * b[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
-static void add_scaled(int64_t n, double *y, double c, const double *x)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] += c * x[i];
-}
-
-/* Gram and Schmidt, modified, twice: perpendicular to the last bits. It is the Q of the decomposition into Q and R that has a positive
- * diagonal in R, which Keras makes of any other by the signs of that diagonal. */
-static void orthonormalize(int64_t count, int64_t length, double *v)
-{
-    for (int64_t i = 0; i < count; i++) {
-        double *x = v + i * length;
-        for (int pass = 0; pass < 2; pass++)
-            for (int64_t j = 0; j < i; j++)
-                add_scaled(length, x, -dot(length, x, v + j * length), v + j * length);
-        double norm = sqrt(dot(length, x, x));
-        for (int64_t k = 0; norm > 0 && k < length; k++)
-            x[k] /= norm;
-    }
-}
-
 static lk_status make_orthogonal(const lki_filling *f, void *elements)
 {
-    float  *out = elements;
     int64_t columns = f->shape.rank ? f->shape.dim[f->shape.rank - 1] : 0, rows = 1;
     for (int i = 0; i < f->shape.rank - 1; i++)
         rows *= f->shape.dim[i];
-    const int64_t count = lki_min(rows, columns), length = lki_max(rows, columns);
-    double       *v = lki_alloc((size_t)lki_max(1, count * length) * sizeof *v);
-    if (!v) return LK_ENOMEM;
-    draw(LKI_K_random_normal, f, 0, 1, out);
-    for (int64_t i = 0; i < count * length; i++)
-        v[i] = out[i];
-    orthonormalize(count, length, v);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            out[i * columns + j] = (float)(f->a * (rows < columns ? v[i * length + j] : v[j * length + i]));
-    lki_release(v);
-    return LK_OK;
+    draw(LKI_K_random_normal, f, 0, 1, elements);
+    return lki_orthogonal(rows, columns, f->a, elements);
 }
 
 /* ---- fillings ---- */

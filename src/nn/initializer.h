@@ -32,6 +32,9 @@ lki_filling lki_filling_of(lki_filling_kind kind, lk_shape shape, const char *st
 /* A mean of 0 and a variance of scale / (how many inputs reach one output, outputs one input reaches, or the mean of both). */
 lki_filling lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution);
 
+/* Of rows * columns normal numbers a matrix whose rows, or columns if there are fewer, are perpendicular and of length `gain`. LK_ENOMEM. (orthogonal.c) */
+lk_status lki_orthogonal(int64_t rows, int64_t columns, double gain, float *values);
+
 /* Makes the elements: no memory beside them, but for orthogonal ones. LK_ENOMEM. */
 lk_status lki_filling_make(const lki_filling *f, void *elements);
 

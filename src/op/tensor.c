@@ -334,15 +334,19 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
     return t;
 }
 
+void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value)
+{
+    const size_t bytes = lk_dtype_bytes(dtype);
+    if (size) lki_element_set(dtype, elements, 0, value);
+    for (int64_t done = 1; done < size; done *= 2)
+        memcpy((char *)elements + (size_t)done * bytes, elements, (size_t)lki_min(done, size - done) * bytes);
+}
+
 lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
 {
     lk_tensor *t = new_checked("lk_fill", &shape, dtype);
     if (lki_bad(t)) return t;
-    int64_t size = lki_shape_size(&shape);
-    size_t  bytes = lk_dtype_bytes(dtype);
-    if (size) lki_element_set(dtype, t->data, 0, value);
-    for (int64_t done = 1; done < size; done *= 2)
-        memcpy((char *)t->data + (size_t)done * bytes, t->data, (size_t)lki_min(done, size - done) * bytes);
+    lki_repeat(dtype, t->data, lki_shape_size(&shape), value);
     return t;
 }
 

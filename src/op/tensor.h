@@ -100,6 +100,9 @@ lk_status lki_poisoned_status(const char *call);
 
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
 
+/* `size` elements of one value. */
+void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value);
+
 /* A tensor with room for its elements, contents undefined; lki_poison when there is none. In memory the host can write: the current device's where that is such, else the CPU's. */
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape);
 
@@ -113,7 +116,7 @@ const void *lki_host_data(const lk_tensor *t);
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 
-/* A variable made at once, also while a function is traced, every element `fill`; under a strategy its first replica's value counts. */
+/* A variable made at once, also while a function is traced, every element `fill` as soon as somebody looks; under a strategy its first replica's value counts. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
 /* One whose first value is made when it is read, unless it is written before: args->initial is NULL. `later` is copied. */

@@ -169,15 +169,30 @@ lk_variable *lk_variable_kw(lk_variable_args args)
     return r && r->create ? r->create(r, &args) : lki_variable_make(&args);
 }
 
+typedef struct one_number { /* for every element */
+    lki_later later;
+    lk_dtype  dtype;
+    int64_t   size;
+    double    value;
+} one_number;
+
+static lk_status repeat_number(const lki_later *later, void *elements)
+{
+    const one_number *n = (const one_number *)later;
+    lki_repeat(n->dtype, elements, n->size, n->value);
+    return LK_OK;
+}
+
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable)
 {
-    lk_tensor *initial = lk_fill(*shape, dtype, fill);
-    if (lki_bad(initial)) return NULL;
-    lk_variable *v = lk_variable_kw((lk_variable_args){.initial = initial,
-                                                       .name = name,
-                                                       .trainable = trainable ? LK_ON : LK_OFF,
-                                                       .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA});
-    lk_free(initial);
+    const one_number n = {{repeat_number, sizeof n}, dtype, lki_shape_size(shape), fill};
+    lk_variable_args args = {
+        .name = name, .trainable = trainable ? LK_ON : LK_OFF, .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA};
+    if (!lki_replica_current()) return lki_variable_later(&args, shape, dtype, &n.later);
+    args.initial = lk_fill(*shape, dtype, fill);
+    if (lki_bad(args.initial)) return NULL;
+    lk_variable *v = lk_variable_kw(args);
+    lk_free(args.initial);
     return v;
 }
 

@@ -46,7 +46,7 @@ static bool is_sanitized(void)
     return false;
 }
 
-enum { WIDTH = 1024, LAYERS = 6, WEIGHTS_KIB = LAYERS * WIDTH * WIDTH * 4 / 1024 };
+enum { WIDTH = 1024, LAYERS = 4, WEIGHTS_KIB = LAYERS * WIDTH * WIDTH * 4 / 1024 };
 
 static lk_model *wide(void)
 {
@@ -83,6 +83,25 @@ TEST(weights_are_in_memory_once)
             check_peak(ends[i], before, i == 3 ? 2.2 : 1.5);
             assert_true(lk_digest_equal(lk_variables_digest(lk_model_variables(m)), saved));
         }
+    }
+}
+
+/* With what the optimiser keeps, which is twice as much again. */
+TEST(the_state_of_an_optimiser_too)
+{
+    if (!lki_h5_helper() || is_sanitized() || !count_anew()) skip();
+    LK_POOL {
+        lk_model     *m = wide();
+        lk_optimizer *adam = lk_adam();
+        assert_int_equal(lk_model_compile(m, .optimizer = adam, .loss = lk_mean_squared_error()), LK_OK);
+        assert_int_equal(lk_optimizer_build(adam, lk_model_trainable_variables(m)), LK_OK);
+        assert_int_equal(lk_model_save(m, path_of("c.keras")), LK_OK);
+    }
+    assert_true(count_anew());
+    const long before = status_of("VmRSS");
+    LK_POOL {
+        assert_non_null(lk_model_load(path_of("c.keras")));
+        check_peak("c.keras", before, 3 * 1.1);
     }
 }
 
@@ -166,9 +185,8 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_in_memory_once),
-        cmocka_unit_test(first_values_are_drawn_in_place),
-        cmocka_unit_test(one_array_for_two_weights),
+        cmocka_unit_test(weights_are_in_memory_once),      cmocka_unit_test(the_state_of_an_optimiser_too),
+        cmocka_unit_test(first_values_are_drawn_in_place), cmocka_unit_test(one_array_for_two_weights),
         cmocka_unit_test(a_damaged_file_changes_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -207,6 +207,45 @@ TEST(orthogonal_matrices)
     }
 }
 
+/* ---- large ones, which reflections make ---- */
+
+/* Some vectors with all others: 1 with themselves, else 0. */
+static double furthest_from_perpendicular(const float *x, int64_t count, int64_t length, int64_t stride, int64_t step)
+{
+    double most = 0;
+    for (int64_t i = 0; i < count; i += 41)
+        for (int64_t j = 0; j < count; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < length; k++)
+                sum += (double)x[i * stride + k * step] * x[j * stride + k * step];
+            most = fmax(most, fabs(sum - (i == j)));
+        }
+    return most;
+}
+
+/* The bits of large matrices are a definition of their own, the same on any number of threads. */
+TEST(large_orthogonal_matrices)
+{
+    LK_POOL {
+        char           text[65];
+        const int      before = lk_threads();
+        const lk_shape wide = LK_SHAPE(1030, 1101), tall = LK_SHAPE(2201, 700);
+        lk_set_threads(1);
+        lk_tensor *w = fill(lk_init_orthogonal(), wide), *t = fill(lk_init_orthogonal(), tall);
+        lk_set_threads(3);
+        assert_true(same_bits(w, fill(lk_init_orthogonal(), wide)));
+        lk_set_threads(before);
+        assert_true(furthest_from_perpendicular(lk_data(w), 1030, 1101, 1101, 1) < 1e-6);
+        assert_true(furthest_from_perpendicular(lk_data(t), 700, 2201, 1, 700) < 1e-6);
+        lk_variable *v[] = {lk_variable_of(w), lk_variable_of(t)};
+        assert_string_equal(lk_digest_text(lk_variables_digest(lk_variables_from(2, v)), text),
+                            "333ab1c9e89c5bfc1fcb4be0a0fbab839d243f247d5b497b158d8fa730130744");
+        summary s = summary_of(w);
+        assert_true(fabs(s.mean) < 1e-4 && fabs(s.deviation * sqrt(1101) - 1) < 1e-3 && s.most * sqrt(1101) < 7);
+        FINE();
+    }
+}
+
 /* What comes out is the Q of QR with a positive diagonal in R: Q^T A is upper triangular, its diagonal above 0. A was drawn column by column. */
 TEST(orthogonal_is_qr_of_what_was_drawn)
 {
@@ -377,7 +416,7 @@ TEST(every_allocation_fails_once)
 
 TESTS(cmocka_unit_test(fixed_values), cmocka_unit_test(drawn_values), cmocka_unit_test(he_of_one_input),
       cmocka_unit_test(the_functions_of_nn), cmocka_unit_test(names_and_seeds), cmocka_unit_test(bits_of_every_initializer),
-      cmocka_unit_test(orthogonal_matrices), cmocka_unit_test(orthogonal_is_qr_of_what_was_drawn),
-      cmocka_unit_test(shapes_that_do_not_fit), cmocka_unit_test(names_of_keras), cmocka_unit_test(options_a_class_does_not_have),
-      cmocka_unit_test(numbers_out_of_range), cmocka_unit_test(code_of_ones_own), cmocka_unit_test(layers_use_them),
-      cmocka_unit_test(every_allocation_fails_once))
+      cmocka_unit_test(orthogonal_matrices), cmocka_unit_test(large_orthogonal_matrices),
+      cmocka_unit_test(orthogonal_is_qr_of_what_was_drawn), cmocka_unit_test(shapes_that_do_not_fit),
+      cmocka_unit_test(names_of_keras), cmocka_unit_test(options_a_class_does_not_have), cmocka_unit_test(numbers_out_of_range),
+      cmocka_unit_test(code_of_ones_own), cmocka_unit_test(layers_use_them), cmocka_unit_test(every_allocation_fails_once))
