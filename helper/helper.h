@@ -45,7 +45,7 @@ void end_with_parent(void);
 
 /* ---- read.c, write.c: the two modes ---- */
 
-void read_file(void *bytes, size_t size, uint64_t limit); /* takes the bytes over */
+void read_file(void *bytes, size_t size, uint64_t limit); /* the bytes stay */
 void write_file(const uint8_t *items, size_t size);
 
 #endif

@@ -13,13 +13,15 @@
 #include <string.h>
 
 typedef struct walk {
-    hid_t       follow; /* how links are opened */
-    hid_t       half;
-    uint64_t    limit;
-    int64_t     items;
-    hid_t       texts;      /* how they are read: with a limit on their bytes */
-    uint64_t    text_bytes; /* of the dataset that is read now, */
-    const char *text_name;  /* which is this one */
+    hid_t          follow; /* how links are opened */
+    hid_t          half;
+    uint64_t       limit;
+    int64_t        items;
+    const uint8_t *image; /* the file */
+    size_t         size;
+    hid_t          texts;      /* how they are read: with a limit on their bytes */
+    uint64_t       text_bytes; /* of the dataset that is read now, */
+    const char    *text_name;  /* which is this one */
 } walk;
 
 typedef struct place {
@@ -98,8 +100,26 @@ static void put_numbers(values *v, lki_h5p_values kind, const void *data, size_t
     put(data, (size_t)v->i.size);
 }
 
+/* Where the elements of a dataset lie in the file as they are wanted, one after the other; NULL: they do not. */
+static const void *in_place(const values *v, hid_t memory, size_t bytes)
+{
+    if (v->i.kind != LKI_H5P_DATASET || v->count > v->w->limit / bytes || H5Tequal(v->type, memory) <= 0) return NULL;
+    const hid_t how = H5Dget_create_plist(v->id);
+    const bool  plain = how >= 0 && H5Pget_layout(how) == H5D_CONTIGUOUS;
+    if (how >= 0) H5Pclose(how);
+    const haddr_t  at = plain ? H5Dget_offset(v->id) : HADDR_UNDEF;
+    const uint64_t size = v->count * bytes;
+    if (at == HADDR_UNDEF || at > v->w->size || size > v->w->size - at || H5Dget_storage_size(v->id) != size) return NULL;
+    return v->w->image + at;
+}
+
 static void read_numbers(values *v, lki_h5p_values kind, hid_t memory, size_t bytes)
 {
+    const void *there = in_place(v, memory, bytes);
+    if (there) {
+        put_numbers(v, kind, there, bytes);
+        return;
+    }
     void *data = room_for(v, bytes);
     if (v->count) get(v, memory, data);
     put_numbers(v, kind, data, bytes);
@@ -403,12 +423,29 @@ static herr_t not_followed(const char *from, const char *path, const char *file,
     return -1;
 }
 
+/* libhdf5 copies a file in memory two times unless it is told how to come by a copy: here all are the one there is. */
+static void *same_image(size_t size, H5FD_file_image_op_t op, void *image) { return (void)size, (void)op, image; }
+static void *same_copy(void *to, const void *from, size_t size, H5FD_file_image_op_t op, void *image)
+{
+    (void)image, (void)op;
+    if (to != from) memmove(to, from, size);
+    return to;
+}
+static void *no_more(void *mem, size_t size, H5FD_file_image_op_t op, void *image)
+{
+    return (void)mem, (void)size, (void)op, (void)image, NULL;
+}
+static herr_t stays(void *mem, H5FD_file_image_op_t op, void *image) { return (void)mem, (void)op, (void)image, 0; }
+static void  *same_user(void *image) { return image; }
+static herr_t user_stays(void *image) { return (void)image, 0; }
+
 static hid_t open_image(void *bytes, size_t size)
 {
-    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (H5Pset_fapl_core(access, 1 << 16, 0) < 0 || H5Pset_file_image(access, bytes, size) < 0)
+    H5FD_file_image_callbacks_t how = {same_image, same_copy, no_more, stays, same_user, user_stays, bytes};
+    const hid_t                 access = H5Pcreate(H5P_FILE_ACCESS);
+    if (H5Pset_fapl_core(access, 1 << 16, 0) < 0 || H5Pset_file_image_callbacks(access, &how) < 0 ||
+        H5Pset_file_image(access, bytes, size) < 0)
         refuse(LKI_H5P_NO_MEMORY, "no memory for %zu bytes: %s", size, reason());
-    free(bytes); /* the property has a copy */
     const hid_t file = H5Fopen("image", H5F_ACC_RDONLY, access);
     if (file < 0) refuse(LKI_H5P_REFUSED, "not an HDF5 file, or damaged: %s", reason());
     H5Pclose(access);
@@ -419,7 +456,12 @@ void read_file(void *bytes, size_t size, uint64_t limit)
 {
     if (!size) refuse(LKI_H5P_REFUSED, "not an HDF5 file: empty");
     const hid_t file = open_image(bytes, size), root = H5Gopen2(file, "/", H5P_DEFAULT);
-    walk w = {.half = half_type(), .limit = limit, .follow = H5Pcreate(H5P_LINK_ACCESS), .texts = H5Pcreate(H5P_DATASET_XFER)};
+    walk w = {.half = half_type(),
+              .limit = limit,
+              .image = bytes,
+              .size = size,
+              .follow = H5Pcreate(H5P_LINK_ACCESS),
+              .texts = H5Pcreate(H5P_DATASET_XFER)};
     H5O_info_t info;
     H5Pset_elink_cb(w.follow, not_followed, NULL);
     H5Pset_vlen_mem_manager(w.texts, allocate_text, &w, free_text, &w);

@@ -34,13 +34,20 @@ lki_device *lki_device_current(void)
 
 void lki_device_set_current(lki_device *device) { current = device; }
 
-lki_buffer *lki_buffer_new(lki_device *device, size_t bytes)
+lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes)
 {
     lki_buffer *b = lki_zalloc(sizeof *b);
     if (!b) return NULL;
     b->refs = 1;
     b->bytes = bytes;
     b->device = device;
+    return b;
+}
+
+lki_buffer *lki_buffer_new(lki_device *device, size_t bytes)
+{
+    lki_buffer *b = lki_buffer_empty(device, bytes);
+    if (!b) return NULL;
     b->data = device->ops->alloc(device, bytes);
     if (!b->data) {
         lki_release(b);
@@ -59,7 +66,7 @@ static void free_twins(lki_buffer *b)
 {
     while (b) {
         lki_buffer *next = b->twins;
-        b->device->ops->release(b->device, b->data, b->bytes);
+        if (b->data) b->device->ops->release(b->device, b->data, b->bytes);
         lki_release(b);
         b = next;
     }

@@ -70,6 +70,7 @@ typedef struct lki_buffer {
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes); /* one reference; NULL and an error when there is no memory */
+lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory yet: its data is NULL until somebody gives it a block of the device's */
 lki_buffer *lki_buffer_retain(lki_buffer *b);
 void        lki_buffer_drop(lki_buffer *b); /* NULL is ignored */
 

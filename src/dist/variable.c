@@ -365,7 +365,8 @@ lk_status lk_print_variable(const lk_variable *v)
     if (wrapped) lki_output("%s:{\n", v->spread->component ? "SyncOnReadVariable" : "MirroredVariable");
     for (int r = 0; r < (wrapped ? v->spread->count : 1); r++) {
         const lk_variable *c = wrapped && v->spread->component ? v->spread->component[r] : v;
-        lk_tensor          view = {.dtype = c->dtype, .shape = c->shape, .buffer = c->buffer, .data = c->buffer->data};
+        LKI_TRY(lki_variable_settle(c));
+        lk_tensor view = {.dtype = c->dtype, .shape = c->shape, .buffer = c->buffer, .data = c->buffer->data};
         if (wrapped) lki_output("  %d: ", r);
         lki_print_value(&view);
         lki_output("\n");

@@ -20,12 +20,8 @@
 
 static lk_status h5_has_model(const char *path, bool *out)
 {
-    lki_bytes bytes;
-    lki_h5    file;
-    LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = lki_h5_read(path, bytes.data, bytes.size, &file);
-    lki_bytes_free(&bytes);
-    LKI_TRY(status);
+    lki_h5 file;
+    LKI_TRY(lki_h5_read_file(path, &file));
     *out = lki_h5_find(&file, "@model_config") != NULL;
     lki_h5_free(&file);
     return LK_OK;

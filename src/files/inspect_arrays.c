@@ -94,14 +94,10 @@ static const char *kind_of(const lki_h5 *file)
 
 lk_status lki_inspect_h5(const char *path, lki_report *r)
 {
-    lki_bytes bytes;
-    lki_h5    file;
-    LKI_TRY(lki_file_read(path, &bytes));
-    lk_status status = lki_h5_read(path, bytes.data, bytes.size, &file);
-    lki_bytes_free(&bytes);
-    LKI_TRY(status);
+    lki_h5 file;
+    LKI_TRY(lki_h5_read_file(path, &file));
     lki_report_kind(r, kind_of(&file));
-    status = lki_inspect_h5_items(path, &file, r);
+    const lk_status status = lki_inspect_h5_items(path, &file, r);
     lki_h5_free(&file);
     return status;
 }

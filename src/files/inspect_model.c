@@ -160,18 +160,29 @@ static lk_status tell_texts(const lki_zip *zip, lki_report *r)
     return status;
 }
 
+/* Without the helper: whether they are undamaged at least. */
+static lk_status check_weights(const lki_zip *zip, int i, lki_report *r)
+{
+    lki_bytes bytes;
+    LKI_TRY(lki_zip_read(zip, i, &bytes));
+    lki_bytes_free(&bytes);
+    lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
+    lki_report_text(r, "weights", "not looked into: the helper that reads HDF5 is not installed");
+    return LK_OK;
+}
+
 static lk_status tell_weights(const lki_zip *zip, lki_report *r)
 {
-    const int i = lki_zip_find(zip, "model.weights.h5");
-    lki_bytes bytes;
-    lki_h5    file = {0};
+    const int    i = lki_zip_find(zip, "model.weights.h5");
+    lki_zip_feed bytes;
+    lki_h5       file = {0};
     if (i < 0) return lki_fail(LK_EFORMAT, "%s: there is no model.weights.h5 in it", zip->path);
-    LKI_TRY(lki_zip_read(zip, i, &bytes));
-    lki_report_whole(r, "weights_bytes", (int64_t)bytes.size);
-    if (!lki_h5_helper()) lki_report_text(r, "weights", "not looked into: the helper that reads HDF5 is not installed");
-    lk_status status = lki_h5_helper() ? lki_h5_read(zip->path, bytes.data, bytes.size, &file) : LK_OK;
-    lki_bytes_free(&bytes);
-    if (status == LK_OK && lki_h5_helper()) status = lki_inspect_h5_items(zip->path, &file, r);
+    if (!lki_h5_helper()) return check_weights(zip, i, r);
+    lk_status status = lki_zip_feed_begin(&bytes, zip, i);
+    if (status == LK_OK) lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
+    if (status == LK_OK) status = lki_h5_read_feed(zip->path, &bytes.feed, &file);
+    lki_zip_feed_end(&bytes);
+    if (status == LK_OK) status = lki_inspect_h5_items(zip->path, &file, r);
     lki_h5_free(&file);
     return status;
 }

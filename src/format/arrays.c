@@ -204,12 +204,9 @@ static lk_status arrays_of_h5(lki_h5 *file, lki_arrays *out)
 
 lk_status lki_h5_read_all(const char *path, lki_arrays *out)
 {
-    lki_bytes bytes;
-    lki_h5    file = {0};
+    lki_h5 file;
     *out = (lki_arrays){0};
-    LKI_TRY(lki_file_read(path, &bytes));
-    lk_status status = lki_h5_read(path, bytes.data, bytes.size, &file);
-    lki_bytes_free(&bytes);
+    lk_status status = lki_h5_read_file(path, &file);
     if (status == LK_OK) status = arrays_of_h5(&file, out);
     lki_h5_free(&file);
     return finished(path, status, out);

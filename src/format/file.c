@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_AT_ONCE = 1 << 30 }; /* one read gives at most 2 GiB */
+enum { MOST_AT_ONCE = 1 << 30, PIECE = 1 << 18 }; /* one read gives at most 2 GiB */
 
 void lki_bytes_free(lki_bytes *b)
 {
@@ -28,16 +28,14 @@ int lki_fsync(int descriptor)
     return result;
 }
 
-static lk_status read_open(const char *path, int descriptor, uint64_t size, lki_bytes *out)
+lk_status lki_file_read_at(const char *path, int descriptor, uint64_t offset, void *to, size_t size)
 {
-    out->size = (size_t)size;
-    out->data = lki_alloc(out->size);
-    if (!out->data) return LK_ENOMEM;
-    for (size_t got = 0; got < out->size;) {
-        const ssize_t n = read(descriptor, out->data + got, out->size - got < MOST_AT_ONCE ? out->size - got : MOST_AT_ONCE);
+    for (size_t got = 0; got < size;) {
+        const size_t  want = size - got < MOST_AT_ONCE ? size - got : MOST_AT_ONCE;
+        const ssize_t n = pread(descriptor, (uint8_t *)to + got, want, (off_t)(offset + got));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return failed(path);
-        if (n == 0) return lki_fail(LK_EIO, "%s: %zu bytes read of %zu", path, got, out->size);
+        if (n == 0) return lki_fail(LK_EIO, "%s: %zu bytes read of %zu", path, got, size);
         got += (size_t)n;
     }
     return LK_OK;
@@ -45,14 +43,51 @@ static lk_status read_open(const char *path, int descriptor, uint64_t size, lki_
 
 lk_status lki_file_read(const char *path, lki_bytes *out)
 {
-    *out = (lki_bytes){0};
     int      descriptor;
     uint64_t size;
+    *out = (lki_bytes){0};
     LKI_TRY(lki_open_regular(path, &descriptor, &size));
-    const lk_status status = read_open(path, descriptor, size, out);
+    *out = (lki_bytes){lki_alloc((size_t)size), (size_t)size};
+    const lk_status status = out->data ? lki_file_read_at(path, descriptor, 0, out->data, out->size) : LK_ENOMEM;
     close(descriptor);
     if (status != LK_OK) lki_bytes_free(out);
     return status;
+}
+
+/* ---- piece by piece ---------------------------------------------------------------------------------------------------------- */
+
+static lk_status next_bytes(lki_feed *feed, const uint8_t **piece, size_t *size)
+{
+    lki_bytes_feed *f = (lki_bytes_feed *)feed;
+    *piece = f->data;
+    *size = f->data ? (size_t)feed->size : 0;
+    f->data = NULL;
+    return LK_OK;
+}
+
+lki_bytes_feed lki_feed_of_bytes(const void *data, size_t size) { return (lki_bytes_feed){{size, next_bytes}, size ? data : NULL}; }
+
+static lk_status next_of_file(lki_feed *feed, const uint8_t **piece, size_t *size)
+{
+    lki_file_feed *f = (lki_file_feed *)feed;
+    *piece = f->piece;
+    *size = f->left < PIECE ? (size_t)f->left : PIECE;
+    LKI_TRY(lki_file_read_at(f->path, f->descriptor, f->offset, f->piece, *size));
+    f->offset += *size;
+    f->left -= *size;
+    return LK_OK;
+}
+
+lk_status lki_file_feed_begin(lki_file_feed *f, const char *path, int descriptor, uint64_t offset, uint64_t size)
+{
+    *f = (lki_file_feed){{size, next_of_file}, path, descriptor, offset, size, lki_alloc(PIECE)};
+    return f->piece ? LK_OK : LK_ENOMEM;
+}
+
+void lki_file_feed_end(lki_file_feed *f)
+{
+    lki_release(f->piece);
+    f->piece = NULL;
 }
 
 lk_status lki_file_write(const char *path, int parts, const lki_bytes *part)

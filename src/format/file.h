@@ -23,6 +23,35 @@ lk_status lki_file_write(const char *path, int parts,
                          const lki_bytes *part); /* one after the other; a file half written is removed */
 void      lki_bytes_free(lki_bytes *b);
 
+/* Bytes that come piece by piece, so that what has many of them is never in memory as a whole. */
+typedef struct lki_feed lki_feed;
+struct lki_feed {
+    uint64_t size; /* of all pieces */
+    lk_status (*next)(lki_feed *f, const uint8_t **piece,
+                      size_t *size); /* the next one, until the following call; size 0: the end */
+};
+
+/* `size` bytes of an open file from `offset` on: LK_EIO when it has become shorter. */
+lk_status lki_file_read_at(const char *path, int descriptor, uint64_t offset, void *to, size_t size);
+
+/* Feeds of bytes in memory, and of a part of an open file. */
+typedef struct lki_bytes_feed {
+    lki_feed       feed;
+    const uint8_t *data; /* what is left */
+} lki_bytes_feed;
+
+typedef struct lki_file_feed {
+    lki_feed    feed;
+    const char *path;
+    int         descriptor;
+    uint64_t    offset, left;
+    uint8_t    *piece; /* from lki_alloc; lki_file_feed_end() releases it */
+} lki_file_feed;
+
+lki_bytes_feed lki_feed_of_bytes(const void *data, size_t size);
+lk_status      lki_file_feed_begin(lki_file_feed *f, const char *path, int descriptor, uint64_t offset, uint64_t size);
+void           lki_file_feed_end(lki_file_feed *f);
+
 /* Elements row by row, little endian as the machine. */
 typedef struct lki_array {
     lk_dtype dtype;

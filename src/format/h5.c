@@ -5,6 +5,7 @@
  * 2. What the helper answers is believed as little as a file: it may have read a hostile one. */
 #include "format/h5.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "core/shape.h"
 #include "format/durable.h"
 #include "format/h5_helper.h"
@@ -13,6 +14,7 @@
 #include "format/wire.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- items ------------------------------------------------------------------------------------------------------------------- */
 
@@ -160,103 +162,114 @@ static bool dtype_of(uint64_t values, lk_dtype *out)
 
 /* ---- an answer ---------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of an answer that are still to be read; every read goes through take(). */
+/* A frame of an answer, as it comes; every byte goes through hear(). */
 typedef struct source {
-    const char    *name;
-    const uint8_t *p, *end;
-    bool           writing; /* of a helper that should have written a file: there is none to blame */
+    const char  *name;
+    lki_h5_talk *talk;
+    uint64_t     limit;   /* bytes a frame may have */
+    uint64_t     left;    /* of its payload */
+    bool         writing; /* of a helper that should have written a file: there is none to blame */
 } source;
 
-/* Of an answer; there may be none. */
-static source source_of(const char *name, const lki_bytes *answer, bool writing)
-{
-    const uint8_t *p = answer->data ? answer->data : (const uint8_t *)"";
-    return (source){name, p, p + answer->size, writing};
-}
-
+/* A helper that came to a bad end says more by that than by what it answered. */
 static lk_status malformed(const source *s)
 {
+    LKI_TRY(lki_h5_end(s->talk));
     if (s->writing)
         return lki_fail(LK_EIO, "%s: the HDF5 helper gives no answer that can be used while writing it: is it this version's?",
                         s->name);
     return lki_fail(LK_EFORMAT, "%s: the HDF5 helper gives no answer that can be used: the file is damaged or hostile", s->name);
 }
 
-static const uint8_t *take(source *s, uint64_t size)
+static lk_status hear(source *s, void *to, uint64_t size)
 {
-    const uint8_t *p = s->p;
-    if (size > (uint64_t)(s->end - s->p)) return NULL;
-    s->p += size;
-    return p;
+    size_t got = 0;
+    if (size > s->left) return malformed(s);
+    LKI_TRY(lki_h5_hear(s->talk, to, (size_t)size, &got));
+    s->left -= got;
+    return got == size ? LK_OK : malformed(s);
 }
 
-/* Of the next frame: what it is and its payload. */
-static lk_status next_frame(source *s, uint64_t *what, source *payload)
+/* The next frame: what it is; its payload is left. */
+static lk_status next_frame(source *s, uint64_t *what)
 {
-    const uint8_t *head = take(s, LKI_H5P_FRAME);
-    const uint64_t size = head ? lki_get_le(head + 8, 8) : 0;
-    const uint8_t *p = head ? take(s, size) : NULL;
-    if (!p) return malformed(s);
+    uint8_t head[LKI_H5P_FRAME];
+    s->left = sizeof head;
+    LKI_TRY(hear(s, head, sizeof head));
     *what = lki_get_le(head, 4);
-    *payload = (source){s->name, p, p + size, s->writing};
-    return LK_OK;
+    s->left = lki_get_le(head + 8, 8);
+    return s->left <= s->limit ? LK_OK : malformed(s);
+}
+
+/* Of the frame that says so: nothing comes after it. */
+static lk_status check_done(source *s)
+{
+    uint8_t more;
+    size_t  got = 0;
+    if (s->left) return malformed(s);
+    LKI_TRY(lki_h5_hear(s->talk, &more, 1, &got));
+    return got ? malformed(s) : lki_h5_end(s->talk);
 }
 
 /* A frame that ends the answer before it is done. */
-static lk_status read_refusal(const source *s, uint64_t what, bool reading)
+static lk_status read_refusal(source *s, uint64_t what, bool reading)
 {
     static const lk_status code[] = {[LKI_H5P_UNSUPPORTED] = LK_EUNSUPPORTED, [LKI_H5P_NO_MEMORY] = LK_ENOMEM};
     char                   text[1000];
-    size_t                 size = 0;
-    if (what < LKI_H5P_REFUSED || what > LKI_H5P_NO_MEMORY || s->p == s->end) return malformed(s);
-    for (const uint8_t *p = s->p; p < s->end && size + 1 < sizeof text; p++)
-        text[size++] = (char)(*p >= ' ' && *p != 127 ? *p : '?'); /* names of a file may hold anything */
+    const size_t           size = s->left < sizeof text - 1 ? (size_t)s->left : sizeof text - 1;
+    if (what < LKI_H5P_REFUSED || what > LKI_H5P_NO_MEMORY || !size) return malformed(s);
+    LKI_TRY(hear(s, text, size));
+    LKI_TRY(lki_h5_end(s->talk));
+    for (size_t i = 0; i < size; i++)
+        if ((uint8_t)text[i] < ' ' || text[i] == 127) text[i] = '?'; /* names of a file may hold anything */
     text[size] = 0;
     return lki_fail(what == LKI_H5P_REFUSED ? (reading ? LK_EFORMAT : LK_EINVAL) : code[what], "%s: %s", s->name, text);
 }
 
-static lk_status read_text(source *s, char **out)
+/* `size` bytes and a zero. */
+static lk_status read_string(source *s, size_t size, char **out)
 {
-    const uint8_t *head = take(s, 4);
-    const size_t   size = head ? (size_t)lki_get_le(head, 4) : 0;
-    const uint8_t *p = head ? take(s, size) : NULL;
-    if (!p) return malformed(s);
+    if (size > s->left) return malformed(s);
     *out = lki_alloc(size + 1);
     if (!*out) return LK_ENOMEM;
-    memcpy(*out, p, size);
     (*out)[size] = 0;
-    return LK_OK;
+    return hear(s, *out, size);
+}
+
+static lk_status read_text(source *s, char **out)
+{
+    uint8_t head[4];
+    LKI_TRY(hear(s, head, sizeof head));
+    return read_string(s, (size_t)lki_get_le(head, 4), out);
 }
 
 static lk_status read_texts(source *s, uint64_t count, lki_h5_item *i)
 {
-    if (count > (uint64_t)(s->end - s->p) / 4 || (i->type == LKI_H5_TEXT && count != 1)) return malformed(s);
+    if (count > s->left / 4 || (i->type == LKI_H5_TEXT && count != 1)) return malformed(s);
     i->text = lki_zalloc(((size_t)count + 1) * sizeof *i->text);
     if (!i->text) return LK_ENOMEM;
     for (uint64_t t = 0; t < count; t++) {
-        LKI_TRY(read_text(s, &i->text[t]));
         i->texts++;
+        LKI_TRY(read_text(s, &i->text[t]));
         if (!lki_utf8_valid(i->text[t], strlen(i->text[t])))
             return lki_fail(LK_EFORMAT, "%s: a text of %s is not UTF-8", s->name, i->name);
     }
-    return s->p == s->end ? LK_OK : malformed(s);
+    return s->left ? malformed(s) : LK_OK;
 }
 
 static lk_status read_array(source *s, lk_dtype dtype, int rank, const uint64_t *dim, lki_h5_item *i)
 {
     LKI_TRY(lki_array_begin(s->name, dtype, rank, dim, &i->array));
     const uint64_t bytes = (uint64_t)lki_shape_size(&i->array.shape) * lk_dtype_bytes(dtype);
-    const uint8_t *p = take(s, bytes);
-    if (!p || s->p != s->end) return malformed(s);
+    if (bytes != s->left) return malformed(s);
     LKI_TRY(lki_array_alloc(&i->array));
-    memcpy(i->array.data, p, (size_t)bytes);
-    return LK_OK;
+    return hear(s, i->array.data, bytes);
 }
 
 static lk_status read_values(source *s, uint64_t values, uint64_t texts, int rank, const uint64_t *dim, lki_h5_item *i)
 {
     lk_dtype dtype;
-    if (i->kind == LKI_H5_GROUP) return s->p == s->end ? LK_OK : malformed(s);
+    if (i->kind == LKI_H5_GROUP) return s->left ? malformed(s) : LK_OK;
     if (dtype_of(values, &dtype)) return read_array(s, dtype, rank, dim, i);
     if (values != LKI_H5P_TEXT && values != LKI_H5P_TEXTS) return malformed(s);
     i->type = values == LKI_H5P_TEXT ? LKI_H5_TEXT : LKI_H5_TEXTS;
@@ -267,18 +280,18 @@ static lk_status read_item(source *s, lki_h5_item *i)
 {
     static const lki_h5_kind kinds[] = {
         [LKI_H5P_GROUP] = LKI_H5_GROUP, [LKI_H5P_DATASET] = LKI_H5_DATASET, [LKI_H5P_ATTRIBUTE] = LKI_H5_ATTRIBUTE};
-    const uint8_t *head = take(s, LKI_H5P_ITEM_FIXED);
-    if (!head || head[0] < LKI_H5P_GROUP || head[0] > LKI_H5P_ATTRIBUTE || head[2] > LKI_H5P_MOST_AXES) return malformed(s);
-    const uint8_t *dims = take(s, 8 * (uint64_t)head[2]);
-    const size_t   length = (size_t)lki_get_le(head + 4, 4);
-    const uint8_t *name = dims && length <= LKI_H5P_MOST_NAME ? take(s, length) : NULL;
-    if (!name || lki_get_le(head + 16, 8) != (uint64_t)(s->end - s->p)) return malformed(s);
+    uint8_t  head[LKI_H5P_ITEM_FIXED], dims[8 * LKI_H5P_MOST_AXES];
     uint64_t dim[LKI_H5P_MOST_AXES];
+    LKI_TRY(hear(s, head, sizeof head));
+    const size_t length = (size_t)lki_get_le(head + 4, 4);
+    if (head[0] < LKI_H5P_GROUP || head[0] > LKI_H5P_ATTRIBUTE || head[2] > LKI_H5P_MOST_AXES || length > LKI_H5P_MOST_NAME)
+        return malformed(s);
+    LKI_TRY(hear(s, dims, 8 * (uint64_t)head[2]));
     for (int a = 0; a < head[2]; a++)
         dim[a] = lki_get_le(dims + 8 * a, 8);
     i->kind = kinds[head[0]];
-    i->name = lki_path_join((const char *)name, length, "");
-    if (!i->name) return LK_ENOMEM;
+    LKI_TRY(read_string(s, length, &i->name));
+    if (lki_get_le(head + 16, 8) != s->left) return malformed(s);
     if (!lki_utf8_valid(i->name, length)) return lki_fail(LK_EFORMAT, "%s: a name in it is not UTF-8", s->name);
     return read_values(s, head[1], lki_get_le(head + 8, 4), head[2], dim, i);
 }
@@ -287,16 +300,15 @@ static lk_status read_items(source *s, lki_h5 *out)
 {
     for (;;) {
         uint64_t what;
-        source   payload;
-        LKI_TRY(next_frame(s, &what, &payload));
-        if (what == LKI_H5P_DONE) return s->p == s->end ? LK_OK : malformed(s);
-        if (what != LKI_H5P_ITEM) return read_refusal(&payload, what, true);
+        LKI_TRY(next_frame(s, &what));
+        if (what == LKI_H5P_DONE) return check_done(s);
+        if (what != LKI_H5P_ITEM) return read_refusal(s, what, true);
         if (out->count == LKI_H5P_MOST_ITEMS) return malformed(s);
         if (!lki_grow((void **)&out->item, &out->room, out->count + 1, sizeof *out->item)) return LK_ENOMEM;
         lki_h5_item *i = &out->item[out->count];
         *i = (lki_h5_item){0};
         out->count++; /* freed with the others, whatever it has by then */
-        LKI_TRY(read_item(&payload, i));
+        LKI_TRY(read_item(s, i));
     }
 }
 
@@ -365,51 +377,71 @@ static void put_item(lki_sink *s, const lki_h5_item *i)
 /* Packed files may hold more than they are large, but a small one that claims gigabytes lies. */
 static size_t most_of(size_t size) { return size > SIZE_MAX / 32 ? SIZE_MAX / 2 : size * 16 + ((size_t)256 << 20); }
 
-lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h5 *out)
+lk_status lki_h5_read_feed(const char *name, lki_feed *file, lki_h5 *out)
 {
-    lki_sink  head = {0};
-    lki_bytes answer = {0};
+    lki_sink     head = {0};
+    const size_t limit = most_of((size_t)file->size);
+    source       s = {.name = name, .limit = limit};
     *out = (lki_h5){0};
-    put_request(&head, LKI_H5P_READ, size, most_of(size));
-    const lki_bytes parts[] = {{head.data, head.size}, {(uint8_t *)(uintptr_t)bytes, size}};
-    lk_status       status = head.failed ? LK_ENOMEM : lki_h5_exchange(name, "reading", 2, parts, most_of(size) + 4096, &answer);
-    source          s = source_of(name, &answer, false);
+    put_request(&head, LKI_H5P_READ, (size_t)file->size, limit);
+    lk_status status =
+        head.failed ? LK_ENOMEM : lki_h5_ask(name, "reading", &(lki_bytes){head.data, head.size}, file, limit + 4096, &s.talk);
     if (status == LK_OK) status = read_items(&s, out);
     if (status == LK_OK) status = sort_items(&s, out);
     if (status != LK_OK) lki_h5_free(out);
-    lki_bytes_free(&answer);
+    lki_h5_close(s.talk);
     lki_sink_free(&head);
+    return status;
+}
+
+lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h5 *out)
+{
+    lki_bytes_feed f = lki_feed_of_bytes(bytes, size);
+    return lki_h5_read_feed(name, &f.feed, out);
+}
+
+lk_status lki_h5_read_file(const char *path, lki_h5 *out)
+{
+    int           descriptor;
+    uint64_t      size;
+    lki_file_feed f;
+    *out = (lki_h5){0};
+    LKI_TRY(lki_open_regular(path, &descriptor, &size));
+    lk_status status = lki_file_feed_begin(&f, path, descriptor, 0, size);
+    if (status == LK_OK) status = lki_h5_read_feed(path, &f.feed, out);
+    lki_file_feed_end(&f);
+    close(descriptor);
     return status;
 }
 
 static lk_status read_image(source *s, lki_bytes *out)
 {
     uint64_t what;
-    source   payload, rest;
-    LKI_TRY(next_frame(s, &what, &payload));
-    if (what != LKI_H5P_FILE) return read_refusal(&payload, what, false);
-    LKI_TRY(next_frame(s, &what, &rest));
-    if (what != LKI_H5P_DONE) return read_refusal(&rest, what, false);
-    *out = (lki_bytes){lki_alloc((size_t)(payload.end - payload.p)), (size_t)(payload.end - payload.p)};
-    if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
-    memcpy(out->data, payload.p, out->size);
-    return LK_OK;
+    LKI_TRY(next_frame(s, &what));
+    if (what != LKI_H5P_FILE) return read_refusal(s, what, false);
+    *out = (lki_bytes){lki_alloc((size_t)s->left), (size_t)s->left};
+    if (!out->data) return LK_ENOMEM;
+    LKI_TRY(hear(s, out->data, s->left));
+    LKI_TRY(next_frame(s, &what));
+    return what == LKI_H5P_DONE ? check_done(s) : read_refusal(s, what, false);
 }
 
 lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
 {
-    lki_sink  head = {0}, items = {0};
-    lki_bytes answer = {0};
+    lki_sink head = {0}, items = {0};
     *out = (lki_bytes){0};
     for (int i = 0; i < file->count; i++)
         put_item(&items, &file->item[i]);
-    const size_t limit = most_of(items.size);
+    const size_t   limit = most_of(items.size);
+    lki_bytes_feed f = lki_feed_of_bytes(items.data, items.size);
+    source         s = {.name = name, .limit = limit, .writing = true};
     put_request(&head, LKI_H5P_WRITE, items.size, limit);
-    const lki_bytes parts[] = {{head.data, head.size}, {items.data, items.size}};
-    lk_status status = head.failed || items.failed ? LK_ENOMEM : lki_h5_exchange(name, "writing", 2, parts, limit + 4096, &answer);
-    source    s = source_of(name, &answer, true);
+    lk_status status = head.failed || items.failed
+                           ? LK_ENOMEM
+                           : lki_h5_ask(name, "writing", &(lki_bytes){head.data, head.size}, &f.feed, limit + 4096, &s.talk);
     if (status == LK_OK) status = read_image(&s, out);
-    lki_bytes_free(&answer);
+    if (status != LK_OK) lki_bytes_free(out);
+    lki_h5_close(s.talk);
     lki_sink_free(&items);
     lki_sink_free(&head);
     return status;

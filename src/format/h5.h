@@ -31,6 +31,9 @@ typedef struct lki_h5 {
 
 /* `name` is what messages call the file. LK_EUNSUPPORTED without the helper, with the line that installs it. */
 lk_status lki_h5_read(const char *name, const uint8_t *bytes, size_t size, lki_h5 *out);
+lk_status lki_h5_read_feed(const char *name, lki_feed *file,
+                           lki_h5 *out); /* each array is in memory once, the file never as a whole */
+lk_status lki_h5_read_file(const char *path, lki_h5 *out);
 lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out); /* groups on the way to a name are made */
 
 /* Build a file to be written; arrays and texts are copied. */

@@ -14,7 +14,6 @@
 #include "core/open.h"
 #include "format/durable.h"
 #include "format/h5.h"
-#include "format/wire.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -45,13 +44,7 @@ void lki_h5_set_patience(int seconds) { __atomic_store_n(&patience_s, seconds, _
 int  lki_h5_patience(void) { return __atomic_load_n(&patience_s, __ATOMIC_RELAXED); }
 
 /* A second more for every MiB that is sent. */
-static int64_t usual_deadline(int parts, const lki_bytes *part)
-{
-    int64_t mib = 0;
-    for (int i = 0; i < parts; i++)
-        mib += (int64_t)(part[i].size >> 20);
-    return USUAL_DEADLINE + 1000 * mib;
-}
+static int64_t usual_deadline(const lki_feed *feed) { return USUAL_DEADLINE + 1000 * (int64_t)(feed->size >> 20); }
 
 /* ---- where it is ------------------------------------------------------------------------------------------------------------- */
 
@@ -165,16 +158,17 @@ static int finish(helper *h, bool unwanted)
 
 /* ---- talking to it ----------------------------------------------------------------------------------------------------------- */
 
-typedef struct talk {
-    const char      *name, *doing;
-    const lki_bytes *part;
-    int              parts, now; /* the part being sent */
-    size_t           sent;       /* of it */
-    size_t           limit;
-    lki_sink         answer;
-    int64_t          deadline;
-    bool             ended;
-} talk;
+struct lki_h5_talk {
+    const char    *name, *doing, *path;
+    helper         helper;
+    lki_feed      *feed;
+    const uint8_t *piece; /* what is left of the one being sent */
+    size_t         piece_size, limit, heard;
+    int64_t        deadline;
+    bool           sent, ended, gone; /* all was sent, the answer ended, the helper was waited for */
+    size_t         ahead_at, ahead_size;
+    uint8_t        ahead[PIECE]; /* of the answer, not asked for yet */
+};
 
 static int64_t now_ms(void)
 {
@@ -184,73 +178,110 @@ static int64_t now_ms(void)
 }
 
 /* A helper that reads no more may still have said why: only its own end ends the talk. */
-static void send_some(talk *t, int socket)
+static lk_status send_some(lki_h5_talk *t)
 {
-    while (t->now < t->parts) {
-        const lki_bytes *part = &t->part[t->now];
-        const ssize_t n = !part->size ? 0 : send(socket, part->data + t->sent, part->size - t->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (!t->sent) {
+        if (!t->piece_size) LKI_TRY(t->feed->next(t->feed, &t->piece, &t->piece_size));
+        if (!t->piece_size) break;
+        const ssize_t n = send(t->helper.socket, t->piece, t->piece_size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        if (n < 0) t->now = t->parts;
-        else if ((t->sent += (size_t)n) == part->size) {
-            t->now++;
-            t->sent = 0;
-        }
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return LK_OK;
+        if (n < 0) break;
+        t->piece += n;
+        t->piece_size -= (size_t)n;
     }
-    shutdown(socket, SHUT_WR);
+    t->sent = true;
+    shutdown(t->helper.socket, SHUT_WR);
+    return LK_OK;
 }
 
-static lk_status receive_some(talk *t, int socket)
+/* What has come, at most `size` bytes. */
+static lk_status receive_some(lki_h5_talk *t, void *to, size_t size, size_t *got)
 {
-    uint8_t       piece[PIECE];
-    const ssize_t n = recv(socket, piece, sizeof piece, MSG_DONTWAIT);
+    const ssize_t n = recv(t->helper.socket, to, size, MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return LK_OK;
     if (n <= 0) return t->ended = true, LK_OK;
-    if ((size_t)n > t->limit - t->answer.size)
+    *got = (size_t)n;
+    if (*got > t->limit - t->heard)
         return lki_fail(LK_EFORMAT, "%s: the HDF5 helper answers with more than %zu bytes while %s it", t->name, t->limit,
                         t->doing);
-    lki_sink_bytes(&t->answer, piece, (size_t)n);
-    return t->answer.failed ? LK_ENOMEM : LK_OK;
+    t->heard += *got;
+    return LK_OK;
 }
 
-static lk_status turn(talk *t, int socket)
+static lk_status turn(lki_h5_talk *t, void *to, size_t size, size_t *got)
 {
     const int64_t left = t->deadline - now_ms();
-    struct pollfd p = {.fd = socket, .events = (short)(POLLIN | (t->now < t->parts ? POLLOUT : 0))};
+    struct pollfd p = {.fd = t->helper.socket, .events = (short)(POLLIN | (t->sent ? 0 : POLLOUT))};
     const int     ready = left > 0 ? poll(&p, 1, (int)lki_min(left, (int64_t)INT32_MAX)) : 0;
+    *got = 0;
     if (ready == 0) return lki_fail(LK_EDEADLINE, "%s: the HDF5 helper did not end in time while %s it", t->name, t->doing);
     if (ready < 0) return errno == EINTR ? LK_OK : lki_fail(LK_EIO, "%s: poll: %s", t->name, strerror(errno));
-    if (p.revents & POLLOUT) send_some(t, socket);
-    return p.revents & (POLLIN | POLLHUP | POLLERR) ? receive_some(t, socket) : LK_OK;
+    if (p.revents & POLLOUT) LKI_TRY(send_some(t));
+    return p.revents & (POLLIN | POLLHUP | POLLERR) ? receive_some(t, to, size, got) : LK_OK;
 }
 
-static lk_status judge(const talk *t, const char *path, int status)
+/* Large values go where they belong at once; small ones are cut out of what came. */
+lk_status lki_h5_hear(lki_h5_talk *t, void *to, size_t size, size_t *got)
+{
+    for (*got = 0; *got < size;) {
+        size_t       now = t->ahead_size;
+        const size_t want = size - *got;
+        if (now > want) now = want;
+        if (now) memcpy((uint8_t *)to + *got, t->ahead + t->ahead_at, now);
+        t->ahead_at += now;
+        t->ahead_size -= now;
+        if (!now && t->ended) return LK_OK;
+        if (!now && want >= PIECE) LKI_TRY(turn(t, (uint8_t *)to + *got, want, &now));
+        else if (!now) {
+            t->ahead_at = 0;
+            LKI_TRY(turn(t, t->ahead, PIECE, &t->ahead_size));
+        }
+        *got += now;
+    }
+    return LK_OK;
+}
+
+static lk_status judge(const lki_h5_talk *t, int status)
 {
     if (status == -1 || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return LK_OK;
     if (WIFEXITED(status))
-        return lki_fail(LK_EIO, "%s: the HDF5 helper %s ended with status %d while %s it", t->name, path, WEXITSTATUS(status),
+        return lki_fail(LK_EIO, "%s: the HDF5 helper %s ended with status %d while %s it", t->name, t->path, WEXITSTATUS(status),
                         t->doing);
     const bool reading = strcmp(t->doing, "reading") == 0;
     return lki_fail(reading ? LK_EFORMAT : LK_EIO, "%s: the HDF5 helper ended by signal %d (%s) while %s it%s", t->name,
                     WTERMSIG(status), strsignal(WTERMSIG(status)), t->doing, reading ? ": the file is damaged or hostile" : "");
 }
 
-lk_status lki_h5_exchange(const char *name, const char *doing, int parts, const lki_bytes *part, size_t limit, lki_bytes *answer)
+lk_status lki_h5_end(lki_h5_talk *t)
+{
+    if (t->gone) return LK_OK;
+    for (t->ahead_size = 0; !t->ended; t->ahead_size = 0)
+        LKI_TRY(turn(t, t->ahead, PIECE, &t->ahead_size));
+    t->gone = true;
+    return judge(t, finish(&t->helper, false));
+}
+
+void lki_h5_close(lki_h5_talk *t)
+{
+    if (t && !t->gone) finish(&t->helper, true);
+    lki_release(t);
+}
+
+lk_status lki_h5_ask(const char *name, const char *doing, const lki_bytes *head, lki_feed *feed, size_t limit, lki_h5_talk **out)
 {
     const char *path = lki_h5_helper();
     const int   most = __atomic_load_n(&deadline_ms, __ATOMIC_RELAXED);
-    talk        t = {.name = name, .doing = doing, .part = part, .parts = parts, .limit = limit};
-    helper      h;
-    *answer = (lki_bytes){0};
+    *out = NULL;
     if (!path) return missing(name);
-    LKI_TRY(start(name, path, &h));
-    t.deadline = now_ms() + (most ? most : usual_deadline(parts, part));
-    lk_status status = LK_OK;
-    while (status == LK_OK && !t.ended)
-        status = turn(&t, h.socket);
-    const int how = finish(&h, status != LK_OK);
-    if (status == LK_OK) status = judge(&t, path, how);
-    if (status == LK_OK) *answer = (lki_bytes){t.answer.data, t.answer.size};
-    else lki_sink_free(&t.answer);
-    return status;
+    lki_h5_talk *t = lki_alloc(sizeof *t);
+    if (!t) return LK_ENOMEM;
+    *t = (lki_h5_talk){.name = name, .doing = doing, .path = path, .feed = feed, .limit = limit};
+    t->piece = head->data;
+    t->piece_size = head->size;
+    t->deadline = now_ms() + (most ? most : usual_deadline(feed));
+    const lk_status status = start(name, path, &t->helper);
+    if (status != LK_OK) return lki_release(t), status;
+    *out = t;
+    return LK_OK;
 }

@@ -20,24 +20,37 @@
  * 2. Members have names of their own, and share no packed bytes: together they unpack to at most what deflate can make of the file. */
 #include "format/zip.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "format/crc32.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+enum { WINDOW = 1 << 17 }; /* read ahead, of a directory */
 enum { END_SIZE = 22, LOCATOR_SIZE = 20, END64_SIZE = 56, CENTRAL_SIZE = 46, LOCAL_SIZE = 30, MAX_COMMENT = 65535 };
 
-static const uint8_t *at(const lki_zip *z, uint64_t offset, uint64_t size)
+/* Some of the archive, until the next call; NULL: it has no such bytes, or they cannot be read. */
+static const uint8_t *at(lki_zip *z, uint64_t offset, uint64_t size)
 {
-    if (offset > z->bytes.size || size > z->bytes.size - offset) return NULL;
-    return z->bytes.data + offset;
+    if (offset > z->size || size > z->size - offset) return NULL;
+    if (offset >= z->window_at && offset - z->window_at + size <= z->window.size) return z->window.data + (offset - z->window_at);
+    const uint64_t ahead = z->size - offset < WINDOW ? z->size - offset : WINDOW;
+    const size_t   bytes = (size_t)(size > ahead ? size : ahead);
+    lki_bytes_free(&z->window);
+    z->window = (lki_bytes){lki_alloc(bytes), bytes};
+    z->window_at = offset;
+    if (z->window.data && lki_file_read_at(z->path, z->descriptor, offset, z->window.data, bytes) == LK_OK) return z->window.data;
+    lki_bytes_free(&z->window);
+    return NULL;
 }
 
 static lk_status cut_off(const lki_zip *z, const char *what, uint64_t offset)
 {
-    return lki_fail(LK_EFORMAT, "%s: %s at offset %llu does not fit into the %zu bytes of the file", z->path, what,
-                    (unsigned long long)offset, z->bytes.size);
+    if (offset <= z->size && !z->window.data && lk_failed()) return lk_error_code(); /* it is there, but could not be read */
+    return lki_fail(LK_EFORMAT, "%s: %s at offset %llu does not fit into the %llu bytes of the file", z->path, what,
+                    (unsigned long long)offset, (unsigned long long)z->size);
 }
 
 /* ---- the directory ----------------------------------------------------------------------------------------------------------- */
@@ -46,22 +59,26 @@ typedef struct directory {
     uint64_t members, size, offset;
 } directory;
 
-static const uint8_t *find_end(const lki_zip *z)
+/* The last bytes of the archive, the end record somewhere in them; *where is its offset. NULL: there is none. */
+static const uint8_t *find_end(lki_zip *z, uint64_t *where)
 {
-    const size_t n = z->bytes.size;
-    for (size_t back = END_SIZE; back <= n && back <= END_SIZE + MAX_COMMENT; back++) {
-        const uint8_t *p = z->bytes.data + n - back;
-        if (lki_get_le(p, 4) == 0x06054b50 && lki_get_le(p + 20, 2) == back - END_SIZE) return p;
+    const uint64_t most = END_SIZE + MAX_COMMENT + LOCATOR_SIZE, tail = z->size < most ? z->size : most;
+    const uint8_t *p = at(z, z->size - tail, tail);
+    for (uint64_t back = END_SIZE; p && back <= tail && back <= END_SIZE + MAX_COMMENT; back++) {
+        const uint8_t *end = p + tail - back;
+        *where = z->size - back;
+        if (lki_get_le(end, 4) == 0x06054b50 && lki_get_le(end + 20, 2) == back - END_SIZE) return end;
     }
     return NULL;
 }
 
-static lk_status find_directory(const lki_zip *z, directory *d)
+static lk_status find_directory(lki_zip *z, directory *d)
 {
-    const uint8_t *end = find_end(z);
+    uint64_t       where;
+    const uint8_t *end = find_end(z, &where);
+    if (!end && z->size && !z->window.data) return lk_error_code();
     if (!end) return lki_fail(LK_EFORMAT, "%s: no end record in the last bytes: not a zip file, or cut off", z->path);
     *d = (directory){lki_get_le(end + 10, 2), lki_get_le(end + 12, 4), lki_get_le(end + 16, 4)};
-    const size_t where = (size_t)(end - z->bytes.data);
     if (where < LOCATOR_SIZE || lki_get_le(end - LOCATOR_SIZE, 4) != 0x07064b50) return LK_OK;
     const uint64_t offset = lki_get_le(end - LOCATOR_SIZE + 8, 8);
     const uint8_t *big = at(z, offset, END64_SIZE);
@@ -94,7 +111,7 @@ static bool read_wide(lki_zip_member *m, const uint8_t *extra, size_t size)
 }
 
 /* Bytes used by the member's entry; 0 and an error when it is malformed. */
-static uint64_t read_member(const lki_zip *z, uint64_t offset, lki_zip_member *m)
+static uint64_t read_member(lki_zip *z, uint64_t offset, lki_zip_member *m)
 {
     const uint8_t *p = at(z, offset, CENTRAL_SIZE);
     if (!p) return cut_off(z, "directory entry", offset), 0;
@@ -103,7 +120,7 @@ static uint64_t read_member(const lki_zip *z, uint64_t offset, lki_zip_member *m
     const size_t name = (size_t)lki_get_le(p + 28, 2), extra = (size_t)lki_get_le(p + 30, 2),
                  comment = (size_t)lki_get_le(p + 32, 2);
     const uint64_t all = CENTRAL_SIZE + name + extra + comment;
-    if (!at(z, offset, all)) return cut_off(z, "directory entry", offset), 0;
+    if (!(p = at(z, offset, all))) return cut_off(z, "directory entry", offset), 0;
     *m = (lki_zip_member){.flags = (int)lki_get_le(p + 8, 2),
                           .method = (int)lki_get_le(p + 10, 2),
                           .crc = (uint32_t)lki_get_le(p + 16, 4),
@@ -129,7 +146,7 @@ static lk_status read_directory(lki_zip *z)
 {
     directory d = {0};
     LKI_TRY(find_directory(z, &d));
-    if (!at(z, d.offset, d.size)) return cut_off(z, "directory", d.offset);
+    if (d.offset > z->size || d.size > z->size - d.offset) return cut_off(z, "directory", d.offset);
     if (d.members > d.size / CENTRAL_SIZE || d.members > INT_MAX)
         return lki_fail(LK_EFORMAT, "%s: %llu members in a directory of %llu bytes", z->path, (unsigned long long)d.members,
                         (unsigned long long)d.size);
@@ -167,10 +184,10 @@ static lk_status refuse_overlap(const lki_zip *z)
 {
     uint64_t sum = 0;
     for (int i = 0; i < z->count; i++)
-        if (z->member[i].packed <= z->bytes.size) sum += LOCAL_SIZE + z->member[i].packed;
-    if (sum <= z->bytes.size) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: its %d members claim %llu bytes, and the file has %zu: they overlap", z->path, z->count,
-                    (unsigned long long)sum, z->bytes.size);
+        if (z->member[i].packed <= z->size) sum += LOCAL_SIZE + z->member[i].packed;
+    if (sum <= z->size) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: its %d members claim %llu bytes, and the file has %llu: they overlap", z->path, z->count,
+                    (unsigned long long)sum, (unsigned long long)z->size);
 }
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------------------- */
@@ -187,16 +204,16 @@ static lk_status begin(const char *path, lki_zip *z)
 
 lk_status lki_zip_open(const char *path, lki_zip *out)
 {
-    *out = (lki_zip){0};
-    LKI_TRY(lki_file_read(path, &out->bytes));
+    *out = (lki_zip){.descriptor = -1};
+    LKI_TRY(lki_open_regular(path, &out->descriptor, &out->size));
     return begin(path, out);
 }
 
 lk_status lki_zip_parse(const char *name, const void *bytes, size_t size, lki_zip *out)
 {
-    *out = (lki_zip){.bytes = {lki_alloc(size), size}};
-    if (!out->bytes.data) return *out = (lki_zip){0}, LK_ENOMEM;
-    if (size) memcpy(out->bytes.data, bytes, size);
+    *out = (lki_zip){.descriptor = -1, .size = size, .window = {lki_alloc(size), size}};
+    if (!out->window.data) return *out = (lki_zip){.descriptor = -1}, LK_ENOMEM;
+    if (size) memcpy(out->window.data, bytes, size);
     return begin(name, out);
 }
 
@@ -206,8 +223,9 @@ void lki_zip_close(lki_zip *z)
         lki_release(z->member[i].name);
     lki_release(z->member);
     lki_release(z->path);
-    lki_bytes_free(&z->bytes);
-    *z = (lki_zip){0};
+    lki_bytes_free(&z->window);
+    if (z->descriptor >= 0) close(z->descriptor);
+    *z = (lki_zip){.descriptor = -1};
 }
 
 int lki_zip_find(const lki_zip *z, const char *name)
@@ -219,37 +237,112 @@ int lki_zip_find(const lki_zip *z, const char *name)
 
 /* ---- members ----------------------------------------------------------------------------------------------------------------- */
 
-static lk_status unpack_member(const char *file, const lki_zip_member *m, const uint8_t *data, lki_bytes *out)
+/* Bytes of the archive, which has them. */
+static lk_status copy_of(const lki_zip *z, uint64_t offset, void *to, size_t size)
 {
-    if (m->method == 8) return lki_unpack(file, LKI_DEFLATE, data, (size_t)m->packed, (size_t)m->size, out);
-    if (m->method != 0)
+    if (z->descriptor >= 0) return lki_file_read_at(z->path, z->descriptor, offset, to, size);
+    if (size) memcpy(to, z->window.data + offset, size);
+    return LK_OK;
+}
+
+/* Where the packed bytes of a member begin. */
+static lk_status find_data(const lki_zip *z, const char *file, const lki_zip_member *m, uint64_t *start)
+{
+    if (m->flags & 1) return lki_fail(LK_EUNSUPPORTED, "%s: encrypted", file);
+    uint8_t    p[LOCAL_SIZE] = {0};
+    const bool inside = m->offset <= z->size && z->size - m->offset >= LOCAL_SIZE;
+    if (inside) LKI_TRY(copy_of(z, m->offset, p, LOCAL_SIZE));
+    if (lki_get_le(p, 4) != 0x04034b50)
+        return lki_fail(LK_EFORMAT, "%s: no member at offset %llu", file, (unsigned long long)m->offset);
+    *start = m->offset + LOCAL_SIZE + lki_get_le(p + 26, 2) + lki_get_le(p + 28, 2);
+    if (*start > z->size || m->packed > z->size - *start) return cut_off(z, m->name, *start);
+    if (m->method != 0 && m->method != 8)
         return lki_fail(LK_EUNSUPPORTED, "%s: compression method %d: 0 (stored) and 8 (deflate) are supported", file, m->method);
-    if (m->packed != m->size)
+    if (m->method == 0 && m->packed != m->size)
         return lki_fail(LK_EFORMAT, "%s: stored as %llu bytes: should be %llu", file, (unsigned long long)m->packed,
                         (unsigned long long)m->size);
-    *out = (lki_bytes){lki_alloc((size_t)m->size), (size_t)m->size};
-    if (!out->data) return *out = (lki_bytes){0}, LK_ENOMEM;
-    if (m->size) memcpy(out->data, data, out->size);
+    return LK_OK;
+}
+
+static lk_status read_packed(const lki_zip *z, const lki_zip_member *m, uint64_t start, lki_bytes *out)
+{
+    *out = (lki_bytes){lki_alloc((size_t)m->packed), (size_t)m->packed};
+    const lk_status status = out->data ? copy_of(z, start, out->data, out->size) : LK_ENOMEM;
+    if (status != LK_OK) lki_bytes_free(out);
+    return status;
+}
+
+static lk_status check_crc(const char *file, const lki_zip_member *m, uint32_t crc)
+{
+    if (crc == m->crc) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: CRC-32 is %08x: should be %08x", file, (unsigned)crc, (unsigned)m->crc);
+}
+
+static lk_status find_member(const lki_zip *z, int member, char *file, size_t bytes)
+{
+    if (member < 0 || member >= z->count) return lki_fail(LK_ENOTFOUND, "%s: no member %d of %d", z->path, member, z->count);
+    snprintf(file, bytes, "%s(%s)", z->path, z->member[member].name);
     return LK_OK;
 }
 
 lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out)
 {
+    char      file[512];
+    uint64_t  start;
+    lki_bytes packed;
     *out = (lki_bytes){0};
-    if (member < 0 || member >= z->count) return lki_fail(LK_ENOTFOUND, "%s: no member %d of %d", z->path, member, z->count);
+    LKI_TRY(find_member(z, member, file, sizeof file));
     const lki_zip_member *m = &z->member[member];
-    char                  file[512];
-    snprintf(file, sizeof file, "%s(%s)", z->path, m->name);
-    if (m->flags & 1) return lki_fail(LK_EUNSUPPORTED, "%s: encrypted", file);
-    const uint8_t *p = at(z, m->offset, LOCAL_SIZE);
-    if (!p || lki_get_le(p, 4) != 0x04034b50)
-        return lki_fail(LK_EFORMAT, "%s: no member at offset %llu", file, (unsigned long long)m->offset);
-    const uint64_t start = m->offset + LOCAL_SIZE + lki_get_le(p + 26, 2) + lki_get_le(p + 28, 2);
-    const uint8_t *data = at(z, start, m->packed);
-    if (!data) return cut_off(z, m->name, start);
-    LKI_TRY(unpack_member(file, m, data, out));
-    const uint32_t crc = lki_crc32(0, out->data, out->size);
-    if (crc == m->crc) return LK_OK;
-    lki_bytes_free(out);
-    return lki_fail(LK_EFORMAT, "%s: CRC-32 is %08x: should be %08x", file, (unsigned)crc, (unsigned)m->crc);
+    LKI_TRY(find_data(z, file, m, &start));
+    LKI_TRY(read_packed(z, m, start, m->method ? &packed : out));
+    lk_status status = LK_OK;
+    if (m->method) {
+        status = lki_unpack(file, LKI_DEFLATE, packed.data, packed.size, (size_t)m->size, out);
+        lki_bytes_free(&packed);
+    }
+    if (status == LK_OK) status = check_crc(file, m, lki_crc32(0, out->data, out->size));
+    if (status != LK_OK) lki_bytes_free(out);
+    return status;
+}
+
+/* ---- members piece by piece -------------------------------------------------------------------------------------------------- */
+
+static lk_status next_of_member(lki_feed *feed, const uint8_t **piece, size_t *size)
+{
+    lki_zip_feed *f = (lki_zip_feed *)feed;
+    LKI_TRY(f->file.feed.next(&f->file.feed, piece, size));
+    f->crc = lki_crc32(f->crc, *piece, *size);
+    return f->file.left ? LK_OK : check_crc(f->name, f->member, f->crc);
+}
+
+/* Of bytes in memory, which are gone when the reader asks for more. */
+static lk_status next_unpacked(lki_feed *feed, const uint8_t **piece, size_t *size)
+{
+    lki_zip_feed *f = (lki_zip_feed *)feed;
+    if (f->left != f->bytes.size) lki_bytes_free(&f->bytes);
+    *piece = f->bytes.data;
+    *size = f->bytes.size;
+    f->left = 0;
+    return LK_OK;
+}
+
+lk_status lki_zip_feed_begin(lki_zip_feed *f, const lki_zip *z, int member)
+{
+    uint64_t start;
+    *f = (lki_zip_feed){0};
+    LKI_TRY(find_member(z, member, f->name, sizeof f->name));
+    f->member = &z->member[member];
+    f->feed = (lki_feed){f->member->size, next_of_member};
+    LKI_TRY(find_data(z, f->name, f->member, &start));
+    if (f->member->method == 0 && z->descriptor >= 0)
+        return lki_file_feed_begin(&f->file, z->path, z->descriptor, start, f->member->size);
+    f->feed.next = next_unpacked;
+    f->left = f->member->size;
+    return lki_zip_read(z, member, &f->bytes);
+}
+
+void lki_zip_feed_end(lki_zip_feed *f)
+{
+    lki_file_feed_end(&f->file);
+    lki_bytes_free(&f->bytes);
 }

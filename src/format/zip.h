@@ -14,9 +14,13 @@ typedef struct lki_zip_member {
     int      flags;
 } lki_zip_member;
 
+/* Opened from a file it stays on disk: what is asked for is read, and nothing else. */
 typedef struct lki_zip {
     char           *path;
-    lki_bytes       bytes;
+    uint64_t        size;       /* of the archive */
+    int             descriptor; /* of the file; -1: its bytes are in memory */
+    lki_bytes       window;     /* the part of it that was looked at last, or all of it */
+    uint64_t        window_at;
     int             count;
     lki_zip_member *member;
 } lki_zip;
@@ -30,6 +34,20 @@ int lki_zip_find(const lki_zip *z, const char *name);
 
 /* A copy of the member's contents, its checksum verified. */
 lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out);
+
+/* The same piece by piece; the checksum is verified before the last piece is handed out. A member that is packed is unpacked as a whole all the same. */
+typedef struct lki_zip_feed {
+    lki_feed              feed;
+    const lki_zip_member *member;
+    lki_file_feed         file; /* of a member that is stored in a file */
+    uint32_t              crc;
+    lki_bytes             bytes; /* of others */
+    uint64_t              left;  /* of them */
+    char                  name[512];
+} lki_zip_feed;
+
+lk_status lki_zip_feed_begin(lki_zip_feed *f, const lki_zip *z, int member);
+void      lki_zip_feed_end(lki_zip_feed *f);
 
 /* ---- writing: members one after the other, then the directory; the archive grows in memory ---- */
 

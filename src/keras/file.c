@@ -3,6 +3,7 @@
  * checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
 #include "keras/file.h"
 #include "core/memory.h"
+#include "core/open.h"
 #include "format/durable.h"
 #include "format/safetensors.h"
 #include "format/zip.h"
@@ -14,6 +15,7 @@
 #include <lockstep/keras.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { STORED = 0, MOST_CONFIG = 256 << 20 };
 
@@ -265,21 +267,21 @@ static void contents_free(contents *c)
 /* Packed weights may be larger than the archive, but a small one that claims gigabytes lies. */
 static uint64_t most_weights(const lki_zip *zip)
 {
-    return zip->bytes.size > UINT64_MAX / 32 ? UINT64_MAX : (uint64_t)zip->bytes.size * 16 + ((uint64_t)256 << 20);
+    return zip->size > UINT64_MAX / 32 ? UINT64_MAX : zip->size * 16 + ((uint64_t)256 << 20);
 }
 
 /* One of at most `most` bytes, which is looked at before anything is unpacked. */
-static lk_status read_member(const lki_zip *zip, const char *name, uint64_t most, lki_bytes *out)
+static lk_status find_member(const lki_zip *zip, const char *name, uint64_t most, int *member)
 {
-    const int member = lki_zip_find(zip, name);
-    if (member < 0)
+    *member = lki_zip_find(zip, name);
+    if (*member < 0)
         return lki_fail(LK_EFORMAT, "%s: there is no %s in it; a .keras file has config.json and model.weights.h5", zip->path,
                         name);
-    const lki_zip_member *m = &zip->member[member];
+    const lki_zip_member *m = &zip->member[*member];
     if (m->size > most && m->method != STORED)
-        return lki_fail(LK_EFORMAT, "%s: %s unpacks to %llu bytes; in an archive of %zu it may have %llu", zip->path, name,
-                        (unsigned long long)m->size, zip->bytes.size, (unsigned long long)most);
-    return lki_zip_read(zip, member, out);
+        return lki_fail(LK_EFORMAT, "%s: %s unpacks to %llu bytes; in an archive of %llu it may have %llu", zip->path, name,
+                        (unsigned long long)m->size, (unsigned long long)zip->size, (unsigned long long)most);
+    return LK_OK;
 }
 
 static lk_status make_model(const char *path, contents *c)
@@ -294,18 +296,35 @@ static lk_status read_config(const char *path, const lki_bytes *text, contents *
     return make_model(path, out);
 }
 
-/* The config first: of weights of another type it says which. */
-static lk_status open_zip(const char *path, const lki_bytes *bytes, bool with_config, contents *out)
+static lk_status read_zip_config(const char *path, const lki_zip *zip, contents *out)
 {
-    lki_zip   zip;
-    lki_bytes member = {0};
-    LKI_TRY(lki_zip_parse(path, bytes->data, bytes->size, &zip));
-    lk_status status = with_config ? read_member(&zip, "config.json", MOST_CONFIG, &member) : LK_OK;
-    if (status == LK_OK && with_config) status = read_config(path, &member, out);
-    lki_bytes_free(&member);
-    if (status == LK_OK) status = read_member(&zip, "model.weights.h5", most_weights(&zip), &member);
-    if (status == LK_OK) status = lki_h5_read(path, member.data, member.size, &out->weights);
-    lki_bytes_free(&member);
+    int       member;
+    lki_bytes text;
+    LKI_TRY(find_member(zip, "config.json", MOST_CONFIG, &member));
+    LKI_TRY(lki_zip_read(zip, member, &text));
+    const lk_status status = read_config(path, &text, out);
+    lki_bytes_free(&text);
+    return status;
+}
+
+static lk_status read_zip_weights(const char *path, const lki_zip *zip, contents *out)
+{
+    int          member;
+    lki_zip_feed f;
+    LKI_TRY(find_member(zip, "model.weights.h5", most_weights(zip), &member));
+    lk_status status = lki_zip_feed_begin(&f, zip, member);
+    if (status == LK_OK) status = lki_h5_read_feed(path, &f.feed, &out->weights);
+    lki_zip_feed_end(&f);
+    return status;
+}
+
+/* The config first: of weights of another type it says which. */
+static lk_status open_zip(const char *path, bool with_config, contents *out)
+{
+    lki_zip zip;
+    LKI_TRY(lki_zip_open(path, &zip));
+    lk_status status = with_config ? read_zip_config(path, &zip, out) : LK_OK;
+    if (status == LK_OK) status = read_zip_weights(path, &zip, out);
     lki_zip_close(&zip);
     return status;
 }
@@ -317,9 +336,9 @@ static lk_status read_attribute(const char *path, const lki_h5 *file, const char
     return lki_json_parse(path, item->text[0], strlen(item->text[0]), out);
 }
 
-static lk_status open_h5(const char *path, const lki_bytes *bytes, bool with_config, contents *out)
+static lk_status open_h5(const char *path, bool with_config, contents *out)
 {
-    LKI_TRY(lki_h5_read(path, bytes->data, bytes->size, &out->weights));
+    LKI_TRY(lki_h5_read_file(path, &out->weights));
     if (!with_config) return LK_OK;
     LKI_TRY(read_attribute(path, &out->weights, "@model_config", &out->config));
     LKI_TRY(read_attribute(path, &out->weights, "@training_config", &out->training));
@@ -328,30 +347,23 @@ static lk_status open_h5(const char *path, const lki_bytes *bytes, bool with_con
     return make_model(path, out);
 }
 
-static bool begins_with(const lki_bytes *b, const char *magic, size_t size)
-{
-    return b->size >= size && !memcmp(b->data, magic, size);
-}
-
-static lk_status open_bytes(const char *path, const lki_bytes *bytes, bool with_config, contents *out)
-{
-    if (begins_with(bytes, "PK", 2)) return open_zip(path, bytes, with_config, out);
-    if (begins_with(bytes, "\x89HDF\r\n\x1a\n", 8)) return open_h5(path, bytes, with_config, out);
-    return lki_fail(LK_EFORMAT, "%s: it is neither a .keras file (a zip archive) nor an HDF5 file", path);
-}
-
 static lk_status open_file(const char *path, bool with_config, contents *out)
 {
-    lki_bytes bytes;
-    LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = open_bytes(path, &bytes, with_config, out);
-    lki_bytes_free(&bytes);
-    return status;
+    uint8_t  first[8] = {0};
+    int      descriptor;
+    uint64_t size;
+    LKI_TRY(lki_open_regular(path, &descriptor, &size));
+    const lk_status status = lki_file_read_at(path, descriptor, 0, first, size < sizeof first ? (size_t)size : sizeof first);
+    close(descriptor);
+    LKI_TRY(status);
+    if (!memcmp(first, "PK", 2)) return open_zip(path, with_config, out);
+    if (!memcmp(first, "\x89HDF\r\n\x1a\n", 8)) return open_h5(path, with_config, out);
+    return lki_fail(LK_EFORMAT, "%s: it is neither a .keras file (a zip archive) nor an HDF5 file", path);
 }
 
 /* ---- loading ---- */
 
-static lk_status fill(const char *path, lk_model *m, const contents *c)
+static lk_status fill(const char *path, lk_model *m, contents *c)
 {
     LKI_TRY(lki_compile_read(path, m, c->training ? c->training : lki_json_get(c->config, "compile_config")));
     return lki_model_built(m) ? lki_weights_read(path, m, &c->weights) : LK_OK;

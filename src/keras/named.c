@@ -167,7 +167,7 @@ lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out)
 typedef struct reading {
     const char       *name; /* of the file */
     lk_model         *model;
-    const lki_arrays *arrays;
+    lki_arrays       *arrays;
     bool             *used; /* array i goes somewhere */
     int               count, room;
     lki_weight_value *value;
@@ -176,7 +176,7 @@ typedef struct reading {
 static lk_status want(reading *r, const lki_named *n, lk_variable *v)
 {
     if (!lki_grow((void **)&r->value, &r->room, r->count + 1, sizeof *r->value)) return LK_ENOMEM;
-    r->value[r->count++] = (lki_weight_value){&n->array, v};
+    r->value[r->count++] = (lki_weight_value){&r->arrays->item[n - r->arrays->item].array, v};
     r->used[n - r->arrays->item] = true;
     return LK_OK;
 }
@@ -316,7 +316,7 @@ static lk_status check_rest(const reading *r)
     return LK_OK;
 }
 
-lk_status lki_named_read(const char *name, lk_model *m, const lki_arrays *a)
+lk_status lki_named_read(const char *name, lk_model *m, lki_arrays *a)
 {
     LKI_TRY(lki_weights_built(name, m));
     reading   r = {.name = name, .model = m, .arrays = a, .used = lki_zalloc((size_t)a->count + 1)};

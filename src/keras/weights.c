@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -219,7 +220,7 @@ lk_status lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg)
 
 typedef struct values {
     const char       *name; /* of the file */
-    const lki_h5     *file;
+    lki_h5           *file;
     bool             *used; /* item i goes somewhere */
     int               count, room;
     lki_weight_value *item;
@@ -228,7 +229,7 @@ typedef struct values {
 static lk_status want(values *v, const lki_h5_item *item, lk_variable *variable)
 {
     if (!lki_grow((void **)&v->item, &v->room, v->count + 1, sizeof *v->item)) return LK_ENOMEM;
-    v->item[v->count++] = (lki_weight_value){&item->array, variable};
+    v->item[v->count++] = (lki_weight_value){&v->file->item[item - v->file->item].array, variable};
     v->used[item - v->file->item] = true;
     return LK_OK;
 }
@@ -261,32 +262,64 @@ static lk_status want_path(values *v, const char *path, lk_variable *variable)
     return want(v, item, variable);
 }
 
-static lk_status assign_one(const lki_weight_value *v)
+static lk_tensor *tensor_of(const lki_array *a, lk_dtype dtype)
 {
-    const lki_array *a = v->array;
-    const int64_t    size = lki_shape_size(&a->shape);
-    const lk_dtype   dtype = v->variable->dtype;
-    void            *data = lki_alloc((size_t)size * lk_dtype_bytes(dtype));
-    lk_status        status = LK_OK;
-    if (!data) return LK_ENOMEM;
-    if (a->dtype == dtype) memcpy(data, a->data, (size_t)size * lk_dtype_bytes(dtype));
-    else
-        for (int64_t i = 0; i < size; i++)
-            lki_element_set(dtype, data, i, lki_element_get(a->dtype, a->data, i));
+    if (a->dtype == dtype) return lk_tensor_from(a->shape, dtype, a->data);
+    lk_tensor *t = lki_tensor_new(dtype, &a->shape);
+    for (int64_t i = 0, size = lki_bad(t) ? 0 : lki_shape_size(&a->shape); i < size; i++)
+        lki_element_set(dtype, t->data, i, lki_element_get(a->dtype, a->data, i));
+    return t;
+}
+
+static lk_status copy_one(const lki_weight_value *v)
+{
+    lk_status status = LK_OK;
     LK_STEP {
-        lk_tensor *t = lk_tensor_from(a->shape, dtype, data);
+        lk_tensor *t = tensor_of(v->array, v->variable->dtype);
         status = lki_bad(t) ? LK_ENOMEM : lk_assign(v->variable, t);
     }
-    lki_release(data);
     return status;
+}
+
+/* `last`: nobody needs the array after this. */
+static lk_status assign_one(const lki_weight_value *v, bool last)
+{
+    lki_array *a = v->array;
+    if (last && a->dtype == v->variable->dtype && lki_variable_adopt(v->variable, a->data)) return a->data = NULL, LK_OK;
+    const lk_status status = copy_one(v);
+    if (last && status == LK_OK) lki_array_free(a);
+    return status;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const lki_array *x = *(lki_array *const *)a, *y = *(lki_array *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether two variables get the same array, as the names in a file may have it. */
+static lk_status look_for_twins(int count, const lki_weight_value *value, bool *found)
+{
+    lki_array **array = lki_alloc((size_t)(count + 1) * sizeof *array);
+    if (!array) return LK_ENOMEM;
+    for (int i = 0; i < count; i++)
+        array[i] = value[i].array;
+    if (count) qsort(array, (size_t)count, sizeof *array, by_address);
+    *found = false;
+    for (int i = 1; i < count; i++)
+        *found = *found || array[i] == array[i - 1];
+    lki_release(array);
+    return LK_OK;
 }
 
 lk_status lki_weights_assign(int count, const lki_weight_value *value)
 {
+    bool twins;
+    LKI_TRY(look_for_twins(count, value, &twins));
     const lki_outside before = lki_step_outside();
     lk_status         status = LK_OK;
     for (int i = 0; i < count && status == LK_OK; i++)
-        status = assign_one(&value[i]);
+        status = assign_one(&value[i], !twins);
     lki_step_back(&before);
     return status;
 }
@@ -422,7 +455,7 @@ static lk_status want_state(values *v, lk_model *m)
 
 /* ---- all of it ---- */
 
-lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file)
+lk_status lki_weights_read(const char *name, lk_model *m, lki_h5 *file)
 {
     LKI_TRY(lki_weights_built(name, m));
     values    v = {.name = name, .file = file, .used = lki_zalloc((size_t)file->count + 1)};

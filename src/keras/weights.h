@@ -22,7 +22,7 @@
 
 /* Weights, and the state of the optimiser of a model that is compiled. `name` is what messages call the file. */
 lk_status lki_weights_write(const char *name, lk_model *m, lki_h5 *file);
-lk_status lki_weights_read(const char *name, lk_model *m, const lki_h5 *file);
+lk_status lki_weights_read(const char *name, lk_model *m, lki_h5 *file); /* its arrays are taken over */
 
 /* As they were laid out before Keras 3; `root` is "" or "model_weights/". The state of an optimiser goes to optimizer_weights/. */
 lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *root, lki_h5 *file);
@@ -38,7 +38,7 @@ lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *ro
  * A name that is there already gets "_1", "_2", ... Read are also names with that of the model in front, or without those of models
  * inside, as Keras may show them; paths of HDF5 files and keys of checkpoints. */
 lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out);
-lk_status lki_named_read(const char *name, lk_model *m, const lki_arrays *a);
+lk_status lki_named_read(const char *name, lk_model *m, lki_arrays *a); /* likewise */
 
 /* From a checkpoint with a graph of objects: the model that is its "model", or its root. Without a graph by names. (checkpoint.c) */
 lk_status lki_checkpoint_weights_read(const char *prefix, lk_model *m);
@@ -46,12 +46,14 @@ lk_status lki_checkpoint_weights_read(const char *prefix, lk_model *m);
 /* ---- what these share ---- */
 
 typedef struct lki_weight_value {
-    const lki_array *array;
-    lk_variable     *variable;
+    lki_array   *array;
+    lk_variable *variable;
 } lki_weight_value;
 
 /* Can `array`, which the file calls `key`, be its value? LK_ESHAPE and LK_EDTYPE name both. */
 lk_status lki_weight_fits(const char *file, const char *key, const lki_array *array, const lk_variable *v);
+
+/* Elements become the storage of variables that have none yet; others are copied, and gone then. So values are in memory once. */
 lk_status lki_weights_assign(int count, const lki_weight_value *value);
 
 /* A copy of its value, as it is now, under this name; or into an HDF5 file. */

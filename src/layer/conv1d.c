@@ -21,7 +21,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_conv_layer_args *a = &((const conv1d *)l)->set;
     const int64_t             length = lki_axes_of(a->kernel_shape).value[0];
-    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(length, in->dim[1], a->filters)));
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), LK_SHAPE(length, in->dim[1], a->filters)));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
 }

@@ -24,7 +24,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_dense_args *a = &((const dense *)l)->set;
-    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(in->dim[in->rank - 1], a->units)));
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), LK_SHAPE(in->dim[in->rank - 1], a->units)));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->units));
 }

@@ -21,7 +21,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_depthwise_args *a = &((const depthwise *)l)->set;
     const lki_axes           size = lki_axes_of(a->kernel_shape);
-    lki_weight               kernel = LKI_WEIGHT(a, depthwise, lk_glorot_uniform);
+    lki_weight               kernel = LKI_WEIGHT(a, depthwise, lki_first_glorot_uniform);
     kernel.name = "kernel";
     LKI_TRY(lki_layer_weight(l, kernel, LK_SHAPE(size.value[0], size.value[1], in->dim[2], a->depth_multiplier)));
     if (a->use_bias == LK_OFF) return LK_OK;

@@ -14,9 +14,9 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     return LK_OK;
 }
 
-static lk_tensor *first_embeddings(lk_shape shape, const char *stream)
+static lki_filling first_embeddings(lk_shape shape, const char *stream)
 {
-    return lk_random_uniform(shape, .stream = stream, .low = -0.05, .high = LK_NUMBER(0.05));
+    return lki_filling_of(LKI_FILL_UNIFORM, shape, stream, -0.05, 0.05);
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)

@@ -74,68 +74,49 @@ const lki_class lki_initializer_classes[INIT_COUNT + 1] = {
 
 typedef struct recipe recipe;
 struct recipe {
-    lk_tensor *(*fill)(const recipe *r, const args *a, lk_shape shape, const char *stream);
+    lki_filling (*fill)(const recipe *r, const args *a, lk_shape shape, const char *stream);
     double          scale; /* of those with fixed numbers */
     lk_fan_mode     mode;
     lk_distribution distribution;
+    int             least, most; /* axes of a weight; most 0: any number */
+    const char     *axes;        /* in words */
 };
 
 #define FILL(name)                                                                                                                 \
-    static lk_tensor *name(const recipe *r __attribute__((unused)), const args *a __attribute__((unused)), lk_shape shape,         \
-                           const char *stream __attribute__((unused)))
+    static lki_filling name(const recipe *r __attribute__((unused)), const args *a __attribute__((unused)), lk_shape shape,        \
+                            const char *stream)
 
-FILL(fill_zeros) { return lk_zeros(shape, LK_F32); }
-FILL(fill_ones) { return lk_ones(shape, LK_F32); }
-FILL(fill_constant) { return lk_fill(shape, LK_F32, a->value); }
-
-FILL(fill_identity)
-{
-    char text[LKI_SHAPE_TEXT];
-    if (shape.rank != 2)
-        return lki_refuse(LK_ESHAPE, "lk_init_identity: a weight of %s; it must be a matrix", lki_shape_text(&shape, text));
-    return lk_one_hot(lk_range(shape.dim[0], LK_I64), shape.dim[1], .on = LK_NUMBER(lki_number_or(a->gain, 1)));
-}
-
-FILL(fill_normal)
-{
-    return lk_random_normal(shape, .stream = stream, .low = a->mean, .high = LK_NUMBER(lki_number_or(a->stddev, 0.05)));
-}
+FILL(fill_zeros) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 0, 0); }
+FILL(fill_ones) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 1, 0); }
+FILL(fill_constant) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, a->value, 0); }
+FILL(fill_identity) { return lki_filling_of(LKI_FILL_IDENTITY, shape, stream, lki_number_or(a->gain, 1), 0); }
+FILL(fill_normal) { return lki_filling_of(LKI_FILL_NORMAL, shape, stream, a->mean, lki_number_or(a->stddev, 0.05)); }
+FILL(fill_truncated) { return lki_filling_of(LKI_FILL_TRUNCATED, shape, stream, a->mean, lki_number_or(a->stddev, 0.05)); }
+FILL(fill_scaling) { return lki_variance_scaling(shape, stream, lki_number_or(a->scale, 1), a->mode, a->distribution); }
+FILL(fill_scaled) { return lki_variance_scaling(shape, stream, r->scale, r->mode, r->distribution); }
+FILL(fill_orthogonal) { return lki_filling_of(LKI_FILL_ORTHOGONAL, shape, stream, lki_number_or(a->gain, 1), 0); }
 
 FILL(fill_uniform)
 {
-    return lk_random_uniform(shape, .stream = stream, .low = lki_number_or(a->minval, -0.05),
-                             .high = LK_NUMBER(lki_number_or(a->maxval, 0.05)));
-}
-
-FILL(fill_truncated) { return lki_truncated_normal(shape, stream, a->mean, lki_number_or(a->stddev, 0.05)); }
-FILL(fill_scaling) { return lki_variance_scaling(shape, stream, lki_number_or(a->scale, 1), a->mode, a->distribution); }
-FILL(fill_scaled) { return lki_variance_scaling(shape, stream, r->scale, r->mode, r->distribution); }
-
-FILL(fill_orthogonal)
-{
-    char text[LKI_SHAPE_TEXT];
-    if (shape.rank < 2)
-        return lki_refuse(LK_ESHAPE, "lk_init_orthogonal: a weight of %s; it must have at least two axes",
-                          lki_shape_text(&shape, text));
-    return lki_orthogonal(shape, stream, lki_number_or(a->gain, 1));
+    return lki_filling_of(LKI_FILL_UNIFORM, shape, stream, lki_number_or(a->minval, -0.05), lki_number_or(a->maxval, 0.05));
 }
 
 static const recipe RECIPES[INIT_COUNT] = {
     [INIT_zeros] = {.fill = fill_zeros},
     [INIT_ones] = {.fill = fill_ones},
     [INIT_constant] = {.fill = fill_constant},
-    [INIT_identity] = {.fill = fill_identity},
+    [INIT_identity] = {.fill = fill_identity, .least = 2, .most = 2, .axes = "be a matrix"},
     [INIT_random_normal] = {.fill = fill_normal},
     [INIT_random_uniform] = {.fill = fill_uniform},
     [INIT_truncated_normal] = {.fill = fill_truncated},
     [INIT_variance_scaling] = {.fill = fill_scaling},
-    [INIT_glorot_uniform] = {fill_scaled, 1, LK_FAN_AVG, LK_UNIFORM},
-    [INIT_glorot_normal] = {fill_scaled, 1, LK_FAN_AVG, LK_TRUNCATED_NORMAL},
-    [INIT_he_uniform] = {fill_scaled, 2, LK_FAN_IN, LK_UNIFORM},
-    [INIT_he_normal] = {fill_scaled, 2, LK_FAN_IN, LK_TRUNCATED_NORMAL},
-    [INIT_lecun_uniform] = {fill_scaled, 1, LK_FAN_IN, LK_UNIFORM},
-    [INIT_lecun_normal] = {fill_scaled, 1, LK_FAN_IN, LK_TRUNCATED_NORMAL},
-    [INIT_orthogonal] = {.fill = fill_orthogonal},
+    [INIT_glorot_uniform] = {fill_scaled, 1, LK_FAN_AVG, LK_UNIFORM, 0, 0, NULL},
+    [INIT_glorot_normal] = {fill_scaled, 1, LK_FAN_AVG, LK_TRUNCATED_NORMAL, 0, 0, NULL},
+    [INIT_he_uniform] = {fill_scaled, 2, LK_FAN_IN, LK_UNIFORM, 0, 0, NULL},
+    [INIT_he_normal] = {fill_scaled, 2, LK_FAN_IN, LK_TRUNCATED_NORMAL, 0, 0, NULL},
+    [INIT_lecun_uniform] = {fill_scaled, 1, LK_FAN_IN, LK_UNIFORM, 0, 0, NULL},
+    [INIT_lecun_normal] = {fill_scaled, 1, LK_FAN_IN, LK_TRUNCATED_NORMAL, 0, 0, NULL},
+    [INIT_orthogonal] = {.fill = fill_orthogonal, .least = 2, .axes = "have at least two axes"},
 };
 
 /* ---- making one ---- */
@@ -237,16 +218,29 @@ static lk_tensor *call_own(const lk_initializer *i, lk_shape shape, const char *
                       lki_shape_text(&t->shape, text[0]), lki_shape_text(&shape, text[1]));
 }
 
+bool lki_initializer_filling(const lk_initializer *i, lk_shape shape, const char *stream, lki_filling *out)
+{
+    char          text[LKI_SHAPE_TEXT], seed[32];
+    const int     which = (int)(i->class - lki_initializer_classes);
+    const recipe *r = &RECIPES[which];
+    if (shape.rank < r->least || (r->most && shape.rank > r->most)) {
+        lki_fail(LK_ESHAPE, "lk_init_%s: a weight of %s; it must %s", NAMES[which], lki_shape_text(&shape, text), r->axes);
+        return false;
+    }
+    lki_format(seed, sizeof seed, "seed/%.17g", lki_number(i->set.seed));
+    *out = r->fill(r, &i->set, shape, lki_number_given(i->set.seed) ? seed : stream);
+    return true;
+}
+
 lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const char *stream)
 {
-    char text[LKI_SHAPE_TEXT], seed[32];
+    char        text[LKI_SHAPE_TEXT];
+    lki_filling f;
     if (!lki_is_kind(i, LKI_KIND_INITIALIZER))
         return lki_refuse(LK_EINVAL, "lk_initializer_call: %s", i ? "not an initialiser" : "the initialiser is NULL");
     if (!lki_shape_valid(&shape))
         return lki_refuse(LK_ESHAPE, "lk_initializer_call: %s is not the shape of a weight", lki_shape_text(&shape, text));
     if (!stream) stream = "";
     if (i->fn) return call_own(i, shape, stream);
-    lki_format(seed, sizeof seed, "seed/%.17g", lki_number(i->set.seed));
-    const recipe *r = &RECIPES[i->class - lki_initializer_classes];
-    return r->fill(r, &i->set, shape, lki_number_given(i->set.seed) ? seed : stream);
+    return lki_initializer_filling(i, shape, stream, &f) ? lki_filling_tensor(&f) : &lki_poison;
 }

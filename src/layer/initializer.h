@@ -3,6 +3,7 @@
 #define LKI_LAYER_INITIALIZER_H
 
 #include "core/field.h"
+#include "nn/initializer.h"
 #include <lockstep/layer.h>
 
 struct lk_initializer {
@@ -12,6 +13,9 @@ struct lk_initializer {
     lk_initializer_fn   fn; /* of one's own; else NULL */
     void               *user;
 };
+
+/* What decides its values; false and an error: there is no such weight. Not of those from code of one's own. */
+bool lki_initializer_filling(const lk_initializer *i, lk_shape shape, const char *stream, lki_filling *out);
 
 extern const lki_class lki_initializer_classes[]; /* ends with an empty one */
 

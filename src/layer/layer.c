@@ -3,7 +3,9 @@
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
+#include "layer/initializer.h"
 #include "layer/regularizer.h"
+#include "op/replica.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,24 +169,43 @@ void lki_layer_leave(lk_layer *l)
 
 /* ---- weights ---- */
 
-lk_tensor *lki_first_zeros(lk_shape shape, const char *stream)
+#define FIRST(name) lki_filling lki_first_##name(lk_shape shape, const char *stream)
+FIRST(zeros) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 0, 0); }
+FIRST(ones) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 1, 0); }
+FIRST(glorot_uniform) { return lki_variance_scaling(shape, stream, 1, LK_FAN_AVG, LK_UNIFORM); }
+FIRST(orthogonal) { return lki_filling_of(LKI_FILL_ORTHOGONAL, shape, stream, 1, 0); }
+#undef FIRST
+
+/* Its first value as one that can wait; false and perhaps an error: there is none, because code of one's own makes it, or it does not fit. */
+static bool find_filling(const lki_weight *w, const lk_shape *shape, const char *stream, lki_filling *out)
 {
-    (void)stream;
-    return lk_zeros(shape, LK_F32);
+    char           text[LKI_SHAPE_TEXT];
+    const lk_shape as = w->drawn_as.rank ? w->drawn_as : *shape;
+    if (!lki_shape_valid(shape)) {
+        lki_fail(LK_ESHAPE, "\"%s\": %s is not the shape of a weight", stream, lki_shape_text(shape, text));
+        return false;
+    }
+    if (w->initializer) return lki_initializer_filling(w->initializer, as, stream, out);
+    *out = w->standard(as, stream);
+    return true;
 }
 
-lk_tensor *lki_first_ones(lk_shape shape, const char *stream)
+/* A variable of a strategy that each replica has for itself, or that replicas make together, has its value at once. */
+static lk_variable *variable_of(const lki_weight *w, const lk_shape *shape, const lki_filling *f, const lk_variable_args *args)
 {
-    (void)stream;
-    return lk_ones(shape, LK_F32);
+    lk_variable_args all = *args;
+    if (args->synchronization != LK_SYNC_ON_READ && !lki_replica_current())
+        return lki_variable_later(args, shape, f->dtype, &f->later);
+    lk_tensor *first = lki_filling_tensor(f);
+    all.initial = !lki_bad(first) && w->drawn_as.rank ? lk_reshape(first, *shape) : first;
+    return lki_bad(all.initial) ? NULL : lk_variable_kw(all);
 }
 
-lk_tensor *lki_first_orthogonal(lk_shape shape, const char *stream)
+static lk_variable *variable_by_code(const lki_weight *w, lk_shape shape, const char *stream, const lk_variable_args *args)
 {
-    lk_initializer *i = lk_init_orthogonal();
-    lk_tensor      *t = i ? lk_initializer_call(i, shape, stream) : &lki_poison;
-    lk_free(i);
-    return t;
+    lk_variable_args all = *args;
+    all.initial = lk_initializer_call(w->initializer, shape, stream);
+    return lki_bad(all.initial) ? NULL : lk_variable_kw(all);
 }
 
 /* "dense/kernel", and for the first values "sequential/dense/kernel". */
@@ -192,12 +213,14 @@ static lk_variable *make_variable(const lk_layer *l, const lki_weight *w, lk_sha
 {
     char        *name = joined(l->name, w->name), *stream = joined(l->path, w->name);
     lk_variable *v = NULL;
+    lki_filling  f;
     if (name && stream) {
-        lk_tensor *first = w->initializer ? lk_initializer_call(w->initializer, shape, stream) : w->standard(shape, stream);
-        lk_switch  trainable = w->trainable == LK_OFF || !l->trainable ? LK_OFF : (lk_switch)0;
-        if (!lki_bad(first))
-            v = lk_variable_of(first, .name = name, .trainable = trainable, .synchronization = w->synchronization,
-                               .aggregation = w->aggregation);
+        const lk_variable_args args = {.name = name,
+                                       .trainable = w->trainable == LK_OFF || !l->trainable ? LK_OFF : (lk_switch)0,
+                                       .synchronization = w->synchronization,
+                                       .aggregation = w->aggregation};
+        if (w->initializer && w->initializer->fn) v = variable_by_code(w, shape, stream, &args);
+        else if (find_filling(w, &shape, stream, &f)) v = variable_of(w, &shape, &f, &args);
     }
     lki_release(name);
     lki_release(stream);

@@ -18,6 +18,7 @@
 
 #include "core/field.h"
 #include "core/shape.h"
+#include "nn/initializer.h"
 #include "op/op.h"
 #include <lockstep/layer.h>
 
@@ -91,12 +92,13 @@ extern const char *const lki_padding_words[3];
         LKI_CONSTRAINT_FIELD(A, gamma_constraint)
 #define LKI_CHANNELS_LAST LKI_FIXED("data_format", "\"channels_last\"")
 
-typedef lk_tensor *lki_first_value(lk_shape shape, const char *stream);
+typedef lki_filling lki_first_value(lk_shape shape, const char *stream);
 
 typedef struct lki_weight {
     const char           *name;        /* "kernel"; static, or as long as the layer lives */
     const lk_initializer *initializer; /* NULL: standard */
     lki_first_value      *standard;
+    lk_shape              drawn_as;    /* where its first value is drawn in another shape of as many elements; rank 0: in its own */
     lk_regularizer       *regularizer; /* held by the arguments; NULL: none */
     lk_constraint        *constraint;  /* likewise */
     lk_switch             trainable;   /* default LK_ON */
@@ -190,7 +192,7 @@ bool lki_activation_fits(const char *call, lk_activation activation);
 /* What names the random numbers of this layer: its seed where one was given, else its path. */
 const char *lki_layer_stream(const lk_layer *l);
 
-lki_first_value lki_first_zeros, lki_first_ones, lki_first_orthogonal;
+lki_first_value lki_first_zeros, lki_first_ones, lki_first_glorot_uniform, lki_first_orthogonal;
 
 /* ---- all kinds there are ---- */
 

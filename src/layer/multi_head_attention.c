@@ -60,29 +60,17 @@ static const struct {
     [OUTPUT] = {"attention_output/kernel", "attention_output/bias", "output_dense/vars/0", "output_dense/vars/1"},
 };
 
-typedef struct matrix { /* a kernel of three axes as what it is: a matrix from inputs to outputs */
-    const lk_initializer *initializer;
-    lk_shape              shape;
-} matrix;
-
-/* Those that go by the number of inputs and outputs count them in the matrix. */
-static lk_tensor *first_kernel(lk_shape shape, const char *stream, void *user)
-{
-    const matrix *m = user;
-    if (!m->initializer) return lk_reshape(lk_glorot_uniform(m->shape, stream), shape);
-    const bool by_fans = m->initializer->class && lki_field_find(m->initializer->class, "input_axes");
-    if (!by_fans) return lk_initializer_call(m->initializer, shape, stream);
-    return lk_reshape(lk_initializer_call(m->initializer, m->shape, stream), shape);
-}
+/* Initialisers that go by the number of inputs and outputs count them in the matrix that a kernel of three axes is. */
+static bool by_fans(const lk_initializer *i) { return !i || (i->class && lki_field_find(i->class, "input_axes")); }
 
 static lk_status add_projection(lk_layer *l, int i, lk_shape kernel, lk_shape flat, lk_shape bias)
 {
     const lk_multi_head_attention_layer_args *a = args_of(l);
-    lki_weight                                w = LKI_WEIGHT(a, kernel, NULL), b = LKI_WEIGHT(a, bias, lki_first_zeros);
-    matrix                                    m = {a->kernel_initializer, flat};
+    lki_weight w = LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), b = LKI_WEIGHT(a, bias, lki_first_zeros);
     w.name = NAMES[i].kernel, w.place = NAMES[i].kernel_place;
     b.name = NAMES[i].bias, b.place = NAMES[i].bias_place;
-    LKI_TRY(lki_layer_weight_by(l, w, kernel, first_kernel, &m));
+    if (by_fans(a->kernel_initializer)) w.drawn_as = flat;
+    LKI_TRY(lki_layer_weight(l, w, kernel));
     return a->use_bias == LK_OFF ? LK_OK : lki_layer_weight(l, b, bias);
 }
 

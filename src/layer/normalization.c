@@ -51,10 +51,11 @@ static lk_tensor *as_learnt(lk_shape shape, const char *stream, void *tensor)
     return tensor;
 }
 
-static lk_tensor *first_count(lk_shape shape, const char *stream)
+static lki_filling first_count(lk_shape shape, const char *stream)
 {
-    (void)stream;
-    return lk_zeros(shape, LK_I64);
+    lki_filling zero = lki_first_zeros(shape, stream);
+    zero.dtype = LK_I64;
+    return zero;
 }
 
 static lk_status add(normalization *n, lki_weight w, lk_tensor *learnt, lk_shape shape)

@@ -155,7 +155,7 @@ lk_status lk_layer_add_weight_kw(lk_weight_args a)
     LKI_TRY(hold(o, &a));
     lki_weight w = {.name = o->weight_name[o->weights++],
                     .initializer = a.initializer,
-                    .standard = lk_glorot_uniform,
+                    .standard = lki_first_glorot_uniform,
                     .regularizer = a.regularizer,
                     .constraint = a.constraint,
                     .trainable = a.trainable};

@@ -67,7 +67,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     const bool               two_biases = r->form->gates == 3 && a->reset_after != LK_OFF;
     lki_weight               again = LKI_WEIGHT(a, recurrent, lki_first_orthogonal);
     again.name = "recurrent_kernel";
-    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lk_glorot_uniform), LK_SHAPE(in->dim[1], width)));
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), LK_SHAPE(in->dim[1], width)));
     LKI_TRY(lki_layer_weight(l, again, LK_SHAPE(a->units, width)));
     if (a->use_bias == LK_OFF) return LK_OK;
     if (r->form->gates == 4 && a->unit_forget_bias != LK_OFF)

@@ -21,8 +21,8 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_separable_args *a = &((const separable *)l)->set;
     const lki_axes           size = lki_axes_of(a->kernel_shape);
-    lki_weight               depthwise = LKI_WEIGHT(a, depthwise, lk_glorot_uniform);
-    lki_weight               pointwise = LKI_WEIGHT(a, pointwise, lk_glorot_uniform);
+    lki_weight               depthwise = LKI_WEIGHT(a, depthwise, lki_first_glorot_uniform);
+    lki_weight               pointwise = LKI_WEIGHT(a, pointwise, lki_first_glorot_uniform);
     depthwise.name = "depthwise_kernel";
     pointwise.name = "pointwise_kernel";
     LKI_TRY(lki_layer_weight(l, depthwise, LK_SHAPE(size.value[0], size.value[1], in->dim[2], a->depth_multiplier)));

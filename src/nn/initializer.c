@@ -1,23 +1,135 @@
 /* First values of weights: Keras' initialisers on counter-based random numbers, a pure function of the seed, the stream's name and the
- * shape. */
+ * shape. They are made in place, element by element or a block at a time: a value that a file brings needs none of this, and one that is
+ * made needs no memory beside its own. */
 #include "nn/initializer.h"
 #include "core/memory.h"
+#include "core/random.h"
 #include "core/shape.h"
+#include "core/thread.h"
 #include "op/op.h"
+#include "op/run.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- drawn one by one ---- */
 
-/* A normal number outside is drawn again from the next call. */
-lk_tensor *lki_truncated_normal(lk_shape shape, const char *stream, double mean, double deviation)
+/* Numbers of the stream from its first on, by the kernel that also draws for ops. */
+static void draw(lki_slot slot, const lki_filling *f, double low, double high, float *out)
 {
-    lk_tensor *t = lk_random_normal(shape, .stream = stream);
-    for (int call = 1; call <= 8; call++) {
-        lk_tensor *again = lk_random_normal(shape, .stream = stream, .call = call);
-        t = lk_where(lk_less_equal(lk_abs(t), lk_scalar(2)), t, again);
+    int64_t        iteration = 0;
+    const lk_shape scalar = {0}, flat = {1, {lki_shape_size(&f->shape)}};
+    const lki_attr attr = {.random = {.key = f->key, .low = low, .high = high}};
+    const lki_view src = {&iteration, &scalar, LK_I64}, dst = {out, &flat, LK_F32};
+    const lki_args args = {.src = &src, .dst = &dst, .nsrc = 1, .ndst = 1, .attr = &attr, .hi = flat.dim[0]};
+    const unsigned before = lki_fp_enter();
+    lki_kernels_here()->fn[slot][LK_F32](&args);
+    lki_fp_leave(before);
+}
+
+/* Number i of the stream's draw `call`, normal. */
+static float normal_at(uint64_t key, int64_t i, uint64_t call)
+{
+    const lki_philox p = lki_philox_block(key, (uint64_t)i / 4, call);
+    float            z[2];
+    lki_normal_pair(p.word[i & 2], p.word[(i & 2) + 1], z);
+    return z[i & 1] + 0.0f; /* as the kernel adds its mean of 0, which makes 0 of -0 */
+}
+
+/* A number outside is drawn again, from the next call, at most eight times. */
+static float drawn_again(uint64_t key, int64_t i, float z)
+{
+    for (uint64_t call = 1; call <= 8 && !(fabsf(z) <= 2); call++)
+        z = normal_at(key, i, call);
+    return fminf(fmaxf(z, -2), 2);
+}
+
+static lk_status make_truncated(const lki_filling *f, void *elements)
+{
+    float      *out = elements;
+    const float mean = (float)f->a, deviation = (float)f->b;
+    draw(LKI_K_random_normal, f, 0, 1, out);
+    const unsigned before = lki_fp_enter();
+    for (int64_t i = 0, size = lki_shape_size(&f->shape); i < size; i++) {
+        const float z = fabsf(out[i]) <= 2 ? out[i] : drawn_again(f->key, i, out[i]);
+        out[i] = f->a != 0 ? z * deviation + mean : z * deviation;
     }
-    t = lk_mul(lk_clip(t, -2, 2), lk_scalar(deviation));
-    return mean != 0 ? lk_add(t, lk_scalar(mean)) : t;
+    lki_fp_leave(before);
+    return LK_OK;
+}
+
+static lk_status make_normal(const lki_filling *f, void *elements)
+{
+    draw(LKI_K_random_normal, f, f->a, f->b, elements);
+    return LK_OK;
+}
+
+static lk_status make_uniform(const lki_filling *f, void *elements)
+{
+    draw(LKI_K_random_uniform, f, f->a, f->b, elements);
+    return LK_OK;
+}
+
+/* ---- fixed ---- */
+
+static lk_status make_constant(const lki_filling *f, void *elements)
+{
+    lki_repeat(f->dtype, elements, lki_shape_size(&f->shape), f->a);
+    return LK_OK;
+}
+
+static lk_status make_identity(const lki_filling *f, void *elements)
+{
+    float        *out = elements;
+    const int64_t rows = f->shape.dim[0], columns = f->shape.dim[1];
+    if (rows * columns > 0) memset(out, 0, (size_t)(rows * columns) * sizeof *out);
+    for (int64_t i = 0; i < lki_min(rows, columns); i++)
+        out[i * columns + i] = (float)f->a;
+    return LK_OK;
+}
+
+/* ---- orthogonal ---- */
+
+static lk_status make_orthogonal(const lki_filling *f, void *elements)
+{
+    int64_t columns = f->shape.rank ? f->shape.dim[f->shape.rank - 1] : 0, rows = 1;
+    for (int i = 0; i < f->shape.rank - 1; i++)
+        rows *= f->shape.dim[i];
+    draw(LKI_K_random_normal, f, 0, 1, elements);
+    return lki_orthogonal(rows, columns, f->a, elements);
+}
+
+/* ---- fillings ---- */
+
+lk_status lki_filling_make(const lki_filling *f, void *elements)
+{
+    static lk_status (*const make[])(const lki_filling *, void *) = {
+        [LKI_FILL_CONSTANT] = make_constant, [LKI_FILL_IDENTITY] = make_identity,   [LKI_FILL_UNIFORM] = make_uniform,
+        [LKI_FILL_NORMAL] = make_normal,     [LKI_FILL_TRUNCATED] = make_truncated, [LKI_FILL_ORTHOGONAL] = make_orthogonal};
+    return make[f->kind](f, elements);
+}
+
+static lk_status make_later(const lki_later *later, void *elements)
+{
+    return lki_filling_make((const lki_filling *)later, elements);
+}
+
+lki_filling lki_filling_of(lki_filling_kind kind, lk_shape shape, const char *stream, double a, double b)
+{
+    return (lki_filling){.later = {make_later, sizeof(lki_filling)},
+                         .kind = kind,
+                         .dtype = LK_F32,
+                         .shape = shape,
+                         .key = lki_stream_key(lk_random_seed(), stream),
+                         .a = a,
+                         .b = b};
+}
+
+lk_tensor *lki_filling_tensor(const lki_filling *f)
+{
+    lk_tensor *t = lki_tensor_new(f->dtype, &f->shape);
+    if (!lki_bad(t) && lki_filling_make(f, t->data) == LK_OK) return t;
+    if (!lki_bad(t)) lk_free(t);
+    return &lki_poison;
 }
 
 /* How many inputs reach one output and how many outputs one input reaches. */
@@ -30,106 +142,36 @@ static void fans(const lk_shape *s, double *in, double *out)
     *out = s->rank > 0 ? field * (double)s->dim[s->rank - 1] : 1;
 }
 
-static lk_tensor *draw_truncated(lk_shape shape, const char *stream, double variance)
+lki_filling lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution)
 {
-    return lki_truncated_normal(shape, stream, 0, sqrt(variance) / 0.87962566103423978);
-}
-
-static lk_tensor *draw_normal(lk_shape shape, const char *stream, double variance)
-{
-    return lk_random_normal(shape, .stream = stream, .high = LK_NUMBER(sqrt(variance)));
-}
-
-static lk_tensor *draw_uniform(lk_shape shape, const char *stream, double variance)
-{
-    double limit = sqrt(3 * variance);
-    return lk_random_uniform(shape, .stream = stream, .low = -limit, .high = LK_NUMBER(limit));
-}
-
-lk_tensor *lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution)
-{
-    static lk_tensor *(*const draw[])(lk_shape, const char *, double) = {
-        [LK_TRUNCATED_NORMAL] = draw_truncated, [LK_UNTRUNCATED_NORMAL] = draw_normal, [LK_UNIFORM] = draw_uniform};
     double in, out;
-    if (!lki_shape_valid(&shape)) return draw_normal(shape, stream, 1); /* which refuses it */
     fans(&shape, &in, &out);
-    double fan = mode == LK_FAN_IN ? in : mode == LK_FAN_OUT ? out : (in + out) / 2;
-    return draw[distribution](shape, stream, scale / fmax(1, fan));
+    const double fan = mode == LK_FAN_IN    ? in
+                       : mode == LK_FAN_OUT ? out
+                                            : (in + out) / 2,
+                 variance = scale / fmax(1, fan), limit = sqrt(3 * variance);
+    if (distribution == LK_UNIFORM) return lki_filling_of(LKI_FILL_UNIFORM, shape, stream, -limit, limit);
+    if (distribution == LK_UNTRUNCATED_NORMAL) return lki_filling_of(LKI_FILL_NORMAL, shape, stream, 0, sqrt(variance));
+    return lki_filling_of(LKI_FILL_TRUNCATED, shape, stream, 0, sqrt(variance) / 0.87962566103423978);
+}
+
+/* ---- as functions ---- */
+
+static lk_tensor *scaled(const char *call, lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution d)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (!lki_shape_valid(&shape))
+        return lki_refuse(LK_ESHAPE, "%s: %s is not the shape of a weight", call, lki_shape_text(&shape, text));
+    const lki_filling f = lki_variance_scaling(shape, stream ? stream : "", scale, mode, d);
+    return lki_filling_tensor(&f);
 }
 
 #define SCALED(name, scale, mode, distribution)                                                                                    \
     lk_tensor *lk_##name(lk_shape shape, const char *stream)                                                                       \
     {                                                                                                                              \
-        return lki_variance_scaling(shape, stream, scale, mode, distribution);                                                     \
+        return scaled("lk_" #name, shape, stream, scale, mode, distribution);                                                      \
     }
 SCALED(glorot_uniform, 1, LK_FAN_AVG, LK_UNIFORM)
 SCALED(glorot_normal, 1, LK_FAN_AVG, LK_TRUNCATED_NORMAL)
 SCALED(he_uniform, 2, LK_FAN_IN, LK_UNIFORM)
 SCALED(he_normal, 2, LK_FAN_IN, LK_TRUNCATED_NORMAL)
-
-/* ---- orthogonal ---- */
-
-/* In four sums, elements i, i + 4, ...; then (0 + 1) + (2 + 3). */
-static double dot(int64_t n, const double *a, const double *b)
-{
-    double  s[4] = {0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            s[k] += a[i + k] * b[i + k];
-    for (int k = 0; i < n; i++, k++)
-        s[k] += a[i] * b[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
-static void add_scaled(int64_t n, double *y, double c, const double *x)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] += c * x[i];
-}
-
-/* Gram and Schmidt, modified, twice: perpendicular to the last bits. It is the Q of the decomposition into Q and R that has a positive
- * diagonal in R, which Keras makes of any other by the signs of that diagonal. */
-static void orthonormalize(int64_t count, int64_t length, double *v)
-{
-    for (int64_t i = 0; i < count; i++) {
-        double *x = v + i * length;
-        for (int pass = 0; pass < 2; pass++)
-            for (int64_t j = 0; j < i; j++)
-                add_scaled(length, x, -dot(length, x, v + j * length), v + j * length);
-        double norm = sqrt(dot(length, x, x));
-        for (int64_t k = 0; norm > 0 && k < length; k++)
-            x[k] /= norm;
-    }
-}
-
-/* Normal numbers, one vector after the other, as doubles; NULL and an error. */
-static double *drawn_vectors(int64_t count, int64_t length, const char *stream)
-{
-    lk_tensor   *t = lk_random_normal(LK_SHAPE(count, length), .stream = stream);
-    const float *drawn = lki_bad(t) ? NULL : lk_data(t);
-    double      *v = drawn ? lki_alloc((size_t)lki_max(1, count * length) * sizeof *v) : NULL;
-    for (int64_t i = 0; v && i < count * length; i++)
-        v[i] = drawn[i];
-    if (!lki_bad(t)) lk_free(t);
-    return v;
-}
-
-lk_tensor *lki_orthogonal(lk_shape shape, const char *stream, double gain)
-{
-    int64_t columns = shape.rank ? shape.dim[shape.rank - 1] : 0, rows = 1;
-    for (int i = 0; i < shape.rank - 1; i++)
-        rows *= shape.dim[i];
-    int64_t    count = lki_min(rows, columns), length = lki_max(rows, columns);
-    double    *v = drawn_vectors(count, length, stream);
-    lk_tensor *t = v ? lki_tensor_new(LK_F32, &shape) : &lki_poison;
-    if (!lki_bad(t)) {
-        float *out = t->data;
-        orthonormalize(count, length, v);
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++)
-                out[i * columns + j] = (float)(gain * (rows < columns ? v[i * length + j] : v[j * length + i]));
-    }
-    lki_release(v);
-    return t;
-}

@@ -280,5 +280,7 @@ lk_status lki_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const
     for (int i = 0; i < nvar; i++)
         if (!var[i]) return lki_fail(LK_EINVAL, "%s: variable %d is NULL", lki_op_name(op), i + 1);
     LKI_TRY(lki_infer_op(&f));
+    for (int i = 0; i < nvar && tracer; i++)
+        LKI_TRY(lki_variable_settle(var[i])); /* plans point into its storage */
     return tracer ? tracer->update(tracer, &f) : lki_run_update(&f);
 }

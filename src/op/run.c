@@ -203,12 +203,21 @@ static lk_status update_on_host(const lki_infer *f)
     return status;
 }
 
-lk_status lki_run_update(const lki_infer *f)
+/* All variables have storage, with their values in it where those matter. */
+static lk_status have_storage(const lki_infer *f)
+{
+    for (int i = 0; i < f->nvar; i++)
+        LKI_TRY(f->op == LKI_OP_assign ? lki_variable_room(f->var[i]) : lki_variable_settle(f->var[i]));
+    return LK_OK;
+}
+
+static lk_status update(const lki_infer *f)
 {
     lki_view    var[FEW];
     lki_device *home = f->var[0]->buffer->device,
                *null = lki_device_current()->kind == LKI_DEVICE_NULL ? lki_device_current() : NULL;
     bool together = true;
+    LKI_TRY(have_storage(f));
     for (int i = 1; i < f->nvar; i++)
         together = together && lki_same_memory(home, f->var[i]->buffer->device);
     if (!together || place(f, home) != home) return update_on_host(f);
@@ -218,4 +227,12 @@ lk_status lki_run_update(const lki_infer *f)
         var[i] = (lki_view){storage, &f->var[i]->shape, f->var[i]->dtype};
     }
     return update_on(f, null ? null : home, var);
+}
+
+lk_status lki_run_update(const lki_infer *f)
+{
+    const bool      waited = f->op == LKI_OP_assign && f->var[0]->waits;
+    const lk_status status = update(f);
+    if (status != LK_OK && waited) lki_variable_renew(f->var[0]);
+    return status;
 }

@@ -148,6 +148,7 @@ static void move_reader(lk_tensor *t, lki_buffer *to)
 
 void *lki_variable_storage(lk_variable *v)
 {
+    if (lki_variable_settle(v) != LK_OK) return NULL;
     lki_lock_take(LKI_LOCK_READERS);
     bool read = v->readers != NULL;
     lki_lock_give(LKI_LOCK_READERS);
@@ -168,10 +169,14 @@ void *lki_variable_storage(lk_variable *v)
     return status == LK_OK ? v->buffer->data : NULL;
 }
 
-const void *lki_variable_values(const lk_variable *v) { return lki_buffer_at(v->buffer, lki_device_cpu()); }
+const void *lki_variable_values(const lk_variable *v)
+{
+    return lki_variable_settle(v) == LK_OK ? lki_buffer_at(v->buffer, lki_device_cpu()) : NULL;
+}
 
 lk_status lki_variable_fill(lk_variable *v, const void *host)
 {
+    LKI_TRY(lki_variable_room(v));
     if (!lki_variable_storage(v)) return LK_ENOMEM;
     return lki_buffer_write(v->buffer, 0, host, v->buffer->bytes);
 }
@@ -331,15 +336,19 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
     return t;
 }
 
+void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value)
+{
+    const size_t bytes = lk_dtype_bytes(dtype);
+    if (size) lki_element_set(dtype, elements, 0, value);
+    for (int64_t done = 1; done < size; done *= 2)
+        memcpy((char *)elements + (size_t)done * bytes, elements, (size_t)lki_min(done, size - done) * bytes);
+}
+
 static lk_tensor *filled(const char *call, lk_shape shape, lk_dtype dtype, double value)
 {
     lk_tensor *t = new_checked(call, &shape, dtype);
     if (lki_bad(t)) return t;
-    int64_t size = lki_shape_size(&shape);
-    size_t  bytes = lk_dtype_bytes(dtype);
-    if (size) lki_element_set(dtype, t->data, 0, value);
-    for (int64_t done = 1; done < size; done *= 2)
-        memcpy((char *)t->data + (size_t)done * bytes, t->data, (size_t)lki_min(done, size - done) * bytes);
+    lki_repeat(dtype, t->data, lki_shape_size(&shape), value);
     return t;
 }
 

@@ -71,13 +71,22 @@ struct lk_tensor {
     lk_tensor   *reader_previous, *reader_next;
 };
 
+/* A first value that is made when somebody asks for it, and never where another comes before that. What decides it follows: `bytes` in all. */
+typedef struct lki_later lki_later;
+struct lki_later {
+    lk_status (*make)(const lki_later *later, void *elements); /* all of them, in the host's memory */
+    size_t bytes;
+};
+
 struct lk_variable {
     lki_object         object;
     lk_dtype           dtype;
     lk_shape           shape;
     char              *name;
     bool               trainable;
-    lki_buffer        *buffer;
+    lki_buffer        *buffer;     /* while the variable waits, without memory */
+    lki_later         *later;      /* how its first value is made; NULL: it came with one */
+    bool               waits;      /* for its first value; atomic */
     lk_tensor         *readers;    /* tensors on the storage, handed out by lk_read() and still held by somebody */
     struct lki_spread *spread;     /* how a strategy owns it (replica.h); NULL: an ordinary variable */
     void              *constraint; /* a reference, with what becomes of a value by it after each update; NULL: none */
@@ -90,6 +99,9 @@ extern lk_tensor lki_poison;
 lk_status lki_poisoned_status(const char *call);
 
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
+
+/* `size` elements of one value. */
+void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value);
 
 /* A tensor with room for its elements, contents undefined; lki_poison when there is none. In memory the host can write: the current device's where that is such, else the CPU's. */
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape);
@@ -104,8 +116,19 @@ const void *lki_host_data(const lk_tensor *t);
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 
-/* A variable made at once, also while a function is traced, every element `fill`; under a strategy its first replica's value counts. */
+/* A variable made at once, also while a function is traced, every element `fill` as soon as somebody looks; under a strategy its first replica's value counts. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
+
+/* One whose first value is made when it is read, unless it is written before: args->initial is NULL. `later` is copied. */
+lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later);
+
+/* Whoever goes on to look at, or point into, the storage of a variable asks for the first of these; who is about to write all of it, for the second. LK_ENOMEM. */
+lk_status lki_variable_settle(const lk_variable *v); /* it has its value */
+lk_status lki_variable_room(lk_variable *v);         /* it has memory, whatever is in it */
+void      lki_variable_renew(lk_variable *v);        /* after the second, when nothing could be written: its first value after all */
+
+/* Its value from now on are these elements, a block of lki_alloc() that becomes its storage. False: it has storage already, or that of another device; nothing has happened. */
+bool lki_variable_adopt(lk_variable *v, void *elements);
 
 /* The storage, about to be written by the variable's own device: whoever still reads the old value moves to a copy first. NULL when there is no memory for that. */
 void *lki_variable_storage(lk_variable *v);

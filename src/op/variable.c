@@ -1,5 +1,6 @@
 /* Variables: values that can be assigned. Storage never moves; tensors read from it move away before it is written (tensor.h). */
 #include "core/dtype.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/sha256.h"
 #include "op/op.h"
@@ -13,40 +14,123 @@ lk_tensor *lki_variable_reader(lk_variable *v); /* tensor.c */
 static void variable_destroy(void *object)
 {
     lk_variable *v = object;
-    if (v->buffer) lki_variable_storage(v); /* readers keep their value */
+    if (v->buffer && !v->waits) lki_variable_storage(v); /* readers keep their value */
     if (v->spread) v->spread->destroy(v->spread);
     lki_drop(v->constraint);
     lki_buffer_drop(v->buffer);
+    lki_release(v->later);
     lki_release(v->name);
 }
 
-static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_dtype dtype, bool trainable)
+/* With memory for its elements, or the way its first value is made later. */
+static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_dtype dtype, bool trainable, const lki_later *later)
 {
+    const size_t bytes = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
     lk_variable *v = lki_object_new(sizeof *v, LKI_KIND_VARIABLE, LKI_LIVES_IN_POOL, variable_destroy);
     if (!v) return NULL;
     v->dtype = dtype;
     v->shape = *shape;
     v->trainable = trainable;
     v->name = lki_strdup(name);
-    v->buffer = lki_buffer_new(lki_device_current(), (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
-    if (v->name && v->buffer) return v;
+    v->waits = later != NULL;
+    v->buffer = later ? lki_buffer_empty(lki_device_current(), bytes) : lki_buffer_new(lki_device_current(), bytes);
+    if (later && (v->later = lki_alloc(later->bytes))) memcpy(v->later, later, later->bytes);
+    if (v->name && v->buffer && !later == !v->later) return v;
+    lk_free(v);
+    return NULL;
+}
+
+static bool is_trainable(const lk_variable_args *args, lk_dtype dtype)
+{
+    return (args->trainable == LK_ON || (!lki_switch_given(args->trainable) && args->synchronization != LK_SYNC_ON_READ)) &&
+           lki_is_float(dtype);
+}
+
+/* A strategy, where there is one, takes the variable over. */
+static lk_variable *handed_over(lk_variable *v, const lk_variable_args *args)
+{
+    lki_variable_hook *hook = lki_variable_hook_current();
+    if (!v || !hook || hook(v, args) == LK_OK) return v;
     lk_free(v);
     return NULL;
 }
 
 lk_variable *lki_variable_make(const lk_variable_args *args)
 {
-    bool trainable = args->trainable == LK_ON || (!lki_switch_given(args->trainable) && args->synchronization != LK_SYNC_ON_READ);
-    lk_variable *v = variable_object(args->name ? args->name : "Variable", &args->initial->shape, args->initial->dtype,
-                                     trainable && lki_is_float(args->initial->dtype));
+    const lk_tensor *first = args->initial;
+    lk_variable     *v =
+        variable_object(args->name ? args->name : "Variable", &first->shape, first->dtype, is_trainable(args, first->dtype), NULL);
     if (!v) return NULL;
-    const void        *initial = lki_host_data(args->initial);
-    lki_variable_hook *hook = lki_variable_hook_current();
+    const void *initial = lki_host_data(first);
     if (!initial || lki_buffer_write(v->buffer, 0, initial, v->buffer->bytes) != LK_OK) return lk_free(v), NULL;
-    if (!hook || hook(v, args) == LK_OK) return v;
-    lk_free(v);
-    return NULL;
+    return handed_over(v, args);
 }
+
+#define MOST_BYTES ((uint64_t)1 << 47) /* what a process can address */
+
+lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later)
+{
+    const uint64_t bytes = (uint64_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    if (bytes > MOST_BYTES) /* one that can never be read is refused now */
+        return lki_fail(LK_ENOMEM, "variable \"%s\": out of memory: no machine has %llu bytes", args->name,
+                        (unsigned long long)bytes),
+               NULL;
+    return handed_over(variable_object(args->name, shape, dtype, is_trainable(args, dtype), later), args);
+}
+
+/* ---- first values that are made when somebody asks ---- */
+
+static lk_status make_first(const lk_variable *v, void *memory)
+{
+    const lki_buffer *b = v->buffer;
+    if (lki_on_host(b->device)) return v->later->make(v->later, memory);
+    void     *host = lki_alloc(b->bytes);
+    lk_status status = host ? v->later->make(v->later, host) : LK_ENOMEM;
+    if (status == LK_OK) status = b->device->ops->write(b->device, memory, host, b->bytes);
+    lki_release(host);
+    return status;
+}
+
+/* Of two threads that ask at the same time one gives up what it made: it is the same. */
+static void give_memory(lk_variable *v, void *memory)
+{
+    lki_buffer *b = v->buffer;
+    lki_lock_take(LKI_LOCK_READERS);
+    const bool first = v->waits;
+    if (first) b->data = memory;
+    __atomic_store_n(&v->waits, false, __ATOMIC_RELEASE);
+    lki_lock_give(LKI_LOCK_READERS);
+    if (!first) b->device->ops->release(b->device, memory, b->bytes);
+}
+
+static lk_status begin(lk_variable *v, bool with_value)
+{
+    if (!__atomic_load_n(&v->waits, __ATOMIC_ACQUIRE)) return LK_OK;
+    lki_device     *device = v->buffer->device;
+    void           *memory = device->ops->alloc(device, v->buffer->bytes);
+    const lk_status status = !memory ? LK_ENOMEM : with_value ? make_first(v, memory) : LK_OK;
+    if (status == LK_OK) give_memory(v, memory);
+    else if (memory) device->ops->release(device, memory, v->buffer->bytes);
+    return status;
+}
+
+lk_status lki_variable_settle(const lk_variable *v) { return begin((lk_variable *)(uintptr_t)v, true); }
+
+lk_status lki_variable_room(lk_variable *v) { return begin(v, false); }
+
+void lki_variable_renew(lk_variable *v)
+{
+    if (v->buffer->data) (void)make_first(v, v->buffer->data);
+}
+
+bool lki_variable_adopt(lk_variable *v, void *elements)
+{
+    if (!__atomic_load_n(&v->waits, __ATOMIC_ACQUIRE) || v->buffer->device->kind != LKI_DEVICE_CPU) return false;
+    give_memory(v, elements);
+    return true;
+}
+
+/* ---- making one ---- */
 
 static bool creation_fits(const lk_variable_args *a)
 {
@@ -85,15 +169,30 @@ lk_variable *lk_variable_kw(lk_variable_args args)
     return r && r->create ? r->create(r, &args) : lki_variable_make(&args);
 }
 
+typedef struct one_number { /* for every element */
+    lki_later later;
+    lk_dtype  dtype;
+    int64_t   size;
+    double    value;
+} one_number;
+
+static lk_status repeat_number(const lki_later *later, void *elements)
+{
+    const one_number *n = (const one_number *)later;
+    lki_repeat(n->dtype, elements, n->size, n->value);
+    return LK_OK;
+}
+
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable)
 {
-    lk_tensor *initial = lk_fill(*shape, dtype, fill);
-    if (lki_bad(initial)) return NULL;
-    lk_variable *v = lk_variable_kw((lk_variable_args){.initial = initial,
-                                                       .name = name,
-                                                       .trainable = trainable ? LK_ON : LK_OFF,
-                                                       .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA});
-    lk_free(initial);
+    const one_number n = {{repeat_number, sizeof n}, dtype, lki_shape_size(shape), fill};
+    lk_variable_args args = {
+        .name = name, .trainable = trainable ? LK_ON : LK_OFF, .aggregation = LK_AGGREGATION_ONLY_FIRST_REPLICA};
+    if (!lki_replica_current()) return lki_variable_later(&args, shape, dtype, &n.later);
+    args.initial = lk_fill(*shape, dtype, fill);
+    if (lki_bad(args.initial)) return NULL;
+    lk_variable *v = lk_variable_kw(args);
+    lk_free(args.initial);
     return v;
 }
 
@@ -114,6 +213,7 @@ bool lki_belongs_here(const char *call, const lk_variable *v)
 
 lk_tensor *lki_variable_read(lk_variable *v)
 {
+    if (lki_variable_settle(v) != LK_OK) return &lki_poison;
     lki_tracer *tracer = lki_tracer_current();
     lk_tensor  *t = tracer ? tracer->read(tracer, v) : lki_variable_reader(v);
     if (!lki_bad(t))

@@ -1,4 +1,5 @@
 /* Initialisers: what they fill weights with, that they depend on seed, name and shape alone, their options, and that layers use them. */
+#include "core/sha256.h"
 #include "layer/fields.h"
 #include "layer/initializer.h"
 #include "layer/layers.h"
@@ -129,6 +130,55 @@ TEST(names_and_seeds)
     }
 }
 
+/* ---- bits ---- */
+
+/* Digests of all shapes under three seeds, as they were when every value was made by ops over whole tensors. */
+TEST(bits_of_every_initializer)
+{
+    static const lk_shape all[] = {{0},           {1, {1}},         {1, {7}},      {2, {5, 3}},       {2, {3, 5}},
+                                   {2, {1, 129}}, {2, {0, 3}},      {2, {64, 33}}, {4, {3, 3, 2, 7}}, {2, {130, 67}},
+                                   {2, {33, 70}}, {3, {2, 41, 97}}, {1, {100003}}};
+    static const struct {
+        const char *name, *digest;
+    } known[] = {
+        {"zeros", "fcc7440cce466caf94613e84185777d82de27e9221e61f71bd847c68ec5c96e2"},
+        {"ones", "aae6e636f4bc7e61636018e92b373aae481d781232491ab9ea02f3a1b7e1faf1"},
+        {"constant", "fcc7440cce466caf94613e84185777d82de27e9221e61f71bd847c68ec5c96e2"},
+        {"identity", "b17794e098d851d0c3e74a06ff9faba50a57edbbd645abc673ade0bc8aaf9067"},
+        {"random_normal", "f2d5ffa747a5992abd02e97a1736febeb9162d10edd41eb46e5f199fe63e5b63"},
+        {"random_uniform", "18fc00f70a784fa2e086e56ce0feaa3080f6f3d6c36d8c365a98db364de29528"},
+        {"truncated_normal", "11228371074ddb27ed2c64952e82a07bce65f31f04bb55dee73c27e9655dd4cc"},
+        {"variance_scaling", "11671eb3495149bdd833e4b1e7ca09d3bca177d9ba8f3d839f4c878b18c8c67c"},
+        {"glorot_uniform", "0616c48a90c1aea0cd6baa1b2d28ddf9a7167f398fd85e28a5b0365ee35fac93"},
+        {"glorot_normal", "44741794f3c2a00b1bc457a202606bbde51913c0cf6a8d14b824538ddd1ba96c"},
+        {"he_uniform", "ea6e2d6634da6f3cb6820629052661c2c72ba4394fddc74ab70b9f3828e73095"},
+        {"he_normal", "a82ce9a58f3338848561bfb958594128f07b6876c5b9628daeedd4e57eb52b23"},
+        {"lecun_uniform", "161ffb2ab9d9ce7e86a7eb6ce22d81d6618216f810a20c5f0b22b3c97cde3b65"},
+        {"lecun_normal", "11671eb3495149bdd833e4b1e7ca09d3bca177d9ba8f3d839f4c878b18c8c67c"},
+        {"orthogonal", "d13b18d4468a4dd5296e577af23967796ca6f46ba176d01a5d3387e756e906c1"},
+    };
+    for (int k = 0; k < LKI_COUNT(known); k++)
+        LK_POOL {
+            char            text[65];
+            lki_sha256      sha;
+            lk_digest       d;
+            lk_initializer *i = lk_initializer_named(known[k].name);
+            lki_sha256_begin(&sha);
+            for (uint64_t seed = 0; seed < 3; seed++)
+                for (int s = 0; s < LKI_COUNT(all); s++) {
+                    if (strcmp(known[k].name, "identity") == 0 && all[s].rank != 2) continue;
+                    if (strcmp(known[k].name, "orthogonal") == 0 && all[s].rank < 2) continue;
+                    lk_set_random_seed(seed * 0x123456789abcdef);
+                    lk_tensor *t = lk_initializer_call(i, all[s], "dense/kernel");
+                    if (lk_size(t)) lki_sha256_add(&sha, lk_data(t), (size_t)lk_size(t) * sizeof(float));
+                }
+            lki_sha256_end(&sha, d.byte);
+            lk_set_random_seed(20240229);
+            FINE();
+            if (strcmp(lk_digest_text(d, text), known[k].digest)) fail_msg("%s: %s", known[k].name, text);
+        }
+}
+
 /* ---- orthogonal ---- */
 
 /* Its rows, or columns if there are fewer, times each other: gain^2 on the diagonal, 0 beside it. */
@@ -153,6 +203,45 @@ TEST(orthogonal_matrices)
         check_orthogonal(LK_SHAPE(3, 2, 4, 6), 1);
         check_orthogonal(LK_SHAPE(1, 4), 1);
         check_orthogonal(LK_SHAPE(64, 256), 1);
+        FINE();
+    }
+}
+
+/* ---- large ones, which reflections make ---- */
+
+/* Some vectors with all others: 1 with themselves, else 0. */
+static double furthest_from_perpendicular(const float *x, int64_t count, int64_t length, int64_t stride, int64_t step)
+{
+    double most = 0;
+    for (int64_t i = 0; i < count; i += 41)
+        for (int64_t j = 0; j < count; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < length; k++)
+                sum += (double)x[i * stride + k * step] * x[j * stride + k * step];
+            most = fmax(most, fabs(sum - (i == j)));
+        }
+    return most;
+}
+
+/* The bits of large matrices are a definition of their own, the same on any number of threads. */
+TEST(large_orthogonal_matrices)
+{
+    LK_POOL {
+        char           text[65];
+        const int      before = lk_threads();
+        const lk_shape wide = LK_SHAPE(1030, 1101), tall = LK_SHAPE(2201, 700);
+        lk_set_threads(1);
+        lk_tensor *w = fill(lk_init_orthogonal(), wide), *t = fill(lk_init_orthogonal(), tall);
+        lk_set_threads(3);
+        assert_true(same_bits(w, fill(lk_init_orthogonal(), wide)));
+        lk_set_threads(before);
+        assert_true(furthest_from_perpendicular(lk_data(w), 1030, 1101, 1101, 1) < 1e-6);
+        assert_true(furthest_from_perpendicular(lk_data(t), 700, 2201, 1, 700) < 1e-6);
+        lk_variable *v[] = {lk_variable_of(w), lk_variable_of(t)};
+        assert_string_equal(lk_digest_text(lk_variables_digest(lk_variables_from(2, v)), text),
+                            "333ab1c9e89c5bfc1fcb4be0a0fbab839d243f247d5b497b158d8fa730130744");
+        summary s = summary_of(w);
+        assert_true(fabs(s.mean) < 1e-4 && fabs(s.deviation * sqrt(1101) - 1) < 1e-3 && s.most * sqrt(1101) < 7);
         FINE();
     }
 }
@@ -326,7 +415,8 @@ TEST(every_allocation_fails_once)
 }
 
 TESTS(cmocka_unit_test(fixed_values), cmocka_unit_test(drawn_values), cmocka_unit_test(he_of_one_input),
-      cmocka_unit_test(the_functions_of_nn), cmocka_unit_test(names_and_seeds), cmocka_unit_test(orthogonal_matrices),
+      cmocka_unit_test(the_functions_of_nn), cmocka_unit_test(names_and_seeds), cmocka_unit_test(bits_of_every_initializer),
+      cmocka_unit_test(orthogonal_matrices), cmocka_unit_test(large_orthogonal_matrices),
       cmocka_unit_test(orthogonal_is_qr_of_what_was_drawn), cmocka_unit_test(shapes_that_do_not_fit),
       cmocka_unit_test(names_of_keras), cmocka_unit_test(options_a_class_does_not_have), cmocka_unit_test(numbers_out_of_range),
       cmocka_unit_test(code_of_ones_own), cmocka_unit_test(layers_use_them), cmocka_unit_test(every_allocation_fails_once))
