@@ -37,7 +37,7 @@ static size_t slot_of(const haddr_t *table, size_t room, haddr_t address)
 static void widen(walk *w)
 {
     const size_t room = w->room ? 2 * w->room : 1024;
-    haddr_t     *wider = allocate(room * sizeof *wider);
+    haddr_t     *wider = allocate_array(room, sizeof *wider);
     for (size_t i = 0; i < room; i++)
         wider[i] = HADDR_UNDEF;
     for (size_t i = 0; i < w->room; i++)
@@ -114,13 +114,13 @@ static void *room_for(const values *v, size_t bytes)
     if (v->count > v->w->limit / bytes)
         refuse(LKI_H5P_REFUSED, "%s: %llu elements of %zu bytes: too much for the size of the file", v->i.name,
                (unsigned long long)v->count, bytes);
-    return allocate((size_t)v->count * bytes);
+    return allocate_array(v->count, bytes);
 }
 
 static void put_numbers(values *v, lki_h5p_values kind, const void *data, size_t bytes)
 {
     v->i.values = (uint8_t)kind;
-    v->i.size = v->count * bytes;
+    v->i.size = lki_bytes_of((int64_t)v->count, bytes);
     put_item(&v->i);
     put(data, (size_t)v->i.size);
 }

@@ -29,7 +29,7 @@ static void take_place(lki_cursor *c, const lki_opening *o)
 static lk_status open_inputs(lki_cursor *c, const lki_opening *o)
 {
     const lk_dataset *d = c->dataset;
-    if (d->inputs && !(c->input = lki_zalloc((size_t)d->inputs * sizeof *c->input))) return LK_ENOMEM;
+    if (d->inputs && !(c->input = lki_zalloc_array(d->inputs, sizeof *c->input))) return LK_ENOMEM;
     for (; c->inputs < d->inputs; c->inputs++)
         LKI_TRY(lki_cursor_open(c->pipeline, d->input[c->inputs], o, &c->input[c->inputs]));
     return LK_OK;

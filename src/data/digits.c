@@ -365,7 +365,7 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
     n->rows.base.print = lki_mix(n->key, (uint64_t)rows);
     const bool keeps = rows <= MOST_KEPT / HALF;
     if (n->rows.set) n->rows.set->stays = keeps;
-    if (keeps) n->kept = lki_alloc((size_t)rows * HALF);
+    if (keeps) n->kept = lki_alloc_array(rows, HALF);
     if (keeps) n->state = lki_zalloc((size_t)rows);
     if (n->rows.set && (!keeps || (n->kept && n->state))) return &n->rows.base;
     lk_free(n);

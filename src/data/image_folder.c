@@ -185,8 +185,8 @@ static int by_number(const void *a, const void *b)
 static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of split)
 {
     const int held_out = (int)(share * g->count);
-    ticket   *drawn = lki_alloc((size_t)g->count * sizeof *drawn);
-    bool     *tested = lki_zalloc((size_t)g->count * sizeof *tested);
+    ticket   *drawn = lki_alloc_array(g->count, sizeof *drawn);
+    bool     *tested = lki_zalloc_array(g->count, sizeof *tested);
     int       kept = 0;
     for (int i = 0; drawn && i < g->count; i++)
         drawn[i] = (ticket){lki_mix(seed, (uint64_t)i), i};

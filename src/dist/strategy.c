@@ -46,7 +46,7 @@ static void destroy(void *object)
 
 static bool make_contexts(lk_strategy *s)
 {
-    s->context = lki_zalloc((size_t)s->replicas * sizeof *s->context);
+    s->context = lki_zalloc_array(s->replicas, sizeof *s->context);
     for (int r = 0; s->context && r < s->replicas; r++) {
         lk_replica_context *c = &s->context[r];
         *c = (lk_replica_context){
@@ -180,8 +180,9 @@ static void tell(const lk_strategy *s)
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
     if (s->communication.implementation == LK_COMMUNICATION_NCCL && (gpus < s->replicas || one_memory(s)))
-        lki_info(gpus == s->replicas ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
-                                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+        lki_info(gpus == s->replicas
+                     ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
+                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 

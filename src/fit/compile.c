@@ -126,9 +126,9 @@ lk_status lk_model_compile_kw(lk_compile_args a)
     if (status != LK_OK) return status;
     int           metrics = a.metrics.count + a.weighted_metrics.count;
     lk_optimizer *o = a.optimizer ? a.optimizer : lk_rmsprop();
-    lk_loss     **loss = lki_alloc((size_t)a.model->outputs * sizeof *loss);
-    lk_metric   **metric = lki_alloc((size_t)(metrics + 1) * sizeof *metric);
-    bool         *weighted = lki_alloc((size_t)(metrics + 1) * sizeof *weighted);
+    lk_loss     **loss = lki_alloc_array(a.model->outputs, sizeof *loss);
+    lk_metric   **metric = lki_alloc_array(metrics + 1, sizeof *metric);
+    bool         *weighted = lki_alloc_array(metrics + 1, sizeof *weighted);
     status = o && loss && metric && weighted ? compile_with(&a, o, loss, metric, weighted)
              : lk_failed()                   ? lk_error_code()
                                              : LK_ENOMEM;

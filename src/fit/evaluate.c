@@ -7,7 +7,7 @@
 
 static lk_status callbacks_of(const lk_callbacks *own, int verbose, lki_callback_list *list, lki_happening *h)
 {
-    list->item = lki_alloc((size_t)(own->count + 1) * sizeof *list->item);
+    list->item = lki_alloc_array(own->count + 1, sizeof *list->item);
     if (!list->item) return LK_ENOMEM;
     if (verbose < LK_SILENT || verbose > 2) return lki_fail(LK_EINVAL, "verbose is %d; it must be LK_SILENT, 1 or 2", verbose);
     h->verbose = verbose == LK_SILENT ? 0 : verbose ? verbose : 1;
@@ -93,7 +93,7 @@ static lk_status pile_up(pile *p, const lk_tensor *t)
         p->shape = t->shape;
         p->shape.dim[0] = 0;
     }
-    size_t      bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    size_t      bytes = lki_bytes_of(lki_shape_size(&t->shape), lk_dtype_bytes(t->dtype));
     const void *from = lk_data(t);
     if (!from) return lk_error_code();
     if (p->size + bytes > p->room) {
@@ -217,7 +217,8 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
     if (which == LKI_FIT_PREDICT) element.count = e->model->inputs;
     if (lki_engine_step(e, which, element, &result) != LK_OK) return lki_explain_labels(e, element, NULL);
     if (out) *out = result;
-    else if (lki_count_losses(e, result, lki_batch_rows(element), 0) != LK_OK || lki_count_settle(e) != LK_OK) return lki_explain_labels(e, element, NULL);
+    else if (lki_count_losses(e, result, lki_batch_rows(element), 0) != LK_OK || lki_count_settle(e) != LK_OK)
+        return lki_explain_labels(e, element, NULL);
     return LK_OK;
 }
 

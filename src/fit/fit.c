@@ -438,7 +438,7 @@ static lk_variable *class_weight_variable(const lki_engine *e, lk_tensor *t)
 
 static lk_tensor *floats(const lk_numbers *n)
 {
-    float *value = lki_alloc((size_t)n->count * sizeof *value);
+    float *value = lki_alloc_array(n->count, sizeof *value);
     for (int i = 0; value && i < n->count; i++)
         value[i] = (float)n->item[i];
     lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(n->count), LK_F32, value) : &lki_poison;
@@ -528,7 +528,7 @@ static void warn_of_nothing_to_train(const lki_engine *e)
 
 static void run(fit *f)
 {
-    lk_callback **item = lki_alloc((size_t)(f->args->callbacks.count + 1) * sizeof *item);
+    lk_callback **item = lki_alloc_array(f->args->callbacks.count + 1, sizeof *item);
     f->run.now.event.model = f->run.engine->model;
     f->run.now.event.epochs = f->args->epochs ? f->args->epochs : 1;
     __atomic_store_n(&f->run.engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);

@@ -43,7 +43,7 @@ static lk_status name_all(lk_history *h, const lk_logs *logs)
 lk_status lki_history_add(lk_history *h, int epoch, const lk_logs *logs)
 {
     LKI_TRY(name_all(h, logs));
-    double *row = lki_alloc((size_t)(h->names + 1) * sizeof *row);
+    double *row = lki_alloc_array(h->names + 1, sizeof *row);
     if (!row || !lki_grow((void **)&h->epoch, &h->epoch_room, h->epochs + 1, sizeof *h->epoch) ||
         !lki_grow((void **)&h->value, &h->value_room, h->epochs + 1, sizeof *h->value) ||
         !lki_grow((void **)&h->values, &h->values_room, h->epochs + 1, sizeof *h->values)) {

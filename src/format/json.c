@@ -320,7 +320,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 static lk_status refuse_twins(const parser *p, const char *start, const lki_json *object)
 {
     if (object->count < 2) return LK_OK;
-    const char **key = lki_alloc((size_t)object->count * sizeof *key);
+    const char **key = lki_alloc_array(object->count, sizeof *key);
     if (!key) return LK_ENOMEM;
     for (int i = 0; i < object->count; i++)
         key[i] = object->item[i].key;

@@ -99,7 +99,7 @@ static lk_metric *moved(lk_metric *of, int output)
 static lk_status read_metric(const lki_reading *r, const lk_model *m, const lki_json *v, int output, bool weighted, found *c)
 {
     if (!lki_grow((void **)&c->metric, &c->room, c->metrics + 1, sizeof *c->metric)) return LK_ENOMEM;
-    bool *grown = lki_realloc(c->weighted, (size_t)c->room * sizeof *grown);
+    bool *grown = lki_realloc_array(c->weighted, c->room, sizeof *grown);
     if (!grown) return LK_ENOMEM;
     c->weighted = grown;
     lk_metric *one = lki_object_read(r, LKI_KIND_METRIC, weighted ? "weighted_metrics" : "metrics", v);
@@ -148,8 +148,8 @@ static lk_status read_all(const lki_reading *r, const lk_model *m, const lki_jso
 {
     const lki_json *optimizer = lki_json_get(config, "optimizer"), *old = lki_json_get(config, "optimizer_config");
     if (!optimizer) optimizer = old; /* as files before Keras 3 call it */
-    c->loss = lki_zalloc((size_t)m->outputs * sizeof *c->loss);
-    c->weight = lki_zalloc((size_t)m->outputs * sizeof *c->weight);
+    c->loss = lki_zalloc_array(m->outputs, sizeof *c->loss);
+    c->weight = lki_zalloc_array(m->outputs, sizeof *c->weight);
     if (!c->loss || !c->weight) return LK_ENOMEM;
     c->optimizer = optimizer && optimizer->type != LKI_JSON_NULL ? lki_object_read(r, LKI_KIND_OPTIMIZER, "optimizer", optimizer)
                                                                  : lk_rmsprop();

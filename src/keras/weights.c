@@ -266,10 +266,10 @@ static lk_status assign_one(const lki_weight_value *v)
     const lki_array *a = v->array;
     const int64_t    size = lki_shape_size(&a->shape);
     const lk_dtype   dtype = v->variable->dtype;
-    void            *data = lki_alloc((size_t)size * lk_dtype_bytes(dtype));
+    void            *data = lki_alloc_array(size, lk_dtype_bytes(dtype));
     lk_status        status = LK_OK;
     if (!data) return LK_ENOMEM;
-    if (a->dtype == dtype) memcpy(data, a->data, (size_t)size * lk_dtype_bytes(dtype));
+    if (a->dtype == dtype) memcpy(data, a->data, lki_bytes_of(size, lk_dtype_bytes(dtype)));
     else
         for (int64_t i = 0; i < size; i++)
             lki_element_set(dtype, data, i, lki_element_get(a->dtype, a->data, i));

@@ -158,7 +158,7 @@ static const char *const ADAPT = "lk_normalization_adapt";
 
 static lk_status moments_open(moments *m, int64_t channels)
 {
-    m->mean = lki_zalloc((size_t)(4 * channels + 1) * sizeof *m->mean);
+    m->mean = lki_zalloc_array(lki_size_add(channels, 1), 4 * sizeof *m->mean);
     if (!m->mean) return LK_ENOMEM;
     m->channels = channels;
     m->squares = m->mean + channels;

@@ -41,7 +41,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 
 static lk_tensor *folded(lk_tensor *x)
 {
-    lk_shape s = {.rank = x->shape.rank - 1, .dim = {x->shape.dim[0] * x->shape.dim[1]}};
+    lk_shape s = {.rank = x->shape.rank - 1, .dim = {lki_size_mul(x->shape.dim[0], x->shape.dim[1])}};
     for (int i = 1; i < s.rank; i++)
         s.dim[i] = x->shape.dim[i + 1];
     return lk_reshape(x, s);

@@ -415,7 +415,7 @@ static double *results_of(const lk_metric *m, double *one)
     int64_t        size = count;
     for (int q = 0; q < sum_count(m); q++)
         size += entry_size(m->sum[q]);
-    double *out = lki_alloc((size_t)size * sizeof *out), *end = out + count;
+    double *out = lki_alloc_array(size, sizeof *out), *end = out + count;
     if (!out) return NULL;
     for (int q = 0; q < sum_count(m); end += entry_size(m->sum[q]), q++)
         add_lanes(m->sum[q], sum[q] = end);

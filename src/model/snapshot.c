@@ -72,7 +72,7 @@ static lk_status add_sum(const receiver *r, const char *key, const lk_variable *
     const lk_shape entry = lki_entry_shape(v);
     const int64_t  size = lki_shape_size(&entry);
     const void    *lanes = lki_variable_values(v);
-    float         *out = lanes ? lki_alloc((size_t)lki_max(1, size) * sizeof *out) : NULL;
+    float         *out = lanes ? lki_alloc_array(lki_max(1, size), sizeof *out) : NULL;
     if (!out) return lk_error_code();
     for (int64_t k = 0; k < size; k++) {
         double sum = 0;
@@ -201,7 +201,7 @@ static lk_status value_to_memory(void *to, const char *key, lk_dtype dtype, cons
     lki_snapshot *s = to;
     kept         *k = place_for_one(s);
     if (!k) return LK_ENOMEM;
-    LKI_TRY(fill(k, key, data, (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype)));
+    LKI_TRY(fill(k, key, data, lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype))));
     k->text = false;
     k->dtype = dtype;
     k->shape = *shape;

@@ -107,7 +107,7 @@ static double *drawn_vectors(int64_t count, int64_t length, const char *stream)
 {
     lk_tensor   *t = lk_random_normal(LK_SHAPE(count, length), .stream = stream);
     const float *drawn = lki_bad(t) ? NULL : lk_data(t);
-    double      *v = drawn ? lki_alloc((size_t)lki_max(1, count * length) * sizeof *v) : NULL;
+    double      *v = drawn ? lki_alloc_array(lki_max(1, lki_size_mul(count, length)), sizeof *v) : NULL;
     for (int64_t i = 0; v && i < count * length; i++)
         v[i] = drawn[i];
     if (!lki_bad(t)) lk_free(t);
@@ -118,7 +118,7 @@ lk_tensor *lki_orthogonal(lk_shape shape, const char *stream, double gain)
 {
     int64_t columns = shape.rank ? shape.dim[shape.rank - 1] : 0, rows = 1;
     for (int i = 0; i < shape.rank - 1; i++)
-        rows *= shape.dim[i];
+        rows = lki_size_mul(rows, shape.dim[i]);
     int64_t    count = lki_min(rows, columns), length = lki_max(rows, columns);
     double    *v = drawn_vectors(count, length, stream);
     lk_tensor *t = v ? lki_tensor_new(LK_F32, &shape) : &lki_poison;

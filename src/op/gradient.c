@@ -224,7 +224,10 @@ static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_ten
 
 static lk_tensor *norm_ones(const lk_tensor *x) { return lk_ones(LK_SHAPE(x->shape.dim[x->shape.rank - 1]), x->dtype); }
 
-static lk_tensor *row_mean(lk_tensor *x) { return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1]))); }
+static lk_tensor *row_mean(lk_tensor *x)
+{
+    return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
+}
 
 /* h and r as functions of x, so that their own gradients are right; the epsilon is what makes r the one that was recorded. */
 static lk_tensor *normalized(lk_tensor *x, lk_tensor *recorded, lk_tensor **r)
@@ -490,8 +493,8 @@ static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor 
 {
     lki_attr attr = *b->attr, pool = {.window = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}};
     attr.shape = cell->shape;
-    attr.shape.dim[1] *= 2;
-    attr.shape.dim[2] *= 2;
+    attr.shape.dim[1] = lki_size_mul(attr.shape.dim[1], 2);
+    attr.shape.dim[2] = lki_size_mul(attr.shape.dim[2], 2);
     return lki_apply2(LKI_OP_max_pool_pick, &pool, lki_apply2(LKI_OP_conv2d, &attr, x, w), cell);
 }
 

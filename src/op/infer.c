@@ -434,9 +434,8 @@ static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, 
     if (w->dim[2] != x->dim[3])
         return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2],
                            (long long)x->dim[3]);
-    if (y->dim[3] != (depthwise ? w->dim[2] * w->dim[3] : w->dim[3]))
-        return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels",
-                           (long long)(depthwise ? w->dim[2] * w->dim[3] : w->dim[3]));
+    const int64_t channels = depthwise ? lki_size_mul(w->dim[2], w->dim[3]) : w->dim[3];
+    if (y->dim[3] != channels) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)channels);
     if (y->dim[1] < 1 || y->dim[2] < 1)
         return lki_fail_op(
             f, LK_ESHAPE, "a kernel of %lld x %lld (with its dilation) does not fit into %lld x %lld; pad the image or use LK_SAME",
@@ -486,7 +485,7 @@ static lk_status shape_pool_w(lki_infer *f)
 static lk_status shape_pool_cell(lki_infer *f)
 {
     const lki_window *w = &f->attr->window;
-    LKI_TRY(result(f, 1, f->attr->shape, w->size[0] * w->size[1] > 256 ? LK_I32 : LK_U8));
+    LKI_TRY(result(f, 1, f->attr->shape, lki_size_mul(w->size[0], w->size[1]) > 256 ? LK_I32 : LK_U8));
     return shape_given(f);
 }
 

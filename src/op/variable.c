@@ -28,7 +28,7 @@ static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_
     v->shape = *shape;
     v->trainable = trainable;
     v->name = lki_strdup(name);
-    v->buffer = lki_buffer_new(lki_device_current(), (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
+    v->buffer = lki_buffer_new(lki_device_current(), lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype)));
     if (v->name && v->buffer) return v;
     lk_free(v);
     return NULL;

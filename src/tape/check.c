@@ -37,7 +37,7 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
 {
     double value = NAN;
     LK_STEP {
-        lk_tensor **moved = lki_alloc((size_t)in.count * sizeof *moved);
+        lk_tensor **moved = lki_alloc_array(in.count, sizeof *moved);
         if (moved) {
             memcpy(moved, in.item, (size_t)in.count * sizeof *moved);
             moved[input] = lk_tensor_from(in.item[input]->shape, LK_F64, lk_data(in.item[input]));
