@@ -7,6 +7,7 @@
  * 2. A number is rounded once, from its decimal digits to f32, whatever the locale of the process is.
  * 3. Every complaint begins with FILE:LINE:COLUMN, the place of the first character of the field it is about. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "data/words.h"
 #include "dist/device.h"
@@ -548,6 +549,7 @@ static lk_status check(const lk_csv_args *a)
 
 lk_dataset *lk_csv_dataset_kw(lk_csv_args a)
 {
+    LKI_NEAREST;
     layout      l = {0};
     table       t = {.all_whole = true};
     lk_names    classes = {0};

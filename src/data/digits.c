@@ -12,6 +12,7 @@
  * 3. A pixel is one of 16 greys, 0, 17, ... 255, so that rows can be kept in half a byte per pixel: 60,000 of them take 23 MB. What
  *    is kept is what was drawn, to the bit. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "data/gather.h"
 #include <math.h>
@@ -374,6 +375,7 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
 
 lk_dataset *lk_digits_kw(lk_digits_args a)
 {
+    LKI_NEAREST;
     const double seed = a.seed.set ? a.seed.value : DEFAULT_SEED;
     if ((unsigned)a.split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", ops.name, (int)a.split), NULL;

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "core/thread.h"
 #include "data/data.h"
 #include "dist/device.h"
@@ -351,6 +352,7 @@ static lk_status folder_fill(folder_node *n, const lk_image_folder_args *a)
 
 lk_dataset *lk_image_folder_kw(lk_image_folder_args a)
 {
+    LKI_NEAREST;
     if (check(&a) != LK_OK) return NULL;
     folder_node *n = lki_dataset_new(&ops, sizeof *n, 0, NULL);
     if (!n || folder_fill(n, &a) == LK_OK) return n ? &n->rows.base : NULL;
@@ -400,6 +402,7 @@ static bool can_be_picture(const lk_tensor *t)
 
 lk_status lk_image_write(const char *path, lk_tensor *pixels)
 {
+    LKI_NEAREST;
     const char *call = "lk_image_write";
     char        text[LKI_SHAPE_TEXT];
     lki_bytes   png;

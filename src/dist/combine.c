@@ -4,6 +4,7 @@
  * cross-device operations. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
@@ -131,6 +132,7 @@ static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor
 
 lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items)
 {
+    LKI_NEAREST;
     for (int r = 0; r < count; r++)
         if (lki_bad(items[r])) return &lki_poison;
     if (count == 1) return items[0];

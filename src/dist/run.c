@@ -17,6 +17,7 @@
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "core/thread.h"
 #include "core/trace.h"
 #include "dist/cross.h"
@@ -473,6 +474,7 @@ static void *work(void *arg)
 
 static worker *start_worker(void)
 {
+    LKI_NEAREST;
     pthread_t      thread;
     pthread_attr_t attr;
     sigset_t       all, before;
@@ -689,6 +691,7 @@ static lk_status check_args(const lk_run_args *a)
 
 lk_tuple lk_run_kw(lk_run_args args)
 {
+    LKI_NEAREST;
     if (check_args(&args) != LK_OK) return poisoned();
     lki_trace_replicas(args.strategy->replicas, args.strategy->lanes);
     return args.strategy->replicas == 1 ? run_one(&args) : run_many(&args);

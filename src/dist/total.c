@@ -6,6 +6,7 @@
  *
  * Replicas whose values were made in different ways have no such sum. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/strategy.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -154,6 +155,7 @@ static bool alike(int count, lk_tensor *const *items)
 
 static lk_tensor *total(walk *w, lk_tensor *const *items)
 {
+    LKI_NEAREST;
     if (!alike(w->count, items)) return NULL;
     for (int i = 0; i < w->known; i++)
         if (!memcmp(w->key + i * w->count, items, (size_t)w->count * sizeof *items)) return w->value[i];

@@ -1,6 +1,7 @@
 /* compile: what a model is trained with, checked against the model. */
 #include "core/list.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/engine.h"
 #include "model/metric.h"
 #include <math.h>
@@ -122,6 +123,7 @@ static lk_status compile_with(const lk_compile_args *a, lk_optimizer *o, lk_loss
 
 lk_status lk_model_compile_kw(lk_compile_args a)
 {
+    LKI_NEAREST;
     lk_status status = arguments_fit(&a);
     if (status != LK_OK) return status;
     int           metrics = a.metrics.count + a.weighted_metrics.count;

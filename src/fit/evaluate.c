@@ -1,6 +1,7 @@
 /* evaluate, predict, and single batches. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/engine.h"
 #include "op/op.h"
 #include <string.h>
@@ -52,6 +53,7 @@ static bool steps_fit(const char *call, int64_t steps)
 /* From a callback what training has counted is put aside meanwhile. */
 lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 {
+    LKI_NEAREST;
     lk_logs     out = {0};
     lki_count   counted;
     void       *pool = lki_pool_current();
@@ -177,6 +179,7 @@ static lk_tensor *joined(const lki_engine *e, const pile *p)
 
 lk_tensor *lk_model_predict_kw(lk_predict_args a)
 {
+    LKI_NEAREST;
     pile        p[LKI_MOST_INPUTS] = {0};
     lk_status   status = LK_OK;
     void       *pool = lki_pool_current();
@@ -224,6 +227,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
 
 static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_step which)
 {
+    LKI_NEAREST;
     lk_status   status = LK_OK;
     lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true});
     if (!e) return (lk_logs){0};

@@ -9,6 +9,7 @@
  * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "fit/history.h"
 #include "fit/resume.h"
@@ -546,6 +547,7 @@ static void run(fit *f)
 
 lk_history *lk_model_fit_kw(lk_fit_args a)
 {
+    LKI_NEAREST;
     if (lk_failed() && !a.model) return NULL;
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
     lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true});

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/device.h"
 #include <math.h>
 #include <string.h>
@@ -95,6 +96,7 @@ double lk_history_value(const lk_history *h, const char *name, int i)
 
 lk_status lk_history_print(const lk_history *h)
 {
+    LKI_NEAREST;
     if (!is_history("lk_history_print", h)) return LK_EINVAL;
     for (int n = 0; n < h->names; n++) {
         lki_output("%s:", h->name[n]);

@@ -12,6 +12,7 @@
  * colours are told apart by people who do not see red and green, and by their lightness in print. */
 #include "fit/plot.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include <lockstep/fit.h>
 #include <math.h>
 #include <stdio.h>
@@ -368,6 +369,7 @@ static lk_status plot(const lki_curves *c, ending e, const char *path)
 
 lk_status lk_history_plot(const lk_history *h, const char *path)
 {
+    LKI_NEAREST;
     const ending e = path ? ending_of(path) : NEITHER;
     if (!h) return lki_fail(LK_EINVAL, "lk_history_plot: the history is NULL: lk_model_fit() failed");
     if (e == NEITHER)

@@ -1,6 +1,7 @@
 /* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/callback.h"
 #include "format/json.h"
 #include <math.h>
@@ -35,6 +36,7 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 /* A rate of 0.001 is kept as the float 0.0010000000474974513: six digits say what was meant. */
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 {
+    LKI_NEAREST;
     snprintf(text, LKI_NUMBER_TEXT, "%.5e", value);
     return lki_number_text(isfinite(value) ? strtod(text, NULL) : value, text);
 }

@@ -5,6 +5,7 @@
  * "-12.5e3" is given to strtod as "-125e2". */
 #include "format/json.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/utf8.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,7 @@ static bool fits_integer(const decimal *d, int64_t *out)
 
 static double to_double(decimal *d)
 {
+    LKI_NEAREST;
     if (d->size == 1) d->digit[d->size++] = '0';
     if (d->dropped) {
         d->digit[d->size++] = '1';

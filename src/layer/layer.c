@@ -1,6 +1,7 @@
 /* What all layers have in common: being made, placed and built, being called, complaining. */
 #include "layer/layer.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "layer/regularizer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -317,6 +318,7 @@ static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
 
 lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
 {
+    LKI_NEAREST;
     lki_pass   own = *pass;
     lk_tensor *cast[LKI_MOST_INPUTS];
     for (int i = 0; i < in.count; i++)

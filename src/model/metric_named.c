@@ -1,4 +1,5 @@
 /* Metrics by their constructors and by name, and what Keras' files call them. */
+#include "core/rounding.h"
 #include "model/metric.h"
 #include <math.h>
 #include <stdio.h>
@@ -146,6 +147,7 @@ static bool numbers_fit(const char *call, lki_metric_id id, const lk_metric_args
 
 static lk_metric *metric_new(const char *call, lki_metric_id id, lk_metric_args a)
 {
+    LKI_NEAREST;
     const lki_metric_kind *kind = &lki_metric_kinds[id];
     if (!options_known(call, kind->takes, &a) || !words_known(call, &a) || !numbers_fit(call, id, &a)) return NULL;
     if (!a.name) a.name = kind->name;

@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/bundle.h"
 #include "model/model.h"
 #include "model/trackable.h"
@@ -249,6 +250,7 @@ static lk_status check_bytes(const restoring *r, const value *v)
 
 static lk_status put_sum(lk_variable *v, const lki_array *a)
 {
+    LKI_NEAREST;
     void *lanes = lki_zalloc(v->buffer->bytes + 1);
     if (!lanes) return LK_ENOMEM;
     for (int64_t k = 0; k < lki_shape_size(&a->shape); k++)

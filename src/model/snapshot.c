@@ -5,6 +5,7 @@
 #include "model/snapshot.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/bundle.h"
 #include "kernel/kernel.h"
 #include "model/trackable.h"
@@ -69,6 +70,7 @@ static lk_status add_value(const receiver *r, const char *key, lk_variable *v)
 /* As Keras keeps it: floats, here the sums over the lanes in their order. */
 static lk_status add_sum(const receiver *r, const char *key, const lk_variable *v)
 {
+    LKI_NEAREST;
     const lk_shape entry = lki_entry_shape(v);
     const int64_t  size = lki_shape_size(&entry);
     const void    *lanes = lki_variable_values(v);
@@ -222,6 +224,7 @@ static lk_status text_to_memory(void *to, const char *key, const void *text, siz
 
 lk_status lki_snapshot_take(lk_checkpoint *c, lki_snapshot **s)
 {
+    LKI_NEAREST;
     LKI_TRY(lki_checkpoint_allowed("lk_checkpoint_save", c));
     lki_snapshot *to = *s ? *s : lki_zalloc(sizeof *to);
     if (!to) return LK_ENOMEM;

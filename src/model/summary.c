@@ -1,6 +1,7 @@
 /* The table of a model's layers, as Keras prints it. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "model/model.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -145,6 +146,7 @@ static void print_total(const char *what, int64_t params)
 
 lk_status lk_model_summary(lk_model *m)
 {
+    LKI_NEAREST;
     if (!lki_is_model("lk_model_summary", m)) return LK_EINVAL;
     lk_shape  input[LKI_MOST_INPUTS];
     lk_shape *shape = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);

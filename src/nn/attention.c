@@ -1,4 +1,5 @@
 /* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies (kernel/matrix.h). */
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/product.h"
@@ -23,6 +24,7 @@ static lk_tensor *scores_of(lk_tensor *query, lk_tensor *key, lk_tensor *mask, b
 
 lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask)
 {
+    LKI_NEAREST;
     const char *call = "lk_nn_attention";
     if (!lki_usable(call, "query", query) || !lki_usable(call, "key", key) || !lki_usable(call, "value", value)) return &lki_poison;
     return lk_matmul(scores_of(query, key, mask, false), value);
@@ -65,6 +67,7 @@ static lk_tensor *mask_of(const lk_attention_args *a)
 
 lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
 {
+    LKI_NEAREST;
     if (!a.query || !a.value || !a.query_kernel || !a.key_kernel || !a.value_kernel || !a.output_kernel)
         lki_fail(LK_EINVAL, "lk_nn_multi_head_attention: query, value and the four kernels are required");
     lk_tensor *q = project(a.query, a.query_kernel, a.query_bias);

@@ -2,6 +2,7 @@
  * shape. */
 #include "nn/initializer.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "core/shape.h"
 #include "op/op.h"
 #include <math.h>
@@ -11,6 +12,7 @@
 /* A normal number outside is drawn again from the next call. */
 lk_tensor *lki_truncated_normal(lk_shape shape, const char *stream, double mean, double deviation)
 {
+    LKI_NEAREST;
     lk_tensor *t = lk_random_normal(shape, .stream = stream);
     for (int call = 1; call <= 8; call++) {
         lk_tensor *again = lk_random_normal(shape, .stream = stream, .call = call);
@@ -48,6 +50,7 @@ static lk_tensor *draw_uniform(lk_shape shape, const char *stream, double varian
 
 lk_tensor *lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution)
 {
+    LKI_NEAREST;
     static lk_tensor *(*const draw[])(lk_shape, const char *, double) = {
         [LK_TRUNCATED_NORMAL] = draw_truncated, [LK_UNTRUNCATED_NORMAL] = draw_normal, [LK_UNIFORM] = draw_uniform};
     double in, out;
@@ -116,6 +119,7 @@ static double *drawn_vectors(int64_t count, int64_t length, const char *stream)
 
 lk_tensor *lki_orthogonal(lk_shape shape, const char *stream, double gain)
 {
+    LKI_NEAREST;
     int64_t columns = shape.rank ? shape.dim[shape.rank - 1] : 0, rows = 1;
     for (int i = 0; i < shape.rank - 1; i++)
         rows = lki_size_mul(rows, shape.dim[i]);

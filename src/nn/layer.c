@@ -1,4 +1,5 @@
 /* Layers as functions: dense, convolutions, pooling, embedding, dropout. */
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/product.h"
 #include <lockstep/nn.h>
@@ -254,6 +255,7 @@ lk_tensor *lk_nn_embedding(lk_tensor *ids, lk_tensor *table)
 
 lk_tensor *lk_nn_dropout_kw(lk_dropout_args a)
 {
+    LKI_NEAREST;
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_dropout: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     if (!(a.rate >= 0 && a.rate < 1))

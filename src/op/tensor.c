@@ -5,6 +5,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "op/op.h"
 #include "op/origin.h"
 #include "op/pooled.h"
@@ -280,6 +281,7 @@ static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype 
 
 lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_based)
 {
+    LKI_NEAREST;
     lk_tensor *t = new_checked("lk_tensor_of", &shape, LK_F32);
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
@@ -331,6 +333,7 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
 
 lk_tensor *lk_fill(lk_shape shape, lk_dtype dtype, double value)
 {
+    LKI_NEAREST;
     lk_tensor *t = new_checked("lk_fill", &shape, dtype);
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
@@ -355,6 +358,7 @@ lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype) { return lk_fill(shape, dtype
 
 lk_tensor *lk_range(int64_t count, lk_dtype dtype)
 {
+    LKI_NEAREST;
     lk_shape   shape = {1, {count}};
     lk_tensor *t = new_checked("lk_range", &shape, dtype);
     if (lki_bad(t)) return t;
@@ -549,6 +553,7 @@ static lk_status print_nest(const lk_tensor *t)
 
 lk_status lk_print(const lk_tensor *t)
 {
+    LKI_NEAREST;
     if (!t) return lki_fail(LK_EINVAL, "lk_print: the tensor is NULL");
     if (lki_bad(t)) {
         lki_output("poisoned: %s\n", lk_error());

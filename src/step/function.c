@@ -10,6 +10,7 @@
  * call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "core/trace.h"
 #include "op/replica.h"
 #include "step/card.h"
@@ -349,6 +350,7 @@ static bool runs_directly(lk_function *f)
 
 lk_tuple lk_call(lk_function *f, lk_tuple in)
 {
+    LKI_NEAREST;
     lki_line line;
     if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
     if (!f) return poisoned();

@@ -9,6 +9,7 @@
 #include "tape/tape.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/origin.h"
 #include "op/pooled.h"
@@ -359,6 +360,7 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b
 
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
+    LKI_NEAREST;
     lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
@@ -431,6 +433,7 @@ static void collect(const walk *w, lk_grads *g, int i)
 
 lk_grads *lk_tape_gradient(lk_tape *tape, lk_tensor *target, lk_variables variables)
 {
+    LKI_NEAREST;
     lk_grads *g = may_be_asked(tape) ? grads_new(variables) : NULL;
     if (!g) return NULL;
     walk w = {.tape = tape};
