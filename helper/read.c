@@ -104,7 +104,7 @@ static void get_shape(values *v)
         refuse(LKI_H5P_REFUSED, "%s: its shape cannot be read: %s", v->i.name, reason());
     v->count = 1; /* a null space is an axis of size zero */
     for (int a = 0; a < v->i.rank; a++)
-        if (__builtin_mul_overflow(v->count, (uint64_t)v->i.dim[a], &v->count))
+        if (!lki_count_try_mul(v->count, (uint64_t)v->i.dim[a], &v->count))
             refuse(LKI_H5P_REFUSED, "%s: its product of sizes is too large", v->i.name);
 }
 

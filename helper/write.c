@@ -73,7 +73,7 @@ static void check_size(const item *i)
 {
     uint64_t bytes = i->kind == LKI_H5P_GROUP ? 0 : element_bytes[i->values];
     for (int a = 0; a < i->rank; a++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)i->dim[a], &bytes)) bytes = UINT64_MAX;
+        if (!lki_count_try_mul(bytes, (uint64_t)i->dim[a], &bytes)) bytes = UINT64_MAX;
     if (bytes != i->size) refuse(LKI_H5P_REFUSED, "%s: %llu bytes of values", i->name, (unsigned long long)i->size);
 }
 

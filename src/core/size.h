@@ -35,6 +35,13 @@ static inline int64_t lki_size_add(int64_t a, int64_t b)
 static inline int64_t lki_ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 static inline int64_t lki_round_up(int64_t a, int64_t b) { return lki_size_mul(lki_ceil_div(a, b), b); }
 
+/* Where it must be known that a result does not fit, of operands of any sign: false, and *out is not to be used. */
+static inline bool lki_size_try_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool lki_size_try_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+/* The same of numbers as files have them. */
+static inline bool lki_count_try_mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+
 /* The product of `count` sizes. */
 static inline int64_t lki_size_product(const int64_t *size, int count)
 {

@@ -90,7 +90,7 @@ static int64_t recut_cardinality(const lk_dataset *d)
     const int64_t     count = lk_dataset_cardinality(batches);
     int64_t           rows;
     if (count <= 0) return count;
-    if (!d->exact || lki_split_steps(s) > 1 || __builtin_mul_overflow(count, s->global, &rows)) return LK_UNKNOWN;
+    if (!d->exact || lki_split_steps(s) > 1 || !lki_size_try_mul(count, s->global, &rows)) return LK_UNKNOWN;
     return rows / lki_split_step_rows(s, 0);
 }
 

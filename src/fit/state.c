@@ -29,7 +29,7 @@ static const uint8_t *take(lki_wire *w, uint64_t size)
         w->p = w->end;
         return NULL;
     }
-    w->p += size;
+    if (size) w->p += size; /* no bytes may be nowhere */
     return p;
 }
 

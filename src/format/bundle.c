@@ -470,7 +470,7 @@ static bool count_of(const lki_bundle_entry *e, uint64_t *count)
 {
     *count = 1;
     for (int i = 0; i < e->rank; i++)
-        if (__builtin_mul_overflow(*count, e->dim[i], count)) return false;
+        if (!lki_count_try_mul(*count, e->dim[i], count)) return false;
     return true;
 }
 
@@ -484,7 +484,7 @@ lk_status lki_bundle_check(const lki_bundle *b, int entry)
     LKI_TRY(check_place(b, e, &s));
     if (!count_of(e, &count)) return misfit(e, s, "its %llu axes have too many elements", (uint64_t)e->rank, 0);
     if (e->type == TEXT) LKI_TRY(sum_lengths(e, s, count, &from, &crc));
-    if (dtype != LK_DTYPE_COUNT && (__builtin_mul_overflow(count, (uint64_t)lk_dtype_bytes(dtype), &wanted) || wanted != e->size))
+    if (dtype != LK_DTYPE_COUNT && (!lki_count_try_mul(count, lk_dtype_bytes(dtype), &wanted) || wanted != e->size))
         return misfit(e, s, "has %llu bytes: its shape and type need %llu", e->size, count * lk_dtype_bytes(dtype));
     LKI_TRY(sum_bytes(e, s, from, &crc));
     return check_crc(e, s, crc);

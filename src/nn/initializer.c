@@ -22,6 +22,14 @@ lk_tensor *lki_truncated_normal(lk_shape shape, const char *stream, double mean,
     return mean != 0 ? lk_add(t, lk_scalar(mean)) : t;
 }
 
+static bool is_shape(const lk_shape *s)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (lki_shape_valid(s)) return true;
+    lki_fail(LK_ESHAPE, "first values: %s is no shape or has more elements than can be counted", lki_shape_text(s, text));
+    return false;
+}
+
 /* How many inputs reach one output and how many outputs one input reaches. */
 static void fans(const lk_shape *s, double *in, double *out)
 {
@@ -54,6 +62,7 @@ lk_tensor *lki_variance_scaling(lk_shape shape, const char *stream, double scale
     static lk_tensor *(*const draw[])(lk_shape, const char *, double) = {
         [LK_TRUNCATED_NORMAL] = draw_truncated, [LK_UNTRUNCATED_NORMAL] = draw_normal, [LK_UNIFORM] = draw_uniform};
     double in, out;
+    if (!is_shape(&shape)) return &lki_poison;
     fans(&shape, &in, &out);
     double fan = mode == LK_FAN_IN ? in : mode == LK_FAN_OUT ? out : (in + out) / 2;
     return draw[distribution](shape, stream, scale / fmax(1, fan));
@@ -120,6 +129,7 @@ static double *drawn_vectors(int64_t count, int64_t length, const char *stream)
 lk_tensor *lki_orthogonal(lk_shape shape, const char *stream, double gain)
 {
     LKI_NEAREST;
+    if (!is_shape(&shape)) return &lki_poison;
     int64_t columns = shape.rank ? shape.dim[shape.rank - 1] : 0, rows = 1;
     for (int i = 0; i < shape.rank - 1; i++)
         rows = lki_size_mul(rows, shape.dim[i]);

@@ -301,7 +301,7 @@ static lk_status check_slice(lki_infer *f, const lk_shape *whole, const lk_shape
         if (n < 0)
             return lki_fail_op(f, LK_EINVAL, "axis %d: the size is %lld; it must be 0 or more, or -1 for all that is left", i,
                                (long long)n);
-        bool far = n > 0 && (__builtin_mul_overflow(n - 1, stride, &end) || __builtin_add_overflow(begin, end, &end));
+        bool far = n > 0 && (!lki_size_try_mul(n - 1, stride, &end) || !lki_size_try_add(begin, end, &end));
         if (n > 0 && (far || begin < 0 || begin >= whole->dim[i] || end < 0 || end >= whole->dim[i]))
             return lki_fail_op(f, LK_EINVAL, "axis %d: entries %lld to %lld lie outside 0 to %lld", i, (long long)begin,
                                (long long)end, (long long)whole->dim[i] - 1);
@@ -336,7 +336,7 @@ static lk_status shape_concat(lki_infer *f)
         for (int d = 0; d < out.rank; d++)
             if (d != axis && t->shape.dim[d] != out.dim[d])
                 return lki_fail_op(f, LK_ESHAPE, "part %d differs from the first in axis %d; only axis %d may differ", i, d, axis);
-        if (__builtin_add_overflow(out.dim[axis], t->shape.dim[axis], &out.dim[axis])) out.dim[axis] = INT64_MAX;
+        out.dim[axis] = lki_size_add(out.dim[axis], t->shape.dim[axis]);
     }
     return result(f, 0, out, f->src[0]->dtype);
 }

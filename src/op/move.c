@@ -18,7 +18,7 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
             return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a),
                               lki_shape_text(&shape, b));
         if (shape.dim[i] == -1) open = i;
-        else if (__builtin_mul_overflow(known, shape.dim[i], &known)) known = -1; /* more than there can be */
+        else if (!lki_size_try_mul(known, shape.dim[i], &known)) known = -1; /* more than there can be */
     }
     int64_t size = lki_shape_size(&x->shape);
     if (open >= 0 && known == 0)

@@ -2,7 +2,7 @@
 # Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes that are asked for.
 #
 # Looked for are products in requests for memory (use lki_alloc_array() and its kin) and products with a size of a shape or an option of a layer
-# in them (use lki_size_mul(), lki_bytes_of()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
+# in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
 #
 # src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's own sizes,
 # fit; and it counts cells in its innermost loops.
@@ -29,4 +29,6 @@ found 'lki_size_mul()' "$(lines "$size" src helper | grep -E "$size (\*|\*=) | (
 
 option='\b(units|filters|height|width|heads|num_heads|key_dim|value_dim|depth_multiplier|channels|groups|input_dim|output_dim|(stride|dilation|size)\[[^]]*\])'
 found 'lki_size_mul()' "$(lines "$option" src/layer src/nn src/op | grep -E "$option (\*|\*=) | (\*|\*=) (\((size_t|int64_t)\))?[A-Za-z_>.()-]*$option")"
+
+found 'lki_size_try_mul()' "$(lines '__builtin_[a-z]+_overflow' src helper)"
 exit $bad

@@ -18,6 +18,18 @@ TEST(products_and_sums_saturate)
     assert_int_equal(lki_size_product(NULL, 0), 1);
 }
 
+TEST(what_does_not_fit_is_told)
+{
+    int64_t  x = 0;
+    uint64_t n = 0;
+    assert_true(lki_size_try_mul(-3, 5, &x) && x == -15);
+    assert_true(lki_size_try_add(MOST, -1, &x) && x == MOST - 1);
+    assert_true(lki_count_try_mul((uint64_t)1 << 32, (uint64_t)1 << 31, &n) && n == (uint64_t)1 << 63);
+    assert_false(lki_size_try_mul(MOST, -2, &x));
+    assert_false(lki_size_try_add(MOST, 1, &x));
+    assert_false(lki_count_try_mul((uint64_t)1 << 32, (uint64_t)1 << 32, &n));
+}
+
 TEST(what_is_not_known_stays_so)
 {
     assert_int_equal(lki_size_mul_known(-1, 7), -1);
@@ -50,5 +62,5 @@ TEST(bytes_saturate)
     assert_true(lki_bytes_round_up(SIZE_MAX - 2, 64) == SIZE_MAX);
 }
 
-TESTS(cmocka_unit_test(products_and_sums_saturate), cmocka_unit_test(what_is_not_known_stays_so),
-      cmocka_unit_test(rounding_up_does_not_wrap), cmocka_unit_test(bytes_saturate))
+TESTS(cmocka_unit_test(products_and_sums_saturate), cmocka_unit_test(what_does_not_fit_is_told),
+      cmocka_unit_test(what_is_not_known_stays_so), cmocka_unit_test(rounding_up_does_not_wrap), cmocka_unit_test(bytes_saturate))
