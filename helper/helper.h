@@ -3,6 +3,7 @@
 #define LK_HELPER_H
 
 #define H5_USE_18_API 1 /* the names libhdf5 has had since 1.8, whatever version is installed */
+#include "core/size.h"
 #include "format/h5_protocol.h"
 #include <hdf5.h>
 #include <stdbool.h>
@@ -23,9 +24,10 @@ typedef struct item {
 
 __attribute__((noreturn, format(printf, 2, 3))) void refuse(lki_h5p_frame why, const char *format, ...);
 void                                                *allocate(size_t bytes); /* refuses when there is none */
-void                                                 put_frame(lki_h5p_frame what, uint64_t size);
-void put_item(const item *i); /* its frame and all but the values, which follow with put() */
-void put(const void *data, size_t size);
+static inline void *allocate_array(uint64_t count, size_t size) { return allocate(lki_bytes_of((int64_t)count, size)); }
+void                put_frame(lki_h5p_frame what, uint64_t size);
+void                put_item(const item *i); /* its frame and all but the values, which follow with put() */
+void                put(const void *data, size_t size);
 
 /* What libhdf5 says went wrong last, for messages. */
 const char *reason(void);

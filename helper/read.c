@@ -79,7 +79,7 @@ static void get_shape(values *v)
         refuse(LKI_H5P_REFUSED, "%s: its shape cannot be read: %s", v->i.name, reason());
     v->count = 1; /* a null space is an axis of size zero */
     for (int a = 0; a < v->i.rank; a++)
-        if (__builtin_mul_overflow(v->count, (uint64_t)v->i.dim[a], &v->count))
+        if (!lki_count_try_mul(v->count, (uint64_t)v->i.dim[a], &v->count))
             refuse(LKI_H5P_REFUSED, "%s: its product of sizes is too large", v->i.name);
 }
 
@@ -89,13 +89,13 @@ static void *room_for(const values *v, size_t bytes)
     if (v->count > v->w->limit / bytes)
         refuse(LKI_H5P_REFUSED, "%s: %llu elements of %zu bytes: too much for the size of the file", v->i.name,
                (unsigned long long)v->count, bytes);
-    return allocate((size_t)v->count * bytes);
+    return allocate_array(v->count, bytes);
 }
 
 static void put_numbers(values *v, lki_h5p_values kind, const void *data, size_t bytes)
 {
     v->i.values = (uint8_t)kind;
-    v->i.size = v->count * bytes;
+    v->i.size = lki_bytes_of((int64_t)v->count, bytes);
     put_item(&v->i);
     put(data, (size_t)v->i.size);
 }

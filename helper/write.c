@@ -73,7 +73,7 @@ static void check_size(const item *i)
 {
     uint64_t bytes = i->kind == LKI_H5P_GROUP ? 0 : element_bytes[i->values];
     for (int a = 0; a < i->rank; a++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)i->dim[a], &bytes)) bytes = UINT64_MAX;
+        if (!lki_count_try_mul(bytes, (uint64_t)i->dim[a], &bytes)) bytes = UINT64_MAX;
     if (bytes != i->size) refuse(LKI_H5P_REFUSED, "%s: %llu bytes of values", i->name, (unsigned long long)i->size);
 }
 
@@ -148,7 +148,7 @@ static void write_numbers(writer *w, const item *i, const uint8_t *values)
 static char **copy_texts(const item *i, const uint8_t *values, size_t *longest)
 {
     source s = {values, values + i->size};
-    char **text = allocate(i->texts * sizeof *text);
+    char **text = allocate_array(i->texts, sizeof *text);
     *longest = 0;
     for (uint32_t t = 0; t < i->texts; t++) {
         const size_t size = (size_t)number(&s, 4);
@@ -164,10 +164,10 @@ static void write_fixed_texts(writer *w, const item *i, char **text, size_t long
 {
     const size_t bytes = longest ? longest : 1;
     const hid_t  type = H5Tcopy(H5T_C_S1);
-    char        *all = allocate(i->texts * bytes);
+    char        *all = allocate_array(i->texts, bytes);
     H5Tset_size(type, bytes);
     H5Tset_strpad(type, H5T_STR_NULLPAD);
-    memset(all, 0, i->texts * bytes);
+    memset(all, 0, lki_bytes_of(i->texts, bytes));
     for (uint32_t t = 0; t < i->texts; t++)
         memcpy(all + t * bytes, text[t], strlen(text[t]));
     write_values(w, i, type, space, all);
@@ -182,7 +182,7 @@ static void write_texts(writer *w, const item *i, const uint8_t *values)
     const bool one = i->values == LKI_H5P_TEXT;
     if (one && i->texts != 1) refuse(LKI_H5P_REFUSED, "%s: %u texts: should be one", i->name, (unsigned)i->texts);
     const hid_t space = one ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){i->texts}, NULL);
-    if (one || longest * i->texts > MOST_ATTRIBUTE) write_values(w, i, w->text, space, text);
+    if (one || lki_bytes_of(i->texts, longest) > MOST_ATTRIBUTE) write_values(w, i, w->text, space, text);
     else write_fixed_texts(w, i, text, longest, space);
     for (uint32_t t = 0; t < i->texts; t++)
         free(text[t]);

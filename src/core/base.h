@@ -2,6 +2,7 @@
 #ifndef LKI_CORE_BASE_H
 #define LKI_CORE_BASE_H
 
+#include "core/size.h"
 #include <lockstep/base.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,10 +26,8 @@
 
 static inline int64_t lki_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t lki_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t lki_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t lki_round_up(int64_t a, int64_t b) { return lki_ceil_div(a, b) * b; }
 
-/* Where share p of `parts` of a row of `units` begins. */
-static inline int64_t lki_share(int64_t units, int p, int parts) { return units * p / parts; }
+/* Where share p of `parts` of a row of `units` begins: units * p / parts. */
+static inline int64_t lki_share(int64_t units, int p, int parts) { return units / parts * p + units % parts * p / parts; }
 
 #endif

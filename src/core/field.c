@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/option.h"
+#include "core/shape.h"
 #include <string.h>
 
 static const char *kind_name(lki_kind kind)
@@ -38,8 +39,43 @@ static lk_status hold_all(const lki_class *c, void *args)
     return LK_OK;
 }
 
+/* The size of a field that is farthest from zero; 0 where it has none, or says any size. */
+static int64_t largest_size(const lki_field *f, const void *args)
+{
+    const void    *p = (const char *)args + f->offset;
+    const lki_axes axes = is_list(f) ? lki_axes_of(*(const lk_axes *)p) : (lki_axes){0};
+    int64_t        most = f->type == LKI_FIELD_INT       ? *(const int64_t *)p
+                          : f->type == LKI_FIELD_INTEGER ? lki_integer(*(const lk_integer *)p)
+                                                         : 0;
+    for (int i = 0; i < axes.count; i++)
+        if (axes.value[i] > most || axes.value[i] < -most) most = axes.value[i];
+    return most;
+}
+
+static lk_status shape_fits(const char *call, const lki_field *f, const void *args)
+{
+    char            text[LKI_SHAPE_TEXT];
+    const lk_shape *s = (const lk_shape *)((const char *)args + f->offset);
+    if (f->type != LKI_FIELD_SHAPE || lki_row_valid(s)) return LK_OK;
+    return lki_fail(LK_ESHAPE, "%s: %s is %s, which is no shape of a row or has more than 2^48 elements", call, f->name,
+                    lki_shape_text(s, text));
+}
+
+static lk_status sizes_fit(const char *call, const lki_class *c, const void *args)
+{
+    for (int i = 0; i < c->fields; i++) {
+        const int64_t size = largest_size(&c->field[i], args);
+        if (size > LKI_MOST_OPTION || size < -LKI_MOST_OPTION)
+            return lki_fail(LK_EINVAL, "%s: %s is %lld; it must be at most %lld", call, c->field[i].name, (long long)size,
+                            (long long)LKI_MOST_OPTION);
+        LKI_TRY(shape_fits(call, &c->field[i], args));
+    }
+    return LK_OK;
+}
+
 lk_status lki_args_hold(const char *call, const lki_class *c, void *args)
 {
+    LKI_TRY(sizes_fit(call, c, args));
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
         const void      *p = is_object(f) ? *pointer_of(f, args) : NULL;

@@ -87,7 +87,8 @@ typedef struct lki_class {
 #define LKI_ARGS(T, FIELDS_) .field = (FIELDS_), .fields = LKI_COUNT(FIELDS_), .bytes = sizeof(T)
 
 /* References to the objects, and copies of the names and arrays, that a copied struct of arguments points to; and let them go. Fails with
- * LK_EINVAL where an object is of the wrong kind: "<call>: kernel_regularizer is not a regularizer". */
+ * LK_EINVAL where an object is of the wrong kind, "<call>: kernel_regularizer is not a regularizer", and where a number of a field is larger
+ * than any size may be (core/size.h): "<call>: units is 4611686018427387904; it must be at most 2147483647". */
 lk_status lki_args_hold(const char *call, const lki_class *c, void *args);
 void      lki_args_drop(const lki_class *c, void *args);
 

@@ -241,11 +241,9 @@ bool lki_grow(void **items, int *capacity, int want, size_t item_bytes)
 {
     if (want <= *capacity) return true;
     int64_t room = lki_max(want, lki_min(INT32_MAX, lki_max(8, 2 * (int64_t)*capacity)));
-    size_t  bytes;
-    if (__builtin_mul_overflow((size_t)room, item_bytes, &bytes)) return out_of_memory(SIZE_MAX), false;
-    void *old;
+    void   *old;
     memcpy(&old, items, sizeof old); /* the caller's variable is a pointer of another type */
-    void *grown = lki_realloc(old, bytes);
+    void *grown = lki_realloc_array(old, room, item_bytes);
     if (!grown) return false;
     memcpy(items, &grown, sizeof grown);
     *capacity = (int)room;

@@ -14,6 +14,13 @@
 void *lki_alloc(size_t bytes);  /* contents undefined; 0 bytes give a valid block */
 void *lki_zalloc(size_t bytes); /* zeroed */
 void *lki_realloc(void *mem, size_t bytes);
+
+/* Room for `count` things of `size` bytes; a product that does not fit, like a negative count, is refused as any request that is too large.
+ * Requests never multiply by themselves: tests/house/sizes.sh sees to it. */
+static inline void *lki_alloc_array(int64_t count, size_t size) { return lki_alloc(lki_bytes_of(count, size)); }
+static inline void *lki_zalloc_array(int64_t count, size_t size) { return lki_zalloc(lki_bytes_of(count, size)); }
+static inline void *lki_realloc_array(void *mem, int64_t count, size_t size) { return lki_realloc(mem, lki_bytes_of(count, size)); }
+
 void  lki_release(void *mem); /* NULL is ignored */
 char *lki_strdup(const char *text);
 
@@ -40,5 +47,10 @@ typedef struct lki_arena {
 
 void *lki_arena_alloc(lki_arena *a, size_t bytes); /* zeroed, 16-byte aligned */
 void  lki_arena_clear(lki_arena *a);               /* releases everything */
+
+static inline void *lki_arena_array(lki_arena *a, int64_t count, size_t size)
+{
+    return lki_arena_alloc(a, lki_bytes_of(count, size));
+}
 
 #endif

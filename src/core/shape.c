@@ -37,9 +37,20 @@ bool lki_shape_valid(const lk_shape *s)
     int64_t bytes = 8;
     for (int i = 0; i < s->rank; i++) {
         if (s->dim[i] < 0) return false;
-        if (__builtin_mul_overflow(bytes, lki_max(s->dim[i], 1), &bytes)) return false;
+        bytes = lki_size_mul(bytes, lki_max(s->dim[i], 1));
     }
-    return true;
+    return bytes < INT64_MAX;
+}
+
+bool lki_row_valid(const lk_shape *s)
+{
+    int64_t elements = 1;
+    if (s->rank < 0 || s->rank >= LK_MAX_RANK) return false;
+    for (int i = 0; i < s->rank; i++) {
+        if (s->dim[i] < -1) return false;
+        elements = lki_size_mul(elements, lki_max(s->dim[i], 1));
+    }
+    return elements <= LKI_MOST_ELEMENTS;
 }
 
 bool lki_shape_equal(const lk_shape *a, const lk_shape *b)
@@ -56,7 +67,7 @@ int64_t lki_shape_size_from(const lk_shape *s, int axis)
 {
     int64_t size = 1;
     for (int i = axis; i < s->rank; i++)
-        if (s->dim[i] < 0 || __builtin_mul_overflow(size, s->dim[i], &size)) return -1;
+        if (s->dim[i] < 0 || (size = lki_size_mul(size, s->dim[i])) == INT64_MAX) return -1;
     return size;
 }
 

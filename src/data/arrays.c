@@ -60,7 +60,7 @@ static bool has_array(const lki_zip *z, const char *name)
 static lk_names names_of(const lki_zip *z)
 {
     lk_names     names = {0};
-    const char **item = lki_zalloc((size_t)(z->count + 1) * sizeof *item);
+    const char **item = lki_zalloc_array(z->count + 1, sizeof *item);
     int          count = 0;
     bool         good = item;
     for (int i = 0; i < z->count && good; i++) {

@@ -51,8 +51,8 @@ static void put_box(const lk_shape *to, const lk_shape *from, int axis, size_t b
         memcpy(dst, src, (size_t)(from->rank ? from->dim[from->rank - 1] : 1) * bytes);
         return;
     }
-    const size_t to_step = (size_t)lki_shape_size_from(to, axis + 1) * bytes,
-                 from_step = (size_t)lki_shape_size_from(from, axis + 1) * bytes;
+    const size_t to_step = lki_bytes_of(lki_shape_size_from(to, axis + 1), bytes),
+                 from_step = lki_bytes_of(lki_shape_size_from(from, axis + 1), bytes);
     for (int64_t i = 0; i < from->dim[axis]; i++)
         put_box(to, from, axis + 1, bytes, dst + (size_t)i * to_step, src + (size_t)i * from_step);
 }
@@ -66,7 +66,7 @@ static lk_status padded_column(const batch_node *n, const lki_elements *rows, in
     memcpy(shape.dim + 1, largest.shape.dim, (size_t)lki_min(largest.shape.rank, LK_MAX_RANK - 1) * sizeof shape.dim[0]);
     *out = lk_fill(shape, largest.dtype, n->padding);
     if (lki_bad(*out)) return lk_error_code();
-    const size_t bytes = lk_dtype_bytes(largest.dtype), step = (size_t)lki_shape_size(&largest.shape) * bytes;
+    const size_t bytes = lk_dtype_bytes(largest.dtype), step = lki_bytes_of(lki_shape_size(&largest.shape), bytes);
     for (int64_t i = 0; i < rows->count; i++) {
         LKI_TRY(lki_element_tensors(&rows->item[i], item));
         if (lki_shape_size(&item[column]->shape))

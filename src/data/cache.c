@@ -197,7 +197,7 @@ static int64_t bytes_of(const lki_element *e)
     int64_t bytes = 1;
     for (int i = 0; i < e->set->count; i++) {
         lki_column column = lki_element_column(e, i);
-        bytes += lki_shape_size(&column.shape) * (int64_t)lk_dtype_bytes(column.dtype);
+        bytes = lki_size_add(bytes, lki_size_mul(lki_shape_size(&column.shape), (int64_t)lk_dtype_bytes(column.dtype)));
     }
     return bytes;
 }

@@ -89,7 +89,7 @@ static lk_status zip_block(lki_cursor *c, int64_t want, lki_element *out, int64_
     if (st->room < all) {
         lki_release(st->column);
         st->room = 0;
-        st->column = lki_alloc((size_t)all * sizeof *st->column);
+        st->column = lki_alloc_array(all, sizeof *st->column);
         if (!st->column) return LK_ENOMEM;
         st->room = all;
     }
@@ -263,7 +263,7 @@ static void interleave_stop(lki_cursor *c)
 static lk_status make_slots(lki_cursor *c)
 {
     interleave_state *st = c->state;
-    st->slots = lki_zalloc((size_t)((const interleave_node *)c->dataset)->cycle * sizeof *st->slots);
+    st->slots = lki_zalloc_array(((const interleave_node *)c->dataset)->cycle, sizeof *st->slots);
     return st->slots ? LK_OK : LK_ENOMEM;
 }
 

@@ -7,6 +7,7 @@
  * 2. A number is rounded once, from its decimal digits to f32, whatever the locale of the process is.
  * 3. Every complaint begins with FILE:LINE:COLUMN, the place of the first character of the field it is about. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "data/words.h"
 #include "dist/device.h"
@@ -274,7 +275,7 @@ static lk_status pick_columns(const char *path, const lk_csv_args *a, layout *l)
 {
     l->label = -1;
     if (a->label) LKI_TRY(find_column(path, l, ".label", a->label, &l->label));
-    l->pick = lki_alloc((size_t)(a->columns.count ? a->columns.count : l->fields) * sizeof *l->pick);
+    l->pick = lki_alloc_array(a->columns.count ? a->columns.count : l->fields, sizeof *l->pick);
     if (!l->pick) return LK_ENOMEM;
     for (int i = 0; i < a->columns.count; i++)
         LKI_TRY(find_column(path, l, ".columns", a->columns.item[i], &l->pick[l->picks++]));
@@ -285,7 +286,7 @@ static lk_status pick_columns(const char *path, const lk_csv_args *a, layout *l)
 
 static lk_status note_names(const record *r, layout *l)
 {
-    l->name = lki_zalloc((size_t)r->count * sizeof *l->name);
+    l->name = lki_zalloc_array(r->count, sizeof *l->name);
     for (int i = 0; l->name && i < r->count; i++)
         if (!(l->name[i] = lki_strdup(text_of(r, i)))) return LK_ENOMEM;
     return l->name ? LK_OK : LK_ENOMEM;
@@ -503,8 +504,8 @@ static lk_status read_table(const lk_csv_args *a, layout *l, table *t)
 static lk_status name_classes(table *t, lk_names *classes)
 {
     const int    count = t->words.count;
-    int64_t     *rank = lki_alloc((size_t)count * sizeof *rank);
-    const char **text = lki_alloc((size_t)count * sizeof *text);
+    int64_t     *rank = lki_alloc_array(count, sizeof *rank);
+    const char **text = lki_alloc_array(count, sizeof *text);
     if (rank && text) lki_words_sort(&t->words, text, rank);
     for (int64_t i = 0; rank && text && i < t->rows; i++)
         t->whole_label[i] = rank[t->whole_label[i]];
@@ -548,6 +549,7 @@ static lk_status check(const lk_csv_args *a)
 
 lk_dataset *lk_csv_dataset_kw(lk_csv_args a)
 {
+    LKI_NEAREST;
     layout      l = {0};
     table       t = {.all_whole = true};
     lk_names    classes = {0};

@@ -1,5 +1,6 @@
 /* Cursors: opening a tree of them, beginning, reading, stopping. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include <signal.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void take_place(lki_cursor *c, const lki_opening *o)
 static lk_status open_inputs(lki_cursor *c, const lki_opening *o)
 {
     const lk_dataset *d = c->dataset;
-    if (d->inputs && !(c->input = lki_zalloc((size_t)d->inputs * sizeof *c->input))) return LK_ENOMEM;
+    if (d->inputs && !(c->input = lki_zalloc_array(d->inputs, sizeof *c->input))) return LK_ENOMEM;
     for (; c->inputs < d->inputs; c->inputs++)
         LKI_TRY(lki_cursor_open(c->pipeline, d->input[c->inputs], o, &c->input[c->inputs]));
     return LK_OK;
@@ -138,6 +139,7 @@ static int64_t take_pending(lki_elements *q, int64_t want, lki_element *out)
 
 lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
+    LKI_NEAREST;
     lk_status status = LK_OK;
     int64_t   more = 0;
     *got = 0;
@@ -161,6 +163,7 @@ lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t
 /* The user's signal handlers run on the user's threads. */
 lk_status lki_worker_start(const char *call, void *(*fn)(void *), void *arg, pthread_t *thread)
 {
+    LKI_NEAREST;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

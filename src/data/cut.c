@@ -215,7 +215,7 @@ static int64_t repeat_cardinality(const lk_dataset *d)
     const int64_t n = lk_dataset_cardinality(d->input[0]), times = ((const cut_node *)d)->count;
     int64_t       all;
     if (n <= 0) return n;
-    return times == 0 || __builtin_mul_overflow(n, times, &all) ? LK_INFINITE : all;
+    return times == 0 || !lki_size_try_mul(n, times, &all) ? LK_INFINITE : all;
 }
 
 static const lki_dataset_ops repeat_ops = {.name = "lk_dataset_repeat",

@@ -28,7 +28,7 @@ void *lki_dataset_new(const lki_dataset_ops *ops, size_t bytes, int inputs, lk_d
     lk_dataset *d = lki_object_new(bytes, LKI_KIND_OTHER, LKI_LIVES_IN_POOL, destroy);
     if (!d) return NULL;
     d->ops = ops;
-    d->input = inputs ? lki_alloc((size_t)inputs * sizeof *input) : NULL;
+    d->input = inputs ? lki_alloc_array(inputs, sizeof *input) : NULL;
     if (inputs && !d->input) return lk_free(d), NULL;
     for (; d->inputs < inputs; d->inputs++)
         d->input[d->inputs] = lki_retain(input[d->inputs]);

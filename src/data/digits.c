@@ -12,6 +12,7 @@
  * 3. A pixel is one of 16 greys, 0, 17, ... 255, so that rows can be kept in half a byte per pixel: 60,000 of them take 23 MB. What
  *    is kept is what was drawn, to the bit. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "data/gather.h"
 #include <math.h>
@@ -365,7 +366,7 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
     n->rows.base.print = lki_mix(n->key, (uint64_t)rows);
     const bool keeps = rows <= MOST_KEPT / HALF;
     if (n->rows.set) n->rows.set->stays = keeps;
-    if (keeps) n->kept = lki_alloc((size_t)rows * HALF);
+    if (keeps) n->kept = lki_alloc_array(rows, HALF);
     if (keeps) n->state = lki_zalloc((size_t)rows);
     if (n->rows.set && (!keeps || (n->kept && n->state))) return &n->rows.base;
     lk_free(n);
@@ -374,6 +375,7 @@ static lk_dataset *digits_new(uint64_t seed, lk_split_of split, int64_t rows)
 
 lk_dataset *lk_digits_kw(lk_digits_args a)
 {
+    LKI_NEAREST;
     const double seed = lki_number_or(a.seed, DEFAULT_SEED);
     if ((unsigned)a.split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", ops.name, (int)a.split), NULL;

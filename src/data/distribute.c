@@ -122,8 +122,8 @@ static lk_tensor *spread_rows(const distributed_node *n, lk_tensor *whole, const
 static lk_status deliver_rows(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     const int   replicas = n->split.replicas;
-    lki_cut    *cut = lki_alloc((size_t)replicas * sizeof *cut);
-    lk_tensor **item = lki_alloc((size_t)replicas * sizeof *item);
+    lki_cut    *cut = lki_alloc_array(replicas, sizeof *cut);
+    lk_tensor **item = lki_alloc_array(replicas, sizeof *item);
     lk_status   status = cut && item ? check_rows(e) : LK_ENOMEM;
     if (status == LK_OK) status = lki_element_tensors(e, out);
     if (status == LK_OK) {
@@ -141,7 +141,7 @@ static lk_status deliver_rows(const distributed_node *n, const lki_element *e, l
 static lk_status deliver_group(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     const int   replicas = n->split.replicas, count = e->set->count / replicas;
-    lk_tensor **all = lki_alloc((size_t)e->set->count * sizeof *all), **item = lki_alloc((size_t)replicas * sizeof *item);
+    lk_tensor **all = lki_alloc_array(e->set->count, sizeof *all), **item = lki_alloc_array(replicas, sizeof *item);
     lk_status   status = all && item ? lki_element_tensors(e, all) : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         int64_t total = 0;
@@ -199,7 +199,7 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
     const distributed_node *n = distributed(d);
     lk_tuple                none = {0};
     const bool              wide = n && (n->split.replicas > 1 || n->split.workers > 1);
-    lk_tensor             **out = lki_alloc((size_t)e->set->count * sizeof *out);
+    lk_tensor             **out = lki_alloc_array(e->set->count, sizeof *out);
     if (!out) return none;
     const bool      grouped = wide && n->grouped && n->split.replicas > 1;
     const lk_status status = grouped               ? deliver_group(n, e, out)
@@ -397,7 +397,7 @@ lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args a)
     lki_split    split = {LK_SPLIT_FILL, a.strategy->replicas, (int)lki_integer_or(a.workers, 1), a.worker, a.strategy->lanes, 0,
                           true};
     const int    inputs = a.replication == LK_PER_REPLICA_INPUT ? split.replicas : 1;
-    lk_dataset **input = lki_zalloc((size_t)inputs * sizeof *input), *d = NULL;
+    lk_dataset **input = lki_zalloc_array(inputs, sizeof *input), *d = NULL;
     if (!input) return NULL;
     if (call_for_replicas(call, &a, &split, inputs, input) == LK_OK) {
         const bool  wide = split.replicas > 1;

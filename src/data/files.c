@@ -258,7 +258,7 @@ static lk_dataset *files_new(record_kind kind, const lk_files_args *a)
     n->record = a->record_bytes;
     n->header = a->header_bytes;
     n->footer = a->footer_bytes;
-    n->path = lki_zalloc((size_t)a->files.count * sizeof *n->path);
+    n->path = lki_zalloc_array(a->files.count, sizeof *n->path);
     for (bool good = n->path; good && n->count < a->files.count; n->count++)
         good = (n->path[n->count] = lki_strdup(a->files.item[n->count])) != NULL;
     if (!n->path || !n->path[a->files.count - 1]) return lk_free(n), NULL;
@@ -287,7 +287,7 @@ lk_status lk_tfrecord_write(const char *path, lk_tuple records)
 {
     const char *call = "lk_tfrecord_write";
     if (!path || !*path) return lki_fail(LK_EINVAL, "%s: the name of the file is missing", call);
-    lki_bytes *bytes = lki_alloc((size_t)(records.count + 1) * sizeof *bytes);
+    lki_bytes *bytes = lki_alloc_array(records.count + 1, sizeof *bytes);
     if (!bytes) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int i = 0; i < records.count && status == LK_OK; i++) {

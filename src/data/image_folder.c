@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "core/thread.h"
 #include "data/data.h"
 #include "dist/device.h"
@@ -185,8 +186,8 @@ static int by_number(const void *a, const void *b)
 static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of split)
 {
     const int held_out = (int)(share * g->count);
-    ticket   *drawn = lki_alloc((size_t)g->count * sizeof *drawn);
-    bool     *tested = lki_zalloc((size_t)g->count * sizeof *tested);
+    ticket   *drawn = lki_alloc_array(g->count, sizeof *drawn);
+    bool     *tested = lki_zalloc_array(g->count, sizeof *tested);
     int       kept = 0;
     for (int i = 0; drawn && i < g->count; i++)
         drawn[i] = (ticket){lki_mix(seed, (uint64_t)i), i};
@@ -352,6 +353,7 @@ static lk_status folder_fill(folder_node *n, const lk_image_folder_args *a)
 
 lk_dataset *lk_image_folder_kw(lk_image_folder_args a)
 {
+    LKI_NEAREST;
     if (check(&a) != LK_OK) return NULL;
     folder_node *n = lki_dataset_new(&ops, sizeof *n, 0, NULL);
     if (!n || folder_fill(n, &a) == LK_OK) return n ? &n->rows.base : NULL;
@@ -401,6 +403,7 @@ static bool can_be_picture(const lk_tensor *t)
 
 lk_status lk_image_write(const char *path, lk_tensor *pixels)
 {
+    LKI_NEAREST;
     const char *call = "lk_image_write";
     char        text[LKI_SHAPE_TEXT];
     lki_bytes   png;

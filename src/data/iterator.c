@@ -8,6 +8,7 @@
  * 3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
  * 4. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "core/trace.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -168,6 +169,7 @@ static lk_tuple no_tensors(void)
 
 int lk_next(lk_iterator *it, lk_tuple *element)
 {
+    LKI_NEAREST;
     lki_error_record before;
     lk_tuple         out = no_tensors();
     if (element) *element = out;

@@ -283,8 +283,8 @@ static lk_status crew_start(lki_cursor *c)
     pthread_cond_init(&w->work, NULL);
     pthread_cond_init(&w->done, NULL);
     w->room = 2 * n->parallel;
-    w->ring = lki_zalloc((size_t)w->room * sizeof *w->ring);
-    w->thread = lki_alloc((size_t)n->parallel * sizeof *w->thread);
+    w->ring = lki_zalloc_array(w->room, sizeof *w->ring);
+    w->thread = lki_alloc_array(n->parallel, sizeof *w->thread);
     if (!w->ring || !w->thread) return LK_ENOMEM;
     for (; w->threads < n->parallel; w->threads++)
         LKI_TRY(lki_worker_start(n->base.ops->name, work, w, &w->thread[w->threads]));

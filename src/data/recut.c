@@ -90,7 +90,7 @@ static int64_t recut_cardinality(const lk_dataset *d)
     const int64_t     count = lk_dataset_cardinality(batches);
     int64_t           rows;
     if (count <= 0) return count;
-    if (!d->exact || lki_split_steps(s) > 1 || __builtin_mul_overflow(count, s->global, &rows)) return LK_UNKNOWN;
+    if (!d->exact || lki_split_steps(s) > 1 || !lki_size_try_mul(count, s->global, &rows)) return LK_UNKNOWN;
     return rows / lki_split_step_rows(s, 0);
 }
 
@@ -283,7 +283,7 @@ static lk_status group_tensors(int replicas, const lki_element *e, int first, lk
 static lk_status make_group(int replicas, const lki_element *e, int first, lki_element *out)
 {
     const int   all = replicas * e[first].set->count;
-    lk_tensor **item = lki_zalloc((size_t)all * sizeof *item);
+    lk_tensor **item = lki_zalloc_array(all, sizeof *item);
     lki_block   step = lki_step_enter();
     lk_status   status = item && step.owner ? group_tensors(replicas, e, first, item) : LK_ENOMEM;
     *out = lki_element_alone(status == LK_OK ? lki_rowset_plain(LKI_ALONE, all, item) : NULL);
@@ -314,7 +314,7 @@ static lk_status group_one(lki_cursor *c, lki_element *e, lki_element *out, int6
 
 static lk_status group_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
-    lki_element *e = lki_alloc((size_t)((const group_node *)c->dataset)->replicas * sizeof *e);
+    lki_element *e = lki_alloc_array(((const group_node *)c->dataset)->replicas, sizeof *e);
     lk_status    status = e ? LK_OK : LK_ENOMEM;
     for (int64_t more = 1; *got < want && more && status == LK_OK; *got += more) {
         more = 0;

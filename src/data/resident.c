@@ -48,7 +48,7 @@ lki_device *lki_card_of_strategy(const lk_strategy *s)
 static size_t row_bytes(const lki_rowset *s, int column)
 {
     const lki_column c = lki_element_column(&(lki_element){(lki_rowset *)s, 0}, column);
-    return (size_t)lki_shape_size(&c.shape) * lk_dtype_bytes(c.dtype);
+    return lki_bytes_of(lki_shape_size(&c.shape), lk_dtype_bytes(c.dtype));
 }
 
 static size_t bytes_of(const lki_rowset *s)
@@ -77,7 +77,7 @@ static bool copy_tensors(const lki_rowset *s, lki_device *d, lki_residence *r)
 static bool make_rooms(const lki_rowset *s, lki_device *d, lki_residence *r)
 {
     r->missing = lki_ceil_div(s->rows, BLOCK_ROWS);
-    r->own = lki_zalloc((size_t)s->count * sizeof(lki_buffer *));
+    r->own = lki_zalloc_array(s->count, sizeof(lki_buffer *));
     r->made = lki_zalloc((size_t)r->missing + 1);
     for (int i = 0; r->own && r->made && i < s->count; i++) {
         r->own[i] = lki_buffer_new(d, row_bytes(s, i) * (size_t)s->rows);
@@ -91,7 +91,7 @@ static bool make_rooms(const lki_rowset *s, lki_device *d, lki_residence *r)
 static lki_residence *residence_new(lki_rowset *s, lki_device *d)
 {
     lki_error_record before;
-    lki_residence   *r = lki_zalloc(sizeof *r + (size_t)s->count * sizeof r->first[0]);
+    lki_residence   *r = lki_zalloc(lki_bytes_add(sizeof *r, lki_bytes_of(s->count, sizeof r->first[0])));
     if (!r) return NULL;
     r->memory = d->memory;
     r->columns = s->count;
@@ -374,7 +374,7 @@ static lk_status make_tensors(const recipe *r, const int32_t *number, lki_rowset
 
 static lk_status stack_rows(lki_device *d, int64_t n, const lki_element *e, lki_rowset **out)
 {
-    int32_t   few[LKI_GPU_ROWS_BY_VALUE], *number = n <= LKI_GPU_ROWS_BY_VALUE ? few : lki_alloc((size_t)n * sizeof *number);
+    int32_t   few[LKI_GPU_ROWS_BY_VALUE], *number = n <= LKI_GPU_ROWS_BY_VALUE ? few : lki_alloc_array(n, sizeof *number);
     recipe    r = {.device = d, .n = n, .e = e};
     lk_status status = number && number_rows(&r, number) ? make_tensors(&r, number, out) : LK_EUNSUPPORTED;
     if (number != few) lki_release(number);
@@ -389,7 +389,7 @@ static lk_status stack_joined(lki_device *d, int64_t n, const lki_element *e, lk
     const int    parts = e[0].set->parts;
     lk_tensor   *item[LKI_MOST_COLUMNS];
     lki_rowset  *part[LKI_MOST_COLUMNS];
-    lki_element *scratch = lki_alloc((size_t)n * sizeof *scratch);
+    lki_element *scratch = lki_alloc_array(n, sizeof *scratch);
     int          made = 0, count = 0;
     lk_status    status = scratch ? LK_OK : LK_ENOMEM;
     for (int64_t i = 0; i < n && status == LK_OK; i++)

@@ -19,7 +19,7 @@
 
 static lki_rowset *set_new(lki_set_kind kind, int64_t rows, int count, int items)
 {
-    lki_rowset *s = lki_zalloc(sizeof *s + (size_t)items * sizeof s->item[0]);
+    lki_rowset *s = lki_zalloc(lki_bytes_add(sizeof *s, lki_bytes_of(items, sizeof s->item[0])));
     if (!s) return NULL;
     s->refs = 1;
     s->kind = kind;
@@ -53,7 +53,7 @@ lki_rowset *lki_rowset_joined(int64_t rows, int parts, const lki_element *part)
         count += part[i].set->count;
     lki_rowset *s = set_new(LKI_SET_JOINED, rows, count, 0);
     if (!s) return NULL;
-    s->part = lki_alloc((size_t)parts * sizeof *part);
+    s->part = lki_alloc_array(parts, sizeof *part);
     if (!s->part) return lki_release(s), NULL;
     for (s->parts = 0; s->parts < parts; s->parts++)
         s->part[s->parts] = lki_element_retain(part[s->parts]);
@@ -107,7 +107,7 @@ lk_status lki_elements_reserve(lki_elements *q, int64_t more)
     }
     if (q->at + q->count + more <= q->room) return LK_OK;
     int64_t      room = lki_max(q->count + more, lki_max(16, 2 * q->room));
-    lki_element *item = room <= INT64_MAX / 32 ? lki_realloc(q->item, (size_t)room * sizeof *item) : lki_alloc(SIZE_MAX);
+    lki_element *item = room <= INT64_MAX / 32 ? lki_realloc_array(q->item, room, sizeof *item) : lki_alloc(SIZE_MAX);
     if (!item) return LK_ENOMEM;
     q->item = item;
     q->room = room;
@@ -185,7 +185,7 @@ static lk_tensor *tensor_of(const lki_element *e, int i)
     lk_tensor *t = lki_tensor_view(from, &column.shape);
     if (lki_bad(t)) return t;
     if (e->row < 0) t->rows = from->rows;
-    else t->data = (char *)t->data + (size_t)(e->row * lki_shape_size(&column.shape)) * lk_dtype_bytes(from->dtype);
+    else t->data = (char *)t->data + lki_bytes_of(lki_size_mul(e->row, lki_shape_size(&column.shape)), lk_dtype_bytes(from->dtype));
     return t;
 }
 
@@ -240,7 +240,7 @@ lk_status lki_check_tuple(const char *call, lk_tuple t)
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out)
 {
     LKI_TRY(lki_check_tuple(call, t));
-    lk_tensor **item = lki_alloc((size_t)(t.count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(t.count + 1, sizeof *item);
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < t.count && status == LK_OK; i++) {
         item[i] = lki_tensor_for_host(t.item[i]);
@@ -326,7 +326,7 @@ static lk_status stack_plain(const char *call, int64_t n, const lki_element *e, 
     for (int i = 0; i < count; i++) {
         lki_column column = lki_element_column(&e[0], i);
         LKI_TRY(rows_room(call, n, &column, &item[i]));
-        const size_t bytes = (size_t)lki_shape_size(&column.shape) * lk_dtype_bytes(column.dtype);
+        const size_t bytes = lki_bytes_of(lki_shape_size(&column.shape), lk_dtype_bytes(column.dtype));
         lki_gather(&(lki_gathering){.n = n, .e = e, .column = i, .bytes = bytes, .dst = item[i]->data});
     }
     return set_of(n, count, item, out);
@@ -351,7 +351,7 @@ static lk_status stack_through(const char *call, const lki_vector *v, int64_t n,
         const lki_byte_map *bytes;
         const int           from = lki_vector_source(v, i, &bytes);
         const lki_column    column = lki_vector_column(v, i);
-        const size_t        size = (size_t)lki_shape_size(&column.shape) * (bytes ? 1 : lk_dtype_bytes(column.dtype));
+        const size_t        size = lki_bytes_of(lki_shape_size(&column.shape), bytes ? 1 : lk_dtype_bytes(column.dtype));
         LKI_TRY(rows_room(call, n, &column, &item[i]));
         lki_gather(&(lki_gathering){n, e, from, size, bytes, item[i]->data});
     }
@@ -448,7 +448,7 @@ static void drop_settled(int64_t n, lki_element *settled)
 
 static lk_status stack_mixture(const char *call, int64_t n, const lki_element *e, lki_element *scratch, lki_rowset **out)
 {
-    lki_element *settled = lki_zalloc((size_t)n * sizeof *settled);
+    lki_element *settled = lki_zalloc_array(n, sizeof *settled);
     if (!settled) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int64_t i = 0; i < n; i++)
@@ -467,7 +467,7 @@ static lk_status stack_by_kind(const char *call, int64_t n, const lki_element *e
         same = same_way(&e[0], &e[i]);
     if (same && e[0].set->kind == LKI_SET_PLAIN) return stack_plain(call, n, e, out);
     if (same && e[0].set->kind == LKI_SET_MADE) return stack_made(call, n, e, out);
-    lki_element *scratch = lki_alloc((size_t)n * sizeof *scratch);
+    lki_element *scratch = lki_alloc_array(n, sizeof *scratch);
     if (!scratch) return LK_ENOMEM;
     lk_status status = !same                              ? stack_mixture(call, n, e, scratch, out)
                        : e[0].set->kind == LKI_SET_MAPPED ? stack_mapped(call, n, e, scratch, out)
@@ -531,7 +531,7 @@ lk_status lki_elements_settle(const char *call, int64_t n, lki_element *e)
     for (int64_t i = 0; i < n && done; i++)
         done = lki_is_settled(e[i].set);
     if (done) return LK_OK;
-    lki_element *settled = lki_zalloc(2 * (size_t)n * sizeof *settled);
+    lki_element *settled = lki_zalloc_array(n, 2 * sizeof *settled);
     if (!settled) return LK_ENOMEM;
     lk_status status = settle_all(call, n, e, settled + n, settled);
     for (int64_t i = 0; i < n && status == LK_OK; i++) {

@@ -30,7 +30,7 @@ void lki_save_number(lki_saver *s, uint64_t x) { lki_sink_varint(&s->sink, x); }
 /* It may lie on a card. */
 static lk_status save_tensor(lki_sink *sink, const lk_tensor *t)
 {
-    const size_t bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    const size_t bytes = lki_bytes_of(lki_shape_size(&t->shape), lk_dtype_bytes(t->dtype));
     const void  *data = lki_host_data(t);
     if (bytes && !data) return lk_error_code();
     lki_sink_varint(sink, (uint64_t)t->dtype);
@@ -44,7 +44,7 @@ static lk_status save_tensor(lki_sink *sink, const lk_tensor *t)
 
 void lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status)
 {
-    lk_tensor **item = lki_alloc((size_t)e->set->count * sizeof *item);
+    lk_tensor **item = lki_alloc_array(e->set->count, sizeof *item);
     lki_block   step = lki_step_enter();
     if (*status == LK_OK) *status = item && step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
     lki_sink_varint(sink, (uint64_t)e->set->count);
@@ -181,7 +181,7 @@ static lk_tensor *load_tensor(lki_wire *w)
     shape_record r;
     if (!load_shape(w, &r)) return NULL;
     const lk_dtype dtype = (lk_dtype)r.dtype;
-    const size_t   bytes = (size_t)lki_shape_size(&r.shape) * lk_dtype_bytes(dtype);
+    const size_t   bytes = lki_bytes_of(lki_shape_size(&r.shape), lk_dtype_bytes(dtype));
     if (bytes > lki_wire_left(w) || (r.global && r.rank < 1)) return NULL;
     lk_tensor *t = lki_tensor_new(dtype, &r.shape);
     if (lki_bad(t)) return t;
@@ -209,7 +209,7 @@ lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out)
     uint64_t count, tag;
     if (!lki_wire_varint(w, &count) || !lki_wire_varint(w, &tag) || count < 1 || count > lki_wire_left(w) / 3)
         return fail_value(file);
-    lk_tensor **item = lki_alloc((size_t)count * sizeof *item);
+    lk_tensor **item = lki_alloc_array(count, sizeof *item);
     lki_block   step = lki_step_enter();
     lk_status   status = item && step.owner ? LK_OK : LK_ENOMEM;
     for (uint64_t i = 0; i < count && status == LK_OK; i++) {

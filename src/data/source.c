@@ -2,6 +2,7 @@
  * that makes elements. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "data/save.h"
 #include <math.h>
@@ -215,6 +216,7 @@ static bool is_whole(double x) { return x == floor(x) && fabs(x) <= 0x1p53; }
 
 lk_dataset *lk_dataset_range_kw(lk_range_args a)
 {
+    LKI_NEAREST;
     const char  *call = range_ops.name;
     const double start = lki_number_given(a.stop) ? (double)a.start : 0, stop = lki_number_or(a.stop, (double)a.start);
     const double step = lki_number_or(a.step, 1);

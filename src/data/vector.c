@@ -133,7 +133,7 @@ static lk_status note_results(lki_vector *v, lk_tuple out)
 {
     LKI_TRY(lk_failed() ? lk_error_code() : LK_OK);
     if (out.count < 1 || out.count > LKI_MOST_COLUMNS) return refuse("an empty result");
-    v->output = lki_alloc((size_t)out.count * sizeof *v->output);
+    v->output = lki_alloc_array(out.count, sizeof *v->output);
     if (!v->output) return LK_ENOMEM;
     for (; v->outputs < out.count; v->outputs++) {
         const lk_tensor *t = out.item[v->outputs];
@@ -203,7 +203,7 @@ static int follow(const lki_vector *v, int value, bool *on_the_way, bool *comput
 static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
 {
     const lk_shape line = {1, {LKI_BYTE_VALUES}};
-    lk_tensor    **value = lki_zalloc((size_t)(v->inputs + v->actions) * sizeof *value);
+    lk_tensor    **value = lki_zalloc_array(v->inputs + v->actions, sizeof *value);
     if (!value) return LK_ENOMEM;
     lk_tensor *all = value[input] = lki_tensor_new(LK_U8, &line);
     lk_status  status = lki_bad(all) ? LK_ENOMEM : LK_OK;
@@ -255,7 +255,7 @@ static void forget_sources(lki_vector *v)
 /* Without memory for it the function is as good, only slower. */
 static void find_sources(lki_vector *v)
 {
-    v->direct = lki_zalloc((size_t)v->outputs * sizeof *v->direct);
+    v->direct = lki_zalloc_array(v->outputs, sizeof *v->direct);
     bool all = v->direct;
     lki_recording_pause();
     for (int i = 0; i < v->outputs && all; i++)
@@ -283,7 +283,7 @@ static lki_vector *vector_new(lk_fn fn, void *user, int count, lk_tensor *const 
     if (!v) return lk_clear_error(), NULL;
     v->tracer = (lki_tracer){.op = note_op, .update = note_update, .read = note_read};
     v->refs = 1;
-    v->input = lki_alloc((size_t)count * sizeof *v->input);
+    v->input = lki_alloc_array(count, sizeof *v->input);
     v->inputs = v->input ? count : 0;
     lki_block step = lki_step_enter();
     if (v->input && step.owner) status = record(v, fn, user, example);
@@ -408,7 +408,7 @@ static lk_status run_wanted(const lki_vector *v, int64_t rows, lk_tensor **value
 
 lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out)
 {
-    lk_tensor **value = lki_alloc((size_t)(v->inputs + v->actions) * sizeof *value);
+    lk_tensor **value = lki_alloc_array(v->inputs + v->actions, sizeof *value);
     if (!value) return LK_ENOMEM;
     memcpy(value, in, (size_t)v->inputs * sizeof *value);
     lki_block step = lki_step_enter();

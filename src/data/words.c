@@ -29,7 +29,7 @@ static lk_status widen(lki_words *w)
 {
     if (2 * (int64_t)w->count < w->slots) return LK_OK;
     const int slots = w->slots ? 2 * w->slots : 64;
-    int      *slot = w->slots < 1 << 29 ? lki_zalloc((size_t)slots * sizeof *slot) : lki_alloc(SIZE_MAX);
+    int      *slot = w->slots < 1 << 29 ? lki_zalloc_array(slots, sizeof *slot) : lki_alloc(SIZE_MAX);
     if (!slot) return LK_ENOMEM;
     lki_release(w->slot);
     w->slot = slot;

@@ -101,7 +101,7 @@ static lk_status reduce_together(lk_strategy *s, int count, void *const *everyon
 {
     reduction *mine = first;
     LKI_TRY(check_alike(count, everyones));
-    lk_tensor **item = lki_alloc((size_t)(mine->count * count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(lki_size_mul(mine->count, count) + 1, sizeof *item);
     if (!item) return LK_ENOMEM;
     for (int i = 0; i < mine->count; i++)
         for (int r = 0; r < count; r++)
@@ -158,7 +158,7 @@ static int leaves_of(lk_tuple values, lk_tensor **out)
 /* The same structure with other leaves; the next one is **leaf. */
 static lk_tuple with_leaves(lk_tuple values, lk_tensor ***leaf)
 {
-    lk_tensor **item = lki_alloc((size_t)(values.count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(values.count + 1, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int i = 0; i < values.count; i++)
         item[i] = values.item[i]->nest ? lk_nest(with_leaves(*values.item[i]->nest, leaf)) : *(*leaf)++;
@@ -184,7 +184,7 @@ lk_tuple lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple valu
     lk_tuple none = lki_tuple_new(0, NULL);
     if (check_context("lk_all_reduce", c) != LK_OK || lki_check_communication("lk_all_reduce", &options) != LK_OK) return none;
     int         count = leaves_of(values, NULL);
-    lk_tensor **leaf = lki_alloc((size_t)(2 * count + 1) * sizeof *leaf), **out = leaf + count;
+    lk_tensor **leaf = lki_alloc_array(lki_size_mul(2, count) + 1, sizeof *leaf), **out = leaf + count;
     if (!leaf) return none;
     leaves_of(values, leaf);
     reduction mine = {op, values, count, leaf, &options, out};
@@ -214,7 +214,7 @@ static lk_status gather_together(lk_strategy *s, int count, void *const *everyon
 {
     (void)s;
     gathering  *mine = first;
-    lk_tensor **item = lki_alloc((size_t)count * sizeof *item);
+    lk_tensor **item = lki_alloc_array(count, sizeof *item);
     if (!item) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int r = 0; r < count && status == LK_OK; r++) {
@@ -278,7 +278,7 @@ static lk_status select_for_all(const lk_strategy *s, int count, void *const *ev
         LKI_TRY(lki_check_replicas("lk_merge_call", "result", i, s, out.item[i]));
     for (int r = 0; r < count; r++) {
         merging *m = everyones[r];
-        m->out.item = lki_alloc((size_t)(out.count + 1) * sizeof *out.item);
+        m->out.item = lki_alloc_array(out.count + 1, sizeof *out.item);
         if (!m->out.item) return LK_ENOMEM;
         for (int i = 0; i < out.count; i++) {
             lk_tensor *mine = lki_select(out.item[i], r);
@@ -293,7 +293,7 @@ static lk_status merge_together(lk_strategy *s, int count, void *const *everyone
 {
     merging    *mine = first;
     int         n = mine->args.count;
-    lk_tensor **item = lki_alloc((size_t)(count + n + 1) * sizeof *item), **arg = item + count;
+    lk_tensor **item = lki_alloc_array(count + n + 1, sizeof *item), **arg = item + count;
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 1; r < count && status == LK_OK; r++)
         if (((merging *)everyones[r])->args.count != n)

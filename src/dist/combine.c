@@ -4,6 +4,7 @@
  * cross-device operations. */
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
@@ -13,7 +14,7 @@
 
 static lk_tensor *select_nest(lk_tensor *t, int r)
 {
-    lk_tensor **item = lki_alloc((size_t)(t->nest->count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(t->nest->count + 1, sizeof *item);
     if (!item) return &lki_poison;
     for (int i = 0; i < t->nest->count; i++)
         item[i] = lki_select(t->nest->item[i], r);
@@ -47,7 +48,7 @@ static lk_tensor *regroup_nests(lk_strategy *s, int count, lk_tensor *const *ite
         if (!items[r]->nest || items[r]->nest->count != n)
             return lki_refuse(LK_EINVAL, "%s: replica 0 returned a tuple of %d, replica %d %s; all must return the same structure",
                               call, n, r, items[r]->nest ? "one of another length" : "a tensor");
-    lk_tensor **part = lki_alloc((size_t)(count + n + 1) * sizeof *part), **out = part + count;
+    lk_tensor **part = lki_alloc_array(count + n + 1, sizeof *part), **out = part + count;
     if (!part) return &lki_poison;
     for (int i = 0; i < n; i++) {
         for (int r = 0; r < count; r++)
@@ -131,6 +132,7 @@ static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor
 
 lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items)
 {
+    LKI_NEAREST;
     for (int r = 0; r < count; r++)
         if (lki_bad(items[r])) return &lki_poison;
     if (count == 1) return items[0];

@@ -161,13 +161,13 @@ static void note_pack(int64_t bytes)
     last.packs++;
 }
 
-static int64_t bytes_of(const lk_tensor *t) { return lki_shape_size(&t->shape) * (int64_t)lk_dtype_bytes(t->dtype); }
+static int64_t bytes_of(const lk_tensor *t) { return lki_size_mul(lki_shape_size(&t->shape), (int64_t)lk_dtype_bytes(t->dtype)); }
 
 /* Values of one type as one long vector per replica, cut into packs of equal length, the last with the rest; each is summed, and all is put back. */
 static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
 {
     enum { MOST = 64 };
-    lk_tensor **flat = lki_alloc((size_t)(n + o->num_packs + count + 1) * sizeof *flat), **piece = flat + n,
+    lk_tensor **flat = lki_alloc_array(n + o->num_packs + count + 1, sizeof *flat), **piece = flat + n,
               **part = piece + o->num_packs;
     lk_tensor *long_one[MOST], *joined;
     if (!flat || count > MOST) {
@@ -215,7 +215,7 @@ static lk_tensor *mean_of(lk_tensor *sum, int count)
 /* By types, because a vector has one. */
 static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
-    int *which = lki_alloc((size_t)values * sizeof *which);
+    int *which = lki_alloc_array(values, sizeof *which);
     if (!which) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int dtype = 0; dtype < LK_DTYPE_COUNT && status == LK_OK; dtype++) {
@@ -335,7 +335,7 @@ lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_o
     lk_tuple none = lki_tuple_new(0, NULL);
     if (check_cross(call, s, o, op) != LK_OK || check_batch(call, s, values, to) != LK_OK) return none;
     int         n = values.count && is_wrapped(values.item[0]) ? s->replicas : 1; /* a plain value is on one device */
-    lk_tensor **item = lki_alloc((size_t)(values.count * (n + 1) + 1) * sizeof *item), **out = item + values.count * n;
+    lk_tensor **item = lki_alloc_array(lki_size_mul(values.count, n + 1) + 1, sizeof *item), **out = item + values.count * n;
     if (!item) return none;
     for (int i = 0; i < values.count; i++)
         for (int r = 0; r < n; r++)

@@ -210,9 +210,9 @@ int lki_devices_default(void) { return lki_gpu_devices() ? lki_gpu_devices() : l
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices)
 {
     int              count = asked.count > 0 ? asked.count : lki_devices_default();
-    lki_device_name *d = lki_zalloc((size_t)count * sizeof *d);
-    const char     **full = lki_zalloc((size_t)count * sizeof *full);
-    lki_device     **out = lki_zalloc((size_t)count * sizeof *out);
+    lki_device_name *d = lki_zalloc_array(count, sizeof *d);
+    const char     **full = lki_zalloc_array(count, sizeof *full);
+    lki_device     **out = lki_zalloc_array(count, sizeof *out);
     lk_status        status = d && full && out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         char name[16];

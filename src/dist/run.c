@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/rounding.h"
 #include "core/thread.h"
 #include "core/trace.h"
 #include "dist/cross.h"
@@ -306,7 +307,7 @@ lk_tensor *lki_own(lk_tensor *t)
 static lk_tuple own_args(const lki_run *run, int r)
 {
     enum { FEW = 16 };
-    lk_tensor *few[FEW] = {0}, **item = run->args.count <= FEW ? few : lki_alloc((size_t)run->args.count * sizeof *item);
+    lk_tensor *few[FEW] = {0}, **item = run->args.count <= FEW ? few : lki_alloc_array(run->args.count, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int i = 0; i < run->args.count; i++)
         item[i] = lki_select(run->args.item[i], r);
@@ -318,7 +319,7 @@ static lk_tuple own_args(const lki_run *run, int r)
 /* References that outlive the replica's step. */
 static lk_status keep_result(seat *s, lk_tuple out)
 {
-    s->result.item = lki_alloc((size_t)(out.count + 1) * sizeof *out.item);
+    s->result.item = lki_alloc_array(out.count + 1, sizeof *out.item);
     if (!s->result.item) return LK_ENOMEM;
     for (int i = 0; i < out.count; i++) {
         if (out.item[i] && lki_bad(out.item[i])) return lki_poisoned_status("lk_run");
@@ -473,6 +474,7 @@ static void *work(void *arg)
 
 static worker *start_worker(void)
 {
+    LKI_NEAREST;
     pthread_t      thread;
     pthread_attr_t attr;
     sigset_t       all, before;
@@ -549,7 +551,7 @@ static lk_tuple regroup(lki_run *run)
                      count, r, run->seat[r].result.count);
             return poisoned();
         }
-    lk_tensor **item = lki_alloc((size_t)(n + count + 1) * sizeof *item), **out = item + n;
+    lk_tensor **item = lki_alloc_array(n + count + 1, sizeof *item), **out = item + n;
     if (!item) return poisoned();
     bool good = true;
     for (int i = 0; i < count && good; i++) {
@@ -642,8 +644,8 @@ static lk_tuple run_many(const lk_run_args *a)
 {
     warn_of_outer_tape();
     lk_strategy *s = a->strategy;
-    lki_run     *run = lki_zalloc(sizeof *run + (size_t)s->replicas * sizeof run->seat[0]);
-    if (!run || !(run->everyones = lki_alloc((size_t)s->replicas * sizeof *run->everyones))) return lki_release(run), poisoned();
+    lki_run     *run = lki_zalloc(lki_bytes_add(sizeof *run, lki_bytes_of(s->replicas, sizeof run->seat[0])));
+    if (!run || !(run->everyones = lki_alloc_array(s->replicas, sizeof *run->everyones))) return lki_release(run), poisoned();
     run->strategy = s;
     run->count = s->replicas;
     run->fn = a->fn;
@@ -689,6 +691,7 @@ static lk_status check_args(const lk_run_args *a)
 
 lk_tuple lk_run_kw(lk_run_args args)
 {
+    LKI_NEAREST;
     if (check_args(&args) != LK_OK) return poisoned();
     lki_trace_replicas(args.strategy->replicas, args.strategy->lanes);
     return args.strategy->replicas == 1 ? run_one(&args) : run_many(&args);

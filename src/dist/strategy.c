@@ -47,7 +47,7 @@ static void destroy(void *object)
 
 static bool make_contexts(lk_strategy *s)
 {
-    s->context = lki_zalloc((size_t)s->replicas * sizeof *s->context);
+    s->context = lki_zalloc_array(s->replicas, sizeof *s->context);
     for (int r = 0; s->context && r < s->replicas; r++) {
         lk_replica_context *c = &s->context[r];
         *c = (lk_replica_context){

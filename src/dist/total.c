@@ -6,6 +6,7 @@
  *
  * Replicas whose values were made in different ways have no such sum. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/strategy.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -61,8 +62,8 @@ static lk_tensor *sum_of_rows(int count, lk_tensor *const *items)
         n += roots_of(items[r]);
         own |= !lki_has_its_lanes(&items[r]->rows, r, count, &lo, &hi);
     }
-    lk_tensor **value = lki_alloc((size_t)(n + 1) * sizeof *value), *sum = &lki_poison;
-    int32_t    *table = lki_alloc(2 * (size_t)n * sizeof *table);
+    lk_tensor **value = lki_alloc_array(n + 1, sizeof *value), *sum = &lki_poison;
+    int32_t    *table = lki_alloc_array(n, 2 * sizeof *table);
     if (value && table && fill_table(count, items, value, table)) {
         if (own) n = count;
         lk_shape shape = {2, {n, 2}};
@@ -109,7 +110,7 @@ static bool same_origin(int count, lk_tensor *const *items)
 static lk_tensor *operand(walk *w, lk_tensor *const *items, int i)
 {
     const lki_origin *o = items[0]->origin;
-    lk_tensor       **src = lki_alloc((size_t)w->count * sizeof *src), *out;
+    lk_tensor       **src = lki_alloc_array(w->count, sizeof *src), *out;
     if (!src) return &lki_poison;
     for (int r = 0; r < w->count; r++)
         src[r] = items[r]->origin->src[i];
@@ -154,6 +155,7 @@ static bool alike(int count, lk_tensor *const *items)
 
 static lk_tensor *total(walk *w, lk_tensor *const *items)
 {
+    LKI_NEAREST;
     if (!alike(w->count, items)) return NULL;
     for (int i = 0; i < w->known; i++)
         if (!memcmp(w->key + i * w->count, items, (size_t)w->count * sizeof *items)) return w->value[i];

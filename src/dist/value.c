@@ -51,7 +51,7 @@ static lk_tensor *reduce_elements(const lk_reduce_values_args *a, lk_tensor *val
 
 static lk_tensor *reduce_nest(const lk_reduce_values_args *a, lk_tensor *value)
 {
-    lk_tensor **item = lki_alloc((size_t)(value->nest->count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(value->nest->count + 1, sizeof *item);
     if (!item) return &lki_poison;
     for (int i = 0; i < value->nest->count; i++)
         item[i] = value->nest->item[i] ? reduce_elements(a, value->nest->item[i]) : NULL;
@@ -90,14 +90,14 @@ static int64_t reduced_size(const lk_tensor *t, const lki_axes *axes)
 {
     int64_t size = 1;
     for (int i = 0; i < axes->count; i++)
-        size *= t->shape.dim[axes->value[i]];
+        size = lki_size_mul(size, t->shape.dim[axes->value[i]]);
     return size;
 }
 
 static lk_tensor *reduce_axes(const lk_reduce_values_args *a)
 {
     lk_strategy *s = a->strategy;
-    lk_tensor  **sum = lki_alloc((size_t)s->replicas * sizeof *sum), *total = NULL;
+    lk_tensor  **sum = lki_alloc_array(s->replicas, sizeof *sum), *total = NULL;
     int64_t      count = 0;
     bool         good = sum != NULL;
     for (int r = 0; r < s->replicas && good; r++) {
@@ -199,7 +199,7 @@ lk_tuple lk_local_results(lk_strategy *s, lk_tensor *value)
         return lki_tuple_new(0, NULL);
     if (!contains_replicas(value)) return lki_tuple_new(1, &value);
     if (lki_check_replicas("lk_local_results", "value", 0, s, value) != LK_OK) return lki_tuple_new(0, NULL);
-    lk_tensor **item = lki_alloc((size_t)s->replicas * sizeof *item);
+    lk_tensor **item = lki_alloc_array(s->replicas, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < s->replicas; r++)
         item[r] = lki_select(value, r);
@@ -213,7 +213,7 @@ lk_tuple lk_local_variables(lk_strategy *s, lk_variable *v)
     const char *call = "lk_local_variables";
     if (lki_need_cross(call, s) != LK_OK || !lki_belongs_here(call, v)) return lki_tuple_new(0, NULL);
     int         count = v->spread ? v->spread->count : 1;
-    lk_tensor **item = lki_alloc((size_t)(count + 1) * sizeof *item);
+    lk_tensor **item = lki_alloc_array(count + 1, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < count; r++)
         item[r] = lki_variable_read(v->spread && v->spread->component ? v->spread->component[r] : v);
@@ -226,7 +226,7 @@ lk_tensor *lk_values_from_function(lk_strategy *s, lk_value_fn fn, void *user)
 {
     if (lki_need_cross("lk_values_from_function", s) != LK_OK) return &lki_poison;
     if (!fn) return lki_refuse(LK_EINVAL, "lk_values_from_function: the function is missing");
-    lk_tensor **item = lki_alloc((size_t)s->replicas * sizeof *item);
+    lk_tensor **item = lki_alloc_array(s->replicas, sizeof *item);
     if (!item) return &lki_poison;
     bool good = true;
     for (int r = 0; r < s->replicas && good; r++) {

@@ -36,7 +36,7 @@ static lk_tensor *read_aggregated(lk_variable *v)
                           "lk_read: the sync-on-read variable \"%s\" has no aggregation, so it has no value outside its replicas; "
                           "make it with .aggregation",
                           v->name);
-    lk_tensor **item = lki_alloc((size_t)p->count * sizeof *item);
+    lk_tensor **item = lki_alloc_array(p->count, sizeof *item);
     if (!item) return &lki_poison;
     for (int r = 0; r < p->count; r++) {
         item[r] = lki_variable_read(p->component[r]);
@@ -104,7 +104,7 @@ static lki_spread *spread_new(lk_strategy *s, const lk_variable_args *a)
 static lk_status make_components(lk_variable *v, const lk_variable_args *a)
 {
     lki_spread *p = v->spread;
-    p->component = lki_zalloc((size_t)p->count * sizeof *p->component);
+    p->component = lki_zalloc_array(p->count, sizeof *p->component);
     if (!p->component) return LK_ENOMEM;
     for (int r = 0; r < p->count; r++) {
         lk_variable_args one = *a;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/strategy.h"
 #include "format/json.h"
 #include "format/safetensors.h"
@@ -165,6 +166,7 @@ static lk_status check(const lk_convert_args *a)
 
 lk_status lk_convert_kw(lk_convert_args a)
 {
+    LKI_NEAREST;
     bool model = false;
     LKI_TRY(check(&a));
     const lki_format from = lki_format_of_file(a.from);

@@ -6,6 +6,7 @@
 #include "files/inspect.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "core/rounding.h"
 #include "format/crc32c.h"
 #include "format/safetensors.h"
 #include "format/stream.h"
@@ -220,6 +221,7 @@ static const char *in_pool(char *made)
 
 const char *lk_inspect_kw(lk_inspect_args a)
 {
+    LKI_NEAREST;
     lki_report  r = {.kind = "?"};
     const char *out = NULL;
     if (!a.path || !*a.path) return lki_fail(LK_EINVAL, "lk_inspect: .path is %s", a.path ? "empty" : "NULL"), NULL;

@@ -113,7 +113,7 @@ void lki_report_arrays(lki_report *r, const lki_arrays *a)
     for (int i = 0; i < a->count; i++) {
         const lki_named *n = &a->item[i];
         const int64_t    bytes =
-            lki_shape_size(&n->array.shape) * (n->stored ? n->stored_bytes : (int64_t)lk_dtype_bytes(n->array.dtype));
+            lki_size_mul(lki_shape_size(&n->array.shape), n->stored ? n->stored_bytes : (int64_t)lk_dtype_bytes(n->array.dtype));
         lki_report_array(r, n->name, n->stored ? n->stored : lk_dtype_name(n->array.dtype), &n->array.shape, bytes);
     }
     if (a->left) lki_report_whole(r, "other_things", a->left);

@@ -1,6 +1,7 @@
 /* compile: what a model is trained with, checked against the model. */
 #include "core/list.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/engine.h"
 #include "model/metric.h"
 #include <math.h>
@@ -122,13 +123,14 @@ static lk_status compile_with(const lk_compile_args *a, lk_optimizer *o, lk_loss
 
 lk_status lk_model_compile_kw(lk_compile_args a)
 {
+    LKI_NEAREST;
     lk_status status = arguments_fit(&a);
     if (status != LK_OK) return status;
     int           metrics = a.metrics.count + a.weighted_metrics.count;
     lk_optimizer *o = a.optimizer ? a.optimizer : lk_rmsprop();
-    lk_loss     **loss = lki_alloc((size_t)a.model->outputs * sizeof *loss);
-    lk_metric   **metric = lki_alloc((size_t)(metrics + 1) * sizeof *metric);
-    bool         *weighted = lki_alloc((size_t)(metrics + 1) * sizeof *weighted);
+    lk_loss     **loss = lki_alloc_array(a.model->outputs, sizeof *loss);
+    lk_metric   **metric = lki_alloc_array(metrics + 1, sizeof *metric);
+    bool         *weighted = lki_alloc_array(metrics + 1, sizeof *weighted);
     status = o && loss && metric && weighted ? compile_with(&a, o, loss, metric, weighted)
              : lk_failed()                   ? lk_error_code()
                                              : LK_ENOMEM;

@@ -173,10 +173,10 @@ static void (*const PAINT[])(canvas *c, const lki_drawing *d, const lki_mark *m)
 lk_status lki_drawing_png(const lki_drawing *d, double scale, lki_bytes *out)
 {
     canvas       c = {.width = (int)ceil(d->width * scale), .height = (int)ceil(d->height * scale), .scale = scale};
-    const size_t pixels = (size_t)c.width * (size_t)c.height;
+    const size_t pixels = lki_bytes_of(c.width, (size_t)c.height);
     lk_status    status = LK_ENOMEM;
     *out = (lki_bytes){0};
-    c.rgb = d->failed ? NULL : lki_alloc(3 * pixels);
+    c.rgb = d->failed ? NULL : lki_alloc_array(pixels, 3);
     c.mask = d->failed ? NULL : lki_zalloc(pixels);
     if (c.rgb && c.mask) {
         memset(c.mask, 255, pixels);

@@ -88,10 +88,10 @@ static lki_engine *engine_new(lk_model *m)
     e->strategy = m->strategy ? m->strategy : lk_default_strategy();
     for (int i = 0; i < LKI_FIT_STEPS; i++)
         e->step[i] = (lki_step){.engine = e, .kind = (lki_fit_step)i};
-    e->name = lki_zalloc(room * sizeof *e->name);
-    e->sum = lki_zalloc(room * sizeof *e->sum);
-    e->value = lki_zalloc(2 * room * sizeof *e->value);
-    e->unread = lki_zalloc(LKI_MOST_UNREAD * room * sizeof(lk_tensor *));
+    e->name = lki_zalloc_array(room, sizeof *e->name);
+    e->sum = lki_zalloc_array(room, sizeof *e->sum);
+    e->value = lki_zalloc_array(room, 2 * sizeof *e->value);
+    e->unread = lki_zalloc_array(room, LKI_MOST_UNREAD * sizeof(lk_tensor *));
     if (e->name && e->sum && e->value && e->unread && name_all(e)) return e;
     engine_free(e);
     return NULL;
@@ -262,8 +262,8 @@ bool lki_count_keep(lki_engine *e, lki_count *c)
     *c = (lki_count){.rows = e->rows};
     if (lki_count_settle(e) != LK_OK) return false;
     LK_STEP {
-        c->sum = lki_alloc((size_t)(e->losses + 1) * sizeof *c->sum);
-        c->state = lki_zalloc((size_t)(state_count(e) + 1) * sizeof(lk_tensor *));
+        c->sum = lki_alloc_array(e->losses + 1, sizeof *c->sum);
+        c->state = lki_zalloc_array(state_count(e) + 1, sizeof(lk_tensor *));
         for (int i = 0; c->sum && i < e->losses; i++)
             c->sum[i] = e->sum[i];
         for (int i = 0; c->state && i < e->compiled->metrics; i++) {

@@ -1,6 +1,7 @@
 /* evaluate, predict, and single batches. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/engine.h"
 #include "op/op.h"
 #include <string.h>
@@ -15,7 +16,7 @@ lk_status lki_verbose_of(lk_integer option, int *verbose)
 
 static lk_status callbacks_of(const lk_callbacks *own, lk_integer verbose, lki_callback_list *list, lki_happening *h)
 {
-    list->item = lki_alloc((size_t)(own->count + 1) * sizeof *list->item);
+    list->item = lki_alloc_array(own->count + 1, sizeof *list->item);
     if (!list->item) return LK_ENOMEM;
     LKI_TRY(lki_verbose_of(verbose, &h->verbose));
     if (h->verbose && !(list->item[list->count++] = lki_callback_new(&lki_progress_kind))) return LK_ENOMEM;
@@ -59,6 +60,7 @@ static bool steps_fit(const char *call, int64_t steps)
 /* From a callback what training has counted is put aside meanwhile. */
 lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 {
+    LKI_NEAREST;
     lk_logs     out = {0};
     lki_count   counted;
     void       *pool = lki_pool_current();
@@ -100,7 +102,7 @@ static lk_status pile_up(pile *p, const lk_tensor *t)
         p->shape = t->shape;
         p->shape.dim[0] = 0;
     }
-    size_t      bytes = (size_t)lki_shape_size(&t->shape) * lk_dtype_bytes(t->dtype);
+    size_t      bytes = lki_bytes_of(lki_shape_size(&t->shape), lk_dtype_bytes(t->dtype));
     const void *from = lk_data(t);
     if (!from) return lk_error_code();
     if (p->size + bytes > p->room) {
@@ -184,6 +186,7 @@ static lk_tensor *joined(const lki_engine *e, const pile *p)
 
 lk_tensor *lk_model_predict_kw(lk_predict_args a)
 {
+    LKI_NEAREST;
     pile        p[LKI_MOST_INPUTS] = {0};
     lk_status   status = LK_OK;
     void       *pool = lki_pool_current();
@@ -231,6 +234,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
 
 static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_step which)
 {
+    LKI_NEAREST;
     lk_status   status = LK_OK;
     lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true, .trains = which == LKI_FIT_TRAIN});
     if (!e) return (lk_logs){0};

@@ -9,6 +9,7 @@
  * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "data/data.h"
 #include "fit/history.h"
 #include "fit/resume.h"
@@ -438,7 +439,7 @@ static lk_variable *class_weight_variable(const lki_engine *e, lk_tensor *t)
 
 static lk_tensor *floats(const lk_numbers *n)
 {
-    float *value = lki_alloc((size_t)n->count * sizeof *value);
+    float *value = lki_alloc_array(n->count, sizeof *value);
     for (int i = 0; value && i < n->count; i++)
         value[i] = (float)n->item[i];
     lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(n->count), LK_F32, value) : &lki_poison;
@@ -529,7 +530,7 @@ static void warn_of_nothing_to_train(const lki_engine *e)
 
 static void run(fit *f)
 {
-    lk_callback **item = lki_alloc((size_t)(f->args->callbacks.count + 1) * sizeof *item);
+    lk_callback **item = lki_alloc_array(f->args->callbacks.count + 1, sizeof *item);
     f->run.now.event.model = f->run.engine->model;
     f->run.now.event.epochs = (int)lki_integer_or(f->args->epochs, 1);
     __atomic_store_n(&f->run.engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
@@ -547,6 +548,7 @@ static void run(fit *f)
 
 lk_history *lk_model_fit_kw(lk_fit_args a)
 {
+    LKI_NEAREST;
     if (lk_failed() && !a.model) return NULL;
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
     lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true, .trains = true});

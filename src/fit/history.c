@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "dist/device.h"
 #include <math.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static lk_status name_all(lk_history *h, const lk_logs *logs)
 lk_status lki_history_add(lk_history *h, int epoch, const lk_logs *logs)
 {
     LKI_TRY(name_all(h, logs));
-    double *row = lki_alloc((size_t)(h->names + 1) * sizeof *row);
+    double *row = lki_alloc_array(h->names + 1, sizeof *row);
     if (!row || !lki_grow((void **)&h->epoch, &h->epoch_room, h->epochs + 1, sizeof *h->epoch) ||
         !lki_grow((void **)&h->value, &h->value_room, h->epochs + 1, sizeof *h->value) ||
         !lki_grow((void **)&h->values, &h->values_room, h->epochs + 1, sizeof *h->values)) {
@@ -95,6 +96,7 @@ double lk_history_value(const lk_history *h, const char *name, int i)
 
 lk_status lk_history_print(const lk_history *h)
 {
+    LKI_NEAREST;
     if (!is_history("lk_history_print", h)) return LK_EINVAL;
     for (int n = 0; n < h->names; n++) {
         lki_output("%s:", h->name[n]);

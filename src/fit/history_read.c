@@ -1,6 +1,7 @@
 /* A history from the file lk_csv_logger() wrote: a line of names, "epoch" first, then a line of numbers per epoch. */
 #define _GNU_SOURCE /* strtod_l */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "fit/history.h"
 #include "format/stream.h"
 #include <errno.h>
@@ -104,6 +105,7 @@ static lk_status read_all(table *t, lki_stream *s, lk_history *h)
 
 lk_history *lk_history_read(const char *path)
 {
+    LKI_NEAREST;
     table       t = {.path = path};
     lki_stream *s = NULL;
     if (!path) return lki_fail(LK_EINVAL, "lk_history_read: the path is NULL"), NULL;

@@ -13,6 +13,7 @@
 #include "fit/plot.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/rounding.h"
 #include "format/durable.h"
 #include <lockstep/fit.h>
 #include <math.h>
@@ -325,7 +326,7 @@ static panel place_panel(const lki_curves *c, const layout *l, int index)
 lk_status lki_plot_draw(const lki_curves *c, lki_drawing *d)
 {
     const layout l = layout_of(count_panels(c));
-    lki_point   *point = lki_alloc((size_t)(c->epochs + 1) * sizeof *point);
+    lki_point   *point = lki_alloc_array(c->epochs + 1, sizeof *point);
     *d = (lki_drawing){.width = l.columns * l.width, .height = l.rows * l.height, .paper = PAPER, .failed = !point};
     for (int i = 0, index = 0; point && i < c->names; i++) {
         const char *title = title_of(c, i);
@@ -370,6 +371,7 @@ static lk_status plot(const lki_curves *c, ending e, const char *path)
 
 lk_status lk_history_plot(const lk_history *h, const char *path)
 {
+    LKI_NEAREST;
     const ending e = path ? ending_of(path) : NEITHER;
     if (!h) return lki_fail(LK_EINVAL, "lk_history_plot: the history is NULL: lk_model_fit() failed");
     if (e == NEITHER)
@@ -378,8 +380,8 @@ lk_status lk_history_plot(const lk_history *h, const char *path)
     const int      epochs = lk_history_epochs(h);
     if (!names.count || !epochs)
         return lki_fail(LK_EINVAL, "lk_history_plot: there is nothing in the history: no epoch was finished");
-    int      *epoch = lki_alloc((size_t)epochs * sizeof *epoch);
-    double   *value = lki_alloc((size_t)names.count * (size_t)epochs * sizeof *value);
+    int      *epoch = lki_alloc_array(epochs, sizeof *epoch);
+    double   *value = lki_alloc_array(lki_size_mul(names.count, epochs), sizeof *value);
     lk_status status = LK_ENOMEM;
     if (epoch && value) {
         for (int i = 0; i < epochs; i++)

@@ -69,7 +69,7 @@ void lki_state_put_values(lki_sink *s, lk_dtype dtype, const lk_shape *shape, co
     lki_state_put(s, shape->rank);
     for (int i = 0; i < shape->rank; i++)
         lki_state_put(s, shape->dim[i]);
-    lki_state_put_bytes(s, data, (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
+    lki_state_put_bytes(s, data, lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype)));
 }
 
 lk_tensor *lki_state_get_tensor(lki_wire *w)
@@ -79,7 +79,8 @@ lk_tensor *lki_state_get_tensor(lki_wire *w)
     for (int i = 0; i < shape.rank; i++)
         shape.dim[i] = lki_state_get_within(w, 0, INT64_MAX);
     const lki_wire bytes = lki_state_get_bytes(w);
-    if (!w->bad && lki_shape_valid(&shape) && (size_t)lki_shape_size(&shape) * lk_dtype_bytes(dtype) == lki_wire_left(&bytes)) {
+    if (!w->bad && lki_shape_valid(&shape) &&
+        lki_bytes_of(lki_shape_size(&shape), lk_dtype_bytes(dtype)) == lki_wire_left(&bytes)) {
         lk_tensor *t = lk_tensor_from(shape, dtype, bytes.p);
         return lk_poisoned(t) ? NULL : t;
     }

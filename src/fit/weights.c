@@ -18,7 +18,7 @@ lk_status lki_weights_take(lki_weights *w, lk_model *m)
     lki_weights_free(w);
     LK_POOL {
         const lk_variables v = lk_model_weights(m);
-        w->item = lki_zalloc((size_t)(v.count + 1) * sizeof *w->item);
+        w->item = lki_zalloc_array(v.count + 1, sizeof *w->item);
         if (!w->item) status = LK_ENOMEM;
         for (int i = 0; i < v.count && status == LK_OK; i++)
             LK_STEP {
@@ -55,7 +55,7 @@ lk_status lki_weights_load(lki_weights *w, lki_wire *from)
     const int64_t count = lki_state_get_within(from, 0, (int64_t)(lki_wire_left(from) / 24));
     lki_weights_free(w);
     if (from->bad || !count) return LK_OK;
-    if (!(w->item = lki_zalloc((size_t)count * sizeof *w->item))) return LK_ENOMEM;
+    if (!(w->item = lki_zalloc_array(count, sizeof *w->item))) return LK_ENOMEM;
     LK_STEP
         while (w->count < count && !from->bad && !lk_failed()) {
             lk_tensor *t = lki_state_get_tensor(from);

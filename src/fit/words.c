@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
+#include "core/rounding.h"
 #include "fit/callback.h"
 #include "format/json.h"
 #include <math.h>
@@ -37,6 +38,7 @@ const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 /* A rate of 0.001 is kept as the float 0.0010000000474974513: six digits say what was meant. */
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT])
 {
+    LKI_NEAREST;
     lki_format(text, LKI_NUMBER_TEXT, "%.5e", value);
     return lki_number_text(isfinite(value) ? lki_number_of(text, NULL) : value, text);
 }

@@ -24,7 +24,7 @@ void lki_arrays_free(lki_arrays *a)
     *a = (lki_arrays){0};
 }
 
-uint64_t lki_array_bytes(const lki_array *a) { return (uint64_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype); }
+uint64_t lki_array_bytes(const lki_array *a) { return lki_bytes_of(lki_shape_size(&a->shape), lk_dtype_bytes(a->dtype)); }
 
 lk_status lki_arrays_add(lki_arrays *a, const char *name, lki_array *array)
 {

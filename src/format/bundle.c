@@ -173,7 +173,7 @@ static lk_status parse_index(lki_bundle *b)
     const lki_table *t = &b->table;
     if (!t->count || t->entry[0].key_size) return lki_fail(LK_EFORMAT, "%s: a table without the header of a checkpoint", b->path);
     LKI_TRY(parse_header(b, lki_wire_of(t->entry[0].value, t->entry[0].size)));
-    b->entry = lki_zalloc((size_t)t->count * sizeof *b->entry);
+    b->entry = lki_zalloc_array(t->count, sizeof *b->entry);
     if (!b->entry) return LK_ENOMEM;
     for (int i = 1; i < t->count; i++) {
         lki_bundle_entry *e = &b->entry[b->count];
@@ -354,7 +354,7 @@ static lk_status read_array(const lki_bundle *b, int entry, lki_array *out)
     const lki_bundle_shard *s;
     LKI_TRY(lki_bundle_describe(b, entry, out));
     LKI_TRY(check_place(b, e, &s));
-    const uint64_t wanted = (uint64_t)lki_shape_size(&out->shape) * lk_dtype_bytes(out->dtype);
+    const uint64_t wanted = lki_bytes_of(lki_shape_size(&out->shape), lk_dtype_bytes(out->dtype));
     if (wanted != e->size) return misfit(e, s, "has %llu bytes: its shape and type need %llu", e->size, wanted);
     LKI_TRY(lki_array_alloc(out));
     LKI_TRY(read_bytes(e, s, out->data));
@@ -464,7 +464,7 @@ static bool count_of(const lki_bundle_entry *e, uint64_t *count)
 {
     *count = 1;
     for (int i = 0; i < e->rank; i++)
-        if (__builtin_mul_overflow(*count, e->dim[i], count)) return false;
+        if (!lki_count_try_mul(*count, e->dim[i], count)) return false;
     return true;
 }
 
@@ -478,7 +478,7 @@ lk_status lki_bundle_check(const lki_bundle *b, int entry)
     LKI_TRY(check_place(b, e, &s));
     if (!count_of(e, &count)) return misfit(e, s, "its %llu axes have too many elements", (uint64_t)e->rank, 0);
     if (e->type == TEXT) LKI_TRY(sum_lengths(e, s, count, &from, &crc));
-    if (dtype != LK_DTYPE_COUNT && (__builtin_mul_overflow(count, (uint64_t)lk_dtype_bytes(dtype), &wanted) || wanted != e->size))
+    if (dtype != LK_DTYPE_COUNT && (!lki_count_try_mul(count, lk_dtype_bytes(dtype), &wanted) || wanted != e->size))
         return misfit(e, s, "has %llu bytes: its shape and type need %llu", e->size, count * lk_dtype_bytes(dtype));
     LKI_TRY(sum_bytes(e, s, from, &crc));
     return check_crc(e, s, crc);

@@ -72,7 +72,7 @@ static lk_status note(lki_bundle_writer *w, const char *key, int type, const lk_
 lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
 {
     const uint64_t offset = w->data.size;
-    const size_t   size = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    const size_t   size = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
     uint32_t       crc = 0;
     for (size_t done = 0, n; done < size; done += n) {
         const uint8_t *piece = (const uint8_t *)data + done;

@@ -137,7 +137,7 @@ bool lki_array_put(lki_array *a, int64_t index, uint64_t x, lki_widening how, in
 
 lk_status lki_array_alloc(lki_array *a)
 {
-    a->data = lki_alloc((size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype));
+    a->data = lki_alloc_array(lki_shape_size(&a->shape), lk_dtype_bytes(a->dtype));
     return a->data ? LK_OK : LK_ENOMEM;
 }
 

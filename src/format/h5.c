@@ -111,7 +111,7 @@ lk_status lki_h5_add_array(lki_h5 *file, const char *name, lk_dtype dtype, const
     if (!lki_shape_valid(shape)) return lki_fail(LK_ESHAPE, "HDF5: the shape of \"%s\" is not valid", name);
     lki_h5_item i = {.kind = attribute ? LKI_H5_ATTRIBUTE : LKI_H5_DATASET, .type = LKI_H5_ARRAY, .array = {dtype, *shape, NULL}};
     LKI_TRY(lki_array_alloc(&i.array));
-    const size_t bytes = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    const size_t bytes = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
     if (bytes) memcpy(i.array.data, data, bytes);
     return add(file, name, &i);
 }
@@ -122,7 +122,7 @@ static lk_status add_texts(lki_h5 *file, const char *name, lki_h5_type type, int
     LKI_TRY(check_name(name, true));
     for (int t = 0; t < count; t++)
         if (!lki_utf8_valid(utf8[t], strlen(utf8[t]))) return lki_fail(LK_EINVAL, "HDF5: text %d of \"%s\" is not UTF-8", t, name);
-    i.text = lki_zalloc(((size_t)count + 1) * sizeof *i.text);
+    i.text = lki_zalloc_array((size_t)count + 1, sizeof *i.text);
     if (!i.text) return LK_ENOMEM;
     for (; i.texts < count; i.texts++) {
         i.text[i.texts] = lki_strdup(utf8[i.texts]);
@@ -246,7 +246,7 @@ static lk_status read_text(source *s, char **out)
 static lk_status read_texts(source *s, uint64_t count, lki_h5_item *i)
 {
     if (count > s->left / 4 || (i->type == LKI_H5_TEXT && count != 1)) return malformed(s);
-    i->text = lki_zalloc(((size_t)count + 1) * sizeof *i->text);
+    i->text = lki_zalloc_array((size_t)count + 1, sizeof *i->text);
     if (!i->text) return LK_ENOMEM;
     for (uint64_t t = 0; t < count; t++) {
         i->texts++;
@@ -260,7 +260,7 @@ static lk_status read_texts(source *s, uint64_t count, lki_h5_item *i)
 static lk_status read_array(source *s, lk_dtype dtype, int rank, const uint64_t *dim, lki_h5_item *i)
 {
     LKI_TRY(lki_array_begin(s->name, dtype, rank, dim, &i->array));
-    const uint64_t bytes = (uint64_t)lki_shape_size(&i->array.shape) * lk_dtype_bytes(dtype);
+    const uint64_t bytes = lki_bytes_of(lki_shape_size(&i->array.shape), lk_dtype_bytes(dtype));
     if (bytes != s->left) return malformed(s);
     LKI_TRY(lki_array_alloc(&i->array));
     return hear(s, i->array.data, bytes);
@@ -352,7 +352,7 @@ static void put_item(lki_sink *s, const lki_h5_item *i)
         [LKI_H5_GROUP] = LKI_H5P_GROUP, [LKI_H5_DATASET] = LKI_H5P_DATASET, [LKI_H5_ATTRIBUTE] = LKI_H5P_ATTRIBUTE};
     const bool      array = i->kind != LKI_H5_GROUP && i->type == LKI_H5_ARRAY;
     const lk_shape *shape = &i->array.shape;
-    const size_t    bytes = array ? (size_t)lki_shape_size(shape) * lk_dtype_bytes(i->array.dtype) : (size_t)text_bytes(i);
+    const size_t    bytes = array ? lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(i->array.dtype)) : (size_t)text_bytes(i);
     const int       values = array                     ? values_of(i->array.dtype)
                              : i->kind == LKI_H5_GROUP ? 0
                              : i->type == LKI_H5_TEXT  ? LKI_H5P_TEXT

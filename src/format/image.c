@@ -20,7 +20,7 @@ lk_status lki_image_check(const char *name, const lki_image *i)
 lk_status lki_image_alloc(const char *name, lki_image *i)
 {
     LKI_TRY(lki_image_check(name, i));
-    i->pixels = lki_alloc((size_t)i->width * (size_t)i->height * (size_t)i->channels);
+    i->pixels = lki_alloc_array(lki_size_mul(i->width, i->height), (size_t)i->channels);
     return i->pixels ? LK_OK : LK_ENOMEM;
 }
 

@@ -82,8 +82,8 @@ static void from_inks(const uint8_t *ink, bool light, int channels, uint8_t *to)
 static lk_status decode_inks(decoder *d, lki_image *out)
 {
     const bool   light = is_adobe(d);
-    const size_t pixels = (size_t)d->width * (size_t)d->height;
-    uint8_t     *inks = lki_alloc(pixels * 4);
+    const size_t pixels = lki_bytes_of(d->width, (size_t)d->height);
+    uint8_t     *inks = lki_alloc_array(pixels, 4);
     if (!inks) return LK_ENOMEM;
     const lk_status status = decompress(d, PIXEL_CMYK, inks);
     for (size_t i = 0; i < pixels && status == LK_OK; i++)
@@ -96,7 +96,7 @@ static lk_status decode_inks(decoder *d, lki_image *out)
 static lk_status check_size(const decoder *d)
 {
     enum { PIXELS_PER_BYTE = 2 * 8 * 8 * 8 };
-    if ((uint64_t)d->width * (uint64_t)d->height / PIXELS_PER_BYTE <= d->size) return LK_OK;
+    if (lki_bytes_of(d->width, (size_t)d->height) / PIXELS_PER_BYTE <= d->size) return LK_OK;
     return lki_fail(LK_EFORMAT, "%s: claims %d x %d pixels: too many for a JPEG file of %zu bytes", d->name, d->width, d->height,
                     d->size);
 }

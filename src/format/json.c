@@ -5,6 +5,7 @@
  * "-12.5e3" is given to strtod as "-125e2". */
 #include "format/json.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/utf8.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,7 @@ static bool fits_integer(const decimal *d, int64_t *out)
 
 static double to_double(decimal *d)
 {
+    LKI_NEAREST;
     if (d->size == 1) d->digit[d->size++] = '0';
     if (d->dropped) {
         d->digit[d->size++] = '1';
@@ -320,7 +322,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 static lk_status refuse_twins(const parser *p, const char *start, const lki_json *object)
 {
     if (object->count < 2) return LK_OK;
-    const char **key = lki_alloc((size_t)object->count * sizeof *key);
+    const char **key = lki_alloc_array(object->count, sizeof *key);
     if (!key) return LK_ENOMEM;
     for (int i = 0; i < object->count; i++)
         key[i] = object->item[i].key;

@@ -4,6 +4,7 @@
  * behind a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/rounding.h"
 #include "format/json.h"
 #include "format/utf8.h"
 #include <stdio.h>
@@ -147,6 +148,7 @@ typedef struct decimal {
 
 static decimal rounded(double value, int digits)
 {
+    LKI_NEAREST;
     char    text[40];
     decimal d = {.count = 0};
     lki_format(text, sizeof text, "%.*e", digits - 1, value);
@@ -158,6 +160,7 @@ static decimal rounded(double value, int digits)
 
 static bool reads_as(const decimal *d, double value)
 {
+    LKI_NEAREST;
     char text[40];
     snprintf(text, sizeof text, "%.*se%d", d->count, d->digit, d->point - d->count);
     return strtod(text, NULL) == value;

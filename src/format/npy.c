@@ -181,7 +181,7 @@ static lk_status read_elements(const header *h, const char *file, const uint8_t 
     for (int i = 0; i < a->shape.rank; i++) {
         const int axis = same_order ? a->shape.rank - 1 - i : i;
         stride[axis] = step;
-        step *= a->shape.dim[axis];
+        step = lki_size_mul(step, a->shape.dim[axis]);
     }
     for (int64_t i = 0; i < count; i++) {
         LKI_TRY(store(h, file, a, i, src + from * bytes));
@@ -289,7 +289,7 @@ static size_t write_header(const lki_array *a, char head[HEAD_ROOM])
     return all;
 }
 
-static size_t size_of(const lki_array *a) { return (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype); }
+static size_t size_of(const lki_array *a) { return lki_bytes_of(lki_shape_size(&a->shape), lk_dtype_bytes(a->dtype)); }
 
 lk_status lki_npy_write(const char *path, const lki_array *a)
 {

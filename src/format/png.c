@@ -122,13 +122,13 @@ lk_status lki_png_encode(int64_t width, int64_t height, int channels, const uint
     if (!lki_image_fits(width, height, channels))
         return lki_fail(LK_EINVAL, "PNG: %lld x %lld pixels of %d bytes: should be 1 to %d bytes", (long long)width,
                         (long long)height, channels, LKI_IMAGE_MOST);
-    const size_t row = (size_t)width * (size_t)channels;
-    uint8_t     *filtered = lki_alloc((row + 1) * (size_t)height);
+    const size_t row = lki_bytes_of(width, (size_t)channels);
+    uint8_t     *filtered = lki_alloc_array(height, row + 1);
     if (!filtered) return LK_ENOMEM;
     for (size_t y = 0; y < (size_t)height; y++)
         filter_best(pixels + y * row, y ? pixels + (y - 1) * row : NULL, row, (size_t)channels, filtered + y * (row + 1));
     lki_bytes packed;
-    lk_status status = lki_deflate(LKI_FRAME_ZLIB, filtered, (row + 1) * (size_t)height, &packed);
+    lk_status status = lki_deflate(LKI_FRAME_ZLIB, filtered, lki_bytes_of(height, row + 1), &packed);
     if (status == LK_OK) status = put_file(width, height, channels, &packed, out);
     lki_bytes_free(&packed);
     lki_release(filtered);

@@ -151,7 +151,7 @@ static lk_status read_notes(const header *h, const lki_json *v, lki_arrays *out)
 static lk_status read_header(header *h, lki_arrays *out)
 {
     if (h->root->type != LKI_JSON_OBJECT) return lki_fail(LK_EFORMAT, "%s: the header is no object", h->file);
-    h->place = lki_alloc(((size_t)h->root->count + 1) * sizeof *h->place);
+    h->place = lki_alloc_array((size_t)h->root->count + 1, sizeof *h->place);
     if (!h->place) return LK_ENOMEM;
     for (int i = 0; i < h->root->count; i++) {
         const lki_json *v = &h->root->item[i];
@@ -339,7 +339,7 @@ static lk_status write_all(lki_durable *d, const lki_arrays *a, const lki_named 
 
 lk_status lki_safetensors_write(const char *path, const lki_arrays *a)
 {
-    const lki_named **order = lki_alloc(((size_t)a->count + 1) * sizeof *order);
+    const lki_named **order = lki_alloc_array((size_t)a->count + 1, sizeof *order);
     lki_durable       d = LKI_DURABLE_NONE;
     if (!order) return LK_ENOMEM;
     lk_status status = check_names(path, a);

@@ -150,7 +150,7 @@ static lk_status read_directory(lki_zip *z)
     if (d.members > d.size / CENTRAL_SIZE || d.members > INT_MAX)
         return lki_fail(LK_EFORMAT, "%s: %llu members in a directory of %llu bytes", z->path, (unsigned long long)d.members,
                         (unsigned long long)d.size);
-    z->member = lki_zalloc((size_t)d.members * sizeof *z->member);
+    z->member = lki_zalloc_array(d.members, sizeof *z->member);
     if (!z->member) return LK_ENOMEM;
     uint64_t offset = d.offset;
     for (uint64_t i = 0; i < d.members; i++) {
@@ -167,7 +167,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(const char *c
 
 static lk_status refuse_twins(const lki_zip *z)
 {
-    const char **name = lki_alloc((size_t)z->count * sizeof *name);
+    const char **name = lki_alloc_array(z->count, sizeof *name);
     lk_status    status = name ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < z->count && name; i++)
         name[i] = z->member[i].name;

@@ -71,7 +71,7 @@ static bool match_children(reading *r)
 
 static lk_status match(reading *r, int model, int optimizer)
 {
-    r->to = lki_alloc((size_t)r->here.graph.count * sizeof *r->to);
+    r->to = lki_alloc_array(r->here.graph.count, sizeof *r->to);
     if (!r->to) return LK_ENOMEM;
     for (int i = 0; i < r->here.graph.count; i++)
         r->to[i] = i == 0 ? model : r->here.node[i].kind == LKI_TRACKED_OPTIMIZER ? optimizer : -1;
@@ -146,7 +146,7 @@ static lk_status read_state(reading *r, lk_optimizer *o)
 
 static lk_status assign(const reading *r)
 {
-    lki_weight_value *value = lki_alloc(((size_t)r->count + 1) * sizeof *value);
+    lki_weight_value *value = lki_alloc_array((size_t)r->count + 1, sizeof *value);
     if (!value) return LK_ENOMEM;
     for (int i = 0; i < r->count; i++)
         value[i] = (lki_weight_value){&r->arrays.item[r->found[i].array].array, r->found[i].variable};

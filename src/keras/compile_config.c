@@ -59,7 +59,7 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
 /* How many axes output i has, the batch among them; 0: not known. */
 static int output_rank(lk_model *m, int i)
 {
-    lk_shape *shape = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape) : NULL;
+    lk_shape *shape = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->inputs + m->uses, sizeof *shape) : NULL;
     lk_shape  row[LKI_MOST_INPUTS];
     int       rank = 0;
     for (int k = 0; k < m->inputs; k++)
@@ -159,7 +159,7 @@ static lk_status read_metric(const lki_reading *r, const lk_model *m, const lki_
 {
     lk_metric *one;
     if (!lki_grow((void **)&c->metric, &c->room, c->metrics + 1, sizeof *c->metric)) return LK_ENOMEM;
-    bool *grown = lki_realloc(c->weighted, (size_t)c->room * sizeof *grown);
+    bool *grown = lki_realloc_array(c->weighted, c->room, sizeof *grown);
     if (!grown) return LK_ENOMEM;
     c->weighted = grown;
     LKI_TRY(read_part(r, weighted ? "weighted_metrics" : "metrics", v, c,
@@ -209,8 +209,8 @@ static lk_status read_all(const lki_reading *r, const lk_model *m, const lki_jso
 {
     const lki_json *optimizer = lki_json_get(config, "optimizer"), *old = lki_json_get(config, "optimizer_config");
     if (!optimizer) optimizer = old; /* as files before Keras 3 call it */
-    c->loss = lki_zalloc((size_t)m->outputs * sizeof *c->loss);
-    c->weight = lki_zalloc((size_t)m->outputs * sizeof *c->weight);
+    c->loss = lki_zalloc_array(m->outputs, sizeof *c->loss);
+    c->weight = lki_zalloc_array(m->outputs, sizeof *c->weight);
     if (!c->loss || !c->weight) return LK_ENOMEM;
     if (optimizer && optimizer->type != LKI_JSON_NULL)
         LKI_TRY(read_part(r, "optimizer", optimizer, c, (lki_lost){.kind = LKI_KIND_OPTIMIZER}, &c->optimizer));

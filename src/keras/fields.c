@@ -379,7 +379,7 @@ READ(ARRAY)
     lk_shape s = {0};
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
     if (!shape_of(v, &s)) return wrong(r, f, v, "a number or nested lists of numbers");
-    double *data = lki_alloc((size_t)lki_shape_size(&s) * sizeof *data), *next = data;
+    double *data = lki_alloc_array(lki_shape_size(&s), sizeof *data), *next = data;
     if (!data) return LK_ENOMEM;
     lk_status status =
         numbers_of(v, &s, 0, &next) ? LK_OK : wrong(r, f, v, "a number or nested lists of numbers, all of one shape");

@@ -4,6 +4,7 @@
 #include "keras/file.h"
 #include "core/memory.h"
 #include "core/open.h"
+#include "core/rounding.h"
 #include "format/durable.h"
 #include "format/safetensors.h"
 #include "format/zip.h"
@@ -224,6 +225,7 @@ static lk_status unknown_end(const char *call, const char *path)
 
 lk_status lk_model_save(lk_model *m, const char *path)
 {
+    LKI_NEAREST;
     LKI_TRY(saveable("lk_model_save", m, path));
     if (ends_in(path, ".keras")) return save_keras(path, m);
     if (lki_format_of_name(path) == LKI_FORMAT_LEGACY_H5) return save_legacy(path, m);
@@ -232,6 +234,7 @@ lk_status lk_model_save(lk_model *m, const char *path)
 
 lk_status lk_model_save_weights(lk_model *m, const char *path)
 {
+    LKI_NEAREST;
     static lk_status (*const SAVE[])(const char *, lk_model *) = {
         [LKI_FORMAT_UNKNOWN] = NULL,
         [LKI_FORMAT_KERAS] = save_keras,
@@ -371,6 +374,7 @@ static lk_status fill(const char *path, lk_model *m, contents *c)
 
 lk_model *lk_model_load(const char *path)
 {
+    LKI_NEAREST;
     contents  c = {0};
     lk_model *m = NULL;
     if (!usable("lk_model_load", path)) return NULL;
@@ -422,6 +426,7 @@ static lk_status load_latest(lk_model *m, const char *folder)
 
 lk_status lk_model_load_weights(lk_model *m, const char *path)
 {
+    LKI_NEAREST;
     LKI_TRY(saveable("lk_model_load_weights", m, path));
     switch (lki_format_of_file(path)) {
     case LKI_FORMAT_FOLDER: return load_latest(m, path);
@@ -441,6 +446,7 @@ typedef struct text {
 
 const char *lk_model_to_json(lk_model *m)
 {
+    LKI_NEAREST;
     lki_json_out o = {0};
     text        *t = NULL;
     if (!lki_is_model("lk_model_to_json", m)) return NULL;
@@ -462,6 +468,7 @@ static lk_model *from_text(const char *name, const char *json, size_t size)
 
 lk_model *lk_model_from_json(const char *json)
 {
+    LKI_NEAREST;
     if (json) return from_text("lk_model_from_json", json, strlen(json));
     lki_fail(LK_EINVAL, "lk_model_from_json: the text is NULL");
     return NULL;
@@ -469,6 +476,7 @@ lk_model *lk_model_from_json(const char *json)
 
 lk_model *lk_model_from_json_file(const char *path)
 {
+    LKI_NEAREST;
     lki_bytes bytes;
     if (!usable("lk_model_from_json_file", path) || lki_file_read(path, &bytes) != LK_OK) return NULL;
     lk_model *m = from_text(path, (const char *)bytes.data, bytes.size);

@@ -169,12 +169,12 @@ static lk_status read_node(const graph *g, const entry *e, const lki_json *v, no
     if (!args || args->type != LKI_JSON_ARRAY)
         return lki_read_fail(&r, LK_EFORMAT, "an inbound node is %s; it should be {\"args\": [...], \"kwargs\": {...}}",
                              lki_json_kind(v));
-    n->in = lki_alloc(LKI_MOST_INPUTS * sizeof *n->in);
+    n->in = lki_alloc_array(LKI_MOST_INPUTS, sizeof *n->in);
     if (!n->in) return LK_ENOMEM;
     LKI_TRY(add_tensors(g, &r, args, n));
     if (named_ones) LKI_TRY(add_named(g, &r, c, named_ones, n));
     if (!n->count) return lki_read_fail(&r, LK_EFORMAT, "an inbound node has no inputs");
-    value *fitting = lki_realloc(n->in, (size_t)n->count * sizeof *n->in);
+    value *fitting = lki_realloc_array(n->in, n->count, sizeof *n->in);
     if (fitting) n->in = fitting;
     return LK_OK;
 }
@@ -238,7 +238,7 @@ static lk_status read_entry(graph *g, entry *e)
         return lki_read_blame(&r, before), lk_error_code();
     }
     if (!e->nodes) return lki_read_fail(&r, LK_EFORMAT, "it is not connected to anything: it has no inbound nodes");
-    if (!(e->node = lki_zalloc((size_t)e->nodes * sizeof *e->node))) return LK_ENOMEM;
+    if (!(e->node = lki_zalloc_array(e->nodes, sizeof *e->node))) return LK_ENOMEM;
     if (!(e->layer = lki_layer_read_json(g->file, e->json, call_of(inbound->item))))
         return lk_failed() ? lk_error_code() : LK_ENOMEM;
     LKI_TRY(note_order(g, e, inbound));
@@ -391,8 +391,8 @@ lk_model *lki_functional_read(const char *file, const lki_json *config)
     const lki_json   *layers;
     lk_model         *m = NULL;
     if (lki_list_in(&r, config, "layers", LKI_MOST_LAYERS, &layers) != LK_OK) return NULL;
-    g.entry = lki_zalloc((size_t)(layers->count + 1) * sizeof *g.entry);
-    g.sorted = lki_zalloc((size_t)(layers->count + 1) * sizeof *g.sorted);
+    g.entry = lki_zalloc_array(layers->count + 1, sizeof *g.entry);
+    g.sorted = lki_zalloc_array(layers->count + 1, sizeof *g.sorted);
     if (!g.entry || !g.sorted) goto done;
     for (; g.count < layers->count; g.count++)
         g.entry[g.count].json = &layers->item[g.count];

@@ -41,7 +41,7 @@ typedef struct names {
 
 static lk_status names_new(int room, names *out)
 {
-    *out = (names){.item = lki_zalloc(((size_t)room + 1) * sizeof *out->item)};
+    *out = (names){.item = lki_zalloc_array((size_t)room + 1, sizeof *out->item)};
     return out->item ? LK_OK : LK_ENOMEM;
 }
 
@@ -103,7 +103,7 @@ static lk_status add_layer(lki_h5 *file, lk_layer *l, const char *root)
 
 static lk_status add_layers(lki_h5 *file, lk_model *m, const char *root, const char *top)
 {
-    const char **layers = lki_alloc(((size_t)m->count + 1) * sizeof *layers);
+    const char **layers = lki_alloc_array((size_t)m->count + 1, sizeof *layers);
     lk_status    status = layers ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < m->count && status == LK_OK; i++) {
         layers[i] = m->layer[i]->name;

@@ -211,7 +211,7 @@ static lk_model *read_sequential(const char *file, const lki_json *v, const lki_
         return NULL;
     int        count = 0, first = layers->count && lki_is_input(layers->item);
     lk_model  *m = NULL;
-    lk_layer **layer = lki_zalloc((size_t)(layers->count + 1) * sizeof *layer);
+    lk_layer **layer = lki_zalloc_array(layers->count + 1, sizeof *layer);
     if (!layer) return NULL;
     for (int i = first; i < layers->count; i++, count++)
         if (!(layer[count + 1] = lki_layer_read_json(file, &layers->item[i], NULL))) goto done;

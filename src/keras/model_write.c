@@ -265,7 +265,7 @@ static lk_status know_shapes(writing *w)
     lk_model *m = w->model;
     lk_shape  row[LKI_MOST_INPUTS];
     if (!lki_model_built(m)) return LK_OK;
-    w->shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *w->shape);
+    w->shape = lki_alloc_array(m->inputs + m->uses, sizeof *w->shape);
     if (!w->shape) return LK_ENOMEM;
     for (int i = 0; i < m->inputs; i++)
         row[i] = m->input[i].row;

@@ -300,7 +300,7 @@ static int by_address(const void *a, const void *b)
 /* Whether two variables get the same array, as the names in a file may have it. */
 static lk_status look_for_twins(int count, const lki_weight_value *value, bool *found)
 {
-    lki_array **array = lki_alloc((size_t)(count + 1) * sizeof *array);
+    lki_array **array = lki_alloc_array(count + 1, sizeof *array);
     if (!array) return LK_ENOMEM;
     for (int i = 0; i < count; i++)
         array[i] = value[i].array;

@@ -22,7 +22,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     lk_shape            back;
     LKI_TRY(lki_layer_output(l->inner[FORWARD], in, out));
     LKI_TRY(lki_layer_output(l->inner[BACKWARD], in, &back));
-    if (mode == LK_MERGE_CONCAT) out->dim[out->rank - 1] += back.dim[back.rank - 1];
+    if (mode == LK_MERGE_CONCAT) out->dim[out->rank - 1] = lki_size_add(out->dim[out->rank - 1], back.dim[back.rank - 1]);
     return LK_OK;
 }
 

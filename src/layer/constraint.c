@@ -2,6 +2,7 @@
  * layer. The formulas, with their small number in the divisor, are Keras'. */
 #include "layer/constraint.h"
 #include "core/error.h"
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include <math.h>
 
@@ -128,6 +129,7 @@ static bool axes_fit(const lk_constraint *c, const lk_tensor *w)
 
 lk_tensor *lk_constraint_call(const lk_constraint *c, lk_tensor *w)
 {
+    LKI_NEAREST;
     static lk_tensor *(*const become[])(const args *, lk_tensor *, lk_tensor *) = {
         [MAX_NORM] = max_norm, [MIN_MAX_NORM] = min_max_norm, [NON_NEG] = non_neg, [UNIT_NORM] = unit_norm};
     if (!lki_is_kind(c, LKI_KIND_CONSTRAINT))

@@ -14,7 +14,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     lki_window               w;
     LKI_TRY(lki_layer_channels(l, 2, in, l->count ? l->weight[KERNEL].variable->shape.dim[2] : -1));
     if (!lki_window_along("lk_depthwise_conv2d", 2, &w, a->kernel_shape, a->strides, a->dilation)) return LK_EINVAL;
-    return lki_layer_window(l, &w, in, a->padding, in->dim[2] * a->depth_multiplier, out);
+    return lki_layer_window(l, &w, in, a->padding, lki_size_mul(in->dim[2], a->depth_multiplier), out);
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
@@ -25,7 +25,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     kernel.name = "kernel";
     LKI_TRY(lki_layer_weight(l, kernel, LK_SHAPE(size.value[0], size.value[1], in->dim[2], a->depth_multiplier)));
     if (a->use_bias == LK_OFF) return LK_OK;
-    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(in->dim[2] * a->depth_multiplier));
+    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(lki_size_mul(in->dim[2], a->depth_multiplier)));
 }
 
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)

@@ -11,7 +11,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     (void)l;
     int64_t size = 1;
     for (int i = 0; i < in->rank; i++)
-        size = in->dim[i] < 0 || size < 0 ? -1 : size * in->dim[i];
+        size = lki_size_mul_known(size, in->dim[i]);
     *out = (lk_shape){.rank = 1, .dim = {size}};
     return LK_OK;
 }

@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
+#include "core/rounding.h"
 #include "layer/initializer.h"
 #include "layer/regularizer.h"
 #include "op/replica.h"
@@ -48,12 +49,11 @@ static const void *member(const lki_layer_kind *kind, const void *args, int whic
 static bool common_fits(const char *call, const char *name, const lk_shape *row)
 {
     char text[LKI_SHAPE_TEXT];
-    bool good = row->rank >= 0 && row->rank < LK_MAX_RANK;
-    for (int i = 0; good && i < row->rank; i++)
-        good = row->dim[i] >= -1;
-    if (!good) {
-        lki_fail(LK_ESHAPE, "%s: input_shape %s is not the shape of a row: it has at most %d sizes of 0 or more, or -1 for any",
-                 call, lki_shape_text(row, text), LK_MAX_RANK - 1);
+    if (!lki_row_valid(row)) {
+        lki_fail(
+            LK_ESHAPE,
+            "%s: input_shape %s is not the shape of a row: it has at most %d sizes of 0 or more, or -1 for any, and 2^48 elements",
+            call, lki_shape_text(row, text), LK_MAX_RANK - 1);
         return false;
     }
     if (name && !*name) return lki_fail(LK_EINVAL, "%s: the name is empty", call), false;
@@ -101,7 +101,7 @@ lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner)
         return lki_fail(LK_EINVAL, "%s: %s", call, inner ? "not a layer" : "the layer is NULL");
     if (inner->placed)
         return lki_fail(LK_EINVAL, "%s: layer \"%s\" is in a model or another layer already", call, lki_layer_title(inner));
-    lk_layer **list = lki_alloc((size_t)(outer->inner_count + 1) * sizeof *list);
+    lk_layer **list = lki_alloc_array(outer->inner_count + 1, sizeof *list);
     if (!list) return LK_ENOMEM;
     if (outer->inner_count) memcpy(list, outer->inner, (size_t)outer->inner_count * sizeof *list);
     lki_release(outer->inner);
@@ -169,6 +169,8 @@ void lki_layer_leave(lk_layer *l)
 
 /* ---- weights ---- */
 
+static const char TOO_LARGE[] = "too large: at most 2^48 elements are possible";
+
 #define FIRST(name) lki_filling lki_first_##name(lk_shape shape, const char *stream)
 FIRST(zeros) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 0, 0); }
 FIRST(ones) { return lki_filling_of(LKI_FILL_CONSTANT, shape, stream, 1, 0); }
@@ -231,8 +233,12 @@ static lk_tensor *constrain(const void *constraint, lk_tensor *value) { return l
 
 lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape)
 {
+    char text[LKI_SHAPE_TEXT];
     if (l->count == LKI_MOST_WEIGHTS)
         return lki_fail(LK_EUNSUPPORTED, "layer \"%s\": more than %d weights", l->name, LKI_MOST_WEIGHTS);
+    if (!lki_row_valid(&shape))
+        return lki_fail(LK_ESHAPE, "layer \"%s\": its %s, %s, is %s", l->name, weight.name, lki_shape_text(&shape, text),
+                        TOO_LARGE);
     weight.variable = make_variable(l, &weight, shape);
     if (!weight.variable) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     weight.variable->constraint = lki_retain(weight.constraint);
@@ -283,8 +289,8 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const lki_layer_kind *k = l->kind;
     char                  text[LKI_SHAPE_TEXT];
     int                   count = 0, fewest = k->fewest ? k->fewest : 1, most = k->most ? k->most : 1;
-    while (in[count].rank >= 0)
-        count++;
+    for (; in[count].rank >= 0; count++)
+        if (!lki_row_valid(&in[count])) return lki_layer_refuse(l, &in[count], "that is %s", TOO_LARGE);
     if (count < fewest || (most > 0 && count > most))
         return lki_fail(LK_EINVAL, "layer \"%s\": %d input%s; it takes %s%d", lki_layer_title(l), count, count == 1 ? "" : "s",
                         most == fewest   ? ""
@@ -296,7 +302,8 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     for (int i = 0; asks && fits && i < l->input_shape.rank; i++)
         fits = l->input_shape.dim[i] < 0 || in->dim[i] < 0 || l->input_shape.dim[i] == in->dim[i];
     if (!fits) return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
-    return k->output(l, in, out);
+    LKI_TRY(k->output(l, in, out));
+    return lki_row_valid(out) ? LK_OK : lki_layer_refuse(l, in, "what comes out, %s, is %s", lki_shape_text(out, text), TOO_LARGE);
 }
 
 lk_status lki_layer_build(lk_layer *l, const lk_shape *in)
@@ -344,8 +351,10 @@ static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
 
 lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass)
 {
+    LKI_NEAREST;
     lki_pass   own = *pass;
     lk_tensor *cast[LKI_MOST_INPUTS];
+    cast[0] = NULL;
     for (int i = 0; i < in.count; i++)
         cast[i] = as_floats(l, in.item[i]);
     own.in = (lk_tuple){in.count, cast};
@@ -407,7 +416,7 @@ lk_variables lk_layer_variables(lk_layer *l)
 {
     if (!is_layer("lk_layer_variables", l)) return (lk_variables){0};
     int           count = lki_layer_weights(l);
-    lk_variable **item = lki_alloc((size_t)(count + 1) * sizeof *item);
+    lk_variable **item = lki_alloc_array(count + 1, sizeof *item);
     if (!item) return (lk_variables){0};
     for (int i = 0; i < count; i++)
         item[i] = lki_layer_weight_at(l, i)->variable;

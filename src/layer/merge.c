@@ -222,7 +222,7 @@ static lk_status output_concatenate(const lk_layer *l, const lk_shape *in, lk_sh
         bool fits = in[i].rank == in->rank;
         for (int d = 0; fits && d < in->rank; d++) {
             const int64_t size = in[i].dim[d];
-            if (d == at) out->dim[d] = out->dim[d] < 0 || size < 0 ? -1 : out->dim[d] + size;
+            if (d == at) out->dim[d] = lki_size_add_known(out->dim[d], size);
             else if (out->dim[d] < 0) out->dim[d] = size;
             else fits = size < 0 || size == out->dim[d];
         }
@@ -306,7 +306,7 @@ static lk_tensor *laid_out(lk_tensor *x, int axis)
     for (int i = 1; i < s->rank; i++)
         if (i != axis) {
             order.value[order.count++] = i;
-            others *= s->dim[i];
+            others = lki_size_mul(others, s->dim[i]);
         }
     order.value[order.count++] = axis;
     return lk_reshape(axis == s->rank - 1 ? x : lk_transpose(x, lki_axes_list(&order)), LK_SHAPE(s->dim[0], others, s->dim[axis]));

@@ -80,9 +80,10 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     const int64_t                             heads = a->num_heads, out = in[0].dim[1];
     for (int i = QUERY; i <= VALUE; i++) {
         const int64_t width = input_of(in, i)->dim[1], d = i == VALUE ? a->value_dim : a->key_dim;
-        LKI_TRY(add_projection(l, i, LK_SHAPE(width, heads, d), LK_SHAPE(width, heads * d), LK_SHAPE(heads, d)));
+        LKI_TRY(add_projection(l, i, LK_SHAPE(width, heads, d), LK_SHAPE(width, lki_size_mul(heads, d)), LK_SHAPE(heads, d)));
     }
-    return add_projection(l, OUTPUT, LK_SHAPE(heads, a->value_dim, out), LK_SHAPE(heads * a->value_dim, out), LK_SHAPE(out));
+    return add_projection(l, OUTPUT, LK_SHAPE(heads, a->value_dim, out), LK_SHAPE(lki_size_mul(heads, a->value_dim), out),
+                          LK_SHAPE(out));
 }
 
 /* ---- calling ---- */
@@ -92,7 +93,7 @@ static lk_status regularize(const lk_layer *l, const lki_pass *pass, lk_tensor *
                             lk_tensor *const bias[])
 {
     for (int i = QUERY; i <= VALUE; i++) {
-        const int64_t in = kernel[i]->shape.dim[0], out = kernel[i]->shape.dim[1] * kernel[i]->shape.dim[2];
+        const int64_t in = kernel[i]->shape.dim[0], out = lki_size_mul(kernel[i]->shape.dim[1], kernel[i]->shape.dim[2]);
         lk_tensor    *y = lk_nn_dense(x[i], lk_reshape(kernel[i], LK_SHAPE(in, out)),
                                    bias[i] ? lk_reshape(bias[i], LK_SHAPE(out)) : NULL, LK_LINEAR);
         if (lki_bad(y)) return lki_poisoned_status("lk_multi_head_attention");

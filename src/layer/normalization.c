@@ -3,6 +3,7 @@
  *
  * Learnt ones are kept beside the weights, so it does not matter whether a layer learns before it is built or after. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "layer/layer.h"
 #include "op/gradient.h"
 #include <lockstep/model.h>
@@ -159,7 +160,7 @@ static const char *const ADAPT = "lk_normalization_adapt";
 
 static lk_status moments_open(moments *m, int64_t channels)
 {
-    m->mean = lki_zalloc((size_t)(4 * channels + 1) * sizeof *m->mean);
+    m->mean = lki_zalloc_array(lki_size_add(channels, 1), 4 * sizeof *m->mean);
     if (!m->mean) return LK_ENOMEM;
     m->channels = channels;
     m->squares = m->mean + channels;
@@ -234,6 +235,7 @@ static lk_status keep(normalization *n, const moments *m)
 
 lk_status lk_normalization_adapt(lk_layer *l, lk_dataset *d)
 {
+    LKI_NEAREST;
     moments   m = {0};
     lk_status status = LK_OK;
     if (!lki_is_kind(l, LKI_KIND_LAYER)) return lki_fail(LK_EINVAL, "%s: %s", ADAPT, l ? "not a layer" : "the layer is NULL");

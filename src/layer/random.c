@@ -79,7 +79,7 @@ lk_layer *lk_random_flip_kw(lk_random_flip_args a)
 static lk_tensor *pixels_at(lk_tensor *x, lk_tensor *row, lk_tensor *column)
 {
     const int64_t *dim = x->shape.dim;
-    lk_tensor     *flat = lk_reshape(x, LK_SHAPE(dim[0], dim[1] * dim[2], dim[3]));
+    lk_tensor     *flat = lk_reshape(x, LK_SHAPE(dim[0], lki_size_mul(dim[1], dim[2]), dim[3]));
     lk_tensor     *ids = lk_add(lk_mul(row, lk_fill((lk_shape){0}, LK_I32, (double)dim[2])), column);
     return lki_apply2(LKI_OP_row_gather, NULL, flat, ids);
 }
@@ -87,7 +87,7 @@ static lk_tensor *pixels_at(lk_tensor *x, lk_tensor *row, lk_tensor *column)
 /* 0 0 0 1 1 1 ... and 0 1 2 0 1 2 ...: where the pixels of a picture are, [1, height * width]. */
 static lk_tensor *every(int64_t height, int64_t width, lk_dtype dtype, bool rows)
 {
-    lk_tensor *pixel = lk_range(height * width, LK_I32), *wide = lk_fill((lk_shape){0}, LK_I32, (double)width);
+    lk_tensor *pixel = lk_range(lki_size_mul(height, width), LK_I32), *wide = lk_fill((lk_shape){0}, LK_I32, (double)width);
     return lk_cast(lk_expand_dims(rows ? lk_floordiv(pixel, wide) : lk_mod(pixel, wide), 0), dtype);
 }
 
@@ -310,8 +310,8 @@ static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
 {
     const int64_t from = lk_dim(x, axis);
     if (lki_bad(x) || from == size) return x;
-    int32_t   *id = lki_alloc(2 * (size_t)size * sizeof *id);
-    float     *share = lki_alloc((size_t)size * sizeof *share);
+    int32_t   *id = lki_alloc_array(size, 2 * sizeof *id);
+    float     *share = lki_alloc_array(size, sizeof *share);
     lk_tensor *y = &lki_poison;
     if (id && share) {
         for (int64_t i = 0; i < size; i++) {
@@ -341,8 +341,8 @@ static lk_tensor *middle_window(lk_tensor *x, int64_t height, int64_t width)
 static lk_tensor *middle_resized(lk_tensor *x, int64_t height, int64_t width)
 {
     const int64_t *dim = x->shape.dim;
-    const int64_t  h = lki_max(1, lki_min(dim[1], (int64_t)((double)(dim[2] * height) / (double)width)));
-    const int64_t  w = lki_max(1, lki_min(dim[2], (int64_t)((double)(dim[1] * width) / (double)height)));
+    const int64_t  h = lki_max(1, lki_min(dim[1], (int64_t)((double)lki_size_mul(dim[2], height) / (double)width)));
+    const int64_t  w = lki_max(1, lki_min(dim[2], (int64_t)((double)lki_size_mul(dim[1], width) / (double)height)));
     return resized(resized(middle_window(x, h, w), 1, height), 2, width);
 }
 

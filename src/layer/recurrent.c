@@ -53,7 +53,7 @@ static lk_tensor *remembering(lk_shape shape, const char *stream, void *initiali
     if (!rest) return &lki_poison;
     snprintf(rest, bytes, "%s/rest", stream);
     lk_tensor *bias = lk_concat(LK_TUPLE(part_of_bias(initializer, units, stream), lk_ones(LK_SHAPE(units), LK_F32),
-                                         part_of_bias(initializer, 2 * units, rest)),
+                                         part_of_bias(initializer, lki_size_mul(2, units), rest)),
                                 0);
     lki_release(rest);
     return bias;
@@ -63,7 +63,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const recurrent         *r = (const recurrent *)l;
     const lk_recurrent_args *a = &r->set;
-    const int64_t            width = r->form->gates * a->units;
+    const int64_t            width = lki_size_mul(r->form->gates, a->units);
     const bool               two_biases = r->form->gates == 3 && a->reset_after != LK_OFF;
     lki_weight               again = LKI_WEIGHT(a, recurrent, lki_first_orthogonal);
     again.name = "recurrent_kernel";

@@ -26,7 +26,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     depthwise.name = "depthwise_kernel";
     pointwise.name = "pointwise_kernel";
     LKI_TRY(lki_layer_weight(l, depthwise, LK_SHAPE(size.value[0], size.value[1], in->dim[2], a->depth_multiplier)));
-    LKI_TRY(lki_layer_weight(l, pointwise, LK_SHAPE(1, 1, in->dim[2] * a->depth_multiplier, a->filters)));
+    LKI_TRY(lki_layer_weight(l, pointwise, LK_SHAPE(1, 1, lki_size_mul(in->dim[2], a->depth_multiplier), a->filters)));
     if (a->use_bias == LK_OFF) return LK_OK;
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
 }

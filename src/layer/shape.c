@@ -26,7 +26,7 @@ static int64_t known_size(const lk_shape *s, int *open)
     *open = -1;
     for (int i = 0; i < s->rank; i++)
         if (s->dim[i] < 0) *open = i;
-        else if (__builtin_mul_overflow(size, s->dim[i], &size)) return -1;
+        else size = lki_size_mul(size, s->dim[i]);
     return size;
 }
 
@@ -145,7 +145,7 @@ static lk_status output_border(const lk_layer *l, const lk_shape *in, lk_shape *
     *out = *in;
     for (int i = 0; i < 2; i++) {
         if (in->dim[i] < 0) continue;
-        out->dim[i] += sign * (side[2 * i] + side[2 * i + 1]);
+        out->dim[i] = lki_size_add(in->dim[i], sign * lki_size_add(side[2 * i], side[2 * i + 1]));
         if (out->dim[i] < 1)
             return lki_layer_refuse(l, in, "nothing is left of a %s of %lld without %lld and %lld", i ? "width" : "height",
                                     (long long)in->dim[i], (long long)side[2 * i], (long long)side[2 * i + 1]);
@@ -223,7 +223,7 @@ static lk_status output_up_sampling2d(const lk_layer *l, const lk_shape *in, lk_
     if (in->rank != 3) return lki_layer_refuse(l, in, "a row should be [height, width, channels]");
     *out = *in;
     for (int i = 0; i < 2; i++)
-        if (in->dim[i] >= 0) out->dim[i] *= size.value[i];
+        out->dim[i] = lki_size_mul_known(in->dim[i], size.value[i]);
     return LK_OK;
 }
 
@@ -232,7 +232,7 @@ static lk_tensor *repeated(lk_tensor *x, const int64_t *size)
     const int64_t *n = x->shape.dim;
     lk_tensor     *apart = lk_reshape(x, LK_SHAPE(n[0], n[1], 1, n[2], 1, n[3]));
     lk_tensor     *wide = lk_broadcast_to(apart, LK_SHAPE(n[0], n[1], size[0], n[2], size[1], n[3]));
-    return lk_reshape(wide, LK_SHAPE(n[0], n[1] * size[0], n[2] * size[1], n[3]));
+    return lk_reshape(wide, LK_SHAPE(n[0], lki_size_mul(n[1], size[0]), lki_size_mul(n[2], size[1]), n[3]));
 }
 
 /* Along one axis: which two cells each new one lies between, and how far from the first. Centres are at halves, as in TensorFlow. */
@@ -250,9 +250,9 @@ static void between(int64_t cells, int64_t count, int64_t *first, int64_t *secon
 /* first + (second - first) * share */
 static lk_tensor *interpolated(lk_tensor *x, int axis, int64_t times)
 {
-    const int64_t count = x->shape.dim[axis] * times;
-    int64_t      *ids = lki_alloc((size_t)lki_max(1, 2 * count) * sizeof *ids);
-    float        *share = ids ? lki_alloc((size_t)lki_max(1, count) * sizeof *share) : NULL;
+    const int64_t count = lki_size_mul(x->shape.dim[axis], times);
+    int64_t      *ids = lki_alloc_array(lki_max(1, count), 2 * sizeof *ids);
+    float        *share = ids ? lki_alloc_array(lki_max(1, count), sizeof *share) : NULL;
     lk_tensor    *y = &lki_poison;
     if (share) {
         between(x->shape.dim[axis], count, ids, ids + count, share);

@@ -46,7 +46,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 
 static lk_tensor *folded(lk_tensor *x)
 {
-    lk_shape s = {.rank = x->shape.rank - 1, .dim = {x->shape.dim[0] * x->shape.dim[1]}};
+    lk_shape s = {.rank = x->shape.rank - 1, .dim = {lki_size_mul(x->shape.dim[0], x->shape.dim[1])}};
     for (int i = 1; i < s.rank; i++)
         s.dim[i] = x->shape.dim[i + 1];
     return lk_reshape(x, s);
@@ -102,7 +102,7 @@ static lk_tensor *iteration_of(const lki_pass *pass, int64_t t, int64_t steps)
 static lk_tensor *step_by_step(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const int64_t steps = x->shape.dim[1];
-    lk_tensor   **y = lki_alloc((size_t)steps * sizeof *y);
+    lk_tensor   **y = lki_alloc_array(steps, sizeof *y);
     int64_t       t = 0;
     if (!y) return &lki_poison;
     for (; t < steps; t++) {

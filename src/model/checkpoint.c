@@ -81,7 +81,7 @@ lk_checkpoint *lk_checkpoint_from(int count, const lk_trackable *one_based)
         if (!object_fits(given, i)) return NULL;
     lk_checkpoint *c = lki_object_new(sizeof *c, LKI_KIND_CHECKPOINT, LKI_LIVES_IN_POOL, destroy);
     if (!c) return NULL;
-    c->item = lki_zalloc((size_t)count * sizeof *c->item);
+    c->item = lki_zalloc_array(count, sizeof *c->item);
     bool good = c->item && (c->counter = counter_new());
     for (; good && c->count < count; c->count++) {
         const lk_trackable *g = &given[c->count];

@@ -39,10 +39,10 @@ static void drop(lki_compiled *c)
 
 static bool lists(lki_compiled *c, const lki_compile_request *r)
 {
-    c->loss = lki_zalloc((size_t)(c->outputs + 1) * sizeof(lk_loss *));
-    c->loss_weight = lki_alloc((size_t)(c->outputs + 1) * sizeof *c->loss_weight);
-    c->metric = lki_zalloc((size_t)(r->metrics + 1) * sizeof(lk_metric *));
-    c->weighted = lki_alloc((size_t)(r->metrics + 1) * sizeof *c->weighted);
+    c->loss = lki_zalloc_array(c->outputs + 1, sizeof(lk_loss *));
+    c->loss_weight = lki_alloc_array(c->outputs + 1, sizeof *c->loss_weight);
+    c->metric = lki_zalloc_array(r->metrics + 1, sizeof(lk_metric *));
+    c->weighted = lki_alloc_array(r->metrics + 1, sizeof *c->weighted);
     if (!c->loss || !c->loss_weight || !c->metric || !c->weighted) return false;
     for (int i = 0; i < c->outputs; i++) {
         c->loss[i] = lki_retain(r->loss[i]);

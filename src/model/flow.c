@@ -38,7 +38,7 @@ static lk_tensor *run_use(const lki_use *u, lk_tensor **value, const lki_pass *p
 
 lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass)
 {
-    lk_tensor **value = lki_alloc((size_t)(m->inputs + m->uses + m->outputs) * sizeof *value);
+    lk_tensor **value = lki_alloc_array(m->inputs + m->uses + m->outputs, sizeof *value);
     if (!value) return LK_TUPLE(&lki_poison);
     memcpy(value, in.item, (size_t)m->inputs * sizeof *value);
     for (int i = 0; i < m->uses; i++)

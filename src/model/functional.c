@@ -33,7 +33,7 @@ static lk_node *node_new(lk_layer *layer, const lk_shape *shape, int count, lk_n
     if (!n) return NULL;
     n->layer = lki_retain(layer);
     n->shape = *shape;
-    n->in = lki_alloc((size_t)(count + 1) * sizeof(lk_node *));
+    n->in = lki_alloc_array(count + 1, sizeof(lk_node *));
     if (!n->in) return lk_free(n), NULL;
     for (; n->count < count; n->count++)
         n->in[n->count] = lki_retain(in[n->count]);
@@ -166,7 +166,7 @@ static void walk_back(walk *w, lk_node *output)
 /* How far each node, and with it its layer, is from the outputs. */
 static lk_status measure(walk *w)
 {
-    w->depth = lki_zalloc((size_t)(w->nodes + 1) * sizeof *w->depth);
+    w->depth = lki_zalloc_array(w->nodes + 1, sizeof *w->depth);
     if (!w->depth) return LK_ENOMEM;
     for (int i = w->nodes; i-- > 0;) {
         met_layer *l = meet(w, w->node[i]->layer);
@@ -264,7 +264,7 @@ static lk_status set_flow(lk_model *m, const walk *w, int *use_of)
 static lk_status take_layers(lk_model *m, walk *w)
 {
     qsort(w->layer, (size_t)w->layers, sizeof *w->layer, by_depth);
-    lk_layer **list = lki_alloc((size_t)(w->layers + 1) * sizeof *list);
+    lk_layer **list = lki_alloc_array(w->layers + 1, sizeof *list);
     if (!list) return LK_ENOMEM;
     for (int i = 0; i < w->layers; i++)
         list[i] = w->layer[i].layer;
@@ -283,7 +283,7 @@ static lk_status describe(lk_model *m, walk *w)
     LKI_TRY(measure(w));
     LKI_TRY(add_idle_inputs(w));
     LKI_TRY(take_layers(m, w));
-    if (!(use_of = lki_alloc((size_t)(w->nodes + 1) * sizeof *use_of))) return LK_ENOMEM;
+    if (!(use_of = lki_alloc_array(w->nodes + 1, sizeof *use_of))) return LK_ENOMEM;
     lk_status status = set_flow(m, w, use_of);
     lki_release(use_of);
     return status;

@@ -5,6 +5,7 @@
 #include "model/loss.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/rounding.h"
 #include "dist/strategy.h"
 #include "op/gradient.h"
 #include <stdio.h>
@@ -173,6 +174,7 @@ static lk_status reduction_fits(const lk_loss *l, bool averaged)
 
 lk_tensor *lk_loss_call_kw(lk_loss_call_args a)
 {
+    LKI_NEAREST;
     const lk_loss *l = a.loss;
     if (!lki_is_kind(l, LKI_KIND_LOSS)) return lki_refuse(LK_EINVAL, "lk_loss_call: %s", l ? "not a loss" : "the loss is NULL");
     lk_reduction reduction = lki_loss_reduction(l);

@@ -117,7 +117,7 @@ lk_tuple lk_model_losses(lk_model *m)
     if (!lki_is_model("lk_model_losses", m)) return lki_tuple_new(0, NULL);
     const lki_added *a = entry_of(m);
     lki_weight     **weight = lki_model_weight_list(m, &count);
-    lk_tensor      **term = weight ? lki_alloc((size_t)(count + (a ? a->count : 0) + 1) * sizeof *term) : NULL;
+    lk_tensor      **term = weight ? lki_alloc_array(count + (a ? a->count : 0) + 1, sizeof *term) : NULL;
     lk_tuple         out = {0};
     if (term) {
         terms = add_regularisation(m, weight, count, term);

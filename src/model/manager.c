@@ -108,7 +108,7 @@ static lk_status record(lk_checkpoint_manager *m)
     const lki_checkpoint_state *s = &m->state;
     const int                   twice = earlier(s);
     lki_checkpoint_state        out = {in_file(m, s->latest), 0, s->count, NULL, true, s->preserved, false};
-    out.item = lki_alloc((size_t)(s->count + 1) * sizeof *out.item);
+    out.item = lki_alloc_array(s->count + 1, sizeof *out.item);
     if (!out.item) return LK_ENOMEM;
     for (int i = 0; i < s->count; i++)
         if (i != twice) out.item[out.count++] = (lki_state_item){in_file(m, s->item[i].path), s->item[i].time};
@@ -420,7 +420,7 @@ const char *lk_checkpoint_manager_latest_checkpoint(lk_checkpoint_manager *m)
 lk_names lk_checkpoint_manager_checkpoints(lk_checkpoint_manager *m)
 {
     if (!is_manager("lk_checkpoint_manager_checkpoints", m)) return (lk_names){0};
-    const char **names = lki_alloc((size_t)(m->state.count + 1) * sizeof *names);
+    const char **names = lki_alloc_array(m->state.count + 1, sizeof *names);
     if (!names) return (lk_names){0};
     for (int i = 0; i < m->state.count; i++)
         names[i] = m->state.item[i].path;

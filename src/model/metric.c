@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/rounding.h"
 #include "model/loss.h"
 #include "op/origin.h"
 #include "op/record.h"
@@ -350,6 +351,7 @@ static lk_status update(const lk_metric_update_args *a)
 
 lk_status lk_metric_update_kw(lk_metric_update_args a)
 {
+    LKI_NEAREST;
     if (!is_metric("lk_metric_update", a.metric)) return LK_EINVAL;
     LKI_TRY(operand_fits(a.metric, a.metric->kind->operand[0], a.a));
     LKI_TRY(operand_fits(a.metric, a.metric->kind->operand[1], a.b));
@@ -415,7 +417,7 @@ static double *results_of(const lk_metric *m, double *one)
     int64_t        size = count;
     for (int q = 0; q < sum_count(m); q++)
         size += entry_size(m->sum[q]);
-    double *out = lki_alloc((size_t)size * sizeof *out), *end = out + count;
+    double *out = lki_alloc_array(size, sizeof *out), *end = out + count;
     if (!out) return NULL;
     for (int q = 0; q < sum_count(m); end += entry_size(m->sum[q]), q++)
         add_lanes(m->sum[q], sum[q] = end);
@@ -434,6 +436,7 @@ static bool has_results(const char *call, const lk_metric *m)
 
 double lk_metric_result(const lk_metric *m)
 {
+    LKI_NEAREST;
     double result = NAN;
     if (!has_results("lk_metric_result", m)) return NAN;
     if (!is_built(m)) return 0;
@@ -443,6 +446,7 @@ double lk_metric_result(const lk_metric *m)
 
 lk_tensor *lk_metric_results(const lk_metric *m)
 {
+    LKI_NEAREST;
     double result;
     if (!has_results("lk_metric_results", m)) return &lki_poison;
     if (!is_built(m)) return lk_zeros((lk_shape){0}, LK_F64);

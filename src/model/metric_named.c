@@ -1,5 +1,6 @@
 /* Metrics by their constructors and by name, and what Keras' files call them. */
 #include "core/names.h"
+#include "core/rounding.h"
 #include "model/metric.h"
 #include <math.h>
 #include <stdio.h>
@@ -152,6 +153,7 @@ static bool numbers_fit(const char *call, lki_metric_id id, const lk_metric_args
 
 static lk_metric *metric_new(const char *call, lki_metric_id id, lk_metric_args a)
 {
+    LKI_NEAREST;
     const lki_metric_kind *kind = &lki_metric_kinds[id];
     if (!options_known(call, kind->takes, &a) || !words_known(call, &a) || !numbers_fit(call, id, &a)) return NULL;
     if (!a.name) a.name = kind->name;

@@ -51,9 +51,9 @@ bool lki_is_model(const char *call, const lk_model *m)
 
 lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs)
 {
-    m->input = lki_zalloc((size_t)inputs * sizeof *m->input);
-    m->use = lki_zalloc((size_t)(uses + 1) * sizeof *m->use);
-    m->output = lki_zalloc((size_t)outputs * sizeof *m->output);
+    m->input = lki_zalloc_array(inputs, sizeof *m->input);
+    m->use = lki_zalloc_array(uses + 1, sizeof *m->use);
+    m->output = lki_zalloc_array(outputs, sizeof *m->output);
     if (!m->input || !m->use || !m->output) return LK_ENOMEM;
     m->inputs = inputs;
     m->uses = uses;
@@ -63,7 +63,7 @@ lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs)
 
 lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in)
 {
-    u->in = lki_alloc((size_t)count * sizeof *u->in);
+    u->in = lki_alloc_array(count, sizeof *u->in);
     if (!u->in) return LK_ENOMEM;
     memcpy(u->in, in, (size_t)count * sizeof *u->in);
     u->layer = layer;
@@ -112,7 +112,7 @@ lk_status lki_model_take(const char *call, lk_model *m, int count, lk_layer *con
 {
     for (int i = 0; i < count; i++)
         LKI_TRY(layer_fits(call, i, layer));
-    m->layer = lki_alloc((size_t)(count + 1) * sizeof *m->layer);
+    m->layer = lki_alloc_array(count + 1, sizeof *m->layer);
     if (!m->layer) return LK_ENOMEM;
     lk_status status = LK_OK;
     int       placed = 0;
@@ -137,7 +137,7 @@ static lk_status rows_fit(lk_model *m, const lk_shape *row)
     for (int i = 0; i < m->inputs; i++)
         same = same && lki_shape_equal(&row[i], &m->input[i].row);
     if (same || m->form == LKI_OWN_MODEL) return LK_OK;
-    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
     if (!shape) return LK_ENOMEM;
     lk_status status = lki_flow_shapes(m, row, shape, false);
     lki_release(shape);
@@ -226,7 +226,7 @@ lki_weight **lki_model_weight_list(const lk_model *m, int *count)
     int all = 0;
     for (int i = 0; i < m->count; i++)
         all += lki_layer_weights(m->layer[i]);
-    lki_weight **list = lki_alloc((size_t)(all + 1) * sizeof *list);
+    lki_weight **list = lki_alloc_array(all + 1, sizeof *list);
     *count = list ? 0 : -1;
     for (int i = 0; list && i < m->count; i++)
         for (int k = 0, weights = lki_layer_weights(m->layer[i]); k < weights; k++)
@@ -245,7 +245,7 @@ static lk_variables list(const char *call, const lk_model *m, wanted *first, wan
     int count, taken = 0;
     if (!lki_is_model(call, m) || !lki_model_built(m)) return (lk_variables){0};
     lki_weight  **weight = lki_model_weight_list(m, &count);
-    lk_variable **item = weight ? lki_alloc((size_t)(count + 1) * sizeof *item) : NULL;
+    lk_variable **item = weight ? lki_alloc_array(count + 1, sizeof *item) : NULL;
     lk_variables  out = {0};
     if (item) {
         for (int i = 0; i < count; i++)

@@ -14,7 +14,7 @@ static lk_model *model_of(const lk_layer *l) { return ((const model_layer *)l)->
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
     int       count = 0;
     while (in[count].rank >= 0)
         count++;
@@ -30,7 +30,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses) * sizeof *shape);
+    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
     lk_status status = shape ? lki_flow_shapes(m, in, shape, true) : LK_ENOMEM;
     lki_release(shape);
     if (status != LK_OK) return status;
@@ -69,7 +69,7 @@ lk_model *lki_model_inside(const lk_layer *l) { return l->kind == &lki_model_lay
 
 static lk_status take(model_layer *l, lk_model *m)
 {
-    l->layer.inner = lki_alloc((size_t)(m->count + 1) * sizeof *l->layer.inner);
+    l->layer.inner = lki_alloc_array(m->count + 1, sizeof *l->layer.inner);
     if (!l->layer.inner) return LK_ENOMEM;
     for (; l->layer.inner_count < m->count; l->layer.inner_count++)
         l->layer.inner[l->layer.inner_count] = lki_retain(m->layer[l->layer.inner_count]);

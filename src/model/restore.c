@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/bundle.h"
 #include "model/model.h"
 #include "model/trackable.h"
@@ -132,7 +133,7 @@ static restoring *restore_open(const char *call, const char *path)
     r->partial = true; /* until it has begun */
     r->path = lki_strdup(path);
     if (r->path && lki_bundle_open(path, &r->bundle) == LK_OK && read_graph(r) == LK_OK &&
-        (r->used = lki_zalloc((size_t)r->saved.count * sizeof *r->used)))
+        (r->used = lki_zalloc_array(r->saved.count, sizeof *r->used)))
         return r;
     lki_drop(r);
     return NULL;
@@ -160,7 +161,7 @@ static bool match_children(const restoring *r, const lki_trackables *t, int *to)
 /* For each node of `t` the saved one that stands for it, or -1; for the first one it is `root`. */
 static int *match(const restoring *r, const lki_trackables *t, int root)
 {
-    int *to = lki_alloc((size_t)t->graph.count * sizeof *to);
+    int *to = lki_alloc_array(t->graph.count, sizeof *to);
     if (!to) return NULL;
     for (int i = 0; i < t->graph.count; i++)
         to[i] = i ? -1 : root;
@@ -249,6 +250,7 @@ static lk_status check_bytes(const restoring *r, const value *v)
 
 static lk_status put_sum(lk_variable *v, const lki_array *a)
 {
+    LKI_NEAREST;
     void *lanes = lki_zalloc(v->buffer->bytes + 1);
     if (!lanes) return LK_ENOMEM;
     for (int64_t k = 0; k < lki_shape_size(&a->shape); k++)

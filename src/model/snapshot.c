@@ -5,6 +5,7 @@
 #include "model/snapshot.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "format/bundle.h"
 #include "kernel/kernel.h"
 #include "model/trackable.h"
@@ -69,10 +70,11 @@ static lk_status add_value(const receiver *r, const char *key, lk_variable *v)
 /* As Keras keeps it: floats, here the sums over the lanes in their order. */
 static lk_status add_sum(const receiver *r, const char *key, const lk_variable *v)
 {
+    LKI_NEAREST;
     const lk_shape entry = lki_entry_shape(v);
     const int64_t  size = lki_shape_size(&entry);
     const void    *lanes = lki_variable_values(v);
-    float         *out = lanes ? lki_alloc((size_t)lki_max(1, size) * sizeof *out) : NULL;
+    float         *out = lanes ? lki_alloc_array(lki_max(1, size), sizeof *out) : NULL;
     if (!out) return lk_error_code();
     for (int64_t k = 0; k < size; k++) {
         double sum = 0;
@@ -201,7 +203,7 @@ static lk_status value_to_memory(void *to, const char *key, lk_dtype dtype, cons
     lki_snapshot *s = to;
     kept         *k = place_for_one(s);
     if (!k) return LK_ENOMEM;
-    LKI_TRY(fill(k, key, data, (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype)));
+    LKI_TRY(fill(k, key, data, lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype))));
     k->text = false;
     k->dtype = dtype;
     k->shape = *shape;
@@ -222,6 +224,7 @@ static lk_status text_to_memory(void *to, const char *key, const void *text, siz
 
 lk_status lki_snapshot_take(lk_checkpoint *c, lki_snapshot **s)
 {
+    LKI_NEAREST;
     LKI_TRY(lki_checkpoint_allowed("lk_checkpoint_save", c));
     lki_snapshot *to = *s ? *s : lki_zalloc(sizeof *to);
     if (!to) return LK_ENOMEM;

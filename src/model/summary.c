@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/rounding.h"
 #include "model/model.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,10 +147,11 @@ static void print_total(const char *what, int64_t params)
 
 lk_status lk_model_summary(lk_model *m)
 {
+    LKI_NEAREST;
     if (!lki_is_model("lk_model_summary", m)) return LK_EINVAL;
     lk_shape  input[LKI_MOST_INPUTS];
-    lk_shape *shape = lki_alloc((size_t)(m->inputs + m->uses + 1) * sizeof *shape);
-    row      *rows = lki_zalloc((size_t)(m->count + 1) * sizeof *rows);
+    lk_shape *shape = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);
+    row      *rows = lki_zalloc_array(m->count + 1, sizeof *rows);
     int64_t   all = 0, trained = 0;
     for (int i = 0; i < m->inputs; i++)
         input[i] = m->input[i].row;

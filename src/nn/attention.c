@@ -1,4 +1,5 @@
 /* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies (kernel/matrix.h). */
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/product.h"
@@ -23,6 +24,7 @@ static lk_tensor *scores_of(lk_tensor *query, lk_tensor *key, lk_tensor *mask, b
 
 lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask)
 {
+    LKI_NEAREST;
     const char *call = "lk_nn_attention";
     if (!lki_usable(call, "query", query) || !lki_usable(call, "key", key) || !lki_usable(call, "value", value)) return &lki_poison;
     return lk_matmul(scores_of(query, key, mask, false), value);
@@ -40,8 +42,8 @@ static lk_tensor *project(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias)
             LK_ESHAPE, "lk_nn_multi_head_attention: input %s and kernel %s should be [n, steps, width] and [width, heads, key_dim]",
             lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
     int64_t    heads = kernel->shape.dim[1], d = kernel->shape.dim[2];
-    lk_tensor *flat_bias = bias ? lk_reshape(bias, LK_SHAPE(heads * d)) : NULL;
-    lk_tensor *y = lk_nn_dense(x, lk_reshape(kernel, LK_SHAPE(kernel->shape.dim[0], heads * d)), flat_bias, LK_LINEAR);
+    lk_tensor *flat_bias = bias ? lk_reshape(bias, LK_SHAPE(lki_size_mul(heads, d))) : NULL;
+    lk_tensor *y = lk_nn_dense(x, lk_reshape(kernel, LK_SHAPE(kernel->shape.dim[0], lki_size_mul(heads, d))), flat_bias, LK_LINEAR);
     return lk_reshape(y, LK_SHAPE(x->shape.dim[0], x->shape.dim[1], heads, d));
 }
 
@@ -65,6 +67,7 @@ static lk_tensor *mask_of(const lk_attention_args *a)
 
 lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
 {
+    LKI_NEAREST;
     if (!a.query || !a.value || !a.query_kernel || !a.key_kernel || !a.value_kernel || !a.output_kernel)
         lki_fail(LK_EINVAL, "lk_nn_multi_head_attention: query, value and the four kernels are required");
     lk_tensor *q = project(a.query, a.query_kernel, a.query_bias);
@@ -76,11 +79,11 @@ lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)
     lk_tensor *mixed = lki_matmul_heads(scores, false, v, false, 2 | 4);
     if (lki_bad(mixed) || lki_bad(a.output_kernel)) return &lki_poison;
     int64_t         n = mixed->shape.dim[0], steps = mixed->shape.dim[1], heads = mixed->shape.dim[2], d = mixed->shape.dim[3];
-    lk_tensor      *joined = lk_reshape(mixed, LK_SHAPE(n, steps, heads * d));
+    lk_tensor      *joined = lk_reshape(mixed, LK_SHAPE(n, steps, lki_size_mul(heads, d)));
     const lk_shape *o = &a.output_kernel->shape;
     char            text[LKI_SHAPE_TEXT];
     if (o->rank != 3 || o->dim[0] != heads || o->dim[1] != d)
         return lki_refuse(LK_ESHAPE, "lk_nn_multi_head_attention: the output kernel is %s; it should be [%lld, %lld, out]",
                           lki_shape_text(o, text), (long long)heads, (long long)d);
-    return lk_nn_dense(joined, lk_reshape(a.output_kernel, LK_SHAPE(heads * d, o->dim[2])), a.output_bias, LK_LINEAR);
+    return lk_nn_dense(joined, lk_reshape(a.output_kernel, LK_SHAPE(lki_size_mul(heads, d), o->dim[2])), a.output_bias, LK_LINEAR);
 }

@@ -4,6 +4,7 @@
 #include "nn/initializer.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "core/shape.h"
 #include "core/thread.h"
 #include "op/op.h"
@@ -81,7 +82,7 @@ static lk_status make_identity(const lki_filling *f, void *elements)
 {
     float        *out = elements;
     const int64_t rows = f->shape.dim[0], columns = f->shape.dim[1];
-    if (rows * columns > 0) memset(out, 0, (size_t)(rows * columns) * sizeof *out);
+    if (lki_shape_size(&f->shape) > 0) memset(out, 0, lki_bytes_of(lki_shape_size(&f->shape), sizeof *out));
     for (int64_t i = 0; i < lki_min(rows, columns); i++)
         out[i * columns + i] = (float)f->a;
     return LK_OK;
@@ -93,7 +94,7 @@ static lk_status make_orthogonal(const lki_filling *f, void *elements)
 {
     int64_t columns = f->shape.rank ? f->shape.dim[f->shape.rank - 1] : 0, rows = 1;
     for (int i = 0; i < f->shape.rank - 1; i++)
-        rows *= f->shape.dim[i];
+        rows = lki_size_mul(rows, f->shape.dim[i]);
     draw(LKI_K_random_normal, f, 0, 1, elements);
     return lki_orthogonal(rows, columns, f->a, elements);
 }
@@ -105,6 +106,7 @@ lk_status lki_filling_make(const lki_filling *f, void *elements)
     static lk_status (*const make[])(const lki_filling *, void *) = {
         [LKI_FILL_CONSTANT] = make_constant, [LKI_FILL_IDENTITY] = make_identity,   [LKI_FILL_UNIFORM] = make_uniform,
         [LKI_FILL_NORMAL] = make_normal,     [LKI_FILL_TRUNCATED] = make_truncated, [LKI_FILL_ORTHOGONAL] = make_orthogonal};
+    LKI_NEAREST;
     return make[f->kind](f, elements);
 }
 
@@ -144,6 +146,7 @@ static void fans(const lk_shape *s, double *in, double *out)
 
 lki_filling lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution)
 {
+    LKI_NEAREST;
     double in, out;
     fans(&shape, &in, &out);
     const double fan = mode == LK_FAN_IN    ? in

@@ -1,4 +1,5 @@
 /* Layers as functions: dense, convolutions, pooling, embedding, dropout. */
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/product.h"
 #include <lockstep/nn.h>
@@ -114,7 +115,7 @@ static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, b
     if (!conv_operands(call, a) || !lki_window_of(call, &w, a->kernel->shape.dim, a->strides, a->dilation)) return &lki_poison;
     if (!lki_padding_fits(call, a->padding, causal_allowed)) return &lki_poison;
     const lk_shape *k = &a->kernel->shape;
-    int64_t         channels = op == LKI_OP_depthwise ? k->dim[2] * k->dim[3] : k->dim[3];
+    int64_t         channels = op == LKI_OP_depthwise ? lki_size_mul(k->dim[2], k->dim[3]) : k->dim[3];
     lk_shape        y = lki_window_output(&w, &a->x->shape, a->padding, channels);
     return lki_conv2d(op, &w, y, a->x, a->kernel);
 }
@@ -261,6 +262,7 @@ lk_tensor *lk_nn_embedding(lk_tensor *ids, lk_tensor *table)
 
 lk_tensor *lk_nn_dropout_kw(lk_dropout_args a)
 {
+    LKI_NEAREST;
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_dropout: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     if (!(a.rate >= 0 && a.rate < 1))

@@ -6,6 +6,7 @@
 #include "nn/loss.h"
 #include "core/dtype.h"
 #include "core/log.h"
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/infer.h"
 #include "op/origin.h"
@@ -115,6 +116,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
+    LKI_NEAREST;
     if (!operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
     look_through(LKI_LOSS_categorical_crossentropy, &a);
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
@@ -126,6 +128,7 @@ lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
+    LKI_NEAREST;
     if (!operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
     look_through(LKI_LOSS_binary_crossentropy, &a);
     lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
@@ -148,6 +151,7 @@ lk_tensor *lk_nn_mean_absolute_error_kw(lk_loss_args a)
 
 lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
+    LKI_NEAREST;
     if (!operands(LKI_LOSS_huber, &a)) return &lki_poison;
     double     delta = lki_number_or(a.delta, 1);
     lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
@@ -347,6 +351,7 @@ static lk_tensor *average_terms(const lk_average_args *a)
 
 lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
 {
+    LKI_NEAREST;
     bool   given;
     double size;
     if (!average_operands(&a) || !size_given(&a, &given, &size)) return &lki_poison;

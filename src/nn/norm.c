@@ -12,6 +12,7 @@
  * Batch normalisation itself has ops of its own (ops.inc, batch_...), which do the same in two passes over the rows each way: sums of x,
  * x * x and 1 together, batch_moments as `combined`, then everything else. */
 #include "core/dtype.h"
+#include "core/rounding.h"
 #include "nn/loss.h"
 #include "op/gradient.h"
 #include "op/op.h"
@@ -190,6 +191,7 @@ static lk_tensor *by_batch_ops(const batch *b, const lk_norm_args *a, lk_tensor 
 
 lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 {
+    LKI_NEAREST;
     bool training = a.training == LK_ON;
     if (!batch_norm_operands(&a)) return poisoned_statistics(training);
     if (!training) {

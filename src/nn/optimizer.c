@@ -314,7 +314,7 @@ static lk_variable *slot_new(lk_optimizer *o, const lk_variable *v, const char *
 
 static bool slots_new(lk_optimizer *o, lk_variable ***list, const char *what)
 {
-    *list = lki_zalloc((size_t)o->count * sizeof **list);
+    *list = lki_zalloc_array(o->count, sizeof **list);
     for (int i = 0; *list && i < o->count; i++) {
         (*list)[i] = slot_new(o, o->variable[i], what, 0);
         if (!(*list)[i]) return false;
@@ -327,7 +327,7 @@ static bool group_new(lk_optimizer *o, int group)
     for (int i = 0; i < o->count; i++)
         for (int s = 0; s < LKI_OPTIMIZER_SLOTS; s++) {
             if (!(o->slots >> s & 1) || o->kind->slot[s].group != group) continue;
-            if (!o->slot[s]) o->slot[s] = lki_zalloc((size_t)o->count * sizeof *o->slot[s]);
+            if (!o->slot[s]) o->slot[s] = lki_zalloc_array(o->count, sizeof *o->slot[s]);
             if (!o->slot[s]) return false;
             o->slot[s][i] = slot_new(o, o->variable[i], o->kind->slot[s].name, s == 0 ? o->initial : 0);
             if (!o->slot[s][i]) return false;
@@ -375,7 +375,7 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
     if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer: not an optimiser");
     if (o->count) return LK_OK;
     if (variables.count <= 0) return lki_fail(LK_EINVAL, "%s: no variables to optimise", o->name);
-    o->variable = lki_zalloc((size_t)variables.count * sizeof *o->variable);
+    o->variable = lki_zalloc_array(variables.count, sizeof *o->variable);
     if (!o->variable) return LK_ENOMEM;
     for (int i = 0; i < variables.count; i++) {
         const lk_variable *v = variables.item[i];
@@ -552,7 +552,7 @@ static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables varia
 static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
     LKI_TRY(lk_optimizer_build(o, variables));
-    lki_gradient *g = lki_zalloc((size_t)variables.count * sizeof *g + 1);
+    lki_gradient *g = lki_zalloc_array(variables.count + 1, sizeof *g);
     if (!g) return LK_ENOMEM;
     lk_status status = LK_OK;
     int       n = 0;
@@ -622,7 +622,7 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
     const applying *mine = first;
     const int       n = mine->variables.count;
     LKI_TRY(check_alike(count, everyones));
-    lk_tensor **total = lki_zalloc((size_t)(n + count + 1) * sizeof *total), **item = total + n;
+    lk_tensor **total = lki_zalloc_array(n + count + 1, sizeof *total), **item = total + n;
     if (!total) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: theirs were ready first */
@@ -688,8 +688,8 @@ lk_status lk_optimizer_apply_combined_gradients(lk_optimizer *o, lk_tuple gradie
 static lk_status apply_grads(lk_optimizer *o, lk_grads *grads, bool combined)
 {
     const int     n = grads ? lk_grads_count(grads) : 0;
-    lk_tensor   **g = lki_zalloc((size_t)n * sizeof *g + 1);
-    lk_variable **v = lki_zalloc((size_t)n * sizeof *v + 1);
+    lk_tensor   **g = lki_zalloc_array(n + 1, sizeof *g);
+    lk_variable **v = lki_zalloc_array(n + 1, sizeof *v);
     lk_status     status = LK_ENOMEM;
     if (g && v) {
         for (int i = 0; i < n; i++) {

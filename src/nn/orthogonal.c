@@ -55,7 +55,7 @@ static void orthonormalize(int64_t count, int64_t length, double *v)
 static lk_status make_small(int64_t rows, int64_t columns, double gain, float *values)
 {
     const int64_t count = lki_min(rows, columns), length = lki_max(rows, columns);
-    double       *v = lki_alloc((size_t)lki_max(1, count * length) * sizeof *v);
+    double       *v = lki_alloc_array(lki_max(1, lki_size_mul(count, length)), sizeof *v);
     if (!v) return LK_ENOMEM;
     for (int64_t i = 0; i < count * length; i++)
         v[i] = values[i];
@@ -219,8 +219,8 @@ static size_t most_scratch(const reflecting *r)
 static lk_status have_room(reflecting *r)
 {
     const size_t scratch = most_scratch(r), room = (size_t)(PANEL * r->length + 2 * PANEL * BLOCK) * sizeof(float);
-    r->rows = lki_alloc((size_t)(r->count * r->length + BLOCK * BLOCK) * sizeof(float));
-    r->sign = lki_alloc((size_t)r->count * sizeof *r->sign);
+    r->rows = lki_alloc_array(lki_size_add(lki_size_mul(r->count, r->length), BLOCK * BLOCK), sizeof(float));
+    r->sign = lki_alloc_array(r->count, sizeof *r->sign);
     r->triangle = r->rows ? r->rows + r->count * r->length : NULL;
     bool good = r->rows && r->sign;
     for (int t = 0; t < r->threads && good; t++) {

@@ -51,9 +51,11 @@ static lk_tensor *from_state(const run *r, lk_tensor *h, int first, int count)
 {
     lk_tensor *recurrent = r->a->recurrent, *part[MOST_GATES];
     if (!r->kept[0])
-        return lk_matmul(h, count == r->form->gates ? recurrent : columns(recurrent, first * r->units, count * r->units));
+        return lk_matmul(h, count == r->form->gates
+                                ? recurrent
+                                : columns(recurrent, lki_size_mul(first, r->units), lki_size_mul(count, r->units)));
     for (int i = 0; i < count; i++)
-        part[i] = lk_matmul(lk_mul(h, r->kept[first + i]), columns(recurrent, (first + i) * r->units, r->units));
+        part[i] = lk_matmul(lk_mul(h, r->kept[first + i]), columns(recurrent, lki_size_mul(first + i, r->units), r->units));
     return lk_concat((lk_tuple){count, part}, 1);
 }
 
@@ -133,7 +135,7 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
     if (lki_bad(a->x) || lki_bad(a->kernel) || lki_bad(a->recurrent)) return false;
     const lk_shape *x = &a->x->shape, *k = &a->kernel->shape, *r = &a->recurrent->shape;
     char            tx[LKI_SHAPE_TEXT], tk[LKI_SHAPE_TEXT], tr[LKI_SHAPE_TEXT];
-    if (x->rank == 3 && k->rank == 2 && r->rank == 2 && k->dim[0] == x->dim[2] && r->dim[1] == gates * r->dim[0] &&
+    if (x->rank == 3 && k->rank == 2 && r->rank == 2 && k->dim[0] == x->dim[2] && r->dim[1] == lki_size_mul(gates, r->dim[0]) &&
         k->dim[1] == r->dim[1] && x->dim[1] > 0)
         return true;
     lki_fail(LK_ESHAPE, "%s: x %s, kernel %s, recurrent %s; they should be [n, steps, in], [in, %d*units], [units, %d*units]", call,
@@ -157,8 +159,8 @@ static lk_tensor *gates_of_inputs(const run *r, lk_tensor *x, lk_tensor *bias)
     lk_tensor *step = lk_slice(x, LK_AXES(0, 0, 0), LK_AXES(-1, 1, -1));
     if (r->a->recurrent_dropout <= 0) return lk_nn_dense(lk_mul(x, kept_of(r, step, r->a->dropout, 0)), kernel, bias, LK_LINEAR);
     for (int i = 0; i < r->form->gates; i++)
-        part[i] =
-            lk_nn_dense(lk_mul(x, kept_of(r, step, r->a->dropout, i)), columns(kernel, i * r->units, r->units), NULL, LK_LINEAR);
+        part[i] = lk_nn_dense(lk_mul(x, kept_of(r, step, r->a->dropout, i)), columns(kernel, lki_size_mul(i, r->units), r->units),
+                              NULL, LK_LINEAR);
     lk_tensor *gates = lk_concat((lk_tuple){r->form->gates, part}, 2);
     return bias ? lk_add(gates, bias) : gates;
 }
@@ -192,7 +194,7 @@ static lk_tensor *recur(const form *f, const lk_rnn_args *a, lk_tensor *input_bi
     if (!operands_fit(f->call, a, f->gates) || !options_fit(f->call, a)) return &lki_poison;
     const bool  back = a->go_backwards == LK_ON;
     int64_t     steps = a->x->shape.dim[1];
-    lk_tensor **outputs = lki_alloc((size_t)steps * sizeof *outputs);
+    lk_tensor **outputs = lki_alloc_array(steps, sizeof *outputs);
     if (!outputs) return &lki_poison;
     run        r = {.form = f, .a = a, .units = a->recurrent->shape.dim[0]};
     lk_tuple   gates = lk_unstack(gates_of_inputs(&r, back ? lk_reverse(a->x, LK_AXES(1)) : a->x, input_bias), 1);

@@ -1,6 +1,7 @@
 /* Learning-rate schedules: a form and its numbers. The arithmetic is the kernel's (kernel/update.h), so that asking for a rate,
  * an eager step and a compiled step give the same one. */
 #include "core/error.h"
+#include "core/rounding.h"
 #include "nn/optimizer.h"
 #include "op/tensor.h"
 #include <math.h>
@@ -132,6 +133,7 @@ lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, co
 
 double lk_schedule_at(const lk_schedule *s, int64_t iteration)
 {
+    LKI_NEAREST;
     if (!lki_is_kind(s, LKI_KIND_SCHEDULE)) return lki_fail(LK_EINVAL, "schedule_at: not a schedule"), NAN;
     return (float)lki_schedule_rate(&s->attr, iteration);
 }

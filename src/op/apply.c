@@ -187,7 +187,7 @@ static bool wants_widening(lki_op op, int nsrc, lk_tensor *const *src)
 static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
 {
     lk_dtype    narrow = src[0]->dtype;
-    lk_tensor **wide = lki_alloc((size_t)nsrc * sizeof *wide);
+    lk_tensor **wide = lki_alloc_array(nsrc, sizeof *wide);
     if (!wide) return poison_all(op, dst);
     for (int i = 0; i < nsrc; i++)
         wide[i] = src[i]->dtype == narrow ? lk_cast(src[i], LK_F32) : src[i];
@@ -211,7 +211,7 @@ static bool any_mirrored(int nsrc, lk_tensor *const *src)
 
 static lk_tensor *apply_plain(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
 {
-    lk_tensor **plain = lki_alloc((size_t)nsrc * sizeof *plain);
+    lk_tensor **plain = lki_alloc_array(nsrc, sizeof *plain);
     if (!plain) return poison_all(op, dst);
     for (int i = 0; i < nsrc; i++)
         plain[i] = lki_plain(src[i]);

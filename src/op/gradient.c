@@ -493,8 +493,8 @@ static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor 
 {
     lki_attr attr = *b->attr, pool = {.window = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}};
     attr.shape = cell->shape;
-    attr.shape.dim[1] *= 2;
-    attr.shape.dim[2] *= 2;
+    attr.shape.dim[1] = lki_size_mul(attr.shape.dim[1], 2);
+    attr.shape.dim[2] = lki_size_mul(attr.shape.dim[2], 2);
     return lki_apply2(LKI_OP_max_pool_pick, &pool, lki_apply2(LKI_OP_conv2d, &attr, x, w), cell);
 }
 

@@ -302,7 +302,7 @@ static lk_status check_slice(lki_infer *f, const lk_shape *whole, const lk_shape
         if (n < 0)
             return lki_fail_op(f, LK_EINVAL, "axis %d: the size is %lld; it must be 0 or more, or -1 for all that is left", i,
                                (long long)n);
-        bool far = n > 0 && (__builtin_mul_overflow(n - 1, stride, &end) || __builtin_add_overflow(begin, end, &end));
+        bool far = n > 0 && (!lki_size_try_mul(n - 1, stride, &end) || !lki_size_try_add(begin, end, &end));
         if (n > 0 && (far || begin < 0 || begin >= whole->dim[i] || end < 0 || end >= whole->dim[i]))
             return lki_fail_op(f, LK_EINVAL, "axis %d: entries %lld to %lld lie outside 0 to %lld", i, (long long)begin,
                                (long long)end, (long long)whole->dim[i] - 1);
@@ -337,7 +337,7 @@ static lk_status shape_concat(lki_infer *f)
         for (int d = 0; d < out.rank; d++)
             if (d != axis && t->shape.dim[d] != out.dim[d])
                 return lki_fail_op(f, LK_ESHAPE, "part %d differs from the first in axis %d; only axis %d may differ", i, d, axis);
-        if (__builtin_add_overflow(out.dim[axis], t->shape.dim[axis], &out.dim[axis])) out.dim[axis] = INT64_MAX;
+        out.dim[axis] = lki_size_add(out.dim[axis], t->shape.dim[axis]);
     }
     return result(f, 0, out, f->src[0]->dtype);
 }
@@ -435,9 +435,8 @@ static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, 
     if (w->dim[2] != x->dim[3])
         return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2],
                            (long long)x->dim[3]);
-    if (y->dim[3] != (depthwise ? w->dim[2] * w->dim[3] : w->dim[3]))
-        return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels",
-                           (long long)(depthwise ? w->dim[2] * w->dim[3] : w->dim[3]));
+    const int64_t channels = depthwise ? lki_size_mul(w->dim[2], w->dim[3]) : w->dim[3];
+    if (y->dim[3] != channels) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)channels);
     if (y->dim[1] < 1 || y->dim[2] < 1)
         return lki_fail_op(
             f, LK_ESHAPE, "a kernel of %lld x %lld (with its dilation) does not fit into %lld x %lld; pad the image or use LK_SAME",
@@ -487,7 +486,7 @@ static lk_status shape_pool_w(lki_infer *f)
 static lk_status shape_pool_cell(lki_infer *f)
 {
     const lki_window *w = &f->attr->window;
-    LKI_TRY(result(f, 1, f->attr->shape, w->size[0] * w->size[1] > 256 ? LK_I32 : LK_U8));
+    LKI_TRY(result(f, 1, f->attr->shape, lki_size_mul(w->size[0], w->size[1]) > 256 ? LK_I32 : LK_U8));
     return shape_given(f);
 }
 

@@ -18,7 +18,7 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
             return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a),
                               lki_shape_text(&shape, b));
         if (shape.dim[i] == -1) open = i;
-        else if (__builtin_mul_overflow(known, shape.dim[i], &known)) known = -1; /* more than there can be */
+        else if (!lki_size_try_mul(known, shape.dim[i], &known)) known = -1; /* more than there can be */
     }
     int64_t size = lki_shape_size(&x->shape);
     if (open >= 0 && known == 0)
@@ -233,7 +233,7 @@ lk_tensor *lk_concat(lk_tuple parts, int axis)
 lk_tensor *lk_stack(lk_tuple parts, int axis)
 {
     if (parts.count < 1) return lki_refuse(LK_EINVAL, "lk_stack: there is nothing to join");
-    lk_tensor **wide = lki_alloc((size_t)parts.count * sizeof *wide);
+    lk_tensor **wide = lki_alloc_array(parts.count, sizeof *wide);
     if (!wide) return &lki_poison;
     for (int i = 0; i < parts.count; i++)
         wide[i] = lk_expand_dims(parts.item[i], axis);
@@ -261,7 +261,7 @@ lk_tuple lk_unstack(lk_tensor *x, int axis)
         return lki_tuple_new(0, NULL);
     }
     int64_t     n = x->shape.dim[at];
-    lk_tensor **entry = lki_alloc((size_t)(n + 1) * sizeof *entry);
+    lk_tensor **entry = lki_alloc_array(n + 1, sizeof *entry);
     if (!entry) return lki_tuple_new(0, NULL);
     for (int64_t i = 0; i < n; i += LKI_MAX_DST) {
         int64_t    count = lki_min(LKI_MAX_DST, n - i);
@@ -290,7 +290,7 @@ lk_tensor *(lk_tile)(lk_tensor *x, lk_axes list)
             x = lk_zeros(s, x->dtype);
             continue;
         }
-        lk_tensor **copies = lki_alloc((size_t)times * sizeof *copies);
+        lk_tensor **copies = lki_alloc_array(times, sizeof *copies);
         if (!copies) return &lki_poison;
         for (int64_t i = 0; i < times; i++)
             copies[i] = x;

@@ -49,7 +49,7 @@ bool lki_in_own_lanes(const lki_rows *m)
 
 static lki_origin *origin_new(int roots)
 {
-    lki_origin *o = lki_zalloc(sizeof *o + (size_t)roots * sizeof o->root[0]);
+    lki_origin *o = lki_zalloc(lki_bytes_add(sizeof *o, lki_bytes_of(roots, sizeof o->root[0])));
     if (o) o->roots = roots;
     return o; /* without it the value is still right */
 }

@@ -23,7 +23,8 @@ static bool is_apart(const lki_window *w, const lk_shape *image, const lk_shape 
 {
     for (int i = 0; i < 2; i++) {
         const int64_t windows = pooled->dim[1 + i];
-        if (w->size[i] != w->stride[i] || w->pad[i] || windows < 1 || windows * w->size[i] > image->dim[1 + i]) return false;
+        if (w->size[i] != w->stride[i] || w->pad[i] || windows < 1 || lki_size_mul(windows, w->size[i]) > image->dim[1 + i])
+            return false;
     }
     return true;
 }

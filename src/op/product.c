@@ -14,17 +14,20 @@ lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool t
     return lki_apply2(LKI_OP_matmul, &attr, a, b);
 }
 
+/* Cells from the first to the last that a window sees. */
+static int64_t reach_of(const lki_window *w, int i) { return lki_size_add(lki_size_mul(w->size[i] - 1, w->dilation[i]), 1); }
+
 /* Cells before the image, and how many outputs there are, along one direction. */
 static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, int64_t *out)
 {
-    int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1;
+    int64_t reach = reach_of(w, i);
     if (padding == LK_VALID) {
         w->pad[i] = 0;
         *out = in >= reach ? (in - reach) / w->stride[i] + 1 : 0;
         return;
     }
     *out = lki_ceil_div(in, w->stride[i]);
-    int64_t all = padding == LK_CAUSAL ? reach - 1 : lki_max(0, (*out - 1) * w->stride[i] + reach - in);
+    int64_t all = padding == LK_CAUSAL ? reach - 1 : lki_max(0, lki_size_add(lki_size_mul(*out - 1, w->stride[i]), reach) - in);
     w->pad[i] = padding == LK_CAUSAL ? all : all / 2;
 }
 
@@ -78,8 +81,9 @@ lk_shape lki_window_input(lki_window *w, const lk_shape *image, lk_padding paddi
 {
     lk_shape x = {4, {image->dim[0], 0, 0, channels}};
     for (int i = 0; i < 2; i++) {
-        int64_t in = image->dim[1 + i], reach = (w->size[i] - 1) * w->dilation[i] + 1, out;
-        x.dim[1 + i] = padding == LK_SAME ? in * w->stride[i] : (in - 1) * w->stride[i] + lki_max(reach, w->stride[i]);
+        int64_t in = image->dim[1 + i], stride = w->stride[i], out;
+        x.dim[1 + i] = padding == LK_SAME ? lki_size_mul(in, stride)
+                                          : lki_size_add(lki_size_mul(in - 1, stride), lki_max(reach_of(w, i), stride));
         place_window(w, i, x.dim[1 + i], padding, &out);
     }
     return x;

@@ -3,6 +3,7 @@
  * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. Where the rows of the batch and
  * everything behind them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/infer.h"
 #include <lockstep/grad.h>
@@ -97,6 +98,7 @@ static double elements_per(const lk_tensor *x, const lk_tensor *y)
 
 lk_tensor *lk_reduce_mean_kw(lk_reduce_args args)
 {
+    LKI_NEAREST;
     lk_tensor *sum = reduce(LKI_OP_reduce_sum, "lk_reduce_mean", args);
     if (lki_bad(sum)) return sum;
     double n = elements_per(args.x, sum);

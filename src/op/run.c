@@ -153,7 +153,7 @@ lk_status lki_run(const lki_infer *f, lk_tensor **dst)
         dst[0]->rows = f->rows;
         return LK_OK;
     }
-    lki_view few[FEW], *src = f->nsrc <= FEW ? few : lki_alloc((size_t)f->nsrc * sizeof *src);
+    lki_view few[FEW], *src = f->nsrc <= FEW ? few : lki_alloc_array(f->nsrc, sizeof *src);
     if (!src) return LK_ENOMEM;
     lk_status status = run_into(f, src, dst, NULL);
     if (src != few) lki_release(src);

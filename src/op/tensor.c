@@ -6,6 +6,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "op/op.h"
 #include "op/origin.h"
 #include "op/pooled.h"
@@ -83,7 +84,7 @@ lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape)
 
 lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *shape)
 {
-    lki_buffer *buffer = lki_buffer_new(device, (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype));
+    lki_buffer *buffer = lki_buffer_new(device, lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype)));
     if (!buffer) return &lki_poison;
     lk_tensor *t = tensor_object(dtype, shape);
     if (lki_bad(t)) {
@@ -188,14 +189,14 @@ lk_tensor *lki_tensor_row_range(lk_tensor *from, int64_t first, int64_t rows, co
     lk_tensor *t = lki_tensor_view(from, &shape);
     if (lki_bad(t)) return t;
     int64_t entry = lki_shape_size_from(&from->shape, 1);
-    if (t->data) t->data = (char *)t->data + (size_t)(first * entry) * lk_dtype_bytes(from->dtype);
+    if (t->data) t->data = (char *)t->data + lki_bytes_of(lki_size_mul(first, entry), lk_dtype_bytes(from->dtype));
     t->rows = *meaning;
     return t;
 }
 
 bool lki_same_bits(const lk_tensor *a, const lk_tensor *b)
 {
-    size_t bytes = (size_t)lki_shape_size(&a->shape) * lk_dtype_bytes(a->dtype);
+    size_t bytes = lki_bytes_of(lki_shape_size(&a->shape), lk_dtype_bytes(a->dtype));
     if (lki_same_elements(a, b)) return true;
     if (a->graph || b->graph || a->dtype != b->dtype || !lki_shape_equal(&a->shape, &b->shape)) return false;
     const void *x = bytes ? lki_host_data(a) : NULL, *y = bytes ? lki_host_data(b) : NULL;
@@ -208,7 +209,7 @@ lk_tensor *lki_per_replica(void *strategy, int count, lk_tensor *const *items, l
         if (lki_bad(items[i])) return &lki_poison;
     lk_tensor *t = tensor_object(items[0]->dtype, &items[0]->shape);
     if (lki_bad(t)) return t;
-    t->replicas = lki_zalloc(sizeof *t->replicas + (size_t)count * sizeof *items);
+    t->replicas = lki_zalloc(lki_bytes_add(sizeof *t->replicas, lki_bytes_of(count, sizeof *items)));
     if (!t->replicas) return &lki_poison;
     *t->replicas = (lki_replicas){.count = count, .mirrored = mirrored, .strategy = strategy, .whole = lki_retain(whole)};
     for (int i = 0; i < count; i++)
@@ -220,7 +221,7 @@ lk_tensor *lk_nest(lk_tuple items)
 {
     lk_tensor *t = tensor_object(LK_F32, &(lk_shape){0});
     if (lki_bad(t)) return t;
-    t->nest = lki_zalloc(sizeof *t->nest + (size_t)(items.count + 1) * sizeof(lk_tensor *));
+    t->nest = lki_zalloc(lki_bytes_add(sizeof *t->nest, lki_bytes_of(items.count + 1, sizeof(lk_tensor *))));
     if (!t->nest) return &lki_poison;
     t->nest->item = (lk_tensor **)(t->nest + 1);
     for (; t->nest->count < items.count; t->nest->count++) {
@@ -286,6 +287,7 @@ static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype 
 
 lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_based)
 {
+    LKI_NEAREST;
     lk_tensor *t = new_checked("lk_tensor_of", &shape, LK_F32);
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
@@ -303,7 +305,7 @@ lk_tensor *lk_tensor_from(lk_shape shape, lk_dtype dtype, const void *data)
 {
     lk_tensor *t = new_checked("lk_tensor_from", &shape, dtype);
     if (lki_bad(t)) return t;
-    size_t bytes = (size_t)lki_shape_size(&shape) * lk_dtype_bytes(dtype);
+    size_t bytes = lki_bytes_of(lki_shape_size(&shape), lk_dtype_bytes(dtype));
     if (bytes && !data) {
         lki_fail(LK_EINVAL, "lk_tensor_from: data is NULL");
         return &lki_poison;
@@ -338,6 +340,7 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
 
 void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value)
 {
+    LKI_NEAREST;
     const size_t bytes = lk_dtype_bytes(dtype);
     if (size) lki_element_set(dtype, elements, 0, value);
     for (int64_t done = 1; done < size; done *= 2)
@@ -366,6 +369,7 @@ lk_tensor *lk_scalar(double value)
 
 lk_tensor *lk_range(int64_t count, lk_dtype dtype)
 {
+    LKI_NEAREST;
     lk_shape   shape = {1, {count}};
     lk_tensor *t = new_checked("lk_range", &shape, dtype);
     if (lki_bad(t)) return t;
@@ -489,7 +493,7 @@ lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based) { return lk_tuple_f
 
 lk_tuple lk_rows_all(lk_tuple batch, int64_t global_batch)
 {
-    lk_tensor **marked = lki_alloc((size_t)(batch.count + 1) * sizeof *marked);
+    lk_tensor **marked = lki_alloc_array(batch.count + 1, sizeof *marked);
     if (!marked) return poisoned_tuple();
     for (int i = 0; i < batch.count; i++)
         marked[i] = lk_rows(batch.item[i], global_batch);
@@ -560,6 +564,7 @@ static lk_status print_nest(const lk_tensor *t)
 
 lk_status lk_print(const lk_tensor *t)
 {
+    LKI_NEAREST;
     if (!t) return lki_fail(LK_EINVAL, "lk_print: the tensor is NULL");
     if (lki_bad(t)) {
         const lk_status status = lki_poisoned_status("lk_print");

@@ -25,7 +25,7 @@ static void variable_destroy(void *object)
 /* With memory for its elements, or the way its first value is made later. */
 static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_dtype dtype, bool trainable, const lki_later *later)
 {
-    const size_t bytes = (size_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    const size_t bytes = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
     lk_variable *v = lki_object_new(sizeof *v, LKI_KIND_VARIABLE, LKI_LIVES_IN_POOL, variable_destroy);
     if (!v) return NULL;
     v->dtype = dtype;
@@ -70,7 +70,7 @@ lk_variable *lki_variable_make(const lk_variable_args *args)
 
 lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later)
 {
-    const uint64_t bytes = (uint64_t)lki_shape_size(shape) * lk_dtype_bytes(dtype);
+    const uint64_t bytes = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
     if (bytes > MOST_BYTES) /* one that can never be read is refused now */
         return lki_fail(LK_ENOMEM, "variable \"%s\": out of memory: no machine has %llu bytes", args->name,
                         (unsigned long long)bytes),

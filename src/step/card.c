@@ -10,8 +10,8 @@ static lk_status find_arrivals(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
     const size_t     n = (size_t)g->value_count + 1;
-    c->inputs = lki_arena_alloc(&c->arena, n * sizeof *c->inputs);
-    c->guests = lki_arena_alloc(&c->arena, n * sizeof *c->guests);
+    c->inputs = lki_arena_array(&c->arena, n, sizeof *c->inputs);
+    c->guests = lki_arena_array(&c->arena, n, sizeof *c->guests);
     if (!c->inputs || !c->guests) return LK_ENOMEM;
     for (int v = 0; v < g->value_count; v++) {
         const lki_value *x = &g->values[v];
@@ -35,7 +35,7 @@ static lk_status find_arrivals(lki_card *c)
 static lk_status find_outputs(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
-    c->outputs = lki_arena_alloc(&c->arena, ((size_t)g->output_count + 1) * sizeof *c->outputs);
+    c->outputs = lki_arena_array(&c->arena, (size_t)g->output_count + 1, sizeof *c->outputs);
     if (!c->outputs) return LK_ENOMEM;
     for (int i = 0; i < g->output_count; i++) {
         const lki_value *v = &g->values[g->outputs[i]];
@@ -89,8 +89,8 @@ static lk_status make(lki_card *c)
     LKI_TRY(find_outputs(c));
     LKI_TRY(find_givers(c));
     LKI_TRY(lki_card_find_ways(c));
-    c->arrivals = lki_arena_alloc(&c->arena, (size_t)(c->input_count + 1) * sizeof *c->arrivals);
-    c->results = lki_arena_alloc(&c->arena, (size_t)(c->output_count + 1) * sizeof *c->results);
+    c->arrivals = lki_arena_array(&c->arena, c->input_count + 1, sizeof *c->arrivals);
+    c->results = lki_arena_array(&c->arena, c->output_count + 1, sizeof *c->results);
     return c->arrivals && c->results ? LK_OK : LK_ENOMEM;
 }
 

@@ -37,7 +37,7 @@ static lk_status give_lanes(lki_card *c, lki_args *a, const lki_node *n)
     const lki_rows    *rows = &n->rows;
     const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->plan->graph->nodes] : NULL;
     lki_lanes         *lanes = lki_arena_alloc(&c->arena, sizeof *lanes);
-    int64_t           *bound = lki_arena_alloc(&c->arena, (size_t)(rows->lanes + 1) * sizeof *bound);
+    int64_t           *bound = lki_arena_array(&c->arena, rows->lanes + 1, sizeof *bound);
     if (!lanes || !bound) return LK_ENOMEM;
     lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
     *lanes = own ? (lki_lanes){own->width, bound + own->lane} : (lki_lanes){rows->lanes, bound};
@@ -49,7 +49,7 @@ static lk_status give_lanes(lki_card *c, lki_args *a, const lki_node *n)
 lk_status lki_card_describe(lki_card *c, lki_card_call *k)
 {
     const lki_node *n = k->node;
-    lki_view       *views = lki_arena_alloc(&c->arena, (size_t)(n->nsrc + n->ndst + 1) * sizeof *views);
+    lki_view       *views = lki_arena_array(&c->arena, n->nsrc + n->ndst + 1, sizeof *views);
     if (!views) return LK_ENOMEM;
     for (int i = 0; i < n->nsrc + n->ndst; i++)
         LKI_TRY(make_view(c, &views[i], i < n->nsrc ? n->src[i] : n->dst[i - n->nsrc], true));
@@ -87,12 +87,13 @@ static lk_status place_call(lki_card *c, lki_card_call *k)
     k->args.scratch = k->has_scratch ? (char *)c->block->data + k->scratch : NULL;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
-    return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op, c->share.links)) ? lk_error_code() : LK_OK;
+    return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op, c->share.links)) ? lk_error_code()
+                                                                                                               : LK_OK;
 }
 
 lk_status lki_card_place(lki_card *c)
 {
-    c->members = lki_zalloc((size_t)(c->count + 1) * sizeof *c->members);
+    c->members = lki_zalloc_array(c->count + 1, sizeof *c->members);
     if (!c->members) return LK_ENOMEM;
     for (int i = 0; i < c->count; i++) {
         LKI_TRY(place_call(c, &c->calls[i]));

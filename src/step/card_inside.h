@@ -101,7 +101,10 @@ struct lki_card {
 
 #define LKI_CARD_OUTSIDE ((size_t)-1)
 
-static inline size_t lki_value_bytes(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
+static inline size_t lki_value_bytes(const lki_value *v)
+{
+    return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
+}
 
 /* Does it lie somewhere outside the block? */
 /* Within the card, by as few launches as can be (card.c). */

@@ -150,11 +150,11 @@ lk_status lki_card_memory(lki_card *c)
 {
     lives        l = {.count = c->plan->graph->value_count + c->count};
     const size_t n = (size_t)l.count + 1;
-    l.rooms = lki_alloc(n * sizeof *l.rooms);
-    l.tenants.users = lki_zalloc(n * (size_t)c->order.words * sizeof *l.tenants.users);
-    l.tenants.maker = lki_alloc(n * sizeof *l.tenants.maker);
-    l.tenants.kept = lki_alloc(n * sizeof *l.tenants.kept);
-    c->at = lki_alloc(n * sizeof *c->at);
+    l.rooms = lki_alloc_array(n, sizeof *l.rooms);
+    l.tenants.users = lki_zalloc_array(lki_size_mul(n, c->order.words), sizeof *l.tenants.users);
+    l.tenants.maker = lki_alloc_array(n, sizeof *l.tenants.maker);
+    l.tenants.kept = lki_alloc_array(n, sizeof *l.tenants.kept);
+    c->at = lki_alloc_array(n, sizeof *c->at);
     lk_status status = l.rooms && l.tenants.users && l.tenants.maker && l.tenants.kept && c->at ? LK_OK : LK_ENOMEM;
     if (status == LK_OK) {
         find_lives(c, &l);

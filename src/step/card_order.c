@@ -23,8 +23,8 @@ static int earlier(const void *a, const void *b)
 static lk_status make_calls(lki_card *c)
 {
     const lki_plan *p = c->plan;
-    place          *order = lki_alloc((size_t)(p->task_count + 1) * sizeof *order);
-    c->calls = lki_zalloc((size_t)(p->task_count + 1) * sizeof *c->calls);
+    place          *order = lki_alloc_array(p->task_count + 1, sizeof *order);
+    c->calls = lki_zalloc_array(p->task_count + 1, sizeof *c->calls);
     if (!order || !c->calls) return lki_release(order), LK_ENOMEM;
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind != LKI_TASK_COMBINE) order[c->count++] = (place){p->tasks[t].phase, p->tasks[t].turn, t};
@@ -191,7 +191,7 @@ static bool goes_along(const void *user, int call, int earlier)
 static int find_launches(lki_card *c, const lki_order *o, int *launch)
 {
     static const int alone[LKI_GROUPS] = {1, 1, 1, 1};
-    lki_joinable    *what = lki_zalloc((size_t)(c->count + 1) * sizeof *what);
+    lki_joinable    *what = lki_zalloc_array(c->count + 1, sizeof *what);
     const row_calls  rows = {c, what};
     if (!what) return -1;
     for (int i = 0; i < c->count && c->grouping; i++) {
@@ -214,7 +214,7 @@ static int find_launches(lki_card *c, const lki_order *o, int *launch)
 /* Calls, launch by launch. */
 static lk_status sort_calls(lki_card *c, const int *launch)
 {
-    lki_card_call *sorted = lki_zalloc((size_t)(c->count + 1) * sizeof *sorted);
+    lki_card_call *sorted = lki_zalloc_array(c->count + 1, sizeof *sorted);
     int            at = 0;
     if (!sorted) return LK_ENOMEM;
     for (int l = 0; l < c->launch_count; l++) {
@@ -312,8 +312,8 @@ lk_status lki_card_order(lki_card *c)
         LKI_TRY(lki_card_describe(c, &c->calls[i]));
     count_first(c);
     find_constants(c);
-    launch = lki_alloc((size_t)(c->count + 1) * sizeof *launch);
-    c->launches = lki_zalloc((size_t)(c->count + 1) * sizeof *c->launches);
+    launch = lki_alloc_array(c->count + 1, sizeof *launch);
+    c->launches = lki_zalloc_array(c->count + 1, sizeof *c->launches);
     lk_status status = launch && c->launches && lki_order_init(&calls, c->count) && find_order(c, &calls) ? LK_OK : LK_ENOMEM;
     if (status == LK_OK) {
         c->launch_count = find_launches(c, &calls, launch);

@@ -171,7 +171,7 @@ lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k)
     memset(view, 0, sizeof view);
     for (int i = 0; i < n->nsrc + n->ndst && status == LK_OK; i++) {
         const lki_view *v = &k->args.src[i]; /* dst lies behind src */
-        const size_t    bytes = (size_t)lki_shape_size(v->shape) * lk_dtype_bytes(v->dtype);
+        const size_t    bytes = lki_bytes_of(lki_shape_size(v->shape), lk_dtype_bytes(v->dtype));
         view[i] = (lki_view){lki_alloc(bytes), v->shape, v->dtype};
         if (!view[i].data) status = LK_ENOMEM;
         else if (v->data && (i < n->nsrc || n->writes)) status = d->ops->read(d, view[i].data, v->data, bytes);
@@ -189,7 +189,7 @@ lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k)
         lki_fp_leave(before);
         for (int i = 0; i < n->ndst && status == LK_OK; i++)
             status = d->ops->write(d, k->args.dst[i].data, a.dst[i].data,
-                                   (size_t)lki_shape_size(a.dst[i].shape) * lk_dtype_bytes(a.dst[i].dtype));
+                                   lki_bytes_of(lki_shape_size(a.dst[i].shape), lk_dtype_bytes(a.dst[i].dtype)));
         if (status == LK_OK && fault) status = lki_fail_fault(n->op);
     }
     for (int i = 0; i < n->nsrc + n->ndst; i++)

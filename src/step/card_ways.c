@@ -19,8 +19,8 @@ lk_status lki_card_find_ways(lki_card *c)
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
     for (int w = 0; w < LKI_CARD_WAYS; w++)
-        if (!(c->ways[w].at = lki_arena_alloc(&c->arena, (size_t)c->input_count * sizeof *c->ways[w].at))) return LK_ENOMEM;
-    c->here = lki_arena_alloc(&c->arena, (size_t)c->input_count * sizeof *c->here);
+        if (!(c->ways[w].at = lki_arena_array(&c->arena, c->input_count, sizeof *c->ways[w].at))) return LK_ENOMEM;
+    c->here = lki_arena_array(&c->arena, c->input_count, sizeof *c->here);
     return c->here ? LK_OK : LK_ENOMEM;
 }
 

@@ -112,7 +112,7 @@ static lk_status place_variables(lki_cards *c, int i)
 {
     one             *o = &c->card[i];
     const lki_graph *g = o->shard.graph;
-    if (!(o->variable = lki_alloc((size_t)(c->plan->graph->variable_count + 1) * sizeof *o->variable))) return LK_ENOMEM;
+    if (!(o->variable = lki_alloc_array(c->plan->graph->variable_count + 1, sizeof *o->variable))) return LK_ENOMEM;
     for (int k = 0; k < c->plan->graph->variable_count; k++) {
         lk_variable *v = c->plan->graph->variables[k].variable;
         char        *at = lki_buffer_hold(v->buffer, o->device);
@@ -190,7 +190,7 @@ static lki_plan *plan_of(lki_cards *c, one *o)
     p->threads = 1;
     p->lanes = c->plan->lanes;
     p->device = o->device;
-    p->tasks = lki_zalloc((size_t)(o->shard.order_count + 1) * sizeof *p->tasks);
+    p->tasks = lki_zalloc_array(o->shard.order_count + 1, sizeof *p->tasks);
     for (int k = 0; k < o->shard.order_count && p->tasks; k++)
         p->tasks[p->task_count++] = (lki_task){.kind = LKI_TASK_RUN, .node = o->shard.order[k]};
     if (p->tasks) return p;
@@ -215,7 +215,7 @@ static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
     one *o = &c->card[i];
     LKI_TRY(lki_shard_make(c->plan->graph, parts, &c->split, i,
                            c->plan->graph->where.sending.free_order && lki_linked_sums(c->links), &o->shard));
-    o->placed = lki_zalloc((size_t)(o->shard.graph->value_count + 1) * sizeof *o->placed);
+    o->placed = lki_zalloc_array(o->shard.graph->value_count + 1, sizeof *o->placed);
     if (!o->placed) return LK_ENOMEM;
     LKI_TRY(place_variables(c, i));
     LKI_TRY(place_sent(c, o));
@@ -336,10 +336,10 @@ static exchange *add_exchange(lki_cards *c)
 {
     const size_t lanes = (size_t)c->card[0].shard.lane_write_count, most = 2 + (size_t)(LKI_PACKS * c->split.slots) + lanes;
     exchange    *x = &c->exchanges[c->exchange_count];
-    x->transfers = lki_arena_alloc(&c->arena, most * sizeof *x->transfers);
-    x->at = lki_arena_alloc(&c->arena, most * sizeof *x->at);
+    x->transfers = lki_arena_array(&c->arena, most, sizeof *x->transfers);
+    x->at = lki_arena_array(&c->arena, most, sizeof *x->at);
     for (int i = 0; i < c->count && x->transfers && x->at; i++)
-        if (!(x->moves[i] = lki_arena_alloc(&c->arena, (lanes * (size_t)c->count + 1) * sizeof *x->moves[i]))) return NULL;
+        if (!(x->moves[i] = lki_arena_array(&c->arena, lki_size_mul(lanes, c->count) + 1, sizeof *x->moves[i]))) return NULL;
     if (!x->transfers || !x->at) return NULL;
     c->exchange_count++;
     return x;
@@ -349,7 +349,7 @@ static lk_status make_exchanges(lki_cards *c)
 {
     const int count = c->card[0].shard.exchange_count;
     size_t    received = 0;
-    c->exchanges = lki_arena_alloc(&c->arena, (size_t)(2 * count + 1) * sizeof *c->exchanges);
+    c->exchanges = lki_arena_array(&c->arena, lki_size_mul(2, count) + 1, sizeof *c->exchanges);
     if (!c->exchanges) return LK_ENOMEM;
     for (int e = 0; e < count; e++) {
         exchange *x = add_exchange(c);

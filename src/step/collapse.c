@@ -177,8 +177,8 @@ static lk_status leave_whole(lki_merger *m, lki_form *f)
 static lk_status leave(lki_merger *m)
 {
     lki_graph *to = m->to, *from = m->from;
-    to->outputs = lki_alloc((size_t)(from->result_count + 1) * sizeof *to->outputs);
-    to->results = lki_alloc((size_t)(from->result_count + 1) * sizeof *to->results);
+    to->outputs = lki_alloc_array(from->result_count + 1, sizeof *to->outputs);
+    to->results = lki_alloc_array(from->result_count + 1, sizeof *to->results);
     if (!to->outputs || !to->results) return LK_ENOMEM;
     memcpy(to->results, from->results, (size_t)from->result_count * sizeof *to->results);
     to->result_count = from->result_count;
@@ -270,8 +270,8 @@ static lk_status make_room(lki_merger *m)
     m->done = lki_arena_alloc(&m->arena, (size_t)g->node_count + 1);
     m->whole = lki_merge_integers(m, g->value_count);
     m->alone = lki_merge_integers(m, g->value_count);
-    m->stand_in = lki_arena_alloc(&m->arena, (size_t)most * sizeof *m->stand_in);
-    m->operand = lki_arena_alloc(&m->arena, (size_t)most * sizeof *m->operand);
+    m->stand_in = lki_arena_array(&m->arena, most, sizeof *m->stand_in);
+    m->operand = lki_arena_array(&m->arena, most, sizeof *m->operand);
     if (!m->to || !m->members || !m->tuple_of || !m->done || !m->whole || !m->alone || !m->stand_in || !m->operand)
         return LK_ENOMEM;
     for (int v = 0; v < g->value_count; v++)

@@ -94,7 +94,7 @@ static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
 {
     int        count = r.rows ? 1 : rows->lanes;
     lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
-    int64_t   *bound = lki_arena_alloc(&p->arena, (size_t)(count + 1) * sizeof *bound);
+    int64_t   *bound = lki_arena_array(&p->arena, count + 1, sizeof *bound);
     if (!lanes || !bound) return NULL;
     if (r.rows) bound[1] = r.hi - r.lo;
     else lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
@@ -107,7 +107,7 @@ static void put_results(lki_view *dst, int count, char *into)
 {
     for (int i = 0; i < count; i++) {
         dst[i].data = into;
-        into += (size_t)lki_shape_size(dst[i].shape) * lk_dtype_bytes(dst[i].dtype);
+        into += lki_bytes_of(lki_shape_size(dst[i].shape), lk_dtype_bytes(dst[i].dtype));
     }
 }
 
@@ -115,7 +115,7 @@ static void put_results(lki_view *dst, int count, char *into)
 static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, void *into)
 {
     const lki_node *n = &p->graph->nodes[t->node];
-    lki_view       *views = lki_arena_alloc(&p->arena, (size_t)(n->nsrc + n->ndst + 1) * sizeof *views);
+    lki_view       *views = lki_arena_array(&p->arena, n->nsrc + n->ndst + 1, sizeof *views);
     lki_call       *c = add_call(p, thread);
     if (!views || !c) return LK_ENOMEM;
     for (int i = 0; i < n->nsrc; i++)
@@ -143,7 +143,7 @@ static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst,
 {
     const lk_dtype  dtype = p->graph->values[p->graph->nodes[t->node].dst[0]].dtype;
     const lk_shape *shape = shape_with(p, &(lk_shape){1, {0}}, t->size);
-    lki_view       *views = lki_arena_alloc(&p->arena, 3 * sizeof *views);
+    lki_view       *views = lki_arena_array(&p->arena, 3, sizeof *views);
     lki_attr       *attr = lki_arena_alloc(&p->arena, sizeof *attr);
     lki_call       *c = add_call(p, thread);
     if (!shape || !views || !attr || !c) return LK_ENOMEM;
@@ -269,7 +269,7 @@ static lk_status emit_chain(emitter *e, int thread, int chain, int lane)
     const lki_node  *n = &p->graph->nodes[p->tasks[chain].node];
     const lki_value *v = &p->graph->values[n->dst[0]];
     range            r = rows_of_lanes(&n->rows, lane, lane + 1);
-    int64_t          size = r.hi > r.lo ? lki_shape_size(&v->shape) / v->shape.dim[0] * (r.hi - r.lo) : 0;
+    int64_t          size = r.hi > r.lo ? lki_size_mul(lki_shape_size(&v->shape) / v->shape.dim[0], r.hi - r.lo) : 0;
     r.piece = true;
     for (r.from = 0; r.from < size; r.from = r.to) {
         r.to = lki_min(r.from + LKI_PIECE, size);
@@ -402,9 +402,9 @@ static lk_status emit_all(emitter *e)
 /* Views of calls do not move any more, so scratch can be filled in: one block per thread, behind its values. */
 static lk_status give_scratch(lki_plan *p)
 {
-    size_t stride = (size_t)lki_round_up((int64_t)p->scratch_bytes, 4096);
+    size_t stride = lki_bytes_round_up(p->scratch_bytes, 4096);
     if (!stride) return LK_OK;
-    p->scratch = lki_alloc(stride * (size_t)p->threads);
+    p->scratch = lki_alloc_array(p->threads, stride);
     if (!p->scratch) return LK_ENOMEM;
     for (int t = 0; t < p->threads; t++)
         for (int i = 0; i < p->call_count[t]; i++)
@@ -415,11 +415,11 @@ static lk_status give_scratch(lki_plan *p)
 lk_status lki_plan_emit(lki_plan *p)
 {
     size_t    n = (size_t)p->threads;
-    emitter   e = {p, lki_zalloc((size_t)(p->task_count + 1) * sizeof(stack *))};
+    emitter   e = {p, lki_zalloc_array(p->task_count + 1, sizeof(stack *))};
     lk_status status = LK_OK;
-    p->calls = lki_zalloc(n * sizeof *p->calls);
-    p->call_count = lki_zalloc(2 * n * sizeof *p->call_count);
-    p->faults = lki_zalloc((size_t)(p->graph->node_count + 1) * sizeof *p->faults);
+    p->calls = lki_zalloc_array(n, sizeof *p->calls);
+    p->call_count = lki_zalloc_array(n, 2 * sizeof *p->call_count);
+    p->faults = lki_zalloc_array(p->graph->node_count + 1, sizeof *p->faults);
     if (!e.stacks || !p->calls || !p->call_count || !p->faults) status = LK_ENOMEM;
     if (status == LK_OK) p->call_capacity = p->call_count + n;
     for (int t = 0; t < p->task_count && status == LK_OK; t++) {
@@ -428,7 +428,7 @@ lk_status lki_plan_emit(lki_plan *p)
         else p->suspects[p->suspect_count++] = (lki_suspect){p->tasks[t].node, p->tasks[t].phase};
     }
     for (int t = 0; t < p->task_count && status == LK_OK; t++)
-        if (p->tasks[t].kind == LKI_TASK_PARTIAL && !(e.stacks[t] = lki_zalloc(n * sizeof(stack)))) status = LK_ENOMEM;
+        if (p->tasks[t].kind == LKI_TASK_PARTIAL && !(e.stacks[t] = lki_zalloc_array(n, sizeof(stack)))) status = LK_ENOMEM;
     if (status == LK_OK) status = emit_all(&e);
     if (status == LK_OK) status = give_scratch(p);
     for (int t = 0; t < p->task_count && e.stacks; t++)

@@ -21,7 +21,7 @@ void lki_line_end(lki_line *l)
 static lk_status push(lki_line *l, lk_tensor *t)
 {
     if (l->count == l->room) {
-        lk_tensor **more = lki_alloc(2 * (size_t)l->room * sizeof *more);
+        lk_tensor **more = lki_alloc_array(l->room, 2 * sizeof *more);
         if (!more) return LK_ENOMEM;
         memcpy(more, l->item, (size_t)l->count * sizeof *more);
         lki_line_end(l);
@@ -39,7 +39,7 @@ static bool is_range_of(const lk_tensor *t, const lk_tensor *whole, int64_t firs
     shape.dim[0] = t->shape.dim[0];
     if (t->dtype != whole->dtype || !lki_shape_equal(&t->shape, &shape)) return false;
     if (t->graph || whole->graph) return t->graph == whole->graph; /* the graph knows where a traced value lies */
-    size_t before = (size_t)(first * lki_shape_size_from(&shape, 1)) * lk_dtype_bytes(t->dtype);
+    size_t before = lki_bytes_of(lki_size_mul(first, lki_shape_size_from(&shape, 1)), lk_dtype_bytes(t->dtype));
     return lki_shape_size(&t->shape) == 0 || (char *)t->data == (char *)whole->data + before;
 }
 
@@ -138,7 +138,7 @@ static lk_tensor *build_tensor(const lki_form *f, lk_tensor *const *outputs)
 /* The items of a nested tuple or of a per-replica value. */
 static lk_tensor *build_items(const lki_form *f, const lki_form **at, lk_tensor *const *outputs)
 {
-    lk_tensor *few[LKI_FEW], **item = f->count <= LKI_FEW ? few : lki_alloc((size_t)f->count * sizeof *item), *whole = NULL, *made;
+    lk_tensor *few[LKI_FEW], **item = f->count <= LKI_FEW ? few : lki_alloc_array(f->count, sizeof *item), *whole = NULL, *made;
     if (!item) return &lki_poison;
     if (f->kind == LKI_FORM_REPLICAS) whole = build(at, outputs);
     bool good = whole != &lki_poison;
@@ -162,7 +162,7 @@ static lk_tensor *build(const lki_form **at, lk_tensor *const *outputs)
 
 lk_tuple lki_form_build(const lki_form *forms, int items, lk_tensor *const *outputs)
 {
-    lk_tensor *few[LKI_FEW] = {0}, **item = items <= LKI_FEW ? few : lki_alloc((size_t)items * sizeof *item);
+    lk_tensor *few[LKI_FEW] = {0}, **item = items <= LKI_FEW ? few : lki_alloc_array(items, sizeof *item);
     bool       good = item != NULL;
     for (int i = 0; i < items && good; i++) {
         item[i] = build(&forms, outputs);

@@ -10,6 +10,7 @@
  * call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "core/trace.h"
 #include "op/replica.h"
 #include "step/card.h"
@@ -160,7 +161,7 @@ static bool matches(const signature *s, const lki_line *in, int threads)
 
 static signature *signature_of(const lki_line *in, int threads)
 {
-    signature *s = lki_zalloc(sizeof *s + (size_t)in->count * sizeof s->input[0]);
+    signature *s = lki_zalloc(lki_bytes_add(sizeof *s, lki_bytes_of(in->count, sizeof s->input[0])));
     if (!s) return NULL;
     *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_device_current()};
     for (int i = 0; i < in->count; i++)
@@ -254,7 +255,7 @@ static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
 static lk_tuple replay(lki_plan *plan, const lki_line *in)
 {
     const lki_graph *g = plan->graph;
-    lk_tensor       *few[LKI_FEW], **out = g->output_count <= LKI_FEW ? few : lki_alloc((size_t)g->output_count * sizeof *out);
+    lk_tensor       *few[LKI_FEW], **out = g->output_count <= LKI_FEW ? few : lki_alloc_array(g->output_count, sizeof *out);
     lk_status        status = out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < g->output_count && status == LK_OK; i++) {
         const lki_value *v = &g->values[g->outputs[i]];
@@ -350,6 +351,7 @@ static bool runs_directly(lk_function *f)
 
 lk_tuple lk_call(lk_function *f, lk_tuple in)
 {
+    LKI_NEAREST;
     lki_line line;
     if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
     if (!f) return poisoned();

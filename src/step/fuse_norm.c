@@ -36,7 +36,7 @@ static bool same_elements(const lki_graph *g, int a, int b)
 /* Give a node other operands; false without memory, and then nothing has changed. */
 static bool give_operands(lki_node *n, int nsrc, const int *src)
 {
-    int *list = lki_alloc((size_t)(nsrc + n->ndst + 1) * sizeof *list);
+    int *list = lki_alloc_array(nsrc + n->ndst + 1, sizeof *list);
     if (!list) return false;
     memcpy(list, src, (size_t)nsrc * sizeof *list);
     memcpy(list + nsrc, n->dst, (size_t)n->ndst * sizeof *list);
@@ -75,8 +75,9 @@ static void fuse_data_gradient(lki_graph *g, lki_node *add, int direct, int othe
     lki_node *mul = made_by(g, add->src[direct], LKI_OP_mul), *apply = made_by(g, add->src[other], LKI_OP_batch_apply);
     if (!mul || !apply || apply->attr.epilogue.relu || !is_channels(g, mul->src[1], add->dst[0])) return;
     if (!lki_shape_equal(&g->values[mul->src[0]].shape, &g->values[add->dst[0]].shape) ||
-        !lki_shape_equal(&g->values[apply->src[0]].shape, &g->values[add->dst[0]].shape) || lki_graph_uses(g, add->src[direct]) != 1 ||
-        lki_graph_uses(g, add->src[other]) != 1 || !lki_graph_may_wait(g, mul, add) || !lki_graph_may_wait(g, apply, add))
+        !lki_shape_equal(&g->values[apply->src[0]].shape, &g->values[add->dst[0]].shape) ||
+        lki_graph_uses(g, add->src[direct]) != 1 || lki_graph_uses(g, add->src[other]) != 1 || !lki_graph_may_wait(g, mul, add) ||
+        !lki_graph_may_wait(g, apply, add))
         return;
     if (!give_operands(add, 5, (int[]){mul->src[0], mul->src[1], apply->src[0], apply->src[1], apply->src[2]})) return;
     add->op = LKI_OP_batch_grad_x;

@@ -53,7 +53,7 @@ static bool fits(const lki_graph *g, const lki_node *weights, const lki_node *pr
 
 static lk_status fuse(lki_graph *g, lki_node *weights, lki_node *product)
 {
-    int *list = lki_alloc((size_t)(4 + weights->ndst) * sizeof *list);
+    int *list = lki_alloc_array(4 + weights->ndst, sizeof *list);
     if (!list) return LK_ENOMEM; /* without it bits would be others */
     memcpy(list, (int[]){weights->src[0], product->src[0], weights->src[2], product->src[1]}, 4 * sizeof *list);
     memcpy(list + 4, weights->dst, (size_t)weights->ndst * sizeof *list);

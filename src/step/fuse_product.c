@@ -37,7 +37,7 @@ static bool is_alike(const lki_graph *g, const lki_node *add, int side)
 /* n does what `last` did with its other operand; false without memory, and then nothing has changed. */
 static bool take_over(lki_graph *g, lki_node *n, lki_node *last, int other)
 {
-    int *list = lki_alloc((size_t)(n->nsrc + 2) * sizeof *list);
+    int *list = lki_alloc_array(n->nsrc + 2, sizeof *list);
     if (!list) return false;
     memcpy(list, n->src, (size_t)n->nsrc * sizeof *list);
     list[n->nsrc] = last->src[other];

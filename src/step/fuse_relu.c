@@ -49,7 +49,7 @@ static bool is_plain(const lki_graph *g, const lki_node *n)
 /* false without memory, and then nothing has changed */
 static bool do_relu(const lki_graph *g, lki_node *n, const lki_node *relu)
 {
-    int *list = lki_alloc((size_t)(n->nsrc + 1 + n->ndst) * sizeof *list);
+    int *list = lki_alloc_array(n->nsrc + 1 + n->ndst, sizeof *list);
     if (!list) return false;
     memcpy(list, n->src, (size_t)n->nsrc * sizeof *list);
     list[gradient_of(g, n)] = relu->src[0];
@@ -103,7 +103,7 @@ static lki_node *product_before(const lki_graph *g, const lki_node *relu)
 
 static void mask_product(lki_graph *g, lki_node *n, lki_node *relu)
 {
-    int *list = lki_alloc(4 * sizeof *list);
+    int *list = lki_alloc_array(4, sizeof *list);
     if (!list) return; /* fusing is optional */
     memcpy(list, (int[]){n->src[0], n->src[1], relu->src[1], n->dst[0]}, 4 * sizeof *list);
     lki_release(n->src);
@@ -136,7 +136,8 @@ static bool same_rows(const lki_rows *a, const lki_rows *b)
 /* Is `sum` that of the gradient `weights` reads, over the same rows? */
 static bool sums_gradient(const lki_graph *g, const lki_node *sum, const lki_node *weights)
 {
-    if (sum->dead || sum->op != LKI_OP_reduce_sum || sum->mode != LKI_SUM || sum->type != LK_F32 || gradient_of(g, sum)) return false;
+    if (sum->dead || sum->op != LKI_OP_reduce_sum || sum->mode != LKI_SUM || sum->type != LK_F32 || gradient_of(g, sum))
+        return false;
     const int relu = sum->attr.epilogue.relu;
     return relu == weights->attr.epilogue.relu && same_rows(&sum->rows, &weights->rows) && lki_is_cut(sum->cut, 0) &&
            same_elements(g, sum->src[0], weights->src[1]) && (!relu || same_elements(g, sum->src[1], weights->src[3]));
@@ -154,7 +155,7 @@ static bool can_wait(const lki_graph *g, const lki_node *first, const lki_node *
 
 static void make_both(lki_graph *g, lki_node *weights, lki_node *sum)
 {
-    int *list = lki_alloc((size_t)(weights->nsrc + 2) * sizeof *list);
+    int *list = lki_alloc_array(weights->nsrc + 2, sizeof *list);
     if (!list) return; /* fusing is optional */
     memcpy(list, weights->src, (size_t)weights->nsrc * sizeof *list);
     list[weights->nsrc] = weights->dst[0];

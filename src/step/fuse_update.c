@@ -54,7 +54,7 @@ static bool has_shape_of(const lki_graph *g, int value, int other)
 
 static void give_both(lki_node *update, int gradient, int factor)
 {
-    int *list = lki_alloc((size_t)(update->ndst + 4) * sizeof *list);
+    int *list = lki_alloc_array(update->ndst + 4, sizeof *list);
     if (!list) return; /* fusing is optional */
     memcpy(list, (int[]){gradient, update->src[1], update->src[2], factor}, 4 * sizeof *list);
     memcpy(list + 4, update->dst, (size_t)update->ndst * sizeof *list);

@@ -24,7 +24,7 @@ int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, 
                   .ndst = ndst,
                   .order = 2 * g->node_count,
                   .replica = -1};
-    n.src = lki_alloc((size_t)(nsrc + ndst + 1) * sizeof *n.src);
+    n.src = lki_alloc_array(nsrc + ndst + 1, sizeof *n.src);
     if (!n.src) return -1;
     n.dst = n.src + nsrc;
     memcpy(n.src, src, (size_t)nsrc * sizeof *src);
@@ -64,10 +64,7 @@ int lki_graph_uses(const lki_graph *g, int value)
     return count;
 }
 
-bool lki_may_fault(const lki_node *n)
-{
-    return lki_slot_may_fault(n->slot, n->type);
-}
+bool lki_may_fault(const lki_node *n) { return lki_slot_may_fault(n->slot, n->type); }
 
 /* ---- tracing ---- */
 
@@ -165,7 +162,7 @@ static void tag(lki_graph *g, lki_node *n)
 static void note_where(lki_graph_where *w, const lki_replica *r)
 {
     if (!w->device) {
-        w->device = lki_zalloc((size_t)r->count * sizeof *w->device);
+        w->device = lki_zalloc_array(r->count, sizeof *w->device);
         if (!w->device) return;
         w->count = r->count;
         w->strategy = r->strategy;
@@ -188,7 +185,7 @@ static void note_device(lki_graph *g)
 
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
 {
-    int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc((size_t)(f->nsrc + extra_src) * sizeof *src);
+    int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc_array(f->nsrc + extra_src, sizeof *src);
     int node = -1;
     if (src && operand_values(g, f->nsrc, f->src, src + extra_src)) {
         if (extra_src) src[0] = extra_value;

@@ -272,11 +272,11 @@ int lki_join_calls(const lki_order *calls, lki_joinable *what, const lki_join_ru
 {
     const size_t n = (size_t)calls->count + 1;
     joining      j = {.calls = calls, .what = what, .most = rules->most, .count = calls->count, .words = calls->words};
-    int         *space = lki_zalloc(9 * n * sizeof *space);
-    turn        *turns = lki_alloc(n * sizeof *turns);
-    uint64_t    *row = lki_alloc(((size_t)j.words + 1) * sizeof *row);
-    bool        *last = lki_alloc(n * sizeof *last);
-    j.before = lki_alloc(n * ((size_t)j.words + 1) * sizeof *j.before);
+    int         *space = lki_zalloc_array(n, 9 * sizeof *space);
+    turn        *turns = lki_alloc_array(n, sizeof *turns);
+    uint64_t    *row = lki_alloc_array((size_t)j.words + 1, sizeof *row);
+    bool        *last = lki_alloc_array(n, sizeof *last);
+    j.before = lki_alloc_array(lki_size_mul(n, j.words + 1), sizeof *j.before);
     int count = -1;
     if (space && turns && row && last && j.before) {
         int *piece = space + 6 * n, *other = space + 7 * n;

@@ -48,7 +48,7 @@ static void read_by(const lki_plan *p, readers *r, int task, bool range)
 static readers *find_readers(const lki_plan *p)
 {
     const lki_graph *g = p->graph;
-    readers         *r = lki_zalloc((size_t)(g->value_count + 1) * sizeof *r);
+    readers         *r = lki_zalloc_array(g->value_count + 1, sizeof *r);
     for (int v = 0; r && v < g->value_count; v++)
         if (p->maker[v] >= 0) r[v] = made_by(p, p->maker[v]);
     for (int t = 0; r && t < p->task_count; t++) {
@@ -71,7 +71,7 @@ static size_t lane_bytes(const lki_plan *p, const lki_value *v, const lki_rows *
     int64_t most = 0, entries = v->shape.dim[0];
     for (int s = 0; s < p->lanes; s++)
         most = lki_max(most, lki_plan_bound(rows, s + 1) - lki_plan_bound(rows, s));
-    return entries ? (size_t)(lki_shape_size(&v->shape) / entries * most) * lk_dtype_bytes(v->dtype) : 0;
+    return entries ? lki_bytes_of(lki_size_mul(lki_shape_size(&v->shape) / entries, most), lk_dtype_bytes(v->dtype)) : 0;
 }
 
 static int chain_end(const lki_plan *p, int task)
@@ -98,10 +98,10 @@ static lki_room span_of(lki_plan *p, int value, readers r)
     }
     if (r.one_group) {
         p->storage[value].home = LKI_HOME_PIECE;
-        return (lki_room){value, (1 << 24) + t->group, r.first, r.last, (size_t)t->piece * lk_dtype_bytes(v->dtype), 0};
+        return (lki_room){value, (1 << 24) + t->group, r.first, r.last, lki_bytes_of(t->piece, lk_dtype_bytes(v->dtype)), 0};
     }
     p->storage[value].home = LKI_HOME_SHARED;
-    return (lki_room){value, -1, t->phase, r.last_phase, (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype), 0};
+    return (lki_room){value, -1, t->phase, r.last_phase, lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype)), 0};
 }
 
 /* Buffers a thread needs to add up its lanes: one per subtree that can be open at once. */
@@ -126,17 +126,17 @@ static lki_room span_of_partial(lki_plan *p, int task)
         if (p->tasks[i].kind == LKI_TASK_COMBINE && p->tasks[i].partial == task && p->tasks[i].phase > last)
             last = p->tasks[i].phase;
     t->stack = stack_depth(p);
-    t->bytes = (size_t)lki_round_up(t->size * (int64_t)lk_dtype_bytes(v->dtype), 2 * LKI_CACHE_LINE);
-    return (lki_room){-1 - task, -1, t->phase, last, t->bytes * (size_t)(t->stack * p->threads), 0};
+    t->bytes = (size_t)lki_round_up(lki_size_mul(t->size, (int64_t)lk_dtype_bytes(v->dtype)), 2 * LKI_CACHE_LINE);
+    return (lki_room){-1 - task, -1, t->phase, last, lki_bytes_of(t->stack * p->threads, t->bytes), 0};
 }
 
 lk_status lki_plan_memory(lki_plan *p)
 {
     const lki_graph *g = p->graph;
-    lki_room            *spans = lki_zalloc((size_t)(g->value_count + p->task_count + 1) * sizeof *spans);
+    lki_room        *spans = lki_zalloc_array(g->value_count + p->task_count + 1, sizeof *spans);
     readers         *r = find_readers(p);
     int              count = 0;
-    p->storage = lki_zalloc((size_t)(g->value_count + 1) * sizeof *p->storage);
+    p->storage = lki_zalloc_array(g->value_count + 1, sizeof *p->storage);
     if (!spans || !r || !p->storage) {
         lki_release(spans);
         lki_release(r);
@@ -149,16 +149,17 @@ lk_status lki_plan_memory(lki_plan *p)
         if (p->tasks[t].kind == LKI_TASK_PARTIAL) spans[count++] = span_of_partial(p, t);
     lki_rooms_place(spans, count);
     for (int i = 0; i < count; i++) {
-        size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes, end = spans[i].at + spans[i].bytes;
+        size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes,
+               end = lki_bytes_add(spans[i].at, spans[i].bytes);
         if (end > *total) *total = end;
         if (spans[i].value < 0) p->tasks[-1 - spans[i].value].at = spans[i].at;
         else p->storage[spans[i].value].at = spans[i].at;
     }
     lki_release(spans);
     lki_release(r);
-    p->thread_stride = (size_t)lki_round_up((int64_t)p->thread_bytes + 1, 4096);
+    p->thread_stride = lki_bytes_round_up(lki_bytes_add(p->thread_bytes, 1), 4096);
     bool null = lki_device_current()->kind == LKI_DEVICE_NULL; /* nobody will write there, and results are copied from it */
-    p->shared = null ? lki_zalloc(p->shared_bytes + 1) : lki_alloc(p->shared_bytes + 1);
-    p->thread_block = lki_alloc(p->thread_stride * (size_t)p->threads);
+    p->shared = null ? lki_zalloc(lki_bytes_add(p->shared_bytes, 1)) : lki_alloc(lki_bytes_add(p->shared_bytes, 1));
+    p->thread_block = lki_alloc_array(p->threads, p->thread_stride);
     return p->shared && p->thread_block ? LK_OK : LK_ENOMEM;
 }

@@ -15,7 +15,7 @@ lk_status lki_merge_refuse(lki_merger *m, const char *format, ...)
     return LK_EUNSUPPORTED;
 }
 
-int *lki_merge_integers(lki_merger *m, int count) { return lki_arena_alloc(&m->arena, (size_t)(count + 1) * sizeof(int)); }
+int *lki_merge_integers(lki_merger *m, int count) { return lki_arena_array(&m->arena, count + 1, sizeof(int)); }
 
 static bool is_range_input(const lki_value *v) { return v->maker < 0 && v->alias_of >= 0 && v->replica >= 0; }
 
@@ -308,7 +308,7 @@ static lk_status join_constants(lki_merger *m, const int *v, int *out)
     char *at = all->data;
     for (int r = 0; r < m->n; r++) {
         const lki_value *x = lki_from_value(m, v[r]);
-        size_t           bytes = (size_t)lki_shape_size(&x->shape) * lk_dtype_bytes(x->dtype);
+        size_t           bytes = lki_bytes_of(lki_shape_size(&x->shape), lk_dtype_bytes(x->dtype));
         const void      *from = lki_host_data(x->constant);
         if (!from) return lk_error_code();
         if (bytes) memcpy(at, from, bytes);

@@ -86,7 +86,7 @@ static void find_ways(const lki_order *o, const bool *nothing, int *way)
 
 bool lki_order_begin_with_one(lki_order *o, const bool *nothing)
 {
-    int *way = lki_zalloc(((size_t)o->count + 1) * sizeof *way), first = -1;
+    int *way = lki_zalloc_array((size_t)o->count + 1, sizeof *way), first = -1;
     if (!way) return false;
     find_ways(o, nothing, way);
     for (int i = 0; i < o->count; i++)

@@ -166,7 +166,8 @@ static int64_t bytes_of(const lki_graph *g, const lki_node *n)
 {
     int64_t bytes = 0;
     for (int i = 0; i < n->ndst; i++)
-        bytes += lki_shape_size(&g->values[n->dst[i]].shape) * (int64_t)lk_dtype_bytes(g->values[n->dst[i]].dtype);
+        bytes = lki_size_add(
+            bytes, lki_size_mul(lki_shape_size(&g->values[n->dst[i]].shape), (int64_t)lk_dtype_bytes(g->values[n->dst[i]].dtype)));
     return bytes;
 }
 
@@ -251,10 +252,10 @@ static void list_nodes(const lki_graph *g, lki_parts *p)
 lk_status lki_parts_find(const lki_graph *g, int lanes, int64_t pack, lki_parts *p, char why[LKI_PARTS_WHY])
 {
     const size_t nodes = (size_t)g->node_count + 1, values = (size_t)g->value_count + 1;
-    int         *room = lki_zalloc(5 * values * sizeof *room);
-    *p = (lki_parts){.nodes = lki_alloc(nodes * sizeof *p->nodes),
-                     .part = lki_alloc(nodes * sizeof *p->part),
-                     .exchange = lki_alloc(nodes * sizeof *p->exchange),
+    int         *room = lki_zalloc_array(values, 5 * sizeof *room);
+    *p = (lki_parts){.nodes = lki_alloc_array(nodes, sizeof *p->nodes),
+                     .part = lki_alloc_array(nodes, sizeof *p->part),
+                     .exchange = lki_alloc_array(nodes, sizeof *p->exchange),
                      .rows = lki_zalloc(values)};
     lk_status status = room && p->nodes && p->part && p->exchange && p->rows ? LK_OK : LK_ENOMEM;
     times     t = {room, room + values, room + 2 * values, room + 3 * values, room + 4 * values};

@@ -1,10 +1,10 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
-#include "core/trace.h"
 #include "core/log.h"
+#include "core/trace.h"
+#include "op/run.h"
 #include "step/card.h"
 #include "step/cards.h"
-#include "op/run.h"
 #include <string.h>
 
 /* Of the rows its nodes work on: a strategy may have a number of its own. */
@@ -176,8 +176,8 @@ static const char *root_data(const lki_plan *p, int root, const lki_line *in)
 
 static lk_status copy_output(const lki_plan *p, int value, const lki_line *in, lk_tensor *out)
 {
-    size_t bytes = (size_t)lki_shape_size(&out->shape) * lk_dtype_bytes(out->dtype);
-    size_t before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
+    size_t      bytes = lki_bytes_of(lki_shape_size(&out->shape), lk_dtype_bytes(out->dtype));
+    size_t      before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
     const char *root = bytes ? root_data(p, lki_graph_root(p->graph, value), in) : NULL;
     if (bytes && !root) return lk_error_code();
     if (bytes) memcpy(out->data, root + before, bytes);

@@ -14,6 +14,8 @@ static bool live_together(const lki_room *a, const lki_room *b, const void *user
     return a->segment == b->segment && a->from <= b->to && b->from <= a->to;
 }
 
+static size_t end_of(const lki_room *r) { return lki_bytes_add(r->at, r->bytes); }
+
 /* The lowest place where a span meets no span placed before it that lives at the same time. */
 static void place(lki_room *spans, int i, lki_together_fn *together, const void *user)
 {
@@ -21,8 +23,8 @@ static void place(lki_room *spans, int i, lki_together_fn *together, const void 
     for (bool moved = true; moved;) {
         moved = false;
         for (int j = 0; j < i; j++)
-            if (at < spans[j].at + spans[j].bytes && spans[j].at < at + spans[i].bytes && together(&spans[i], &spans[j], user)) {
-                at = spans[j].at + spans[j].bytes;
+            if (at < end_of(&spans[j]) && spans[j].at < lki_bytes_add(at, spans[i].bytes) && together(&spans[i], &spans[j], user)) {
+                at = end_of(&spans[j]);
                 moved = true;
             }
     }
@@ -32,7 +34,7 @@ static void place(lki_room *spans, int i, lki_together_fn *together, const void 
 void lki_rooms_place_where(lki_room *spans, int count, lki_together_fn *together, const void *user)
 {
     for (int i = 0; i < count; i++)
-        spans[i].bytes = (size_t)lki_round_up((int64_t)spans[i].bytes, 2 * LKI_CACHE_LINE);
+        spans[i].bytes = lki_bytes_round_up(spans[i].bytes, (size_t)2 * LKI_CACHE_LINE);
     qsort(spans, (size_t)count, sizeof *spans, larger_first);
     for (int i = 0; i < count; i++)
         place(spans, i, together, user);

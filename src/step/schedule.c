@@ -44,7 +44,7 @@ static bool follows_lanes(const lki_plan *p, const lki_node *n) { return n->rows
 static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
 {
     const lki_value *v = &p->graph->values[n->src[i]];
-    return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype);
+    return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
 }
 
 /* Element-wise, or a sum over replicas: any piece of the result needs just the same piece of the operands. */
@@ -132,7 +132,7 @@ static bool add_tasks_for(lki_plan *p, int node)
 static lk_status make_tasks(lki_plan *p)
 {
     const lki_graph *g = p->graph;
-    int             *sorted = lki_alloc((size_t)(g->node_count + 1) * sizeof *sorted);
+    int             *sorted = lki_alloc_array(g->node_count + 1, sizeof *sorted);
     if (!sorted) return LK_ENOMEM;
     int  count = 0;
     bool good = true;
@@ -244,7 +244,7 @@ static bool edges_of_suspects(lki_plan *p, edges *e)
 static lk_status find_edges(lki_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
-    p->maker = lki_alloc((size_t)(g->value_count + 1) * sizeof *p->maker);
+    p->maker = lki_alloc_array(g->value_count + 1, sizeof *p->maker);
     if (!p->maker) return LK_ENOMEM;
     for (int v = 0; v < g->value_count; v++)
         p->maker[v] = -1;

@@ -70,7 +70,7 @@ static lk_status copy_nodes(cutter *c)
 static lk_status copy_rest(cutter *c)
 {
     const lki_graph *g = c->from;
-    c->to->outputs = lki_alloc((size_t)(g->output_count + 1) * sizeof *c->to->outputs);
+    c->to->outputs = lki_alloc_array(g->output_count + 1, sizeof *c->to->outputs);
     if (!c->to->outputs) return LK_ENOMEM;
     memcpy(c->to->outputs, g->outputs, (size_t)g->output_count * sizeof *g->outputs);
     c->to->output_count = g->output_count;
@@ -117,7 +117,7 @@ static int64_t entry_of(const lk_shape *s)
 {
     int64_t n = 1;
     for (int d = 1; d < s->rank; d++)
-        n *= s->dim[d];
+        n = lki_size_mul(n, s->dim[d]);
     return n;
 }
 
@@ -217,7 +217,7 @@ static lk_status cut_nodes(cutter *c)
 
 static size_t padded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-static size_t bytes_of(const lki_value *v) { return (size_t)lki_shape_size(&v->shape) * lk_dtype_bytes(v->dtype); }
+static size_t bytes_of(const lki_value *v) { return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype)); }
 
 /* Sums of one type that go with an exchange get their places, and values of their own for the parts. */
 static lk_status place_pack(cutter *c, int e, lki_pack *pack)
@@ -279,7 +279,7 @@ static lk_status place_packs(cutter *c, int e)
             *pack = (lki_pack){.dtype = pack_types[k], .way = way, .at = x->bytes, .sum = -1, .pieces = -1, .piece = -1};
             LKI_TRY(place_pack(c, e, pack));
             if (way != LKI_PACK_SWAPPED) continue;
-            x->bytes = pack->at + (size_t)lki_round_up((int64_t)pack->bytes, 16 * c->cards);
+            x->bytes = lki_bytes_add(pack->at, lki_bytes_round_up(pack->bytes, (size_t)(16 * c->cards)));
             pack->bytes = x->bytes - pack->at;
             x->second = true;
         }
@@ -327,7 +327,7 @@ static int leave(cutter *c, int node, lk_dtype dtype, int64_t size)
 static lk_status add_exchange(cutter *c, int e)
 {
     lki_exchange_plan *x = &c->out->exchanges[e];
-    int                count = 0, *src = lki_alloc((size_t)(c->out->sent_count + 1) * sizeof *src);
+    int                count = 0, *src = lki_alloc_array(c->out->sent_count + 1, sizeof *src);
     if (!src) return LK_ENOMEM;
     for (int i = 0; i < c->out->sent_count; i++)
         if (c->out->sent[i].exchange == e) src[count++] = c->out->sent[i].value;
@@ -472,12 +472,12 @@ static lk_status make(cutter *c)
     int        sums = 0;
     for (int i = 0; i < nodes; i++)
         sums += c->from->nodes[i].ndst;
-    s->order = lki_alloc((size_t)(nodes * slots + c->parts->exchanges * (2 + LKI_PACKS) + 1) * sizeof *s->order);
-    s->exchanges = lki_zalloc((size_t)(c->parts->exchanges + 1) * sizeof *s->exchanges);
-    s->sent = lki_alloc((size_t)(sums * slots + 1) * sizeof *s->sent);
-    s->lane_writes = lki_alloc((size_t)(nodes + 1) * sizeof *s->lane_writes);
-    s->trees = lki_zalloc((size_t)(nodes * slots + 1) * sizeof *s->trees);
-    c->twins = lki_alloc((size_t)(nodes * slots + 1) * sizeof *c->twins);
+    s->order = lki_alloc_array(lki_size_mul(nodes, slots) + lki_size_mul(c->parts->exchanges, 2 + LKI_PACKS) + 1, sizeof *s->order);
+    s->exchanges = lki_zalloc_array(c->parts->exchanges + 1, sizeof *s->exchanges);
+    s->sent = lki_alloc_array(lki_size_mul(sums, slots) + 1, sizeof *s->sent);
+    s->lane_writes = lki_alloc_array(nodes + 1, sizeof *s->lane_writes);
+    s->trees = lki_zalloc_array(lki_size_mul(nodes, slots) + 1, sizeof *s->trees);
+    c->twins = lki_alloc_array(lki_size_mul(nodes, slots) + 1, sizeof *c->twins);
     if (!s->order || !s->exchanges || !s->sent || !s->lane_writes || !s->trees || !c->twins) return LK_ENOMEM;
     s->exchange_count = c->parts->exchanges;
     LKI_TRY(copy_values(c));

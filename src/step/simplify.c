@@ -16,7 +16,7 @@ typedef struct uses {
 static lk_status count_uses(const lki_graph *g, uses *u)
 {
     lki_release(u->count);
-    u->count = lki_zalloc((size_t)(2 * g->value_count + 1) * sizeof *u->count);
+    u->count = lki_zalloc_array(lki_size_mul(2, g->value_count) + 1, sizeof *u->count);
     if (!u->count) return LK_ENOMEM;
     u->only = u->count + g->value_count;
     for (int i = 0; i < g->node_count; i++)
@@ -146,7 +146,7 @@ static lki_node *only_reader(lki_graph *g, const uses *u, int value, lki_op op)
 /* Take over the results of `last`, a node that read only what `n` made. */
 static void absorb(lki_graph *g, lki_node *n, lki_node *last)
 {
-    int *list = lki_alloc((size_t)(n->nsrc + 1 + last->ndst) * sizeof *list);
+    int *list = lki_alloc_array(n->nsrc + 1 + last->ndst, sizeof *list);
     if (!list) return; /* fusing is optional */
     memcpy(list, n->src, (size_t)n->nsrc * sizeof *list);
     if (last->op == LKI_OP_add) list[n->nsrc] = last->src[1];

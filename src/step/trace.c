@@ -100,7 +100,7 @@ static lk_tensor *enter_nest(entrance *e, const lk_tuple *nest, lk_tensor **item
 static lk_tensor *enter_several(entrance *e, const lk_tensor *t)
 {
     int         count = t->nest ? t->nest->count : t->replicas->count;
-    lk_tensor **item = lki_alloc((size_t)(count + 1) * sizeof *item), *made;
+    lk_tensor **item = lki_alloc_array(count + 1, sizeof *item), *made;
     if (!item) return &lki_poison;
     made = t->nest ? enter_nest(e, t->nest, item) : enter_replicas(e, t->replicas, item);
     lki_release(item);
@@ -173,8 +173,8 @@ static lk_status trace_outputs(lki_graph *g, lk_tuple out, lki_line *line)
         if (!out.item[i]) return lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
         LKI_TRY(lki_line_add(line, out.item[i]));
     }
-    g->results = lki_zalloc((size_t)(line->count + 1) * sizeof *g->results);
-    g->outputs = lki_alloc((size_t)(line->count + 1) * sizeof *g->outputs);
+    g->results = lki_zalloc_array(line->count + 1, sizeof *g->results);
+    g->outputs = lki_alloc_array(line->count + 1, sizeof *g->outputs);
     if (!g->results || !g->outputs) return LK_ENOMEM;
     g->result_items = out.count;
     g->result_count = line->count;
@@ -214,7 +214,7 @@ static lk_status trace_inside(entrance *e, int items, lk_tensor **inside, lk_fn 
 lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items, void *user)
 {
     lk_status        status = LK_ENOMEM;
-    lk_tensor      **room = lki_zalloc((size_t)(in->count + items + 1) * sizeof *room);
+    lk_tensor      **room = lki_zalloc_array(in->count + items + 1, sizeof *room);
     lki_error_record before;
     if (!room) return status;
     lki_error_take(&before);

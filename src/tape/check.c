@@ -1,6 +1,7 @@
 /* The numerical gradient checker: recorded gradients against central differences in f64. */
 #include "core/memory.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "op/tensor.h"
 #include <lockstep/grad.h>
 #include <lockstep/ops.h>
@@ -37,7 +38,7 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
 {
     double value = NAN;
     LK_STEP {
-        lk_tensor **moved = lki_alloc((size_t)in.count * sizeof *moved);
+        lk_tensor **moved = lki_alloc_array(in.count, sizeof *moved);
         if (moved) {
             memcpy(moved, in.item, (size_t)in.count * sizeof *moved);
             moved[input] = lk_tensor_from(in.item[input]->shape, LK_F64, lk_data(in.item[input]));
@@ -67,6 +68,7 @@ static lk_status compare(lk_fn fn, lk_tuple in, void *user, double epsilon, int 
 
 lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilon, double tolerance, lk_gradient_check *result)
 {
+    LKI_NEAREST;
     lk_gradient_check worst = {0};
     if (epsilon <= 0) epsilon = 1e-5;
     if (tolerance <= 0) tolerance = 1e-6;

@@ -9,6 +9,7 @@
 #include "tape/tape.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/origin.h"
 #include "op/pooled.h"
@@ -66,8 +67,8 @@ static bool map_put(id_map *m, uint64_t id, int number);
 static bool map_grow(id_map *m)
 {
     id_map bigger = {.size = m->size ? 2 * m->size : 64};
-    bigger.id = lki_zalloc((size_t)bigger.size * sizeof *bigger.id);
-    bigger.number = lki_zalloc((size_t)bigger.size * sizeof *bigger.number);
+    bigger.id = lki_zalloc_array(bigger.size, sizeof *bigger.id);
+    bigger.number = lki_zalloc_array(bigger.size, sizeof *bigger.number);
     if (!bigger.id || !bigger.number) {
         lki_release(bigger.id);
         lki_release(bigger.number);
@@ -116,7 +117,7 @@ static void record_op(lki_recorder *r, const lki_infer *f, lk_tensor *const *dst
     lk_tape *tape = tape_of(r);
     if (!lki_gradient_of(f->op) || !any_tracked(tape, f)) return;
     entry e = {.op = f->op, .attr = *f->attr, .nsrc = f->nsrc, .ndst = f->ndst};
-    e.src = lki_alloc((size_t)(e.nsrc + e.ndst) * sizeof *e.src);
+    e.src = lki_alloc_array(e.nsrc + e.ndst, sizeof *e.src);
     if (!e.src || !lki_grow((void **)&tape->entries, &tape->capacity, tape->count + 1, sizeof e)) {
         lki_release(e.src);
         tape->failed = true;
@@ -230,7 +231,7 @@ static bool find_useful(walk *w, int count)
             if (!mark_useful(w, e->dst[j]->id)) return false;
     }
     for (int p = 0; p < PARTS; p++)
-        if (!(w->sum[p] = lki_zalloc((size_t)(w->slots + 1) * sizeof *w->sum[p]))) return false;
+        if (!(w->sum[p] = lki_zalloc_array(w->slots + 1, sizeof *w->sum[p]))) return false;
     return true;
 }
 
@@ -263,8 +264,8 @@ static bool step_back(walk *w, const entry *e, int part)
     for (int i = 0; i < e->ndst; i++) /* a result nobody used */
         if (!dy[i] && lki_is_float(e->dst[i]->dtype))
             dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
-    lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc((size_t)e->nsrc * sizeof *dx);
-    bool       *need = e->nsrc <= 16 ? few_need : lki_zalloc((size_t)e->nsrc * sizeof *need);
+    lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc_array(e->nsrc, sizeof *dx);
+    bool       *need = e->nsrc <= 16 ? few_need : lki_zalloc_array(e->nsrc, sizeof *need);
     bool        room = dx && need;
     if (room) {
         for (int i = 0; i < e->nsrc; i++)
@@ -359,7 +360,8 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b
 
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
-    lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc((size_t)sources.count * sizeof *g) : NULL;
+    LKI_NEAREST;
+    lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
     bool good = true;
@@ -399,7 +401,7 @@ static lk_grads *grads_new(lk_variables variables)
     lk_grads *g = lki_object_new(sizeof *g, LKI_KIND_GRADS, LKI_LIVES_IN_STEP, grads_destroy);
     if (!g) return NULL;
     size_t n = (size_t)variables.count;
-    g->variable = lki_zalloc((4 * n + 1) * sizeof(void *));
+    g->variable = lki_zalloc_array(n + 1, 4 * sizeof(void *));
     if (!g->variable) return NULL;
     g->total = (lk_tensor **)(g->variable + n);
     g->row_part = g->total + n;
@@ -431,6 +433,7 @@ static void collect(const walk *w, lk_grads *g, int i)
 
 lk_grads *lk_tape_gradient(lk_tape *tape, lk_tensor *target, lk_variables variables)
 {
+    LKI_NEAREST;
     lk_grads *g = may_be_asked(tape) ? grads_new(variables) : NULL;
     if (!g) return NULL;
     walk w = {.tape = tape};

@@ -26,6 +26,46 @@ static lk_dataset *batches(int64_t n, int64_t size)
     return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(rows(n), classes(n))), size);
 }
 
+/* ---- rows without elements ---- */
+
+static void use_empty_rows(lk_model *m, lk_shape x, lk_shape y, const char *loss)
+{
+    lk_tensor *in = lk_zeros(x, LK_F32), *labels = lk_zeros(y, y.rank == 1 ? LK_I32 : LK_F32);
+    lk_model_compile(m, .loss = lk_loss_named(loss), .optimizer = lk_adam(0.01),
+                     .metrics = LK_METRICS(lk_metric_named("accuracy")));
+    lk_model_fit(m, .x = in, .y = labels, .batch_size = 3, .verbose = LK_SILENT);
+    lk_model_evaluate(m, .x = in, .y = labels, .verbose = LK_SILENT);
+    lk_model_predict(m, .x = in, .verbose = LK_SILENT);
+    lk_model_summary(m);
+    lk_clear_error(); /* of a width of zero one thing or the other may be refused; nothing divides by it */
+}
+
+static void no_output(const char *text, void *user) { (void)text, (void)user; }
+
+TEST(rows_may_be_empty)
+{
+    const char *const losses[] = {"mean_squared_error", "binary_crossentropy", "categorical_crossentropy", "cosine_similarity"};
+    lk_set_output(no_output, NULL);
+    for (int replicas = 1; replicas < 3; replicas++)
+        LK_POOL
+            LK_SCOPE(lk_mirrored_strategy(.cpu_devices = replicas)) {
+                for (int i = 0; i < LKI_COUNT(losses); i++)
+                    use_empty_rows(lk_sequential(lk_activation_layer(LK_SOFTMAX, .input_shape = LK_SHAPE(0))), LK_SHAPE(7, 0),
+                                   LK_SHAPE(7, 0), losses[i]);
+                use_empty_rows(lk_sequential(lk_activation_layer(LK_RELU, .input_shape = LK_SHAPE(0))), LK_SHAPE(7, 0), LK_SHAPE(7),
+                               "sparse_categorical_crossentropy");
+                use_empty_rows(lk_sequential(lk_dense(2, .input_shape = LK_SHAPE(0)), lk_batch_normalization()), LK_SHAPE(7, 0),
+                               LK_SHAPE(7, 2), losses[0]);
+                use_empty_rows(lk_sequential(lk_flatten(.input_shape = LK_SHAPE(3, 0, 2)), lk_layer_normalization()),
+                               LK_SHAPE(7, 3, 0, 2), LK_SHAPE(7, 0), losses[0]);
+                use_empty_rows(lk_sequential(lk_global_average_pooling2d(.input_shape = LK_SHAPE(0, 4, 2)), lk_dense(1)),
+                               LK_SHAPE(7, 0, 4, 2), LK_SHAPE(7, 1), losses[0]);
+                use_empty_rows(lk_sequential(lk_reshape_layer(LK_SHAPE(0, 5), .input_shape = LK_SHAPE(5, 0)), lk_lstm(2)),
+                               LK_SHAPE(7, 5, 0), LK_SHAPE(7, 2), losses[0]);
+            }
+    lk_set_output(NULL, NULL);
+}
+
 /* ---- weights of one fit ---- */
 
 TEST(class_weights_are_of_training_only)
@@ -312,10 +352,10 @@ TEST(an_inner_model_draws_anew_by_itself)
         }
 }
 
-TESTS(cmocka_unit_test(class_weights_are_of_training_only), cmocka_unit_test(sample_weights_here_and_not_there),
-      cmocka_unit_test(a_callback_may_evaluate_and_predict), cmocka_unit_test(callbacks_that_go_too_far),
-      cmocka_unit_test(data_that_ends_with_the_epoch_begins_anew), cmocka_unit_test(data_that_never_ends),
-      cmocka_unit_test(epochs_leave_nothing_behind), cmocka_unit_test(bad_labels_are_named_wherever_they_are),
-      cmocka_unit_test(freezing_takes_effect_with_the_next_fit), cmocka_unit_test(names_of_metrics_stay_their_own),
-      cmocka_unit_test(histories_print_themselves), cmocka_unit_test(values_that_mean_nothing),
-      cmocka_unit_test(an_inner_model_draws_anew_by_itself))
+TESTS(cmocka_unit_test(rows_may_be_empty), cmocka_unit_test(class_weights_are_of_training_only),
+      cmocka_unit_test(sample_weights_here_and_not_there), cmocka_unit_test(a_callback_may_evaluate_and_predict),
+      cmocka_unit_test(callbacks_that_go_too_far), cmocka_unit_test(data_that_ends_with_the_epoch_begins_anew),
+      cmocka_unit_test(data_that_never_ends), cmocka_unit_test(epochs_leave_nothing_behind),
+      cmocka_unit_test(bad_labels_are_named_wherever_they_are), cmocka_unit_test(freezing_takes_effect_with_the_next_fit),
+      cmocka_unit_test(names_of_metrics_stay_their_own), cmocka_unit_test(histories_print_themselves),
+      cmocka_unit_test(values_that_mean_nothing), cmocka_unit_test(an_inner_model_draws_anew_by_itself))

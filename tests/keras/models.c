@@ -486,9 +486,16 @@ static char *deep(int levels)
 TEST(hostile_texts)
 {
     refused(deep(500), LK_EFORMAT, "lk_model_from_json");
-    refused(ROW(INPUT("[null, 4611686018427387904]") "," LAYER("Dense", "\"units\": 4611686018427387904")), LK_ESHAPE,
-            "lk_model_from_json: ");
-    refused(ROW(INPUT("[null, 1000000000]") "," LAYER("Dense", "\"units\": 1000000000")), LK_ENOMEM, "");
+    refused(ROW(INPUT("[null, 4]") "," LAYER("Dense", "\"units\": 4611686018427387904")), LK_EUNSUPPORTED,
+            "units is 4611686018427387904; it must be at most 2147483647");
+    refused(ROW(INPUT("[null, 4611686018427387904]") "," LAYER("Dense", "\"units\": 2")), LK_ESHAPE, "lk_model_from_json: ");
+    refused(ROW(INPUT("[null, 2147483648, 2147483648, 4]") "," LAYER("Flatten", "\"name\": \"f\"")), LK_ESHAPE,
+            "layer \"f\": rows of [2147483648, 2147483648, 4]: that is too large: at most 2^48 elements are possible");
+    refused(ROW(INPUT("[null, 4, 4, 1]") "," LAYER("RandomCrop", "\"height\": 4611686018427387920, \"width\": 2")), LK_EUNSUPPORTED,
+            "height is 4611686018427387920; it must be at most 2147483647");
+    refused(ROW(INPUT("[null, 1000000000]") "," LAYER("Dense", "\"units\": 1000000000")), LK_ESHAPE,
+            "its kernel, [1000000000, 1000000000], is too large");
+    refused(ROW(INPUT("[null, 10000000]") "," LAYER("Dense", "\"units\": 10000000")), LK_ENOMEM, "");
     refused(ROW(LAYER("Dense", "\"units\": 1e400")), LK_EFORMAT, "");
     refused(ROW(LAYER("Dense", "\"units\": 2, \"units\": 3")), LK_EFORMAT, "");
     refused(ROW(LAYER("Dense", "\"units\": 2, \"name\": \"a/b\"")), LK_EUNSUPPORTED, "the name \"a/b\" has a slash in it");

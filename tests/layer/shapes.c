@@ -111,6 +111,76 @@ TEST(rows_of_other_types)
     }
 }
 
+/* What would wrap if it was multiplied as it is: none of these has a size that memory could hold. */
+TEST(rows_that_are_too_large)
+{
+    const int64_t most = INT32_MAX, large = (int64_t)1 << 40;
+    LK_POOL {
+        ROW_REFUSED(lk_flatten(), LK_SHAPE(large, large, 4), "\"flatten\"", "too large", "2^48");
+        ROW_REFUSED(lk_up_sampling2d(LK_AXES(65536)), LK_SHAPE(large, large, 1), "\"up_sampling2d\"", "too large");
+        ROW_REFUSED(lk_zero_padding2d(LK_AXES(most, most)), LK_SHAPE(INT64_MAX - 1, 4, 1), "\"zero_padding2d\"", "too large");
+        ROW_REFUSED(lk_zero_padding2d(LK_AXES(most, most)), LK_SHAPE(4, 4, 1), "\"zero_padding2d\"", "too large");
+        ROW_REFUSED(lk_reshape_layer(LK_SHAPE(-1, 2)), LK_SHAPE(large, large, 4), "too large");
+        ROW_REFUSED(lk_dense(most), LK_SHAPE(large, 3), "\"dense\"", "too large");
+        ROW_REFUSED(lk_conv2d(most, 1), LK_SHAPE(large, large, 1), "\"conv2d\"", "too large");
+        ROW_REFUSED(lk_conv2d(1, most, .padding = LK_SAME, .dilation = LK_AXES(most)), LK_SHAPE(large, large, 1), "too large");
+        ROW_REFUSED(lk_conv2d_transpose(1, most, .strides = LK_AXES(most)), LK_SHAPE(large, large, 1), "too large");
+        ROW_REFUSED(lk_depthwise_conv2d(1, .depth_multiplier = most), LK_SHAPE(3, 3, INT64_MAX), "too large");
+        ROW_REFUSED(lk_embedding(3, most), LK_SHAPE(most), "\"embedding\"", "too large");
+        ROW_REFUSED(lk_random_crop(most, most), LK_SHAPE(3, 3, 1), "\"random_crop\"", "too large");
+        ROW_REFUSED(lk_bidirectional(lk_lstm(most, .return_sequences = LK_ON)), LK_SHAPE(large, 1), "too large");
+        REFUSED(LK_ESHAPE, !lk_dense(3, .input_shape = LK_SHAPE(most, most, 4)), "lk_dense", "not the shape of a row", "2^48");
+        REFUSED(LK_ESHAPE, !lk_input(LK_SHAPE(most, most, 4)), "lk_input", "not the shape of a row");
+    }
+}
+
+/* Weights of possible rows. */
+TEST(weights_that_are_too_large)
+{
+    const int64_t most = INT32_MAX, large = (int64_t)1 << 40;
+    LK_POOL {
+        REFUSED(LK_ESHAPE, !lk_sequential(lk_lstm(most, .input_shape = LK_SHAPE(1, large))), "\"lstm\"", "kernel", "too large");
+        REFUSED(LK_ESHAPE,
+                !lk_sequential(
+                    lk_separable_conv2d(1, most, .depth_multiplier = most, .padding = LK_SAME, .input_shape = LK_SHAPE(1, 1, 8))),
+                "\"separable_conv2d\"", "depthwise_kernel", "too large");
+        REFUSED(LK_ESHAPE, !lk_sequential(lk_depthwise_conv2d(most, .padding = LK_SAME, .input_shape = LK_SHAPE(1, 1, 1))),
+                "kernel", "too large");
+        lk_node *x = lk_input(LK_SHAPE(2, large));
+        REFUSED(LK_ESHAPE, !lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_multi_head_attention(most, most), x, x))),
+                "\"multi_head_attention\"", "query/kernel", "too large");
+    }
+}
+
+/* The table of fields says which options are sizes; all of them have one bound. */
+TEST(sizes_that_no_option_has)
+{
+    const int64_t n = (int64_t)1 << 62;
+    LK_POOL {
+        REFUSED(LK_EINVAL, !lk_dense(n), "lk_dense", "units is 4611686018427387904", "at most 2147483647");
+        REFUSED(LK_EINVAL, !lk_conv2d(n, 1), "lk_conv2d", "filters");
+        REFUSED(LK_EINVAL, !lk_conv2d(1, n), "lk_conv2d", "kernel_size");
+        REFUSED(LK_EINVAL, !lk_conv1d(1, n), "lk_conv1d", "kernel_size");
+        REFUSED(LK_EINVAL, !lk_conv2d(1, 1, .strides = LK_AXES(n)), "lk_conv2d", "strides");
+        REFUSED(LK_EINVAL, !lk_conv2d(1, 1, .dilation = LK_AXES(n)), "lk_conv2d", "dilation");
+        REFUSED(LK_EINVAL, !lk_separable_conv2d(n, 1), "lk_separable_conv2d", "filters");
+        REFUSED(LK_EINVAL, !lk_depthwise_conv2d(1, .depth_multiplier = n), "lk_depthwise_conv2d", "depth_multiplier");
+        REFUSED(LK_EINVAL, !lk_max_pooling2d(LK_AXES(n)), "lk_max_pooling2d", "pool_size");
+        REFUSED(LK_EINVAL, !lk_up_sampling2d(LK_AXES(n)), "lk_up_sampling2d", "size");
+        REFUSED(LK_EINVAL, !lk_zero_padding2d(LK_AXES(n)), "lk_zero_padding2d", "border");
+        REFUSED(LK_EINVAL, !lk_cropping2d(LK_AXES(n)), "lk_cropping2d", "border");
+        REFUSED(LK_EINVAL, !lk_embedding(n, 1), "lk_embedding", "input_dim");
+        REFUSED(LK_EINVAL, !lk_embedding(1, n), "lk_embedding", "output_dim");
+        REFUSED(LK_EINVAL, !lk_lstm(n), "lk_lstm", "units");
+        REFUSED(LK_EINVAL, !lk_multi_head_attention(n, 1), "lk_multi_head_attention", "num_heads");
+        REFUSED(LK_EINVAL, !lk_multi_head_attention(1, n), "lk_multi_head_attention", "key_dim");
+        REFUSED(LK_EINVAL, !lk_group_normalization(n), "lk_group_normalization", "groups");
+        REFUSED(LK_EINVAL, !lk_random_crop(n, 1), "lk_random_crop", "height");
+        REFUSED(LK_EINVAL, !lk_random_crop(1, n + 16), "lk_random_crop", "width is 4611686018427387920");
+        REFUSED(LK_ESHAPE, !lk_reshape_layer(LK_SHAPE(n, 4)), "lk_reshape_layer", "target_shape");
+    }
+}
+
 static lk_model *moving(void)
 {
     return lk_sequential(lk_rescaling(0.5, 0.25), lk_zero_padding2d(LK_AXES(1, 0, 2, 1)), lk_conv2d(4, 2),
@@ -123,5 +193,6 @@ static lk_model *moving(void)
 TEST(the_same_bits_on_replicas) { same_on_replicas("moving", moving, plain_sgd, LK_SHAPE(5, 4, 2)); }
 
 TESTS(cmocka_unit_test(rows_of_known_and_unknown_sizes), cmocka_unit_test(rows_that_do_not_fit),
-      cmocka_unit_test(layers_that_cannot_be), cmocka_unit_test(zero_is_a_choice), cmocka_unit_test(every_activation),
-      cmocka_unit_test(rows_of_other_types), cmocka_unit_test(the_same_bits_on_replicas))
+      cmocka_unit_test(layers_that_cannot_be), cmocka_unit_test(rows_that_are_too_large),
+      cmocka_unit_test(weights_that_are_too_large), cmocka_unit_test(sizes_that_no_option_has), cmocka_unit_test(zero_is_a_choice),
+      cmocka_unit_test(every_activation), cmocka_unit_test(rows_of_other_types), cmocka_unit_test(the_same_bits_on_replicas))

@@ -175,6 +175,22 @@ static int grow_numbers(void)
 
 TEST(arrays_grow) { assert_true(check_every_allocation(grow_numbers) >= 5); }
 
+TEST(arrays_that_cannot_be)
+{
+    int64_t   before = lki_memory_in_use();
+    lki_arena arena = {0};
+    assert_null(lki_alloc_array((int64_t)1 << 62, 4)); /* a product of 0 bytes, if it wrapped */
+    assert_null(lki_zalloc_array(((int64_t)1 << 62) + 16, 4));
+    assert_null(lki_alloc_array(-1, 1));
+    assert_null(lki_alloc_array(INT64_MAX, 1));
+    assert_null(lki_realloc_array(NULL, INT64_MAX, 2));
+    assert_null(lki_arena_array(&arena, (int64_t)1 << 61, 8));
+    assert_int_equal(lk_error_code(), LK_ENOMEM);
+    lk_clear_error();
+    lki_release(lki_alloc_array(0, 8));
+    assert_int_equal(lki_memory_in_use(), before);
+}
+
 TEST(arrays_do_not_overflow)
 {
     void *items = NULL;
@@ -248,5 +264,5 @@ TESTS(cmocka_unit_test(blocks_are_aligned), cmocka_unit_test(large_blocks_are_wh
       cmocka_unit_test(classes_waste_little), cmocka_unit_test(the_largest_blocks_are_not_kept),
       cmocka_unit_test(impossible_requests_fail_with_a_message), cmocka_unit_test(use_is_counted),
       cmocka_unit_test(realloc_keeps_contents), cmocka_unit_test(requests_fail_on_demand), cmocka_unit_test(text_is_copied),
-      cmocka_unit_test(arrays_grow), cmocka_unit_test(arrays_do_not_overflow), cmocka_unit_test(arenas_hand_out_zeroed_pieces),
-      cmocka_unit_test(threads_share_the_lists))
+      cmocka_unit_test(arrays_grow), cmocka_unit_test(arrays_that_cannot_be), cmocka_unit_test(arrays_do_not_overflow),
+      cmocka_unit_test(arenas_hand_out_zeroed_pieces), cmocka_unit_test(threads_share_the_lists))

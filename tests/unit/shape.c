@@ -37,6 +37,22 @@ TEST(what_is_a_shape)
         assert_false(lki_shape_valid(&bad[i]));
 }
 
+TEST(what_is_a_row)
+{
+    lk_shape good[] = {LK_SHAPE(), LK_SHAPE(-1), LK_SHAPE(0, 3), LK_SHAPE(1, 2, 3, 4, 5, 6, 7),
+                       LK_SHAPE((int64_t)1 << 40, -1, 256)};
+    lk_shape bad[] = {LK_SHAPE(-2),
+                      LK_SHAPE(1, 2, 3, 4, 5, 6, 7, 8),
+                      LK_SHAPE(0, (int64_t)1 << 49),
+                      LK_SHAPE((int64_t)1 << 40, -1, 257),
+                      LK_SHAPE(INT64_MAX, INT64_MAX),
+                      {.rank = -1}};
+    for (int i = 0; i < LKI_COUNT(good); i++)
+        assert_true(lki_row_valid(&good[i]));
+    for (int i = 0; i < LKI_COUNT(bad); i++)
+        assert_false(lki_row_valid(&bad[i]));
+}
+
 TEST(sizes)
 {
     lk_shape s = LK_SHAPE(2, 3, 5), scalar = LK_SHAPE(), empty = LK_SHAPE(4, 0, 7);
@@ -113,6 +129,6 @@ TEST(lists_of_axes)
     lk_clear_error();
 }
 
-TESTS(cmocka_unit_test(shapes_as_text), cmocka_unit_test(what_is_a_shape), cmocka_unit_test(sizes), cmocka_unit_test(equality),
-      cmocka_unit_test(broadcasting), cmocka_unit_test(broadcasting_in_place), cmocka_unit_test(axes_from_either_end),
-      cmocka_unit_test(lists_of_axes))
+TESTS(cmocka_unit_test(shapes_as_text), cmocka_unit_test(what_is_a_shape), cmocka_unit_test(what_is_a_row), cmocka_unit_test(sizes),
+      cmocka_unit_test(equality), cmocka_unit_test(broadcasting), cmocka_unit_test(broadcasting_in_place),
+      cmocka_unit_test(axes_from_either_end), cmocka_unit_test(lists_of_axes))

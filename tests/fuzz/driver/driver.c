@@ -2,7 +2,8 @@
  * until time is up. The same seed gives the same inputs. It knows nothing of coverage; the long runs that found what is in the corpora
  * were libFuzzer's.
  *
- *     NAME [FOLDER | FILE]...          first every file as it is, then changed ones for LOCKSTEP_FUZZ_SECONDS (default 2); files alone: as they are
+ *     NAME [FOLDER | FILE]...          first every file as it is, then changed ones for LOCKSTEP_FUZZ_SECONDS (default 2), or until there were
+ *                                      LOCKSTEP_FUZZ_RUNS; other ones with LOCKSTEP_FUZZ_SEED. Files alone: as they are
  *
  * The input being read is in NAME.input, so that it is there when the process ends in the middle. One that takes more than 10 seconds ends it too. */
 #include "fuzz/target.h"
@@ -196,10 +197,15 @@ static void keep_last_input(const char *program)
     close(descriptor);
 }
 
+static double setting(const char *name, double otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtod(text, NULL) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-    const char  *wanted = getenv("LOCKSTEP_FUZZ_SECONDS");
-    const double seconds = wanted && *wanted ? strtod(wanted, NULL) : 2;
+    const double seconds = setting("LOCKSTEP_FUZZ_SECONDS", 2), runs = setting("LOCKSTEP_FUZZ_RUNS", 0);
     bool         folders = false;
     for (int i = 1; i < argc; i++) {
         const bool folder = add_folder(argv[i]);
@@ -214,7 +220,8 @@ int main(int argc, char **argv)
     if (!fuzz.count) fuzz.file[fuzz.count++] = (input){calloc(1, 1), 0};
     uint8_t *room = malloc(MOST_BYTES);
     if (!room) return 1;
-    for (const double end = now() + seconds; folders && now() < end;)
+    fuzz.random += (uint64_t)setting("LOCKSTEP_FUZZ_SEED", 0);
+    for (const double end = now() + seconds; folders && (runs > 0 ? (double)fuzz.runs < runs : now() < end);)
         run_changed(room);
     free(room);
     if (fuzz.last) remove(fuzz.last_path);

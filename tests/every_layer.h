@@ -1,0 +1,62 @@
+/* Small models that have every kind of layer in them, for tests that take all of them through something. */
+#ifndef LK_TESTS_EVERY_LAYER_H
+#define LK_TESTS_EVERY_LAYER_H
+
+#include <lockstep.h>
+
+static inline lk_model *convolutions(void)
+{
+    return lk_sequential(lk_conv2d(3, 2, .padding = LK_SAME, .input_shape = LK_SHAPE(6, 6, 2), .kernel_regularizer = lk_l2(0.01)),
+                         lk_max_pooling2d(), lk_batch_normalization(), lk_depthwise_conv2d(2, .depth_multiplier = 2),
+                         lk_separable_conv2d(2, 1), lk_group_normalization(2), lk_relu_layer(), lk_average_pooling2d(),
+                         lk_flatten(), lk_dense(2, .kernel_constraint = lk_max_norm()));
+}
+
+static inline lk_model *pictures(void)
+{
+    return lk_sequential(lk_rescaling(0.5, .input_shape = LK_SHAPE(5, 4, 1)), lk_random_flip(), lk_random_rotation(0.1),
+                         lk_random_crop(4, 3), lk_zero_padding2d(), lk_cropping2d(LK_AXES(1, 0)), lk_up_sampling2d(),
+                         lk_conv2d_transpose(2, 2, .strides = LK_AXES(2)), lk_spatial_dropout2d(0.5), lk_leaky_relu_layer(),
+                         lk_global_average_pooling2d(), lk_dense(1, LK_SIGMOID));
+}
+
+static inline lk_model *other_pictures(void)
+{
+    return lk_sequential(lk_up_sampling2d(.interpolation = LK_BILINEAR, .input_shape = LK_SHAPE(3, 3, 2)), lk_random_crop(7, 7),
+                         lk_permute(LK_AXES(2, 1, 3)), lk_layer_normalization(), lk_activation_layer(LK_TANH),
+                         lk_global_max_pooling2d(), lk_reshape_layer(LK_SHAPE(1, -1)), lk_softmax_layer());
+}
+
+static inline lk_model *sequences(void)
+{
+    return lk_sequential(lk_embedding(7, 4, .input_shape = LK_SHAPE(6)), lk_conv1d(3, 2, .padding = LK_CAUSAL), lk_max_pooling1d(),
+                         lk_bidirectional(lk_lstm(2, .return_sequences = LK_ON)), lk_time_distributed(lk_dense(3)),
+                         lk_average_pooling1d(.padding = LK_SAME), lk_gru(2, .return_sequences = LK_ON, .dropout = 0.25),
+                         lk_simple_rnn(2), lk_dropout(0.5), lk_dense(1));
+}
+
+static inline lk_model *attention(void)
+{
+    lk_node *x = lk_input(LK_SHAPE(3, 4)), *y = lk_apply(lk_multi_head_attention(2, 2, .dropout = 0.1), x, x);
+    lk_node *pooled = lk_apply(lk_global_average_pooling1d(), lk_apply(lk_add_layer(), x, y));
+    lk_node *most = lk_apply(lk_global_max_pooling1d(), y);
+    return lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dot_layer(LK_AXES(1), .normalize = LK_ON), pooled, most)));
+}
+
+static inline lk_model *merges(void)
+{
+    lk_tensor *mean = lk_fill(LK_SHAPE(3), LK_F32, 0.5), *variance = lk_fill(LK_SHAPE(3), LK_F32, 2);
+    lk_node   *a = lk_input(LK_SHAPE(3)), *b = lk_input(LK_SHAPE(3), .name = "other");
+    lk_node   *n = lk_apply(lk_normalization(.mean = mean, .variance = variance), a);
+    lk_node   *c = lk_apply(lk_subtract_layer(), n, b), *d = lk_apply(lk_multiply_layer(), a, c);
+    lk_node   *e = lk_apply(lk_average_layer(), c, d, a), *f = lk_apply(lk_maximum_layer(), e, b);
+    lk_node   *g = lk_apply(lk_concatenate(), lk_apply(lk_minimum_layer(), f, a), e);
+    lk_layer  *inner = lk_model_layer(lk_sequential(lk_dense(2, LK_RELU, .input_shape = LK_SHAPE(6)), lk_dense(2)));
+    return lk_functional(LK_NODES(a, b), LK_NODES(lk_apply(inner, g), lk_apply(lk_dense(1), g)));
+}
+
+typedef lk_model            *every_layer_fn(void);
+static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures, other_pictures, sequences, attention, merges};
+enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
+
+#endif
