@@ -18,14 +18,18 @@ struct lki_cuda_failed {
 };
 inline thread_local lki_cuda_failed lki_cuda_last;
 
+/* A kernel's name as the source has it, without parentheses around it: for "%.*s". */
+#define LKI_CUDA_NAME(kernel) (int)strlen(kernel) - 2 * (*(kernel) == '('), (kernel) + (*(kernel) == '(')
+
 /* `call` is the source text of the call; `kernel` may be NULL. Returns e. */
 static inline int lki_cuda_note(cudaError_t e, const char *call, const char *kernel)
 {
     lki_cuda_failed *f = &lki_cuda_last;
     if (e == cudaSuccess) return 0;
+    if (!kernel) kernel = "";
     f->code = (int)e;
-    snprintf(f->what, sizeof f->what, "%.*s%s%.120s", (int)strcspn(call, "("), call, kernel ? " of the kernel " : "",
-             kernel ? kernel : "");
+    snprintf(f->what, sizeof f->what, "%.*s%s%.*s", (int)strcspn(call, "("), call, *kernel ? " of the kernel " : "",
+             LKI_CUDA_NAME(kernel));
     cudaGetLastError();
     return (int)e;
 }

@@ -72,9 +72,10 @@ int check(const lki_gpu::kernel_launch &l)
                   {"bytes of shared memory", l.shared, 0, most.shared}};
     for (const auto &x : limits) {
         char text[200];
+        if (!most.threads) break; /* the card does not answer: the launch will say why */
         if (x.is >= x.least && x.is <= x.most) continue;
-        snprintf(text, sizeof text, "the kernel %.80s cannot have %zu %s: the card allows %zu to %zu", l.what.name, x.is, x.what,
-                 x.least, x.most);
+        snprintf(text, sizeof text, "the kernel %.*s cannot have %zu %s: the card allows %zu to %zu", LKI_CUDA_NAME(l.what.name),
+                 x.is, x.what, x.least, x.most);
         return lki_cuda_refuse(cudaErrorInvalidConfiguration, text);
     }
     return 0;
@@ -98,7 +99,7 @@ bool lki_gpu::give_shared(const void *function, const char *name, size_t bytes)
     const size_t                most = limits_here(&device).shared;
     std::lock_guard<std::mutex> held(lock);
     size_t                     *own = &given[{device, function}];
-    if (bytes > most) return false;
+    if (most && bytes > most) return false;
     if (bytes <= UNASKED_SHARED || bytes <= *own) return true;
     if (lki_cuda_note(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
                       "cudaFuncSetAttribute", name))
