@@ -9,7 +9,7 @@ option(LK_GPU_SIM "Simulated cards, for tests" ON)
 
 file(GLOB gpu_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernel/gpu/*.cu)
 set(gpu_kernels ${gpu_files})
-list(FILTER gpu_kernels EXCLUDE REGEX "/(cuda|cuda_feed|cuda_graph|links)\\.cu$")
+list(FILTER gpu_kernels EXCLUDE REGEX "/(cuda|links)\\.cu$")
 set(gpu_folder ${PROJECT_BINARY_DIR}/libexec/lockstep)
 
 # ---- simulated ---------------------------------------------------------------------------------------------------------------
@@ -20,7 +20,8 @@ if(LK_GPU_SIM)
   if(CMAKE_CXX_COMPILER)
     enable_language(CXX)
     set(LK_GPU_SIM_FOUND ON)
-    add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc ${PROJECT_SOURCE_DIR}/src/kernel/gpu/links_sim.cc)
+    add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc
+                ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim_cuda.cc ${PROJECT_SOURCE_DIR}/src/kernel/gpu/links_sim.cc)
     set_source_files_properties(${gpu_kernels} PROPERTIES LANGUAGE CXX)
     target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
                            -fvisibility=hidden -fno-rtti $<$<BOOL:${LK_WERROR}>:-Werror>)

@@ -19,6 +19,7 @@ typedef struct lki_card_call {
     bool            on_host;
     bool            once; /* it needs constants alone: the first replay makes its results, which stay */
     bool            has_scratch;
+    bool            arrives; /* it reads an input of the function (card_ways.c) */
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args;    /* of the card */
     lki_gpu_call    gpu;
@@ -139,7 +140,7 @@ lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 /* Is this replay one that launches the graph of the only part, captured before? */
 bool lki_card_is_captured(const lki_card *c);
 
-/* That part once more, as a variant of its graph. */
+/* Launches of that part that read inputs once more, as a variant of its graph. */
 lk_status lki_card_capture_variant(lki_card *c, void **variant);
 
 /* Once inputs and parts are known; then, for a replay, a variant that reads inputs where they lie, or NULL. */

@@ -60,25 +60,53 @@ static lk_status capture_outputs(lki_card *c, void *capture)
     return check_step(c, "cannot be captured", l->backend->copies(l->card, stream, c->output_count, c->results));
 }
 
-/* A graph, or a variant of one. */
-static lk_status capture(lki_card *c, const lki_card_part *p, void *graph, void **out)
+static lk_status capture(lki_card *c, lki_card_part *p)
 {
     const lki_gpu_backend *b = c->line->backend;
     void                  *noted = NULL;
     LKI_TRY(check_step(c, "cannot be captured", b->capture_begin(c->line->card, &noted)));
     lk_status status = capture_launches(c, p, noted);
     if (status == LK_OK && c->gives) status = capture_outputs(c, noted);
-    int code = graph ? b->capture_variant(c->line->card, noted, graph, out) : b->capture_end(c->line->card, noted, out);
-    if (code) *out = NULL;
-    if (status != LK_OK && *out) { /* only a part of it */
-        if (graph) b->release_variant(*out);
-        else b->release_graph(*out);
-        *out = NULL;
+    const int code = b->capture_end(c->line->card, noted, &p->graph);
+    if (code) p->graph = NULL;
+    if (status != LK_OK && p->graph) { /* only a part of it */
+        b->release_graph(p->graph);
+        p->graph = NULL;
     }
     return status == LK_OK ? check_step(c, "could not be captured", code) : status;
 }
 
-lk_status lki_card_capture_variant(lki_card *c, void **variant) { return capture(c, &c->parts[0], c->parts[0].graph, variant); }
+static bool arrives(const lki_card *c, const lki_card_launch *l)
+{
+    for (int i = l->from; i < l->end; i++)
+        if (c->calls[i].arrives) return true;
+    return false;
+}
+
+static lk_status note_arrivals(lki_card *c, const lki_card_part *p, void *variant)
+{
+    const lki_gpu_backend *b = c->line->backend;
+    void                  *stream = NULL;
+    for (int i = p->from; i < p->end; i++) {
+        if (c->launches[i].once || !arrives(c, &c->launches[i])) continue;
+        LKI_TRY(check_step(c, "cannot be varied", b->variant_call(c->line->card, variant, i - p->from, &stream)));
+        LKI_TRY(launch(c, &c->launches[i], stream));
+    }
+    return LK_OK;
+}
+
+lk_status lki_card_capture_variant(lki_card *c, void **variant)
+{
+    const lki_gpu_backend *b = c->line->backend;
+    LKI_TRY(check_step(c, "cannot be varied", b->variant_begin(c->line->card, c->parts[0].graph, variant)));
+    lk_status status = note_arrivals(c, &c->parts[0], *variant);
+    const int code = b->variant_end(c->line->card, *variant);
+    if (status == LK_OK) status = check_step(c, "cannot be varied", code);
+    if (status == LK_OK) return LK_OK;
+    b->release_variant(*variant);
+    *variant = NULL;
+    return status;
+}
 
 static lk_status run_captured(const lki_card *c, const lki_card_part *p, void *variant)
 {
@@ -148,7 +176,7 @@ lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant)
         return copy_outputs(c);
     }
     if (p->from == p->end) return LK_OK;
-    if (!p->graph) LKI_TRY(capture(c, p, NULL, &p->graph));
+    if (!p->graph) LKI_TRY(capture(c, p));
     return run_captured(c, p, variant);
 }
 

@@ -1,7 +1,7 @@
 /* Ways: variants of a plan's graph that read inputs where these lie, so that nothing is copied into the block before a replay.
  *
  * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed blocks, so a loop over batches sees the same few
- * addresses again and again: a combination that is seen for the second time is captured, as long as there is room for one more. Others go through the block. A replay sets the arguments of
+ * addresses again and again: a combination that is seen for the second time is noted, as long as there is room for one more. Others go through the block. A replay sets the arguments of
  * the few kernels that read inputs, which the card does not notice; to go from one graph to another would take it some microseconds.
  *
  * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
@@ -12,6 +12,20 @@
 
 /* ---- which addresses ---- */
 
+static bool is_input(const lki_card *c, int root)
+{
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].value == root) return true;
+    return false;
+}
+
+static void find_arrivals(lki_card *c)
+{
+    for (int i = 0; i < c->count; i++)
+        for (int k = 0; k < c->calls[i].node->nsrc; k++)
+            if (is_input(c, lki_graph_root(c->plan->graph, c->calls[i].node->src[k]))) c->calls[i].arrives = true;
+}
+
 lk_status lki_card_find_ways(lki_card *c)
 {
     const lki_graph *g = c->plan->graph;
@@ -20,6 +34,7 @@ lk_status lki_card_find_ways(lki_card *c)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
     for (int w = 0; w < LKI_CARD_WAYS; w++)
         if (!(c->ways[w].at = lki_arena_array(&c->arena, c->input_count, sizeof *c->ways[w].at))) return LK_ENOMEM;
+    find_arrivals(c);
     c->here = lki_arena_array(&c->arena, c->input_count, sizeof *c->here);
     return c->here ? LK_OK : LK_ENOMEM;
 }

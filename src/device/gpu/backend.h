@@ -13,6 +13,7 @@
  *     memory, is copied when it is called; nothing of it is read later. It works on the whole of dst[0]: lo is 0 and hi its size.
  *  4. Between capture_begin() and capture_end(), by one thread, work on the streams that capture_call() gave is noted, not done; a stream is good until the next one is
  *     given. launch() does the work on the card's stream, any number of times, in any order that what the calls come after allows, also at the same time.
+ *     Between variant_begin() and variant_end() the same is so for variant_call().
  *  5. What vary() and recopy() change holds for later launches alone.
  *  6. gather() may be put off until the next call of any function here that gives the card work, waits for it, or gives memory back: it is done before that work, and launch() makes it a part
  *     of the graph. Kernels launched on the stream are no such call: flush() comes before them. Neither are exchanges of linked cards,
@@ -23,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 9, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 10, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -48,7 +49,7 @@ typedef struct lki_gpu_backend {
     const char *name;               /* "cuda", "sim" */
     int (*cards)(const char **why); /* how many; 0 and why there are none */
     int (*card)(int card, lki_gpu_card *out);
-    const char *(*text)(int code);
+    const char *(*text)(int code); /* of one that this thread was given; it names the call that failed where it can */
     const char *(*lost)(int code); /* the name of an error after which nothing works on the card any more in this process; NULL: no such error */
     int (*open)(int card, void **stream);
     int (*alloc)(int card, size_t bytes, void **mem);
@@ -68,8 +69,10 @@ typedef struct lki_gpu_backend {
     int (*capture_call)(int card, void *capture, int count, const int *after,
                         void **stream); /* for the next call: they are numbered 0, 1, ... in this order, and each comes after the calls named here and no others */
     int (*capture_end)(int card, void *capture, void **graph); /* also after a failure: the capture is no more */
-    int (*capture_variant)(int card, void *capture, void *graph,
-                           void **variant); /* like capture_end(), after the calls of `graph` once more, on other addresses; a failure: it has none */
+    int (*variant_begin)(int card, void *graph, void **variant); /* the same graph with other addresses, of these calls: */
+    int (*variant_call)(int card, void *variant, int call,
+                        void **stream); /* of which work on the stream takes the place: the same launches, with other arguments */
+    int (*variant_end)(int card, void *variant); /* a failure of this one or of a call: it is none, and must be released all the same */
     int (*vary)(int card, void *graph, void *variant); /* to these addresses; NULL: its own */
     int (*recopy)(int card, void *graph, int call, int count, const lki_gpu_piece *pieces); /* that call was copies() of so many pieces of the same sizes; behind vary() */
     int (*launch)(int card, void *stream, void *graph);

@@ -42,8 +42,6 @@ int cuda_card(int i, lki_gpu_card *out)
     return 0;
 }
 
-const char *cuda_text(int code) { return cudaGetErrorString((cudaError_t)code); }
-
 /* The context is gone with these. */
 const char *cuda_lost(int code)
 {
@@ -177,6 +175,15 @@ int cuda_zero(int card, void *stream, void *dst, size_t bytes)
     return 0;
 }
 
+int copy_after(int to, void *stream, void *dst, int from, void *from_stream, const void *src, size_t bytes, cudaEvent_t ready)
+{
+    TRY(cudaEventRecord(ready, (cudaStream_t)from_stream));
+    TRY(cudaSetDevice(lki_cuda_physical(to)));
+    TRY(cudaStreamWaitEvent((cudaStream_t)stream, ready, 0));
+    TRY(cudaMemcpyPeerAsync(dst, lki_cuda_physical(to), src, lki_cuda_physical(from), bytes, (cudaStream_t)stream));
+    return 0;
+}
+
 int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, const void *src, size_t bytes)
 {
     cudaEvent_t ready;
@@ -185,12 +192,9 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
     FLUSH(to);
     TRY(cudaSetDevice(lki_cuda_physical(from)));
     TRY(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming));
-    cudaError_t e = cudaEventRecord(ready, (cudaStream_t)from_stream);
-    if (e == cudaSuccess) e = cudaSetDevice(lki_cuda_physical(to));
-    if (e == cudaSuccess) e = cudaStreamWaitEvent((cudaStream_t)stream, ready, 0);
-    if (e == cudaSuccess) e = cudaMemcpyPeerAsync(dst, lki_cuda_physical(to), src, lki_cuda_physical(from), bytes, (cudaStream_t)stream);
+    const int code = copy_after(to, stream, dst, from, from_stream, src, bytes, ready);
     cudaEventDestroy(ready);
-    TRY(e);
+    if (code) return code;
     /* the source may be written or given away by its own stream as soon as this returns */
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
     return 0;
@@ -207,8 +211,7 @@ int cuda_sync(int card, void *stream)
 int cuda_failure(int card)
 {
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    TRY(cudaGetLastError());
-    return 0;
+    return lki_cuda_launched();
 }
 
 int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
@@ -216,8 +219,7 @@ int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
     FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     lki_gpu::copy_pieces(stream, count, pieces);
-    TRY(cudaGetLastError());
-    return 0;
+    return lki_cuda_launched();
 }
 
 } // namespace
@@ -226,8 +228,40 @@ extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu
 
 const lki_gpu_backend *lki_gpu_backend_of(void)
 {
-    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "cuda",       cuda_cards,         cuda_card,        cuda_text,   cuda_lost,  cuda_open,  cuda_alloc, cuda_release,
-                                            cuda_alloc_host,         cuda_release_host, cuda_available, cuda_write,      cuda_read,   cuda_copy,  cuda_zero,  cuda_peer,
-                                            cuda_sync,               cuda_failure, lki_cuda_capture_begin, lki_cuda_capture_call, lki_cuda_capture_end, lki_cuda_capture_variant, lki_cuda_vary, lki_cuda_recopy, lki_cuda_launch, lki_cuda_release_graph, lki_cuda_release_variant, lki_gpu::kernels, lki_gpu::grouping, lki_cuda_feed_put, lki_cuda_feed_flush, cuda_copies};
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION,
+                                            "cuda",
+                                            cuda_cards,
+                                            cuda_card,
+                                            lki_cuda_text,
+                                            cuda_lost,
+                                            cuda_open,
+                                            cuda_alloc,
+                                            cuda_release,
+                                            cuda_alloc_host,
+                                            cuda_release_host,
+                                            cuda_available,
+                                            cuda_write,
+                                            cuda_read,
+                                            cuda_copy,
+                                            cuda_zero,
+                                            cuda_peer,
+                                            cuda_sync,
+                                            cuda_failure,
+                                            lki_cuda_capture_begin,
+                                            lki_cuda_capture_call,
+                                            lki_cuda_capture_end,
+                                            lki_cuda_variant_begin,
+                                            lki_cuda_variant_call,
+                                            lki_cuda_variant_end,
+                                            lki_cuda_vary,
+                                            lki_cuda_recopy,
+                                            lki_cuda_launch,
+                                            lki_cuda_release_graph,
+                                            lki_cuda_release_variant,
+                                            lki_gpu::kernels,
+                                            lki_gpu::grouping,
+                                            lki_cuda_feed_put,
+                                            lki_cuda_feed_flush,
+                                            cuda_copies};
     return &backend;
 }

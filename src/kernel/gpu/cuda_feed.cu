@@ -24,11 +24,14 @@ int launch_waiting(feed *f)
 }
 
 /* What could go wrong goes wrong now, for whom it was made. */
-int load(feed *f, const void *kernel)
+int load(feed *f, const lki_gpu::kernel_info &k)
 {
     cudaFuncAttributes about;
     if (f->loaded) return 0;
-    TRY(cudaFuncGetAttributes(&about, kernel));
+#ifdef LKI_SIM
+    lki_sim::know(k);
+#endif
+    TRY_OF(cudaFuncGetAttributes(&about, k.function), k.name);
     f->loaded = true;
     return 0;
 }
@@ -38,7 +41,7 @@ int load(feed *f, const void *kernel)
 int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g)
 {
     void *argument = g->argument;
-    TRY(cudaLaunchKernel(g->kernel, g->grid, g->block, &argument, 0, (cudaStream_t)stream));
+    TRY_OF(cudaLaunchKernel(g->what.function, g->grid, g->block, &argument, 0, (cudaStream_t)stream), g->what.name);
     return 0;
 }
 
@@ -50,21 +53,19 @@ int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows)
     int code = launch_waiting(f);
     if (code) return code;
     const bool small = lki_gpu::describe_gather(rows, &f->gather);
-    if (small) code = load(f, f->gather.kernel);
+    if (small) code = load(f, f->gather.what);
     if (code) return code;
     f->stream = stream;
     f->waits = small;
     if (!small) lki_gpu::gather_rows(stream, rows);
-    TRY(cudaGetLastError());
-    return 0;
+    return lki_cuda_launched();
 }
 
 int lki_cuda_feed_flush(int card)
 {
     feed                       *f = &feeds[card];
     std::lock_guard<std::mutex> held(f->lock);
-    if (!f->waits) return 0;
-    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    TRY(cudaSetDevice(lki_cuda_physical(card))); /* also where none waits: whoever called launches kernels of this card next */
     return launch_waiting(f);
 }
 

@@ -9,14 +9,15 @@
 #define LKI_KERNEL_GPU_CUDA_FEED_H
 
 #include "device/gpu/rows.h"
-#include <cuda_runtime.h>
+#include "kernel/gpu/cuda_call.h"
+#include "kernel/gpu/gpu.h"
 #include <mutex>
 
 /* A launch by its description. */
 typedef struct lki_cuda_gather {
-    const void *kernel;
-    dim3        grid, block;
-    alignas(64) char argument[4096];
+    lki_gpu::kernel_info what;
+    dim3                 grid, block;
+    alignas(16) char argument[4096];
 } lki_cuda_gather;
 
 namespace lki_gpu
@@ -30,7 +31,7 @@ static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void
 {
     cudaKernelNodeParams p = {};
     *argument = g->argument;
-    p.func = (void *)g->kernel;
+    p.func = (void *)(uintptr_t)g->what.function;
     p.gridDim = g->grid;
     p.blockDim = g->block;
     p.kernelParams = argument;

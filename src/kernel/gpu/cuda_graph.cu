@@ -1,10 +1,11 @@
 /* Graphs are captured by one stream; they are launched as they are, or with other arguments of some kernels.
  *
  * Invariants
- * 1. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
- * 2. A variant is a second capture of the same calls: the same nodes, in the order they were made, with the same functions, on other addresses. It keeps those kernels whose arguments
- *    differ; where anything else does, there is no variant.
- * 3. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h). Each has the arguments of its own last launch. */
+ * 1. Every launch of a capture is kept here as well, by its call and its place in it, with its node and all it was launched with: nothing is read back from a graph, and nodes are never told
+ *    from one another by their order, which CUDA does not promise.
+ * 2. A variant notes some calls once more, on other addresses; nothing is launched. Each must make the launches it made before, with other arguments alone; else there is no variant.
+ * 3. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
+ * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h). Each has the arguments of its own last launch. */
 #include "kernel/gpu/cuda_feed.h"
 #include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
@@ -16,11 +17,74 @@
 namespace
 {
 
-/* One stream captures everything; before each call it is told what the call's work comes after, and behind it what that work ended in is noted: the nodes later calls
+/* ---- launches that are kept ---- */
+
+struct kept {
+    lki_gpu::kernel_launch launch;
+    std::vector<char>      room; /* for its arguments */
+    std::vector<void *>    value;
+
+    explicit kept(const lki_gpu::kernel_launch &l) : launch(l), room(0), value((size_t)l.what.count)
+    {
+        size_t bytes = 0;
+        for (int i = 0; i < l.what.count; i++)
+            bytes += l.what.bytes[i];
+        room.resize(bytes);
+        char *at = room.data();
+        for (int i = 0; i < l.what.count; i++) {
+            memcpy(at, l.value[i], l.what.bytes[i]);
+            value[(size_t)i] = at;
+            at += l.what.bytes[i];
+        }
+    }
+    kept(kept &&) = default;
+    kept(const kept &) = delete;
+
+    cudaKernelNodeParams params() const
+    {
+        cudaKernelNodeParams p = {};
+        p.func = (void *)(uintptr_t)launch.what.function;
+        p.gridDim = launch.grid;
+        p.blockDim = launch.block;
+        p.sharedMemBytes = (unsigned)launch.shared;
+        p.kernelParams = const_cast<void **>(value.data());
+        return p;
+    }
+
+    /* In all but arguments. */
+    bool is_like(const lki_gpu::kernel_launch &l) const
+    {
+        const lki_gpu::kernel_launch &o = launch;
+        return o.what.function == l.what.function && o.grid.x == l.grid.x && o.grid.y == l.grid.y && o.grid.z == l.grid.z &&
+               o.block.x == l.block.x && o.block.y == l.block.y && o.block.z == l.block.z && o.shared == l.shared;
+    }
+};
+
+struct node {
+    cudaGraphNode_t handle;
+    kept            as;
+};
+
+struct change {
+    const node *of;
+    kept        to;
+};
+
+/* ---- graphs ---- */
+
+/* One stream captures everything; before each call it is told what the call's work comes after, and after it what that work ended in is noted: the nodes later calls
  * come after. A call that launches nothing ends in what it came after. */
 struct ending {
     std::vector<cudaGraphNode_t>   node;
     std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
+};
+
+typedef std::vector<std::vector<node>> calls; /* what each launched, in this order */
+
+struct capture {
+    cudaStream_t        stream;
+    std::vector<ending> ends; /* by call */
+    calls               made;
 };
 
 struct runnable {
@@ -31,31 +95,67 @@ struct runnable {
 
 /* Work of a capture that became a graph, and what it is launched as. */
 struct captured {
-    cudaGraph_t                  plan;
-    std::vector<cudaGraphNode_t> nodes, last; /* in the order they were made; by call: the node it ended in */
-    runnable                     alone, fed;
-    cudaGraphNode_t              feeder; /* the first node of `fed` */
-    bool                         unfed;  /* it cannot be fed */
-    const struct variant        *wanted; /* by the next launch */
-    int                          copier; /* the call that copies */
-    cudaKernelNodeParams         copies; /* its kernel; without a function: nobody asked yet */
-    std::vector<lki_gpu_piece>   pieces; /* these; none: as it was captured */
-};
-
-struct change {
-    cudaGraphNode_t      node; /* of the captured graph */
-    cudaKernelNodeParams from, to;
+    cudaGraph_t           plan;
+    calls                 made;
+    runnable              alone, fed;
+    cudaGraphNode_t       feeder; /* the first node of `fed` */
+    bool                  unfed;  /* it cannot be fed */
+    const struct variant *wanted; /* by the next launch */
+    std::vector<change>   copies; /* what recopy() wants; none: as it was captured */
 };
 
 struct variant {
-    cudaGraph_t         plan; /* the arguments lie there */
+    const captured     *of;
+    int                 call; /* that is noted once more; -1: none */
+    size_t              next; /* launch of it */
+    bool                all;  /* also launches with the arguments they were captured with */
+    int                 code; /* what was wrong first */
     std::vector<change> changes;
 };
 
-struct capture {
-    cudaStream_t        stream;
-    std::vector<ending> calls;
+/* Who notes launches on this stream. */
+struct noting {
+    void    *stream;
+    capture *first;
+    variant *again; /* then `stream` is its address, and nothing is launched */
 };
+thread_local noting now;
+
+} // namespace
+
+/* ---- noting ---- */
+
+int lki_cuda_noted(void *stream, const lki_gpu::kernel_launch &l)
+{
+    cudaStreamCaptureStatus status;
+    const cudaGraphNode_t  *last = nullptr;
+    size_t                  count = 0;
+    if (!now.first || stream != now.stream) return 0;
+    TRY_OF(cudaStreamGetCaptureInfo(now.first->stream, &status, nullptr, nullptr, &last, nullptr, &count), l.what.name);
+    if (status != cudaStreamCaptureStatusActive || count != 1)
+        return lki_cuda_refuse(cudaErrorStreamCaptureInvalidated, "a capture has no node of its last launch");
+    now.first->made.back().push_back(node{last[0], kept(l)});
+    return 0;
+}
+
+bool lki_cuda_noted_again(void *stream, const lki_gpu::kernel_launch &l)
+{
+    variant *v = now.again;
+    if (!v || stream != now.stream) return false;
+    const std::vector<node> &made = v->of->made[(size_t)v->call];
+    if (v->next == made.size() || !made[v->next].as.is_like(l)) {
+        if (!v->code)
+            v->code = lki_cuda_refuse(cudaErrorGraphExecUpdateFailure, "a call launches other kernels on other addresses");
+        return true;
+    }
+    const node *of = &made[v->next++];
+    change      c = {of, kept(l)};
+    if (v->all || c.to.room != of->as.room) v->changes.push_back(std::move(c));
+    return true;
+}
+
+namespace
+{
 
 int note_ending(capture *c)
 {
@@ -63,28 +163,46 @@ int note_ending(capture *c)
     const cudaGraphNode_t   *node = nullptr;
     const cudaGraphEdgeData *edge = nullptr;
     size_t                   count = 0;
-    if (c->calls.empty()) return 0;
+    if (c->ends.empty()) return 0;
     TRY(cudaStreamGetCaptureInfo(c->stream, &status, nullptr, nullptr, &node, &edge, &count));
-    if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;
-    ending *e = &c->calls.back();
+    if (status != cudaStreamCaptureStatusActive) return lki_cuda_refuse(cudaErrorStreamCaptureInvalidated, "a capture");
+    ending *e = &c->ends.back();
     e->node.assign(node, node + count);
     e->edge.assign(count, cudaGraphEdgeData{});
     if (edge) e->edge.assign(edge, edge + count);
     return 0;
 }
 
+void note_again(variant *v, int call)
+{
+    v->call = call;
+    v->next = 0;
+    now = noting{v, nullptr, v};
+}
+
+/* The call that was noted once more made all its launches. */
+int end_again(variant *v)
+{
+    now = noting{};
+    if (!v->code && v->call >= 0 && v->next != v->of->made[(size_t)v->call].size())
+        v->code = lki_cuda_refuse(cudaErrorGraphExecUpdateFailure, "a call launches fewer kernels on other addresses");
+    v->call = -1;
+    return v->code;
+}
+
 } // namespace
+
+/* ---- capturing ---- */
 
 int lki_cuda_capture_begin(int card, void **out)
 {
     cudaStream_t s;
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    const cudaError_t e = cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
-    if (e != cudaSuccess) cudaStreamDestroy(s);
-    TRY(e);
-    *out = new capture{s, {}};
-    return 0;
+    const int code = lki_cuda_note(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture", nullptr);
+    if (code) cudaStreamDestroy(s);
+    else *out = new capture{s, {}, {}};
+    return code;
 }
 
 int lki_cuda_capture_call(int card, void *noted, int count, const int *after, void **stream)
@@ -95,7 +213,9 @@ int lki_cuda_capture_call(int card, void *noted, int count, const int *after, vo
     const int code = note_ending(c);
     if (code) return code;
     for (int i = 0; i < count; i++) {
-        const ending *e = &c->calls[after[i]];
+        if (after[i] < 0 || (size_t)after[i] >= c->ends.size())
+            return lki_cuda_refuse(cudaErrorInvalidValue, "a call that comes after one not yet captured");
+        const ending *e = &c->ends[(size_t)after[i]];
         for (size_t k = 0; k < e->node.size(); k++) {
             if (std::find(all.node.begin(), all.node.end(), e->node[k]) != all.node.end()) continue;
             all.node.push_back(e->node[k]);
@@ -104,109 +224,49 @@ int lki_cuda_capture_call(int card, void *noted, int count, const int *after, vo
     }
     TRY(cudaStreamUpdateCaptureDependencies(c->stream, all.node.data(), all.edge.data(), all.node.size(),
                                             cudaStreamSetCaptureDependencies));
-    c->calls.emplace_back();
+    c->ends.emplace_back();
+    c->made.emplace_back();
     *stream = c->stream;
+    now = noting{c->stream, c, nullptr};
     return 0;
 }
-
-namespace
-{
-
-int nodes_of(cudaGraph_t plan, std::vector<cudaGraphNode_t> *out)
-{
-    size_t count = 0;
-    TRY(cudaGraphGetNodes(plan, nullptr, &count));
-    out->resize(count);
-    TRY(cudaGraphGetNodes(plan, out->data(), &count));
-    return 0;
-}
-
-int end_capture(capture *c, cudaGraph_t *plan)
-{
-    const cudaError_t e = cudaStreamEndCapture(c->stream, plan);
-    cudaStreamDestroy(c->stream);
-    delete c;
-    TRY(e);
-    return 0;
-}
-
-/* 1: arguments differ, 0: they do not, -1: these are different kernels. */
-int compare(const cudaKernelNodeParams &a, const cudaKernelNodeParams &b)
-{
-    size_t offset, bytes;
-    if (a.func != b.func || memcmp(&a.gridDim, &b.gridDim, sizeof a.gridDim) ||
-        memcmp(&a.blockDim, &b.blockDim, sizeof a.blockDim) || a.sharedMemBytes != b.sharedMemBytes || !a.kernelParams ||
-        !b.kernelParams)
-        return -1;
-    size_t i = 0;
-    for (; cudaFuncGetParamInfo(a.func, i, &offset, &bytes) == cudaSuccess; i++)
-        if (memcmp(a.kernelParams[i], b.kernelParams[i], bytes)) return cudaGetLastError(), 1;
-    return cudaGetLastError(), i ? 0 : -1; /* the error is that of the argument behind the last; each of our kernels has one */
-}
-
-/* What is no kernel reads and writes scratch alone, or there is no variant. */
-int find_changes(const captured *g, variant *v)
-{
-    std::vector<cudaGraphNode_t> nodes;
-    const int                    code = nodes_of(v->plan, &nodes);
-    if (code) return code;
-    if (nodes.size() != g->nodes.size()) return cudaErrorGraphExecUpdateFailure;
-    for (size_t i = 0; i < nodes.size(); i++) {
-        cudaGraphNodeType    a, b;
-        cudaKernelNodeParams from, to;
-        TRY(cudaGraphNodeGetType(g->nodes[i], &a));
-        TRY(cudaGraphNodeGetType(nodes[i], &b));
-        if (a != b || (a != cudaGraphNodeTypeKernel && a != cudaGraphNodeTypeMemset)) return cudaErrorGraphExecUpdateFailure;
-        if (a != cudaGraphNodeTypeKernel) continue;
-        TRY(cudaGraphKernelNodeGetParams(g->nodes[i], &from));
-        TRY(cudaGraphKernelNodeGetParams(nodes[i], &to));
-        const int differ = compare(from, to);
-        if (differ < 0) return cudaErrorGraphExecUpdateFailure;
-        if (differ) v->changes.push_back(change{g->nodes[i], from, to});
-    }
-    return 0;
-}
-
-bool changes(const variant *v, cudaGraphNode_t node)
-{
-    for (size_t i = 0; v && i < v->changes.size(); i++)
-        if (v->changes[i].node == node) return true;
-    return false;
-}
-
-} // namespace
 
 int lki_cuda_capture_end(int card, void *noted, void **out)
 {
     capture  *c = (capture *)noted;
     captured *g = new captured{};
-    cudaSetDevice(lki_cuda_physical(card));
-    int code = note_ending(c);
-    for (const ending &e : c->calls)
-        g->last.push_back(e.node.size() == 1 ? e.node[0] : nullptr);
-    const int ended = end_capture(c, &g->plan);
+    now = noting{};
+    int code = lki_cuda_note(cudaSetDevice(lki_cuda_physical(card)), "cudaSetDevice", nullptr);
+    if (!code) code = note_ending(c);
+    g->made = std::move(c->made);
+    const int ended = lki_cuda_note(cudaStreamEndCapture(c->stream, &g->plan), "cudaStreamEndCapture", nullptr);
+    cudaStreamDestroy(c->stream);
+    delete c;
     if (!code) code = ended;
-    if (!code) code = nodes_of(g->plan, &g->nodes);
-    if (!code) code = (int)cudaGraphInstantiate(&g->alone.run, g->plan, 0);
+    if (!code) code = lki_cuda_note(cudaGraphInstantiate(&g->alone.run, g->plan, 0), "cudaGraphInstantiate", nullptr);
     if (!code) *out = g;
-    else {
-        cudaGetLastError();
-        lki_cuda_release_graph(g);
-    }
+    else lki_cuda_release_graph(g);
     return code;
 }
 
-int lki_cuda_capture_variant(int card, void *noted, void *graph, void **out)
+int lki_cuda_variant_begin(int, void *graph, void **out)
 {
-    variant *v = new variant{};
-    cudaSetDevice(lki_cuda_physical(card));
-    int code = end_capture((capture *)noted, &v->plan);
-    if (!code) code = find_changes((const captured *)graph, v);
-    if (!code && v->changes.empty()) code = cudaErrorGraphExecUpdateFailure; /* addresses differ, and nobody reads them? */
-    if (code) lki_cuda_release_variant(v);
-    else *out = v;
-    return code;
+    *out = new variant{(const captured *)graph, -1, 0, false, 0, {}};
+    return 0;
 }
+
+int lki_cuda_variant_call(int card, void *variant_, int call, void **stream)
+{
+    variant *v = (variant *)variant_;
+    TRY(cudaSetDevice(lki_cuda_physical(card)));
+    const int code = end_again(v);
+    if (code) return code;
+    note_again(v, call);
+    *stream = v;
+    return 0;
+}
+
+int lki_cuda_variant_end(int, void *variant_) { return end_again((variant *)variant_); }
 
 int lki_cuda_vary(int, void *graph, void *variant_)
 {
@@ -217,42 +277,57 @@ int lki_cuda_vary(int, void *graph, void *variant_)
 int lki_cuda_recopy(int, void *graph, int call, int count, const lki_gpu_piece *pieces)
 {
     captured *g = (captured *)graph;
-    if (!g->last[(size_t)call]) return cudaErrorInvalidValue;
-    if (g->copier != call) g->copies = cudaKernelNodeParams{};
-    g->copier = call;
-    g->pieces.assign(pieces, pieces + count);
-    return 0;
+    variant   v = {g, -1, 0, true, 0, std::move(g->copies)}; /* all: a launch before may have set others */
+    v.changes.clear();
+    note_again(&v, call);
+    lki_gpu::copy_pieces(&v, count, pieces);
+    const int code = end_again(&v);
+    g->copies = std::move(v.changes);
+    return code;
 }
 
 namespace
 {
 
+/* ---- launching ---- */
+
+int set(const runnable *r, const node *n, const kept &to)
+{
+    const cudaKernelNodeParams p = to.params();
+    TRY_OF(cudaGraphExecKernelNodeSetParams(r->run, n->handle, &p), to.launch.what.name);
+    return 0;
+}
+
+bool changes(const variant *v, const node *n)
+{
+    for (size_t i = 0; v && i < v->changes.size(); i++)
+        if (v->changes[i].of == n) return true;
+    return false;
+}
+
 /* To the arguments of the variant that is wanted. */
 int change_variant(const captured *g, runnable *r)
 {
     const variant *v = g->wanted;
-    if (r->mixed) return cudaErrorGraphExecUpdateFailure;
+    int            code = 0;
+    if (r->mixed) return lki_cuda_refuse(cudaErrorGraphExecUpdateFailure, "the graph could not be changed before");
     if (r->now == v) return 0;
-    r->mixed = true;
-    for (size_t i = 0; r->now && i < r->now->changes.size(); i++)
-        if (!changes(v, r->now->changes[i].node))
-            TRY(cudaGraphExecKernelNodeSetParams(r->run, r->now->changes[i].node, &r->now->changes[i].from));
-    for (size_t i = 0; v && i < v->changes.size(); i++)
-        TRY(cudaGraphExecKernelNodeSetParams(r->run, v->changes[i].node, &v->changes[i].to));
-    r->now = v;
-    r->mixed = false;
-    return 0;
+    for (size_t i = 0; r->now && i < r->now->changes.size() && !code; i++)
+        if (!changes(v, r->now->changes[i].of)) code = set(r, r->now->changes[i].of, r->now->changes[i].of->as);
+    for (size_t i = 0; v && i < v->changes.size() && !code; i++)
+        code = set(r, v->changes[i].of, v->changes[i].to);
+    r->mixed = code != 0;
+    if (!code) r->now = v;
+    return code;
 }
 
-int change_copies(captured *g, runnable *r)
+int launch_as(captured *g, runnable *r, void *stream)
 {
-    if (g->pieces.empty()) return 0;
-    if (!g->copies.func) TRY(cudaGraphKernelNodeGetParams(g->last[(size_t)g->copier], &g->copies));
-    lki_gpu::pieces_argument argument((int)g->pieces.size(), g->pieces.data());
-    void                    *arguments[] = {&argument};
-    cudaKernelNodeParams     k = g->copies;
-    k.kernelParams = arguments;
-    TRY(cudaGraphExecKernelNodeSetParams(r->run, g->last[(size_t)g->copier], &k));
+    int code = change_variant(g, r);
+    for (size_t i = 0; i < g->copies.size() && !code; i++)
+        code = set(r, g->copies[i].of, g->copies[i].to);
+    if (code) return code;
+    TRY(cudaGraphLaunch(r->run, (cudaStream_t)stream));
     return 0;
 }
 
@@ -260,13 +335,13 @@ int change_copies(captured *g, runnable *r)
 int make_fed(captured *g, lki_cuda_gather *gather)
 {
     void                        *argument;
-    const cudaKernelNodeParams   node = lki_cuda_gather_node(gather, &argument);
+    const cudaKernelNodeParams   p = lki_cuda_gather_node(gather, &argument);
     size_t                       count = 0;
     std::vector<cudaGraphNode_t> roots, from;
     TRY(cudaGraphGetRootNodes(g->plan, nullptr, &count));
     roots.resize(count);
     TRY(cudaGraphGetRootNodes(g->plan, roots.data(), &count));
-    TRY(cudaGraphAddKernelNode(&g->feeder, g->plan, nullptr, 0, &node));
+    TRY_OF(cudaGraphAddKernelNode(&g->feeder, g->plan, nullptr, 0, &p), gather->what.name);
     from.assign(count, g->feeder);
     TRY(cudaGraphAddDependencies(g->plan, from.data(), roots.data(), nullptr, count));
     TRY(cudaGraphInstantiate(&g->fed.run, g->plan, 0));
@@ -277,29 +352,19 @@ int make_fed(captured *g, lki_cuda_gather *gather)
 bool feed(captured *g, lki_cuda_gather *gather)
 {
     void                      *argument;
-    const cudaKernelNodeParams node = lki_cuda_gather_node(gather, &argument);
+    const cudaKernelNodeParams p = lki_cuda_gather_node(gather, &argument);
     if (!g->unfed && !g->fed.run) g->unfed = make_fed(g, gather) != 0;
-    if (!g->unfed) g->unfed = cudaGraphExecKernelNodeSetParams(g->fed.run, g->feeder, &node) != cudaSuccess;
+    if (!g->unfed) g->unfed = cudaGraphExecKernelNodeSetParams(g->fed.run, g->feeder, &p) != cudaSuccess;
     if (g->unfed) cudaGetLastError();
     return !g->unfed;
-}
-
-int launch_as(captured *g, runnable *r, void *stream)
-{
-    int code = change_variant(g, r);
-    if (!code) code = change_copies(g, r);
-    if (code) return code;
-    TRY(cudaGraphLaunch(r->run, (cudaStream_t)stream));
-    return 0;
 }
 
 /* The gather before everything, in the graph or, where that cannot be, by itself. */
 int launch_fed(captured *g, lki_cuda_feed_held *held, void *stream)
 {
-    int code = feed(g, held->gather) ? launch_as(g, &g->fed, stream) : (int)cudaErrorGraphExecUpdateFailure;
-    if (!code) return held->launched(), 0;
+    if (feed(g, held->gather) && !launch_as(g, &g->fed, stream)) return held->launched(), 0;
     g->unfed = true;
-    code = lki_cuda_gather_launch(stream, held->gather);
+    const int code = lki_cuda_gather_launch(stream, held->gather);
     if (code) return code;
     held->launched();
     return launch_as(g, &g->alone, stream);
@@ -315,22 +380,23 @@ int lki_cuda_launch(int card, void *stream, void *graph)
     return held.gather ? launch_fed(g, &held, stream) : launch_as(g, &g->alone, stream);
 }
 
+/* ---- releasing ---- */
+
 int lki_cuda_release_graph(void *graph)
 {
     captured *g = (captured *)graph;
-    if (g->alone.run) cudaGraphExecDestroy(g->alone.run);
-    if (g->fed.run) cudaGraphExecDestroy(g->fed.run);
-    if (g->plan) cudaGraphDestroy(g->plan);
+    int       code = 0, next;
+    if (g->alone.run) code = lki_cuda_note(cudaGraphExecDestroy(g->alone.run), "cudaGraphExecDestroy", nullptr);
+    if (g->fed.run && (next = lki_cuda_note(cudaGraphExecDestroy(g->fed.run), "cudaGraphExecDestroy", nullptr))) code = next;
+    if (g->plan && (next = lki_cuda_note(cudaGraphDestroy(g->plan), "cudaGraphDestroy", nullptr))) code = next;
     delete g;
-    TRY(cudaGetLastError());
-    return 0;
+    return code;
 }
 
 int lki_cuda_release_variant(void *variant_)
 {
     variant *v = (variant *)variant_;
-    if (v->plan) cudaGraphDestroy(v->plan);
+    if (now.again == v) now = noting{};
     delete v;
-    TRY(cudaGetLastError());
     return 0;
 }

@@ -18,6 +18,7 @@
 #endif
 
 #include "device/gpu/backend.h"
+#include "kernel/gpu/launch.h"
 #include "kernel/group.h"
 #include "kernel/kernel.h"
 #include <math.h>
@@ -28,22 +29,21 @@
 #include "kernel/ref/math.h"
 #pragma pop_macro("inline")
 
-#ifdef LKI_SIM
 /* LAUNCH((kernel<float>), grid, block, bytes of dynamic shared memory, a, arguments...) */
-#define LKI_LAUNCH(kernel, grid, block, shared, a, ...) LKI_SIM_LAUNCH(kernel, grid, block, shared, false, __VA_ARGS__)
+#define LKI_LAUNCH(kernel, grid, block, shared, a, ...)                                                                            \
+    lki_gpu::launch_kernel(#kernel, false, kernel, grid, block, shared, (a)->gpu->stream, __VA_ARGS__)
 /* the same for a kernel whose threads never wait for each other: faster when simulated */
-#define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_SIM_LAUNCH(kernel, grid, block, 0, true, __VA_ARGS__)
+#define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...)                                                                               \
+    lki_gpu::launch_kernel(#kernel, true, kernel, grid, block, 0, (a)->gpu->stream, __VA_ARGS__)
+/* Before a launch with more than 48 KiB of dynamic shared memory. */
+#define LKI_GIVE_SHARED(kernel, bytes) lki_gpu::give_shared((const void *)(kernel), #kernel, bytes)
+/* The same where not all cards have so much: false, and nothing was done. */
+#define LKI_HAS_SHARED(kernel, bytes) LKI_GIVE_SHARED(kernel, bytes)
+
+#ifdef LKI_SIM
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
-#define LKI_GIVE_SHARED(kernel, bytes) ((void)(bytes))
-#define LKI_HAS_SHARED(kernel, bytes) ((void)(bytes), true)
 #define LKI_ASK_SHARED(kernel, percent) ((void)(percent))
 #else
-#define LKI_LAUNCH(kernel, grid, block, shared, a, ...) kernel<<<grid, block, shared, (cudaStream_t)(a)->gpu->stream>>>(__VA_ARGS__)
-#define LKI_LAUNCH_FLAT(kernel, grid, block, a, ...) LKI_LAUNCH(kernel, grid, block, 0, a, __VA_ARGS__)
-/* Before a launch with so much dynamic shared memory that a kernel must be allowed it. */
-#define LKI_GIVE_SHARED(kernel, bytes) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
-/* The same where not all cards have so much: false, and nothing was done. */
-#define LKI_HAS_SHARED(kernel, bytes) (LKI_GIVE_SHARED(kernel, bytes) == cudaSuccess || (cudaGetLastError(), false))
 /* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at a time: kernels that ask for different ones do not run
  * beside each other. */
 #define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)

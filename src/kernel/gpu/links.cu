@@ -195,15 +195,15 @@ int open_nccl(links *l, char *why)
     for (int i = 0; i < l->count() && !code; i++) {
         ncclConfig_t config = {sizeof config,  0xcafebeef,     NCCL_VERSION_NEEDED, 0 /* blocking */,
                                NCCL_UNDEFINED, NCCL_UNDEFINED, NCCL_UNDEFINED,      nullptr};
-        cudaError_t  e = cudaSetDevice(l->card[i]);
-        code = e != cudaSuccess ? (int)e : fine(l, n->CommInitRankConfig(&l->comm[(size_t)i], l->count(), id, i, &config));
+        code = lki_cuda_note(cudaSetDevice(l->card[i]), "cudaSetDevice", nullptr);
+        if (!code) code = fine(l, n->CommInitRankConfig(&l->comm[(size_t)i], l->count(), id, i, &config));
     }
     const int ended = fine(l, n->GroupEnd());
     if (!code) code = ended;
     if (!code) code = settle(l);
     if (code)
         snprintf(why, LKI_LINKS_WHY, "%.30s could not connect the cards: %.120s", n->why,
-                 !(code & OF_NCCL)               ? cudaGetErrorString((cudaError_t)code)
+                 !(code & OF_NCCL)               ? lki_cuda_text(code)
                  : l->failed == NCCL_IN_PROGRESS ? "it did not come to an end in time"
                                                  : n->GetErrorString(l->failed));
     if (code) abort_all(l);
@@ -224,7 +224,7 @@ int open_peer(links *l, char *why)
             TRY(cudaSetDevice(to));
             const cudaError_t e = cudaDeviceEnablePeerAccess(from, 0);
             if (e == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
-            else TRY(e);
+            else if (e != cudaSuccess) return lki_cuda_note(e, "cudaDeviceEnablePeerAccess", nullptr);
         }
     return 0;
 }
@@ -312,7 +312,7 @@ int links_open(lki_gpu_way way, int count, const int *cards, void *const *stream
         *out = l;
         return 0;
     }
-    if (!why[0]) snprintf(why, LKI_LINKS_WHY, "%s", cudaGetErrorString((cudaError_t)code));
+    if (!why[0]) snprintf(why, LKI_LINKS_WHY, "%.190s", lki_cuda_text(code));
     links_close(l, 1);
     return code;
 }
@@ -453,8 +453,8 @@ int send_all(links *l, const streams &on, int count, const lki_gpu_transfer *tra
     int code = fine(l, library.GroupStart());
     for (int k = 0; k < count && !code; k++)
         for (int i = 0; i < l->count() && !code; i++) {
-            const cudaError_t e = cudaSetDevice(l->card[i]);
-            code = e == cudaSuccess ? give(l, on, i, &transfers[k]) : (int)e;
+            code = lki_cuda_note(cudaSetDevice(l->card[i]), "cudaSetDevice", nullptr);
+            if (!code) code = give(l, on, i, &transfers[k]);
         }
     const int ended = fine(l, library.GroupEnd());
     if (!code) code = ended;
@@ -509,8 +509,7 @@ int links_idle(void *opaque, int i)
     if (e == cudaSuccess) e = cudaStreamQuery(l->stream[i]);
     if (e == cudaSuccess && i < (int)l->own.size()) e = cudaStreamQuery(l->own[i]);
     if (e == cudaSuccess) return 1;
-    cudaGetLastError();
-    return e == cudaErrorNotReady ? 0 : -(int)e;
+    return e == cudaErrorNotReady ? (cudaGetLastError(), 0) : -lki_cuda_note(e, "cudaStreamQuery", nullptr);
 }
 
 const char *links_nccl(int *found)
@@ -522,7 +521,7 @@ const char *links_nccl(int *found)
 
 const char *links_text(int code)
 {
-    if (!(code & OF_NCCL)) return cudaGetErrorString((cudaError_t)code);
+    if (!(code & OF_NCCL)) return lki_cuda_text(code);
     return library.found ? library.GetErrorString(code & ~OF_NCCL) : library.why;
 }
 

@@ -3,18 +3,8 @@
 #ifndef LKI_KERNEL_GPU_PHYSICAL_H
 #define LKI_KERNEL_GPU_PHYSICAL_H
 
-#include <cuda_runtime.h>
+#include "kernel/gpu/cuda_call.h"
 #include <stdlib.h>
-
-/* Return what CUDA said, unless it was success. */
-#define TRY(call)                                                                                                                  \
-    do {                                                                                                                           \
-        const cudaError_t e_ = (call);                                                                                             \
-        if (e_ != cudaSuccess) {                                                                                                   \
-            cudaGetLastError();                                                                                                    \
-            return (int)e_;                                                                                                        \
-        }                                                                                                                          \
-    } while (0)
 
 /* How many there are, of `found` that CUDA knows. */
 static inline int lki_cuda_cards(int found)

@@ -3,10 +3,8 @@
  *
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
 #include "device/gpu/rows.h"
-#include "kernel/gpu/index.h"
-#ifndef LKI_SIM
 #include "kernel/gpu/cuda_feed.h"
-#endif
+#include "kernel/gpu/index.h"
 
 using namespace lki_gpu;
 
@@ -175,14 +173,12 @@ void lki_gpu::gather_rows(void *stream, const lki_gpu_rows *r)
     else gather<uint64_t>(&a, r);
 }
 
-#ifndef LKI_SIM
 bool lki_gpu::describe_gather(const lki_gpu_rows *r, lki_cuda_gather *out)
 {
     static_assert(sizeof(gathering<uint32_t>) <= sizeof out->argument, "an argument is larger than its room");
     const unsigned blocks = r->number && is_short(r) ? describe(r, (gathering<uint32_t> *)out->argument) : 0;
-    out->kernel = (const void *)gather_kernel<uint32_t>;
+    out->what = kernel_of("gather_kernel<uint32_t>", true, gather_kernel<uint32_t>);
     out->grid = dim3(blocks, (unsigned)r->columns);
     out->block = dim3(BLOCK);
     return blocks > 0;
 }
-#endif

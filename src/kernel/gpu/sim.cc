@@ -1,12 +1,15 @@
-/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once, and blocks of a kernel run one after the other, their threads as fibers
+/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once (sim_cuda.h), and blocks of a kernel run one after the other, their threads as fibers
  * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
  *
  *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and whoever asks next is told
  *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
+#include "kernel/gpu/cuda_feed.h"
+#include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
 #include "kernel/gpu/links_sim.h"
+#include "kernel/gpu/sim_cuda.h"
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -212,7 +215,7 @@ harm harm_asked()
     return late ? TOLD_LATE : TOLD_NOW;
 }
 
-void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::function<void()> &kernel)
+void run_kernel(dim3 grid, dim3 block, bool flat, const std::function<void()> &kernel)
 {
     std::lock_guard<std::recursive_mutex> held(sim.lock);
     const flushed                         subnormals;
@@ -222,10 +225,6 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
     sim.kernel = &kernel;
     if (const harm h = harm_asked()) {
         done = h;
-        return;
-    }
-    if (sim.count > MOST_THREADS || shared > SHARED || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535) {
-        sim.failed = EINVAL;
         return;
     }
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
@@ -238,39 +237,10 @@ void run_kernel(dim3 grid, dim3 block, size_t shared, bool flat, const std::func
 
 /* ---- the backend ---- */
 
-struct call {
-    std::vector<int>                   after;
-    std::vector<std::function<void()>> work;
-};
-
-struct graph {
-    std::vector<call> calls;
-    uint64_t          turn; /* of random numbers */
-    const graph      *now;  /* the variant it runs as */
-    int               copier; /* the call whose copies are these; -1: none */
-    call              copies;
-};
-
-thread_local graph *capturing;
-
 struct card {
     size_t           used, room;
     std::atomic<int> harm; /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
-    std::mutex            feed;
-    std::function<void()> gather; /* one that is put off, as long as contract 6 allows */
 } *const cards = new card[LKI_GPU_MOST_CARDS](); /* for ever: workers may be there when the process ends */
-
-/* What was put off, now. */
-int sim_flush(int i)
-{
-    std::lock_guard<std::mutex> held(cards[i].feed);
-    graph *const                captured = capturing;
-    capturing = nullptr; /* it is no part of what is captured meanwhile */
-    if (cards[i].gather && !cards[i].harm) cards[i].gather();
-    cards[i].gather = nullptr;
-    capturing = captured;
-    return 0;
-}
 
 /* Of a call that need not wait for the card. */
 int known_loss(int i)
@@ -314,22 +284,13 @@ int sim_card(int i, lki_gpu_card *out)
     return 0;
 }
 
-const char *sim_text(int code)
-{
-    return code == ENOMEM    ? "out of memory"
-           : code == EDEADLK ? "threads of a block wait for each other for ever: a barrier or shuffle not all of them reach"
-           : code == ERANGE  ? "a call that comes after one not yet captured"
-           : code == EFAULT  ? "a kernel wrote where it must not, because it was asked to (LOCKSTEP_SIM_KERNEL)"
-           : code == EINVAL  ? "a launch of more blocks, threads or shared memory than there can be"
-                             : "unknown error";
-}
-
 const char *sim_lost(int code) { return code == EFAULT ? "EFAULT" : nullptr; }
 
 int sim_open(int i, void **stream)
 {
-    *stream = &cards[i];
-    return loss(i);
+    if (loss(i)) return EFAULT;
+    TRY(cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking));
+    return 0;
 }
 
 struct block { /* before each piece of memory of a card */
@@ -352,7 +313,7 @@ int sim_alloc(int i, size_t bytes, void **mem)
 
 int sim_release(int i, void *mem)
 {
-    sim_flush(i);
+    lki_cuda_feed_flush(i);
     std::lock_guard<std::mutex> held(memory_lock);
     block *b = (block *)mem - 1;
     cards[i].used -= b->bytes;
@@ -377,14 +338,14 @@ int sim_available(int i, size_t *bytes)
 
 int sim_write(int i, void *, void *dst, const void *host, size_t bytes)
 {
-    sim_flush(i);
+    lki_cuda_feed_flush(i);
     if (bytes && !cards[i].harm) memcpy(dst, host, bytes);
     return known_loss(i);
 }
 
 int sim_read(int i, void *, void *host, const void *src, size_t bytes)
 {
-    sim_flush(i);
+    lki_cuda_feed_flush(i);
     if (loss(i)) return EFAULT;
     if (bytes) memcpy(host, src, bytes);
     return 0;
@@ -392,168 +353,67 @@ int sim_read(int i, void *, void *host, const void *src, size_t bytes)
 
 int sim_copy(int i, void *, void *dst, const void *src, size_t bytes)
 {
-    sim_flush(i);
-    if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memmove(dst, src, bytes); });
+    lki_cuda_feed_flush(i);
+    if (bytes && !cards[i].harm) memmove(dst, src, bytes);
     return known_loss(i);
 }
 
 int sim_zero(int i, void *, void *dst, size_t bytes)
 {
-    sim_flush(i);
-    if (!cards[i].harm) lki_sim::submit([=]() { if (bytes) memset(dst, 0, bytes); });
+    lki_cuda_feed_flush(i);
+    if (bytes && !cards[i].harm) memset(dst, 0, bytes);
     return known_loss(i);
 }
 
 int sim_peer(int to, void *stream, void *dst, int from, void *, const void *src, size_t bytes)
 {
-    sim_flush(from);
-    sim_flush(to);
+    lki_cuda_feed_flush(from);
+    lki_cuda_feed_flush(to);
     if (loss(from)) return EFAULT;
     return lki_sim_peer_broken() ? 0 : sim_copy(to, stream, dst, src, bytes);
 }
 
 int sim_sync(int i, void *)
 {
-    sim_flush(i);
+    lki_cuda_feed_flush(i);
     return loss(i);
 }
 
 int sim_failure(int i)
 {
     std::lock_guard<std::recursive_mutex> held(sim.lock);
-    const int                             code = sim.failed;
+    const int                             launched = lki_cuda_launched(), code = sim.failed ? sim.failed : launched;
     sim.failed = 0;
     return code ? code : known_loss(i);
 }
 
 int sim_copies(int i, void *stream, int count, const lki_gpu_piece *pieces)
 {
-    sim_flush(i);
+    lki_cuda_feed_flush(i);
     lki_gpu::copy_pieces(stream, count, pieces);
     return sim_failure(i);
 }
 
-/* Numbers on the card may be gone when this returns; others are kept. */
 int sim_gather(int i, void *stream, const lki_gpu_rows *rows)
 {
-    sim_flush(i);
-    if (!rows->number) {
-        lki_gpu::gather_rows(stream, rows);
-        return sim_failure(i);
-    }
-    std::lock_guard<std::mutex> held(cards[i].feed);
-    cards[i].gather = [stream, kept = *rows, numbers = std::vector<int32_t>(rows->number, rows->number + rows->rows)]() {
-        lki_gpu_rows now = kept;
-        now.number = numbers.data();
-        lki_gpu::gather_rows(stream, &now);
-    };
-    return known_loss(i);
+    const int code = cards[i].harm ? 0 : lki_cuda_feed_put(i, stream, rows);
+    return code ? code : sim_failure(i);
 }
 
-int sim_capture_begin(int i, void **capture)
-{
-    if (loss(i)) return EFAULT;
-    *capture = capturing = new graph{{}, 1, nullptr, -1, {}};
-    return 0;
-}
+int sim_capture_begin(int i, void **capture) { return loss(i) ? EFAULT : lki_cuda_capture_begin(i, capture); }
 
-int sim_capture_call(int, void *capture, int count, const int *after, void **stream)
+int sim_launch(int i, void *stream, void *graph)
 {
-    graph *g = (graph *)capture;
-    for (int i = 0; i < count; i++)
-        if (after[i] < 0 || after[i] >= (int)g->calls.size()) return ERANGE;
-    g->calls.push_back(call{{after, after + count}, {}});
-    *stream = g;
-    return 0;
-}
-
-int sim_capture_end(int, void *capture, void **out)
-{
-    *out = capture;
-    capturing = nullptr;
-    return 0;
-}
-
-/* One of those that can run now, any of them: who counts on more than was said gets other bits. */
-int next_call(graph *g, std::vector<int> *ready)
-{
-    g->turn = g->turn * 6364136223846793005u + 1442695040888963407u;
-    std::swap((*ready)[(g->turn >> 33) % ready->size()], ready->back());
-    const int call = ready->back();
-    ready->pop_back();
-    return call;
-}
-
-int sim_launch(int card, void *, void *graph_)
-{
-    sim_flush(card);
-    if (cards[card].harm) return known_loss(card);
-    graph                        *g = (graph *)graph_;
-    std::vector<int>              waits(g->calls.size()), ready;
-    std::vector<std::vector<int>> behind(g->calls.size());
-    for (size_t i = 0; i < g->calls.size(); i++) {
-        waits[i] = (int)g->calls[i].after.size();
-        for (int before : g->calls[i].after)
-            behind[before].push_back((int)i);
-        if (!waits[i]) ready.push_back((int)i);
-    }
-    while (!ready.empty()) {
-        const int now = next_call(g, &ready);
-        for (const auto &work : (now == g->copier ? g->copies : (g->now ? g->now : g)->calls[now]).work)
-            work();
-        for (int i : behind[now])
-            if (!--waits[i]) ready.push_back(i);
-    }
-    return sim_failure(card);
-}
-
-int sim_capture_variant(int, void *capture, void *graph_, void **out)
-{
-    const graph *g = (const graph *)graph_;
-    graph       *v = (graph *)capture;
-    capturing = nullptr;
-    if (v->calls.size() != g->calls.size()) return delete v, ERANGE;
-    *out = v;
-    return 0;
-}
-
-int sim_vary(int, void *graph_, void *variant)
-{
-    ((graph *)graph_)->now = (const graph *)variant;
-    return 0;
-}
-
-int sim_recopy(int i, void *graph_, int call_, int count, const lki_gpu_piece *pieces)
-{
-    graph *g = (graph *)graph_, some = {{call{}}, 1, nullptr, -1, {}};
-    capturing = &some;
-    const int code = sim_copies(i, &some, count, pieces);
-    capturing = nullptr;
-    g->copier = call_;
-    g->copies = some.calls[0];
-    return code;
-}
-
-int sim_release_graph(void *g)
-{
-    delete (graph *)g;
-    return 0;
+    if (cards[i].harm) return known_loss(i);
+    const int code = lki_cuda_launch(i, stream, graph);
+    return code ? code : sim_failure(i);
 }
 
 } // namespace
 
 namespace lki_sim {
 
-void submit(std::function<void()> work)
-{
-    if (capturing) capturing->calls.back().work.push_back(std::move(work));
-    else work();
-}
-
-void launch(dim3 grid, dim3 block, size_t shared, bool flat, std::function<void()> kernel)
-{
-    submit([=]() { run_kernel(grid, block, shared, flat, kernel); });
-}
+void run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread) { run_kernel(grid, block, flat, thread); }
 
 void wait_block() { to_scheduler(WAITS_FOR_BLOCK); }
 
@@ -571,8 +431,40 @@ extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu
 
 const lki_gpu_backend *lki_gpu_backend_of(void)
 {
-    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION, "sim",       sim_cards,         sim_card,        sim_text,   sim_lost,  sim_open,  sim_alloc, sim_release,
-                                            sim_alloc_host,          sim_release_host, sim_available, sim_write,      sim_read,   sim_copy,  sim_zero,  sim_peer,
-                                            sim_sync,                sim_failure, sim_capture_begin, sim_capture_call, sim_capture_end, sim_capture_variant, sim_vary, sim_recopy, sim_launch, sim_release_graph, sim_release_graph, lki_gpu::kernels, lki_gpu::grouping, sim_gather, sim_flush, sim_copies};
+    static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION,
+                                            "sim",
+                                            sim_cards,
+                                            sim_card,
+                                            lki_cuda_text,
+                                            sim_lost,
+                                            sim_open,
+                                            sim_alloc,
+                                            sim_release,
+                                            sim_alloc_host,
+                                            sim_release_host,
+                                            sim_available,
+                                            sim_write,
+                                            sim_read,
+                                            sim_copy,
+                                            sim_zero,
+                                            sim_peer,
+                                            sim_sync,
+                                            sim_failure,
+                                            sim_capture_begin,
+                                            lki_cuda_capture_call,
+                                            lki_cuda_capture_end,
+                                            lki_cuda_variant_begin,
+                                            lki_cuda_variant_call,
+                                            lki_cuda_variant_end,
+                                            lki_cuda_vary,
+                                            lki_cuda_recopy,
+                                            sim_launch,
+                                            lki_cuda_release_graph,
+                                            lki_cuda_release_variant,
+                                            lki_gpu::kernels,
+                                            lki_gpu::grouping,
+                                            sim_gather,
+                                            lki_cuda_feed_flush,
+                                            sim_copies};
     return &backend;
 }

@@ -5,8 +5,7 @@
  * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
  *    is wrong, where a card would hang, and the backend says so.
- * 3. While a stream captures, launches and copies are kept as closures with their arguments by value, as a CUDA graph keeps them. Calls of a graph run one after the other, each
- *    time in another order of those that are possible. */
+ * 3. Launches, limits and graphs are those of CUDA (sim_cuda.h). */
 #ifndef LKI_KERNEL_GPU_SIM_H
 #define LKI_KERNEL_GPU_SIM_H
 
@@ -43,8 +42,7 @@ extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
 namespace lki_sim {
-void  launch(dim3 grid, dim3 block, size_t shared, bool flat, std::function<void()> kernel); /* now, or into the graph being captured */
-void  submit(std::function<void()> work);                                                    /* likewise, anything else */
+void  run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread); /* a kernel, now */
 void  wait_block();
 void  wait_warp();
 void *dynamic_shared();
@@ -119,12 +117,6 @@ template <typename T> static inline T atomicAdd(T *p, T x) { T old = *p; *p = ol
 template <typename T> static inline T atomicMax(T *p, T x) { T old = *p; if (x > old) *p = x; return old; }
 template <typename T> static inline T atomicOr(T *p, T x) { T old = *p; *p = old | x; return old; }
 template <typename T> static inline T atomicExch(T *p, T x) { T old = *p; *p = x; return old; }
-
-#define LKI_SIM_LAUNCH(kernel, grid, block, shared, flat, ...)                                                                     \
-    do {                                                                                                                           \
-        auto lki_arguments = std::make_tuple(__VA_ARGS__);                                                                         \
-        lki_sim::launch(grid, block, shared, flat, [=]() { std::apply([](auto... x) { kernel(x...); }, lki_arguments); });         \
-    } while (0)
 
 /* Is `predicate` true for any thread of the block? */
 static inline int __syncthreads_or(int predicate)
