@@ -214,12 +214,17 @@ static int compile(cli_model *m, const cli_args *a, cli_source *data, bool anew)
 
 int cli_model_compile_anew(cli_model *m, const cli_args *a, cli_source *data) { return compile(m, a, data, true); }
 
+static bool has_a_loss(const cli_model *m)
+{
+    for (int i = 0; i < m->outputs; i++)
+        if (lk_model_loss(m->model, i)) return true;
+    return false;
+}
+
 /* Not with another loss or optimiser than the file names, unless somebody says which. */
 static int not_as_the_file_says(const cli_model *m, const cli_args *a)
 {
-    bool loss = a->given[OPT_LOSS], optimizer = a->given[OPT_OPTIMIZER] || lk_model_optimizer(m->model);
-    for (int i = 0; i < m->outputs && !loss; i++)
-        loss = lk_model_loss(m->model, i);
+    const bool loss = a->given[OPT_LOSS] || has_a_loss(m), optimizer = a->given[OPT_OPTIMIZER] || lk_model_optimizer(m->model);
     if (!m->uncompiled || (loss && optimizer)) return CLI_FINE;
     return cli_fail(CLI_DATA, "%s; give %s%s%s to train it", m->uncompiled, loss ? "" : "--loss", loss || optimizer ? "" : " and ",
                     optimizer ? "" : "--optimizer");
@@ -231,7 +236,7 @@ int cli_model_compile(cli_model *m, const cli_args *a, cli_source *data)
     const bool    asked = a->given[OPT_OPTIMIZER] || a->given[OPT_LOSS] || a->given[OPT_METRICS];
     const int     code = not_as_the_file_says(m, a);
     if (code) return code;
-    if (!own || asked || m->uncompiled) return compile(m, a, data, false);
+    if (!own || asked || m->uncompiled || !has_a_loss(m)) return compile(m, a, data, false);
     if (a->given[OPT_LEARNING_RATE] && lk_optimizer_set_learning_rate(own, a->number[OPT_LEARNING_RATE]) != LK_OK)
         return cli_fail_library(CLI_USAGE);
     return CLI_FINE;

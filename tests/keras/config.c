@@ -445,7 +445,7 @@ TEST(what_there_is_nothing_for_is_refused)
             LK_EUNSUPPORTED, "class \"Dense\" of mine>Dense is code of somebody's own");
     refused(L, OBJECT("layers", "Conv3D", ""), LK_EUNSUPPORTED, "there is no layer \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(L, OBJECT("layers", "InputLayer", ""), LK_EUNSUPPORTED, "there is no layer \"InputLayer\"");
-    refused(L, OBJECT("layers", "GroupNormalization", "\"groups\": 0"), LK_EINVAL, "groups is 0; it must be at least 1");
+    refused(L, OBJECT("layers", "GroupNormalization", "\"groups\": 0"), LK_EUNSUPPORTED, "groups is 0; it must be at least 1");
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "Muon", ""), LK_EUNSUPPORTED,
             "there is no optimiser \"Muon\"; there are SGD, Adam,");
     refused(LKI_KIND_LOSS, "\"my_loss\"", LK_EUNSUPPORTED, "file.keras: sample: ");

@@ -342,7 +342,7 @@ TEST(numbers_out_of_range)
         REFUSED_TENSOR(LK_EINVAL, lk_initializer_call(NULL, LK_SHAPE(1), "w"), "the initialiser is NULL");
         REFUSED_TENSOR(LK_EINVAL, lk_initializer_call((lk_initializer *)lk_scalar(1), LK_SHAPE(1), "w"), "not an initialiser");
         lk_shape nine = {.rank = LK_MAX_RANK + 1}; /* there is no ninth size to read */
-        REFUSED_TENSOR(LK_ESHAPE, lk_glorot_uniform(nine, "w"), "first values", "more than 8 sizes");
+        REFUSED_TENSOR(LK_ESHAPE, lk_glorot_uniform(nine, "w"), "lk_glorot_uniform", "more than 8 sizes");
         REFUSED_TENSOR(LK_ESHAPE, lk_initializer_call(lk_init_orthogonal(), nine, "w"), "more than 8 sizes");
         FINE();
     }

@@ -49,8 +49,8 @@ DATA = {  # labels, predictions
     "BINARY_LOGITS": (binary, logits[:, :1]),
     "NUMBERS": (targets, guesses),
 }
-OPTIONS = {"threshold": "{1, %g}", "class_id": "{1, %d}", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
-           "average": '"%s"', "num_classes": "%d", "delta": "{1, %g}", "label_smoothing": "%g", "ignore_class": "{1, %d}",
+OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
+           "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g", "ignore_class": "LK_NUMBER(%d)",
            "reduction": "LK_REDUCTION_%s"}
 
 
