@@ -90,7 +90,7 @@ static bool contains(const item *it, const char *what)
 /* (lk_axes){0} and (lk_number){0} are "not given", as they always were. */
 static bool is_literal(const item *it)
 {
-    static const char *const TYPES[] = {"(lk_axes){", "(lk_axis){", "(lk_number){", "(lk_integer){", "(lk_switch)"};
+    static const char *const TYPES[] = {"(lk_axes){", "(lk_axis){", "(lk_number){", "(lk_integer){", "(lk_switch){"};
     for (int i = 0; i < LKI_COUNT(TYPES); i++)
         if (contains(it, TYPES[i])) return true;
     return false;
