@@ -6,10 +6,11 @@
  *     lk_layer     *l = lk_conv2d(64, 3, .strides = 2, .use_bias = false);
  *     lk_tensor    *s = lk_reduce_sum(x, .axis = 0);
  *
- * How it works: lk_adam() is a macro that fills a struct, lk_adam_args, and passes its own text along with it. Options are plain numbers there;
- * C fills those that are not written with zero. Where a member is zero, lki_kw() looks whether its name (or its position) stands in the text, and if so
- * puts a mark into it, the "zero that was given" of its type (LK_OFF, LK_NUMBER(0), LK_AXIS(0), LK_AXES(0), LK_INTEGER(0)). In C++ the options are classes of the same
- * layout, whose constructors do that: lk::conv2d(64, 3, {.use_bias = false}).
+ * How it works: lk_adam() is a macro that fills a struct, lk_adam_args, and passes its own text along with it. Options are plain
+ * numbers there; C fills those that are not written with zero. Where a member is zero, lki_kw() looks whether its name (or its
+ * position) stands in the text, and if so puts a mark into it, the "zero that was given" of its type (LK_OFF, LK_NUMBER(0),
+ * LK_AXIS(0), LK_AXES(0), LK_INTEGER(0)). In C++ the options are classes of the same layout, whose constructors do that:
+ * lk::conv2d(64, 3, {.use_bias = false}).
  *
  * Without the macro (another language that calls lk_adam_kw() with a struct of its own) there is no text: zero is the default then, and
  * the marks say zero. A shape is LK_SHAPE(4): a plain number in its place is reported. */

@@ -7,8 +7,9 @@
  *   63..56  55..53  52..0  several
  *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
  *
- * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an error. What an
- * object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes, strides, windows) need no place. */
+ * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an
+ * error. What an object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes, strides,
+ * windows) need no place. */
 #include "core/option.h"
 #include "core/error.h"
 #include "core/lock.h"
