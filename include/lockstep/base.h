@@ -12,8 +12,8 @@
  * LK_AXIS(0), LK_AXES(0), LK_INTEGER(0)). In C++ the options are classes of the same layout, whose constructors do that:
  * lk::conv2d(64, 3, {.use_bias = false}).
  *
- * Without the macro (another language that calls lk_adam_kw() with a struct of its own) there is no text: zero is the default then, and
- * the marks say zero. A shape is LK_SHAPE(4): a plain number in its place is reported. */
+ * Without the macro (another language that calls lk_adam_kw() with a struct of its own) there is no text: zero is the default then,
+ * and the marks say zero. A shape is LK_SHAPE(4): a plain number in its place is reported. */
 #ifndef LOCKSTEP_BASE_H
 #define LOCKSTEP_BASE_H
 
@@ -44,7 +44,7 @@
 #define LK_VERSION_MINOR 1
 #define LK_VERSION_PATCH 0
 
-/* ---- types of options ------------------------------------------------------------------------------------------------------------ */
+/* ---- types of options -------------------------------------------------------------------------------------------------------- */
 
 enum { LK_MAX_RANK = 8 };
 

@@ -8,8 +8,8 @@
  *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
  *
  * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an
- * error. What an object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes, strides,
- * windows) need no place. */
+ * error. What an object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes,
+ * strides, windows) need no place. */
 #include "core/option.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -18,7 +18,7 @@
 #include <lockstep.h>
 #include <stdio.h>
 
-/* ---- what stands in the text of a call --------------------------------------------------------------------------------------------- */
+/* ---- what stands in the text of a call --------------------------------------------------------------------------------------- */
 
 /* One initialiser of a list: `.name = value` or `value`. Neither ends with a zero byte. */
 typedef struct item {
@@ -105,7 +105,7 @@ static bool is_plain_number(const item *it)
     return *s >= '0' && *s <= '9';
 }
 
-/* ---- marks -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- marks ------------------------------------------------------------------------------------------------------------------- */
 
 static void mark_switch(int *member, bool literal)
 {
@@ -158,7 +158,7 @@ void *lki_kw(void *args, const char *type)
     return args;
 }
 
-/* ---- the tables ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the tables -------------------------------------------------------------------------------------------------------------- */
 
 #define OPTION(T, kind, member) {#member, LKI_OPTION_##kind, offsetof(T, member)},
 #define OPTIONS(T, list) static const lki_option T##_options[] = {list};
@@ -180,7 +180,7 @@ const lki_options *lki_options_find(const char *type)
     return NULL;
 }
 
-/* ---- lists of axes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- lists of axes ----------------------------------------------------------------------------------------------------------- */
 
 enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 12 };
 

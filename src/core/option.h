@@ -1,8 +1,8 @@
 /* Options of public calls (lockstep/base.h): whether one was given, and what it says.
  *
  * Invariants
- * 1. All bits zero is "not given". Zero that was given is a mark of its type (LKI_ZERO, LKI_ZERO_64, LKI_ZERO_REAL); lki_kw() sets it
- *    in C, a constructor in C++.
+ * 1. All bits zero is "not given". Zero that was given is a mark of its type (LKI_ZERO, LKI_ZERO_64, LKI_ZERO_REAL); lki_kw()
+ *    sets it in C, a constructor in C++.
  * 2. Code that uses an option asks here and never looks at the member itself, except for switches, where `== LK_ON` and `!= LK_OFF`
  *    are right as they are.
  * 3. A list of axes is one 64-bit number (option.c says how), so that a plain number is a list of one. Inside it is an lki_axes. */
