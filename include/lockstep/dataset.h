@@ -160,7 +160,7 @@ typedef struct lk_image_folder_args {
     int64_t     height, width;    /* required: pictures are resized to it */
     lk_integer  channels;         /* default 3; 1: grey */
     int         parallel;         /* default 0: the cores of this process */
-    double      validation_split; /* default none: the share of the pictures, picked by the seed, that LK_TEST gets */
+    double      validation_split; /* default 0, none: the share of the pictures, picked by the seed, that LK_TEST gets */
     lk_split_of split;
     lk_number   seed; /* default 1; not the process's seed */
 } lk_image_folder_args;
@@ -210,7 +210,7 @@ typedef struct lk_map_args {
     lk_dataset *dataset; /* required */
     lk_fn       fn;      /* required */
     void       *user;
-    int         parallel; /* default 1: computed on the thread that reads; more: so many threads, some elements ahead, order kept */
+    int         parallel; /* default 0, the same as 1: computed on the thread that reads; more: so many threads, some elements ahead, order kept */
 } lk_map_args;
 
 /* fn of each element. It is traced first: called once on stand-ins without values (lk_data() of one is NULL). If every op works element by element (or reshapes), it is run

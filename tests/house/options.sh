@@ -20,6 +20,12 @@ forms() { # COMPILER FILE FLAGS: each of the forms in FILE is right
     "$work/forms" >"$work/out" 2>/dev/null || { echo "$compiler $* $file:"; cat "$work/out"; bad=1; }
 }
 
+# A default that is not zero wants a type that can tell zero from nothing.
+if grep -nE '^ +(int|int64_t|double|unsigned|uint64_t|size_t) +[a-z_, 0-9]+;.*default:? *[^0 ]' include/lockstep/*.h; then
+    echo "these options have a default other than 0, but a plain type: use lk_integer or lk_number"
+    bad=1
+fi
+
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     forms $compiler tests/house/options/forms.c -std=c11 $strict -O2
