@@ -221,6 +221,24 @@ static bool has_a_loss(const cli_model *m)
     return false;
 }
 
+/* Of a binary cross-entropy: what is measured with, as what is trained with, has labels from 0 to 1. */
+int cli_model_labels_fit(const cli_model *m, cli_source *data)
+{
+    lk_element_spec spec;
+    int             code = cli_source_spec(data, &spec);
+    for (int i = 0; i < m->outputs && !code && m->inputs + i < spec.count; i++) {
+        lk_loss   *loss = lk_model_loss(m->model, i);
+        cli_labels l;
+        char       text[96];
+        if (!loss || strcmp(lk_loss_name(loss), "binary_crossentropy")) continue;
+        code = cli_source_labels(data, m->inputs + i, &l);
+        if (!code && !l.shares)
+            code = cli_fail(CLI_DATA, "%s: labels should be from 0 to 1, because the loss is a binary cross-entropy; %s",
+                            data->text, other_label(&l, text));
+    }
+    return code;
+}
+
 /* Not with another loss or optimiser than the file names, unless somebody says which. */
 static int not_as_the_file_says(const cli_model *m, const cli_args *a)
 {

@@ -24,7 +24,8 @@ static int open_all(const cli_args *a, lk_strategy **strategy, cli_model *m, cli
     if (!code && a->given[OPT_VALIDATION_SPLIT]) code = cli_source_split(data, a->number[OPT_VALIDATION_SPLIT]);
     if (!code) code = cli_source_fit(data, a, row, m->rescales);
     if (!code) cli_settings_tell_data(a);
-    return code ? code : cli_model_compile(m, a, data);
+    if (!code) code = cli_model_compile(m, a, data);
+    return code ? code : cli_model_labels_fit(m, data);
 }
 
 static void tell(const cli_args *a, const char *data, const lk_logs *logs, int64_t rows, double seconds)

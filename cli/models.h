@@ -40,6 +40,9 @@ int cli_model_compile(cli_model *m, const cli_args *args, cli_source *data);
 /* The same, whatever the model was compiled with. */
 int cli_model_compile_anew(cli_model *m, const cli_args *args, cli_source *data);
 
+/* Whether the labels of rows to measure with are such as its losses take. */
+int cli_model_labels_fit(const cli_model *m, cli_source *data);
+
 /* What it puts out for a row: a shape for each output, of a row of zeros that is tried. */
 enum { CLI_MOST_TENSORS = 8 }; /* of a row: inputs and labels */
 int cli_model_probe(cli_model *m, cli_source *data, lk_shape out[CLI_MOST_TENSORS]);

@@ -53,7 +53,7 @@ static int open_validation(run *r, const lk_shape *row)
     code = cli_source_open(a, a->text[OPT_VALIDATION], (cli_wants){.row = row}, &r->other);
     if (!code) code = cli_source_fit(&r->other, a, row, r->model.rescales);
     r->validation_rows = cli_source_measured(&r->other);
-    return code;
+    return code ? code : cli_model_labels_fit(&r->model, &r->other);
 }
 
 /* Shuffled anew in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */

@@ -61,7 +61,7 @@ typedef enum lk_switch { LK_OFF = LKI_ZERO, LK_DEFAULT = LKI_NOT_GIVEN, LK_ON = 
 
 typedef double  lk_number;  /* 0.5, 0 */
 typedef int64_t lk_integer; /* 3, 0 */
-typedef int     lk_axis;    /* 0, -1; LK_NO_AXIS */
+typedef int64_t lk_axis;    /* 0, -1; LK_NO_AXIS */
 typedef int64_t lk_axes;    /* an axis or a size, 1; or several, at most LK_MAX_RANK: LK_AXES(1, 2) */
 
 #else
@@ -87,9 +87,9 @@ struct lk_integer {
     constexpr lk_integer(int64_t x) : value(x == 0 ? LKI_ZERO_64 : x) {}
 };
 struct lk_axis {
-    int value = 0;
+    int64_t value = 0;
     constexpr lk_axis() = default;
-    constexpr lk_axis(int axis) : value(axis == 0 ? LKI_ZERO : axis) {}
+    constexpr lk_axis(int64_t axis) : value(axis == 0 ? LKI_ZERO : axis) {}
 };
 struct lk_axes {
     int64_t value = 0;

@@ -69,8 +69,8 @@ void lki_info(const char *format, ...)
     va_end(args);
 }
 
-/* Text for a hook may be of any length; when there is no memory for all of it, the hook gets its beginning. */
-static void output_to_hook(hook h, const char *format, va_list args)
+/* Text may be of any length; when there is no memory for all of it, its beginning goes out. */
+static void output_to(hook h, const char *format, va_list args)
 {
     char    line[LKI_LOG_TEXT];
     va_list again;
@@ -79,7 +79,8 @@ static void output_to_hook(hook h, const char *format, va_list args)
     char *text = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
     if (text) lki_vformat(text, (size_t)length + 1, format, again);
     va_end(again);
-    h.call(text ? text : line, h.user);
+    if (h.call) h.call(text ? text : line, h.user);
+    else fputs(text ? text : line, stdout);
     lki_release(text);
 }
 
@@ -88,8 +89,7 @@ void lki_output(const char *format, ...)
     hook    h = get_hook(&output_hook);
     va_list args;
     va_start(args, format);
-    if (h.call) output_to_hook(h, format, args);
-    else vprintf(format, args);
+    output_to(h, format, args);
     va_end(args);
 }
 

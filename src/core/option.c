@@ -26,6 +26,7 @@ typedef struct item {
     size_t      name_length;
     const char *value;
     size_t      value_length;
+    bool        inside; /* a part of the member is named, not the member */
 } item;
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
@@ -47,13 +48,35 @@ static const char *skip_quoted(const char *s)
     return *s ? s + 1 : s;
 }
 
+/* R"x(...)x": to after it. */
+static const char *skip_raw(const char *s)
+{
+    char         end[24];
+    const char  *open = strchr(s, '(');
+    const size_t length = open ? (size_t)(open - s) : 0;
+    if (!open || length > 17) return skip_quoted(s);
+    snprintf(end, sizeof end, ")%.*s\"", (int)length - 1, s + 1);
+    const char *close = strstr(open, end);
+    return close ? close + strlen(end) : s + strlen(s);
+}
+
+/* A word, 1'000 or a literal with what stands before it, L"a" and R"(a)": to after it. */
+static const char *skip_word(const char *s)
+{
+    const bool number = *s >= '0' && *s <= '9';
+    char       last = 0;
+    for (; is_word(*s) || (number && *s == '\'' && is_word(s[1])); s++)
+        last = *s;
+    return *s == '"' && last == 'R' ? skip_raw(s) : s;
+}
+
 /* To the comma that ends an initialiser, or to the end. */
 static const char *skip_value(const char *s)
 {
     for (int depth = 0; *s && (depth || *s != ',');) {
         depth += *s == '(' || *s == '[' || *s == '{';
         depth -= *s == ')' || *s == ']' || *s == '}';
-        s = *s == '"' || *s == '\'' ? skip_quoted(s) : s + 1;
+        s = is_word(*s) ? skip_word(s) : *s == '"' || *s == '\'' ? skip_quoted(s) : s + 1;
     }
     return s;
 }
@@ -69,8 +92,10 @@ static bool next_item(const char **text, item *it)
         while (is_word(*s))
             s++;
         it->name_length = (size_t)(s - it->name);
+        s = skip_blanks(s);
+        it->inside = *s == '.' || *s == '['; /* .input_shape.rank = 2 */
         while (*s && *s != '=' && *s != ',')
-            s++; /* .shape.rank = */
+            s++;
         s = skip_blanks(*s == '=' ? s + 1 : s);
     }
     it->value = s;
@@ -91,9 +116,9 @@ static bool contains(const item *it, const char *what)
 /* (lk_axes){0} and (lk_number){0} are "not given", as they always were. */
 static bool is_literal(const item *it)
 {
-    static const char *const TYPES[] = {"(lk_axes){", "(lk_axis){", "(lk_number){", "(lk_integer){", "(lk_switch){"};
-    for (int i = 0; i < LKI_COUNT(TYPES); i++)
-        if (contains(it, TYPES[i])) return true;
+    static const char *const NOTHING[] = {"(lk_axes){0}", "(lk_axis){0}", "(lk_number){0}", "(lk_integer){0}", "(lk_switch){0}"};
+    for (int i = 0; i < LKI_COUNT(NOTHING); i++)
+        if (contains(it, NOTHING[i])) return true;
     return false;
 }
 
@@ -105,6 +130,20 @@ static bool is_plain_number(const item *it)
     return *s >= '0' && *s <= '9';
 }
 
+/* {2, 6} fills the rank with 2: sizes stand in braces of their own, {2, {6, 1}}. */
+static bool is_flat_list(const item *it)
+{
+    return it->value_length && it->value[0] == '{' &&
+           !contains(&(item){.value = it->value + 1, .value_length = it->value_length - 1}, "{") && !contains(it, ".");
+}
+
+static bool has_no_size(const lk_shape *s)
+{
+    for (int i = 0; i < s->rank && i < LK_MAX_RANK; i++)
+        if (s->dim[i]) return false;
+    return s->rank > 1;
+}
+
 /* ---- marks ------------------------------------------------------------------------------------------------------------------- */
 
 static void mark_switch(int *member, bool literal)
@@ -113,10 +152,24 @@ static void mark_switch(int *member, bool literal)
     else if (*member != 0 && *member != (int)LK_OFF && *member != (int)LK_DEFAULT) *member = LK_ON;
 }
 
-/* .input_shape = 4 fills the rank and no size. */
+/* .input_shape = 4 and .input_shape = n fill the rank and no size. */
 static void mark_shape(lk_shape *shape, const item *it)
 {
-    if (is_plain_number(it)) shape->rank = LKI_SHAPE_NUMBER;
+    if (it->inside || contains(it, "lk_shape")) return;
+    if (is_plain_number(it) || is_flat_list(it) || has_no_size(shape)) shape->rank = LKI_SHAPE_NUMBER;
+}
+
+/* LK_DEFAULT and LK_OFF may stand for any option. */
+static void mark_integer(int64_t *member, bool literal)
+{
+    if (*member == (int)LK_DEFAULT) *member = 0;
+    else if ((!*member && !literal) || *member == (int)LK_OFF) *member = LKI_ZERO_64;
+}
+
+static void mark_number(lk_number *member, bool literal)
+{
+    if (*member == (int)LK_DEFAULT) *member = 0;
+    else if (!(lki_number_bits(*member) << 1) ? !literal : *member == (int)LK_OFF) *member = LKI_ZERO_REAL; /* 0 and -0 */
 }
 
 static void mark(const lki_option *o, void *member, const item *it)
@@ -126,16 +179,12 @@ static void mark(const lki_option *o, void *member, const item *it)
     case LKI_OPTION_PLAIN: return;
     case LKI_OPTION_SWITCH: mark_switch(member, literal); return;
     case LKI_OPTION_SHAPE: mark_shape(member, it); return;
-    case LKI_OPTION_NUMBER:
-        if (!literal && !(lki_number_bits(*(lk_number *)member) << 1)) *(lk_number *)member = LKI_ZERO_REAL; /* 0 and -0 */
-        return;
+    case LKI_OPTION_NUMBER: mark_number(member, literal); return;
     case LKI_OPTION_AXIS:
         if (!literal && !*(lk_axis *)member) *(lk_axis *)member = LKI_ZERO;
         return;
     case LKI_OPTION_INTEGER:
-    case LKI_OPTION_AXES:
-        if (!literal && !*(int64_t *)member) *(int64_t *)member = LKI_ZERO_64;
-        return;
+    case LKI_OPTION_AXES: mark_integer(member, literal); return;
     }
 }
 

@@ -39,7 +39,12 @@ static inline int64_t lki_integer(lk_integer x) { return lki_integer_or(x, 0); }
 static inline bool lki_switch_given(lk_switch s) { return s != (lk_switch)0 && s != LK_DEFAULT; }
 
 static inline bool lki_axis_given(lk_axis a) { return a != 0 && a != LK_NO_AXIS; }
-static inline int  lki_axis_or(lk_axis a, int standard) { return a == LKI_ZERO ? 0 : a && a != LK_NO_AXIS ? a : standard; }
+static inline int  lki_axis_or(lk_axis a, int standard)
+{
+    if (a == LKI_ZERO) return 0;
+    if (!lki_axis_given(a)) return standard;
+    return a < INT_MIN || a > INT_MAX ? INT_MAX : (int)a; /* a list of several is no axis: one that no tensor has */
+}
 
 #endif
 

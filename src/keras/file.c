@@ -2,6 +2,7 @@
  * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors, npz and
  * checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
 #include "keras/file.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/open.h"
 #include "core/rounding.h"
@@ -9,8 +10,8 @@
 #include "format/safetensors.h"
 #include "format/zip.h"
 #include "keras/model_config.h"
-#include "model/compiled.h"
 #include "keras/weights.h"
+#include "model/compiled.h"
 #include "op/record.h"
 #include <lockstep/checkpoint.h>
 #include <lockstep/keras.h>
@@ -366,9 +367,19 @@ static lk_status open_file(const char *path, bool with_config, contents *out)
 
 /* ---- loading ---- */
 
+/* A model predicts, whatever the file says of its training. */
+static lk_status compile_as_it_says(const char *path, lk_model *m, const lki_json *config)
+{
+    const lk_status status = lki_compile_read(path, m, config);
+    if (status == LK_OK || status == LK_ENOMEM) return status;
+    lki_warn("%s; the model predicts; compile it before it is trained", lk_error());
+    lk_clear_error();
+    return LK_OK;
+}
+
 static lk_status fill(const char *path, lk_model *m, contents *c)
 {
-    LKI_TRY(lki_compile_read(path, m, c->training ? c->training : lki_json_get(c->config, "compile_config")));
+    LKI_TRY(compile_as_it_says(path, m, c->training ? c->training : lki_json_get(c->config, "compile_config")));
     return lki_model_built(m) ? lki_weights_read(path, m, &c->weights) : LK_OK;
 }
 

@@ -153,6 +153,10 @@ for size in '2147483648, 2147483648' 9007199254740991; do
     ends 3 "rows of \[$size\]: that is too large" bench large.json
 done
 
+# ---- rows to measure with ----
+ends 3 'ages.csv: labels should be from 0 to 1, because the loss is a binary cross-entropy; row 0' \
+    train linear.json --data binary.csv --epochs 1 --validation ages.csv
+
 # ---- what a model was compiled with stays, unless others are asked for ----
 if has_keras; then
     "$lockstep" train linear.json --data ages.csv --epochs 1 --loss huber --optimizer sgd --learning-rate 0.01 --save own --verbose 0 2>err || complain "huber: $(cat err)"
@@ -176,10 +180,14 @@ def changed(name, key, value):
                 data = json.dumps(config)
             new.writestr(file, data)
 changed("loss.keras", "loss", "focal_of_my_own")
+changed("weights.keras", "loss_weights", [1.0, 2.0])
 changed("optimizer.keras", "optimizer", {"class_name": "Sophia", "config": {"learning_rate": 0.1}})
 PY
     ends 3 'loss.keras: .*focal_of_my_own.*; give --loss' train loss.keras --data ages.csv
     ends 3 'optimizer.keras: .*Sophia.*; give .*--optimizer' train optimizer.keras --data ages.csv
+    ends 3 'give --loss and --optimizer' train weights.keras --data ages.csv
+    ends 0 'output_0' predict weights.keras --data ages.csv
+    ends 0 'Total params' summary weights.keras
     ends 3 'give --optimizer' train optimizer.keras --data ages.csv --loss huber
     for file in loss optimizer; do
         ends 0 '^trained 1 step' train $file.keras --data ages.csv --epochs 1 --loss huber --optimizer sgd

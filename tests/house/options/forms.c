@@ -158,7 +158,13 @@ static void layers(void)
     LAYER(lk_softmax_layer(.axis = 1), lk_softmax_layer(.axis = LK_AXIS(1)), lk_softmax_layer());
     LAYER(lk_concatenate(.axis = 1), lk_concatenate(.axis = LK_AXIS(1)), lk_concatenate());
     LAYER(lk_layer_normalization(.axis = 1), lk_layer_normalization(.axis = LK_AXES(1)), lk_layer_normalization());
+    LAYER(lk_dense(8, .use_bias = (lk_switch) false), lk_dense(8, .use_bias = LK_OFF), lk_dense(8));
+    LAYER(lk_batch_normalization(.momentum = zero ? (lk_number){0.5} : 0), lk_batch_normalization(.momentum = LK_NUMBER(0)),
+          lk_batch_normalization());
+    LAYER(lk_dense(8, .input_shape.rank = 1, .input_shape.dim[0] = 4), lk_dense(8, .input_shape = LK_SHAPE(4)), lk_dense(8));
+    LAYER(lk_dense(8, .input_shape = two ? LK_SHAPE(4) : LK_SHAPE(5)), lk_dense(8, .input_shape = LK_SHAPE(4)), lk_dense(8));
     /* left out, in so many words */
+    LAYER(lk_dropout(0.5, .seed = LK_DEFAULT, .trainable = false), lk_dropout(0.5, .trainable = LK_OFF), lk_dropout(0.5));
     LAYER(lk_dense(8, .use_bias = LK_DEFAULT, .trainable = false), lk_dense(8, .trainable = LK_OFF), lk_dense(8));
     LAYER(lk_batch_normalization(.momentum = (lk_number){0}, .scale = 0), lk_batch_normalization(.scale = LK_OFF),
           lk_batch_normalization());
@@ -176,6 +182,7 @@ static void more_layers(void)
     LAYER(lk_bidirectional(lk_lstm(4, .use_bias = 0, .return_sequences = 1)),
           lk_bidirectional(lk_lstm(4, .use_bias = LK_OFF, .return_sequences = LK_ON)), lk_bidirectional(lk_lstm(4)));
     REFUSED(lk_softmax_layer(.axis = 0), "axis 0");
+    REFUSED(config_of(lk_dense(1, .input_shape = LK_SHAPE((int64_t)1 << 40, (int64_t)1 << 40))), "2^48");
     REFUSED(lk_concatenate(.axis = 0), "axis 0");
     REFUSED(lk_max_pooling2d(.pool_size = 0), "pool_size");
     REFUSED(lk_group_normalization(.groups = 0), "groups is 0");
@@ -249,6 +256,7 @@ static void ops(void)
     TENSOR(lk_reduce_sum(x, .axis = LK_AXES(0, 1), .keepdims = true), lk_reduce_sum(x, .keepdims = LK_ON), lk_reduce_sum(x));
     TENSOR(lk_softmax(x, .axis = 0), lk_softmax(x, .axis = LK_AXIS(0)), lk_softmax(x));
     TENSOR(lk_softmax(x, 0), lk_softmax(x, LK_AXIS(0)), lk_softmax(x));
+    REFUSED(lk_poisoned(lk_softmax(x, .axis = LK_AXES(1, 0))) ? NULL : x, "outside rank"); /* a list is no axis */
     TENSOR(lk_log_softmax(x, .axis = 0), lk_log_softmax(x, .axis = LK_AXIS(0)), lk_log_softmax(x));
     TENSOR(lk_argmax(x, .axis = 1), lk_argmax(x, .axis = LK_AXIS(1)), lk_argmax(x));
     TENSOR(lk_argmax(lk_neg(x), 1), lk_argmax(lk_neg(x), LK_AXIS(1)), lk_argmax(lk_neg(x)));
@@ -317,6 +325,11 @@ int main(void)
         REFUSED(lk_dense(8, .input_shape = 4), "LK_SHAPE(");
         REFUSED(lk_reshape_layer(12), "LK_SHAPE(");
         REFUSED(lk_input(4), "LK_SHAPE(");
+        const int n = 4;
+        REFUSED(lk_dense(8, .input_shape = n), "LK_SHAPE(");
+        REFUSED(lk_dense(8, .input_shape = {4}), "LK_SHAPE(");
+        REFUSED(lk_reshape_layer({2, 6}), "LK_SHAPE(");
+        REFUSED(lk_reshape_layer(n), "LK_SHAPE(");
 #endif
     }
     printf("%d forms, %d wrong\n", forms, wrong);
