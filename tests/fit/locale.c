@@ -135,28 +135,8 @@ TEST(bits_do_not_depend_on_the_locale)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {HOOK_TEST(numbers_are_printed_with_a_point),
-                                       cmocka_unit_test(standard_output_has_a_point_too),
-                                       HOOK_ /* Without a hook, what is printed goes to standard output. */
-                                           TEST(standard_output_has_a_point_too){NEEDS_COMMAS();
-    const char *path = folder_file(folder, "out.txt");
-    const int               before = dup(STDOUT_FILENO);
-    lki_bytes               out;
-    fflush(stdout);
-    assert_non_null(freopen(path, "w", stdout));
-    LK_POOL
-        lk_print(lk_scalar(1.5));
-    fflush(stdout);
-    dup2(before, STDOUT_FILENO);
-    close(before);
-    assert_int_equal(lki_file_read(path, &out), LK_OK);
-    assert_int_equal(out.size, 4);
-    assert_memory_equal(out.data, "1.5\n", 4);
-    lki_bytes_free(&out);
-}
-
-TEST(progress_history_and_names_of_checkpoints_have_a_point), HOOK_TEST(bits_do_not_depend_on_the_locale)
-}
-;
-return cmocka_run_group_tests(tests, use_german, use_plain);
+    const struct CMUnitTest tests[] = {
+        HOOK_TEST(numbers_are_printed_with_a_point), cmocka_unit_test(standard_output_has_a_point_too),
+        HOOK_TEST(progress_history_and_names_of_checkpoints_have_a_point), HOOK_TEST(bits_do_not_depend_on_the_locale)};
+    return cmocka_run_group_tests(tests, use_german, use_plain);
 }
