@@ -61,7 +61,7 @@ TEST(numbers_are_printed_with_a_point)
     assert_string_equal(text, "0,5"); /* the program keeps its locale */
 }
 
-/* Without a hook, what is printed goes to standard output. */
+/* Before any hook is set, what is printed goes to standard output. */
 TEST(standard_output_has_a_point_too)
 {
     NEEDS_COMMAS();
@@ -136,7 +136,7 @@ TEST(bits_do_not_depend_on_the_locale)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOOK_TEST(numbers_are_printed_with_a_point), cmocka_unit_test(standard_output_has_a_point_too),
+        cmocka_unit_test(standard_output_has_a_point_too), HOOK_TEST(numbers_are_printed_with_a_point),
         HOOK_TEST(progress_history_and_names_of_checkpoints_have_a_point), HOOK_TEST(bits_do_not_depend_on_the_locale)};
     return cmocka_run_group_tests(tests, use_german, use_plain);
 }
