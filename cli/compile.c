@@ -1,6 +1,6 @@
 /* How a model is compiled (models.h): its optimiser, and for each output a loss and metrics.
  *
- * What nobody said follows from what the output really is, by the graph of the model, and from what the labels really are, by
+ * What is not given follows from what the output really is, by the graph of the model, and from what the labels really are, by
  * all of their values; and is said with its reason. Where the two do not go together nothing is guessed: --loss has to say it. */
 #include "models.h"
 #include "report.h"
