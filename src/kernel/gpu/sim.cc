@@ -22,11 +22,11 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace {
 
-enum { STACK = 256 * 1024, MOST_THREADS = 1024, SHARED = 256 * 1024, WARP = 32 };
+enum { STACK = 256 * 1024, OUTERMOST = 16 * 1024, MOST_THREADS = 1024, SHARED = 256 * 1024, WARP = 32, SCHEDULER = -1 };
 
 /* ---- fibers ---- */
 
@@ -61,7 +61,8 @@ struct fiber {
 struct machine {
     std::recursive_mutex         lock; /* one kernel at a time */
     fiber                        fibers[MOST_THREADS];
-    int                          count, running;
+    int                          count;
+    int                          running = SCHEDULER, before = SCHEDULER; /* who runs, and who ran before */
     context                      scheduler;
     const std::function<void()> *kernel;
     alignas(64) char             shared[SHARED];
@@ -71,43 +72,67 @@ struct machine {
     size_t                       stack_size;
 } sim;
 
-void to_fiber(int i)
+/* Sanitizers follow changes of stacks; `fake` is theirs. */
+void leave_stack(int to, void **fake)
 {
-    sim.running = i;
-    threadIdx = sim.fibers[i].thread;
 #if defined(__SANITIZE_ADDRESS__)
-    void *fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, sim.fibers[i].stack, STACK);
-#endif
-    lki_sim_switch(&sim.scheduler, &sim.fibers[i].at);
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+    if (to == SCHEDULER) __sanitizer_start_switch_fiber(fake, sim.stack_bottom, sim.stack_size);
+    else __sanitizer_start_switch_fiber(fake, sim.fibers[to].stack, STACK);
 #endif
 }
 
-void to_scheduler(state why)
+void enter_stack(void *fake)
 {
-    fiber *f = &sim.fibers[sim.running];
-    f->now = why;
 #if defined(__SANITIZE_ADDRESS__)
+    const void *bottom;
+    size_t      size;
+    __sanitizer_finish_switch_fiber(fake, &bottom, &size);
+    if (sim.before != SCHEDULER) return;
+    sim.stack_bottom = bottom;
+    sim.stack_size = size;
+#endif
+}
+
+context *context_of(int i) { return i == SCHEDULER ? &sim.scheduler : &sim.fibers[i].at; }
+
+/* Returns when this one is gone on in, which one that has ended never is. */
+void go_on_in(int to, bool ended)
+{
     void *fake = nullptr;
-    __sanitizer_start_switch_fiber(why == ENDED ? nullptr : &fake, sim.stack_bottom, sim.stack_size);
-#endif
-    lki_sim_switch(&f->at, &sim.scheduler);
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fake, &sim.stack_bottom, &sim.stack_size);
-#endif
+    sim.before = sim.running;
+    sim.running = to;
+    if (to != SCHEDULER) threadIdx = sim.fibers[to].thread;
+    leave_stack(to, ended ? nullptr : &fake);
+    lki_sim_switch(context_of(sim.before), context_of(to));
+    enter_stack(fake);
+}
+
+/* The next fiber that can go on does; behind the last one the scheduler. */
+void pass_on(state why)
+{
+    int next = sim.running;
+    sim.fibers[next++].now = why;
+    while (next < sim.count && sim.fibers[next].now != READY)
+        next++;
+    go_on_in(next < sim.count ? next : (int)SCHEDULER, why == ENDED);
 }
 
 void fiber_main()
 {
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(nullptr, &sim.stack_bottom, &sim.stack_size);
-#endif
+    enter_stack(nullptr);
     (*sim.kernel)();
-    to_scheduler(ENDED);
+    pass_on(ENDED);
     __builtin_unreachable();
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+/* Of the fiber before. Functions that returned have cleared theirs; what ended it, and a kernel that was given up, have not. */
+void forget_frames(const fiber *f)
+{
+    const size_t left = f->now == ENDED ? OUTERMOST : STACK;
+    ASAN_UNPOISON_MEMORY_REGION(f->stack + STACK - left, left);
+}
+#endif
 
 bool prepare_fiber(int i)
 {
@@ -118,21 +143,22 @@ bool prepare_fiber(int i)
         if (!f->stack) return false;
     }
 #if defined(__SANITIZE_ADDRESS__)
-    ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK); /* of frames that ended with the fiber before */
+    forget_frames(f);
 #endif
     f->now = READY;
     f->thread.x = (unsigned)i % blockDim.x;
     f->thread.y = (unsigned)i / blockDim.x % blockDim.y;
     f->thread.z = (unsigned)i / blockDim.x / blockDim.y;
+    const int colour = i * 5 % 128 * 64; /* stacks that all begin at the same place of a page would share few lines of the cache */
 #if defined(__x86_64__)
-    void **top = (void **)(f->stack + STACK - 64);
+    void **top = (void **)(f->stack + STACK - 64 - colour);
     *--top = nullptr; /* where fiber_main would return to: it does not; and the stack is aligned as after a call */
     *--top = (void *)fiber_main;
     for (int r = 0; r < 6; r++)
         *--top = nullptr;
     f->at.sp = top;
 #elif defined(__aarch64__)
-    void **top = (void **)(f->stack + STACK - 64 - 160);
+    void **top = (void **)(f->stack + STACK - 64 - colour - 160);
     memset(top, 0, 160);
     top[11] = (void *)fiber_main;
     f->at.sp = top;
@@ -178,7 +204,7 @@ void run_block()
     memset(sim.exchange, 0, sizeof sim.exchange);
     do
         for (int i = 0; i < sim.count; i++)
-            if (sim.fibers[i].now == READY) to_fiber(i);
+            if (sim.fibers[i].now == READY) go_on_in(i, false);
     while (release());
 }
 
@@ -415,9 +441,9 @@ namespace lki_sim {
 
 void run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread) { run_kernel(grid, block, flat, thread); }
 
-void wait_block() { to_scheduler(WAITS_FOR_BLOCK); }
+void wait_block() { pass_on(WAITS_FOR_BLOCK); }
 
-void wait_warp() { to_scheduler(WAITS_FOR_WARP); }
+void wait_warp() { pass_on(WAITS_FOR_WARP); }
 
 void *dynamic_shared() { return sim.shared; }
 

@@ -2,7 +2,7 @@
  * card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes control on. Not for speed.
  *
  * Invariants
- * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
+ * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables, and those that say which thread of the kernel runs, can be static.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
  *    is wrong, where a card would hang, and the backend says so.
  * 3. Launches, limits and graphs are those of CUDA (sim_cuda.h). */
@@ -38,7 +38,7 @@ struct uint2 { unsigned x, y; };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
-extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
 namespace lki_sim {
