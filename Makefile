@@ -55,7 +55,7 @@ fuzz: need
 	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
 
 soak: need-test
-	@tools/build release tests_fault_soak tests_fault_saves tests_fault_backups tests_fault_training tests_fault_flips lockstep_command
+	@tools/build release tests_fault tests_fault_saves tests_fault_backups lockstep_command
 	@tools/soak build/release $(or $(CYCLES),500) $(SEED)
 
 debug: need
@@ -63,11 +63,11 @@ debug: need
 
 golden: need-test
 	@$(if $(GOLDEN),,echo "usage: make golden GOLDEN=DIR" >&2; exit 1)
-	@tools/build release tests_golden_golden
+	@tools/build release tests_golden
 	@build/release/tests/golden/golden $(GOLDEN)
 
 interop: need-test
-	@tools/build release tests_interop_checkpoint tests_interop_keras_files lockstep_command
+	@tools/build release tests_interop lockstep_command
 	@tools/interop build/release
 
 examples: need

@@ -14,8 +14,9 @@
 
 #define TEST(name) static void name(void **state_ __attribute__((unused)))
 #define TESTS(...)                                                                                                                 \
-    int main(void)                                                                                                                 \
+    int main(int argc, char **argv)                                                                                                \
     {                                                                                                                              \
+        (void)argc, (void)argv;                                                                                                    \
         const struct CMUnitTest tests[] = {__VA_ARGS__};                                                                           \
         return cmocka_run_group_tests(tests, NULL, NULL);                                                                          \
     }

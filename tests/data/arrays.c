@@ -188,8 +188,9 @@ TEST(every_allocation)
     assert_true(check_every_allocation(writes_and_reads) > 10);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back),  cmocka_unit_test(the_only_one),     cmocka_unit_test(rows),
         cmocka_unit_test(mistakes),        cmocka_unit_test(what_numpy_wrote), cmocka_unit_test(saved),

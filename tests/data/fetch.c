@@ -462,8 +462,9 @@ TEST(every_allocation)
     assert_true(check_every_allocation(fetches_it) > 3);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest with[] = {cmocka_unit_test(mistakes),
                                       cmocka_unit_test(a_file),
                                       cmocka_unit_test(mirrors),

@@ -324,8 +324,9 @@ TEST(every_allocation)
     assert_true(check_every_allocation(reads_it_all) > 10);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_not_read_before_their_time), cmocka_unit_test(a_folder), cmocka_unit_test(in_any_pipeline), cmocka_unit_test(shares),
         cmocka_unit_test(jpeg),        cmocka_unit_test(what_is_broken),  cmocka_unit_test(mistakes),

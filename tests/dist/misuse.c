@@ -603,8 +603,9 @@ TEST(the_table_is_complete)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     static char       names[38][16];
     struct CMUnitTest tests[39] = {cmocka_unit_test(the_table_is_complete)};
     for (int i = 0; i < 38; i++) {

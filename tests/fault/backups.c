@@ -281,8 +281,9 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_fails),
         cmocka_unit_test(every_call_is_the_last),

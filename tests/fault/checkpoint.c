@@ -325,8 +325,9 @@ TEST(restore_without_memory)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk),
         cmocka_unit_test(folders_that_cannot_be_written),

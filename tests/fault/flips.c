@@ -440,8 +440,9 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(cut_anywhere_and_every_bit_turned)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -15,6 +15,7 @@
 #include "format/idx.h"
 #include "format/image.h"
 #include "format/safetensors.h"
+#include "source_folder.h"
 #include <lockstep.h>
 #include <time.h>
 
@@ -116,7 +117,8 @@ static const hostile all[] = {
     {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_overlap, LK_EFORMAT, "they overlap"},
     {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_hole, LK_EFORMAT, "there is a hole"},
     {"OUTSIDE", read_safetensors, "a.safetensors", safetensors_behind, LK_EFORMAT, "the last array ends at offset 4; there are 8"},
-    {"BEYOND", read_safetensors, "a.safetensors", safetensors_beyond, LK_EFORMAT, "a header of 1048576 bytes at offset 8: the file has 10"},
+    {"BEYOND", read_safetensors, "a.safetensors", safetensors_beyond, LK_EFORMAT,
+     "a header of 1048576 bytes at offset 8: the file has 10"},
     {"BEYOND", read_safetensors, "a.safetensors", safetensors_far_beyond, LK_EFORMAT, "a header of 18446744073709551615 bytes"},
     {"BEYOND", read_safetensors, "a.safetensors", safetensors_short, LK_EFORMAT, "3 bytes: a safetensors file begins with 8"},
     {"BEYOND", read_safetensors, "a.safetensors", safetensors_many_axes, LK_EUNSUPPORTED, "9 axes: at most 8"},
@@ -247,7 +249,7 @@ TEST(a_file_without_end)
     lki_bytes f;
     lki_h5    h5;
     if (!lki_h5_helper()) skip();
-    assert_int_equal(lki_file_read(LK_SOURCE_DIR "/tests/fuzz/corpus/h5/circles", &f), LK_OK);
+    assert_int_equal(lki_file_read(LK_SOURCE_FOLDER "/tests/fuzz/corpus/h5/circles", &f), LK_OK);
     lki_h5_set_deadline(1000);
     const double    begin = now();
     const lk_status status = lki_h5_read("a.h5", f.data, f.size, &h5);

@@ -489,8 +489,9 @@ static int all_begin(void **state)
     return lk_failed();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_a_save_fails),
         cmocka_unit_test(every_call_of_a_load_fails),

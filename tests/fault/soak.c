@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "folder.h"
 #include "model/snapshot.h"
+#include "source_folder.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -271,7 +272,7 @@ static bool find_command(void)
         *slash = 0;
     }
     snprintf(command, sizeof command, "%s/cli/lockstep", self);
-    snprintf(model, sizeof model, "%s/tests/cli/normalised.json", LK_SOURCE_DIR);
+    snprintf(model, sizeof model, "%s/tests/cli/normalised.json", LK_SOURCE_FOLDER);
     return access(command, X_OK) == 0;
 }
 

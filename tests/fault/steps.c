@@ -234,8 +234,9 @@ static int quiet(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tapes_and_the_checker), cmocka_unit_test(optimizers_at_once),    cmocka_unit_test(optimizers_compiled),
         cmocka_unit_test(a_function_survives),   cmocka_unit_test(an_optimizer_survives), cmocka_unit_test(a_variable_survives),

@@ -294,8 +294,9 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training),
         cmocka_unit_test(training_with_backups),

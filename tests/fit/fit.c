@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "folder.h"
 #include "refusal.h"
+#include "source_folder.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -606,7 +607,7 @@ TEST(histories_are_read_from_files)
             assert_int_equal(lk_history_names(read).count, 4);
             for (int i = 0; i < 3; i++)
                 assert_true(lk_history_value(read, "val_loss", i) == lk_history_value(h, "val_loss", i));
-            REFUSED(LK_EFORMAT, lk_history_read(LK_SOURCE_DIR "/README.md"), "README.md", "line 1", "epoch");
+            REFUSED(LK_EFORMAT, lk_history_read(LK_SOURCE_FOLDER "/README.md"), "README.md", "line 1", "epoch");
             REFUSED(LK_ENOTFOUND, lk_history_read("/no/such/history.csv"), "/no/such/history.csv");
         }
 }

@@ -133,8 +133,9 @@ TEST(bits_do_not_depend_on_the_locale)
     assert_string_equal(digest[0], digest[1]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(standard_output_has_a_point_too), HOOK_TEST(numbers_are_printed_with_a_point),
         HOOK_TEST(progress_history_and_names_of_checkpoints_have_a_point), HOOK_TEST(bits_do_not_depend_on_the_locale)};

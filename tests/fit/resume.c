@@ -436,8 +436,9 @@ FEATURES(DEFINE)
 static void ignore(const char *text, void *user) { (void)text, (void)user; }
 
 #define ENTRY(name) cmocka_unit_test(goes_on_with_##name),
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {FEATURES(ENTRY) cmocka_unit_test(goes_on_before_the_first_step_of_an_epoch),
                                        cmocka_unit_test(goes_on_before_the_first_step_of_repeated_data)};
     lk_set_log(ignore, NULL); /* which devices each strategy has */

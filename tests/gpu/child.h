@@ -28,7 +28,7 @@ enum { CHILD_LEFT_OUT = 77, MOST_VALUES = 256 };
 /* The sanitizer guesses where variables of threads lie that a backend brings with it, guesses wrong with many threads, and then
  * ends the process when it looks for leaks. */
 #if defined(__SANITIZE_ADDRESS__)
-const char *__asan_default_options(void) __attribute__((visibility("default")));
+const char *__asan_default_options(void) __attribute__((visibility("default"), weak)); /* all programs of the folder are one */
 const char *__asan_default_options(void) { return "intercept_tls_get_addr=0"; }
 #endif
 

@@ -693,8 +693,9 @@ static int remove_folder(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_model_comes_back_as_it_was),
                                        cmocka_unit_test(several_outputs),
                                        cmocka_unit_test(training_goes_on),

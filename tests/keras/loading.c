@@ -182,8 +182,9 @@ static int remove_folder(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_in_memory_once),      cmocka_unit_test(the_state_of_an_optimiser_too),
         cmocka_unit_test(first_values_are_drawn_in_place), cmocka_unit_test(one_array_for_two_weights),

@@ -304,8 +304,9 @@ TEST(every_allocation_fails_once)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_row_of_layers),
                                        cmocka_unit_test(models_inside),
                                        cmocka_unit_test(recurrent_layers),

@@ -559,8 +559,9 @@ TEST(what_tensorflow_saved)
     lki_zip_close(&zip);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_numbers),
         cmocka_unit_test(saving_disturbs_nothing),

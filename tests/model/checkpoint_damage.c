@@ -252,8 +252,9 @@ TEST(killed_while_writing_over)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bit),
         cmocka_unit_test(every_length),

@@ -332,8 +332,9 @@ static int tick(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
 #define EACH(name) cmocka_unit_test_setup(name, tick)
     const struct CMUnitTest tests[] = {
         EACH(the_latest_stay),

@@ -160,8 +160,9 @@ TEST(not_everywhere)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_it_was),           cmocka_unit_test(taken_again),
         cmocka_unit_test(extra_entries),       cmocka_unit_test(where_the_bits_come_from),

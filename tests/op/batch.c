@@ -148,8 +148,9 @@ static void a_variable_written_between(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(variants_agree), cmocka_unit_test(fused_or_not),
                                        cmocka_unit_test(far_from_zero), cmocka_unit_test(far_from_zero_in_f64),
                                        cmocka_unit_test(a_variable_written_between)};

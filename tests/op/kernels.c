@@ -542,8 +542,9 @@ TEST(rows)
                 check_rows(floats[t], classes[c], labels[c % 3], (values)kind);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slot_is_filled),
         cmocka_unit_test(one_operand),

@@ -261,8 +261,9 @@ TEST(test_bias)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models),   cmocka_unit_test(test_blank),
                                        cmocka_unit_test(test_channels), cmocka_unit_test(test_windows),
                                        cmocka_unit_test(test_dense),    cmocka_unit_test(test_relu),

@@ -538,8 +538,9 @@ TEST(draws_stay_below_their_end)
     forget_all();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_broadcasts),
         cmocka_unit_test(transposes),

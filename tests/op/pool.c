@@ -93,8 +93,9 @@ TEST(test_pool_f64)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_values),
                                        cmocka_unit_test(test_pool_f64)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);

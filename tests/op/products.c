@@ -475,8 +475,9 @@ TEST(test_fused_pool)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul_columns), cmocka_unit_test(test_matmul_zeros),   cmocka_unit_test(test_matmul_sizes),
         cmocka_unit_test(test_matmul_random),  cmocka_unit_test(test_matmul_batches), cmocka_unit_test(test_matmul_formula),

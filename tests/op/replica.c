@@ -320,8 +320,9 @@ TEST(lane_add)
             }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_subtrees_are_the_tree),
         cmocka_unit_test(what_stays_open_is_added_from_the_right),

@@ -199,8 +199,9 @@ TEST(test_lanes)
     check_lane_tree(conv_case(l, LKI_K_conv2d_grad_w), l);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rule),  cmocka_unit_test(test_channels), cmocka_unit_test(test_images),
         cmocka_unit_test(test_exact), cmocka_unit_test(test_close),    cmocka_unit_test(test_fused_pool),

@@ -153,8 +153,9 @@ TEST(instruction_sets)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const char *child = getenv("LOCKSTEP_BITS");
     int         convolutions, threads, steps;
     if (child && sscanf(child, "%d %d %d", &convolutions, &threads, &steps) == 3) {

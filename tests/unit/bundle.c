@@ -522,8 +522,9 @@ static int write_and_read(void)
 
 TEST(without_memory) { assert_true(check_every_allocation(write_and_read) > 30); }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_shape),     cmocka_unit_test(texts),
         cmocka_unit_test(an_older_one_is_replaced), cmocka_unit_test(writers_and_readers_at_a_time),

@@ -11,6 +11,7 @@
 #include "format/npy.h"
 #include "format/zip.h"
 #include "h5_files.h"
+#include "source_folder.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -674,7 +675,7 @@ TEST(a_helper_that_hangs)
 static lki_bytes endless_file(void)
 {
     lki_bytes f;
-    assert_int_equal(lki_file_read(LK_SOURCE_DIR "/tests/fuzz/corpus/h5/circles", &f), LK_OK);
+    assert_int_equal(lki_file_read(LK_SOURCE_FOLDER "/tests/fuzz/corpus/h5/circles", &f), LK_OK);
     return f;
 }
 

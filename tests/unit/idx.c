@@ -239,8 +239,9 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {cmocka_unit_test(types),           cmocka_unit_test(cut_off_anywhere),
                                        cmocka_unit_test(many_elements),   cmocka_unit_test(many_packed),
                                        cmocka_unit_test(fields_that_lie), cmocka_unit_test(any_byte_changed),

@@ -117,8 +117,9 @@ TEST(topics_come_from_the_environment)
 
 #define HEARD(name) cmocka_unit_test_setup_teardown(name, listen_to_both, stop_listening)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     setenv("LOCKSTEP_VERBOSE", "lanes,,weather,plan,", 1);
     const struct CMUnitTest tests[] = {
         HEARD(topics_come_from_the_environment),  HEARD(warnings_and_information),

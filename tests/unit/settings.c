@@ -134,8 +134,9 @@ TEST(calls_refuse_wrong_values_and_keep_the_old_ones)
     assert_int_equal(lk_threads(), lki_cores());
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     if (getenv("LOCKSTEP_TELL")) {
         tell_settings();
         return 0;
