@@ -20,10 +20,19 @@ if(LK_GPU_SIM)
   if(CMAKE_CXX_COMPILER)
     enable_language(CXX)
     set(LK_GPU_SIM_FOUND ON)
+    include(CheckCXXSourceRuns)
+    set(CMAKE_REQUIRED_FLAGS -mfma)
+    check_cxx_source_runs("int main() { return !__builtin_cpu_supports(\"fma\"); }" LK_FMA_HERE)
+    unset(CMAKE_REQUIRED_FLAGS)
+    set(fused $<$<BOOL:${LK_FMA_HERE}>:-mfma>) # fmaf() without a call
+    set(optimised -O2)
+    if(LK_SANITIZE) # more takes longer to compile than it saves
+      set(optimised -Og)
+    endif()
     add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc
                 ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim_cuda.cc ${PROJECT_SOURCE_DIR}/src/kernel/gpu/links_sim.cc)
     set_source_files_properties(${gpu_kernels} PROPERTIES LANGUAGE CXX)
-    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
+    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 ${optimised} -g1 ${fused} -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
                            -fvisibility=hidden -fno-rtti $<$<BOOL:${LK_WERROR}>:-Werror>)
     target_compile_definitions(lockstep_sim PRIVATE LKI_SIM)
     target_include_directories(lockstep_sim PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -62,7 +71,7 @@ if(NOT LK_CUDA STREQUAL OFF)
       endif()
       add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
         COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
-        COMMAND ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${own_codes} -I${PROJECT_SOURCE_DIR}/include
+        COMMAND ${LK_LAUNCHER} ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${own_codes} -I${PROJECT_SOURCE_DIR}/include
                 -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all -MD -MF ${object}.d -c ${file} -o ${object}
         DEPENDS ${file} COMMENT "nvcc ${name}.cu" VERBATIM)
       list(APPEND objects ${object})

@@ -7,9 +7,15 @@ if(NOT LK_X86)
   list(FILTER LK_SOURCES EXCLUDE REGEX "_(avx2|avx512)\\.c$")
 endif()
 lk_set_isa_flags(${LK_SOURCES})
+set(bare "") # files without sanitizers
 if(LK_FUZZER) # kernels read no files
+  set(bare "/src/kernel/")
+elseif(LK_SANITIZE AND NOT LK_SANITIZE_ALL) # they take minutes to compile and to run; LK_SANITIZE_ALL sanitises them too (make test-all)
+  set(bare "_(avx2|avx512)\\.c$")
+endif()
+if(bare)
   set(kernels ${LK_SOURCES})
-  list(FILTER kernels INCLUDE REGEX "/src/kernel/")
+  list(FILTER kernels INCLUDE REGEX "${bare}")
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 

@@ -32,3 +32,12 @@ function(lk_set_isa_flags)
     endif()
   endforeach()
 endfunction()
+
+# ccache, where it is found (LK_CCACHE=OFF: not used): what was compiled before, in any checkout, is taken from its cache.
+find_program(LK_CCACHE ccache)
+set(LK_LAUNCHER "")
+if(LK_CCACHE)
+  set(LK_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${LK_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${LK_LAUNCHER})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LK_LAUNCHER})
+endif()

@@ -15,6 +15,7 @@ lk_line("HDF5      " LK_HDF5_FOUND "lockstep-h5 with libhdf5 ${LK_HDF5_VERSION}"
 lk_line("CUDA      " LK_CUDA_FOUND "make cuda builds lockstep-cuda.so with ${LK_NVCC}" "no nvcc: no backend for CUDA cards is built here")
 lk_line("simulated " LK_GPU_SIM_FOUND "cards on the CPU, for tests" "no C++ compiler: GPU code is not tested here")
 lk_line("oneDNN    " LK_ONEDNN_FOUND "bench/ compares with it" "not found or OFF: bench/ has nothing to compare with (LK_ONEDNN)")
+lk_line("ccache    " LK_CCACHE "${LK_CCACHE}" "not found: everything is compiled")
 if(LK_SANITIZE)
   message(NOTICE "  sanitizers ${LK_SANITIZE}")
 endif()
