@@ -88,6 +88,19 @@ status=$?
 [ $status -eq 4 ] && grep -q 'gone was removed while training ran' err || complain "a folder that was removed: exit status $status: $(cat err)"
 [ -s gone/model.keras ] || [ -s gone/ckpt.index ] || complain "a folder that was removed: the model is lost: $(ls gone)"
 
+# New folders are synced into those above, history.csv with its backup; what is written is a file of this run's own.
+if strace -o calls true 2>/dev/null && ! sanitized; then
+    # shellcheck disable=SC2086 # words
+    strace -f -y -o calls -e trace=mkdir,open,openat,fsync,fdatasync,rename "$lockstep" $run --save deep/er/run >out 2>err || complain "strace: $(cat err)"
+    for new in deep deep/er deep/er/run deep/er/run/backup; do
+        above=$(realpath "$new/..")
+        sed -n "/mkdir(\"${new//\//\\/}\/*\".* = 0$/,\$p" calls | grep -qE "fsync\([0-9]+<$above/?>" || complain "$new is made, and $above is not synced after that"
+    done
+    grep -qE 'f(data)?sync\([0-9]+<[^>]*/history\.csv' calls || complain "history.csv is never synced"
+    grep -E '"[^"]*/(run\.json|history\.svg)[^"]*", [^)]*O_CREAT' calls >made
+    [ -s made ] && ! grep -v O_EXCL made || complain "run.json or history.svg is not written into a new file"
+fi
+
 # Pipes that stand where files should be are not waited for, and links are not followed.
 pipe() { timeout 5 "$lockstep" "$@" >out 2>err; }
 mkdir pipes
@@ -137,4 +150,22 @@ for folder in half half/backup; do
     [ "$(field digest)" = "$want" ] || complain "a lock on $folder held for a moment: $json"
     rm -rf again held
 done
+
+# The same with a run that was killed in earnest, while a child that is to become the helper had all of its descriptors: strace makes that moment last half a second.
+if has_keras && ! sanitized && strace -f -o calls -e trace=close_range -e inject=close_range:delay_enter=1 true 2>/dev/null; then
+    # shellcheck disable=SC2086 # words
+    strace -f -o calls -e trace=close_range -e inject=close_range:delay_enter=500000 "$lockstep" $run --save killed >out 2>err &
+    tracer=$! child=
+    for _ in $(seq 500); do
+        pid=$(cat /proc/$tracer/task/$tracer/children 2>/dev/null) pid=${pid%% *}
+        child=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+        [ -z "$child" ] || break
+        sleep 0.01
+    done
+    kill -KILL "$pid"
+    # shellcheck disable=SC2086 # words
+    json=$("$lockstep" $run --save killed --resume 2>err) || complain "killed while its helper was started: exit status $?: $(cat err)"
+    [ "$(field digest)" = "$want" ] || complain "killed while its helper was started: $json"
+    wait $tracer 2>/dev/null
+fi
 exit $bad

@@ -153,6 +153,32 @@ for size in '2147483648, 2147483648' 9007199254740991; do
     ends 3 "rows of \[$size\]: that is too large" bench large.json
 done
 
+# ---- what is said is what is done: by the file that is kept ----
+kept() { # classes of the losses, "+" where they take logits; model, data, options
+    local want=$1 got
+    shift
+    "$lockstep" train "$1" --data "$2" --epochs 1 --save kept --verbose 0 "${@:3}" 2>err || { complain "train $*: $(cat err)"; return; }
+    got=$(python3 - <<'PY'
+import json, zipfile
+loss = json.loads(zipfile.ZipFile("kept/model.keras").read("config.json"))["compile_config"]["loss"]
+loss = [loss] if isinstance(loss, dict) and "class_name" in loss else list(loss.values()) if isinstance(loss, dict) else loss
+print(" ".join(l["class_name"] + ("+" if l["config"].get("from_logits") else "") for l in loss))
+PY
+)
+    [ "$got" = "$want" ] || complain "train $*: the loss that is kept is $got, not $want"
+    rm -rf kept
+}
+if has_keras && command -v python3 >/dev/null; then
+    kept BinaryCrossentropy+ linear.json binary.csv
+    kept BinaryCrossentropy sigmoid.json binary.csv
+    for data in two signs ages halves; do kept MeanSquaredError linear.json $data.csv; done
+    kept MeanSquaredError relu.json binary.csv
+    for model in linear3 hidden experts; do kept SparseCategoricalCrossentropy+ $model.json classes.csv; done
+    for model in after dropped as_layer inside; do kept SparseCategoricalCrossentropy $model.json classes.csv; done
+    kept 'SparseCategoricalCrossentropy BinaryCrossentropy' ab.json x.npy,p.npy,q.npy
+    kept 'SparseCategoricalCrossentropy MeanSquaredError' pz.json x.npy,p.npy,z.npy
+fi
+
 # ---- rows to measure with ----
 ends 3 'ages.csv: labels should be from 0 to 1, because the loss is a binary cross-entropy; row 0' \
     train linear.json --data binary.csv --epochs 1 --validation ages.csv

@@ -476,6 +476,48 @@ TEST(a_death_after_a_failure)
         }
 }
 
+/* ---- folders that a save makes ---- */
+
+/* The n-th call of a save into folders that are not there yet, such as "fsync DIR"; "": it makes fewer. */
+static const char *call_of_a_save(int n)
+{
+    char path[160];
+    folder_remove(place);
+    mkdir(place, 0777);
+    snprintf(path, sizeof path, "%s/a/b/model", place);
+    shim_arm(place, (shim_fault){.action = SHIM_COUNT, .at = n});
+    const char *made = lk_checkpoint_write(counting.checkpoint, path);
+    const int   calls = shim_disarm();
+    assert_non_null(made);
+    return n <= calls ? shim_where() : "";
+}
+
+/* As "mkdir DIR/a" and "fsync DIR": a slash at the end does not count. */
+static bool call_is(const char *call, const char *name, const char *below_place)
+{
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "%s %s%s", name, place, below_place);
+    const size_t n = strlen(wanted);
+    return !strncmp(call, wanted, n) && (!call[n] || !strcmp(call + n, "/"));
+}
+
+/* The name of a new folder is in the folder above it, which is synced before anything is written into the new one: or a power cut takes all of it. */
+TEST(new_folders_are_synced_into_those_above)
+{
+    static const char *const made[] = {"/a", "/a/b"}, *const above[] = {"", "/a"};
+    for (int i = 0; i < LKI_COUNT(made); i++) {
+        int n = 1;
+        while (!call_is(call_of_a_save(n), "mkdir", made[i]) && n < 1000)
+            n++;
+        assert_true(n < 1000);
+        do
+            n++;
+        while (*call_of_a_save(n) && !call_is(shim_where(), "fsync", above[i]) && strncmp(shim_where(), "write", 5));
+        if (!call_is(shim_where(), "fsync", above[i]))
+            fail_msg("%s%s is made, and %s%s is not synced: %s", place, made[i], place, above[i], shim_where());
+    }
+}
+
 static char below[128];
 
 static int all_begin(void **state)
@@ -497,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_call_of_a_load_fails),
         cmocka_unit_test(every_call_of_a_save_is_the_last),
         cmocka_unit_test(a_death_after_a_failure),
+        cmocka_unit_test(new_folders_are_synced_into_those_above),
     };
     return cmocka_run_group_tests(tests, all_begin, folder_end);
 }

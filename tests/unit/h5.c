@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -672,6 +673,36 @@ TEST(a_helper_that_hangs)
     lki_h5_set_deadline(0);
 }
 
+/* The most memory a helper had that reads this sample, in KiB: of a process that waits for no other child. */
+static long helper_memory(h5_sample sample)
+{
+    long most = 0;
+    int  ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t reader = fork();
+    if (!reader) {
+        struct rusage used;
+        lki_bytes     b = unpack(sample);
+        lki_h5        f;
+        lki_h5_read("sample.h5", b.data, b.size, &f);
+        getrusage(RUSAGE_CHILDREN, &used);
+        _exit(write(ends[1], &used.ru_maxrss, sizeof most) != sizeof most);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &most, sizeof most), sizeof most);
+    close(ends[0]);
+    waitpid(reader, NULL, 0);
+    return most;
+}
+
+/* 20,000 texts that are one object of 60,000 bytes in a file of 400 KB: refused before they are all in memory, which would be 1.2 GB. */
+TEST(a_helper_takes_no_more_memory_than_it_may_answer)
+{
+    NEEDS_HELPER();
+    const long most = helper_memory(H5_SAMPLE(one_text));
+    if (most > 400 << 10) fail_msg("a helper took %ld KiB", most);
+}
+
 static lki_bytes endless_file(void)
 {
     lki_bytes f;
@@ -873,6 +904,7 @@ TESTS(cmocka_unit_test(there_and_back), cmocka_unit_test(the_same_bytes_every_ti
       cmocka_unit_test(stored_weights), cmocka_unit_test(stored_keras), cmocka_unit_test(stored_legacy), cmocka_unit_test(cut_off),
       cmocka_unit_test(random_damage), cmocka_unit_test(where_the_helper_is), cmocka_unit_test(no_helper),
       cmocka_unit_test(helpers_that_fail), cmocka_unit_test(a_helper_that_hangs),
+      cmocka_unit_test(a_helper_takes_no_more_memory_than_it_may_answer),
       cmocka_unit_test(a_helper_that_makes_no_progress_is_ended), cmocka_unit_test(the_helper_ends_with_its_parent),
       cmocka_unit_test(answers_that_lie), cmocka_unit_test(an_answer_without_end), cmocka_unit_test(what_the_helper_inherits),
       cmocka_unit_test(without_memory))
