@@ -3,8 +3,10 @@
 #   make                      the library, the command and the examples (a C11 compiler, make and CMake are enough)
 #   make test                 build and run all tests; the last line is "N passed, N failed"
 #   make asan, make tsan      the same under AddressSanitizer with UBSan, under ThreadSanitizer
+#   make test-all             what CI runs and what takes too long for every change, before something is called done; tools/test-all lists it
 #   make fuzz SECONDS=N       readers of files on hostile ones, N seconds each (default 600); TARGET=png: one of tests/fuzz; tools/fuzz
-#   make soak CYCLES=N        a training killed N times (default 500) that goes on each time; every fault of tests/fault, in full; SEED=N; tools/soak
+#   make soak CYCLES=N        a training killed N times (default 500) that goes on each time; every fault of tests/fault, in full; readers of
+#                             files on hostile ones, a minute each; SEED=N; tools/soak
 #   make cuda                 the backend for CUDA cards, with nvcc; everything else is built without it
 #   make test-cuda            the tests of GPUs on this machine's card; `make test` runs them on simulated ones
 #   make golden GOLDEN=DIR    compare with stored results of TensorFlow
@@ -42,6 +44,9 @@ test: need-test
 asan tsan: need-test
 	@tools/build $@ tests
 	@tools/run-tests build/$@ $(TEST)
+
+test-all: need-test
+	@tools/test-all $(CYCLES)
 
 cuda: need
 	@command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "no nvcc here: the CUDA toolkit has it" >&2; exit 1; }
@@ -103,4 +108,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all need need-test test asan tsan cuda test-cuda fuzz soak debug golden interop examples bench bench-cuda bench-quick train install format clean
+.PHONY: all need need-test test test-all asan tsan cuda test-cuda fuzz soak debug golden interop examples bench bench-cuda bench-quick train install format clean
