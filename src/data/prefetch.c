@@ -15,8 +15,8 @@
  *    without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
 #include "core/memory.h"
 #include "core/thread.h"
-#include "core/trace.h"
 #include "data/gather.h"
+#include "format/trace.h"
 #include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };

@@ -20,8 +20,8 @@
 #include "core/names.h"
 #include "core/rounding.h"
 #include "core/thread.h"
-#include "core/trace.h"
 #include "dist/cross.h"
+#include "format/trace.h"
 #include "op/record.h"
 #include <pthread.h>
 #include <signal.h>

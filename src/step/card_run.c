@@ -1,6 +1,6 @@
 /* Running launches: one by one, or captured; and calls on the host. */
 #include "core/thread.h"
-#include "core/trace.h"
+#include "format/trace.h"
 #include "op/run.h"
 #include "step/card_inside.h"
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
-#include "core/trace.h"
+#include "format/trace.h"
 #include "op/replica.h"
 #include "step/card.h"
 #include "step/cards.h"

@@ -1,7 +1,7 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
 #include "core/log.h"
-#include "core/trace.h"
+#include "format/trace.h"
 #include "op/run.h"
 #include "step/card.h"
 #include "step/cards.h"
