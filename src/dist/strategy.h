@@ -46,13 +46,13 @@ bool lki_is_strategy(const void *s);
 
 typedef enum lki_context_kind { LKI_CONTEXT_DEFAULT, LKI_CONTEXT_CROSS, LKI_CONTEXT_REPLICA, LKI_CONTEXT_UPDATE } lki_context_kind;
 
-typedef struct lki_run lki_run;
+typedef struct lki_replica_run lki_replica_run;
 
 typedef struct lki_context { /* what a thread saves and puts back around a change */
     lki_context_kind    kind;
     lk_strategy        *strategy;  /* NULL: none */
     lk_replica_context *replica;   /* REPLICA */
-    lki_run            *run;       /* REPLICA, of several: where they meet */
+    lki_replica_run    *run;       /* REPLICA, of several: where they meet */
     int                 component; /* UPDATE: which */
     lki_device         *device;    /* the thread's, kept while another context is entered */
 } lki_context;
