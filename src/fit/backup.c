@@ -105,7 +105,7 @@ static bool writing(backup *b)
     return b->running;
 }
 
-static lk_status copy(backup *b, lki_run *r)
+static lk_status copy(backup *b, lki_fit_run *r)
 {
     lki_sink  state = {0};
     lk_status status = lki_resume_save(r, &state);
@@ -130,7 +130,7 @@ static lk_status own_folder(backup *b)
     return status;
 }
 
-static lk_status start(backup *b, lki_run *r)
+static lk_status start(backup *b, lki_fit_run *r)
 {
     lk_status status = own_folder(b);
     LKI_TRY(status);
@@ -149,7 +149,7 @@ static lk_status start(backup *b, lki_run *r)
 }
 
 /* No writer runs. */
-static void save(backup *b, lki_run *r)
+static void save(backup *b, lki_fit_run *r)
 {
     const double     begin = lki_seconds();
     lki_error_record before, why;
@@ -166,14 +166,14 @@ static void save(backup *b, lki_run *r)
     warn_once(b, &why);
 }
 
-static bool is_kept(const backup *b, const lki_run *r)
+static bool is_kept(const backup *b, const lki_fit_run *r)
 {
     const lki_place *p = &r->place;
     return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within && b->over == r->over;
 }
 
 /* Now, whatever is being written. A failure on the way is tried once more: the place where training ends is worth it. */
-static void save_at_last(backup *b, lki_run *r)
+static void save_at_last(backup *b, lki_fit_run *r)
 {
     join(b);
     if (is_kept(b, r)) return;
@@ -181,13 +181,13 @@ static void save_at_last(backup *b, lki_run *r)
     join(b);
 }
 
-static bool spoilt(const lki_run *r)
+static bool spoilt(const lki_fit_run *r)
 {
     const lk_logs logs = r->now.event.logs;
     return logs.count && !isfinite(lk_logs_get(&logs, "loss"));
 }
 
-static bool falls_due(backup *b, const lki_run *r, lki_rest why)
+static bool falls_due(backup *b, const lki_fit_run *r, lki_rest why)
 {
     const bool by_epochs = !b->every.steps && !(b->seconds > 0);
     if (why == LKI_REST_EPOCH) return by_epochs;
@@ -196,7 +196,7 @@ static bool falls_due(backup *b, const lki_run *r, lki_rest why)
 }
 
 /* Training has come to its end: nothing is left to go on with. */
-static void finish(backup *b, lki_run *r)
+static void finish(backup *b, lki_fit_run *r)
 {
     if (b->stay && !spoilt(r)) save_at_last(b, r);
     join(b);
@@ -207,7 +207,7 @@ static void finish(backup *b, lki_run *r)
     b->kept = false;
 }
 
-static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
+static void at_rest(lk_callback *base, lki_fit_run *r, lki_rest why)
 {
     backup *b = (backup *)base;
     if (!b->folder) return;
@@ -222,7 +222,7 @@ static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
 /* ---- going on ---------------------------------------------------------------------------------------------------------------- */
 
 /* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
-static lk_status check_origin(const backup *b, const lki_run *r)
+static lk_status check_origin(const backup *b, const lki_fit_run *r)
 {
     const char        *prefix = r->resume.from;
     const lk_strategy *s = r->engine->strategy;
@@ -302,7 +302,7 @@ static lk_status make_checkpoint(backup *b, lk_model *m)
 
 /* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such step. A model
  * of one's own, or one of many inputs, makes its weights when it is called. */
-static lk_status build_model(lki_run *r)
+static lk_status build_model(lki_fit_run *r)
 {
     lk_model             *m = r->engine->model;
     const lk_element_spec spec = lk_dataset_element_spec(r->train.dataset);
@@ -315,7 +315,7 @@ static lk_status build_model(lki_run *r)
     return known ? lk_model_build(m, row) : lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static lk_status build_slots(lki_run *r)
+static lk_status build_slots(lki_fit_run *r)
 {
     lk_model    *m = r->engine->model;
     lk_strategy *s = r->engine->strategy;
@@ -331,7 +331,7 @@ static lk_status build_slots(lki_run *r)
     return status;
 }
 
-static lk_status restore(lk_callback *base, lki_run *r)
+static lk_status restore(lk_callback *base, lki_fit_run *r)
 {
     backup *b = (backup *)base;
     if (!b->folder) return LK_OK;

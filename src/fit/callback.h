@@ -61,7 +61,7 @@ typedef struct lki_happening {
 } lki_happening;
 
 /* A fit as it runs (resume.h). At rest no step runs, and all callbacks know of the event before: what is saved then is a whole. */
-typedef struct lki_run lki_run;
+typedef struct lki_fit_run lki_fit_run;
 typedef enum lki_rest {
     LKI_REST_STEP,  /* after a step (an execution), */
     LKI_REST_EPOCH, /* after an epoch, */
@@ -76,8 +76,8 @@ typedef struct lki_callback_kind {
     bool (*looks)(const lk_callback *c, lki_hook hook); /* optional, else all that is told: does it look at logs then, and now? */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */
-    lk_status (*restore)(lk_callback *c, lki_run *r);                   /* optional: before train_begin; may find r->resume */
-    void (*rest)(lk_callback *c, lki_run *r, lki_rest why);             /* optional */
+    lk_status (*restore)(lk_callback *c, lki_fit_run *r);               /* optional: before train_begin; may find r->resume */
+    void (*rest)(lk_callback *c, lki_fit_run *r, lki_rest why);         /* optional */
 
     /* Optional: what a run that goes on must know (state.h). Loaded after train_begin; the caller looks whether all was read and fits. */
     void (*save)(const lk_callback *c, lki_sink *s);

@@ -20,7 +20,7 @@
 #include <string.h>
 
 typedef struct fit {
-    lki_run            run; /* the first member: what callbacks that save it see */
+    lki_fit_run        run; /* the first member: what callbacks that save it see */
     const lk_fit_args *args;
     lki_logs           logs;   /* of the epoch that ends */
     lk_iterator       *early;  /* of the epoch to come, a reference; NULL: not yet */
@@ -332,7 +332,7 @@ static lk_status epoch(fit *f)
 /* A callback that keeps backups may find one to go on from; then the others begin, and become what they were. */
 static lk_status begin(fit *f)
 {
-    lki_run *r = &f->run;
+    lki_fit_run *r = &f->run;
     for (int i = 0; i < r->callbacks.count; i++) {
         lk_callback *c = r->callbacks.item[i];
         if (c->kind->restore) LKI_TRY(c->kind->restore(c, r));

@@ -38,7 +38,7 @@ typedef struct lki_resume {
 } lki_resume;
 
 /* A fit as it runs. */
-struct lki_run {
+struct lki_fit_run {
     lki_engine       *engine;
     lki_fit_data      train, validation; /* validation.dataset NULL: none */
     lki_callback_list callbacks;
@@ -53,13 +53,13 @@ struct lki_run {
 };
 
 /* Its state, framed and checksummed, behind what is in `out`. */
-lk_status lki_resume_save(const lki_run *r, lki_sink *out);
+lk_status lki_resume_save(const lki_fit_run *r, lki_sink *out);
 
 /* Read the frame and the place. Takes the bytes over when it succeeds; `from` is copied. */
 lk_status lki_resume_open(const char *from, lki_bytes *bytes, lki_resume *out);
 void      lki_resume_free(lki_resume *r);
 
 /* The run goes on at r->resume: callbacks, history, counts, iterator. After train_begin was told. */
-lk_status lki_resume_apply(lki_run *r);
+lk_status lki_resume_apply(lki_fit_run *r);
 
 #endif
