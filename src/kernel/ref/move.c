@@ -77,12 +77,12 @@ STRIDED_RUNS(u16)
 STRIDED_RUNS(u32)
 STRIDED_RUNS(u64)
 
-static lki_run *take_run(size_t bytes)
+static lki_walk_fn *take_run(size_t bytes)
 {
     return bytes == 1 ? u8_take_run : bytes == 2 ? u16_take_run : bytes == 4 ? u32_take_run : u64_take_run;
 }
 
-static lki_run *put_run(size_t bytes)
+static lki_walk_fn *put_run(size_t bytes)
 {
     return bytes == 1 ? u8_put_run : bytes == 2 ? u16_put_run : bytes == 4 ? u32_put_run : u64_put_run;
 }
