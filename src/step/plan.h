@@ -24,12 +24,12 @@
 #include "core/thread.h"
 #include "step/graph.h"
 
-typedef enum lki_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_place;
+typedef enum lki_task_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_task_place;
 typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
 
 typedef struct lki_task {
     lki_task_kind kind;
-    lki_place     place;
+    lki_task_place place;
     int           node;
     int           phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
     int           thread;      /* SOLO: who */

@@ -87,7 +87,7 @@ static bool is_whole_sum(const lki_plan *p, const lki_node *n)
 
 /* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are by far the
  * most of it, once in all. */
-static lki_place place_product(const lki_plan *p, const lki_node *n)
+static lki_task_place place_product(const lki_plan *p, const lki_node *n)
 {
     const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
     if (lki_is_cut(n->cut, 1) || b < WIDE_WEIGHTS || lane_entries(n) >= MANY_ENTRIES) return LKI_LANE;
@@ -122,7 +122,7 @@ static bool add_tasks_for(lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
-        lki_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
+        lki_task_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = place, .node = node});
     }
     if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) return add_lane_sums(p, node);
