@@ -36,7 +36,7 @@ typedef struct backup {
     lki_snapshot  *snapshot;
     bool           due;
     double         last, took;    /* when the last one was copied, or training began; how long that was */
-    lki_place      at;            /* of the last one that was copied */
+    lki_fit_place  at;            /* of the last one that was copied */
     bool           over;          /* and whether training had come to its end there */
     bool           kept;          /* it is on the disk, or on its way */
     int64_t        number;        /* the last that was used */
@@ -168,7 +168,7 @@ static void save(backup *b, lki_fit_run *r)
 
 static bool is_kept(const backup *b, const lki_fit_run *r)
 {
-    const lki_place *p = &r->place;
+    const lki_fit_place *p = &r->place;
     return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within && b->over == r->over;
 }
 

@@ -161,7 +161,7 @@ static lk_status execute(fit *f, int64_t limit)
 }
 
 /* Those that save what training is at now do so. */
-static void rest(fit *f, lki_place at, lki_rest why)
+static void rest(fit *f, lki_fit_place at, lki_rest why)
 {
     const double before = lki_seconds();
     f->run.place = at;
@@ -172,7 +172,7 @@ static void rest(fit *f, lki_place at, lki_rest why)
     f->run.now.times.callbacks += lki_seconds() - before;
 }
 
-static lki_place place_within(const fit *f) { return (lki_place){f->run.now.event.epoch, f->run.now.event.batch, true}; }
+static lki_fit_place place_within(const fit *f) { return (lki_fit_place){f->run.now.event.epoch, f->run.now.event.batch, true}; }
 
 static lk_status batches(fit *f)
 {
@@ -289,7 +289,7 @@ static lk_status begin_epoch(fit *f)
     h->goes_on = within;
     const lk_status status = tell(f, LKI_HOOK_epoch_begin);
     h->goes_on = false;
-    f->run.place = (lki_place){h->event.epoch, h->event.batch, within};
+    f->run.place = (lki_fit_place){h->event.epoch, h->event.batch, within};
     LKI_TRY(status);
     if (!within) return begin_data(f);
     f->again = f->args->steps_per_epoch > 0; /* it may be that of the epoch before, at its end */
@@ -323,7 +323,7 @@ static lk_status epoch(fit *f)
     LKI_TRY(validate(f));
     LKI_TRY(end_epoch(f));
     f->run.over = stopping(f) && !interrupted(f);
-    if (!f->cut) rest(f, (lki_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
+    if (!f->cut) rest(f, (lki_fit_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
     return LK_OK;
 }
 
@@ -338,7 +338,7 @@ static lk_status begin(fit *f)
         if (c->kind->restore) LKI_TRY(c->kind->restore(c, r));
     }
     r->now.resumed = r->resume.bytes.data != NULL;
-    r->place = r->now.resumed ? r->resume.place : (lki_place){.epoch = f->args->initial_epoch};
+    r->place = r->now.resumed ? r->resume.place : (lki_fit_place){.epoch = f->args->initial_epoch};
     r->now.event.epoch = r->place.epoch;
     r->now.event.batch = r->place.batch;
     LKI_TRY(tell(f, LKI_HOOK_train_begin));

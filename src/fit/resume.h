@@ -19,22 +19,22 @@
 
 #define LKI_RESUME_KEY "_LOCKSTEP_RESUME"
 
-typedef struct lki_place {
+typedef struct lki_fit_place {
     int     epoch;  /* from 0 */
     int64_t batch;  /* steps of it that are done */
     bool    within; /* it has begun: its counts and its iterator go on. Else it is the next one to begin */
-} lki_place;
+} lki_fit_place;
 
 /* What was saved, read but not used yet. Zeroed: nothing. */
 typedef struct lki_resume {
-    lki_bytes bytes; /* the wires point into it; data NULL: there is none */
-    char     *from;  /* the checkpoint, for messages */
-    lki_wire  message;
-    lki_place place;
-    int64_t   steps;    /* done in all */
-    int64_t   replicas; /* it was saved with */
-    uint64_t  seed;
-    bool      over; /* training had come to its end */
+    lki_bytes     bytes; /* the wires point into it; data NULL: there is none */
+    char         *from;  /* the checkpoint, for messages */
+    lki_wire      message;
+    lki_fit_place place;
+    int64_t       steps;    /* done in all */
+    int64_t       replicas; /* it was saved with */
+    uint64_t      seed;
+    bool          over; /* training had come to its end */
 } lki_resume;
 
 /* A fit as it runs. */
@@ -45,7 +45,7 @@ struct lki_fit_run {
     lki_happening     now;
     lk_history       *history;
     lk_iterator      *iterator; /* a reference; NULL: the next epoch begins a new one */
-    lki_place         place;    /* at rest: where it would go on */
+    lki_fit_place     place;    /* at rest: where it would go on */
     int64_t           before;   /* steps of the runs it goes on from */
     bool              over;     /* there is no more to gain: a callback said so */
     bool              told_nan; /* once is enough */
