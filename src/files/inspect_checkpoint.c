@@ -8,10 +8,10 @@
 
 /* ---- one ---- */
 
-static void tell_origin(const char *prefix, lki_report *r)
+static void tell_provenance(const char *prefix, lki_report *r)
 {
-    lki_origin o;
-    if (lki_checkpoint_origin(prefix, &o) != LK_OK) return;
+    lki_provenance o;
+    if (lki_checkpoint_provenance(prefix, &o) != LK_OK) return;
     lki_report_whole(r, "lanes", o.lanes);
     lki_report_text(r, "instruction_set", o.isa);
     lki_report_whole(r, "kernel_version", o.kernels);
@@ -66,7 +66,7 @@ static lk_status tell_entries(const char *prefix, lki_report *r)
 static lk_status tell_checkpoint(const char *prefix, lki_report *r)
 {
     LKI_TRY(lki_checkpoint_verify(prefix));
-    tell_origin(prefix, r);
+    tell_provenance(prefix, r);
     LKI_TRY(tell_resume(prefix, r));
     return tell_entries(prefix, r);
 }

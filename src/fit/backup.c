@@ -222,13 +222,13 @@ static void at_rest(lk_callback *base, lki_fit_run *r, lki_rest why)
 /* ---- going on ---------------------------------------------------------------------------------------------------------------- */
 
 /* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
-static lk_status check_origin(const backup *b, const lki_fit_run *r)
+static lk_status check_provenance(const backup *b, const lki_fit_run *r)
 {
     const char        *prefix = r->resume.from;
     const lk_strategy *s = r->engine->strategy;
-    lki_origin         here = lki_origin_now(b->checkpoint), then;
+    lki_provenance     here = lki_provenance_now(b->checkpoint), then;
     if (s->kind != LKI_STRATEGY_DEFAULT) here.lanes = s->lanes; /* there may be no weights yet that would tell */
-    if (lki_checkpoint_origin(prefix, &then) != LK_OK) return LK_OK;
+    if (lki_checkpoint_provenance(prefix, &then) != LK_OK) return LK_OK;
     if (then.lanes != here.lanes)
         return lki_fail(LK_EINVAL,
                         "%s was saved with %d lanes, here are %d; make the strategy with .lanes = %d, or remove it to begin anew",
@@ -344,7 +344,7 @@ static lk_status restore(lk_callback *base, lki_fit_run *r)
     LKI_TRY(lki_backup_lock(b->folder, false, &b->lock));
     LKI_TRY(find(b, &r->resume));
     if (!b->newest) return LK_OK;
-    LKI_TRY(check_origin(b, r));
+    LKI_TRY(check_provenance(b, r));
     LKI_TRY(build_model(r));
     LKI_TRY(build_slots(r));
     LKI_TRY(restore_values(b, r->resume.from));
