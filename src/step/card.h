@@ -28,7 +28,7 @@ typedef struct lki_card_share {
 lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share);
 void      lki_card_free(lki_card *c);
 
-lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out);
+lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out);
 
 /* From now on this thread's replays wait for faults (as at first), or do not; returns what it was. */
 bool lki_card_wait_for_faults(bool wait);

@@ -40,7 +40,7 @@ lk_status lki_card_find_ways(lki_card *c)
 }
 
 /* To c->here. */
-static bool find_addresses(lki_card *c, const lki_line *in)
+static bool find_addresses(lki_card *c, const lki_value_list *in)
 {
     for (int i = 0; i < c->input_count; i++) {
         const lk_tensor *t = in->item[c->inputs[i].input];
@@ -113,7 +113,7 @@ static lk_status do_without(lki_card *c)
     return LK_OK;
 }
 
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **variant)
+lk_status lki_card_way_for(lki_card *c, const lki_value_list *in, void **variant)
 {
     *variant = NULL;
     if (!c->here || !lki_card_is_captured(c) || !find_addresses(c, in)) return LK_OK;

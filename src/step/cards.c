@@ -519,7 +519,7 @@ static lk_status run_exchange(lki_cards *c, int e)
     return LK_OK;
 }
 
-static lk_status run(lki_cards *c, const lki_line *in)
+static lk_status run(lki_cards *c, const lki_value_list *in)
 {
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_bring(c->card[i].card, in));
@@ -557,7 +557,7 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     return LK_OK;
 }
 
-lk_status lki_cards_replay(lki_cards *c, const lki_line *in, lk_tensor *const *out)
+lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *const *out)
 {
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */

@@ -24,7 +24,7 @@ typedef struct lki_cards lki_cards;
 lk_status lki_cards_new(lki_plan *p, lki_cards **out, char why[LKI_PARTS_WHY]);
 void      lki_cards_free(lki_cards *c);
 
-lk_status lki_cards_replay(lki_cards *c, const lki_line *in, lk_tensor *const *out);
+lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *const *out);
 
 size_t lki_cards_bytes(const lki_cards *c); /* of one of them */
 int    lki_cards_calls(const lki_cards *c); /* launches, of one of them */

@@ -26,7 +26,7 @@ typedef struct lki_value {
     int            maker;    /* node, or -1 */
     int            alias_of; /* value, or -1 */
     int64_t        offset;   /* of an alias: elements of the other value that lie before it */
-    int            input;    /* INPUT: which of the line of inputs */
+    int            input;    /* INPUT: which of the list of inputs */
     int            replica;  /* whose, or -1: nobody's alone */
     int            version;  /* VARIABLE: how often it was written before, in this graph */
     lk_tensor     *constant; /* CONSTANT: a reference */
@@ -91,8 +91,8 @@ typedef struct lki_graph {
 lki_graph *lki_graph_new(void);
 void       lki_graph_free(lki_graph *g);
 
-/* Run fn once on traced stand-ins for the `items` values of the line, recording what it does. LK_OK and a whole graph, or an error. */
-lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items, void *user);
+/* Run fn once on traced stand-ins for the `items` values of the list, recording what it does. LK_OK and a whole graph, or an error. */
+lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int items, void *user);
 
 /* The value a tensor stands for: its own in this graph, else a captured constant. -1 and an error: of another graph, or no memory. */
 int lki_graph_value_of(lki_graph *g, lk_tensor *t);

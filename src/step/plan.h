@@ -106,8 +106,8 @@ lk_status lki_plan_schedule(lki_plan *p);
 lk_status lki_plan_memory(lki_plan *p);
 lk_status lki_plan_emit(lki_plan *p);
 
-/* Run it once on a line of inputs; the outputs are copied into `out`, tensors with room for them. */
-lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out);
+/* Run it once on a list of inputs; the outputs are copied into `out`, tensors with room for them. */
+lk_status lki_plan_replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out);
 
 /* Lanes of thread t, and where a batch's lane s begins among the entries of the leading axis. */
 int     lki_plan_lane_begin(const lki_plan *p, int thread);
