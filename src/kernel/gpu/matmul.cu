@@ -25,10 +25,10 @@ enum { PART = 256, RUN = 1024, ROWS = 512, SHORT = 32, NARROW = 64, LONG = 2048 
 /* ---- shapes ---- */
 
 /* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as lki_matrix_at(). */
-places places_of(const lk_shape *s, int heads, const lk_shape *out)
+entry_places entry_places_of(const lk_shape *s, int heads, const lk_shape *out)
 {
     const lk_shape t = lki_by_heads(s, heads);
-    places         p = {};
+    entry_places   p = {};
     int64_t        size = heads ? t.dim[3] : t.dim[t.rank - 1] * t.dim[t.rank - 2];
     p.rank = out->rank - 2;
     for (int d = 0; d < p.rank; d++)
@@ -41,10 +41,10 @@ places places_of(const lk_shape *s, int heads, const lk_shape *out)
 }
 
 struct product {
-    int64_t M, N, K, entries; /* of the leading axes */
-    int64_t a_step, b_step, c_step;
-    places  a, b, c;
-    int     ta, tb;
+    int64_t      M, N, K, entries; /* of the leading axes */
+    int64_t      a_step, b_step, c_step;
+    entry_places a, b, c;
+    int          ta, tb;
 };
 
 bool is_one_matrix(const lk_shape *s)
@@ -71,9 +71,9 @@ product product_of(const lki_args *g)
     p.a_step = lki_matrix_row(sa, heads & 1);
     p.b_step = lki_matrix_row(sb, heads & 2);
     p.c_step = lki_matrix_row(sc, heads & 4);
-    p.a = places_of(sa, heads & 1, &c);
-    p.b = places_of(sb, heads & 2, &c);
-    p.c = places_of(sc, heads & 4, &c);
+    p.a = entry_places_of(sa, heads & 1, &c);
+    p.b = entry_places_of(sb, heads & 2, &c);
+    p.c = entry_places_of(sc, heads & 4, &c);
     if (!p.ta && !heads && is_one_matrix(sb) && lki_gpu::size_of(sa) == p.entries * p.M * p.K) { /* many rows times one matrix */
         p.M *= p.entries;
         p.entries = 1;
@@ -167,19 +167,19 @@ size_t f32_scratch(const lki_args *g)
 
 /* ---- f32 ---- */
 
-bool steps_by_four(const places &p)
+bool steps_by_four(const entry_places &p)
 {
     for (int d = 0; d < p.rank; d++)
         if (p.step[d] % 4) return false;
     return true;
 }
 
-bool is_wide(const void *data, int64_t columns, int64_t step, const places &p)
+bool is_wide(const void *data, int64_t columns, int64_t step, const entry_places &p)
 {
     return aligned(data) && columns % 4 == 0 && step % 4 == 0 && steps_by_four(p);
 }
 
-template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64_t step, const places &p)
+template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64_t step, const entry_places &p)
 {
     return S{(const float *)v->data, step, rows, is_wide(v->data, S::ALONG_K ? K : rows, step, p)};
 }

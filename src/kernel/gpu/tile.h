@@ -11,7 +11,7 @@ enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed wi
 
 /* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone once. */
 template <int LEVELS, int AT_ONCE>
-__global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED places place, int64_t entries)
+__global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED entry_places place, int64_t entries)
 {
     const int64_t each = e.M * e.N, all = entries * each;
     const int     count = c.count();
@@ -184,7 +184,7 @@ static void launch_pieces(const lki_args *g, int which, const A &a, const B &b, 
     frame           apart = f;
     const to_matrix pieces = {(float *)g->scratch, N, M, N, nullptr, 0, N % 4 == 0};
     apart.split = (unsigned)f.c.count();
-    apart.e = places{1, {M * N}, {}};
+    apart.e = entry_places{1, {M * N}, {}};
     if (apart.split) launch_chains(g, which, a, b, pieces, apart);
 }
 

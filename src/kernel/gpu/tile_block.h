@@ -43,7 +43,7 @@ static inline divisor divisor_of(int64_t by)
 static inline bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
 /* Elements from the start of an operand to its matrix of entry i < 2^31 of the leading axes. */
-struct places {
+struct entry_places {
     int     rank;
     int64_t step[LK_MAX_RANK];
     divisor by[LK_MAX_RANK]; /* sizes of the axes */
@@ -347,7 +347,7 @@ static inline levels levels_of(const cuts &c, bool split)
 /* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
 struct frame {
     cuts     c;
-    places   a, b, e; /* of the operands and the result */
+    entry_places a, b, e; /* of the operands and the result */
     unsigned rows, columns, entries;
     unsigned split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
 
@@ -405,11 +405,11 @@ template <int LEVELS, int V> struct piece_sums {
 };
 
 /* Where a block is on its way through its pieces, step by step; an empty piece has one step too. */
-struct walk {
+struct piece_walk {
     const cuts &c;
     int         piece, to, lane, k, end;
 
-    __device__      walk(const cuts &c_, int from, int to_) : c(c_), piece(from), to(to_), lane(0) { enter_piece(); }
+    __device__      piece_walk(const cuts &c_, int from, int to_) : c(c_), piece(from), to(to_), lane(0) { enter_piece(); }
     __device__ void enter_piece()
     {
         while (piece >= c.first[lane + 1])
@@ -451,7 +451,7 @@ template <class Tile> struct waiting {
         }
     }
     /* v is the sum of a part. As far up as it goes: false if it waits somewhere, else v is the sum of all. */
-    __device__ bool rise(const walk &w, int from, bool first, bool last, typename Tile::sums &v) const
+    __device__ bool rise(const piece_walk &w, int from, bool first, bool last, typename Tile::sums &v) const
     {
         for (int level = 0; level < at.count; level++) {
             if (level == at.pieces)
@@ -470,7 +470,7 @@ template <class Tile> struct waiting {
 template <int P, class Tile, class L>
 __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, const waiting<Tile> &wait, typename Tile::sums &acc)
 {
-    walk  ahead(c, from, to), now(c, from, to);
+    piece_walk ahead(c, from, to), now(c, from, to);
     int   left = c.part;
     bool  first = true;
     float mark = 0; /* NaN from the first sum on that is not finite */
