@@ -6,13 +6,16 @@
  *     wait for all  <--------   through                               +--- fn returns or ends its thread --> DONE <-+
  *
  * Invariants
- * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the meeting is held by replica 0;
- *    otherwise nobody can come any more, and the run is broken with an error that names who is where. So nothing waits for ever.
+ * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the
+ *    meeting is held by replica 0; otherwise nobody can come any more, and the run is broken with an error that names who is where.
+ *    So nothing waits for ever.
  * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
- * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
- * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none.
- * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it was the caller's thread,
- *    nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
+ * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they
+ *    record into one graph.
+ * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with
+ *    none.
+ * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it
+ *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
  * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
 #include "comm/lanes.h"
 #include "core/log.h"
@@ -241,7 +244,8 @@ static void deadline_passed(lki_replica_run *run, int r, const char *call, doubl
     break_run(run, &e);
 }
 
-/* Of the call, else of the cross-device operations, else of the strategy; 0: none. Replicas that take turns wait for each other anyway. */
+/* Of the call, else of the cross-device operations, else of the strategy; 0: none. Replicas that take turns wait for each other
+ * anyway. */
 static double seconds_allowed(const lki_replica_run *run, double seconds)
 {
     if (run->tracer || seconds > 0) return run->tracer ? 0 : seconds;
@@ -455,8 +459,8 @@ static void forget_crew(void)
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_crew, unlock_crew, forget_crew); }
 
-/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on the idle list; a new job may
- * be waiting before this one's loop has come round. */
+/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on
+ * the idle list; a new job may be waiting before this one's loop has come round. */
 static void *work(void *arg)
 {
     worker *w = arg;

@@ -1,5 +1,5 @@
-/* Looking into models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that also what lockstep does not
- * know is shown. */
+/* Looking into models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that also what lockstep
+ * does not know is shown. */
 #include "files/inspect.h"
 #include "format/zip.h"
 #include "keras/config.h"

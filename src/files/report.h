@@ -1,7 +1,7 @@
 /* What is inside a file, as facts and tables, told to people or to programs.
  *
- *     a.npz: npz                           {"file": "a.npz", "kind": "npz", "arrays": [{"name": "x", "type": "f32", "shape": [3, 4],
- *     arrays                                "bytes": 48}, ...], "total": {"arrays": 2, "values": 24, "bytes": 96}}
+ *     a.npz: npz                      {"file": "a.npz", "kind": "npz", "arrays": [{"name": "x", "type": "f32", "shape": [3, 4],
+ *     arrays                           "bytes": 48}, ...], "total": {"arrays": 2, "values": 24, "bytes": 96}}
  *       x  f32 [3, 4] 48 bytes
  *
  * Invariants

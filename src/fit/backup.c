@@ -8,8 +8,8 @@
  *
  * Invariants
  * 1. One save at a time: what is copied is not touched until its writer has ended. One that falls due meanwhile is made afterwards.
- * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a process ends, the newest that can be
- *    read is complete. What was begun and not finished is removed when the next run begins.
+ * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a
+ *    process ends, the newest that can be read is complete. What was begun and not finished is removed when the next run begins.
  *    The folder is locked (flock) from the first backup that is used or written in it to the end: two runs never share one.
  * 3. What cannot be saved is a warning, and never an end of training; the same one again is told once.
  *    Saving by seconds waits at least DEAR times as long as the last copy took, however large the model is.
@@ -300,8 +300,8 @@ static lk_status make_checkpoint(backup *b, lk_model *m)
     return b->checkpoint ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such step. A model
- * of one's own, or one of many inputs, makes its weights when it is called. */
+/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such
+ * step. A model of one's own, or one of many inputs, makes its weights when it is called. */
 static lk_status build_model(lki_fit_run *r)
 {
     lk_model             *m = r->engine->model;

@@ -5,8 +5,9 @@
  *
  * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go.
  *
- * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that goes on from there
- * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
+ * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that
+ * goes on from there begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they
+ * were. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -47,7 +48,8 @@ static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 /* A card told of it later: it was one of the steps whose loss was not read before. */
 static lk_status some_step(fit *f) { return where(f, "one of the last steps, up to", f->run.now.event.batch, (lk_tuple){0}); }
 
-/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one before. */
+/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one
+ * before. */
 static lk_status this_or_before(fit *f, lk_tuple batch)
 {
     const int64_t    step = f->run.now.event.batch + 1;
@@ -121,8 +123,8 @@ static void tell_nan(fit *f)
              isnan(e->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)e->nan_step);
 }
 
-/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says of an epoch that was
- * cut short does not count: it will be told of all of it. */
+/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says
+ * of an epoch that was cut short does not count: it will be told of all of it. */
 static bool interrupted(const fit *f)
 {
     return f->held || (stopping(f) && __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE);
@@ -139,8 +141,8 @@ static lk_status tell(fit *f, lki_hook hook)
 
 /* ---- one epoch ---- */
 
-/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run that was stopped
- * within one. */
+/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run
+ * that was stopped within one. */
 static lk_status execute(fit *f, int64_t limit)
 {
     lk_event     *e = &f->run.now.event;

@@ -1,5 +1,6 @@
-/* Where a fit is, as bytes beside its checkpoint, and going on from there: in the middle of an epoch, with the losses and metrics counted so far, on
- * the batch that is due, with callbacks as they were. Weights, slots, counters of iterations and of random numbers are in the checkpoint.
+/* Where a fit is, as bytes beside its checkpoint, and going on from there: in the middle of an epoch, with the losses and metrics
+ * counted so far, on the batch that is due, with callbacks as they were. Weights, slots, counters of iterations and of random
+ * numbers are in the checkpoint.
  *
  *     offset  size  meaning of the text under LKI_RESUME_KEY
  *          0     8  "LKRESUM1"

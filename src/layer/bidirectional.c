@@ -1,4 +1,5 @@
-/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps the other way; what both put out is merged. */
+/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps the other way; what both put out is
+ * merged. */
 #include "core/memory.h"
 #include "layer/recurrent.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A checkpoint as it was at one moment (snapshot.h): naming the values, copying them, writing them, looking at what was written.
  *
- * A snapshot keeps its entries in the order they are met, each in a block of its own. The next one meets the same values in the same
- * order, so it finds blocks of the right size, which are in memory already. */
+ * A snapshot keeps its entries in the order they are met, each in a block of its own. The next one meets the same values in the
+ * same order, so it finds blocks of the right size, which are in memory already. */
 #include "model/snapshot.h"
 #include "core/dtype.h"
 #include "core/memory.h"
@@ -131,7 +131,7 @@ static lk_status walk(lk_checkpoint *c, const receiver *r)
     return status;
 }
 
-/* ---- into files --------------------------------------------------------------------------------------------------------------- */
+/* ---- into files -------------------------------------------------------------------------------------------------------------- */
 
 static lk_status value_to_bundle(void *to, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
 {
@@ -153,7 +153,7 @@ lk_status lki_checkpoint_stream(lk_checkpoint *c, const char *prefix)
     return status;
 }
 
-/* ---- into memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- into memory ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
     char    *key;
@@ -277,7 +277,7 @@ lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix)
     return status;
 }
 
-/* ---- what was written ---------------------------------------------------------------------------------------------------------- */
+/* ---- what was written -------------------------------------------------------------------------------------------------------- */
 
 static bool is_there(const char *prefix)
 {

@@ -66,7 +66,8 @@ lk_tensor *lk_relu6(lk_tensor *x) { return lk_minimum(lki_like(x, 6), lk_relu(x)
 
 lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha) { return lki_apply1(LKI_OP_leaky_relu, &(lki_attr){.num = {.a = alpha}}, x); }
 
-/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one counts. */
+/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one
+ * counts. */
 lk_tensor *lk_elu(lk_tensor *x, double alpha)
 {
     lk_tensor *zero = lki_like(x, 0);

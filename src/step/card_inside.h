@@ -128,7 +128,8 @@ lk_status lki_card_parts(lki_card *c);
 /* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
 lk_status lki_card_describe(lki_card *c, lki_card_call *k);
 
-/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought to the card. */
+/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought
+ * to the card. */
 char *lki_card_home(lki_card *c, int root);
 
 /* A replay, piece by piece. */

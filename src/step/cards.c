@@ -285,7 +285,8 @@ static void send_stops(lki_cards *c, exchange *x)
     x->stops = true;
 }
 
-/* What cards have written lane by lane. As many entries of each as one has lanes, some that are not its own and that nobody takes among them. `at`: how much of what is received this way was before. */
+/* What cards have written lane by lane. As many entries of each as one has lanes, some that are not its own and that nobody takes
+ * among them. `at`: how much of what is received this way was before. */
 static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_t *at)
 {
     const lki_lane_split *s = &c->split;

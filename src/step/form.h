@@ -1,10 +1,10 @@
-/* What a tuple is made of, laid out as one list of values. A per-replica value is followed by its whole (none: NULL) and its items, a nested tuple by
- * its items:
+/* What a tuple is made of, laid out as one list of values. A per-replica value is followed by its whole (none: NULL) and its items,
+ * a nested tuple by its items:
  *
  *     (a, per-replica (b0, b1) that lie in w, nested (c, none))      a  P w b0 b1  T c -
  *
- * Forms describe a list without holding its tensors. Two tuples with equal forms have equal structure, so a plan for one serves the other:
- * this is what signatures are made of, and what the results of a plan are put together by. */
+ * Forms describe a list without holding its tensors. Two tuples with equal forms have equal structure, so a plan for one serves the
+ * other: this is what signatures are made of, and what the results of a plan are put together by. */
 #ifndef LKI_STEP_FORM_H
 #define LKI_STEP_FORM_H
 
@@ -34,8 +34,8 @@ typedef struct lki_value_list { /* not to be copied */
     lk_tensor  *few[LKI_FEW]; /* longer ones are allocated */
 } lki_value_list;
 
-/* Lay out one more value behind the others. A per-replica value's whole is left out where its items are not neighbouring row ranges that
- * cover it. */
+/* Lay out one more value behind the others. A per-replica value's whole is left out where its items are not neighbouring row ranges
+ * that cover it. */
 void      lki_value_list_begin(lki_value_list *l);
 lk_status lki_value_list_add(lki_value_list *l, lk_tensor *t);
 void      lki_value_list_end(lki_value_list *l);

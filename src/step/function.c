@@ -1,13 +1,13 @@
 /* Compiled functions: one plan per input signature, kept in a small cache.
  *
  * Invariants
- * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a log hook,
- *    may call anything, and several threads may call one function.
+ * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a
+ *    log hook, may call anything, and several threads may call one function.
  * 2. A plan in use is not freed: callers count themselves in `users`. It is replayed by one thread at a time (`turn`).
  *
- * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and rows, which
- * of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded ops), and the device. A
- * call that finds its plan binds the inputs and replays; another is traced. */
+ * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
+ * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
+ * ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -194,7 +194,8 @@ static void warn_about_retracing(lk_function *f)
              f->name, RETRACES_IN_A_ROW);
 }
 
-/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody uses it. */
+/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody
+ * uses it. */
 static entry *keep(lk_function *f, entry *e)
 {
     entry *gone = NULL;
@@ -229,7 +230,8 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     return NULL;
 }
 
-/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph, traced once more. */
+/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph,
+ * traced once more. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 
 static entry *trace(lk_function *f, const lki_value_list *in, int items, int threads)
@@ -339,8 +341,8 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     return out;
 }
 
-/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where they
- * should. */
+/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where
+ * they should. */
 static bool runs_directly(lk_function *f)
 {
     if (lki_tracer_current()) return true;

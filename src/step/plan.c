@@ -95,8 +95,8 @@ void lki_plan_free(lki_plan *p)
 
 /* ---- replay ---- */
 
-/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any more, so
- * all threads get the same answer. */
+/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any
+ * more, so all threads get the same answer. */
 static bool faulted(const lki_plan *p, int phase)
 {
     for (int i = 0; i < p->suspect_count; i++)

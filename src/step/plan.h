@@ -1,22 +1,27 @@
 /* From a graph to a flat list of kernel calls per thread.
  *
- *   tasks     a live node becomes one task, or several: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up the tree as far
- *             as the thread's own lanes go) and a COMBINE task for each of its results (the rest of the tree)
- *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring element-wise tasks
- *                     are a chain and run piece by piece together, so that what passes between them stays in the first-level cache
+ *   tasks     a live node becomes one task, or several: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up
+ *             the tree as far as the thread's own lanes go) and a COMBINE task for each of its results (the rest of the tree)
+ *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring
+ *                     element-wise tasks are a chain and run piece by piece together, so that what passes between them stays in the
+ *                     first-level cache
  *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
- *             COLUMNS a matrix product of all rows: every thread some columns of the result, so that each reads its own part of weights that
- *                     are far larger than what they are multiplied with
- *             TILES   every thread its share of the result, in pieces; neighbouring tasks over the same share run piece by piece together,
- *                     so a gradient is summed, clipped and applied while it is there. A piece fits the first-level cache, or, where one of
- *                     the tasks is a matrix product, which is slow on few rows, the second-level one; the others then walk it in small ones
+ *             COLUMNS a matrix product of all rows: every thread some columns of the result, so that each reads its own part of
+ *                     weights that are far larger than what they are multiplied with
+ *             TILES   every thread its share of the result, in pieces; neighbouring tasks over the same share run piece by piece
+ *                     together, so a gradient is summed, clipped and applied while it is there. A piece fits the first-level cache,
+ *                     or, where one of the tasks is a matrix product, which is slow on few rows, the second-level one; the others
+ *                     then walk it in small ones
  *             SOLO    one thread does it all
- *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a phase
+ *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a
+ *             phase
  *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
  *
- * A fault (an index out of range) found in an earlier phase keeps later updates from being made: a step that fails leaves variables alone.
+ * A fault (an index out of range) found in an earlier phase keeps later updates from being made: a step that fails leaves variables
+ * alone.
  *
- * Which places are chosen, and how many threads there are, never changes a bit: kernels sum in the order of kernel.h whatever the cut. */
+ * Which places are chosen, and how many threads there are, never changes a bit: kernels sum in the order of kernel.h whatever the
+ * cut. */
 #ifndef LKI_STEP_PLAN_H
 #define LKI_STEP_PLAN_H
 
@@ -96,8 +101,8 @@ typedef struct lki_plan {
     struct lki_cards *cards; /* on several, likewise */
 } lki_plan;
 
-/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and none: its replicas are on several cards, and it can only
- * run op by op. */
+/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and
+ * none: its replicas are on several cards, and it can only run op by op. */
 lki_plan *lki_plan_new(lki_graph *g, int threads);
 void      lki_plan_free(lki_plan *p);
 

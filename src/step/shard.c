@@ -156,7 +156,8 @@ static lk_status cut_operand(cutter *c, int node, int i, const lki_rows *rows, w
     return LK_OK;
 }
 
-/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has all. */
+/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has
+ * all. */
 static lk_status cut_node(cutter *c, int recorded, int node, window w)
 {
     const lki_node *n = &c->from->nodes[recorded];

@@ -1,7 +1,7 @@
 /* What one card of several runs: the graph of all rows, cut to the rows of its lanes, with exchanges of sums as nodes of their own.
  *
- *     a sum over rows             becomes a sum for each subtree of the lane tree that lies within this card's lanes, mostly one, in a
- *                                 place of its own among all that goes with the exchange
+ *     a sum over rows             becomes a sum for each subtree of the lane tree that lies within this card's lanes, mostly one,
+ *                                 in a place of its own among all that goes with the exchange
  *     an exchange                 is a node no card has a kernel for: what is captured ends before it and begins anew behind it
  *     who reads the sum           reads what a replica_sum over the parts of all cards made; with sums taken by the links
  *                                 themselves, what they left
@@ -15,8 +15,8 @@
  *
  *     sent   | gathered: f64 | i64 | f32 | i32 | others |          each sum from a multiple of 16 bytes on
  *
- * Where a card has several subtrees, the packs that are gathered lie there once for each, then the others likewise; all cards have as
- * many such slots as one needs. */
+ * Where a card has several subtrees, the packs that are gathered lie there once for each, then the others likewise; all cards have
+ * as many such slots as one needs. */
 #ifndef LKI_STEP_SHARD_H
 #define LKI_STEP_SHARD_H
 

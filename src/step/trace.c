@@ -1,8 +1,8 @@
 /* Running a function once to record it: stand-ins for what goes in, forms for what comes out.
  *
  * Invariants
- * 1. A per-replica value whose items lie in one whole is one input, and its items are ranges of that; so what all replicas do to their rows
- *    can become one op on all rows. Without a whole it is an input for each replica.
+ * 1. A per-replica value whose items lie in one whole is one input, and its items are ranges of that; so what all replicas do to
+ *    their rows can become one op on all rows. Without a whole it is an input for each replica.
  * 2. The same object given twice has the same stand-in.
  * 3. What comes out has the structure the function returned. */
 #include "core/memory.h"
@@ -107,8 +107,8 @@ static lk_tensor *enter_several(entrance *e, const lk_tensor *t)
     return made;
 }
 
-/* The stand-in for the next of the list: the same one where the same object was given before, because a tape inside the function cannot tell
- * them apart. */
+/* The stand-in for the next of the list: the same one where the same object was given before, because a tape inside the function
+ * cannot tell them apart. */
 static lk_tensor *enter_one(entrance *e)
 {
     int        i = e->at++, same = lki_value_list_same(e->list, i);

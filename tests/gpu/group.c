@@ -376,7 +376,8 @@ TEST(test_sets)
     }
 }
 
-/* Sums over rows of each type as programs of one call each: its type alone says which kernel runs, and that of f32 would round what others hold. */
+/* Sums over rows of each type as programs of one call each: its type alone says which kernel runs, and that of f32 would round what
+ * others hold. */
 TEST(test_sums_by_themselves)
 {
     static const lk_dtype types[] = {LK_F32, LK_F64, LK_I32, LK_I64};

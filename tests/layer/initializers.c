@@ -1,4 +1,5 @@
-/* Initialisers: what they fill weights with, that they depend on seed, name and shape alone, their options, and that layers use them. */
+/* Initialisers: what they fill weights with, that they depend on seed, name and shape alone, their options, and that layers use
+ * them. */
 #include "core/sha256.h"
 #include "layer/fields.h"
 #include "layer/initializer.h"
@@ -246,7 +247,8 @@ TEST(large_orthogonal_matrices)
     }
 }
 
-/* What comes out is the Q of QR with a positive diagonal in R: Q^T A is upper triangular, its diagonal above 0. A was drawn column by column. */
+/* What comes out is the Q of QR with a positive diagonal in R: Q^T A is upper triangular, its diagonal above 0. A was drawn column
+ * by column. */
 TEST(orthogonal_is_qr_of_what_was_drawn)
 {
     LK_POOL {

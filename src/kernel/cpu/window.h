@@ -1,13 +1,13 @@
 /* The borders of convolutions and pools, one axis at a time.
  *
- * Cells outside the image are left out of sums, so results near a border have shorter chains. Along one axis, neighbouring results with
- * the same set of taps form a run; a product of a row run and a column run is a set of results that one kind of tile computes, and the
- * inside of the image is one such set. The taps of a run lie at equal distances in the source.
+ * Cells outside the image are left out of sums, so results near a border have shorter chains. Along one axis, neighbouring results
+ * with the same set of taps form a run; a product of a row run and a column run is a set of results that one kind of tile computes,
+ * and the inside of the image is one such set. The taps of a run lie at equal distances in the source.
  *
  * forward: result o, tap k, source o*stride - pad + k*dilation. Runs are neighbours.
  * backward: result i (a cell of the image), source o (an output), tap k = (i + pad - o*stride) / dilation where that is whole; o
- * ascends, so k descends. Results of one phase, i mod stride, form runs; their taps are q = stride / gcd(stride, dilation) apart. Taps
- * get a place: grouped by k mod q, descending inside a group, so that the taps of a run are neighbours there too. */
+ * ascends, so k descends. Results of one phase, i mod stride, form runs; their taps are q = stride / gcd(stride, dilation) apart.
+ * Taps get a place: grouped by k mod q, descending inside a group, so that the taps of a run are neighbours there too. */
 #ifndef LKI_KERNEL_CPU_WINDOW_H
 #define LKI_KERNEL_CPU_WINDOW_H
 

@@ -1,13 +1,16 @@
 /* conv2d with few weights per out channel (conv_few.h).
  *
- * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor cores such a sum would take no less, and round otherwise, so
- * that a pool might choose another cell than on a CPU. Others go by tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of
- * it, whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
- * should. The sign of a zero that comes out of relu, of a pool or of a window that hangs over the image may differ from the reference's.
+ * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor
+ * cores such a sum would take no less, and round otherwise, so that a pool might choose another cell than on a CPU. Others go by
+ * tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of it,
+ * whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again
+ * as one CHAIN, as the reference has it: so infinities count as they should. The sign of a zero that comes out of relu, of a pool
+ * or of a window that hangs over the image may differ from the reference's.
  *
- * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
- * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of
- * a thread are two quads, and neighbours have neighbouring quads: so whole sectors of memory are written. */
+ * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread
+ * has the four outputs of one, eight channels of them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the
+ * upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of a thread are two quads,
+ * and neighbours have neighbouring quads: so whole sectors of memory are written. */
 #include "kernel/gpu/conv_few.h"
 #include <type_traits>
 
@@ -48,7 +51,8 @@ template <class W> __device__ inline float chain_of(const float *cells, int pitc
     return sum;
 }
 
-/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one is. */
+/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one
+ * is. */
 __device__ inline float largest_of(const float *y, float floor, unsigned dead, int shift, unsigned *place)
 {
     const float best = larger_of(larger_of(y[0], y[1]), larger_of(y[2], y[3]));
@@ -158,7 +162,8 @@ template <class W, bool POOLED> __device__ inline void put_again(const few_call 
     }
 }
 
-/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer than the sums take. */
+/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer
+ * than the sums take. */
 template <class W> struct plain_sums {
     float           held[W::WEIGHTS][EIGHT];
     __device__ void hold(const float *weights, int mine)

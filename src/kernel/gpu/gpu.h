@@ -1,11 +1,11 @@
-/* What every kernel file of this folder uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that the host's compiler can read too
- * (sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
+/* What every kernel file of this folder uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that
+ * the host's compiler can read too (sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
  *
  * Rules of these kernels
- * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference exactly. No contraction (-fmad=false): a
- *    fused multiply-add is written fmaf(). No float atomics.
- * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by value; data pointers are the card's
- *    and are never read by it. Zero-size work launches nothing.
+ * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference
+ *    exactly. No contraction (-fmad=false): a fused multiply-add is written fmaf(). No float atomics.
+ * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by
+ *    value; data pointers are the card's and are never read by it. Zero-size work launches nothing.
  * 3. Which kernel and which tiles run depends on shapes, types and attributes alone, never on the card, so that the bits do not. */
 #ifndef LKI_KERNEL_GPU_GPU_H
 #define LKI_KERNEL_GPU_GPU_H
@@ -44,8 +44,8 @@
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
 #define LKI_ASK_SHARED(kernel, percent) ((void)(percent))
 #else
-/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at a time: kernels that ask for different ones do not run
- * beside each other. */
+/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at
+ * a time: kernels that ask for different ones do not run beside each other. */
 #define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
@@ -66,7 +66,8 @@ template <typename F> __global__ void map_kernel(const int *stop, int64_t n, F f
         f(i);
 }
 
-/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Nothing after a fault, where the call has a `stop`. */
+/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Nothing after a fault, where
+ * the call has a `stop`. */
 template <typename F> static void map(const lki_args *a, int64_t n, F f)
 {
     if (n <= 0) return;

@@ -1,16 +1,18 @@
-/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask, a factor and an addend. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
+/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask, a factor and an addend. Leading axes
+ * broadcast; operands may be transposed, or by heads (matrix.h).
  *
  * Order of sums
  *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are added from left to right, so are runs. With
- *   lanes, each lane in parts of ROWS products, added from left to right; lanes up the tree. The rules look at K, N and the lanes alone: how many rows a product has depends on
- *   how many replicas share a batch, and must not show.
+ *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are
+ *   added from left to right, so are runs. With lanes, each lane in parts of ROWS products, added from left to right; lanes up the
+ *   tree. The rules look at K, N and the lanes alone: how many rows a product has depends on how many replicas share a batch, and
+ *   must not show.
  *
- *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
- *   lane of the whole batch decides for all.
+ *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The
+ *   longest lane of the whole batch decides for all.
  *
- * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
- * through all of them. f64 is for checks, not for speed: a thread per element. */
+ * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined
+ * by a second kernel; else one block walks through all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/group_rows.h"
 #include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
@@ -24,7 +26,8 @@ enum { PART = 256, RUN = 1024, ROWS = 512, SHORT = 32, NARROW = 64, LONG = 2048 
 
 /* ---- shapes ---- */
 
-/* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as lki_matrix_at(). */
+/* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as
+ * lki_matrix_at(). */
 entry_places entry_places_of(const lk_shape *s, int heads, const lk_shape *out)
 {
     const lk_shape t = lki_by_heads(s, heads);
@@ -142,7 +145,8 @@ bool is_direct(const lki_args *g, const product &p)
     return is_thin(p.N, p.K);
 }
 
-/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short ones are one part. */
+/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short
+ * ones are one part. */
 int64_t part_of(const product &p) { return p.N <= NARROW && p.K > PART && p.K <= LONG ? PART / 2 : PART; }
 
 plan plan_of(const lki_args *g, const product &p)

@@ -1,7 +1,9 @@
-/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once (sim_cuda.h), and blocks of a kernel run one after the other, their threads as fibers
- * (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are; LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
+/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once (sim_cuda.h), and blocks of a kernel
+ * run one after the other, their threads as fibers (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are;
+ * LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
  *
- *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and whoever asks next is told
+ *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and
+ *                                  whoever asks next is told
  *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"

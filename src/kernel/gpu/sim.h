@@ -1,10 +1,11 @@
-/* CUDA's words for the host's compiler: kernels of this folder run on the CPU, block after block, so that they can be tested, debugged and sanitised where there is no
- * card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes control on. Not for speed.
+/* CUDA's words for the host's compiler: kernels of this folder run on the CPU, block after block, so that they can be tested,
+ * debugged and sanitised where there is no card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes
+ * control on. Not for speed.
  *
  * Invariants
  * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables can be static.
- * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
- *    is wrong, where a card would hang, and the backend says so.
+ * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go
+ *    on; when nobody can go on, the kernel is wrong, where a card would hang, and the backend says so.
  * 3. Launches, limits and graphs are those of CUDA (sim_cuda.h). */
 #ifndef LKI_KERNEL_GPU_SIM_H
 #define LKI_KERNEL_GPU_SIM_H

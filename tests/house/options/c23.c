@@ -1,4 +1,5 @@
-/* Options as C23 lets people write them: digit separators do not hide what follows. With gnu11 and up, raw strings do not either. */
+/* Options as C23 lets people write them: digit separators do not hide what follows. With gnu11 and up, raw strings do not
+ * either. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
