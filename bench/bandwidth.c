@@ -1,9 +1,10 @@
-/* How fast one core reads and copies what lies in each level of its memory, the sloped lines of a roofline (tools/roofline-picture).
+/* How fast one core reads and copies what lies in each level of its memory, the sloped lines of a roofline
+ * (tools/roofline-picture).
  *
  *     bandwidth                GB/s, one line per level; a copy counts bytes read and written
  *
- * A level is measured with a working set that fits it with room to spare and does not fit the one before. Vectors are as wide as the
- * kernels' own; loads go to several sums, so that only bandwidth counts. */
+ * A level is measured with a working set that fits it with room to spare and does not fit the one before. Vectors are as wide as
+ * the kernels' own; loads go to several sums, so that only bandwidth counts. */
 #include "core/cpu.h"
 #include "timing.h"
 

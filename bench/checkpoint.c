@@ -9,8 +9,8 @@
  *     later       the snapshot written, which it does not
  *     verify      all of it read back, every checksum
  *
- * Rounds are interleaved, because disks have good and bad minutes, and each begins with another way, because disks take the first bytes
- * after a pause faster than the next ones. The last line has medians of save over dd and over write. */
+ * Rounds are interleaved, because disks have good and bad minutes, and each begins with another way, because disks take the first
+ * bytes after a pause faster than the next ones. The last line has medians of save over dd and over write. */
 #include "core/memory.h"
 #include "format/bundle.h"
 #include "model/snapshot.h"

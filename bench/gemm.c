@@ -1,14 +1,16 @@
-/* How fast the products of dense, attention and recurrent layers are, on one thread: GFLOP/s of each instruction set, beside oneDNN.
+/* How fast the products of dense, attention and recurrent layers are, on one thread: GFLOP/s of each instruction set, beside
+ * oneDNN.
  *
  *     gemm [--quick] [part of a name]
  *
- * Shapes are those of training steps: a multilayer perceptron 784-1024-1024-10, a transformer encoder (64 steps of 128, four heads of 32,
- * feed-forward 256) on lanes of 8 rows, the dense layer of the basic model, an LSTM of 128 units over 32 steps.
+ * Shapes are those of training steps: a multilayer perceptron 784-1024-1024-10, a transformer encoder (64 steps of 128, four heads
+ * of 32, feed-forward 256) on lanes of 8 rows, the dense layer of the basic model, an LSTM of 128 units over 32 steps.
  *
  * A weight gradient is summed up the tree of 8 lanes, which oneDNN does not do: it runs one sum over all rows. "pieces of n" is the
- * same product made n rows of the result at a time, as a step does when the optimiser takes each piece while it is in cache. oneDNN has
- * its matmul primitive on the layouts as they are and its sgemm, and the faster of the two counts. Its LSTM keeps weights in the layouts
- * it likes best, made before the clock runs; lockstep's is a compiled function of forward pass and gradients from plain weights.
+ * same product made n rows of the result at a time, as a step does when the optimiser takes each piece while it is in cache. oneDNN
+ * has its matmul primitive on the layouts as they are and its sgemm, and the faster of the two counts. Its LSTM keeps weights in
+ * the layouts it likes best, made before the clock runs; lockstep's is a compiled function of forward pass and gradients from plain
+ * weights.
  *
  * Calls of all sides take turns, so that what disturbs the machine disturbs all; the best of several rounds counts. */
 #include "core/cpu.h"

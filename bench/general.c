@@ -5,8 +5,8 @@
  *     general --step [rows] [threads] a step of the CNN of `network_step` below
  *
  * FLOP are counted dense, two per multiply-add of the definition; GB/s count each byte read or written once. oneDNN may choose the
- * layout of weights, and of images the better one of its own choice and NHWC; what is reordered beforehand is not timed. All of them
- * take turns, the best of several rounds counts. */
+ * layout of weights, and of images the better one of its own choice and NHWC; what is reordered beforehand is not timed. All of
+ * them take turns, the best of several rounds counts. */
 #include "kernel/kernel.h"
 #include "timing.h"
 #include <lockstep.h>
@@ -23,7 +23,7 @@ enum { LANES = 8, ROUNDS = 5 };
 
 static const double SLICE = 0.02; /* seconds of one measurement */
 
-/* ---- cases ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- cases ------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
     const char *name;
@@ -32,7 +32,9 @@ typedef struct bench {
 } bench;
 
 /* clang-format off */
-#define THREE(name, kind, ...) {name, LKI_K_##kind, __VA_ARGS__}, {name " grad x", LKI_K_##kind##_grad_x, __VA_ARGS__}, {name " grad w", LKI_K_##kind##_grad_w, __VA_ARGS__}
+#define THREE(name, kind, ...)                                                                                                     \
+    {name, LKI_K_##kind, __VA_ARGS__}, {name " grad x", LKI_K_##kind##_grad_x, __VA_ARGS__},                                       \
+    {name " grad w", LKI_K_##kind##_grad_w, __VA_ARGS__}
 static const bench CASES[] = {
     THREE("depthwise 32x32x32 3x3",       depthwise, 8, 32, 32, 1, 3, 1, 1),
     THREE("depthwise 16x16x128 3x3",      depthwise, 8, 16, 128, 1, 3, 1, 1),
@@ -76,7 +78,7 @@ static int is_pool_grad(lki_slot s) { return s == LKI_K_max_pool_grad || s == LK
 
 static int64_t outputs(const bench *b) { return b->stride ? (b->size + 2 * b->pad - b->k) / b->stride + 1 : b->size; }
 
-/* ---- ours ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- ours -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct ours {
     lki_kernel *fn;
@@ -158,7 +160,7 @@ static void finish(ours *o)
     free(o->args.scratch);
 }
 
-/* ---- one line ----------------------------------------------------------------------------------------------------------------- */
+/* ---- one line ---------------------------------------------------------------------------------------------------------------- */
 
 static double best(double a, double b) { return a == 0 || b < a ? b : a; }
 
@@ -216,12 +218,12 @@ static void measure(const bench *b, const lki_kernels *table)
 #endif
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------------------------ */
+/* ---- batch normalisation ----------------------------------------------------------------------------------------------------- */
 
 enum { NORM_CALLS = 4 };
 
-/* What a compiled step calls for a batch normalisation with a relu behind it: sums, normalise; sums, data gradient. The few operations per
- * channel in between are left out. */
+/* What a compiled step calls for a batch normalisation with a relu behind it: sums, normalise; sums, data gradient. The few
+ * operations per channel in between are left out. */
 typedef struct norm {
     lki_kernel *fn[NORM_CALLS];
     lki_args    args[NORM_CALLS];
@@ -294,7 +296,7 @@ static void measure_norm(const char *name, const lki_kernels *table, lk_shape sh
     print_rates(name, "GB/s", 4.0 * 8 * (double)lki_shape_size(&shape), seconds); /* x; x, y; dy, x; dy, x, dx */
 }
 
-/* ---- a training step ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a training step --------------------------------------------------------------------------------------------------------- */
 
 typedef struct network {
     lk_model     *model;

@@ -5,9 +5,9 @@
  * The pipeline: 60,000 rows of 28 x 28 bytes, shuffled, divided by 255, put into batches, with nobody using them. Columns: batches
  * of how many rows, microseconds per batch (best and median epoch), rows per second, and GB/s of the floats that were made.
  *
- * Fit: one training on two replicas and all cores. Every few steps of it a callback runs as many steps of the very function that fit
- * compiled, on batches made before, so both see the same machine at nearly the same moment. Columns: rows per second of both (best
- * and median piece), how much longer fit takes in per cent (median over the pieces; of the best pieces), what an epoch costs
+ * Fit: one training on two replicas and all cores. Every few steps of it a callback runs as many steps of the very function that
+ * fit compiled, on batches made before, so both see the same machine at nearly the same moment. Columns: rows per second of both
+ * (best and median piece), how much longer fit takes in per cent (median over the pieces; of the best pieces), what an epoch costs
  * before its first batch, in milliseconds.
  *
  * The rows are MNIST's where LOCKSTEP_DATA or the cache folder has them, else made up. */

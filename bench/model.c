@@ -1,16 +1,17 @@
 /* The bare training step of a model file: forward, loss, gradients and Adam, compiled, on batches that lie in memory.
  *
- *     model --model FILE [--batch G] [--replicas N] [--threads T] [--precision tf32] [--order free] [--seconds S]     one line of JSON
- *     model --model FILE --device GPU:0 ...               on a card, with --replicas N cut into N logical GPUs; --wait: for each step
- *     model --model FILE ... --serve                      "run G S" per line of standard input, a line of JSON for each
- *     model --model FILE ... --count STEPS                only so many steps, for counting instructions
+ *     model --model FILE [--batch G] [--replicas N] [--threads T] [--precision tf32] [--order free] [--seconds S]    a line of JSON
+ *     model --model FILE --device GPU:0 ...       on a card, with --replicas N cut into N logical GPUs; --wait: for each step
+ *     model --model FILE ... --serve              "run G S" per line of standard input, a line of JSON for each
+ *     model --model FILE ... --count STEPS        only so many steps, for counting instructions
  *
  * FILE is Keras' JSON, the one the programs in peers/ build the same model from, and the lines are those of peers/common.py: the
  * best and the median rate of windows within S seconds, in rows per second. Replicas 0: no strategy at all. Tracing, planning and
  * the first steps are not in the rates; first_step_s says how long after main() the first step was through.
  *
  * On a card the batches lie in its memory, and a window ends when the loss of its last step has been read: steps before it are only
- * launched, as fit() does it. A loop that calls a function of its own waits for each step that checks labels; --wait measures that. */
+ * launched, as fit() does it. A loop that calls a function of its own waits for each step that checks labels; --wait measures
+ * that. */
 #include "op/tensor.h"
 #include "step/card.h"
 #include "timing.h"
@@ -273,7 +274,8 @@ int main(int argc, char **argv)
     if (on_card && !set.wait) lki_card_wait_for_faults(false);
     LK_SCOPE(strategy ? strategy : lk_default_strategy()) {
         model = lk_model_from_json_file(set.model);
-        /* weights stay nearly what they were: a model that knows its few batches by heart has gradients of zero, which some kernels skip */
+        /* weights stay nearly what they were: a model that knows its few batches by heart has gradients of zero, which some kernels
+         * skip */
         optimizer = lk_adam(.learning_rate = 1e-6);
     }
     if (!model) {

@@ -3,8 +3,9 @@
  *     ops [--quick] [NAME...]
  *
  * GB/s count every byte read and written once (twice for what an update changes in place), with 64 KiB in all, which stay in the
- * cache, and with 64 MiB, which come from memory. Products are told in GFLOP/s at one size, ops on one number in ns. `--quick` leaves
- * memory out. Where the variant is "ref" there is nothing faster to compare with. An op nobody has written a case for says so. */
+ * cache, and with 64 MiB, which come from memory. Products are told in GFLOP/s at one size, ops on one number in ns. `--quick`
+ * leaves memory out. Where the variant is "ref" there is nothing faster to compare with. An op nobody has written a case for says
+ * so. */
 #include "core/thread.h"
 #include "ops_cases.h"
 #include "timing.h"

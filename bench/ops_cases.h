@@ -1,8 +1,8 @@
 /* One call per line of ops.inc for bench/ops.c: which operands, of which shapes, at a given size.
  *
  * A recipe is found by the op's name, otherwise by the name of its shape rule; ops that share a rule share a recipe, and a new op
- * with a known rule is measured without a line here. Where the size can be chosen, operands and results together have about `bytes`;
- * products have one size of their own. */
+ * with a known rule is measured without a line here. Where the size can be chosen, operands and results together have about
+ * `bytes`; products have one size of their own. */
 #ifndef LK_BENCH_OPS_CASES_H
 #define LK_BENCH_OPS_CASES_H
 

@@ -1,10 +1,11 @@
-/* How fast the products are: GFLOP/s and per cent of this core's peak of fused multiply-adds, per shape and instruction set, one core.
+/* How fast the products are: GFLOP/s and per cent of this core's peak of fused multiply-adds, per shape and instruction set, one
+ * core.
  *
  *     products [part of a name]
  *
  * Peak is measured first, per instruction set, with independent multiply-adds in registers. FLOP are counted dense, two per
- * multiply-add of a product taken step by step, whatever a kernel leaves out; so convolutions that are WINOGRAD (kernel.h) may show more
- * than the peak. Each number is the best of several short runs. */
+ * multiply-add of a product taken step by step, whatever a kernel leaves out; so convolutions that are WINOGRAD (kernel.h) may show
+ * more than the peak. Each number is the best of several short runs. */
 #include "kernel/register.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static double now(void) /* of this thread's own time: what else runs on the mach
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- peak ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- peak -------------------------------------------------------------------------------------------------------------------- */
 
 enum { PEAK_STEPS = 100000, PEAK_CHAINS = 12 };
 
@@ -74,7 +75,7 @@ static double peak(lki_isa isa)
     return best;
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases ------------------------------------------------------------------------------------------------------------------- */
 
 enum { DIGITS = -1, PICTURES = -2 };
 
@@ -84,7 +85,7 @@ typedef struct bench {
     lk_shape    src[3], dst[2];
     int         nsrc, ndst, lanes;
     lki_attr    attr;
-    int         live;  /* per cent of the first operand that is not zero; 0: all; DIGITS, PICTURES: see make_digits(), make_pictures() */
+    int         live;  /* per cent of the first operand not zero; 0: all; DIGITS: make_digits(), PICTURES: make_pictures() */
     double      flop;  /* or bytes, */
     int         bytes; /* which is told as GB/s, without a peak */
 } bench;
@@ -249,7 +250,7 @@ static int cases(bench *b)
     return n;
 }
 
-/* ---- running one ------------------------------------------------------------------------------------------------------------------ */
+/* ---- running one ------------------------------------------------------------------------------------------------------------- */
 
 static int64_t size_of(const lk_shape *s)
 {
@@ -265,8 +266,8 @@ static int below_100(uint64_t *random)
     return (int)(*random >> 33) % 100;
 }
 
-/* Zeros as in rows of 13 x 13 x 32 pooled activations of MNIST after half an epoch: where the picture is blank, which is more likely far from its
- * middle, some channels show their bias and the others nothing; elsewhere two in three are live. */
+/* Zeros as in rows of 13 x 13 x 32 pooled activations of MNIST after half an epoch: where the picture is blank, which is more
+ * likely far from its middle, some channels show their bias and the others nothing; elsewhere two in three are live. */
 static void make_digits(float *p, int64_t rows, uint64_t random)
 {
     for (int64_t at = 0; at < rows * 169; at++) {

@@ -1,9 +1,11 @@
-/* What a strategy costs: the compiled step of the custom training model without one, under a strategy of one device, and of two and four; and a run of nothing at all.
+/* What a strategy costs: the compiled step of the custom training model without one, under a strategy of one device, and of two and
+ * four; and a run of nothing at all.
  *
  *     strategy                        the table
  *     strategy count KIND STEPS       only so many steps, KIND being plain or mirrored: for counting instructions (tools/overhead)
  *
- * The sides take turns, round by round, in one process; columns are the best and the median round in microseconds, and the median of the ratios to the plain step. */
+ * The sides take turns, round by round, in one process; columns are the best and the median round in microseconds, and the median
+ * of the ratios to the plain step. */
 #include "../tests/step/models.h"
 #include "timing.h"
 

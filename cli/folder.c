@@ -71,8 +71,8 @@ static bool has_backup(const char *folder)
 
 /* ---- opening ---- */
 
-/* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be made there is nobody
- * to share it with. */
+/* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be
+ * made there is nobody to share it with. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
@@ -197,7 +197,8 @@ lk_history *cli_folder_history(const cli_folder *f)
     return h;
 }
 
-/* Of all epochs, also those before a resume. Curves are not worth more than the model, which is saved: what goes wrong is a warning. */
+/* Of all epochs, also those before a resume. Curves are not worth more than the model, which is saved: what goes wrong is a
+ * warning. */
 static void save_curves(const cli_folder *f, lk_history *trained)
 {
     char        path[CLI_MOST_PATH + 16];

@@ -24,11 +24,12 @@ typedef struct cli_folder {
     char    backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
 } cli_folder;
 
-/* By --save and --resume. A run that is resumed goes on with the settings it was begun with, else CLI_USAGE. Nobody else's run: CLI_DATA. */
+/* By --save and --resume. A run that is resumed goes on with the settings it was begun with, else CLI_USAGE. Nobody else's run:
+ * CLI_DATA. */
 int cli_folder_open(const cli_args *args, cli_folder *out);
 
-/* Training is about to begin or to go on, with an optimiser that has done so many steps: everything else has been opened. Only now a run that was
- * there and is not resumed is forgotten, and a folder that was not asked for gets a name, after the model. */
+/* Training is about to begin or to go on, with an optimiser that has done so many steps: everything else has been opened. Only now
+ * a run that was there and is not resumed is forgotten, and a folder that was not asked for gets a name, after the model. */
 int cli_folder_begin(cli_folder *f, const cli_args *args, const cli_source *const data[2], int64_t learnt);
 
 /* Of all epochs, also those before it was resumed; NULL: none was finished. */
@@ -37,7 +38,8 @@ lk_history *cli_folder_history(const cli_folder *f);
 /* Where training can go on: as --save-every says where the folder was asked for, when it is interrupted in any case. */
 lk_callback *cli_folder_backup(const cli_folder *f);
 
-/* Write the model and the curves. CLI_FAILED when the model cannot be written, or when the folder was removed since training began. */
+/* Write the model and the curves. CLI_FAILED when the model cannot be written, or when the folder was removed since training
+ * began. */
 int cli_folder_save(cli_folder *f, const cli_args *args, const cli_source *const data[2], lk_model *m, lk_history *trained);
 
 /* "saved in DIR: model.keras, history.csv, ..." */

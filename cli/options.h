@@ -27,7 +27,7 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
     X(ROWS, "rows", WHOLE, "N", NULL, 1, 1e12, "use the first N rows only")                                                        \
     X(REPLICAS, "replicas", WHOLE, "N", NULL, 1, 1024, "use N logical CPU devices")                                                \
     X(DEVICES, "devices", TEXT, "LIST", NULL, 0, 0, "or on these, as CPU:0,CPU:1; all of the machine without either")              \
-    X(PRECISION, "precision", TEXT, "P", NULL, 0, 0, "how GPUs multiply: f32, tf32 or bf16. Changes bits")                          \
+    X(PRECISION, "precision", TEXT, "P", NULL, 0, 0, "how GPUs multiply: f32, tf32 or bf16. Changes bits")                         \
     X(LANES, "lanes", WHOLE, "V", NULL, 1, 1024, "into how many parts a batch is cut: a power of two. Changes bits")               \
     X(THREADS, "threads", WHOLE, "T", NULL, 0, 1024, "cores to use; 0: all. Changes no bits")                                      \
     X(OPTIMIZER, "optimizer", TEXT, "NAME", NULL, 0, 0, "adam, sgd, rmsprop, adamw, ...; default adam, or the model's own")        \

@@ -1,6 +1,7 @@
 /* Whether files of data are still those that a run was begun with.
  *
- *     digest   SHA-256 of all bytes of the files; of a folder of pictures, whose pictures are not all read to find that out, of names and sizes
+ *     digest   SHA-256 of all bytes of the files; of a folder of pictures, whose pictures are not all read to find that out, of
+ *              names and sizes
  *     stamp    SHA-256 of sizes and times of the last change: where it is the same, nobody needs to read the files again */
 #ifndef LOCKSTEP_CLI_STAMPS_H
 #define LOCKSTEP_CLI_STAMPS_H

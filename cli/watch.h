@@ -1,8 +1,8 @@
 /* An eye on training while it runs: when the first step was done, how long each epoch took, where training is, whether its loss is
  * still a number, whether enough steps are done, and whether somebody pressed Ctrl-C.
  *
- * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is ignored
- * when the process begins, as by nohup, stays ignored. */
+ * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is
+ * ignored when the process begins, as by nohup, stays ignored. */
 #ifndef LOCKSTEP_CLI_WATCH_H
 #define LOCKSTEP_CLI_WATCH_H
 

@@ -10,7 +10,8 @@ int main(void)
     lk_tensor         *row = lk_tensor_from(LK_SHAPE(3), LK_F32, memory);
     lk_print(lk_range(5, LK_I64)); /* [0, 1, 2, 3, 4] */
 
-    /* An op returns a new tensor and changes none. Shapes broadcast as in NumPy, and a plain number takes the type of what it meets. */
+    /* An op returns a new tensor and changes none. Shapes broadcast as in NumPy, and a plain number takes the type of what it
+     * meets. */
     lk_print(lk_add(x, lk_scalar(1)));                   /* [[2, 3, 4], [5, 6, 7]] */
     lk_print(lk_add(x, row));                            /* [[101, 202, 303], [104, 205, 306]] */
     lk_print(lk_matmul(x, x, .transpose_b = LK_ON));     /* [[14, 32], [32, 77]] */

@@ -1,6 +1,6 @@
-/* Compiled steps: the C function runs once per kind of input, while its ops are recorded. The recording, with gradients and updates, is
- * planned and from then on replayed as a flat list of kernel calls on all cores. The results are those of running the function directly,
- * bit for bit. */
+/* Compiled steps: the C function runs once per kind of input, while its ops are recorded. The recording, with gradients and
+ * updates, is planned and from then on replayed as a flat list of kernel calls on all cores. The results are those of running the
+ * function directly, bit for bit. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A loop of one's own with what larger models need: batch normalisation with moving statistics, dropout, a learning rate that follows the
- * steps, and clipped gradients. Two spirals are told apart. */
+/* A loop of one's own with what larger models need: batch normalisation with moving statistics, dropout, a learning rate that
+ * follows the steps, and clipped gradients. Two spirals are told apart. */
 #include <lockstep.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Errors: nothing exits and nothing prints by itself. A failed op gives a poisoned tensor, what is computed from it is poisoned too, and
- * the first cause is kept until it is cleared; so a program may ask once, where it matters. */
+/* Errors: nothing exits and nothing prints by itself. A failed op gives a poisoned tensor, what is computed from it is poisoned
+ * too, and the first cause is kept until it is cleared; so a program may ask once, where it matters. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static void expect(int holds, const char *what)
     mistakes++;
 }
 
-/* The two hooks through which the library speaks: the log (warnings, information) and output (what lk_print() was asked to show). */
+/* The two hooks through which the library speaks: the log (warnings, information) and output (what lk_print() was asked to
+ * show). */
 static void to_buffer(const char *text, void *buffer) { strncat(buffer, text, 200); }
 
 static lk_tuple peeks_inside(lk_tuple in, void *user)

@@ -1,5 +1,5 @@
-/* Sequences: an embedding and an LSTM. A sequence of letters holds one marker; the class is the letter after it, to be remembered until the
- * end. The sequences have different lengths: a mask says which steps count. */
+/* Sequences: an embedding and an LSTM. A sequence of letters holds one marker; the class is the letter after it, to be remembered
+ * until the end. The sequences have different lengths: a mask says which steps count. */
 #include <lockstep.h>
 #include <stdio.h>
 

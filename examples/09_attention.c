@@ -1,5 +1,5 @@
-/* Attention: a model of one attention layer learns to write a word backwards. Where to look is a matter of places alone, what to write of
- * what stands there; so queries and keys come to hold places, and values letters. */
+/* Attention: a model of one attention layer learns to write a word backwards. Where to look is a matter of places alone, what to
+ * write of what stands there; so queries and keys come to hold places, and values letters. */
 #include <lockstep.h>
 #include <stdio.h>
 

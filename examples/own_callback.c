@@ -1,8 +1,8 @@
 /* A callback of one's own: what learning rate does this model want?
  *
- * The first one raises the rate with every step and watches the loss: it falls, falls faster, and then explodes; a tenth of the rate where
- * it was lowest is a good one. It ends training itself and puts the weights back. The second one draws a bar per epoch. Callbacks are
- * called once per event, also when several replicas train. */
+ * The first one raises the rate with every step and watches the loss: it falls, falls faster, and then explodes; a tenth of the
+ * rate where it was lowest is a good one. It ends training itself and puts the weights back. The second one draws a bar per epoch.
+ * Callbacks are called once per event, also when several replicas train. */
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* A layer of one's own: radial basis functions. Each of its units answers to the points around its centre; centres and widths are learnt. While
- * training, centres tremble a little. Two rings, which no straight line can tell apart, are told apart by twelve of them. */
+/* A layer of one's own: radial basis functions. Each of its units answers to the points around its centre; centres and widths are
+ * learnt. While training, centres tremble a little. Two rings, which no straight line can tell apart, are told apart by twelve of
+ * them. */
 #include <lockstep.h>
 #include <stdio.h>
 

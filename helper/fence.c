@@ -1,5 +1,5 @@
-/* The fence around the helper: limits on memory, time and files, and, on Linux, a filter that lets only harmless system calls through.
- * Where the kernel has no such filter the limits stand alone.
+/* The fence around the helper: limits on memory, time and files, and, on Linux, a filter that lets only harmless system calls
+ * through. Where the kernel has no such filter the limits stand alone.
  *
  *   memory          256 MiB more than the request needs        files       none can be opened, none written
  *   processor       so many seconds without progress, and      core dumps  none

@@ -1,8 +1,8 @@
 /* lockstep-h5: reads and writes HDF5 files for the library, in a process of its own.
  *
- * A request comes on the standard input, the answer goes to the standard output (src/format/h5_protocol.h says how). A file is only ever
- * bytes: libhdf5 gets and gives them in memory, and this process opens nothing. After the head of the request was read it fences itself
- * in (fence.c), before libhdf5 sees a byte of the file.
+ * A request comes on the standard input, the answer goes to the standard output (src/format/h5_protocol.h says how). A file is only
+ * ever bytes: libhdf5 gets and gives them in memory, and this process opens nothing. After the head of the request was read it
+ * fences itself in (fence.c), before libhdf5 sees a byte of the file.
  *
  *   lockstep-h5             answers one request
  *   lockstep-h5 --version   says which libhdf5 it has

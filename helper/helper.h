@@ -1,4 +1,5 @@
-/* What the files of the helper share. One request is answered, then the process ends; whoever cannot go on refuses, which ends it too. */
+/* What the files of the helper share. One request is answered, then the process ends; whoever cannot go on refuses, which ends it
+ * too. */
 #ifndef LK_HELPER_H
 #define LK_HELPER_H
 

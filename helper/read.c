@@ -2,10 +2,10 @@
  *
  * Invariants
  * 1. An object is there under each of its names. A link from a group to itself or to one it is in is not followed, so cycles end;
- *    what lies inside has another name already. However links multiply, there are at most LKI_H5P_MOST_ITEMS items, and values of so
- *    many bytes as the answer may have.
- * 2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5 would
- *    try to open something.
+ *    what lies inside has another name already. However links multiply, there are at most LKI_H5P_MOST_ITEMS items, and values of
+ *    so many bytes as the answer may have.
+ * 2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5
+ *    would try to open something.
  * 3. No buffer is allocated for a size the file claims before that size was compared with what the answer may have.
  * 4. A number is the file's, to the bit, or it is refused. */
 #include "helper.h"
@@ -456,13 +456,13 @@ void read_file(void *bytes, size_t size, uint64_t limit)
 {
     if (!size) refuse(LKI_H5P_REFUSED, "not an HDF5 file: empty");
     const hid_t file = open_image(bytes, size), root = H5Gopen2(file, "/", H5P_DEFAULT);
-    walk w = {.half = half_type(),
-              .limit = limit,
-              .image = bytes,
-              .size = size,
-              .follow = H5Pcreate(H5P_LINK_ACCESS),
-              .texts = H5Pcreate(H5P_DATASET_XFER)};
-    H5O_info_t info;
+    walk        w = {.half = half_type(),
+                     .limit = limit,
+                     .image = bytes,
+                     .size = size,
+                     .follow = H5Pcreate(H5P_LINK_ACCESS),
+                     .texts = H5Pcreate(H5P_DATASET_XFER)};
+    H5O_info_t  info;
     H5Pset_elink_cb(w.follow, not_followed, NULL);
     H5Pset_vlen_mem_manager(w.texts, allocate_text, &w, free_text, &w);
     if (root < 0 || H5Oget_info(root, &info) < 0) refuse(LKI_H5P_REFUSED, "its root group cannot be read: %s", reason());

@@ -2,7 +2,8 @@
  *
  *   numbers   stored in one piece, little endian; bool as an enumeration of one byte, FALSE and TRUE
  *   text      of variable length, UTF-8
- *   texts     of fixed length, as long as the longest, filled up with zeros; of variable length where that would not fit an attribute
+ *   texts     of fixed length, as long as the longest, filled up with zeros; of variable length where that would not fit an
+ *             attribute
  *
  * No times are stored: equal items give equal bytes. Groups on the way to a name are made. */
 #include "helper.h"

@@ -12,8 +12,8 @@
  *     lk::check();                                                        throws lk::error with the first cause
  *
  * Nothing is wrapped: objects are the pointers of the C interface. Functions that are no macros (lk_add, lk_read,
- * lk_optimizer_apply) are used as they are; a macro with keyword arguments that has no function here is called by its own name and _kw:
- * lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero included ({.use_bias = false},
+ * lk_optimizer_apply) are used as they are; a macro with keyword arguments that has no function here is called by its own name and
+ * _kw: lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero included ({.use_bias = false},
  * {.momentum = 0}, {.axis = 0}, {.axis = {1, 2}}). Members of a struct of arguments are given in the order in which they are
  * declared. */
 #ifndef LOCKSTEP_HPP

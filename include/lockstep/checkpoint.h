@@ -10,9 +10,10 @@
  *
  * Values are stored by the names that lead to them, as tf.train.Checkpoint(optimizer=..., model=...) does, and either program
  * restores what the other saved. A mirrored variable is one value, a sync-on-read one its aggregate; nothing in the files depends
- * on the number of replicas; lanes, instruction set and kernel version are noted in them. Restoring assigns what exists now, and what is made later when it is made, before it is used. Files
- * are written beside their final names, synced and renamed: a crash leaves the checkpoint before, also one of the same name. Saving and restoring inside run
- * or a traced function is LK_EUNSUPPORTED. */
+ * on the number of replicas; lanes, instruction set and kernel version are noted in them. Restoring assigns what exists now, and
+ * what is made later when it is made, before it is used. Files are written beside their final names, synced and renamed: a crash
+ * leaves the checkpoint before, also one of the same name. Saving and restoring inside run or a traced function is
+ * LK_EUNSUPPORTED. */
 #ifndef LOCKSTEP_CHECKPOINT_H
 #define LOCKSTEP_CHECKPOINT_H
 
@@ -62,7 +63,7 @@ LK_API lk_status lk_restore_expect_partial(lk_restore_status *s);
  * Owner   the current pool. */
 LK_API const char *lk_latest_checkpoint(const char *folder);
 
-/* ---- several of them ---------------------------------------------------------------------------------------------------------- */
+/* ---- several of them --------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_checkpoint_manager_args {
     const char    *kw_;
@@ -77,13 +78,13 @@ typedef struct lk_checkpoint_manager_args {
     void *user;
 } lk_checkpoint_manager_args;
 
-/* The checkpoints of a folder. It takes over those that the folder's state file lists, ours or TensorFlow's, and removes what a crash
- * left of unfinished ones. One manager for a folder at a time. It keeps the checkpoint alive. */
+/* The checkpoints of a folder. It takes over those that the folder's state file lists, ours or TensorFlow's, and removes what a
+ * crash left of unfinished ones. One manager for a folder at a time. It keeps the checkpoint alive. */
 #define lk_checkpoint_manager_of(...) lk_checkpoint_manager_kw(LKI_KW(lk_checkpoint_manager_args, __VA_ARGS__))
 LK_API lk_checkpoint_manager *lk_checkpoint_manager_kw(lk_checkpoint_manager_args args);
 
-/* Write the next one, or the one of that number, and make it the latest; then remove what is too old, once the new one was read back.
- * NULL without an error: the interval is not over. Owner and errors as for lk_checkpoint_save(). */
+/* Write the next one, or the one of that number, and make it the latest; then remove what is too old, once the new one was read
+ * back. NULL without an error: the interval is not over. Owner and errors as for lk_checkpoint_save(). */
 LK_API const char *lk_checkpoint_manager_save(lk_checkpoint_manager *m);
 LK_API const char *lk_checkpoint_manager_save_as(lk_checkpoint_manager *m, int64_t number);
 

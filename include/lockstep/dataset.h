@@ -4,12 +4,12 @@
  *     LK_FOR_EACH(batch, lk_distribute_dataset(strategy, train))
  *         lk_call(step, batch);
  *
- * A dataset is a recipe: nothing is read before it is iterated, and every iteration starts anew. An element is a tuple of 1 to 64 tensors.
- * batch() marks the leading axis of what it makes as the rows of a global batch of its size. Operations keep what they were made from; none
- * changes it.
+ * A dataset is a recipe: nothing is read before it is iterated, and every iteration starts anew. An element is a tuple of 1 to 64
+ * tensors. batch() marks the leading axis of what it makes as the rows of a global batch of its size. Operations keep what they
+ * were made from; none changes it.
  *
- * Functions given to map, filter, interleave and from_generator may be called on other threads (prefetch, .parallel, datasets over replicas).
- * A mistake in one of them is the error of the lk_next() that would have given the element. */
+ * Functions given to map, filter, interleave and from_generator may be called on other threads (prefetch, .parallel, datasets over
+ * replicas). A mistake in one of them is the error of the lk_next() that would have given the element. */
 #ifndef LOCKSTEP_DATASET_H
 #define LOCKSTEP_DATASET_H
 
@@ -20,7 +20,7 @@ LK_BEGIN
 typedef struct lk_dataset  lk_dataset;
 typedef struct lk_iterator lk_iterator;
 
-/* ---- sources -------------------------------------------------------------------------------------------------------------------- */
+/* ---- sources ----------------------------------------------------------------------------------------------------------------- */
 
 LK_API lk_dataset *lk_dataset_from_tensors(lk_tuple element); /* one element */
 LK_API lk_dataset *lk_dataset_from_tensor_slices(
@@ -37,8 +37,8 @@ typedef struct lk_range_args {
 #define lk_dataset_range(...) lk_dataset_range_kw(LKI_KW(lk_range_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_range_kw(lk_range_args args);
 
-/* Called with the number of the element, from 0; returns 0 at the end. Must give the same for the same number, on any thread, one call at a time per
- * iterator. */
+/* Called with the number of the element, from 0; returns 0 at the end. Must give the same for the same number, on any thread, one
+ * call at a time per iterator. */
 typedef int (*lk_generator_fn)(int64_t index, lk_tuple *element, void *user);
 LK_API lk_dataset *lk_dataset_from_generator(lk_generator_fn fn, void *user);
 
@@ -69,16 +69,16 @@ typedef struct lk_mnist_args {
     lk_switch   verify;   /* default LK_OFF; LK_ON: what the cache folder has must have its SHA-256, or is fetched again */
 } lk_mnist_args;
 
-/* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read here. The
- * user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Fetched from LOCKSTEP_MIRROR, if that is set, and public mirrors;
- * never when LOCKSTEP_OFFLINE is set. */
+/* (image, label i64), from the IDX files train-images-idx3-ubyte[.gz] ... in FOLDER/mnist and FOLDER/fashion-mnist, which are read
+ * here. The user's cache folder is $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Fetched from LOCKSTEP_MIRROR, if that is set,
+ * and public mirrors; never when LOCKSTEP_OFFLINE is set. */
 #define lk_mnist(...) lk_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 #define lk_fashion_mnist(...) lk_fashion_mnist_kw(LKI_KW(lk_mnist_args, __VA_ARGS__))
 LK_API lk_dataset *lk_mnist_kw(lk_mnist_args args);
 LK_API lk_dataset *lk_fashion_mnist_kw(lk_mnist_args args);
 
-/* Where "mnist" or "fashion-mnist" is looked for, and whether it is whole: its folder goes to `path`, "" when none is known. Cheap: of the files
- * only beginnings and sizes are read.
+/* Where "mnist" or "fashion-mnist" is looked for, and whether it is whole: its folder goes to `path`, "" when none is known. Cheap:
+ * of the files only beginnings and sizes are read.
  * Errors  LK_ENOTFOUND for a file that is missing, LK_EFORMAT for one of another size than it says. */
 LK_API lk_status lk_mnist_find(const char *name, char *path, size_t bytes);
 
@@ -90,9 +90,10 @@ typedef struct lk_digits_args {
     lk_integer  rows;   /* default 60,000 to train with, 10,000 to test; another number: so many, the first of them the same */
 } lk_digits_args;
 
-/* Digits drawn on the fly: strokes, pushed, bent, slanted and turned, of varying width, with noise. (image, label i64) as lk_mnist(), no file, no
- * network. Rows to test with are others than those to train with; row n of a seed is the same on every machine. A row is drawn where its
- * pixels are needed, and kept, so a shuffle over all of them costs nothing and neither does a second epoch. */
+/* Digits drawn on the fly: strokes, pushed, bent, slanted and turned, of varying width, with noise. (image, label i64) as
+ * lk_mnist(), no file, no network. Rows to test with are others than those to train with; row n of a seed is the same on every
+ * machine. A row is drawn where its pixels are needed, and kept, so a shuffle over all of them costs nothing and neither does a
+ * second epoch. */
 #define lk_digits(...) lk_digits_kw(LKI_KW(lk_digits_args, __VA_ARGS__))
 LK_API lk_dataset *lk_digits_kw(lk_digits_args args);
 
@@ -107,9 +108,9 @@ typedef struct lk_fetch_args {
     lk_integer  most_bytes; /* a larger file is refused; default 64 GiB */
 } lk_fetch_args;
 
-/* A file from the network, written beside (PATH.part) and renamed when its digest is right; folders are made. What an attempt before left is
- * continued, where a digest can tell whether it fits. Errors name every mirror and its reason, and say what to do offline; nothing is fetched
- * when LOCKSTEP_OFFLINE is set. Needs libcurl, looked for at run time. */
+/* A file from the network, written beside (PATH.part) and renamed when its digest is right; folders are made. What an attempt
+ * before left is continued, where a digest can tell whether it fits. Errors name every mirror and its reason, and say what to do
+ * offline; nothing is fetched when LOCKSTEP_OFFLINE is set. Needs libcurl, looked for at run time. */
 #define lk_fetch(...) lk_fetch_kw(LKI_KW(lk_fetch_args, __VA_ARGS__))
 LK_API lk_status lk_fetch_kw(lk_fetch_args args);
 
@@ -128,13 +129,14 @@ typedef struct lk_csv_args {
     lk_switch   finite;      /* default LK_OFF: "" and nan are NaN, inf is infinite; LK_ON: they are refused */
 } lk_csv_args;
 
-/* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The files are read and checked here; a field
- * that is no number, an empty label, and a line of more or fewer fields are errors with file, line, column and text. Quotes as in RFC 4180; blanks
- * around a field and blank lines are skipped; an empty field is NaN. */
+/* Rows of numbers: f32 [columns], and the label, if any: i64 where all are whole numbers, else f32. The files are read and checked
+ * here; a field that is no number, an empty label, and a line of more or fewer fields are errors with file, line, column and text.
+ * Quotes as in RFC 4180; blanks around a field and blank lines are skipped; an empty field is NaN. */
 #define lk_csv_dataset(...) lk_csv_dataset_kw(LKI_KW(lk_csv_args, __VA_ARGS__))
 LK_API lk_dataset *lk_csv_dataset_kw(lk_csv_args args);
 
-/* An array of a .npy file, and one of those in a .npz file (a zip of .npy files). A file that is written appears as a whole or not at all. */
+/* An array of a .npy file, and one of those in a .npz file (a zip of .npy files). A file that is written appears as a whole or not
+ * at all. */
 LK_API lk_tensor *lk_npy_read(const char *path);
 LK_API lk_tensor *lk_npz_read(const char *path, const char *name); /* NULL: the only one */
 LK_API lk_names   lk_npz_names(const char *path);                  /* none, and an error, when it cannot be read */
@@ -165,13 +167,15 @@ typedef struct lk_image_folder_args {
     lk_number   seed; /* default 1; not the process's seed */
 } lk_image_folder_args;
 
-/* FOLDER/<class>/<picture>.png|jpg|jpeg: (picture f32 [height, width, channels] 0..255, label i64), classes and pictures in the order of their names'
- * bytes. Names are read here; pictures are decoded where their pixels are needed, those of a batch on .parallel threads, so a shuffle over all of them
- * costs nothing. One that cannot be read is an error that names it. Other files are left out and told in the log; hidden ones are not looked at. */
+/* FOLDER/<class>/<picture>.png|jpg|jpeg: (picture f32 [height, width, channels] 0..255, label i64), classes and pictures in the
+ * order of their names' bytes. Names are read here; pictures are decoded where their pixels are needed, those of a batch on
+ * .parallel threads, so a shuffle over all of them costs nothing. One that cannot be read is an error that names it. Other files
+ * are left out and told in the log; hidden ones are not looked at. */
 #define lk_image_folder(...) lk_image_folder_kw(LKI_KW(lk_image_folder_args, __VA_ARGS__))
 LK_API lk_dataset *lk_image_folder_kw(lk_image_folder_args args);
 
-/* What the labels of an image folder, or of a CSV file with text labels, stand for; also of operations on one. None for other datasets.
+/* What the labels of an image folder, or of a CSV file with text labels, stand for; also of operations on one. None for other
+ * datasets.
  * Owner   the dataset. */
 LK_API lk_names lk_class_names(const lk_dataset *d);
 
@@ -182,7 +186,8 @@ LK_API lk_status  lk_image_write(const char *path,
 
 /* ---- records of tf.train.Example ---- */
 
-/* What a record holds: a feature of fixed size each. LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("weight", .missing = LK_NUMBER(1)). */
+/* What a record holds: a feature of fixed size each. LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("weight", .missing =
+ * LK_NUMBER(1)). */
 typedef struct lk_feature {
     const char *kw_;
     const char *name;    /* required */
@@ -195,26 +200,27 @@ typedef struct lk_feature {
 #define LK_FEATURES(...)                                                                                                           \
     (int)LKI_N(lk_feature, {0}, __VA_ARGS__) - 1, (const lk_feature[]) { {0}, __VA_ARGS__ }
 
-/* lk_dataset_parse_example(records, parallel, LK_FEATURES(LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("label", LK_I64))): a tensor per
- * feature, in this order. Parallel 0 or 1: parsed on the thread that reads; more: on so many, some records ahead. Errors name the record, counted from
- * 0, and the feature. */
+/* lk_dataset_parse_example(records, parallel, LK_FEATURES(LK_FEATURE("image", LK_U8, LK_SHAPE(28, 28)), LK_FEATURE("label",
+ * LK_I64))): a tensor per feature, in this order. Parallel 0 or 1: parsed on the thread that reads; more: on so many, some records
+ * ahead. Errors name the record, counted from 0, and the feature. */
 LK_API lk_dataset *lk_dataset_parse_example(lk_dataset *records, int parallel, int count, const lk_feature *one_based);
 
 /* tf.train.Example: read one feature of a serialised record (u8 [bytes]). Missing, empty, or several byte strings: an error. */
 LK_API lk_tensor *lk_example_feature(lk_tensor *record, const char *name); /* bytes: u8 [n]; int64: i64 [n]; float: f32 [n] */
 
-/* ---- operations ------------------------------------------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_map_args {
     const char *kw_;
     lk_dataset *dataset; /* required */
     lk_fn       fn;      /* required */
     void       *user;
-    int         parallel; /* default 0, the same as 1: computed on the thread that reads; more: so many threads, some elements ahead, order kept */
+    int         parallel; /* default 0, as 1: on the thread that reads; more: on so many, some elements ahead, order kept */
 } lk_map_args;
 
-/* fn of each element. It is traced first: called once on stand-ins without values (lk_data() of one is NULL). If every op works element by element (or reshapes), it is run
- * over many rows at once where they are needed, and what it does besides ops happens while tracing only; if not, it is called for each. */
+/* fn of each element. It is traced first: called once on stand-ins without values (lk_data() of one is NULL). If every op works
+ * element by element (or reshapes), it is run over many rows at once where they are needed, and what it does besides ops happens
+ * while tracing only; if not, it is called for each. */
 #define lk_dataset_map(...) lk_dataset_map_kw(LKI_KW(lk_map_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_map_kw(lk_map_args args);
 
@@ -227,8 +233,8 @@ typedef struct lk_cache_args {
     const char *file; /* default: in memory. Written beside and renamed when the first iteration has ended */
 } lk_cache_args;
 
-/* The first whole iteration is kept and served from then on; one that is given up keeps nothing. A file is not told from another pipeline's:
- * delete it when what is before it changes. */
+/* The first whole iteration is kept and served from then on; one that is given up keeps nothing. A file is not told from another
+ * pipeline's: delete it when what is before it changes. */
 #define lk_dataset_cache(...) lk_dataset_cache_kw(LKI_KW(lk_cache_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_cache_kw(lk_cache_args args);
 
@@ -239,8 +245,8 @@ typedef struct lk_shuffle_args {
     lk_number   seed;                     /* default: the process's random seed */
     lk_switch   reshuffle_each_iteration; /* default LK_ON */
 } lk_shuffle_args;
-/* A row drawn from a buffer of so many goes out, the next one takes its place. The order is a function of the seed, of which shuffle of the
- * pipeline this is, and of the iteration, and of nothing else. */
+/* A row drawn from a buffer of so many goes out, the next one takes its place. The order is a function of the seed, of which
+ * shuffle of the pipeline this is, and of the iteration, and of nothing else. */
 #define lk_dataset_shuffle(...) lk_dataset_shuffle_kw(LKI_KW(lk_shuffle_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args args);
 
@@ -305,8 +311,8 @@ LK_API lk_tuple lk_dataset_reduce_kw(lk_fold_args args);
 enum { LK_INFINITE = -1, LK_UNKNOWN = -2 };
 LK_API int64_t lk_dataset_cardinality(const lk_dataset *d); /* elements, LK_INFINITE or LK_UNKNOWN */
 
-/* What an element looks like: tensors of the types and shapes (unknown sizes -1), without values. Where operations do not tell, the first element is
- * made and looked at. Of more than 8 tensors the first 8 are described. */
+/* What an element looks like: tensors of the types and shapes (unknown sizes -1), without values. Where operations do not tell, the
+ * first element is made and looked at. Of more than 8 tensors the first 8 are described. */
 typedef struct lk_element_spec {
     int      count;
     lk_dtype dtype[8];
@@ -314,17 +320,20 @@ typedef struct lk_element_spec {
 } lk_element_spec;
 LK_API lk_element_spec lk_dataset_element_spec(lk_dataset *d);
 
-/* ---- iterating --------------------------------------------------------------------------------------------------------------------- */
+/* ---- iterating --------------------------------------------------------------------------------------------------------------- */
 
 /* Used by one thread at a time. One that failed tells its error again each time, until it is restored. */
 LK_API lk_iterator *lk_iterator_of(lk_dataset *d);
 
-/* The next element; 0 at the end or on failure (lk_failed() tells). The call begins a step: tensors made on this thread since the one before go. An error inside run. */
+/* The next element; 0 at the end or on failure (lk_failed() tells). The call begins a step: tensors made on this thread since the
+ * one before go. An error inside run. */
 LK_API int lk_next(lk_iterator *it, lk_tuple *element);
 
-/* Where an iterator stands, as bytes. Restored to an iterator of a pipeline of the same operations and parameters, in another process too, it goes on with
- * the same elements, and iterations after it with the same orders. Prefetch and, split by lanes, the number of replicas may differ. Rows of tensors, ranges,
- * generators, drawn digits, image folders and plain files are saved as references, others by value; what a cache kept is collected again.  Owner  the caller: lk_free_bytes(). */
+/* Where an iterator stands, as bytes. Restored to an iterator of a pipeline of the same operations and parameters, in another
+ * process too, it goes on with the same elements, and iterations after it with the same orders. Prefetch and, split by lanes, the
+ * number of replicas may differ. Rows of tensors, ranges, generators, drawn digits, image folders and plain files are saved as
+ * references, others by value; what a cache kept is collected again.
+ * Owner   the caller: lk_free_bytes(). */
 LK_API lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size);
 LK_API lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size);
 LK_API void      lk_free_bytes(void *bytes);
@@ -337,7 +346,7 @@ LK_API int       lki_each_next(lki_block *, lk_tuple *element);
 #define LK_FOR_EACH(name, ds)                                                                                                      \
     LKI_BLOCK(lki_each_##name, lki_each_leave, lki_each_enter(ds)) for (lk_tuple name; lki_each_next(&lki_each_##name, &name);)
 
-/* ---- over the replicas ----------------------------------------------------------------------------------------------------------------- */
+/* ---- over the replicas ------------------------------------------------------------------------------------------------------- */
 
 typedef enum lk_split_rule {
     LK_SPLIT_LANES = 0, /* each replica the rows of its lanes: the same bits for any number of replicas */
@@ -370,8 +379,8 @@ typedef struct lk_distribute_args {
     int            worker;  /* default 0: which of them this is */
 } lk_distribute_args;
 
-/* Batches spread over the replicas: elements are per-replica values, plain tensors with one replica. Only iterating, cardinality and element_spec are
- * left to do with it. With the default strategy it is the dataset itself. */
+/* Batches spread over the replicas: elements are per-replica values, plain tensors with one replica. Only iterating, cardinality
+ * and element_spec are left to do with it. With the default strategy it is the dataset itself. */
 #define lk_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
 #define lk_experimental_distribute_dataset(...) lk_distribute_dataset_kw(LKI_KW(lk_distribute_args, __VA_ARGS__))
 LK_API lk_dataset *lk_distribute_dataset_kw(lk_distribute_args args);

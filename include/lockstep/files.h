@@ -19,10 +19,11 @@ typedef struct lk_convert_args {
     const char *model; /* default: that of `from`. A .keras, .h5 or JSON file with the architecture */
 } lk_convert_args;
 
-/* Write what one file holds as another, to the bit. With a model, of `from` or of `.model`, weights go where they belong and have the
- * names the other format gives them; without one, arrays keep their names: keys of a checkpoint, datasets of HDF5. What the other
- * format has no place for is left out, with a warning.
- * Errors  LK_EINVAL says what is missing, such as an architecture for a .keras file; the others are those of reading and writing. */
+/* Write what one file holds as another, to the bit. With a model, of `from` or of `.model`, weights go where they belong and have
+ * the names the other format gives them; without one, arrays keep their names: keys of a checkpoint, datasets of HDF5. What the
+ * other format has no place for is left out, with a warning.
+ * Errors  LK_EINVAL says what is missing, such as an architecture for a .keras file; the others are those of reading and
+ *         writing. */
 #define lk_convert(...) lk_convert_kw(LKI_KW(lk_convert_args, __VA_ARGS__))
 LK_API lk_status lk_convert_kw(lk_convert_args args);
 
@@ -32,8 +33,9 @@ typedef struct lk_inspect_args {
     lk_switch   json; /* default LK_OFF: text for people; LK_ON: one JSON object on one line */
 } lk_inspect_args;
 
-/* What is inside a file, whatever it is called: models and weights as above, JSON of Keras, TFRecord and event files, IDX, npy, PNG and
- * JPEG, folders of checkpoints. All of it is read and every checksum verified. NULL and an error that says what is wrong and where.
+/* What is inside a file, whatever it is called: models and weights as above, JSON of Keras, TFRecord and event files, IDX, npy, PNG
+ * and JPEG, folders of checkpoints. All of it is read and every checksum verified. NULL and an error that says what is wrong and
+ * where.
  * Owner   the current pool. */
 #define lk_inspect(...) lk_inspect_kw(LKI_KW(lk_inspect_args, __VA_ARGS__))
 LK_API const char *lk_inspect_kw(lk_inspect_args args);

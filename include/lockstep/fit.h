@@ -1,10 +1,12 @@
 /* compile, fit, evaluate, predict: training without a loop of one's own.
  *
- *     lk_model_compile(model, .loss = lk_mean_squared_error(), .optimizer = lk_adam(), .metrics = LK_METRICS(lk_mean_absolute_error_metric()));
- *     lk_history *h = lk_model_fit(model, train, .epochs = 12, .validation_data = eval, .callbacks = LK_CALLBACKS(lk_early_stopping(.patience = 3)));
+ *     lk_model_compile(model, .loss = lk_mean_squared_error(), .optimizer = lk_adam(),
+ *                      .metrics = LK_METRICS(lk_mean_absolute_error_metric()));
+ *     lk_history *h = lk_model_fit(model, train, .epochs = 12, .validation_data = eval,
+ *                                  .callbacks = LK_CALLBACKS(lk_early_stopping(.patience = 3)));
  *
- * Everything runs under the strategy the model was made under, inside its scope or outside of any. Batches are global: each step splits one over the replicas. Loss and metrics are those of
- * the whole batch and the whole epoch, whatever the split. */
+ * Everything runs under the strategy the model was made under, inside its scope or outside of any. Batches are global: each step
+ * splits one over the replicas. Loss and metrics are those of the whole batch and the whole epoch, whatever the split. */
 #ifndef LOCKSTEP_FIT_H
 #define LOCKSTEP_FIT_H
 
@@ -48,7 +50,7 @@ typedef struct lk_numbers {
 #define LK_NUMBERS(...) lk_numbers_of(LKI_LIST(double, __VA_ARGS__))
 LK_API lk_numbers lk_numbers_of(int count, const double *one_based);
 
-/* ---- compile ------------------------------------------------------------------------------------------------------------------ */
+/* ---- compile ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_compile_args {
     const char   *kw_;
@@ -70,10 +72,11 @@ typedef struct lk_compile_args {
 LK_API lk_status     lk_model_compile_kw(lk_compile_args args);
 LK_API lk_optimizer *lk_model_optimizer(lk_model *m);        /* NULL before compile */
 LK_API lk_loss      *lk_model_loss(lk_model *m, int output); /* NULL before compile, and for an output that has none */
-LK_API lk_optimizer *lk_optimizer_named(
-    const char *name, double learning_rate); /* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names */
 
-/* ---- fit ------------------------------------------------------------------------------------------------------------------------ */
+/* "adam", "SGD"; 0: its default rate. NULL and an error that lists the names. */
+LK_API lk_optimizer *lk_optimizer_named(const char *name, double learning_rate);
+
+/* ---- fit --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_fit_args {
     const char  *kw_;
@@ -99,8 +102,8 @@ typedef struct lk_fit_args {
 } lk_fit_args;
 enum { LK_SILENT = -1, LK_QUIET = LK_SILENT }; /* the same as .verbose = 0 */
 
-/* Train. The history, also when training ended early; NULL when nothing could be done at all. An error in the middle (a label out of range, a loss
- * that is NaN under lk_terminate_on_nan() is none) is told by lk_failed(), and says the epoch and the step. */
+/* Train. The history, also when training ended early; NULL when nothing could be done at all. An error in the middle (a label out
+ * of range, a loss that is NaN under lk_terminate_on_nan() is none) is told by lk_failed(), and says the epoch and the step. */
 #define lk_model_fit(...) lk_model_fit_kw(LKI_KW(lk_fit_args, __VA_ARGS__))
 LK_API lk_history *lk_model_fit_kw(lk_fit_args args);
 
@@ -150,7 +153,7 @@ LK_API lk_logs    lk_model_train_on_batch(lk_model *m, lk_tuple batch);
 LK_API lk_logs    lk_model_test_on_batch(lk_model *m, lk_tuple batch);
 LK_API lk_tensor *lk_model_predict_on_batch(lk_model *m, lk_tensor *x);
 
-/* ---- history --------------------------------------------------------------------------------------------------------------------- */
+/* ---- history ----------------------------------------------------------------------------------------------------------------- */
 
 LK_API int       lk_history_epochs(const lk_history *h);       /* how many were finished */
 LK_API int       lk_history_epoch(const lk_history *h, int i); /* its number, from 0 */
@@ -172,16 +175,16 @@ LK_API lk_history *lk_history_read(const char *path);
 /* Curves of everything in it over the epochs, one panel per quantity with its val_ beside it: .svg or .png, by the name. */
 LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
 
-/* ---- callbacks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------------------------------------------- */
 
 /* What a callback is told. Called once per event, not per replica, in cross-replica context. */
 typedef struct lk_event {
     lk_model *model;
     int       epoch, epochs; /* from 0 */
-    int64_t   batch,
-        batches; /* from 0; batches LK_UNKNOWN before the first epoch ended. on_epoch_begin with a batch above 0: the epoch goes on there */
-    int64_t step; /* training steps since fit began */
-    lk_logs logs; /* so far in this epoch; at its end with val_ ones */
+    int64_t   batch;         /* from 0; above 0 in on_epoch_begin: the epoch goes on there */
+    int64_t   batches;       /* LK_UNKNOWN before the first epoch ended */
+    int64_t   step;          /* training steps since fit began */
+    lk_logs   logs;          /* so far in this epoch; at its end with val_ ones */
 } lk_event;
 typedef void (*lk_callback_fn)(const lk_event *event, void *user);
 
@@ -192,11 +195,12 @@ typedef struct lk_own_callback_args {
     lk_callback_fn on_train_begin, on_train_end, on_epoch_begin, on_epoch_end, on_train_batch_begin, on_train_batch_end;
     lk_callback_fn on_test_begin, on_test_end, on_test_batch_begin, on_test_batch_end;
     lk_callback_fn on_predict_begin, on_predict_end, on_predict_batch_begin, on_predict_batch_end;
-    void *
-        state; /* plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after */
-    size_t state_bytes; /* on_train_begin. Default none */
-    lk_switch
-        glances; /* logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF */
+    /* Plain bytes that a run that goes on must have again: kept in backups (lk_backup_and_restore) and put back after
+     * on_train_begin. Default none. */
+    void  *state;
+    size_t state_bytes;
+    /* Logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF. */
+    lk_switch glances;
 } lk_own_callback_args;
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);
@@ -222,10 +226,9 @@ typedef struct lk_early_stopping_args {
 LK_API lk_callback *lk_early_stopping_kw(lk_early_stopping_args args);
 
 typedef struct lk_model_checkpoint_args {
-    const char *kw_;
-    const char             *
-        filepath; /* required: ends in .keras or .weights.h5, or is a checkpoint prefix; {epoch}, {epoch:02d}, {val_loss:.2f} are filled in */
-    const char     *monitor; /* default "val_loss" */
+    const char     *kw_;
+    const char     *filepath; /* required: .keras, .weights.h5 or a checkpoint prefix; {epoch:02d}, {val_loss:.2f} are filled in */
+    const char     *monitor;  /* default "val_loss" */
     lk_switch       save_best_only, save_weights_only;
     lk_monitor_mode mode;
     int64_t         save_freq; /* default 0: every epoch; else every so many steps */
@@ -235,12 +238,13 @@ typedef struct lk_model_checkpoint_args {
 #define lk_model_checkpoint(...) lk_model_checkpoint_kw(LKI_KW(lk_model_checkpoint_args, __VA_ARGS__))
 LK_API lk_callback *lk_model_checkpoint_kw(lk_model_checkpoint_args args);
 
-/* Save so that a run that ended, however it did, goes on as if it had not: in the middle of its epoch, with the data that is due, the losses and metrics so far, the
- * state of callbacks and the history; on any number of replicas and threads, with the same bits. lk_fit_times are those of each call by itself.
- * What is saved is copied between two steps and written by a thread of its own, beside training, as DIR/backup-<n>, a checkpoint like any other; the two newest are kept. A
- * save that falls due while one is being written is made when that is done. What cannot be written is warned about, and tried again the next time. A newest
- * one that is damaged is warned about, and the one before is used. Training that is stopped (lk_model_stop_training(), stop_after_steps) is saved where it stopped.
- * NULL: a callback that does nothing. */
+/* Save so that a run that ended, however it did, goes on as if it had not: in the middle of its epoch, with the data that is due,
+ * the losses and metrics so far, the state of callbacks and the history; on any number of replicas and threads, with the same bits.
+ * lk_fit_times are those of each call by itself. What is saved is copied between two steps and written by a thread of its own,
+ * beside training, as DIR/backup-<n>, a checkpoint like any other; the two newest are kept. A save that falls due while one is
+ * being written is made when that is done. What cannot be written is warned about, and tried again the next time. A newest one that
+ * is damaged is warned about, and the one before is used. Training that is stopped (lk_model_stop_training(), stop_after_steps) is
+ * saved where it stopped. NULL: a callback that does nothing. */
 typedef struct lk_backup_args {
     const char *kw_;
     const char *backup_dir;
@@ -276,7 +280,8 @@ typedef struct lk_reduce_lr_args {
 #define lk_reduce_lr_on_plateau(...) lk_reduce_lr_on_plateau_kw(LKI_KW(lk_reduce_lr_args, __VA_ARGS__))
 LK_API lk_callback *lk_reduce_lr_on_plateau_kw(lk_reduce_lr_args args);
 
-/* A line per epoch. A file that cannot be opened when training begins is an error; one that cannot be written later is one warning, and what is missing is tried again. */
+/* A line per epoch. A file that cannot be opened when training begins is an error; one that cannot be written later is one warning,
+ * and what is missing is tried again. */
 typedef struct lk_csv_logger_args {
     const char *kw_;
     const char *filename;  /* required */
@@ -286,8 +291,9 @@ typedef struct lk_csv_logger_args {
 #define lk_csv_logger(...) lk_csv_logger_kw(LKI_KW(lk_csv_logger_args, __VA_ARGS__))
 LK_API lk_callback *lk_csv_logger_kw(lk_csv_logger_args args);
 
-/* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels of convolutions as pictures; the model's summary as text.
- * A folder that cannot be written when training begins is an error, later one warning. */
+/* Events under LOG_DIR/train and LOG_DIR/validation: epoch_loss, epoch_accuracy, ...; learning rate; with write_images the kernels
+ * of convolutions as pictures; the model's summary as text. A folder that cannot be written when training begins is an error, later
+ * one warning. */
 typedef struct lk_tensorboard_args {
     const char *kw_;
     const char *log_dir;        /* default "logs" */

@@ -48,7 +48,7 @@ LK_API lk_variable *lk_grads_variable(const lk_grads *g, int i);
 /* The same value, through which no gradient flows. */
 LK_API lk_tensor *lk_stop_gradient(lk_tensor *t);
 
-/* ---- checking gradients by central differences ---------------------------------------------------------------------------------- */
+/* ---- checking gradients by central differences ------------------------------------------------------------------------------- */
 
 typedef lk_tuple (*lk_fn)(lk_tuple in, void *user);
 
@@ -58,8 +58,8 @@ typedef struct lk_gradient_check {
     int64_t element;
 } lk_gradient_check;
 
-/* Compare the recorded gradient of the sum of fn's outputs, weighted by fixed pseudo-random weights, with central differences in f64, for
- * every element of every f64 input. LK_OK when all agree within `tolerance` (0: 1e-6) at steps of `epsilon` (0: 1e-5). */
+/* Compare the recorded gradient of the sum of fn's outputs, weighted by fixed pseudo-random weights, with central differences in
+ * f64, for every element of every f64 input. LK_OK when all agree within `tolerance` (0: 1e-6) at steps of `epsilon` (0: 1e-5). */
 LK_API lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilon, double tolerance,
                                    lk_gradient_check *result);
 

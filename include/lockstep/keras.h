@@ -12,7 +12,8 @@
 
 LK_BEGIN
 
-/* Layers, initialisers, ... as model.to_json() writes them. Owner  the current pool. NULL and an error for a model with code of one's own in it. */
+/* Layers, initialisers, ... as model.to_json() writes them. NULL and an error for a model with code of one's own in it.
+ * Owner   the current pool. */
 LK_API const char *lk_model_to_json(lk_model *m);
 
 /* A model, not compiled, its weights at their first values. `json` is the text. */
@@ -20,9 +21,9 @@ LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
 /* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at
- * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, there is a warning:
- * a metric is left out; without its loss or optimiser the model predicts, and training it is LK_ESTATE until it is compiled anew. Written
- * again, the file has them still. */
+ * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, there is a
+ * warning: a metric is left out; without its loss or optimiser the model predicts, and training it is LK_ESTATE until it is
+ * compiled anew. Written again, the file has them still. */
 LK_API lk_status lk_model_save(lk_model *m, const char *path);
 LK_API lk_model *lk_model_load(const char *path);
 
@@ -33,8 +34,8 @@ LK_API lk_model *lk_model_load(const char *path);
  *     .ckpt, or none  TensorFlow's checkpoint: tf.train.Checkpoint(model=...) reads it
  *     .keras          the whole model
  *
- * Read is what a file is, whatever it is called; of a folder the latest checkpoint. Shapes must fit; nothing is assigned otherwise. A
- * state that is another optimiser's is left out, with a warning. */
+ * Read is what a file is, whatever it is called; of a folder the latest checkpoint. Shapes must fit; nothing is assigned otherwise.
+ * A state that is another optimiser's is left out, with a warning. */
 LK_API lk_status lk_model_save_weights(lk_model *m, const char *path);
 LK_API lk_status lk_model_load_weights(lk_model *m, const char *path);
 

@@ -2,8 +2,9 @@
  *
  *     lk_layer *l = lk_dense(64, .activation = LK_RELU, .kernel_regularizer = lk_l2(1e-5));
  *
- * A layer is made without its weights; the model it is put into makes them, when it knows the shape of a row. Images are [height, width, channels],
- * sequences [steps, features]. Where an operation has the plain name (lk_add, lk_softmax), the layer is called lk_add_layer, lk_softmax_layer. */
+ * A layer is made without its weights; the model it is put into makes them, when it knows the shape of a row. Images are [height,
+ * width, channels], sequences [steps, features]. Where an operation has the plain name (lk_add, lk_softmax), the layer is called
+ * lk_add_layer, lk_softmax_layer. */
 #ifndef LOCKSTEP_LAYER_H
 #define LOCKSTEP_LAYER_H
 
@@ -11,7 +12,7 @@
 
 LK_BEGIN
 
-/* ---- first values ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- first values ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_initializer lk_initializer;
 
@@ -71,14 +72,14 @@ LK_INITIALIZER_LIST(LKI_INITIALIZER_DECLARE)
 /* By Keras' short name, "he_normal", with its defaults; NULL and an error that lists the names. */
 LK_API lk_initializer *lk_initializer_named(const char *name);
 
-/* From code of one's own: the first value of a weight of this shape. `stream` names the weight; a pure function of it and the process's seed keeps
- * runs repeatable. Such a model cannot be written to a Keras file. */
+/* From code of one's own: the first value of a weight of this shape. `stream` names the weight; a pure function of it and the
+ * process's seed keeps runs repeatable. Such a model cannot be written to a Keras file. */
 typedef lk_tensor *(*lk_initializer_fn)(lk_shape shape, const char *stream, void *user);
 LK_API lk_initializer *lk_initializer_of(lk_initializer_fn fn, void *user);
 
 LK_API lk_tensor *lk_initializer_call(const lk_initializer *i, lk_shape shape, const char *stream);
 
-/* ---- regularisers and constraints --------------------------------------------------------------------------------------------------------- */
+/* ---- regularisers and constraints -------------------------------------------------------------------------------------------- */
 
 typedef struct lk_regularizer lk_regularizer;
 LK_API lk_regularizer        *lk_l1(double c); /* c * sum |x| */
@@ -104,7 +105,7 @@ LK_API lk_constraint *lk_unit_norm_kw(lk_constraint_args args);
 LK_API lk_constraint *lk_non_neg(void);
 LK_API lk_tensor     *lk_constraint_call(const lk_constraint *c, lk_tensor *w);
 
-/* ---- layers --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------------------ */
 
 /* A layer belongs to one model, as long as that lives. NULL and an error for arguments it cannot have. */
 typedef struct lk_layer lk_layer;
@@ -520,7 +521,7 @@ typedef struct lk_random_crop_args {
 #define lk_random_crop(...) lk_random_crop_kw(LKI_KW(lk_random_crop_args, __VA_ARGS__))
 LK_API lk_layer *lk_random_crop_kw(lk_random_crop_args args);
 
-/* ---- layers of one's own ------------------------------------------------------------------------------------------------------------------- */
+/* ---- layers of one's own ----------------------------------------------------------------------------------------------------- */
 
 /* What the function of a layer is told about the call. */
 typedef struct lk_layer_pass {
@@ -564,14 +565,14 @@ LK_API lk_status lk_layer_add_weight_kw(lk_weight_args args);
 
 LK_API lk_tensor *lk_layer_weight(lk_layer *l, const char *name); /* its value now */
 
-/* ---- looking at one -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking at one ---------------------------------------------------------------------------------------------------------- */
 
 LK_API const char  *lk_layer_name(const lk_layer *l);
 LK_API lk_variables lk_layer_variables(lk_layer *l); /* empty before they are made */
 LK_API int          lk_layer_trainable(const lk_layer *l);
-LK_API lk_status    lk_layer_set_trainable(
-       lk_layer *l,
-       int       trainable); /* takes effect with the next fit; what an optimiser did not see before needs a new lk_model_compile() */
+
+/* Takes effect with the next fit; what an optimiser did not see before needs a new lk_model_compile(). */
+LK_API lk_status lk_layer_set_trainable(lk_layer *l, int trainable);
 
 typedef struct lk_layer_call_args {
     const char *kw_;

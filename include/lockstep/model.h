@@ -40,7 +40,8 @@ typedef struct lk_node lk_node;
 #define lk_input(...) lk_input_kw(LKI_KW(lk_input_args, __VA_ARGS__))
 LK_API lk_node *lk_input_kw(lk_input_args args);
 
-/* lk_apply(layer, x), lk_apply(lk_add_layer(), a, b). Using a layer more than once shares its weights. NULL and an error where shapes do not fit. */
+/* lk_apply(layer, x), lk_apply(lk_add_layer(), a, b). Using a layer more than once shares its weights. NULL and an error where
+ * shapes do not fit. */
 #define lk_apply(layer, ...) lk_apply_to(layer, (int)LKI_N(lk_node *, 0, __VA_ARGS__) - 1, (lk_node *const[]){0, __VA_ARGS__})
 LK_API lk_node *lk_apply_to(lk_layer *l, int count, lk_node *const *one_based);
 LK_API lk_shape lk_node_shape(const lk_node *n); /* of a row */
@@ -63,7 +64,7 @@ LK_API lk_model *lk_functional_kw(lk_functional_args args);
 /* A model as a layer of another one. It belongs to that one then. */
 LK_API lk_layer *lk_model_layer(lk_model *m);
 
-/* ---- as a function of one's own ------------------------------------------------------------------------------------------------ */
+/* ---- as a function of one's own ---------------------------------------------------------------------------------------------- */
 
 typedef struct lk_layers {
     int        count;
@@ -72,7 +73,8 @@ typedef struct lk_layers {
 #define LK_LAYERS(...) lk_layers_of((int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
 LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
 
-/* Calls the layers with lk_layer_call(), any ops between them, and returns the outputs. Traced in fit: what it does besides happens once per signature. */
+/* Calls the layers with lk_layer_call(), any ops between them, and returns the outputs. Traced in fit: what it does besides happens
+ * once per signature. */
 typedef lk_tuple (*lk_model_fn)(lk_model *m, lk_tuple in, int training, void *user);
 typedef struct lk_own_model_args {
     const char *kw_;
@@ -114,9 +116,9 @@ LK_API lk_layers    lk_model_layers(lk_model *m); /* in Keras' order */
 LK_API lk_layer    *lk_model_layer_named(lk_model *m, const char *name);
 LK_API lk_status    lk_model_set_trainable(lk_model *m, int trainable); /* all layers */
 
-/* Which activation the values of an output come from: LK_SOFTMAX and LK_SIGMOID are probabilities, LK_LINEAR may be logits. Layers that
- * keep values as they are, such as Dropout, Reshape and nested models, are looked through. LK_ACTIVATION_DEFAULT where that is not known:
- * the shape of a row is not, or the model is a function of one's own. */
+/* Which activation the values of an output come from: LK_SOFTMAX and LK_SIGMOID are probabilities, LK_LINEAR may be logits. Layers
+ * that keep values as they are, such as Dropout, Reshape and nested models, are looked through. LK_ACTIVATION_DEFAULT where that is
+ * not known: the shape of a row is not, or the model is a function of one's own. */
 LK_API lk_activation lk_model_output_activation(lk_model *m, int output);
 
 /* Set all weights, in the order of lk_model_weights(). Shapes must fit; nothing is assigned otherwise. */
@@ -125,7 +127,8 @@ LK_API lk_status lk_model_set_weights(lk_model *m, lk_tuple values);
 /* The table Keras prints: layers, output shapes, parameters; through the output hook. */
 LK_API lk_status lk_model_summary(lk_model *m);
 
-/* Learn the mean and variance of a Normalization layer from the first tensors of a dataset's elements, before the model that has it is used. */
+/* Learn the mean and variance of a Normalization layer from the first tensors of a dataset's elements, before the model that has it
+ * is used. */
 LK_API lk_status lk_normalization_adapt(lk_layer *l, lk_dataset *d);
 
 /* Add a term to lk_model_losses(), until the next call of the model on this thread: a scalar, or one value (or several) per row,

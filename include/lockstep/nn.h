@@ -132,7 +132,8 @@ LK_API lk_tensor *lk_nn_lstm_kw(lk_rnn_args args);
 LK_API lk_tensor *lk_nn_gru_kw(lk_rnn_args args);
 LK_API lk_tensor *lk_nn_simple_rnn_kw(lk_rnn_args args);
 
-/* softmax(query . key^T / sqrt(d) + mask) . value; [..., steps, d] each; mask (bool, NULL: none) broadcasts to [..., query, key]. */
+/* softmax(query . key^T / sqrt(d) + mask) . value; [..., steps, d] each; mask (bool, NULL: none) broadcasts to [..., query,
+ * key]. */
 LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *value, lk_tensor *mask);
 
 typedef struct lk_attention_args {
@@ -152,7 +153,7 @@ typedef struct lk_attention_args {
 #define lk_nn_multi_head_attention(...) lk_nn_multi_head_attention_kw(LKI_KW(lk_attention_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 
-/* ---- losses: one value per example ----------------------------------------------------------------------------------------------------- */
+/* ---- losses: one value per example ------------------------------------------------------------------------------------------- */
 
 typedef struct lk_loss_args {
     const char *kw_;
@@ -232,7 +233,7 @@ LK_API lk_tensor *lk_compute_average_loss_kw(lk_average_args args);
 LK_API lk_tensor *lk_nn_l1(lk_tensor *w, double c); /* c * sum |w| */
 LK_API lk_tensor *lk_nn_l2(lk_tensor *w, double c); /* c * sum w^2 */
 
-/* ---- first values: a pure function of the seed and the stream's name ------------------------------------------------------------------------ */
+/* ---- first values: a pure function of the seed and the stream's name --------------------------------------------------------- */
 
 LK_API lk_tensor *lk_glorot_uniform(lk_shape shape, const char *stream);
 LK_API lk_tensor *lk_glorot_normal(lk_shape shape, const char *stream);

@@ -1,5 +1,6 @@
-/* Arithmetic on tensors. Every op checks its operands, runs at once (or is recorded, inside a function being traced), and returns a new
- * tensor; a mistake gives a poisoned tensor and lk_error(). Operands broadcast as in NumPy. f16 and bf16 are storage: sums run in f32.
+/* Arithmetic on tensors. Every op checks its operands, runs at once (or is recorded, inside a function being traced), and returns a
+ * new tensor; a mistake gives a poisoned tensor and lk_error(). Operands broadcast as in NumPy. f16 and bf16 are storage: sums run
+ * in f32.
  *
  * The reference of all primitive ops, with their shape, lane and gradient rules, is docs/ops.md, made from src/op/ops.inc. */
 #ifndef LOCKSTEP_OPS_H
@@ -9,7 +10,7 @@
 
 LK_BEGIN
 
-/* ---- element-wise ---------------------------------------------------------------------------------------------------------------- */
+/* ---- element-wise ------------------------------------------------------------------------------------------------------------ */
 
 #define LK_UNARY_LIST(X)                                                                                                           \
     X(neg)                                                                                                                         \
@@ -77,7 +78,7 @@ LK_API lk_tensor *lk_where(lk_tensor *condition, lk_tensor *a, lk_tensor *b);
 LK_API lk_tensor *lk_add_n(lk_tuple terms); /* added from left to right */
 LK_API lk_tensor *lk_identity(lk_tensor *x);
 
-/* ---- products --------------------------------------------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_matmul_args {
     const char *kw_;
@@ -87,7 +88,7 @@ typedef struct lk_matmul_args {
 #define lk_matmul(...) lk_matmul_kw(LKI_KW(lk_matmul_args, __VA_ARGS__))
 LK_API lk_tensor *lk_matmul_kw(lk_matmul_args args);
 
-/* ---- reductions -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_reduce_args {
     const char *kw_;
@@ -139,7 +140,7 @@ LK_API lk_tensor *lk_argmin_kw(lk_axis_args args); /* i64 */
 /* The k largest along the last axis, descending: values and their i32 indices. */
 LK_API lk_tuple lk_top_k(lk_tensor *x, int64_t k);
 
-/* ---- moves --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------------------------------------------- */
 
 LK_API lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape); /* one size may be -1 */
 LK_API lk_tensor *lk_flatten_rows(lk_tensor *x);            /* [n, a, b, ...] to [n, a*b*...] */
@@ -197,7 +198,7 @@ typedef struct lk_one_hot_args {
 #define lk_one_hot(...) lk_one_hot_kw(LKI_KW(lk_one_hot_args, __VA_ARGS__))
 LK_API lk_tensor *lk_one_hot_kw(lk_one_hot_args args); /* an id out of range gives a row of `off` */
 
-/* ---- random numbers: a pure function of seed, stream, iteration, call, global row and element ------------------------------------------- */
+/* ---- random numbers: a pure function of seed, stream, iteration, call, global row and element -------------------------------- */
 
 typedef struct lk_random_args {
     const char *kw_;
@@ -214,7 +215,7 @@ typedef struct lk_random_args {
 LK_API lk_tensor *lk_random_uniform_kw(lk_random_args args);
 LK_API lk_tensor *lk_random_normal_kw(lk_random_args args);
 
-/* ---- ops of one's own ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- ops of one's own -------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_op lk_op;
 
@@ -243,17 +244,18 @@ typedef struct lk_op_args {
     lk_op_shape_fn    shape;    /* default: that of the first input */
     lk_op_gradient_fn gradient; /* default: none flows through it */
     void             *user;
-    lk_integer        inputs; /* default 1 */
-    lk_switch
-        by_rows; /* default LK_OFF. LK_ON: row i of the result is made of row i of the inputs that have as many rows, and of the others as a
-                                   whole; then rows keep their lanes, and the bits do not depend on the number of devices */
+    lk_integer        inputs;  /* default 1 */
+    lk_switch         by_rows; /* default LK_OFF. LK_ON: row i of the result is made of row i of the inputs that have as many rows,
+                                * and of the others as a whole; then rows keep their lanes, and the bits do not depend on the number
+                                * of devices */
 } lk_op_args;
 
 /* An op lives as long as the process: functions that were traced with it may be called at any time. */
 #define lk_op_of(...) lk_op_of_kw(LKI_KW(lk_op_args, __VA_ARGS__))
 LK_API lk_op *lk_op_of_kw(lk_op_args args);
 
-/* Apply it, eagerly or in a function being traced: lk_op_call(op, x), lk_op_call(op, a, b). The result has the type of the first input. */
+/* Apply it, eagerly or in a function being traced: lk_op_call(op, x), lk_op_call(op, a, b). The result has the type of the first
+ * input. */
 #define lk_op_call(op, ...) lk_op_apply(op, LK_TUPLE(__VA_ARGS__))
 LK_API lk_tensor *lk_op_apply(lk_op *op, lk_tuple in);
 

@@ -4,8 +4,8 @@
  *     lk_grads *g = lk_tape_gradient(tape, loss, variables);
  *     lk_optimizer_apply(o, g);
  *
- * Slots are variables, made at the first apply. Clipping acts on the gradient summed over all rows; then weight decay, the update, the
- * moving average, and iterations += 1. Rates are kept in the type of a float. */
+ * Slots are variables, made at the first apply. Clipping acts on the gradient summed over all rows; then weight decay, the update,
+ * the moving average, and iterations += 1. Rates are kept in the type of a float. */
 #ifndef LOCKSTEP_OPTIMIZER_H
 #define LOCKSTEP_OPTIMIZER_H
 
@@ -100,7 +100,8 @@ LK_API lk_optimizer *lk_adagrad_kw(lk_adagrad_args args);
 LK_API lk_optimizer *lk_adadelta_kw(lk_adadelta_args args);
 LK_API lk_optimizer *lk_ftrl_kw(lk_ftrl_args args);
 
-/* Inside lk_run() the replicas meet here: gradients are summed over them, then clipped and applied once. In cross-replica context they count as summed already.
+/* Inside lk_run() the replicas meet here: gradients are summed over them, then clipped and applied once. In cross-replica context
+ * they count as summed already.
  *
  * Update the variables `grads` was taken for. Variables without a gradient are left out with one warning; none left is an error,
  * and so is a variable the first apply did not see. */
@@ -129,7 +130,7 @@ LK_API lk_status  lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); 
 /* Iterations, learning rate (without a schedule) and slots, in Keras' order.  Owner  the optimiser, until its next apply. */
 LK_API lk_variables lk_optimizer_variables(lk_optimizer *o);
 
-/* ---- schedules ---------------------------------------------------------------------------------------------------------------- */
+/* ---- schedules --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_decay_args {
     const char *kw_;

@@ -1,17 +1,18 @@
-/* Compiled steps: a function is run once per input signature while its ops are recorded, gradients and updates included; the graph is
- * planned and then replayed as a flat list of kernel calls over the lanes of the batch.
+/* Compiled steps: a function is run once per input signature while its ops are recorded, gradients and updates included; the graph
+ * is planned and then replayed as a flat list of kernel calls over the lanes of the batch.
  *
  *     static lk_tuple train_step(lk_tuple batch, void *user) { ... return LK_TUPLE(loss); }
  *     lk_function *step = lk_function_of(train_step);
  *     loss = lk_item(lk_call(step, LK_TUPLE(images, labels)).item[0]);
  *
- * Inputs and results may be per-replica values and tuples made by lk_nest(): around lk_run() and lk_reduce() the whole distributed step is one plan (docs/strategies.md).
+ * Inputs and results may be per-replica values and tuples made by lk_nest(): around lk_run() and lk_reduce() the whole distributed
+ * step is one plan (docs/strategies.md).
  *
- * What the C function does besides ops (printing, counting, reading files) happens while tracing only. Inside, a tensor has no value
- * yet: lk_item() and lk_data() are errors there. Variables may be read, assigned and made. Results equal those of running the function
- * directly, bit for bit. A step that fails (a label out of range, say) writes no variable, except
- * that of several scatter updates those before the one that failed may have been made. While a tape of this thread records, lk_call() runs
- * the function op by op, so that gradients flow through it. */
+ * What the C function does besides ops (printing, counting, reading files) happens while tracing only. Inside, a tensor has no
+ * value yet: lk_item() and lk_data() are errors there. Variables may be read, assigned and made. Results equal those of running the
+ * function directly, bit for bit. A step that fails (a label out of range, say) writes no variable, except that of several scatter
+ * updates those before the one that failed may have been made. While a tape of this thread records, lk_call() runs the function op
+ * by op, so that gradients flow through it. */
 #ifndef LOCKSTEP_STEP_H
 #define LOCKSTEP_STEP_H
 
@@ -48,10 +49,10 @@ typedef struct lk_function_info {
 } lk_function_info;
 LK_API lk_function_info lk_function_inspect(const lk_function *f);
 
-/* ---- traces ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- traces ------------------------------------------------------------------------------------------------------------------ */
 
-/* Record what happens from here on, in the format of Chrome's tracing (chrome://tracing, Perfetto): compute, communication and input per replica
- * and thread. lk_trace_end() writes the file. Also LOCKSTEP_TRACE=FILE: the whole process, written at its end. */
+/* Record what happens from here on, in the format of Chrome's tracing (chrome://tracing, Perfetto): compute, communication and
+ * input per replica and thread. lk_trace_end() writes the file. Also LOCKSTEP_TRACE=FILE: the whole process, written at its end. */
 LK_API lk_status lk_trace_begin(void);
 LK_API lk_status lk_trace_end(const char *path);
 

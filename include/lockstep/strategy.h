@@ -5,14 +5,16 @@
  *     lk_tuple losses = lk_run(s, train_step, batch);             once per replica, at the same time, each on its rows
  *     lk_tensor *loss = lk_reduce(s, LK_SUM, losses.item[0]);     one value again
  *
- * A replica is one copy of the program on one device. What run() returns per replica is a per-replica value: a tensor that stands for one
- * tensor per replica. It can be passed to run, reduce, gather and lk_local_results; as a plain operand it is an error.
+ * A replica is one copy of the program on one device. What run() returns per replica is a per-replica value: a tensor that stands
+ * for one tensor per replica. It can be passed to run, reduce, gather and lk_local_results; as a plain operand it is an error.
  *
- * Three contexts. Inside LK_SCOPE, and in the function of lk_merge_call, code speaks for all replicas (cross-replica context). Inside the function
- * given to lk_run it is one of them (replica context). Outside of both it is the only one (default replica context).
+ * Three contexts. Inside LK_SCOPE, and in the function of lk_merge_call, code speaks for all replicas (cross-replica context).
+ * Inside the function given to lk_run it is one of them (replica context). Outside of both it is the only one (default replica
+ * context).
  *
- * Calls that all replicas must make together are lk_all_reduce, lk_all_gather, lk_merge_call, lk_optimizer_apply, assignments to mirrored variables and the
- * creation of variables. Replicas that do not make the same ones in the same order get an error that names them; nobody waits for ever. */
+ * Calls that all replicas must make together are lk_all_reduce, lk_all_gather, lk_merge_call, lk_optimizer_apply, assignments to
+ * mirrored variables and the creation of variables. Replicas that do not make the same ones in the same order get an error that
+ * names them; nobody waits for ever. */
 #ifndef LOCKSTEP_STRATEGY_H
 #define LOCKSTEP_STRATEGY_H
 
@@ -25,7 +27,7 @@ typedef struct lk_strategy         lk_strategy;
 typedef struct lk_replica_context  lk_replica_context;
 typedef struct lk_cross_device_ops lk_cross_device_ops;
 
-/* ---- lists of names ------------------------------------------------------------------------------------------------------------ */
+/* ---- lists of names ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_names {
     int                count;
@@ -37,7 +39,7 @@ LK_API lk_names lk_names_of(int count, const char *const *one_based);
 #define LK_DEVICES(...) LKI_NAMES(__VA_ARGS__)
 #define LK_FILES(...) LKI_NAMES(__VA_ARGS__)
 
-/* ---- making one ---------------------------------------------------------------------------------------------------------------- */
+/* ---- making one -------------------------------------------------------------------------------------------------------------- */
 
 /* The devices there are: "/job:localhost/replica:0/task:0/device:CPU:0", ... */
 LK_API lk_names lk_list_devices(void);
@@ -45,7 +47,8 @@ LK_API lk_names lk_list_devices(void);
 /* One line about GPUs: which were found, and whether NCCL was, or why there are none. Good until the thread asks again. */
 LK_API const char *lk_gpu_note(void);
 
-/* What a GPU is: "NVIDIA H200, 143771 MiB, 132 multiprocessors, compute capability 9.0"; "" for a CPU device, or one that is not there. Good until the thread asks again. */
+/* What a GPU is: "NVIDIA H200, 143771 MiB, 132 multiprocessors, compute capability 9.0"; "" for a CPU device, or one that is not
+ * there. Good until the thread asks again. */
 LK_API const char *lk_gpu_words(const char *device);
 
 /* How many logical CPU devices this process has; also LOCKSTEP_CPU_DEVICES. Only before the first strategy uses one. */
@@ -56,7 +59,8 @@ typedef enum lk_order {
     LK_FREE,        /* as few lanes as the devices and cores need: results depend on their number */
 } lk_order;
 
-/* How GPUs multiply in products and convolutions of float32; variables, sums and everything else are float32 always. CPU devices are always as accurate as float32. */
+/* How GPUs multiply in products and convolutions of float32; variables, sums and everything else are float32 always. CPU devices
+ * are always as accurate as float32. */
 typedef enum lk_precision {
     LK_PRECISION_DEFAULT = 0, /* LOCKSTEP_PRECISION (f32, tf32 or bf16), else LK_PRECISION_F32 */
     LK_PRECISION_F32,         /* as accurate as float32 */
@@ -95,7 +99,7 @@ LK_API lk_strategy *lk_default_strategy(void);
 
 LK_API int lk_num_replicas_in_sync(const lk_strategy *s); /* 1 for NULL */
 
-/* ---- scope and contexts --------------------------------------------------------------------------------------------------------- */
+/* ---- scope and contexts ------------------------------------------------------------------------------------------------------ */
 
 LK_API lki_block lki_scope_enter(lk_strategy *s);
 LK_API void      lki_scope_leave(lki_block *);
@@ -115,7 +119,7 @@ LK_API int                 lk_has_strategy(void);
 LK_API int                 lk_in_cross_replica_context(void);
 LK_API lk_replica_context *lk_get_replica_context(void); /* NULL in cross-replica context */
 
-/* ---- run ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- run --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_run_args {
     const char  *kw_;
@@ -125,14 +129,15 @@ typedef struct lk_run_args {
     void        *user;
 } lk_run_args;
 
-/* Call fn once per replica, all at the same time. Results: per-replica values; plain where there is one replica or where all returned the very same
- * tensor. An error on any replica is the error of run; the others are released, and the strategy stays usable. fn must return: one that ends its thread
- * (pthread_exit) makes run fail likewise; on the thread that called lk_run() itself, which is replica 0's, the log tells of it. */
+/* Call fn once per replica, all at the same time. Results: per-replica values; plain where there is one replica or where all
+ * returned the very same tensor. An error on any replica is the error of run; the others are released, and the strategy stays
+ * usable. fn must return: one that ends its thread (pthread_exit) makes run fail likewise; on the thread that called lk_run()
+ * itself, which is replica 0's, the log tells of it. */
 #define lk_run(...) lk_run_kw(LKI_KW(lk_run_args, __VA_ARGS__))
 LK_API lk_tuple lk_run_kw(lk_run_args args);
 #define lk_experimental_run_v2(...) lk_run_kw(LKI_KW(lk_run_args, __VA_ARGS__))
 
-/* ---- values of all replicas ---------------------------------------------------------------------------------------------------------- */
+/* ---- values of all replicas -------------------------------------------------------------------------------------------------- */
 
 typedef enum lk_reduce_op { LK_SUM = 1, LK_MEAN = 2 } lk_reduce_op;
 LK_API lk_reduce_op lk_reduce_op_named(const char *name); /* "sum", "MEAN", in any case; 0 and an error otherwise */
@@ -167,12 +172,12 @@ typedef struct lk_value_context {
 typedef lk_tensor *(*lk_value_fn)(const lk_value_context *context, void *user);
 LK_API lk_tensor *lk_values_from_function(lk_strategy *s, lk_value_fn fn, void *user);
 
-/* ---- a tuple as one value ------------------------------------------------------------------------------------------------------------- */
+/* ---- a tuple as one value ---------------------------------------------------------------------------------------------------- */
 
 LK_API lk_tensor *lk_nest(lk_tuple items);          /* a tensor that stands for a tuple, so that tuples nest */
 LK_API lk_tuple   lk_nested(const lk_tensor *nest); /* the tuple again; an error for anything else */
 
-/* ---- in replica context ------------------------------------------------------------------------------------------------------------------ */
+/* ---- in replica context ------------------------------------------------------------------------------------------------------ */
 
 LK_API int          lk_replica_id_in_sync_group(const lk_replica_context *c);
 LK_API int          lk_context_num_replicas(const lk_replica_context *c);
@@ -183,15 +188,15 @@ LK_API lk_tensor *lk_all_reduce(lk_replica_context *c, lk_reduce_op op, lk_tenso
 LK_API lk_tuple   lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple values, lk_communication_options options);
 LK_API lk_tensor *lk_all_gather(lk_replica_context *c, lk_tensor *value, int axis);
 
-/* All replicas pause; fn runs once, in cross-replica context, on per-replica values made of everyone's args; each replica gets its part of the
- * result. The fn of replica 0 is the one that runs. */
+/* All replicas pause; fn runs once, in cross-replica context, on per-replica values made of everyone's args; each replica gets its
+ * part of the result. The fn of replica 0 is the one that runs. */
 typedef lk_tuple (*lk_merge_fn)(lk_strategy *s, lk_tuple args, void *user);
 LK_API lk_tuple lk_merge_call(lk_replica_context *c, lk_merge_fn fn, lk_tuple args, void *user);
 
 /* A regularisation term as one replica's share: sum(x) / N. Summed over the replicas it counts once, exactly. */
 LK_API lk_tensor *lk_scale_regularization_loss(lk_tensor *x);
 
-/* ---- cross-device operations ---------------------------------------------------------------------------------------------------------------- */
+/* ---- cross-device operations ------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_one_device_args {
     const char *kw_;
@@ -232,7 +237,7 @@ typedef struct lk_pack_info {
 } lk_pack_info;
 LK_API lk_pack_info lk_last_packs(void);
 
-/* ---- extended: for library code ------------------------------------------------------------------------------------------------------------- */
+/* ---- extended: for library code ---------------------------------------------------------------------------------------------- */
 
 LK_API lk_names   lk_extended_worker_devices(lk_strategy *s);
 LK_API lk_names   lk_extended_parameter_devices(lk_strategy *s);
@@ -241,8 +246,8 @@ LK_API lk_tensor *lk_extended_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tens
 LK_API lk_tuple   lk_extended_batch_reduce_to(lk_strategy *s, lk_reduce_op op, lk_tuple values, const lk_destination *to);
 LK_API lk_tensor *lk_extended_broadcast_to(lk_strategy *s, lk_tensor *value, lk_destination to);
 
-/* fn once per component of v, on its device, mirrored arguments unwrapped; the results as a mirrored value, or as a tuple of one value per component with
- * group = LK_OFF. Also from replica context. */
+/* fn once per component of v, on its device, mirrored arguments unwrapped; the results as a mirrored value, or as a tuple of one
+ * value per component with group = LK_OFF. Also from replica context. */
 typedef lk_tensor *(*lk_update_fn)(lk_variable *component, lk_tuple args, void *user);
 LK_API lk_tuple  lk_extended_update(lk_strategy *s, lk_variable *v, lk_update_fn fn, lk_tuple args, void *user, lk_switch group);
 LK_API lki_block lki_colocate_enter(lk_strategy *s, lk_variable *v);

@@ -41,7 +41,8 @@ typedef struct lk_shape {
     int64_t dim[LK_MAX_RANK];
 } lk_shape;
 
-/* LK_SHAPE(28, 28, 1); LK_SHAPE() is a scalar's. More than LK_MAX_RANK sizes, or a negative one, make a shape every call refuses. */
+/* LK_SHAPE(28, 28, 1); LK_SHAPE() is a scalar's. More than LK_MAX_RANK sizes, or a negative one, make a shape every call
+ * refuses. */
 #define LK_SHAPE(...) lk_shape_of(LKI_LIST(int64_t, __VA_ARGS__))
 LK_API lk_shape lk_shape_of(int count, const int64_t *one_based);
 LK_API int64_t  lk_axes_of(int count, const int64_t *one_based); /* an lk_axes */
@@ -58,7 +59,8 @@ LK_API lk_tensor *lk_tensor_from(lk_shape shape, lk_dtype dtype, const void *dat
 /* A copy of memory with gaps: strides are counted in elements and may be negative or zero. */
 LK_API lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *data, const int64_t *strides);
 
-/* A plain number: LK_F32, shape []. Where it meets another type it takes that one (its value stays rounded to f32: lk_fill() for more). */
+/* A plain number: LK_F32, shape []. Where it meets another type it takes that one (its value stays rounded to f32: lk_fill() for
+ * more). */
 LK_API lk_tensor *lk_scalar(double value);
 LK_API lk_tensor *lk_zeros(lk_shape shape, lk_dtype dtype);
 LK_API lk_tensor *lk_ones(lk_shape shape, lk_dtype dtype);

@@ -1,5 +1,5 @@
-/* The settings of the process that decide how work is cut: lanes, threads, and the seed of all random numbers. Each has an environment
- * variable (LOCKSTEP_LANES, LOCKSTEP_THREADS, LOCKSTEP_SEED), read once, and a call that does the same. */
+/* The settings of the process that decide how work is cut: lanes, threads, and the seed of all random numbers. Each has an
+ * environment variable (LOCKSTEP_LANES, LOCKSTEP_THREADS, LOCKSTEP_SEED), read once, and a call that does the same. */
 #include "comm/lanes.h"
 #include "core/error.h"
 #include "core/log.h"

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Files, checkpoints and digests have numbers as they lie in the memory of such a machine; on another one all of them would be wrong, silently. */
+/* Files, checkpoints and digests have numbers as they lie in the memory of such a machine; on another one all of them would be
+ * wrong, silently. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "lockstep needs a little-endian machine, such as x86-64 or AArch64"
 #endif

@@ -1,7 +1,7 @@
 /* Structs of arguments, described: the members by name, type and place, and the class of objects they make.
  *
- * A class of objects (a layer, an initialiser, an optimiser) keeps the arguments it was made with. Its table of fields says what they are
- * called in a Keras file, so one reader and one writer (keras/) serve all classes, and a new layer needs a table, no code.
+ * A class of objects (a layer, an initialiser, an optimiser) keeps the arguments it was made with. Its table of fields says what
+ * they are called in a Keras file, so one reader and one writer (keras/) serve all classes, and a new layer needs a table, no code.
  *
  *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dropout_layer_args),
  *                                        LKI_FIELD(REAL, lk_dropout_layer_args, rate),
@@ -10,7 +10,8 @@
  *
  * Invariants
  * 1. An option that was not given (core/option.h) means `standard`, which is what is written to a file then.
- * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells all.
+ * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells
+ *    all.
  * 3. Two fields of one name that follow each other are a choice: an object, if there is one, else what the second says. */
 #ifndef LKI_CORE_FIELD_H
 #define LKI_CORE_FIELD_H
@@ -25,14 +26,15 @@ typedef enum lki_field_type {
     LKI_FIELD_NUMBER,  /* lk_number; likewise */
     LKI_FIELD_SWITCH,  /* lk_switch; standard 1: on by default */
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
-    LKI_FIELD_AXES, /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times; width 0: a list as it is, null where empty */
-    LKI_FIELD_PAIRS,  /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
-    LKI_FIELD_SHAPE,  /* lk_shape; -1: any size, null in a file */
-    LKI_FIELD_NAME,   /* const char *; the object holds a copy */
-    LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
-    LKI_FIELD_OBJECT, /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
-    LKI_FIELD_ARRAY,  /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
-    LKI_FIELD_FIXED,  /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
+    LKI_FIELD_AXES,    /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times. Width 0: a
+                        * list as it is, null where empty */
+    LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
+    LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file */
+    LKI_FIELD_NAME,    /* const char *; the object holds a copy */
+    LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
+    LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
+    LKI_FIELD_ARRAY,   /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
+    LKI_FIELD_FIXED,   /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
 } lki_field_type;
 
 typedef struct lki_field {
@@ -40,8 +42,8 @@ typedef struct lki_field {
     lki_field_type type;
     size_t         offset; /* in the struct of arguments */
     double         standard;
-    /* NUMBER, INTEGER, WORD: null in a file means not given, and the other way; REAL and COUNT: 0. SWITCH: false means not given, whatever
-     * that is. FIXED: a file may say anything, it means the same here. */
+    /* NUMBER, INTEGER, WORD: null in a file means not given, and the other way; REAL and COUNT: 0. SWITCH: false means not given,
+     * whatever that is. FIXED: a file may say anything, it means the same here. */
     bool               none;
     bool               real;     /* NUMBER: with a point, also where it is whole */
     bool               left_out; /* FIXED: another value is left out, with a warning */
@@ -86,9 +88,10 @@ typedef struct lki_class {
 
 #define LKI_ARGS(T, FIELDS_) .field = (FIELDS_), .fields = LKI_COUNT(FIELDS_), .bytes = sizeof(T)
 
-/* References to the objects, and copies of the names and arrays, that a copied struct of arguments points to; and let them go. Fails with
- * LK_EINVAL where an object is of the wrong kind, "<call>: kernel_regularizer is not a regularizer", and where a number of a field is larger
- * than any size may be (core/size.h): "<call>: units is 4611686018427387904; it must be at most 2147483647". */
+/* References to the objects, and copies of the names and arrays, that a copied struct of arguments points to; and let them go.
+ * Fails with LK_EINVAL where an object is of the wrong kind, "<call>: kernel_regularizer is not a regularizer", and where a number
+ * of a field is larger than any size may be (core/size.h): "<call>: units is 4611686018427387904; it must be at most
+ * 2147483647". */
 lk_status lki_args_hold(const char *call, const lki_class *c, void *args);
 void      lki_args_drop(const lki_class *c, void *args);
 

@@ -13,7 +13,8 @@ void lki_info(const char *format, ...) LKI_PRINTF(1, 2);
 /* Text exactly as given through the output hook. */
 void lki_output(const char *format, ...) LKI_PRINTF(1, 2);
 
-/* How wide the terminal is that output goes to now; 0 where that is a hook, a file or a pipe. Text without a newline is seen there after a flush. */
+/* How wide the terminal is that output goes to now; 0 where that is a hook, a file or a pipe. Text without a newline is seen there
+ * after a flush. */
 int  lki_output_columns(void);
 void lki_output_flush(void);
 

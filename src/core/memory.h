@@ -3,8 +3,8 @@
  * Invariants
  * 1. Every block is aligned to 64 bytes; blocks of 2 MiB and more are aligned to 2 MiB and offered to the kernel as huge pages.
  * 2. A failed request records LK_ENOMEM with the size that was asked for and returns NULL; nothing is lost.
- * 3. Released blocks of up to 64 MiB wait in free lists by size class (4 classes per power of two) and serve later requests, so that
- *    a loop that repeats itself stops asking the system. The lists hold at most lki_memory_limit_cached() bytes.
+ * 3. Released blocks of up to 64 MiB wait in free lists by size class (4 classes per power of two) and serve later requests, so
+ *    that a loop that repeats itself stops asking the system. The lists hold at most lki_memory_limit_cached() bytes.
  * 4. Safe from any thread. */
 #ifndef LKI_CORE_MEMORY_H
 #define LKI_CORE_MEMORY_H
@@ -15,8 +15,8 @@ void *lki_alloc(size_t bytes);  /* contents undefined; 0 bytes give a valid bloc
 void *lki_zalloc(size_t bytes); /* zeroed */
 void *lki_realloc(void *mem, size_t bytes);
 
-/* Room for `count` things of `size` bytes; a product that does not fit, like a negative count, is refused as any request that is too large.
- * Requests never multiply by themselves: tests/house/sizes.sh sees to it. */
+/* Room for `count` things of `size` bytes; a product that does not fit, like a negative count, is refused as any request that is
+ * too large. Requests never multiply by themselves: tests/house/sizes.sh sees to it. */
 static inline void *lki_alloc_array(int64_t count, size_t size) { return lki_alloc(lki_bytes_of(count, size)); }
 static inline void *lki_zalloc_array(int64_t count, size_t size) { return lki_zalloc(lki_bytes_of(count, size)); }
 static inline void *lki_realloc_array(void *mem, int64_t count, size_t size) { return lki_realloc(mem, lki_bytes_of(count, size)); }
@@ -34,7 +34,8 @@ void lki_memory_trim(void);
 size_t  lki_memory_limit_cached(void);
 int64_t lki_memory_cached(void); /* bytes they hold now */
 
-/* For tests: let the n-th request from now on (1 is the next) fail, with all after it or alone; 0 ends that. Requests counted since start. */
+/* For tests: let the n-th request from now on (1 is the next) fail, with all after it or alone; 0 ends that. Requests counted since
+ * start. */
 void    lki_memory_fail_after(int64_t request);
 void    lki_memory_fail_at(int64_t request);
 int64_t lki_memory_requests(void);

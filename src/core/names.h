@@ -13,13 +13,13 @@ void lki_text_vprint(char *text, size_t bytes, size_t used, const char *format, 
 /* One more of a list: "a, b"; where it does not fit, "a, b, ..." once. `text` begins empty. */
 void lki_names_add(char *text, size_t bytes, const char *name);
 
-/* The known names nearest to one that is not known, at most three: "ReLU, LeakyReLU"; "": there is none like it. Capitals and underscores
- * do not count. at(of, i) gives the i-th, NULL behind the last, and "" for one that is passed over. */
+/* The known names nearest to one that is not known, at most three: "ReLU, LeakyReLU"; "": there is none like it. Capitals and
+ * underscores do not count. at(of, i) gives the i-th, NULL behind the last, and "" for one that is passed over. */
 typedef const char *lki_name_at(const void *of, int i);
 const char         *lki_names_near(const char *name, lki_name_at *at, const void *of, char *text, size_t bytes);
 
-/* The end of a sentence about a name that is not known: "; there are a, b" where the names are few, "; did you mean a, b?" where some are
- * like it, else that `header` has them all or, where that is NULL, all of them. */
+/* The end of a sentence about a name that is not known: "; there are a, b" where the names are few, "; did you mean a, b?" where
+ * some are like it, else that `header` has them all or, where that is NULL, all of them. */
 enum { LKI_KNOWN_TEXT = 800 };
 const char *lki_names_known(const char *name, lki_name_at *at, const void *of, const char *header, char text[LKI_KNOWN_TEXT]);
 

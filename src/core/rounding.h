@@ -1,12 +1,13 @@
 /* Round to nearest, whatever the caller's mode is.
  *
- * Kernels set their whole floating-point environment (lki_fp_enter() in thread.h). What is computed outside of them, on the caller's thread
- * (constants, conversions from double, schedules, results of metrics, numbers of texts), is computed by functions that begin with
+ * Kernels set their whole floating-point environment (lki_fp_enter() in thread.h). What is computed outside of them, on the
+ * caller's thread (constants, conversions from double, schedules, results of metrics, numbers of texts), is computed by functions
+ * that begin with
  *
  *     LKI_NEAREST;
  *
- * which holds until the function returns; then the mode is the caller's again. Everything called on the way, functions of the user's
- * included, runs under it. Threads of the library are started under it and keep it.
+ * which holds until the function returns; then the mode is the caller's again. Everything called on the way, functions of the
+ * user's included, runs under it. Threads of the library are started under it and keep it.
  *
  * It reads the mode, which takes some five nanoseconds, and sets it only where it is another. */
 #ifndef LKI_CORE_ROUNDING_H

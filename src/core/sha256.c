@@ -33,7 +33,8 @@ static void schedule(uint32_t w[64], const uint8_t *block)
     }
 }
 
-/* One of 64 rounds: two words become new ones, and instead of moving all by a place the next round is called with the others in turn. */
+/* One of 64 rounds: two words become new ones, and instead of moving all by a place the next round is called with the others in
+ * turn. */
 static inline void mix(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h,
                        uint32_t add)
 {

@@ -1,5 +1,5 @@
-/* Shapes and axes. A shape that cannot be is kept recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size stays as it
- * is; lki_shape_valid() refuses both. */
+/* Shapes and axes. A shape that cannot be is kept recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size stays as
+ * it is; lki_shape_valid() refuses both. */
 #include "core/shape.h"
 #include "core/list.h"
 #include <stdio.h>

@@ -1,13 +1,16 @@
-/* The arithmetic of sizes: every size that a file or a caller can choose is multiplied, added and rounded up here, and nowhere else.
+/* The arithmetic of sizes: every size that a file or a caller can choose is multiplied, added and rounded up here, and nowhere
+ * else.
  *
- * Nothing wraps. What does not fit saturates, at INT64_MAX for numbers of elements and at SIZE_MAX for numbers of bytes; both are more than
- * any shape or block may have, so the check that follows anyway (lki_shape_valid(), lki_row_valid(), lki_alloc()) refuses them.
+ * Nothing wraps. What does not fit saturates, at INT64_MAX for numbers of elements and at SIZE_MAX for numbers of bytes; both are
+ * more than any shape or block may have, so the check that follows anyway (lki_shape_valid(), lki_row_valid(), lki_alloc()) refuses
+ * them.
  *
  *     option of a layer       -LKI_MOST_OPTION .. LKI_MOST_OPTION      core/field.c checks all of them
- *     elements of one row     0 .. LKI_MOST_ELEMENTS, -1 counting as 1 layer/layer.c checks what comes out of each layer, and each weight
+ *     elements of one row     0 .. LKI_MOST_ELEMENTS, -1 counting as 1 layer/layer.c checks what a layer gives, and each weight
  *     elements of a tensor    0 .. INT64_MAX / 8                       lki_shape_valid()
  *
- * So a product of sizes of one tensor, or of one row, fits by itself; one that mixes two of them, or has an option in it, is made here. */
+ * So a product of sizes of one tensor, or of one row, fits by itself; one that mixes two of them, or has an option in it, is made
+ * here. */
 #ifndef LKI_CORE_SIZE_H
 #define LKI_CORE_SIZE_H
 

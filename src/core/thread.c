@@ -72,9 +72,9 @@ int64_t lki_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* How long a thread watches a word before it sleeps. A sleep and the wake-up after it take 5 to 20 microseconds: threads that gave up
- * sooner would fall asleep at every barrier for no better reason than that the others were just waking up (measured with two threads,
- * spins of 1, 4 and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
+/* How long a thread watches a word before it sleeps. A sleep and the wake-up after it take 5 to 20 microseconds: threads that gave
+ * up sooner would fall asleep at every barrier for no better reason than that the others were just waking up (measured with two
+ * threads, spins of 1, 4 and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
 enum { SPIN_NANOSECONDS = 20000, MOST_SPINS = 1 << 16 };
 
 /* Between two runs a worker watches longer: what a training loop does between two steps often takes 20 microseconds and more. */
@@ -180,7 +180,8 @@ int lki_cores(void)
 }
 
 #ifdef __linux__
-/* The first of the processing units in `set` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has none. */
+/* The first of the processing units in `set` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has
+ * none. */
 static int first_of_core(int unit, const cpu_set_t *set)
 {
     char path[96], text[1024] = "", *at = text;
@@ -199,8 +200,8 @@ static int first_of_core(int unit, const cpu_set_t *set)
     return first;
 }
 
-/* One processing unit of each physical core this process may use, that of the caller first: a worker that was put there would have to wait
- * until the system moves the caller away. Returns how many there are; 0: the system does not tell. */
+/* One processing unit of each physical core this process may use, that of the caller first: a worker that was put there would have
+ * to wait until the system moves the caller away. Returns how many there are; 0: the system does not tell. */
 static int physical_cores(int *core, int room)
 {
     cpu_set_t set;
@@ -306,7 +307,8 @@ static void *work(void *index)
     return NULL;
 }
 
-/* Worker t gets core t of the list for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to move. */
+/* Worker t gets core t of the list for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to
+ * move. */
 static void place_worker(pthread_attr_t *attr, int t, int threads)
 {
     if (crew.cores < 0) crew.cores = physical_cores(core_of, MAX_THREADS);

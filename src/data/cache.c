@@ -135,8 +135,8 @@ static lk_status cache_begin(lki_cursor *c)
 
 /* ---- collecting ---- */
 
-/* What a map makes of rows in memory by passing them on and turning bytes into floats: that is done while they are gathered, in less
- * time than the floats could be read in, and bytes take a quarter of their room. */
+/* What a map makes of rows in memory by passing them on and turning bytes into floats: that is done while they are gathered, in
+ * less time than the floats could be read in, and bytes take a quarter of their room. */
 static bool is_as_good(const lki_cursor *c, const lki_element *e)
 {
     const lki_rowset *s = e->set;

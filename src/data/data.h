@@ -128,8 +128,8 @@ bool        lki_vector_takes(const lki_vector *v, const lki_element *e);
 int         lki_vector_count(const lki_vector *v); /* of results */
 lki_column  lki_vector_column(const lki_vector *v, int i);
 
-/* Is every result a tensor of the element, reshaped or as it is, or a function of each byte of one, as f32 (bytes.h)? Then: which tensor
- * result i is made of, and that function; NULL: none. */
+/* Is every result a tensor of the element, reshaped or as it is, or a function of each byte of one, as f32 (bytes.h)? Then: which
+ * tensor result i is made of, and that function; NULL: none. */
 bool lki_vector_is_direct(const lki_vector *v);
 int  lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes);
 
@@ -221,8 +221,7 @@ lk_status lki_source_restore(lki_cursor *c, lki_loader *l);
 
 #define LKI_ROWS_OPS(call)                                                                                                         \
     .name = call, .state_bytes = sizeof(lki_source_state), .next = lki_rows_next, .save = lki_source_save,                         \
-    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality,                                   \
-    .spec = lki_rows_spec
+    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality, .spec = lki_rows_spec
 
 /* Pictures as bytes (u8) and labels, to f32 divided by 255; lets go of `bytes`, which may be NULL. */
 lk_dataset *lki_scaled_pictures(lk_dataset *bytes);
@@ -302,9 +301,9 @@ bool lki_has_hint(const lk_dataset *d);
 /* How workers share the data of a distributed dataset: told to the pipeline before its cursors are opened. */
 void lki_pipeline_share(lki_pipeline *p, const lk_dataset *root);
 
-/* An iterator of an iteration that has not begun yet, with its first element made; a reference, to be told when it begins. NULL, and no error, where that cannot be: then
- * lk_iterator_of() is as good. Nobody can tell the difference: iterations are counted when they begin, in their order, and where a seed, a count or a function of a map changed until then
- * what was made is of no use. */
+/* An iterator of an iteration that has not begun yet, with its first element made; a reference, to be told when it begins. NULL,
+ * and no error, where that cannot be: then lk_iterator_of() is as good. Nobody can tell the difference: iterations are counted when
+ * they begin, in their order, and where a seed, a count or a function of a map changed until then what was made is of no use. */
 lk_iterator *lki_iterator_early(lk_dataset *d);
 bool         lki_iterator_begin(lk_iterator *it); /* false: drop it, and use another */
 

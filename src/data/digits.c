@@ -1,9 +1,9 @@
 /* Digits drawn on the fly: handwritten-looking, without a file, as many as are read.
  *
  * A digit is one or more strokes. A stroke is a list of points on a grid of 16 x 16, two hexadecimal digits each (x to the right, y
- * down); the pen follows a smooth curve that begins at the first point, ends at the last and is drawn towards those between. A point
- * given twice makes a corner. Every row moves the points a little, pushes the plane here and there (elastic), bends, slants, turns,
- * stretches and shifts the whole, takes a pen of some width, adds a stray mark now and then, and noise to every pixel.
+ * down); the pen follows a smooth curve that begins at the first point, ends at the last and is drawn towards those between. A
+ * point given twice makes a corner. Every row moves the points a little, pushes the plane here and there (elastic), bends, slants,
+ * turns, stretches and shifts the whole, takes a pen of some width, adds a stray mark now and then, and noise to every pixel.
  *
  * Invariants
  * 1. A row is a pure function of the seed, the split and its number: random numbers come from a counter, and only + - * / and sqrt
@@ -47,8 +47,8 @@ static const char *const FORM[DIGITS][FORMS] = {
     {"d5 d0 41 31 37 58 a8 d5 d5 cb 9f", "c4 b0 40 34 59 b8 c4 c4 c8 af 5f", "d4 b1 51 35 57 b8 d5 d5 bf"},
 };
 
-/* How far rows differ. Chosen so that a linear model is right for less than 90 of 100 rows, and a small convolutional network, after
- * three epochs, for 98 to 99. */
+/* How far rows differ. Chosen so that a linear model is right for less than 90 of 100 rows, and a small convolutional network,
+ * after three epochs, for 98 to 99. */
 static const struct {
     float jitter;           /* of points, in steps of the grid */
     float push, bend;       /* of the plane, where the digit reaches from -1 to 1 */

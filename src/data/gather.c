@@ -1,8 +1,9 @@
 /* Gathering rows (gather.h).
  *
- * A batch is written over the one before, which the threads of the step have read since: whoever writes all of it takes half of it out
- * of another core's cache, line by line, and that core fetches it back in the step. With two threads this made a batch of 200 KB five
- * times as dear in fit as alone. So the team that runs the steps gathers, each thread the rows of the lanes that are its own. */
+ * A batch is written over the one before, which the threads of the step have read since: whoever writes all of it takes half of it
+ * out of another core's cache, line by line, and that core fetches it back in the step. With two threads this made a batch of 200
+ * KB five times as dear in fit as alone. So the team that runs the steps gathers, each thread the rows of the lanes that are its
+ * own. */
 #include "data/gather.h"
 #include "core/error.h"
 #include "core/thread.h"
@@ -22,9 +23,10 @@ static const uint8_t *row_of(const lki_gathering *g, int64_t i)
     return e->row > 0 ? base + (size_t)e->row * g->bytes : base;
 }
 
-/* Rows lie anywhere in memory, and a core that reads them one by one waits for each. So a block of them is asked for at once, into the
- * second level of cache, where a core has more requests on their way than into the first: of a long row its beginning, the rest is read
- * along a line and comes by itself. (32 rows of 784 bytes, new to the caches: 12 us without, 8 us with two rows ahead, 4 us so.)
+/* Rows lie anywhere in memory, and a core that reads them one by one waits for each. So a block of them is asked for at once, into
+ * the second level of cache, where a core has more requests on their way than into the first: of a long row its beginning, the rest
+ * is read along a line and comes by itself. (32 rows of 784 bytes, new to the caches: 12 us without, 8 us with two rows ahead, 4 us
+ * so.)
  *
  * The loop that asks has to stay in a function that also writes: calls of one that does nothing else are dropped by compilers. */
 static int64_t rows_of_a_block(size_t bytes)

@@ -9,9 +9,9 @@
  * 4. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
 #include "core/memory.h"
 #include "core/rounding.h"
-#include "core/trace.h"
 #include "data/data.h"
 #include "data/save.h"
+#include "format/trace.h"
 #include "op/record.h"
 #include <string.h>
 

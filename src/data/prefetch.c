@@ -9,14 +9,14 @@
  * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
  *    those that compute: the consumer makes elements itself, until that changes, with the help of the team that runs its steps
  *    (gather.h). Times decide who makes them, never what they are.
- *    Where the consumer's team already has every core, a thread takes time from all of it, which waits for the slowest. How long an element
- *    takes altogether is tried both ways then, now and again.
- * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead, and
- *    without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
+ *    Where the consumer's team already has every core, a thread takes time from all of it, which waits for the slowest. How long an
+ *    element takes altogether is tried both ways then, now and again.
+ * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead,
+ *    and without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
 #include "core/memory.h"
 #include "core/thread.h"
-#include "core/trace.h"
 #include "data/gather.h"
+#include "format/trace.h"
 #include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
@@ -203,7 +203,8 @@ static int64_t time_of_making(line *w)
 
 static bool is_crowded(void) { return lk_threads() >= lki_cores(); }
 
-/* Which way took less time, or has not been tried for long. A few elements do not tell: the first ones find cold caches and new memory. */
+/* Which way took less time, or has not been tried for long. A few elements do not tell: the first ones find cold caches and new
+ * memory. */
 static bool was_faster_alone(lki_cursor *c, int64_t now)
 {
     prefetch_node  *n = (prefetch_node *)c->dataset;

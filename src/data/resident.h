@@ -4,10 +4,10 @@
  *     row numbers of a batch  --one launch-->  the batch's tensors, in that memory
  *
  * Invariants
- * 1. Which path a batch took never shows in a value: the card copies bytes, and computes functions of bytes (bytes.h) by a form that gives all 256 values to the bit, or by their
- *    table.
- * 2. Only sets somebody keeps (lki_rowset.stays) get a copy, and only as long as it takes no more than a quarter of the memory that is free on the card then. What was refused
- *    stays refused. A copy goes with its set.
+ * 1. Which path a batch took never shows in a value: the card copies bytes, and computes functions of bytes (bytes.h) by a form
+ *    that gives all 256 values to the bit, or by their table.
+ * 2. Only sets somebody keeps (lki_rowset.stays) get a copy, and only as long as it takes no more than a quarter of the memory that
+ *    is free on the card then. What was refused stays refused. A copy goes with its set.
  * 3. Rows a home makes are made a block at a time, when the first row of a block is asked for.
  * 4. Only where the batch goes straight to who consumes it is it made on a card: lki_cursor.device says so. */
 #ifndef LKI_DATA_RESIDENT_H
@@ -15,7 +15,8 @@
 
 #include "data/data.h"
 
-/* n elements as one PLAIN set of n rows on the cursor's device, if it has one and the elements are rows of sets that stay there; else lki_stack(). */
+/* n elements as one PLAIN set of n rows on the cursor's device, if it has one and the elements are rows of sets that stay there;
+ * else lki_stack(). */
 lk_status lki_stack_for(const lki_cursor *c, int64_t n, const lki_element *e, lki_rowset **out);
 
 /* The memory batches of a strategy are made in: its devices' own, where that is one card; NULL: the host's. */

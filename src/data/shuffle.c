@@ -75,8 +75,9 @@ static lk_status read_more(lki_cursor *c, int64_t want, lki_elements *q)
     return LK_OK;
 }
 
-/* Which place is drawn next does not depend on what was drawn before, so a few draws are made ahead: the places, all over a large buffer,
- * are on their way to the cache while the first are emptied. A place that is emptied gets a fresh element, or the last one. */
+/* Which place is drawn next does not depend on what was drawn before, so a few draws are made ahead: the places, all over a large
+ * buffer, are on their way to the cache while the first are emptied. A place that is emptied gets a fresh element, or the last
+ * one. */
 enum { DRAWS_AHEAD = 64 };
 
 static int64_t draw_some(shuffle_state *st, int64_t want, int64_t *place)

@@ -31,8 +31,8 @@ typedef struct lki_transfer {
 /* Is libcurl here? */
 bool lki_transfer_possible(void);
 
-/* LK_OK, and t->ending tells; LK_EUNSUPPORTED where libcurl is missing or too old, LK_EIO when the file cannot be written: nothing another
- * server could mend. */
+/* LK_OK, and t->ending tells; LK_EUNSUPPORTED where libcurl is missing or too old, LK_EIO when the file cannot be written: nothing
+ * another server could mend. */
 lk_status lki_transfer_run(const char *call, lki_transfer *t);
 
 #endif

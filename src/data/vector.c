@@ -8,8 +8,8 @@
  *   reshape              the new axis is put before the shape
  *   one_hot              works on the last axis
  *
- * Many functions only pass tensors on and turn bytes into floats. Their results are noted by where they come from (`direct`), so that
- * rows can be gathered and computed in one go, without the tensors in between.
+ * Many functions only pass tensors on and turn bytes into floats. Their results are noted by where they come from (`direct`), so
+ * that rows can be gathered and computed in one go, without the tensors in between.
  *
  * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then
  * called row by row instead. */
@@ -167,7 +167,8 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
 
 static lk_status run_action(const action *a, const lki_attr *attr, lk_tensor *const *value, lk_tensor **out);
 
-/* The one value an action works on, element by element; -1: there are several, or constants that have an element for each of its own. */
+/* The one value an action works on, element by element; -1: there are several, or constants that have an element for each of its
+ * own. */
 static int only_operand(const lki_vector *v, const action *a)
 {
     int value = -1;
@@ -198,8 +199,8 @@ static int follow(const lki_vector *v, int value, bool *on_the_way, bool *comput
     return value;
 }
 
-/* All bytes through the actions on the way: the definition of the function. Each of them works element by element, so a line of 256 does
- * for rows of any shape and size; those that only give another shape have nothing to do. */
+/* All bytes through the actions on the way: the definition of the function. Each of them works element by element, so a line of 256
+ * does for rows of any shape and size; those that only give another shape have nothing to do. */
 static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
 {
     const lk_shape line = {1, {LKI_BYTE_VALUES}};

@@ -1,5 +1,5 @@
-/* Words as numbers (words.h). However many there are, and however they were chosen, finding one takes the same few steps: the hash begins differently in each
- * process, so no file can be made of words that collide. What comes out does not depend on it. */
+/* Words as numbers (words.h). However many there are, and however they were chosen, finding one takes the same few steps: the hash
+ * begins differently in each process, so no file can be made of words that collide. What comes out does not depend on it. */
 #include "data/words.h"
 #include "core/memory.h"
 #include <stdlib.h>

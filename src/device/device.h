@@ -1,11 +1,14 @@
-/* Devices: memory and copies. The CPU is always there; GPUs are found at run time (gpu/gpu.c); `null` has memory but no arithmetic, for testing everything above it.
+/* Devices: memory and copies. The CPU is always there; GPUs are found at run time (gpu/gpu.c); `null` has memory but no arithmetic,
+ * for testing everything above it.
  *
  * Invariants
  * 1. A device is one of a fixed set made at start-up of its backend and lives as long as the process.
  * 2. Devices of one `memory` reach each other's buffers: the logical CPU devices of the machine, the logical GPUs of a card.
- * 3. A buffer is a block of one device's memory, its home, with a reference count; the block goes with the last reference. Copies of it in other memories, its twins, are made
- *    when somebody there asks (lki_buffer_at), are as new as the home, and go with it. Whoever changes the home says so (lki_buffer_changed), and they are forgotten.
- * 4. A twin that somebody holds (lki_buffer_hold) is not forgotten but out of date, and brought up to date in place when somebody asks: its address stays. */
+ * 3. A buffer is a block of one device's memory, its home, with a reference count; the block goes with the last reference. Copies
+ *    of it in other memories, its twins, are made when somebody there asks (lki_buffer_at), are as new as the home, and go with it.
+ *    Whoever changes the home says so (lki_buffer_changed), and they are forgotten.
+ * 4. A twin that somebody holds (lki_buffer_hold) is not forgotten but out of date, and brought up to date in place when somebody
+ *    asks: its address stays. */
 #ifndef LKI_DEVICE_H
 #define LKI_DEVICE_H
 
@@ -21,9 +24,9 @@ struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
-    const void           *memory; /* to compare */
-    void                 *card;   /* of a GPU (gpu/gpu.h) */
-    int                   precision; /* lki_precision (kernel.h): how steps compiled from now on, and single ops, multiply; atomic */
+    const void           *memory;    /* to compare */
+    void                 *card;      /* of a GPU (gpu/gpu.h) */
+    int                   precision; /* lki_precision (kernel.h) of steps compiled from now on, and of single ops; atomic */
 };
 
 struct lki_device_ops {
@@ -69,8 +72,8 @@ typedef struct lki_buffer {
     bool               old;   /* of a twin that is held: the home has changed since; likewise */
 } lki_buffer;
 
-lki_buffer *lki_buffer_new(lki_device *device, size_t bytes); /* one reference; NULL and an error when there is no memory */
-lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory yet: its data is NULL until somebody gives it a block of the device's */
+lki_buffer *lki_buffer_new(lki_device *device, size_t bytes);   /* one reference; NULL and an error when there is no memory */
+lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory: its data is NULL until it is given a block */
 lki_buffer *lki_buffer_retain(lki_buffer *b);
 void        lki_buffer_drop(lki_buffer *b); /* NULL is ignored */
 

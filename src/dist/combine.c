@@ -1,7 +1,7 @@
 /* One value out of one per replica, and back: selecting, regrouping, summing.
  *
- * A sum over replicas is exact, that is the sum one device would have made, where every item is linear in sums over rows (total.c). Other items are added in the order of the
- * cross-device operations. */
+ * A sum over replicas is exact, that is the sum one device would have made, where every item is linear in sums over rows (total.c).
+ * Other items are added in the order of the cross-device operations. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/rounding.h"

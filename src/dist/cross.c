@@ -1,7 +1,8 @@
 /* Cross-device operations: ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce and the default collective; packing.
  *
- * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed. Values that are linear in sums over rows
- * (total.c) are added up the lane tree whatever the operations, so that results do not depend on the choice. */
+ * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed.
+ * Values that are linear in sums over rows (total.c) are added up the lane tree whatever the operations, so that results do not
+ * depend on the choice. */
 #include "dist/cross.h"
 #include "core/dtype.h"
 #include "core/log.h"
@@ -30,8 +31,8 @@ static lk_tensor *sum_to_one(lk_cross_device_ops *self, int pack, int count, lk_
     return in_order(count, items);
 }
 
-/* Two groups that cover all devices, floor and ceil of half of them. For pack i the root of group A is its device i, of group B the one as far into B; each group is added
- * at its root, starting there, and then the two roots. */
+/* Two groups that cover all devices, floor and ceil of half of them. For pack i the root of group A is its device i, of group B the
+ * one as far into B; each group is added at its root, starting there, and then the two roots. */
 static lk_tensor *group_sum(int size, lk_tensor *const *items, int root)
 {
     lk_tensor *sum = items[root];
@@ -163,7 +164,8 @@ static void note_pack(int64_t bytes)
 
 static int64_t bytes_of(const lk_tensor *t) { return lki_size_mul(lki_shape_size(&t->shape), (int64_t)lk_dtype_bytes(t->dtype)); }
 
-/* Values of one type as one long vector per replica, cut into packs of equal length, the last with the rest; each is summed, and all is put back. */
+/* Values of one type as one long vector per replica, cut into packs of equal length, the last with the rest; each is summed, and
+ * all is put back. */
 static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
 {
     enum { MOST = 64 };

@@ -1,4 +1,5 @@
-/* How values of several devices are added, told and joined: one table of functions, so that GPUs and machines can bring their own. */
+/* How values of several devices are added, told and joined: one table of functions, so that GPUs and machines can bring their
+ * own. */
 #ifndef LKI_DIST_CROSS_H
 #define LKI_DIST_CROSS_H
 

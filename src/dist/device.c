@@ -2,8 +2,8 @@
  *
  *   GPU:0   /gpu:0   /device:GPU:0   cpu:1   /job:localhost/replica:0/task:0/device:CPU:1
  *
- * A name is parts separated by '/', each "key:value", the last one "TYPE:index" or "device:TYPE:index"; missing parts are job localhost, replica 0, task 0,
- * type CPU, index 0. The full form is what is kept, compared, printed and returned. */
+ * A name is parts separated by '/', each "key:value", the last one "TYPE:index" or "device:TYPE:index"; missing parts are job
+ * localhost, replica 0, task 0, type CPU, index 0. The full form is what is kept, compared, printed and returned. */
 #include "dist/device.h"
 #include "core/error.h"
 #include "core/list.h"

@@ -18,7 +18,8 @@ bool lki_device_name_parse(const char *text, lki_device_name *out);
 int       lki_devices_default(void); /* how many a strategy gets that names none: all GPUs, else all CPU devices */
 lk_status lki_device_find(const char *call, const char *text, lki_device_name *out);
 
-/* The devices of a strategy, in the order asked for (none: all): canonical names (one reference, lki_names_drop) and the devices (lki_release). */
+/* The devices of a strategy, in the order asked for (none: all): canonical names (one reference, lki_names_drop) and the devices
+ * (lki_release). */
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices);
 
 lk_names lki_names_new(int count, const char *const *items, lki_life life);

@@ -112,8 +112,8 @@ static lk_status check_mirrored(const updating *u, void *const *everyones, int c
     return LK_OK;
 }
 
-/* Where the components share one storage, fn runs once and its result is everyone's. `everyones` (NULL: outside replicas) has what each replica brought for its
- * component. */
+/* Where the components share one storage, fn runs once and its result is everyone's. `everyones` (NULL: outside replicas) has what
+ * each replica brought for its component. */
 static lk_status update_components(lk_strategy *s, updating *u, void *const *everyones)
 {
     lki_spread *p = u->v->spread;

@@ -6,13 +6,16 @@
  *     wait for all  <--------   through                               +--- fn returns or ends its thread --> DONE <-+
  *
  * Invariants
- * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the meeting is held by replica 0;
- *    otherwise nobody can come any more, and the run is broken with an error that names who is where. So nothing waits for ever.
+ * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the
+ *    meeting is held by replica 0; otherwise nobody can come any more, and the run is broken with an error that names who is where.
+ *    So nothing waits for ever.
  * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
- * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they record into one graph.
- * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with none.
- * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it was the caller's thread,
- *    nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
+ * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they
+ *    record into one graph.
+ * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with
+ *    none.
+ * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it
+ *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
  * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
 #include "comm/lanes.h"
 #include "core/log.h"
@@ -20,8 +23,8 @@
 #include "core/names.h"
 #include "core/rounding.h"
 #include "core/thread.h"
-#include "core/trace.h"
 #include "dist/cross.h"
+#include "format/trace.h"
 #include "op/record.h"
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +44,7 @@ typedef struct seat {
 
 typedef struct worker worker;
 
-struct lki_run {
+struct lki_replica_run {
     lk_strategy     *strategy;
     int              count;
     lk_fn            fn;
@@ -65,7 +68,7 @@ struct lki_run {
 
 /* ---- seats ---- */
 
-static void break_run(lki_run *run, const lki_error_record *cause)
+static void break_run(lki_replica_run *run, const lki_error_record *cause)
 {
     if (run->broken) return;
     run->broken = true;
@@ -73,7 +76,7 @@ static void break_run(lki_run *run, const lki_error_record *cause)
 }
 
 /* With the lock held: nobody runs any more, and not all came for the same thing. */
-static void break_apart(lki_run *run)
+static void break_apart(lki_replica_run *run)
 {
     lki_error_record e = {.code = LK_ESTATE};
     lki_text_print(e.text, sizeof e.text, "lk_run: the replicas of %s do not make the same calls together: ", run->strategy->text);
@@ -93,7 +96,7 @@ static bool same_purpose(const seat *a, const seat *b)
 }
 
 /* With the lock held, after a seat stopped running. */
-static void settle(lki_run *run)
+static void settle(lki_replica_run *run)
 {
     if (run->waiting + run->done < run->count || !run->waiting || run->meeting) return;
     bool same = !run->done;
@@ -104,7 +107,7 @@ static void settle(lki_run *run)
 }
 
 /* With the lock held: who goes on while a function is traced. Those released by a broken run also go on, to return. */
-static void pass_turn(lki_run *run, int from)
+static void pass_turn(lki_replica_run *run, int from)
 {
     if (run->meeting) {
         run->turn = 0;
@@ -119,30 +122,30 @@ static void pass_turn(lki_run *run, int from)
     }
 }
 
-static bool may_run(const lki_run *run, int r) { return !run->tracer || run->turn == r; }
+static bool may_run(const lki_replica_run *run, int r) { return !run->tracer || run->turn == r; }
 
-typedef bool condition(const lki_run *run, int r, uint64_t meeting);
+typedef bool condition(const lki_replica_run *run, int r, uint64_t meeting);
 
-static bool released(const lki_run *run, int r, uint64_t meeting)
+static bool released(const lki_replica_run *run, int r, uint64_t meeting)
 {
     bool over = run->meetings > meeting || run->broken || (r == 0 && run->meeting);
     return over && may_run(run, r);
 }
 
-static bool has_turn(const lki_run *run, int r, uint64_t meeting)
+static bool has_turn(const lki_replica_run *run, int r, uint64_t meeting)
 {
     (void)meeting;
     return may_run(run, r);
 }
 
-static bool all_through(const lki_run *run, int r, uint64_t meeting)
+static bool all_through(const lki_replica_run *run, int r, uint64_t meeting)
 {
     (void)r, (void)meeting;
     return run->done == run->count;
 }
 
 /* Return with the lock held when the condition is true; false when the deadline passed first. */
-static bool wait_until(lki_run *run, condition *met, int r, uint64_t meeting, int64_t deadline)
+static bool wait_until(lki_replica_run *run, condition *met, int r, uint64_t meeting, int64_t deadline)
 {
     for (;;) {
         pthread_mutex_lock(&run->lock);
@@ -157,7 +160,7 @@ static bool wait_until(lki_run *run, condition *met, int r, uint64_t meeting, in
 }
 
 /* The lock is the last thing of the run that is touched: after the last replica the caller takes it, and then the run is gone. */
-static void let_go(lki_run *run)
+static void let_go(lki_replica_run *run)
 {
     __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
     lki_wake(&run->event, &run->sleepers);
@@ -167,7 +170,7 @@ static void let_go(lki_run *run)
 /* ---- meetings ---- */
 
 /* Replica 0, all others waiting, the lock not held. */
-static lk_status hold_meeting(lki_run *run, seat *mine)
+static lk_status hold_meeting(lki_replica_run *run, seat *mine)
 {
     for (int r = 0; r < run->count; r++)
         run->everyones[r] = run->seat[r].mine;
@@ -181,7 +184,7 @@ static lk_status hold_meeting(lki_run *run, seat *mine)
     return status;
 }
 
-static void end_meeting(lki_run *run, lk_status status)
+static void end_meeting(lki_replica_run *run, lk_status status)
 {
     lki_error_record e;
     pthread_mutex_lock(&run->lock);
@@ -200,7 +203,7 @@ static void end_meeting(lki_run *run, lk_status status)
 }
 
 /* The cause becomes this replica's error, unless it has one. */
-static lk_status broken_status(const lki_run *run)
+static lk_status broken_status(const lki_replica_run *run)
 {
     lki_error_record e = run->cause;
     lk_clear_error();
@@ -208,7 +211,7 @@ static lk_status broken_status(const lki_run *run)
     return e.code;
 }
 
-static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
+static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meeting)
 {
     pthread_mutex_lock(&run->lock);
     if (lk_failed()) { /* whoever failed before does not meet: the others hear of it now */
@@ -231,7 +234,7 @@ static lk_status arrive(lki_run *run, int r, seat with, uint64_t *meeting)
     return LK_OK;
 }
 
-static void deadline_passed(lki_run *run, int r, const char *call, double limit)
+static void deadline_passed(lki_replica_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
     lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words,
@@ -241,8 +244,9 @@ static void deadline_passed(lki_run *run, int r, const char *call, double limit)
     break_run(run, &e);
 }
 
-/* Of the call, else of the cross-device operations, else of the strategy; 0: none. Replicas that take turns wait for each other anyway. */
-static double seconds_allowed(const lki_run *run, double seconds)
+/* Of the call, else of the cross-device operations, else of the strategy; 0: none. Replicas that take turns wait for each other
+ * anyway. */
+static double seconds_allowed(const lki_replica_run *run, double seconds)
 {
     if (run->tracer || seconds > 0) return run->tracer ? 0 : seconds;
     double of_cross = run->strategy->cross->options.timeout_seconds;
@@ -256,9 +260,9 @@ lk_status lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, voi
 
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine)
 {
-    lki_context now = lki_context_now();
-    lki_run    *run = now.run;
-    uint64_t    meeting = 0;
+    lki_context      now = lki_context_now();
+    lki_replica_run *run = now.run;
+    uint64_t         meeting = 0;
     if (!run) return fn(now.strategy, 1, &mine, mine); /* the only replica */
     int     r = now.replica->ops.id;
     double  limit = seconds_allowed(run, seconds);
@@ -304,7 +308,7 @@ lk_tensor *lki_own(lk_tensor *t)
 
 /* ---- one replica ---- */
 
-static lk_tuple own_args(const lki_run *run, int r)
+static lk_tuple own_args(const lki_replica_run *run, int r)
 {
     enum { FEW = 16 };
     lk_tensor *few[FEW] = {0}, **item = run->args.count <= FEW ? few : lki_alloc_array(run->args.count, sizeof *item);
@@ -330,15 +334,15 @@ static lk_status keep_result(seat *s, lk_tuple out)
 
 /* What a thread is while it is a replica, and what it was before. */
 typedef struct stay {
-    lki_run      *run;
-    int           replica;
-    lki_context   before;
-    lki_device   *device;
-    lki_listeners outside;
-    lki_block     step;
+    lki_replica_run *run;
+    int              replica;
+    lki_context      before;
+    lki_device      *device;
+    lki_listeners    outside;
+    lki_block        step;
 } stay;
 
-static void enter(stay *s, lki_run *run, int r)
+static void enter(stay *s, lki_replica_run *run, int r)
 {
     lk_replica_context *c = &run->strategy->context[r];
     s->run = run;
@@ -361,7 +365,7 @@ static void leave(stay *s)
 }
 
 /* With the lock held, which is given back: the last thing the replica does in the run. */
-static void through(lki_run *run, int r)
+static void through(lki_replica_run *run, int r)
 {
     run->seat[r].state = DONE;
     run->done++;
@@ -374,7 +378,7 @@ static void through(lki_run *run, int r)
 static void thread_ends(void *arg)
 {
     stay            *s = arg;
-    lki_run         *run = s->run;
+    lki_replica_run *run = s->run;
     seat            *mine = &run->seat[s->replica];
     const bool       held_meeting = mine->state == WAITING;
     lki_error_record earlier, e;
@@ -401,7 +405,7 @@ static void thread_ends(void *arg)
     through(run, s->replica);
 }
 
-static void call_fn(lki_run *run, int r)
+static void call_fn(lki_replica_run *run, int r)
 {
     stay s;
     enter(&s, run, r);
@@ -412,7 +416,7 @@ static void call_fn(lki_run *run, int r)
     leave(&s);
 }
 
-static void replica(lki_run *run, int r)
+static void replica(lki_replica_run *run, int r)
 {
     lki_error_record e;
     if (run->tracer) {
@@ -432,10 +436,10 @@ static void replica(lki_run *run, int r)
 
 struct worker {
     _Alignas(LKI_CACHE_LINE) unsigned go; /* grows by one per job */
-    unsigned sleepers, spins;
-    lki_run *run;
-    int      replica;
-    worker  *next; /* on the list of idle ones */
+    unsigned         sleepers, spins;
+    lki_replica_run *run;
+    int              replica;
+    worker          *next; /* on the list of idle ones */
 };
 
 static struct {
@@ -455,8 +459,8 @@ static void forget_crew(void)
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_crew, unlock_crew, forget_crew); }
 
-/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on the idle list; a new job may
- * be waiting before this one's loop has come round. */
+/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on
+ * the idle list; a new job may be waiting before this one's loop has come round. */
 static void *work(void *arg)
 {
     worker *w = arg;
@@ -525,7 +529,7 @@ static worker *take_workers(int count)
     return list;
 }
 
-static void set_going(lki_run *run)
+static void set_going(lki_replica_run *run)
 {
     int r = run->count - 1;
     for (worker *w = run->workers; w; w = w->next) {
@@ -542,7 +546,7 @@ static void set_going(lki_run *run)
 static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
 
 /* One tuple out of one per replica. */
-static lk_tuple regroup(lki_run *run)
+static lk_tuple regroup(lki_replica_run *run)
 {
     int n = run->count, count = run->seat[0].result.count;
     for (int r = 1; r < n; r++)
@@ -565,7 +569,7 @@ static lk_tuple regroup(lki_run *run)
     return result;
 }
 
-static void drop_results(lki_run *run)
+static void drop_results(lki_replica_run *run)
 {
     for (int r = 0; r < run->count; r++) {
         for (int i = 0; i < run->seat[r].result.count; i++)
@@ -575,7 +579,7 @@ static void drop_results(lki_run *run)
 }
 
 /* Return when all replicas are through; of their workers, those whose threads ended are gone. */
-static void wait_for_all(lki_run *run)
+static void wait_for_all(lki_replica_run *run)
 {
     wait_until(run, all_through, 0, 0, 0);
     pthread_mutex_unlock(&run->lock);
@@ -589,7 +593,7 @@ static void wait_for_all(lki_run *run)
     give_back(run->workers);
 }
 
-static void free_run(lki_run *run)
+static void free_run(lki_replica_run *run)
 {
     drop_results(run);
     pthread_mutex_destroy(&run->lock);
@@ -600,7 +604,7 @@ static void free_run(lki_run *run)
 /* A cleanup handler, after thread_ends() of replica 0. */
 static void caller_ends(void *arg)
 {
-    lki_run *run = arg;
+    lki_replica_run *run = arg;
     wait_for_all(run);
     const bool first = !strcmp(run->cause.text, run->caller_end.text);
     lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log%s%s", run->caller_end.text,
@@ -608,7 +612,7 @@ static void caller_ends(void *arg)
     free_run(run);
 }
 
-static lk_tuple run_together(lki_run *run)
+static lk_tuple run_together(lki_replica_run *run)
 {
     lki_error_record before; /* an older error of the caller is not replica 0's */
     int              cancel;
@@ -643,8 +647,8 @@ static void warn_of_outer_tape(void)
 static lk_tuple run_many(const lk_run_args *a)
 {
     warn_of_outer_tape();
-    lk_strategy *s = a->strategy;
-    lki_run     *run = lki_zalloc(lki_bytes_add(sizeof *run, lki_bytes_of(s->replicas, sizeof run->seat[0])));
+    lk_strategy     *s = a->strategy;
+    lki_replica_run *run = lki_zalloc(lki_bytes_add(sizeof *run, lki_bytes_of(s->replicas, sizeof run->seat[0])));
     if (!run || !(run->everyones = lki_alloc_array(s->replicas, sizeof *run->everyones))) return lki_release(run), poisoned();
     run->strategy = s;
     run->count = s->replicas;
@@ -663,11 +667,11 @@ static lk_tuple run_many(const lk_run_args *a)
 /* One replica: the function is called here and now. */
 static lk_tuple run_one(const lk_run_args *a)
 {
-    lk_strategy *s = a->strategy;
-    lki_context  before = lki_context_enter((lki_context){
-         .kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA, .strategy = s, .replica = s->context});
-    lki_run      run = {.args = a->args};
-    bool         wrapped = false;
+    lk_strategy           *s = a->strategy;
+    const lki_context_kind kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA;
+    lki_context            before = lki_context_enter((lki_context){.kind = kind, .strategy = s, .replica = s->context});
+    lki_replica_run        run = {.args = a->args};
+    bool                   wrapped = false;
     for (int i = 0; i < a->args.count; i++)
         wrapped = wrapped || (a->args.item[i] && lki_stands_for(a->args.item[i]));
     lk_tuple out = a->fn(wrapped ? own_args(&run, 0) : a->args, a->user);

@@ -46,13 +46,13 @@ bool lki_is_strategy(const void *s);
 
 typedef enum lki_context_kind { LKI_CONTEXT_DEFAULT, LKI_CONTEXT_CROSS, LKI_CONTEXT_REPLICA, LKI_CONTEXT_UPDATE } lki_context_kind;
 
-typedef struct lki_run lki_run;
+typedef struct lki_replica_run lki_replica_run;
 
 typedef struct lki_context { /* what a thread saves and puts back around a change */
     lki_context_kind    kind;
     lk_strategy        *strategy;  /* NULL: none */
     lk_replica_context *replica;   /* REPLICA */
-    lki_run            *run;       /* REPLICA, of several: where they meet */
+    lki_replica_run    *run;       /* REPLICA, of several: where they meet */
     int                 component; /* UPDATE: which */
     lki_device         *device;    /* the thread's, kept while another context is entered */
 } lki_context;
@@ -67,14 +67,15 @@ static inline lki_context lki_context_cross(lk_strategy *s)
         (lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_CROSS, .strategy = s});
 }
 
-/* May `call` be made here, for strategy s? It needs cross-replica or default context, and no other strategy's scope. LK_ESTATE and an error that says what
- * to do instead. */
+/* May `call` be made here, for strategy s? It needs cross-replica or default context, and no other strategy's scope. LK_ESTATE and
+ * an error that says what to do instead. */
 lk_status lki_need_cross(const char *call, const lk_strategy *s);
 
 /* Make variables as the strategy that owns `v` would (slots of an optimiser), or as here when none does. */
 lki_context lki_context_of_variable(const lk_variable *v);
 
-/* While a value of replica r is worked on by a thread that speaks for all: ops know whose it is. Ended with lki_replica_set(NULL). */
+/* While a value of replica r is worked on by a thread that speaks for all: ops know whose it is. Ended with
+ * lki_replica_set(NULL). */
 static inline void lki_on_replica(lk_strategy *s, int r) { lki_replica_set(&s->context[r].ops); }
 
 /* ---- variables (variable.c) ---- */
@@ -86,13 +87,14 @@ lk_variable *lki_replica_create(lki_replica *self, const lk_variable_args *args)
 
 /* ---- meeting (run.c) ---- */
 
-/* All replicas of this thread's run deposit `mine`; when all are here fn runs once, on replica 0's thread, in cross-replica context, with what each brought, in replica order; then
- * all go on with its status. `call` and `detail` (may be NULL) must be the same everywhere: a replica that came for something else, or went home, makes all fail with an error
- * that names both. */
+/* All replicas of this thread's run deposit `mine`; when all are here fn runs once, on replica 0's thread, in cross-replica
+ * context, with what each brought, in replica order; then all go on with its status. `call` and `detail` (may be NULL) must be the
+ * same everywhere: a replica that came for something else, or went home, makes all fail with an error that names both. */
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
 lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
-/* The same with a deadline of its own; 0: that of the strategy. LK_EDEADLINE and an error that names the call when not all are there by then. */
+/* The same with a deadline of its own; 0: that of the strategy. LK_EDEADLINE and an error that names the call when not all are
+ * there by then. */
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);
 
 /* A tensor of this thread's own with the value of one that another replica's thread made. */
@@ -106,8 +108,8 @@ lk_tensor *lki_total(int count, lk_tensor *const *items);
 /* Where all replicas have the same bits, `equal` times it, elsewhere `differ` times their sum. */
 lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ);
 
-/* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the strategy's) says in which order the others are
- * added. Errors name `call`. */
+/* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the
+ * strategy's) says in which order the others are added. Errors name `call`. */
 lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
 
 lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x);
@@ -116,7 +118,8 @@ lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
 /* One element of a per-replica value for replica r; anything else as it is. Nests are gone through. */
 lk_tensor *lki_select(lk_tensor *t, int r);
 
-/* Are all per-replica values in t of as many replicas as s has? Else LK_EINVAL and an error that begins with `call` and `what` (of number `i`). */
+/* Are all per-replica values in t of as many replicas as s has? Else LK_EINVAL and an error that begins with `call` and `what` (of
+ * number `i`). */
 lk_status lki_check_replicas(const char *call, const char *what, int i, const lk_strategy *s, const lk_tensor *t);
 
 /* lk_gather_values() under another name. */

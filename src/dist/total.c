@@ -1,5 +1,5 @@
-/* The sum over the replicas of one value each, as one device would have made it: back along the origins (op/origin.h) to the sums over rows, those up the lane tree, and the ops once
- * more on the way out.
+/* The sum over the replicas of one value each, as one device would have made it: back along the origins (op/origin.h) to the sums
+ * over rows, those up the lane tree, and the ops once more on the way out.
  *
  *     a term      is summed: a sum over rows up the tree; something uniform counts once per replica, a share of it once for all
  *     a factor    must be the same on all replicas: it is taken as it is

@@ -1,6 +1,7 @@
 /* Variables of a mirrored strategy.
  *
- *   mirrored (on write)   one storage: CPU replicas share memory. What replicas assign is brought together first, by the variable's aggregation
+ *   mirrored (on write)   one storage: CPU replicas share memory. What replicas assign is brought together first, by the variable's
+ *                         aggregation
  *   on read               one component per replica, each its own variable; brought together when it is read outside of replicas
  *   ordinary              made outside any scope; replicas' assignments are made one after the other, in replica order */
 #include "core/dtype.h"
@@ -227,7 +228,8 @@ static lk_status apply_in_order(int count, void *const *everyones, bool mean)
     return LK_OK;
 }
 
-/* Without an aggregation all replicas must bring the same. Values that are only traced cannot be compared now: where they differ the step gives NaN. */
+/* Without an aggregation all replicas must bring the same. Values that are only traced cannot be compared now: where they differ
+ * the step gives NaN. */
 static lk_status apply_equal(int count, void *const *everyones)
 {
     enum { MOST = 1024 };

@@ -8,10 +8,10 @@
 
 /* ---- one ---- */
 
-static void tell_origin(const char *prefix, lki_report *r)
+static void tell_provenance(const char *prefix, lki_report *r)
 {
-    lki_origin o;
-    if (lki_checkpoint_origin(prefix, &o) != LK_OK) return;
+    lki_provenance o;
+    if (lki_checkpoint_provenance(prefix, &o) != LK_OK) return;
     lki_report_whole(r, "lanes", o.lanes);
     lki_report_text(r, "instruction_set", o.isa);
     lki_report_whole(r, "kernel_version", o.kernels);
@@ -46,7 +46,7 @@ static void tell_entry(const lki_bundle_entry *e, lki_report *r)
     lk_shape shape = {.rank = e->rank};
     for (int i = 0; i < e->rank; i++)
         shape.dim[i] = (int64_t)e->dim[i];
-    lki_line *l = lki_report_line(r, e->key, lki_bundle_type_name(e->type, name), e->sliced ? "in slices" : NULL);
+    lki_report_line *l = lki_report_line_add(r, e->key, lki_bundle_type_name(e->type, name), e->sliced ? "in slices" : NULL);
     if (lki_shape_valid(&shape)) l->shape = shape;
     l->bytes = e->size <= INT64_MAX ? (int64_t)e->size : -1;
     l->texts = e->type == LKI_BUNDLE_TEXT;
@@ -66,7 +66,7 @@ static lk_status tell_entries(const char *prefix, lki_report *r)
 static lk_status tell_checkpoint(const char *prefix, lki_report *r)
 {
     LKI_TRY(lki_checkpoint_verify(prefix));
-    tell_origin(prefix, r);
+    tell_provenance(prefix, r);
     LKI_TRY(tell_resume(prefix, r));
     return tell_entries(prefix, r);
 }
@@ -109,7 +109,8 @@ static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
         const int64_t bytes = good ? size_of(prefix) : -1;
         lki_error_take(&mine);
         lki_error_put(&before);
-        lki_line *l = lki_report_line(r, c->name[i], NULL, !good ? mine.text : strcmp(prefix, c->latest) ? NULL : "the latest");
+        const char      *note = !good ? mine.text : strcmp(prefix, c->latest) ? NULL : "the latest";
+        lki_report_line *l = lki_report_line_add(r, c->name[i], NULL, note);
         l->bytes = bytes;
         lki_release(prefix);
     }

@@ -1,5 +1,5 @@
-/* Looking into models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that also what lockstep does not
- * know is shown. */
+/* Looking into models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that also what lockstep
+ * does not know is shown. */
 #include "files/inspect.h"
 #include "format/zip.h"
 #include "keras/config.h"
@@ -56,7 +56,7 @@ static void tell_layers(const lki_json *layers, const char *before, lki_report *
         if (!name) name = text_in(l, "name");
         if (config) describe(config, note);
         snprintf(full, sizeof full, "%s%s", before, name ? name : "?");
-        lki_report_line(r, full, text_in(l, "class_name"), *note ? note : NULL);
+        lki_report_line_add(r, full, text_in(l, "class_name"), *note ? note : NULL);
         if (!inside || inside->type != LKI_JSON_ARRAY || depth > 8) continue;
         const size_t used = strlen(full);
         snprintf(full + used, sizeof full - used, "/");

@@ -53,7 +53,7 @@ static bool tell_feature(lki_wire entry, lki_report *r)
                  v.count == 1 ? "" : "s", (long long)v.bytes);
     }
     if (entry.bad || feature.bad || !*name) return false;
-    lki_report_line(r, name, type, *note ? note : NULL);
+    lki_report_line_add(r, name, type, *note ? note : NULL);
     return true;
 }
 
@@ -183,7 +183,7 @@ static void tell_tag(const tag *g, lki_report *r)
     int used = snprintf(note, sizeof note, "%lld value%s, steps %lld to %lld", (long long)g->count, g->count == 1 ? "" : "s",
                         (long long)g->first, (long long)g->last);
     if (g->kind == LKI_EVENT_SCALAR) lki_format(note + used, sizeof note - (size_t)used, ", last %.9g", g->value);
-    lki_report_line(r, g->name, KINDS[g->kind], note);
+    lki_report_line_add(r, g->name, KINDS[g->kind], note);
 }
 
 lk_status lki_inspect_events(const char *path, lki_report *r)

@@ -53,15 +53,15 @@ void lki_report_real(lki_report *r, const char *key, double value) { add_fact(r,
 
 void lki_report_table(lki_report *r, const char *what)
 {
-    if (r->tables < LKI_MOST_TABLES) r->table[r->tables++] = (lki_lines){.what = what};
+    if (r->tables < LKI_MOST_TABLES) r->table[r->tables++] = (lki_report_lines){.what = what};
 }
 
-lki_line *lki_report_line(lki_report *r, const char *name, const char *type, const char *note)
+lki_report_line *lki_report_line_add(lki_report *r, const char *name, const char *type, const char *note)
 {
-    static _Thread_local lki_line nowhere;
+    static _Thread_local lki_report_line nowhere;
     if (!r->tables) lki_report_table(r, "lines");
-    lki_lines *t = &r->table[r->tables - 1];
-    lki_line   l = {.name = copy(r, name), .type = copy(r, type), .note = copy(r, note), .shape = {.rank = -1}, .bytes = -1};
+    lki_report_lines *t = &r->table[r->tables - 1];
+    lki_report_line   l = {.name = copy(r, name), .type = copy(r, type), .note = copy(r, note), .shape = {.rank = -1}, .bytes = -1};
     if (!l.name || !lki_grow((void **)&t->line, &t->room, t->count + 1, sizeof *t->line)) return r->failed = true, &nowhere;
     t->line[t->count] = l;
     return &t->line[t->count++];
@@ -69,7 +69,7 @@ lki_line *lki_report_line(lki_report *r, const char *name, const char *type, con
 
 void lki_report_array(lki_report *r, const char *name, const char *type, const lk_shape *shape, int64_t bytes)
 {
-    lki_line *l = lki_report_line(r, name, type, NULL);
+    lki_report_line *l = lki_report_line_add(r, name, type, NULL);
     l->shape = *shape;
     l->bytes = bytes;
 }
@@ -87,7 +87,7 @@ static int by_numbers(const char *a, const char *b)
 
 static int by_name(const void *left, const void *right)
 {
-    const char *const first = ((const lki_line *)left)->name, *const second = ((const lki_line *)right)->name;
+    const char *const first = ((const lki_report_line *)left)->name, *const second = ((const lki_report_line *)right)->name;
     const char *a = first, *b = second;
     while (*a || *b) {
         const bool numbers = is_digit(*a) && is_digit(*b);
@@ -101,7 +101,7 @@ static int by_name(const void *left, const void *right)
 
 void lki_report_sort(lki_report *r)
 {
-    lki_lines *t = &r->table[r->tables - 1];
+    lki_report_lines *t = &r->table[r->tables - 1];
     if (!r->failed && t->count) qsort(t->line, (size_t)t->count, sizeof *t->line, by_name);
 }
 
@@ -126,11 +126,11 @@ typedef struct sums {
     bool    has_values, has_bytes;
 } sums;
 
-static sums sums_of(const lki_lines *t)
+static sums sums_of(const lki_report_lines *t)
 {
     sums s = {0};
     for (int i = 0; i < t->count; i++) {
-        const lki_line *l = &t->line[i];
+        const lki_report_line *l = &t->line[i];
         if (l->bytes >= 0) s.has_bytes = true, s.bytes += l->bytes;
         if (l->shape.rank >= 0 && !l->texts) s.has_values = true, s.values += lki_shape_size(&l->shape);
     }
@@ -203,7 +203,7 @@ static void put_fact(lki_sink *s, const lki_fact *f, size_t width)
     put(s, "\n");
 }
 
-static void put_line(lki_sink *s, const lki_line *l, size_t name, size_t type)
+static void put_line(lki_sink *s, const lki_report_line *l, size_t name, size_t type)
 {
     char shape[LKI_SHAPE_TEXT];
     put(s, "  ");
@@ -219,7 +219,7 @@ static void put_line(lki_sink *s, const lki_line *l, size_t name, size_t type)
     put(s, "\n");
 }
 
-static void put_table(lki_sink *s, const lki_lines *t)
+static void put_table(lki_sink *s, const lki_report_lines *t)
 {
     const sums total = sums_of(t);
     size_t     name = 0, type = 0;
@@ -285,7 +285,7 @@ static void write_fact(lki_json_out *o, const lki_fact *f)
     else lki_json_real(o, f->real);
 }
 
-static void write_line(lki_json_out *o, const lki_line *l)
+static void write_line(lki_json_out *o, const lki_report_line *l)
 {
     lki_json_open(o, '{');
     lki_json_key(o, "name");
@@ -303,7 +303,7 @@ static void write_line(lki_json_out *o, const lki_line *l)
     lki_json_close(o, '}');
 }
 
-static void write_table(lki_json_out *o, const lki_lines *t)
+static void write_table(lki_json_out *o, const lki_report_lines *t)
 {
     lki_json_key(o, t->what);
     lki_json_open(o, '[');

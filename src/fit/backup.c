@@ -8,8 +8,8 @@
  *
  * Invariants
  * 1. One save at a time: what is copied is not touched until its writer has ended. One that falls due meanwhile is made afterwards.
- * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a process ends, the newest that can be
- *    read is complete. What was begun and not finished is removed when the next run begins.
+ * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a
+ *    process ends, the newest that can be read is complete. What was begun and not finished is removed when the next run begins.
  *    The folder is locked (flock) from the first backup that is used or written in it to the end: two runs never share one.
  * 3. What cannot be saved is a warning, and never an end of training; the same one again is told once.
  *    Saving by seconds waits at least DEAR times as long as the last copy took, however large the model is.
@@ -36,7 +36,7 @@ typedef struct backup {
     lki_snapshot  *snapshot;
     bool           due;
     double         last, took;    /* when the last one was copied, or training began; how long that was */
-    lki_place      at;            /* of the last one that was copied */
+    lki_fit_place  at;            /* of the last one that was copied */
     bool           over;          /* and whether training had come to its end there */
     bool           kept;          /* it is on the disk, or on its way */
     int64_t        number;        /* the last that was used */
@@ -105,7 +105,7 @@ static bool writing(backup *b)
     return b->running;
 }
 
-static lk_status copy(backup *b, lki_run *r)
+static lk_status copy(backup *b, lki_fit_run *r)
 {
     lki_sink  state = {0};
     lk_status status = lki_resume_save(r, &state);
@@ -130,7 +130,7 @@ static lk_status own_folder(backup *b)
     return status;
 }
 
-static lk_status start(backup *b, lki_run *r)
+static lk_status start(backup *b, lki_fit_run *r)
 {
     lk_status status = own_folder(b);
     LKI_TRY(status);
@@ -149,7 +149,7 @@ static lk_status start(backup *b, lki_run *r)
 }
 
 /* No writer runs. */
-static void save(backup *b, lki_run *r)
+static void save(backup *b, lki_fit_run *r)
 {
     const double     begin = lki_seconds();
     lki_error_record before, why;
@@ -166,14 +166,14 @@ static void save(backup *b, lki_run *r)
     warn_once(b, &why);
 }
 
-static bool is_kept(const backup *b, const lki_run *r)
+static bool is_kept(const backup *b, const lki_fit_run *r)
 {
-    const lki_place *p = &r->place;
+    const lki_fit_place *p = &r->place;
     return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within && b->over == r->over;
 }
 
 /* Now, whatever is being written. A failure on the way is tried once more: the place where training ends is worth it. */
-static void save_at_last(backup *b, lki_run *r)
+static void save_at_last(backup *b, lki_fit_run *r)
 {
     join(b);
     if (is_kept(b, r)) return;
@@ -181,13 +181,13 @@ static void save_at_last(backup *b, lki_run *r)
     join(b);
 }
 
-static bool spoilt(const lki_run *r)
+static bool spoilt(const lki_fit_run *r)
 {
     const lk_logs logs = r->now.event.logs;
     return logs.count && !isfinite(lk_logs_get(&logs, "loss"));
 }
 
-static bool falls_due(backup *b, const lki_run *r, lki_rest why)
+static bool falls_due(backup *b, const lki_fit_run *r, lki_rest why)
 {
     const bool by_epochs = !b->every.steps && !(b->seconds > 0);
     if (why == LKI_REST_EPOCH) return by_epochs;
@@ -196,7 +196,7 @@ static bool falls_due(backup *b, const lki_run *r, lki_rest why)
 }
 
 /* Training has come to its end: nothing is left to go on with. */
-static void finish(backup *b, lki_run *r)
+static void finish(backup *b, lki_fit_run *r)
 {
     if (b->stay && !spoilt(r)) save_at_last(b, r);
     join(b);
@@ -207,7 +207,7 @@ static void finish(backup *b, lki_run *r)
     b->kept = false;
 }
 
-static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
+static void at_rest(lk_callback *base, lki_fit_run *r, lki_rest why)
 {
     backup *b = (backup *)base;
     if (!b->folder) return;
@@ -222,13 +222,13 @@ static void at_rest(lk_callback *base, lki_run *r, lki_rest why)
 /* ---- going on ---------------------------------------------------------------------------------------------------------------- */
 
 /* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
-static lk_status check_origin(const backup *b, const lki_run *r)
+static lk_status check_provenance(const backup *b, const lki_fit_run *r)
 {
     const char        *prefix = r->resume.from;
     const lk_strategy *s = r->engine->strategy;
-    lki_origin         here = lki_origin_now(b->checkpoint), then;
+    lki_provenance     here = lki_provenance_now(b->checkpoint), then;
     if (s->kind != LKI_STRATEGY_DEFAULT) here.lanes = s->lanes; /* there may be no weights yet that would tell */
-    if (lki_checkpoint_origin(prefix, &then) != LK_OK) return LK_OK;
+    if (lki_checkpoint_provenance(prefix, &then) != LK_OK) return LK_OK;
     if (then.lanes != here.lanes)
         return lki_fail(LK_EINVAL,
                         "%s was saved with %d lanes, here are %d; make the strategy with .lanes = %d, or remove it to begin anew",
@@ -300,9 +300,9 @@ static lk_status make_checkpoint(backup *b, lk_model *m)
     return b->checkpoint ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such step. A model
- * of one's own, or one of many inputs, makes its weights when it is called. */
-static lk_status build_model(lki_run *r)
+/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such
+ * step. A model of one's own, or one of many inputs, makes its weights when it is called. */
+static lk_status build_model(lki_fit_run *r)
 {
     lk_model             *m = r->engine->model;
     const lk_element_spec spec = lk_dataset_element_spec(r->train.dataset);
@@ -315,7 +315,7 @@ static lk_status build_model(lki_run *r)
     return known ? lk_model_build(m, row) : lk_failed() ? lk_error_code() : LK_OK;
 }
 
-static lk_status build_slots(lki_run *r)
+static lk_status build_slots(lki_fit_run *r)
 {
     lk_model    *m = r->engine->model;
     lk_strategy *s = r->engine->strategy;
@@ -331,7 +331,7 @@ static lk_status build_slots(lki_run *r)
     return status;
 }
 
-static lk_status restore(lk_callback *base, lki_run *r)
+static lk_status restore(lk_callback *base, lki_fit_run *r)
 {
     backup *b = (backup *)base;
     if (!b->folder) return LK_OK;
@@ -344,7 +344,7 @@ static lk_status restore(lk_callback *base, lki_run *r)
     LKI_TRY(lki_backup_lock(b->folder, false, &b->lock));
     LKI_TRY(find(b, &r->resume));
     if (!b->newest) return LK_OK;
-    LKI_TRY(check_origin(b, r));
+    LKI_TRY(check_provenance(b, r));
     LKI_TRY(build_model(r));
     LKI_TRY(build_slots(r));
     LKI_TRY(restore_values(b, r->resume.from));

@@ -46,7 +46,8 @@ static const char *behind_word(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0 ? text + strlen(word) : "?";
 }
 
-/* What a file of a backup is by the end of its name: ".index" or ".data-00000-of-00001", with ".<process>.<number>.tmp" while it is begun. Nothing else is ours. */
+/* What a file of a backup is by the end of its name: ".index" or ".data-00000-of-00001", with ".<process>.<number>.tmp" while it is
+ * begun. Nothing else is ours. */
 typedef enum ending { FOREIGN, WHOLE, BEGUN } ending;
 
 static ending ending_of(const char *text)
@@ -58,7 +59,8 @@ static ending ending_of(const char *text)
     return *rest ? FOREIGN : BEGUN;
 }
 
-/* A process that was killed may hold it a moment longer, in a child it was just starting, which has the descriptor until its exec: so it is waited for. */
+/* A process that was killed may hold it a moment longer, in a child it was just starting, which has the descriptor until its exec:
+ * so it is waited for. */
 static bool is_taken(int folder)
 {
     enum { TRIES = 200, PAUSE = 10 * 1000 * 1000 }; /* two seconds */

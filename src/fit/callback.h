@@ -1,9 +1,9 @@
 /* Callbacks from the inside: an object and a table of what it does at each event.
  *
  * Order of the calls in fit: train_begin, then per epoch: epoch_begin, (train_batch_begin, train_batch_end) for each execution,
- * [test_begin, (test_batch_begin, test_batch_end)..., test_end], epoch_end; train_end. Within an event callbacks are called in the order given to fit;
- * the progress display comes first, the history last. train_end is called also when training fails, so that files are closed; outside of
- * fit that holds for test_end and predict_end.
+ * [test_begin, (test_batch_begin, test_batch_end)..., test_end], epoch_end; train_end. Within an event callbacks are called in the
+ * order given to fit; the progress display comes first, the history last. train_end is called also when training fails, so that
+ * files are closed; outside of fit that holds for test_end and predict_end.
  *
  * A hook that returns an error ends training; it has told it (lki_fail). */
 #ifndef LKI_FIT_CALLBACK_H
@@ -61,7 +61,7 @@ typedef struct lki_happening {
 } lki_happening;
 
 /* A fit as it runs (resume.h). At rest no step runs, and all callbacks know of the event before: what is saved then is a whole. */
-typedef struct lki_run lki_run;
+typedef struct lki_fit_run lki_fit_run;
 typedef enum lki_rest {
     LKI_REST_STEP,  /* after a step (an execution), */
     LKI_REST_EPOCH, /* after an epoch, */
@@ -76,10 +76,11 @@ typedef struct lki_callback_kind {
     bool (*looks)(const lk_callback *c, lki_hook hook); /* optional, else all that is told: does it look at logs then, and now? */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */
-    lk_status (*restore)(lk_callback *c, lki_run *r);                   /* optional: before train_begin; may find r->resume */
-    void (*rest)(lk_callback *c, lki_run *r, lki_rest why);             /* optional */
+    lk_status (*restore)(lk_callback *c, lki_fit_run *r);               /* optional: before train_begin; may find r->resume */
+    void (*rest)(lk_callback *c, lki_fit_run *r, lki_rest why);         /* optional */
 
-    /* Optional: what a run that goes on must know (state.h). Loaded after train_begin; the caller looks whether all was read and fits. */
+    /* Optional: what a run that goes on must know (state.h). Loaded after train_begin; the caller looks whether all was read and
+     * fits. */
     void (*save)(const lk_callback *c, lki_sink *s);
     lk_status (*load)(lk_callback *c, lki_wire *w);
 } lki_callback_kind;
@@ -89,7 +90,8 @@ struct lk_callback {
     const lki_callback_kind *kind;
 };
 
-/* Training ends after this event because there is no more to gain; unlike lk_model_stop_training() nothing is kept to go on with. */
+/* Training ends after this event because there is no more to gain; unlike lk_model_stop_training() nothing is kept to go on
+ * with. */
 void lki_model_done_training(lk_model *m);
 
 /* Zeroed. NULL without memory. */
@@ -135,7 +137,8 @@ lk_status lki_monitor_begin(const char *call, lki_monitor *m, const char *name, 
 void      lki_monitor_end(lki_monitor *m);
 void      lki_monitor_reset(lki_monitor *m, lk_number best); /* not given: the worst */
 
-/* The value in these logs. False when there is none: the first time with a warning, "<what> conditioned on metric ...", that lists what there is. */
+/* The value in these logs. False when there is none: the first time with a warning, "<what> conditioned on metric ...", that lists
+ * what there is. */
 bool lki_monitor_value(lki_monitor *m, const char *what, const lk_logs *logs, double *value);
 bool lki_monitor_better(const lki_monitor *m, double value, double than); /* by more than min_delta */
 void lki_monitor_save(const lki_monitor *m, lki_sink *s);

@@ -3,14 +3,15 @@
  *     epoch,accuracy,loss,val_accuracy,val_loss
  *     0,0.9368,0.2154,0.9751,0.0776
  *
- * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each, so that
- * validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module ends them.
+ * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each,
+ * so that validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module
+ * ends them.
  *
  * Invariants
- * 1. `all` is what the file has, or should have, after its first `before` bytes. Bytes that cannot be written are tried again after every epoch
- *    and at the end; meanwhile training goes on, and one warning is given.
- * 2. A backup holds `all`, and the file is synced when the backup is made. A run that goes on from it compares the file with that: lines of
- *    epochs that are done again are cut off, and a file that is damaged, too short or gone is written again. */
+ * 1. `all` is what the file has, or should have, after its first `before` bytes. Bytes that cannot be written are tried again after
+ *    every epoch and at the end; meanwhile training goes on, and one warning is given.
+ * 2. A backup holds `all`, and the file is synced when the backup is made. A run that goes on from it compares the file with that:
+ *    lines of epochs that are done again are cut off, and a file that is damaged, too short or gone is written again. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "fit/callback.h"

@@ -1,7 +1,7 @@
 /* A drawing: a list of lines, rectangles, discs and texts, and its two writers. What one shows, the other shows.
  *
- * Units are the pixels of a usual screen, y goes down. Nothing here fails while it is being drawn: without memory the drawing is `failed`, and the
- * writers say LK_ENOMEM. */
+ * Units are the pixels of a usual screen, y goes down. Nothing here fails while it is being drawn: without memory the drawing is
+ * `failed`, and the writers say LK_ENOMEM. */
 #ifndef LKI_FIT_DRAW_H
 #define LKI_FIT_DRAW_H
 
@@ -68,7 +68,8 @@ lk_status lki_drawing_png(const lki_drawing *d, double scale, lki_bytes *out);
 
 /* ---- letters made of strokes (strokes.c) ---- */
 
-/* Walks over the strokes of a text at the origin, its size 1, y up: `to` is told every point, and whether a stroke begins there. Returns the width. */
+/* Walks over the strokes of a text at the origin, its size 1, y up: `to` is told every point, and whether a stroke begins there.
+ * Returns the width. */
 typedef void (*lki_stroke_fn)(lki_point p, bool begins, void *user);
 double lki_strokes(const char *utf8, bool bold, lki_stroke_fn to, void *user); /* `to` NULL: only the width */
 

@@ -1,8 +1,8 @@
 /* A drawing as pixels.
  *
- * Everything is a distance: a pixel is covered as far as its centre lies inside the shape, with one pixel from fully in to fully out. The pieces
- * of one mark (segments of a path, strokes of a text) meet in a mask, by the larger coverage, so that joints are round and nothing is painted
- * twice; the mask is then laid over the picture in the mark's colour. */
+ * Everything is a distance: a pixel is covered as far as its centre lies inside the shape, with one pixel from fully in to fully
+ * out. The pieces of one mark (segments of a path, strokes of a text) meet in a mask, by the larger coverage, so that joints are
+ * round and nothing is painted twice; the mask is then laid over the picture in the mark's colour. */
 #include "core/memory.h"
 #include "fit/draw.h"
 #include "format/png.h"

@@ -1,4 +1,5 @@
-/* EarlyStopping: end training when a value has not become better for some epochs, with the weights of the last or of the best one. */
+/* EarlyStopping: end training when a value has not become better for some epochs, with the weights of the last or of the best
+ * one. */
 #include "core/memory.h"
 #include "core/option.h"
 #include "fit/callback.h"

@@ -5,7 +5,8 @@
  * One engine per compiled model; one call of fit, evaluate or predict at a time.
  *
  * Invariants
- * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. What it gives does not depend on the number of replicas.
+ * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. What it gives does not depend on the number
+ *    of replicas.
  * 2. Losses are averaged over rows here, in double, step by step in order; metrics keep their own state. */
 #ifndef LKI_FIT_ENGINE_H
 #define LKI_FIT_ENGINE_H
@@ -50,8 +51,8 @@ struct lki_engine {
     lk_logs     evaluated; /* what evaluate gave */
 };
 
-/* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled, or in use. What needs no loss
- * needs no compile. `inside`: also from a callback of a fit of this thread. */
+/* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled,
+ * or in use. What needs no loss needs no compile. `inside`: also from a callback of a fit of this thread. */
 typedef struct lki_engine_request {
     const char *call;
     bool        needs_loss, trains, inside;
@@ -85,8 +86,9 @@ int64_t lki_batch_rows(lk_tuple batch);
 
 /* ---- steps (step.c) ---- */
 
-/* One step on one element; *out are its losses, as many as the engine has, or for predict the outputs. An error says which label is wrong, if one is: of the
- * element, rows counted from what was counted before, or of `labels`, all of them, where they are known. */
+/* One step on one element; *out are its losses, as many as the engine has, or for predict the outputs. An error says which label is
+ * wrong, if one is: of the element, rows counted from what was counted before, or of `labels`, all of them, where they are
+ * known. */
 lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_tuple *out);
 int64_t   lki_model_classes(lk_model *m); /* that its output tells apart; 0: not known */
 lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);

@@ -5,8 +5,9 @@
  *
  * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go.
  *
- * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that goes on from there
- * begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they were. */
+ * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that
+ * goes on from there begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they
+ * were. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 
 typedef struct fit {
-    lki_run            run; /* the first member: what callbacks that save it see */
+    lki_fit_run        run; /* the first member: what callbacks that save it see */
     const lk_fit_args *args;
     lki_logs           logs;   /* of the epoch that ends */
     lk_iterator       *early;  /* of the epoch to come, a reference; NULL: not yet */
@@ -47,7 +48,8 @@ static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 /* A card told of it later: it was one of the steps whose loss was not read before. */
 static lk_status some_step(fit *f) { return where(f, "one of the last steps, up to", f->run.now.event.batch, (lk_tuple){0}); }
 
-/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one before. */
+/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one
+ * before. */
 static lk_status this_or_before(fit *f, lk_tuple batch)
 {
     const int64_t    step = f->run.now.event.batch + 1;
@@ -121,8 +123,8 @@ static void tell_nan(fit *f)
              isnan(e->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)e->nan_step);
 }
 
-/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says of an epoch that was
- * cut short does not count: it will be told of all of it. */
+/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says
+ * of an epoch that was cut short does not count: it will be told of all of it. */
 static bool interrupted(const fit *f)
 {
     return f->held || (stopping(f) && __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE);
@@ -139,8 +141,8 @@ static lk_status tell(fit *f, lki_hook hook)
 
 /* ---- one epoch ---- */
 
-/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run that was stopped
- * within one. */
+/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run
+ * that was stopped within one. */
 static lk_status execute(fit *f, int64_t limit)
 {
     lk_event     *e = &f->run.now.event;
@@ -161,7 +163,7 @@ static lk_status execute(fit *f, int64_t limit)
 }
 
 /* Those that save what training is at now do so. */
-static void rest(fit *f, lki_place at, lki_rest why)
+static void rest(fit *f, lki_fit_place at, lki_rest why)
 {
     const double before = lki_seconds();
     f->run.place = at;
@@ -172,7 +174,7 @@ static void rest(fit *f, lki_place at, lki_rest why)
     f->run.now.times.callbacks += lki_seconds() - before;
 }
 
-static lki_place place_within(const fit *f) { return (lki_place){f->run.now.event.epoch, f->run.now.event.batch, true}; }
+static lki_fit_place place_within(const fit *f) { return (lki_fit_place){f->run.now.event.epoch, f->run.now.event.batch, true}; }
 
 static lk_status batches(fit *f)
 {
@@ -289,7 +291,7 @@ static lk_status begin_epoch(fit *f)
     h->goes_on = within;
     const lk_status status = tell(f, LKI_HOOK_epoch_begin);
     h->goes_on = false;
-    f->run.place = (lki_place){h->event.epoch, h->event.batch, within};
+    f->run.place = (lki_fit_place){h->event.epoch, h->event.batch, within};
     LKI_TRY(status);
     if (!within) return begin_data(f);
     f->again = f->args->steps_per_epoch > 0; /* it may be that of the epoch before, at its end */
@@ -323,7 +325,7 @@ static lk_status epoch(fit *f)
     LKI_TRY(validate(f));
     LKI_TRY(end_epoch(f));
     f->run.over = stopping(f) && !interrupted(f);
-    if (!f->cut) rest(f, (lki_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
+    if (!f->cut) rest(f, (lki_fit_place){f->run.now.event.epoch + 1, 0, false}, LKI_REST_EPOCH);
     return LK_OK;
 }
 
@@ -332,13 +334,13 @@ static lk_status epoch(fit *f)
 /* A callback that keeps backups may find one to go on from; then the others begin, and become what they were. */
 static lk_status begin(fit *f)
 {
-    lki_run *r = &f->run;
+    lki_fit_run *r = &f->run;
     for (int i = 0; i < r->callbacks.count; i++) {
         lk_callback *c = r->callbacks.item[i];
         if (c->kind->restore) LKI_TRY(c->kind->restore(c, r));
     }
     r->now.resumed = r->resume.bytes.data != NULL;
-    r->place = r->now.resumed ? r->resume.place : (lki_place){.epoch = f->args->initial_epoch};
+    r->place = r->now.resumed ? r->resume.place : (lki_fit_place){.epoch = f->args->initial_epoch};
     r->now.event.epoch = r->place.epoch;
     r->now.event.batch = r->place.batch;
     LKI_TRY(tell(f, LKI_HOOK_train_begin));

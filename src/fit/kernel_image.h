@@ -4,8 +4,8 @@
 
 #include "format/image.h"
 
-/* Of a kernel in Keras' order: [in, out], [steps, in, out] or [height, width, in, out]. *made false: such a shape has no picture (other ranks, more
- * than a million pixels), and there is none. */
+/* Of a kernel in Keras' order: [in, out], [steps, in, out] or [height, width, in, out]. *made false: such a shape has no picture
+ * (other ranks, more than a million pixels), and there is none. */
 lk_status lki_kernel_image(const lk_shape *shape, const float *value, lki_image *out, bool *made);
 
 #endif

@@ -1,7 +1,7 @@
 /* Callbacks that set the learning rate: LearningRateScheduler before each epoch, ReduceLROnPlateau when a value stays where it is.
  *
- * Both add `learning_rate`, the rate the epoch was trained with, to its logs. An optimiser that follows a schedule is refused when training
- * begins: its rate cannot be set. */
+ * Both add `learning_rate`, the rate the epoch was trained with, to its logs. An optimiser that follows a schedule is refused when
+ * training begins: its rate cannot be set. */
 #include "core/memory.h"
 #include "fit/callback.h"
 #include "nn/optimizer.h"

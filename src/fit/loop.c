@@ -18,7 +18,8 @@ lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const
     return status;
 }
 
-/* Looking at what was counted waits for the card, so it is done for each step only where somebody wants to know it of each; for who shows how far it has come, now and then. */
+/* Looking at what was counted waits for the card, so it is done for each step only where somebody wants to know it of each; for who
+ * shows how far it has come, now and then. */
 bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked)
 {
     const double now_and_then = 0.05;

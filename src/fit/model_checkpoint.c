@@ -4,8 +4,8 @@
  *
  *   .keras         the whole model, lk_model_save()
  *   .weights.h5    its weights, lk_model_save_weights()
- *   any other      a checkpoint of TensorFlow under that prefix, with "model" and (without save_weights_only) "optimizer" in it; it becomes
- *                  the latest of its folder */
+ *   any other      a checkpoint of TensorFlow under that prefix, with "model" and (without save_weights_only) "optimizer" in it; it
+ *                  becomes the latest of its folder */
 #include "core/memory.h"
 #include "core/option.h"
 #include "fit/callback.h"

@@ -8,8 +8,8 @@
  *     |               epoch                      |
  *     +--------------------------------------+
  *
- * Values that are not finite leave gaps. Values over more than two powers of ten, all above zero, are drawn on a logarithmic axis. The two
- * colours are told apart by people who do not see red and green, and by their lightness in print. */
+ * Values that are not finite leave gaps. Values over more than two powers of ten, all above zero, are drawn on a logarithmic axis.
+ * The two colours are told apart by people who do not see red and green, and by their lightness in print. */
 #include "fit/plot.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -1,13 +1,13 @@
 /* The progress of fit, evaluate and predict, as Keras shows it.
  *
- *     938/938 [==============================] - 33s 35ms/step - loss: 0.2154 - accuracy: 0.9368        when it is over
- *     512/938 [===============>..............] - ETA: 3s - 28,431 rows/s - loss: 0.2381 - accuracy: 0.9282      on a terminal, meanwhile
- *     938/938 - 33s - 35ms/step - loss: 0.2154 - accuracy: 0.9368                                       verbose 2
+ *     938/938 [==============================] - 33s 35ms/step - loss: 0.2154 - accuracy: 0.9368              when it is over
+ *     512/938 [===============>..............] - ETA: 3s - 28,431 rows/s - loss: 0.2381 - accuracy: 0.9282    meanwhile, a terminal
+ *     938/938 - 33s - 35ms/step - loss: 0.2154 - accuracy: 0.9368                                             verbose 2
  *
  * Invariants
  * 1. Where output is no terminal there is one line, when all is over; nothing is computed before that.
- * 2. On a terminal the line is drawn anew at most every 50 ms and never wraps: first the bar becomes shorter, then the last values are left
- *    out. The line that stays is complete. No escape codes: a shorter line is filled up with blanks.
+ * 2. On a terminal the line is drawn anew at most every 50 ms and never wraps: first the bar becomes shorter, then the last values
+ *    are left out. The line that stays is complete. No escape codes: a shorter line is filled up with blanks.
  * 3. Whoever speaks while a line is being drawn ends it first (lki_say), and so does the end of training, whatever the reason. */
 #include "core/log.h"
 #include "core/number.h"

@@ -56,7 +56,7 @@ static void put_part(lki_sink *message, uint32_t field, lki_sink *part)
     lki_sink_free(part);
 }
 
-static void put_place(const lki_run *r, lki_sink *s)
+static void put_place(const lki_fit_run *r, lki_sink *s)
 {
     lki_sink_number(s, EPOCH, (uint64_t)r->place.epoch);
     lki_sink_number(s, BATCH, (uint64_t)r->place.batch);
@@ -69,7 +69,7 @@ static void put_place(const lki_run *r, lki_sink *s)
     lki_sink_number(s, EPOCH_STEPS, (uint64_t)(r->train.steps + 2));
 }
 
-static lk_status put_iterator(const lki_run *r, lki_sink *s)
+static lk_status put_iterator(const lki_fit_run *r, lki_sink *s)
 {
     void  *bytes = NULL;
     size_t size = 0;
@@ -144,7 +144,7 @@ static void put_epoch(const lk_history *h, int i, lki_sink *s)
     put_part(s, HISTORY, &part);
 }
 
-static lk_status put_all(const lki_run *r, lki_sink *s)
+static lk_status put_all(const lki_fit_run *r, lki_sink *s)
 {
     const lki_compiled *c = r->engine->compiled;
     put_place(r, s);
@@ -162,7 +162,7 @@ static lk_status put_all(const lki_run *r, lki_sink *s)
     return lk_failed() ? lk_error_code() : s->failed ? LK_ENOMEM : LK_OK;
 }
 
-lk_status lki_resume_save(const lki_run *r, lki_sink *out)
+lk_status lki_resume_save(const lki_fit_run *r, lki_sink *out)
 {
     const size_t at = out->size;
     lki_sink_bytes(out, MAGIC, sizeof MAGIC);
@@ -224,7 +224,7 @@ void lki_resume_free(lki_resume *r)
 
 /* ---- going on with it -------------------------------------------------------------------------------------------------------- */
 
-static lk_status begin_iterator(lki_run *r)
+static lk_status begin_iterator(lki_fit_run *r)
 {
     LK_POOL
         r->iterator = lki_retain(lk_iterator_of(r->train.dataset));
@@ -232,7 +232,7 @@ static lk_status begin_iterator(lki_run *r)
 }
 
 /* Between epochs other data can take over; within one it cannot. */
-static lk_status load_iterator(lki_run *r, lki_wire *w)
+static lk_status load_iterator(lki_fit_run *r, lki_wire *w)
 {
     lki_error_record why;
     LKI_TRY(begin_iterator(r));
@@ -253,19 +253,19 @@ static void set_counts(lk_dataset *d, lki_wire *w)
     if (d->ops->counts && lki_wire_left(w) >= 8) __atomic_store_n(&d->iterations, (uint64_t)lki_state_get(w), __ATOMIC_RELAXED);
 }
 
-static lk_status load_train_counts(lki_run *r, lki_wire *w)
+static lk_status load_train_counts(lki_fit_run *r, lki_wire *w)
 {
     if (r->iterator) set_counts(r->train.dataset, w);
     return LK_OK;
 }
 
-static lk_status load_validation_counts(lki_run *r, lki_wire *w)
+static lk_status load_validation_counts(lki_fit_run *r, lki_wire *w)
 {
     if (r->validation.dataset) set_counts(r->validation.dataset, w);
     return LK_OK;
 }
 
-static lk_status other_metrics(const lki_run *r)
+static lk_status other_metrics(const lki_fit_run *r)
 {
     return lki_fail(
         LK_EINVAL,
@@ -274,7 +274,7 @@ static lk_status other_metrics(const lki_run *r)
         r->resume.from);
 }
 
-static lk_status load_losses(lki_run *r, lki_wire *w)
+static lk_status load_losses(lki_fit_run *r, lki_wire *w)
 {
     lki_engine *e = r->engine;
     LKI_TRY(lki_count_settle(e));
@@ -285,7 +285,7 @@ static lk_status load_losses(lki_run *r, lki_wire *w)
     return LK_OK;
 }
 
-static lk_status load_sum(lki_run *r, lk_variable *v, lki_wire *w)
+static lk_status load_sum(lki_fit_run *r, lk_variable *v, lki_wire *w)
 {
     lk_tensor *t = lki_state_get_tensor(w);
     if (!t) return lk_failed() ? lk_error_code() : damaged(r->resume.from, "is damaged: a metric is not one");
@@ -293,7 +293,7 @@ static lk_status load_sum(lki_run *r, lk_variable *v, lki_wire *w)
     return lk_assign(v, t);
 }
 
-static lk_status load_metric_values(lki_run *r, lk_metric *m, lki_wire *w)
+static lk_status load_metric_values(lki_fit_run *r, lk_metric *m, lki_wire *w)
 {
     const int64_t classes = lki_state_get_within(w, 0, INT32_MAX), count = lki_state_get_within(w, 0, LKI_MOST_SUMS);
     lk_status     status = LK_OK;
@@ -313,7 +313,7 @@ static bool same_text(const lki_wire *w, const char *text)
     return lki_wire_left(w) == strlen(text) && memcmp(w->p, text, strlen(text)) == 0;
 }
 
-static lk_status load_metric(lki_run *r, lki_wire *w, int at)
+static lk_status load_metric(lki_fit_run *r, lki_wire *w, int at)
 {
     const lki_compiled *c = r->engine->compiled;
     const lki_wire      name = lki_state_get_bytes(w);
@@ -322,7 +322,7 @@ static lk_status load_metric(lki_run *r, lki_wire *w, int at)
 }
 
 /* The n-th callback of a kind gets the n-th state of that kind; a callback that is new stays as it began. */
-static lk_callback *callback_for(const lki_run *r, const lki_wire *kind, int n)
+static lk_callback *callback_for(const lki_fit_run *r, const lki_wire *kind, int n)
 {
     for (int i = 0; i < r->callbacks.count; i++) {
         lk_callback *c = r->callbacks.item[i];
@@ -332,7 +332,7 @@ static lk_callback *callback_for(const lki_run *r, const lki_wire *kind, int n)
 }
 
 /* How many states of that kind come before the one at `end`. */
-static int states_before(const lki_run *r, const lki_wire *kind, const uint8_t *end)
+static int states_before(const lki_fit_run *r, const lki_wire *kind, const uint8_t *end)
 {
     lki_wire       w = r->resume.message;
     lki_wire_field f;
@@ -345,7 +345,7 @@ static int states_before(const lki_run *r, const lki_wire *kind, const uint8_t *
     return count;
 }
 
-static lk_status load_callback(lki_run *r, lki_wire *w)
+static lk_status load_callback(lki_fit_run *r, lki_wire *w)
 {
     const uint8_t *begin = w->p;
     const lki_wire kind = lki_state_get_bytes(w);
@@ -356,7 +356,7 @@ static lk_status load_callback(lki_run *r, lki_wire *w)
     return lki_state_check(&state, c->kind->name);
 }
 
-static lk_status load_epoch(lki_run *r, lki_wire *w)
+static lk_status load_epoch(lki_fit_run *r, lki_wire *w)
 {
     lki_logs  logs = {0};
     lk_status status = LK_OK;
@@ -373,7 +373,7 @@ static lk_status load_epoch(lki_run *r, lki_wire *w)
     return status;
 }
 
-static lk_status load_field(lki_run *r, lki_wire_field *f, int *metrics)
+static lk_status load_field(lki_fit_run *r, lki_wire_field *f, int *metrics)
 {
     const lki_wire_field *n = f;
     switch (f->number) {
@@ -392,7 +392,7 @@ static lk_status load_field(lki_run *r, lki_wire_field *f, int *metrics)
     }
 }
 
-static void use_seed(const lki_run *r)
+static void use_seed(const lki_fit_run *r)
 {
     const uint64_t here = lk_random_seed(), then = r->resume.seed;
     if (here == then) return;
@@ -401,7 +401,7 @@ static void use_seed(const lki_run *r)
     lk_set_random_seed(then);
 }
 
-lk_status lki_resume_apply(lki_run *r)
+lk_status lki_resume_apply(lki_fit_run *r)
 {
     lki_wire       w = r->resume.message;
     lki_wire_field f;

@@ -1,7 +1,8 @@
-/* The state of callbacks as bytes, for backups: whole numbers and reals of eight bytes, and bytes with their length before them, one after
- * the other, in the order the callback chose.
+/* The state of callbacks as bytes, for backups: whole numbers and reals of eight bytes, and bytes with their length before them,
+ * one after the other, in the order the callback chose.
  *
- * A reader that comes to the end too soon gets zeros and nothing, and its wire is `bad`: whoever loads asks once, before acting on what was read. */
+ * A reader that comes to the end too soon gets zeros and nothing, and its wire is `bad`: whoever loads asks once, before acting on
+ * what was read. */
 #ifndef LKI_FIT_STATE_H
 #define LKI_FIT_STATE_H
 

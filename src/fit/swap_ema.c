@@ -1,10 +1,10 @@
-/* SwapEMAWeights: while a model is evaluated or predicts, its variables hold their moving averages; the values in training wait where the
- * averages were.
+/* SwapEMAWeights: while a model is evaluated or predicts, its variables hold their moving averages; the values in training wait
+ * where the averages were.
  *
  *     training --test_begin, predict_begin [epoch_end]--> averages --test_end, predict_end [epoch_begin]--> training
  *
- * In brackets: with swap_on_epoch, so that callbacks behind this one see averages at the end of an epoch too. When training ends the
- * averages are in the variables for good, whatever ended it. */
+ * In brackets: with swap_on_epoch, so that callbacks behind this one see averages at the end of an epoch too. When training ends
+ * the averages are in the variables for good, whatever ended it. */
 #include "fit/callback.h"
 #include "nn/optimizer.h"
 #include <string.h>

@@ -7,9 +7,9 @@
  *   validation   epoch_loss, ...                                          step: the epoch
  *                evaluation_loss_vs_iterations, ...                       step: the optimiser's iterations
  *
- * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it) ends.
- * The first one is made before training begins, and an error if it cannot be. What cannot be written later is a warning, given once:
- * training goes on. */
+ * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it)
+ * ends. The first one is made before training begins, and an error if it cannot be. What cannot be written later is a warning,
+ * given once: training goes on. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -137,7 +137,7 @@ static lk_status put_weights(tensorboard *t, const lki_happening *h)
     return status;
 }
 
-/* ---- the model as text --------------------------------------------------------------------------------------------------------- */
+/* ---- the model as text ------------------------------------------------------------------------------------------------------- */
 
 /* A row of a table in Markdown: name, Keras' class, its weights and how many numbers they are. */
 static int64_t put_layer(lki_text *t, lk_layer *l)

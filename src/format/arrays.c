@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the list ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the list ---------------------------------------------------------------------------------------------------------------- */
 
 void lki_arrays_free(lki_arrays *a)
 {
@@ -85,7 +85,7 @@ static lk_status finished(const char *file, lk_status status, lki_arrays *out)
     return status;
 }
 
-/* ---- npz ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- npz --------------------------------------------------------------------------------------------------------------------- */
 
 /* The length of its name without ".npy"; 0: it is no array. */
 static size_t array_name(const char *member)
@@ -152,7 +152,7 @@ lk_status lki_npz_write_all(const char *path, const lki_arrays *a)
     return status;
 }
 
-/* ---- checkpoints ---------------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------------------- */
 
 /* What lockstep keeps beside what others look for. */
 static bool is_ours(const char *key) { return strncmp(key, ".LOCKSTEP/", 10) == 0; }
@@ -190,7 +190,7 @@ lk_status lki_bundle_write_all(const char *prefix, const lki_arrays *a)
     return status;
 }
 
-/* ---- HDF5 ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- HDF5 -------------------------------------------------------------------------------------------------------------------- */
 
 static lk_status arrays_of_h5(lki_h5 *file, lki_arrays *out)
 {

@@ -1,5 +1,5 @@
-/* Arrays with names: what is in a safetensors or npz file, and what is left of a checkpoint or an HDF5 file when its structure is put
- * aside. One reader and one writer per format fill and store them.
+/* Arrays with names: what is in a safetensors or npz file, and what is left of a checkpoint or an HDF5 file when its structure is
+ * put aside. One reader and one writer per format fill and store them.
  *
  * Invariants
  * 1. A list that a reader gave, or that was closed, is in order of names as bytes, and no two are equal.

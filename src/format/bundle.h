@@ -5,9 +5,9 @@
  *
  * Invariants
  * 1. What a reader holds open it can read for ever, also when the files were removed or replaced since.
- * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. Where PREFIX exists already, the
- *    new data takes another name (data-00001-of-00002, which its index says, as TensorFlow reads it), so the rename of the index is
- *    the one moment at which the new checkpoint takes the place of the old.
+ * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. Where PREFIX exists already,
+ *    the new data takes another name (data-00001-of-00002, which its index says, as TensorFlow reads it), so the rename of the
+ *    index is the one moment at which the new checkpoint takes the place of the old.
  * 3. A data file that no index refers to and no writer holds (flock) is a leftover; the next writer of PREFIX removes it. */
 #ifndef LKI_FORMAT_BUNDLE_H
 #define LKI_FORMAT_BUNDLE_H
@@ -99,8 +99,8 @@ void lki_bundle_end(lki_bundle_writer *w);
 /* Remove the files of PREFIX; its index first. What is not there is no error. */
 lk_status lki_bundle_remove(const char *prefix);
 
-/* Remove what crashes left of checkpoints of a folder whose names begin with `begin`: files beside, and data without an index. What a
- * writer holds stays. At best: never an error. */
+/* Remove what crashes left of checkpoints of a folder whose names begin with `begin`: files beside, and data without an index. What
+ * a writer holds stays. At best: never an error. */
 void lki_bundle_clean(const char *folder, const char *begin);
 
 #endif

@@ -1,10 +1,10 @@
 /* Writing TensorFlow's checkpoint files (bundle.h; bundle.c has the format and reads it).
  *
  * Which name the data gets, when, and what may be removed, holds also when several processes write one PREFIX:
- *   - A name is taken by making an empty file that is locked, which then is replaced by the data, locked too; the lock is held until the
- *     index is there.
- *   - A file is removed only while it is locked, after a look into the index as it is then. A writer that published its index before it
- *     let go of the lock is seen; one that has not holds the lock. */
+ *   - A name is taken by making an empty file that is locked, which then is replaced by the data, locked too; the lock is held
+ *     until the index is there.
+ *   - A file is removed only while it is locked, after a look into the index as it is then. A writer that published its index
+ *     before it let go of the lock is seen; one that has not holds the lock. */
 #include "core/shape.h"
 #include "format/bundle.h"
 #include "format/crc32c.h"

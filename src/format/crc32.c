@@ -1,9 +1,9 @@
 /* The two checksums of 32 bits: CRC-32 (polynomial 0x04c11db7) and CRC-32C (0x1edc6f41), bits reversed, start and end inverted.
  *
- * Table k tells what a byte does to the checksum after k more bytes, so that eight bytes are taken at a time. Where there is SSE 4.2, one
- * instruction takes eight bytes for CRC-32C; it gives its result three cycles later and can be begun every cycle, so three neighbouring
- * blocks are summed at a time and put together: the checksum of a block followed by n more bytes is that of the block followed by n
- * zeros, which is linear and has tables, combined with that of the n bytes. */
+ * Table k tells what a byte does to the checksum after k more bytes, so that eight bytes are taken at a time. Where there is SSE
+ * 4.2, one instruction takes eight bytes for CRC-32C; it gives its result three cycles later and can be begun every cycle, so three
+ * neighbouring blocks are summed at a time and put together: the checksum of a block followed by n more bytes is that of the block
+ * followed by n zeros, which is linear and has tables, combined with that of the n bytes. */
 #include "format/crc32.h"
 #include "format/crc32c.h"
 #include <pthread.h>

@@ -6,8 +6,8 @@
  *     256..279   7 bits from 0000000
  *     280..287   8 bits from 11000000
  *
- * Matches are found through chains of places with the same three bytes, the nearest first; a chain is followed for a while, not to its
- * end. The result depends on the bytes alone. */
+ * Matches are found through chains of places with the same three bytes, the nearest first; a chain is followed for a while, not to
+ * its end. The result depends on the bytes alone. */
 #include "format/deflate.h"
 #include "core/memory.h"
 #include <string.h>

@@ -11,8 +11,8 @@
  *   text         string [] or [n]
  *
  * Records gather in memory and are appended to the file in whole, so that whoever reads it while it grows meets half a record only
- * where the system itself stopped in the middle. What cannot be written waits, up to MOST_WAITING bytes, and goes on at the byte where the
- * system stopped: a disk that was full for a while leaves no damage. */
+ * where the system itself stopped in the middle. What cannot be written waits, up to MOST_WAITING bytes, and goes on at the byte
+ * where the system stopped: a disk that was full for a while leaves no damage. */
 #include "format/events.h"
 #include "core/memory.h"
 #include "format/crc32c.h"

@@ -1,7 +1,7 @@
 /* TensorBoard's event files: TFRecords of Event messages, written as training goes.
  *
- * The file is FOLDER/events.out.tfevents.<seconds>.<host>.<process>.<n>; its first event is "brain.Event:2". Values follow the forms
- * TensorFlow 2 writes (tensors with plugin data), so that TensorBoard shows them in its panels. */
+ * The file is FOLDER/events.out.tfevents.<seconds>.<host>.<process>.<n>; its first event is "brain.Event:2". Values follow the
+ * forms TensorFlow 2 writes (tensors with plugin data), so that TensorBoard shows them in its panels. */
 #ifndef LKI_FORMAT_EVENTS_H
 #define LKI_FORMAT_EVENTS_H
 
@@ -17,7 +17,8 @@ const char *lki_events_path(const lki_events *e);
 
 lk_status lki_events_scalar(lki_events *e, double wall_time, int64_t step, const char *tag, float value);
 
-/* Up to 30 buckets of equal width between the smallest and the largest, as tf.summary.histogram. Values that are not finite are left out. */
+/* Up to 30 buckets of equal width between the smallest and the largest, as tf.summary.histogram. Values that are not finite are
+ * left out. */
 lk_status lki_events_histogram(lki_events *e, double wall_time, int64_t step, const char *tag, const float *value, int64_t count);
 lk_status lki_events_image(lki_events *e, double wall_time, int64_t step, const char *tag, int64_t width, int64_t height,
                            int channels, const uint8_t *pixels);

@@ -70,8 +70,8 @@ lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint
 lk_status lki_array_alloc(lki_array *a); /* room for them */
 void      lki_array_free(lki_array *a);
 
-/* Unpack deflate (as in zip), gzip or zlib (as in PNG) data with zlib, looked for at run time. `size` is the exact unpacked size; LKI_SIZE_UNKNOWN:
- * whatever comes out, at most what deflate can make of that many bytes. */
+/* Unpack deflate (as in zip), gzip or zlib (as in PNG) data with zlib, looked for at run time. `size` is the exact unpacked size;
+ * LKI_SIZE_UNKNOWN: whatever comes out, at most what deflate can make of that many bytes. */
 typedef enum lki_packing { LKI_DEFLATE, LKI_GZIP, LKI_ZLIB } lki_packing;
 #define LKI_SIZE_UNKNOWN SIZE_MAX
 lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packed, size_t packed_size, size_t size, lki_bytes *out);

@@ -160,7 +160,7 @@ static bool dtype_of(uint64_t values, lk_dtype *out)
     return false;
 }
 
-/* ---- an answer ---------------------------------------------------------------------------------------------------------------- */
+/* ---- an answer --------------------------------------------------------------------------------------------------------------- */
 
 /* A frame of an answer, as it comes; every byte goes through hear(). */
 typedef struct source {

@@ -1,11 +1,12 @@
-/* HDF5 files, read and written by a helper program of its own (helper/h5.c), so that neither the library nor a process that uses it has libhdf5 inside and a
- * hostile file can at worst end the helper. The helper opens no file: bytes go in and come out through pipes; it has limits on memory and time
- * and, where the kernel allows it, a filter on system calls.
+/* HDF5 files, read and written by a helper program of its own (helper/h5.c), so that neither the library nor a process that uses it
+ * has libhdf5 inside and a hostile file can at worst end the helper. The helper opens no file: bytes go in and come out through
+ * pipes; it has limits on memory and time and, where the kernel allows it, a filter on system calls.
  *
  *     library: bytes of the file ---> helper: H5 in memory ---> library: groups, attributes and arrays, and the other way round
  *
- * It is looked for at LOCKSTEP_H5 (a path); as libexec/lockstep/lockstep-h5 in the folder of the library, or of the program where the library is part of it, and
- * in the two folders above; and where `make install` puts it. One beside the library must be its owner's, root's or that of who runs it. */
+ * It is looked for at LOCKSTEP_H5 (a path); as libexec/lockstep/lockstep-h5 in the folder of the library, or of the program where
+ * the library is part of it, and in the two folders above; and where `make install` puts it. One beside the library must be its
+ * owner's, root's or that of who runs it. */
 #ifndef LKI_FORMAT_H5_H
 #define LKI_FORMAT_H5_H
 
@@ -14,7 +15,8 @@
 typedef enum lki_h5_kind { LKI_H5_GROUP, LKI_H5_DATASET, LKI_H5_ATTRIBUTE } lki_h5_kind;
 typedef enum lki_h5_type { LKI_H5_ARRAY, LKI_H5_TEXT, LKI_H5_TEXTS } lki_h5_type;
 
-/* One thing of a file. Names are paths from the root without a leading slash: "layers/dense/vars/0"; attributes: "layers/dense@name". */
+/* One thing of a file. Names are paths from the root without a leading slash: "layers/dense/vars/0"; attributes:
+ * "layers/dense@name". */
 typedef struct lki_h5_item {
     lki_h5_kind kind;
     lki_h5_type type; /* of a dataset or attribute */

@@ -2,8 +2,8 @@
  *
  * Invariants
  * 1. The helper has one end of a socket as its input and output, nothing as its error output, and inherits no other descriptor.
- * 2. Sending and receiving take turns as poll() says, so that neither side can wait for the other; no signal is raised when the helper
- *    is gone (MSG_NOSIGNAL), and no disposition of the process is touched.
+ * 2. Sending and receiving take turns as poll() says, so that neither side can wait for the other; no signal is raised when the
+ *    helper is gone (MSG_NOSIGNAL), and no disposition of the process is touched.
  * 3. However it ends, the helper is killed and waited for before the call returns. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* closefrom */

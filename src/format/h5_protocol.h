@@ -1,4 +1,5 @@
-/* What the library and its helper for HDF5 files (helper/) say to each other, over one stream each way. All numbers are little endian.
+/* What the library and its helper for HDF5 files (helper/) say to each other, over one stream each way. All numbers are little
+ * endian.
  *
  *   request   offset size                       answer: frames, one after the other, the last one an end
  *                  0    8  LKI_H5P_MAGIC           offset size

@@ -44,7 +44,8 @@ static lk_status wrong_size(const lki_idx *f, const char *how, uint64_t have)
                     f->element->bytes, (long long)lki_shape_size(&f->what.shape));
 }
 
-/* A plain file has what its header says; a packed one may, if deflate, which makes at most 1032 bytes of one, can make so much of it. */
+/* A plain file has what its header says; a packed one may, if deflate, which makes at most 1032 bytes of one, can make so much of
+ * it. */
 static lk_status check_size(const lki_idx *f)
 {
     enum { DEFLATE_MAKES = 1032 };

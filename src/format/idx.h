@@ -9,7 +9,8 @@ typedef struct lki_idx lki_idx;
 /* Bytes become u8; int8 and int16 are widened to i32. A gzip file is known by its first bytes, not by its name. */
 lk_status lki_idx_read(const char *path, lki_array *out);
 
-/* The same in two steps, for those who have room of their own: what is in it, without elements, and then all elements into `dst`. */
+/* The same in two steps, for those who have room of their own: what is in it, without elements, and then all elements into
+ * `dst`. */
 lk_status lki_idx_open(const char *path, lki_idx **out, lki_array *what);
 lk_status lki_idx_elements(lki_idx *f, void *dst);
 void      lki_idx_close(lki_idx *f); /* NULL is ignored */

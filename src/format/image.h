@@ -18,7 +18,8 @@ lk_status lki_image_check(const char *name, const lki_image *i);       /* LK_EFO
 lk_status lki_image_alloc(const char *name, lki_image *i);             /* room for its pixels, checked */
 void      lki_image_free(lki_image *i);
 
-/* By its first bytes: PNG or JPEG. JPEG needs libturbojpeg, looked for at run time (LK_EUNSUPPORTED without, naming the package). */
+/* By its first bytes: PNG or JPEG. JPEG needs libturbojpeg, looked for at run time (LK_EUNSUPPORTED without, naming the
+ * package). */
 lk_status lki_image_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);
 
 lk_status lki_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);

@@ -1,4 +1,5 @@
-/* JPEG images (image.h), with libturbojpeg by the binary interface it has kept since version 1.4. It is opened by name at first need. */
+/* JPEG images (image.h), with libturbojpeg by the binary interface it has kept since version 1.4. It is opened by name at first
+ * need. */
 #include "core/memory.h"
 #include "format/image.h"
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* Reading JSON (json.h): recursive descent, at most 64 levels deep.
  *
- * Values of lists that are still open wait on one stack; when a list closes, its values move to the arena of the document, side by side.
- * The document begins with its root, so that the root is the handle of all of it. Numbers are read without the locale's decimal point:
- * "-12.5e3" is given to strtod as "-125e2". */
+ * Values of lists that are still open wait on one stack; when a list closes, its values move to the arena of the document, side by
+ * side. The document begins with its root, so that the root is the handle of all of it. Numbers are read without the locale's
+ * decimal point: "-12.5e3" is given to strtod as "-125e2". */
 #include "format/json.h"
 #include "core/memory.h"
 #include "core/rounding.h"

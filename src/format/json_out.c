@@ -1,7 +1,7 @@
 /* Writing JSON (json.h), in the look of Python's json.dumps: ASCII only, reals as repr() writes them.
  *
- * What comes before a value follows from what was written last: a comma behind a value, nothing behind a key, a new line (when pretty)
- * behind a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
+ * What comes before a value follows from what was written last: a comma behind a value, nothing behind a key, a new line (when
+ * pretty) behind a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/rounding.h"
@@ -173,8 +173,8 @@ static bool step_up(decimal *d)
     return *last_digit < '9' ? ++*last_digit, true : false;
 }
 
-/* The fewest digits that read back as the same number. Above a power of two doubles are wider apart than below: there the decimal next
- * above may read back where the nearest one does not. */
+/* The fewest digits that read back as the same number. Above a power of two doubles are wider apart than below: there the decimal
+ * next above may read back where the nearest one does not. */
 static decimal shortest(double value)
 {
     for (int digits = 1; digits < 17; digits++) {

@@ -11,8 +11,8 @@
  * Reading goes through pixels of four channels, 8 bits each: red, green, blue, alpha. Grey made of colours is
  * 0.299 red + 0.587 green + 0.114 blue; alpha is dropped, not blended, where nobody wants it.
  *
- * Invariant: sizes are checked before anything is allocated, the unpacked data has exactly the size the header says, and only then is there room for
- * pixels: a small file that claims a large image costs nothing. */
+ * Invariant: sizes are checked before anything is allocated, the unpacked data has exactly the size the header says, and only then
+ * is there room for pixels: a small file that claims a large image costs nothing. */
 #include "format/png.h"
 #include "core/memory.h"
 #include "format/crc32.h"
@@ -41,7 +41,8 @@ static int paeth(int left, int up, int corner)
 }
 
 /* Of every predictor two functions. `up` is the row above, unfiltered, or NULL; `step` the bytes of a pixel, at least 1.
- * Undoing happens in place. The sum of the bytes that filtering gives, seen as small numbers around zero, tells how well they will pack. */
+ * Undoing happens in place. The sum of the bytes that filtering gives, seen as small numbers around zero, tells how well they will
+ * pack. */
 #define PREDICTED(predict) predict(i < step ? 0 : row[i - step], up ? up[i] : 0, up && i >= step ? up[i - step] : 0)
 #define FILTER(predict)                                                                                                            \
     static void undo_##predict(uint8_t *row, const uint8_t *up, size_t bytes, size_t step)                                         \

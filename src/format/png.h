@@ -7,7 +7,8 @@
 /* Channels: 1 grey, 3 RGB, 4 RGBA. */
 lk_status lki_png_encode(int64_t width, int64_t height, int channels, const uint8_t *pixels, lki_bytes *out);
 
-/* `channels` 1, 3 or 4: convert to that; 0: as the file has them (palettes as RGB or RGBA). 16 bits become 8, the upper ones. Checksums are verified. */
+/* `channels` 1, 3 or 4: convert to that; 0: as the file has them (palettes as RGB or RGBA). 16 bits become 8, the upper ones.
+ * Checksums are verified. */
 lk_status lki_png_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out);
 
 #endif

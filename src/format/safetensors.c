@@ -3,7 +3,8 @@
  *   offset  size  meaning
  *        0     8  n, the length of the header, little endian: at most 100,000,000 and what the file has
  *        8     n  header: a JSON object, padded with spaces:
- *                 {"__metadata__": {"format": "pt"}, "dense/kernel": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}, ...}
+ *                 {"__metadata__": {"format": "pt"},
+ *                  "dense/kernel": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}, ...}
  *      8+n        the elements, row by row, little endian; offsets count from here
  *
  * Invariants
@@ -37,7 +38,7 @@ static const element ELEMENTS[] = {
     {"U64", 8, LK_I64, LKI_UNSIGNED},
 };
 
-/* ---- the header ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the header -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct place {
     const char    *name;
@@ -161,7 +162,7 @@ static lk_status read_header(header *h, lki_arrays *out)
     return check_places(h);
 }
 
-/* ---- the elements ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the elements ------------------------------------------------------------------------------------------------------------ */
 
 static lk_status widen(const header *h, const place *p, const uint8_t *src, lki_array *a)
 {
@@ -195,7 +196,7 @@ static lk_status read_elements(const header *h, lki_arrays *out)
     return lki_arrays_close(h->file, out);
 }
 
-/* ---- whole files ------------------------------------------------------------------------------------------------------------------ */
+/* ---- whole files ------------------------------------------------------------------------------------------------------------- */
 
 bool lki_safetensors_begins(const uint8_t *first, uint64_t size)
 {
@@ -244,7 +245,7 @@ lk_status lki_safetensors_read(const char *path, lki_arrays *out)
     return status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
 static int by_size_and_name(const void *a, const void *b)
 {

@@ -4,8 +4,8 @@
 
 #include "format/arrays.h"
 
-/* F64 F32 F16 BF16 I64 I32 U8 BOOL as they are; I8, I16 and U16 become i32, U32 and, where all values fit, U64 become i64; the rest is
- * LK_EUNSUPPORTED. Texts under "__metadata__" become notes. */
+/* F64 F32 F16 BF16 I64 I32 U8 BOOL as they are; I8, I16 and U16 become i32, U32 and, where all values fit, U64 become i64; the rest
+ * is LK_EUNSUPPORTED. Texts under "__metadata__" become notes. */
 lk_status lki_safetensors_read(const char *path, lki_arrays *out);
 lk_status lki_safetensors_parse(const char *name, const void *bytes, size_t size, lki_arrays *out);
 

@@ -1,7 +1,7 @@
 /* A trace as a file of Chrome's tracing: process 0 of the picture is the program, 1 + r is replica r; threads are threads. */
-#include "core/trace.h"
 #include "format/durable.h"
 #include "format/json.h"
+#include "format/trace.h"
 #include <lockstep/step.h>
 #include <stdio.h>
 #include <string.h>

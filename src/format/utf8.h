@@ -4,7 +4,8 @@
 
 #include "core/base.h"
 
-/* Bytes of the character that begins at p, at most `left` of them there; 0: not UTF-8 (cut off, overlong, a surrogate, beyond U+10FFFF). */
+/* Bytes of the character that begins at p, at most `left` of them there; 0: not UTF-8 (cut off, overlong, a surrogate, beyond
+ * U+10FFFF). */
 static inline int lki_utf8_length(const char *p, size_t left)
 {
     const unsigned char *c = (const unsigned char *)p;

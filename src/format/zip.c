@@ -17,7 +17,8 @@
  *
  * Invariants
  * 1. Every read goes through at(), which refuses ranges outside the file.
- * 2. Members have names of their own, and share no packed bytes: together they unpack to at most what deflate can make of the file. */
+ * 2. Members have names of their own, and share no packed bytes: together they unpack to at most what deflate can make of the
+ *    file. */
 #include "format/zip.h"
 #include "core/memory.h"
 #include "core/open.h"

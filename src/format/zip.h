@@ -1,5 +1,5 @@
-/* Zip archives. Reading: stored and deflated members, with or without the 64-bit extension; npz and .keras files are such. Writing: stored members, as
- * numpy and Keras write them. */
+/* Zip archives. Reading: stored and deflated members, with or without the 64-bit extension; npz and .keras files are such. Writing:
+ * stored members, as numpy and Keras write them. */
 #ifndef LKI_FORMAT_ZIP_H
 #define LKI_FORMAT_ZIP_H
 
@@ -35,7 +35,8 @@ int lki_zip_find(const lki_zip *z, const char *name);
 /* A copy of the member's contents, its checksum verified. */
 lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out);
 
-/* The same piece by piece; the checksum is verified before the last piece is handed out. A member that is packed is unpacked as a whole all the same. */
+/* The same piece by piece; the checksum is verified before the last piece is handed out. A member that is packed is unpacked as a
+ * whole all the same. */
 typedef struct lki_zip_feed {
     lki_feed              feed;
     const lki_zip_member *member;

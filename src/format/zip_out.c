@@ -1,9 +1,9 @@
-/* Writing zip archives (zip.h): stored members, dated 1980-01-01, so that equal contents give equal bytes. The layout is the one zip.c
- * reads; what does not fit 32 bits goes to the 64-bit extension, and only then.
+/* Writing zip archives (zip.h): stored members, dated 1980-01-01, so that equal contents give equal bytes. The layout is the one
+ * zip.c reads; what does not fit 32 bits goes to the 64-bit extension, and only then.
  *
- *   extra part of a local header           extra part of a directory entry         before the end record, where a count is too large
- *     id 1, 16: size, packed size            id 1, 8 * n: those of size, packed      64-bit end record, 64-bit locator
- *     id ALIGN, n: n zeros                   size and offset that are ffffffff
+ *   extra part of a local header        extra part of a directory entry       before the end record, where a count is too large
+ *     id 1, 16: size, packed size         id 1, 8 * n: those of size, packed      64-bit end record, 64-bit locator
+ *     id ALIGN, n: n zeros                size and offset that are ffffffff
  *
  * The zeros bring the data to a multiple of 64 bytes from the front of the archive. */
 #include "core/memory.h"

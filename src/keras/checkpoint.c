@@ -1,5 +1,5 @@
-/* Weights of models in TensorFlow's checkpoints (weights.h): the graph of objects in the file is laid over that of the model, as restoring a
- * checkpoint does; here a model is filled as a whole or not at all.
+/* Weights of models in TensorFlow's checkpoints (weights.h): the graph of objects in the file is laid over that of the model, as
+ * restoring a checkpoint does; here a model is filled as a whole or not at all.
  *
  *     file: root -- model --> M      the model of tf.train.Checkpoint(model=...), or of lk_model_save_weights()
  *           root == M                Keras' model.save_weights() of before version 3, and tf.train.Checkpoint.write of a model
@@ -52,8 +52,8 @@ static int optimizer_node(const lki_object_graph *g, int model)
 
 /* ---- laying one over the other ---- */
 
-/* Later nodes first: among them are the lists an optimiser keeps by what they are for, while numbers in its list of everything shift
- * with its settings. */
+/* Later nodes first: among them are the lists an optimiser keeps by what they are for, while numbers in its list of everything
+ * shift with its settings. */
 static bool match_children(reading *r)
 {
     bool found = false;

@@ -81,8 +81,8 @@ void lki_read_blame(const lki_reading *r, bool failed_before);
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args);
 lk_status lki_field_write(lki_json_out *o, const lki_field *f, const void *args);
 
-/* The arguments of an object's config, or of none where it is a mere name; `args` has room for them. `call` (or NULL) has the arguments of the
- * layer's call. On failure nothing is held. */
+/* The arguments of an object's config, or of none where it is a mere name; `args` has room for them. `call` (or NULL) has the
+ * arguments of the layer's call. On failure nothing is held. */
 lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args);
 void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
 

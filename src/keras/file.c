@@ -1,6 +1,6 @@
 /* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
- * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors, npz and
- * checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
+ * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors,
+ * npz and checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
 #include "keras/file.h"
 #include "core/log.h"
 #include "core/memory.h"

@@ -1,4 +1,5 @@
-/* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() keep one, or numbered alone, as backups are. */
+/* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() keep one, or numbered alone, as
+ * backups are. */
 #include "core/memory.h"
 #include "format/checkpoint_state.h"
 #include "format/durable.h"

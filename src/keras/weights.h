@@ -40,7 +40,8 @@ lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *ro
 lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out);
 lk_status lki_named_read(const char *name, lk_model *m, lki_arrays *a); /* likewise */
 
-/* From a checkpoint with a graph of objects: the model that is its "model", or its root. Without a graph by names. (checkpoint.c) */
+/* From a checkpoint with a graph of objects: the model that is its "model", or its root. Without a graph by names.
+ * (checkpoint.c) */
 lk_status lki_checkpoint_weights_read(const char *prefix, lk_model *m);
 
 /* ---- what these share ---- */

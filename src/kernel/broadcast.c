@@ -52,7 +52,7 @@ static void collapse(lki_walk *w)
 }
 
 /* The general case: cut lo..hi at the ends of the innermost axis. */
-static void run_rows(const lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_run *run)
+static void run_rows(const lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_walk_fn *run)
 {
     int     last = w->rank - 1;
     int64_t at[LK_MAX_RANK], offset[LKI_WALK_OPERANDS] = {0}, step[LKI_WALK_OPERANDS] = {0};
@@ -109,7 +109,7 @@ static void repeat(char *to, const char *row, size_t bytes, size_t total)
 }
 
 /* The row is repeated in a buffer, so that a run covers many rows. */
-static void run_repeated(const lki_walk *w, const lki_args *a, int row, int64_t lo, int64_t hi, lki_run *run)
+static void run_repeated(const lki_walk *w, const lki_args *a, int row, int64_t lo, int64_t hi, lki_walk_fn *run)
 {
     _Alignas(64) char repeated[REPEAT_BYTES];
     int64_t           columns = w->dim[1], bytes = columns * (int64_t)w->src_bytes[row], step[LKI_WALK_OPERANDS];
@@ -128,7 +128,7 @@ static void run_repeated(const lki_walk *w, const lki_args *a, int row, int64_t 
     }
 }
 
-void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_run *run)
+void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_walk_fn *run)
 {
     if (lo >= hi) return;
     collapse(w);
@@ -138,7 +138,7 @@ void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_ru
 }
 
 /* Operands of dst's size or of one element need no walk. */
-static bool run_plain(const lki_args *a, int nsrc, lki_run *run)
+static bool run_plain(const lki_args *a, int nsrc, lki_walk_fn *run)
 {
     const char *src[LKI_WALK_OPERANDS];
     int64_t     step[LKI_WALK_OPERANDS], size = lki_shape_size(a->dst[0].shape);
@@ -152,7 +152,7 @@ static bool run_plain(const lki_args *a, int nsrc, lki_run *run)
     return true;
 }
 
-void lki_broadcast(const lki_args *a, int nsrc, lki_run *run)
+void lki_broadcast(const lki_args *a, int nsrc, lki_walk_fn *run)
 {
     if (a->lo >= a->hi || run_plain(a, nsrc, run)) return;
     const lk_shape *to = a->dst[0].shape;

@@ -16,7 +16,7 @@
 
 enum { LKI_WALK_OPERANDS = 3 };
 
-typedef void lki_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step);
+typedef void lki_walk_fn(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step);
 
 typedef struct lki_walk {
     int         rank;
@@ -30,12 +30,12 @@ typedef struct lki_walk {
 } lki_walk;
 
 /* dst[0] is dense, src[0..nsrc-1] are broadcast to it; visits a->lo..a->hi. */
-void lki_broadcast(const lki_args *a, int nsrc, lki_run *run);
+void lki_broadcast(const lki_args *a, int nsrc, lki_walk_fn *run);
 
 /* Strides of an array stored row by row. */
 void lki_dense_strides(const lk_shape *shape, int64_t stride[LK_MAX_RANK]);
 
 /* Visit lo..hi of a walk that has been filled in; it is collapsed on the way. */
-void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_run *run);
+void lki_walk_run(lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_walk_fn *run);
 
 #endif

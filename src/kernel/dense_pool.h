@@ -1,7 +1,9 @@
-/* Which weight gradients can be made without the gradient they read: that of a convolution through a 2x2 max pool, where a dense layer behind the pool gives the pool its gradient,
- * d = g * w^T. One rule for whoever plans a step and for the kernel (gpu/dense_pool_w.cu), because it decides bits.
+/* Which weight gradients can be made without the gradient they read: that of a convolution through a 2x2 max pool, where a dense
+ * layer behind the pool gives the pool its gradient, d = g * w^T. One rule for whoever plans a step and for the kernel
+ * (gpu/dense_pool_w.cu), because it decides bits.
  *
- * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone, never at the number of images. */
+ * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone, never at the number of
+ * images. */
 #ifndef LKI_KERNEL_DENSE_POOL_H
 #define LKI_KERNEL_DENSE_POOL_H
 
@@ -16,7 +18,8 @@ enum {
     LKI_DENSE_POOL_IMAGES = 64,        /* of the longest lane, from which it pays; no kernel asks */
 };
 
-/* x is [n, height, width, 1], cell [n, window rows, windows in a row, channels], g [n, units], w [entries of an image, units]; conv is [3, 3, 1, channels]. */
+/* x is [n, height, width, 1], cell [n, window rows, windows in a row, channels], g [n, units], w [entries of an image, units]; conv
+ * is [3, 3, 1, channels]. */
 static inline bool lki_is_dense_pool(const lki_window *window, const lk_shape *x, const lk_shape *cell, const lk_shape *conv,
                                      const lk_shape *g, const lk_shape *w)
 {

@@ -1,5 +1,5 @@
-/* Random numbers as a function of place: element i of dst is number e = first * (elements per entry) + i of its draw, whatever range,
- * replica or core computes it.
+/* Random numbers as a function of place: element i of dst is number e = first * (elements per entry) + i of its draw, whatever
+ * range, replica or core computes it.
  *
  *   Philox block   key = attr key;  counter = (e / 4, iteration * 2^16 + call);  four words, four elements
  *   uniform        word e % 4 to u in [0, 1), 24 bits;  low + u * (high - low) in double, rounded once, kept below high

@@ -3,34 +3,35 @@
  * Contract of every kernel
  *  1. Single-threaded, never allocates, never fails, keeps no state. Temporary space comes with the call (scratch).
  *  2. All arrays are stored row by row without gaps. Zero-size arrays are fine; a sum over nothing is +0.
- *  3. It writes exactly the elements lo <= i < hi of dst[0] (flat index), and the same leading entries of further dst. Splitting the
- *     range over calls never changes a bit of the result. Slots say which multiples lo and hi must have (kernels.inc).
- *  4. The order of every floating-point sum is part of the slot's definition, in one of the forms below. Kernels for one slot, plain or
- *     vectorised, give the same bits: the reference loop is the definition, and the tests compare for equality.
+ *  3. It writes exactly the elements lo <= i < hi of dst[0] (flat index), and the same leading entries of further dst. Splitting
+ *     the range over calls never changes a bit of the result. Slots say which multiples lo and hi must have (kernels.inc).
+ *  4. The order of every floating-point sum is part of the slot's definition, in one of the forms below. Kernels for one slot,
+ *     plain or vectorised, give the same bits: the reference loop is the definition, and the tests compare for equality.
  *
  * Orders of summation
  *  CHAIN   acc = +0; for k ascending: acc = fma(a[k], b[k], acc)   (for plain sums: acc = acc + a[k]).
- *          One chain per output element, in the order of k the slot states. Vector code keeps one accumulator lane per output element,
- *          so blocking, tiling and vector width do not show.
- *  LANES   a sum over rows: with `lanes` given, one CHAIN per lane over the entries bound[s] <= i < bound[s+1], then the lane sums up
- *          a binary tree: (0,1) (2,3) ..., then pairs of those. An empty lane counts as +0. Without `lanes`: one CHAIN.
- *  FOLD    a sum along contiguous memory: blocks of 4096 elements; in a block element j goes to accumulator j mod 16 (each from +0), and
- *          the accumulators fold 16 to 8 to 4 to 2 to 1 by acc[i] += acc[i + half]; block sums are combined pairwise by a tree that
- *          splits n blocks at the largest power of two below n (fold.h).
+ *          One chain per output element, in the order of k the slot states. Vector code keeps one accumulator lane per output
+ *          element, so blocking, tiling and vector width do not show.
+ *  LANES   a sum over rows: with `lanes` given, one CHAIN per lane over the entries bound[s] <= i < bound[s+1], then the lane sums
+ *          up a binary tree: (0,1) (2,3) ..., then pairs of those. An empty lane counts as +0. Without `lanes`: one CHAIN.
+ *  FOLD    a sum along contiguous memory: blocks of 4096 elements; in a block element j goes to accumulator j mod 16 (each from
+ *          +0), and the accumulators fold 16 to 8 to 4 to 2 to 1 by acc[i] += acc[i + half]; block sums are combined pairwise by a
+ *          tree that splits n blocks at the largest power of two below n (fold.h).
  *
- *  WINOGRAD   f32 convolutions with 3x3 windows whose shapes winograd.h names, all three directions, by tiles of 2x2 results from 4x4
- *          cells; cells outside the image, and results outside theirs, count as +0. Each transform goes along the height, then along
- *          the width, with these sums (a, b, c, d from top to bottom or left to right):
- *              cells to points      a - c, b + c, c - b, d - b              results to points    a, a + b, a - b, b
+ *  WINOGRAD   f32 convolutions with 3x3 windows whose shapes winograd.h names, all three directions, by tiles of 2x2 results from
+ *          4x4 cells; cells outside the image, and results outside theirs, count as +0. Each transform goes along the height, then
+ *          along the width, with these sums (a, b, c, d from top to bottom or left to right):
+ *              cells to points      a - c, b + c, c - b, d - b     results to points    a, a + b, a - b, b
  *              weights to points    a, ((a + c) + b) / 2, ((a + c) - b) / 2, c
- *              points to results    (a + b) + c, (b - c) + d                points to weights    a + h, (b - c) / 2, h + d, h = (b + c) / 2
- *          conv2d: per point a CHAIN over the in channels of cells * weights; points to results, and the epilogue. Its data gradient is
- *          the same with dy as the image, taps turned by 180 degrees, in and out exchanged, padding 2 - pad. Its weight gradient: per
- *          point a CHAIN over images, tile rows, tile columns of cells * results; points to weights at the end of each lane; then the
- *          tree. An infinity or a number near overflow may come out as NaN, only in results whose window has it.
+ *              points to results    (a + b) + c, (b - c) + d       points to weights    a + h, (b - c) / 2, h + d, h = (b + c) / 2
+ *          conv2d: per point a CHAIN over the in channels of cells * weights; points to results, and the epilogue. Its data
+ *          gradient is the same with dy as the image, taps turned by 180 degrees, in and out exchanged, padding 2 - pad. Its weight
+ *          gradient: per point a CHAIN over images, tile rows, tile columns of cells * results; points to weights at the end of
+ *          each lane; then the tree. An infinity or a number near overflow may come out as NaN, only in results whose window has
+ *          it.
  *
- * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and to
- * factors that are not finite. */
+ * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and
+ * to factors that are not finite. */
 #ifndef LKI_KERNEL_H
 #define LKI_KERNEL_H
 
@@ -39,10 +40,11 @@
 #include "core/precision.h"
 #include "core/shape.h"
 
-/* The number of all definitions together, those of kernel/gpu included. Checkpoints hold it, and a resume under another number warns that bits may differ. Raise it by one in the
- * change, on whatever device, after which any slot may give other bits for the same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut
- * into, another formula or rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells what each number
- * brought. */
+/* The number of all definitions together, those of kernel/gpu included. Checkpoints hold it, and a resume under another number
+ * warns that bits may differ. Raise it by one in the change, on whatever device, after which any slot may give other bits for the
+ * same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut into, another formula or
+ * rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells
+ * what each number brought. */
 enum { LKI_KERNEL_VERSION = 7 };
 
 /* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
@@ -58,8 +60,9 @@ typedef struct lki_epilogue {
     int32_t bias; /* src[2] is [channels]; conv2d_pool_grad_w, dense_pool_grad_w: dst[1] is its gradient */
     int32_t relu;
     int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
-    int32_t
-        marks; /* on a GPU, conv2d with relu and pool, and its gradients through them: LKI_CELL_DEAD is added to cells whose pooled value is not > 0 */
+    /* On a GPU, conv2d with relu and pool, and its gradients through them: LKI_CELL_DEAD is added to cells whose pooled value is
+     * not > 0. */
+    int32_t marks;
 } lki_epilogue;
 
 enum { LKI_CELL_DEAD = 4 };
@@ -78,9 +81,11 @@ typedef struct lki_attr {
         struct {
             int32_t ta, tb;
             int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
-            int32_t mask;  /* on a GPU only, and without an epilogue: src[2] has the elements and rows of the result, which is 0 where that is not above 0: relu's gradient */
-            int32_t scale; /* on a GPU only, and without relu or a mask: the next operand has one element, by which the result is multiplied, after the bias */
-            int32_t plus;  /* likewise: the last operand has the elements and rows of the result, and is added to it at last */
+            /* On a GPU only. mask, without an epilogue: src[2] has the elements and rows of the result, which is 0 where that is
+             * not above 0: relu's gradient. scale, without relu or a mask: the next operand has one element, by which the result
+             * is multiplied, after the bias. plus, likewise: the last operand has the elements and rows of the result, and is added
+             * to it at last. */
+            int32_t mask, scale, plus;
         } matmul;
         lki_window window;
         struct {
@@ -140,8 +145,8 @@ typedef struct lki_lanes {
     const int64_t *bound; /* count + 1 entries of the summed leading axis */
 } lki_lanes;
 
-/* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them go up one binary tree. Of more parts, or results, each
- * call makes its own. */
+/* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them
+ * go up one binary tree. Of more parts, or results, each call makes its own. */
 enum { LKI_GPU_PARTS = 256, LKI_GPU_PART_RESULTS = 32768 };
 typedef struct lki_gpu_parts {
     const float *data;           /* NULL: the call made its results itself */
@@ -151,13 +156,19 @@ typedef struct lki_gpu_parts {
 
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
 typedef struct lki_gpu_call {
-    void                *stream;
-    int                 *stop; /* in the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks */
-    int                 *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
-    lki_precision        precision;
-    int                  behind; /* updates: the counter of steps they are given is so much further than it should be */
-    lki_gpu_parts       *leaves; /* sums over rows, f32: they may leave their results in parts, and say so there; nobody else reads them, and scratch stays. NULL: they may not */
-    const lki_gpu_parts *takes;  /* updates: what the call left that makes the gradient, dst[taken] of it; NULL: the gradient is there */
+    void *stream;
+    /* In the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks. */
+    int *stop;
+    int *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+
+    lki_precision precision;
+    int           behind; /* updates: the counter of steps they are given is so much further than it should be */
+
+    /* Sums over rows, f32: they may leave their results in parts, and say so there; nobody else reads them, and scratch stays.
+     * NULL: they may not. */
+    lki_gpu_parts *leaves;
+    /* Updates: what the call left that makes the gradient, dst[taken] of it. NULL: the gradient is there. */
+    const lki_gpu_parts *takes;
     int                  taken;
 } lki_gpu_call;
 

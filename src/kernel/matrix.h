@@ -1,7 +1,7 @@
 /* Where the matrices of a product lie: the last two axes of an operand, one matrix per entry of the leading axes.
  *
- * An operand "by heads" is [n, rows, heads, columns] in memory and is taken for [n, heads, rows, columns]: what a dense layer with several
- * heads puts out needs no transpose before it is multiplied head by head. Its rows are heads * columns apart. */
+ * An operand "by heads" is [n, rows, heads, columns] in memory and is taken for [n, heads, rows, columns]: what a dense layer with
+ * several heads puts out needs no transpose before it is multiplied head by head. Its rows are heads * columns apart. */
 #ifndef LKI_KERNEL_MATRIX_H
 #define LKI_KERNEL_MATRIX_H
 
@@ -23,8 +23,8 @@ static inline int64_t lki_matrix_row(const lk_shape *s, int heads)
     return s->dim[s->rank - 1] * (heads ? s->dim[s->rank - 2] : 1);
 }
 
-/* Elements from the start of `s` (in memory) to the matrix of entry `batch` of the leading axes of `out` (as multiplied); axes of size 1
- * repeat. */
+/* Elements from the start of `s` (in memory) to the matrix of entry `batch` of the leading axes of `out` (as multiplied); axes of
+ * size 1 repeat. */
 static inline int64_t lki_matrix_at(const lk_shape *s, int heads, const lk_shape *out, int64_t batch)
 {
     const lk_shape t = lki_by_heads(s, heads);
@@ -43,8 +43,8 @@ typedef struct lki_matrix_rows {
         at; /* entry of the leading axes, first row, rows, elements from the start of the result to the first */
 } lki_matrix_rows;
 
-/* The next piece of the rows lo <= r < hi of a result, counted as rows of its last axis in memory; `out` is its shape as multiplied. Starts
- * with *batch = 0, which counts on; false when none is left. */
+/* The next piece of the rows lo <= r < hi of a result, counted as rows of its last axis in memory; `out` is its shape as
+ * multiplied. Starts with *batch = 0, which counts on; false when none is left. */
 static inline bool lki_matrix_next(const lk_shape *out, int heads, int64_t lo, int64_t hi, int64_t *batch, lki_matrix_rows *p)
 {
     const int64_t M = out->dim[out->rank - 2], N = out->dim[out->rank - 1], H = heads ? out->dim[1] : 1, all = H * M;

@@ -11,7 +11,8 @@
 
 enum { LKI_UPDATE_DECAY = 11 }; /* attr.update.p[11]: decoupled weight decay, in every slot */
 
-enum { LKI_UPDATE_PLUS = 1 << 8 }; /* on a GPU only: the operand behind the counter is one number c, and the gradient src[0] + dst[0] * c */
+/* On a GPU only: the operand behind the counter is one number c, and the gradient src[0] + dst[0] * c. */
+enum { LKI_UPDATE_PLUS = 1 << 8 };
 
 enum { LKI_SGD_NESTEROV = 1, LKI_ADAM_AMSGRAD = 1, LKI_RMSPROP_CENTERED = 1, LKI_RMSPROP_MOMENTUM = 2, LKI_CLIP_GLOBAL = 1 };
 

@@ -1,7 +1,8 @@
 /* Which convolutions are WINOGRAD (kernel.h): one rule for the reference and every vectorised kernel, because it decides bits.
  *
- * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone. It knows neither the number of images
- * nor the size of the result, so a lane, a whole batch, and a convolution with or without a fused pool are all answered alike. */
+ * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone. It knows neither the number of
+ * images nor the size of the result, so a lane, a whole batch, and a convolution with or without a fused pool are all answered
+ * alike. */
 #ifndef LKI_KERNEL_WINOGRAD_H
 #define LKI_KERNEL_WINOGRAD_H
 

@@ -1,8 +1,8 @@
 /* BatchNormalization: each channel with mean 0 and variance 1 over the batch while training, by moving statistics otherwise.
  *
  * Synchronised, the statistics are those of the whole batch and the moving ones mirrored: every replica assigns the same value.
- * Otherwise each replica has its own of both; read outside of replicas they are their mean. A replica without rows leaves its own as
- * they are. */
+ * Otherwise each replica has its own of both; read outside of replicas they are their mean. A replica without rows leaves its own
+ * as they are. */
 #include "layer/layer.h"
 #include <math.h>
 

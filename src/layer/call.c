@@ -1,7 +1,7 @@
 /* Calling a layer by hand: alone, or in the function of a model or a layer of one's own.
  *
- * The first call gives it a name, if no model did, and makes its weights; inside run all replicas meet for that. What it draws while
- * training goes by the training calls of the model around it, or else by a count of its own. */
+ * The first call gives it a name, if no model did, and makes its weights; inside run all replicas meet for that. What it draws
+ * while training goes by the training calls of the model around it, or else by a count of its own. */
 #include "dist/strategy.h"
 #include "layer/layer.h"
 #include "op/record.h"

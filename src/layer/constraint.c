@@ -1,5 +1,5 @@
-/* Constraints: what becomes of a weight after each update. Norms are taken over `axis`, 0 by default: the inputs of each unit of a dense
- * layer. The formulas, with their small number in the divisor, are Keras'. */
+/* Constraints: what becomes of a weight after each update. Norms are taken over `axis`, 0 by default: the inputs of each unit of a
+ * dense layer. The formulas, with their small number in the divisor, are Keras'. */
 #include "layer/constraint.h"
 #include "core/error.h"
 #include "core/rounding.h"

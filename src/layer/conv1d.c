@@ -1,4 +1,5 @@
-/* Conv1D: activation(convolution of x with the kernel along the steps + bias). LK_CAUSAL pads in front, so that no step sees later ones. */
+/* Conv1D: activation(convolution of x with the kernel along the steps + bias). LK_CAUSAL pads in front, so that no step sees later
+ * ones. */
 #include "layer/window.h"
 
 enum { KERNEL, BIAS };

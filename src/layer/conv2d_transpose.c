@@ -1,4 +1,5 @@
-/* Conv2DTranspose: what a convolution does to gradients, done to images: each cell is spread over a window, activation(sum + bias). */
+/* Conv2DTranspose: what a convolution does to gradients, done to images: each cell is spread over a window, activation(sum +
+ * bias). */
 #include "layer/window.h"
 
 enum { KERNEL, BIAS };

@@ -1,5 +1,5 @@
-/* GroupNormalization: the channels of a row in groups, each with mean 0 and variance 1 over its cells and channels; then gamma and beta per
- * channel. */
+/* GroupNormalization: the channels of a row in groups, each with mean 0 and variance 1 over its cells and channels; then gamma and
+ * beta per channel. */
 #include "layer/layer.h"
 
 typedef struct group_normalization {

@@ -1,7 +1,8 @@
 /* Initialisers: where the first values of weights come from.
  *
- * One table per class says what Keras calls its options, one line what is done with them; those that only differ in numbers (Glorot, He,
- * Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin equal, as in Keras. */
+ * One table per class says what Keras calls its options, one line what is done with them; those that only differ in numbers
+ * (Glorot, He, Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin
+ * equal, as in Keras. */
 #include "layer/initializer.h"
 #include "core/error.h"
 #include "core/names.h"

@@ -1,4 +1,5 @@
-/* Layers from the inside: an object, a table per kind, the arguments it was made with, and the weights it made. One kind, one short file.
+/* Layers from the inside: an object, a table per kind, the arguments it was made with, and the weights it made. One kind, one short
+ * file.
  *
  *     typedef struct dense { lk_layer layer; lk_dense_args set; } dense;              the layer and what was asked for
  *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dense_args), ...};       what Keras calls it
@@ -8,8 +9,8 @@
  * and a line in kinds.inc, which is how Keras files find it.
  *
  * Invariants
- * 1. A layer belongs to at most one model (or one wrapping layer), which gives it its name by position; names and first values of weights
- *    follow from that.
+ * 1. A layer belongs to at most one model (or one wrapping layer), which gives it its name by position; names and first values of
+ *    weights follow from that.
  * 2. Shapes here are those of one row, without the batch; -1 is a size that differs from call to call.
  * 3. A layer is built as a whole: it has all of its weights or none.
  * 4. Input shapes come as a list that ends with a shape of rank -1; layers of one input look at the first only. */
@@ -165,12 +166,13 @@ lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk
 /* Its i-th weight now, read under whoever records. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
-/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. Or what the layer computes alone, without its
- * activity regulariser. */
+/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. Or what the layer computes alone,
+ * without its activity regulariser. */
 lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
 lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 
-/* The pass of the model whose own function runs on this thread, for lk_layer_call() in it; NULL: none does. Setting it gives the one before. */
+/* The pass of the model whose own function runs on this thread, for lk_layer_call() in it; NULL: none does. Setting it gives the
+ * one before. */
 const lki_pass *lki_pass_current(void);
 const lki_pass *lki_pass_set(const lki_pass *pass);
 
@@ -203,6 +205,6 @@ lki_first_value lki_first_zeros, lki_first_ones, lki_first_glorot_uniform, lki_f
 extern const lki_layer_kind *const lki_layer_kinds[]; /* ends with NULL */
 
 bool     lki_softmax_is_last(const lk_layer *softmax, int rank); /* it normalises along the last axis of rows of so many axes */
-lk_dtype lki_input_dtype(const lk_layer *input); /* of a layer of the input kind */
+lk_dtype lki_input_dtype(const lk_layer *input);                 /* of a layer of the input kind */
 
 #endif

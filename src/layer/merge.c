@@ -2,8 +2,9 @@
  *
  * Rows of several inputs broadcast against each other, aligned at their last axes; terms are taken from left to right.
  *
- * Keras' operations of the same names, which a file has for a + b, are like the layers but for tensors of different ranks: there it is
- * not rows that broadcast but whole batches, as numpy does it, so that the axis of one's rows meets another axis of the other. */
+ * Keras' operations of the same names, which a file has for a + b, are like the layers but for tensors of different ranks: there it
+ * is not rows that broadcast but whole batches, as numpy does it, so that the axis of one's rows meets another axis of the
+ * other. */
 #include "layer/layer.h"
 #include "op/gradient.h"
 #include "op/replica.h"

@@ -1,5 +1,5 @@
-/* Normalization: (x - mean) / sqrt(variance), channel by channel, by numbers that were given or learnt from a dataset; or the other way
- * round.
+/* Normalization: (x - mean) / sqrt(variance), channel by channel, by numbers that were given or learnt from a dataset; or the other
+ * way round.
  *
  * Learnt ones are kept beside the weights, so it does not matter whether a layer learns before it is built or after. */
 #include "core/memory.h"
@@ -167,7 +167,8 @@ static lk_status moments_open(moments *m, int64_t channels)
     return LK_OK;
 }
 
-/* The cells of one element, in double: their own mean first, then distances from that; then both are joined (Chan, Golub, LeVeque). */
+/* The cells of one element, in double: their own mean first, then distances from that; then both are joined (Chan, Golub,
+ * LeVeque). */
 static void moments_add(moments *m, int64_t cells, const float *x)
 {
     const int64_t n = m->channels;

@@ -3,8 +3,8 @@
  * Invariants
  * 1. Each has a kind by itself, since its name, its inputs and whether it draws are said by the caller.
  * 2. It holds the objects its weights were asked for with, as other layers do by their arguments.
- * 3. A function that fails without saying why is told as an error that names the layer; what is called never returns a shape that the
- *    output function did not promise. */
+ * 3. A function that fails without saying why is told as an error that names the layer; what is called never returns a shape that
+ *    the output function did not promise. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"

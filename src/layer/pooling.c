@@ -1,5 +1,5 @@
-/* MaxPooling and AveragePooling, 1D and 2D: the largest or the mean of each window, channel by channel. Means are of the cells inside the
- * row, whatever the padding. */
+/* MaxPooling and AveragePooling, 1D and 2D: the largest or the mean of each window, channel by channel. Means are of the cells
+ * inside the row, whatever the padding. */
 #include "layer/window.h"
 
 typedef struct pooling {

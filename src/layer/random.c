@@ -1,8 +1,9 @@
-/* RandomFlip, RandomRotation and RandomCrop: pictures seen differently each time, while training. Rows are [height, width, channels].
+/* RandomFlip, RandomRotation and RandomCrop: pictures seen differently each time, while training. Rows are [height, width,
+ * channels].
  *
- * What becomes of a row follows from the seed, the layer's place, the model's training call and the global row, so every split of a batch
- * over replicas makes the same pictures. Rotated and cropped pictures are gathered pixel by pixel: a picture is [pixels, channels] then,
- * and each row has its own list of pixels. */
+ * What becomes of a row follows from the seed, the layer's place, the model's training call and the global row, so every split of a
+ * batch over replicas makes the same pictures. Rotated and cropped pictures are gathered pixel by pixel: a picture is [pixels,
+ * channels] then, and each row has its own list of pixels. */
 #include "core/memory.h"
 #include "layer/layer.h"
 #include "op/gradient.h"

@@ -1,7 +1,7 @@
 /* LSTM, GRU and SimpleRNN: one layer in three forms, which differ in their gates and in a few options. Rows are [steps, features].
  *
- * Weights are Keras': kernel [features, gates*units], recurrent_kernel [units, gates*units], bias [gates*units], or [2, 3*units] of a GRU
- * that resets after the product. What is dropped while training is drawn once per call and row, the same for all steps. */
+ * Weights are Keras': kernel [features, gates*units], recurrent_kernel [units, gates*units], bias [gates*units], or [2, 3*units] of
+ * a GRU that resets after the product. What is dropped while training is drawn once per call and row, the same for all steps. */
 #include "layer/recurrent.h"
 #include "core/memory.h"
 #include <stdio.h>
@@ -96,7 +96,8 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 /* ---- the three ---- */
 
-/* Steps are never one op here, and there are no masks: a file may say what it likes about how steps are run and what masked ones give. */
+/* Steps are never one op here, and there are no masks: a file may say what it likes about how steps are run and what masked ones
+ * give. */
 #define ANY_WAY(name_)                                                                                                             \
     {                                                                                                                              \
         .name = name_, .type = LKI_FIELD_FIXED, .literal = "false", .none = true                                                   \

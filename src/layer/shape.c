@@ -235,7 +235,8 @@ static lk_tensor *repeated(lk_tensor *x, const int64_t *size)
     return lk_reshape(wide, LK_SHAPE(n[0], lki_size_mul(n[1], size[0]), lki_size_mul(n[2], size[1]), n[3]));
 }
 
-/* Along one axis: which two cells each new one lies between, and how far from the first. Centres are at halves, as in TensorFlow. */
+/* Along one axis: which two cells each new one lies between, and how far from the first. Centres are at halves, as in
+ * TensorFlow. */
 static void between(int64_t cells, int64_t count, int64_t *first, int64_t *second, float *share)
 {
     const float scale = (float)cells / (float)count;

@@ -1,5 +1,5 @@
-/* SpatialDropout2D: while training, a share of the channels of each row is 0 and the others are scaled up. Which ones follows from what
- * dropout.c says. */
+/* SpatialDropout2D: while training, a share of the channels of each row is 0 and the others are scaled up. Which ones follows from
+ * what dropout.c says. */
 #include "layer/layer.h"
 #include "op/gradient.h"
 

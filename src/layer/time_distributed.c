@@ -1,13 +1,13 @@
 /* TimeDistributed: a layer applied to each step of rows of [steps, ...], with the same weights.
  *
- * Steps become rows for it and steps again afterwards. To the batch they stay entries of their row (lki_rows.per_row), so sums over rows
- * and what is drawn do not depend on how the batch is split. Where a row would depend on the others, as in batch normalisation while
- * training, that is not the same: then it is called step by step, in their order.
+ * Steps become rows for it and steps again afterwards. To the batch they stay entries of their row (lki_rows.per_row), so sums over
+ * rows and what is drawn do not depend on how the batch is split. Where a row would depend on the others, as in batch normalisation
+ * while training, that is not the same: then it is called step by step, in their order.
  *
  * As in Keras, the layer's own activity regulariser does not count here; those of layers further inside do. */
-#include "op/gradient.h"
 #include "core/memory.h"
 #include "layer/layer.h"
+#include "op/gradient.h"
 
 typedef struct time_distributed {
     lk_layer                 layer;

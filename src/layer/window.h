@@ -17,7 +17,8 @@ bool lki_depth_fits(const char *call, lk_integer *depth_multiplier);
 /* Sizes, strides and dilation along `axes` axes; one axis is the width of images of height 1. */
 bool lki_window_along(const char *call, int axes, lki_window *w, lk_axes size, lk_axes strides, lk_axes dilation);
 
-/* Rows of [steps, channels] or [height, width, channels], their channels known and as many as the kernel was made for (-1: not made). */
+/* Rows of [steps, channels] or [height, width, channels], their channels known and as many as the kernel was made for (-1: not
+ * made). */
 lk_status lki_layer_channels(const lk_layer *l, int axes, const lk_shape *in, int64_t made_for);
 
 /* Such rows seen through a window; -1 stays -1. Refuses a window that does not fit. */

@@ -4,7 +4,8 @@
 
 #include "model/model.h"
 
-/* A part of what a file's model was compiled with that there is nothing for here: kept, so that a file written later has it still. */
+/* A part of what a file's model was compiled with that there is nothing for here: kept, so that a file written later has it
+ * still. */
 typedef struct lki_lost {
     lki_kind kind;     /* of an optimiser, a loss or a metric */
     int      output;   /* of losses and metrics; -1: of all outputs */

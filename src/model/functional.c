@@ -1,7 +1,8 @@
 /* Functional models: described by nodes, each a use of a layer, from inputs to outputs.
  *
- * The order of the layers is Keras' (which names its files go by): layers far from the outputs first, those as far as each other in the order in which a walk
- * back from the outputs meets them. Layers run in an order in which every value is there before it is used. */
+ * The order of the layers is Keras' (which names its files go by): layers far from the outputs first, those as far as each other in
+ * the order in which a walk back from the outputs meets them. Layers run in an order in which every value is there before it is
+ * used. */
 #include "core/list.h"
 #include "core/memory.h"
 #include "model/model.h"

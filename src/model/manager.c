@@ -78,7 +78,8 @@ static lk_status set_text(char **to, const char *text)
     return LK_OK;
 }
 
-/* At the end of the list, and the latest; or nothing changed. One that is written anew is in the list twice until that is recorded. */
+/* At the end of the list, and the latest; or nothing changed. One that is written anew is in the list twice until that is
+ * recorded. */
 static lk_status enlist(lk_checkpoint_manager *m, const char *path)
 {
     lki_checkpoint_state *s = &m->state;
@@ -205,7 +206,7 @@ static lk_status find_all(lk_checkpoint_manager *m)
     return look_around(m);
 }
 
-/* ---- making one --------------------------------------------------------------------------------------------------------------- */
+/* ---- making one -------------------------------------------------------------------------------------------------------------- */
 
 static void destroy(void *object)
 {
@@ -279,7 +280,7 @@ static bool is_manager(const char *call, const lk_checkpoint_manager *m)
     return false;
 }
 
-/* ---- saving -------------------------------------------------------------------------------------------------------------------- */
+/* ---- saving ------------------------------------------------------------------------------------------------------------------ */
 
 static lk_status step_of(const lk_checkpoint_manager *m, int64_t *step)
 {
@@ -355,7 +356,7 @@ const char *lk_checkpoint_manager_save_as(lk_checkpoint_manager *m, int64_t numb
     return lki_fail(LK_EINVAL, "%s: number %lld; it should not be negative", call, (long long)number), NULL;
 }
 
-/* ---- restoring ------------------------------------------------------------------------------------------------------------------ */
+/* ---- restoring --------------------------------------------------------------------------------------------------------------- */
 
 /* Damaged, as opposed to whole but not fitting: another one may do. */
 static bool is_damaged(const char *path, lki_error_record *why)
@@ -410,7 +411,7 @@ const char *lk_checkpoint_manager_restore_or_initialize(lk_checkpoint_manager *m
     return NULL;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
 
 const char *lk_checkpoint_manager_latest_checkpoint(lk_checkpoint_manager *m)
 {

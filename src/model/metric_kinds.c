@@ -1,5 +1,5 @@
-/* All kinds of metrics: the means, and the table of all. Those that count verdicts are in metric_counts.c, constructors and names in
- * metric_named.c. */
+/* All kinds of metrics: the means, and the table of all. Those that count verdicts are in metric_counts.c, constructors and names
+ * in metric_named.c. */
 #include "core/dtype.h"
 #include "model/loss.h"
 #include "model/metric.h"

@@ -1,10 +1,10 @@
-/* Models from the inside: layers, how values flow through them, the strategy they were made under, and what their last call added to the
- * losses.
+/* Models from the inside: layers, how values flow through them, the strategy they were made under, and what their last call added
+ * to the losses.
  *
  *     MADE -- shapes known, lk_model_build(), first call --> BUILT: every layer has its weights
  *
- * Values are numbered: first the model's inputs, then what its calls put out, in the order they run. A model of layers in a row is a chain of calls; a model
- * of one's own has no calls but a function.
+ * Values are numbered: first the model's inputs, then what its calls put out, in the order they run. A model of layers in a row is
+ * a chain of calls; a model of one's own has no calls but a function.
  *
  * Invariants
  * 1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
@@ -101,7 +101,8 @@ lk_status lki_model_count_calls(lk_model *m);
 
 /* ---- values (flow.c) ---- */
 
-/* The shape of every value for rows of these shapes, layers asked; `shape` has inputs + uses entries. With `build` layers make their weights on the way. */
+/* The shape of every value for rows of these shapes, layers asked; `shape` has inputs + uses entries. With `build` layers make
+ * their weights on the way. */
 lk_status lki_flow_shapes(lk_model *m, const lk_shape *row, lk_shape *shape, bool build);
 
 /* Run it: as many tensors as inputs, already cast; the outputs. */
@@ -112,10 +113,12 @@ lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass);
 void lki_model_clear_added(lk_model *m); /* of this thread */
 void lki_model_free_added(lk_model *m);  /* of all */
 
-/* While set on this thread, what is added per row counts over the rows of the whole batch: a share of the model's loss, not to be divided again. */
+/* While set on this thread, what is added per row counts over the rows of the whole batch: a share of the model's loss, not to be
+ * divided again. */
 void lki_model_exact_rows(bool exact);
 
-/* The model's terms of the loss as one replica's share, summed: regularisation once over all replicas, added terms as they were added. NULL: there are none. */
+/* The model's terms of the loss as one replica's share, summed: regularisation once over all replicas, added terms as they were
+ * added. NULL: there are none. */
 lk_tensor *lki_model_share_of_losses(lk_model *m);
 
 /* The model a layer is; NULL: it is none (model_layer.c). */

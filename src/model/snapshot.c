@@ -1,7 +1,7 @@
 /* A checkpoint as it was at one moment (snapshot.h): naming the values, copying them, writing them, looking at what was written.
  *
- * A snapshot keeps its entries in the order they are met, each in a block of its own. The next one meets the same values in the same
- * order, so it finds blocks of the right size, which are in memory already. */
+ * A snapshot keeps its entries in the order they are met, each in a block of its own. The next one meets the same values in the
+ * same order, so it finds blocks of the right size, which are in memory already. */
 #include "model/snapshot.h"
 #include "core/dtype.h"
 #include "core/memory.h"
@@ -23,9 +23,9 @@ typedef struct receiver {
 /* ---- where the bits come from ------------------------------------------------------------------------------------------------ */
 
 /* The lanes of the first variable that belongs to a strategy; without one those that are set. */
-static lki_origin origin_of(const lki_trackables *t)
+static lki_provenance provenance_of(const lki_trackables *t)
 {
-    lki_origin o = {.lanes = lk_lanes(), .kernels = LKI_KERNEL_VERSION};
+    lki_provenance o = {.lanes = lk_lanes(), .kernels = LKI_KERNEL_VERSION};
     for (int i = 0; i < t->graph.count; i++) {
         const lk_variable *v = t->node[i].variable;
         if (!v || !v->spread || !v->spread->strategy) continue;
@@ -36,21 +36,21 @@ static lki_origin origin_of(const lki_trackables *t)
     return o;
 }
 
-lki_origin lki_origin_now(const lk_checkpoint *c)
+lki_provenance lki_provenance_now(const lk_checkpoint *c)
 {
     lki_trackables t = {0};
     if (lki_trackables_of((void *)c, &t) != LK_OK) t = (lki_trackables){0};
-    const lki_origin o = origin_of(&t);
+    const lki_provenance o = provenance_of(&t);
     lki_trackables_free(&t);
     return o;
 }
 
-static lk_status add_origin(const receiver *r, const lki_trackables *t)
+static lk_status add_provenance(const receiver *r, const lki_trackables *t)
 {
-    const lki_origin o = origin_of(t);
-    char             text[96];
-    const int        n = snprintf(text, sizeof text, "lanes %d\nisa %s\nkernels %d\n", o.lanes, o.isa, o.kernels);
-    return r->text(r->to, LKI_ORIGIN_KEY, text, (size_t)n);
+    const lki_provenance o = provenance_of(t);
+    char                 text[96];
+    const int            n = snprintf(text, sizeof text, "lanes %d\nisa %s\nkernels %d\n", o.lanes, o.isa, o.kernels);
+    return r->text(r->to, LKI_PROVENANCE_KEY, text, (size_t)n);
 }
 
 /* ---- naming the values ------------------------------------------------------------------------------------------------------- */
@@ -126,12 +126,12 @@ static lk_status walk(lk_checkpoint *c, const receiver *r)
         status = add_node(r, &t, i);
     lki_step_back(&before);
     if (status == LK_OK) status = add_graph(r, &t);
-    if (status == LK_OK) status = add_origin(r, &t);
+    if (status == LK_OK) status = add_provenance(r, &t);
     lki_trackables_free(&t);
     return status;
 }
 
-/* ---- into files --------------------------------------------------------------------------------------------------------------- */
+/* ---- into files -------------------------------------------------------------------------------------------------------------- */
 
 static lk_status value_to_bundle(void *to, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
 {
@@ -153,7 +153,7 @@ lk_status lki_checkpoint_stream(lk_checkpoint *c, const char *prefix)
     return status;
 }
 
-/* ---- into memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- into memory ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
     char    *key;
@@ -277,7 +277,7 @@ lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix)
     return status;
 }
 
-/* ---- what was written ---------------------------------------------------------------------------------------------------------- */
+/* ---- what was written -------------------------------------------------------------------------------------------------------- */
 
 static bool is_there(const char *prefix)
 {
@@ -328,12 +328,12 @@ lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *o
     return status;
 }
 
-lk_status lki_checkpoint_origin(const char *prefix, lki_origin *out)
+lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out)
 {
     lki_bytes bytes;
     char      text[128];
-    *out = (lki_origin){0};
-    LKI_TRY(lki_checkpoint_extra(prefix, LKI_ORIGIN_KEY, &bytes));
+    *out = (lki_provenance){0};
+    LKI_TRY(lki_checkpoint_extra(prefix, LKI_PROVENANCE_KEY, &bytes));
     snprintf(text, sizeof text, "%.*s", (int)(bytes.size < sizeof text ? bytes.size : sizeof text - 1), (const char *)bytes.data);
     lki_bytes_free(&bytes);
     if (sscanf(text, "lanes %d isa %15s kernels %d", &out->lanes, out->isa, &out->kernels) == 3) return LK_OK;

@@ -8,7 +8,7 @@
  * Invariants
  * 1. A snapshot refers to no object: objects may change or go while it is written.
  * 2. Taking and putting are for one thread at a time; writing changes nothing in it and needs no pool and no step.
- * 3. Beside the values every checkpoint has a note on what its bits depend on (LKI_ORIGIN_KEY), under a key no graph names. */
+ * 3. Beside the values every checkpoint has a note on what its bits depend on (LKI_PROVENANCE_KEY), under a key no graph names. */
 #ifndef LKI_MODEL_SNAPSHOT_H
 #define LKI_MODEL_SNAPSHOT_H
 
@@ -41,15 +41,17 @@ lk_status lki_checkpoint_verify(const char *prefix);
 lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *out);
 
 /* What the bits of a training depend on beside its program, seed and data, as lines "lanes 8", "isa avx512", "kernels 2". */
-#define LKI_ORIGIN_KEY ".LOCKSTEP/ORIGIN"
+#define LKI_PROVENANCE_KEY ".LOCKSTEP/ORIGIN"
 
-typedef struct lki_origin {
+typedef struct lki_provenance {
     int  lanes;
     char isa[16];
     int  kernels; /* LKI_KERNEL_VERSION */
-} lki_origin;
+} lki_provenance;
 
-lki_origin lki_origin_now(const lk_checkpoint *c);
-lk_status  lki_checkpoint_origin(const char *prefix, lki_origin *out); /* LK_ENOTFOUND: it says nothing, as TensorFlow's do */
+lki_provenance lki_provenance_now(const lk_checkpoint *c);
+
+/* LK_ENOTFOUND: it says nothing, as TensorFlow's do. */
+lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out);
 
 #endif

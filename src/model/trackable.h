@@ -1,8 +1,8 @@
 /* The objects of a checkpoint as they are now, seen as TensorFlow and Keras see theirs: a graph of names that ends in variables.
  *
  *     checkpoint   its objects, by name; save_counter once it has counted
- *     model        in a row: _functional / _operations / 0 (the input), 1, 2, ...: its layers; functional: _operations / 0, 1, ...: its
- *                  layers, inputs among them; of one's own: its layers by their names. Compiled: optimizer
+ *     model        in a row: _functional / _operations / 0 (the input), 1, 2, ...: its layers; functional: _operations / 0, 1, ...:
+ *                  its layers, inputs among them; of one's own: its layers by their names. Compiled: optimizer
  *     layer        _kernel, bias, gamma, ...; cell / kernel; _query_dense / _kernel; forward_layer; a model is what a model is
  *     optimiser    _variables / 0.., _trainable_variables / 0.., _iterations, _learning_rate, _momentums / 0.., ...
  *     metric       total, count
@@ -82,8 +82,8 @@ const char *lki_exact_key(int node, char text[LKI_EXACT_KEY]);
 /* May a checkpoint be written or read here? Not inside run and not while a function is traced: LK_EUNSUPPORTED. */
 lk_status lki_checkpoint_allowed(const char *call, const lk_checkpoint *c);
 
-/* Save as lk_checkpoint_save() does, under the next number, or another one (-1: the next), and then call `publish`, whose error undoes
- * the counting. */
+/* Save as lk_checkpoint_save() does, under the next number, or another one (-1: the next), and then call `publish`, whose error
+ * undoes the counting. */
 typedef lk_status lki_publish_fn(void *arg, const char *path);
 const char *lki_checkpoint_save(const char *call, lk_checkpoint *c, const char *prefix, int64_t number, lki_publish_fn *publish,
                                 void *arg);

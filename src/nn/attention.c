@@ -1,4 +1,5 @@
-/* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies (kernel/matrix.h). */
+/* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies
+ * (kernel/matrix.h). */
 #include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/op.h"

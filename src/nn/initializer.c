@@ -1,6 +1,6 @@
-/* First values of weights: Keras' initialisers on counter-based random numbers, a pure function of the seed, the stream's name and the
- * shape. They are made in place, element by element or a block at a time: a value that a file brings needs none of this, and one that is
- * made needs no memory beside its own. */
+/* First values of weights: Keras' initialisers on counter-based random numbers, a pure function of the seed, the stream's name and
+ * the shape. They are made in place, element by element or a block at a time: a value that a file brings needs none of this, and
+ * one that is made needs no memory beside its own. */
 #include "nn/initializer.h"
 #include "core/memory.h"
 #include "core/random.h"

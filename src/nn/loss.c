@@ -89,8 +89,8 @@ static void warn_of_probabilities(lki_loss_id loss, bool sigmoid)
                  lki_losses[loss].name, sigmoid ? "sigmoid" : "softmax");
 }
 
-/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. Where they are said to be
- * logits, which they are not, the input of either is what is meant, as Keras on TensorFlow has it. */
+/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. Where they are
+ * said to be logits, which they are not, the input of either is what is meant, as Keras on TensorFlow has it. */
 static void look_through(lki_loss_id loss, lk_loss_args *a)
 {
     const bool said = a->from_logits == LK_ON, sigmoid = a->predictions->of_sigmoid;

@@ -5,12 +5,12 @@
  *
  *     x -> sum over rows -> combined: all replicas' sum -> / n -> mean -> replicated -> x - mean      and likewise the variance
  *
- * What lies between `combined` and `replicated` is the same on every replica, backwards too, so replicas only ever meet over a plain
- * sum over rows, and the bits are those of one device. For the same reason mean and variance are each used in one place: two uses would
- * mean two sums, added in another order.
+ * What lies between `combined` and `replicated` is the same on every replica, backwards too, so replicas only ever meet over a
+ * plain sum over rows, and the bits are those of one device. For the same reason mean and variance are each used in one place: two
+ * uses would mean two sums, added in another order.
  *
- * Batch normalisation itself has ops of its own (ops.inc, batch_...), which do the same in two passes over the rows each way: sums of x,
- * x * x and 1 together, batch_moments as `combined`, then everything else. */
+ * Batch normalisation itself has ops of its own (ops.inc, batch_...), which do the same in two passes over the rows each way: sums
+ * of x, x * x and 1 together, batch_moments as `combined`, then everything else. */
 #include "core/dtype.h"
 #include "core/rounding.h"
 #include "nn/loss.h"
@@ -148,8 +148,8 @@ static lk_tuple sums_of(const batch *b, lk_tensor *x)
     return lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
 }
 
-/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. Sums in f64 keep the
- * digits of f32's variance at once; f64's are taken again, around the mean. */
+/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. Sums in f64
+ * keep the digits of f32's variance at once; f64's are taken again, around the mean. */
 static lk_tensor *moments_of(const batch *b, lk_tensor *x)
 {
     lki_recording_pause();
@@ -173,8 +173,8 @@ static lk_tensor *moments_of(const batch *b, lk_tensor *x)
  *
  *     scale = gamma / deviation      shift = beta - (mean - center) * scale, which is beta
  *
- * So the gradients of scale and shift are plain sums over rows, which one pass makes; what follows from them for mean and deviation is linear
- * in them, which is what replicas may meet over. */
+ * So the gradients of scale and shift are plain sums over rows, which one pass makes; what follows from them for mean and deviation
+ * is linear in them, which is what replicas may meet over. */
 static lk_tensor *by_batch_ops(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
 {
     lk_tensor *found = moments_of(b, a->x);

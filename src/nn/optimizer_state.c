@@ -60,7 +60,7 @@ lk_variables lk_optimizer_variables(lk_optimizer *o)
     return (lk_variables){0};
 }
 
-/* ---- for files ---------------------------------------------------------------------------------------------------------------- */
+/* ---- for files --------------------------------------------------------------------------------------------------------------- */
 
 const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args)
 {

@@ -1,10 +1,11 @@
-/* Matrices with perpendicular rows of length 1 (initializer.h), out of normal numbers. Two definitions, told apart by the shape alone:
+/* Matrices with perpendicular rows of length 1 (initializer.h), out of normal numbers. Two definitions, told apart by the shape
+ * alone:
  *
  *   small   Gram and Schmidt, in double: the Q of the decomposition of what was drawn into Q and R
- *   large   reflections, in float: as many vectors as there are rows, each of normal numbers from its own place on, reflect the axes one after
- *           the other (Stewart: The efficient generation of random orthogonal matrices, 1980). That is the Q of a matrix of normal numbers
- *           too, and it is made of matrix products: the reflections of BLOCK rows together are I - V T V', V their vectors and T a triangle
- *           (Schreiber and Van Loan: A storage-efficient WY representation, 1989).
+ *   large   reflections, in float: as many vectors as there are rows, each of normal numbers from its own place on, reflect the
+ *           axes one after the other (Stewart: The efficient generation of random orthogonal matrices, 1980). That is the Q of a
+ *           matrix of normal numbers too, and it is made of matrix products: the reflections of BLOCK rows together are I - V T V',
+ *           V their vectors and T a triangle (Schreiber and Van Loan: A storage-efficient WY representation, 1989).
  *
  * Products run on the kernels of the CPU, whose order of summation is one, so the bits do not depend on the machine. */
 #include "core/memory.h"
@@ -36,8 +37,8 @@ static void add_scaled(int64_t n, double *y, double c, const double *x)
         y[i] += c * x[i];
 }
 
-/* Gram and Schmidt, modified, twice: perpendicular to the last bits. It is the Q of the decomposition into Q and R that has a positive
- * diagonal in R, which Keras makes of any other by the signs of that diagonal. */
+/* Gram and Schmidt, modified, twice: perpendicular to the last bits. It is the Q of the decomposition into Q and R that has a
+ * positive diagonal in R, which Keras makes of any other by the signs of that diagonal. */
 static void orthonormalize(int64_t count, int64_t length, double *v)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -133,8 +134,8 @@ static double square_of(const float *x, int64_t from, int64_t end)
     return sum;
 }
 
-/* T of a block, from the products of its vectors with each other: on the diagonal 2 over the square of a length, which is 1 but for the rounding
- * of elements; the rest of column j is -T[j][j] times T of those before times their products with j. */
+/* T of a block, from the products of its vectors with each other: on the diagonal 2 over the square of a length, which is 1 but for
+ * the rounding of elements; the rest of column j is -T[j][j] times T of those before times their products with j. */
 static void make_triangle(const reflecting *r)
 {
     const int64_t n = r->many;

@@ -1,5 +1,5 @@
-/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask, what is dropped and what is returned; a
- * cell is one function. The input's product with the kernel is taken for all steps at once. */
+/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask, what is dropped and what is
+ * returned; a cell is one function. The input's product with the kernel is taken for all steps at once. */
 #include "core/memory.h"
 #include "op/gradient.h"
 #include <lockstep/nn.h>

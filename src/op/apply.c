@@ -176,8 +176,8 @@ static void adapt_numbers(int nsrc, lk_tensor **src)
             src[i] = number_in(src[i], strong->dtype);
 }
 
-/* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so gradients
- * pass through them. */
+/* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so
+ * gradients pass through them. */
 static bool wants_widening(lki_op op, int nsrc, lk_tensor *const *src)
 {
     lki_slot slot = lki_op_line(op)->slot;

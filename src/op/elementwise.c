@@ -13,16 +13,47 @@
 UNARY(neg)
 UNARY(abs)
 UNARY(sign)
-UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(square) UNARY(reciprocal) UNARY(sin) UNARY(cos)
-    UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(is_finite) UNARY(logical_not) UNARY(relu)
-        UNARY(softplus) UNARY(stop_gradient) UNARY(identity) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(floordiv)
-            BINARY(mod) BINARY(pow) BINARY(maximum) BINARY(minimum) BINARY(equal) BINARY(not_equal) BINARY(less) BINARY(less_equal)
-                BINARY(greater) BINARY(greater_equal) BINARY(logical_and) BINARY(logical_or)
+UNARY(exp)
+UNARY(expm1)
+UNARY(log)
+UNARY(log1p)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(square)
+UNARY(reciprocal)
+UNARY(sin)
+UNARY(cos)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(erf)
+UNARY(floor)
+UNARY(ceil)
+UNARY(round)
+UNARY(is_finite)
+UNARY(logical_not)
+UNARY(relu)
+UNARY(softplus)
+UNARY(stop_gradient)
+UNARY(identity)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(floordiv)
+BINARY(mod)
+BINARY(pow)
+BINARY(maximum)
+BINARY(minimum)
+BINARY(equal)
+BINARY(not_equal)
+BINARY(less)
+BINARY(less_equal)
+BINARY(greater)
+BINARY(greater_equal)
+BINARY(logical_and)
+BINARY(logical_or)
 
-                    lk_tensor *lki_like(const lk_tensor *x, double value)
-{
-    return lki_bad(x) ? &lki_poison : lk_fill((lk_shape){0}, x->dtype, value);
-}
+lk_tensor *lki_like(const lk_tensor *x, double value) { return lki_bad(x) ? &lki_poison : lk_fill((lk_shape){0}, x->dtype, value); }
 
 lk_tensor *lk_squared_difference(lk_tensor *a, lk_tensor *b) { return lk_square(lk_sub(a, b)); }
 
@@ -66,7 +97,8 @@ lk_tensor *lk_relu6(lk_tensor *x) { return lk_minimum(lki_like(x, 6), lk_relu(x)
 
 lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha) { return lki_apply1(LKI_OP_leaky_relu, &(lki_attr){.num = {.a = alpha}}, x); }
 
-/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one counts. */
+/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one
+ * counts. */
 lk_tensor *lk_elu(lk_tensor *x, double alpha)
 {
     lk_tensor *zero = lki_like(x, 0);

@@ -1,8 +1,8 @@
-/* Gradient rules, one short function per rule named in ops.inc, in the order of that list. Every rule is written with ops, so gradients can
- * be recorded, traced and differentiated again.
+/* Gradient rules, one short function per rule named in ops.inc, in the order of that list. Every rule is written with ops, so
+ * gradients can be recorded, traced and differentiated again.
  *
- * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its gradient,
- * computed only if it is asked for. */
+ * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its
+ * gradient, computed only if it is asked for. */
 #include "op/gradient.h"
 #include "core/dtype.h"
 #include "op/infer.h"
@@ -28,7 +28,8 @@ static lk_tensor *add(lk_tensor *a, lk_tensor *b) { return lk_add(a, b); }
 static lk_tensor *sub(lk_tensor *a, lk_tensor *b) { return lk_sub(a, b); }
 static lk_tensor *mul(lk_tensor *a, lk_tensor *b) { return lk_mul(a, b); }
 static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
-/* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others elsewhere. */
+/* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others
+ * elsewhere. */
 static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
 {
     if (lki_sums_pixels(t, &like->shape)) t = t->pooled->d; /* the same numbers without the zeros between them */
@@ -58,7 +59,8 @@ RULE(tanh) { GIVE(0, lki_apply2(LKI_OP_tanh_grad, NULL, DY(0), Y(0))); }
 RULE(sigmoid) { GIVE(0, lki_apply2(LKI_OP_sigmoid_grad, NULL, DY(0), Y(0))); }
 RULE(erf) { GIVE(0, mul(DY(0), mul(NUMBER(1.12837916709551257390), lk_exp(lk_neg(lk_square(X(0))))))); }
 RULE(softplus) { GIVE(0, mul(DY(0), lk_sigmoid(X(0)))); }
-/* Of what was max pooled, only the cells that won have a gradient, and there y is the pooled y: relu comes first, on the pooled gradient. */
+/* Of what was max pooled, only the cells that won have a gradient, and there y is the pooled y: relu comes first, on the pooled
+ * gradient. */
 RULE(relu)
 {
     const lki_pooled *p = lki_pooled_of(DY(0), Y(0));
@@ -214,8 +216,8 @@ RULE(softmax_grad) /* of (dy, y) */
  *
  *     P(v) = r * (v - sum(v) / n - h * sum(v * h) / n)
  *
- * is how h moves with x and, being symmetric, how gradients go back. Mean and r are results only for the sake of these ops: what they
- * owe to x is in the gradients for x. */
+ * is how h moves with x and, being symmetric, how gradients go back. Mean and r are results only for the sake of these ops: what
+ * they owe to x is in the gradients for x. */
 static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_tensor *mean, lk_tensor *r)
 {
     lk_tensor *out = NULL;
@@ -488,7 +490,8 @@ RULE(conv2d)
     GIVE(1, windowed3(b, LKI_OP_conv2d_pool_grad_w, X(1), X(0), p->d, p->cell));
 }
 
-/* The pooled d's gradient where `cell` is: of the convolution of (x, w), the elements the cells name. Rows and columns the pool left out are not made. */
+/* The pooled d's gradient where `cell` is: of the convolution of (x, w), the elements the cells name. Rows and columns the pool
+ * left out are not made. */
 static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor *cell)
 {
     lki_attr attr = *b->attr, pool = {.window = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}};
@@ -537,8 +540,8 @@ RULE(all_gather)
     GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
 }
 
-/* A sum over the replicas whose gradient is complete when it arrives, and where it is completed: what lies between the two is the same on all of them,
- * so the replicas meet over the plain sum over rows and nothing is rounded in between. */
+/* A sum over the replicas whose gradient is complete when it arrives, and where it is completed: what lies between the two is the
+ * same on all of them, so the replicas meet over the plain sum over rows and nothing is rounded in between. */
 RULE(combined) { GIVE(1, lk_identity(DY(0))); }
 
 RULE(replicated)

@@ -1,5 +1,5 @@
-/* Gradient rules: how the gradient of an op's results becomes that of its operands, written with ops, so that it can itself be recorded,
- * differentiated again, traced and planned. */
+/* Gradient rules: how the gradient of an op's results becomes that of its operands, written with ops, so that it can itself be
+ * recorded, differentiated again, traced and planned. */
 #ifndef LKI_OP_GRADIENT_H
 #define LKI_OP_GRADIENT_H
 

@@ -1,5 +1,5 @@
-/* Shape rules: what an op's results look like, and what is wrong with its operands if they do not fit. Each rule is one function, named in
- * ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
+/* Shape rules: what an op's results look like, and what is wrong with its operands if they do not fit. Each rule is one function,
+ * named in ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
 #include "op/infer.h"
 #include "core/names.h"
 #include "kernel/matrix.h"
@@ -426,7 +426,8 @@ static lk_status shape_matmul(lki_infer *f)
     return result(f, 0, lki_by_heads(&out, heads & 4), a->dtype);
 }
 
-/* x [n, h, w, in], kernel [kh, kw, in, out] or, depthwise, [kh, kw, in, multiplier], y [n, oh, ow, out]; for any of the three directions. */
+/* x [n, h, w, in], kernel [kh, kw, in, out] or, depthwise, [kh, kw, in, multiplier], y [n, oh, ow, out]; for any of the three
+ * directions. */
 static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, bool depthwise)
 {
     if (x->rank != 4 || w->rank != 4 || y->rank != 4)
@@ -461,7 +462,8 @@ SHAPE_CONV(depth, SRC(0), SRC(1), &f->attr->shape, true)
 SHAPE_CONV(depth_x, &f->attr->shape, SRC(1), SRC(0), true)
 SHAPE_CONV(depth_w, SRC(0), &f->attr->shape, SRC(1), true)
 
-/* Two directions of a convolution with a 2x2 max pool behind it: d is y pooled, cell says which cell of its window each entry came from. */
+/* Two directions of a convolution with a 2x2 max pool behind it: d is y pooled, cell says which cell of its window each entry came
+ * from. */
 static lk_status check_pooled(lki_infer *f, const lk_tensor *d, const lk_tensor *cell, const lk_tensor *other)
 {
     if (d->dtype != other->dtype || cell->dtype != LK_U8) return lki_fail_op(f, LK_EDTYPE, "one float type, and u8 for the cells");

@@ -1,9 +1,9 @@
-/* What an op's result will look like, worked out before anything runs: shapes and types (shape rules, infer.c), and what the rows of the
- * batch become (lane rules, lane.c).
+/* What an op's result will look like, worked out before anything runs: shapes and types (shape rules, infer.c), and what the rows
+ * of the batch become (lane rules, lane.c).
  *
  * A lane rule also says how the op may be cut:
- *   EACH   every row of the result depends on the same row of the operands in `cut` (bit i: operand i is cut along its leading axis) and
- *          on all of the others; it can run lane by lane.
+ *   EACH   every row of the result depends on the same row of the operands in `cut` (bit i: operand i is cut along its leading
+ *          axis) and on all of the others; it can run lane by lane.
  *   SUM    the result is a sum over the rows of the operands in `cut`; it runs lane by lane and up the tree.
  *   WHOLE  neither; it runs once, over everything. */
 #ifndef LKI_OP_INFER_H
@@ -45,7 +45,8 @@ typedef struct lki_op_info {
 
 const lki_op_info *lki_op_line(lki_op op);
 
-/* Element i of every result depends on element i (or, broadcast, on one element) of each operand and variable, by the op's rules. */
+/* Element i of every result depends on element i (or, broadcast, on one element) of each operand and variable, by the op's
+ * rules. */
 bool lki_is_elementwise(lki_op op);
 
 /* Apply both rules. */

@@ -1,5 +1,5 @@
-/* Lane rules: what becomes of the rows of the batch in an op, and how the op may be cut (infer.h). Each rule is one function, named in
- * ops.inc. Where rows can no longer be followed, the result is LOCAL and LOCKSTEP_VERBOSE=lanes says so. */
+/* Lane rules: what becomes of the rows of the batch in an op, and how the op may be cut (infer.h). Each rule is one function, named
+ * in ops.inc. Where rows can no longer be followed, the result is LOCAL and LOCKSTEP_VERBOSE=lanes says so. */
 #include "core/log.h"
 #include "op/infer.h"
 #include "op/origin.h"

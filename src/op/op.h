@@ -1,7 +1,7 @@
 /* Ops: one line of ops.inc each, and the two ways to apply one: to tensors (a new tensor comes out) and to variables (in place).
  *
- * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph; either way
- * active tapes record it. This is the second of the three calls from a public op to its kernel. */
+ * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph; either
+ * way active tapes record it. This is the second of the three calls from a public op to its kernel. */
 #ifndef LKI_OP_OP_H
 #define LKI_OP_OP_H
 
@@ -18,7 +18,8 @@ typedef enum lki_op {
 
 const char *lki_op_name(lki_op op);
 
-/* Apply an op to tensors. Any NULL or poisoned operand gives a poisoned result. `dst` receives op's outputs; the first is returned. */
+/* Apply an op to tensors. Any NULL or poisoned operand gives a poisoned result. `dst` receives op's outputs; the first is
+ * returned. */
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
 
 /* Can `t`, which `call` knows as `name`, be used? NULL is told; poison is not, it was before. */

@@ -54,7 +54,8 @@ static lki_origin *origin_new(int roots)
     return o; /* without it the value is still right */
 }
 
-/* Rows begin .. begin + rows - 1 of those an operand has here; one that is not rows itself has as many entries as the rows it meets. */
+/* Rows begin .. begin + rows - 1 of those an operand has here; one that is not rows itself has as many entries as the rows it
+ * meets. */
 static lk_tensor *rows_of(lk_tensor *t, const lki_rows *met, int64_t begin, int64_t rows)
 {
     const bool    own = t->rows.kind == LKI_ROWS;

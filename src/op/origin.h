@@ -3,9 +3,9 @@
  *     on replica r          f(sums over r's rows, uniform values)            f linear
  *     over all replicas     f(sums over all rows, uniform values counted once for all)
  *
- * Adding up f's results over the replicas would round in another order than one device does. So a value that is linear in sums over rows remembers the op that made it;
- * the sum over the replicas (dist/combine.c) goes back to the sums, adds those up the lane tree, and does the ops again, once: exactly what one device does. The value a replica sees
- * is not touched by any of this.
+ * Adding up f's results over the replicas would round in another order than one device does. So a value that is linear in sums over
+ * rows remembers the op that made it; the sum over the replicas (dist/combine.c) goes back to the sums, adds those up the lane
+ * tree, and does the ops again, once: exactly what one device does. The value a replica sees is not touched by any of this.
  *
  * Origins exist in replica context with more than one replica only. */
 #ifndef LKI_OP_ORIGIN_H
@@ -43,7 +43,8 @@ bool lki_is_uniform(const lk_tensor *t);
 /* x / N, a replica's share of something uniform: over all replicas it is x. Of anything else, a quotient. */
 lk_tensor *lki_share_of(lk_tensor *x, int count);
 
-/* Are these just the rows of replica `id`'s lanes, lo up to hi? Else (every replica has the whole batch, say, or one it marked itself) they are a batch of its own. */
+/* Are these just the rows of replica `id`'s lanes, lo up to hi? Else (every replica has the whole batch, say, or one it marked
+ * itself) they are a batch of its own. */
 bool lki_has_its_lanes(const lki_rows *m, int id, int count, int *lo, int *hi);
 
 /* The same for the replica this thread is; true where there are not several. */

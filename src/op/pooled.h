@@ -1,7 +1,7 @@
 /* Gradients that came back through a max pool, and what they were unpooled from.
  *
- * Such a gradient is mostly zeros: of each window only the cell that won has an entry. Rules of ops in front of the pool can work on the
- * pooled gradient instead, and where nobody reads the unpooled one a compiled step never makes it.
+ * Such a gradient is mostly zeros: of each window only the cell that won has an entry. Rules of ops in front of the pool can work
+ * on the pooled gradient instead, and where nobody reads the unpooled one a compiled step never makes it.
  *
  * Invariants
  * 1. t->pooled: the elements of t are max_pool_grad of (d, cell), whose windows neither overlap nor reach outside t.
@@ -20,7 +20,8 @@ typedef struct lki_pooled {
     lki_window window;
 } lki_pooled;
 
-/* max_pool_grad of (d, cell) in `shape`; it remembers the two, if the windows allow. y, of: what was pooled and what came of it, or NULL. */
+/* max_pool_grad of (d, cell) in `shape`; it remembers the two, if the windows allow. y, of: what was pooled and what came of it, or
+ * NULL. */
 lk_tensor *lki_unpool(const lki_window *window, const lk_shape *shape, lk_tensor *d, lk_tensor *cell, lk_tensor *y,
                       const lk_tensor *of);
 

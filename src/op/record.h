@@ -1,5 +1,5 @@
-/* Who listens to ops on this thread: recorders (tapes, any number) and one tracer (a function being traced). op/ knows them only by these
- * tables of functions. */
+/* Who listens to ops on this thread: recorders (tapes, any number) and one tracer (a function being traced). op/ knows them only by
+ * these tables of functions. */
 #ifndef LKI_OP_RECORD_H
 #define LKI_OP_RECORD_H
 

@@ -1,10 +1,10 @@
-/* What a thread is to a strategy, as far as ops, tapes and variables must know. dist/ fills these in; here they are tables of functions, so that
- * the folders below it can ask without knowing it.
+/* What a thread is to a strategy, as far as ops, tapes and variables must know. dist/ fills these in; here they are tables of
+ * functions, so that the folders below it can ask without knowing it.
  *
  * Invariants
  * 1. A thread is in replica context (lki_replica_current() != NULL), or it is not; dist/context.h knows the rest.
- * 2. In replica context every assignment, and the creation of a variable, is handed to the replica: it may have to meet the others. With one
- *    replica the functions are NULL and everything is as without a strategy. */
+ * 2. In replica context every assignment, and the creation of a variable, is handed to the replica: it may have to meet the others.
+ *    With one replica the functions are NULL and everything is as without a strategy. */
 #ifndef LKI_OP_REPLICA_H
 #define LKI_OP_REPLICA_H
 
@@ -37,7 +37,8 @@ void         lki_replica_set(lki_replica *r); /* NULL: no longer one */
 /* N of the replica context this thread is in; 1 outside. */
 int lki_replica_count(void);
 
-/* How a strategy owns a variable. Mirrored: the storage is the variable's own, shared by all CPU replicas. On read: one component per replica. */
+/* How a strategy owns a variable. Mirrored: the storage is the variable's own, shared by all CPU replicas. On read: one component
+ * per replica. */
 typedef struct lki_spread lki_spread;
 struct lki_spread {
     void              *strategy; /* a reference is held */
@@ -58,11 +59,13 @@ typedef lk_status  lki_variable_hook(lk_variable *v, const lk_variable_args *arg
 void               lki_variable_hook_set(lki_variable_hook *hook);
 lki_variable_hook *lki_variable_hook_current(void);
 
-/* The strategy whose scope, run or update this thread is in; NULL: none. Reading or writing a variable of another one is an error. */
+/* The strategy whose scope, run or update this thread is in; NULL: none. Reading or writing a variable of another one is an
+ * error. */
 void *lki_strategy_current(void);
 void  lki_strategy_set(void *strategy);
 
-/* May this thread use the variable, which may be NULL? LK_ESTATE and an error when it is another strategy's than the one of this scope. */
+/* May this thread use the variable, which may be NULL? LK_ESTATE and an error when it is another strategy's than the one of this
+ * scope. */
 bool lki_belongs_here(const char *call, const lk_variable *v);
 
 /* Make a variable here and now, without asking the replica; the hook is asked. */

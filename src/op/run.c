@@ -1,8 +1,8 @@
-/* Running an op at once, on the calling thread, over the whole of its operands. Sums over rows still go lane by lane and up the tree, so the
- * bits are those of a compiled step.
+/* Running an op at once, on the calling thread, over the whole of its operands. Sums over rows still go lane by lane and up the
+ * tree, so the bits are those of a compiled step.
  *
- * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a GPU has no kernel for, and functions
- * of the user, run on the CPU. */
+ * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a
+ * GPU has no kernel for, and functions of the user, run on the CPU. */
 #include "op/run.h"
 #include "comm/lanes.h"
 #include "core/log.h"

@@ -148,7 +148,7 @@ lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *p
     return LK_OK;
 }
 
-lk_status lki_card_bring(lki_card *c, const lki_line *in)
+lk_status lki_card_bring(lki_card *c, const lki_value_list *in)
 {
     lki_device *d = c->device;
     int         here = 0; /* those that lie on the card already */
@@ -205,7 +205,7 @@ bool lki_card_wait_for_faults(bool wait)
 
 bool lki_card_waits(void) { return !unwaited; }
 
-lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out)
+lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out)
 {
     void *variant;
     LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */

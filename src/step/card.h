@@ -1,13 +1,16 @@
 /* A plan on a GPU: its nodes, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
  *
- *   order     a node waits for those that make what it reads; writers also for all that read what they write, and all that may meet an index out of range. In the captured graph
- *             it waits for nothing else
+ *   order     a node waits for those that make what it reads; writers also for all that read what they write, and all that may meet
+ *             an index out of range. In the captured graph it waits for nothing else
  *   launches  several small nodes, and several updates, are one launch (join.h)
- *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last time before the other is made (card_rooms.h)
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first replay launches them one by one, the second one
- *             captures, all later ones launch what was captured; where inputs lie where they did before, a variant of it that reads them there (card_ways.c)
- *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do nothing until it was told, and one the host looks at: a plan that checks
- *             indices is waited for, unless who replays it said that the next replay, or whoever waits for the card first, may be told instead
+ *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
+ *             time before the other is made (card_rooms.h)
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first
+ *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
+ *             where they did before, a variant of it that reads them there (card_ways.c)
+ *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do
+ *             nothing until it was told, and one the host looks at: a plan that checks indices is waited for, unless who replays it
+ *             said that the next replay, or whoever waits for the card first, may be told instead
  *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
 #ifndef LKI_STEP_CARD_H
 #define LKI_STEP_CARD_H
@@ -28,7 +31,7 @@ typedef struct lki_card_share {
 lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share);
 void      lki_card_free(lki_card *c);
 
-lk_status lki_card_replay(lki_card *c, const lki_line *in, lk_tensor *const *out);
+lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out);
 
 /* From now on this thread's replays wait for faults (as at first), or do not; returns what it was. */
 bool lki_card_wait_for_faults(bool wait);

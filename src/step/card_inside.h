@@ -128,11 +128,12 @@ lk_status lki_card_parts(lki_card *c);
 /* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
 lk_status lki_card_describe(lki_card *c, lki_card_call *k);
 
-/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought to the card. */
+/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought
+ * to the card. */
 char *lki_card_home(lki_card *c, int root);
 
 /* A replay, piece by piece. */
-lk_status lki_card_bring(lki_card *c, const lki_line *in);
+lk_status lki_card_bring(lki_card *c, const lki_value_list *in);
 bool      lki_card_waits(void);                                            /* for faults, on this thread */
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant); /* NULL: as it was captured */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
@@ -145,6 +146,6 @@ lk_status lki_card_capture_variant(lki_card *c, void **variant);
 
 /* Once inputs and parts are known; then, for a replay, a variant that reads inputs where they lie, or NULL. */
 lk_status lki_card_find_ways(lki_card *c);
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **variant);
+lk_status lki_card_way_for(lki_card *c, const lki_value_list *in, void **variant);
 
 #endif

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Does this root value need room in the block? Variables of another memory have a copy there, one for all their versions: that of version 0. */
+/* Does this root value need room in the block? Variables of another memory have a copy there, one for all their versions: that of
+ * version 0. */
 static bool needs_room(const lki_card *c, const lki_value *v)
 {
     if (v->alias_of >= 0 || lki_card_placed(c, (int)(v - c->plan->graph->values))) return false;
@@ -73,8 +74,8 @@ static void find_lives(const lki_card *c, lives *l)
 
 static double mebibytes(size_t bytes) { return (double)bytes / 0x1p20; }
 
-/* Rows of a batch whose step would fit in `room`. What does not grow with the batch, gradients and most scratch, is subtracted from both; blocks of a card are up to a quarter larger than
- * what is asked for (device/gpu/gpu.c). */
+/* Rows of a batch whose step would fit in `room`. What does not grow with the batch, gradients and most scratch, is subtracted from
+ * both; blocks of a card are up to a quarter larger than what is asked for (device/gpu/gpu.c). */
 static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count, size_t total, size_t room, int64_t rows)
 {
     const lki_graph *g = c->plan->graph;

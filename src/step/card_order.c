@@ -63,7 +63,8 @@ static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_var
     return reads || writes;
 }
 
-/* The first of the updates before call i that count by the counter it increments; -1: there are none, or somebody else uses it, or what may fail lies between. */
+/* The first of the updates before call i that count by the counter it increments; -1: there are none, or somebody else uses it, or
+ * what may fail lies between. */
 static int first_to_count(const lki_card *c, int at)
 {
     const lki_graph   *g = c->plan->graph;
@@ -83,7 +84,8 @@ static int first_to_count(const lki_card *c, int at)
     return first;
 }
 
-/* A counter is incremented before the updates that count by it, which are told so: behind them it would be alone, and a launch more. */
+/* A counter is incremented before the updates that count by it, which are told so: behind them it would be alone, and a launch
+ * more. */
 static void count_first(lki_card *c)
 {
     bool only;
@@ -281,8 +283,9 @@ static bool is_in_parts(const lki_card_call *k)
     return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);
 }
 
-/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards have some of them; and parts live until the updates, many of which
- * come last: all together they are no more than PARTS_KEPT bytes. */
+/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards
+ * have some of them; and parts live until the updates, many of which come last: all together they are no more than PARTS_KEPT
+ * bytes. */
 static void leave_gradients(lki_card *c)
 {
     enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };

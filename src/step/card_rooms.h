@@ -1,7 +1,8 @@
-/* Where pieces of memory lie when calls run as their order allows: two of them share bytes only where all who use the one end before the maker of the other begins.
+/* Where pieces of memory lie when calls run as their order allows: two of them share bytes only where all who use the one end
+ * before the maker of the other begins.
  *
- * Where the block is small anyway, only pieces for which that is so already share. Where it is not, pieces share as if a call began when all of the levels before it had ended, and
- * calls are made to wait where that adds something. */
+ * Where the block is small anyway, only pieces for which that is so already share. Where it is not, pieces share as if a call began
+ * when all of the levels before it had ended, and calls are made to wait where that adds something. */
 #ifndef LKI_STEP_CARD_ROOMS_H
 #define LKI_STEP_CARD_ROOMS_H
 
@@ -16,8 +17,8 @@ typedef struct lki_tenants { /* of all pieces; a piece's `value` is its index he
     bool     *kept;          /* by value: it is read after the last call */
 } lki_tenants;
 
-/* Place them, and add what calls must wait for to `o`, which is closed before and after. A room's from and to are the levels of its users, -1 where it is there from the beginning.
- * Returns the bytes of the block. */
+/* Place them, and add what calls must wait for to `o`, which is closed before and after. A room's from and to are the levels of its
+ * users, -1 where it is there from the beginning. Returns the bytes of the block. */
 size_t lki_card_rooms_place(lki_order *o, lki_room *rooms, int count, const lki_tenants *t, size_t plenty);
 
 #endif

@@ -1,11 +1,12 @@
 /* Ways: variants of a plan's graph that read inputs where these lie, so that nothing is copied into the block before a replay.
  *
- * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed blocks, so a loop over batches sees the same few
- * addresses again and again: a combination that is seen for the second time is noted, as long as there is room for one more. Others go through the block. A replay sets the arguments of
- * the few kernels that read inputs, which the card does not notice; to go from one graph to another would take it some microseconds.
+ * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed
+ * blocks, so a loop over batches sees the same few addresses again and again: a combination that is seen for the second time is
+ * noted, as long as there is room for one more. Others go through the block. A replay sets the arguments of the few kernels that
+ * read inputs, which the card does not notice; to go from one graph to another would take it some microseconds.
  *
- * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have calls on the host, have no ways; nor has anybody while a
- * trace is written. */
+ * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have
+ * calls on the host, have no ways; nor has anybody while a trace is written. */
 #include "core/log.h"
 #include "step/card_inside.h"
 #include <string.h>
@@ -40,7 +41,7 @@ lk_status lki_card_find_ways(lki_card *c)
 }
 
 /* To c->here. */
-static bool find_addresses(lki_card *c, const lki_line *in)
+static bool find_addresses(lki_card *c, const lki_value_list *in)
 {
     for (int i = 0; i < c->input_count; i++) {
         const lk_tensor *t = in->item[c->inputs[i].input];
@@ -113,7 +114,7 @@ static lk_status do_without(lki_card *c)
     return LK_OK;
 }
 
-lk_status lki_card_way_for(lki_card *c, const lki_line *in, void **variant)
+lk_status lki_card_way_for(lki_card *c, const lki_value_list *in, void **variant)
 {
     *variant = NULL;
     if (!c->here || !lki_card_is_captured(c) || !find_addresses(c, in)) return LK_OK;

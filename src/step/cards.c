@@ -3,8 +3,8 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
-#include "core/trace.h"
 #include "device/gpu/linked.h"
+#include "format/trace.h"
 #include "op/run.h"
 #include "step/card_inside.h"
 #include "step/shard.h"
@@ -45,17 +45,17 @@ typedef struct exchange {
 } exchange;
 
 struct lki_cards {
-    lki_plan   *plan;
-    lki_linked *links;
-    int         count;
-    lki_split   split;
-    one         card[LKI_MOST_SHARDS];
-    exchange   *exchanges;
-    int         exchange_count;
-    bool        checks;
-    int64_t     aged; /* when twins were looked at last (device.h) */
-    lki_attr    none;
-    lki_arena   arena;
+    lki_plan      *plan;
+    lki_linked    *links;
+    int            count;
+    lki_lane_split split;
+    one            card[LKI_MOST_SHARDS];
+    exchange      *exchanges;
+    int            exchange_count;
+    bool           checks;
+    int64_t        aged; /* when twins were looked at last (device.h) */
+    lki_attr       none;
+    lki_arena      arena;
 };
 
 static lk_status refuse(char *why, const char *format, ...)
@@ -94,7 +94,7 @@ static lk_status check_kernels(lki_cards *c, const lki_graph *g, const lki_parts
 {
     const int lanes = c->plan->lanes;
     if (!lki_gpu_links_here(c->card[0].device)) return refuse(why, "the backend links no cards");
-    if (!lki_split_lanes(lanes, c->count, &c->split)) return refuse(why, "%d lanes cannot be cut for %d cards", lanes, c->count);
+    if (!lki_lane_split_of(lanes, c->count, &c->split)) return refuse(why, "%d lanes cannot be cut for %d cards", lanes, c->count);
     for (int k = 0; k < parts->node_count; k++) {
         const lki_node *n = &g->nodes[parts->nodes[k]];
         if (!lki_gpu_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
@@ -143,7 +143,7 @@ static char *sent_at(const lki_cards *c, const one *o, int e, int slot, size_t a
 }
 
 /* The most lanes that one card has; and where so many begin that those of card i are among them. */
-static int most_lanes(const lki_split *s)
+static int most_lanes(const lki_lane_split *s)
 {
     int most = 0;
     for (int i = 0; i < s->cards; i++)
@@ -151,10 +151,10 @@ static int most_lanes(const lki_split *s)
     return most;
 }
 
-static int first_sent(const lki_split *s, int i) { return (int)lki_min(s->begin[i], s->lanes - most_lanes(s)); }
+static int first_sent(const lki_lane_split *s, int i) { return (int)lki_min(s->begin[i], s->lanes - most_lanes(s)); }
 
 /* Where cards have the same number of lanes, what all wrote is received where it belongs. */
-static bool received_in_place(const lki_split *s) { return s->lanes % s->cards == 0; }
+static bool received_in_place(const lki_lane_split *s) { return s->lanes % s->cards == 0; }
 
 /* Room for what all cards have written lane by lane. */
 static size_t received_lanes(const lki_cards *c, const lki_shard *s)
@@ -285,12 +285,13 @@ static void send_stops(lki_cards *c, exchange *x)
     x->stops = true;
 }
 
-/* What cards have written lane by lane. As many entries of each as one has lanes, some that are not its own and that nobody takes among them. `at`: how much of what is received this way was before. */
+/* What cards have written lane by lane. As many entries of each as one has lanes, some that are not its own and that nobody takes
+ * among them. `at`: how much of what is received this way was before. */
 static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_t *at)
 {
-    const lki_split *s = &c->split;
-    const size_t     each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
-    const bool       in_place = received_in_place(s);
+    const lki_lane_split *s = &c->split;
+    const size_t          each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
+    const bool            in_place = received_in_place(s);
     add_transfer(x, LKI_SEND_GATHER, bytes);
     for (int i = 0; i < c->count; i++) {
         char *all = c->card[i].placed[w->value], *received = c->card[i].lanes + *at;
@@ -519,7 +520,7 @@ static lk_status run_exchange(lki_cards *c, int e)
     return LK_OK;
 }
 
-static lk_status run(lki_cards *c, const lki_line *in)
+static lk_status run(lki_cards *c, const lki_value_list *in)
 {
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_bring(c->card[i].card, in));
@@ -557,7 +558,7 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     return LK_OK;
 }
 
-lk_status lki_cards_replay(lki_cards *c, const lki_line *in, lk_tensor *const *out)
+lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *const *out)
 {
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */

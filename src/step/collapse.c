@@ -1,15 +1,17 @@
 /* Many replicas as one device.
  *
- * N replicas that do the same on neighbouring lanes of one batch are one device on all of it: the lane tree has one order, whoever owns the
- * lanes. So what they recorded, N nodes for each of a single program, becomes one node each, on merged operands (merge.h); and the plan, its
- * speed and its bits are those of N = 1.
+ * N replicas that do the same on neighbouring lanes of one batch are one device on all of it: the lane tree has one order, whoever
+ * owns the lanes. So what they recorded, N nodes for each of a single program, becomes one node each, on merged operands (merge.h);
+ * and the plan, its speed and its bits are those of N = 1.
  *
  * Invariants
- * 1. All or nothing: a new graph is made beside the old one. Where one node cannot be merged, the old one stays, and one line says why.
- * 2. The k-th nodes of all replicas belong together. They keep the place of the first replica that recorded them, which is the order of one
- *    device.
- * 3. Nodes nobody recorded alone (where replicas met) are copied. Sums over the replicas become nothing, because merged sums are already
- *    whole. A node that works on one replica's part of a sum waits: it may turn out to be one of N of a kind, or nobody may need it. */
+ * 1. All or nothing: a new graph is made beside the old one. Where one node cannot be merged, the old one stays, and one line says
+ *    why.
+ * 2. The k-th nodes of all replicas belong together. They keep the place of the first replica that recorded them, which is the
+ *    order of one device.
+ * 3. Nodes nobody recorded alone (where replicas met) are copied. Sums over the replicas become nothing, because merged sums are
+ *    already whole. A node that works on one replica's part of a sum waits: it may turn out to be one of N of a kind, or nobody may
+ *    need it. */
 #include "core/log.h"
 #include "step/merge.h"
 #include <lockstep/ops.h>
@@ -135,8 +137,8 @@ static lk_status leave_by_itself(lki_merger *m, lki_form *f)
     return LK_OK;
 }
 
-/* A per-replica result: its form, that of its whole and those of its items. Rows are ranges of one output, something uniform is one output
- * for all. `done`: it was one of these. */
+/* A per-replica result: its form, that of its whole and those of its items. Rows are ranges of one output, something uniform is one
+ * output for all. `done`: it was one of these. */
 static lk_status leave_together(lki_merger *m, lki_form *f, bool *done)
 {
     int *v = lki_merge_integers(m, m->n), value;
@@ -197,8 +199,8 @@ static lk_status leave(lki_merger *m)
 
 /* ---- lining up ---- */
 
-/* What somebody needs: results, updates, and what they are made of. Operands come before those who read them, so one sweep from the back is
- * enough. */
+/* What somebody needs: results, updates, and what they are made of. Operands come before those who read them, so one sweep from the
+ * back is enough. */
 static lk_status find_live(lki_merger *m)
 {
     lki_graph *g = m->from;

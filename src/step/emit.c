@@ -1,5 +1,5 @@
-/* Turning tasks into kernel calls: views of operands and results, restricted to a lane, a thread's rows or a piece; one flat list per thread,
- * barriers between phases. */
+/* Turning tasks into kernel calls: views of operands and results, restricted to a lane, a thread's rows or a piece; one flat list
+ * per thread, barriers between phases. */
 #include "comm/lanes.h"
 #include "core/log.h"
 #include "step/plan.h"
@@ -45,8 +45,8 @@ static const lk_shape *shape_with(lki_plan *p, const lk_shape *shape, int64_t le
     return s;
 }
 
-/* A value as a kernel sees it: `cut` along its leading axis to r, or the whole. Elements of a piece are addressed as if the whole were there:
- * the pointer is moved back by what lies before the piece. */
+/* A value as a kernel sees it: `cut` along its leading axis to r, or the whole. Elements of a piece are addressed as if the whole
+ * were there: the pointer is moved back by what lies before the piece. */
 static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool cut, range r)
 {
     const lki_value *v = &p->graph->values[value];
@@ -171,7 +171,8 @@ static bool siblings(const node_sum *left, const node_sum *right)
     return left->width == right->width && left->lane % (2 * left->width) == 0;
 }
 
-/* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes goes. */
+/* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes
+ * goes. */
 static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo, int64_t hi,
                       void *last)
 {

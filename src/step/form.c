@@ -1,30 +1,30 @@
-/* Tuples as lines, and tuples out of forms. */
+/* Tuples as lists, and tuples out of forms. */
 #include "step/form.h"
 #include "core/memory.h"
 #include <lockstep/strategy.h>
 #include <string.h>
 
-/* ---- lines ---- */
+/* ---- lists ---- */
 
-void lki_line_begin(lki_line *l)
+void lki_value_list_begin(lki_value_list *l)
 {
     l->item = l->few;
     l->count = 0;
     l->room = LKI_FEW;
 }
 
-void lki_line_end(lki_line *l)
+void lki_value_list_end(lki_value_list *l)
 {
     if (l->item != l->few) lki_release(l->item);
 }
 
-static lk_status push(lki_line *l, lk_tensor *t)
+static lk_status push(lki_value_list *l, lk_tensor *t)
 {
     if (l->count == l->room) {
         lk_tensor **more = lki_alloc_array(l->room, 2 * sizeof *more);
         if (!more) return LK_ENOMEM;
         memcpy(more, l->item, (size_t)l->count * sizeof *more);
-        lki_line_end(l);
+        lki_value_list_end(l);
         l->item = more;
         l->room *= 2;
     }
@@ -54,19 +54,19 @@ static lk_tensor *whole_of(const lki_replicas *p)
     return first == p->whole->shape.dim[0] ? p->whole : NULL;
 }
 
-lk_status lki_line_add(lki_line *l, lk_tensor *t)
+lk_status lki_value_list_add(lki_value_list *l, lk_tensor *t)
 {
     LKI_TRY(push(l, t));
     if (!t || lki_bad(t)) return LK_OK;
     for (int i = 0; t->nest && i < t->nest->count; i++)
-        LKI_TRY(lki_line_add(l, t->nest->item[i]));
+        LKI_TRY(lki_value_list_add(l, t->nest->item[i]));
     if (t->replicas) LKI_TRY(push(l, whole_of(t->replicas)));
     for (int i = 0; t->replicas && i < t->replicas->count; i++)
-        LKI_TRY(lki_line_add(l, t->replicas->item[i]));
+        LKI_TRY(lki_value_list_add(l, t->replicas->item[i]));
     return LK_OK;
 }
 
-int lki_line_same(const lki_line *l, int i)
+int lki_value_list_same(const lki_value_list *l, int i)
 {
     int first = 0;
     while (l->item[first] != l->item[i])
@@ -81,10 +81,10 @@ static lki_form_kind kind_of(const lk_tensor *t)
     return !t ? LKI_FORM_NONE : t->nest ? LKI_FORM_NEST : t->replicas ? LKI_FORM_REPLICAS : LKI_FORM_TENSOR;
 }
 
-lki_form lki_form_of(const lki_line *l, int i)
+lki_form lki_form_of(const lki_value_list *l, int i)
 {
     const lk_tensor *t = l->item[i];
-    lki_form         f = {.kind = kind_of(t), .same = lki_line_same(l, i), .first = -1};
+    lki_form         f = {.kind = kind_of(t), .same = lki_value_list_same(l, i), .first = -1};
     switch (f.kind) {
     case LKI_FORM_NONE: break;
     case LKI_FORM_NEST: f.count = t->nest->count; break;
@@ -108,7 +108,7 @@ static bool rows_equal(const lki_rows *a, const lki_rows *b)
            a->first == b->first && a->rows == b->rows && a->total == b->total;
 }
 
-bool lki_form_matches(const lki_form *f, const lki_line *l, int i)
+bool lki_form_matches(const lki_form *f, const lki_value_list *l, int i)
 {
     const lk_tensor *t = l->item[i];
     if (f->kind != kind_of(t)) return false;
@@ -120,7 +120,7 @@ bool lki_form_matches(const lki_form *f, const lki_line *l, int i)
     case LKI_FORM_TENSOR: break;
     }
     return f->dtype == t->dtype && f->weak == t->weak && lki_shape_equal(&f->shape, &t->shape) && rows_equal(&f->rows, &t->rows) &&
-           f->same == lki_line_same(l, i);
+           f->same == lki_value_list_same(l, i);
 }
 
 /* ---- tuples out of forms ---- */

@@ -1,17 +1,17 @@
 /* Compiled functions: one plan per input signature, kept in a small cache.
  *
  * Invariants
- * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a log hook,
- *    may call anything, and several threads may call one function.
+ * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a
+ *    log hook, may call anything, and several threads may call one function.
  * 2. A plan in use is not freed: callers count themselves in `users`. It is replayed by one thread at a time (`turn`).
  *
- * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and rows, which
- * of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded ops), and the device. A
- * call that finds its plan binds the inputs and replays; another is traced. */
+ * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
+ * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
+ * ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
-#include "core/trace.h"
+#include "format/trace.h"
 #include "op/replica.h"
 #include "step/card.h"
 #include "step/cards.h"
@@ -149,7 +149,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
 
 /* ---- signatures ---- */
 
-static bool matches(const signature *s, const lki_line *in, int threads)
+static bool matches(const signature *s, const lki_value_list *in, int threads)
 {
     if (s->threads != threads || s->lanes != lk_lanes() || s->count != in->count || s->seed != lk_random_seed() ||
         s->device != lki_device_current())
@@ -159,7 +159,7 @@ static bool matches(const signature *s, const lki_line *in, int threads)
     return true;
 }
 
-static signature *signature_of(const lki_line *in, int threads)
+static signature *signature_of(const lki_value_list *in, int threads)
 {
     signature *s = lki_zalloc(lki_bytes_add(sizeof *s, lki_bytes_of(in->count, sizeof s->input[0])));
     if (!s) return NULL;
@@ -170,7 +170,7 @@ static signature *signature_of(const lki_line *in, int threads)
 }
 
 /* With the lock held: the entry for these inputs, counted as used by the caller. */
-static entry *find(lk_function *f, const lki_line *in, int threads)
+static entry *find(lk_function *f, const lki_value_list *in, int threads)
 {
     for (int i = 0; i < f->count; i++)
         if (matches(f->entries[i]->key, in, threads)) {
@@ -194,7 +194,8 @@ static void warn_about_retracing(lk_function *f)
              f->name, RETRACES_IN_A_ROW);
 }
 
-/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody uses it. */
+/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody
+ * uses it. */
 static entry *keep(lk_function *f, entry *e)
 {
     entry *gone = NULL;
@@ -211,7 +212,7 @@ static entry *keep(lk_function *f, entry *e)
     return gone;
 }
 
-static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, int threads, bool roots, bool *scattered)
+static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int items, int threads, bool roots, bool *scattered)
 {
     lki_graph *g = lki_graph_new();
     if (!g) return NULL;
@@ -229,10 +230,11 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_line *in, int items, in
     return NULL;
 }
 
-/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph, traced once more. */
+/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph,
+ * traced once more. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 
-static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
+static entry *trace(lk_function *f, const lki_value_list *in, int items, int threads)
 {
     signature *key = signature_of(in, threads);
     bool       scattered = false;
@@ -252,7 +254,7 @@ static entry *trace(lk_function *f, const lki_line *in, int items, int threads)
 
 static lk_tuple poisoned(void) { return lki_tuple_new(0, NULL); }
 
-static lk_tuple replay(lki_plan *plan, const lki_line *in)
+static lk_tuple replay(lki_plan *plan, const lki_value_list *in)
 {
     const lki_graph *g = plan->graph;
     lk_tensor       *few[LKI_FEW], **out = g->output_count <= LKI_FEW ? few : lki_alloc_array(g->output_count, sizeof *out);
@@ -276,21 +278,21 @@ static bool input_good(const lk_function *f, const lk_tensor *t, int i)
     return false;
 }
 
-/* The inputs as a line, if they can be used. */
-static bool lay_out(const lk_function *f, lk_tuple in, lki_line *line)
+/* The inputs as a list, if they can be used. */
+static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
 {
     for (int i = 0; i < in.count; i++) {
-        int from = line->count;
+        int from = list->count;
         if (!in.item[i]) return lki_fail(LK_EINVAL, "lk_call of %s: input %d is NULL", f->name, i), false;
-        if (lki_line_add(line, in.item[i]) != LK_OK) return false;
-        for (int k = from; k < line->count; k++)
-            if (!input_good(f, line->item[k], i)) return false;
+        if (lki_value_list_add(list, in.item[i]) != LK_OK) return false;
+        for (int k = from; k < list->count; k++)
+            if (!input_good(f, list->item[k], i)) return false;
     }
     return true;
 }
 
 /* The plan for these inputs, found or traced, counted as used by the caller. */
-static entry *plan_for(lk_function *f, const lki_line *in, int items, int threads)
+static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int threads)
 {
     pthread_mutex_lock(&f->lock);
     f->calls++;
@@ -322,7 +324,7 @@ static lk_tuple directly(lk_function *f, lk_tuple in)
     return f->fn(in, f->user);
 }
 
-static lk_tuple call_plan(lk_function *f, const lki_line *in, lk_tuple given)
+static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple given)
 {
     const int items = given.count;
     lki_retain(f);
@@ -339,8 +341,8 @@ static lk_tuple call_plan(lk_function *f, const lki_line *in, lk_tuple given)
     return out;
 }
 
-/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where they
- * should. */
+/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where
+ * they should. */
 static bool runs_directly(lk_function *f)
 {
     if (lki_tracer_current()) return true;
@@ -352,12 +354,12 @@ static bool runs_directly(lk_function *f)
 lk_tuple lk_call(lk_function *f, lk_tuple in)
 {
     LKI_NEAREST;
-    lki_line line;
+    lki_value_list list;
     if (!f) lki_fail(LK_EINVAL, "lk_call: the function is NULL");
     if (!f) return poisoned();
-    lki_line_begin(&line);
-    lk_tuple out = !lay_out(f, in, &line) ? poisoned() : runs_directly(f) ? f->fn(in, f->user) : call_plan(f, &line, in);
-    lki_line_end(&line);
+    lki_value_list_begin(&list);
+    lk_tuple out = !lay_out(f, in, &list) ? poisoned() : runs_directly(f) ? f->fn(in, f->user) : call_plan(f, &list, in);
+    lki_value_list_end(&list);
     return out;
 }
 

@@ -1,10 +1,12 @@
-/* A dense layer's gradient inside the weight gradient that reads it; part of simplify.c, for GPUs and precisions that round factors.
+/* A dense layer's gradient inside the weight gradient that reads it; part of simplify.c, for GPUs and precisions that round
+ * factors.
  *
- *   conv2d_pool_grad_w(x, d, cell), d = matmul(g, w^T) that nobody else reads, under whatever shape: dense_pool_grad_w(x, g, cell, w). d, as large as all that the pool let through, is
- *   neither written nor read.
+ *   conv2d_pool_grad_w(x, d, cell), d = matmul(g, w^T) that nobody else reads, under whatever shape: dense_pool_grad_w(x, g, cell,
+ *   w). d, as large as all that the pool let through, is neither written nor read.
  *
- * Where both round factors the sums are others than those of the two ops; in f32 nothing changes. dense_pool.h says for which shapes. Only where lanes are long: at few rows the two ops take as
- * long, and the update of w, which must wait for whoever reads w, begins earlier. */
+ * Where both round factors the sums are others than those of the two ops; in f32 nothing changes. dense_pool.h says for which
+ * shapes. Only where lanes are long: at few rows the two ops take as long, and the update of w, which must wait for whoever reads
+ * w, begins earlier. */
 #include "comm/lanes.h"
 #include "core/memory.h"
 #include "device/gpu/gpu.h"

@@ -1,9 +1,11 @@
-/* What follows a product inside it; part of simplify.c, for GPUs, where a pass over a result is a launch of its own that everybody behind it waits for.
+/* What follows a product inside it; part of simplify.c, for GPUs, where a pass over a result is a launch of its own that everybody
+ * behind it waits for.
  *
  *   mul(product, s)    s has one element: the product is multiplied by it before it is stored
  *   add(product, x)    x is of its size: it is added before the product is stored. Of two products the later adds the earlier.
  *
- * The product may be seen under another shape; nobody else may read it. Each does what the separate op did to the whole sum, so no bit changes. */
+ * The product may be seen under another shape; nobody else may read it. Each does what the separate op did to the whole sum, so no
+ * bit changes. */
 #include "core/memory.h"
 #include "device/device.h"
 #include "step/graph.h"

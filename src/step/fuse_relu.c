@@ -1,15 +1,17 @@
-/* Relu's gradient inside the kernels that read it, or the one that makes what it reads; and the sum for a bias as a second result of the kernel that reads the same gradient. Part of
- * simplify.c.
+/* Relu's gradient inside the kernels that read it, or the one that makes what it reads; and the sum for a bias as a second result
+ * of the kernel that reads the same gradient. Part of simplify.c.
  *
- *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y themselves, and
- *   the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and a max pool.
+ *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y
+ *   themselves, and the gradient behind the relu need not be there. That is how gradients come back through conv2d, bias, relu and
+ *   a max pool.
  *
- *   The same where y and the cells are those of a conv2d with relu and pool, and only such gradients read the cells: on a GPU the convolution marks cells of what relu cut off, and y is not
- *   read again.
+ *   The same where y and the cells are those of a conv2d with relu and pool, and only such gradients read the cells: on a GPU the
+ *   convolution marks cells of what relu cut off, and y is not read again.
  *
  *   relu_grad(dy, y) of a dy that a matmul makes for nobody else, under whatever shape: on a GPU the matmul leaves it out itself.
  *
- *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: the first makes both.
+ *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: the
+ *   first makes both.
  *
  * Every kernel counts as zero what relu_grad would have made zero, so no bit changes. */
 #include "core/memory.h"
@@ -88,7 +90,8 @@ static lki_node *marker_before(const lki_graph *g, const lki_node *relu)
     return left || readers ? NULL : n;
 }
 
-/* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. The relu may see it under another shape with the same rows. */
+/* The matmul whose result `relu` alone reads, if it can leave out what relu lets not through; else NULL. The relu may see it under
+ * another shape with the same rows. */
 static lki_node *product_before(const lki_graph *g, const lki_node *relu)
 {
     static const lki_epilogue none;

@@ -1,7 +1,7 @@
 /* The gradient of an L2 term inside the update that reads it, on a GPU. Part of simplify.c.
  *
- *   update(g + w * c, rate, t) of a variable w, where nobody else reads the sum or the product and c is one number: the update is given g and c, and adds w * c itself. It would be two
- *   launches, one of them between the last gradient and the end of the step.
+ *   update(g + w * c, rate, t) of a variable w, where nobody else reads the sum or the product and c is one number: the update is
+ *   given g and c, and adds w * c itself. It would be two launches, one of them between the last gradient and the end of the step.
  *
  * The update rounds the product, then the sum, as the ops do: no bit changes. */
 #include "core/memory.h"

@@ -2,11 +2,11 @@
  *
  * Invariants
  * 1. A node's operands were made before it; the order of nodes is the order of effects on variables.
- * 2. A value is made by a node, or is an input of the function, a constant (a tensor captured from outside), or a variable as it was when
- *    it was read. An alias shares the elements of another value, or a range of them, under another shape or meaning.
+ * 2. A value is made by a node, or is an input of the function, a constant (a tensor captured from outside), or a variable as it
+ *    was when it was read. An alias shares the elements of another value, or a range of them, under another shape or meaning.
  * 3. A node that writes variables has them as results: values of kind VARIABLE, one version on.
- * 4. Replicas record into one graph, one after the other; nodes know who recorded them, and each one's are in its order. What they recorded
- *    becomes the graph of one device where that is the same computation (collapse.c). */
+ * 4. Replicas record into one graph, one after the other; nodes know who recorded them, and each one's are in its order. What they
+ *    recorded becomes the graph of one device where that is the same computation (collapse.c). */
 #ifndef LKI_STEP_GRAPH_H
 #define LKI_STEP_GRAPH_H
 
@@ -26,7 +26,7 @@ typedef struct lki_value {
     int            maker;    /* node, or -1 */
     int            alias_of; /* value, or -1 */
     int64_t        offset;   /* of an alias: elements of the other value that lie before it */
-    int            input;    /* INPUT: which of the line of inputs */
+    int            input;    /* INPUT: which of the list of inputs */
     int            replica;  /* whose, or -1: nobody's alone */
     int            version;  /* VARIABLE: how often it was written before, in this graph */
     lk_tensor     *constant; /* CONSTANT: a reference */
@@ -91,10 +91,12 @@ typedef struct lki_graph {
 lki_graph *lki_graph_new(void);
 void       lki_graph_free(lki_graph *g);
 
-/* Run fn once on traced stand-ins for the `items` values of the line, recording what it does. LK_OK and a whole graph, or an error. */
-lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items, void *user);
+/* Run fn once on traced stand-ins for the `items` values of the list, recording what it does. LK_OK and a whole graph, or an
+ * error. */
+lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int items, void *user);
 
-/* The value a tensor stands for: its own in this graph, else a captured constant. -1 and an error: of another graph, or no memory. */
+/* The value a tensor stands for: its own in this graph, else a captured constant. -1 and an error: of another graph, or no
+ * memory. */
 int lki_graph_value_of(lki_graph *g, lk_tensor *t);
 
 /* Value v with aliases followed to the one that owns the elements, and how many of them lie before v's own. */
@@ -114,8 +116,8 @@ bool lki_graph_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b);
 int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, const int *src, int ndst);
 int lki_graph_add_value(lki_graph *g, const lki_value *v);
 
-/* A variable's entry, with its current version; NULL without memory. And its next version, written by `node`: a value, or -1 without
- * memory. */
+/* A variable's entry, with its current version; NULL without memory. And its next version, written by `node`: a value, or -1
+ * without memory. */
 lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v);
 int                 lki_graph_write(lki_graph *g, lk_variable *v, int node);
 
@@ -128,21 +130,23 @@ int lki_graph_uses(const lki_graph *g, int value);
 /* Its kernel checks indices or divisors. */
 bool lki_may_fault(const lki_node *n);
 
-/* Replace what N replicas recorded by what one device would have recorded, where that is the same computation to the last bit of its results;
- * else leave the graph as it is and say why (LOCKSTEP_VERBOSE=lanes). */
+/* Replace what N replicas recorded by what one device would have recorded, where that is the same computation to the last bit of
+ * its results; else leave the graph as it is and say why (LOCKSTEP_VERBOSE=lanes). */
 lk_status lki_graph_collapse(lki_graph **g);
 
-/* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do together. */
+/* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do
+ * together. */
 lk_status lki_graph_simplify(lki_graph *g);
 
-/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient (fuse_norm.c);
- * relu's gradient in front of a max pool (fuse_relu.c); a dense layer's gradient that a weight gradient through a pool reads (fuse_pool.c); the gradient of an L2 term (fuse_update.c). */
-void lki_graph_share(lki_graph *g);
-void lki_graph_fuse_norms(lki_graph *g);
-void lki_graph_fuse_relus(lki_graph *g);
-void lki_graph_fuse_products(lki_graph *g);
+/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient
+ * (fuse_norm.c); relu's gradient in front of a max pool (fuse_relu.c); a dense layer's gradient that a weight gradient through a
+ * pool reads (fuse_pool.c); the gradient of an L2 term (fuse_update.c). */
+void      lki_graph_share(lki_graph *g);
+void      lki_graph_fuse_norms(lki_graph *g);
+void      lki_graph_fuse_relus(lki_graph *g);
+void      lki_graph_fuse_products(lki_graph *g);
 lk_status lki_graph_fuse_pools(lki_graph *g);
-void lki_graph_fuse_updates(lki_graph *g);
+void      lki_graph_fuse_updates(lki_graph *g);
 
 /* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */
 bool lki_takes_gradient(const lki_node *n);

@@ -1,10 +1,13 @@
-/* Joining calls. While it works, a group is known by its first member, and `before` of each call is that of its group: all calls outside of it that end before it begins.
+/* Joining calls. While it works, a group is known by its first member, and `before` of each call is that of its group: all calls
+ * outside of it that end before it begins.
  *
  * Why there is no circle
- * 1. Calls along rows are joined one by one, each with a group it comes after, where no call lies between. Updates are joined one by one, and only with a group of which no member comes
- *    before or after; and where no way becomes longer. Groups joined so far are taken into account by both.
- * 2. Let `tail` of a call be the number of calls, not counting small ones, on the longest way from it to the end. Along a need it never grows, and it shrinks where the later call is
- *    not small. A circle would have the same tail all around, so small calls of one tail alone; and these are cut into groups in an order in which they may run. */
+ * 1. Calls along rows are joined one by one, each with a group it comes after, where no call lies between. Updates are joined one
+ *    by one, and only with a group of which no member comes before or after; and where no way becomes longer. Groups joined so far
+ *    are taken into account by both.
+ * 2. Let `tail` of a call be the number of calls, not counting small ones, on the longest way from it to the end. Along a need it
+ *    never grows, and it shrinks where the later call is not small. A circle would have the same tail all around, so small calls of
+ *    one tail alone; and these are cut into groups in an order in which they may run. */
 #include "step/join.h"
 #include "core/memory.h"
 #include <assert.h>
@@ -55,7 +58,8 @@ static void sort_calls(joining *j)
 
 static int weight(const joining *j, int call) { return is(j, call, LKI_GROUP_SMALL) ? 0 : 1; }
 
-/* Of a group all that it needs comes before its first member in the sorted order, and all who need it behind its last one: what is noted of its first member is of all of them. */
+/* Of a group all that it needs comes before its first member in the sorted order, and all who need it behind its last one: what is
+ * noted of its first member is of all of them. */
 static void measure(joining *j)
 {
     int *head = j->head, *tail = j->tail;
@@ -165,8 +169,9 @@ static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 
 static int slack(const joining *j, int call) { return j->longest - j->head[call] - j->tail[call]; }
 
-/* Those that can wait for none wait for nobody else; of the others no two whose times differ more than twice are joined, so that each keeps half of its time at least. Along a need between small
- * calls of one tail, time only shrinks: that makes no circle either. */
+/* Those that can wait for none wait for nobody else; of the others no two whose times differ more than twice are joined, so that
+ * each keeps half of its time at least. Along a need between small calls of one tail, time only shrinks: that makes no circle
+ * either. */
 static int haste(const joining *j, int call)
 {
     int twice = 0;
@@ -177,7 +182,8 @@ static int haste(const joining *j, int call)
 
 static bool wanted_together(const joining *j, int a, int b) { return j->tail[a] == j->tail[b] && haste(j, a) == haste(j, b); }
 
-/* Give each small call the number of its piece: urgent ones that need each other, and all others that are wanted at the same time. A piece is known by its first call. */
+/* Give each small call the number of its piece: urgent ones that need each other, and all others that are wanted at the same time.
+ * A piece is known by its first call. */
 static void find_pieces(const joining *j, int *piece)
 {
     for (int i = 0; i < j->count; i++) {

@@ -1,11 +1,12 @@
 /* One memory plan for a step: where every value lives, and who may share memory because they never live at the same time.
  *
  * Invariants
- * 1. A value made and read only within one turn of LANE tasks holds one lane, in the thread's own block; one made and read only within one
- *    chain or one TILES group holds one piece, likewise. A thread runs these one after the other, so two of them share memory when their
- *    tasks, in order, do not overlap. Tasks of a chain alternate piece by piece, so what enters or leaves a chain lives as long as all of it.
- * 2. Everything else lives in the shared block, whole. Threads meet only at the ends of phases, so two of them share memory only when their
- *    phases do not overlap. */
+ * 1. A value made and read only within one turn of LANE tasks holds one lane, in the thread's own block; one made and read only
+ *    within one chain or one TILES group holds one piece, likewise. A thread runs these one after the other, so two of them share
+ *    memory when their tasks, in order, do not overlap. Tasks of a chain alternate piece by piece, so what enters or leaves a chain
+ *    lives as long as all of it.
+ * 2. Everything else lives in the shared block, whole. Threads meet only at the ends of phases, so two of them share memory only
+ *    when their phases do not overlap. */
 #include "comm/lanes.h"
 #include "step/plan.h"
 #include "step/rooms.h"
@@ -44,7 +45,8 @@ static void read_by(const lki_plan *p, readers *r, int task, bool range)
     r->one_chain = r->one_chain && r->one_turn && t->chain == made->chain;
 }
 
-/* By root value: the task that makes it and those that read it; NULL without memory. Values that are not made here are left zero. */
+/* By root value: the task that makes it and those that read it; NULL without memory. Values that are not made here are left
+ * zero. */
 static readers *find_readers(const lki_plan *p)
 {
     const lki_graph *g = p->graph;

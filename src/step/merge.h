@@ -6,8 +6,8 @@
  *     ROW_SUM   a part of a sum each       the whole sum              gone
  *
  * Invariants
- * 1. A merged node is what one device would have recorded: its shape, rows and mode are worked out anew from the merged operands, and must be
- *    what the replicas' results make up together.
+ * 1. A merged node is what one device would have recorded: its shape, rows and mode are worked out anew from the merged operands,
+ *    and must be what the replicas' results make up together.
  * 2. Whoever needs one replica's part of a sum, in any way that is not linear, cannot be merged.
  * 3. LK_EUNSUPPORTED means "cannot be merged": no error is recorded, and `why` says the reason. Other codes are errors. */
 #ifndef LKI_STEP_MERGE_H
@@ -60,7 +60,8 @@ lk_status lki_merge_refuse(lki_merger *m, const char *format, ...) LKI_PRINTF(2,
 /* Room for `count` numbers until the end; NULL without memory. */
 int *lki_merge_integers(lki_merger *m, int count);
 
-/* Values and nodes of the new graph. A shape is something to take a shape from; the node is like one of `from`, on operands of `to`. */
+/* Values and nodes of the new graph. A shape is something to take a shape from; the node is like one of `from`, on operands of
+ * `to`. */
 lk_status lki_merge_add_value(lki_merger *m, const lki_value *v, int *out);
 lk_status lki_merge_add_alias(lki_merger *m, int of, const lk_shape *shape, const lki_rows *rows, int64_t offset, int *out);
 lk_status lki_merge_add_shape(lki_merger *m, lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, int *out);

@@ -1,4 +1,5 @@
-/* Which calls come after which: a graph over calls 0 .. count - 1, in which a call needs earlier ones only, so that their own order is always a possible one.
+/* Which calls come after which: a graph over calls 0 .. count - 1, in which a call needs earlier ones only, so that their own order
+ * is always a possible one.
  *
  *     lki_order_need(o, 5, 2)     call 5 may begin when call 2 has ended
  *     lki_order_close(o)          needs become the fewest that imply all others; lki_order_after() answers from then on */
@@ -17,8 +18,9 @@ bool lki_order_init(lki_order *o, int count); /* nothing needs anything; false w
 void lki_order_clear(lki_order *o);
 void lki_order_close(lki_order *o); /* also once more, after further needs */
 
-/* One call begins: the first of those with the longest way to the end. Others that would begin at once and have a shorter way come after it, if they are later in order: who can wait is not
- * launched before who cannot. Calls of `nothing` take no time. The order is closed before and after; false without memory. */
+/* One call begins: the first of those with the longest way to the end. Others that would begin at once and have a shorter way come
+ * after it, if they are later in order: who can wait is not launched before who cannot. Calls of `nothing` take no time. The order
+ * is closed before and after; false without memory. */
 bool lki_order_begin_with_one(lki_order *o, const bool *nothing);
 
 static inline uint64_t *lki_order_row(const lki_order *o, uint64_t *rows, int i) { return rows + (size_t)i * (size_t)o->words; }

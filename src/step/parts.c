@@ -172,8 +172,8 @@ static int64_t bytes_of(const lki_graph *g, const lki_node *n)
 }
 
 /* Sums of exchange e in the order they are made: those of parts before it, then of its own. A pack is full when it has more than
- * `limit` bytes; part e ends behind the sum that fills it, and what is left of it is the next part. Returns how many parts that makes
- * more, and with `apply` makes them: there must be room for them (make_room). */
+ * `limit` bytes; part e ends behind the sum that fills it, and what is left of it is the next part. Returns how many parts that
+ * makes more, and with `apply` makes them: there must be room for them (make_room). */
 static int split_exchange(const lki_graph *g, lki_parts *p, int e, int64_t limit, bool apply)
 {
     int64_t bytes = 0, left = 0;

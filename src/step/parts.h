@@ -38,7 +38,8 @@ typedef struct lki_parts {
     bool *rows;     /* by root value: a card has only its own rows of it */
 } lki_parts;
 
-/* pack: bytes after which a pack is full; 0: there is no such limit. LK_EUNSUPPORTED, no error recorded, and why: this graph cannot run so. */
+/* pack: bytes after which a pack is full; 0: there is no such limit. LK_EUNSUPPORTED, no error recorded, and why: this graph cannot
+ * run so. */
 lk_status lki_parts_find(const lki_graph *g, int lanes, int64_t pack, lki_parts *out, char why[LKI_PARTS_WHY]);
 void      lki_parts_clear(lki_parts *p);
 

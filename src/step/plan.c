@@ -1,7 +1,7 @@
 /* A plan's life: made from a graph, replayed many times, freed. Replay allocates nothing. */
 #include "step/plan.h"
 #include "core/log.h"
-#include "core/trace.h"
+#include "format/trace.h"
 #include "op/run.h"
 #include "step/card.h"
 #include "step/cards.h"
@@ -95,8 +95,8 @@ void lki_plan_free(lki_plan *p)
 
 /* ---- replay ---- */
 
-/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any more, so
- * all threads get the same answer. */
+/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any
+ * more, so all threads get the same answer. */
 static bool faulted(const lki_plan *p, int phase)
 {
     for (int i = 0; i < p->suspect_count; i++)
@@ -162,7 +162,7 @@ static lk_status check_faults(lki_plan *p)
     return status;
 }
 
-static const char *root_data(const lki_plan *p, int root, const lki_line *in)
+static const char *root_data(const lki_plan *p, int root, const lki_value_list *in)
 {
     const lki_value *v = &p->graph->values[root];
     switch (v->kind) {
@@ -174,7 +174,7 @@ static const char *root_data(const lki_plan *p, int root, const lki_line *in)
     return p->shared + p->storage[root].at;
 }
 
-static lk_status copy_output(const lki_plan *p, int value, const lki_line *in, lk_tensor *out)
+static lk_status copy_output(const lki_plan *p, int value, const lki_value_list *in, lk_tensor *out)
 {
     size_t      bytes = lki_bytes_of(lki_shape_size(&out->shape), lk_dtype_bytes(out->dtype));
     size_t      before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
@@ -184,7 +184,7 @@ static lk_status copy_output(const lki_plan *p, int value, const lki_line *in, l
     return LK_OK;
 }
 
-lk_status lki_plan_replay(lki_plan *p, const lki_line *in, lk_tensor *const *out)
+lk_status lki_plan_replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out)
 {
     if (p->cards) return lki_cards_replay(p->cards, in, out);
     LKI_TRY(free_variables(p));

@@ -1,5 +1,6 @@
-/* Are two values of a graph the same: made by the same ops, with the same attributes, from the same values and equal constants? Replicas compute uniform things each for itself;
- * this is how to see that they computed the same. Never a false yes; a no where the way back is too long to be walked. */
+/* Are two values of a graph the same: made by the same ops, with the same attributes, from the same values and equal constants?
+ * Replicas compute uniform things each for itself; this is how to see that they computed the same. Never a false yes; a no where
+ * the way back is too long to be walked. */
 #include "step/graph.h"
 #include <string.h>
 

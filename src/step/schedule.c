@@ -1,8 +1,8 @@
 /* Which task runs where and in which phase.
  *
  * Invariants
- * 1. If task b needs what task a made, or must write a variable after a has read it, then either a's phase is earlier, or both are in one
- *    phase and each thread runs its part of b after the very part of a that it needs (`together`).
+ * 1. If task b needs what task a made, or must write a variable after a has read it, then either a's phase is earlier, or both are
+ *    in one phase and each thread runs its part of b after the very part of a that it needs (`together`).
  * 2. Tasks of one TILES group have results of the same size and the same pieces.
  * 3. Uniform element-wise tasks sink to the phase of their first reader, where they join its group. */
 #include "core/log.h"
@@ -85,9 +85,9 @@ static bool is_whole_sum(const lki_plan *p, const lki_node *n)
     return n->op == LKI_OP_matmul && size >= WIDE_SUM && (size > LARGEST_PARTIAL || lane_entries(n) < MANY_ENTRIES);
 }
 
-/* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are by far the
- * most of it, once in all. */
-static lki_place place_product(const lki_plan *p, const lki_node *n)
+/* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are
+ * by far the most of it, once in all. */
+static lki_task_place place_product(const lki_plan *p, const lki_node *n)
 {
     const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
     if (lki_is_cut(n->cut, 1) || b < WIDE_WEIGHTS || lane_entries(n) >= MANY_ENTRIES) return LKI_LANE;
@@ -122,7 +122,7 @@ static bool add_tasks_for(lki_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
-        lki_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
+        lki_task_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = place, .node = node});
     }
     if (n->mode == LKI_SUM && follows_lanes(p, n) && !is_whole_sum(p, n) && !n->writes) return add_lane_sums(p, node);
@@ -223,8 +223,8 @@ static void find_before(const lki_plan *p, const edges *e, int task, bool *befor
     }
 }
 
-/* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet one. Exempt
- * are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
+/* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet
+ * one. Exempt are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
 static bool edges_of_suspects(lki_plan *p, edges *e)
 {
     bool *before = lki_alloc((size_t)p->task_count + 1), good = before != NULL;
@@ -291,7 +291,8 @@ static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
     return false;
 }
 
-/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as well. */
+/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as
+ * well. */
 static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
@@ -437,8 +438,8 @@ static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
            n->rows.per_row == m->rows.per_row && n->rows.global == m->rows.global && n->rows.first == m->rows.first;
 }
 
-/* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another have that
- * shape too, so each piece needs just the same piece of them. */
+/* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another
+ * have that shape too, so each piece needs just the same piece of them. */
 static void make_chains(lki_plan *p)
 {
     for (int t = 0; t < p->task_count; t++) {

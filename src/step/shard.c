@@ -7,21 +7,21 @@
 static const lk_dtype pack_types[LKI_PACKS] = {LK_F64, LK_I64, LK_F32, LK_I32};
 
 typedef struct cutter {
-    const lki_graph *from;
-    const lki_parts *parts;
-    lki_graph       *to;
-    lki_shard       *out;
-    const lki_split *split;
-    int              card, cards;
-    bool             sums;
-    lk_tensor       *table; /* of replica_sum */
-    int             *twins; /* by node that sums and slot: its node there */
+    const lki_graph      *from;
+    const lki_parts      *parts;
+    lki_graph            *to;
+    lki_shard            *out;
+    const lki_lane_split *split;
+    int                   card, cards;
+    bool                  sums;
+    lk_tensor            *table; /* of replica_sum */
+    int                  *twins; /* by node that sums and slot: its node there */
 } cutter;
 
-bool lki_split_lanes(int lanes, int cards, lki_split *out)
+bool lki_lane_split_of(int lanes, int cards, lki_lane_split *out)
 {
     lki_subtree trees[2 * 10 + 1]; /* of LKI_MAX_LANES */
-    *out = (lki_split){.cards = cards, .lanes = lanes, .slots = 1};
+    *out = (lki_lane_split){.cards = cards, .lanes = lanes, .slots = 1};
     for (int i = 0; i < cards; i++) {
         const int from = lki_lane_owner_begin(lanes, i, cards), end = lki_lane_owner_begin(lanes, i + 1, cards);
         const int count = lki_lane_subtrees(from, end, trees);
@@ -34,7 +34,7 @@ bool lki_split_lanes(int lanes, int cards, lki_split *out)
     return true;
 }
 
-static int own_trees(const cutter *c) { return lki_split_trees(c->split, c->card); }
+static int own_trees(const cutter *c) { return lki_lane_split_trees(c->split, c->card); }
 
 static const lki_subtree *own_tree(const cutter *c, int slot) { return &c->split->tree[c->split->first[c->card] + slot]; }
 
@@ -156,7 +156,8 @@ static lk_status cut_operand(cutter *c, int node, int i, const lki_rows *rows, w
     return LK_OK;
 }
 
-/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has all. */
+/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has
+ * all. */
 static lk_status cut_node(cutter *c, int recorded, int node, window w)
 {
     const lki_node *n = &c->from->nodes[recorded];
@@ -356,7 +357,7 @@ static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, steps
     static const lki_attr none;
     int                   src[LKI_MOST_SHARDS + 1], count = 0;
     for (int i = 0; i < c->cards; i++)
-        for (int slot = 0; slot < lki_split_trees(c->split, i); slot++) {
+        for (int slot = 0; slot < lki_lane_split_trees(c->split, i); slot++) {
             const lki_value part = {.kind = LKI_VALUE_MADE,
                                     .dtype = dtype,
                                     .shape = {.rank = 1, .dim = {size}},
@@ -492,7 +493,7 @@ static lk_status make(cutter *c)
 }
 
 /* All subtrees, from left to right. */
-static lk_tensor *table_of(const lki_split *s)
+static lk_tensor *table_of(const lki_lane_split *s)
 {
     const int count = s->first[s->cards];
     int32_t   table[2 * LKI_MOST_SHARDS];
@@ -503,7 +504,7 @@ static lk_tensor *table_of(const lki_split *s)
     return lk_tensor_from(LK_SHAPE(count, 2), LK_I32, table);
 }
 
-lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split *split, int card, bool sums, lki_shard *out)
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_lane_split *split, int card, bool sums, lki_shard *out)
 {
     cutter c = {
         .from = g, .parts = p, .out = out, .split = split, .card = card, .cards = split->cards, .sums = sums && split->slots == 1};

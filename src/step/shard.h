@@ -1,7 +1,7 @@
 /* What one card of several runs: the graph of all rows, cut to the rows of its lanes, with exchanges of sums as nodes of their own.
  *
- *     a sum over rows             becomes a sum for each subtree of the lane tree that lies within this card's lanes, mostly one, in a
- *                                 place of its own among all that goes with the exchange
+ *     a sum over rows             becomes a sum for each subtree of the lane tree that lies within this card's lanes, mostly one,
+ *                                 in a place of its own among all that goes with the exchange
  *     an exchange                 is a node no card has a kernel for: what is captured ends before it and begins anew behind it
  *     who reads the sum           reads what a replica_sum over the parts of all cards made; with sums taken by the links
  *                                 themselves, what they left
@@ -15,8 +15,8 @@
  *
  *     sent   | gathered: f64 | i64 | f32 | i32 | others |          each sum from a multiple of 16 bytes on
  *
- * Where a card has several subtrees, the packs that are gathered lie there once for each, then the others likewise; all cards have as
- * many such slots as one needs. */
+ * Where a card has several subtrees, the packs that are gathered lie there once for each, then the others likewise; all cards have
+ * as many such slots as one needs. */
 #ifndef LKI_STEP_SHARD_H
 #define LKI_STEP_SHARD_H
 
@@ -33,18 +33,18 @@ enum {
 typedef enum lki_pack_way { LKI_PACK_GATHERED, LKI_PACK_SWAPPED, LKI_PACK_LINKED } lki_pack_way;
 
 /* Who has which lanes. */
-typedef struct lki_split {
+typedef struct lki_lane_split {
     int         cards, lanes;
     int         begin[LKI_MOST_SHARDS + 1]; /* card i has lanes begin[i] to begin[i + 1] - 1 */
     int         first[LKI_MOST_SHARDS + 1]; /* ... which are these subtrees, */
     lki_subtree tree[LKI_MOST_SHARDS];
     int         slots; /* at most so many of one card */
-} lki_split;
+} lki_lane_split;
 
 /* false: more cards than lanes, or more subtrees than LKI_MOST_SHARDS. */
-bool lki_split_lanes(int lanes, int cards, lki_split *out);
+bool lki_lane_split_of(int lanes, int cards, lki_lane_split *out);
 
-static inline int lki_split_trees(const lki_split *s, int card) { return s->first[card + 1] - s->first[card]; }
+static inline int lki_lane_split_trees(const lki_lane_split *s, int card) { return s->first[card + 1] - s->first[card]; }
 
 typedef struct lki_pack { /* sums of one type that go with an exchange */
     lk_dtype     dtype;
@@ -88,7 +88,7 @@ typedef struct lki_shard {
 } lki_shard;
 
 /* For one card; sums: the links take floating-point sums themselves, which they can where every card has one subtree. */
-lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_split *split, int card, bool sums, lki_shard *out);
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_lane_split *split, int card, bool sums, lki_shard *out);
 void      lki_shard_clear(lki_shard *s); /* its graph too */
 
 /* The first of the exchanges that are there with exchange e, which is not beside; e itself, mostly. */

@@ -1,8 +1,8 @@
 /* What is computed twice is computed once; part of simplify.c.
  *
- * Gradient rules and sums over replicas each take apart and put together again the same small tensors. Of nodes that do the same to the same
- * values, the first stays, and the results of the others become aliases of its results. Only nodes that run once over everything take part:
- * rows are cheap to compute where they are needed and dear to keep. */
+ * Gradient rules and sums over replicas each take apart and put together again the same small tensors. Of nodes that do the same to
+ * the same values, the first stays, and the results of the others become aliases of its results. Only nodes that run once over
+ * everything take part: rows are cheap to compute where they are needed and dear to keep. */
 #include "step/graph.h"
 #include <string.h>
 

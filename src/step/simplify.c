@@ -2,8 +2,8 @@
  *
  *   keep      a variable's old value that is still read after the variable was written gets memory of its own
  *   drop      nodes whose results nobody reads
- *   fuse      conv2d or matmul, then + bias, then relu, then a 2x2 max pool: one kernel with an epilogue. The sum is complete before the
- *             epilogue, so the bits are those of the separate ops. */
+ *   fuse      conv2d or matmul, then + bias, then relu, then a 2x2 max pool: one kernel with an epilogue. The sum is complete
+ *             before the epilogue, so the bits are those of the separate ops. */
 #include "core/memory.h"
 #include "step/graph.h"
 #include <string.h>

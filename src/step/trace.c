@@ -1,8 +1,8 @@
 /* Running a function once to record it: stand-ins for what goes in, forms for what comes out.
  *
  * Invariants
- * 1. A per-replica value whose items lie in one whole is one input, and its items are ranges of that; so what all replicas do to their rows
- *    can become one op on all rows. Without a whole it is an input for each replica.
+ * 1. A per-replica value whose items lie in one whole is one input, and its items are ranges of that; so what all replicas do to
+ *    their rows can become one op on all rows. Without a whole it is an input for each replica.
  * 2. The same object given twice has the same stand-in.
  * 3. What comes out has the structure the function returned. */
 #include "core/memory.h"
@@ -12,10 +12,10 @@
 /* ---- what goes in ---- */
 
 typedef struct entrance {
-    lki_graph      *graph;
-    const lki_line *line;
-    lk_tensor     **stand_in; /* by place in the line */
-    int             at;       /* the place that comes next */
+    lki_graph            *graph;
+    const lki_value_list *list;
+    lk_tensor           **stand_in; /* by place in the list */
+    int                   at;       /* the place that comes next */
 } entrance;
 
 static lk_tensor *traced_value(entrance *e, const lk_tensor *t, const lki_value *v)
@@ -29,7 +29,7 @@ static lk_tensor *traced_value(entrance *e, const lk_tensor *t, const lki_value 
 
 static lk_tensor *enter_tensor(entrance *e, int i)
 {
-    const lk_tensor *t = e->line->item[i];
+    const lk_tensor *t = e->list->item[i];
     return traced_value(e, t,
                         &(lki_value){.kind = LKI_VALUE_INPUT,
                                      .dtype = t->dtype,
@@ -44,8 +44,8 @@ static lk_tensor *enter_tensor(entrance *e, int i)
 /* Item r of a per-replica value: a range of its whole. */
 static lk_tensor *enter_range(entrance *e, const lk_tensor *whole, int r, int64_t offset)
 {
-    int              i = e->at++, same = lki_line_same(e->line, i);
-    const lk_tensor *t = e->line->item[i];
+    int              i = e->at++, same = lki_value_list_same(e->list, i);
+    const lk_tensor *t = e->list->item[i];
     if (same < i) return e->stand_in[i] = e->stand_in[same];
     return e->stand_in[i] = traced_value(e, t,
                                          &(lki_value){.kind = LKI_VALUE_MADE,
@@ -63,8 +63,8 @@ static lk_tensor *enter_one(entrance *e);
 /* The items of a mirrored value are known to be equal: one value serves for all, each with a stand-in of its own. */
 static lk_tensor *enter_mirrored(entrance *e, const lk_tensor *first)
 {
-    int        i = e->at++, same = lki_line_same(e->line, i);
-    lk_tensor *t = e->line->item[i];
+    int        i = e->at++, same = lki_value_list_same(e->list, i);
+    lk_tensor *t = e->list->item[i];
     if (same == i) return e->stand_in[i] = lki_tensor_traced(t->dtype, &t->shape, &t->rows, e->graph->token, first->value);
     return e->stand_in[i] = e->stand_in[same];
 }
@@ -107,12 +107,12 @@ static lk_tensor *enter_several(entrance *e, const lk_tensor *t)
     return made;
 }
 
-/* The stand-in for the next of the line: the same one where the same object was given before, because a tape inside the function cannot tell
- * them apart. */
+/* The stand-in for the next of the list: the same one where the same object was given before, because a tape inside the function
+ * cannot tell them apart. */
 static lk_tensor *enter_one(entrance *e)
 {
-    int        i = e->at++, same = lki_line_same(e->line, i);
-    lk_tensor *t = e->line->item[i], *made = NULL;
+    int        i = e->at++, same = lki_value_list_same(e->list, i);
+    lk_tensor *t = e->list->item[i], *made = NULL;
     if (!t) return NULL;
     if (lki_stands_for(t)) made = enter_several(e, t);
     else if (same == i) made = enter_tensor(e, i);
@@ -129,7 +129,7 @@ static int add_output(lki_graph *g, int value)
 }
 
 /* Do the items of the per-replica value at place i lie in its whole, one behind the other? */
-static bool lie_in_whole(lki_graph *g, const lki_line *out, int i)
+static bool lie_in_whole(lki_graph *g, const lki_value_list *out, int i)
 {
     const lk_tensor *whole = out->item[i + 1];
     int64_t          offset = 0;
@@ -143,7 +143,7 @@ static bool lie_in_whole(lki_graph *g, const lki_line *out, int i)
     return true;
 }
 
-static lk_status leave_tensor(lki_graph *g, const lki_line *out, int i)
+static lk_status leave_tensor(lki_graph *g, const lki_value_list *out, int i)
 {
     lk_tensor *t = out->item[i];
     if (lki_bad(t)) return lki_poisoned_operand("a traced function's result", i), lk_error_code();
@@ -154,7 +154,7 @@ static lk_status leave_tensor(lki_graph *g, const lki_line *out, int i)
 }
 
 /* The whole is one output, the items are ranges of it. */
-static lk_status leave_whole(lki_graph *g, const lki_line *out, int i)
+static lk_status leave_whole(lki_graph *g, const lki_value_list *out, int i)
 {
     LKI_TRY(leave_tensor(g, out, i + 1));
     int64_t first = 0;
@@ -167,26 +167,26 @@ static lk_status leave_whole(lki_graph *g, const lki_line *out, int i)
     return LK_OK;
 }
 
-static lk_status trace_outputs(lki_graph *g, lk_tuple out, lki_line *line)
+static lk_status trace_outputs(lki_graph *g, lk_tuple out, lki_value_list *list)
 {
     for (int i = 0; i < out.count; i++) {
         if (!out.item[i]) return lki_fail(LK_EINVAL, "result %d of a traced function is NULL", i);
-        LKI_TRY(lki_line_add(line, out.item[i]));
+        LKI_TRY(lki_value_list_add(list, out.item[i]));
     }
-    g->results = lki_zalloc_array(line->count + 1, sizeof *g->results);
-    g->outputs = lki_alloc_array(line->count + 1, sizeof *g->outputs);
+    g->results = lki_zalloc_array(list->count + 1, sizeof *g->results);
+    g->outputs = lki_alloc_array(list->count + 1, sizeof *g->outputs);
     if (!g->results || !g->outputs) return LK_ENOMEM;
     g->result_items = out.count;
-    g->result_count = line->count;
-    for (int i = 0; i < line->count; i++)
-        if (line->item[i] != &lki_poison) g->results[i] = lki_form_of(line, i);
-    for (int i = 0; i < line->count; i++) {
-        lk_tensor *t = line->item[i];
-        if (t && t->replicas && lie_in_whole(g, line, i)) {
-            LKI_TRY(leave_whole(g, line, i));
+    g->result_count = list->count;
+    for (int i = 0; i < list->count; i++)
+        if (list->item[i] != &lki_poison) g->results[i] = lki_form_of(list, i);
+    for (int i = 0; i < list->count; i++) {
+        lk_tensor *t = list->item[i];
+        if (t && t->replicas && lie_in_whole(g, list, i)) {
+            LKI_TRY(leave_whole(g, list, i));
             i += 1 + t->replicas->count;
         } else if (t && t->replicas) g->results[++i].kind = LKI_FORM_NONE;
-        else if (t && !t->nest) LKI_TRY(leave_tensor(g, line, i));
+        else if (t && !t->nest) LKI_TRY(leave_tensor(g, list, i));
     }
     return LK_OK;
 }
@@ -195,23 +195,23 @@ static lk_status trace_outputs(lki_graph *g, lk_tuple out, lki_line *line)
 
 static lk_status trace_inside(entrance *e, int items, lk_tensor **inside, lk_fn fn, void *user)
 {
-    lki_graph *g = e->graph;
-    lki_line   out;
+    lki_graph     *g = e->graph;
+    lki_value_list out;
     for (int i = 0; i < items; i++)
         if ((inside[i] = enter_one(e)) == &lki_poison) return LK_ENOMEM;
-    g->input_count = e->line->count;
+    g->input_count = e->list->count;
     lk_tuple in = lki_tuple_new(items, inside);
-    lki_line_begin(&out);
+    lki_value_list_begin(&out);
     lki_tracer_set(&g->tracer);
     lk_tuple  result = fn(in, user);
     lk_status status = lk_failed() ? lk_error_code() : trace_outputs(g, result, &out);
     lki_tracer_set(NULL);
-    lki_line_end(&out);
+    lki_value_list_end(&out);
     g->recorded = g->node_count;
     return status;
 }
 
-lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items, void *user)
+lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int items, void *user)
 {
     lk_status        status = LK_ENOMEM;
     lk_tensor      **room = lki_zalloc_array(in->count + items + 1, sizeof *room);
@@ -219,7 +219,7 @@ lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_line *in, int items,
     if (!room) return status;
     lki_error_take(&before);
     LK_STEP /* the stand-ins go when tracing ends */
-        status = trace_inside(&(entrance){.graph = g, .line = in, .stand_in = room}, items, room + in->count, fn, user);
+        status = trace_inside(&(entrance){.graph = g, .list = in, .stand_in = room}, items, room + in->count, fn, user);
     if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
     lki_error_put(&before);
     lki_release(room);

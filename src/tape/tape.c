@@ -4,8 +4,8 @@
  * 1. A tape holds references to the operands and results of what it recorded, so a value needed by a gradient rule is there.
  * 2. Only ops with a tracked operand and a gradient rule are recorded; their results are tracked in turn.
  * 3. Gradients arriving for one tensor are added in the order of the walk, which is the reverse of the recording: one fixed order.
- * 4. For each tensor the part of its gradient that is uniform and the rest are kept apart all the way (tape.h); a rule is linear in the
- *    arriving gradient, so it runs once for each part that is there. */
+ * 4. For each tensor the part of its gradient that is uniform and the rest are kept apart all the way (tape.h); a rule is linear in
+ *    the arriving gradient, so it runs once for each part that is there. */
 #include "tape/tape.h"
 #include "core/dtype.h"
 #include "core/memory.h"

@@ -1,4 +1,5 @@
-/* Iterations whose first element is made before they begin (data.h): nobody can tell, and where something changed meanwhile what was made is not used. */
+/* Iterations whose first element is made before they begin (data.h): nobody can tell, and where something changed meanwhile what
+ * was made is not used. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "pipes.h"

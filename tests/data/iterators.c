@@ -276,7 +276,8 @@ static int wait_a_while(int64_t index, lk_tuple *element, void *user)
     return note_maker(index, element, user);
 }
 
-/* Where the team has every core, both ways are tried: what waits as long as its reader works is made ahead, and the time passes once. */
+/* Where the team has every core, both ways are tried: what waits as long as its reader works is made ahead, and the time passes
+ * once. */
 TEST(waiting_is_done_ahead_even_without_a_core_to_spare)
 {
     const int before = lk_threads();

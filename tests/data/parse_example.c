@@ -1,4 +1,5 @@
-/* Records of tf.train.Example as tensors: types, shapes, pictures, what is missing, what does not fit, and what TensorFlow wrote. */
+/* Records of tf.train.Example as tensors: types, shapes, pictures, what is missing, what does not fit, and what TensorFlow
+ * wrote. */
 #include "format/png.h"
 #include "format/wire.h"
 #include "saved.h"

@@ -1,4 +1,5 @@
-/* A replica's function that ends its thread instead of returning: the others are released, lk_run() tells who it was, and nothing is left behind. */
+/* A replica's function that ends its thread instead of returning: the others are released, lk_run() tells who it was, and nothing
+ * is left behind. */
 #include "check.h"
 #define NEEDS(condition)                                                                                                           \
     do {                                                                                                                           \
@@ -50,7 +51,8 @@ TEST(all_but_one_end)
     }
 }
 
-/* Replicas are not cancelled: a run ends as if nobody had asked, workers serve the next one, and the caller's thread ends when it is through with it. */
+/* Replicas are not cancelled: a run ends as if nobody had asked, workers serve the next one, and the caller's thread ends when it
+ * is through with it. */
 static lk_tuple cancelled(lk_tuple in, void *user)
 {
     (void)in, (void)user;

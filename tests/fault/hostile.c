@@ -1,9 +1,9 @@
-/* Hostile files: the classes of known attacks on readers of such formats, against every reader that could be met with them. Each is refused with an error that
- * says what is wrong, soon, without memory beyond what the file could hold, and nothing is left behind.
+/* Hostile files: the classes of known attacks on readers of such formats, against every reader that could be met with them. Each is
+ * refused with an error that says what is wrong, soon, without memory beyond what the file could hold, and nothing is left behind.
  *
- *     WRAPS    a product of sizes that wraps, or is far beyond the file          DEEP     nesting without end
- *     OUTSIDE  an offset that points out of the file                             TWICE    one key, two values
- *     BEYOND   a length of a header or record that the file has not              BOMB     a few bytes that claim to unpack to very many
+ *     WRAPS    a product of sizes that wraps, or is far beyond the file       DEEP     nesting without end
+ *     OUTSIDE  an offset that points out of the file                          TWICE    one key, two values
+ *     BEYOND   a length of a header or record that the file has not           BOMB     a few bytes that say they unpack to many
  *     ESCAPE   a name that leads out of where it belongs, a link to another file
  *
  * tests/fuzz feeds the same readers with files nobody thought of; tests/unit has more of each format. */
@@ -21,7 +21,7 @@
 
 static const char *folder;
 
-/* ---- readers, as a user calls them where there is a call ----------------------------------------------------------------------- */
+/* ---- readers, as a user calls them where there is a call --------------------------------------------------------------------- */
 
 static void read_idx(const char *path, const file *f)
 {
@@ -84,7 +84,7 @@ static void read_picture(const char *path, const file *f)
     if (lki_image_decode("a.png", f->data, f->size, 3, &i) == LK_OK) lki_image_free(&i);
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct hostile {
     const char *class;

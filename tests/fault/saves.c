@@ -501,7 +501,8 @@ static bool call_is(const char *call, const char *name, const char *below_place)
     return !strncmp(call, wanted, n) && (!call[n] || !strcmp(call + n, "/"));
 }
 
-/* The name of a new folder is in the folder above it, which is synced before anything is written into the new one: or a power cut takes all of it. */
+/* The name of a new folder is in the folder above it, which is synced before anything is written into the new one: or a power cut
+ * takes all of it. */
 TEST(new_folders_are_synced_into_those_above)
 {
     static const char *const made[] = {"/a", "/a/b"}, *const above[] = {"", "/a"};

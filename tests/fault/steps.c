@@ -1,5 +1,5 @@
-/* Every allocation fails in turn in tapes, functions and optimisers: told as LK_ENOMEM, nothing left behind, objects stay usable, and
- * what was assigned before a failure is either the old value or the new one. */
+/* Every allocation fails in turn in tapes, functions and optimisers: told as LK_ENOMEM, nothing left behind, objects stay usable,
+ * and what was assigned before a failure is either the old value or the new one. */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>

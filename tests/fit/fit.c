@@ -1,4 +1,5 @@
-/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is refused. */
+/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is
+ * refused. */
 #include "core/log.h"
 #include "folder.h"
 #include "refusal.h"

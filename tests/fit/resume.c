@@ -1,5 +1,5 @@
-/* A run that was stopped, after any step, and goes on with a fresh model, optimiser and dataset on another number of replicas ends as one that nobody
- * stopped: the same weights and slots, and the same history to the last bit. For everything fit can do. */
+/* A run that was stopped, after any step, and goes on with a fresh model, optimiser and dataset on another number of replicas ends
+ * as one that nobody stopped: the same weights and slots, and the same history to the last bit. For everything fit can do. */
 #include "resumed.h"
 #include <stdlib.h>
 
@@ -224,7 +224,7 @@ static void built_by_the_data(const part *p, outcome *out)
     fit_part(p, (lk_fit_args){.model = m, .x = rows(), .y = y, .batch_size = BATCH, .epochs = EPOCHS}, out);
 }
 
-/* ---- data of many kinds ------------------------------------------------------------------------------------------------------- */
+/* ---- data of many kinds ------------------------------------------------------------------------------------------------------ */
 
 static lk_tuple twice(lk_tuple e, void *user)
 {
@@ -274,7 +274,7 @@ static void generated(const part *p, outcome *out)
     on_data(p, lk_dataset_batch(lk_dataset_shuffle(lk_dataset_from_generator(numbered, NULL), 16), 9), out);
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- callbacks --------------------------------------------------------------------------------------------------------------- */
 
 /* Its state decides the rate. */
 typedef struct counter {
@@ -332,7 +332,7 @@ static void csv_and_best(const part *p, outcome *out)
     if (!p->stop) read_file(p->file, out->history + at, sizeof out->history - at);
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------------------- */
 
 /* Stopped after every step once, on one number of replicas; stopped once more on another one; ended on a third. */
 static void check(feature_fn *feature)

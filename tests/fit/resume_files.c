@@ -1,5 +1,5 @@
-/* The files of a run that can go on: killed while they are written, damaged, without room on the disk, made by another program. What goes on ends as
- * a run that nobody disturbed; what cannot is told. */
+/* The files of a run that can go on: killed while they are written, damaged, without room on the disk, made by another program.
+ * What goes on ends as a run that nobody disturbed; what cannot is told. */
 #include "fit/backup_files.h"
 #include "fit/resume.h"
 #include "format/crc32c.h"
@@ -33,7 +33,7 @@ static int begin_test(void **state)
     return 0;
 }
 
-/* ---- one run, of many settings ------------------------------------------------------------------------------------------------- */
+/* ---- one run, of many settings ----------------------------------------------------------------------------------------------- */
 
 typedef struct setting {
     int          replicas;
@@ -69,7 +69,8 @@ static lk_digest train(setting s)
     LK_POOL
         LK_STEP {
             lk_model    *m = model_on(s.replicas);
-            lk_callback *backup = lk_backup_and_restore(s.folder, .save_freq = s.every, .delete_checkpoint = s.stay ? s.stay : LK_DEFAULT);
+            lk_callback *backup =
+                lk_backup_and_restore(s.folder, .save_freq = s.every, .delete_checkpoint = s.stay ? s.stay : LK_DEFAULT);
             lk_model_fit(m, data_of(s.batch), .epochs = s.epochs ? s.epochs : EPOCHS, .verbose = LK_SILENT,
                          .stop_after_steps = s.stop, .callbacks = s.other ? LK_CALLBACKS(backup, s.other) : LK_CALLBACKS(backup));
             if (!lk_failed()) d = state_digest(m);
@@ -105,7 +106,7 @@ static const char *file_of(const char *folder, long number, const char *end)
 }
 static const char INDEX[] = ".index", DATA[] = ".data-00000-of-00001";
 
-/* ---- killed --------------------------------------------------------------------------------------------------------------------- */
+/* ---- killed ------------------------------------------------------------------------------------------------------------------ */
 
 /* In a process of its own; its digest is in `path` when it came to its end. */
 static pid_t train_apart(setting s, const char *path)
@@ -170,7 +171,7 @@ TEST(killed_while_it_saves)
     folder_remove(folder);
 }
 
-/* ---- damaged ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- damaged ----------------------------------------------------------------------------------------------------------------- */
 
 static void flip(const char *path, long at)
 {
@@ -238,7 +239,7 @@ TEST(leftovers_are_removed_and_other_files_stay)
     folder_remove(folder);
 }
 
-/* ---- no room ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- no room ----------------------------------------------------------------------------------------------------------------- */
 
 static void set_limit(rlim_t bytes)
 {
@@ -302,7 +303,7 @@ TEST(a_folder_that_cannot_be_made)
     folder_remove(folder);
 }
 
-/* ---- often ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- often ------------------------------------------------------------------------------------------------------------------- */
 
 TEST(saved_after_every_step)
 {
@@ -336,7 +337,7 @@ TEST(saved_by_time)
     folder_remove(folder);
 }
 
-/* ---- other circumstances ---------------------------------------------------------------------------------------------------------------- */
+/* ---- other circumstances ----------------------------------------------------------------------------------------------------- */
 
 TEST(another_seed_is_told)
 {
@@ -491,7 +492,7 @@ TEST(other_callbacks_are_no_obstacle)
     folder_remove(folder);
 }
 
-/* ---- records that lie ----------------------------------------------------------------------------------------------------------------- */
+/* ---- records that lie -------------------------------------------------------------------------------------------------------- */
 
 static void read_record(const char *folder, long number, lki_bytes *out)
 {
@@ -561,7 +562,7 @@ TEST(a_record_that_lies_does_no_harm)
     folder_remove(folder);
 }
 
-/* ---- no memory --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------------------------------------------------- */
 
 /* Whether it came to its end; stopped, saved and gone on with, on the way. */
 static bool in_two_parts(const char *folder, lk_digest *out)
@@ -571,7 +572,8 @@ static bool in_two_parts(const char *folder, lk_digest *out)
     return !lk_failed();
 }
 
-/* A request that fails, alone or with all after it, is an error or a warning: nothing is left behind, and weights that come out are right. */
+/* A request that fails, alone or with all after it, is an error or a warning: nothing is left behind, and weights that come out are
+ * right. */
 TEST(every_allocation_fails)
 {
     const char     *folder = folder_new();

@@ -1,4 +1,5 @@
-/* What happens around and inside a fit: callbacks that use the model, objects they make, options that belong to one fit only, data that ends or never does. */
+/* What happens around and inside a fit: callbacks that use the model, objects they make, options that belong to one fit only, data
+ * that ends or never does. */
 #include "model/model.h"
 #include "refusal.h"
 #include <lockstep.h>

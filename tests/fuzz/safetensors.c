@@ -1,4 +1,5 @@
-/* safetensors files: as bytes; and, where the first byte is odd, with the length of the header put right, so that more inputs get past it. */
+/* safetensors files: as bytes; and, where the first byte is odd, with the length of the header put right, so that more inputs get
+ * past it. */
 #include "format/safetensors.h"
 #include "fuzz/target.h"
 

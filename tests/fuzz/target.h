@@ -1,4 +1,5 @@
-/* What the targets share. A target reads one input, which is a hostile file, with one reader: TARGET(base, ratio) { ... data, size ... }
+/* What the targets share. A target reads one input, which is a hostile file, with one reader: TARGET(base, ratio) { ... data, size
+ * ... }
  *
  * After each input
  * 1. the reader has ended, by itself;
@@ -23,10 +24,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Run the reader on one input and see to the four points above. */
 void fuzz_one(fuzz_reader *reader, uint64_t base, uint64_t ratio, const uint8_t *data, size_t size);
 
-/* The input as a file of this name in a folder of its own, which goes when the input was read; its path, until the eighth call from now. */
+/* The input as a file of this name in a folder of its own, which goes when the input was read; its path, until the eighth call from
+ * now. */
 const char *fuzz_file(const char *name, const uint8_t *data, size_t size);
 
-/* A reader that makes what a file only describes (a model) asks for as much as that: such requests fail as if there was no memory. */
+/* A reader that makes what a file only describes (a model) asks for as much as that: such requests fail as if there was no
+ * memory. */
 void fuzz_memory_may_end(void);
 
 /* Take what comes next of an input: a number of `bytes` bytes, or a part whose length (2 bytes) stands before it. */

@@ -1,5 +1,6 @@
-/* Captured steps whose kernels are set to other arguments, with memory that lies elsewhere each time: no launch fails, and every launch gets what is its own. Kernels that two calls of a
- * step launch with more and with less shared memory; layers that are alike in all but addresses; and launches that a card does not allow. */
+/* Captured steps whose kernels are set to other arguments, with memory that lies elsewhere each time: no launch fails, and every
+ * launch gets what is its own. Kernels that two calls of a step launch with more and with less shared memory; layers that are alike
+ * in all but addresses; and launches that a card does not allow. */
 #include "child.h"
 
 enum { TURNS = 12, INPUTS = 3 };
@@ -12,7 +13,8 @@ enum { SIDE = 10, CHANNELS = 16 };
 
 static lk_tensor *numbers(lk_shape shape, int number) { return lk_random_uniform(shape, .stream = "captures", .call = number); }
 
-/* The call that reads the input is captured first, and its kernel has more shared memory there: all taps of a filter of 3 x 3 fit, of one of 5 x 5 they do not. */
+/* The call that reads the input is captured first, and its kernel has more shared memory there: all taps of a filter of 3 x 3 fit,
+ * of one of 5 x 5 they do not. */
 static lk_tuple two_sizes(lk_tuple in, void *user)
 {
     lk_tensor *const *filter = user;

@@ -1,4 +1,5 @@
-/* Several cards: a mirrored strategy over 2, 3, 4 and 8 of them ends with the bits of one, and so do logical GPUs of several cards; CPU and GPU together end close to one device. */
+/* Several cards: a mirrored strategy over 2, 3, 4 and 8 of them ends with the bits of one, and so do logical GPUs of several cards;
+ * CPU and GPU together end close to one device. */
 #include "small.h"
 
 static void everywhere(const void *arg, outcome *out)

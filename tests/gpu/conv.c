@@ -1,4 +1,5 @@
-/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its own: numbers close to the reference. */
+/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its
+ * own: numbers close to the reference. */
 #include "slots.h"
 
 typedef struct shape {
@@ -207,8 +208,8 @@ TEST(test_precisions)
 
 /* ---- by patches (kernel/gpu/patch.h) ---- */
 
-/* So many results that tiles are large: weights that stay and blocks that go from tile to tile, weights tap by tap over several chunks of channels, narrow results. Two cells
- * are infinite: a block finds that out behind its first tile too. */
+/* So many results that tiles are large: weights that stay and blocks that go from tile to tile, weights tap by tap over several
+ * chunks of channels, narrow results. Two cells are infinite: a block finds that out behind its first tile too. */
 TEST(test_large_tiles)
 {
     static const shape many[] = {
@@ -247,7 +248,8 @@ TEST(test_pool_precisions)
     precision = LKI_PRECISION_F32;
 }
 
-/* So many tiles that blocks go from one to the next: entries, and weights that have no room to stay, are sent for while the tile before is multiplied (patch_pool_x.cu). */
+/* So many tiles that blocks go from one to the next: entries, and weights that have no room to stay, are sent for while the tile
+ * before is multiplied (patch_pool_x.cu). */
 TEST(test_pool_many_tiles)
 {
     const shape s = {140, 16, 16, 36, 2, 2, 96, 1, 1, 1, 0};

@@ -286,27 +286,31 @@ static void make_increment(world *w, const maker *m, job *j)
 
 /* clang-format off */
 static const maker makers[] = {
-    {LKI_K_neg, N, make_one, false}, {LKI_K_abs, N, make_one, false}, {LKI_K_sign, N, make_one, false}, {LKI_K_exp, F, make_one, false},
-    {LKI_K_expm1, F, make_one, false}, {LKI_K_log, F, make_one, false}, {LKI_K_log1p, F, make_one, false}, {LKI_K_sqrt, F, make_one, false},
-    {LKI_K_rsqrt, F, make_one, false}, {LKI_K_square, N, make_one, false}, {LKI_K_reciprocal, F, make_one, false}, {LKI_K_sin, F, make_one, false},
-    {LKI_K_cos, F, make_one, false}, {LKI_K_tanh, F, make_one, false}, {LKI_K_sigmoid, F, make_one, false}, {LKI_K_erf, F, make_one, false},
-    {LKI_K_softplus, F, make_one, false}, {LKI_K_relu, F, make_one, false}, {LKI_K_leaky_relu, F, make_one, false}, {LKI_K_clip, N, make_one, false},
-    {LKI_K_floor, F, make_one, false}, {LKI_K_ceil, F, make_one, false}, {LKI_K_round, F, make_one, false}, {LKI_K_is_finite, F, make_one, true},
-    {LKI_K_logical_not, B, make_one, true}, {LKI_K_cast, NUMBERS, make_cast, false},
-    {LKI_K_add, N, make_two, false}, {LKI_K_sub, N, make_two, false}, {LKI_K_mul, N, make_two, false}, {LKI_K_div, F, make_two, false},
-    {LKI_K_floordiv, N, make_two, false}, {LKI_K_mod, N, make_two, false}, {LKI_K_pow, F, make_two, false}, {LKI_K_maximum, N, make_two, false},
-    {LKI_K_minimum, N, make_two, false}, {LKI_K_relu_grad, F, make_two, false}, {LKI_K_leaky_relu_grad, F, make_two, false},
-    {LKI_K_sigmoid_grad, F, make_two, false}, {LKI_K_tanh_grad, F, make_two, false}, {LKI_K_equal, NUMBERS, make_two, true},
-    {LKI_K_not_equal, NUMBERS, make_two, true}, {LKI_K_less, NUMBERS, make_two, true}, {LKI_K_less_equal, NUMBERS, make_two, true},
-    {LKI_K_greater, NUMBERS, make_two, true}, {LKI_K_greater_equal, NUMBERS, make_two, true}, {LKI_K_logical_and, B, make_two, true},
-    {LKI_K_logical_or, B, make_two, true}, {LKI_K_where, ALL, make_where, false}, {LKI_K_copy, ALL, make_copy, false},
-    {LKI_K_broadcast, ALL, make_copy, false}, {LKI_K_fill, ALL, make_fill, false}, {LKI_K_range, N, make_fill, false},
-    {LKI_K_transpose, ALL, make_transpose, false}, {LKI_K_slice, ALL, make_slice, false}, {LKI_K_unslice, ALL, make_slice, false},
-    {LKI_K_concat, ALL, make_concat, false}, {LKI_K_unstack, ALL, make_concat, false}, {LKI_K_softmax, F, make_softmax, false},
-    {LKI_K_log_softmax, F, make_softmax, false}, {LKI_K_softmax_grad, F, make_softmax, false}, {LKI_K_sparse_xent, F, make_entropy, false},
-    {LKI_K_sparse_xent_grad, F, make_entropy, false}, {LKI_K_reduce_sum, N, make_sum, false}, {LKI_K_sum_squares, F, make_squares, false},
-    {LKI_K_argmax, F, make_argmax, false}, {LKI_K_lane_add, 1 << LK_F32 | B, make_lane_add, false},
-    {LKI_K_schedule, 1 << LK_I64, make_schedule, false}, {LKI_K_increment, 1 << LK_I64, make_increment, false}};
+    {LKI_K_neg, N, make_one, false}, {LKI_K_abs, N, make_one, false}, {LKI_K_sign, N, make_one, false},
+    {LKI_K_exp, F, make_one, false}, {LKI_K_expm1, F, make_one, false}, {LKI_K_log, F, make_one, false},
+    {LKI_K_log1p, F, make_one, false}, {LKI_K_sqrt, F, make_one, false}, {LKI_K_rsqrt, F, make_one, false},
+    {LKI_K_square, N, make_one, false}, {LKI_K_reciprocal, F, make_one, false}, {LKI_K_sin, F, make_one, false},
+    {LKI_K_cos, F, make_one, false}, {LKI_K_tanh, F, make_one, false}, {LKI_K_sigmoid, F, make_one, false},
+    {LKI_K_erf, F, make_one, false}, {LKI_K_softplus, F, make_one, false}, {LKI_K_relu, F, make_one, false},
+    {LKI_K_leaky_relu, F, make_one, false}, {LKI_K_clip, N, make_one, false}, {LKI_K_floor, F, make_one, false},
+    {LKI_K_ceil, F, make_one, false}, {LKI_K_round, F, make_one, false}, {LKI_K_is_finite, F, make_one, true},
+    {LKI_K_logical_not, B, make_one, true}, {LKI_K_cast, NUMBERS, make_cast, false}, {LKI_K_add, N, make_two, false},
+    {LKI_K_sub, N, make_two, false}, {LKI_K_mul, N, make_two, false}, {LKI_K_div, F, make_two, false},
+    {LKI_K_floordiv, N, make_two, false}, {LKI_K_mod, N, make_two, false}, {LKI_K_pow, F, make_two, false},
+    {LKI_K_maximum, N, make_two, false}, {LKI_K_minimum, N, make_two, false}, {LKI_K_relu_grad, F, make_two, false},
+    {LKI_K_leaky_relu_grad, F, make_two, false}, {LKI_K_sigmoid_grad, F, make_two, false}, {LKI_K_tanh_grad, F, make_two, false},
+    {LKI_K_equal, NUMBERS, make_two, true}, {LKI_K_not_equal, NUMBERS, make_two, true}, {LKI_K_less, NUMBERS, make_two, true},
+    {LKI_K_less_equal, NUMBERS, make_two, true}, {LKI_K_greater, NUMBERS, make_two, true},
+    {LKI_K_greater_equal, NUMBERS, make_two, true}, {LKI_K_logical_and, B, make_two, true}, {LKI_K_logical_or, B, make_two, true},
+    {LKI_K_where, ALL, make_where, false}, {LKI_K_copy, ALL, make_copy, false}, {LKI_K_broadcast, ALL, make_copy, false},
+    {LKI_K_fill, ALL, make_fill, false}, {LKI_K_range, N, make_fill, false}, {LKI_K_transpose, ALL, make_transpose, false},
+    {LKI_K_slice, ALL, make_slice, false}, {LKI_K_unslice, ALL, make_slice, false}, {LKI_K_concat, ALL, make_concat, false},
+    {LKI_K_unstack, ALL, make_concat, false}, {LKI_K_softmax, F, make_softmax, false}, {LKI_K_log_softmax, F, make_softmax, false},
+    {LKI_K_softmax_grad, F, make_softmax, false}, {LKI_K_sparse_xent, F, make_entropy, false},
+    {LKI_K_sparse_xent_grad, F, make_entropy, false}, {LKI_K_reduce_sum, N, make_sum, false},
+    {LKI_K_sum_squares, F, make_squares, false}, {LKI_K_argmax, F, make_argmax, false},
+    {LKI_K_lane_add, 1 << LK_F32 | B, make_lane_add, false}, {LKI_K_schedule, 1 << LK_I64, make_schedule, false},
+    {LKI_K_increment, 1 << LK_I64, make_increment, false}};
 /* clang-format on */
 
 static int made[LKI_COUNT(makers)], refused[LKI_COUNT(makers)];
@@ -376,7 +380,8 @@ TEST(test_sets)
     }
 }
 
-/* Sums over rows of each type as programs of one call each: its type alone says which kernel runs, and that of f32 would round what others hold. */
+/* Sums over rows of each type as programs of one call each: its type alone says which kernel runs, and that of f32 would round what
+ * others hold. */
 TEST(test_sums_by_themselves)
 {
     static const lk_dtype types[] = {LK_F32, LK_F64, LK_I32, LK_I64};

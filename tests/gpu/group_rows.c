@@ -51,7 +51,8 @@ static int world_numbers(world *w, lk_shape s, bool wild, int64_t terms)
     return world_add(w, LK_F32, s, x);
 }
 
-/* Hidden layer, logits, loss, gradients of logits and of the hidden layer. wild: numbers of all sizes, some not finite, so that most of what follows is NaN. */
+/* Hidden layer, logits, loss, gradients of logits and of the hidden layer. wild: numbers of all sizes, some not finite, so that
+ * most of what follows is NaN. */
 static world *head_of(head h, lk_dtype labels_type, bool wild)
 {
     world         *w = world_new();

@@ -185,7 +185,8 @@ static uint8_t *outcome_in_parts(world *w, lki_gpu_parts *left)
 
 static int ordinary(world *w, lk_shape s) { return world_add(w, LK_F32, s, slot_numbers(LK_F32, &s, false)); }
 
-/* Weight gradients that stay in parts: 2, 16, 64 and 256 of them, of results in fours and not; and where lanes differ, or are too many, none do. */
+/* Weight gradients that stay in parts: 2, 16, 64 and 256 of them, of results in fours and not; and where lanes differ, or are too
+ * many, none do. */
 TEST(an_update_adds_up_parts)
 {
     static const struct {

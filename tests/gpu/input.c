@@ -1,4 +1,5 @@
-/* Batches made on a card: the same values, and saved iterators the same bytes, as those the host makes, whatever the pipeline; made there where they can be, by the host elsewhere. */
+/* Batches made on a card: the same values, and saved iterators the same bytes, as those the host makes, whatever the pipeline; made
+ * there where they can be, by the host elsewhere. */
 #include "small.h"
 #include <pthread.h>
 
@@ -270,7 +271,8 @@ TEST(batches_made_on_a_card_are_the_same)
 
 /* ---- rows are there for whoever comes next ---- */
 
-/* A gather may wait for what follows it (backend.h): an op, a step launched call by call, a captured one, one that reads another batch, a read. */
+/* A gather may wait for what follows it (backend.h): an op, a step launched call by call, a captured one, one that reads another
+ * batch, a read. */
 static lk_tuple twice(lk_tuple in, void *user)
 {
     (void)user;

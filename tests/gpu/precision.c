@@ -1,6 +1,6 @@
-/* TF32 and BF16, judged by what training needs: gradients of products and convolutions, by weights and by data, within 2e-2 of their largest entry of those that f32 gives on the CPU; and the
- * loss of each step of a training within 2e-2. Nor may the setting be ignored: some entry must differ by more than f32 explains. tests/golden judges whole trainings, against
- * TensorFlow's. */
+/* TF32 and BF16, judged by what training needs: gradients of products and convolutions, by weights and by data, within 2e-2 of
+ * their largest entry of those that f32 gives on the CPU; and the loss of each step of a training within 2e-2. Nor may the setting
+ * be ignored: some entry must differ by more than f32 explains. tests/golden judges whole trainings, against TensorFlow's. */
 #include "small.h"
 
 static const double BOUND = 2e-2, MORE_THAN_F32 = 2e-5;
@@ -34,7 +34,8 @@ static const form FORMS[] = {
      .pool = true, .large = true},
 };
 
-/* Where a pool chooses, or a relu cuts, rounding must not change which: rows and columns of data stand out by turns, and the middle of a window weighs most. */
+/* Where a pool chooses, or a relu cuts, rounding must not change which: rows and columns of data stand out by turns, and the middle
+ * of a window weighs most. */
 static lk_tensor *data_of(const form *f)
 {
     lk_tensor    *noise = lk_random_normal(f->x, .stream = "x");

@@ -1,5 +1,5 @@
-/* Reductions, running sums and sorting on a GPU against the reference: the same bits; sums over many rows against their own definition,
- * and near the reference. */
+/* Reductions, running sums and sorting on a GPU against the reference: the same bits; sums over many rows against their own
+ * definition, and near the reference. */
 #include "parts.h"
 
 static const lk_dtype numbers[] = {LK_F32, LK_F64, LK_I32, LK_I64};
@@ -159,7 +159,8 @@ static void as_defined(slot_case *c, int64_t outer, int64_t n, int64_t inner)
     free(want);
 }
 
-/* Near the reference, as seen from what n numbers add up to where they do not cancel, and how wrong one chain of them gets; short lanes: the same bits. */
+/* Near the reference, as seen from what n numbers add up to where they do not cancel, and how wrong one chain of them gets; short
+ * lanes: the same bits. */
 static void near_reference(slot_case *c, int64_t n)
 {
     void        *gpu = on_gpu(c), *cpu = slot_start(c, 0);

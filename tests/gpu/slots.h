@@ -1,5 +1,6 @@
-/* One call of one slot on the CPU's reference and on a GPU, compared: the same bits, or, where the slot's order is the GPU's own, numbers within a tolerance. NaN counts as
- * NaN. Memory behind operands and results is guarded. The GPU is a simulated one unless LOCKSTEP_TEST_GPU=cuda. */
+/* One call of one slot on the CPU's reference and on a GPU, compared: the same bits, or, where the slot's order is the GPU's own,
+ * numbers within a tolerance. NaN counts as NaN. Memory behind operands and results is guarded. The GPU is a simulated one unless
+ * LOCKSTEP_TEST_GPU=cuda. */
 #ifndef LK_TESTS_GPU_SLOTS_H
 #define LK_TESTS_GPU_SLOTS_H
 
@@ -268,7 +269,8 @@ static inline void slot_check(slot_case *c)
 
 /* ---- several cards ---- */
 
-/* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. The first `cut` operands have `entries`, which lanes are of. */
+/* Cards that have half of the lanes each have the halves of a sum: its bits do not depend on how many cards there are. The first
+ * `cut` operands have `entries`, which lanes are of. */
 static inline void slot_check_shares(slot_case *whole, int cut, int64_t entries)
 {
     void *sum[3][2] = {{NULL}};

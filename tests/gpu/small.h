@@ -28,7 +28,8 @@ static inline lk_model *small_model(lk_strategy *s)
     return m;
 }
 
-/* The optimiser's own variables, its iteration say, are made with it: inside the scope they are on the GPU, and steps need not wait for each other. */
+/* The optimiser's own variables, its iteration say, are made with it: inside the scope they are on the GPU, and steps need not wait
+ * for each other. */
 static inline lk_model *small_compiled(lk_strategy *s, lk_switch eagerly)
 {
     lk_model *m = small_model(s);

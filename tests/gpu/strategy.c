@@ -1,5 +1,5 @@
-/* GPUs as devices: how they are listed, named and cut, what runs on them under a strategy, and how tensors, variables, datasets, functions of the user and errors get along with
- * memory that is not the host's. */
+/* GPUs as devices: how they are listed, named and cut, what runs on them under a strategy, and how tensors, variables, datasets,
+ * functions of the user and errors get along with memory that is not the host's. */
 #include "small.h"
 
 /* ---- which there are ---- */
@@ -266,7 +266,8 @@ static lk_tuple mixed(lk_tuple in, void *user)
 
 static float at(lk_tensor *t, int i) { return ((const float *)lk_data(t))[i]; }
 
-/* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of whose results are kept for a while. */
+/* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of
+ * whose results are kept for a while. */
 static void read_in_place(const void *arg, outcome *out)
 {
     enum { TENSORS = 24, KEPT = 3, SIZE = 1 << 18, SEEN = 200000 }; /* floats: a MiB, less is copied */

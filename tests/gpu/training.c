@@ -1,5 +1,6 @@
-/* Training on a card cut into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and compiled, with fit and in a loop of one's own. What
- * a model on a GPU saves goes on on the CPU and the other way round; runs that were stopped go on; a bad label and a full card are told, and training can go on after them. */
+/* Training on a card cut into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and
+ * compiled, with fit and in a loop of one's own. What a model on a GPU saves goes on on the CPU and the other way round; runs that
+ * were stopped go on; a bad label and a full card are told, and training can go on after them. */
 #include "folder.h"
 #include "small.h"
 
@@ -119,7 +120,8 @@ typedef struct weights {
     lk_tensor   *b, *bias;
 } weights;
 
-/* Factors and addends on either side, a bias, another shape, two products of which the later adds the earlier; and one that is read twice. */
+/* Factors and addends on either side, a bias, another shape, two products of which the later adds the earlier; and one that is read
+ * twice. */
 static lk_tuple products(lk_tuple in, void *user)
 {
     const weights *w = user;
@@ -155,7 +157,8 @@ TEST(products_take_what_follows) { CHILD(compiled_and_not, NULL, NULL, .cards = 
 /* ---- convolutions of every way ---- */
 
 typedef struct convolutions {
-    int       channels; /* that the second one reads: kernels of few, of some and of many make its gradients, each with a way of its own for the bias */
+    /* That the second one reads: kernels of few, some and many make its gradients, each with a way of its own for the bias. */
+    int       channels;
     lk_switch eagerly;
 } convolutions;
 
@@ -202,7 +205,8 @@ static void halve(const lk_event *event, void *user)
     *(double *)user *= 0.5;
 }
 
-/* A function of rows that a callback changes at the end of each epoch counts from the next on, although the first batch of that may be made before: as in fits of one epoch each. */
+/* A function of rows that a callback changes at the end of each epoch counts from the next on, although the first batch of that may
+ * be made before: as in fits of one epoch each. */
 static void changed_rows(const void *arg, outcome *out)
 {
     const bool  together = *(const bool *)arg;
@@ -311,8 +315,9 @@ static void stretch_of(const void *arg, outcome *out)
 {
     const stretch *p = arg;
     lk_model      *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_callback   *backup = lk_backup_and_restore(p->folder, .save_freq = 2);
     lk_history    *h = lk_model_fit(m, small_data(), .epochs = 2, .validation_data = small_data(), .stop_after_steps = p->stop,
-                                    .verbose = LK_SILENT, .callbacks = LK_CALLBACKS(lk_backup_and_restore(p->folder, .save_freq = 2)));
+                                    .verbose = LK_SILENT, .callbacks = LK_CALLBACKS(backup));
     SOUND();
     small_history(h, out);
     out->digest = small_state(m);

@@ -1,37 +1,30 @@
 #!/bin/bash
-# The folders of src/ are in this order; a file includes headers of its own folder and of folders before it, and of no other.
+# The folders of src/ have an order (the file `order`); a file includes headers of its own folder and of folders before it, and of
+# no other. links.sh says the same of what it calls.
 # Public headers include nothing but standard headers and each other.
-order="core format device kernel comm op tape step dist data nn layer model keras fit files"
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 
-rank_of() {
-    local rank=0 folder
-    for folder in $order; do
-        [ "$folder" = "$1" ] && echo $rank && return
-        rank=$((rank + 1))
-    done
-    return 1
-}
+find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | grep -vxFf <(tr ' ' '\n' <tests/house/order) |
+    sed 's,.*,src/&: a folder that is not in the order (tests/house/order),' | grep . && bad=1
 
-for folder in src/*/; do
-    folder=$(basename "$folder")
-    own=$(rank_of "$folder") || { echo "src/$folder: a folder that is not in the order: $order"; bad=1; continue; }
-    while IFS=: read -r file line text; do
-        included=$(sed -n 's/^# *include *"\([^"]*\)".*/\1/p' <<<"$text")
-        case $included in
-        */*) other=${included%%/*} ;;
-        *) continue ;; # beside it
-        esac
-        if ! rank=$(rank_of "$other"); then
-            echo "$file:$line: includes \"$included\", which is in no folder of src/"
-            bad=1
-        elif [ "$rank" -gt "$own" ]; then
-            echo "$file:$line: src/$folder may not include \"$included\": src/$other comes after it"
-            bad=1
-        fi
-    done < <(grep -rnE '^# *include *"' "src/$folder" --include='*.[ch]' --include='*.inc')
-done
+grep -rnE '^ *# *include *"[^"]*/' src --include='*.'{c,h,inc,cu,cc,hpp} | awk -v order="$(cat tests/house/order)" '
+    BEGIN { for (i = split(order, name, " "); i > 0; i--) rank[name[i]] = i }
+    {
+        split($0, place, ":")
+        split(place[1], path, "/")
+        split($0, quoted, "\"")
+        other = quoted[2]
+        sub(/\/.*/, "", other)
+        where = place[1] ":" place[2]
+        if (!(other in rank)) wrong = sprintf("%s: includes \"%s\", which is in no folder of src/", where, quoted[2])
+        else if (rank[other] > rank[path[2]])
+            wrong = sprintf("%s: src/%s may not include \"%s\": src/%s comes after it", where, path[2], quoted[2], other)
+        else next
+        print wrong
+        bad = 1
+    }
+    END { exit bad }' || bad=1
 
 while IFS=: read -r file line text; do
     case $text in

@@ -1,16 +1,36 @@
 #!/bin/bash
-# What only one place of src/ may do: print (core/log.c), ask the system for memory (core/memory.c), open files (core/open.c; cli/files.c for the
-# command), format numbers (core/number.c); and what none may: end the process.
+# What only one place of src/ may do: print (core/log.c), ask the system for memory (core/memory.c), open files (core/open.c;
+# cli/files.c for the command), format numbers (core/number.c); and what none may: end the process.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 
-only_in() { # file, what it is, pattern
-    local found
-    found=$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" "${1%%/*}" --include='*.[ch]' --include='*.inc' | grep -vF "$1:" | grep -vE ':[0-9]+: *(/?\*|//)')
-    [ -z "$found" ] && return
-    echo "$2 belongs in $1 and nowhere else:"
-    echo "$found"
+# A backend of GPUs is a shared object of its own (src/device/gpu/backend.h): it is handed no memory of the host's and sees no
+# function of the library. So these of its files ask C++ for what they keep there; all other rules hold for them too. Kernels keep
+# nothing, and no file of kernels is here.
+own_memory=$(sed 's/ .*//' <<'TABLE'
+src/kernel/gpu/sim.cc           cards that are simulated have the host's memory; their threads have stacks
+src/kernel/gpu/sim_cuda.cc      streams, graphs and kernels as the real CUDA runtime would keep them
+src/kernel/gpu/links_sim.cc     links of simulated cards, while they are open
+src/kernel/gpu/cuda_graph.cu    captured graphs and their variants, which have as many calls as the step has
+src/kernel/gpu/cuda_launch.cu   how much shared memory each kernel was allowed, for ever
+src/kernel/gpu/links.cu         links of cards, while they are open
+TABLE
+)
+
+files() { # as arguments of grep -r: every kind of source there is
+    printf -- '--include=*.%s\n' c h inc hpp cpp cu cc
+}
+
+complain() { # what is wrong, the lines
+    [ -z "$2" ] && return
+    echo "$1:"
+    echo "$2"
     bad=1
+}
+
+only_in() { # file, what it is, pattern
+    complain "$2 belongs in $1 and nowhere else" "$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" "${1%%/*}" $(files) | grep -vF "$1:" |
+        grep -vE ':[0-9]+: *(/?\*|//)' | { [[ $2 = memory* ]] && grep -vFf <(sed 's/$/:/' <<<"$own_memory") || cat; })"
 }
 
 only_in src/core/log.c "printing" 'printf|fprintf|vprintf|vfprintf|puts|putchar|fputs|perror'
@@ -19,18 +39,31 @@ only_in src/core/open.c "opening files" 'open|open64|openat|creat|fopen|freopen|
 only_in cli/files.c "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
 only_in "helper/(no file)" "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
 only_in "src/(no file)" "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
-only_in src/core/number.c "formatting, which depends on the program's locale otherwise," 'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
+only_in src/core/number.c "formatting, which depends on the program's locale otherwise," \
+    'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
 
-# A number with a fraction is formatted by lki_format() (or what ends there), never by snprintf(): calls up to their semicolon. The command sets no locale.
-found=$(for file in $(grep -rlE '[^_a-z]sn?printf\(' src --include='*.[ch]' --include='*.inc'); do
+# The same in C++, whose headers are those of src/kernel/gpu/.
+containers='\<new [A-Za-z_:]+ *[][({;<]|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
+found=$(grep -rnE "$containers" src $(files) | grep -vE ':[0-9]+: *(/?\*|//)')
+complain "memory of a backend belongs in the files that the table of this test names" \
+    "$(grep -vFf <(sed 's/$/:/' <<<"$own_memory") <<<"$found")"
+for file in $own_memory; do
+    grep -qF "$file:" <<<"$found" || { echo "$file: the table of this test names it, and it asks for no memory"; bad=1; }
+done
+
+# A number with a fraction is formatted by lki_format() (or what ends there), never by snprintf(): calls up to their semicolon. The
+# command sets no locale.
+found=$(for file in $(grep -rlE '[^_a-z]sn?printf\(' src $(files)); do
     tr '\n' ' ' <"$file" | grep -oE '[^_a-z]sn?printf\([^;]*;' | grep -E '%[-+ #0-9.*]*l?[aefgAEFG]' | sed "s|^|$file: |"
 done)
-[ -z "$found" ] || { echo "numbers are formatted by lki_format() of src/core/number.c:"; echo "$found"; bad=1; }
-found=$(grep -nE '\<(setlocale|uselocale)\>' cli/*.[ch])
-[ -z "$found" ] || { echo "the command sets no locale: its numbers have a point"; echo "$found"; bad=1; }
+complain "numbers are formatted by lki_format() of src/core/number.c" "$found"
+complain "the command sets no locale: its numbers have a point" "$(grep -nE '\<(setlocale|uselocale)\>' cli/*.[ch])"
 
 # A machine that stores the high byte first is refused when it is compiled for.
-compiles_for() { echo '#include "core/base.h"' | ${CC:-cc} -std=c11 -fsyntax-only -w -U__BYTE_ORDER__ -D__BYTE_ORDER__="$1" -Iinclude -Isrc -x c - 2>/dev/null; }
+compiles_for() {
+    echo '#include "core/base.h"' |
+        ${CC:-cc} -std=c11 -fsyntax-only -w -U__BYTE_ORDER__ -D__BYTE_ORDER__="$1" -Iinclude -Isrc -x c - 2>/dev/null
+}
 compiles_for __ORDER_LITTLE_ENDIAN__ || { echo "core/base.h does not compile for a little-endian machine"; bad=1; }
 compiles_for __ORDER_BIG_ENDIAN__ && { echo "core/base.h compiles for a big-endian machine"; bad=1; }
 exit $bad

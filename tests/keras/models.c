@@ -256,8 +256,8 @@ static void gives(const char *json, const float *want)
     }
 }
 
-/* Of tensors of different ranks the layers take rows together, and the operations, which a + b is, what numpy would: the two rows of b
- * meet the two steps of a. Numbers of Keras 3.15.1. */
+/* Of tensors of different ranks the layers take rows together, and the operations, which a + b is, what numpy would: the two rows
+ * of b meet the two steps of a. Numbers of Keras 3.15.1. */
 TEST(operations_broadcast_as_numpy_does)
 {
     static const float LAYER[] = {10, 21, 32, 13, 24, 35, 46, 57, 68, 49, 60, 71},

@@ -1,5 +1,5 @@
-/* Training as Keras does it: losses, metrics and their names, against numbers of Keras 3.15.1 on TensorFlow 2.21 (train_on_batch of the
- * same models on the same rows). */
+/* Training as Keras does it: losses, metrics and their names, against numbers of Keras 3.15.1 on TensorFlow 2.21 (train_on_batch of
+ * the same models on the same rows). */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>

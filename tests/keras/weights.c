@@ -1,4 +1,5 @@
-/* Weights in every format, and from each to each: values, the optimiser's state and names come back to the bit; and what does not fit. */
+/* Weights in every format, and from each to each: values, the optimiser's state and names come back to the bit; and what does not
+ * fit. */
 #include "keras/weights.h"
 #include "check.h"
 #include "folder.h"

@@ -1,5 +1,5 @@
-/* Layers against Keras, case by case: what they put out and the gradients of their inputs and weights, by hand and compiled. The cases of
- * NAME_cases.inc were made by sequence_cases.py.
+/* Layers against Keras, case by case: what they put out and the gradients of their inputs and weights, by hand and compiled. The
+ * cases of NAME_cases.inc were made by sequence_cases.py.
  *
  *     #define CASES_FILE "layer/recurrent_cases.inc"
  *     #include "layer/cases.h"                          CASES[] is there now */

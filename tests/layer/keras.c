@@ -1,5 +1,5 @@
-/* Layers against Keras: what they put out, the gradients of their inputs, and what a file says about them. Numbers and configs were made by
- * keras_cases.py. */
+/* Layers against Keras: what they put out, the gradients of their inputs, and what a file says about them. Numbers and configs were
+ * made by keras_cases.py. */
 #define CASES_FILE "layer/keras_cases.inc"
 #include "layer/fields.h"
 #include "layer/keras_case.h"

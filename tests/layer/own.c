@@ -1,4 +1,5 @@
-/* Layers of one's own, and layers called by hand: in models, alone, inside run; what functions may do wrong, and how that is told. */
+/* Layers of one's own, and layers called by hand: in models, alone, inside run; what functions may do wrong, and how that is
+ * told. */
 #include "layer/split.h"
 
 /* x . weight * strength, as wide as asked for. */

@@ -120,7 +120,8 @@ TEST(names_of_each_step)
 
 /* ---- both ---- */
 
-/* What is inside may add to the loss, all but the activity of the steps, as in Keras; and it is trained or not with what is around. */
+/* What is inside may add to the loss, all but the activity of the steps, as in Keras; and it is trained or not with what is
+ * around. */
 TEST(what_is_inside_counts)
 {
     LK_POOL {

@@ -1,4 +1,5 @@
-/* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, what is refused. */
+/* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, what is
+ * refused. */
 #include "model/model.h"
 #include "refusal.h"
 #include <lockstep.h>
@@ -32,7 +33,8 @@ TEST(a_chain_is_a_sequential_model)
         }
 }
 
-/* What Keras' model.layers says for the same graph: far from the outputs first, then in the order of the walk back from the outputs. */
+/* What Keras' model.layers says for the same graph: far from the outputs first, then in the order of the walk back from the
+ * outputs. */
 TEST(layers_are_in_the_order_of_keras)
 {
     LK_POOL

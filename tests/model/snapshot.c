@@ -115,21 +115,21 @@ TEST(extra_entries)
 TEST(where_the_bits_come_from)
 {
     LK_POOL {
-        lki_origin   o;
-        lk_strategy *s = lk_mirrored_strategy(.cpu_devices = 2, .lanes = 4);
-        lk_model    *m = NULL;
+        lki_provenance o;
+        lk_strategy   *s = lk_mirrored_strategy(.cpu_devices = 2, .lanes = 4);
+        lk_model      *m = NULL;
         LK_SCOPE(s)
             m = small_model();
         lk_model_build(m, LK_SHAPE(4));
         lk_checkpoint_write(lk_checkpoint_of({"model", m}), IN("four"));
-        assert_int_equal(lki_checkpoint_origin(IN("four"), &o), LK_OK);
+        assert_int_equal(lki_checkpoint_provenance(IN("four"), &o), LK_OK);
         assert_int_equal(o.lanes, 4);
         assert_string_equal(o.isa, lki_isa_name(lki_cpu_isa()));
         assert_int_equal(o.kernels, LKI_KERNEL_VERSION);
         lk_checkpoint_write(made(1).checkpoint, IN("none"));
-        assert_int_equal(lki_checkpoint_origin(IN("none"), &o), LK_OK);
+        assert_int_equal(lki_checkpoint_provenance(IN("none"), &o), LK_OK);
         assert_int_equal(o.lanes, lk_lanes());
-        assert_int_equal(lki_checkpoint_origin(IN("no/such"), &o), LK_ENOTFOUND);
+        assert_int_equal(lki_checkpoint_provenance(IN("no/such"), &o), LK_ENOTFOUND);
         assert_false(lk_failed());
     }
 }
@@ -137,13 +137,13 @@ TEST(where_the_bits_come_from)
 /* What TensorFlow wrote is whole, and says nothing about our numbers. */
 TEST(the_files_of_others)
 {
-    const char *golden = getenv("LOCKSTEP_GOLDEN");
-    char        prefix[512];
-    lki_origin  o;
+    const char    *golden = getenv("LOCKSTEP_GOLDEN");
+    char           prefix[512];
+    lki_provenance o;
     if (!golden) skip();
     snprintf(prefix, sizeof prefix, "%s/files/checkpoint/ckpt-1", golden);
     assert_int_equal(lki_checkpoint_verify(prefix), LK_OK);
-    assert_int_equal(lki_checkpoint_origin(prefix, &o), LK_ENOTFOUND);
+    assert_int_equal(lki_checkpoint_provenance(prefix, &o), LK_ENOTFOUND);
     assert_false(lk_failed());
 }
 

@@ -1,6 +1,6 @@
-/* What the tests of products and pools share: a case (one call of one slot), data for it, and the check that every vectorised kernel
- * gives the bits of the reference, for the whole range and for parts of it, and writes nothing outside of range and scratch. Data come
- * plain or wild: with zeros of both signs, tiny, infinite and NaN. All NaN count as equal. */
+/* What the tests of products and pools share: a case (one call of one slot), data for it, and the check that every vectorised
+ * kernel gives the bits of the reference, for the whole range and for parts of it, and writes nothing outside of range and scratch.
+ * Data come plain or wild: with zeros of both signs, tiny, infinite and NaN. All NaN count as equal. */
 #ifndef LK_TESTS_OP_CASES_H
 #define LK_TESTS_OP_CASES_H
 
@@ -14,7 +14,7 @@
 
 enum { MAX_LANES = 16, GUARD = 64 };
 
-/* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases ------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct cas {
     lki_slot slot;
@@ -118,7 +118,7 @@ static inline void random_lanes(cas *c, int count, int64_t rows)
         c->bound[s] = s == count ? rows : lki_min(rows, c->bound[s - 1] + random_below(2 * rows / count + 2));
 }
 
-/* ---- running a kernel ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running a kernel -------------------------------------------------------------------------------------------------------- */
 
 typedef struct result {
     void *dst[2];
@@ -255,7 +255,7 @@ static inline void check(cas *c)
     free_result(truth);
 }
 
-/* ---- images and windows ------------------------------------------------------------------------------------------------------------ */
+/* ---- images and windows ------------------------------------------------------------------------------------------------------ */
 
 typedef struct layer {
     int64_t    batch, H, W, C, O, OH, OW;

@@ -1,5 +1,5 @@
-/* Every public op and layer, compiled and op by op, with its gradient: the same bits, whatever the number of threads, with and without
- * rows, for batches that are empty, short and full. */
+/* Every public op and layer, compiled and op by op, with its gradient: the same bits, whatever the number of threads, with and
+ * without rows, for batches that are empty, short and full. */
 #include "check.h"
 #include "op/programs.h"
 #include "op/tensor.h"

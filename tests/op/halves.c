@@ -1,5 +1,5 @@
-/* f16 and bf16 are storage: an op on them is the op in f32, its result rounded once; sums run in f32; gradients come in their type; compiled
- * and op by op agree. */
+/* f16 and bf16 are storage: an op on them is the op in f32, its result rounded once; sums run in f32; gradients come in their type;
+ * compiled and op by op agree. */
 #include "check.h"
 #include "core/dtype.h"
 #include "op/programs.h"

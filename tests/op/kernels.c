@@ -6,7 +6,7 @@ static const int64_t  sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 1000, 4096, 40
 static const lk_dtype floats[] = {LK_F32, LK_F64}, numbers[] = {LK_F32, LK_F64, LK_I32, LK_I64};
 static const lk_dtype all_types[] = {LK_F32, LK_F64, LK_F16, LK_BF16, LK_I32, LK_I64, LK_U8, LK_BOOL}, truth[] = {LK_BOOL};
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
 static bool named(const char *types, lk_dtype t)
 {
@@ -43,7 +43,7 @@ TEST(every_slot_is_filled)
     assert_non_null(lki_kernels_here()->fn[LKI_K_add][LK_F32]);
 }
 
-/* ---- element-wise ---------------------------------------------------------------------------------------------------------------- */
+/* ---- element-wise ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct group {
     const lk_dtype *types;
@@ -221,7 +221,7 @@ TEST(integers_wrap_and_divide)
     assert_memory_equal(got, ((int32_t[]){INT32_MIN, INT32_MIN, 7, 7}), sizeof got);
 }
 
-/* ---- accuracy -------------------------------------------------------------------------------------------------------------------- */
+/* ---- accuracy ---------------------------------------------------------------------------------------------------------------- */
 
 static double sigmoid_in_double(double x) { return x < -700 ? 0 : 1 / (1 + exp(-x)); }
 static double softplus_in_double(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
@@ -275,7 +275,7 @@ TEST(elementary_functions_are_accurate)
     forget_all();
 }
 
-/* ---- sums: their order, written down once more ------------------------------------------------------------------------------------- */
+/* ---- sums: their order, written down once more ------------------------------------------------------------------------------- */
 
 static double rounded(lk_dtype t, double x) { return t == LK_F32 ? (double)(float)x : x; }
 
@@ -376,7 +376,7 @@ TEST(sums_of_squares)
         }
 }
 
-/* ---- other reductions ---------------------------------------------------------------------------------------------------------------- */
+/* ---- other reductions -------------------------------------------------------------------------------------------------------- */
 
 /* Does x come before y: larger (or smaller), NaN before all? */
 static bool ahead(double x, double y, bool largest)
@@ -459,7 +459,7 @@ TEST(products_and_truth)
         }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
 static void check_rows(lk_dtype t, int64_t classes, lk_dtype label_type, values kind)
 {

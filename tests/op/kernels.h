@@ -57,7 +57,7 @@ static inline lki_view operand(lk_dtype dtype, lk_shape shape)
 
 static inline int64_t size_of(const lki_view *v) { return lki_shape_size(v->shape); }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t random_state = 1;
 
@@ -109,7 +109,7 @@ static inline lki_view random_operand(lk_dtype dtype, lk_shape shape, values kin
     return v;
 }
 
-/* ---- comparison --------------------------------------------------------------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------------------------------------------------- */
 
 static inline bool is_nan(lk_dtype dtype, const void *data, int64_t i)
 {
@@ -138,7 +138,7 @@ static inline void check_bits(lk_dtype dtype, const void *got, const void *want,
     fail();
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
 static lki_kernels tables[LKI_ISA_COUNT];
 
@@ -223,7 +223,7 @@ static inline void check_slot(lki_slot slot, const lki_args *a, int64_t unit)
         free(want[d]);
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------------------ */
 
 /* Flat index to coordinates and back. */
 static inline void place_of(const lk_shape *s, int64_t i, int64_t at[LK_MAX_RANK])

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The error of this thread has this code and a message of one line that holds all words, the last of which is NULL. It is cleared. */
+/* The error of this thread has this code and a message of one line that holds all words, the last of which is NULL. It is
+ * cleared. */
 static inline bool mistake_told(const char *what, lk_status code, const char *const *words)
 {
     const char *text = lk_error();

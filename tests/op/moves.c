@@ -1,5 +1,5 @@
-/* Moves, casts, scans, sorting, indices and random numbers: the reference against a plain restatement, place by place, and split ranges
- * against whole ones. */
+/* Moves, casts, scans, sorting, indices and random numbers: the reference against a plain restatement, place by place, and split
+ * ranges against whole ones. */
 #include "core/random.h"
 #include "kernels.h"
 
@@ -97,7 +97,7 @@ static int64_t from_own_ids(const lki_args *a, int64_t i)
     return id < 0 || id >= n ? -1 : (i / inner / ids * n + id) * inner + i % inner;
 }
 
-/* ---- moves ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------------------------------------------- */
 
 static void check_one(lki_slot slot, lk_dtype t, lk_shape from, lk_shape to, const lki_attr *attr, int64_t unit, source_fn *fn,
                       double other)
@@ -265,7 +265,7 @@ TEST(fills_and_ranges)
     forget_all();
 }
 
-/* ---- cast ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cast -------------------------------------------------------------------------------------------------------------------- */
 
 TEST(casts)
 {
@@ -294,7 +294,7 @@ TEST(casts)
         }
 }
 
-/* ---- scans and sorting -------------------------------------------------------------------------------------------------------------- */
+/* ---- scans and sorting ------------------------------------------------------------------------------------------------------- */
 
 TEST(running_sums)
 {
@@ -347,7 +347,7 @@ TEST(largest_of_a_row)
         }
 }
 
-/* ---- indices ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------------------------------------------- */
 
 static lki_view random_ids(lk_dtype t, lk_shape shape, int64_t low, int64_t high)
 {
@@ -492,7 +492,7 @@ TEST(one_hot_rows)
         }
 }
 
-/* ---- random numbers --------------------------------------------------------------------------------------------------------------------- */
+/* ---- random numbers ---------------------------------------------------------------------------------------------------------- */
 
 static void check_draw(lk_dtype t, int64_t first, double low, double high)
 {

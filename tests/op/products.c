@@ -1,14 +1,14 @@
 /* Products: matmul and convolutions.
  *
- * 1. Every vectorised kernel gives the bits of the reference, on odd, empty and large shapes, with any lanes, epilogue and transposition,
- *    also where numbers are subnormal (flushed or not), infinite or NaN (all NaN count as equal); any split of the range gives the bits of the whole,
- *    nothing outside the range or the scratch is written.
+ * 1. Every vectorised kernel gives the bits of the reference, on odd, empty and large shapes, with any lanes, epilogue and
+ *    transposition, also where numbers are subnormal (flushed or not), infinite or NaN (all NaN count as equal); any split of the
+ *    range gives the bits of the whole, nothing outside the range or the scratch is written.
  * 2. The reference, in f64, agrees with plain formulas written the other way round (from the source to the result).
  * 3. Gradients agree with the forward kernels: <f(x), dy> = <x, grad(dy)>, and central differences.
  * 4. LANES is what kernel.h says: one call with lanes equals calls per lane, added up the tree. */
 #include "cases.h"
 
-/* ---- matmul ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- matmul ------------------------------------------------------------------------------------------------------------------ */
 
 static cas matmul_case(int64_t M, int64_t N, int64_t K, int ta, int tb)
 {
@@ -223,7 +223,7 @@ TEST(test_matmul_formula)
     }
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- convolutions ------------------------------------------------------------------------------------------------------------ */
 
 static cas conv_case(layer l, lki_slot slot)
 {
@@ -394,7 +394,8 @@ static void conv_formula(const layer *l, const double *x, const double *w, doubl
         }
 }
 
-/* The formula, <conv(x, w), dy> = <x, grad_x> = <w, grad_w>, and central differences of that inner product in some weights and cells. */
+/* The formula, <conv(x, w), dy> = <x, grad_x> = <w, grad_w>, and central differences of that inner product in some weights and
+ * cells. */
 static void check_f64(layer l)
 {
     const cas     f = conv_case(l, l.deep ? LKI_K_depthwise : LKI_K_conv2d);

@@ -1,6 +1,6 @@
-/* A list of small programs that together call every public op and layer, each with a description of its inputs. What is tested with them:
- * gradients by central differences (gradients.c), compiled against op by op (compiled.c), no rows (gradients.c), allocations that fail
- * (fault/ops.c), 16-bit floats (halves.c), the null device (null.c).
+/* A list of small programs that together call every public op and layer, each with a description of its inputs. What is tested with
+ * them: gradients by central differences (gradients.c), compiled against op by op (compiled.c), no rows (gradients.c), allocations
+ * that fail (fault/ops.c), 16-bit floats (halves.c), the null device (null.c).
  *
  *   PROGRAM(name, flags, inputs, results)       a, b, c, d, e, f are the inputs
  *

@@ -1,5 +1,5 @@
-/* Every op and its gradient, at once and compiled, under each rounding mode of the caller: the bits are those of round-to-nearest, and the mode
- * is the caller's afterwards. */
+/* Every op and its gradient, at once and compiled, under each rounding mode of the caller: the bits are those of round-to-nearest,
+ * and the mode is the caller's afterwards. */
 #include "check.h"
 #include "core/sha256.h"
 #include "op/op.h"

@@ -1,4 +1,5 @@
-/* Tensors by themselves: making, looking, printing, converting, plain numbers, lists, how long they live; variables and their digest. */
+/* Tensors by themselves: making, looking, printing, converting, plain numbers, lists, how long they live; variables and their
+ * digest. */
 #include "check.h"
 #include "core/dtype.h"
 #include "op/tensor.h"
@@ -374,9 +375,8 @@ TEST(digests)
         lk_digest d = lk_variables_digest(LK_VARIABLES(v));
         for (int i = 0; i < 32; i++)
             snprintf(text + 2 * i, 3, "%02x", d.byte[i]);
-        assert_string_equal(
-            text,
-            "45d13e7d39539830bf1327e96380b3d5f33f5ebe515d885c6efc07733e894b60"); /* name, 0, type and rank and 8 sizes as i64, elements */
+        /* name, 0, type and rank and 8 sizes as i64, elements */
+        assert_string_equal(text, "45d13e7d39539830bf1327e96380b3d5f33f5ebe515d885c6efc07733e894b60");
         assert_true(same_digest(LK_VARIABLES(v), LK_VARIABLES(twin)));
         assert_false(same_digest(LK_VARIABLES(v), LK_VARIABLES(other)));
         assert_false(same_digest(LK_VARIABLES(v), LK_VARIABLES(shaped)));

@@ -1,9 +1,11 @@
 /* Convolutions that are WINOGRAD (kernel.h):
  *
  * 1. The rule is the documented one, at its borders, and asks neither for the number of images nor for the size of the result.
- * 2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and wild.
+ * 2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and
+ *    wild.
  * 3. Where all sums are exact the results are those of the direct definition, in all three directions; else they are close to it.
- * 4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the tree. */
+ * 4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the
+ *    tree. */
 #include "kernel/winograd.h"
 #include "cases.h"
 
@@ -40,7 +42,7 @@ static layer layer_3x3(int64_t batch, int64_t H, int64_t W, int64_t C, int64_t O
     return layer_of(batch, H, W, C, O, (lki_window){{3, 3}, {1, 1}, {1, 1}, {pad_h, pad_w}}, after);
 }
 
-/* ---- the rule -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rule ---------------------------------------------------------------------------------------------------------------- */
 
 static bool rule(const layer *l)
 {
@@ -68,7 +70,7 @@ TEST(test_rule)
     assert_true(lki_is_winograd(&yes.win, &x, &w) && lki_is_winograd(&yes.win, &many, &w));
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- bits -------------------------------------------------------------------------------------------------------------------- */
 
 static void check_slot(layer l, lki_slot slot, lki_epilogue e, int lanes, int wild)
 {
@@ -118,7 +120,7 @@ TEST(test_images)
                     i % 3 == 0);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------------------- */
 
 /* As the case asks, in f32 by Winograd, and in f64 by the direct definition. */
 static void compare(cas c, double rounding)
@@ -170,7 +172,7 @@ TEST(test_close)
     }
 }
 
-/* ---- pools and lanes ------------------------------------------------------------------------------------------------------------------- */
+/* ---- pools and lanes --------------------------------------------------------------------------------------------------------- */
 
 TEST(test_fused_pool)
 {

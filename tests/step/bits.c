@@ -1,5 +1,5 @@
-/* The promise: the bits of a training run depend on the program, the data and the lanes, not on how many threads ran it, nor on whether it
- * was compiled, nor on the instruction set. */
+/* The promise: the bits of a training run depend on the program, the data and the lanes, not on how many threads ran it, nor on
+ * whether it was compiled, nor on the instruction set. */
 #include "check.h"
 #include "core/cpu.h"
 #include "core/thread.h"

@@ -1,5 +1,6 @@
-/* The order of calls on a card: what comes after what, which calls are one launch, and memory that is shared. Over random graphs, run in random orders of those that are possible, no
- * value may be overwritten before its last reader, and no launch may need one behind it. */
+/* The order of calls on a card: what comes after what, which calls are one launch, and memory that is shared. Over random graphs,
+ * run in random orders of those that are possible, no value may be overwritten before its last reader, and no launch may need one
+ * behind it. */
 #include "check.h"
 #include "core/random.h"
 #include "step/card_rooms.h"
@@ -442,7 +443,8 @@ TEST(launches_along_rows_are_sound)
     assert_true(launches < calls * 3 / 4);
 }
 
-/* A head: product, product, loss, gradient, product. What lies between two of them keeps them apart; so does what needs all rows, and another number of rows. */
+/* A head: product, product, loss, gradient, product. What lies between two of them keeps them apart; so does what needs all rows,
+ * and another number of rows. */
 TEST(a_head_is_one_launch)
 {
     enum { HEAD, ACROSS, OTHER_ROWS, LEADER, FORMS };
@@ -537,7 +539,8 @@ TEST(early_updates_do_not_wait)
     lki_order_clear(&o);
 }
 
-/* Normalisation: sums -> arithmetic of channels -> applied, twice; its moving averages are wanted at the end only; then updates and the count of steps. */
+/* Normalisation: sums -> arithmetic of channels -> applied, twice; its moving averages are wanted at the end only; then updates and
+ * the count of steps. */
 TEST(arithmetic_of_channels_is_one_launch)
 {
     enum { LARGE = LKI_GROUP_NONE, SMALL = LKI_GROUP_SMALL, UPDATE = LKI_GROUP_UPDATES };
@@ -578,7 +581,8 @@ TEST(arithmetic_of_channels_is_one_launch)
     lki_order_clear(&o);
 }
 
-/* Two long branches at the same time stay two launches, which can run side by side; a few calls more are worth none of their own. */
+/* Two long branches at the same time stay two launches, which can run side by side; a few calls more are worth none of their
+ * own. */
 TEST(branches_stay_side_by_side)
 {
     enum { LONG = 10 };

@@ -1,5 +1,5 @@
-/* Every public op and layer, with its gradient, recorded by several replicas: compiled and op by op give the same, whether the replicas run
- * as one device or one beside the other; for full and short batches, and replicas without rows. */
+/* Every public op and layer, with its gradient, recorded by several replicas: compiled and op by op give the same, whether the
+ * replicas run as one device or one beside the other; for full and short batches, and replicas without rows. */
 #include "op/programs.h"
 #include "check.h"
 #include "step/replicas.h"

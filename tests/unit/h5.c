@@ -695,7 +695,8 @@ static long helper_memory(h5_sample sample)
     return most;
 }
 
-/* 20,000 texts that are one object of 60,000 bytes in a file of 400 KB: refused before they are all in memory, which would be 1.2 GB. */
+/* 20,000 texts that are one object of 60,000 bytes in a file of 400 KB: refused before they are all in memory, which would be
+ * 1.2 GB. */
 TEST(a_helper_takes_no_more_memory_than_it_may_answer)
 {
     NEEDS_HELPER();

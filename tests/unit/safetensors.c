@@ -1,4 +1,5 @@
-/* safetensors files: every type, the way back, what the real library wrote, files that lie, and memory that ends. tests/fault/hostile.c has more that lie. */
+/* safetensors files: every type, the way back, what the real library wrote, files that lie, and memory that ends.
+ * tests/fault/hostile.c has more that lie. */
 #include "format/safetensors.h"
 #include "check.h"
 #include "core/shape.h"

@@ -417,8 +417,9 @@ static void clear_faults(card *c)
     go_on(c);
 }
 
-/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to somebody later. Linked cards stop together, and go on
- * together; who reads from one of them is told what another met in their work together, and in no other. */
+/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to
+ * somebody later. Linked cards stop together, and go on together; who reads from one of them is told what another met in their work
+ * together, and in no other. */
 lk_status lki_gpu_faults(lki_device *d)
 {
     card             *c = card_of(d);

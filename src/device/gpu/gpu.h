@@ -1,11 +1,12 @@
 /* GPUs as devices: which there are, and what compiled steps need of a card beside memory.
  *
  * Invariants
- * 1. The backend is opened at the first question, once: LOCKSTEP_GPU_BACKEND names its file, else lockstep-cuda is looked for beside the library, then where the system looks; with
- *    LOCKSTEP_GPU_SIM=n, lockstep-sim instead. Without one there are no GPUs, and lki_gpu_why() says why.
+ * 1. The backend is opened at the first question, once: LOCKSTEP_GPU_BACKEND names its file, else lockstep-cuda is looked for
+ *    beside the library, then where the system looks; with LOCKSTEP_GPU_SIM=n, lockstep-sim instead. Without one there are no GPUs,
+ *    and lki_gpu_why() says why.
  * 2. A card is opened when its first buffer is made; cards nobody uses are not touched.
- * 3. Freed memory of a card is kept for the next buffer of its size class: the stream is in order, so it can be used again at once. What is kept goes back to the card when it is
- *    full. */
+ * 3. Freed memory of a card is kept for the next buffer of its size class: the stream is in order, so it can be used again at once.
+ *    What is kept goes back to the card when it is full. */
 #ifndef LKI_DEVICE_GPU_GPU_H
 #define LKI_DEVICE_GPU_GPU_H
 
@@ -27,29 +28,34 @@ int  lki_gpu_precision(const lki_device *d);
 
 /* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be, or is lost. */
 typedef struct lki_gpu_line {
-    const lki_gpu_backend    *backend;
-    const struct lki_kernels *kernels;
-    int                       card;
-    void                     *stream;
+    const lki_gpu_backend      *backend;
+    const struct lki_kernels   *kernels;
+    int                         card;
+    void                       *stream;
     const struct lki_gpu_links *links; /* links.h; NULL: it has none */
 } lki_gpu_line;
 const lki_gpu_line *lki_gpu_line_of(lki_device *d);
 
-/* A code of the backend as an error: LK_EDEVICE with its words. 0: LK_OK. After some errors a card is lost to the process, because of a kernel that wrote where it must not, say:
- * from then on everybody who wants anything of it is told the same, with `what` it was that found it so first. */
+/* A code of the backend as an error: LK_EDEVICE with its words. 0: LK_OK. After some errors a card is lost to the process, because
+ * of a kernel that wrote where it must not, say: from then on everybody who wants anything of it is told the same, with `what` it
+ * was that found it so first. */
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
-enum { LKI_GPU_WORDS = 480 };
-void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS]); /* what that would say of a code that is not 0 */
 
-/* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or when somebody looks. `tell` puts it into words
- * and returns its status; with: links of the cards that do this work together, who are all told; or NULL. NULL and an error: there is no room for more. */
+/* What that would say of a code that is not 0. */
+enum { LKI_GPU_WORDS = 480 };
+void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS]);
+
+/* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or
+ * when somebody looks. `tell` puts it into words and returns its status; with: links of the cards that do this work together, who
+ * are all told; or NULL. NULL and an error: there is no room for more. */
 struct lki_linked;
 typedef lk_status lki_gpu_fault_fn(int what);
 int              *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const struct lki_linked *with);
 void              lki_gpu_fault_free(lki_device *d, int *word);
 lk_status         lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
 
-/* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that write variables read it and do nothing. */
+/* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that
+ * write variables read it and do nothing. */
 int *lki_gpu_stop(lki_device *d);
 
 /* Wait for all work of the card. */

@@ -90,7 +90,8 @@ static lk_status check(lki_linked *l)
 
 /* ---- waiting ---- */
 
-/* With the lock held: the first card that is at work from card i on; l->count: none. All of them are asked: one that is at work may wait for one that failed. */
+/* With the lock held: the first card that is at work from card i on; l->count: none. All of them are asked: one that is at work may
+ * wait for one that failed. */
 static lk_status first_busy(lki_linked *l, int *i)
 {
     int busy = l->count;

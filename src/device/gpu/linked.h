@@ -29,7 +29,8 @@ bool        lki_linked_hold(lki_linked *l); /* one more reference, unless the la
 void        lki_linked_drop(lki_linked *l); /* NULL is ignored */
 void        lki_linked_forget(const void *owner);
 
-/* Several transfers as one; can sums be among them? begin: beside what the cards do next. It is done when the next exchange is, and the transfers stay as they are until then. */
+/* Several transfers as one; can sums be among them? begin: beside what the cards do next. It is done when the next exchange is, and
+ * the transfers stay as they are until then. */
 lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers);
 lk_status lki_linked_begin(lki_linked *l, int count, const lki_gpu_transfer *transfers);
 bool      lki_linked_sums(const lki_linked *l);

@@ -49,7 +49,8 @@ typedef struct lki_gpu_links {
     /* Several transfers, as one: cards go on when it is done. */
     int (*exchange)(void *links, int count, const lki_gpu_transfer *transfers);
 
-    /* The same beside what cards do next: it reads what they have made so far, and is done when the next exchange is. The transfers are there until then. */
+    /* The same beside what cards do next: it reads what they have made so far, and is done when the next exchange is. The transfers
+     * are there until then. */
     int (*begin)(void *links, int count, const lki_gpu_transfer *transfers);
 
     /* 0, or what went wrong in the meantime, in words too. */

@@ -1,9 +1,10 @@
-/* Rows of tables that lie in a card's memory, put together into batches there: what a backend's gather() is told. One launch makes all columns of a batch; with it travel the row
- * numbers, the bytes do not.
+/* Rows of tables that lie in a card's memory, put together into batches there: what a backend's gather() is told. One launch makes
+ * all columns of a batch; with it travel the row numbers, the bytes do not.
  *
  *     rows of several tables are numbered one after the other: table t has the numbers begin[t] .. begin[t + 1] - 1
  *
- * A column whose values are functions of bytes (data/bytes.h) is written as f32, by the function's form where that gives all its values to the bit, else by its table. */
+ * A column whose values are functions of bytes (data/bytes.h) is written as f32, by the function's form where that gives all its
+ * values to the bit, else by its table. */
 #ifndef LKI_DEVICE_GPU_ROWS_H
 #define LKI_DEVICE_GPU_ROWS_H
 

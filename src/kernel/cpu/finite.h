@@ -1,4 +1,5 @@
-/* Are all of some floats finite? For kernels that leave out terms with a factor of zero, which is right only where the other one is finite. */
+/* Are all of some floats finite? For kernels that leave out terms with a factor of zero, which is right only where the other one is
+ * finite. */
 #ifndef LKI_KERNEL_CPU_FINITE_H
 #define LKI_KERNEL_CPU_FINITE_H
 

@@ -44,8 +44,8 @@ static inline vi one_of_four(const int32_t *four, vi which)
     return _mm256_permutevar8x32_epi32(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)four)), which);
 }
 
-/* Which of four candidates each element takes, and the factor. Where that is zero nothing may be added, not even +0 to -0: the factor
- * becomes -0 and the candidate, by a byte order with the high bit set, +0; their product -0 leaves every sum as it is. */
+/* Which of four candidates each element takes, and the factor. Where that is zero nothing may be added, not even +0 to -0: the
+ * factor becomes -0 and the candidate, by a byte order with the high bit set, +0; their product -0 leaves every sum as it is. */
 typedef struct choice {
     vi cell, live;
     vi order; /* of the bytes of four floats */

@@ -5,12 +5,12 @@
  *     for i2 < count[2], i1 < count[1], i0 < count[0]:   c[p][j] = fma(a[p][i2*astep[2] + i1*astep[1] + i0*astep[0]],
  *                                                                     b[i2*bstep[2] + i1*bstep[1] + i0*bstep[0] + j], c[p][j])
  *
- * Rows are pointers of their own, so a row is a row of a matrix (astep[0] = 1), a column (astep[0] = row length), an output pixel of a
- * convolution (the levels are kh, kw, in) or a weight (image, output row, output column). Accumulators stay in registers over all levels
- * and lanes. What a tile sums is fixed by its description, so how a result is cut into tiles never shows in its bits.
+ * Rows are pointers of their own, so a row is a row of a matrix (astep[0] = 1), a column (astep[0] = row length), an output pixel
+ * of a convolution (the levels are kh, kw, in) or a weight (image, output row, output column). Accumulators stay in registers over
+ * all levels and lanes. What a tile sums is fixed by its description, so how a result is cut into tiles never shows in its bits.
  *
- * With lanes, level 2 (of lki_tile_lanes: level 0) runs from bound[s] to bound[s+1] for each lane s, and lane sums go up the tree of
- * kernel.h through a stack of at most log2(lanes) tiles on the C stack. */
+ * With lanes, level 2 (of lki_tile_lanes: level 0) runs from bound[s] to bound[s+1] for each lane s, and lane sums go up the tree
+ * of kernel.h through a stack of at most log2(lanes) tiles on the C stack. */
 #ifndef LKI_KERNEL_CPU_PRODUCTS_H
 #define LKI_KERNEL_CPU_PRODUCTS_H
 
@@ -59,8 +59,8 @@ void lki_tile_lanes_avx512(int rows, const lki_tile *t);
 void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
 void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);
 
-/* The same sums without the terms whose factor a is zero (skip.inc). They take the first columns of c and say how many: 0 where it would
- * not pay. `scratch` is the room they need, in floats. */
+/* The same sums without the terms whose factor a is zero (skip.inc). They take the first columns of c and say how many: 0 where it
+ * would not pay. `scratch` is the room they need, in floats. */
 int64_t lki_skip_avx2(const lki_product *g);
 int64_t lki_skip_avx512(const lki_product *g);
 int64_t lki_skip_scratch_avx2(int64_t N, int64_t K);

@@ -1,4 +1,5 @@
-/* The words the products are written in, with AVX-512: vectors of 16 floats, tiles of 8 x 32. See simd_avx2.h for the same words. */
+/* The words the products are written in, with AVX-512: vectors of 16 floats, tiles of 8 x 32. See simd_avx2.h for the same
+ * words. */
 #ifndef LKI_KERNEL_CPU_SIMD_H
 #define LKI_KERNEL_CPU_SIMD_H
 

@@ -1,13 +1,13 @@
 /* The borders of convolutions and pools, one axis at a time.
  *
- * Cells outside the image are left out of sums, so results near a border have shorter chains. Along one axis, neighbouring results with
- * the same set of taps form a run; a product of a row run and a column run is a set of results that one kind of tile computes, and the
- * inside of the image is one such set. The taps of a run lie at equal distances in the source.
+ * Cells outside the image are left out of sums, so results near a border have shorter chains. Along one axis, neighbouring results
+ * with the same set of taps form a run; a product of a row run and a column run is a set of results that one kind of tile computes,
+ * and the inside of the image is one such set. The taps of a run lie at equal distances in the source.
  *
  * forward: result o, tap k, source o*stride - pad + k*dilation. Runs are neighbours.
  * backward: result i (a cell of the image), source o (an output), tap k = (i + pad - o*stride) / dilation where that is whole; o
- * ascends, so k descends. Results of one phase, i mod stride, form runs; their taps are q = stride / gcd(stride, dilation) apart. Taps
- * get a place: grouped by k mod q, descending inside a group, so that the taps of a run are neighbours there too. */
+ * ascends, so k descends. Results of one phase, i mod stride, form runs; their taps are q = stride / gcd(stride, dilation) apart.
+ * Taps get a place: grouped by k mod q, descending inside a group, so that the taps of a run are neighbours there too. */
 #ifndef LKI_KERNEL_CPU_WINDOW_H
 #define LKI_KERNEL_CPU_WINDOW_H
 
@@ -18,12 +18,12 @@ typedef struct lki_axis {
     int64_t size, stride, dilation, pad;
 } lki_axis;
 
-typedef struct lki_run {
+typedef struct lki_window_run {
     int64_t at, step, count; /* results at, at + step, ... */
     int64_t from, from_step; /* the source under the first tap, for the first result; more for each further result */
     int64_t tap, taps;       /* place of the first tap, number of taps */
     int64_t tap_step;        /* distance of taps in the source */
-} lki_run;
+} lki_window_run;
 
 static inline lki_axis lki_axis_of(const lki_window *w, int axis, int64_t in, int64_t out)
 {
@@ -54,12 +54,12 @@ static inline int64_t lki_last_tap(const lki_axis *x, int64_t o)
 }
 
 /* The next run; start with a zeroed one. False when there is none. `end` bounds the results. */
-static inline bool lki_run_forward(const lki_axis *x, lki_run *r, int64_t end)
+static inline bool lki_window_run_forward(const lki_axis *x, lki_window_run *r, int64_t end)
 {
     const int64_t o = r->at + r->count;
     if (o >= end) return false;
     const int64_t k0 = lki_first_tap(x, o), k1 = lki_max(k0, lki_last_tap(x, o));
-    *r = (lki_run){o, 1, 1, o * x->stride - x->pad + k0 * x->dilation, x->stride, k0, k1 - k0, x->dilation};
+    *r = (lki_window_run){o, 1, 1, o * x->stride - x->pad + k0 * x->dilation, x->stride, k0, k1 - k0, x->dilation};
     while (o + r->count < end && lki_first_tap(x, o + r->count) == k0 && lki_max(k0, lki_last_tap(x, o + r->count)) == k1)
         r->count++;
     return true;
@@ -102,7 +102,7 @@ static inline int64_t lki_reach(const lki_axis *x, int64_t i, int64_t *o, int64_
 }
 
 /* The next run over the cells of the image; start with a zeroed one. */
-static inline bool lki_run_backward(const lki_axis *x, lki_run *r)
+static inline bool lki_window_run_backward(const lki_axis *x, lki_window_run *r)
 {
     int64_t i = 0;
     if (r->count && (i = r->at + r->count * x->stride) >= x->in) { /* the next phase */
@@ -113,7 +113,8 @@ static inline bool lki_run_backward(const lki_axis *x, lki_run *r)
 
     int64_t       o, k, o2, k2;
     const int64_t taps = lki_reach(x, i, &o, &k);
-    *r = (lki_run){i, x->stride, 1, o, 1, taps ? lki_tap_place(x, k) : 0, taps, x->dilation / lki_gcd(x->stride, x->dilation)};
+    *r = (lki_window_run){
+        i, x->stride, 1, o, 1, taps ? lki_tap_place(x, k) : 0, taps, x->dilation / lki_gcd(x->stride, x->dilation)};
     for (i += x->stride; i < x->in && lki_reach(x, i, &o2, &k2) == taps; i += x->stride) {
         if (taps && (k2 != k || o2 != o + r->count)) break;
         r->count++;

@@ -1,5 +1,5 @@
-/* A few neighbouring elements that one thread reads or writes at once: 16 bytes where addresses and sizes allow it, else single elements. Which of both never shows in a
- * result. */
+/* A few neighbouring elements that one thread reads or writes at once: 16 bytes where addresses and sizes allow it, else single
+ * elements. Which of both never shows in a result. */
 #ifndef LKI_KERNEL_GPU_BUNCH_H
 #define LKI_KERNEL_GPU_BUNCH_H
 

@@ -1,8 +1,8 @@
 /* CHAIN along mid of [outer, mid, inner] on a card (kernel.h), uncut: one chain per result, added up in one of two ways:
  *
  *     direct     a thread reads what it adds. Good where chains are many or short.
- *     staged     for few chains: a block owns 8 columns (32 bytes of f32; up to 32 of shorter chains); its 256 threads bring pieces of
- *                them into shared memory, the next piece being on its way while one thread per column adds up the last.
+ *     staged     for few chains: a block owns 8 columns (32 bytes of f32; up to 32 of shorter chains); its 256 threads bring pieces
+ *                of them into shared memory, the next piece being on its way while one thread per column adds up the last.
  *
  * Sums over rows go another way (sums.h). An operation is a struct:
  *

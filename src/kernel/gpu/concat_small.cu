@@ -1,5 +1,5 @@
-/* Concat of many small operands, as the losses of steps that are read together: one launch, where a move for each would take longer to launch than to do. Their addresses travel
- * with it. */
+/* Concat of many small operands, as the losses of steps that are read together: one launch, where a move for each would take longer
+ * to launch than to do. Their addresses travel with it. */
 #include "kernel/axes.h"
 #include "kernel/gpu/index.h"
 #include "kernel/gpu/strided.h"

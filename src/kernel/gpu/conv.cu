@@ -1,7 +1,7 @@
 /* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
  *
- * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h does, by fragments as fragment_conv.cu does. The CPU's WINOGRAD is not used here. Cells
- * outside the image count as zeros. */
+ * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h
+ * does, by fragments as fragment_conv.cu does. The CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/fragment.h"
 #include "kernel/gpu/patch.h"

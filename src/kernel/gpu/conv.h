@@ -1,19 +1,23 @@
-/* Convolutions as products of matrices that are never laid down: sources (tile.h) that see images through a window. Images are [height, width, channels]; the window at
- * output (oh, ow) has its tap (kh, kw) on cell (oh*stride - pad + kh*dilation, ow*stride - pad + kw*dilation).
+/* Convolutions as products of matrices that are never laid down: sources (tile.h) that see images through a window. Images are
+ * [height, width, channels]; the window at output (oh, ow) has its tap (kh, kw) on cell (oh*stride - pad + kh*dilation, ow*stride -
+ * pad + kw*dilation).
  *
  *     slot            rows of the result          columns        k
  *     conv2d          image, oh, ow               out channel    kh, kw, in channel
- *     conv2d_grad_x   image, ih, iw               in channel     kh, kw from the last to the first, out channel: output row and column ascending
+ *     conv2d_grad_x   image, ih, iw               in channel     kh, kw from the last to the first, out channel: output row and
+ *                                                                column ascending
  *     conv2d_grad_w   kh, kw, in channel          out channel    image, oh, ow
  *
- * With a 2x2 max pool behind it the outputs of conv2d, and the k of its weight gradient, go window by window: image, window row, window column, cell. So a thread
- * has the four outputs of a window, and entries of the gradient come in the order of their windows. Outputs no window has are left out. */
+ * With a 2x2 max pool behind it the outputs of conv2d, and the k of its weight gradient, go window by window: image, window row,
+ * window column, cell. So a thread has the four outputs of a window, and entries of the gradient come in the order of their
+ * windows. Outputs no window has are left out. */
 #ifndef LKI_KERNEL_GPU_CONV_H
 #define LKI_KERNEL_GPU_CONV_H
 
 #include "kernel/gpu/tile.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 void register_conv_grad(lki_kernels *k); /* conv_grad.cu: f32 gradients, and those through a max pool */
 void register_conv_f64(lki_kernels *k);  /* conv_f64.cu */
@@ -79,7 +83,7 @@ __device__ inline float larger_of(float a, float b)
 #endif
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------------------- */
+/* ---- sources ----------------------------------------------------------------------------------------------------------------- */
 
 /* x: row (image, output), k (tap, in channel) */
 struct windows {
@@ -161,7 +165,8 @@ struct cells {
     }
 };
 
-/* The gradient of the outputs: all of them, or those that won their window of a max pool. A cell that is marked (LKI_CELL_DEAD) is none of the window's. */
+/* The gradient of the outputs: all of them, or those that won their window of a max pool. A cell that is marked (LKI_CELL_DEAD) is
+ * none of the window's. */
 struct pool_entries {
     const uint8_t *cell;
     const float   *y; /* with relu, unless cells are marked; else NULL */

@@ -1,8 +1,9 @@
-/* conv2d and its gradients of f64, plain and through a 2x2 max pool: the reference's loops, a thread per element of the result. For checks, not for speed; the same bits
- * as the reference. */
+/* conv2d and its gradients of f64, plain and through a 2x2 max pool: the reference's loops, a thread per element of the result. For
+ * checks, not for speed; the same bits as the reference. */
 #include "kernel/gpu/conv.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 

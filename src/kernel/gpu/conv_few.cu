@@ -1,13 +1,16 @@
 /* conv2d with few weights per out channel (conv_few.h).
  *
- * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor cores such a sum would take no less, and round otherwise, so
- * that a pool might choose another cell than on a CPU. Others go by tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of
- * it, whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again as one CHAIN, as the reference has it: so infinities count as they
- * should. The sign of a zero that comes out of relu, of a pool or of a window that hangs over the image may differ from the reference's.
+ * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor
+ * cores such a sum would take no less, and round otherwise, so that a pool might choose another cell than on a CPU. Others go by
+ * tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of it,
+ * whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again
+ * as one CHAIN, as the reference has it: so infinities count as they should. The sign of a zero that comes out of relu, of a pool
+ * or of a window that hangs over the image may differ from the reference's.
  *
- * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread has the four outputs of one, eight channels of
- * them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of
- * a thread are two quads, and neighbours have neighbouring quads: so whole sectors of memory are written. */
+ * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread
+ * has the four outputs of one, eight channels of them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the
+ * upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of a thread are two quads,
+ * and neighbours have neighbouring quads: so whole sectors of memory are written. */
 #include "kernel/gpu/conv_few.h"
 #include <type_traits>
 
@@ -48,7 +51,8 @@ template <class W> __device__ inline float chain_of(const float *cells, int pitc
     return sum;
 }
 
-/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one is. */
+/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one
+ * is. */
 __device__ inline float largest_of(const float *y, float floor, unsigned dead, int shift, unsigned *place)
 {
     const float best = larger_of(larger_of(y[0], y[1]), larger_of(y[2], y[3]));
@@ -158,7 +162,8 @@ template <class W, bool POOLED> __device__ inline void put_again(const few_call 
     }
 }
 
-/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer than the sums take. */
+/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer
+ * than the sums take. */
 template <class W> struct plain_sums {
     float           held[W::WEIGHTS][EIGHT];
     __device__ void hold(const float *weights, int mine)
@@ -207,13 +212,14 @@ template <int P, class W> struct octet_sums {
     }
     __device__ void make(const float *cells, int pitch, float (*acc)[4][4]) const
     {
-        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; }, held[0],
-                                     acc);
+        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; },
+                                     held[0], acc);
         if constexpr (OCTETS > 1) {
             LKI_UNROLL
             for (int n = 1; n < OCTETS; n++)
                 multiply_held<P, false, 2, 4>(
-                    [&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n], acc);
+                    [&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n],
+                    acc);
         }
         LKI_UNROLL
         for (int k = 0; k < LEFT; k++)
@@ -231,7 +237,8 @@ template <int P, class W, bool POOLED> constexpr int residents()
     return P == LKI_PRECISION_F32 ? 3 : POOLED ? 5 : 4;
 }
 
-template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_FIXED few_call f)
+template <int P, class W, bool POOLED>
+__global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_FIXED few_call f)
 {
     LKI_DYNAMIC_SHARED(float, shared);
     const int     lane = (int)threadIdx.x % 32, pitch = f.p.pitch;
@@ -258,9 +265,9 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
     sums_of<P, W> sums;
     sums.hold(weights, mine);
     for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
-        const int   at = w < to ? w : to - 1, row = f.by_across(at);
-        few_place   h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
-        float       acc[2][4][4];
+        const int at = w < to ? w : to - 1, row = f.by_across(at);
+        few_place h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
+        float     acc[2][4][4];
         h.cells = shared + 2 * ((row - top) * pitch + h.column * W::C);
         sums.make(h.cells, pitch, acc);
         if (w >= to) continue;
@@ -278,7 +285,8 @@ template <class W> bool run_few(const lki_args *g, const conv &v)
     const bool  bias = g->attr->epilogue.bias;
     const void *pointers[] = {g->dst[0].data, v.pooled ? g->dst[1].data : nullptr};
     few_call    f = {};
-    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = bias ? (const float *)g->src[2].data : nullptr;
+    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data,
+    f.bias = bias ? (const float *)g->src[2].data : nullptr;
     f.y = (float *)pointers[0], f.cell = (uint8_t *)pointers[1];
     f.q = quads_of(v.O, aligned(pointers[0]) && aligned(pointers[1]));
     f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY,

@@ -1,10 +1,12 @@
-/* Convolutions with few weights per out channel, as in a network's first layer: tiles would be mostly empty, and all that counts is to read and write once.
+/* Convolutions with few weights per out channel, as in a network's first layer: tiles would be mostly empty, and all that counts is
+ * to read and write once.
  *
  *     conv_few.cu        conv2d, with bias, relu and a 2x2 max pool; in f32, of up to nine weights, the reference's chains
  *     conv_few_grad.cu   the gradient for its weights, plain and through the pool, in an order of its own
  *
- * The cells a block needs of an image lie in shared memory, a patch; cells outside the image are zeros there. A thread has four out channels, a quad, so that results and
- * gradients go 16 bytes at a time; the quads of an output follow each other in a warp. Windows are named by type, window<kh, kw, in channels>, and step by one cell. */
+ * The cells a block needs of an image lie in shared memory, a patch; cells outside the image are zeros there. A thread has four out
+ * channels, a quad, so that results and gradients go 16 bytes at a time; the quads of an output follow each other in a warp.
+ * Windows are named by type, window<kh, kw, in channels>, and step by one cell. */
 #ifndef LKI_KERNEL_GPU_CONV_FEW_H
 #define LKI_KERNEL_GPU_CONV_FEW_H
 

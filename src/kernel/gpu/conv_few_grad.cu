@@ -1,17 +1,21 @@
-/* The gradient for the weights of a convolution with few of them per out channel (conv_few.h), plain and through a 2x2 max pool; through a pool, for the bias as well: it is summed like a
- * weight whose cells are all 1.
+/* The gradient for the weights of a convolution with few of them per out channel (conv_few.h), plain and through a 2x2 max pool;
+ * through a pool, for the bias as well: it is summed like a weight whose cells are all 1.
  *
- * Order of the sum, the GPU's own. Its units are the windows of a pool; without one, pieces of UNIT neighbouring outputs of a row, the last piece shorter.
+ * Order of the sum, the GPU's own. Its units are the windows of a pool; without one, pieces of UNIT neighbouring outputs of a row,
+ * the last piece shorter.
  *
- *     strand   of the units of a band of rows, row by row, each STRANDS-th: one CHAIN over the images of a part, their units, the outputs of a unit
+ *     strand   of the units of a band of rows, row by row, each STRANDS-th: one CHAIN over the images of a part, their units, the
+ *              outputs of a unit
  *     part     a band of rows of neighbouring images of a lane: its strands up the tree, (0,1) (2,3) ..., an empty one is +0
  *     lane     its parts, image by image, band by band, up the tree as well (lane_parts.h); and lanes
  *
- * Bands and strands follow from the shapes of one image and the weights. A part is what a block does, [kh, kw, in; bias][out] in scratch. The gradient comes into registers, DEPTH turns
- * ahead; patches go from image to image in two buffers. What is the same for every image, where units and cells lie, is written down once, behind the patches.
+ * Bands and strands follow from the shapes of one image and the weights. A part is what a block does, [kh, kw, in; bias][out] in
+ * scratch. The gradient comes into registers, DEPTH turns ahead; patches go from image to image in two buffers. What is the same
+ * for every image, where units and cells lie, is written down once, behind the patches.
  *
- * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets them and is not
- * finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last piece. */
+ * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets
+ * them and is not finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last
+ * piece. */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/lane_parts.h"
 
@@ -68,7 +72,8 @@ struct alignas(8) cell_move {
     int from, to; /* in an image; in a patch, in bytes */
 };
 
-/* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. Each thread writes the moves it makes. */
+/* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. Each thread
+ * writes the moves it makes. */
 template <class T> __device__ inline int list_moves(const few_grad_call &f, int first, int rows, cell_move *moves)
 {
     const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C;
@@ -109,7 +114,8 @@ template <class T> struct held_unit {
     unsigned places;
 };
 
-/* Where a thread fetches from: the band's first unit, and how far behind it: with a pool entries, else units. `there` of the thread's channels exist. */
+/* Where a thread fetches from: the band's first unit, and how far behind it: with a pool entries, else units. `there` of the
+ * thread's channels exist. */
 struct fetch_place {
     const float   *d, *y;
     const uint8_t *cell;

@@ -1,16 +1,17 @@
-/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums (conv_few.h, conv_pool.h, patch.h, fragment_x.cu, fragment_w.cu), else by tiles
- * (conv.h, tile.h).
+/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums
+ * (conv_few.h, conv_pool.h, patch.h, fragment_x.cu, fragment_w.cu), else by tiles (conv.h, tile.h).
  *
  * Order of sums by tiles
  *   for x: as kernel.h says, one CHAIN per cell and channel: output row, output column, out channel ascending.
- *   for w: the images of a lane, from its first, in parts of so many images that a part has at least max(SHORT, weights / SPREAD) outputs. One CHAIN per part: image,
- *   output row, output column; through a pool image, window row, window column. Parts are added from left to right, lanes up the tree. So many blocks can share a sum
- *   whose result is small, and what they leave in scratch is never much larger than dy. The rule knows the shapes of one image and of the weights alone.
- * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor that meets them and is not finite
- * gives NaN, where the reference leaves it out.
+ *   for w: the images of a lane, from its first, in parts of so many images that a part has at least max(SHORT, weights / SPREAD)
+ *   outputs. One CHAIN per part: image, output row, output column; through a pool image, window row, window column. Parts are added
+ *   from left to right, lanes up the tree. So many blocks can share a sum whose result is small, and what they leave in scratch is
+ *   never much larger than dy. The rule knows the shapes of one image and of the weights alone.
+ * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor
+ * that meets them and is not finite gives NaN, where the reference leaves it out.
  *
- * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result: d, of more than one channel, summed over all but those, the gradient of the bias; where the kernel for the weights does not have
- * it on its way, in the order of reduce_sum (sums.h). */
+ * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result: d, of more than one channel, summed over all but those,
+ * the gradient of the bias; where the kernel for the weights does not have it on its way, in the order of reduce_sum (sums.h). */
 #include "kernel/gpu/conv_few.h"
 #include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/fragment.h"
@@ -29,7 +30,8 @@ pool_entries entries_of(const lki_args *g, const conv &v, int cell)
     return pool_entries{(const uint8_t *)g->src[cell].data, by_y ? (const float *)g->src[3].data : nullptr, v.O};
 }
 
-/* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by f32's own? Where one product of rounded factors does. */
+/* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by
+ * f32's own? Where one product of rounded factors does. */
 bool is_dense(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
 
 /* ---- for x ---- */

@@ -1,13 +1,15 @@
-/* Gradients of conv2d with 3x3 windows through a 2x2 max pool, entry by entry: of the four outputs of a window of the pool one has won in each channel, so that three quarters of a
- * dense gradient would be zeros. An entry is a window and an out channel; it is live where its gradient is not 0 and, with relu, its result was above 0.
+/* Gradients of conv2d with 3x3 windows through a 2x2 max pool, entry by entry: of the four outputs of a window of the pool one has
+ * won in each channel, so that three quarters of a dense gradient would be zeros. An entry is a window and an out channel; it is
+ * live where its gradient is not 0 and, with relu, its result was above 0.
  *
  *     conv_pool_w.cu   for the weights: an entry times the 3x3 cells its output saw
  *     conv_pool_x.cu   for x: an entry times nine weights, onto those cells
  *
- * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with nine products. All products are f32's own, whatever
- * the precision. Dead entries are left out, as the reference does.
+ * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with
+ * nine products. All products are f32's own, whatever the precision. Dead entries are left out, as the reference does.
  *
- * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu, patch_pool_x.cu); conv_grad.cu chooses. */
+ * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu,
+ * patch_pool_x.cu); conv_grad.cu chooses. */
 #ifndef LKI_KERNEL_GPU_CONV_POOL_H
 #define LKI_KERNEL_GPU_CONV_POOL_H
 

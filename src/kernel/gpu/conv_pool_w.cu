@@ -1,8 +1,9 @@
-/* The gradient for the weights of conv2d through a max pool, and for its bias, entry by entry (conv_pool.h). A block has some images, 32 in channels and 32 out channels; a warp has eight of these and
- * every STRANDS-th window. The 4x4 cells a window's outputs saw are read once, for all eight.
+/* The gradient for the weights of conv2d through a max pool, and for its bias, entry by entry (conv_pool.h). A block has some
+ * images, 32 in channels and 32 out channels; a warp has eight of these and every STRANDS-th window. The 4x4 cells a window's
+ * outputs saw are read once, for all eight.
  *
- * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree; parts and lanes as lane_parts.h says. The bias is
- * summed like a weight whose cells are all 1. */
+ * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree;
+ * parts and lanes as lane_parts.h says. The bias is summed like a weight whose cells are all 1. */
 #include "kernel/gpu/conv_pool_w.h"
 
 namespace

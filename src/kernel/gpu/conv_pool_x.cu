@@ -1,12 +1,14 @@
-/* The gradient for x of conv2d through a max pool, entry by entry (conv_pool.h). A block has 32 in channels and all their weights, and goes from image to image. A warp has a unit, four
- * windows of the pool, and one of STRANDS parts of the out channels: it keeps the 4x4 cells each window's outputs saw in registers, and adds an entry times nine weights to nine of
- * them. At the end cells that several windows saw are added up in shared memory, windows of one colour at a time, so that nobody adds where another does:
+/* The gradient for x of conv2d through a max pool, entry by entry (conv_pool.h). A block has 32 in channels and all their weights,
+ * and goes from image to image. A warp has a unit, four windows of the pool, and one of STRANDS parts of the out channels: it keeps
+ * the 4x4 cells each window's outputs saw in registers, and adds an entry times nine weights to nine of them. At the end cells that
+ * several windows saw are added up in shared memory, windows of one colour at a time, so that nobody adds where another does:
  *
  *     0 1 0 1     colour: row % 2 * 2 + column % 2
  *     2 3 2 3
  *
- * Order of the sum, the GPU's own: one CHAIN per window, cell and strand over the strand's out channels; of a strand the windows that saw the cell, those of the units of one turn
- * before those of the next (a turn is as many units as there are workers; an image of more than WORKERS has several), in the order of their colours; then the strands. */
+ * Order of the sum, the GPU's own: one CHAIN per window, cell and strand over the strand's out channels; of a strand the windows
+ * that saw the cell, those of the units of one turn before those of the next (a turn is as many units as there are workers; an
+ * image of more than WORKERS has several), in the order of their colours; then the strands. */
 #include "kernel/gpu/conv_pool.h"
 
 namespace
@@ -64,7 +66,8 @@ __device__ inline void bring_entries(const pool_x_call &f, int n, float *to)
     }
 }
 
-/* What came, turned around: of each unit and out channel four gradients, and their codes in one word. Four out channels at a time. Sums begin at 0. */
+/* What came, turned around: of each unit and out channel four gradients, and their codes in one word. Four out channels at a time.
+ * Sums begin at 0. */
 __device__ inline void tell(const pool_x_call &f, int n, float *rooms)
 {
     const int quads = f.O / 4, units = f.units(), all = units * quads;

@@ -1,4 +1,5 @@
-/* Copies that go to shared memory by themselves: begun one by one, ended as a group, waited for until so many groups are pending. Each function has a plain twin for the simulator. */
+/* Copies that go to shared memory by themselves: begun one by one, ended as a group, waited for until so many groups are pending.
+ * Each function has a plain twin for the simulator. */
 #ifndef LKI_KERNEL_GPU_COPIES_H
 #define LKI_KERNEL_GPU_COPIES_H
 

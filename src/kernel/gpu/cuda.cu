@@ -1,4 +1,5 @@
-/* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object can be opened where there is none. */
+/* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object
+ * can be opened where there is none. */
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
 #include "kernel/gpu/cuda_feed.h"
@@ -16,7 +17,8 @@
         if (code_) return code_;                                                                                                   \
     } while (0)
 
-namespace {
+namespace
+{
 
 int cuda_cards(const char **why)
 {
@@ -108,7 +110,8 @@ int cuda_available(int card, size_t *bytes)
     return 0;
 }
 
-/* What the host writes goes through a ring of pinned pieces, so that nobody waits for the card before it has fallen a whole ring behind. */
+/* What the host writes goes through a ring of pinned pieces, so that nobody waits for the card before it has fallen a whole ring
+ * behind. */
 enum { PIECES = 8, PIECE = 2 << 20 };
 
 struct ring {

@@ -1,4 +1,5 @@
-/* Calls of CUDA's runtime: each one that fails is noted with its name, and with the kernel it was about, so that messages can say them. */
+/* Calls of CUDA's runtime: each one that fails is noted with its name, and with the kernel it was about, so that messages can say
+ * them. */
 #ifndef LKI_KERNEL_GPU_CUDA_CALL_H
 #define LKI_KERNEL_GPU_CUDA_CALL_H
 

@@ -1,10 +1,11 @@
-/* Gathers that wait for what follows them on their card. Before a captured graph it is cheaper to be its first node than a launch of its own: from a kernel into a graph the card takes some
- * microseconds, from node to node it does not.
+/* Gathers that wait for what follows them on their card. Before a captured graph it is cheaper to be its first node than a launch
+ * of its own: from a kernel into a graph the card takes some microseconds, from node to node it does not.
  *
  * Invariants
- * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it work has it launched first, or makes it a part of a graph, and
- *    nobody else gives work meanwhile.
- * 2. It waits with all it needs, numbers of rows included, until it was launched: where that fails everybody who comes is told so. */
+ * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it
+ *    work has it launched first, or makes it a part of a graph, and nobody else gives work meanwhile.
+ * 2. It waits with all it needs, numbers of rows included, until it was launched: where that fails everybody who comes is told
+ *    so. */
 #ifndef LKI_KERNEL_GPU_CUDA_FEED_H
 #define LKI_KERNEL_GPU_CUDA_FEED_H
 

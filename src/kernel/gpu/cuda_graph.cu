@@ -1,11 +1,13 @@
 /* Graphs are captured by one stream; they are launched as they are, or with other arguments of some kernels.
  *
  * Invariants
- * 1. Every launch of a capture is kept here as well, by its call and its place in it, with its node and all it was launched with: nothing is read back from a graph, and nodes are never told
- *    from one another by their order, which CUDA does not promise.
- * 2. A variant notes some calls once more, on other addresses; nothing is launched. Each must make the launches it made before, with other arguments alone; else there is no variant.
+ * 1. Every launch of a capture is kept here as well, by its call and its place in it, with its node and all it was launched with:
+ *    nothing is read back from a graph, and nodes are never told from one another by their order, which CUDA does not promise.
+ * 2. A variant notes some calls once more, on other addresses; nothing is launched. Each must make the launches it made before,
+ *    with other arguments alone; else there is no variant.
  * 3. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
- * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h). Each has the arguments of its own last launch. */
+ * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h).
+ *    Each has the arguments of its own last launch. */
 #include "kernel/gpu/cuda_feed.h"
 #include "kernel/gpu/cuda_graph.h"
 #include "kernel/gpu/gpu.h"
@@ -72,8 +74,8 @@ struct change {
 
 /* ---- graphs ---- */
 
-/* One stream captures everything; before each call it is told what the call's work comes after, and after it what that work ended in is noted: the nodes later calls
- * come after. A call that launches nothing ends in what it came after. */
+/* One stream captures everything; before each call it is told what the call's work comes after, and after it what that work ended
+ * in is noted: the nodes later calls come after. A call that launches nothing ends in what it came after. */
 struct ending {
     std::vector<cudaGraphNode_t>   node;
     std::vector<cudaGraphEdgeData> edge; /* of one that begins there */

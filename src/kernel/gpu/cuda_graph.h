@@ -16,7 +16,8 @@ int lki_cuda_launch(int card, void *stream, void *graph);
 int lki_cuda_release_graph(void *graph);
 int lki_cuda_release_variant(void *variant);
 
-/* For cuda_launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures it. */
+/* For cuda_launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures
+ * it. */
 namespace lki_gpu
 {
 struct kernel_launch;

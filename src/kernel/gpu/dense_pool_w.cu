@@ -1,20 +1,28 @@
-/* The gradient for the weights of a convolution with 3x3 windows of one channel, and for its bias, through a 2x2 max pool, of what a dense layer behind the pool gives back: d = g * w^T, which is
- * never laid down. On tensor cores, for precisions that round factors; dense_pool.h says for which shapes.
+/* The gradient for the weights of a convolution with 3x3 windows of one channel, and for its bias, through a 2x2 max pool, of what
+ * a dense layer behind the pool gives back: d = g * w^T, which is never laid down. On tensor cores, for precisions that round
+ * factors; dense_pool.h says for which shapes.
  *
- * A block has some images of a lane, a band of windows and 32 channels; a warp 8*NT of its images and every WG-th window. Window by window it makes
+ * A block has some images of a lane, a band of windows and 32 channels; a warp 8*NT of its images and every WG-th window. Window by
+ * window it makes
  *
- *     d[channel][image] = w[channel][unit] * g[image][unit]        g stays in registers for all windows; w comes through a ring in shared memory, with the cells and lines of x
- *     e[cell][channel][pixel] += d[channel][image] * x[image][pixel], d where this cell won and else 0, pixels of the 4x4 the window's outputs saw
+ *     d[channel][image] = w[channel][unit] * g[image][unit]              g stays in registers for all windows; w comes through a
+ *                                                                        ring in shared memory, with the cells and lines of x
+ *     e[cell][channel][pixel] += d[channel][image] * x[image][pixel]     d where this cell won and else 0, pixels of the 4x4 the
+ *                                                                        window's outputs saw
  *
- * The sums of the first product are left factors of the second as they are (octet.h). A thread has four neighbouring channels, so that their cells are a word; of the pixels it has
- * those of a line, so that weights are sums of what it has and of what its neighbour has: weight[kh][kw] = the sum over cells (r, c) of e[r, c][r + kh][c + kw].
+ * The sums of the first product are left factors of the second as they are (octet.h). A thread has four neighbouring channels, so
+ * that their cells are a word; of the pixels it has those of a line, so that weights are sums of what it has and of what its
+ * neighbour has: weight[kh][kw] = the sum over cells (r, c) of e[r, c][r + kh][c + kw].
  *
  * Order of the sum, the GPU's own
  *     d        units in groups of 16: 4k and 4k+1 of all k, then 4k+2 and 4k+3 (k_group.h), inside the tensor core
- *     e        windows of a warp ascending, its images eight by eight, inside the tensor core; images in steps of a block's before windows
- *     weight   columns of cells, then rows of them; the bias: image by image, then images of a warp; warps of a block from the first; parts and lanes as lane_parts.h says
+ *     e        windows of a warp ascending, its images eight by eight, inside the tensor core; images in steps of a block's before
+ *              windows
+ *     weight   columns of cells, then rows of them; the bias: image by image, then images of a warp; warps of a block from the
+ *              first; parts and lanes as lane_parts.h says
  *
- * Entries that did not win, cells outside the image and images behind the last count as zeros: a factor that meets them and is not finite gives NaN. */
+ * Entries that did not win, cells outside the image and images behind the last count as zeros: a factor that meets them and is not
+ * finite gives NaN. */
 #include "kernel/dense_pool.h"
 #include "kernel/gpu/conv.h"
 #include "kernel/gpu/lane_parts.h"
@@ -180,7 +188,8 @@ __device__ inline void multiply_weights(const float *w, const octet_right<T::P> 
     }
 }
 
-/* Which of four channels won where, by their cells: bytes are the first of TWICE, or 0. So a mask is one instruction, and to apply it is a product; sums are twice what they should be. */
+/* Which of four channels won where, by their cells: bytes are the first of TWICE, or 0. So a mask is one instruction, and to apply
+ * it is a product; sums are twice what they should be. */
 struct winners {
     unsigned live, at[4]; /* at all; in each cell */
 

@@ -1,17 +1,21 @@
-/* Products whose factors stay in registers: 3x3 convolutions with a 2x2 max pool behind them, of precisions that round factors (fragment_conv.cu, fragment_x.cu; fragment_w.cu has right factors of
- * its own).
+/* Products whose factors stay in registers: 3x3 convolutions with a 2x2 max pool behind them, of precisions that round factors
+ * (fragment_conv.cu, fragment_x.cu; fragment_w.cu has right factors of its own).
  *
- * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 + 8, or of column lane/4 of each mma. Left factors come from
- * memory to registers, each once for all its products: rows are squares of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
- * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups, [octet][half of its k][mma][column][4]. Both are rounded on their way in, or, where
- * weights come by copies (fragment_x.cu), when they are read.
+ * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 +
+ * 8, or of column lane/4 of each mma. Left factors come from memory to registers, each once for all its products: rows are squares
+ * of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
+ * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups,
+ * [octet][half of its k][mma][column][4]. Both are rounded on their way in, or, where weights come by copies (fragment_x.cu), when
+ * they are read.
  *
- * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read weights from shared memory by themselves, and wait for
- * them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that
- * wait for each other, 25 cycles each by a warp and about 50 by four of them. The sums are the same: nobody
- * promises it, but tests/gpu/conv.c (test_few_rows) compares them on a card.
+ * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read
+ * weights from shared memory by themselves, and wait for them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others
+ * do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that wait for each
+ * other, 25 cycles each by a warp and about 50 by four of them. The sums are the same: nobody promises it, but tests/gpu/conv.c
+ * (test_few_rows) compares them on a card.
  *
- * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of channels: channel_of(). */
+ * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of
+ * channels: channel_of(). */
 #ifndef LKI_KERNEL_GPU_FRAGMENT_H
 #define LKI_KERNEL_GPU_FRAGMENT_H
 
@@ -25,7 +29,8 @@ enum { FRAGMENT_TAPS = 9, FRAGMENT_ROWS = 64 /* of four warps */, FRAGMENT = 8 *
 enum { FRAGMENT_WIDE = 4 };               /* NT where there are many rows; else less, which changes no sum */
 enum { FRAGMENT_MOST_BYTES = 150 << 10 }; /* of weights in shared memory */
 
-/* The channel, of 8 * NT, that column `column` of an mma has. Those a thread has of two mma are a quad, and neighbours have neighbouring quads: so whole sectors of memory are written. */
+/* The channel, of 8 * NT, that column `column` of an mma has. Those a thread has of two mma are a quad, and neighbours have
+ * neighbouring quads: so whole sectors of memory are written. */
 template <int NT> __host__ __device__ inline int channel_of(int mma, int column)
 {
     return NT > 1 ? mma / 2 * 16 + column / 2 * 4 + mma % 2 * 2 + column % 2 : column;
@@ -105,8 +110,8 @@ template <int P> struct left_fragment {
     }
 };
 
-/* Products of warpgroups are given between begin and end, and done when all but PENDING such pieces are waited for. Meanwhile nobody touches their factors or sums; products_read(): here, after
- * waiting, these factors were still there. */
+/* Products of warpgroups are given between begin and end, and done when all but PENDING such pieces are waited for. Meanwhile
+ * nobody touches their factors or sums; products_read(): here, after waiting, these factors were still there. */
 template <int P> __device__ inline void products_begin()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -133,7 +138,8 @@ template <int P> __device__ inline void products_read(left_fragment<P> *a, int c
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* How shared memory is told: 16 bytes are the unit of where it begins, of the way to the other half of k, and of that to the next columns. */
+/* How shared memory is told: 16 bytes are the unit of where it begins, of the way to the other half of k, and of that to the next
+ * columns. */
 template <int NT> __device__ inline uint64_t weights_at(const float *p)
 {
     const unsigned at = (unsigned)__cvta_generic_to_shared(p) >> 4;
@@ -213,8 +219,8 @@ __device__ inline void multiply_fragments(const left_fragment<P> &a, const right
 
 #endif
 
-/* Who has what. A set is NT mma of columns; a block has the weights of some sets, blocks side by side those of others. A unit is what four warps do at a time: a tile of rows and a set.
- * Units of a tile follow each other. */
+/* Who has what. A set is NT mma of columns; a block has the weights of some sets, blocks side by side those of others. A unit is
+ * what four warps do at a time: a tile of rows and a set. Units of a tile follow each other. */
 struct fragment_plan {
     int      rows, groups, sets; /* of columns that a block has */
     unsigned tiles, columns;     /* of rows; blocks side by side */
@@ -276,7 +282,8 @@ template <int P, int NT> __device__ inline int weight_place(int k, int n)
     return LKI_WARPGROUPS(P, NT) ? (k % 4 * (8 * NT) + mma * 8 + column) * 4 + k / 4 : mma * FRAGMENT + column * GROUP + k;
 }
 
-/* What this thread wrote to shared memory, tensor cores that read it by themselves find there after the next barrier: they read it on another way. */
+/* What this thread wrote to shared memory, tensor cores that read it by themselves find there after the next barrier: they read it
+ * on another way. */
 __device__ inline void show_tensor_cores()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -284,7 +291,8 @@ __device__ inline void show_tensor_cores()
 #endif
 }
 
-/* A warpgroup's threads have no more than so many registers from here on, so that others may have more. All warpgroups of a block do one or the other. */
+/* A warpgroup's threads have no more than so many registers from here on, so that others may have more. All warpgroups of a block
+ * do one or the other. */
 template <int COUNT> __device__ inline void fewer_registers()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

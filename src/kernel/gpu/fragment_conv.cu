@@ -1,8 +1,10 @@
-/* conv2d with 3x3 windows that stay inside the image, bias, relu and a 2x2 max pool, by fragments (fragment.h); in channels are whole groups.
+/* conv2d with 3x3 windows that stay inside the image, bias, relu and a 2x2 max pool, by fragments (fragment.h); in channels are
+ * whole groups.
  *
- * Rows are windows of the pool. Its four outputs see 4x4 cells of x: a cell comes to registers once for all products it is in, the lines of cells one after the other, two of which are multiplied
- * while the next three are on their way; where there are few rows, and warps have eight channels, all four. A lane has all outputs of its windows, so the pool needs nobody else; it chooses
- * before the bias is added, which does not change the largest.
+ * Rows are windows of the pool. Its four outputs see 4x4 cells of x: a cell comes to registers once for all products it is in, the
+ * lines of cells one after the other, two of which are multiplied while the next three are on their way; where there are few rows,
+ * and warps have eight channels, all four. A lane has all outputs of its windows, so the pool needs nobody else; it chooses before
+ * the bias is added, which does not change the largest.
  *
  * Order of sums: groups of 16 in channels ascending, of each the taps ascending. */
 #include "kernel/gpu/conv_pool.h"
@@ -205,7 +207,8 @@ template <int P> __global__ void __launch_bounds__(WARPS * 32, 1) conv_by_window
     }
 }
 
-/* Few rows: a warp goes to memory once, for all cells of a group, and each line of the next is on its way when this one's became factors. */
+/* Few rows: a warp goes to memory once, for all cells of a group, and each line of the next is on its way when this one's became
+ * factors. */
 template <int P, bool ALIGNED> __global__ void __launch_bounds__(THIN_WARPS * 32, 1) conv_by_few_windows(LKI_FIXED window_call f)
 {
     typedef fragment_unit<1> unit;

@@ -1,15 +1,21 @@
-/* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, by fragments (fragment.h): TF32, many images.
+/* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, by fragments (fragment.h):
+ * TF32, many images.
  *
- * Rows are 64 out channels, columns three taps of a row by 32 in channels, k the outputs of four images: an octet is two outputs side by side of a window, of each image. x lies in shared memory
- * as [cell][in channel][image], so that the other output of an octet, and the next tap, are both the next cell: right factors of all octets and taps are what lies there from some cell on, and
- * nothing is laid down twice. Left factors are entries, spread in registers to the outputs of their windows, three of which are 0: once for all nine taps.
+ * Rows are 64 out channels, columns three taps of a row by 32 in channels, k the outputs of four images: an octet is two outputs
+ * side by side of a window, of each image. x lies in shared memory as [cell][in channel][image], so that the other output of an
+ * octet, and the next tap, are both the next cell: right factors of all octets and taps are what lies there from some cell on, and
+ * nothing is laid down twice. Left factors are entries, spread in registers to the outputs of their windows, three of which are 0:
+ * once for all nine taps.
  *
- * A block has some images, four at a time, in pieces: some rows of windows, and the cells they see. Two warpgroups multiply, one window each at a time; while it is multiplied the next is spread.
- * The others bring the x of the next piece meanwhile, through registers, because it is rounded and turned around on its way; they need fewer of them, and give some away.
+ * A block has some images, four at a time, in pieces: some rows of windows, and the cells they see. Two warpgroups multiply, one
+ * window each at a time; while it is multiplied the next is spread. The others bring the x of the next piece meanwhile, through
+ * registers, because it is rounded and turned around on its way; they need fewer of them, and give some away.
  *
- * Order of sums, the GPU's own: four images after the other, their windows ascending, every other one of all a block has; of each the upper outputs, then the lower, inside the tensor core. The odd
- * ones are added to the even ones; parts and lanes as lane_parts.h says. The bias: one CHAIN for each of the four images, over windows in the same way; the odd ones added, images up the tree; then
- * parts and lanes. How images are cut into pieces changes no sum. Outputs that did not win count as zeros: a cell that meets them and is not finite gives NaN. */
+ * Order of sums, the GPU's own: four images after the other, their windows ascending, every other one of all a block has; of each
+ * the upper outputs, then the lower, inside the tensor core. The odd ones are added to the even ones; parts and lanes as
+ * lane_parts.h says. The bias: one CHAIN for each of the four images, over windows in the same way; the odd ones added, images up
+ * the tree; then parts and lanes. How images are cut into pieces changes no sum. Outputs that did not win count as zeros: a cell
+ * that meets them and is not finite gives NaN. */
 #include "kernel/gpu/conv_pool_w.h"
 #include "kernel/gpu/fragment.h"
 
@@ -33,7 +39,8 @@ struct weights_call : pool_weights {
     __host__ __device__ int entries() const { return rows * PW * ABREAST; } /* lines of out channels */
 };
 
-/* A piece in shared memory: of x [cell][place][image]; of an image's window a line of d, of y with relu, and of the bytes of cells. Lines of the four images are on different banks. */
+/* A piece in shared memory: of x [cell][place][image]; of an image's window a line of d, of y with relu, and of the bytes of cells.
+ * Lines of the four images are on different banks. */
 struct piece_room {
     enum { D = OUTS + 8, CELLS = OUTS / 4 + 4 };
     float *x, *d, *y, *cell;
@@ -181,7 +188,8 @@ template <bool WIDE> __device__ inline void bring_pieces(const weights_call &f, 
 
 /* ---- entries ---- */
 
-/* Of a window, the thread's image and two neighbouring channels: those its rows are. BY_Y: y tells what relu cut off, else cells do. Behind the last window: 0. */
+/* Of a window, the thread's image and two neighbouring channels: those its rows are. BY_Y: y tells what relu cut off, else cells
+ * do. Behind the last window: 0. */
 template <bool BY_Y> struct entry_pair {
     float    d[2], y[2];
     unsigned cells;

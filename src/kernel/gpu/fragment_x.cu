@@ -1,12 +1,14 @@
 /* The data gradient of conv2d with 3x3 windows through a 2x2 max pool, by fragments (fragment.h).
  *
- * Rows are squares of 2x2 cells of x that see the outputs of the same four windows of the pool: square (i, j) has cells 2i - pad, 2i + 1 - pad and sees windows i - 1 and i, in either
- * direction; there is one more of them than windows. So an entry comes to registers once for the 36 products of a square with the taps, becomes the four outputs of its window there, three of
- * them 0, and no dense gradient is laid down anywhere. Cells no square has are 0. Where there are few rows the outputs of a group go by way of
+ * Rows are squares of 2x2 cells of x that see the outputs of the same four windows of the pool: square (i, j) has cells 2i - pad,
+ * 2i + 1 - pad and sees windows i - 1 and i, in either direction; there is one more of them than windows. So an entry comes to
+ * registers once for the 36 products of a square with the taps, becomes the four outputs of its window there, three of them 0, and
+ * no dense gradient is laid down anywhere. Cells no square has are 0. Where there are few rows the outputs of a group go by way of
  * shared memory, and a warp has a row of cells of sixteen squares, and sixteen channels.
  *
- * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); of each the taps ascending. Outputs that did not win, and channels behind the last of a
- * group, count as 0 * weight; those of a window whose gradient is infinite are NaN. */
+ * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); of each the taps ascending.
+ * Outputs that did not win, and channels behind the last of a group, count as 0 * weight; those of a window whose gradient is
+ * infinite are NaN. */
 #include "kernel/gpu/conv_pool.h"
 #include "kernel/gpu/fragment.h"
 
@@ -102,7 +104,8 @@ template <int P, bool BY_Y> __device__ inline void spread(const window_entry<BY_
     }
 }
 
-/* In one direction: does window `window` (0, 1) of a square have outputs whose tap is on one of its cells, and which output (0, 1) is it for cell `cell` (0, 1)? */
+/* In one direction: does window `window` (0, 1) of a square have outputs whose tap is on one of its cells, and which output (0, 1)
+ * is it for cell `cell` (0, 1)? */
 __host__ __device__ constexpr bool has_tap(int window, int tap) { return window ? tap < 2 : tap > 0; }
 __host__ __device__ constexpr int  output_of(int window, int cell, int tap) { return cell + 2 - 2 * window - tap; }
 
@@ -163,8 +166,9 @@ __device__ inline void sum_squares(const square_call &f, const fragment_unit<WID
 
 /* ---- sums of few rows ---- */
 
-/* Of a group a block has in shared memory: the 4x4 outputs that its squares see, [output][mma of rows][octet][lane][factors of a lane], and the weights of sixteen channels, twice: others are
- * on their way. A warp has sixteen squares, and of these a row of cells (0, 1). */
+/* Of a group a block has in shared memory: the 4x4 outputs that its squares see, [output][mma of rows][octet][lane][factors of a
+ * lane], and the weights of sixteen channels, twice: others are on their way. A warp has sixteen squares, and of these a row of
+ * cells (0, 1). */
 enum { FEW_ROWS = 32, OUTPUT = FEW_ROWS * GROUP, OUTPUTS = 16 * OUTPUT };
 enum { FEW_WEIGHTS = FRAGMENT_TAPS * FEW * FRAGMENT, FEW_SHARED = OUTPUTS + 2 * FEW_WEIGHTS };
 
@@ -230,7 +234,8 @@ template <int P, bool BY_Y, bool ALIGNED> struct few_factors {
     }
 };
 
-/* What a row of cells (0, 1) is multiplied with, in its order: octal digits, the first is the last: 4 * column of windows + row of taps. */
+/* What a row of cells (0, 1) is multiplied with, in its order: octal digits, the first is the last: 4 * column of windows + row of
+ * taps. */
 enum { UPPER_ORDER = 0406521, LOWER_ORDER = 0541062, ORDER_LENGTH = 6 };
 
 /* The products of a row of cells with a group. outputs, weights: this lane's. */

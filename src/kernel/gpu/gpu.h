@@ -1,11 +1,11 @@
-/* What every kernel file of this folder uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that the host's compiler can read too
- * (sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
+/* What every kernel file of this folder uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that
+ * the host's compiler can read too (sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
  *
  * Rules of these kernels
- * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference exactly. No contraction (-fmad=false): a
- *    fused multiply-add is written fmaf(). No float atomics.
- * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by value; data pointers are the card's
- *    and are never read by it. Zero-size work launches nothing.
+ * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference
+ *    exactly. No contraction (-fmad=false): a fused multiply-add is written fmaf(). No float atomics.
+ * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by
+ *    value; data pointers are the card's and are never read by it. Zero-size work launches nothing.
  * 3. Which kernel and which tiles run depends on shapes, types and attributes alone, never on the card, so that the bits do not. */
 #ifndef LKI_KERNEL_GPU_GPU_H
 #define LKI_KERNEL_GPU_GPU_H
@@ -44,15 +44,16 @@
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
 #define LKI_ASK_SHARED(kernel, percent) ((void)(percent))
 #else
-/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at a time: kernels that ask for different ones do not run
- * beside each other. */
+/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at
+ * a time: kernels that ask for different ones do not run beside each other. */
 #define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
-    T *name = (T *)lki_dynamic_shared
+    T                                            *name = (T *)lki_dynamic_shared
 #endif
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 /* Must this update be left out? Read by the card; only updates, and what checks indices, are given a `stop`. */
 static __device__ inline bool stopped(const int *stop) { return stop && *(const volatile int *)stop; }
@@ -66,7 +67,8 @@ template <typename F> __global__ void map_kernel(const int *stop, int64_t n, F f
         f(i);
 }
 
-/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Nothing after a fault, where the call has a `stop`. */
+/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Nothing after a fault, where
+ * the call has a `stop`. */
 template <typename F> static void map(const lki_args *a, int64_t n, F f)
 {
     if (n <= 0) return;
@@ -149,6 +151,7 @@ template <typename T> __host__ __device__ inline T tree(T *sum, int count)
 /* An index out of range: told to the host, and to later updates of the step, which then do nothing. */
 struct fault {
     int *stop, *told;
+
     __device__ void operator()() const
     {
         if (stop) *stop = 1;
@@ -162,9 +165,12 @@ static inline fault fault_of(const lki_args *a) { return fault{a->gpu->stop, a->
 struct ids {
     const void *data;
     lk_dtype    dtype;
+
     __device__ int64_t operator[](int64_t i) const
     {
-        return dtype == LK_I64 ? ((const int64_t *)data)[i] : dtype == LK_I32 ? ((const int32_t *)data)[i] : ((const uint8_t *)data)[i];
+        return dtype == LK_I64   ? ((const int64_t *)data)[i]
+               : dtype == LK_I32 ? ((const int32_t *)data)[i]
+                                 : ((const uint8_t *)data)[i];
     }
 };
 

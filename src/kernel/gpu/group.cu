@@ -312,7 +312,8 @@ bool are_regular(const uint16_t *bound, int lanes, int32_t *each, int32_t *befor
     return longest > 0;
 }
 
-/* A sum by `lanes` lanes: of columns of `mid` entries, lane s from entry p->pool[s] on. Their bounds stay in the pool only where they are not regular. */
+/* A sum by `lanes` lanes: of columns of `mid` entries, lane s from entry p->pool[s] on. Their bounds stay in the pool only where
+ * they are not regular. */
 bool write_lanes(piece *p, const request &r, small_kind kind, lki_extent e, int lanes, int64_t results, int64_t threads)
 {
     for (int s = 1; s <= lanes; s++)

@@ -1,11 +1,12 @@
-/* The end of a classifier as one launch (group_rows.h): a dense layer whose product lies there in pieces, logits, cross-entropy, and back to the gradient of the dense layer.
+/* The end of a classifier as one launch (group_rows.h): a dense layer whose product lies there in pieces, logits, cross-entropy,
+ * and back to the gradient of the dense layer.
  *
  *     warps 0 to n / 32 - 1   a thread per element of the dense layer: adds its pieces, and in the end makes the element's gradient
  *     the last warp           in between, a lane per class: the logit, its part of the loss, its gradient
  *     others                  help to bring weights
  *
- * A row takes its way alone, most of it in one warp, so its time is that of one thing after the other: nothing is looked up on the way, code is short, blocks wait twice, and what nobody waits
- * for is done last. Bits are those of the calls alone. */
+ * A row takes its way alone, most of it in one warp, so its time is that of one thing after the other: nothing is looked up on the
+ * way, code is short, blocks wait twice, and what nobody waits for is done last. Bits are those of the calls alone. */
 #ifndef LKI_KERNEL_GPU_GROUP_HEAD_H
 #define LKI_KERNEL_GPU_GROUP_HEAD_H
 
@@ -31,7 +32,8 @@ struct row_head {
     int               *stop, *told[2]; /* of the loss, and of its gradient */
     float             *hidden, *logits, *loss, *d_logits, *d_hidden;
 
-    /* In shared memory: the row of the dense layer, the logits' gradient, and weights by classes. A pitch of 4 more than a multiple of 8: quads of different classes lie in different banks. */
+    /* In shared memory: the row of the dense layer, the logits' gradient, and weights by classes. A pitch of 4 more than a multiple
+     * of 8: quads of different classes lie in different banks. */
     __host__ __device__ int pitch() const { return n + 4; }
     int                     threads() const { return n + 32 < HEAD_THREADS ? (int)HEAD_THREADS : n + 32; }
     size_t                  bytes() const { return (size_t)(n + HEAD_CLASSES + classes * pitch()) * sizeof(float); }

@@ -1,8 +1,10 @@
 /* Programs of calls along rows, and the kernel that carries them out (group_rows.h).
  *
  * Invariants
- * 1. Whether a call may be a member follows from shapes, types and attributes alone. What does not fit into a program begins one of its own; a single call always fits.
- * 2. A block reads what other blocks wrote nowhere: rows of a program need nothing but rows of the same number, weights, and what was there before. */
+ * 1. Whether a call may be a member follows from shapes, types and attributes alone. What does not fit into a program begins one of
+ *    its own; a single call always fits.
+ * 2. A block reads what other blocks wrote nowhere: rows of a program need nothing but rows of the same number, weights, and what
+ *    was there before. */
 #include "kernel/gpu/group_head.h"
 #include "kernel/gpu/group_rows.h"
 

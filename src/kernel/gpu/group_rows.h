@@ -1,11 +1,12 @@
-/* Calls along rows as one launch: a block takes a row through all of them, one after the other. What passes between calls, and weights, lie in shared memory, so the way to the card's
- * memory is gone once instead of once per call.
+/* Calls along rows as one launch: a block takes a row through all of them, one after the other. What passes between calls, and
+ * weights, lie in shared memory, so the way to the card's memory is gone once instead of once per call.
  *
  *     row_sum       ends a product whose pieces lie in scratch (matmul.cu); the first call only
  *     row_product   one right matrix, thin (thin.h)
  *     row_xent      cross-entropy of f32 logits, row_xent_grad its gradient
  *
- * Bits are those of the calls alone. A program fits in 1 KB. Programs of a common form have a kernel of their own (group_head.h), which is shorter by more than half. */
+ * Bits are those of the calls alone. A program fits in 1 KB. Programs of a common form have a kernel of their own (group_head.h),
+ * which is shorter by more than half. */
 #ifndef LKI_KERNEL_GPU_GROUP_ROWS_H
 #define LKI_KERNEL_GPU_GROUP_ROWS_H
 

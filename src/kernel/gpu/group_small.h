@@ -1,8 +1,8 @@
 /* Small calls as instructions of one kernel, which a single thread block carries out one after the other.
  *
  * A call becomes one instruction, or a few (concat: one per part). Instructions that need nothing of each other run at the same
- * time, on different threads: each begins at a thread of its own, and one that needs what others made, or writes what they read, waits for
- * them. group.cu writes instructions, group_small.cu carries them out.
+ * time, on different threads: each begins at a thread of its own, and one that needs what others made, or writes what they read,
+ * waits for them. group.cu writes instructions, group_small.cu carries them out.
  *
  * Invariants
  * 1. Instructions go by the definitions the kernels of single calls go by (expressions.inc, element.h, rows.h, fold.h), so bits are

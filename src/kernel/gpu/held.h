@@ -1,5 +1,5 @@
-/* Rows of f32 short enough to stay in the registers of a half warp: a team like those of fold.h, of rows of up to 16 * K elements. Operands are read once, all at the
- * same time; sums are FOLD as ever.
+/* Rows of f32 short enough to stay in the registers of a half warp: a team like those of fold.h, of rows of up to 16 * K elements.
+ * Operands are read once, all at the same time; sums are FOLD as ever.
  *
  *     const auto v = team.read(x);                                               the row's elements; in other teams their address
  *     team.template fold<T>([&](T acc, auto at) { return acc + v[at]; });        `at`: a place, as good as an index into memory

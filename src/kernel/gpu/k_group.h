@@ -1,7 +1,7 @@
-/* Products of groups: sixteen k at a time on tensor cores (mma.h says how factors are rounded). A group is two octets: k of 4c and 4c+1, and those of 4c+2 and 4c+3, so that a thread,
- * which has column c of both, reads four neighbours.
- *     F32           small*big, then big*small, of each octet, then big*big of each, from 0; and a plain addition to the sum so far. What is small comes first: so a group loses
- *                   little more to the tensor core, which cuts off, than an octet.
+/* Products of groups: sixteen k at a time on tensor cores (mma.h says how factors are rounded). A group is two octets: k of 4c and
+ * 4c+1, and those of 4c+2 and 4c+3, so that a thread, which has column c of both, reads four neighbours.
+ *     F32           small*big, then big*small, of each octet, then big*big of each, from 0; and a plain addition to the sum so far.
+ *                   What is small comes first: so a group loses little more to the tensor core, which cuts off, than an octet.
  *     TF32, BF16    summed inside the tensor core: octets one after the other, with BF16 whole groups. */
 #ifndef LKI_KERNEL_GPU_K_GROUP_H
 #define LKI_KERNEL_GPU_K_GROUP_H
@@ -15,8 +15,8 @@ enum { GROUP = 16 };
 
 #ifdef LKI_SIM
 
-/* acc += a * b over a group. A thread has 2*MT rows and NT columns for each of the two columns of an mma: a.row(n, lane/4) and b.row(n, column) say which; a.at(row, k) and
- * b.at(column, k) are factors. */
+/* acc += a * b over a group. A thread has 2*MT rows and NT columns for each of the two columns of an mma: a.row(n, lane/4) and
+ * b.row(n, column) say which; a.at(row, k) and b.at(column, k) are factors. */
 template <int P, int MT, int NT, class A, class B> static inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
 {
     const int     lane = (int)(threadIdx.x % 32);
@@ -126,7 +126,8 @@ template <int P, int NT> __device__ inline void multiply_row(const group_left<P>
     }
 }
 
-template <int P, int MT, int NT, class A, class B> __device__ inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
+template <int P, int MT, int NT, class A, class B>
+__device__ inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
 {
     float v[NT][4];
     b.template load<NT>(0, v);

@@ -1,10 +1,11 @@
-/* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own, laid in scratch one after the other
- * and added up by a second kernel.
+/* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own,
+ * laid in scratch one after the other and added up by a second kernel.
  *
  *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
  *     result   lanes up the tree; an empty one is +0
  *
- * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane, or the longest of the whole batch, has: never on what else a card has. */
+ * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane, or the longest of the
+ * whole batch, has: never on what else a card has. */
 #ifndef LKI_KERNEL_GPU_LANE_PARTS_H
 #define LKI_KERNEL_GPU_LANE_PARTS_H
 
@@ -15,7 +16,8 @@ namespace lki_gpu
 
 enum { JOIN_AT_ONCE = 8, JOIN_LEVELS = 20, JOIN_MANY = 4096 /* results */ };
 
-/* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands` parts, which follow each other. */
+/* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands`
+ * parts, which follow each other. */
 struct lane_parts {
     int lanes, bands;
     int regular; /* images of a set, where all have as many; else 0 */
@@ -24,7 +26,8 @@ struct lane_parts {
     __host__ __device__ int count() const { return first[lanes] * bands; }
     __host__ __device__ int of_lane(int l) const { return (first[l + 1] - first[l]) * bands; }
 
-    /* The images of a set. To look for its lane takes a microsecond: numbers that are read one after the other come from far away. */
+    /* The images of a set. To look for its lane takes a microsecond: numbers that are read one after the other come from far
+     * away. */
     __device__ void range(int set, int *from, int *to) const
     {
         int l = 0, end = lanes;
@@ -122,7 +125,8 @@ struct joined {
     __device__ float &operator[](int at) const { return at < count ? first[at] : rest[at - count]; }
 };
 
-/* A block has WIDTH results by ROWS threads each, which share lanes and, where there are fewer lanes than that, pieces of `piece` parts of a lane. Both numbers are powers of two. */
+/* A block has WIDTH results by ROWS threads each, which share lanes and, where there are fewer lanes than that, pieces of `piece`
+ * parts of a lane. Both numbers are powers of two. */
 template <int WIDTH, int ROWS>
 __global__ void __launch_bounds__(WIDTH *ROWS)
     join_lane_parts(const float *parts, joined to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
@@ -159,7 +163,8 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
                (const float *)g->scratch, to, results, l, pieces, piece);
 }
 
-/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads them. */
+/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads
+ * them. */
 static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     const int  each = l.of_lane(0), count = l.count();

@@ -1,4 +1,5 @@
-/* A launch of a kernel, with its arguments by value: LKI_LAUNCH of gpu.h describes it, and submit() launches it, or notes it in a graph (cuda_launch.cu). */
+/* A launch of a kernel, with its arguments by value: LKI_LAUNCH of gpu.h describes it, and submit() launches it, or notes it in a
+ * graph (cuda_launch.cu). */
 #ifndef LKI_KERNEL_GPU_LAUNCH_H
 #define LKI_KERNEL_GPU_LAUNCH_H
 
@@ -28,7 +29,8 @@ struct kernel_launch {
 
 void submit(void *stream, const kernel_launch &l);
 
-/* Before a launch with so much dynamic shared memory that a kernel must be allowed it. false: the card has not so much, and nothing was done. */
+/* Before a launch with so much dynamic shared memory that a kernel must be allowed it. false: the card has not so much, and nothing
+ * was done. */
 bool give_shared(const void *function, const char *name, size_t bytes);
 
 #ifdef LKI_SIM

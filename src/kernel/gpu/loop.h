@@ -1,9 +1,11 @@
 /* The inside of products by tiles (tile_block.h): operands on their way through shared memory to the registers of tensor cores.
  *
- * A step is STEP of k; it lies in shared memory in groups of 16 k (k_group.h), each ROWS * GROUP floats, so that a thread reads four at once and no two of a warp meet on a bank:
+ * A step is STEP of k; it lies in shared memory in groups of 16 k (k_group.h), each ROWS * GROUP floats, so that a thread reads
+ * four at once and no two of a warp meet on a bank:
  *     along k      row after row, 16 k each; in every other group row r lies where row r ^ 1 would
  *     along rows   k after k, ROWS each; quad q of line k lies where quad q ^ 2*(k/4%4) would
- * Which rows of a warp's tile a thread has, factors::row() says: of an operand along rows neighbours, because those it reads at once. Results know it (lay_down()). */
+ * Which rows of a warp's tile a thread has, factors::row() says: of an operand along rows neighbours, because those it reads at
+ * once. Results know it (lay_down()). */
 #ifndef LKI_KERNEL_GPU_LOOP_H
 #define LKI_KERNEL_GPU_LOOP_H
 
@@ -28,7 +30,8 @@ __device__ inline const float *kept(const float *p)
     return p;
 }
 
-/* BM x BN results by warps that have WM x WN each; STAGES steps of k lie in shared memory; RESIDENT blocks shall fit a multiprocessor. */
+/* BM x BN results by warps that have WM x WN each; STAGES steps of k lie in shared memory; RESIDENT blocks shall fit a
+ * multiprocessor. */
 template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RESIDENT_> struct tile {
     enum { BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_, RESIDENT = RESIDENT_ };
     enum { MT = WM / 16, NT = WN / 8, THREADS = BM / WM * (BN / WN) * 32, PITCH = BN + 8 /* of results in shared memory */ };
@@ -63,7 +66,7 @@ template <class Tile> __device__ inline bool has_nan(const typename Tile::sums &
     return found;
 }
 
-/* ---- to shared memory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- to shared memory -------------------------------------------------------------------------------------------------------- */
 
 template <class S, class = void> struct copies {
     enum { value = 0 };
@@ -173,7 +176,7 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, f
     }
 };
 
-/* ---- to registers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- to registers ------------------------------------------------------------------------------------------------------------ */
 
 /* COUNT rows of a group for each thread of a warp, from the warp's row `first` on. */
 template <bool ALONG_K, int ROWS, int COUNT> struct factors {
@@ -227,7 +230,7 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
     }
 };
 
-/* ---- both operands --------------------------------------------------------------------------------------------------------------------- */
+/* ---- both operands ----------------------------------------------------------------------------------------------------------- */
 
 /* The ring of stages they come through, and what multiplies the oldest. Every thread of the block takes part. */
 template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {

@@ -1,16 +1,18 @@
-/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask, a factor and an addend. Leading axes broadcast; operands may be transposed, or by heads (matrix.h).
+/* Matrix products: c[m, n] = sum over k of a[m, k] * b[k, n], then bias and relu, or a mask, a factor and an addend. Leading axes
+ * broadcast; operands may be transposed, or by heads (matrix.h).
  *
  * Order of sums
  *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are added from left to right, so are runs. With
- *   lanes, each lane in parts of ROWS products, added from left to right; lanes up the tree. The rules look at K, N and the lanes alone: how many rows a product has depends on
- *   how many replicas share a batch, and must not show.
+ *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are
+ *   added from left to right, so are runs. With lanes, each lane in parts of ROWS products, added from left to right; lanes up the
+ *   tree. The rules look at K, N and the lanes alone: how many rows a product has depends on how many replicas share a batch, and
+ *   must not show.
  *
- *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The longest
- *   lane of the whole batch decides for all.
+ *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The
+ *   longest lane of the whole batch decides for all.
  *
- * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined by a second kernel; else one block walks
- * through all of them. f64 is for checks, not for speed: a thread per element. */
+ * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined
+ * by a second kernel; else one block walks through all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/group_rows.h"
 #include "kernel/gpu/thin.h"
 #include "kernel/matrix.h"
@@ -24,11 +26,12 @@ enum { PART = 256, RUN = 1024, ROWS = 512, SHORT = 32, NARROW = 64, LONG = 2048 
 
 /* ---- shapes ---- */
 
-/* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as lki_matrix_at(). */
-places places_of(const lk_shape *s, int heads, const lk_shape *out)
+/* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as
+ * lki_matrix_at(). */
+entry_places entry_places_of(const lk_shape *s, int heads, const lk_shape *out)
 {
     const lk_shape t = lki_by_heads(s, heads);
-    places         p = {};
+    entry_places   p = {};
     int64_t        size = heads ? t.dim[3] : t.dim[t.rank - 1] * t.dim[t.rank - 2];
     p.rank = out->rank - 2;
     for (int d = 0; d < p.rank; d++)
@@ -41,10 +44,10 @@ places places_of(const lk_shape *s, int heads, const lk_shape *out)
 }
 
 struct product {
-    int64_t M, N, K, entries; /* of the leading axes */
-    int64_t a_step, b_step, c_step;
-    places  a, b, c;
-    int     ta, tb;
+    int64_t      M, N, K, entries; /* of the leading axes */
+    int64_t      a_step, b_step, c_step;
+    entry_places a, b, c;
+    int          ta, tb;
 };
 
 bool is_one_matrix(const lk_shape *s)
@@ -71,9 +74,9 @@ product product_of(const lki_args *g)
     p.a_step = lki_matrix_row(sa, heads & 1);
     p.b_step = lki_matrix_row(sb, heads & 2);
     p.c_step = lki_matrix_row(sc, heads & 4);
-    p.a = places_of(sa, heads & 1, &c);
-    p.b = places_of(sb, heads & 2, &c);
-    p.c = places_of(sc, heads & 4, &c);
+    p.a = entry_places_of(sa, heads & 1, &c);
+    p.b = entry_places_of(sb, heads & 2, &c);
+    p.c = entry_places_of(sc, heads & 4, &c);
     if (!p.ta && !heads && is_one_matrix(sb) && lki_gpu::size_of(sa) == p.entries * p.M * p.K) { /* many rows times one matrix */
         p.M *= p.entries;
         p.entries = 1;
@@ -142,7 +145,8 @@ bool is_direct(const lki_args *g, const product &p)
     return is_thin(p.N, p.K);
 }
 
-/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short ones are one part. */
+/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short
+ * ones are one part. */
 int64_t part_of(const product &p) { return p.N <= NARROW && p.K > PART && p.K <= LONG ? PART / 2 : PART; }
 
 plan plan_of(const lki_args *g, const product &p)
@@ -167,19 +171,19 @@ size_t f32_scratch(const lki_args *g)
 
 /* ---- f32 ---- */
 
-bool steps_by_four(const places &p)
+bool steps_by_four(const entry_places &p)
 {
     for (int d = 0; d < p.rank; d++)
         if (p.step[d] % 4) return false;
     return true;
 }
 
-bool is_wide(const void *data, int64_t columns, int64_t step, const places &p)
+bool is_wide(const void *data, int64_t columns, int64_t step, const entry_places &p)
 {
     return aligned(data) && columns % 4 == 0 && step % 4 == 0 && steps_by_four(p);
 }
 
-template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64_t step, const places &p)
+template <class S> S source_of(const lki_view *v, int64_t rows, int64_t K, int64_t step, const entry_places &p)
 {
     return S{(const float *)v->data, step, rows, is_wide(v->data, S::ALONG_K ? K : rows, step, p)};
 }

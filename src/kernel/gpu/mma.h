@@ -1,12 +1,16 @@
-/* Products of small tiles on tensor cores. Each function that is written in the card's own instructions has a plain twin for the simulator.
+/* Products of small tiles on tensor cores. Each function that is written in the card's own instructions has a plain twin for the
+ * simulator.
  *
- * The unit is an octet: eight k. A warp multiplies 16*MT rows by 8*NT columns of it. How factors are rounded (kernel.h, lki_precision):
- *     F32    x = big + small, big is x rounded to TF32 (10 bits behind the point), small what is left, of which the tensor core sees the first 11 bits: together 22 to 24 bits.
- *            The octet's sum is small*big, then big*small, then big*big, from 0; it is added to the sum so far by a plain addition, because sums inside a tensor core are
- *            cut off, not rounded, and a long chain of them would drift towards zero.
+ * The unit is an octet: eight k. A warp multiplies 16*MT rows by 8*NT columns of it. How factors are rounded (kernel.h,
+ * lki_precision):
+ *     F32    x = big + small, big is x rounded to TF32 (10 bits behind the point), small what is left, of which the tensor core
+ *            sees the first 11 bits: together 22 to 24 bits. The octet's sum is small*big, then big*small, then big*big, from 0; it
+ *            is added to the sum so far by a plain addition, because sums inside a tensor core are cut off, not rounded, and a long
+ *            chain of them would drift towards zero.
  *     TF32, BF16    one product per octet, summed inside the tensor core.
- *     CAREFUL    like F32, for factors that are not finite: there big is 0 and small the factor. So inf * x is inf, 0 * inf is NaN, and only inf * inf, which should be inf, is
- *            NaN. F32 gives NaN wherever a factor is not finite or within 1 part in 4096 of overflow; whoever sees a NaN asks again (tile_block.h). */
+ *     CAREFUL    like F32, for factors that are not finite: there big is 0 and small the factor. So inf * x is inf, 0 * inf is NaN,
+ *            and only inf * inf, which should be inf, is NaN. F32 gives NaN wherever a factor is not finite or within 1 part in
+ *            4096 of overflow; whoever sees a NaN asks again (tile_block.h). */
 #ifndef LKI_KERNEL_GPU_MMA_H
 #define LKI_KERNEL_GPU_MMA_H
 
@@ -27,11 +31,13 @@ namespace lki_gpu
 
 enum { OCTET = 8, PRECISION_CAREFUL = LKI_PRECISIONS };
 
-/* To the nearest number with 10 bits behind the point, halves away from zero; what is not finite, or would become infinite, comes out as anything: see split(). */
+/* To the nearest number with 10 bits behind the point, halves away from zero; what is not finite, or would become infinite, comes
+ * out as anything: see split(). */
 __device__ inline float rounded(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
-/* What the tensor core sees of a TF32 factor is its upper 19 bits: x cut off at 10 bits behind the point, after a push of 0.34 to 0.69 of the last of them, half of it in the mean.
- * That is one instruction, and keeps what has 10 bits, is infinite, or is NaN (whose bits an addition of integers could turn into a number). */
+/* What the tensor core sees of a TF32 factor is its upper 19 bits: x cut off at 10 bits behind the point, after a push of 0.34 to
+ * 0.69 of the last of them, half of it in the mean. That is one instruction, and keeps what has 10 bits, is infinite, or is NaN
+ * (whose bits an addition of integers could turn into a number). */
 __device__ inline float tf32(float x) { return x * 0x1.0016p0f; }
 
 template <int P> __device__ inline void split(float x, float *big, float *small)
@@ -81,8 +87,9 @@ static inline float products(float sum, const double *a, const double *b)
     return cut_off(s);
 }
 
-/* acc += a * b over an octet. a(i, h, k) gives the factor of this thread's row of the 16 rows i: row lane/4, with h = 1 the eighth behind it; b(column, k) that of any column of
- * the warp. A thread has of each 16x8 results those in its rows, columns 2*(lane%4) and the next: acc[][][0..3] row by row. */
+/* acc += a * b over an octet. a(i, h, k) gives the factor of this thread's row of the 16 rows i: row lane/4, with h = 1 the eighth
+ * behind it; b(column, k) that of any column of the warp. A thread has of each 16x8 results those in its rows, columns 2*(lane%4)
+ * and the next: acc[][][0..3] row by row. */
 template <int P, int MT, int NT, class A, class B> static inline void multiply_own(const A &a, const B &b, float (*acc)[NT][4])
 {
     const int     lane = (int)(threadIdx.x % 32);
@@ -207,7 +214,8 @@ template <int P, int NT> struct held_factors {
 };
 
 /* acc += a * b, or with FIRST acc = a * b. */
-template <int P, bool FIRST, int MT, int NT, class A> static inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+template <int P, bool FIRST, int MT, int NT, class A>
+static inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
 {
     octet_numbers x;
     for (int i = 0; i < MT * 2; i++) {
@@ -216,7 +224,8 @@ template <int P, bool FIRST, int MT, int NT, class A> static inline void multipl
             float *sum = &acc[i / 2][j / 2][i % 2 * 2 + j % 2];
             if (FIRST) *sum = 0;
             if (P == LKI_PRECISION_F32) {
-                const float small = products(products(0, x.small, b.y[j].big), x.big, b.y[j].small), all = products(small, x.big, b.y[j].big);
+                const float small = products(products(0, x.small, b.y[j].big), x.big, b.y[j].small),
+                            all = products(small, x.big, b.y[j].big);
                 *sum = FIRST ? all : *sum + all;
             } else *sum = products(*sum, x.big, b.y[j].big);
         }
@@ -244,7 +253,8 @@ template <int P, int NT> struct held_factors {
     }
 };
 
-template <int P, bool FIRST, int MT, int NT, class A> __device__ inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+template <int P, bool FIRST, int MT, int NT, class A>
+__device__ inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
 {
     const int c = threadIdx.x % 4;
     LKI_UNROLL

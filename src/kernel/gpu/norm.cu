@@ -1,8 +1,8 @@
 /* Batch and layer normalisation.
  *
- * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, cut in the card's own order (sums.h): of batch normalisation in f64, two
- * at once, so that x is read once. What is left is a map over elements with a number per channel; four neighbours a thread where
- * channels come in fours. dst[0] may be dy. */
+ * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, cut in the card's own order (sums.h): of batch
+ * normalisation in f64, two at once, so that x is read once. What is left is a map over elements with a number per channel; four
+ * neighbours a thread where channels come in fours. dst[0] may be dy. */
 #include "kernel/batch.h"
 #include "kernel/gpu/held.h"
 #include "kernel/gpu/sums.h"

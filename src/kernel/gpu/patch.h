@@ -1,20 +1,25 @@
-/* Convolutions that keep a patch of the image in shared memory and see it through all taps of the window: stride 1, no dilation. A cell is brought once, where tiles of a matrix
- * that is never laid down (conv.h) bring it once per tap, and no address is reckoned in the inner loop.
+/* Convolutions that keep a patch of the image in shared memory and see it through all taps of the window: stride 1, no dilation. A
+ * cell is brought once, where tiles of a matrix that is never laid down (conv.h) bring it once per tap, and no address is reckoned
+ * in the inner loop.
  *
- *     sweep     results [image, row, column] x [channel], for conv2d, and for its data gradient, which is the convolution of the gradient with the taps turned around. A block has
- *               some results that follow each other, and the lines of source images they see; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu; the data
+ *     sweep     results [image, row, column] x [channel], for conv2d, and for its data gradient, which is the convolution of the
+ *               gradient with the taps turned around. A block has some results that follow each other, and the lines of source
+ *               images they see; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu; the data
  *               gradient through a pool patch_pool_x.cu)
- *     weights   for 3x3 windows: the gradient of all nine taps from one patch of x and of dy (patch_weights.cu; through a pool patch_pool_w.cu)
+ *     weights   for 3x3 windows: the gradient of all nine taps from one patch of x and of dy (patch_weights.cu; through a pool
+ *               patch_pool_w.cu)
  *
- * Behind a 2x2 max pool results go window by window (conv.h), and gradients are spread to the cells that won on their way into shared memory.
+ * Behind a 2x2 max pool results go window by window (conv.h), and gradients are spread to the cells that won on their way into
+ * shared memory.
  *
- * In shared memory channels go in groups of 16 (k_group.h), one plane each: cell after cell, 16 floats. Neighbouring cells lie on different banks, so that a warp reads its rows four
- * channels at a time without waiting. Weights lie as loop.h lays operands: groups of 16 k, along k or along rows.
+ * In shared memory channels go in groups of 16 (k_group.h), one plane each: cell after cell, 16 floats. Neighbouring cells lie on
+ * different banks, so that a warp reads its rows four channels at a time without waiting. Weights lie as loop.h lays operands:
+ * groups of 16 k, along k or along rows.
  *
  * A block has one tile of results; where the weights of all taps fit beside the patch they stay, and it goes from tile to tile.
  *
- * Order of sums: chunks of channels (32, or 16 where 32 does not divide them), taps, groups of 16 channels ascending, each group added to the sum so far (k_group.h). Channels behind
- * the last of a group count as 0 * 0. */
+ * Order of sums: chunks of channels (32, or 16 where 32 does not divide them), taps, groups of 16 channels ascending, each group
+ * added to the sum so far (k_group.h). Channels behind the last of a group count as 0 * 0. */
 #ifndef LKI_KERNEL_GPU_PATCH_H
 #define LKI_KERNEL_GPU_PATCH_H
 
@@ -54,7 +59,8 @@ struct pooled_image {
     pool_entries entries;
     bool         wide; /* all of it is aligned */
 
-    /* Four channels of the window that has output (h, w): gradients, 0 where they do not count, and in four bytes where they won. */
+    /* Four channels of the window that has output (h, w): gradients, 0 where they do not count, and in four bytes where they
+     * won. */
     __device__ unsigned window(int64_t image, int h, int w, int c, float *d) const
     {
         const int64_t e = ((image * (H / 2) + h / 2) * (W / 2) + w / 2) * C + c;
@@ -140,7 +146,8 @@ struct sweep_plan {
 
 enum { SWEEP_STAGES = 4, SWEEP_AHEAD = 2 }; /* where not all taps are brought at once */
 
-/* Where the results of a block lie: from line `first` of image `image` to line `last` of the last of `images`. The patch has, for each image, its lines and KH - 1 more. */
+/* Where the results of a block lie: from line `first` of image `image` to line `last` of the last of `images`. The patch has, for
+ * each image, its lines and KH - 1 more. */
 struct sweep_place {
     int64_t image;
     int     begin, first, last, images; /* begin: the first result, in its image */
@@ -202,7 +209,8 @@ __device__ inline void bring_patch(const whole_image &source, const sweep_plan &
     else bring_lines<false>(source, p, here, channel, to);
 }
 
-/* Weights of one tap, chunk x BN, as loop.h lays operands: as they are, [in][out], or turned around for the data gradient, with out summed over. */
+/* Weights of one tap, chunk x BN, as loop.h lays operands: as they are, [in][out], or turned around for the data gradient, with out
+ * summed over. */
 struct weights_as_they_are {
     enum { ALONG_K = 0 };
     const float *data;
@@ -281,8 +289,8 @@ template <class Tile> struct thread_rows {
     }
 };
 
-/* The products of one tap. GROUPS are those of a chunk: known to the compiler, so that factors of the second are on their way while the first is multiplied; not where factors are split,
- * which takes registers. */
+/* The products of one tap. GROUPS are those of a chunk: known to the compiler, so that factors of the second are on their way while
+ * the first is multiplied; not where factors are split, which takes registers. */
 template <int P, class Tile, int GROUPS, class Right>
 __device__ inline void multiply_tap(const float *patch, int plane, const thread_rows<Tile> &rows, const float *weights, int own,
                                     typename Tile::sums &sum)
@@ -351,7 +359,8 @@ template <class Tile, class Right> __device__ inline void lay_down(const typenam
     }
 }
 
-/* The results of a tile, laid down in shared memory. False, and nothing is there, if one was not finite that should be looked at again. */
+/* The results of a tile, laid down in shared memory. False, and nothing is there, if one was not finite that should be looked at
+ * again. */
 template <int P, class Tile, class S, class W>
 __device__ inline bool lay_swept(const S &source, const W &weights, const sweep_plan &p, unsigned tile, bool first, float *room)
 {
@@ -471,7 +480,8 @@ static void launch_sweep_in(const lki_args *g, const S &source, const W &weights
     else launch_sweep_of<P, sweep_wide>(g, source, weights, e, p);
 }
 
-/* false: it does not fit. All tiles must: which of them runs depends on how many rows there are, and whether this way is gone must not. */
+/* false: it does not fit. All tiles must: which of them runs depends on how many rows there are, and whether this way is gone must
+ * not. */
 template <class S, class W, class E>
 static bool launch_sweep(const lki_args *g, const S &source, const W &weights, const E &e, const sweep_plan &p)
 {
@@ -489,7 +499,8 @@ bool patch_grad_x(const lki_args *g, const conv &v, const lki_view *d, const lki
 bool patch_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
                   const pool_entries &entries); /* patch_pool_x.cu: through a pool */
 
-/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for, and with the same scratch (conv_pool.h) */
+/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for, and with
+ * the same scratch (conv_pool.h) */
 bool is_patch_pool_w(const conv &v);
 void patch_pool_w(const lki_args *g, const conv &v, const pool_entries &entries);
 

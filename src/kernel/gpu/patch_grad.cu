@@ -1,4 +1,5 @@
-/* The data gradient of conv2d by patches (patch.h): the gradient of the outputs is swept with the taps turned around, padded so that every cell of x sees all outputs that saw it. */
+/* The data gradient of conv2d by patches (patch.h): the gradient of the outputs is swept with the taps turned around, padded so
+ * that every cell of x sees all outputs that saw it. */
 #include "kernel/gpu/patch.h"
 
 using namespace lki_gpu;

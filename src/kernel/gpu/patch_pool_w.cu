@@ -1,15 +1,18 @@
-/* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, on tensor cores: for precisions that round factors, where the dense product takes less
- * time than going entry by entry (conv_pool_w.cu), and images are not so many that fragment_w.cu is faster.
+/* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, on tensor cores: for precisions
+ * that round factors, where the dense product takes less time than going entry by entry (conv_pool_w.cu), and images are not so
+ * many that fragment_w.cu is faster.
  *
- * A block has some images, 32 in channels and 32 or 64 out channels. A warp has one row of taps, all 32 in channels and 32 out channels. k are outputs, window by window: a group of 16 is
- * four windows, of which a thread has one (k_group.h). So it reads the 2x4 cells its window's outputs saw once for three taps, and an entry once for the four outputs, three of which
- * are 0: the dense gradient is never laid down.
+ * A block has some images, 32 in channels and 32 or 64 out channels. A warp has one row of taps, all 32 in channels and 32 out
+ * channels. k are outputs, window by window: a group of 16 is four windows, of which a thread has one (k_group.h). So it reads the
+ * 2x4 cells its window's outputs saw once for three taps, and an entry once for the four outputs, three of which are 0: the dense
+ * gradient is never laid down.
  *
- * In shared memory a cell of x has CELL floats and a line so many cells that windows which follow each other, across the ends of lines too, lie on different banks.
+ * In shared memory a cell of x has CELL floats and a line so many cells that windows which follow each other, across the ends of
+ * lines too, lie on different banks.
  *
- * Order of the sum, the GPU's own: image after image, groups of four windows ascending (k_group.h says what the sum of a group is), from 0; parts and lanes as lane_parts.h says. The bias:
- * one CHAIN for each window % 4 over the images of a part; these up the tree; then parts and lanes. Outputs that did not win count as zeros: a cell that meets them and is not finite
- * gives NaN. */
+ * Order of the sum, the GPU's own: image after image, groups of four windows ascending (k_group.h says what the sum of a group is),
+ * from 0; parts and lanes as lane_parts.h says. The bias: one CHAIN for each window % 4 over the images of a part; these up the
+ * tree; then parts and lanes. Outputs that did not win count as zeros: a cell that meets them and is not finite gives NaN. */
 #include "kernel/gpu/conv_pool_w.h"
 #include "kernel/gpu/patch.h"
 
@@ -37,7 +40,8 @@ struct pool_w_call : pool_weights {
     }
 };
 
-/* An image in shared memory: floats of x, and of a window's entries: d, y with relu, and the bytes of cells. Lines of these lie so that four windows are on different banks. */
+/* An image in shared memory: floats of x, and of a window's entries: d, y with relu, and the bytes of cells. Lines of these lie so
+ * that four windows are on different banks. */
 template <int OUTS> struct pool_w_room {
     enum { D = OUTS + 8, CELLS = OUTS == 64 ? 24 : 8 };
     float *x, *d, *y, *cell;
@@ -55,7 +59,8 @@ template <int OUTS> struct pool_w_room {
 
 /* ---- on the way in ---- */
 
-/* Image n, its channels from c and o on. Four channels of a cell are brought by a thread, the same four of all its cells: as many lines as there are threads for at a time. */
+/* Image n, its channels from c and o on. Four channels of a cell are brought by a thread, the same four of all its cells: as many
+ * lines as there are threads for at a time. */
 template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n, int c, int o, const pool_w_room<OUTS> &to)
 {
     enum { EIGHTS = OUTS / 8, COLUMNS = TAPS * OUTS / QUADS };
@@ -82,7 +87,8 @@ template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n
 
 /* ---- factors (k_group.h) ---- */
 
-/* Cells of x: row [tap of the row of taps][channel], of a thread four neighbouring channels at each tap; k is [window of the group][cell of it]. */
+/* Cells of x: row [tap of the row of taps][channel], of a thread four neighbouring channels at each tap; k is [window of the
+ * group][cell of it]. */
 struct seen_cells {
     enum { AT_ONCE = 4 };
     const pool_w_call &f;
@@ -164,7 +170,8 @@ __device__ inline void add_image(const pool_w_call &f, const pool_w_room<OUTS> &
     }
 }
 
-/* To scratch: of each part [tap][in][out], then the bias. In channels come in fours, out channels in eights: what a thread has of a tap is there, or is not. */
+/* To scratch: of each part [tap][in][out], then the bias. In channels come in fours, out channels in eights: what a thread has of a
+ * tap is there, or is not. */
 __device__ inline void put_part(const pool_w_call &f, int part, int taps, int c, int o, const float (*sum)[NT][4], float *bias)
 {
     const int lane = (int)threadIdx.x % 32, weights = 3 * TAPS * f.C * f.O, in = c + seen_cells::row(0, lane / 4),

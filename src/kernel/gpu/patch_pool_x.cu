@@ -1,12 +1,14 @@
-/* The data gradient of conv2d through a 2x2 max pool by patches (patch.h): the dense gradient of the outputs, most of it zeros, is swept with the taps turned around, padded so that every
- * cell of x sees all outputs that saw it. Where the pool leaves outputs out, cells no other output saw are 0 and not computed.
+/* The data gradient of conv2d through a 2x2 max pool by patches (patch.h): the dense gradient of the outputs, most of it zeros, is
+ * swept with the taps turned around, padded so that every cell of x sees all outputs that saw it. Where the pool leaves outputs
+ * out, cells no other output saw are 0 and not computed.
  *
- * It is laid down in shared memory alone, a chunk of channels at a time. Entries of the windows a patch touches (d, y with relu, the bytes of cells) come as they are, by copies nobody
- * waits for, and are spread from there: each is read once, and goes to one of its window's four outputs, zeros to the others. Those of the next chunk, at the end of a tile those of the
- * next tile, are sent for when all of this one are spread, and arrive while it is multiplied. So do weights: the weights of all steps (a step is one tap of one chunk) stay where they
- * have room, else AHEAD of them are on their way.
+ * It is laid down in shared memory alone, a chunk of channels at a time. Entries of the windows a patch touches (d, y with relu,
+ * the bytes of cells) come as they are, by copies nobody waits for, and are spread from there: each is read once, and goes to one
+ * of its window's four outputs, zeros to the others. Those of the next chunk, at the end of a tile those of the next tile, are sent
+ * for when all of this one are spread, and arrive while it is multiplied. So do weights: the weights of all steps (a step is one
+ * tap of one chunk) stay where they have room, else AHEAD of them are on their way.
  *
- *     shared memory   patch, or results on their way out | entries: d, y, cells | where results go | this tile and the next | weights
+ *     shared memory   patch, or results on their way out | entries: d, y, cells | where results go | this tile, the next | weights
  *
  * Order of sums: patch.h. */
 #include "kernel/gpu/conv_pool.h"
@@ -26,7 +28,8 @@ struct to_cells {
     bool    wide; /* data is aligned */
     divisor by_RW;
 
-    /* Of a result of an image, counted from the image's first cell: its cell, and whether it is at an edge that has zeros behind it, on the right and below. */
+    /* Of a result of an image, counted from the image's first cell: its cell, and whether it is at an edge that has zeros behind
+     * it, on the right and below. */
     __device__ int place(int nth, int at) const
     {
         const int h = by_RW(at), w = at - h * RW;
@@ -63,7 +66,8 @@ struct pool_x_call {
     __host__ __device__ int steps() const { return chunks() * p.taps(); }
     __device__ bool         held() const { return p.stages == steps(); } /* weights stay from tile to tile */
 
-    /* Lines of a patch in an image, as lines of its outputs, from the first one of its results on and up to behind that of the last. */
+    /* Lines of a patch in an image, as lines of its outputs, from the first one of its results on and up to behind that of the
+     * last. */
     __host__ __device__ int begin(int first) const { return first - p.pad[0]; }
     __host__ __device__ int end(int last) const { return last + p.KH - p.pad[0]; }
     /* Rows of windows they touch in the image. */
@@ -72,7 +76,8 @@ struct pool_x_call {
     __host__ __device__ int inside(int row) const { return row < 0 ? 0 : row < PH ? row : PH; }
 };
 
-/* A tile of results, and the windows its patch touches; in memory those inside images follow each other. It lies in shared memory, not to ask for registers while sums are made. */
+/* A tile of results, and the windows its patch touches; in memory those inside images follow each other. It lies in shared memory,
+ * not to ask for registers while sums are made. */
 struct pool_x_tile {
     sweep_place here;
     unsigned    which;
@@ -159,7 +164,8 @@ __device__ inline void spread_entries(const pool_x_call &f, const pool_x_tile &t
 
 /* ---- weights ---- */
 
-/* Those of one step after the other on their way to shared memory: laid as weights_turned lays them, but what is the same for all steps is reckoned once, since a tap takes little time. */
+/* Those of one step after the other on their way to shared memory: laid as weights_turned lays them, but what is the same for all
+ * steps is reckoned once, since a tap takes little time. */
 template <class Tile, int GROUPS> struct weights_ahead {
     enum { QUADS = GROUPS * GROUP / 4, PASS = Tile::THREADS / QUADS, STAGE = GROUPS * GROUP * Tile::BN };
     const pool_x_call &f;
@@ -203,8 +209,8 @@ template <class Tile, int GROUPS> struct weights_ahead {
     }
 };
 
-/* The tile whose turn it is, and how many tiles further the next one is (behind the last: none); which of two places in shared memory it has; is what it needs first sent for, and where do its
- * first weights lie? */
+/* The tile whose turn it is, and how many tiles further the next one is (behind the last: none); which of two places in shared
+ * memory it has; is what it needs first sent for, and where do its first weights lie? */
 struct pool_x_turn {
     unsigned which, step;
     int      nth, slot;
@@ -218,7 +224,8 @@ struct pool_x_turn {
     __device__ unsigned next(const pool_x_call &f, float *room) const { return here(f, room)->which + step; }
 };
 
-/* What a tile needs first: its entries and weights of some steps. Weights that will stay, but are not needed soon, are a second group of copies. */
+/* What a tile needs first: its entries and weights of some steps. Weights that will stay, but are not needed soon, are a second
+ * group of copies. */
 template <class W> __device__ inline void send_first(const pool_x_call &f, const pool_x_turn &turn, W *weights, float *room)
 {
     send_entries(f, *turn.here(f, room), 0, room);
@@ -292,7 +299,8 @@ __device__ inline void sum_tile(const pool_x_call &f, pool_x_turn *turn, float *
     }
 }
 
-/* The results of a tile, laid down in shared memory, and where they go. False, and nothing is there, if one was not finite that should be looked at again. */
+/* The results of a tile, laid down in shared memory, and where they go. False, and nothing is there, if one was not finite that
+ * should be looked at again. */
 template <int P, class Tile> __device__ inline bool lay_tile(const pool_x_call &f, pool_x_turn *turn, float *room)
 {
     typename Tile::sums sum;

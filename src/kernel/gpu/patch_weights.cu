@@ -1,8 +1,9 @@
-/* The weight gradient of conv2d with 3x3 windows by patches (patch.h), plain and through a 2x2 max pool. A block has some images, 32 channels of x and 32 or 64 of dy; band after band
- * of an image it brings both into shared memory, and its warps multiply them at all nine taps: of each warp 16 in channels, and 8 or 16 out channels.
+/* The weight gradient of conv2d with 3x3 windows by patches (patch.h), plain and through a 2x2 max pool. A block has some images,
+ * 32 channels of x and 32 or 64 of dy; band after band of an image it brings both into shared memory, and its warps multiply them
+ * at all nine taps: of each warp 16 in channels, and 8 or 16 out channels.
  *
- * Order of sums: parts and lanes as lane_parts.h says. In a part image after image, band after band (a number of lines that the shapes of one image tell), octets of outputs ascending,
- * line by line, each octet added to the sum so far. */
+ * Order of sums: parts and lanes as lane_parts.h says. In a part image after image, band after band (a number of lines that the
+ * shapes of one image tell), octets of outputs ascending, line by line, each octet added to the sum so far. */
 #include "kernel/gpu/lane_parts.h"
 #include "kernel/gpu/patch.h"
 
@@ -56,7 +57,8 @@ template <int NT> size_t bytes_of(const weight_plan &p)
     return (size_t)((p.band + 2) * p.width() * CELL + p.places() * (4 * 8 * NT + 8) + p.places()) * sizeof(float);
 }
 
-/* Channels from c on of the lines of x that a band sees, and channels from o on of the band itself; what is beyond the last channel or line is 0. */
+/* Channels from c on of the lines of x that a band sees, and channels from o on of the band itself; what is beyond the last channel
+ * or line is 0. */
 template <int NT, class D>
 __device__ inline void bring_band(const whole_image &x, const D &d, const weight_plan &p, int64_t image, int line, int lines, int c,
                                   int o, float *left, float *right)

@@ -1,5 +1,5 @@
-/* Copies of several pieces of memory by one launch (device/gpu/backend.h): what a step is given and gives back is often a few small things, each of which would cost as much as
- * a launch. One thread per 16 bytes, or fewer where addresses or sizes want it. */
+/* Copies of several pieces of memory by one launch (device/gpu/backend.h): what a step is given and gives back is often a few small
+ * things, each of which would cost as much as a launch. One thread per 16 bytes, or fewer where addresses or sizes want it. */
 #include "kernel/gpu/gpu.h"
 
 using namespace lki_gpu;

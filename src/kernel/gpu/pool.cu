@@ -1,9 +1,9 @@
-/* Pooling: one thread per V neighbouring channels of the result, 16 bytes where sizes and addresses allow it. A window at output (oh, ow) covers the cells
- * (oh*stride - pad + kh, ow*stride - pad + kw); those outside the image neither win nor count. Largest: the first of equal ones; NaN is larger than all, and the
- * first NaN stays.
+/* Pooling: one thread per V neighbouring channels of the result, 16 bytes where sizes and addresses allow it. A window at output
+ * (oh, ow) covers the cells (oh*stride - pad + kh, ow*stride - pad + kw); those outside the image neither win nor count. Largest:
+ * the first of equal ones; NaN is larger than all, and the first NaN stays.
  *
- * Sums run from +0: averages over kh, kw; the gradients over the windows that cover a cell, by output row, then column. Windows as large as their steps do not
- * overlap: the gradient of their largest is a thread per window, which writes all its cells. */
+ * Sums run from +0: averages over kh, kw; the gradients over the windows that cover a cell, by output row, then column. Windows as
+ * large as their steps do not overlap: the gradient of their largest is a thread per window, which writes all its cells. */
 #include "kernel/gpu/bunch.h"
 #include "kernel/gpu/window.h"
 

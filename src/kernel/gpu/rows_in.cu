@@ -1,5 +1,5 @@
-/* Rows of tables into batches (device/gpu/rows.h): all columns in one launch, one thread per 16 bytes that are written, or fewer where sizes and addresses want it. The numbers of
- * a small batch travel with the launch.
+/* Rows of tables into batches (device/gpu/rows.h): all columns in one launch, one thread per 16 bytes that are written, or fewer
+ * where sizes and addresses want it. The numbers of a small batch travel with the launch.
  *
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
 #include "device/gpu/rows.h"

@@ -384,7 +384,8 @@ template <typename T, bool Global> struct clip_rule : rule<T, 1, 1, false> {
     LKI_RULE_ELEMENT { s[0] = Global ? g * k[SCALE] : g * k[LIMIT] / k[LARGER]; }
 };
 
-/* Updates by groups (update.cu): does this slot have a rule? Members of one launch, on different variables, at most MOST_UPDATES. */
+/* Updates by groups (update.cu): does this slot have a rule? Members of one launch, on different variables, at most
+ * MOST_UPDATES. */
 bool updates(lki_slot slot, lk_dtype type);
 void run_updates(int count, const lki_member *m);
 

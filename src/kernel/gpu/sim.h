@@ -1,10 +1,12 @@
-/* CUDA's words for the host's compiler: kernels of this folder run on the CPU, block after block, so that they can be tested, debugged and sanitised where there is no
- * card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes control on. Not for speed.
+/* CUDA's words for the host's compiler: kernels of this folder run on the CPU, block after block, so that they can be tested,
+ * debugged and sanitised where there is no card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes
+ * control on. Not for speed.
  *
  * Invariants
- * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables, and those that say which thread of the kernel runs, can be static.
- * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go on; when nobody can go on, the kernel
- *    is wrong, where a card would hang, and the backend says so.
+ * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables, and those that say which
+ *    thread of the kernel runs, can be static.
+ * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go
+ *    on; when nobody can go on, the kernel is wrong, where a card would hang, and the backend says so.
  * 3. Launches, limits and graphs are those of CUDA (sim_cuda.h). */
 #ifndef LKI_KERNEL_GPU_SIM_H
 #define LKI_KERNEL_GPU_SIM_H
@@ -31,17 +33,20 @@ struct dim3 {
     unsigned x, y, z;
     dim3(int64_t x_ = 1, int64_t y_ = 1, int64_t z_ = 1) : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_) {}
 };
+/* clang-format off */
 struct float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct uint2 { unsigned x, y; };
+/* clang-format on */
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
-namespace lki_sim {
+namespace lki_sim
+{
 void  run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread); /* a kernel, now */
 void  wait_block();
 void  wait_warp();
@@ -103,6 +108,7 @@ static inline unsigned __ballot_sync(unsigned, int predicate)
 }
 static inline int __any_sync(unsigned m, int p) { return __ballot_sync(m, p) != 0; }
 
+/* clang-format off */
 template <typename T> static inline T __ldg(const T *p) { return *p; }
 static inline int      __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int      __ffs(int x) { return __builtin_ffs(x); }
@@ -117,6 +123,7 @@ template <typename T> static inline T atomicAdd(T *p, T x) { T old = *p; *p = ol
 template <typename T> static inline T atomicMax(T *p, T x) { T old = *p; if (x > old) *p = x; return old; }
 template <typename T> static inline T atomicOr(T *p, T x) { T old = *p; *p = old | x; return old; }
 template <typename T> static inline T atomicExch(T *p, T x) { T old = *p; *p = x; return old; }
+/* clang-format on */
 
 /* Is `predicate` true for any thread of the block? */
 static inline int __syncthreads_or(int predicate)

@@ -1,9 +1,11 @@
-/* Products by tiles that are all whole: the loop of tile_block.h without its questions. At small sizes these take longer than the products: where a step begins and ends, what of it is there, which
- * sums wait for which.
+/* Products by tiles that are all whole: the loop of tile_block.h without its questions. At small sizes these take longer than the
+ * products: where a step begins and ends, what of it is there, which sums wait for which.
  *
  * Invariants
- * 1. A block has one part of the sum over k, `length` of them or, the last one, what is left, whole steps; its tile lies inside the result; quads are aligned (is_straight()).
- * 2. The order is that of tile_block.h, so who is asked never shows in the bits. A sum that is not finite is computed once more as it is there, with care. */
+ * 1. A block has one part of the sum over k, `length` of them or, the last one, what is left, whole steps; its tile lies inside the
+ *    result; quads are aligned (is_straight()).
+ * 2. The order is that of tile_block.h, so who is asked never shows in the bits. A sum that is not finite is computed once more as
+ *    it is there, with care. */
 #ifndef LKI_KERNEL_GPU_STRAIGHT_H
 #define LKI_KERNEL_GPU_STRAIGHT_H
 
@@ -103,7 +105,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     }
 }
 
-/* Of each piece, where all follow each other from 0 on and have as many k, but for the last: a part, and whole steps. 0: they are not like that. */
+/* Of each piece, where all follow each other from 0 on and have as many k, but for the last: a part, and whole steps. 0: they are
+ * not like that. */
 static inline int64_t length_of_pieces(const cuts &c, int64_t step)
 {
     const int64_t length = lki_min(c.each, c.bound[1] - c.bound[0]);

@@ -11,8 +11,8 @@
  *                 neighbours first. Part p of the lane then goes to accumulator p mod 16, each beginning with its first part, and
  *                 these 16 go up a binary tree likewise; accumulators without a part are left out
  *
- * and the lanes' sums go up the tree over lanes as ever. The order follows from the number of rows of the lane alone: it is the same
- * whatever inner is, and whatever other lanes the call has, so replicas that share the lanes out get the same bits.
+ * and the lanes' sums go up the tree over lanes as ever. The order follows from the number of rows of the lane alone: it is the
+ * same whatever inner is, and whatever other lanes the call has, so replicas that share the lanes out get the same bits.
  *
  * Kernels; which one runs never shows in the bits:
  *
@@ -244,8 +244,8 @@ __global__ void __launch_bounds__(32 * SUM_WHOLE_WARPS) sum_whole(LKI_FIXED OP o
     if (t < V) op.put(outer * c.e.inner + column + t, join_lanes(op, lane_sums + t, c.lanes, V));
 }
 
-/* A block: 1 << log bunches side by side, SUM_WAYS threads to each, and as many parts as make it whole. Grid: tiles of columns, groups of
- * parts (of the longest lane), outer; lanes. out NULL: there is one part and one lane, whose sums are the result. */
+/* A block: 1 << log bunches side by side, SUM_WAYS threads to each, and as many parts as make it whole. Grid: tiles of columns,
+ * groups of parts (of the longest lane), outer; lanes. out NULL: there is one part and one lane, whose sums are the result. */
 template <typename OP, int V>
 __global__ void __launch_bounds__(SUM_BLOCK)
     sum_parts(LKI_FIXED OP op, LKI_FIXED row_sums c, int log, unsigned tiles, unsigned groups, typename OP::sum *out)

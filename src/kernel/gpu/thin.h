@@ -1,8 +1,9 @@
-/* Products that would leave tiles nearly empty, in plain fused multiply-adds: there the way to memory and back is all the time there is, so each block goes it once: it brings what it
- * needs into shared memory and multiplies from there.
+/* Products that would leave tiles nearly empty, in plain fused multiply-adds: there the way to memory and back is all the time
+ * there is, so each block goes it once: it brings what it needs into shared memory and multiplies from there.
  *
  *     thin      few columns or few k: a thread has four columns of a row, and one CHAIN each
- *     short     a sum over rows in short lanes, with nothing behind it: a thread has 4x4 results, one CHAIN per lane, and the open sums of the tree in registers
+ *     short     a sum over rows in short lanes, with nothing behind it: a thread has 4x4 results, one CHAIN per lane, and the open
+ *               sums of the tree in registers
  *
  * The same order as kernel.h defines. */
 #ifndef LKI_KERNEL_GPU_THIN_H

@@ -1,4 +1,5 @@
-/* Products by tiles: which tiles there are, and launches. tile_block.h says what a block does, and in which order it sums; nothing here shows in the bits. */
+/* Products by tiles: which tiles there are, and launches. tile_block.h says what a block does, and in which order it sums; nothing
+ * here shows in the bits. */
 #ifndef LKI_KERNEL_GPU_TILE_H
 #define LKI_KERNEL_GPU_TILE_H
 
@@ -9,9 +10,10 @@ namespace lki_gpu
 
 enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed with: constants, so that all cards choose alike */
 
-/* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone once. */
+/* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone
+ * once. */
 template <int LEVELS, int AT_ONCE>
-__global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED places place, int64_t entries)
+__global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED entry_places place, int64_t entries)
 {
     const int64_t each = e.M * e.N, all = entries * each;
     const int     count = c.count();
@@ -34,10 +36,11 @@ __global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, 
     }
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------------------- */
 
-/* Warps of large tiles split a factor for 16 or 32 products, and two such blocks fill the tensor cores; the others are for results that are small. Long steps where a product takes little
- * time; short ones where registers are scarce: they hold what was split, or quads of sources that do not copy. */
+/* Warps of large tiles split a factor for 16 or 32 products, and two such blocks fill the tensor cores; the others are for results
+ * that are small. Long steps where a product takes little time; short ones where registers are scarce: they hold what was split, or
+ * quads of sources that do not copy. */
 template <int P, bool COPIES> struct tiles {
     enum {
         SPLITS = P == LKI_PRECISION_F32,
@@ -49,7 +52,7 @@ template <int P, bool COPIES> struct tiles {
     typedef tile<64, 64, STEP, 32, 32, STAGES, RESIDENT>                      medium;
     typedef tile<128, 32, 16, 32, 32, 3, RESIDENT>                            narrow;
     typedef tile<32, 32, 32, 16, 16, 3, RESIDENT + 1>                         small;
-    typedef tile<32, 32, 32, 16, 16, 8, 2>                                    deep; /* small, where blocks are few: a part's way from memory is gone once */
+    typedef tile<32, 32, 32, 16, 16, 8, 2> deep; /* small, where blocks are few: a part is read at once */
 };
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
@@ -144,7 +147,8 @@ static void launch_chains_of(const lki_args *g, int which, const A &a, const B &
 {
     typedef tiles<P, copies<A>::value && copies<B>::value> of;
     if constexpr (std::is_same<E, to_matrix>::value && copies<A>::value && copies<B>::value)
-        if (which == TILE_SMALL && wants_depth<typename of::small>(e, f)) return launch_chains_of<P, A, B, E, typename of::deep>(g, a, b, e, f);
+        if (which == TILE_SMALL && wants_depth<typename of::small>(e, f))
+            return launch_chains_of<P, A, B, E, typename of::deep>(g, a, b, e, f);
     if (which == TILE_LARGE) launch_chains_of<P, A, B, E, typename of::large>(g, a, b, e, f);
     else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, typename of::small>(g, a, b, e, f);
     else if (P == LKI_PRECISION_F32 && which == TILE_NARROW)
@@ -152,7 +156,8 @@ static void launch_chains_of(const lki_args *g, int which, const A &a, const B &
     else launch_chains_of<P, A, B, E, typename of::medium>(g, a, b, e, f);
 }
 
-/* f.c has at least one piece, in a lane without entries too. Split: entry z of e is piece z % f.split of entry z / f.split, of any lane. */
+/* f.c has at least one piece, in a lane without entries too. Split: entry z of e is piece z % f.split of entry z / f.split, of any
+ * lane. */
 template <class A, class B, class E>
 static void launch_chains(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
@@ -184,7 +189,7 @@ static void launch_pieces(const lki_args *g, int which, const A &a, const B &b, 
     frame           apart = f;
     const to_matrix pieces = {(float *)g->scratch, N, M, N, nullptr, 0, N % 4 == 0};
     apart.split = (unsigned)f.c.count();
-    apart.e = places{1, {M * N}, {}};
+    apart.e = entry_places{1, {M * N}, {}};
     if (apart.split) launch_chains(g, which, a, b, pieces, apart);
 }
 

@@ -1,21 +1,24 @@
-/* Products by tiles: what a block does, the one loop behind matmul and the convolutions of f32. It computes a tile of the result; it brings pieces of both operands, STEP of k at a
- * time, into shared memory, further pieces on their way while its warps multiply the last on tensor cores (mma.h).
+/* Products by tiles: what a block does, the one loop behind matmul and the convolutions of f32. It computes a tile of the result;
+ * it brings pieces of both operands, STEP of k at a time, into shared memory, further pieces on their way while its warps multiply
+ * the last on tensor cores (mma.h).
  *
  *     source     where element (row, k) of an operand comes from: a matrix, an image seen through a window (conv.h), ...
  *     cuts       where the sum over k is cut: into lanes, lanes into pieces, pieces into parts
  *     epilogue   what becomes of a sum: bias, relu, pool, and where it is stored
  *
  * Invariants
- * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k (k_group.h says what the sum of a group is). Tiles,
- *    and who computes which part, never show in the bits.
- * 2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without entries is +0.
- * 3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: that differs from leaving it out, as the reference
- *    does, where the weight is not finite.
+ * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k
+ *    (k_group.h says what the sum of a group is). Tiles, and who computes which part, never show in the bits.
+ * 2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without
+ *    entries is +0.
+ * 3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: that differs
+ *    from leaving it out, as the reference does, where the weight is not finite.
  *
- * A source has: ALONG_K, is memory contiguous along k (else along rows); `data`, where entry 0 begins; a type `row`; at(row); and load(row, k, end, outside, v), which
- * gives four elements: k ... k+3 of a row, or rows r ... r+3 at k. What lies at or beyond `end` is `outside`. A source that only moves numbers
- * can have COPIES instead, and go straight to shared memory: start(row, k), where the four lie; by_four(k): the fours of this step are 16 bytes aligned; and along rows
- * there(row), how many of the four rows there are, and offset(k), where k lies from 0 on. For a row behind the last any other will do: nobody wants its results. */
+ * A source has: ALONG_K, is memory contiguous along k (else along rows); `data`, where entry 0 begins; a type `row`; at(row); and
+ * load(row, k, end, outside, v), which gives four elements: k ... k+3 of a row, or rows r ... r+3 at k. What lies at or beyond
+ * `end` is `outside`. A source that only moves numbers can have COPIES instead, and go straight to shared memory: start(row, k),
+ * where the four lie; by_four(k): the fours of this step are 16 bytes aligned; and along rows there(row), how many of the four rows
+ * there are, and offset(k), where k lies from 0 on. For a row behind the last any other will do: nobody wants its results. */
 #ifndef LKI_KERNEL_GPU_TILE_BLOCK_H
 #define LKI_KERNEL_GPU_TILE_BLOCK_H
 
@@ -43,7 +46,7 @@ static inline divisor divisor_of(int64_t by)
 static inline bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
 /* Elements from the start of an operand to its matrix of entry i < 2^31 of the leading axes. */
-struct places {
+struct entry_places {
     int     rank;
     int64_t step[LK_MAX_RANK];
     divisor by[LK_MAX_RANK]; /* sizes of the axes */
@@ -60,7 +63,7 @@ struct places {
     }
 };
 
-/* ---- sources: matrices ---------------------------------------------------------------------------------------------------------- */
+/* ---- sources: matrices ------------------------------------------------------------------------------------------------------- */
 
 __device__ inline void load_quad(const float *p, float *v)
 {
@@ -110,10 +113,10 @@ struct by_columns {
     __device__ int64_t      offset(int k) const { return (int64_t)((uint64_t)(unsigned)k * (unsigned)step); }
 };
 
-/* ---- cuts ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cuts -------------------------------------------------------------------------------------------------------------------- */
 
-/* Lane l holds the entries bound[l] <= i < bound[l+1], `unit` of k each, in pieces of `each` entries: the pieces first[l] <= p < first[l+1]. A piece falls into parts of
- * `part` k, and `run` pieces, counted from the lane's first, are added before runs are. */
+/* Lane l holds the entries bound[l] <= i < bound[l+1], `unit` of k each, in pieces of `each` entries: the pieces first[l] <= p <
+ * first[l+1]. A piece falls into parts of `part` k, and `run` pieces, counted from the lane's first, are added before runs are. */
 struct cuts {
     int lanes, each, unit, part, run;
     int bound[MOST_LANES + 1], first[MOST_LANES + 1];
@@ -130,7 +133,8 @@ struct cuts {
     }
 };
 
-/* each = 0: one piece per lane, empty or not; else an empty lane has no piece. part = 0: a piece is one part; else a multiple of every STEP. */
+/* each = 0: one piece per lane, empty or not; else an empty lane has no piece. part = 0: a piece is one part; else a multiple of
+ * every STEP. */
 static inline cuts cuts_of(const lanes &l, int64_t each, int64_t unit, int64_t part = 0, int64_t run = 1)
 {
     cuts c = {};
@@ -146,7 +150,8 @@ static inline cuts cuts_of(const lanes &l, int64_t each, int64_t unit, int64_t p
     return c;
 }
 
-/* Lanes that end one after the other, up the tree: after lane s the sums of finished pairs, pairs of pairs, ... are open. When lane 2^n - 1 ends, `sum` is that of all. */
+/* Lanes that end one after the other, up the tree: after lane s the sums of finished pairs, pairs of pairs, ... are open. When lane
+ * 2^n - 1 ends, `sum` is that of all. */
 template <int LEVELS, typename T> __device__ inline void climb(T *open, T &sum, int s)
 {
     bool up = true;
@@ -158,7 +163,7 @@ template <int LEVELS, typename T> __device__ inline void climb(T *open, T &sum, 
     }
 }
 
-/* ---- epilogue: a matrix, with bias and relu ------------------------------------------------------------------------------------------ */
+/* ---- epilogue: a matrix, with bias and relu ---------------------------------------------------------------------------------- */
 
 struct to_matrix {
     float       *data;
@@ -259,7 +264,7 @@ __device__ inline void                    enter(to_matrix &e, int64_t at)
     if (e.plus) e.plus += at;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
 
 template <int N> struct __align__(16) shared_floats { float at[N]; };
 
@@ -322,7 +327,8 @@ __device__ inline void put_tile(const E &e, const typename Tile::sums &sum, floa
     __syncthreads();
 }
 
-/* Sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a lane so far, and of finished lanes up the tree. */
+/* Sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a lane so far,
+ * and of finished lanes up the tree. */
 struct levels {
     int pieces, lanes, count; /* the latter two begin there; all */
 };
@@ -346,10 +352,10 @@ static inline levels levels_of(const cuts &c, bool split)
 
 /* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
 struct frame {
-    cuts     c;
-    places   a, b, e; /* of the operands and the result */
-    unsigned rows, columns, entries;
-    unsigned split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
+    cuts         c;
+    entry_places a, b, e; /* of the operands and the result */
+    unsigned     rows, columns, entries;
+    unsigned     split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
 
     levels  wait = {};
     divisor by_columns = {}, by_rows = {}, by_split = {}; /* of these numbers */
@@ -405,11 +411,11 @@ template <int LEVELS, int V> struct piece_sums {
 };
 
 /* Where a block is on its way through its pieces, step by step; an empty piece has one step too. */
-struct walk {
+struct piece_walk {
     const cuts &c;
     int         piece, to, lane, k, end;
 
-    __device__      walk(const cuts &c_, int from, int to_) : c(c_), piece(from), to(to_), lane(0) { enter_piece(); }
+    __device__      piece_walk(const cuts &c_, int from, int to_) : c(c_), piece(from), to(to_), lane(0) { enter_piece(); }
     __device__ void enter_piece()
     {
         while (piece >= c.first[lane + 1])
@@ -451,7 +457,7 @@ template <class Tile> struct waiting {
         }
     }
     /* v is the sum of a part. As far up as it goes: false if it waits somewhere, else v is the sum of all. */
-    __device__ bool rise(const walk &w, int from, bool first, bool last, typename Tile::sums &v) const
+    __device__ bool rise(const piece_walk &w, int from, bool first, bool last, typename Tile::sums &v) const
     {
         for (int level = 0; level < at.count; level++) {
             if (level == at.pieces)
@@ -470,12 +476,13 @@ template <class Tile> struct waiting {
 template <int P, class Tile, class L>
 __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, const waiting<Tile> &wait, typename Tile::sums &acc)
 {
-    walk  ahead(c, from, to), now(c, from, to);
-    int   left = c.part;
-    bool  first = true;
-    float mark = 0; /* NaN from the first sum on that is not finite */
+    piece_walk ahead(c, from, to), now(c, from, to);
+    int        left = c.part;
+    bool       first = true;
+    float      mark = 0; /* NaN from the first sum on that is not finite */
     line.rewind();
-    for (int s = 0; s < (L::AHEAD > 3 ? kept((int)L::AHEAD) : (int)L::AHEAD); s++) { /* many are not unrolled: short code is there earlier */
+    /* many are not unrolled: short code is there earlier */
+    for (int s = 0; s < (L::AHEAD > 3 ? kept((int)L::AHEAD) : (int)L::AHEAD); s++) {
         const bool some = ahead.some();
         line.put(ahead.k, some ? ahead.end : ahead.k);
         line.land(some);
@@ -503,7 +510,8 @@ __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, c
     return isnan(mark);
 }
 
-/* The sums of this block's tile, laid down in shared memory: of all pieces, or with f.split of one. False, and nothing is there, if one was not finite that should be looked at again. */
+/* The sums of this block's tile, laid down in shared memory: of all pieces, or with f.split of one. False, and nothing is there, if
+ * one was not finite that should be looked at again. */
 template <int P, class Tile, class A, class B> __device__ inline bool lay_sums(A a, B b, const frame &f, float *room)
 {
     typedef pipeline<Tile, A, B> line_of;

@@ -5,8 +5,8 @@
  * many as its size asks for. A call alone is a table of one.
  *
  * Invariants
- * 1. Learning rate and iteration are read by the kernel. A warp of its own in each block turns them, and the powers of bias corrections,
- *    into the numbers all elements share, while the first of these are on their way.
+ * 1. Learning rate and iteration are read by the kernel. A warp of its own in each block turns them, and the powers of bias
+ *    corrections, into the numbers all elements share, while the first of these are on their way.
  * 2. An update in place does nothing once its step met an index out of range (`stop`).
  * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
  *    bit.
@@ -126,8 +126,8 @@ __device__ inline void update_member_of(const update_call<T> &c, const update_be
     }
 }
 
-/* N numbers of each part, summed up the tree: neighbouring parts in one thread, then in threads of a warp, then in warps, each of which leaves its sum in room[warp]. What is not there is -0, which
- * changes no sum. */
+/* N numbers of each part, summed up the tree: neighbouring parts in one thread, then in threads of a warp, then in warps, each of
+ * which leaves its sum in room[warp]. What is not there is -0, which changes no sum. */
 template <int N> __device__ inline void sum_parts(const float *g, const update_member &m, bool inside, float (*room)[PART_WIDE * 4])
 {
     const int      row = (int)threadIdx.x >> m.width_log, each = (m.parts << m.width_log) / MAP_BLOCK, lane = (int)threadIdx.x % 32;
@@ -157,7 +157,8 @@ template <int N> __device__ inline void sum_parts(const float *g, const update_m
     if (lane >> m.width_log == 0) *(pack<float, N> *)(void *)&room[threadIdx.x / 32][lane * N] = v[0];
 }
 
-/* A member whose gradient lies in parts: N elements for each thread side by side. Their states are on the way before parts are waited for. */
+/* A member whose gradient lies in parts: N elements for each thread side by side. Their states are on the way before parts are
+ * waited for. */
 template <int N, typename T, typename R>
 __device__ inline void update_from_parts(const update_call<T> &c, const update_begin<T> &begin, const update_member &m,
                                          uint32_t block)

@@ -4,8 +4,8 @@
  *   a float               rounded to nearest even     cut towards zero, saturated; NaN is 0    x != 0
  *   an integer or bool    rounded to nearest even     wraps                                    x != 0
  *
- * An element is taken as a float or double (exact for every float) or as an int64_t (exact for every integer) and stored from there,
- * rounded once; between equal types the bytes are copied. */
+ * An element is taken as a float or double (exact for every float) or as an int64_t (exact for every integer) and stored from
+ * there, rounded once; between equal types the bytes are copied. */
 #include "kernel/ref/types.h"
 #include "kernel/register.h"
 

@@ -1,5 +1,5 @@
-/* Reference convolutions. The loops are in conv.inc, once for each element type, and winograd.inc, for the f32 shapes that winograd.h
- * names; here is what they share: sizes and index rules, and who computes what. */
+/* Reference convolutions. The loops are in conv.inc, once for each element type, and winograd.inc, for the f32 shapes that
+ * winograd.h names; here is what they share: sizes and index rules, and who computes what. */
 #include "kernel/ref/products.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* Element-wise slots: what each one is, as one expression.
  *
  * MAP writes dst[i] = f(x) with x = src[i]; ZIP writes dst[i] = f(x, y) with both operands broadcast to dst. T is the element type,
- * W the type its arithmetic wraps in (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot computes;
- * where it only picks (maximum, where, ...) it may come through. */
+ * W the type its arithmetic wraps in (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot
+ * computes; where it only picks (maximum, where, ...) it may come through. */
 #include "kernel/broadcast.h"
 #include "kernel/index.h"
 #include "kernel/ref/math.h"
@@ -89,7 +89,8 @@ CLIP(i64)
     ZIP(name, i32, i32, expression)                                                                                                \
     ZIP(name, i64, i64, expression)
 
-/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod knows no FTZ. */
+/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod knows no
+ * FTZ. */
 #define FLOAT_MOD(T, fmod, smallest)                                                                                               \
     static T T##_floor_mod(T x, T y)                                                                                               \
     {                                                                                                                              \

@@ -1,8 +1,8 @@
 /* Rows by index: gather, its gradient, both with ids of each row's own, one-hot.
  *
- * x is [outer, entries, inner] around attr scan.axis, ids has any shape, and gather makes [outer, ids, inner]. The gradient sums the rows
- * of dy that came from one entry: positions are sorted by id first (counting sort, stable), so every entry is written once and only
- * those some id names are summed; the others are +0. */
+ * x is [outer, entries, inner] around attr scan.axis, ids has any shape, and gather makes [outer, ids, inner]. The gradient sums
+ * the rows of dy that came from one entry: positions are sorted by id first (counting sort, stable), so every entry is written once
+ * and only those some id names are summed; the others are +0. */
 #include "kernel/axes.h"
 #include "kernel/index.h"
 #include "kernel/ref/types.h"
@@ -29,9 +29,10 @@ static void any_gather(const lki_args *a)
     }
 }
 
-/* ---- gradient ----------------------------------------------------------------------------------------------------------------- */
+/* ---- gradient ---------------------------------------------------------------------------------------------------------------- */
 
-/* Scratch: begin[entries + 1], then order[ids]. The positions with id e are order[begin[e]] .. order[begin[e + 1] - 1], ascending. */
+/* Scratch: begin[entries + 1], then order[ids]. The positions with id e are order[begin[e]] .. order[begin[e + 1] - 1],
+ * ascending. */
 size_t lki_gather_grad_scratch(const lki_args *a)
 {
     int64_t entries = a->dst[0].shape->dim[a->attr->scan.axis], ids = lki_shape_size(a->src[1].shape);
@@ -74,7 +75,7 @@ enum { CHUNK = 64 }; /* columns summed side by side */
 #undef T
 #undef NAME
 
-/* ---- ids of each row's own ------------------------------------------------------------------------------------------------------ */
+/* ---- ids of each row's own --------------------------------------------------------------------------------------------------- */
 
 typedef struct picks {
     int64_t entries, ids, inner; /* x is [n, entries, inner], ids [n, ids] */
@@ -127,7 +128,7 @@ static void any_row_gather(const lki_args *a)
 ROW_GATHER_GRAD(f32)
 ROW_GATHER_GRAD(f64)
 
-/* ---- one-hot ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one-hot ----------------------------------------------------------------------------------------------------------------- */
 
 #define ONE_HOT(T)                                                                                                                 \
     static void T##_one_hot_rows(const lki_args *a, int64_t depth)                                                                 \

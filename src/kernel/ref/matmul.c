@@ -1,4 +1,5 @@
-/* Reference matrix product, and the table entries of all reference products (matmul, conv, pool, live). The loops are in matmul.inc. */
+/* Reference matrix product, and the table entries of all reference products (matmul, conv, pool, live). The loops are in
+ * matmul.inc. */
 #include "kernel/matrix.h"
 #include "kernel/ref/products.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Moves: copy, fill, broadcast, transpose, slice, pad, concat. Bits are moved as they are, by element size; only pad_grad, which sums
- * what pad has repeated, knows numbers. */
+/* Moves: copy, fill, broadcast, transpose, slice, pad, concat. Bits are moved as they are, by element size; only pad_grad, which
+ * sums what pad has repeated, knows numbers. */
 #include "kernel/axes.h"
 #include "kernel/broadcast.h"
 #include "kernel/ref/types.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- copy, concat: stretches of bytes ----------------------------------------------------------------------------------------- */
+/* ---- copy, concat: stretches of bytes ---------------------------------------------------------------------------------------- */
 
 static void any_copy(const lki_args *a)
 {
@@ -49,7 +49,7 @@ static void any_unstack(const lki_args *a)
                    (const char *)a->src[0].data + (size_t)(outer * e.mid + i) * stretch, stretch);
 }
 
-/* ---- moves through strides ---------------------------------------------------------------------------------------------------- */
+/* ---- moves through strides --------------------------------------------------------------------------------------------------- */
 
 #define STRIDED_RUNS(T)                                                                                                            \
     static void T##_take_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)               \
@@ -77,12 +77,12 @@ STRIDED_RUNS(u16)
 STRIDED_RUNS(u32)
 STRIDED_RUNS(u64)
 
-static lki_run *take_run(size_t bytes)
+static lki_walk_fn *take_run(size_t bytes)
 {
     return bytes == 1 ? u8_take_run : bytes == 2 ? u16_take_run : bytes == 4 ? u32_take_run : u64_take_run;
 }
 
-static lki_run *put_run(size_t bytes)
+static lki_walk_fn *put_run(size_t bytes)
 {
     return bytes == 1 ? u8_put_run : bytes == 2 ? u16_put_run : bytes == 4 ? u32_put_run : u64_put_run;
 }
@@ -139,7 +139,7 @@ static void any_unslice(const lki_args *a)
     lki_walk_run(&w, a, 0, n, put_run(w.dense_bytes));
 }
 
-/* ---- fill, range --------------------------------------------------------------------------------------------------------------- */
+/* ---- fill, range ------------------------------------------------------------------------------------------------------------- */
 
 #define FILL(T)                                                                                                                    \
     static void T##_fill(const lki_args *a)                                                                                        \
@@ -167,7 +167,7 @@ RANGE(f64)
 RANGE(i32)
 RANGE(i64)
 
-/* ---- pad ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- pad --------------------------------------------------------------------------------------------------------------------- */
 
 /* Which of n cells fills cell c of a padded axis; -1: none of them. */
 static int64_t padded_from(const lki_attr *attr, int axis, int64_t c, int64_t n)
@@ -267,7 +267,7 @@ PAD(u64)
 PAD_GRAD(f32)
 PAD_GRAD(f64)
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
 void lki_register_move_ref(lki_kernels *k)
 {

@@ -1,5 +1,5 @@
-/* Reference reductions along axes, and their table entries. The operand is [outer, mid, inner] (axes.h). The loops are in sum.inc and
- * reduce.inc. */
+/* Reference reductions along axes, and their table entries. The operand is [outer, mid, inner] (axes.h). The loops are in sum.inc
+ * and reduce.inc. */
 #include "kernel/axes.h"
 #include "kernel/fold.h"
 #include "kernel/ref/types.h"
@@ -29,7 +29,7 @@
 #undef FOLD
 #undef NAME
 
-/* ---- sums of integers: they wrap, so every order gives the same ------------------------------------------------------------------ */
+/* ---- sums of integers: they wrap, so every order gives the same -------------------------------------------------------------- */
 
 #define INTEGER_SUM(T)                                                                                                             \
     static void T##_reduce_sum(const lki_args *a)                                                                                  \
@@ -47,7 +47,7 @@
 INTEGER_SUM(i32)
 INTEGER_SUM(i64)
 
-/* ---- the rest, for all numbers --------------------------------------------------------------------------------------------------- */
+/* ---- the rest, for all numbers ----------------------------------------------------------------------------------------------- */
 
 #define T float
 #define W float
@@ -91,7 +91,7 @@ INTEGER_SUM(i64)
 #define NAME(x) i64_##x
 #include "kernel/ref/reduce.inc"
 
-/* ---- truth ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- truth ------------------------------------------------------------------------------------------------------------------- */
 
 static void u8_reduce_any(const lki_args *a)
 {

@@ -1,4 +1,5 @@
-/* The same from C++20 (lockstep.hpp): options as people write them, compared with marks in a struct and with what leaves them out. */
+/* The same from C++20 (lockstep.hpp): options as people write them, compared with marks in a struct and with what leaves them
+ * out. */
 #include <cstdio>
 #include <cstring>
 #include <lockstep.hpp>

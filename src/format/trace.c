@@ -1,5 +1,5 @@
 /* What happened when (trace.h). */
-#include "core/trace.h"
+#include "format/trace.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/thread.h"

@@ -5,10 +5,11 @@
  *     lki_span_end(began, LKI_SPAN_INPUT, "next", -1);
  *
  * Invariants
- * 1. Each thread writes to a list of its own; lists are only read when tracing is over. A list that is full drops what comes and says so in the file.
+ * 1. Each thread writes to a list of its own; lists are only read when tracing is over. A list that is full drops what comes and
+ *    says so in the file.
  * 2. Names live as long as the process. */
-#ifndef LKI_CORE_TRACE_H
-#define LKI_CORE_TRACE_H
+#ifndef LKI_FORMAT_TRACE_H
+#define LKI_FORMAT_TRACE_H
 
 #include "core/base.h"
 #include <lockstep/error.h>
