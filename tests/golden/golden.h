@@ -183,6 +183,27 @@ static int word(test_case *c, const char *key, const char *const *words, int cou
 }
 #define WORD(c, key, ...) word(c, key, (const char *const[]){__VA_ARGS__}, (int)LKI_N(const char *, __VA_ARGS__))
 
+/* What is asked about attributes from here to scope_end() is about these. */
+typedef struct scope {
+    json_t *attributes, *asked;
+} scope;
+
+static scope scope_begin(test_case *c, json_t *attributes)
+{
+    const scope outer = {c->attributes, c->asked};
+    c->attributes = attributes;
+    c->asked = json_object();
+    return outer;
+}
+
+static void scope_end(test_case *c, scope outer, const char *what)
+{
+    check_asked(c, what);
+    json_decref(c->asked);
+    c->attributes = outer.attributes;
+    c->asked = outer.asked;
+}
+
 /* ---- arrays ------------------------------------------------------------------------------------------------------------------ */
 
 static lk_tensor *tensor_of(test_case *c, const lki_zip *zip, const char *name)

@@ -9,186 +9,27 @@
 
 #include "format/idx.h"
 #include "golden.h"
+#include "layers.h"
 #include "ops.h"
 #include "optim.h"
 #include <dirent.h>
 #include <lockstep/dataset.h>
 #include <lockstep/keras.h>
 
-enum { MAX_WEIGHTS = 64, MAX_STEPS = 4096 };
+enum { MAX_STEPS = 4096 };
 
 typedef struct train_run {
     test_case    *c;
     json_t       *spec;
-    int           weights, used; /* used: how many the layers so far have taken */
-    lk_variable  *weight[MAX_WEIGHTS];
+    net           net;
     lk_variable  *trained[MAX_WEIGHTS + 1]; /* from 1 */
     int           trainable;
-    lk_tensor    *penalty; /* of the regularisers, so far */
     lk_optimizer *optimizer;
     lki_array     x, labels; /* all rows of the data */
     int64_t       first, rows;
     lk_strategy  *strategy; /* NULL: one device */
     lk_split_rule split;
 } train_run;
-
-/* ---- layers ------------------------------------------------------------------------------------------------------------------ */
-
-static lk_variable *next_weight(train_run *r)
-{
-    if (r->used < r->weights) return r->weight[r->used++];
-    miss(r->c, "the model needs more than the %d weights there are", r->weights);
-    return r->weight[0];
-}
-
-static lk_tensor *kernel_of(train_run *r)
-{
-    lk_tensor *w = lk_read(next_weight(r));
-    if (!has(r->c, "l2")) return w;
-    lk_tensor *cost = lk_nn_l2(w, real(r->c, "l2"));
-    r->penalty = r->penalty ? lk_add(r->penalty, cost) : cost;
-    return w;
-}
-
-static lk_tensor *bias_of(train_run *r) { return on_off(r->c, "use_bias") == LK_OFF ? NULL : lk_read(next_weight(r)); }
-
-static lk_tensor *layer_dense(train_run *r, lk_tensor *x)
-{
-    lk_tensor *kernel = kernel_of(r), *bias = bias_of(r);
-    attribute(r->c, "units");
-    return lk_nn_dense(x, kernel, bias, activation(r->c, "activation"));
-}
-
-static lk_conv_args layer_conv(train_run *r, lk_tensor *x)
-{
-    lk_conv_args a = {.x = x,
-                      .kernel = kernel_of(r),
-                      .strides = axes(r->c, "strides"),
-                      .padding = padding(r->c),
-                      .activation = activation(r->c, "activation")};
-    attribute(r->c, "filters");
-    attribute(r->c, "kernel");
-    return a;
-}
-
-static lk_tensor *layer_conv2d(train_run *r, lk_tensor *x)
-{
-    lk_conv_args a = layer_conv(r, x);
-    a.bias = bias_of(r);
-    return lk_nn_conv2d_kw(a);
-}
-
-static lk_tensor *layer_depthwise(train_run *r, lk_tensor *x)
-{
-    lk_conv_args a = layer_conv(r, x);
-    a.bias = bias_of(r);
-    return lk_nn_depthwise_conv2d_kw(a);
-}
-
-static lk_tensor *layer_separable(train_run *r, lk_tensor *x)
-{
-    lk_conv_args a = layer_conv(r, x);
-    a.pointwise = lk_read(next_weight(r));
-    a.bias = bias_of(r);
-    return lk_nn_separable_conv2d_kw(a);
-}
-
-static lk_tensor *layer_batch_norm(train_run *r, lk_tensor *x)
-{
-    lk_variable   *gamma = next_weight(r), *beta = next_weight(r), *mean = next_weight(r), *variance = next_weight(r);
-    const lk_tuple y = lk_nn_batch_norm_kw((lk_norm_args){.x = x,
-                                                          .gamma = lk_read(gamma),
-                                                          .beta = lk_read(beta),
-                                                          .moving_mean = lk_read(mean),
-                                                          .moving_variance = lk_read(variance),
-                                                          .momentum = number(r->c, "momentum"),
-                                                          .epsilon = number(r->c, "epsilon"),
-                                                          .training = LK_ON});
-    lk_assign(mean, y.item[1]);
-    lk_assign(variance, y.item[2]);
-    return y.item[0];
-}
-
-static lk_tensor *layer_layer_norm(train_run *r, lk_tensor *x)
-{
-    lk_variable *gamma = next_weight(r), *beta = next_weight(r);
-    return lk_nn_layer_norm(x, .gamma = lk_read(gamma), .beta = lk_read(beta));
-}
-
-static lk_tensor *layer_embedding(train_run *r, lk_tensor *x)
-{
-    attribute(r->c, "rows");
-    attribute(r->c, "units");
-    return lk_nn_embedding(x, lk_read(next_weight(r)));
-}
-
-static lk_rnn_args layer_rnn(train_run *r, lk_tensor *x)
-{
-    lk_tensor *kernel = kernel_of(r), *recurrent = lk_read(next_weight(r)), *bias = bias_of(r);
-    attribute(r->c, "units");
-    return (lk_rnn_args){.x = x, .kernel = kernel, .recurrent = recurrent, .bias = bias};
-}
-
-static lk_tensor *layer_lstm(train_run *r, lk_tensor *x) { return lk_nn_lstm_kw(layer_rnn(r, x)); }
-static lk_tensor *layer_gru(train_run *r, lk_tensor *x) { return lk_nn_gru_kw(layer_rnn(r, x)); }
-static lk_tensor *layer_relu(train_run *r, lk_tensor *x) { return (void)r, lk_relu(x); }
-static lk_tensor *layer_flatten(train_run *r, lk_tensor *x) { return (void)r, lk_flatten_rows(x); }
-static lk_tensor *layer_max_pool(train_run *r, lk_tensor *x) { return (void)r, lk_nn_max_pool2d(x); }
-static lk_tensor *layer_avg_pool(train_run *r, lk_tensor *x) { return (void)r, lk_nn_avg_pool2d(x); }
-static lk_tensor *layer_global_avg(train_run *r, lk_tensor *x) { return (void)r, lk_nn_global_avg_pool(x); }
-
-static const struct {
-    const char *name;
-    lk_tensor *(*fn)(train_run *r, lk_tensor *x);
-} LAYERS[] = {{"dense", layer_dense},
-              {"conv2d", layer_conv2d},
-              {"depthwise_conv2d", layer_depthwise},
-              {"separable_conv2d", layer_separable},
-              {"batch_norm", layer_batch_norm},
-              {"layer_norm", layer_layer_norm},
-              {"embedding", layer_embedding},
-              {"lstm", layer_lstm},
-              {"gru", layer_gru},
-              {"relu", layer_relu},
-              {"flatten", layer_flatten},
-              {"max_pool2d", layer_max_pool},
-              {"avg_pool2d", layer_avg_pool},
-              {"global_avg_pool2d", layer_global_avg}};
-
-/* What is asked about attributes from here to scope_end() is about these. */
-typedef struct scope {
-    json_t *attributes, *asked;
-} scope;
-
-static scope scope_begin(test_case *c, json_t *attributes)
-{
-    const scope outer = {c->attributes, c->asked};
-    c->attributes = attributes;
-    c->asked = json_object();
-    return outer;
-}
-
-static void scope_end(test_case *c, scope outer, const char *what)
-{
-    check_asked(c, what);
-    json_decref(c->asked);
-    c->attributes = outer.attributes;
-    c->asked = outer.asked;
-}
-
-static lk_tensor *run_layer(train_run *r, json_t *layer, lk_tensor *x)
-{
-    const scope outer = scope_begin(r->c, layer);
-    const char *name = json_string_value(attribute(r->c, "layer"));
-    int         i = 0;
-    attribute(r->c, "name");
-    while (name && i < LKI_COUNT(LAYERS) && strcmp(LAYERS[i].name, name) != 0)
-        i++;
-    if (!name || i == LKI_COUNT(LAYERS)) miss(r->c, "layer %s is not known here", name ? name : "(none)");
-    else x = LAYERS[i].fn(r, x);
-    scope_end(r->c, outer, name ? name : "layer");
-    return x;
-}
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------------- */
 
@@ -225,13 +66,13 @@ static lk_tensor *loss_of(train_run *r, lk_tuple in, lk_tensor *y)
     lk_tensor *each = row_losses(r, in.item[1], y);
     if (!r->strategy) {
         lk_tensor *loss = lk_reduce_sum(lk_mul(each, in.item[2]));
-        return r->penalty ? lk_add(loss, r->penalty) : loss;
+        return r->net.penalty ? lk_add(loss, r->net.penalty) : loss;
     }
     const int64_t fixed = json_integer_value(json_object_get(r->spec, "denominator"));
     lk_tensor    *loss = fixed          ? lk_compute_average_loss(each, .global_batch_size = fixed)
                          : is_custom(r) ? lk_compute_average_loss(each)
                                         : lk_compute_average_loss(each, .denominator = LK_EXACT);
-    return r->penalty ? lk_add(loss, lk_scale_regularization_loss(r->penalty)) : loss;
+    return r->net.penalty ? lk_add(loss, lk_scale_regularization_loss(r->net.penalty)) : loss;
 }
 
 /* rows, labels and, on one device, the weight of each row to the loss and the number of correct rows. */
@@ -242,10 +83,10 @@ static lk_tuple train_step(lk_tuple in, void *user)
     lk_tensor *y = in.item[0];
     json_t    *layer;
     size_t     i;
-    r->used = 0;
-    r->penalty = NULL;
-    json_array_foreach(json_object_get(r->spec, "model"), i, layer) y = run_layer(r, layer, y);
-    if (r->used != r->weights) miss(r->c, "the model has %d weights: should be %d", r->used, r->weights);
+    r->net.used = 0;
+    r->net.penalty = NULL;
+    json_array_foreach(json_object_get(r->spec, "model"), i, layer) y = run_layer(&r->net, layer, y);
+    if (r->net.used != r->net.weights) miss(r->c, "the model has %d weights: should be %d", r->net.used, r->net.weights);
     if (r->c->why[0]) return LK_TUPLE(in.item[0], in.item[0]);
     lk_tensor *loss = loss_of(r, in, y);
     lk_grads  *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
@@ -338,11 +179,11 @@ static bool load_weights(train_run *r)
     if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
     json_array_foreach(list, i, entry)
     {
-        if (r->weights == MAX_WEIGHTS) break;
+        if (r->net.weights == MAX_WEIGHTS) break;
         lk_variable *v = lk_variable_of(tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))),
                                         .name = json_string_value(json_object_get(entry, "name")),
                                         .trainable = json_is_true(json_object_get(entry, "trainable")) ? LK_ON : LK_OFF);
-        r->weight[r->weights++] = v;
+        r->net.weight[r->net.weights++] = v;
         if (v && lk_variable_trainable(v)) r->trained[++r->trainable] = v;
     }
     lki_zip_close(&z);
@@ -396,11 +237,11 @@ static void check_weights(train_run *r)
     json_t *list = json_object_get(r->spec, "weights");
     lki_zip z;
     if (is_rounded(r) || lki_zip_open(run_path(r, "final.npz"), &z) != LK_OK) return;
-    for (int i = 0; i < r->weights; i++) {
+    for (int i = 0; i < r->net.weights; i++) {
         json_t      *entry = json_array_get(list, (size_t)i);
         const double bound = 1e-5 + 4 * json_number_value(json_object_get(entry, "noise"));
-        lk_tensor   *right = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), *ours = lk_read(r->weight[i]);
-        const char  *name = lk_variable_name(r->weight[i]);
+        lk_tensor *right = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))), *ours = lk_read(r->net.weight[i]);
+        const char *name = lk_variable_name(r->net.weight[i]);
         if (lk_size(right) != lk_size(ours))
             miss(r->c, "%s: %lld elements: should be %lld", name, (long long)lk_size(ours), (long long)lk_size(right));
         for (int64_t k = 0; k < lk_size(right) && !r->c->why[0]; k++) {
@@ -525,13 +366,13 @@ static bool set_weights(train_run *r, lk_model *m)
     lk_tensor *value[MAX_WEIGHTS];
     lki_zip    z;
     if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
-    for (size_t i = 0; i < json_array_size(list) && i < MAX_WEIGHTS; i++, r->weights++)
+    for (size_t i = 0; i < json_array_size(list) && i < MAX_WEIGHTS; i++, r->net.weights++)
         value[i] = tensor_of(r->c, &z, json_string_value(json_object_get(json_array_get(list, i), "key")));
     lki_zip_close(&z);
     lk_variables w = lk_model_weights(m);
     for (int i = 0; i < w.count && i < MAX_WEIGHTS; i++)
-        r->weight[i] = w.item[i];
-    return lk_model_set_weights(m, lk_tuple_from(r->weights, value)) == LK_OK;
+        r->net.weight[i] = w.item[i];
+    return lk_model_set_weights(m, lk_tuple_from(r->net.weights, value)) == LK_OK;
 }
 
 static void train_by_fit(train_run *r, const expected *e)
@@ -576,7 +417,7 @@ static bool start_run(train_run *r, const char *data, bool fit)
 static void check_train(test_case *c, json_t *spec, const char *data, const form *f)
 {
     static expected e;
-    train_run       r = {.c = c, .spec = spec, .split = f->split};
+    train_run       r = {.c = c, .spec = spec, .net = {.c = c}, .split = f->split};
     bool            ready = false;
     read_numbers(&r, f->losses, e.loss);
     read_numbers(&r, "spread.txt", e.spread);
