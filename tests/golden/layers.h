@@ -1,26 +1,134 @@
-/* Layers of the models in train/: from an entry of spec.json's "model" to ops, with the weights in Keras' order. */
+/* Models of train/: from spec.json's "model", a list of layers, to ops.
+ *
+ * A model is a chain, or a graph if a layer says with "from" whose outputs it takes. Keras has the weights of a chain in the order of the list and those of a graph
+ * in the order of depth; there each layer knows its own by their paths, which begin with its name. A layer of a graph that its output does not depend on is not
+ * part of it, neither here nor in Keras. */
 #ifndef LK_TESTS_GOLDEN_LAYERS_H
 #define LK_TESTS_GOLDEN_LAYERS_H
 
 #include "golden.h"
 #include "ops.h"
 
-enum { MAX_WEIGHTS = 64 };
+typedef struct member { /* a layer */
+    json_t     *json;
+    const char *name;           /* NULL: it has none, which chains allow */
+    int         inputs, *input; /* whose outputs it takes; -1: the rows of the data */
+    bool        used;           /* the model's output depends on it */
+    lk_tensor  *output;         /* of the call that is made */
+} member;
 
 typedef struct net {
-    test_case   *c;
-    int          weights, used; /* used: how many the layers so far have taken */
-    lk_variable *weight[MAX_WEIGHTS];
-    lk_tensor   *penalty; /* of the regularisers, so far */
+    test_case    *c;
+    bool          graph;
+    int           count;
+    member       *member;
+    const member *at; /* the layer that is run */
+    int           weights;
+    lk_variable **weight;  /* in Keras' order */
+    bool         *taken;   /* by the layers so far */
+    lk_tensor    *penalty; /* of the regularisers, so far */
 } net;
 
-/* ---- layers ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the list ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *kind_of(const member *m)
+{
+    const char *kind = json_string_value(json_object_get(m->json, "layer"));
+    return kind ? kind : "(none)";
+}
+
+static const char *title_of(const member *m) { return m->name ? m->name : kind_of(m); }
+
+/* The last layer of this name before layer i. */
+static int find_member(const net *n, int i, const char *name)
+{
+    while (--i >= 0 && (!name || !n->member[i].name || strcmp(n->member[i].name, name) != 0)) {}
+    return i;
+}
+
+/* Without names in "from" a layer takes the output of the one before it. */
+static void read_inputs(net *n, int i)
+{
+    member *m = &n->member[i];
+    json_t *from = json_object_get(m->json, "from"), *name;
+    size_t  k;
+    m->inputs = (int)lki_max(1, (int64_t)json_array_size(from));
+    m->input = calloc((size_t)m->inputs, sizeof *m->input);
+    m->input[0] = i - 1;
+    if (from && !json_is_array(from)) GIVE_UP(n->c, "layer %s has no inputs: \"from\" should be a list of names", title_of(m));
+    json_array_foreach(from, k, name)
+    {
+        const char *text = json_string_value(name);
+        m->input[k] = find_member(n, i, text);
+        if (m->input[k] < 0)
+            GIVE_UP(n->c, "layer %s takes the output of %s, which is no layer before it", title_of(m), text ? text : "(no name)");
+    }
+}
+
+/* What the output depends on; all of that has a name of its own. */
+static void find_used(net *n)
+{
+    n->member[n->count - 1].used = true;
+    for (int i = n->count - 1; i >= 0; i--) {
+        const member *m = &n->member[i];
+        if (!m->used) continue;
+        if (!m->name) GIVE_UP(n->c, "layer %d, %s, has no name", i, kind_of(m));
+        for (int k = i + 1; k < n->count; k++)
+            if (n->member[k].used && strcmp(n->member[k].name, m->name) == 0) GIVE_UP(n->c, "two layers are named %s", m->name);
+        for (int k = 0; k < m->inputs; k++)
+            if (m->input[k] >= 0) n->member[m->input[k]].used = true;
+    }
+}
+
+static void read_net(net *n, json_t *layers)
+{
+    json_t *layer;
+    size_t  i;
+    n->count = (int)json_array_size(layers);
+    n->member = calloc((size_t)n->count + 1, sizeof *n->member);
+    json_array_foreach(layers, i, layer)
+    {
+        n->member[i] = (member){.json = layer, .name = json_string_value(json_object_get(layer, "name"))};
+        n->graph = n->graph || json_object_get(layer, "from");
+        if (!n->c->why[0]) read_inputs(n, (int)i);
+    }
+    for (int k = 0; k < n->count; k++)
+        n->member[k].used = !n->graph;
+    if (!n->count) miss(n->c, "the model has no layers");
+    else if (n->graph && !n->c->why[0]) find_used(n);
+}
+
+static void free_net(net *n)
+{
+    for (int i = 0; i < n->count; i++)
+        free(n->member[i].input);
+    free(n->member);
+    free(n->weight);
+    free(n->taken);
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------------------- */
+
+static bool is_own(const net *n, const lk_variable *v)
+{
+    const char  *path = lk_variable_name(v);
+    const size_t length = n->graph ? strlen(n->at->name) : 0;
+    return !n->graph || (strncmp(path, n->at->name, length) == 0 && path[length] == '/');
+}
 
 static lk_variable *next_weight(net *n)
 {
-    if (n->used < n->weights) return n->weight[n->used++];
-    miss(n->c, "the model needs more than the %d weights there are", n->weights);
-    return n->weight[0];
+    for (int i = 0; i < n->weights; i++)
+        if (!n->taken[i] && is_own(n, n->weight[i])) return n->taken[i] = true, n->weight[i];
+    miss(n->c, "layer %s needs more weights than there are", title_of(n->at));
+    return NULL;
+}
+
+/* After a call. */
+static void check_taken(const net *n)
+{
+    for (int i = 0; i < n->weights; i++)
+        if (!n->taken[i]) miss(n->c, "no layer takes weight %s", lk_variable_name(n->weight[i]));
 }
 
 static lk_tensor *kernel_of(net *n)
@@ -119,6 +227,24 @@ static lk_tensor *layer_max_pool(net *n, lk_tensor *x) { return (void)n, lk_nn_m
 static lk_tensor *layer_avg_pool(net *n, lk_tensor *x) { return (void)n, lk_nn_avg_pool2d(x); }
 static lk_tensor *layer_global_avg(net *n, lk_tensor *x) { return (void)n, lk_nn_global_avg_pool(x); }
 
+/* Of different ranks, rows get axes of size 1 in front. */
+static lk_tensor *merge_add(lk_tuple in)
+{
+    lk_tensor *sum = NULL;
+    int        rank = 0;
+    for (int i = 0; i < in.count; i++)
+        rank = (int)lki_max(rank, lk_rank(in.item[i]));
+    for (int i = 0; i < in.count; i++) {
+        lk_tensor *x = in.item[i];
+        for (int more = rank - lk_rank(x); more > 0; more--)
+            x = lk_expand_dims(x, 1);
+        sum = sum ? lk_add(sum, x) : x;
+    }
+    return sum;
+}
+
+static lk_tensor *merge_concat(lk_tuple in) { return lk_concat(in, -1); }
+
 static const struct {
     const char *name;
     lk_tensor *(*fn)(net *n, lk_tensor *x);
@@ -137,18 +263,58 @@ static const struct {
               {"avg_pool2d", layer_avg_pool},
               {"global_avg_pool2d", layer_global_avg}};
 
-static lk_tensor *run_layer(net *n, json_t *layer, lk_tensor *x)
+static const struct {
+    const char *name;
+    lk_tensor *(*fn)(lk_tuple in); /* of several inputs */
+} MERGES[] = {{"add", merge_add}, {"concat", merge_concat}};
+
+/* ---- a call ------------------------------------------------------------------------------------------------------------------ */
+
+static lk_tuple inputs_of(const net *n, const member *m, lk_tensor *rows)
 {
-    const scope outer = scope_begin(n->c, layer);
-    const char *name = json_string_value(attribute(n->c, "layer"));
-    int         i = 0;
+    lk_tensor **in = calloc((size_t)m->inputs, sizeof *in);
+    for (int k = 0; k < m->inputs; k++)
+        in[k] = m->input[k] < 0 ? rows : n->member[m->input[k]].output;
+    const lk_tuple t = lk_tuple_from(m->inputs, in);
+    free(in);
+    return t;
+}
+
+static lk_tensor *apply_layer(net *n, lk_tuple in)
+{
+    const char *kind = kind_of(n->at);
+    for (int i = 0; i < LKI_COUNT(LAYERS); i++)
+        if (strcmp(LAYERS[i].name, kind) == 0 && in.count == 1) return LAYERS[i].fn(n, in.item[0]);
+    for (int i = 0; i < LKI_COUNT(MERGES); i++)
+        if (strcmp(MERGES[i].name, kind) == 0 && in.count > 1) return MERGES[i].fn(in);
+    miss(n->c, "layer %s: %s of %d input%s is not known here", title_of(n->at), kind, in.count, in.count == 1 ? "" : "s");
+    return NULL;
+}
+
+/* Asked about here: what every layer has. */
+static lk_tensor *run_layer(net *n, const member *m, lk_tensor *rows)
+{
+    const scope outer = scope_begin(n->c, m->json);
+    n->at = m;
+    attribute(n->c, "layer");
     attribute(n->c, "name");
-    while (name && i < LKI_COUNT(LAYERS) && strcmp(LAYERS[i].name, name) != 0)
-        i++;
-    if (!name || i == LKI_COUNT(LAYERS)) miss(n->c, "layer %s is not known here", name ? name : "(none)");
-    else x = LAYERS[i].fn(n, x);
-    scope_end(n->c, outer, name ? name : "layer");
-    return x;
+    attribute(n->c, "from");
+    lk_tensor *y = apply_layer(n, inputs_of(n, m, rows));
+    scope_end(n->c, outer, title_of(m));
+    sound(n->c, title_of(m));
+    return y;
+}
+
+/* The output; NULL where there is none, with a reason. */
+static lk_tensor *run_net(net *n, lk_tensor *rows)
+{
+    lk_tensor *y = NULL;
+    n->penalty = NULL;
+    memset(n->taken, 0, (size_t)n->weights * sizeof *n->taken);
+    for (int i = 0; i < n->count && !n->c->why[0]; i++)
+        if (n->member[i].used) y = n->member[i].output = run_layer(n, &n->member[i], rows);
+    if (!n->c->why[0]) check_taken(n);
+    return n->c->why[0] ? NULL : y;
 }
 
 #endif

@@ -22,8 +22,7 @@ typedef struct train_run {
     test_case    *c;
     json_t       *spec;
     net           net;
-    lk_variable  *trained[MAX_WEIGHTS + 1]; /* from 1 */
-    int           trainable;
+    lk_variables  trained;
     lk_optimizer *optimizer;
     lki_array     x, labels; /* all rows of the data */
     int64_t       first, rows;
@@ -80,16 +79,10 @@ static lk_tuple train_step(lk_tuple in, void *user)
 {
     train_run *r = user;
     lk_tape   *tape = lk_tape_begin();
-    lk_tensor *y = in.item[0];
-    json_t    *layer;
-    size_t     i;
-    r->net.used = 0;
-    r->net.penalty = NULL;
-    json_array_foreach(json_object_get(r->spec, "model"), i, layer) y = run_layer(&r->net, layer, y);
-    if (r->net.used != r->net.weights) miss(r->c, "the model has %d weights: should be %d", r->net.used, r->net.weights);
-    if (r->c->why[0]) return LK_TUPLE(in.item[0], in.item[0]);
+    lk_tensor *y = run_net(&r->net, in.item[0]);
+    if (!y) return LK_TUPLE(in.item[0], in.item[0]);
     lk_tensor *loss = loss_of(r, in, y);
-    lk_grads  *g = lk_tape_gradient(tape, loss, lk_variables_of(r->trainable, r->trained));
+    lk_grads  *g = lk_tape_gradient(tape, loss, r->trained);
     lk_optimizer_apply(r->optimizer, g);
     return LK_TUPLE(loss, correct_rows(r, in.item[1], y));
 }
@@ -171,23 +164,42 @@ static lk_tensor *weights_of(const train_run *r, int step, int64_t n, int64_t ba
     return t;
 }
 
-static bool load_weights(train_run *r)
+/* Room for the weights, and what is in the file of the first ones; the caller's to free. */
+static lk_tensor **first_weights(train_run *r)
 {
     json_t *list = json_object_get(r->spec, "weights"), *entry;
     lki_zip z;
     size_t  i;
-    if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
+    if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return NULL;
+    r->net.weights = (int)json_array_size(list);
+    r->net.weight = calloc((size_t)r->net.weights + 1, sizeof(lk_variable *));
+    r->net.taken = calloc((size_t)r->net.weights + 1, sizeof(bool));
+    lk_tensor **value = calloc((size_t)r->net.weights + 1, sizeof(lk_tensor *));
+    json_array_foreach(list, i, entry) value[i] = tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key")));
+    lki_zip_close(&z);
+    return value;
+}
+
+static bool load_weights(train_run *r)
+{
+    json_t       *list = json_object_get(r->spec, "weights"), *entry;
+    lk_tensor   **value = first_weights(r);
+    lk_variable **trained = calloc(json_array_size(list) + 1, sizeof(lk_variable *));
+    int           count = 0;
+    size_t        i;
     json_array_foreach(list, i, entry)
     {
-        if (r->net.weights == MAX_WEIGHTS) break;
-        lk_variable *v = lk_variable_of(tensor_of(r->c, &z, json_string_value(json_object_get(entry, "key"))),
-                                        .name = json_string_value(json_object_get(entry, "name")),
-                                        .trainable = json_is_true(json_object_get(entry, "trainable")) ? LK_ON : LK_OFF);
-        r->net.weight[r->net.weights++] = v;
-        if (v && lk_variable_trainable(v)) r->trained[++r->trainable] = v;
+        if (!value) break;
+        const bool trainable = json_is_true(json_object_get(entry, "trainable"));
+        r->net.weight[i] = lk_variable_of(value[i], .name = json_string_value(json_object_get(entry, "name")),
+                                          .trainable = trainable ? LK_ON : LK_OFF);
+        if (trainable) trained[count++] = r->net.weight[i];
     }
-    lki_zip_close(&z);
-    return !lk_failed();
+    r->trained = lk_variables_from(count, trained);
+    const bool good = value && !lk_failed();
+    free(trained);
+    free(value);
+    return good;
 }
 
 static int read_numbers(train_run *r, const char *file, double *out)
@@ -362,17 +374,13 @@ static void check_history(train_run *r, const lk_history *h)
 /* Weights of the model in Keras' order, from the file of the run. */
 static bool set_weights(train_run *r, lk_model *m)
 {
-    json_t    *list = json_object_get(r->spec, "weights");
-    lk_tensor *value[MAX_WEIGHTS];
-    lki_zip    z;
-    if (lki_zip_open(run_path(r, json_string_value(json_object_get(r->spec, "initial"))), &z) != LK_OK) return false;
-    for (size_t i = 0; i < json_array_size(list) && i < MAX_WEIGHTS; i++, r->net.weights++)
-        value[i] = tensor_of(r->c, &z, json_string_value(json_object_get(json_array_get(list, i), "key")));
-    lki_zip_close(&z);
-    lk_variables w = lk_model_weights(m);
-    for (int i = 0; i < w.count && i < MAX_WEIGHTS; i++)
+    lk_tensor        **value = first_weights(r);
+    const lk_variables w = lk_model_weights(m);
+    for (int i = 0; value && i < w.count && i < r->net.weights; i++)
         r->net.weight[i] = w.item[i];
-    return lk_model_set_weights(m, lk_tuple_from(r->net.weights, value)) == LK_OK;
+    const bool good = value && lk_model_set_weights(m, lk_tuple_from(r->net.weights, value)) == LK_OK;
+    free(value);
+    return good;
 }
 
 static void train_by_fit(train_run *r, const expected *e)
@@ -411,6 +419,7 @@ static bool start_run(train_run *r, const char *data, bool fit)
     const scope outer = scope_begin(r->c, json_object_get(r->spec, "optimizer"));
     r->optimizer = make_optimizer(r->c, json_string_value(attribute(r->c, "name")), NULL);
     scope_end(r->c, outer, "optimizer");
+    if (!fit) read_net(&r->net, json_object_get(r->spec, "model"));
     return (fit || load_weights(r)) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
 }
 
@@ -433,6 +442,7 @@ static void check_train(test_case *c, json_t *spec, const char *data, const form
     sound(c, "run");
     lki_array_free(&r.x);
     lki_array_free(&r.labels);
+    free_net(&r.net);
 }
 
 static void silent(const char *text, void *user) { (void)text, (void)user; }
