@@ -21,57 +21,45 @@ enum { MAX_STEPS = 4096 };
 typedef struct train_run {
     test_case    *c;
     json_t       *spec;
+    bool          custom; /* a loop of one's own made it, not fit */
+    int           replicas, epochs, steps;
+    int64_t       batch;
     net           net;
     lk_variables  trained;
     lk_optimizer *optimizer;
+    lk_loss      *loss;
     lki_array     x, labels; /* all rows of the data */
     int64_t       first, rows;
+    bool          pairs;    /* what is counted as correct is not rows but pairs of them, on each replica */
     lk_strategy  *strategy; /* NULL: one device */
     lk_split_rule split;
 } train_run;
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------------- */
 
-static lk_tensor *row_losses(train_run *r, lk_tensor *labels, lk_tensor *y)
+/* fit counts as its accuracy metric does: of two classes it takes 1 to be what is above 0.5, also where the output is a logit. The custom loop compares labels as
+ * they are: [n] with an output [n, 1], or [n, 1] with classes [n], is to count pairs of rows. */
+static lk_tensor *correct_rows(train_run *r, lk_tensor *labels, lk_tensor *y)
 {
-    json_t     *spec = json_object_get(r->spec, "loss");
-    const scope outer = scope_begin(r->c, spec);
-    const char *name = json_string_value(attribute(r->c, "name"));
-    loss_fn    *fn = name ? find_loss(name) : NULL;
-    lk_tensor  *losses = fn ? fn(loss_args(r->c, labels, y)) : NULL;
-    if (!fn) miss(r->c, "loss %s is not known here", name ? name : "(none)");
-    scope_end(r->c, outer, "loss");
-    return losses;
-}
-
-static bool is_custom(const train_run *r)
-{
-    const char *mode = json_string_value(json_object_get(r->spec, "mode"));
-    return mode && strcmp(mode, "custom") == 0;
-}
-
-/* Of two classes, fit counts as its accuracy metric does: above 0.5, also where the output is a logit. */
-static lk_tensor *correct_rows(const train_run *r, lk_tensor *labels, lk_tensor *y)
-{
-    lk_tensor *limit = lk_scalar(is_custom(r) ? 0 : 0.5), *hit;
-    if (lk_dim(y, -1) == 1) hit = lk_equal(lk_greater(y, limit), lk_greater(lk_cast(labels, LK_F32), lk_scalar(0)));
-    else hit = lk_equal(lk_argmax(y, .axis = LK_AXIS(-1)), lk_cast(labels, LK_I64));
-    return lk_reduce_sum(lk_cast(hit, LK_F32));
+    const bool binary = lk_dim(y, -1) == 1, custom = r->custom;
+    lk_tensor *given = lk_cast(labels, LK_F32), *ours;
+    if (binary) ours = lk_cast(lk_greater(y, lk_scalar(custom ? 0 : 0.5)), LK_F32);
+    else ours = lk_cast(lk_argmax(y, .axis = LK_AXIS(-1)), LK_F32);
+    if (binary && custom) given = lk_cast(lk_greater(given, lk_scalar(0)), LK_F32);
+    r->pairs = custom && lk_rank(given) != lk_rank(ours);
+    if (!r->pairs) given = lk_reshape(given, lk_tensor_shape(ours));
+    return lk_reduce_sum(lk_cast(lk_equal(ours, given), LK_F32));
 }
 
 /* The loss of the rows here. One device: each row counts what in.item[2] says. A replica: as the documents have it. */
 static lk_tensor *loss_of(train_run *r, lk_tuple in, lk_tensor *y)
 {
-    lk_tensor *each = row_losses(r, in.item[1], y);
-    if (!r->strategy) {
-        lk_tensor *loss = lk_reduce_sum(lk_mul(each, in.item[2]));
-        return r->net.penalty ? lk_add(loss, r->net.penalty) : loss;
-    }
+    lk_tensor    *loss = lk_loss_call(.loss = r->loss, .labels = in.item[1], .predictions = y), *penalty = r->net.penalty;
     const int64_t fixed = json_integer_value(json_object_get(r->spec, "denominator"));
-    lk_tensor    *loss = fixed          ? lk_compute_average_loss(each, .global_batch_size = fixed)
-                         : is_custom(r) ? lk_compute_average_loss(each)
-                                        : lk_compute_average_loss(each, .denominator = LK_EXACT);
-    return r->net.penalty ? lk_add(loss, lk_scale_regularization_loss(r->net.penalty)) : loss;
+    if (r->custom && !r->strategy) loss = lk_reduce_sum(lk_mul(loss, in.item[2]));
+    else if (r->custom) loss = fixed ? lk_compute_average_loss(loss, .global_batch_size = fixed) : lk_compute_average_loss(loss);
+    if (penalty && r->strategy) penalty = lk_scale_regularization_loss(penalty);
+    return penalty ? lk_add(loss, penalty) : loss;
 }
 
 /* rows, labels and, on one device, the weight of each row to the loss and the number of correct rows. */
@@ -154,7 +142,7 @@ static lk_tensor *weights_of(const train_run *r, int step, int64_t n, int64_t ba
     int64_t      row = 0;
     for (size_t k = 0; k < json_array_size(sizes); k++) {
         const int64_t own = json_integer_value(json_array_get(sizes, k));
-        const double  divisor = !is_custom(r) ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
+        const double  divisor = !r->custom ? (double)n : fixed != 0 ? fixed : (double)json_array_size(sizes) * (double)own;
         for (int64_t i = 0; i < own && row < n; i++)
             w[row++] = (float)(1 / divisor);
     }
@@ -209,8 +197,7 @@ static int read_numbers(train_run *r, const char *file, double *out)
     while (f && n < MAX_STEPS && fscanf(f, "%lf", &out[n]) == 1)
         n++;
     if (f) fclose(f);
-    if (n != json_integer_value(json_object_get(r->spec, "steps")))
-        miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
+    if (n != r->steps) miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
     return n;
 }
 
@@ -227,7 +214,7 @@ static bool is_rounded(const train_run *r) { return golden.rounded && !r->strate
 static double rows_allowed(const train_run *r)
 {
     const double share = golden.coarser > 0x1p13 ? 0.1 : 0.05;
-    return is_rounded(r) ? fmax(1, share * json_number_value(json_object_get(r->spec, "batch"))) : 1;
+    return is_rounded(r) ? fmax(1, share * (double)r->batch) : 1;
 }
 
 static void check_step(train_run *r, const expected *e, int step, double spread, lk_tuple result)
@@ -239,7 +226,8 @@ static void check_step(train_run *r, const expected *e, int step, double spread,
     if (!sound(r->c, what)) return;
     if (isnan(loss)) GIVE_UP(r->c, "%s is not a number", what);
     measure(r->c, what, fabs(loss / e->loss[step] - 1), bound);
-    if (r->split == LK_SPLIT_FILL) return; /* correct.txt is of the other split */
+    if (r->split == LK_SPLIT_FILL) return;   /* correct.txt is of the other split */
+    if (r->pairs && r->replicas > 1) return; /* pairs of another split, or of none */
     if (fabs(correct - e->correct[step]) > rows_allowed(r) && spread <= 1e-3)
         miss(r->c, "step %d: %g rows correct: should be %g", step, correct, e->correct[step]);
 }
@@ -266,12 +254,11 @@ static void check_weights(train_run *r)
 
 static void train(train_run *r, const expected *e)
 {
-    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")),
-                  epochs = json_integer_value(json_object_get(r->spec, "epochs"));
-    lk_function *f = lk_function_of(train_step, .user = r, .name = r->c->name);
-    double       spread = 0;
-    int          step = 0;
-    for (int64_t epoch = 0; epoch < epochs; epoch++)
+    const int64_t batch = r->batch;
+    lk_function  *f = lk_function_of(train_step, .user = r, .name = r->c->name);
+    double        spread = 0;
+    int           step = 0;
+    for (int epoch = 0; epoch < r->epochs; epoch++)
         for (int64_t from = 0; from < r->rows && !r->c->why[0]; from += batch, step++)
             LK_STEP {
                 const int64_t n = lki_min(batch, r->rows - from);
@@ -294,23 +281,21 @@ static lk_tuple distributed_step(lk_tuple in, void *user)
 
 static void train_on_replicas(train_run *r, const expected *e)
 {
-    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch")),
-                  epochs = json_integer_value(json_object_get(r->spec, "epochs"));
-    lk_tuple    all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
-    lk_dataset *data =
+    const int64_t batch = r->batch;
+    lk_tuple      all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
+    lk_dataset   *data =
         lk_distribute_dataset(r->strategy, lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch), .split = r->split);
     lk_function *f = lk_function_of(distributed_step, .user = r, .name = r->c->name);
     double       spread = 0;
     int          step = 0;
-    for (int64_t epoch = 0; epoch < epochs; epoch++)
+    for (int epoch = 0; epoch < r->epochs; epoch++)
         LK_FOR_EACH(rows, data) {
             if (step == MAX_STEPS || r->c->why[0]) break;
             spread = fmax(spread, e->spread[step]);
             check_step(r, e, step, spread, lk_call(f, rows));
             step++;
         }
-    if (!r->c->why[0] && step != json_integer_value(json_object_get(r->spec, "steps")))
-        miss(r->c, "%d steps: should be as many as in spec.json", step);
+    if (!r->c->why[0] && step != r->steps) miss(r->c, "%d steps: should be as many as in spec.json", step);
     if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
 }
 
@@ -346,17 +331,6 @@ static void step_ended(const lk_event *event, void *user)
     w->step++;
 }
 
-static lk_loss *loss_in(train_run *r)
-{
-    json_t         *spec = json_object_get(r->spec, "loss");
-    const lk_switch logits = json_is_true(json_object_get(spec, "from_logits")) ? LK_ON : LK_OFF;
-    const char     *name = json_string_value(json_object_get(spec, "name"));
-    if (name && !strcmp(name, "SparseCategoricalCrossentropy")) return lk_sparse_categorical_crossentropy(.from_logits = logits);
-    if (name && !strcmp(name, "BinaryCrossentropy")) return lk_binary_crossentropy(.from_logits = logits);
-    miss(r->c, "loss %s is not known here", name ? name : "(none)");
-    return NULL;
-}
-
 static void check_history(train_run *r, const lk_history *h)
 {
     json_t     *history = load_json(run_path(r, "history.json")), *list, *value;
@@ -385,23 +359,21 @@ static bool set_weights(train_run *r, lk_model *m)
 
 static void train_by_fit(train_run *r, const expected *e)
 {
-    const int64_t batch = json_integer_value(json_object_get(r->spec, "batch"));
-    lk_model     *m = NULL;
-    watcher       w = {.run = r, .want = e, .batch = batch};
+    lk_model *m = NULL;
+    watcher   w = {.run = r, .want = e, .batch = r->batch};
     if (r->strategy)
         LK_SCOPE(r->strategy)
             m = lk_model_from_json_file(run_path(r, "model.json"));
     else m = lk_model_from_json_file(run_path(r, "model.json"));
     if (!m || !set_weights(r, m)) return;
     lk_tuple    all = LK_TUPLE(rows_of(r, &r->x, 0, r->rows, r->rows), rows_of(r, &r->labels, 0, r->rows, r->rows));
-    lk_dataset *data = lk_dataset_batch(lk_dataset_from_tensor_slices(all), batch);
-    lk_model_compile(m, .loss = loss_in(r), .optimizer = r->optimizer, .metrics = LK_METRICS(lk_accuracy()));
+    lk_dataset *data = lk_dataset_batch(lk_dataset_from_tensor_slices(all), r->batch);
+    lk_model_compile(m, .loss = r->loss, .optimizer = r->optimizer, .metrics = LK_METRICS(lk_accuracy()));
     lk_history *h = lk_model_fit(
-        m, data, .epochs = (int)json_integer_value(json_object_get(r->spec, "epochs")), .verbose = LK_SILENT,
+        m, data, .epochs = r->epochs, .verbose = LK_SILENT,
         .callbacks = LK_CALLBACKS(lk_callback_of(.user = &w, .on_epoch_begin = epoch_begins, .on_train_batch_end = step_ended)));
     if (!sound(r->c, "fit") || r->c->why[0]) return;
-    if (w.step != json_integer_value(json_object_get(r->spec, "steps")))
-        miss(r->c, "%d steps: should be as many as in spec.json", w.step);
+    if (w.step != r->steps) miss(r->c, "%d steps: should be as many as in spec.json", w.step);
     check_history(r, h);
     check_weights(r);
 }
@@ -413,21 +385,56 @@ typedef struct form { /* a way to make a run */
     bool          fit;
 } form;
 
+/* As fit takes it, or for a loop of one's own: one value per row. */
+static lk_loss *loss_in(train_run *r, bool fit)
+{
+    const scope               outer = scope_begin(r->c, json_object_get(r->spec, "loss"));
+    const char               *name = json_string_value(attribute(r->c, "name"));
+    const int                 id = name ? find_loss(name) : -1, axis = has(r->c, "axis") ? whole(r->c, "axis") : -1;
+    const lk_loss_args        a = loss_args(r->c, NULL, NULL);
+    const lk_loss_object_args set = {.reduction = fit ? LK_REDUCTION_AUTO : LK_REDUCTION_NONE,
+                                     .from_logits = a.from_logits,
+                                     .label_smoothing = a.label_smoothing,
+                                     .ignore_class = a.ignore_class,
+                                     .delta = a.delta};
+    if (id < 0) miss(r->c, "loss %s is not known here", name ? name : "(none)");
+    if (axis != -1 && axis != 1) miss(r->c, "loss %s: axis %d of [rows, outputs] is not known here", name, axis);
+    scope_end(r->c, outer, "loss");
+    return id < 0 ? NULL : lki_loss_classes[id].make(&set);
+}
+
 static bool start_run(train_run *r, const char *data, bool fit)
 {
     const char *inputs = json_string_value(json_object_get(r->spec, "inputs"));
     const scope outer = scope_begin(r->c, json_object_get(r->spec, "optimizer"));
     r->optimizer = make_optimizer(r->c, json_string_value(attribute(r->c, "name")), NULL);
     scope_end(r->c, outer, "optimizer");
+    r->loss = loss_in(r, !r->custom);
     if (!fit) read_net(&r->net, json_object_get(r->spec, "model"));
     return (fit || load_weights(r)) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
+}
+
+/* A loop of one's own goes over the data once, whatever the spec says; fit is on one device. */
+static train_run run_of(test_case *c, json_t *spec)
+{
+    const char *mode = json_string_value(json_object_get(spec, "mode"));
+    const bool  custom = !mode || strcmp(mode, "fit") != 0;
+    return (train_run){.c = c,
+                       .spec = spec,
+                       .custom = custom,
+                       .replicas = custom ? (int)json_integer_value(json_object_get(spec, "replicas")) : 1,
+                       .epochs = custom ? 1 : (int)json_integer_value(json_object_get(spec, "epochs")),
+                       .steps = (int)json_integer_value(json_object_get(spec, "steps")),
+                       .batch = json_integer_value(json_object_get(spec, "batch")),
+                       .net = {.c = c}};
 }
 
 static void check_train(test_case *c, json_t *spec, const char *data, const form *f)
 {
     static expected e;
-    train_run       r = {.c = c, .spec = spec, .net = {.c = c}, .split = f->split};
+    train_run       r = run_of(c, spec);
     bool            ready = false;
+    r.split = f->split;
     read_numbers(&r, f->losses, e.loss);
     read_numbers(&r, "spread.txt", e.spread);
     read_numbers(&r, "correct.txt", e.correct);
@@ -449,16 +456,16 @@ static void silent(const char *text, void *user) { (void)text, (void)user; }
 
 static void run_forms(const char *name, json_t *spec, const char *data)
 {
-    const int           n = (int)json_integer_value(json_object_get(spec, "replicas"));
+    const train_run     r = run_of(NULL, spec);
+    const int           n = r.replicas;
     const bool          matters = json_is_null(json_object_get(spec, "denominator")) && n > 1;
     const lk_split_rule split = matters ? LK_SPLIT_EVEN : LK_SPLIT_LANES;
-    const bool          fit = !strcmp(json_string_value(json_object_get(spec, "mode")), "fit"),
-               fill = json_object_get(spec, "sizes_fill") != NULL;
-    const form forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES, false},
-                          {n > 1 ? "/strategy" : NULL, "losses.txt", n, split, false},
-                          {n > 1 && fill ? "/fill" : NULL, "losses_fill.txt", n, LK_SPLIT_FILL, false},
-                          {fit ? "/fit" : NULL, "losses.txt", 0, LK_SPLIT_LANES, true},
-                          {fit ? "/fit2" : NULL, "losses.txt", 2, LK_SPLIT_LANES, true}};
+    const bool          fit = !r.custom, fill = json_object_get(spec, "sizes_fill") != NULL;
+    const form          forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES, false},
+                                   {n > 1 ? "/strategy" : NULL, "losses.txt", n, split, false},
+                                   {n > 1 && fill ? "/fill" : NULL, "losses_fill.txt", n, LK_SPLIT_FILL, false},
+                                   {fit ? "/fit" : NULL, "losses.txt", 0, LK_SPLIT_LANES, true},
+                                   {fit ? "/fit2" : NULL, "losses.txt", 2, LK_SPLIT_LANES, true}};
     for (int i = 0; i < LKI_COUNT(forms); i++) {
         test_case c;
         char      full[512];
