@@ -16,8 +16,6 @@
 #include <lockstep/dataset.h>
 #include <lockstep/keras.h>
 
-enum { MAX_STEPS = 4096 };
-
 typedef struct train_run {
     test_case    *c;
     json_t       *spec;
@@ -28,10 +26,10 @@ typedef struct train_run {
     lk_variables  trained;
     lk_optimizer *optimizer;
     lk_loss      *loss;
-    lki_array     x, labels; /* all rows of the data */
-    int64_t       first, rows;
-    bool          pairs;    /* what is counted as correct is not rows but pairs of them, on each replica */
-    lk_strategy  *strategy; /* NULL: one device */
+    lki_array     x, labels;           /* all rows of the data */
+    int64_t       first, stride, rows; /* of them: where those of the run begin, each how far from the one before, and how many */
+    bool          pairs;               /* what is counted as correct is not rows but pairs of them, on each replica */
+    lk_strategy  *strategy;            /* NULL: one device */
     lk_split_rule split;
 } train_run;
 
@@ -84,18 +82,36 @@ static const char *run_path(const train_run *r, const char *file)
     return path;
 }
 
+/* A bound of a slice, as Python has them: null is the standard one, -1 the last row, and what is outside of least..most is the nearer of them. */
+static int64_t bound_of(json_t *bound, int64_t standard, int64_t least, int64_t most, int64_t rows)
+{
+    const int64_t i = json_integer_value(bound);
+    return json_is_integer(bound) ? lki_min(lki_max(i < 0 ? i + rows : i, least), most) : standard;
+}
+
+/* [end], [first, end] or [first, end, stride] */
+static void choose_rows(train_run *r, json_t *list)
+{
+    const size_t at_end = json_array_size(list) > 1;
+    json_t *first = at_end ? json_array_get(list, 0) : NULL, *end = json_array_get(list, at_end), *by = json_array_get(list, 2);
+    const int64_t stride = json_is_integer(by) ? json_integer_value(by) : 1, all = r->x.shape.dim[0], least = stride < 0 ? -1 : 0,
+                  most = stride < 0 ? all - 1 : all;
+    if (stride == 0) GIVE_UP(r->c, "rows with a stride of 0");
+    r->stride = stride;
+    r->first = bound_of(first, stride < 0 ? most : least, least, most, all);
+    const int64_t behind = bound_of(end, stride < 0 ? least : most, least, most, all);
+    r->rows = lki_max(0, (behind - r->first + stride - (stride < 0 ? -1 : 1)) / stride);
+}
+
 static bool load_set(train_run *r, const char *folder)
 {
     char        path[MAX_PATH];
     const char *data = json_string_value(json_object_get(r->spec, "data"));
-    json_t     *rows = json_object_get(r->spec, "rows");
     snprintf(path, sizeof path, "%s/%s/train-images-idx3-ubyte.gz", folder, data);
     if (lki_idx_read(path, &r->x) != LK_OK) return false;
     snprintf(path, sizeof path, "%s/%s/train-labels-idx1-ubyte.gz", folder, data);
     if (lki_idx_read(path, &r->labels) != LK_OK) return false;
-    r->first = json_integer_value(json_array_get(rows, 0));
-    r->rows = json_integer_value(json_array_get(rows, 1)) - r->first;
-    if (r->first < 0 || r->rows < 0 || r->first + r->rows > r->x.shape.dim[0]) miss(r->c, "rows outside the data");
+    choose_rows(r, json_object_get(r->spec, "rows"));
     return true;
 }
 
@@ -106,13 +122,14 @@ static bool load_inputs(train_run *r, const char *file)
     const bool good = lki_npz_read(&z, "ids", &r->x) == LK_OK && lki_npz_read(&z, "labels", &r->labels) == LK_OK;
     lki_zip_close(&z);
     r->rows = good ? r->x.shape.dim[0] : 0;
+    r->stride = 1;
     return good;
 }
 
 /* Rows from..from+n of an array, in the type the model takes: pixels divided by 255, labels and tokens i32. */
 static lk_tensor *rows_of(const train_run *r, const lki_array *a, int64_t from, int64_t n, int64_t batch)
 {
-    const int64_t each = lki_shape_size_from(&a->shape, 1), begin = (r->first + from) * each;
+    const int64_t each = lki_shape_size_from(&a->shape, 1);
     const bool    pixels = a == &r->x && a->dtype == LK_U8;
     json_t       *sizes = json_object_get(r->spec, "input_shape");
     lk_shape      shape = a->shape;
@@ -124,7 +141,8 @@ static lk_tensor *rows_of(const train_run *r, const lki_array *a, int64_t from, 
     float   *f = malloc((size_t)(n * each) * sizeof *f + 1);
     int32_t *w = malloc((size_t)(n * each) * sizeof *w + 1);
     for (int64_t i = 0; i < n * each; i++) {
-        w[i] = (int32_t)lki_element_get(a->dtype, a->data, begin + i);
+        const int64_t row = r->first + (from + i / each) * r->stride;
+        w[i] = (int32_t)lki_element_get(a->dtype, a->data, row * each + i % each);
         f[i] = (float)w[i] / 255.0f;
     }
     lk_tensor *t = pixels ? lk_tensor_from(shape, LK_F32, f) : lk_tensor_from(shape, LK_I32, w);
@@ -190,21 +208,23 @@ static bool load_weights(train_run *r)
     return good;
 }
 
-static int read_numbers(train_run *r, const char *file, double *out)
+/* One number per step; the caller's to free. */
+static double *read_numbers(train_run *r, const char *file)
 {
-    FILE *f = fopen(run_path(r, file), "r");
-    int   n = 0;
-    while (f && n < MAX_STEPS && fscanf(f, "%lf", &out[n]) == 1)
+    FILE   *f = fopen(run_path(r, file), "r");
+    double *out = calloc((size_t)r->steps + 1, sizeof *out);
+    int     n = 0;
+    while (f && n <= r->steps && fscanf(f, "%lf", &out[n]) == 1)
         n++;
     if (f) fclose(f);
-    if (n != r->steps) miss(r->c, "%s: %d numbers: should be as many as steps", file, n);
-    return n;
+    if (n != r->steps) miss(r->c, "%s: there should be as many numbers as steps, %d", file, r->steps);
+    return out;
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct expected {
-    double loss[MAX_STEPS], spread[MAX_STEPS], correct[MAX_STEPS];
+    double *loss, *spread, *correct; /* of each step */
 } expected;
 
 /* Replicas of a run under a strategy are on the CPU. */
@@ -252,6 +272,13 @@ static void check_weights(train_run *r)
     lki_zip_close(&z);
 }
 
+/* After so many steps; final.npz is not of the split that fills. */
+static void check_end(train_run *r, int step)
+{
+    if (!r->c->why[0] && step != r->steps) miss(r->c, "%d steps: should be %d", step, r->steps);
+    if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
+}
+
 static void train(train_run *r, const expected *e)
 {
     const int64_t batch = r->batch;
@@ -259,7 +286,7 @@ static void train(train_run *r, const expected *e)
     double        spread = 0;
     int           step = 0;
     for (int epoch = 0; epoch < r->epochs; epoch++)
-        for (int64_t from = 0; from < r->rows && !r->c->why[0]; from += batch, step++)
+        for (int64_t from = 0; from < r->rows && step < r->steps && !r->c->why[0]; from += batch, step++)
             LK_STEP {
                 const int64_t n = lki_min(batch, r->rows - from);
                 spread = fmax(spread, e->spread[step]);
@@ -267,7 +294,7 @@ static void train(train_run *r, const expected *e)
                 check_step(r, e, step, spread,
                            lk_call(f, LK_TUPLE(rows_of(r, &r->x, from, n, batch), rows_of(r, &r->labels, from, n, batch), w)));
             }
-    if (!r->c->why[0]) check_weights(r);
+    check_end(r, step);
 }
 
 /* ---- under a strategy -------------------------------------------------------------------------------------------------------- */
@@ -290,13 +317,12 @@ static void train_on_replicas(train_run *r, const expected *e)
     int          step = 0;
     for (int epoch = 0; epoch < r->epochs; epoch++)
         LK_FOR_EACH(rows, data) {
-            if (step == MAX_STEPS || r->c->why[0]) break;
+            if (step == r->steps || r->c->why[0]) break;
             spread = fmax(spread, e->spread[step]);
             check_step(r, e, step, spread, lk_call(f, rows));
             step++;
         }
-    if (!r->c->why[0] && step != r->steps) miss(r->c, "%d steps: should be as many as in spec.json", step);
-    if (!r->c->why[0] && r->split != LK_SPLIT_FILL) check_weights(r);
+    check_end(r, step);
 }
 
 /* ---- by fit ------------------------------------------------------------------------------------------------------------------- */
@@ -322,7 +348,7 @@ static void step_ended(const lk_event *event, void *user)
     const int64_t before = event->batch * w->batch, rows = lki_min(w->batch, w->run->rows - before);
     const double  sum = lk_logs_get(&event->logs, "loss") * (double)(before + rows),
                  hits = lk_logs_get(&event->logs, "accuracy") * (double)(before + rows);
-    if (w->step == MAX_STEPS) return;
+    if (w->step == w->run->steps) return;
     w->spread = fmax(w->spread, w->want->spread[w->step]);
     check_step(w->run, w->want, w->step, w->spread,
                LK_TUPLE(lk_scalar((sum - w->sum) / (double)rows), lk_scalar(round(hits - w->hits))));
@@ -373,9 +399,8 @@ static void train_by_fit(train_run *r, const expected *e)
         m, data, .epochs = r->epochs, .verbose = LK_SILENT,
         .callbacks = LK_CALLBACKS(lk_callback_of(.user = &w, .on_epoch_begin = epoch_begins, .on_train_batch_end = step_ended)));
     if (!sound(r->c, "fit") || r->c->why[0]) return;
-    if (w.step != r->steps) miss(r->c, "%d steps: should be as many as in spec.json", w.step);
     check_history(r, h);
-    check_weights(r);
+    check_end(r, w.step);
 }
 
 typedef struct form { /* a way to make a run */
@@ -431,13 +456,10 @@ static train_run run_of(test_case *c, json_t *spec)
 
 static void check_train(test_case *c, json_t *spec, const char *data, const form *f)
 {
-    static expected e;
-    train_run       r = run_of(c, spec);
-    bool            ready = false;
+    train_run r = run_of(c, spec);
+    bool      ready = false;
     r.split = f->split;
-    read_numbers(&r, f->losses, e.loss);
-    read_numbers(&r, "spread.txt", e.spread);
-    read_numbers(&r, "correct.txt", e.correct);
+    const expected e = {read_numbers(&r, f->losses), read_numbers(&r, "spread.txt"), read_numbers(&r, "correct.txt")};
     if (f->replicas) {
         r.strategy = lk_mirrored_strategy(.cpu_devices = f->replicas);
         LK_SCOPE(r.strategy)
@@ -450,6 +472,9 @@ static void check_train(test_case *c, json_t *spec, const char *data, const form
     lki_array_free(&r.x);
     lki_array_free(&r.labels);
     free_net(&r.net);
+    free(e.loss);
+    free(e.spread);
+    free(e.correct);
 }
 
 static void silent(const char *text, void *user) { (void)text, (void)user; }
