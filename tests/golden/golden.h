@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_ARRAYS = 24, MAX_PATH = 1024 };
 
@@ -151,7 +152,7 @@ static lk_integer integer(test_case *c, const char *key)
 static lk_switch on_off(test_case *c, const char *key)
 {
     json_t *value = attribute(c, key);
-    return !value ? LK_DEFAULT : json_is_true(value) ? LK_ON : LK_OFF;
+    return !value ? LK_DEFAULT : json_is_true(value) || json_number_value(value) != 0 ? LK_ON : LK_OFF;
 }
 
 static lk_number number(test_case *c, const char *key)
@@ -177,7 +178,7 @@ static int word(test_case *c, const char *key, const char *const *words, int cou
 {
     const char *value = json_string_value(attribute(c, key));
     for (int i = 0; value && i < count; i++)
-        if (strcmp(value, words[i]) == 0) return i;
+        if (strcasecmp(value, words[i]) == 0) return i;
     if (value) miss(c, "%s is \"%s\", which is not known here", key, value);
     return 0;
 }

@@ -27,6 +27,7 @@ typedef struct net {
     lk_variable **weight;  /* in Keras' order */
     bool         *taken;   /* by the layers so far */
     lk_tensor    *penalty; /* of the regularisers, so far */
+    json_t       *parts;   /* not NULL: how many rows of these each of several replicas had */
 } net;
 
 /* ---- the list ---------------------------------------------------------------------------------------------------------------- */
@@ -134,8 +135,9 @@ static void check_taken(const net *n)
 static lk_tensor *kernel_of(net *n)
 {
     lk_tensor *w = lk_read(next_weight(n));
-    if (!has(n->c, "l2")) return w;
-    lk_tensor *cost = lk_nn_l2(w, real(n->c, "l2"));
+    attribute(n->c, "l2");
+    if (!json_object_get(n->at->json, "l2")) return w;
+    lk_tensor *cost = lk_nn_l2(w, has(n->c, "l2") ? real(n->c, "l2") : 0.01); /* that is what null is to Keras */
     n->penalty = n->penalty ? lk_add(n->penalty, cost) : cost;
     return w;
 }
@@ -145,20 +147,16 @@ static lk_tensor *bias_of(net *n) { return on_off(n->c, "use_bias") == LK_OFF ? 
 static lk_tensor *layer_dense(net *n, lk_tensor *x)
 {
     lk_tensor *kernel = kernel_of(n), *bias = bias_of(n);
-    attribute(n->c, "units");
     return lk_nn_dense(x, kernel, bias, activation(n->c, "activation"));
 }
 
 static lk_conv_args layer_conv(net *n, lk_tensor *x)
 {
-    lk_conv_args a = {.x = x,
-                      .kernel = kernel_of(n),
-                      .strides = axes(n->c, "strides"),
-                      .padding = padding(n->c),
-                      .activation = activation(n->c, "activation")};
-    attribute(n->c, "filters");
-    attribute(n->c, "kernel");
-    return a;
+    return (lk_conv_args){.x = x,
+                          .kernel = kernel_of(n),
+                          .strides = axes(n->c, "strides"),
+                          .padding = padding(n->c),
+                          .activation = activation(n->c, "activation")};
 }
 
 static lk_tensor *layer_conv2d(net *n, lk_tensor *x)
@@ -172,6 +170,7 @@ static lk_tensor *layer_depthwise(net *n, lk_tensor *x)
 {
     lk_conv_args a = layer_conv(n, x);
     a.bias = bias_of(n);
+    a.activation = LK_LINEAR; /* Keras' layer was not given one */
     return lk_nn_depthwise_conv2d_kw(a);
 }
 
@@ -183,17 +182,53 @@ static lk_tensor *layer_separable(net *n, lk_tensor *x)
     return lk_nn_separable_conv2d_kw(a);
 }
 
+static lk_tensor *rows_between(lk_tensor *x, int64_t first, int64_t count)
+{
+    int64_t begin[LK_MAX_RANK] = {first}, size[LK_MAX_RANK] = {count};
+    for (int i = 1; i < lk_rank(x); i++)
+        size[i] = lk_dim(x, i);
+    return lk_slice(x, lk_axes_from(lk_rank(x), begin), lk_axes_from(lk_rank(x), size));
+}
+
+/* Rows of each replica by themselves; y and the mean of the moving mean and variance that each has then. */
+static lk_tuple norm_parts(const net *n, lk_norm_args a)
+{
+    lk_tensor **y = calloc(json_array_size(n->parts), sizeof *y), *x = a.x, *moved[2] = {0};
+    json_t     *size;
+    size_t      k;
+    int         count = 0;
+    int64_t     row = 0;
+    json_array_foreach(n->parts, k, size)
+    {
+        const int64_t own = json_integer_value(size);
+        if (!own) continue;
+        a.x = rows_between(x, row, own);
+        const lk_tuple part = lk_nn_batch_norm_kw(a);
+        for (int i = 0; i < 2; i++)
+            moved[i] = moved[i] ? lk_add(moved[i], part.item[i + 1]) : part.item[i + 1];
+        y[count++] = part.item[0];
+        row += own;
+    }
+    const lk_tuple joined = lk_tuple_from(count, y);
+    lk_tensor     *number_of = lk_scalar(count);
+    free(y);
+    return LK_TUPLE(lk_concat(joined, 0), lk_div(moved[0], number_of), lk_div(moved[1], number_of));
+}
+
+/* In Keras each replica normalises its own rows by themselves. */
 static lk_tensor *layer_batch_norm(net *n, lk_tensor *x)
 {
-    lk_variable   *gamma = next_weight(n), *beta = next_weight(n), *mean = next_weight(n), *variance = next_weight(n);
-    const lk_tuple y = lk_nn_batch_norm_kw((lk_norm_args){.x = x,
-                                                          .gamma = lk_read(gamma),
-                                                          .beta = lk_read(beta),
-                                                          .moving_mean = lk_read(mean),
-                                                          .moving_variance = lk_read(variance),
-                                                          .momentum = number(n->c, "momentum"),
-                                                          .epsilon = number(n->c, "epsilon"),
-                                                          .training = LK_ON});
+    lk_variable       *gamma = next_weight(n), *beta = next_weight(n), *mean = next_weight(n), *variance = next_weight(n);
+    const lk_norm_args a = {.x = x,
+                            .gamma = lk_read(gamma),
+                            .beta = lk_read(beta),
+                            .moving_mean = lk_read(mean),
+                            .moving_variance = lk_read(variance),
+                            .momentum = number(n->c, "momentum"),
+                            .epsilon = number(n->c, "epsilon"),
+                            .training = LK_ON,
+                            .synchronized = LK_OFF};
+    const lk_tuple     y = n->parts ? norm_parts(n, a) : lk_nn_batch_norm_kw(a);
     lk_assign(mean, y.item[1]);
     lk_assign(variance, y.item[2]);
     return y.item[0];
@@ -207,15 +242,13 @@ static lk_tensor *layer_layer_norm(net *n, lk_tensor *x)
 
 static lk_tensor *layer_embedding(net *n, lk_tensor *x)
 {
-    attribute(n->c, "rows");
-    attribute(n->c, "units");
+    if (lki_is_float(lk_tensor_dtype(x))) x = lk_cast(x, LK_I32);
     return lk_nn_embedding(x, lk_read(next_weight(n)));
 }
 
 static lk_rnn_args layer_rnn(net *n, lk_tensor *x)
 {
     lk_tensor *kernel = kernel_of(n), *recurrent = lk_read(next_weight(n)), *bias = bias_of(n);
-    attribute(n->c, "units");
     return (lk_rnn_args){.x = x, .kernel = kernel, .recurrent = recurrent, .bias = bias};
 }
 
@@ -291,14 +324,15 @@ static lk_tensor *apply_layer(net *n, lk_tuple in)
     return NULL;
 }
 
-/* Asked about here: what every layer has. */
+/* What layers may have besides use_bias and l2: a kind that has no such option is given it for nothing, by Keras' makers as well. */
 static lk_tensor *run_layer(net *n, const member *m, lk_tensor *rows)
 {
-    const scope outer = scope_begin(n->c, m->json);
+    static const char *const KEYS[] = {"layer",   "name",    "from",     "units",   "filters", "kernel",
+                                       "strides", "padding", "momentum", "epsilon", "rows",    "activation"};
+    const scope              outer = scope_begin(n->c, m->json);
     n->at = m;
-    attribute(n->c, "layer");
-    attribute(n->c, "name");
-    attribute(n->c, "from");
+    for (int i = 0; i < LKI_COUNT(KEYS); i++)
+        attribute(n->c, KEYS[i]);
     lk_tensor *y = apply_layer(n, inputs_of(n, m, rows));
     scope_end(n->c, outer, title_of(m));
     sound(n->c, title_of(m));

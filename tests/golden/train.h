@@ -198,7 +198,9 @@ static bool load_weights(train_run *r)
         if (!value) break;
         const bool trainable = json_is_true(json_object_get(entry, "trainable"));
         r->net.weight[i] = lk_variable_of(value[i], .name = json_string_value(json_object_get(entry, "name")),
-                                          .trainable = trainable ? LK_ON : LK_OFF);
+                                          .trainable = trainable ? LK_ON : LK_OFF,
+                                          .synchronization = trainable ? LK_SYNC_ON_WRITE : LK_SYNC_ON_READ,
+                                          .aggregation = trainable ? LK_AGGREGATION_NONE : LK_AGGREGATION_MEAN);
         if (trainable) trained[count++] = r->net.weight[i];
     }
     r->trained = lk_variables_from(count, trained);
@@ -290,6 +292,7 @@ static void train(train_run *r, const expected *e)
             LK_STEP {
                 const int64_t n = lki_min(batch, r->rows - from);
                 spread = fmax(spread, e->spread[step]);
+                r->net.parts = r->replicas > 1 ? json_array_get(json_object_get(r->spec, "sizes"), (size_t)step) : NULL;
                 lk_tensor *w = weights_of(r, step, n, batch);
                 check_step(r, e, step, spread,
                            lk_call(f, LK_TUPLE(rows_of(r, &r->x, from, n, batch), rows_of(r, &r->labels, from, n, batch), w)));
@@ -479,11 +482,23 @@ static void check_train(test_case *c, json_t *spec, const char *data, const form
 
 static void silent(const char *text, void *user) { (void)text, (void)user; }
 
+static bool has_batch_norm(json_t *spec)
+{
+    json_t *layer;
+    size_t  i;
+    json_array_foreach(json_object_get(spec, "model"), i, layer)
+    {
+        const char *kind = json_string_value(json_object_get(layer, "layer"));
+        if (kind && strcmp(kind, "batch_norm") == 0) return true;
+    }
+    return false;
+}
+
 static void run_forms(const char *name, json_t *spec, const char *data)
 {
     const train_run     r = run_of(NULL, spec);
     const int           n = r.replicas;
-    const bool          matters = json_is_null(json_object_get(spec, "denominator")) && n > 1;
+    const bool          matters = n > 1 && (json_is_null(json_object_get(spec, "denominator")) || has_batch_norm(spec));
     const lk_split_rule split = matters ? LK_SPLIT_EVEN : LK_SPLIT_LANES;
     const bool          fit = !r.custom, fill = json_object_get(spec, "sizes_fill") != NULL;
     const form          forms[] = {{"", "losses.txt", 0, LK_SPLIT_LANES, false},
