@@ -77,8 +77,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *part;
         void (*run)(void);
-    } parts[] = {{"ops", run_ops},     {"optim", run_optim},       {"files", run_files},
-                 {"files", run_keras}, {"strategy", run_strategy}, {"train", run_train}};
+    } parts[] = {{"ops", run_ops},           {"optim", run_optim},  {"files", run_files}, {"files", run_keras},
+                 {"strategy", run_strategy}, {"train", run_models}, {"train", run_train}};
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;
     if (!golden.folder || !golden.folder[0]) {

@@ -1,4 +1,5 @@
-/* files/: models and weights that Keras wrote: NAME.keras, NAME.weights.h5 and NAME.h5 with NAME_values.npz and .json, and json/.
+/* files/: models and weights that Keras wrote: NAME.keras, NAME.weights.h5 and NAME.h5 with NAME_values.npz and .json, json/, and
+ * model.json of each run of train/.
  *
  * Weights must be theirs bit for bit, predictions within 1e-5, and a model's JSON must say all that Keras' says. */
 #ifndef LK_TESTS_GOLDEN_KERAS_H
@@ -94,6 +95,13 @@ static void check_file(test_case *c, const char *name, const char *end, json_t *
 
 /* ---- JSON ---- */
 
+/* As Python has it: true is 1. */
+static bool same_number(const json_t *a, const json_t *b)
+{
+    const bool numbers = (json_is_number(a) || json_is_boolean(a)) && (json_is_number(b) || json_is_boolean(b));
+    return numbers && json_number_value(a) + json_is_true(a) == json_number_value(b) + json_is_true(b);
+}
+
 /* Everything Keras says must be said, and in the same words. */
 static void compare_config(test_case *c, const char *path, const json_t *ours, json_t *theirs)
 {
@@ -117,8 +125,7 @@ static void compare_config(test_case *c, const char *path, const json_t *ours, j
         snprintf(below, sizeof below, "%.400s/%d", path, (int)i);
         compare_config(c, below, json_array_get(ours, i), json_array_get(theirs, i));
     }
-    const bool numbers = json_is_number(ours) && json_is_number(theirs) && json_number_value(ours) == json_number_value(theirs);
-    if (!json_is_array(theirs) && !numbers && !json_equal(ours, theirs)) miss(c, "%s is something else", path);
+    if (!json_is_array(theirs) && !json_equal(ours, theirs) && !same_number(ours, theirs)) miss(c, "%s is something else", path);
 }
 
 static void check_json(test_case *c, const char *path)
@@ -171,23 +178,27 @@ static int is_json(const struct dirent *d)
 
 static int is_run(const struct dirent *d) { return d->d_name[0] != '.'; }
 
-/* Those of the folder files/json, and the model of every training run. */
-static void run_keras(void)
+static void run_all_json(const char *part, const char *folder, int (*is_one)(const struct dirent *), const char *file)
 {
     struct dirent **list = NULL;
     char            name[300];
-    for (int runs = 0; runs < 2; runs++) {
-        const int count = scandir(path_of(runs ? "train" : "files/json", "", ""), &list, runs ? is_run : is_json, alphasort);
-        for (int i = 0; i < count; i++) {
-            snprintf(name, sizeof name, runs ? "%s/model.json" : "%s", list[i]->d_name);
-            run_json(runs ? "train" : "json", name);
-            free(list[i]);
-        }
-        free(list);
-        list = NULL;
+    const int       count = scandir(path_of(folder, "", ""), &list, is_one, alphasort);
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%s%s", list[i]->d_name, file);
+        run_json(part, name);
+        free(list[i]);
     }
+    free(list);
+}
+
+static void run_keras(void)
+{
+    run_all_json("json", "files/json", is_json, "");
     if (!lki_h5_helper()) printf("files: HDF5 not run: there is no lockstep-h5\n");
     else run_keras_files("branches"), run_keras_files("fashion");
 }
+
+/* The model of every training run. */
+static void run_models(void) { run_all_json("train", "train", is_run, "/model.json"); }
 
 #endif

@@ -3,6 +3,7 @@
 #define LK_TESTS_GOLDEN_OPS_H
 
 #include "golden.h"
+#include "model/loss.h"
 
 /* One run of an operation: the case, and its inputs in the order of their names. */
 typedef struct op_call {
@@ -192,27 +193,13 @@ static lk_tuple op_attention(op_call *k)
 
 /* ---- losses ------------------------------------------------------------------------------------------------------------------ */
 
-typedef lk_tensor *loss_fn(lk_loss_args args);
-
-/* clang-format off */
-static const struct {
-    const char *name;
-    loss_fn    *fn;
-} LOSSES[] = {
-    {"SparseCategoricalCrossentropy", lk_nn_sparse_categorical_crossentropy_kw},
-    {"CategoricalCrossentropy", lk_nn_categorical_crossentropy_kw},
-    {"BinaryCrossentropy", lk_nn_binary_crossentropy_kw}, {"MeanSquaredError", lk_nn_mean_squared_error_kw},
-    {"MeanAbsoluteError", lk_nn_mean_absolute_error_kw}, {"Huber", lk_nn_huber_kw}, {"LogCosh", lk_nn_log_cosh_kw},
-    {"Hinge", lk_nn_hinge_kw},
-    {"KLDivergence", lk_nn_kl_divergence_kw},
-};
-/* clang-format on */
-
-static loss_fn *find_loss(const char *name)
+/* Its lki_loss_id, by the name of Keras' class; -1: there is none. */
+static int find_loss(const char *name)
 {
-    for (int i = 0; i < LKI_COUNT(LOSSES); i++)
-        if (strcmp(LOSSES[i].name, name) == 0) return LOSSES[i].fn;
-    return NULL;
+    int i = LKI_LOSS_COUNT - 1;
+    while (i >= 0 && strcmp(lki_loss_classes[i].name, name) != 0)
+        i--;
+    return i;
 }
 
 static lk_loss_args loss_args(test_case *c, lk_tensor *labels, lk_tensor *predictions)
@@ -227,10 +214,11 @@ static lk_loss_args loss_args(test_case *c, lk_tensor *labels, lk_tensor *predic
 
 static lk_tuple op_loss(op_call *k)
 {
-    loss_fn           *loss = find_loss(json_string_value(json_object_get(k->c->json, "op")));
+    const int          loss = find_loss(json_string_value(json_object_get(k->c->json, "op")));
     const lk_reduction reduction =
         LK_REDUCTION_NONE + WORD(k->c, "reduction", "none", "sum", "sum_over_batch_size", "mean_with_sample_weight");
-    return LK_TUPLE(lk_nn_reduce_loss(loss(loss_args(k->c, in(k, "labels"), in(k, "pred"))), in(k, "weights"), reduction));
+    lk_tensor *values = lki_losses[loss].values(loss_args(k->c, in(k, "labels"), in(k, "pred")));
+    return LK_TUPLE(lk_nn_reduce_loss(values, in(k, "weights"), reduction));
 }
 
 static lk_tuple op_l1(op_call *k) { return LK_TUPLE(lk_nn_l1(in(k, "w"), real(k->c, "c"))); }
@@ -380,7 +368,7 @@ static const struct {
 
 static int find_op(const char *name)
 {
-    if (name && find_loss(name)) return 0;
+    if (name && find_loss(name) >= 0) return 0;
     for (int i = 1; name && i < LKI_COUNT(OPS); i++)
         if (strcmp(OPS[i].name, name) == 0) return i;
     return -1;
