@@ -6,8 +6,8 @@
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
  *   files/   arrays in npy files; models and weights of Keras
  *
- * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. On a GPU (LOCKSTEP_DEVICE=GPU:0) that multiplies
- * in TF32 or BF16 (LOCKSTEP_PRECISION) they are those of golden.h. */
+ * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. On a GPU
+ * (LOCKSTEP_DEVICE=GPU:0) that multiplies in TF32 or BF16 (LOCKSTEP_PRECISION) they are those of golden.h. */
 #include "golden.h"
 #include "keras.h"
 #include "ops.h"

@@ -3,8 +3,10 @@
  * Invariants
  * 1. Nothing is skipped in silence: an operation, attribute or option this program does not know makes the case fail, by name.
  * 2. A case fails once, with its first reason; the counters count cases.
- * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and gradients of products within 2e-2 of the largest entry and what noise the rounding makes of nothing, each loss of
- *    a training within 2e-2 of TensorFlow's, or four times its own spread. Weights at the end are not compared there: Adam follows the sign of a gradient near zero. */
+ * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and
+ *    gradients of products within 2e-2 of the largest entry and what noise the rounding makes of nothing, each loss of a training
+ *    within 2e-2 of TensorFlow's, or four times its own spread. Weights at the end are not compared there: Adam follows the sign
+ *    of a gradient near zero. */
 #ifndef LK_TESTS_GOLDEN_H
 #define LK_TESTS_GOLDEN_H
 
@@ -245,8 +247,9 @@ static double largest(const lk_tensor *t)
     return most;
 }
 
-/* What is allowed, unless `exact`: 1e-6 + 1e-5 * max|golden| + noise; of products of rounded factors 2e-2 * max|golden|, and as much more noise as they are coarser. Types need not agree, so that a counter of 32 bits may meet
- * one of 64; whole numbers are compared exactly. */
+/* What is allowed, unless `exact`: 1e-6 + 1e-5 * max|golden| + noise; of products of rounded factors 2e-2 * max|golden|, and as
+ * much more noise as they are coarser. Types need not agree, so that a counter of 32 bits may meet one of 64; whole numbers are
+ * compared exactly. */
 static void compare(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double noise, bool exact)
 {
     char           a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];

@@ -1,8 +1,8 @@
 /* Models of train/: from spec.json's "model", a list of layers, to ops.
  *
- * A model is a chain, or a graph if a layer says with "from" whose outputs it takes. Keras has the weights of a chain in the order of the list and those of a graph
- * in the order of depth; there each layer knows its own by their paths, which begin with its name. A layer of a graph that its output does not depend on is not
- * part of it, neither here nor in Keras. */
+ * A model is a chain, or a graph if a layer says with "from" whose outputs it takes. Keras has the weights of a chain in the order
+ * of the list and those of a graph in the order of depth; there each layer knows its own by their paths, which begin with its name.
+ * A layer of a graph that its output does not depend on is not part of it, neither here nor in Keras. */
 #ifndef LK_TESTS_GOLDEN_LAYERS_H
 #define LK_TESTS_GOLDEN_LAYERS_H
 
@@ -324,7 +324,7 @@ static lk_tensor *apply_layer(net *n, lk_tuple in)
     return NULL;
 }
 
-/* What layers may have besides use_bias and l2: a kind that has no such option is given it for nothing, by Keras' makers as well. */
+/* What layers may have besides use_bias and l2; a kind that has no such option ignores it, as the script does. */
 static lk_tensor *run_layer(net *n, const member *m, lk_tensor *rows)
 {
     static const char *const KEYS[] = {"layer",   "name",    "from",     "units",   "filters", "kernel",

@@ -331,7 +331,7 @@ static lk_tuple op_pad(op_call *k)
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
-/* Which results are moved, not computed: they must agree exactly. And which are products, whose factors may be rounded (golden.h). */
+/* Which results are moved, not computed: they must agree exactly. And which are products, whose factors may be rounded. */
 enum { COMPUTED, MOVED = 1, MOVED_BACK = 2, PRODUCTS = 4 };
 
 /* clang-format off */
@@ -342,7 +342,8 @@ static const struct {
 } OPS[] = {
     {"a loss", op_loss, 0}, {"matmul", op_matmul, PRODUCTS}, {"dense", op_dense, PRODUCTS}, {"conv1d", op_conv1d, PRODUCTS},
     {"conv2d", op_conv2d, PRODUCTS}, {"conv2d_layer", op_conv2d, PRODUCTS},
-    {"depthwise_conv2d", op_depthwise, PRODUCTS}, {"separable_conv2d", op_separable, PRODUCTS}, {"conv2d_transpose", op_conv2d_transpose, PRODUCTS},
+    {"depthwise_conv2d", op_depthwise, PRODUCTS}, {"separable_conv2d", op_separable, PRODUCTS},
+    {"conv2d_transpose", op_conv2d_transpose, PRODUCTS},
     {"max_pool", op_max_pool, MOVED}, {"avg_pool", op_avg_pool, 0}, {"max_pool1d", op_max_pool1d, MOVED},
     {"avg_pool1d", op_avg_pool1d, 0},
     {"global_max_pool", op_global_max_pool, MOVED}, {"global_avg_pool", op_global_avg_pool, 0}, {"batch_norm", op_batch_norm, 0},

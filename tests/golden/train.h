@@ -1,9 +1,10 @@
 /* train/: whole training runs as a compiled step, against the runs of TensorFlow on one or several devices.
  *
- * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed it, by 1 / denominator, or
- * 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation takes the rows of each replica by themselves. A run on several
- * replicas is made again under a strategy of as many: as NAME/strategy split by lanes (or evenly, where the denominator or batch normalisation makes the split
- * matter) and as NAME/fill against losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two
+ * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed
+ * it, by 1 / denominator, or 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation
+ * takes the rows of each replica by themselves. A run on several replicas is made again under a strategy of as many: as
+ * NAME/strategy split by lanes (or evenly, where the denominator or batch normalisation makes the split matter) and as NAME/fill
+ * against losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two
  * replicas. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
@@ -37,8 +38,8 @@ typedef struct train_run {
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------------- */
 
-/* fit counts as its accuracy metric does: of two classes it takes 1 to be what is above 0.5, also where the output is a logit. The custom loop compares labels as
- * they are: [n] with an output [n, 1], or [n, 1] with classes [n], is to count pairs of rows. */
+/* fit counts as its accuracy metric does: of two classes it takes 1 to be what is above 0.5, also where the output is a logit. The
+ * custom loop compares labels as they are: [n] with an output [n, 1], or [n, 1] with classes [n], is to count pairs of rows. */
 static lk_tensor *correct_rows(train_run *r, lk_tensor *labels, lk_tensor *y)
 {
     const bool binary = lk_dim(y, -1) == 1, custom = r->custom;
@@ -85,7 +86,8 @@ static const char *run_path(const train_run *r, const char *file)
     return path;
 }
 
-/* A bound of a slice, as Python has them: null is the standard one, -1 the last row, and what is outside of least..most is the nearer of them. */
+/* A bound of a slice, as Python has them: null is the standard one, -1 the last row, and what is outside of least..most is the
+ * nearer of them. */
 static int64_t bound_of(json_t *bound, int64_t standard, int64_t least, int64_t most, int64_t rows)
 {
     const int64_t i = json_integer_value(bound);
@@ -331,7 +333,7 @@ static void train_on_replicas(train_run *r, const expected *e)
     check_end(r, step);
 }
 
-/* ---- by fit ------------------------------------------------------------------------------------------------------------------- */
+/* ---- by fit ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct watcher { /* of the losses of single steps, which fit shows as a mean so far */
     train_run      *run;
