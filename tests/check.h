@@ -21,6 +21,14 @@
         return cmocka_run_group_tests(tests, NULL, NULL);                                                                          \
     }
 
+/* First in a test that takes long with a sanitizer and runs without one in CI too: `make asan` skips it, `make test-all` does not
+ * (cmake/Programs.cmake). */
+#if defined(LK_SOME_TESTS)
+#define LONG_TEST() skip()
+#else
+#define LONG_TEST() ((void)0)
+#endif
+
 /* Run `attempt` with its first allocation failing, then its second, and so on until it needs no more of them. `attempt` returns
  * whether it succeeded and cleans up after itself either way; a failure must be told as LK_ENOMEM and leave no memory behind. */
 static inline int check_every_allocation(int (*attempt)(void))

@@ -212,6 +212,7 @@ TEST(test_precisions)
  * chunks of channels, narrow results. Two cells are infinite: a block finds that out behind its first tile too. */
 TEST(test_large_tiles)
 {
+    LONG_TEST();
     static const shape many[] = {
         {34, 31, 32, 8, 2, 2, 40, 1, 1, 1, 0}, {17, 31, 31, 48, 2, 2, 36, 1, 1, 1, 0}, {17, 31, 31, 24, 2, 2, 20, 1, 1, 1, 0}};
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
@@ -238,6 +239,7 @@ enum { POOLED = sizeof pooled / sizeof pooled[0] };
 
 TEST(test_pool_precisions)
 {
+    LONG_TEST();
     for (int p = 0; p < LKI_PRECISIONS; p++)
         for (int i = 0; i < 2 * POOLED; i++) {
             const shape *s = &pooled[i / 2];
@@ -336,6 +338,7 @@ static void check_few_cells(int relu)
 
 TEST(test_few_rows)
 {
+    LONG_TEST();
     for (int p = LKI_PRECISION_TF32; p < LKI_PRECISIONS; p++) {
         precision = (lki_precision)p;
         check_few_outputs();
@@ -359,6 +362,7 @@ static void check_shares(const shape *s, bool through_pool)
 
 TEST(test_shares)
 {
+    LONG_TEST();
     static const shape some[] = {{300, 4, 4, 8, 3, 3, 8, 1, 1, 1, 0},
                                  {300, 4, 4, 16, 3, 3, 8, 1, 1, 1, 0},
                                  {61, 6, 6, 32, 3, 3, 64, 1, 1, 1, 0}}; /* fragment_w.cu */
