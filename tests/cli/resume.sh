@@ -116,6 +116,7 @@ if command -v python3 >/dev/null; then
     [ "$(field steps)" = $((steps + 5)) ] || complain "after SIGTERM at step $steps: $json"
 
     # What is ignored when the command begins stays ignored.
+    : >err # of the run before: begun() would find its epochs there, and the signal would come before it is ignored
     # shellcheck disable=SC2086 # words
     python3 -c 'import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
         "$lockstep" ${run/--epochs 4/--epochs 100000} --save ignored >out 2>err &
