@@ -3,7 +3,7 @@ build=$(realpath "${1:?usage: $(basename "$0") BUILD}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lockstep=$build/cli/lockstep
 temp=$(mktemp -d)
-trap 'rm -rf "$temp"' EXIT
+trap '[ $BASHPID -ne $$ ] || rm -rf "$temp"' EXIT # a child that is killed before it becomes another program has this trap too
 cd "$temp" || exit 1
 data=${LOCKSTEP_DATA:-} # real data, if there is some
 unset LOCKSTEP_DATA LOCKSTEP_VERBOSE LOCKSTEP_LANES LOCKSTEP_SEED LOCKSTEP_CPU_DEVICES

@@ -76,7 +76,7 @@ json=$("$lockstep" $run --save curves 2>err) || complain "history.svg cannot be 
 # shellcheck disable=SC2086 # words
 "$lockstep" ${run/--epochs 4/--epochs 100000} --save gone >out 2>err &
 pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 1000); do
     [ -s gone/history.csv ] && break
     sleep 0.02
 done
