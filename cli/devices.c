@@ -18,8 +18,9 @@ static int run_devices(const cli_args *a)
         const int   cores = lk_threads();
         const char *gpu = lk_gpu_words(devices.item[i]);
         if (*gpu) printf("%-6s %s\n", plain, gpu);
-        else printf("%-6s %d core%s, %s, %.1f GiB%s%s\n", plain, cores, cores == 1 ? "" : "s", cli_isa(), cli_memory_gib(),
-               *name ? ", " : "", name);
+        else
+            printf("%-6s %d core%s, %s, %.1f GiB%s%s\n", plain, cores, cores == 1 ? "" : "s", cli_isa(), cli_memory_gib(),
+                   *name ? ", " : "", name);
     }
     return CLI_FINE;
 }

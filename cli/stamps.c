@@ -1,7 +1,7 @@
 /* Digests of files (stamps.h). */
 #include "stamps.h"
-#include "files.h"
 #include "core/sha256.h"
+#include "files.h"
 #include "paths.h"
 #include "session.h"
 #include <dirent.h>

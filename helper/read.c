@@ -456,13 +456,13 @@ void read_file(void *bytes, size_t size, uint64_t limit)
 {
     if (!size) refuse(LKI_H5P_REFUSED, "not an HDF5 file: empty");
     const hid_t file = open_image(bytes, size), root = H5Gopen2(file, "/", H5P_DEFAULT);
-    walk w = {.half = half_type(),
-              .limit = limit,
-              .image = bytes,
-              .size = size,
-              .follow = H5Pcreate(H5P_LINK_ACCESS),
-              .texts = H5Pcreate(H5P_DATASET_XFER)};
-    H5O_info_t info;
+    walk        w = {.half = half_type(),
+                     .limit = limit,
+                     .image = bytes,
+                     .size = size,
+                     .follow = H5Pcreate(H5P_LINK_ACCESS),
+                     .texts = H5Pcreate(H5P_DATASET_XFER)};
+    H5O_info_t  info;
     H5Pset_elink_cb(w.follow, not_followed, NULL);
     H5Pset_vlen_mem_manager(w.texts, allocate_text, &w, free_text, &w);
     if (root < 0 || H5Oget_info(root, &info) < 0) refuse(LKI_H5P_REFUSED, "its root group cannot be read: %s", reason());

@@ -181,10 +181,10 @@ LK_API lk_status lk_history_plot(const lk_history *h, const char *path);
 typedef struct lk_event {
     lk_model *model;
     int       epoch, epochs; /* from 0 */
-    int64_t   batch;   /* from 0; above 0 in on_epoch_begin: the epoch goes on there */
-    int64_t   batches; /* LK_UNKNOWN before the first epoch ended */
-    int64_t   step;    /* training steps since fit began */
-    lk_logs   logs;    /* so far in this epoch; at its end with val_ ones */
+    int64_t   batch;         /* from 0; above 0 in on_epoch_begin: the epoch goes on there */
+    int64_t   batches;       /* LK_UNKNOWN before the first epoch ended */
+    int64_t   step;          /* training steps since fit began */
+    lk_logs   logs;          /* so far in this epoch; at its end with val_ ones */
 } lk_event;
 typedef void (*lk_callback_fn)(const lk_event *event, void *user);
 

@@ -28,13 +28,13 @@ typedef enum lki_field_type {
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
     LKI_FIELD_AXES,    /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times. Width 0: a
                         * list as it is, null where empty */
-    LKI_FIELD_PAIRS,  /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
-    LKI_FIELD_SHAPE,  /* lk_shape; -1: any size, null in a file */
-    LKI_FIELD_NAME,   /* const char *; the object holds a copy */
-    LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
-    LKI_FIELD_OBJECT, /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
-    LKI_FIELD_ARRAY,  /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
-    LKI_FIELD_FIXED,  /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
+    LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
+    LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file */
+    LKI_FIELD_NAME,    /* const char *; the object holds a copy */
+    LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
+    LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
+    LKI_FIELD_ARRAY,   /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
+    LKI_FIELD_FIXED,   /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
 } lki_field_type;
 
 typedef struct lki_field {

@@ -9,6 +9,9 @@ typedef enum lki_precision {
     LKI_PRECISIONS
 } lki_precision;
 
-#define LKI_PRECISION_NAMES {[LKI_PRECISION_F32] = "f32", [LKI_PRECISION_TF32] = "tf32", [LKI_PRECISION_BF16] = "bf16"}
+#define LKI_PRECISION_NAMES                                                                                                        \
+    {                                                                                                                              \
+        [LKI_PRECISION_F32] = "f32", [LKI_PRECISION_TF32] = "tf32", [LKI_PRECISION_BF16] = "bf16"                                  \
+    }
 
 #endif

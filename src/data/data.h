@@ -221,8 +221,7 @@ lk_status lki_source_restore(lki_cursor *c, lki_loader *l);
 
 #define LKI_ROWS_OPS(call)                                                                                                         \
     .name = call, .state_bytes = sizeof(lki_source_state), .next = lki_rows_next, .save = lki_source_save,                         \
-    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality,                                   \
-    .spec = lki_rows_spec
+    .restore = lki_source_restore, .again = lki_rows_again, .cardinality = lki_rows_cardinality, .spec = lki_rows_spec
 
 /* Pictures as bytes (u8) and labels, to f32 divided by 255; lets go of `bytes`, which may be NULL. */
 lk_dataset *lki_scaled_pictures(lk_dataset *bytes);

@@ -24,8 +24,8 @@ struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
-    const void           *memory; /* to compare */
-    void                 *card;   /* of a GPU (gpu/gpu.h) */
+    const void           *memory;    /* to compare */
+    void                 *card;      /* of a GPU (gpu/gpu.h) */
     int                   precision; /* lki_precision (kernel.h) of steps compiled from now on, and of single ops; atomic */
 };
 

@@ -156,7 +156,7 @@ typedef struct lki_gpu_parts {
 
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
 typedef struct lki_gpu_call {
-    void                *stream;
+    void *stream;
     /* In the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks. */
     int *stop;
     int *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */

@@ -205,6 +205,6 @@ lki_first_value lki_first_zeros, lki_first_ones, lki_first_glorot_uniform, lki_f
 extern const lki_layer_kind *const lki_layer_kinds[]; /* ends with NULL */
 
 bool     lki_softmax_is_last(const lk_layer *softmax, int rank); /* it normalises along the last axis of rows of so many axes */
-lk_dtype lki_input_dtype(const lk_layer *input); /* of a layer of the input kind */
+lk_dtype lki_input_dtype(const lk_layer *input);                 /* of a layer of the input kind */
 
 #endif

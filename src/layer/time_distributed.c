@@ -5,9 +5,9 @@
  * while training, that is not the same: then it is called step by step, in their order.
  *
  * As in Keras, the layer's own activity regulariser does not count here; those of layers further inside do. */
-#include "op/gradient.h"
 #include "core/memory.h"
 #include "layer/layer.h"
+#include "op/gradient.h"
 
 typedef struct time_distributed {
     lk_layer                 layer;

@@ -39,7 +39,8 @@ static bool options_fit(const char *who, const lk_decay_args *a, unsigned takes)
 {
     const char *odd = a->decay_rate != 0 && !(takes & RATE)                 ? "decay_rate"
                       : lki_switch_given(a->staircase) && !(takes & STAIRS) ? "staircase"
-                      : (lki_number_given(a->end_learning_rate) || lki_number_given(a->power) || lki_switch_given(a->cycle)) && !(takes & POLYNOMIAL)
+                      : (lki_number_given(a->end_learning_rate) || lki_number_given(a->power) || lki_switch_given(a->cycle)) &&
+                              !(takes & POLYNOMIAL)
                           ? "end_learning_rate, power or cycle"
                       : a->alpha != 0 && !(takes & ALPHA)                                                 ? "alpha"
                       : (lki_number_given(a->warmup_target) || a->warmup_steps != 0) && !(takes & WARMUP) ? "a warm-up"

@@ -141,12 +141,12 @@ lk_status lki_graph_simplify(lki_graph *g);
 /* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient
  * (fuse_norm.c); relu's gradient in front of a max pool (fuse_relu.c); a dense layer's gradient that a weight gradient through a
  * pool reads (fuse_pool.c); the gradient of an L2 term (fuse_update.c). */
-void lki_graph_share(lki_graph *g);
-void lki_graph_fuse_norms(lki_graph *g);
-void lki_graph_fuse_relus(lki_graph *g);
-void lki_graph_fuse_products(lki_graph *g);
+void      lki_graph_share(lki_graph *g);
+void      lki_graph_fuse_norms(lki_graph *g);
+void      lki_graph_fuse_relus(lki_graph *g);
+void      lki_graph_fuse_products(lki_graph *g);
 lk_status lki_graph_fuse_pools(lki_graph *g);
-void lki_graph_fuse_updates(lki_graph *g);
+void      lki_graph_fuse_updates(lki_graph *g);
 
 /* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */
 bool lki_takes_gradient(const lki_node *n);

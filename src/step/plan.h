@@ -33,29 +33,29 @@ typedef enum lki_task_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_T
 typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
 
 typedef struct lki_task {
-    lki_task_kind kind;
+    lki_task_kind  kind;
     lki_task_place place;
-    int           node;
-    int           phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
-    int           thread;      /* SOLO: who */
-    int           group;       /* TILES: tasks that run piece by piece together */
-    int           chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
-    int64_t       size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
-    int64_t       piece;       /* TILES: elements of the group's pieces */
-    bool          coarse;      /* TILES: runs once for a whole piece, however large */
-    int           partial;     /* COMBINE: the PARTIAL task */
-    int           result;      /* COMBINE: which one of the node, ... */
-    int64_t       before;      /* ... and elements of the results before it, in a buffer of the PARTIAL task */
-    int           stack;       /* PARTIAL: buffers per thread; each has all results, one behind the other, `size` elements */
-    size_t        bytes;       /* PARTIAL: of one buffer */
-    size_t        at;          /* PARTIAL: where the buffers begin in the shared block */
+    int            node;
+    int            phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
+    int            thread;      /* SOLO: who */
+    int            group;       /* TILES: tasks that run piece by piece together */
+    int            chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
+    int64_t        size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
+    int64_t        piece;       /* TILES: elements of the group's pieces */
+    bool           coarse;      /* TILES: runs once for a whole piece, however large */
+    int            partial;     /* COMBINE: the PARTIAL task */
+    int            result;      /* COMBINE: which one of the node, ... */
+    int64_t        before;      /* ... and elements of the results before it, in a buffer of the PARTIAL task */
+    int            stack;       /* PARTIAL: buffers per thread; each has all results, one behind the other, `size` elements */
+    size_t         bytes;       /* PARTIAL: of one buffer */
+    size_t         at;          /* PARTIAL: where the buffers begin in the shared block */
 } lki_task;
 
 typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HOME_PIECE } lki_home;
 
 typedef struct lki_storage { /* of a root value */
     lki_home home;
-    size_t   at;      /* in the shared block, or in each thread's block */
+    size_t   at; /* in the shared block, or in each thread's block */
 } lki_storage;
 
 typedef struct lki_call {
@@ -77,28 +77,28 @@ typedef struct lki_suspect { /* a node that checks indices, and the phase it run
 } lki_suspect;
 
 typedef struct lki_plan {
-    lki_graph       *graph;
-    int              threads, lanes;
-    lki_task        *tasks;
-    int              task_count, task_capacity;
-    int              phases, groups;
-    int             *maker; /* by root value: the task that makes it, or -1 */
-    lki_storage     *storage;
-    size_t           shared_bytes, thread_bytes, scratch_bytes;
-    char            *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
-    size_t           thread_stride;
-    lki_arena        arena; /* views, shapes, lanes */
-    lki_call       **calls; /* per thread */
-    int             *call_count, *call_capacity;
-    lki_patch       *patches;
-    int              patch_count, patch_capacity;
-    int             *faults;   /* by node: its kernel met an index out of range */
-    lki_suspect     *suspects; /* the nodes whose kernels may */
-    int              suspect_count, suspect_capacity;
-    lki_barrier      barrier;
-    lki_device      *device; /* where it runs */
-    struct lki_card *card;   /* on a GPU, instead of everything from storage on; else NULL */
-    struct lki_cards *cards; /* on several, likewise */
+    lki_graph        *graph;
+    int               threads, lanes;
+    lki_task         *tasks;
+    int               task_count, task_capacity;
+    int               phases, groups;
+    int              *maker; /* by root value: the task that makes it, or -1 */
+    lki_storage      *storage;
+    size_t            shared_bytes, thread_bytes, scratch_bytes;
+    char             *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
+    size_t            thread_stride;
+    lki_arena         arena; /* views, shapes, lanes */
+    lki_call        **calls; /* per thread */
+    int              *call_count, *call_capacity;
+    lki_patch        *patches;
+    int               patch_count, patch_capacity;
+    int              *faults;   /* by node: its kernel met an index out of range */
+    lki_suspect      *suspects; /* the nodes whose kernels may */
+    int               suspect_count, suspect_capacity;
+    lki_barrier       barrier;
+    lki_device       *device; /* where it runs */
+    struct lki_card  *card;   /* on a GPU, instead of everything from storage on; else NULL */
+    struct lki_cards *cards;  /* on several, likewise */
 } lki_plan;
 
 /* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and

@@ -326,11 +326,17 @@ TEST(every_allocation)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_not_read_before_their_time), cmocka_unit_test(a_folder), cmocka_unit_test(in_any_pipeline), cmocka_unit_test(shares),
-        cmocka_unit_test(jpeg),        cmocka_unit_test(what_is_broken),  cmocka_unit_test(mistakes),
-        cmocka_unit_test(one_picture), cmocka_unit_test(saved),           cmocka_unit_test(every_allocation)};
-    char own[64];
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_not_read_before_their_time),
+                                       cmocka_unit_test(a_folder),
+                                       cmocka_unit_test(in_any_pipeline),
+                                       cmocka_unit_test(shares),
+                                       cmocka_unit_test(jpeg),
+                                       cmocka_unit_test(what_is_broken),
+                                       cmocka_unit_test(mistakes),
+                                       cmocka_unit_test(one_picture),
+                                       cmocka_unit_test(saved),
+                                       cmocka_unit_test(every_allocation)};
+    char                    own[64];
     snprintf(own, sizeof own, "%s", folder_new());
     folder = own;
     lk_set_log(silence, NULL);

@@ -100,10 +100,7 @@ static file safetensors_twice(void)
 {
     return safetensors_of(0, "{" TENSOR("a", "U8", "[4]", "0", "4") "," TENSOR("a", "U8", "[4]", "4", "8") "}", 8);
 }
-static file safetensors_twice_in_metadata(void)
-{
-    return safetensors_of(0, "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0);
-}
+static file safetensors_twice_in_metadata(void) { return safetensors_of(0, "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0); }
 static file safetensors_deep(void)
 {
     char text[2100] = "{\"a\":";

@@ -69,7 +69,8 @@ static lk_digest train(setting s)
     LK_POOL
         LK_STEP {
             lk_model    *m = model_on(s.replicas);
-            lk_callback *backup = lk_backup_and_restore(s.folder, .save_freq = s.every, .delete_checkpoint = s.stay ? s.stay : LK_DEFAULT);
+            lk_callback *backup =
+                lk_backup_and_restore(s.folder, .save_freq = s.every, .delete_checkpoint = s.stay ? s.stay : LK_DEFAULT);
             lk_model_fit(m, data_of(s.batch), .epochs = s.epochs ? s.epochs : EPOCHS, .verbose = LK_SILENT,
                          .stop_after_steps = s.stop, .callbacks = s.other ? LK_CALLBACKS(backup, s.other) : LK_CALLBACKS(backup));
             if (!lk_failed()) d = state_digest(m);

@@ -2,10 +2,10 @@
 #ifndef LK_TESTS_LAYER_FIELDS_H
 #define LK_TESTS_LAYER_FIELDS_H
 
-#include "core/option.h"
 #include "check.h"
 #include "core/field.h"
 #include "core/memory.h"
+#include "core/option.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * function inside.
  *
  *     LOCKSTEP_GRAPH=<seed> graphs      one graph alone, for looking at it */
-#include "op/gradient.h"
 #include "check.h"
+#include "op/gradient.h"
 #include "op/tensor.h"
 #include <lockstep.h>
 #include <math.h>

@@ -28,10 +28,10 @@ int  lki_gpu_precision(const lki_device *d);
 
 /* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be, or is lost. */
 typedef struct lki_gpu_line {
-    const lki_gpu_backend    *backend;
-    const struct lki_kernels *kernels;
-    int                       card;
-    void                     *stream;
+    const lki_gpu_backend      *backend;
+    const struct lki_kernels   *kernels;
+    int                         card;
+    void                       *stream;
     const struct lki_gpu_links *links; /* links.h; NULL: it has none */
 } lki_gpu_line;
 const lki_gpu_line *lki_gpu_line_of(lki_device *d);

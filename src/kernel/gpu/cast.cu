@@ -4,7 +4,8 @@
 #include "kernel/gpu/element.h"
 #include <utility>
 
-namespace {
+namespace
+{
 
 template <lk_dtype S, lk_dtype D> struct cast_of : lki_gpu::each_call {
     typedef lki_gpu::element<S>  from;

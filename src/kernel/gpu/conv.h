@@ -16,7 +16,8 @@
 
 #include "kernel/gpu/tile.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 void register_conv_grad(lki_kernels *k); /* conv_grad.cu: f32 gradients, and those through a max pool */
 void register_conv_f64(lki_kernels *k);  /* conv_f64.cu */

@@ -2,7 +2,8 @@
  * checks, not for speed; the same bits as the reference. */
 #include "kernel/gpu/conv.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 

@@ -212,13 +212,14 @@ template <int P, class W> struct octet_sums {
     }
     __device__ void make(const float *cells, int pitch, float (*acc)[4][4]) const
     {
-        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; }, held[0],
-                                     acc);
+        multiply_held<P, true, 2, 4>([&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(k, pitch)]; },
+                                     held[0], acc);
         if constexpr (OCTETS > 1) {
             LKI_UNROLL
             for (int n = 1; n < OCTETS; n++)
                 multiply_held<P, false, 2, 4>(
-                    [&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n], acc);
+                    [&](int i, int r, int k) { return cells[i * pitch + r * W::C + cell_of<W>(n * OCTET + k, pitch)]; }, held[n],
+                    acc);
         }
         LKI_UNROLL
         for (int k = 0; k < LEFT; k++)
@@ -236,7 +237,8 @@ template <int P, class W, bool POOLED> constexpr int residents()
     return P == LKI_PRECISION_F32 ? 3 : POOLED ? 5 : 4;
 }
 
-template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_FIXED few_call f)
+template <int P, class W, bool POOLED>
+__global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_FIXED few_call f)
 {
     LKI_DYNAMIC_SHARED(float, shared);
     const int     lane = (int)threadIdx.x % 32, pitch = f.p.pitch;
@@ -263,9 +265,9 @@ template <int P, class W, bool POOLED> __global__ void __launch_bounds__(THREADS
     sums_of<P, W> sums;
     sums.hold(weights, mine);
     for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
-        const int   at = w < to ? w : to - 1, row = f.by_across(at);
-        few_place   h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
-        float       acc[2][4][4];
+        const int at = w < to ? w : to - 1, row = f.by_across(at);
+        few_place h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
+        float     acc[2][4][4];
         h.cells = shared + 2 * ((row - top) * pitch + h.column * W::C);
         sums.make(h.cells, pitch, acc);
         if (w >= to) continue;
@@ -283,7 +285,8 @@ template <class W> bool run_few(const lki_args *g, const conv &v)
     const bool  bias = g->attr->epilogue.bias;
     const void *pointers[] = {g->dst[0].data, v.pooled ? g->dst[1].data : nullptr};
     few_call    f = {};
-    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data, f.bias = bias ? (const float *)g->src[2].data : nullptr;
+    f.x = (const float *)g->src[0].data, f.w = (const float *)g->src[1].data,
+    f.bias = bias ? (const float *)g->src[2].data : nullptr;
     f.y = (float *)pointers[0], f.cell = (uint8_t *)pointers[1];
     f.q = quads_of(v.O, aligned(pointers[0]) && aligned(pointers[1]));
     f.OH = v.OH, f.OW = v.OW, f.floor = g->attr->epilogue.relu ? 0 : -INFINITY,

@@ -17,7 +17,8 @@
         if (code_) return code_;                                                                                                   \
     } while (0)
 
-namespace {
+namespace
+{
 
 int cuda_cards(const char **why)
 {

@@ -9,7 +9,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 template <typename I> struct depthwise_sizes {
     window_axis    h, w;

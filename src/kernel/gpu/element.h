@@ -5,7 +5,8 @@
 
 #include "kernel/gpu/gpu.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 /* ---- 16-bit floats ---- */
 

@@ -5,7 +5,8 @@
 #include "kernel/gpu/arithmetic.h"
 #include "kernel/gpu/each.h"
 
-namespace {
+namespace
+{
 
 using namespace lki_gpu;
 

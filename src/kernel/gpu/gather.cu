@@ -5,7 +5,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 /* ---- rows ---- */
 

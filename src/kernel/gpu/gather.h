@@ -4,7 +4,8 @@
 
 #include "kernel/gpu/index.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 /* gather_grad.cu: a part of register_gather. */
 void register_gather_grad(lki_kernels *k);

@@ -17,7 +17,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 enum { THREADS = 256, DIGITS = 16, BITS = 4, EACH = 8, TILE = THREADS * EACH };
 

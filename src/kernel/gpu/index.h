@@ -17,7 +17,8 @@
 #define LKI_UNROLLED_BY(n) LKI_UNROLLED_TEXT(unroll n)
 #endif
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 template <typename N> static __host__ __device__ inline N least(N a, N b) { return a < b ? a : b; }
 

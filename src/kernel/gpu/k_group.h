@@ -126,7 +126,8 @@ template <int P, int NT> __device__ inline void multiply_row(const group_left<P>
     }
 }
 
-template <int P, int MT, int NT, class A, class B> __device__ inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
+template <int P, int MT, int NT, class A, class B>
+__device__ inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
 {
     float v[NT][4];
     b.template load<NT>(0, v);

@@ -214,7 +214,8 @@ template <int P, int NT> struct held_factors {
 };
 
 /* acc += a * b, or with FIRST acc = a * b. */
-template <int P, bool FIRST, int MT, int NT, class A> static inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+template <int P, bool FIRST, int MT, int NT, class A>
+static inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
 {
     octet_numbers x;
     for (int i = 0; i < MT * 2; i++) {
@@ -223,7 +224,8 @@ template <int P, bool FIRST, int MT, int NT, class A> static inline void multipl
             float *sum = &acc[i / 2][j / 2][i % 2 * 2 + j % 2];
             if (FIRST) *sum = 0;
             if (P == LKI_PRECISION_F32) {
-                const float small = products(products(0, x.small, b.y[j].big), x.big, b.y[j].small), all = products(small, x.big, b.y[j].big);
+                const float small = products(products(0, x.small, b.y[j].big), x.big, b.y[j].small),
+                            all = products(small, x.big, b.y[j].big);
                 *sum = FIRST ? all : *sum + all;
             } else *sum = products(*sum, x.big, b.y[j].big);
         }
@@ -251,7 +253,8 @@ template <int P, int NT> struct held_factors {
     }
 };
 
-template <int P, bool FIRST, int MT, int NT, class A> __device__ inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
+template <int P, bool FIRST, int MT, int NT, class A>
+__device__ inline void multiply_held(const A &a, const held_factors<P, NT> &b, float (*acc)[NT][4])
 {
     const int c = threadIdx.x % 4;
     LKI_UNROLL

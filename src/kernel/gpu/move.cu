@@ -7,7 +7,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 /* ---- whole arrays: units of 16 bytes first, single elements behind them ---- */
 

@@ -11,7 +11,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 template <typename I> struct axis {
     division<I> padded, plain; /* sizes */

@@ -6,7 +6,8 @@
 #include "core/random.h"
 #include "kernel/gpu/each.h"
 
-namespace {
+namespace
+{
 
 using lki_gpu::pack;
 

@@ -10,7 +10,8 @@
 #include "kernel/ref/types.h"
 #include <utility>
 
-namespace {
+namespace
+{
 
 using lki_gpu::pack;
 

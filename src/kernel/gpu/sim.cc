@@ -26,7 +26,8 @@
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-namespace {
+namespace
+{
 
 enum { STACK = 256 * 1024, MOST_THREADS = 1024, SHARED = 256 * 1024, WARP = 32 };
 
@@ -45,12 +46,13 @@ __asm__(".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_swi
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\nmovq %rsp, (%rdi)\nmovq (%rsi), %rsp\n"
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size lki_sim_switch, .-lki_sim_switch\n");
 #elif defined(__aarch64__)
-__asm__(".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_switch, %function\nlki_sim_switch:\n"
-        "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
-        "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\n"
-        "stp d14, d15, [sp, #144]\nmov x2, sp\nstr x2, [x0]\nldr x2, [x1]\nmov sp, x2\nldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\n"
-        "ldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\nldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\n"
-        "ldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n");
+__asm__(
+    ".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_switch, %function\nlki_sim_switch:\n"
+    "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+    "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\n"
+    "stp d14, d15, [sp, #144]\nmov x2, sp\nstr x2, [x0]\nldr x2, [x1]\nmov sp, x2\nldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\n"
+    "ldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\nldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\n"
+    "ldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n");
 #endif
 
 struct fiber {
@@ -66,11 +68,11 @@ struct machine {
     int                          count, running;
     context                      scheduler;
     const std::function<void()> *kernel;
-    alignas(64) char             shared[SHARED];
-    alignas(16) char             exchange[MOST_THREADS * 16];
-    int                          failed; /* what was wrong with a kernel since somebody asked */
-    const void                  *stack_bottom; /* of the scheduler, for sanitizers */
-    size_t                       stack_size;
+    alignas(64) char shared[SHARED];
+    alignas(16) char exchange[MOST_THREADS * 16];
+    int         failed;       /* what was wrong with a kernel since somebody asked */
+    const void *stack_bottom; /* of the scheduler, for sanitizers */
+    size_t      stack_size;
 } sim;
 
 void to_fiber(int i)
@@ -241,7 +243,7 @@ void run_kernel(dim3 grid, dim3 block, bool flat, const std::function<void()> &k
 
 struct card {
     size_t           used, room;
-    std::atomic<int> harm; /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
+    std::atomic<int> harm;                       /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
 } *const cards = new card[LKI_GPU_MOST_CARDS](); /* for ever: workers may be there when the process ends */
 
 /* Of a call that need not wait for the card. */
@@ -317,7 +319,7 @@ int sim_release(int i, void *mem)
 {
     lki_cuda_feed_flush(i);
     std::lock_guard<std::mutex> held(memory_lock);
-    block *b = (block *)mem - 1;
+    block                      *b = (block *)mem - 1;
     cards[i].used -= b->bytes;
     free(b);
     return loss(i);
@@ -413,7 +415,8 @@ int sim_launch(int i, void *stream, void *graph)
 
 } // namespace
 
-namespace lki_sim {
+namespace lki_sim
+{
 
 void run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread) { run_kernel(grid, block, flat, thread); }
 

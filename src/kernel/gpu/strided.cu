@@ -12,7 +12,8 @@
 
 using namespace lki_gpu;
 
-namespace {
+namespace
+{
 
 /* ---- the shortest walk ---- */
 

@@ -8,7 +8,8 @@
 
 #include "kernel/kernel.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 struct strided {
     const char *src; /* of the card; where all indices are 0 */

@@ -52,7 +52,7 @@ template <int P, bool COPIES> struct tiles {
     typedef tile<64, 64, STEP, 32, 32, STAGES, RESIDENT>                      medium;
     typedef tile<128, 32, 16, 32, 32, 3, RESIDENT>                            narrow;
     typedef tile<32, 32, 32, 16, 16, 3, RESIDENT + 1>                         small;
-    typedef tile<32, 32, 32, 16, 16, 8, 2>                                    deep; /* small, where blocks are few: a part is read at once */
+    typedef tile<32, 32, 32, 16, 16, 8, 2> deep; /* small, where blocks are few: a part is read at once */
 };
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
@@ -147,7 +147,8 @@ static void launch_chains_of(const lki_args *g, int which, const A &a, const B &
 {
     typedef tiles<P, copies<A>::value && copies<B>::value> of;
     if constexpr (std::is_same<E, to_matrix>::value && copies<A>::value && copies<B>::value)
-        if (which == TILE_SMALL && wants_depth<typename of::small>(e, f)) return launch_chains_of<P, A, B, E, typename of::deep>(g, a, b, e, f);
+        if (which == TILE_SMALL && wants_depth<typename of::small>(e, f))
+            return launch_chains_of<P, A, B, E, typename of::deep>(g, a, b, e, f);
     if (which == TILE_LARGE) launch_chains_of<P, A, B, E, typename of::large>(g, a, b, e, f);
     else if (which == TILE_SMALL) launch_chains_of<P, A, B, E, typename of::small>(g, a, b, e, f);
     else if (P == LKI_PRECISION_F32 && which == TILE_NARROW)

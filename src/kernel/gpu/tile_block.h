@@ -352,10 +352,10 @@ static inline levels levels_of(const cuts &c, bool split)
 
 /* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
 struct frame {
-    cuts     c;
+    cuts         c;
     entry_places a, b, e; /* of the operands and the result */
-    unsigned rows, columns, entries;
-    unsigned split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
+    unsigned     rows, columns, entries;
+    unsigned     split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
 
     levels  wait = {};
     divisor by_columns = {}, by_rows = {}, by_split = {}; /* of these numbers */
@@ -477,9 +477,9 @@ template <int P, class Tile, class L>
 __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, const waiting<Tile> &wait, typename Tile::sums &acc)
 {
     piece_walk ahead(c, from, to), now(c, from, to);
-    int   left = c.part;
-    bool  first = true;
-    float mark = 0; /* NaN from the first sum on that is not finite */
+    int        left = c.part;
+    bool       first = true;
+    float      mark = 0; /* NaN from the first sum on that is not finite */
     line.rewind();
     /* many are not unrolled: short code is there earlier */
     for (int s = 0; s < (L::AHEAD > 3 ? kept((int)L::AHEAD) : (int)L::AHEAD); s++) {

@@ -3,7 +3,8 @@
 #include "kernel/gpu/element.h"
 #include "kernel/ref/types.h"
 
-namespace {
+namespace
+{
 
 __device__ inline f32 plain(f32 x) { return x; }
 __device__ inline f64 plain(f64 x) { return x; }

@@ -5,7 +5,8 @@
 
 #include "kernel/gpu/index.h"
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 /* One axis: output o reads the cells o*stride - pad + k*dilation, k < size, that lie inside. */
 struct window_axis {

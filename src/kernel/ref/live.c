@@ -36,10 +36,7 @@ static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
 #include "kernel/ref/live.inc"
 
 /* d, for which room is asked. */
-static size_t dense_scratch(const lki_args *g)
-{
-    return (size_t)lki_shape_size(g->src[2].shape) * lk_dtype_bytes(g->dst[0].dtype);
-}
+static size_t dense_scratch(const lki_args *g) { return (size_t)lki_shape_size(g->src[2].shape) * lk_dtype_bytes(g->dst[0].dtype); }
 
 #define SET(slot)                                                                                                                  \
     lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \

@@ -13,7 +13,8 @@ static int has_no_bias(lk_layer *l)
 int main(void)
 {
     const int good = has_no_bias(lk_dense(1'000, .use_bias = false)) && has_no_bias(lk_dense(1'000'000, .use_bias = 0)) &&
-                     has_no_bias(lk_dense(0x1'f, .use_bias = 'a' == ',')) && has_no_bias(lk_dense(8, .name = "it's", .use_bias = false));
+                     has_no_bias(lk_dense(0x1'f, .use_bias = 'a' == ',')) &&
+                     has_no_bias(lk_dense(8, .name = "it's", .use_bias = false));
     printf("%s\n", good ? "4 forms, 0 wrong" : "a form is wrong");
     return !good;
 }
