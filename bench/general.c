@@ -32,7 +32,9 @@ typedef struct bench {
 } bench;
 
 /* clang-format off */
-#define THREE(name, kind, ...) {name, LKI_K_##kind, __VA_ARGS__}, {name " grad x", LKI_K_##kind##_grad_x, __VA_ARGS__}, {name " grad w", LKI_K_##kind##_grad_w, __VA_ARGS__}
+#define THREE(name, kind, ...)                                                                                                     \
+    {name, LKI_K_##kind, __VA_ARGS__}, {name " grad x", LKI_K_##kind##_grad_x, __VA_ARGS__},                                       \
+    {name " grad w", LKI_K_##kind##_grad_w, __VA_ARGS__}
 static const bench CASES[] = {
     THREE("depthwise 32x32x32 3x3",       depthwise, 8, 32, 32, 1, 3, 1, 1),
     THREE("depthwise 16x16x128 3x3",      depthwise, 8, 16, 128, 1, 3, 1, 1),

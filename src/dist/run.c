@@ -667,11 +667,11 @@ static lk_tuple run_many(const lk_run_args *a)
 /* One replica: the function is called here and now. */
 static lk_tuple run_one(const lk_run_args *a)
 {
-    lk_strategy    *s = a->strategy;
-    lki_context     before = lki_context_enter((lki_context){
-            .kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA, .strategy = s, .replica = s->context});
-    lki_replica_run run = {.args = a->args};
-    bool            wrapped = false;
+    lk_strategy           *s = a->strategy;
+    const lki_context_kind kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_REPLICA;
+    lki_context            before = lki_context_enter((lki_context){.kind = kind, .strategy = s, .replica = s->context});
+    lki_replica_run        run = {.args = a->args};
+    bool                   wrapped = false;
     for (int i = 0; i < a->args.count; i++)
         wrapped = wrapped || (a->args.item[i] && lki_stands_for(a->args.item[i]));
     lk_tuple out = a->fn(wrapped ? own_args(&run, 0) : a->args, a->user);

@@ -86,10 +86,11 @@ static bool is_recurrent(const char *name, const lk_layer *l)
 static bool match(const lk_layer *forward, const lk_layer *backward, lk_merge_mode mode)
 {
     const lk_recurrent_args *a = lki_recurrent_args(forward), *b = lki_recurrent_args(backward);
-    const char              *what = (a->go_backwards == LK_ON) == (b->go_backwards == LK_ON)           ? "run the same way"
-                                    : (a->return_sequences == LK_ON) != (b->return_sequences == LK_ON) ? "differ in return_sequences"
-                                    : mode != LK_MERGE_CONCAT && a->units != b->units                  ? "differ in units"
-                                                                                                       : NULL;
+
+    const char *what = (a->go_backwards == LK_ON) == (b->go_backwards == LK_ON)           ? "run the same way"
+                       : (a->return_sequences == LK_ON) != (b->return_sequences == LK_ON) ? "differ in return_sequences"
+                       : mode != LK_MERGE_CONCAT && a->units != b->units                  ? "differ in units"
+                                                                                          : NULL;
     if (what) lki_fail(LK_EINVAL, "lk_bidirectional: the layer and backward_layer %s", what);
     return !what;
 }

@@ -191,10 +191,9 @@ lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k)
     const lki_kernels *host = lki_kernels_here();
     lki_view           view[MOST];
     lki_args           a = k->args;
-    int                fault = 0, stopped = 0;
-    lk_status          status = n->nsrc + n->ndst <= MOST
-                                    ? LK_OK
-                                    : lki_fail(LK_EUNSUPPORTED, "%s: %d operands are too many", lki_op_name(n->op), n->nsrc + n->ndst);
+    int                fault = 0, stopped = 0, operands = n->nsrc + n->ndst;
+    lk_status          status = LK_OK;
+    if (operands > MOST) status = lki_fail(LK_EUNSUPPORTED, "%s: %d operands are too many", lki_op_name(n->op), operands);
     if (status == LK_OK) status = d->ops->read(d, &stopped, c->stop, sizeof stopped);
     memset(view, 0, sizeof view);
     for (int i = 0; i < n->nsrc + n->ndst && status == LK_OK; i++) {

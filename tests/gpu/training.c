@@ -315,8 +315,9 @@ static void stretch_of(const void *arg, outcome *out)
 {
     const stretch *p = arg;
     lk_model      *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
+    lk_callback   *backup = lk_backup_and_restore(p->folder, .save_freq = 2);
     lk_history    *h = lk_model_fit(m, small_data(), .epochs = 2, .validation_data = small_data(), .stop_after_steps = p->stop,
-                                    .verbose = LK_SILENT, .callbacks = LK_CALLBACKS(lk_backup_and_restore(p->folder, .save_freq = 2)));
+                                    .verbose = LK_SILENT, .callbacks = LK_CALLBACKS(backup));
     SOUND();
     small_history(h, out);
     out->digest = small_state(m);

@@ -40,10 +40,10 @@ TEST(gradients_by_differences)
         LK_POOL {
             const int         width = 2 * gates[which];
             lk_gradient_check found;
-            lk_tuple          in = LK_TUPLE(
-                         doubles(LK_SHAPE(2, 3, 3), "x"), doubles(LK_SHAPE(3, width), "kernel"), doubles(LK_SHAPE(2, width), "again"),
-                         doubles(which == GRU ? LK_SHAPE(2, width) : LK_SHAPE(width), "bias"), doubles(LK_SHAPE(2, 2), "h"));
-            lk_status status = lk_check_gradient(run_with_everything, in, (void *)&which, 0, 1e-5, &found);
+            lk_tensor        *kernel = doubles(LK_SHAPE(3, width), "kernel"), *again = doubles(LK_SHAPE(2, width), "again");
+            lk_tensor        *bias = doubles(which == GRU ? LK_SHAPE(2, width) : LK_SHAPE(width), "bias");
+            lk_tuple          in = LK_TUPLE(doubles(LK_SHAPE(2, 3, 3), "x"), kernel, again, bias, doubles(LK_SHAPE(2, 2), "h"));
+            lk_status         status = lk_check_gradient(run_with_everything, in, (void *)&which, 0, 1e-5, &found);
             if (status != LK_OK)
                 fail_msg("%d: input %d is off by %g: %s", which, found.input, found.largest_difference, lk_error());
         }

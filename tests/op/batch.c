@@ -115,8 +115,9 @@ static void far_from_zero_in_f64(void **state)
         for (int i = 0; i < 8; i++)
             far[i] = 1e9 + (i % 2 ? 1 : -1);
         lk_tensor *x = lk_rows(lk_tensor_from(LK_SHAPE(8, 1), LK_F64, far), 0);
-        lk_tuple   y = lk_nn_batch_norm(x, .moving_mean = lk_zeros(LK_SHAPE(1), LK_F64),
-                                        .moving_variance = lk_ones(LK_SHAPE(1), LK_F64), .training = LK_ON, .momentum = LK_NUMBER(0));
+        lk_tensor *mean = lk_zeros(LK_SHAPE(1), LK_F64), *variance = lk_ones(LK_SHAPE(1), LK_F64);
+        lk_tuple   y =
+            lk_nn_batch_norm(x, .moving_mean = mean, .moving_variance = variance, .training = LK_ON, .momentum = LK_NUMBER(0));
         assert_true(fabs(lk_item(lk_reduce_sum(y.item[2])) - 1) < 1e-6);
     }
     assert_false(lk_failed());

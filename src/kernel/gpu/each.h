@@ -18,7 +18,8 @@
 #include "kernel/gpu/gpu.h"
 #include <type_traits>
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 #ifdef LKI_SIM
 enum { EACH_MOST = 1 << 16 }; /* so that tests get to cuts */
@@ -115,12 +116,15 @@ static inline int64_t walk_size(const walk *w)
 
 /* ---- the kernel ---- */
 
-struct none {}; /* an operand that is not there */
+/* An operand that is not there. */
+struct none {
+};
 
 template <typename T, int N> struct alignas(N * sizeof(T)) pack {
     T at[N];
 };
-template <int N> struct pack<none, N> {};
+template <int N> struct pack<none, N> {
+};
 
 struct places { /* a walk for the card */
     int         rank;

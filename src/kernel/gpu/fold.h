@@ -26,7 +26,8 @@
 #define LKI_UNROLL(n) LKI_UNROLL_TEXT(unroll n)
 #endif
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 enum { FULL_WARP = -1, FOLD_HALVES = 16, HALF_WARP_ROWS = 8 };
 
@@ -79,6 +80,7 @@ struct half_warp {
     __device__ bool leads() const { return live && t == 0; }
 
     template <typename T> __device__ const T *read(const T *x) const { return x; }
+
     template <typename T, int AHEAD = 16, typename F> __device__ T fold(const F &step) const
     {
         return __shfl_sync((unsigned)FULL_WARP, fold_block<T, AHEAD>(t, 0, n, step), 0, LKI_FOLD_WIDTH);

@@ -49,10 +49,11 @@
 #define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
-    T *name = (T *)lki_dynamic_shared
+    T                                            *name = (T *)lki_dynamic_shared
 #endif
 
-namespace lki_gpu {
+namespace lki_gpu
+{
 
 /* Must this update be left out? Read by the card; only updates, and what checks indices, are given a `stop`. */
 static __device__ inline bool stopped(const int *stop) { return stop && *(const volatile int *)stop; }
@@ -150,6 +151,7 @@ template <typename T> __host__ __device__ inline T tree(T *sum, int count)
 /* An index out of range: told to the host, and to later updates of the step, which then do nothing. */
 struct fault {
     int *stop, *told;
+
     __device__ void operator()() const
     {
         if (stop) *stop = 1;
@@ -163,9 +165,12 @@ static inline fault fault_of(const lki_args *a) { return fault{a->gpu->stop, a->
 struct ids {
     const void *data;
     lk_dtype    dtype;
+
     __device__ int64_t operator[](int64_t i) const
     {
-        return dtype == LK_I64 ? ((const int64_t *)data)[i] : dtype == LK_I32 ? ((const int32_t *)data)[i] : ((const uint8_t *)data)[i];
+        return dtype == LK_I64   ? ((const int64_t *)data)[i]
+               : dtype == LK_I32 ? ((const int32_t *)data)[i]
+                                 : ((const uint8_t *)data)[i];
     }
 };
 

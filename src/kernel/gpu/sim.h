@@ -32,17 +32,20 @@ struct dim3 {
     unsigned x, y, z;
     dim3(int64_t x_ = 1, int64_t y_ = 1, int64_t z_ = 1) : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_) {}
 };
+/* clang-format off */
 struct float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct uint2 { unsigned x, y; };
+/* clang-format on */
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
-namespace lki_sim {
+namespace lki_sim
+{
 void  run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread); /* a kernel, now */
 void  wait_block();
 void  wait_warp();
@@ -104,6 +107,7 @@ static inline unsigned __ballot_sync(unsigned, int predicate)
 }
 static inline int __any_sync(unsigned m, int p) { return __ballot_sync(m, p) != 0; }
 
+/* clang-format off */
 template <typename T> static inline T __ldg(const T *p) { return *p; }
 static inline int      __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int      __ffs(int x) { return __builtin_ffs(x); }
@@ -118,6 +122,7 @@ template <typename T> static inline T atomicAdd(T *p, T x) { T old = *p; *p = ol
 template <typename T> static inline T atomicMax(T *p, T x) { T old = *p; if (x > old) *p = x; return old; }
 template <typename T> static inline T atomicOr(T *p, T x) { T old = *p; *p = old | x; return old; }
 template <typename T> static inline T atomicExch(T *p, T x) { T old = *p; *p = x; return old; }
+/* clang-format on */
 
 /* Is `predicate` true for any thread of the block? */
 static inline int __syncthreads_or(int predicate)
