@@ -103,7 +103,7 @@ install: need
 
 format:
 	@tools/need format
-	@find include src helper tests examples bench cli \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cpp' \) 2>/dev/null | xargs clang-format -i
+	@tests/house/format.sh --mend
 
 clean:
 	rm -rf build

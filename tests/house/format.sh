@@ -1,5 +1,6 @@
 #!/bin/bash
-# Sources are as clang-format makes them (.clang-format), version 14: another one makes something else of some lines.
+# Sources are as clang-format makes them (.clang-format), version 14: another one makes something else of some lines. With --mend
+# they are made so: make format.
 cd "$(dirname "$0")/../.." || exit 1
 format=
 for program in clang-format clang-format-14; do
@@ -11,10 +12,12 @@ done
 # pointers; and data that a script beside them makes.
 tables='src/(op/ops|kernel/kernels|kernel/expressions)\.inc|tests/layer/[a-z]*_(cases|configs)\.inc'
 
-found=$(find src include cli helper bench tests examples -type f |
-    grep -E '\.(c|h|hpp|cpp|inc|cu|cc)$' | grep -vxE "$tables" | sort |
-    xargs -P 2 -n 40 $format --dry-run -Werror 2>&1 | grep -E '^[^ ]+:[0-9]+:[0-9]+: ')
+sources() {
+    find src include cli helper bench tests examples -type f | grep -E '\.(c|h|hpp|cpp|inc|cu|cc)$' | grep -vxE "$tables" | sort
+}
+[ "$1" = --mend ] && { sources | xargs -P 2 -n 40 $format -i; exit; }
+found=$(sources | xargs -P 2 -n 40 $format --dry-run -Werror 2>&1 | grep -E '^[^ ]+:[0-9]+:[0-9]+: ')
 [ -z "$found" ] && exit 0
 head -n 40 <<<"$found"
-echo "these files are formatted by: $format -i $(cut -d: -f1 <<<"$found" | sort -u | tr '\n' ' ')"
+echo "make format makes them so: $(cut -d: -f1 <<<"$found" | sort -u | tr '\n' ' ')"
 exit 1
