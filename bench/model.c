@@ -13,7 +13,7 @@
  * launched, as fit() does it. A loop that calls a function of its own waits for each step that checks labels; --wait measures
  * that. */
 #include "op/tensor.h"
-#include "step/card.h"
+#include "plan/card/card.h"
 #include "timing.h"
 #include <lockstep.h>
 #include <sys/resource.h>

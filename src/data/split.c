@@ -5,7 +5,7 @@
  *   STREAM   the same, over rows taken off the stream
  *   EVEN     chunks of ceil(rows / N) */
 #include "data/split.h"
-#include "comm/lanes.h"
+#include "lane/lanes.h"
 
 static int parts_of(const lki_split *s) { return s->replicas * s->workers; }
 

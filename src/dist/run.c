@@ -17,7 +17,6 @@
  * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it
  *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
  * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
-#include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -25,6 +24,7 @@
 #include "core/thread.h"
 #include "dist/cross.h"
 #include "format/trace.h"
+#include "lane/lanes.h"
 #include "op/record.h"
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,5 @@
 /* Making strategies. */
 #include "dist/strategy.h"
-#include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -9,6 +8,7 @@
 #include "device/gpu/linked.h"
 #include "dist/cross.h"
 #include "dist/device.h"
+#include "lane/lanes.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "model/metric.h"
 #include "nn/loss.h"
 #include "op/gradient.h"
-#include "step/card.h"
+#include "plan/card/card.h"
 
 /* ---- an element, taken apart ---- */
 

@@ -1,10 +1,10 @@
 /* Metrics: making them, counting in, what comes out. metric.h tells how they keep their sums, metric_kinds.c which there are. */
 #include "model/metric.h"
-#include "comm/lanes.h"
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/rounding.h"
+#include "lane/lanes.h"
 #include "model/loss.h"
 #include "op/origin.h"
 #include "op/record.h"

@@ -1,7 +1,7 @@
 /* Where values of a replica come from; see origin.h. */
 #include "op/origin.h"
-#include "comm/lanes.h"
 #include "core/memory.h"
+#include "lane/lanes.h"
 #include "op/gradient.h"
 #include "op/record.h"
 #include "op/replica.h"

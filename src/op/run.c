@@ -4,11 +4,11 @@
  * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a
  * GPU has no kernel for, and functions of the user, run on the CPU. */
 #include "op/run.h"
-#include "comm/lanes.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
 #include "device/gpu/gpu.h"
+#include "lane/lanes.h"
 #include <pthread.h>
 
 enum { FEW = 16, MOST_LANES_ON_GPU = 64 };

@@ -13,8 +13,8 @@
 #include "core/rounding.h"
 #include "format/trace.h"
 #include "op/replica.h"
-#include "step/card.h"
-#include "step/cards.h"
+#include "plan/card/card.h"
+#include "plan/shard/cards.h"
 #include <lockstep/step.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* How batches are cut over replicas: the table of the specification, what TensorFlow did, and every row once per epoch whatever
  * the numbers. */
 #include "data/split.h"
-#include "comm/lanes.h"
 #include "dist/strategy.h"
 #include "json.h"
+#include "lane/lanes.h"
 #include "pipes.h"
 
 static void silence(const char *text, void *user) { (void)text, (void)user; }

@@ -2,8 +2,8 @@
 #ifndef LK_TESTS_LAYER_REPLICAS_H
 #define LK_TESTS_LAYER_REPLICAS_H
 
-#include "comm/lanes.h"
 #include "dist/strategy.h"
+#include "lane/lanes.h"
 #include "layer/layers.h"
 
 enum { GLOBAL_ROWS = 12 };

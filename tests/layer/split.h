@@ -2,8 +2,8 @@
 #ifndef LK_TESTS_LAYER_SPLIT_H
 #define LK_TESTS_LAYER_SPLIT_H
 
-#include "comm/lanes.h"
 #include "dist/strategy.h"
+#include "lane/lanes.h"
 #include "layer/layers.h"
 
 static inline void no_log(const char *text, void *user) { (void)text, (void)user; }

@@ -1,8 +1,8 @@
 /* Every kind of metric: Keras' numbers, the same bits for any number of replicas, what is built late, names, files, code of one's
  * own. */
-#include "comm/lanes.h"
 #include "dist/replicas.h"
 #include "folder.h"
+#include "lane/lanes.h"
 #include "model/metric.h"
 #include "op/record.h"
 

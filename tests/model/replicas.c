@@ -1,7 +1,7 @@
 /* Models, losses and metrics under a strategy: the tables of the specification, and the same bits for any number of replicas. */
 #include "dist/replicas.h"
-#include "comm/lanes.h"
 #include "dist/strategy.h"
+#include "lane/lanes.h"
 
 static bool same_tensor(const lk_tensor *a, const lk_tensor *b)
 {

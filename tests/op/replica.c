@@ -1,6 +1,6 @@
 /* Kernels of what replicas do together, against the tree over lanes written down once more, and plain loops: sums of subtrees,
  * agreement, entries picked by ids, sums that stay per lane. */
-#include "comm/lanes.h"
+#include "lane/lanes.h"
 #include "op/kernels.h"
 #include <float.h>
 

@@ -3,8 +3,8 @@
  * behind it. */
 #include "check.h"
 #include "core/random.h"
-#include "step/card_rooms.h"
-#include "step/join.h"
+#include "plan/card/join.h"
+#include "plan/card/rooms.h"
 #include <string.h>
 
 enum { MOST_CALLS = 90, GRAPHS = 400, RUNS = 6 };

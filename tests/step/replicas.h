@@ -2,8 +2,8 @@
 #ifndef LK_TESTS_REPLICAS_H
 #define LK_TESTS_REPLICAS_H
 
-#include "comm/lanes.h"
 #include "core/memory.h"
+#include "lane/lanes.h"
 #include "op/op.h"
 #include "op/tensor.h"
 #include <lockstep.h>

@@ -1,5 +1,5 @@
 /* Lanes against a model that counts row by row: where they begin, who owns them, which subtrees of the sum lie inside. */
-#include "comm/lanes.h"
+#include "lane/lanes.h"
 #include "check.h"
 
 enum { MOST_ROWS = 70 };

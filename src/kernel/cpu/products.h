@@ -14,9 +14,10 @@
 #ifndef LKI_KERNEL_CPU_PRODUCTS_H
 #define LKI_KERNEL_CPU_PRODUCTS_H
 
+#include "core/settings.h"
 #include "kernel/register.h"
 
-enum { LKI_TILE_ROWS = 8, LKI_TILE_COLS = 32, LKI_MAX_LANES = 1024, LKI_LANE_DEPTH = 11 };
+enum { LKI_TILE_ROWS = 8, LKI_TILE_COLS = 32, LKI_LANE_DEPTH = 11 };
 
 typedef struct lki_tile {
     const float   *a[LKI_TILE_ROWS];

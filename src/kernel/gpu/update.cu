@@ -310,7 +310,7 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
     m->packed = bits % EACH_PACK_BYTES == 0;
     const lki_gpu_parts *in = a->gpu->takes;
-    if (!in || !in->data) return; /* of f32 alone: only_update_of(), step/card_order.c */
+    if (!in || !in->data) return; /* of f32 alone: only_update_of(), plan/card/calls.c */
     m->g = in->data + (a->gpu->taken ? in->first : 0);
     m->parts = in->count;
     m->apart = in->results;

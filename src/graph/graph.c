@@ -1,0 +1,271 @@
+/* A graph as it is recorded: ops become nodes, tensors values. */
+#include "graph/graph.h"
+#include "core/memory.h"
+#include "op/replica.h"
+#include "op/run.h"
+#include <string.h>
+
+/* ---- building ---- */
+
+int lki_graph_add_value(lki_graph *g, const lki_value *v)
+{
+    if (!lki_grow((void **)&g->values, &g->value_capacity, g->value_count + 1, sizeof *v)) return -1;
+    g->values[g->value_count] = *v;
+    return g->value_count++;
+}
+
+int lki_graph_add_node(lki_graph *g, lki_op op, const lki_attr *attr, int nsrc, const int *src, int ndst)
+{
+    if (!lki_grow((void **)&g->nodes, &g->node_capacity, g->node_count + 1, sizeof(lki_node))) return -1;
+    lki_node n = {.op = op,
+                  .slot = lki_op_line(op)->slot,
+                  .attr = *attr,
+                  .nsrc = nsrc,
+                  .ndst = ndst,
+                  .order = 2 * g->node_count,
+                  .replica = -1};
+    n.src = lki_alloc_array(nsrc + ndst + 1, sizeof *n.src);
+    if (!n.src) return -1;
+    n.dst = n.src + nsrc;
+    memcpy(n.src, src, (size_t)nsrc * sizeof *src);
+    g->nodes[g->node_count] = n;
+    return g->node_count++;
+}
+
+int lki_graph_root(const lki_graph *g, int v)
+{
+    while (g->values[v].alias_of >= 0)
+        v = g->values[v].alias_of;
+    return v;
+}
+
+int64_t lki_graph_offset(const lki_graph *g, int v)
+{
+    int64_t offset = 0;
+    for (; g->values[v].alias_of >= 0; v = g->values[v].alias_of)
+        offset += g->values[v].offset;
+    return offset;
+}
+
+bool lki_shape_only(const lki_node *n, int operand)
+{
+    bool draws = n->op == LKI_OP_random_uniform || n->op == LKI_OP_random_normal;
+    return operand == 1 && (draws || n->op == LKI_OP_broadcast_like);
+}
+
+int lki_graph_uses(const lki_graph *g, int value)
+{
+    int count = 0, root = lki_graph_root(g, value);
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
+            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
+    for (int i = 0; i < g->output_count; i++)
+        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
+    return count;
+}
+
+bool lki_may_fault(const lki_node *n) { return lki_slot_may_fault(n->slot, n->type); }
+
+/* ---- tracing ---- */
+
+static lki_graph *graph_of(lki_tracer *t) { return (lki_graph *)((char *)t - offsetof(lki_graph, tracer)); }
+
+int lki_graph_value_of(lki_graph *g, lk_tensor *t)
+{
+    if (t->graph == g->token) return t->value;
+    if (t->graph) {
+        lki_fail(LK_ESTATE, "a tensor of another traced function is used here; pass it as an argument instead");
+        return -1;
+    }
+    if (lki_tensor_detach(t) != LK_OK) return -1; /* the plan will point at its data */
+    lki_value v = {.kind = LKI_VALUE_CONSTANT,
+                   .dtype = t->dtype,
+                   .shape = t->shape,
+                   .rows = t->rows,
+                   .maker = -1,
+                   .alias_of = -1,
+                   .replica = -1,
+                   .constant = t};
+    int       at = lki_graph_add_value(g, &v);
+    if (at >= 0) lki_retain(t);
+    return at;
+}
+
+static bool operand_values(lki_graph *g, int count, lk_tensor *const *src, int *out)
+{
+    for (int i = 0; i < count; i++)
+        if ((out[i] = lki_graph_value_of(g, src[i])) < 0) return false;
+    return true;
+}
+
+static lki_graph_variable *find_variable(lki_graph *g, lk_variable *v)
+{
+    for (int i = 0; i < g->variable_count; i++)
+        if (g->variables[i].variable == v) return &g->variables[i];
+    return NULL;
+}
+
+static lki_value variable_value(lk_variable *v, int version, int maker)
+{
+    return (lki_value){.kind = LKI_VALUE_VARIABLE,
+                       .dtype = v->dtype,
+                       .shape = v->shape,
+                       .maker = maker,
+                       .alias_of = -1,
+                       .replica = -1,
+                       .version = version,
+                       .variable = v};
+}
+
+lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v)
+{
+    lki_graph_variable *entry = find_variable(g, v);
+    if (entry) return entry;
+    if (!lki_grow((void **)&g->variables, &g->variable_capacity, g->variable_count + 1, sizeof *entry)) return NULL;
+    lki_value value = variable_value(v, 0, -1);
+    int       at = lki_graph_add_value(g, &value);
+    if (at < 0) return NULL;
+    entry = &g->variables[g->variable_count++];
+    *entry = (lki_graph_variable){lki_retain(v), 0, at};
+    return entry;
+}
+
+int lki_graph_write(lki_graph *g, lk_variable *v, int node)
+{
+    lki_graph_variable *entry = find_variable(g, v);
+    lki_value           next = variable_value(v, entry->version + 1, node);
+    int                 at = lki_graph_add_value(g, &next);
+    if (at < 0) return -1;
+    entry->version++;
+    return entry->value = at;
+}
+
+static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
+{
+    lki_graph          *g = graph_of(tracer);
+    lki_graph_variable *entry = lki_graph_enter(g, v);
+    if (!entry) return &lki_poison;
+    const lki_value *value = &g->values[entry->value];
+    return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
+}
+
+/* A node of this thread's replica; with one replica, or outside of them, it is nobody's alone. */
+static void tag(lki_graph *g, lki_node *n)
+{
+    const lki_replica *r = lki_replica_current();
+    if (!r || r->count < 2) return;
+    g->several_numbers = g->several_numbers || (g->replicas && g->replicas != r->count);
+    g->replicas = r->count;
+    n->replica = r->id;
+}
+
+static void note_where(lki_graph_where *w, const lki_replica *r)
+{
+    if (!w->device) {
+        w->device = lki_zalloc_array(r->count, sizeof *w->device);
+        if (!w->device) return;
+        w->count = r->count;
+        w->strategy = r->strategy;
+        w->sending = r->sending;
+    }
+    if (r->id < w->count) w->device[r->id] = lki_device_current();
+}
+
+/* Ops between those of replicas, such as what combines their values, go where the replicas are. */
+static void note_device(lki_graph *g)
+{
+    lki_device *here = lki_device_current();
+    bool        inside = lki_replica_current() != NULL;
+    if (inside) note_where(&g->where, lki_replica_current());
+    if (g->device && g->of_replica && inside && !lki_same_memory(g->device, here)) g->scattered = true;
+    if (g->device && (g->of_replica || !inside)) return;
+    g->device = here;
+    g->of_replica = inside;
+}
+
+static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
+{
+    int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc_array(f->nsrc + extra_src, sizeof *src);
+    int node = -1;
+    if (src && operand_values(g, f->nsrc, f->src, src + extra_src)) {
+        if (extra_src) src[0] = extra_value;
+        node = lki_graph_add_node(g, f->op, f->attr, f->nsrc + extra_src, src, ndst);
+    }
+    if (node >= 0) {
+        lki_node *n = &g->nodes[node];
+        n->type = lki_kernel_type(f);
+        n->mode = f->mode;
+        n->cut = f->cut;
+        n->rows = f->rows;
+        tag(g, n);
+        note_device(g);
+    }
+    if (src != few) lki_release(src);
+    return node;
+}
+
+static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **dst)
+{
+    lki_graph *g = graph_of(tracer);
+    int        node = trace_node(g, f, 0, 0, f->ndst);
+    if (node < 0) return LK_ENOMEM;
+    for (int i = 0; i < f->ndst; i++) {
+        lki_value v = {.kind = LKI_VALUE_MADE,
+                       .dtype = f->dtype[i > 0],
+                       .shape = f->shape[i > 0],
+                       .rows = f->rows,
+                       .maker = node,
+                       .alias_of = -1,
+                       .replica = g->nodes[node].replica};
+        if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
+        int at = lki_graph_add_value(g, &v);
+        if (at < 0) return LK_ENOMEM;
+        g->nodes[node].dst[i] = at;
+        dst[i] = lki_tensor_traced(v.dtype, &v.shape, &v.rows, g->token, at);
+        if (lki_bad(dst[i])) return LK_ENOMEM;
+    }
+    if (g->nodes[node].slot == LKI_K_none) g->nodes[node].dead = true; /* an alias: nothing to run */
+    return LK_OK;
+}
+
+static lk_status trace_update(lki_tracer *tracer, const lki_infer *f)
+{
+    lki_graph *g = graph_of(tracer);
+    int        own = lki_reads_own_variable(f->op);
+    for (int i = 0; i < f->nvar; i++)
+        if (!lki_graph_enter(g, f->var[i])) return LK_ENOMEM;
+    int node = trace_node(g, f, own, find_variable(g, f->var[0])->value, f->nvar);
+    if (node < 0) return LK_ENOMEM;
+    g->nodes[node].writes = true;
+    for (int i = 0; i < f->nvar; i++)
+        if ((g->nodes[node].dst[i] = lki_graph_write(g, f->var[i], node)) < 0) return LK_ENOMEM;
+    return LK_OK;
+}
+
+lki_graph *lki_graph_new(void)
+{
+    static uintptr_t last;
+    lki_graph       *g = lki_zalloc(sizeof *g);
+    if (!g) return NULL;
+    g->tracer = (lki_tracer){.op = trace_op, .update = trace_update, .read = trace_read, .same = lki_graph_same};
+    g->token = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    return g;
+}
+
+void lki_graph_free(lki_graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->node_count; i++)
+        lki_release(g->nodes[i].src);
+    for (int i = 0; i < g->value_count; i++)
+        lki_drop(g->values[i].constant);
+    for (int i = 0; i < g->variable_count; i++)
+        lki_drop(g->variables[i].variable);
+    lki_release(g->nodes);
+    lki_release(g->values);
+    lki_release(g->variables);
+    lki_release(g->outputs);
+    lki_release(g->results);
+    lki_release(g->where.device);
+    lki_release(g);
+}

@@ -1,0 +1,361 @@
+/* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
+#include "core/log.h"
+#include "op/run.h"
+#include "plan/card/inside.h"
+#include "plan/card/join.h"
+#include "plan/card/rooms.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct place {
+    int phase, turn, task;
+} place;
+
+static int earlier(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->phase != y->phase) return x->phase < y->phase ? -1 : 1;
+    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
+    return x->task < y->task ? -1 : x->task > y->task;
+}
+
+/* Sums that lanes of a CPU take in two tasks are one call here, where the first of them is. */
+static lk_status make_calls(lki_card *c)
+{
+    const lki_plan *p = c->plan;
+    place          *order = lki_alloc_array(p->task_count + 1, sizeof *order);
+    c->calls = lki_zalloc_array(p->task_count + 1, sizeof *c->calls);
+    if (!order || !c->calls) return lki_release(order), LK_ENOMEM;
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t].kind != LKI_TASK_COMBINE) order[c->count++] = (place){p->tasks[t].phase, p->tasks[t].turn, t};
+    qsort(order, (size_t)c->count, sizeof *order, earlier);
+    for (int i = 0; i < c->count; i++) {
+        const lki_node *n = &p->graph->nodes[p->tasks[order[i].task].node];
+        c->calls[i].node = n;
+        c->calls[i].on_host = !lki_gpu_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
+        if (c->calls[i].on_host && n->slot != LKI_K_none)
+            lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
+                     lk_dtype_name(n->type), c->device->name);
+    }
+    lki_release(order);
+    return LK_OK;
+}
+
+/* ---- counters ---- */
+
+static bool is_counter(const lki_graph *g, int value, const lk_variable *counter)
+{
+    const lki_value *v = &g->values[lki_graph_root(g, value)];
+    return v->kind == LKI_VALUE_VARIABLE && v->variable == counter;
+}
+
+/* Does a call use the counter? *only: as updates do, which can be told that it is ahead. */
+static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
+{
+    const lki_graph *g = c->plan->graph;
+    const lki_node  *n = k->node;
+    bool             reads = false, writes = false;
+    for (int i = 0; i < n->nsrc; i++)
+        reads = reads || is_counter(g, n->src[i], counter);
+    for (int i = 0; i < n->ndst; i++)
+        writes = writes || is_counter(g, n->dst[i], counter);
+    *only = !writes && !k->on_host && c->grouping && c->grouping->of(n->slot, n->type, &k->args) == LKI_GROUP_UPDATES;
+    return reads || writes;
+}
+
+/* The first of the updates before call i that count by the counter it increments; -1: there are none, or somebody else uses it, or
+ * what may fail lies between. */
+static int first_to_count(const lki_card *c, int at)
+{
+    const lki_graph   *g = c->plan->graph;
+    const lk_variable *counter = g->values[c->calls[at].node->dst[0]].variable;
+    int                first = -1;
+    bool               only;
+    for (int i = 0; i < g->output_count; i++)
+        if (is_counter(g, g->outputs[i], counter)) return -1;
+    for (int i = 0; i < c->count; i++) {
+        if (i == at) continue;
+        if (uses_counter(c, &c->calls[i], counter, &only)) {
+            if (!only || i > at) return -1;
+            if (first < 0) first = i;
+        }
+        if (first >= 0 && i < at && (c->calls[i].on_host || lki_may_fault(c->calls[i].node))) return -1;
+    }
+    return first;
+}
+
+/* A counter is incremented before the updates that count by it, which are told so: behind them it would be alone, and a launch
+ * more. */
+static void count_first(lki_card *c)
+{
+    bool only;
+    for (int at = 0; at < c->count; at++) {
+        const lki_card_call k = c->calls[at];
+        const int           first = k.node->slot == LKI_K_increment && !k.on_host ? first_to_count(c, at) : -1;
+        if (first < 0) continue;
+        const lk_variable *counter = c->plan->graph->values[k.node->dst[0]].variable;
+        for (int i = first; i < at; i++)
+            if (uses_counter(c, &c->calls[i], counter, &only)) c->calls[i].gpu.behind++;
+        memmove(&c->calls[first + 1], &c->calls[first], (size_t)(at - first) * sizeof *c->calls);
+        c->calls[first] = k;
+    }
+}
+
+/* ---- constants ---- */
+
+static bool is_constant(const lki_card *c, int value, int before)
+{
+    const lki_graph *g = c->plan->graph;
+    const int        root = lki_graph_root(g, value);
+    if (g->values[root].kind == LKI_VALUE_CONSTANT) return true;
+    for (int i = 0; i < before; i++)
+        for (int k = 0; k < c->calls[i].node->ndst && c->calls[i].once; k++)
+            if (c->calls[i].node->dst[k] == root) return true;
+    return false;
+}
+
+/* Small calls only: what they make stays in the block. */
+static void find_constants(lki_card *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        lki_card_call  *k = &c->calls[i];
+        const lki_node *n = k->node;
+        k->once = !k->on_host && !n->writes && !lki_may_fault(n) && !k->scratch && c->grouping &&
+                  c->grouping->of(n->slot, n->type, &k->args) == LKI_GROUP_SMALL;
+        for (int s = 0; s < n->nsrc && k->once; s++)
+            k->once = lki_shape_only(n, s) || is_constant(c, n->src[s], i);
+    }
+}
+
+/* ---- what comes after what ---- */
+
+static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+{
+    for (int i = 0; i < count; i++) {
+        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
+        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
+    }
+    return false;
+}
+
+/* Must b, which comes later in the order of the schedule, wait for a? */
+static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+{
+    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
+        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
+    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
+        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
+    return b->writes && lki_may_fault(a);
+}
+
+/* A call on the host is alone: everything before is done, nothing after has begun. */
+static bool find_order(const lki_card *c, lki_order *o)
+{
+    int host = -1; /* the last one */
+    for (int i = 0; i < c->count; i++) {
+        const lki_card_call *k = &c->calls[i];
+        if (host >= 0) lki_order_need(o, i, host);
+        for (int j = i - 1; j > host; j--)
+            if (k->on_host || waits_for(c->plan->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+        if (k->on_host) host = i;
+    }
+    lki_order_close(o);
+    bool *once = lki_zalloc((size_t)c->count + 1);
+    for (int i = 0; i < c->count && once; i++)
+        once[i] = c->calls[i].once;
+    const bool found = once && lki_order_begin_with_one(o, once);
+    lki_release(once);
+    return found;
+}
+
+/* ---- launches ---- */
+
+typedef struct row_calls {
+    const lki_card     *card;
+    const lki_joinable *what;
+} row_calls;
+
+/* All that a call reads of what an earlier one made is whole operands of which each row needs the same row. */
+static bool goes_along(const void *user, int call, int earlier)
+{
+    const row_calls *r = user;
+    const lki_graph *g = r->card->plan->graph;
+    const lki_node  *n = r->card->calls[call].node, *made = r->card->calls[earlier].node;
+    for (int i = 0; i < made->ndst; i++)
+        for (int k = 0; k < n->nsrc + n->ndst; k++) {
+            const int v = k < n->nsrc ? n->src[k] : n->dst[k - n->nsrc];
+            if (lki_graph_root(g, v) != lki_graph_root(g, made->dst[i])) continue;
+            if (k >= n->nsrc || !(r->what[call].row.along >> k & 1) || lki_graph_is_range(g, v)) return false;
+        }
+    return true;
+}
+
+static int find_launches(lki_card *c, const lki_order *o, int *launch)
+{
+    static const int alone[LKI_GROUPS] = {1, 1, 1, 1};
+    lki_joinable    *what = lki_zalloc_array(c->count + 1, sizeof *what);
+    const row_calls  rows = {c, what};
+    if (!what) return -1;
+    for (int i = 0; i < c->count && c->grouping; i++) {
+        const lki_node *n = c->calls[i].node;
+        if (!c->calls[i].on_host && !c->calls[i].once)
+            what[i] =
+                (lki_joinable){c->grouping->of(n->slot, n->type, &c->calls[i].args), (int)n->slot * LK_DTYPE_COUNT + (int)n->type,
+                               c->grouping->rows(n->slot, n->type, &c->calls[i].args)};
+    }
+    const int count =
+        lki_join_calls(o, what, &(lki_join_rules){c->grouping ? c->grouping->most : alone, goes_along, &rows}, launch);
+    for (int i = 0; i < c->count && count >= 0; i++) {
+        c->launches[launch[i]].kind = what[i].kind;
+        c->launches[launch[i]].once = c->calls[i].once;
+    }
+    lki_release(what);
+    return count;
+}
+
+/* Calls, launch by launch. */
+static lk_status sort_calls(lki_card *c, const int *launch)
+{
+    lki_card_call *sorted = lki_zalloc_array(c->count + 1, sizeof *sorted);
+    int            at = 0;
+    if (!sorted) return LK_ENOMEM;
+    for (int l = 0; l < c->launch_count; l++) {
+        c->launches[l].from = at;
+        for (int i = 0; i < c->count; i++)
+            if (launch[i] == l) sorted[at++] = c->calls[i];
+        c->launches[l].end = at;
+    }
+    lki_release(c->calls);
+    c->calls = sorted;
+    for (int i = 0; i < c->count; i++)
+        c->calls[i].args.gpu = &c->calls[i].gpu;
+    return LK_OK;
+}
+
+static void order_launches(lki_card *c, const lki_order *calls, const int *launch)
+{
+    for (int i = 0; i < c->count; i++) {
+        const uint64_t *needs = lki_order_row(calls, calls->needs, i);
+        for (int j = lki_bit_next(needs, calls->words, 0); j >= 0; j = lki_bit_next(needs, calls->words, j + 1))
+            if (launch[i] != launch[j]) lki_order_need(&c->order, launch[i], launch[j]);
+    }
+    lki_order_close(&c->order);
+    for (int l = 0; l < c->launch_count; l++) {
+        const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
+        for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
+            if (c->launches[l].level <= c->launches[k].level) c->launches[l].level = c->launches[k].level + 1;
+        if (c->levels <= c->launches[l].level) c->levels = c->launches[l].level + 1;
+    }
+}
+
+/* ---- gradients in parts ---- */
+
+/* The only operand that reads a value, if it is the gradient of an update, all of it; else NULL. */
+static lki_card_call *only_update_of(const lki_card *c, int root)
+{
+    const lki_graph *g = c->plan->graph;
+    lki_card_call   *found = NULL;
+    for (int i = 0; i < g->output_count; i++)
+        if (lki_graph_root(g, g->outputs[i]) == root) return NULL;
+    for (int i = 0; i < c->count; i++) {
+        lki_card_call  *k = &c->calls[i];
+        const lki_node *n = k->node;
+        for (int s = 0; s < n->nsrc; s++) {
+            if (lki_graph_root(g, n->src[s]) != root) continue;
+            if (found || s || k->on_host || n->type != LK_F32 || lki_graph_is_range(g, n->src[s]) || !lki_takes_gradient(n))
+                return NULL;
+            found = k;
+        }
+    }
+    return found;
+}
+
+/* May it leave them, by what it is and how much of it there is? */
+static bool is_in_parts(const lki_card_call *k)
+{
+    const lki_node *n = k->node;
+    int64_t         results = 0;
+    const bool      weights =
+        n->slot == LKI_K_conv2d_grad_w || n->slot == LKI_K_conv2d_pool_grad_w || n->slot == LKI_K_dense_pool_grad_w;
+    if (!weights || n->mode != LKI_SUM || n->type != LK_F32 || k->on_host || n->ndst > 2) return false;
+    for (int d = 0; d < n->ndst; d++)
+        results += lki_shape_size(k->args.dst[d].shape);
+    return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);
+}
+
+/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards
+ * have some of them; and parts live until the updates, many of which come last: all together they are no more than PARTS_KEPT
+ * bytes. */
+static void leave_gradients(lki_card *c)
+{
+    enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
+    const lki_graph *g = c->plan->graph;
+    size_t           kept = 0;
+    for (int i = 0; i < c->count && !c->share.trees; i++) {
+        lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
+        const lki_node *n = k->node;
+        bool            taken = is_in_parts(k) && kept + k->scratch <= PARTS_KEPT;
+        for (int d = 0; d < n->ndst && taken; d++)
+            taken = (taker[d] = only_update_of(c, lki_graph_root(g, n->dst[d]))) != NULL;
+        if (taken) kept += k->scratch;
+        for (int d = 0; d < n->ndst && taken; d++) {
+            taker[d]->gpu.takes = &k->parts;
+            taker[d]->gpu.taken = d;
+            k->gpu.leaves = &k->parts;
+        }
+    }
+}
+
+lk_status lki_card_order(lki_card *c)
+{
+    lki_order calls = {0};
+    int      *launch = NULL;
+    LKI_TRY(make_calls(c));
+    for (int i = 0; i < c->count; i++)
+        LKI_TRY(lki_card_describe(c, &c->calls[i]));
+    count_first(c);
+    find_constants(c);
+    launch = lki_alloc_array(c->count + 1, sizeof *launch);
+    c->launches = lki_zalloc_array(c->count + 1, sizeof *c->launches);
+    lk_status status = launch && c->launches && lki_order_init(&calls, c->count) && find_order(c, &calls) ? LK_OK : LK_ENOMEM;
+    if (status == LK_OK) {
+        c->launch_count = find_launches(c, &calls, launch);
+        if (c->launch_count < 0 || !lki_order_init(&c->order, c->launch_count)) c->launch_count = 0, status = LK_ENOMEM;
+    }
+    if (status == LK_OK) status = sort_calls(c, launch);
+    if (status == LK_OK) order_launches(c, &calls, launch);
+    if (status == LK_OK) leave_gradients(c);
+    lki_order_clear(&calls);
+    lki_release(launch);
+    return status;
+}
+
+/* ---- parts ---- */
+
+/* What a launch comes after within its part; all of the parts before it is done. */
+static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int first)
+{
+    const uint64_t *needs = lki_order_row(&c->order, c->order.needs, number);
+    l->after = c->after_count;
+    for (int k = lki_bit_next(needs, c->order.words, first); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1)) {
+        if (!lki_grow((void **)&c->after, &c->after_capacity, c->after_count + 1, sizeof *c->after)) return LK_ENOMEM;
+        c->after[c->after_count++] = k - first;
+    }
+    l->after_count = c->after_count - l->after;
+    return LK_OK;
+}
+
+lk_status lki_card_parts(lki_card *c)
+{
+    for (int l = 0, from = 0; l <= c->launch_count; l++) {
+        if (l < c->launch_count && !c->calls[c->launches[l].from].on_host) {
+            LKI_TRY(note_needs(c, &c->launches[l], l, from));
+            continue;
+        }
+        if (!lki_grow((void **)&c->parts, &c->part_capacity, c->part_count + 1, sizeof *c->parts)) return LK_ENOMEM;
+        c->parts[c->part_count++] = (lki_card_part){from, l, NULL};
+        from = l + 1;
+    }
+    lki_order_clear(&c->order);
+    return LK_OK;
+}

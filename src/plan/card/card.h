@@ -1,0 +1,42 @@
+/* A plan on a GPU: its nodes, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
+ *
+ *   order     a node waits for those that make what it reads; writers also for all that read what they write, and all that may meet
+ *             an index out of range. In the captured graph it waits for nothing else
+ *   launches  several small nodes, and several updates, are one launch (join.h)
+ *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
+ *             time before the other is made (card_rooms.h)
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first
+ *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
+ *             where they did before, a variant of it that reads them there (card_ways.c)
+ *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do
+ *             nothing until it was told, and one the host looks at: a plan that checks indices is waited for, unless who replays it
+ *             said that the next replay, or whoever waits for the card first, may be told instead
+ *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
+#ifndef LKI_PLAN_CARD_CARD_H
+#define LKI_PLAN_CARD_CARD_H
+
+#include "lane/lanes.h"
+#include "plan/plan.h"
+
+typedef struct lki_card lki_card;
+
+/* Of a card that is one of several (cards.h): what it does not have to itself. */
+typedef struct lki_card_share {
+    const lki_subtree *trees;  /* by node: the lanes it sums over */
+    char             **placed; /* by root value: where it lies, outside the block; NULL: in the block */
+    struct lki_linked *links;  /* by which they are linked */
+} lki_card_share;
+
+/* Make it for a plan whose tasks are scheduled; NULL and an error. `share` is NULL for a card that works alone. */
+lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share);
+void      lki_card_free(lki_card *c);
+
+lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out);
+
+/* From now on this thread's replays wait for faults (as at first), or do not; returns what it was. */
+bool lki_card_wait_for_faults(bool wait);
+
+size_t lki_card_bytes(const lki_card *c);
+int    lki_card_calls(const lki_card *c); /* launches */
+
+#endif
