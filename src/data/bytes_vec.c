@@ -1,6 +1,6 @@
-/* A function of bytes, sixteen at a time, over the vector header that was included before, which bytes_load() and LKI_BYTES belong
- * to. bytes_avx2.c and bytes_avx512.c are this file. */
+/* A function of bytes, sixteen at a time. The build compiles this file once for each instruction set, as it does kernels. */
 #include "data/bytes.h"
+#include "kernel/cpu/vec.h"
 
 /* Its numbers, in registers: what is written could lie where they come from, for all a compiler knows. */
 typedef struct numbers {
@@ -21,15 +21,15 @@ static inline vec quotient(const numbers *f, vec b)
         const numbers in = {vec_set(f->scale), vec_set(f->shift), vec_set(f->divisor)};                                            \
         int64_t       i = 0;                                                                                                       \
         for (; i + VEC <= n; i += VEC)                                                                                             \
-            vec_store(dst + i, form(&in, bytes_load(src + i)));                                                                    \
+            vec_store(dst + i, form(&in, vec_load_bytes(src + i)));                                                                \
         if (i < n) {                                                                                                               \
             uint8_t last[VEC] = {0};                                                                                               \
             memcpy(last, src + i, (size_t)(n - i));                                                                                \
-            vec_store_part(dst + i, form(&in, bytes_load(last)), n - i);                                                           \
+            vec_store_part(dst + i, form(&in, vec_load_bytes(last)), n - i);                                                       \
         }                                                                                                                          \
     } while (0)
 
-void LKI_BYTES(const lki_byte_map *f, int64_t n, const uint8_t *src, float *dst)
+void ISA(lki_bytes)(const lki_byte_map *f, int64_t n, const uint8_t *src, float *dst)
 {
     if (f->form == LKI_BYTES_QUOTIENT) ALONG(quotient);
     else if (f->form == LKI_BYTES_PRODUCT) ALONG(product);

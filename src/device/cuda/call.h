@@ -1,10 +1,10 @@
 /* Calls of CUDA's runtime: each one that fails is noted with its name, and with the kernel it was about, so that messages can say
  * them. */
-#ifndef LKI_KERNEL_GPU_CUDA_CALL_H
-#define LKI_KERNEL_GPU_CUDA_CALL_H
+#ifndef LKI_DEVICE_CUDA_CALL_H
+#define LKI_DEVICE_CUDA_CALL_H
 
 #ifdef LKI_SIM
-#include "kernel/gpu/sim_cuda.h"
+#include "device/sim/runtime.h"
 #else
 #include <cuda_runtime.h>
 #endif

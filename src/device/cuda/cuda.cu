@@ -1,11 +1,10 @@
 /* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object
  * can be opened where there is none. */
+#include "device/cuda/feed.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/physical.h"
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
-#include "kernel/gpu/cuda_feed.h"
-#include "kernel/gpu/cuda_graph.h"
-#include "kernel/gpu/gpu.h"
-#include "kernel/gpu/physical.h"
 #include <mutex>
 #include <stdio.h>
 #include <string.h>
@@ -221,15 +220,13 @@ int cuda_copies(int card, void *stream, int count, const lki_gpu_piece *pieces)
 {
     FLUSH(card);
     TRY(cudaSetDevice(lki_cuda_physical(card)));
-    lki_gpu::copy_pieces(stream, count, pieces);
+    lki_cuda_kernels->copy(stream, count, pieces);
     return lki_cuda_launched();
 }
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
-
-const lki_gpu_backend *lki_gpu_backend_of(void)
+const lki_gpu_backend *lki_gpu_driver(const lki_gpu_kernels *kernels)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION,
                                             "cuda",
@@ -261,10 +258,11 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
                                             lki_cuda_launch,
                                             lki_cuda_release_graph,
                                             lki_cuda_release_variant,
-                                            lki_gpu::kernels,
-                                            lki_gpu::grouping,
+                                            kernels->table,
+                                            kernels->groups,
                                             lki_cuda_feed_put,
                                             lki_cuda_feed_flush,
                                             cuda_copies};
+    lki_cuda_kernels = kernels;
     return &backend;
 }

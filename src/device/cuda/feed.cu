@@ -1,8 +1,7 @@
-/* Gathers that wait (cuda_feed.h). */
+/* Gathers that wait (feed.h). */
+#include "device/cuda/feed.h"
+#include "device/cuda/physical.h"
 #include "device/gpu/backend.h"
-#include "kernel/gpu/cuda_feed.h"
-#include "kernel/gpu/gpu.h"
-#include "kernel/gpu/physical.h"
 
 namespace
 {
@@ -38,6 +37,8 @@ int load(feed *f, const lki_gpu::kernel_info &k)
 
 } // namespace
 
+const lki_gpu_kernels *lki_cuda_kernels;
+
 int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g)
 {
     void *argument = g->argument;
@@ -52,12 +53,12 @@ int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows)
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     int code = launch_waiting(f);
     if (code) return code;
-    const bool small = lki_gpu::describe_gather(rows, &f->gather);
+    const bool small = lki_cuda_kernels->describe_gather(rows, &f->gather);
     if (small) code = load(f, f->gather.what);
     if (code) return code;
     f->stream = stream;
     f->waits = small;
-    if (!small) lki_gpu::gather_rows(stream, rows);
+    if (!small) lki_cuda_kernels->gather(stream, rows);
     return lki_cuda_launched();
 }
 

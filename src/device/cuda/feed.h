@@ -6,13 +6,17 @@
  *    work has it launched first, or makes it a part of a graph, and nobody else gives work meanwhile.
  * 2. It waits with all it needs, numbers of rows included, until it was launched: where that fails everybody who comes is told
  *    so. */
-#ifndef LKI_KERNEL_GPU_CUDA_FEED_H
-#define LKI_KERNEL_GPU_CUDA_FEED_H
+#ifndef LKI_DEVICE_CUDA_FEED_H
+#define LKI_DEVICE_CUDA_FEED_H
 
+#include "device/cuda/call.h"
+#include "device/cuda/launch.h"
+#include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
-#include "kernel/gpu/cuda_call.h"
-#include "kernel/gpu/gpu.h"
 #include <mutex>
+
+/* The kernels this driver is linked with, set before anything else is done (lki_gpu_driver). */
+extern const lki_gpu_kernels *lki_cuda_kernels;
 
 /* A launch by its description. */
 typedef struct lki_cuda_gather {
@@ -20,12 +24,6 @@ typedef struct lki_cuda_gather {
     dim3                 grid, block;
     alignas(16) char argument[4096];
 } lki_cuda_gather;
-
-namespace lki_gpu
-{
-bool describe_gather(const lki_gpu_rows *r,
-                     lki_cuda_gather    *out); /* rows_in.cu. false: its numbers, or offsets, are too large for that */
-}
 
 /* What a graph node is made of; `argument` is room for one address, and must last as long as it is used. */
 static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void **argument)

@@ -6,12 +6,11 @@
  * 2. A variant notes some calls once more, on other addresses; nothing is launched. Each must make the launches it made before,
  *    with other arguments alone; else there is no variant.
  * 3. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
- * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (cuda_feed.h).
+ * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (feed.h).
  *    Each has the arguments of its own last launch. */
-#include "kernel/gpu/cuda_feed.h"
-#include "kernel/gpu/cuda_graph.h"
-#include "kernel/gpu/gpu.h"
-#include "kernel/gpu/physical.h"
+#include "device/cuda/feed.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/physical.h"
 #include <algorithm>
 #include <string.h>
 #include <vector>
@@ -282,7 +281,7 @@ int lki_cuda_recopy(int, void *graph, int call, int count, const lki_gpu_piece *
     variant   v = {g, -1, 0, true, 0, std::move(g->copies)}; /* all: a launch before may have set others */
     v.changes.clear();
     note_again(&v, call);
-    lki_gpu::copy_pieces(&v, count, pieces);
+    lki_cuda_kernels->copy(&v, count, pieces);
     const int code = end_again(&v);
     g->copies = std::move(v.changes);
     return code;

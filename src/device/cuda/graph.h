@@ -1,6 +1,6 @@
-/* Captured graphs of CUDA cards, as backend.h wants them, and of simulated ones (sim_cuda.h). */
-#ifndef LKI_KERNEL_GPU_CUDA_GRAPH_H
-#define LKI_KERNEL_GPU_CUDA_GRAPH_H
+/* Captured graphs of CUDA cards, as backend.h wants them, and of simulated ones (device/sim/runtime.h). */
+#ifndef LKI_DEVICE_CUDA_GRAPH_H
+#define LKI_DEVICE_CUDA_GRAPH_H
 
 #include "device/gpu/backend.h"
 
@@ -16,7 +16,7 @@ int lki_cuda_launch(int card, void *stream, void *graph);
 int lki_cuda_release_graph(void *graph);
 int lki_cuda_release_variant(void *variant);
 
-/* For cuda_launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures
+/* For launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures
  * it. */
 namespace lki_gpu
 {

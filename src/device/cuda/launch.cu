@@ -3,9 +3,9 @@
  * Invariant: what a kernel was allowed of shared memory is never taken back. A graph has launches of one kernel with more and with
  * less of it, and whoever sets arguments of the one later needs what that one was captured with: CUDA compares it with what the
  * kernel is allowed at that time. */
-#include "kernel/gpu/cuda_graph.h"
-#include "kernel/gpu/gpu.h"
-#include "kernel/gpu/physical.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/physical.h"
 #include <map>
 #include <mutex>
 

@@ -1,9 +1,15 @@
-/* A launch of a kernel, with its arguments by value: LKI_LAUNCH of gpu.h describes it, and submit() launches it, or notes it in a
- * graph (cuda_launch.cu). */
-#ifndef LKI_KERNEL_GPU_LAUNCH_H
-#define LKI_KERNEL_GPU_LAUNCH_H
+/* A launch of a kernel, with its arguments by value: a kernel file describes it (kernel/gpu/base/gpu.h, LKI_LAUNCH), and submit()
+ * launches it, or notes it in a graph (launch.cu). */
+#ifndef LKI_DEVICE_CUDA_LAUNCH_H
+#define LKI_DEVICE_CUDA_LAUNCH_H
 
+#ifdef LKI_SIM
+#include "device/sim/sim.h"
+#else
+#include <cuda_runtime.h>
+#endif
 #include <stddef.h>
+#include <stdint.h>
 #include <utility>
 
 namespace lki_gpu

@@ -9,8 +9,8 @@
  *    everybody has what it gave.
  * 4. What is begun beside the cards' work is on streams of the links' own, which wait for the cards' before it; the cards' wait for
  *    them after the next exchange. Through the host nothing goes beside: there is one place there for all bytes of an exchange. */
+#include "device/cuda/physical.h"
 #include "device/gpu/links.h"
-#include "kernel/gpu/physical.h"
 #include <chrono>
 #include <cuda_runtime.h>
 #include <dlfcn.h>

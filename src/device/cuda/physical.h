@@ -1,9 +1,9 @@
 /* Cards as the library counts them, and as CUDA does: the same, unless LOCKSTEP_CUDA_CARDS says that there be so many. Then several
  * of them are one card, each with a stream and memory of its own: what is made for several cards can be tested on one. */
-#ifndef LKI_KERNEL_GPU_PHYSICAL_H
-#define LKI_KERNEL_GPU_PHYSICAL_H
+#ifndef LKI_DEVICE_CUDA_PHYSICAL_H
+#define LKI_DEVICE_CUDA_PHYSICAL_H
 
-#include "kernel/gpu/cuda_call.h"
+#include "device/cuda/call.h"
 #include <stdlib.h>
 
 /* How many there are, of `found` that CUDA knows. */

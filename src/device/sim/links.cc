@@ -6,7 +6,7 @@
  *     LOCKSTEP_SIM_LINK=fail:n   exchange n, counted from 1 after that of the self-test, carries nothing, and check() tells of it
  *     later
  *     LOCKSTEP_SIM_LINK=hang:n   ... and the last card is never idle again, until the links are aborted */
-#include "kernel/gpu/links_sim.h"
+#include "device/sim/links.h"
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

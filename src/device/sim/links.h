@@ -1,6 +1,6 @@
-/* What links between simulated cards (links_sim.cc) and the backend (sim.cc) must know of each other. */
-#ifndef LKI_KERNEL_GPU_LINKS_SIM_H
-#define LKI_KERNEL_GPU_LINKS_SIM_H
+/* What links between simulated cards (links.cc) and the backend (sim.cc) must know of each other. */
+#ifndef LKI_DEVICE_SIM_LINKS_H
+#define LKI_DEVICE_SIM_LINKS_H
 
 #include "device/gpu/links.h"
 

@@ -1,6 +1,7 @@
-/* Launches and graphs of simulated cards (sim_cuda.h). */
-#include "kernel/gpu/sim_cuda.h"
-#include "kernel/gpu/gpu.h"
+/* Launches and graphs of simulated cards (runtime.h). */
+#include "device/sim/runtime.h"
+#include "device/cuda/launch.h"
+#include "device/gpu/backend.h"
 #include <algorithm>
 #include <map>
 #include <mutex>

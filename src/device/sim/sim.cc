@@ -1,17 +1,17 @@
-/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once (sim_cuda.h), and blocks of a kernel
- * run one after the other, their threads as fibers (kernel/gpu/sim.h). LOCKSTEP_GPU_SIM says how many cards there are;
+/* The simulated backend: cards are pieces of the host's memory, a stream does its work at once (runtime.h), and blocks of a kernel
+ * run one after the other, their threads as fibers (device/sim/sim.h). LOCKSTEP_GPU_SIM says how many cards there are;
  * LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
  *
  *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and
  *                                  whoever asks next is told
  *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
+#include "device/cuda/feed.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/launch.h"
 #include "device/gpu/backend.h"
 #include "device/gpu/rows.h"
-#include "kernel/gpu/cuda_feed.h"
-#include "kernel/gpu/cuda_graph.h"
-#include "kernel/gpu/gpu.h"
-#include "kernel/gpu/links_sim.h"
-#include "kernel/gpu/sim_cuda.h"
+#include "device/sim/links.h"
+#include "device/sim/runtime.h"
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -420,7 +420,7 @@ int sim_failure(int i)
 int sim_copies(int i, void *stream, int count, const lki_gpu_piece *pieces)
 {
     lki_cuda_feed_flush(i);
-    lki_gpu::copy_pieces(stream, count, pieces);
+    lki_cuda_kernels->copy(stream, count, pieces);
     return sim_failure(i);
 }
 
@@ -458,9 +458,7 @@ void *exchange() { return sim.exchange + 16 * (sim.running / WARP * WARP); }
 
 int lki_sim_lost(int card) { return loss(card); }
 
-extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
-
-const lki_gpu_backend *lki_gpu_backend_of(void)
+const lki_gpu_backend *lki_gpu_driver(const lki_gpu_kernels *kernels)
 {
     static const lki_gpu_backend backend = {LKI_GPU_BACKEND_VERSION,
                                             "sim",
@@ -492,10 +490,11 @@ const lki_gpu_backend *lki_gpu_backend_of(void)
                                             sim_launch,
                                             lki_cuda_release_graph,
                                             lki_cuda_release_variant,
-                                            lki_gpu::kernels,
-                                            lki_gpu::grouping,
+                                            kernels->table,
+                                            kernels->groups,
                                             sim_gather,
                                             lki_cuda_feed_flush,
                                             sim_copies};
+    lki_cuda_kernels = kernels;
     return &backend;
 }

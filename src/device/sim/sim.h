@@ -7,9 +7,9 @@
  *    thread of the kernel runs, can be static.
  * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go
  *    on; when nobody can go on, the kernel is wrong, where a card would hang, and the backend says so.
- * 3. Launches, limits and graphs are those of CUDA (sim_cuda.h). */
-#ifndef LKI_KERNEL_GPU_SIM_H
-#define LKI_KERNEL_GPU_SIM_H
+ * 3. Launches, limits and graphs are those of CUDA (runtime.h). */
+#ifndef LKI_DEVICE_SIM_SIM_H
+#define LKI_DEVICE_SIM_SIM_H
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* Batch normalisation for f32, over the vector header that was included before. batch_avx2.c and batch_avx512.c are this file.
+/* Batch normalisation for f32.
  *
  * Operands are rows of channels. A vector has sixteen channels of a row, and runs down a block of rows that stays in the
  * first-level cache before the next sixteen channels of the block have their turn, so that every operand is read from memory once
@@ -6,6 +6,7 @@
  *
  * Sums keep the order of ref/batch.inc: one accumulator in double per channel, lane after lane, and the lane sums up the tree. */
 #include "kernel/batch.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/register.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
@@ -189,10 +190,10 @@ static void f32_batch_grad_x(const lki_args *a)
     else grad_x_rows(&o, a->lo / o.C, a->hi / o.C, 0);
 }
 
-void LKI_REGISTER(batch)(lki_kernels *k)
+void ISA(lki_register_batch)(lki_kernels *k)
 {
-    lki_kernel_set(k, LKI_K_batch_sums, LK_F32, f32_batch_sums, sums_scratch, LKI_VARIANT);
-    lki_kernel_set(k, LKI_K_batch_grad_sums, LK_F32, f32_batch_grad_sums, sums_scratch, LKI_VARIANT);
-    lki_kernel_set(k, LKI_K_batch_apply, LK_F32, f32_batch_apply, NULL, LKI_VARIANT);
-    lki_kernel_set(k, LKI_K_batch_grad_x, LK_F32, f32_batch_grad_x, NULL, LKI_VARIANT);
+    lki_kernel_set(k, LKI_K_batch_sums, LK_F32, f32_batch_sums, sums_scratch, VARIANT);
+    lki_kernel_set(k, LKI_K_batch_grad_sums, LK_F32, f32_batch_grad_sums, sums_scratch, VARIANT);
+    lki_kernel_set(k, LKI_K_batch_apply, LK_F32, f32_batch_apply, NULL, VARIANT);
+    lki_kernel_set(k, LKI_K_batch_grad_x, LK_F32, f32_batch_grad_x, NULL, VARIANT);
 }

@@ -1,9 +1,10 @@
-/* cast to and from f32: the pairs that training moves much data through, over the vector header that was included before.
- * cast_avx2.c and cast_avx512.c are this file; all other pairs stay with ref/cast.c.
+/* cast to and from f32: the pairs that training moves much data through. All other pairs stay with
+ * ref/cast.c.
  *
  * Eight at a time, the last few from a copy. Every conversion is one rounded operation, as in the reference. To integers the
  * processor answers with the lowest one when a number does not fit; that is put right. Kernels run with FTZ and DAZ: on the way to
  * bf16 a subnormal is zero. dst may be src where the sizes are equal. */
+#include "kernel/cpu/vec.h"
 #include "kernel/register.h"
 
 #define EIGHTS(name, S, D)                                                                                                         \
@@ -155,8 +156,8 @@ static void any_cast(const lki_args *a)
     else lki_cast_ref(a);
 }
 
-void LKI_REGISTER(cast)(lki_kernels *k)
+void ISA(lki_register_cast)(lki_kernels *k)
 {
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
-        lki_kernel_set(k, LKI_K_cast, (lk_dtype)t, any_cast, NULL, LKI_VARIANT);
+        lki_kernel_set(k, LKI_K_cast, (lk_dtype)t, any_cast, NULL, VARIANT);
 }

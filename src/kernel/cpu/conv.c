@@ -9,6 +9,7 @@
  * Ways: a tile of any pixels of a run, also from different rows and images; thin.inc for 3x3 taps on one source channel; a fused
  * pool takes pixels in the order of the windows where all pixels have the same taps, else goes through one image in scratch. */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 #include "kernel/cpu/transpose.h"
 #include "kernel/cpu/window.h"
 #include <assert.h>

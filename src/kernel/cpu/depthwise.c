@@ -8,6 +8,7 @@
  * with a permutation; the data gradient gathers every m-th channel of dy and has its weights packed as [place of the tap,
  * multiplier, channel]. */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 #include "kernel/cpu/window.h"
 #include <assert.h>
 

@@ -1,9 +1,9 @@
-/* Element-wise slots for f32, sixteen at a time: the expressions of ref/elementwise.c over the vector header that was included
- * before. elementwise_avx2.c and elementwise_avx512.c are this file.
+/* Element-wise slots for f32, sixteen at a time: the expressions of ref/elementwise.c over vec.h.
  *
  * Assumes nothing about alignment. dst may be an operand of its own size. The last, partial group is loaded and stored under a
  * mask. */
 #include "kernel/broadcast.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/cpu/vec_math.h"
 #include "kernel/register.h"
 
@@ -179,7 +179,7 @@ static void word_where(const lki_args *a) { lki_broadcast(a, 3, where_run); }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
-#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, LKI_VARIANT)
+#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, VARIANT)
 
 static void register_maps(lki_kernels *k)
 {
@@ -206,7 +206,7 @@ static void register_maps(lki_kernels *k)
     SET(softplus);
 }
 
-void LKI_REGISTER(elementwise)(lki_kernels *k)
+void ISA(lki_register_elementwise)(lki_kernels *k)
 {
     register_maps(k);
     SET(add);
@@ -226,6 +226,6 @@ void LKI_REGISTER(elementwise)(lki_kernels *k)
     SET(less_equal);
     SET(greater);
     SET(greater_equal);
-    lki_kernel_set(k, LKI_K_where, LK_F32, word_where, NULL, LKI_VARIANT);
-    lki_kernel_set(k, LKI_K_where, LK_I32, word_where, NULL, LKI_VARIANT);
+    lki_kernel_set(k, LKI_K_where, LK_F32, word_where, NULL, VARIANT);
+    lki_kernel_set(k, LKI_K_where, LK_I32, word_where, NULL, VARIANT);
 }

@@ -1,8 +1,9 @@
-/* gather_grad for f32, over the vector header that was included before. gather_avx2.c and gather_avx512.c are this file.
+/* gather_grad for f32.
  *
  * As in ref/gather.c the positions are sorted by id, and every entry is a sum of rows of dy, LANES or CHAIN: here 64 columns at a
  * time in registers. The rows of an entry lie anywhere in dy, so those of a later one are asked for early. */
 #include "kernel/axes.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/index.h"
 #include "kernel/register.h"
 
@@ -107,7 +108,7 @@ static void f32_gather_grad(const lki_args *a)
     }
 }
 
-void LKI_REGISTER(gather)(lki_kernels *k)
+void ISA(lki_register_gather)(lki_kernels *k)
 {
-    lki_kernel_set(k, LKI_K_gather_grad, LK_F32, f32_gather_grad, lki_gather_grad_scratch, LKI_VARIANT);
+    lki_kernel_set(k, LKI_K_gather_grad, LK_F32, f32_gather_grad, lki_gather_grad_scratch, VARIANT);
 }

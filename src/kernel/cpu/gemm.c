@@ -4,7 +4,7 @@
  * on their own. With lanes, one chain per lane and the tree over lanes, per tile in L1 or, where lanes are long, per block of c in
  * L2.
  *
- * Where many elements of a are zero, skip.inc leaves them out. Else, ways through the same sums, chosen by shapes alone:
+ * Where many elements of a are zero, skip.c leaves them out. Else, ways through the same sums, chosen by shapes alone:
  *   blocked   blocks of BLOCK_K x BLOCK_N of b, packed into panels of COLS columns where that pays, times blocks of BLOCK_M rows
  *             of a
  *   lanes     a tile at a time over all of k: panels of b, and a packed so that one pointer walks its rows
@@ -12,6 +12,7 @@
  *   swapped   b transposed and few rows: the rows of b become the rows of the tile and a, transposed, its columns, so that the
  *             small matrix is turned instead of the large one; results are turned back while they are stored */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 #include "kernel/cpu/transpose.h"
 #include "kernel/matrix.h"
 #include <assert.h>

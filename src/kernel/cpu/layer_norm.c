@@ -1,9 +1,9 @@
-/* Layer normalisation and its gradients for f32, over the vector header that was included before. layer_norm_avx2.c and
- * layer_norm_avx512.c are this file.
+/* Layer normalisation and its gradients for f32.
  *
  * A row is read three times forward (mean, deviation, result) and twice on the way back, from the first-level cache; both sums of
  * the gradient go together. The sum over rows for gamma keeps the chains of GAMMA_COLUMNS columns in registers, row after row.
  * Orders of summation as in ref/layer_norm.inc; what fills a partial vector is zero, and zeros change no accumulator. */
+#include "kernel/cpu/vec.h"
 #include "kernel/fold.h"
 #include "kernel/index.h"
 #include "kernel/register.h"
@@ -195,9 +195,9 @@ static void f32_layer_norm_grad_gamma(const lki_args *a)
     }
 }
 
-#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, LKI_VARIANT)
+#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, VARIANT)
 
-void LKI_REGISTER(layer_norm)(lki_kernels *k)
+void ISA(lki_register_layer_norm)(lki_kernels *k)
 {
     SET(layer_norm);
     SET(layer_norm_grad_x);

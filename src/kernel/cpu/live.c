@@ -7,6 +7,7 @@
  *
  * Data gradient: with the kernel's rows in descending order outside and outputs in the order of the image inside, every element of
  * dx meets its entries in the order of the definition. The weights of one row of the kernel stay in L1 all the while. */
+#include "kernel/cpu/live.h"
 #include "kernel/cpu/finite.h"
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/transpose.h"

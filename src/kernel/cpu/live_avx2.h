@@ -1,4 +1,7 @@
-/* Convolution gradients through a 2x2 max pool with AVX2: cpu/live.inc and live_grad_w.inc, and the words only they need. */
+/* The words that only live.c needs, with AVX2. See live_avx512.h for the same words. */
+#ifndef LKI_KERNEL_CPU_LIVE_AVX2_H
+#define LKI_KERNEL_CPU_LIVE_AVX2_H
+
 #include "kernel/cpu/simd_avx2.h"
 
 /* Bit i: y[i] > 0, i < n <= 64. */
@@ -76,4 +79,4 @@ static inline vf cell_fma(float x, int q, const choice *c, vf sum)
     return vf_select(_mm256_and_si256(c->live, vi_equal(c->cell, vi_all(q))), vf_fma(vf_all(x), c->d, sum), sum);
 }
 
-#include "kernel/cpu/live.inc"
+#endif

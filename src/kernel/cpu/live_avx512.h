@@ -1,4 +1,7 @@
-/* Convolution gradients through a 2x2 max pool with AVX-512: cpu/live.inc and live_grad_w.inc, and the words only they need. */
+/* The words that only live.c needs, with AVX-512. See live_avx2.h for the same words. */
+#ifndef LKI_KERNEL_CPU_LIVE_AVX512_H
+#define LKI_KERNEL_CPU_LIVE_AVX512_H
+
 #include "kernel/cpu/simd_avx512.h"
 
 /* Bit i: y[i] > 0, i < n <= 64. */
@@ -61,4 +64,4 @@ static inline vf cell_fma(float x, int q, const choice *c, vf sum)
     return _mm512_mask3_fmadd_ps(vf_all(x), c->d, sum, _mm512_mask_cmpeq_epi32_mask(c->live, c->cell, vi_all(q)));
 }
 
-#include "kernel/cpu/live.inc"
+#endif

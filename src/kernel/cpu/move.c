@@ -1,5 +1,4 @@
-/* transpose for all types, by the size of an element, over the vector header that was included before. move_avx2.c and
- * move_avx512.c are this file.
+/* transpose for all types, by the size of an element.
  *
  * When axes of size one are dropped and neighbours that stay together are merged, dst is
  *
@@ -11,6 +10,7 @@
  * stays. */
 #include "kernel/broadcast.h"
 #include "kernel/cpu/transpose.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/register.h"
 
 /* ---- elements of each size --------------------------------------------------------------------------------------------------- */
@@ -187,8 +187,8 @@ static void any_transpose(const lki_args *a)
     }
 }
 
-void LKI_REGISTER(move)(lki_kernels *k)
+void ISA(lki_register_move)(lki_kernels *k)
 {
     for (int t = 0; t < LK_DTYPE_COUNT; t++)
-        lki_kernel_set(k, LKI_K_transpose, (lk_dtype)t, any_transpose, NULL, LKI_VARIANT);
+        lki_kernel_set(k, LKI_K_transpose, (lk_dtype)t, any_transpose, NULL, VARIANT);
 }

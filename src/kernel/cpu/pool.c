@@ -6,6 +6,7 @@
  *
  * Windows are walked in the order of the output; what a pixel gets from several of them is gathered by the pixel, in that order. */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 #include <math.h>
 
 typedef struct axis {

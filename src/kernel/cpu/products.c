@@ -1,11 +1,12 @@
-/* All AVX2 products into the table. */
+/* All products into the table. */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 
-void lki_register_products_avx2(lki_kernels *k)
+void ISA(lki_register_products)(lki_kernels *k)
 {
-    lki_register_matmul_avx2(k);
-    lki_register_conv_avx2(k);
-    lki_register_depthwise_avx2(k);
-    lki_register_pool_avx2(k);
-    lki_register_live_avx2(k);
+    ISA(lki_register_matmul)(k);
+    ISA(lki_register_conv)(k);
+    ISA(lki_register_depthwise)(k);
+    ISA(lki_register_pool)(k);
+    ISA(lki_register_live)(k);
 }

@@ -1,5 +1,6 @@
-/* random_uniform for f32, sixteen Philox blocks at a time, over the vector header that was included before. random_avx2.c and
- * random_avx512.c are this file. Dropout draws a number per activation, so this has to keep up with the arithmetic around it. */
+/* random_uniform for f32, sixteen Philox blocks at a time. Dropout draws a number per activation, so this has
+ * to keep up with the arithmetic around it. */
+#include "kernel/cpu/vec.h"
 #include "kernel/draw.h"
 #include "kernel/register.h"
 
@@ -54,7 +55,7 @@ static void f32_random_uniform(const lki_args *a)
     }
 }
 
-void LKI_REGISTER(random)(lki_kernels *k)
+void ISA(lki_register_random)(lki_kernels *k)
 {
-    lki_kernel_set(k, LKI_K_random_uniform, LK_F32, f32_random_uniform, NULL, LKI_VARIANT);
+    lki_kernel_set(k, LKI_K_random_uniform, LK_F32, f32_random_uniform, NULL, VARIANT);
 }

@@ -1,9 +1,9 @@
-/* reduce_sum, reduce_max, reduce_min, argmax, argmin and sum_squares for f32, over the vector header that was included before.
- * reduce_avx2.c and reduce_avx512.c are this file.
+/* reduce_sum, reduce_max, reduce_min, argmax, argmin and sum_squares for f32.
  *
  * Sums keep the order of ref/reduce.c: one vector element per accumulator of a FOLD, or per output element of a CHAIN. An addition
  * takes four cycles, so four independent sums (blocks, rows, columns or lanes) run side by side. */
 #include "kernel/axes.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/fold.h"
 #include "kernel/register.h"
 
@@ -350,9 +350,9 @@ PLACE_IN_COLUMNS(argmin, below)
 PLACE(argmax)
 PLACE(argmin)
 
-#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, LKI_VARIANT)
+#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, VARIANT)
 
-void LKI_REGISTER(reduce)(lki_kernels *k)
+void ISA(lki_register_reduce)(lki_kernels *k)
 {
     SET(reduce_sum);
     SET(reduce_max);

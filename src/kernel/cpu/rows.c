@@ -1,10 +1,10 @@
-/* Softmax and cross-entropy along the last axis for f32, over the vector header that was included before. rows_avx2.c and
- * rows_avx512.c are this file.
+/* Softmax and cross-entropy along the last axis for f32.
  *
  * A row goes through three times: its largest element m, then e = exp(x - m) and FOLD(e), then the results. Rows of at most sixteen
  * elements, the common classifier, go sixteen at a time, a class of all of them in one register; what is left of such rows at the
  * end stays in one register each. dst may be the logits. */
 #include "kernel/cpu/transpose.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/cpu/vec_math.h"
 #include "kernel/fold.h"
 #include "kernel/index.h"
@@ -355,9 +355,9 @@ static void f32_sparse_xent_grad(const lki_args *a)
         xent_grad_row(x + i, dx + i, n, lki_label(a, i / n, n), dy[i / n]);
 }
 
-#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, LKI_VARIANT)
+#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_F32, f32_##name, NULL, VARIANT)
 
-void LKI_REGISTER(rows)(lki_kernels *k)
+void ISA(lki_register_rows)(lki_kernels *k)
 {
     SET(softmax);
     SET(softmax_grad);

@@ -2,7 +2,7 @@
  *
  * Behind a relu half of all values are zero or more, behind a pool on pictures with a blank background two in three, and so are
  * gradients that came back through a relu. fma(0, b, s) is s for every finite b, so these terms are left out. No bit changes by it:
- * chains and trees are those of gemm.inc; where b has an infinity or NaN the terms are not left out; and a result of -0, an
+ * chains and trees are those of gemm.c; where b has an infinity or NaN the terms are not left out; and a result of -0, an
  * underflow that a term of +0 might have made +0, is summed once more with all terms.
  *
  * Which terms are live is known as words of bits. A row of results, 64 columns wide, stays in registers while the set bits of its
@@ -15,6 +15,7 @@
  *           are live, so that no loop has a length that nobody could have predicted */
 #include "kernel/cpu/finite.h"
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 #include "kernel/cpu/transpose.h"
 #include <math.h>
 

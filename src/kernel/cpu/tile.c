@@ -4,6 +4,7 @@
  * vector; p < P and the like are constants there. Accumulators are named c<row><vector>, because arrays do not reliably stay in
  * registers. */
 #include "kernel/cpu/products.h"
+#include "kernel/cpu/simd.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 

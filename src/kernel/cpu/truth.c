@@ -1,10 +1,10 @@
-/* Truth values: is_finite, logical_not, logical_and, logical_or, reduce_any, reduce_all, over the vector header that was included
- * before. truth_avx2.c and truth_avx512.c are this file.
+/* Truth values: is_finite, logical_not, logical_and, logical_or, reduce_any, reduce_all.
  *
  * A bool is a byte, true when it is not 0; results are 0 and 1. Bytes go 32 at a time, with either instruction set. dst may be an
  * operand of its own size. */
 #include "kernel/axes.h"
 #include "kernel/broadcast.h"
+#include "kernel/cpu/vec.h"
 #include "kernel/register.h"
 
 #include <math.h>
@@ -118,11 +118,11 @@ COLUMNS(all_columns, 1, &&, _mm256_and_si256)
 REDUCE(reduce_any, found_true, any_columns)
 REDUCE(reduce_all, !found_false, all_columns)
 
-#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_BOOL, bool_##name, NULL, LKI_VARIANT)
+#define SET(name) lki_kernel_set(k, LKI_K_##name, LK_BOOL, bool_##name, NULL, VARIANT)
 
-void LKI_REGISTER(truth)(lki_kernels *k)
+void ISA(lki_register_truth)(lki_kernels *k)
 {
-    lki_kernel_set(k, LKI_K_is_finite, LK_F32, f32_is_finite, NULL, LKI_VARIANT);
+    lki_kernel_set(k, LKI_K_is_finite, LK_F32, f32_is_finite, NULL, VARIANT);
     SET(logical_not);
     SET(logical_and);
     SET(logical_or);

@@ -1,17 +1,24 @@
-/* Updates of optimisers with AVX2: cpu/update.inc on vectors of 32 bytes. */
-#include "kernel/register.h"
+/* Updates of optimisers: update.inc on the widest vectors there are, of floats and of doubles. */
 #include "kernel/update.h"
-#include <immintrin.h>
+#include "kernel/cpu/simd.h"
+#include "kernel/register.h"
 #include <math.h>
-#include <string.h>
 
-#define VARIANT "avx2"
+#ifdef LKI_AVX512
+typedef __m512  floats;
+typedef __m512d doubles;
+#define OF(word) _mm512_##word
+#else
+typedef __m256  floats;
+typedef __m256d doubles;
+#define OF(word) _mm256_##word
+#endif
 
 #define T float
-#define V __m256
-#define SQRT(x) _mm256_sqrt_ps(x)
-#define MAX(a, b) _mm256_max_ps(a, b) /* b when either is NaN: a > b ? a : b */
-#define PAST(x, v) _mm256_stream_ps(x, v)
+#define V floats
+#define SQRT(x) OF(sqrt_ps)(x)
+#define MAX(a, b) OF(max_ps)(a, b) /* b when either is NaN: a > b ? a : b */
+#define PAST(x, v) OF(stream_ps)(x, v)
 #define NAME(x) f32_##x
 #include "kernel/cpu/update.inc"
 #undef T
@@ -22,14 +29,14 @@
 #undef NAME
 
 #define T double
-#define V __m256d
-#define SQRT(x) _mm256_sqrt_pd(x)
-#define MAX(a, b) _mm256_max_pd(a, b)
-#define PAST(x, v) _mm256_stream_pd(x, v)
+#define V doubles
+#define SQRT(x) OF(sqrt_pd)(x)
+#define MAX(a, b) OF(max_pd)(a, b)
+#define PAST(x, v) OF(stream_pd)(x, v)
 #define NAME(x) f64_##x
 #include "kernel/cpu/update.inc"
 
-void lki_register_update_avx2(lki_kernels *k)
+void ISA(lki_register_update)(lki_kernels *k)
 {
     f32_register(k, LK_F32);
     f64_register(k, LK_F64);

@@ -1,8 +1,8 @@
 /* What expressions of element-wise slots (expressions.inc) call beside the functions of ref/math.h: as in ref/elementwise.c. */
-#ifndef LKI_KERNEL_GPU_ARITHMETIC_H
-#define LKI_KERNEL_GPU_ARITHMETIC_H
+#ifndef LKI_KERNEL_GPU_BASE_ARITHMETIC_H
+#define LKI_KERNEL_GPU_BASE_ARITHMETIC_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 #include "kernel/ref/types.h"
 
 namespace lki_gpu

@@ -1,9 +1,9 @@
 /* A few neighbouring elements that one thread reads or writes at once: 16 bytes where addresses and sizes allow it, else single
  * elements. Which of both never shows in a result. */
-#ifndef LKI_KERNEL_GPU_BUNCH_H
-#define LKI_KERNEL_GPU_BUNCH_H
+#ifndef LKI_KERNEL_GPU_BASE_BUNCH_H
+#define LKI_KERNEL_GPU_BASE_BUNCH_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 #ifndef LKI_FIXED
 #ifdef LKI_SIM

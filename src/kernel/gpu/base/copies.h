@@ -1,9 +1,9 @@
 /* Copies that go to shared memory by themselves: begun one by one, ended as a group, waited for until so many groups are pending.
  * Each function has a plain twin for the simulator. */
-#ifndef LKI_KERNEL_GPU_COPIES_H
-#define LKI_KERNEL_GPU_COPIES_H
+#ifndef LKI_KERNEL_GPU_BASE_COPIES_H
+#define LKI_KERNEL_GPU_BASE_COPIES_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 namespace lki_gpu
 {

@@ -12,10 +12,10 @@
  * 3. Index arithmetic is 32 bits wide: more than EACH_MOST elements are cut along the first axis, and each part is a launch.
  * 4. A thread reads its elements before it writes them: dst may be a dense operand.
  * 5. Cards flush subnormal floats, not doubles; here doubles are flushed by hand, as the reference does. */
-#ifndef LKI_KERNEL_GPU_EACH_H
-#define LKI_KERNEL_GPU_EACH_H
+#ifndef LKI_KERNEL_GPU_BASE_EACH_H
+#define LKI_KERNEL_GPU_BASE_EACH_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 #include <type_traits>
 
 namespace lki_gpu

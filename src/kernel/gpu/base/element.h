@@ -1,9 +1,9 @@
 /* Elements of all eight types on the card: how each is stored, its value, and values stored as it, as core/dtype.c does it for the
  * host: 16-bit floats with integers alone, rounded to nearest even; NaNs stay quiet NaNs with the leading bits of their payload. */
-#ifndef LKI_KERNEL_GPU_ELEMENT_H
-#define LKI_KERNEL_GPU_ELEMENT_H
+#ifndef LKI_KERNEL_GPU_BASE_ELEMENT_H
+#define LKI_KERNEL_GPU_BASE_ELEMENT_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 namespace lki_gpu
 {

@@ -12,11 +12,11 @@
  * 1. All threads of a warp reach every fold() and largest(): a team behind the last row comes along with no elements, live = false.
  * 2. Results of fold() and largest() are the same in all threads of a team.
  * 3. for_each() is behind all reads of a fold() before it, so that a result may lie where an operand did. */
-#ifndef LKI_KERNEL_GPU_FOLD_H
-#define LKI_KERNEL_GPU_FOLD_H
+#ifndef LKI_KERNEL_GPU_BASE_FOLD_H
+#define LKI_KERNEL_GPU_BASE_FOLD_H
 
 #include "kernel/fold.h"
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 /* LKI_UNROLL(8) for (...): loads of several rounds are on their way at once. */
 #ifdef LKI_SIM

@@ -1,5 +1,5 @@
-/* What every kernel file of this folder uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that
- * the host's compiler can read too (sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
+/* What every kernel of GPUs uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that the host's
+ * compiler can read too (device/sim/sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
  *
  * Rules of these kernels
  * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference
@@ -7,18 +7,11 @@
  * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by
  *    value; data pointers are the card's and are never read by it. Zero-size work launches nothing.
  * 3. Which kernel and which tiles run depends on shapes, types and attributes alone, never on the card, so that the bits do not. */
-#ifndef LKI_KERNEL_GPU_GPU_H
-#define LKI_KERNEL_GPU_GPU_H
+#ifndef LKI_KERNEL_GPU_BASE_GPU_H
+#define LKI_KERNEL_GPU_BASE_GPU_H
 
-#ifdef LKI_SIM
-#include "kernel/gpu/sim.h"
-#include <tuple>
-#else
-#include <cuda_runtime.h>
-#endif
-
+#include "device/cuda/launch.h"
 #include "device/gpu/backend.h"
-#include "kernel/gpu/launch.h"
 #include "kernel/group.h"
 #include "kernel/kernel.h"
 #include <math.h>
@@ -220,12 +213,10 @@ void register_pool(lki_kernels *k);        /* pool.cu */
 /* Calls that run as one launch (group.cu). */
 const lki_grouping *grouping();
 
-/* Several pieces of memory by one launch (pieces.cu); and the argument of its kernel. */
+/* For lki_gpu_kernels: several pieces of memory by one launch (move/pieces.cu); rows of tables (move/rows_in.cu). */
 void copy_pieces(void *stream, int count, const lki_gpu_piece *piece);
-struct pieces_argument {
-    lki_gpu_piece piece[LKI_GPU_MOST_PIECES];
-    pieces_argument(int count, const lki_gpu_piece *from);
-};
+void gather_rows(void *stream, const struct lki_gpu_rows *r);
+bool describe_gather(const struct lki_gpu_rows *r, struct lki_cuda_gather *out);
 
 } // namespace lki_gpu
 

@@ -5,10 +5,10 @@
  *     team.template fold<T>([&](T acc, auto at) { return acc + v[at]; });        `at`: a place, as good as an index into memory
  *
  * An operation written so runs in all teams. */
-#ifndef LKI_KERNEL_GPU_HELD_H
-#define LKI_KERNEL_GPU_HELD_H
+#ifndef LKI_KERNEL_GPU_BASE_HELD_H
+#define LKI_KERNEL_GPU_BASE_HELD_H
 
-#include "kernel/gpu/fold.h"
+#include "kernel/gpu/base/fold.h"
 
 namespace lki_gpu
 {

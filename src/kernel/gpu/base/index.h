@@ -1,10 +1,10 @@
 /* Indices for kernels that move and gather: division by numbers known at the launch, sizes of element types, one element as bits,
  * and the tree of lane sums as a counter. Index arithmetic is done in I: uint32_t where all indices are below 2^31 (fits32),
  * uint64_t elsewhere. */
-#ifndef LKI_KERNEL_GPU_INDEX_H
-#define LKI_KERNEL_GPU_INDEX_H
+#ifndef LKI_KERNEL_GPU_BASE_INDEX_H
+#define LKI_KERNEL_GPU_BASE_INDEX_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 #include <float.h>
 #include <string.h>
 

@@ -3,10 +3,10 @@
  *     F32           small*big, then big*small, of each octet, then big*big of each, from 0; and a plain addition to the sum so far.
  *                   What is small comes first: so a group loses little more to the tensor core, which cuts off, than an octet.
  *     TF32, BF16    summed inside the tensor core: octets one after the other, with BF16 whole groups. */
-#ifndef LKI_KERNEL_GPU_K_GROUP_H
-#define LKI_KERNEL_GPU_K_GROUP_H
+#ifndef LKI_KERNEL_GPU_BASE_K_GROUP_H
+#define LKI_KERNEL_GPU_BASE_K_GROUP_H
 
-#include "kernel/gpu/mma.h"
+#include "kernel/gpu/base/mma.h"
 
 namespace lki_gpu
 {

@@ -6,10 +6,10 @@
  *
  * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane, or the longest of the
  * whole batch, has: never on what else a card has. */
-#ifndef LKI_KERNEL_GPU_LANE_PARTS_H
-#define LKI_KERNEL_GPU_LANE_PARTS_H
+#ifndef LKI_KERNEL_GPU_BASE_LANE_PARTS_H
+#define LKI_KERNEL_GPU_BASE_LANE_PARTS_H
 
-#include "kernel/gpu/tile.h"
+#include "kernel/gpu/base/tile.h"
 
 namespace lki_gpu
 {

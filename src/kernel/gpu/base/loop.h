@@ -6,10 +6,10 @@
  *     along rows   k after k, ROWS each; quad q of line k lies where quad q ^ 2*(k/4%4) would
  * Which rows of a warp's tile a thread has, factors::row() says: of an operand along rows neighbours, because those it reads at
  * once. Results know it (lay_down()). */
-#ifndef LKI_KERNEL_GPU_LOOP_H
-#define LKI_KERNEL_GPU_LOOP_H
+#ifndef LKI_KERNEL_GPU_BASE_LOOP_H
+#define LKI_KERNEL_GPU_BASE_LOOP_H
 
-#include "kernel/gpu/k_group.h"
+#include "kernel/gpu/base/k_group.h"
 
 namespace lki_gpu
 {

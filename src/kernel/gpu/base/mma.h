@@ -11,10 +11,10 @@
  *     CAREFUL    like F32, for factors that are not finite: there big is 0 and small the factor. So inf * x is inf, 0 * inf is NaN,
  *            and only inf * inf, which should be inf, is NaN. F32 gives NaN wherever a factor is not finite or within 1 part in
  *            4096 of overflow; whoever sees a NaN asks again (tile_block.h). */
-#ifndef LKI_KERNEL_GPU_MMA_H
-#define LKI_KERNEL_GPU_MMA_H
+#ifndef LKI_KERNEL_GPU_BASE_MMA_H
+#define LKI_KERNEL_GPU_BASE_MMA_H
 
-#include "kernel/gpu/copies.h"
+#include "kernel/gpu/base/copies.h"
 
 #ifdef LKI_SIM
 #define LKI_UNROLL

@@ -4,10 +4,10 @@
  * A thread has, of the left factor, rows lane/4 and the eighth behind it, of the right one column lane/4; of both, k of lane%4 and
  * the fourth behind it. Of the sums it has the same rows, columns 2*(lane%4) and the next, row by row. So a thread has the same
  * rows of sums as of left factors; and of two columns it can make the two k of a left factor. */
-#ifndef LKI_KERNEL_GPU_OCTET_H
-#define LKI_KERNEL_GPU_OCTET_H
+#ifndef LKI_KERNEL_GPU_BASE_OCTET_H
+#define LKI_KERNEL_GPU_BASE_OCTET_H
 
-#include "kernel/gpu/mma.h"
+#include "kernel/gpu/base/mma.h"
 
 namespace lki_gpu
 {

@@ -6,10 +6,10 @@
  *    result; quads are aligned (is_straight()).
  * 2. The order is that of tile_block.h, so who is asked never shows in the bits. A sum that is not finite is computed once more as
  *    it is there, with care. */
-#ifndef LKI_KERNEL_GPU_STRAIGHT_H
-#define LKI_KERNEL_GPU_STRAIGHT_H
+#ifndef LKI_KERNEL_GPU_BASE_STRAIGHT_H
+#define LKI_KERNEL_GPU_BASE_STRAIGHT_H
 
-#include "kernel/gpu/tile_block.h"
+#include "kernel/gpu/base/tile_block.h"
 
 namespace lki_gpu
 {

@@ -34,12 +34,12 @@
  *     sum  join(sum, sum) const         of two accumulators, parts or lanes: in either order the same
  *     void put(o, sum) const            result o of outer * inner
  *     addresses() const                 of the operands, or-ed (host) */
-#ifndef LKI_KERNEL_GPU_SUMS_H
-#define LKI_KERNEL_GPU_SUMS_H
+#ifndef LKI_KERNEL_GPU_BASE_SUMS_H
+#define LKI_KERNEL_GPU_BASE_SUMS_H
 
 #include "kernel/axes.h"
-#include "kernel/gpu/bunch.h"
-#include "kernel/gpu/fold.h"
+#include "kernel/gpu/base/bunch.h"
+#include "kernel/gpu/base/fold.h"
 
 namespace lki_gpu
 {

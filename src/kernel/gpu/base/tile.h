@@ -1,9 +1,9 @@
 /* Products by tiles: which tiles there are, and launches. tile_block.h says what a block does, and in which order it sums; nothing
  * here shows in the bits. */
-#ifndef LKI_KERNEL_GPU_TILE_H
-#define LKI_KERNEL_GPU_TILE_H
+#ifndef LKI_KERNEL_GPU_BASE_TILE_H
+#define LKI_KERNEL_GPU_BASE_TILE_H
 
-#include "kernel/gpu/straight.h"
+#include "kernel/gpu/base/straight.h"
 
 namespace lki_gpu
 {

@@ -19,10 +19,10 @@
  * `end` is `outside`. A source that only moves numbers can have COPIES instead, and go straight to shared memory: start(row, k),
  * where the four lie; by_four(k): the fours of this step are 16 bytes aligned; and along rows there(row), how many of the four rows
  * there are, and offset(k), where k lies from 0 on. For a row behind the last any other will do: nobody wants its results. */
-#ifndef LKI_KERNEL_GPU_TILE_BLOCK_H
-#define LKI_KERNEL_GPU_TILE_BLOCK_H
+#ifndef LKI_KERNEL_GPU_BASE_TILE_BLOCK_H
+#define LKI_KERNEL_GPU_BASE_TILE_BLOCK_H
 
-#include "kernel/gpu/loop.h"
+#include "kernel/gpu/base/loop.h"
 #include <type_traits>
 
 namespace lki_gpu

@@ -2,9 +2,9 @@
  *
  * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h
  * does, by fragments as fragment_conv.cu does. The CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
-#include "kernel/gpu/conv_few.h"
-#include "kernel/gpu/fragment.h"
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/conv/conv_few.h"
+#include "kernel/gpu/conv/fragment.h"
+#include "kernel/gpu/conv/patch.h"
 
 namespace
 {

@@ -11,10 +11,10 @@
  * With a 2x2 max pool behind it the outputs of conv2d, and the k of its weight gradient, go window by window: image, window row,
  * window column, cell. So a thread has the four outputs of a window, and entries of the gradient come in the order of their
  * windows. Outputs no window has are left out. */
-#ifndef LKI_KERNEL_GPU_CONV_H
-#define LKI_KERNEL_GPU_CONV_H
+#ifndef LKI_KERNEL_GPU_CONV_CONV_H
+#define LKI_KERNEL_GPU_CONV_CONV_H
 
-#include "kernel/gpu/tile.h"
+#include "kernel/gpu/base/tile.h"
 
 namespace lki_gpu
 {

@@ -1,6 +1,6 @@
 /* conv2d and its gradients of f64, plain and through a 2x2 max pool: the reference's loops, a thread per element of the result. For
  * checks, not for speed; the same bits as the reference. */
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv/conv.h"
 
 namespace
 {

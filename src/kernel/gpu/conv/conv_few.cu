@@ -11,7 +11,7 @@
  * has the four outputs of one, eight channels of them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the
  * upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of a thread are two quads,
  * and neighbours have neighbouring quads: so whole sectors of memory are written. */
-#include "kernel/gpu/conv_few.h"
+#include "kernel/gpu/conv/conv_few.h"
 #include <type_traits>
 
 namespace

@@ -7,10 +7,10 @@
  * The cells a block needs of an image lie in shared memory, a patch; cells outside the image are zeros there. A thread has four out
  * channels, a quad, so that results and gradients go 16 bytes at a time; the quads of an output follow each other in a warp.
  * Windows are named by type, window<kh, kw, in channels>, and step by one cell. */
-#ifndef LKI_KERNEL_GPU_CONV_FEW_H
-#define LKI_KERNEL_GPU_CONV_FEW_H
+#ifndef LKI_KERNEL_GPU_CONV_CONV_FEW_H
+#define LKI_KERNEL_GPU_CONV_CONV_FEW_H
 
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv/conv.h"
 
 namespace lki_gpu
 {

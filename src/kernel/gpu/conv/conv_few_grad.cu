@@ -16,8 +16,8 @@
  * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets
  * them and is not finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last
  * piece. */
-#include "kernel/gpu/conv_few.h"
-#include "kernel/gpu/lane_parts.h"
+#include "kernel/gpu/base/lane_parts.h"
+#include "kernel/gpu/conv/conv_few.h"
 
 namespace
 {

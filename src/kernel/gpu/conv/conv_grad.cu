@@ -12,10 +12,10 @@
  *
  * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result: d, of more than one channel, summed over all but those,
  * the gradient of the bias; where the kernel for the weights does not have it on its way, in the order of reduce_sum (sums.h). */
-#include "kernel/gpu/conv_few.h"
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/fragment.h"
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/conv/conv_few.h"
+#include "kernel/gpu/conv/conv_pool.h"
+#include "kernel/gpu/conv/fragment.h"
+#include "kernel/gpu/conv/patch.h"
 
 namespace
 {

@@ -10,10 +10,10 @@
  *
  * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu,
  * patch_pool_x.cu); conv_grad.cu chooses. */
-#ifndef LKI_KERNEL_GPU_CONV_POOL_H
-#define LKI_KERNEL_GPU_CONV_POOL_H
+#ifndef LKI_KERNEL_GPU_CONV_CONV_POOL_H
+#define LKI_KERNEL_GPU_CONV_CONV_POOL_H
 
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv/conv.h"
 
 namespace lki_gpu
 {

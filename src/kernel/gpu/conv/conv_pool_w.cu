@@ -4,7 +4,7 @@
  *
  * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree;
  * parts and lanes as lane_parts.h says. The bias is summed like a weight whose cells are all 1. */
-#include "kernel/gpu/conv_pool_w.h"
+#include "kernel/gpu/conv/conv_pool_w.h"
 
 namespace
 {

@@ -1,11 +1,11 @@
 /* What the gradients for weights through a 2x2 max pool have in common, entry by entry (conv_pool_w.cu) and on tensor cores
  * (patch_pool_w.cu, fragment_w.cu): operands, how images are cut into parts (lane_parts.h), what a part leaves in scratch
  * ([tap][in][out], then the bias if it is wanted), and how parts are joined. */
-#ifndef LKI_KERNEL_GPU_CONV_POOL_W_H
-#define LKI_KERNEL_GPU_CONV_POOL_W_H
+#ifndef LKI_KERNEL_GPU_CONV_CONV_POOL_W_H
+#define LKI_KERNEL_GPU_CONV_CONV_POOL_W_H
 
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/lane_parts.h"
+#include "kernel/gpu/base/lane_parts.h"
+#include "kernel/gpu/conv/conv_pool.h"
 
 namespace lki_gpu
 {

@@ -9,7 +9,7 @@
  * Order of the sum, the GPU's own: one CHAIN per window, cell and strand over the strand's out channels; of a strand the windows
  * that saw the cell, those of the units of one turn before those of the next (a turn is as many units as there are workers; an
  * image of more than WORKERS has several), in the order of their colours; then the strands. */
-#include "kernel/gpu/conv_pool.h"
+#include "kernel/gpu/conv/conv_pool.h"
 
 namespace
 {

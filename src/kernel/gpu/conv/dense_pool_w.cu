@@ -24,9 +24,9 @@
  * Entries that did not win, cells outside the image and images behind the last count as zeros: a factor that meets them and is not
  * finite gives NaN. */
 #include "kernel/dense_pool.h"
-#include "kernel/gpu/conv.h"
-#include "kernel/gpu/lane_parts.h"
-#include "kernel/gpu/octet.h"
+#include "kernel/gpu/base/lane_parts.h"
+#include "kernel/gpu/base/octet.h"
+#include "kernel/gpu/conv/conv.h"
 #include <assert.h>
 
 namespace

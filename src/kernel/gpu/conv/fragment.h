@@ -16,11 +16,11 @@
  *
  * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of
  * channels: channel_of(). */
-#ifndef LKI_KERNEL_GPU_FRAGMENT_H
-#define LKI_KERNEL_GPU_FRAGMENT_H
+#ifndef LKI_KERNEL_GPU_CONV_FRAGMENT_H
+#define LKI_KERNEL_GPU_CONV_FRAGMENT_H
 
-#include "kernel/gpu/conv.h"
-#include "kernel/gpu/octet.h"
+#include "kernel/gpu/base/octet.h"
+#include "kernel/gpu/conv/conv.h"
 
 namespace lki_gpu
 {

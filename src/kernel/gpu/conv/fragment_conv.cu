@@ -7,8 +7,8 @@
  * the bias is added, which does not change the largest.
  *
  * Order of sums: groups of 16 in channels ascending, of each the taps ascending. */
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/fragment.h"
+#include "kernel/gpu/conv/conv_pool.h"
+#include "kernel/gpu/conv/fragment.h"
 
 namespace
 {

@@ -16,8 +16,8 @@
  * lane_parts.h says. The bias: one CHAIN for each of the four images, over windows in the same way; the odd ones added, images up
  * the tree; then parts and lanes. How images are cut into pieces changes no sum. Outputs that did not win count as zeros: a cell
  * that meets them and is not finite gives NaN. */
-#include "kernel/gpu/conv_pool_w.h"
-#include "kernel/gpu/fragment.h"
+#include "kernel/gpu/conv/conv_pool_w.h"
+#include "kernel/gpu/conv/fragment.h"
 
 namespace
 {

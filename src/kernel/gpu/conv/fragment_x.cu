@@ -9,8 +9,8 @@
  * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); of each the taps ascending.
  * Outputs that did not win, and channels behind the last of a group, count as 0 * weight; those of a window whose gradient is
  * infinite are NaN. */
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/fragment.h"
+#include "kernel/gpu/conv/conv_pool.h"
+#include "kernel/gpu/conv/fragment.h"
 
 namespace
 {

@@ -20,10 +20,10 @@
  *
  * Order of sums: chunks of channels (32, or 16 where 32 does not divide them), taps, groups of 16 channels ascending, each group
  * added to the sum so far (k_group.h). Channels behind the last of a group count as 0 * 0. */
-#ifndef LKI_KERNEL_GPU_PATCH_H
-#define LKI_KERNEL_GPU_PATCH_H
+#ifndef LKI_KERNEL_GPU_CONV_PATCH_H
+#define LKI_KERNEL_GPU_CONV_PATCH_H
 
-#include "kernel/gpu/conv.h"
+#include "kernel/gpu/conv/conv.h"
 
 namespace lki_gpu
 {

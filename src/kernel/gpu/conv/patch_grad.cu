@@ -1,6 +1,6 @@
 /* The data gradient of conv2d by patches (patch.h): the gradient of the outputs is swept with the taps turned around, padded so
  * that every cell of x sees all outputs that saw it. */
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/conv/patch.h"
 
 using namespace lki_gpu;
 

@@ -13,8 +13,8 @@
  * Order of the sum, the GPU's own: image after image, groups of four windows ascending (k_group.h says what the sum of a group is),
  * from 0; parts and lanes as lane_parts.h says. The bias: one CHAIN for each window % 4 over the images of a part; these up the
  * tree; then parts and lanes. Outputs that did not win count as zeros: a cell that meets them and is not finite gives NaN. */
-#include "kernel/gpu/conv_pool_w.h"
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/conv/conv_pool_w.h"
+#include "kernel/gpu/conv/patch.h"
 
 namespace
 {

@@ -11,8 +11,8 @@
  *     shared memory   patch, or results on their way out | entries: d, y, cells | where results go | this tile, the next | weights
  *
  * Order of sums: patch.h. */
-#include "kernel/gpu/conv_pool.h"
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/conv/conv_pool.h"
+#include "kernel/gpu/conv/patch.h"
 
 namespace
 {

@@ -4,8 +4,8 @@
  *
  * Order of sums: parts and lanes as lane_parts.h says. In a part image after image, band after band (a number of lines that the
  * shapes of one image tell), octets of outputs ascending, line by line, each octet added to the sum so far. */
-#include "kernel/gpu/lane_parts.h"
-#include "kernel/gpu/patch.h"
+#include "kernel/gpu/base/lane_parts.h"
+#include "kernel/gpu/conv/patch.h"
 
 namespace
 {

@@ -1,7 +1,7 @@
 /* cast: every element type to every other, as ref/cast.c does it: an element's value, exact, stored as the other type, rounded
  * once. Between equal types the bytes are copied. */
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/element.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/element.h"
 #include <utility>
 
 namespace

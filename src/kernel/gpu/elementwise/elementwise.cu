@@ -2,8 +2,8 @@
  * together; comparisons, logic and `where` are in truth.cu, conversions in cast.cu.
  *
  * MAP writes dst[i] = f(x), ZIP writes dst[i] = f(x, y); W is the type T's arithmetic wraps in. `a` and `b` are attr num. */
-#include "kernel/gpu/arithmetic.h"
-#include "kernel/gpu/each.h"
+#include "kernel/gpu/base/arithmetic.h"
+#include "kernel/gpu/base/each.h"
 
 namespace
 {

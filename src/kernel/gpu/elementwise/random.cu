@@ -4,7 +4,7 @@
  * The rounds, and the logarithm, sine and cosine behind normals, are those of core/random.c, operation by operation: plain integer
  * and double arithmetic in a written order, so the card's bits are the CPU's. The iteration is read by the card. */
 #include "core/random.h"
-#include "kernel/gpu/each.h"
+#include "kernel/gpu/base/each.h"
 
 namespace
 {

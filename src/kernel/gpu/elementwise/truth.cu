@@ -1,6 +1,6 @@
 /* Element-wise slots about truth: comparisons, whose dst is bool, logic, and `where`, which moves 1, 2, 4 or 8 bytes. */
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/element.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/element.h"
 #include "kernel/ref/types.h"
 
 namespace

@@ -7,11 +7,11 @@
  * 2. An instruction waits exactly where a call before it wrote what this one reads or writes, or reads what this one writes, since
  *    the last that waited: addresses tell. */
 #include "kernel/axes.h"
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/group_rows.h"
-#include "kernel/gpu/group_small.h"
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/rules.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/group/group_rows.h"
+#include "kernel/gpu/group/group_small.h"
+#include "kernel/gpu/update/rules.h"
 #include "kernel/index.h"
 
 namespace

@@ -7,12 +7,12 @@
  *
  * A row takes its way alone, most of it in one warp, so its time is that of one thing after the other: nothing is looked up on the
  * way, code is short, blocks wait twice, and what nobody waits for is done last. Bits are those of the calls alone. */
-#ifndef LKI_KERNEL_GPU_GROUP_HEAD_H
-#define LKI_KERNEL_GPU_GROUP_HEAD_H
+#ifndef LKI_KERNEL_GPU_GROUP_GROUP_HEAD_H
+#define LKI_KERNEL_GPU_GROUP_GROUP_HEAD_H
 
-#include "kernel/gpu/copies.h"
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/rows.h"
+#include "kernel/gpu/base/copies.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/reduce/rows.h"
 
 namespace lki_gpu
 {

@@ -5,8 +5,8 @@
  *    its own; a single call always fits.
  * 2. A block reads what other blocks wrote nowhere: rows of a program need nothing but rows of the same number, weights, and what
  *    was there before. */
-#include "kernel/gpu/group_head.h"
-#include "kernel/gpu/group_rows.h"
+#include "kernel/gpu/group/group_head.h"
+#include "kernel/gpu/group/group_rows.h"
 
 namespace
 {

@@ -7,10 +7,10 @@
  *
  * Bits are those of the calls alone. A program fits in 1 KB. Programs of a common form have a kernel of their own (group_head.h),
  * which is shorter by more than half. */
-#ifndef LKI_KERNEL_GPU_GROUP_ROWS_H
-#define LKI_KERNEL_GPU_GROUP_ROWS_H
+#ifndef LKI_KERNEL_GPU_GROUP_GROUP_ROWS_H
+#define LKI_KERNEL_GPU_GROUP_GROUP_ROWS_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 namespace lki_gpu
 {

@@ -7,13 +7,13 @@
  * 4. There are four kernels (small_set). A kernel's code is fetched while it runs, from the card's memory at worst, and a jump to
  *    code that is not there yet costs as much as a load. Most programs of training steps need a twentieth of all the code, or a
  *    tenth: there are kernels of these parts alone, made of the same functions and expressions, so bits are the same. */
-#include "kernel/gpu/arithmetic.h"
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/element.h"
-#include "kernel/gpu/group_small.h"
-#include "kernel/gpu/pick.h"
-#include "kernel/gpu/rows.h"
-#include "kernel/gpu/schedule.h"
+#include "kernel/gpu/base/arithmetic.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/element.h"
+#include "kernel/gpu/group/group_small.h"
+#include "kernel/gpu/reduce/pick.h"
+#include "kernel/gpu/reduce/rows.h"
+#include "kernel/gpu/update/schedule.h"
 
 #ifdef LKI_SIM
 #define LKI_APART

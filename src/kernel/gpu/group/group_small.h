@@ -8,10 +8,10 @@
  * 1. Instructions go by the definitions the kernels of single calls go by (expressions.inc, element.h, rows.h, fold.h), so bits are
  *    the same.
  * 2. A program fits in 4 KB, what every version of CUDA takes as an argument. */
-#ifndef LKI_KERNEL_GPU_GROUP_SMALL_H
-#define LKI_KERNEL_GPU_GROUP_SMALL_H
+#ifndef LKI_KERNEL_GPU_GROUP_GROUP_SMALL_H
+#define LKI_KERNEL_GPU_GROUP_GROUP_SMALL_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 namespace lki_gpu
 {

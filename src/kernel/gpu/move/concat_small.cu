@@ -1,8 +1,8 @@
 /* Concat of many small operands, as the losses of steps that are read together: one launch, where a move for each would take longer
  * to launch than to do. Their addresses travel with it. */
 #include "kernel/axes.h"
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/strided.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/move/strided.h"
 
 using namespace lki_gpu;
 

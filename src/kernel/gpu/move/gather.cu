@@ -1,7 +1,7 @@
 /* Rows by index: gather, one-hot, and ids of each row's own. x is [outer, entries, inner], and a row of the result is an entry of
  * it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
 #include "kernel/axes.h"
-#include "kernel/gpu/gather.h"
+#include "kernel/gpu/move/gather.h"
 
 using namespace lki_gpu;
 

@@ -1,8 +1,8 @@
 /* What the two files of gather share. */
-#ifndef LKI_KERNEL_GPU_GATHER_H
-#define LKI_KERNEL_GPU_GATHER_H
+#ifndef LKI_KERNEL_GPU_MOVE_GATHER_H
+#define LKI_KERNEL_GPU_MOVE_GATHER_H
 
-#include "kernel/gpu/index.h"
+#include "kernel/gpu/base/index.h"
 
 namespace lki_gpu
 {

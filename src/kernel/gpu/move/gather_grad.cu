@@ -13,7 +13,7 @@
  *
  * Positions outside of the lanes, and ids out of range (a fault), are not summed: they sort behind all entries. */
 #include "kernel/axes.h"
-#include "kernel/gpu/gather.h"
+#include "kernel/gpu/move/gather.h"
 
 using namespace lki_gpu;
 

@@ -2,8 +2,8 @@
  * Whole arrays go in units of 16 bytes where addresses allow; everything else is a strided move (strided.h). Operands and results
  * never overlap. */
 #include "kernel/axes.h"
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/strided.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/move/strided.h"
 
 using namespace lki_gpu;
 

@@ -6,8 +6,8 @@
  *
  * so that a cell of the plain array fills at most three cells along an axis: one mirrored before the array, itself, one mirrored
  * behind it. The gradient sums those of all axes from +0 in the order they have in memory. */
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/strided.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/move/strided.h"
 
 using namespace lki_gpu;
 

@@ -1,6 +1,6 @@
 /* Copies of several pieces of memory by one launch (device/gpu/backend.h): what a step is given and gives back is often a few small
  * things, each of which would cost as much as a launch. One thread per 16 bytes, or fewer where addresses or sizes want it. */
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 using namespace lki_gpu;
 
@@ -8,6 +8,10 @@ namespace
 {
 
 enum { BLOCK = 256, BLOCKS = 132 * 8 };
+
+struct pieces_argument {
+    lki_gpu_piece piece[LKI_GPU_MOST_PIECES];
+};
 
 template <typename T> __device__ inline void copy_as(const lki_gpu_piece &p, int64_t from, int64_t step)
 {
@@ -29,22 +33,18 @@ __global__ void copy_kernel(const pieces_argument all)
 
 void copy(const lki_args *a, int count, const lki_gpu_piece *piece)
 {
-    const pieces_argument all(count, piece);
-    int64_t               most = 0;
-    for (int i = 0; i < count; i++)
+    pieces_argument all = {};
+    int64_t         most = 0;
+    for (int i = 0; i < count; i++) {
+        all.piece[i] = piece[i];
         most = lki_max(most, (int64_t)piece[i].bytes);
+    }
     if (!most) return;
     const int64_t blocks = lki_min(lki_ceil_div(most, 16 * BLOCK), BLOCKS);
     LKI_LAUNCH_FLAT(copy_kernel, dim3((unsigned)blocks, (unsigned)count), dim3(BLOCK), a, all);
 }
 
 } // namespace
-
-lki_gpu::pieces_argument::pieces_argument(int count, const lki_gpu_piece *from) : piece{}
-{
-    for (int i = 0; i < count; i++)
-        piece[i] = from[i];
-}
 
 void lki_gpu::copy_pieces(void *stream, int count, const lki_gpu_piece *piece)
 {

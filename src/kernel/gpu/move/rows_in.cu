@@ -2,9 +2,9 @@
  * where sizes and addresses want it. The numbers of a small batch travel with the launch.
  *
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
+#include "device/cuda/feed.h"
 #include "device/gpu/rows.h"
-#include "kernel/gpu/cuda_feed.h"
-#include "kernel/gpu/index.h"
+#include "kernel/gpu/base/index.h"
 
 using namespace lki_gpu;
 

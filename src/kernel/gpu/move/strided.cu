@@ -7,8 +7,8 @@
  *               writes are both along memory
  *
  * Bits are moved as they are. */
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/strided.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/move/strided.h"
 
 using namespace lki_gpu;
 

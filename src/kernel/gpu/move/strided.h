@@ -3,8 +3,8 @@
  *
  * For all indices below dim: dst[sum of index * to] = src[sum of index * from], steps in elements of `bytes`, of any sign; 0
  * repeats. */
-#ifndef LKI_KERNEL_GPU_STRIDED_H
-#define LKI_KERNEL_GPU_STRIDED_H
+#ifndef LKI_KERNEL_GPU_MOVE_STRIDED_H
+#define LKI_KERNEL_GPU_MOVE_STRIDED_H
 
 #include "kernel/kernel.h"
 

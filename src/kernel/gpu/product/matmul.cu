@@ -13,8 +13,8 @@
  *
  * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined
  * by a second kernel; else one block walks through all of them. f64 is for checks, not for speed: a thread per element. */
-#include "kernel/gpu/group_rows.h"
-#include "kernel/gpu/thin.h"
+#include "kernel/gpu/group/group_rows.h"
+#include "kernel/gpu/product/thin.h"
 #include "kernel/matrix.h"
 
 namespace

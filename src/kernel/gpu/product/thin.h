@@ -6,10 +6,10 @@
  *               sums of the tree in registers
  *
  * The same order as kernel.h defines. */
-#ifndef LKI_KERNEL_GPU_THIN_H
-#define LKI_KERNEL_GPU_THIN_H
+#ifndef LKI_KERNEL_GPU_PRODUCT_THIN_H
+#define LKI_KERNEL_GPU_PRODUCT_THIN_H
 
-#include "kernel/gpu/tile.h"
+#include "kernel/gpu/base/tile.h"
 
 namespace lki_gpu
 {

@@ -11,11 +11,11 @@
  *     value load(at) const      at: flat index of the element
  *     void  add(sum &, value) const
  *     void  put(o, sum) const   result o of outer * inner */
-#ifndef LKI_KERNEL_GPU_CHAIN_H
-#define LKI_KERNEL_GPU_CHAIN_H
+#ifndef LKI_KERNEL_GPU_REDUCE_CHAIN_H
+#define LKI_KERNEL_GPU_REDUCE_CHAIN_H
 
 #include "kernel/axes.h"
-#include "kernel/gpu/fold.h"
+#include "kernel/gpu/base/fold.h"
 
 namespace lki_gpu
 {

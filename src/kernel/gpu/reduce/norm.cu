@@ -4,8 +4,8 @@
  * normalisation in f64, two at once, so that x is read once. What is left is a map over elements with a number per channel; four
  * neighbours a thread where channels come in fours. dst[0] may be dy. */
 #include "kernel/batch.h"
-#include "kernel/gpu/held.h"
-#include "kernel/gpu/sums.h"
+#include "kernel/gpu/base/held.h"
+#include "kernel/gpu/base/sums.h"
 #include "kernel/index.h"
 
 using namespace lki_gpu;

@@ -12,8 +12,8 @@
  *     item swap(item, by) const   that of the warp's thread at the distance
  *     void put(o, item) const */
 #include "kernel/axes.h"
-#include "kernel/gpu/fold.h"
-#include "kernel/gpu/pick.h"
+#include "kernel/gpu/base/fold.h"
+#include "kernel/gpu/reduce/pick.h"
 
 using namespace lki_gpu;
 

@@ -1,8 +1,8 @@
 /* Which of two elements comes first, and where it was: what argmax and the k largest go by (pick.cu, group_small.cu). */
-#ifndef LKI_KERNEL_GPU_PICK_H
-#define LKI_KERNEL_GPU_PICK_H
+#ifndef LKI_KERNEL_GPU_REDUCE_PICK_H
+#define LKI_KERNEL_GPU_REDUCE_PICK_H
 
-#include "kernel/gpu/fold.h"
+#include "kernel/gpu/base/fold.h"
 
 namespace lki_gpu
 {

@@ -7,8 +7,8 @@
  *                            products: CHAIN (chain.h)
  *
  * Integers wrap, so their sums are those of unsigned numbers, in any order; they go the same ways. */
-#include "kernel/gpu/chain.h"
-#include "kernel/gpu/sums.h"
+#include "kernel/gpu/base/sums.h"
+#include "kernel/gpu/reduce/chain.h"
 #include <type_traits>
 
 using namespace lki_gpu;

@@ -5,8 +5,8 @@
  *    open sums waiting in scratch.
  * 2. Updates in place do nothing once their step met an index out of range (`stop`). scatter checks all ids first: one that is
  *    outside changes nothing. */
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/element.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/element.h"
 #include "kernel/ref/types.h"
 #include <utility>
 

@@ -1,6 +1,6 @@
 /* Softmax and cross-entropy along the last axis: a team per row (fold.h, held.h), which does what rows.h says. */
-#include "kernel/gpu/held.h"
-#include "kernel/gpu/rows.h"
+#include "kernel/gpu/base/held.h"
+#include "kernel/gpu/reduce/rows.h"
 
 using namespace lki_gpu;
 

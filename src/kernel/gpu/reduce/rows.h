@@ -1,9 +1,9 @@
 /* Softmax and cross-entropy of one row, by a team (fold.h). A row x of n classes has m, its largest element, and
  * sum = FOLD(exp(x - m)). The f32 functions are those of the reference; exp and log of f64 are the card's: last bits may differ. */
-#ifndef LKI_KERNEL_GPU_ROWS_H
-#define LKI_KERNEL_GPU_ROWS_H
+#ifndef LKI_KERNEL_GPU_REDUCE_ROWS_H
+#define LKI_KERNEL_GPU_REDUCE_ROWS_H
 
-#include "kernel/gpu/fold.h"
+#include "kernel/gpu/base/fold.h"
 #include "kernel/index.h"
 
 namespace lki_gpu

@@ -9,10 +9,10 @@
  *                k[DECAY] are filled before
  *     element()  the states s of one element; q is squares, g*g or |g|
  * T is float or double. Every operation is rounded to T as the reference rounds it. */
-#ifndef LKI_KERNEL_GPU_RULES_H
-#define LKI_KERNEL_GPU_RULES_H
+#ifndef LKI_KERNEL_GPU_UPDATE_RULES_H
+#define LKI_KERNEL_GPU_UPDATE_RULES_H
 
-#include "kernel/gpu/gpu.h"
+#include "kernel/gpu/base/gpu.h"
 
 /* Steps and powers, on the card too. */
 #pragma push_macro("inline")

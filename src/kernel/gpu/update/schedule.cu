@@ -1,5 +1,5 @@
 /* Learning-rate schedules (schedule.h): the card reads the iteration; one thread does it all. */
-#include "kernel/gpu/schedule.h"
+#include "kernel/gpu/update/schedule.h"
 
 namespace
 {

@@ -2,10 +2,10 @@
  *
  * Powers with whole exponents, which decide where a cosine restarts, are made by repeated squaring: exact where a double holds the
  * result. Cosines, logarithms and other powers are the card's, so a rate may differ from the CPU's in the last bit of its float. */
-#ifndef LKI_KERNEL_GPU_SCHEDULE_H
-#define LKI_KERNEL_GPU_SCHEDULE_H
+#ifndef LKI_KERNEL_GPU_UPDATE_SCHEDULE_H
+#define LKI_KERNEL_GPU_UPDATE_SCHEDULE_H
 
-#include "kernel/gpu/rules.h"
+#include "kernel/gpu/update/rules.h"
 
 namespace lki_gpu
 {

@@ -11,9 +11,9 @@
  * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
  *    bit.
  * 4. A table fits in 4 KB, what every version of CUDA takes as an argument. */
-#include "kernel/gpu/each.h"
-#include "kernel/gpu/index.h"
-#include "kernel/gpu/rules.h"
+#include "kernel/gpu/base/each.h"
+#include "kernel/gpu/base/index.h"
+#include "kernel/gpu/update/rules.h"
 #include <string.h>
 
 namespace

@@ -5,7 +5,7 @@
  *
  * The weight gradient has an order of its own here, which gives the card more to do at once: one chain per image, over output
  * row, output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
-#include "kernel/gpu/window.h"
+#include "kernel/gpu/window/window.h"
 
 using namespace lki_gpu;
 

@@ -4,8 +4,8 @@
  *
  * Sums run from +0: averages over kh, kw; the gradients over the windows that cover a cell, by output row, then column. Windows as
  * large as their steps do not overlap: the gradient of their largest is a thread per window, which writes all its cells. */
-#include "kernel/gpu/bunch.h"
-#include "kernel/gpu/window.h"
+#include "kernel/gpu/base/bunch.h"
+#include "kernel/gpu/window/window.h"
 
 using namespace lki_gpu;
 

@@ -1,9 +1,9 @@
 /* Windows over images [height, width, channels] for kernels with one thread per element, channels fastest: sizes by value, where
  * an element lies, which outputs reach a cell. */
-#ifndef LKI_KERNEL_GPU_WINDOW_H
-#define LKI_KERNEL_GPU_WINDOW_H
+#ifndef LKI_KERNEL_GPU_WINDOW_WINDOW_H
+#define LKI_KERNEL_GPU_WINDOW_WINDOW_H
 
-#include "kernel/gpu/index.h"
+#include "kernel/gpu/base/index.h"
 
 namespace lki_gpu
 {
