@@ -62,7 +62,7 @@ int main(void)
 
     lk_logs result = lk_model_evaluate(model, .x = x, .y = y, .verbose = LK_SILENT);
     double  right = lk_logs_get(&result, "binary_accuracy");
-    printf("%d units tell %.1f %% of %d points apart; the first has its centre at ", UNITS, 100 * right, POINTS);
+    printf("%d units classify %.1f %% of %d points correctly; the first has its centre at ", UNITS, 100 * right, POINTS);
     lk_print(lk_slice(lk_layer_weight(radial, "centre"), LK_AXES(0, 0), LK_AXES(1, 2)));
 
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());

@@ -215,7 +215,7 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
 static lk_status check_count(const char *call, const char *name, double x, int most)
 {
     if (x >= 0 && x <= most && x == floor(x)) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be a whole number from 0 to %d", call, name, x, most);
+    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be an integer from 0 to %d", call, name, x, most);
 }
 
 static lk_status check_workers(const char *call, lk_integer option, int worker)

@@ -164,7 +164,7 @@ static lk_status list_gallery(const char *call, const char *folder, gallery *g)
                         "%s: no pictures in %s; they should be in a folder per class, %s/<class>/<name>.png, .jpg or .jpeg", call,
                         folder, folder);
     if (g->others)
-        lki_warn("%s: %d files in %s are no .png, .jpg or .jpeg and are left out; the first is %s", call, g->others, folder,
+        lki_warn("%s: %d files in %s are not .png, .jpg or .jpeg and are skipped; the first is %s", call, g->others, folder,
                  g->other);
     return LK_OK;
 }
@@ -319,7 +319,7 @@ static lk_status check(const lk_image_folder_args *a)
         return lki_fail(LK_EINVAL, "%s: .validation_split = %g; LK_TEST gets that share of the pictures, above 0 and below 1", call,
                         share);
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
-        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", call, seed);
+        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be an integer from 0 to 2^53", call, seed);
     return LK_OK;
 }
 

@@ -237,7 +237,7 @@ static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meetin
 static void deadline_passed(lki_replica_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words,
+    lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; missing:", run->strategy->context[r].words,
                    call, limit);
     for (int k = 0; k < run->count; k++)
         if (run->seat[k].state != WAITING) lki_text_more(e.text, sizeof e.text, " replica %d", k);
@@ -607,7 +607,7 @@ static void caller_ends(void *arg)
     lki_replica_run *run = arg;
     wait_for_all(run);
     const bool first = !strcmp(run->cause.text, run->caller_end.text);
-    lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log%s%s", run->caller_end.text,
+    lki_warn("%s; this was the calling thread, so lk_run() cannot return the error%s%s", run->caller_end.text,
              first ? "" : "; before that: ", first ? "" : run->cause.text);
     free_run(run);
 }

@@ -182,11 +182,10 @@ static lk_status unknown(const look *l)
     size_t used = 0;
     for (size_t i = 0; i < l->got && i < 8; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %02x", l->first[i]);
-    return lki_fail(
-        LK_EFORMAT,
-        "%s: not a kind of file that is known: it %sbegins with%s; known are .keras, HDF5, safetensors, npz, npy, checkpoints, "
-        "TFRecord, event files, IDX, PNG, JPEG and JSON of Keras",
-        l->path, l->packed ? "is packed by gzip and " : "", text);
+    return lki_fail(LK_EFORMAT,
+                    "%s: unknown kind of file: it %sbegins with%s; known are .keras, HDF5, safetensors, npz, npy, checkpoints, "
+                    "TFRecord, event files, IDX, PNG, JPEG and JSON of Keras",
+                    l->path, l->packed ? "is compressed by gzip and " : "", text);
 }
 
 static lk_status inspect(const char *path, lki_report *r)

@@ -33,7 +33,7 @@ static lk_status tell_resume(const char *prefix, lki_report *r)
     lki_report_whole(r, "resume_replicas", resume.replicas);
     lki_report_whole(r, "resume_seed", (int64_t)resume.seed);
     lki_report_text(r, "resume_state",
-                    resume.over           ? "training had come to its end"
+                    resume.over           ? "training had finished"
                     : resume.place.within ? "in the middle of the epoch"
                                           : "before the epoch");
     lki_resume_free(&resume);

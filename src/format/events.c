@@ -446,7 +446,7 @@ static lk_status tell(reader *r)
 
 static lk_status malformed(const char *path, uint64_t at)
 {
-    return lki_fail(LK_EFORMAT, "%s: the record at byte %llu is no event: not an event file, or damaged", path,
+    return lki_fail(LK_EFORMAT, "%s: the record at byte %llu is not an event: not an event file, or damaged", path,
                     (unsigned long long)at);
 }
 

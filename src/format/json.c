@@ -96,7 +96,7 @@ static lk_status read_hex(parser *p, uint32_t *out)
         const char        c = peek(p);
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
         const char       *found = c ? strchr(digits, c) : NULL;
-        if (!found) return expected(p, "four hexadecimal digits behind \\u");
+        if (!found) return expected(p, "four hexadecimal digits after \\u");
         *out = *out << 4 | (uint32_t)((found - digits) & 15);
         p->p++;
     }
@@ -125,7 +125,7 @@ static lk_status read_escape(parser *p, char **to)
     p->p++;
     if (take(p, 'u')) return read_unicode(p, to);
     const char *found = peek(p) ? strchr(name, *p->p) : NULL;
-    if (!found) return expected(p, "one of \" \\ / b f n r t u behind a backslash");
+    if (!found) return expected(p, "one of \" \\ / b f n r t u after a backslash");
     *(*to)++ = meaning[found - name];
     p->p++;
     return LK_OK;

@@ -104,7 +104,7 @@ static lk_status lose(found *c, lki_lost l, const lki_json *v, const lki_error_r
     c->lost[c->lost_count++] = l;
     if (!l.json || !l.why) return LK_ENOMEM;
     lki_warn("%s; %s", l.why,
-             l.kind == LKI_KIND_METRIC ? "this metric is left out" : "the model predicts; compile it before it is trained");
+             l.kind == LKI_KIND_METRIC ? "this metric is left out" : "the model can predict; compile it before training");
     return LK_OK;
 }
 
@@ -200,7 +200,7 @@ static lk_status read_rest(const lki_reading *r, const lki_json *config, found *
     c->eager = eager && eager->type == LKI_JSON_BOOL && eager->boolean;
     if (!steps || steps->type == LKI_JSON_NULL) return LK_OK;
     if (!steps->whole || steps->integer < 1 || steps->integer > INT32_MAX)
-        return lki_read_fail(r, LK_EFORMAT, "\"steps_per_execution\" should be a whole number of at least 1");
+        return lki_read_fail(r, LK_EFORMAT, "\"steps_per_execution\" should be an integer of at least 1");
     c->steps = (int)steps->integer;
     return LK_OK;
 }

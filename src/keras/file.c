@@ -230,7 +230,7 @@ lk_status lk_model_save(lk_model *m, const char *path)
     LKI_TRY(saveable("lk_model_save", m, path));
     if (ends_in(path, ".keras")) return save_keras(path, m);
     if (lki_format_of_name(path) == LKI_FORMAT_LEGACY_H5) return save_legacy(path, m);
-    return lki_fail(LK_EINVAL, "lk_model_save: the path \"%s\" should end in \".keras\", by which Keras knows such files", path);
+    return lki_fail(LK_EINVAL, "lk_model_save: the path \"%s\" should end in \".keras\", the ending of Keras files", path);
 }
 
 lk_status lk_model_save_weights(lk_model *m, const char *path)
@@ -372,7 +372,7 @@ static lk_status compile_as_it_says(const char *path, lk_model *m, const lki_jso
 {
     const lk_status status = lki_compile_read(path, m, config);
     if (status == LK_OK || status == LK_ENOMEM) return status;
-    lki_warn("%s; the model predicts; compile it before it is trained", lk_error());
+    lki_warn("%s; the model can predict; compile it before training", lk_error());
     lk_clear_error();
     return LK_OK;
 }

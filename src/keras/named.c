@@ -288,8 +288,9 @@ static lk_status want_state(reading *r, const entries *weights)
     entries_free(&e);
     if (status != LK_OK || found == wanted) return status;
     r->count = before;
-    lki_warn("%s: the state of the optimiser has %d values, of which %d fit the model's, which has %d: it begins anew", r->name,
-             count, found, wanted);
+    lki_warn(
+        "%s: the state of the optimiser has %d values, of which %d fit the model's, which has %d: the optimiser starts without it",
+        r->name, count, found, wanted);
     return LK_OK;
 }
 

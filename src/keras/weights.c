@@ -448,8 +448,9 @@ static lk_status want_state(values *v, lk_model *m)
     }
     if (good || !count) return LK_OK;
     v->count = before;
-    lki_warn("%s: the state of the optimiser has %d values that do not fit the model's, which has %d: it begins anew", v->name,
-             count, state.count);
+    lki_warn(
+        "%s: the state of the optimiser has %d values that do not fit the model's, which has %d: the optimiser starts without it",
+        v->name, count, state.count);
     return LK_OK;
 }
 

@@ -33,7 +33,7 @@ static lk_status input_fits(const lk_layer *l, const lk_shape *row, int i)
     if (row->dim[1] < 0) return lki_layer_refuse(l, row, "the width of the %s needs a fixed size", INPUTS[i]);
     const int64_t made_for = l->count ? l->weight[kernel_at(l, i)].variable->shape.dim[0] : row->dim[1];
     if (row->dim[1] == made_for) return LK_OK;
-    return lki_layer_refuse(l, row, "the %s should be %lld wide, what its kernel was made for", INPUTS[i], (long long)made_for);
+    return lki_layer_refuse(l, row, "the %s should be %lld wide, as when its kernel was made", INPUTS[i], (long long)made_for);
 }
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

@@ -112,8 +112,8 @@ lk_status lk_model_build(lk_model *m, lk_shape row)
     if (!lki_is_model("lk_model_build", m)) return LK_EINVAL;
     if (!is_row(&row)) return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));
     if (!lki_model_built(m) && m->form == LKI_OWN_MODEL)
-        return lki_fail(LK_EUNSUPPORTED,
-                        "lk_model_build: model \"%s\" is a function of one's own: its first call makes the weights", m->name);
+        return lki_fail(LK_EUNSUPPORTED, "lk_model_build: model \"%s\" is a custom model: its first call makes the weights",
+                        m->name);
     if (!lki_model_built(m) && m->inputs > 1)
         return lki_fail(LK_EINVAL, "lk_model_build: model \"%s\" has %d inputs; it was built from their shapes", m->name,
                         m->inputs);

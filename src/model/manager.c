@@ -176,7 +176,7 @@ static lk_status read_state(lk_checkpoint_manager *m)
     LKI_TRY(lki_file_read(m->file, &bytes));
     lk_status status = lki_checkpoint_state_scan(m->file, (const char *)bytes.data, bytes.size, &found);
     lki_bytes_free(&bytes);
-    if (found.changed) lki_warn("%s was changed since it was written, or is damaged: its checksum is another one", m->file);
+    if (found.changed) lki_warn("%s has a wrong checksum: it was modified or is damaged", m->file);
     if (status == LK_OK) status = take_over(m, &found);
     lki_checkpoint_state_free(&found);
     return status;

@@ -165,8 +165,8 @@ static void warn_about_retracing(lk_function *f)
 {
     if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes "
-             "were set anew, every time; pad inputs to a few shapes, or "
+    lki_warn("%s was traced again in each of the last %d calls, because its inputs changed type, shape or rows, or the number of "
+             "threads or lanes changed, every time; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }

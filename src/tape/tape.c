@@ -317,9 +317,10 @@ static bool may_be_asked(const lk_tape *tape)
 {
     if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
     if (tape && tape->thread != this_thread())
-        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; ask it there");
+        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; use it there");
     if (tape && tape->used)
-        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape gave its gradient before; begin it with .persistent = LK_ON to ask again");
+        lki_fail(LK_ESTATE,
+                 "lk_tape_gradient: the tape has already computed its gradient; begin it with .persistent = LK_ON to ask again");
     return tape && tape->thread == this_thread() && !tape->used;
 }
 
