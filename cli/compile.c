@@ -238,7 +238,7 @@ int cli_model_labels_fit(const cli_model *m, cli_source *data)
     return code;
 }
 
-/* Not with another loss or optimiser than the file names, unless somebody says which. */
+/* Not with another loss or optimiser than the file's, unless an option names it. */
 static int not_as_the_file_says(const cli_model *m, const cli_args *a)
 {
     const bool loss = a->given[OPT_LOSS] || has_a_loss(m), optimizer = a->given[OPT_OPTIMIZER] || lk_model_optimizer(m->model);

@@ -24,7 +24,7 @@ static int make_folder(const char *path)
     return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp behind it while it is written. */
+/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp after it while it is written. */
 static bool is_backup_file(const char *name)
 {
     int  end = 0;
@@ -72,7 +72,7 @@ static bool has_backup(const char *folder)
 /* ---- opening ---- */
 
 /* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be
- * made there is nobody to share it with. */
+ * made, no other process uses it either. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;

@@ -1,8 +1,9 @@
-/* lockstep train: a model, data, devices; and what is kept of it.
+/* lockstep train: a model, data and devices; and saving the run.
  *
- *     devices -> model -> data -> rows that fit -> compiled -> fit, watched -> saved -> told
+ *     devices -> model -> data -> rows that fit -> compiled -> fit, watched -> saved -> reported
  *
- * Every step returns an exit code; the first that is not CLI_FINE has printed its line and is what the process ends with. */
+ * Every step returns an exit code. The first that is not CLI_FINE has printed its message, and becomes the exit status of the
+ * process. */
 #include "commands.h"
 #include "failure.h"
 #include "folder.h"
@@ -56,7 +57,7 @@ static int open_validation(run *r, const lk_shape *row)
     return code ? code : cli_model_labels_fit(&r->model, &r->other);
 }
 
-/* Shuffled anew in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
+/* Shuffled again in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
 static int make_batches(run *r)
 {
     enum { UNKNOWN_BUFFER = 10000 };

@@ -1,6 +1,5 @@
-/* A layer of one's own: radial basis functions. Each of its units answers to the points around its centre; centres and widths are
- * learnt. While training, centres tremble a little. Two rings, which no straight line can tell apart, are told apart by twelve of
- * them. */
+/* A custom layer: radial basis functions. Each of its units responds to the points around its centre; centres and widths are
+ * learnt. In training, noise is added to the centres. Twelve units separate two rings, which no straight line can separate. */
 #include <lockstep.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Models beyond a row of layers: a graph with a residual and two outputs, and a function of one's own over layers. */
+/* Models that are not sequential: a graph with a residual and two outputs, and a custom function over layers. */
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>

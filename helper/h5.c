@@ -164,7 +164,7 @@ static uint64_t number_at(const uint8_t *p, int bytes)
     return x;
 }
 
-/* What the caller left open is no business of this process. */
+/* Close files that the caller left open. */
 static void close_others(void)
 {
 #ifdef SYS_close_range

@@ -175,8 +175,8 @@ typedef struct lk_image_folder_args {
 #define lk_image_folder(...) lk_image_folder_kw(LKI_KW(lk_image_folder_args, __VA_ARGS__))
 LK_API lk_dataset *lk_image_folder_kw(lk_image_folder_args args);
 
-/* The class names behind the labels of an image folder, or of a CSV file with text labels; also for datasets made from one by
- * operations. Count 0 for other datasets.
+/* The names of the classes that labels count: of an image folder, or of a CSV file with text labels; also for datasets made from
+ * one by operations. Count 0 for other datasets.
  * Owner   the dataset. */
 LK_API lk_names lk_class_names(const lk_dataset *d);
 

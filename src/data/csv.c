@@ -61,7 +61,7 @@ static void skip_blanks(reader *r)
         take(r);
 }
 
-/* The byte behind the next one; what is in the buffer may have to move for it. */
+/* The byte after the next one; what is in the buffer may have to move for it. */
 static int look_further(reader *r)
 {
     if (r->at + 1 == r->filled) {
@@ -321,7 +321,7 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* Decimal, as programs write it: no hexadecimal digits, nothing behind. */
+/* Decimal, as programs write it: no hexadecimal digits, nothing after. */
 static bool is_decimal(const char *text)
 {
     const char *p = text + (*text == '+' || *text == '-'), *digits = p;
@@ -357,7 +357,7 @@ static verdict read_f32(const char *text, float *out)
     return isinf(*out) && !named ? TOO_LARGE : FINE;
 }
 
-/* Whole: written without a point, or with nothing behind it, and exact in 64 bits. */
+/* Whole: written without a point, or with nothing after it, and exact in 64 bits. */
 static bool read_i64(const char *text, int64_t *out)
 {
     const char  *digits = text + (*text == '+' || *text == '-'), *end = skip_digits(digits);

@@ -3,11 +3,11 @@
  *     lk_distribute_dataset                  batches -> [recut | pieces] -> prefetch -> distributed    row ranges of one batch
  *     lk_distribute_datasets_from_function   batches per replica -> group -> prefetch -> distributed   R tensors
  *
- * The distributed node passes elements on; what makes them per-replica values is lki_deliver(), on the consumer's thread. Copying
- * rows together happens below, ahead of it.
+ * The distributed node passes elements on; lki_deliver() makes them per-replica values, on the consumer's thread. Copying rows
+ * together happens below, ahead of it.
  *
  * By lanes, and with one worker, nothing below the distributed node depends on the number of replicas, so an iterator saved with
- * one number goes on with another. */
+ * one number of replicas can be restored with another. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "data/data.h"

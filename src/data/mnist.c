@@ -225,7 +225,7 @@ lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load(&FASHION, &a); }
 
 /* ---- looking without reading ---- */
 
-/* What is behind the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
+/* What is after the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
 static lk_status sizes_of(const char *path, bool *packed, uint64_t *says, uint64_t *has)
 {
     uint8_t     head[4 + 4 * 3] = {0}, tail[4] = {0};

@@ -217,7 +217,7 @@ lk_status lki_element_tensors(const lki_element *e, lk_tensor **out)
     return status;
 }
 
-/* ---- elements of somebody's tensors ---- */
+/* ---- elements of given tensors ---- */
 
 lk_status lki_check_tuple(const char *call, lk_tuple t)
 {

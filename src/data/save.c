@@ -377,7 +377,7 @@ static lk_status check_frame(const lk_dataset *root, const uint8_t *bytes, size_
                     "lk_iterator_restore: saved from another pipeline; operations and their parameters must be the same");
 }
 
-/* What comes after this iteration goes on counting from it. */
+/* Later iterations continue counting from it. */
 static void go_on_counting(const lki_pipeline *p)
 {
     for (int i = 0; i < p->count; i++)

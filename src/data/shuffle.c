@@ -2,7 +2,7 @@
  *
  * Invariants
  * 1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and
- *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes behind it.
+ *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes after it.
  * 2. Draw number d is word pair d mod 2 of Philox block d / 2. */
 #include "core/memory.h"
 #include "core/random.h"

@@ -4,7 +4,7 @@
  * the recorded ops are applied again to tensors that have one more axis in front, and give the bits of row after row:
  *
  *   element by element   operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so
- *                        they broadcast behind it
+ *                        they broadcast after it
  *   reshape              the new axis is put before the shape
  *   one_hot              works on the last axis
  *

@@ -1,4 +1,4 @@
-/* What replicas do together from inside run: all_reduce, all_gather, merge_call; and who a replica is. */
+/* The calls that replicas make together inside run (all_reduce, all_gather, merge_call), and the properties of a replica. */
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"

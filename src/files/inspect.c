@@ -1,8 +1,8 @@
-/* What is inside a file (files.h): which kind it is, by its contents, and what that has to say.
+/* Describing the contents of a file (files.h): detect its kind from the contents, and call the reader of that kind.
  *
  * Invariants
- * 1. The name decides only where the contents are those of no kind, so that the reader of that kind tells what is wrong.
- * 2. All of a file is read: what is told was found good. */
+ * 1. The name decides only if the contents are of no known kind; the reader of the name's kind then reports what is wrong.
+ * 2. The whole file is read: everything that is described was found valid. */
 #include "files/inspect.h"
 #include "core/error.h"
 #include "core/object.h"

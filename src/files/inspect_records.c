@@ -57,7 +57,7 @@ static bool tell_feature(lki_wire entry, lki_report *r)
     return true;
 }
 
-/* Those of one record; false: it is no Example. */
+/* Those of one record; false: it is not an Example. */
 static bool tell_example(const lki_bytes *record, lki_report *r)
 {
     lki_wire       w = lki_wire_of(record->data, record->size);

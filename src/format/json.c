@@ -103,7 +103,7 @@ static lk_status read_hex(parser *p, uint32_t *out)
     return LK_OK;
 }
 
-/* Behind "\u": one unit, or the two of a character beyond U+FFFF. */
+/* After "\u": one unit, or the two of a character beyond U+FFFF. */
 static lk_status read_unicode(parser *p, char **to)
 {
     const char *start = p->p - 2;
@@ -131,7 +131,7 @@ static lk_status read_escape(parser *p, char **to)
     return LK_OK;
 }
 
-/* Where the string that goes on at `from` ends: its quote, or the end of the text. */
+/* Where the string that continues at `from` ends: its quote, or the end of the text. */
 static const char *string_end(const parser *p, const char *from)
 {
     const char *c = from;
@@ -293,7 +293,7 @@ static lk_status read_item(parser *p, bool object)
         if (peek(p) != '"') return expected(p, "a key in quotes");
         LKI_TRY(read_string(p, &key));
         skip_space(p);
-        if (!take(p, ':')) return expected(p, "':' behind the key");
+        if (!take(p, ':')) return expected(p, "':' after the key");
         v.key = key;
     }
     skip_space(p);

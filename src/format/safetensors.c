@@ -8,7 +8,7 @@
  *      8+n        the elements, row by row, little endian; offsets count from here
  *
  * Invariants
- * 1. The arrays fill the rest of the file: none overlaps another, nothing lies between them, in front of or behind them.
+ * 1. The arrays fill the rest of the file: none overlaps another, nothing lies between them, before or after them.
  * 2. An array has as many bytes as its shape and type say; no product or sum wraps.
  * 3. No name comes twice, at any level of the header. */
 #include "format/safetensors.h"

@@ -126,7 +126,7 @@ static bool has_value(const reading *r, int node)
     return entry >= 0 && lki_bundle_is(&r->bundle, entry, v->dtype, &v->shape);
 }
 
-/* All of it or nothing: then it begins anew. */
+/* All of it or nothing: then it starts again. */
 static lk_status read_state(reading *r, lk_optimizer *o)
 {
     const lk_variables state = lk_optimizer_variables(o);

@@ -6,8 +6,8 @@
  * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
  * metrics are lists again.
  *
- * A part that there is nothing for here is left out with a warning, and kept as it is for files that are written later; all others
- * are read. Training without the optimiser or a loss is refused then (fit/engine.c). */
+ * A part that lockstep does not have is left out with a warning, and kept unchanged for files that are written later; all others
+ * are read. Without the optimiser or a loss, training fails (fit/engine.c). */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"

@@ -62,7 +62,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
     const lki_field *f = *v->key ? field_for(c, v) : NULL;
     char             text[SHOWN];
     if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
-    if (in_call) return LK_OK; /* the rest of a call is for whoever reads the nodes */
+    if (in_call) return LK_OK; /* the rest of a call is for the reader of the nodes */
     if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     return lki_read_fail(r, LK_EUNSUPPORTED, "option \"%s\", which is %s, is not known", v->key,

@@ -157,7 +157,7 @@ WRITE(AXIS)
     return LK_OK;
 }
 
-/* Whole numbers of nested lists, one behind the other; false: something else, or too many. */
+/* Whole numbers of nested lists, one after the other; false: something else, or too many. */
 static bool flatten(const lki_json *v, lki_axes *to)
 {
     bool good = v->type == LKI_JSON_ARRAY || (v->whole && to->count < LK_MAX_RANK);

@@ -1,6 +1,6 @@
 /* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
  * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors,
- * npz and checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
+ * npz and checkpoints. The first bytes of a file determine its format; the ending of its name determines the format to write. */
 #include "keras/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -256,7 +256,7 @@ lk_status lk_model_save_weights(lk_model *m, const char *path)
 typedef struct contents {
     const lki_json *config;
     const lki_json *training; /* of old files; else part of the config */
-    lk_model       *model;    /* of the config; whoever takes it sets NULL */
+    lk_model       *model;    /* of the config; code that takes it over sets NULL */
     lki_h5          weights;
 } contents;
 

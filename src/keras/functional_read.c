@@ -1,6 +1,6 @@
-/* Functional models out of Keras' JSON (model_config.h), in three steps: every layer is made; every node is looked at, so that it
- * is known which nodes it needs; then nodes are made depth first, those they need before them. A node that is met again on the way
- * to itself is part of a circle. */
+/* Functional models out of Keras' JSON (model_config.h), in three steps: make every layer; read every node, to know which nodes it
+ * needs; then make the nodes depth first, after those they need. A node that is reached again while its own inputs are made is part
+ * of a cycle. */
 #include "core/memory.h"
 #include "keras/model_read.h"
 #include <stdlib.h>

@@ -83,7 +83,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     return LK_OK;
 }
 
-/* Axes of size 1 behind the batch, so that ranks are equal. */
+/* Axes of size 1 after the batch, so that ranks are equal. */
 static lk_tensor *with_rank(lk_tensor *x, int rank)
 {
     if (lki_bad(x) || x->shape.rank == rank) return x;

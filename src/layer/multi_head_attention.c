@@ -1,5 +1,5 @@
-/* MultiHeadAttention on (query, value) or (query, value, key): every step of the query looks at the steps of the value, several
- * times side by side. Rows are [steps, width] each; what comes out is as wide as the query.
+/* MultiHeadAttention on (query, value) or (query, value, key): every step of the query attends to the steps of the value, in
+ * several heads. Rows are [steps, width] each; results are as wide as the query.
  *
  * Four projections, each a kernel and mostly a bias, in Keras' order: query, key, value, output. */
 #include "layer/initializer.h"

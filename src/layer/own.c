@@ -1,10 +1,10 @@
-/* Layers of one's own: what they do, which weights they have and what becomes of a row are functions of the caller's.
+/* Custom layers: the caller's functions compute them, create their weights and determine the shape of a result row.
  *
  * Invariants
  * 1. Each has a kind by itself, since its name, its inputs and whether it draws are said by the caller.
  * 2. It holds the objects its weights were asked for with, as other layers do by their arguments.
- * 3. A function that fails without saying why is told as an error that names the layer; what is called never returns a shape that
- *    the output function did not promise. */
+ * 3. A function that fails without a message becomes an error that names the layer. A result whose shape differs from that of the
+ *    output function is an error. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -32,7 +32,7 @@ static int count_of(const lk_shape *in)
     return count;
 }
 
-/* What a function said; a failure it did not explain is told here. */
+/* The status of a function; a failure without a message is reported here. */
 static lk_status checked(const lk_layer *l, const char *function, lk_status status)
 {
     if (status == LK_OK || lk_failed()) return status;

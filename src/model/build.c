@@ -26,7 +26,7 @@ lk_status lki_model_count_calls(lk_model *m)
     return m->calls ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* A model of one's own makes the weights of its layers as it calls them. */
+/* A custom model creates the weights of its layers as it calls them. */
 static lk_status build_layers(lk_model *m, const lk_shape *row)
 {
     if (m->form == LKI_OWN_MODEL) return LK_OK;
@@ -40,7 +40,7 @@ static lk_status build_layers(lk_model *m, const lk_shape *row)
 static lk_status build_all(lk_model *m, const lk_shape *row)
 {
     lk_status status = LK_OK;
-    lki_recording_pause(); /* first values are nobody's gradient */
+    lki_recording_pause(); /* initial values are not part of any gradient */
     LK_STEP {
         status = build_layers(m, row);
         if (status == LK_OK) status = lki_model_count_calls(m);

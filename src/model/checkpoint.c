@@ -252,7 +252,7 @@ static char *read_state(const char *file, size_t folder)
     return path;
 }
 
-/* A state file that cannot be read is as good as none, but somebody should know. */
+/* A state file that cannot be read is treated as missing, with a warning. */
 static char *state_or_warning(const char *file, size_t folder)
 {
     lki_error_record before, mine;

@@ -88,7 +88,7 @@ lk_nodes lk_nodes_of(int count, lk_node *const *one_based)
 
 typedef struct met_layer {
     lk_layer *layer;
-    int       index, depth; /* when it was met, and how many layers are behind it at most */
+    int       index, depth; /* when it was met, and how many layers are after it at most */
 } met_layer;
 
 typedef struct walk {

@@ -33,7 +33,7 @@ struct lk_checkpoint_manager {
     char                *restored;
     const char         **names; /* what was handed out as a list */
     int                  most;
-    double               seconds; /* one of every so many is kept */
+    double               seconds; /* one of every n hours is kept */
     int64_t              interval, last_step;
     bool                 stepped; /* last_step is one */
     lk_status (*init_fn)(void *user);
@@ -78,7 +78,7 @@ static lk_status set_text(char **to, const char *text)
     return LK_OK;
 }
 
-/* At the end of the list, and the latest; or nothing changed. One that is written anew is in the list twice until that is
+/* At the end of the list, and the latest; or nothing changed. One that is written again is in the list twice until that is
  * recorded. */
 static lk_status enlist(lk_checkpoint_manager *m, const char *path)
 {
@@ -297,7 +297,7 @@ static lk_status step_of(const lk_checkpoint_manager *m, int64_t *step)
 
 static bool too_many(const lk_checkpoint_manager *m) { return m->most && m->state.count > m->most; }
 
-/* Whether any was taken from the list. Files that cannot be removed stay, which somebody should know. */
+/* Whether any was removed from the list. Files that cannot be removed stay, with a warning. */
 static bool sweep(lk_checkpoint_manager *m)
 {
     lki_checkpoint_state *s = &m->state;

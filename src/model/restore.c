@@ -67,7 +67,7 @@ static void mention(names *n, const char *name)
         n->used += (size_t)snprintf(n->text + n->used, sizeof n->text - n->used, ", ...");
 }
 
-/* The number of saves is bookkeeping: nobody misses it. */
+/* The number of saves is bookkeeping: no warning if it is missing. */
 static names unused_of(const restoring *r)
 {
     const int counter = lki_object_graph_child(&r->saved, 0, "save_counter");

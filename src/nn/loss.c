@@ -106,7 +106,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
     look_through(LKI_LOSS_sparse_categorical_crossentropy, &a);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
-    if (lki_is_float(labels->dtype)) /* what is not a number is no class */
+    if (lki_is_float(labels->dtype)) /* what is not a number is not a class */
         labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
     int rank = labels->shape.rank;
     if (rank == logits->shape.rank && rank && labels->shape.dim[rank - 1] == 1) labels = lk_squeeze(labels, LK_AXES(-1));

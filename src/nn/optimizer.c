@@ -652,7 +652,7 @@ static lk_status check_apply(const lk_optimizer *o, lk_tuple gradients, lk_varia
     return LK_OK;
 }
 
-/* Replicas that trained a variable of nobody would each change it. */
+/* If replicas trained a variable outside the strategy, each of them would change it. */
 static lk_status check_owner(const lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
     const lk_strategy *s = lki_strategy_current();

@@ -1,7 +1,7 @@
 /* Reductions over any axes, built from primitive ones over neighbouring axes, and running sums.
  *
  * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. Where the rows of
- * the batch and everything behind them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
+ * the batch and everything after them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"

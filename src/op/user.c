@@ -1,4 +1,4 @@
-/* Ops of one's own: a line of ops.inc that calls what it was given. */
+/* Custom ops: a line of ops.inc that calls the caller's functions. */
 #include "op/user.h"
 #include "core/memory.h"
 #include <lockstep/ops.h>

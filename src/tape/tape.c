@@ -261,7 +261,7 @@ static bool step_back(walk *w, const entry *e, int part)
         arrived = arrived || dy[i];
     }
     if (!arrived) return true;
-    for (int i = 0; i < e->ndst; i++) /* a result nobody used */
+    for (int i = 0; i < e->ndst; i++) /* an unused result */
         if (!dy[i] && lki_is_float(e->dst[i]->dtype))
             dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
     lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc_array(e->nsrc, sizeof *dx);

@@ -155,7 +155,7 @@ TEST(refusals)
     } cases[] = {
         {"", "line 1, column 1: expected a value, but the text ends"},
         {"  \n ", "line 2, column 2: expected a value, but the text ends"},
-        {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: expected ':' behind the key, found '2'"},
+        {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: expected ':' after the key, found '2'"},
         {"[1 2]", "line 1, column 4: expected ',' or ']', found '2'"},
         {"{\"a\":1;}", "expected ',' or '}', found ';'"},
         {"[1,]", "expected a value, found ']'"},
