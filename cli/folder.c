@@ -24,7 +24,7 @@ static int make_folder(const char *path)
     return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp behind it while it is written. */
+/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp after it while it is written. */
 static bool is_backup_file(const char *name)
 {
     int  end = 0;
@@ -72,7 +72,7 @@ static bool has_backup(const char *folder)
 /* ---- opening ---- */
 
 /* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be
- * made there is nobody to share it with. */
+ * made, no other process uses it either. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
@@ -121,8 +121,8 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     for (int i = 0; i < 2 && !out->asked; i++)
         if (a->given[i ? OPT_SAVE_EVERY : OPT_RESUME])
             return cli_fail(CLI_USAGE, "%s: %s; give both", a->command->name,
-                            i ? "--save-every says how often --save DIR keeps where training is"
-                              : "--resume goes on with what --save DIR kept");
+                            i ? "--save-every N sets how often --save DIR backs up training"
+                              : "--resume resumes the run that --save DIR saved");
     if (out->asked && strlen(a->text[OPT_SAVE]) > MOST_FOLDER)
         return cli_fail(CLI_DATA, "--save %.40s...: %s", a->text[OPT_SAVE], strerror(ENAMETOOLONG));
     if (!out->asked) return CLI_FINE;
@@ -133,7 +133,8 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     if ((out->lock = cli_lock_folder(out->path, true)) == CLI_TAKEN)
         return cli_fail(CLI_DATA, "--save %s: another run saves there; give this one another folder", out->path);
     out->resumes = a->given[OPT_RESUME] && has_backup(out->backup);
-    if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
+    if (a->given[OPT_RESUME] && !out->resumes)
+        cli_fail(0, "%s: there is no run to resume; training starts from the beginning", out->path);
     return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
 }
 
@@ -208,7 +209,7 @@ static void save_curves(const cli_folder *f, lk_history *trained)
     if (!lk_history_epochs(h)) return;
     join(f->path, "history.svg", path, sizeof path);
     if (lk_history_plot(h, path) == LK_OK) return;
-    cli_fail(0, "%s is not drawn: %s", path, lk_error());
+    cli_fail(0, "%s could not be drawn: %s", path, lk_error());
     lk_clear_error();
 }
 
@@ -227,8 +228,7 @@ static int make_again(cli_folder *f)
     if (code) return CLI_FAILED;
     f->lock = cli_lock_folder(f->path, true);
     if (f->lock == CLI_TAKEN)
-        return cli_fail(CLI_FAILED, "%s was removed while training ran, and another run saves there now: nothing was saved",
-                        f->path);
+        return cli_fail(CLI_FAILED, "%s was removed during training, and another run now saves there: nothing was saved", f->path);
     return CLI_FINE;
 }
 
@@ -242,10 +242,10 @@ int cli_folder_save(cli_folder *f, const cli_args *a, const cli_source *const da
     cli_sync_name(f->path);
     save_curves(f, trained);
     if (!gone) return CLI_FINE;
-    return cli_fail(CLI_FAILED,
-                    "%s was removed while training ran; the model was saved into a new folder of that name, and other files that "
-                    "were in it are lost",
-                    f->path);
+    return cli_fail(
+        CLI_FAILED,
+        "%s was removed during training; the model was saved into a new folder of that name, and its other files are lost",
+        f->path);
 }
 
 void cli_folder_tell_saved(const cli_folder *f, FILE *to)
@@ -284,7 +284,7 @@ static void put_word(const char *word)
 
 void cli_folder_tell_resume(const cli_folder *f, const cli_args *a)
 {
-    fputs("go on with: lockstep", stderr);
+    fputs("resume with: lockstep", stderr);
     for (int i = 1; i < a->argc; i++) {
         fputc(' ', stderr);
         put_word(a->argv[i]);

@@ -1,5 +1,5 @@
-/* The fence around the helper: limits on memory, time and files, and, on Linux, a filter that lets only harmless system calls
- * through. Where the kernel has no such filter the limits stand alone.
+/* The sandbox of the helper: limits on memory, time and files and, on Linux, a filter that allows only harmless system calls. If
+ * the kernel has no such filter, there are only the limits.
  *
  *   memory          256 MiB more than the request needs        files       none can be opened, none written
  *   processor       so many seconds without progress, and      core dumps  none
@@ -54,7 +54,7 @@ static void limit_standing_still(uint64_t seconds)
 
 /* ---- the end of the parent ---- */
 
-/* It may have ended before the system was asked to say so: then nobody holds the other end of the socket any more. */
+/* The library's process may have ended before this request: then no process holds the other end of the socket. */
 void end_with_parent(void)
 {
 #if defined(__linux__)

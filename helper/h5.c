@@ -110,7 +110,7 @@ void *allocate(size_t bytes)
 void put_frame(lki_h5p_frame what, uint64_t size)
 {
     if (size > out.limit || out.total + LKI_H5P_FRAME > out.limit - size)
-        refuse(LKI_H5P_REFUSED, "what is in it has more than %llu bytes: too much for its size", (unsigned long long)out.limit);
+        refuse(LKI_H5P_REFUSED, "its contents have more than %llu bytes: too much for its size", (unsigned long long)out.limit);
     out.total += LKI_H5P_FRAME + size;
     note_progress();
     send_frame(what, size);
@@ -164,7 +164,7 @@ static uint64_t number_at(const uint8_t *p, int bytes)
     return x;
 }
 
-/* What the caller left open is no business of this process. */
+/* Close files that the caller left open. */
 static void close_others(void)
 {
 #ifdef SYS_close_range

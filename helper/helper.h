@@ -1,5 +1,5 @@
-/* What the files of the helper share. One request is answered, then the process ends; whoever cannot go on refuses, which ends it
- * too. */
+/* Declarations shared by the files of the helper. It answers one request, then the process ends; code that cannot continue refuses
+ * the request, which also ends the process. */
 #ifndef LK_HELPER_H
 #define LK_HELPER_H
 

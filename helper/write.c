@@ -88,7 +88,7 @@ static item next_item(source *s, const uint8_t **values)
     number(s, 4);
     i.size = number(s, 8);
     if (i.kind < LKI_H5P_GROUP || i.kind > LKI_H5P_ATTRIBUTE || i.values > LKI_H5P_TEXTS || i.rank > LKI_H5P_MOST_AXES)
-        refuse(LKI_H5P_REFUSED, "the request has an item of a kind that is not known");
+        refuse(LKI_H5P_REFUSED, "the request has an item of an unknown kind");
     for (int a = 0; a < i.rank; a++)
         i.dim[a] = number(s, 8);
     char *name = allocate(i.name_size + 1);

@@ -6,9 +6,9 @@
 #include <lockstep/dataset.h>
 
 typedef struct lki_fetching {
-    const char *call;     /* in whose name errors are told */
+    const char *call;     /* the call that error messages name */
     bool        unpacked; /* the digest is of what gzip packed, not of the packed file */
-    const char *advice;   /* behind "put it at PATH by hand"; "" for none */
+    const char *advice;   /* after "put it at PATH by hand"; "" for none */
 } lki_fetching;
 
 /* SHA-256 of a file, or with `unpacked` of what gzip packed into it. */

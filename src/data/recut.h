@@ -1,4 +1,4 @@
-/* Rows cut anew before they are spread over replicas. */
+/* Rows split again before they are spread over replicas. */
 #ifndef LKI_DATA_RECUT_H
 #define LKI_DATA_RECUT_H
 

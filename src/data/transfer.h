@@ -1,4 +1,4 @@
-/* One transfer from a URL (http, https, file) to a file that is open, by libcurl, which is looked for at run time.
+/* One transfer from a URL (http, https, file) to a file that is open, by libcurl, which is loaded at run time.
  *
  *     lki_transfer t = {.url = url, .descriptor = part, .from = bytes_there, .most = limit, .timeout = 30};
  *     LKI_TRY(lki_transfer_run("lk_fetch", &t));
@@ -10,14 +10,14 @@
 
 typedef enum lki_ending {
     LKI_TRANSFER_DONE,
-    LKI_TRANSFER_CUT,      /* some bytes came, then no more: worth going on */
-    LKI_TRANSFER_NO_RANGE, /* the server does not go on from there: worth beginning anew */
+    LKI_TRANSFER_CUT,      /* some bytes came, then no more: the transfer can be resumed */
+    LKI_TRANSFER_NO_RANGE, /* the server cannot resume there: try beginning anew */
     LKI_TRANSFER_FAILED,
 } lki_ending;
 
 typedef struct lki_transfer {
     const char *url;
-    int         descriptor; /* of the file; what is behind the last byte is cut off */
+    int         descriptor; /* of the file; what is after the last byte is cut off */
     int64_t     from;       /* bytes that are there already; 0: everything is asked for */
     int64_t     most;       /* bytes the file may have in the end */
     double      timeout;    /* seconds without a byte */

@@ -1,6 +1,6 @@
-/* Functional models out of Keras' JSON (model_config.h), in three steps: every layer is made; every node is looked at, so that it
- * is known which nodes it needs; then nodes are made depth first, those they need before them. A node that is met again on the way
- * to itself is part of a circle. */
+/* Functional models out of Keras' JSON (model_config.h), in three steps: make every layer; read every node, to know which nodes it
+ * needs; then make the nodes depth first, after those they need. A node that is reached again while its own inputs are made is part
+ * of a cycle. */
 #include "core/memory.h"
 #include "keras/model_read.h"
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static lk_status add_tensors(const graph *g, const lki_reading *r, const lki_jso
     if (is_tensor(v)) return add_tensor(g, r, v, n);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     if (v->type != LKI_JSON_ARRAY)
-        return lki_read_fail(r, LK_EUNSUPPORTED, "it is called with %s; only what layers put out is supported",
+        return lki_read_fail(r, LK_EUNSUPPORTED, "it is called with %s; only outputs of layers are supported",
                              lki_json_show(v, text, sizeof text));
     for (int i = 0; i < v->count; i++)
         LKI_TRY(add_tensors(g, r, &v->item[i], n));
@@ -298,7 +298,7 @@ static lk_status make_with_inputs(graph *g, value last)
         const value       before = n->in[top->next++];
         const lki_reading r = at_entry(g, &g->entry[before.entry]);
         if (node_at(g, before)->made) continue;
-        if (node_at(g, before)->open) status = lki_read_fail(&r, LK_EFORMAT, "it is part of a circle: it needs what it puts out");
+        if (node_at(g, before)->open) status = lki_read_fail(&r, LK_EFORMAT, "it is part of a cycle: it needs its own output");
         else if (!lki_grow((void **)&stack, &room, depth + 1, sizeof *stack)) status = LK_ENOMEM;
         else stack[depth++] = (step){before, 0};
     }
@@ -343,7 +343,7 @@ static lk_status check_order(const graph *g, const lk_model *m)
             for (int k = 0; k < m->count; k++)
                 used = used || !strcmp(m->layer[k]->name, g->entry[i].name);
             if (!used)
-                return lki_read_fail(&r, LK_EFORMAT, "layer \"%s\" is not on a way from the inputs to the outputs",
+                return lki_read_fail(&r, LK_EFORMAT, "layer \"%s\" is not on a path from the inputs to the outputs",
                                      g->entry[i].name);
         }
     }

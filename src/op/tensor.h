@@ -5,7 +5,7 @@
  * 2. A traced tensor (graph != NULL) has no data: it names a value of the graph being recorded on this thread.
  * 3. All failed ops return the one tensor lki_poison.
  * 4. A variable's storage never moves, so plans may point into it. lk_read() hands out a tensor on that storage; before the storage
- *    is written, tensors somebody still holds move to a copy (readers move away, the storage stays).
+ *    is written, tensors that are still referenced move to a copy (the readers move, the storage stays).
  * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along.
  * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart; computed with
  *    only when it is mirrored.
@@ -72,8 +72,8 @@ struct lk_tensor {
     lk_tensor   *reader_previous, *reader_next;
 };
 
-/* A first value that is made when somebody asks for it, and never where another comes before that. What decides it follows: `bytes`
- * in all. */
+/* An initial value that is computed when it is first read, and never if another value is assigned before. What it depends on
+ * follows: `bytes` in all. */
 typedef struct lki_later lki_later;
 struct lki_later {
     lk_status (*make)(const lki_later *later, void *elements); /* all of them, in the host's memory */
@@ -89,7 +89,7 @@ struct lk_variable {
     lki_buffer        *buffer;     /* while the variable waits, without memory */
     lki_later         *later;      /* how its first value is made; NULL: it came with one */
     bool               waits;      /* for its first value; atomic */
-    lk_tensor         *readers;    /* tensors on the storage, handed out by lk_read() and still held by somebody */
+    lk_tensor         *readers;    /* tensors on the storage, returned by lk_read() and still referenced */
     struct lki_spread *spread;     /* how a strategy owns it (replica.h); NULL: an ordinary variable */
     void              *constraint; /* a reference, with what becomes of a value by it after each update; NULL: none */
     lk_tensor *(*constrain)(const void *constraint, lk_tensor *value);
@@ -120,15 +120,15 @@ const void *lki_host_data(const lk_tensor *t);
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 
-/* A variable made at once, also while a function is traced, every element `fill` as soon as somebody looks; under a strategy its
- * first replica's value counts. */
+/* A variable created immediately, also while a function is traced; every element is `fill` when it is first read. Under a strategy
+ * its first replica's value is used. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
 /* One whose first value is made when it is read, unless it is written before: args->initial is NULL. `later` is copied. */
 lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later);
 
-/* Whoever goes on to look at, or point into, the storage of a variable asks for the first of these; who is about to write all of
- * it, for the second. LK_ENOMEM. */
+/* Call the first of these before reading the storage of a variable or pointing into it; the second before writing all of it.
+ * LK_ENOMEM. */
 lk_status lki_variable_settle(const lk_variable *v); /* it has its value */
 lk_status lki_variable_room(lk_variable *v);         /* it has memory, whatever is in it */
 void      lki_variable_renew(lk_variable *v);        /* after the second, if nothing could be written: its first value after all */
@@ -137,8 +137,8 @@ void      lki_variable_renew(lk_variable *v);        /* after the second, if not
  * of another device; nothing has happened. */
 bool lki_variable_adopt(lk_variable *v, void *elements);
 
-/* The storage, about to be written by the variable's own device: whoever still reads the old value moves to a copy first. NULL when
- * there is no memory for that. */
+/* The storage, for a write by the variable's own device: tensors that still read the old value move to a copy first. NULL when
+ * there is no memory for the copy. */
 void *lki_variable_storage(lk_variable *v);
 
 /* Its elements for the host, until it is written next; NULL and an error: they could not be had. And all of them written by the

@@ -165,14 +165,14 @@ static void warn_about_retracing(lk_function *f)
 {
     if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes "
-             "were set anew, every time; pad inputs to a few shapes, or "
+    lki_warn("%s was traced again in each of the last %d calls, because its inputs changed type, shape or rows, or the number of "
+             "threads or lanes changed, every time; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }
 
-/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody
- * uses it. */
+/* With the lock held: put a new entry into the cache; if it is full, the least recently used entry is removed, and returned if no
+ * call uses it. */
 static entry *keep(lk_function *f, entry *e)
 {
     entry *gone = NULL;
@@ -207,7 +207,7 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     return NULL;
 }
 
-/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph,
+/* Replicas that stay apart and whose lanes are not a single subtree hand over several roots of each sum: that is another graph,
  * traced once more. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 

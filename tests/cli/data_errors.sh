@@ -19,7 +19,7 @@ LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte' data fetch fashion-mnist
 LOCKSTEP_DATA=$temp ends 3 'or name another folder with LOCKSTEP_DATA$' train basic --data mnist
 XDG_CACHE_HOME='' HOME='' ends 3 'no cache folder is known: neither XDG_CACHE_HOME nor HOME is set' train basic --data mnist
 XDG_CACHE_HOME='' HOME='' ends 0 'mnist .*no cache folder is known.*with LOCKSTEP_DATA$' doctor
-LOCKSTEP_DATA=$temp ends 0 "^mnist +-- +not in $temp/mnist, which LOCKSTEP_DATA names\$" doctor
+LOCKSTEP_DATA=$temp ends 0 "^mnist +-- +not in $temp/mnist, the folder of LOCKSTEP_DATA\$" doctor
 [ ! -e .cache ] || complain "a cache folder was made in the working directory"
 TMPDIR=/nonexistent "$lockstep" doctor | grep '^Keras files' >out
 "$lockstep" doctor | grep '^Keras files' | cmp - out || complain "doctor with TMPDIR=/nonexistent: $(cat out)"

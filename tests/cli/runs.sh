@@ -37,9 +37,9 @@ ends 0 'all of that is done already, 60 steps' train --save run --resume
 # What is said again must agree.
 for other in '--batch 8' '--label b' '--scale 3' '--data digits' '--optimizer adam' '--loss mean_squared_error'; do
     # shellcheck disable=SC2086 # words
-    ends 2 "$other: run was begun with" train --save run --resume $other
+    ends 2 "$other: run was started with" train --save run --resume $other
 done
-ends 2 'model basic: run was begun with model mlp' train basic --save run --resume
+ends 2 'model basic: run was started with model mlp' train basic --save run --resume
 # A record of another model says nothing of this one.
 mkdir others && sed 's/"batch": "16"/"batch": "8"/' run/run.json >others/run.json
 ends 0 '"steps": 2' train basic --rows 128 --epochs 1 --save others --resume --json
@@ -47,8 +47,8 @@ ends 2 'the form is: lockstep train MODEL' train
 ends 2 'the form is: lockstep train MODEL' train --resume
 mkdir bare
 mkfifo bare/run.json # nobody waits for it
-ends 2 'bare has no run.json, which would say what to go on with' train --save bare --resume
-ends 2 '--resume goes on with what --save DIR kept; give both' train bare --resume
+ends 2 'bare has no run.json to resume from' train --save bare --resume
+ends 2 '--resume resumes the run that --save DIR saved; give both' train bare --resume
 
 # ---- data that is another one now ----
 begin run
@@ -56,7 +56,7 @@ touch -d '2 days ago' pets.csv # the same values
 [ "$(digest_of run --resume --epochs 6)" = "$whole" ] || complain "pets.csv was only touched: $json"
 changed() { # what was done
     ends 3 'pets.csv: it has other values, or another order' train mlp "${about[@]}" --batch 16 --optimizer sgd --epochs 7 --save run --resume # in so many words
-    ends 3 'pets.csv: it has other values, or another order, than when run was begun.* if that is meant, begin anew: without --resume' train run --resume --epochs 7
+    ends 3 'pets.csv: its values or their order have changed since run was started.* if the change is intended, start a new run: without --resume' train run --resume --epochs 7
     grep -q . err || complain "$1 goes on"
     table >pets.csv
 }
@@ -112,9 +112,9 @@ ends 0 '^200 rows: loss' evaluate whole --data commas.csv --label kind --text-la
 "$lockstep" train mlp --rows 128 --epochs 1 --save digits --verbose 0
 mkdir away && cp digits/model.keras away/other.keras && cp whole/model.keras away/pets.keras
 ends 0 '^64 rows: loss' evaluate away/other.keras --rows 64
-says 'away/other.keras does not say what it was trained with, and no --data is given: on drawn digits$' "evaluate other.keras"
-ends 3 'away/pets.keras takes rows of \[2\], and nothing says which data it is for; give --data D' evaluate away/pets.keras
-ends 3 'away/pets.keras takes rows of \[2\], and nothing says which data it is for; give --data D' predict away/pets.keras
+says 'away/other.keras does not record its training data, and no --data is given: using drawn digits$' "evaluate other.keras"
+ends 3 'away/pets.keras takes rows of \[2\], and its data is not recorded; give --data D' evaluate away/pets.keras
+ends 3 'away/pets.keras takes rows of \[2\], and its data is not recorded; give --data D' predict away/pets.keras
 # Rows that have the shape of digits are no reason to take those.
 mkdir -p squares/a squares/b
 for i in 1 2 3; do cp pictures/a/1.png squares/a/$i.png && cp pictures/a/1.png squares/b/$i.png; done

@@ -40,7 +40,7 @@ ends 2 '--plot curves.txt: it should end in .svg or .png' train mlp --plot curve
 ends 2 '--label is for CSV; digits is a data set of its own' train mlp --label x
 ends 2 '--image-size is for folders of pictures; digits is' train mlp --image-size 8x8
 ends 2 'the form is: lockstep doctor \[options\]' doctor now
-ends 2 '--resume goes on with what --save DIR kept' train basic --resume
+ends 2 '--resume resumes the run that --save DIR saved' train basic --resume
 ends 2 'give --validation or --validation-split' train basic --validation digits --validation-split 0.1
 ends 2 'basic has not learnt anything' evaluate basic
 ends 2 'basic has not learnt anything' predict basic

@@ -17,13 +17,13 @@ TEST(rows_and_weights)
         assert_true(is_shape(lk_variable_shape(lk_layer_variables(l).item[0]), LK_SHAPE(3, 4)));
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[0]), "layer_normalization/gamma");
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[1]), "layer_normalization/beta");
-        ROW_REFUSED(l, LK_SHAPE(2, 3, 5), "[3, 4]", "what its weights were made for");
+        ROW_REFUSED(l, LK_SHAPE(2, 3, 5), "[3, 4]", "as when its weights were made");
         l = lk_group_normalization(3, .scale = LK_OFF, .beta_initializer = lk_init_constant(2));
         lk_model_build(lk_sequential(l), LK_SHAPE(6));
         assert_int_equal(lk_layer_variables(l).count, 1);
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[0]), "group_normalization/beta");
         CLOSE(lk_read(lk_layer_variables(l).item[0]), 2, 2, 2, 2, 2, 2);
-        ROW_REFUSED(l, LK_SHAPE(9), "6 channels", "what its weights were made for");
+        ROW_REFUSED(l, LK_SHAPE(9), "6 channels", "as when its weights were made");
         FINE();
     }
 }

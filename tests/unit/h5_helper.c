@@ -109,7 +109,7 @@ TEST(helpers_that_fail)
     says(with_script("#!/nonexistent/sh\n"), LK_EUNSUPPORTED, "cannot start the helper");
     writes = true; /* there is no file that could be damaged */
     says(with_script("#!/bin/sh\necho nonsense\n"), LK_EIO,
-         "some.h5: the HDF5 helper gives no answer that can be used while writing it: is it this version's?");
+         "some.h5: the HDF5 helper returned no valid answer while writing it: is it this version's?");
     says(with_script("#!/bin/sh\ncat >/dev/null\nprintf '\\11\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'\n"), LK_EIO,
          "gives no answer that can be used while writing it");
     writes = false;

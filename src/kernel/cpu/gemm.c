@@ -25,7 +25,7 @@ enum {
     PACKED_ROW = BLOCK_K + 16, /* a row of packed a; the gap keeps rows out of each other's cache sets */
     LANE_ROWS = 32,            /* lanes: rows of c that share a packed block of a */
     LANE_FLOATS = 128 * 1024,  /* and floats of b packed at a time */
-    LANE_STEPS = 2048,         /* beyond so many k, blocks of c instead of tiles */
+    LANE_STEPS = 2048,         /* with more k than this, blocks of c instead of tiles */
     LANE_BLOCK_M = 16 * ROWS,
     LANE_BLOCK_N = 256,
     LANE_BLOCK = LANE_BLOCK_M * LANE_BLOCK_N,

@@ -104,7 +104,7 @@ typedef struct turned {
 } turned;
 
 /* The elements of n classes are taken in eights, so the last row must not be the last of all: hi is the end of the range, and
- * another thread may be writing behind it. */
+ * another thread may be writing after it. */
 static inline bool sixteen_rows(int64_t n, int64_t i, int64_t hi)
 {
     return n <= VEC && i + (VEC - 1) * n + (n <= 8 ? 8 : 16) <= hi;
@@ -196,7 +196,7 @@ static void xent_rows(const float *x, const int64_t *label, float *loss, int64_t
     vec_store(loss, vec_sub(log_sum, vec_sub(vec_load(at_label), m)));
 }
 
-/* A quotient is never -0, so what is no label may have its 0 taken off as well. */
+/* A quotient is never -0, so what is not a label may have its 0 taken off as well. */
 static void xent_grad_rows(const float *x, const int64_t *label, const float *dy, float *dx, int64_t n)
 {
     turned t;
@@ -285,7 +285,7 @@ static void f32_softmax_grad(const lki_args *a)
 
 /* ---- cross-entropy ----------------------------------------------------------------------------------------------------------- */
 
-/* The labels of `rows` rows; false when one of them is no class. */
+/* The labels of `rows` rows; false when one of them is not a class. */
 static bool labels_of(const lki_args *a, int64_t row, int64_t rows, int64_t n, int64_t label[VEC])
 {
     bool all = true;

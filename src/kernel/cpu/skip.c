@@ -1,18 +1,18 @@
 /* Matrix products that skip the zeros of a.
  *
- * Behind a relu half of all values are zero or more, behind a pool on pictures with a blank background two in three, and so are
+ * After a relu half of all values are zero or more, after a pool on pictures with a blank background two in three, and so are
  * gradients that came back through a relu. fma(0, b, s) is s for every finite b, so these terms are left out. No bit changes by it:
- * chains and trees are those of gemm.c; where b has an infinity or NaN the terms are not left out; and a result of -0, an
- * underflow that a term of +0 might have made +0, is summed once more with all terms.
+ * chains and trees are those of gemm.c; where b has an infinity or NaN the terms are not left out; and a result of -0, an underflow
+ * that a term of +0 might have made +0, is summed once more with all terms.
  *
  * Which terms are live is known as words of bits. A row of results, 64 columns wide, stays in registers while the set bits of its
  * word are walked: a factor, one row of b from L1, a multiply-add per vector. Nothing is shared between rows as in a tile, so it
- * takes more loads a term, and pays where fewer than about three in four terms are live. That is found out by looking at some of a,
- * and again block by block.
+ * takes more loads a term, and pays where fewer than about three in four terms are live. The kernel samples a to decide this, and
+ * decides again block by block.
  *
  *   rows    a[m] is a row of memory: blocks of DEPTH steps, which continue the chain through c
  *   lanes   a[m] is a column of memory and the steps are cut into lanes: STEPS at a time, the columns sorted by how many of them
- *           are live, so that no loop has a length that nobody could have predicted */
+ *           are live, so that the processor can predict the length of every loop */
 #include "kernel/cpu/finite.h"
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
@@ -89,7 +89,7 @@ static __attribute__((noinline)) void settle(const product *g, int64_t m, int64_
 
 /* What is done with one row of a block. */
 typedef struct ending {
-    int          more; /* the chain goes on from c */
+    int          more; /* the chain continues from c */
     int          relu;
     const float *bias;
     int          last; /* the chain ends */
@@ -171,7 +171,7 @@ static void live_block(const product *g, int64_t m, int64_t rows, const uint64_t
     }
 }
 
-/* What is read of b for the panel behind the one at k0, n, where that is one run of memory; else NULL. */
+/* What is read of b for the panel after the one at k0, n, where that is one run of memory; else NULL. */
 static const float *panel_behind(const product *g, int64_t k0, int64_t depth, int64_t n, int64_t end)
 {
     if (g->b_col == 1 && g->b_k == PANEL) return k0 + depth < g->K ? g->b + (k0 + depth) * PANEL + n : NULL;
@@ -298,8 +298,8 @@ static v64 find_most(const float *a, int64_t a_k, int64_t steps, int64_t feature
     return most;
 }
 
-/* PANEL results of rows of c of which none of TOGETHER lanes has more than n live steps. Each takes n, so that no loop has a length
- * that nobody could predict: first some whose factor is zero, which leave +0 as it is, then those that are live. */
+/* PANEL results of rows of c of which none of TOGETHER lanes has more than n live steps. Each takes n, so that the processor can
+ * predict the length of every loop: first some whose factor is zero, which do not change +0, then those that are live. */
 ALWAYS void sum_together(const short_lanes *lanes, uint64_t which, const int n)
 {
     const short_lanes g = *lanes; /* in registers */
@@ -463,7 +463,7 @@ static void skip_lanes(const product *g, int64_t columns)
 enum {
     ROWS_SHARE = 700 /* of 1024 */,
     WIDE_SHARE = 7 /* sixteenths of the steps: beyond, tiles are faster that share packed rows of a between panels */,
-    LANES_STEPS = 2048 /* for more there is no room */
+    LANES_STEPS = 2048 /* there is no space for more */
 };
 
 int64_t ISA(lki_skip)(const lki_product *g)
