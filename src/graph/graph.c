@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "op/replica.h"
 #include "op/run.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- building ---- */
@@ -62,6 +63,14 @@ int lki_graph_uses(const lki_graph *g, int value)
     for (int i = 0; i < g->output_count; i++)
         count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
     return count;
+}
+
+const char *lki_node_text(const lki_node *n, char text[LKI_NODE_TEXT])
+{
+    const lki_epilogue *e = &n->attr.epilogue;
+    snprintf(text, LKI_NODE_TEXT, "%.40s%s%s%s", lki_op_name(n->op), e->bias ? " +bias" : "", e->relu ? " +relu" : "",
+             e->pool ? " +pool" : "");
+    return text;
 }
 
 bool lki_may_fault(const lki_node *n) { return lki_slot_may_fault(n->slot, n->type); }

@@ -121,6 +121,10 @@ int lki_graph_add_value(lki_graph *g, const lki_value *v);
 lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v);
 int                 lki_graph_write(lki_graph *g, lk_variable *v, int node);
 
+/* "conv2d +bias +relu +pool": a node's op and what its kernel does besides, for LOCKSTEP_VERBOSE=plan. */
+enum { LKI_NODE_TEXT = 64 };
+const char *lki_node_text(const lki_node *n, char text[LKI_NODE_TEXT]);
+
 /* Operand i of a node gives only its shape, not its elements. */
 bool lki_shape_only(const lki_node *n, int operand);
 

@@ -1,5 +1,6 @@
 /* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
 #include "core/log.h"
+#include "core/names.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/join.h"
@@ -327,8 +328,26 @@ static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int fir
     return LK_OK;
 }
 
+/* A line for each call: its launch, what that comes after, the number of its node, and what it is. */
+static void tell(const lki_card *c)
+{
+    for (int l = 0; l < c->launch_count && lki_verbose(LKI_TOPIC_PLAN); l++) {
+        const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
+        char            after[LKI_LOG_TEXT] = "", shape[LKI_SHAPE_TEXT], op[LKI_NODE_TEXT];
+        for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
+            lki_text_more(after, sizeof after / 2, " %d", k);
+        for (int i = c->launches[l].from; i < c->launches[l].end; i++) {
+            const lki_node *n = c->calls[i].node;
+            lki_tell(LKI_TOPIC_PLAN, "launch %d%s after%s: node %d, %s %s", l, c->launches[l].once ? " once" : "", after,
+                     (int)(n - c->graph->nodes), lki_node_text(n, op),
+                     n->ndst ? lki_shape_text(&c->graph->values[n->dst[0]].shape, shape) : "");
+        }
+    }
+}
+
 lk_status lki_card_parts(lki_card *c)
 {
+    tell(c);
     for (int l = 0, from = 0; l <= c->launch_count; l++) {
         if (l < c->launch_count && !c->calls[c->launches[l].from].on_host) {
             LKI_TRY(note_needs(c, &c->launches[l], l, from));

@@ -459,15 +459,14 @@ static void tell(const lki_cpu_plan *p)
         for (int t = 0; t < p->task_count; t++) {
             const lki_task *a = &p->tasks[t];
             const lki_node *n = &p->graph->nodes[a->node];
-            char            text[LKI_SHAPE_TEXT] = "";
+            char            shape[LKI_SHAPE_TEXT] = "", op[LKI_NODE_TEXT];
             if (a->phase != phase) continue;
-            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, text);
-            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
+            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, shape);
+            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s %s", phase, a->turn, places[a->place],
                      a->place == LKI_TILES  ? a->group
                      : a->place == LKI_LANE ? a->chain
                                             : a->thread,
-                     lki_op_name(n->op), kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "",
-                     n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+                     lki_node_text(n, op), kinds[a->kind], shape);
         }
 }
 
