@@ -4,6 +4,7 @@
 #include "op/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/join.h"
+#include "plan/card/passes.h"
 #include "plan/card/rooms.h"
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "plan/executor.h"
 #include "core/memory.h"
 #include "plan/card/card.h"
+#include "plan/card/passes.h"
 #include "plan/cpu/cpu.h"
 #include <stdlib.h>
 
@@ -61,5 +62,10 @@ static void info_of(const lki_plan *p, lk_function_info *info)
     info->memory = lki_card_bytes(p->body);
 }
 
-const lki_executor lki_card_executor = {
-    .name = "card", .suits = suits, .prepare = prepare, .replay = replay, .free = free_card, .info = info_of};
+const lki_executor lki_card_executor = {.name = "card",
+                                        .suits = suits,
+                                        .rewrite = lki_card_rewrite,
+                                        .prepare = prepare,
+                                        .replay = replay,
+                                        .free = free_card,
+                                        .info = info_of};

@@ -1,6 +1,7 @@
 /* A plan of CPUs: made, replayed, freed. A replay allocates nothing. */
 #include "plan/cpu/cpu.h"
 #include "format/trace.h"
+#include "graph/rewrite.h"
 #include "op/run.h"
 #include "plan/executor.h"
 #include <string.h>
@@ -54,6 +55,12 @@ static lk_status bring_constants(const lki_graph *g)
 {
     for (int v = 0; v < g->value_count; v++)
         if (g->values[v].kind == LKI_VALUE_CONSTANT && !lki_host_data(g->values[v].constant)) return lk_error_code();
+    return LK_OK;
+}
+
+static lk_status rewrite(lki_plan *p)
+{
+    lki_graph_fuse_all(p->graph);
     return LK_OK;
 }
 
@@ -192,4 +199,4 @@ static lk_status replay(lki_plan *plan, const lki_value_list *in, lk_tensor *con
 }
 
 const lki_executor lki_cpu_executor = {
-    .name = "cpu", .suits = suits, .prepare = prepare, .replay = replay, .free = free_plan, .info = info_of};
+    .name = "cpu", .suits = suits, .rewrite = rewrite, .prepare = prepare, .replay = replay, .free = free_plan, .info = info_of};
