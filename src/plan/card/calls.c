@@ -6,6 +6,7 @@
 #include "plan/card/join.h"
 #include "plan/card/passes.h"
 #include "plan/card/rooms.h"
+#include "plan/needs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,41 +114,39 @@ static void find_constants(lki_card *c)
 
 /* ---- what comes after what ---- */
 
-static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+static bool need(void *order, int later, int earlier)
 {
-    for (int i = 0; i < count; i++) {
-        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
-        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
-    }
-    return false;
+    lki_order_need(order, later, earlier);
+    return true;
 }
 
-/* Must b, which comes later in the order of the schedule, wait for a? */
-static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before is
+ * done, nothing after has begun. */
+static bool find_needs(const lki_card *c, lki_order *o)
 {
-    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
-        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
-    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
-        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
-    return b->writes && lki_may_fault(a);
-}
-
-/* A call on the host is alone: everything before is done, nothing after has begun. */
-static bool find_order(const lki_card *c, lki_order *o)
-{
-    int host = -1; /* the last one */
-    for (int i = 0; i < c->count; i++) {
+    lki_needs n;
+    int       host = -1; /* the last one */
+    bool      good = lki_needs_init(&n, c->graph);
+    for (int i = 0; i < c->count && good; i++) {
         const lki_card_call *k = &c->calls[i];
         if (host >= 0) lki_order_need(o, i, host);
         for (int j = i - 1; j > host; j--)
-            if (k->on_host || waits_for(c->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+            if (k->on_host || (k->node->writes && lki_may_fault(c->calls[j].node))) lki_order_need(o, i, j);
+        good = lki_needs_reads(&n, k->node, i, need, o) && lki_needs_writes(&n, k->node, 0, k->node->ndst, i, need, o);
         if (k->on_host) host = i;
     }
-    lki_order_close(o);
+    lki_needs_clear(&n);
+    return good;
+}
+
+static bool find_order(const lki_card *c, lki_order *o)
+{
     bool *once = lki_zalloc((size_t)c->count + 1);
-    for (int i = 0; i < c->count && once; i++)
+    bool  found = once && find_needs(c, o);
+    for (int i = 0; i < c->count && found; i++)
         once[i] = c->calls[i].once;
-    const bool found = once && lki_order_begin_with_one(o, once);
+    if (found) lki_order_close(o);
+    found = found && lki_order_begin_with_one(o, once);
     lki_release(once);
     return found;
 }
