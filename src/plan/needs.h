@@ -1,5 +1,5 @@
-/* What must wait for what. Nodes of a graph, or calls or tasks made of them, are visited in an order in which they may run; for each
- * the earlier ones are reported that it waits for:
+/* What must wait for what. Nodes of a graph, or calls or tasks made of them, are visited in an order in which they may run; for
+ * each the earlier ones are reported that it waits for:
  *
  *     it reads what another makes, it writes what another wrote, or it writes a variable that another reads before
  *

@@ -1,8 +1,8 @@
 /* Nodes in an order in which they may run one by one (plan.h).
  *
  * A suspect is a node that may meet an index out of range. A writer waits for every suspect, except those that need what it writes,
- * directly or not; and one that is a suspect itself does not wait for suspects recorded after it. Suspects are looked at in the order
- * in which they were recorded, and what an earlier one makes wait counts as a need of later ones: so there is no circle. */
+ * directly or not; and one that is a suspect itself does not wait for suspects recorded after it. Suspects are looked at in the
+ * order in which they were recorded, and what an earlier one makes wait counts as a need of later ones: so there is no circle. */
 #include "core/memory.h"
 #include "plan/needs.h"
 #include "plan/plan.h"

@@ -120,8 +120,8 @@ static bool need(void *order, int later, int earlier)
     return true;
 }
 
-/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before is
- * done, nothing after has begun. */
+/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before
+ * is done, nothing after has begun. */
 static bool find_needs(const lki_card *c, lki_order *o)
 {
     lki_needs n;
