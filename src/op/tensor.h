@@ -40,6 +40,12 @@ typedef struct lki_rows {
     int64_t      total;   /* rows of the batch that all replicas have together: B; less than G for a short one */
 } lki_rows;
 
+static inline bool lki_rows_equal(const lki_rows *a, const lki_rows *b)
+{
+    return a->kind == b->kind && a->own == b->own && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
+           a->first == b->first && a->rows == b->rows && a->total == b->total;
+}
+
 /* One tensor per replica. */
 typedef struct lki_replicas {
     int        count;

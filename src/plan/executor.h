@@ -20,8 +20,9 @@ struct lki_executor {
     /* Is a graph whose ops were recorded on `device` for this executor? The first of the list that says so gets it. */
     bool (*suits)(const lki_graph *g, const lki_device *device);
 
-    /* Rewrites of the graph that suit this kind of device; those that suit all of them are done. NULL: there are none. */
-    lk_status (*rewrite)(lki_graph *g);
+    /* Rewrite the simplified graph for this kind of device: ops that one kernel does together become one node (graph/rewrite.h).
+     * NULL: it is run as it is. */
+    lk_status (*rewrite)(lki_plan *p);
 
     /* Can it be run? LK_EUNSUPPORTED and why not, with the op's name; no error is recorded, and the function runs op by op. NULL:
      * every graph can. */

@@ -43,9 +43,11 @@ static lk_status prepare(lki_plan *p)
     LKI_TRY(lki_graph_collapse(&p->graph));
     p->device = device_of(p->graph);
     p->executor = executor_of(p->graph, p->device);
-    if (!p->graph->apart || !p->graph->scattered) LKI_TRY(lki_graph_simplify(p->graph));
+    if (!p->graph->apart || !p->graph->scattered) {
+        LKI_TRY(lki_graph_simplify(p->graph));
+        if (p->executor->rewrite) LKI_TRY(p->executor->rewrite(p));
+    }
     p->lanes = lanes_of(p->graph);
-    if (p->executor->rewrite) LKI_TRY(p->executor->rewrite(p->graph));
     const lk_status status = p->executor->accepts ? p->executor->accepts(p, why) : LK_OK;
     if (status == LK_EUNSUPPORTED) lki_tell(LKI_TOPIC_LANES, "%s: it runs op by op on its cards: %s", p->graph->name, why);
     return status == LK_OK ? p->executor->prepare(p) : status;

@@ -30,6 +30,12 @@ lk_status lki_plan_replay(lki_plan *p, const lki_value_list *in, lk_tensor *cons
 
 lk_function_info lki_plan_info(const lki_plan *p);
 
+/* The live nodes in the order they were recorded; and in one in which they may run one by one, so that a step that meets an index
+ * out of range has written nothing: nodes that write variables come after all that may meet one, except where these need what they
+ * write. `nodes` has room for all nodes of the graph. Returns how many there are; -1 without memory. */
+int lki_plan_recorded(const lki_graph *g, int *nodes);
+int lki_plan_sequence(const lki_graph *g, int *nodes);
+
 /* Before a replay: tensors that still read a variable which the plan will write move to memory of their own. */
 lk_status lki_plan_free_variables(const lki_plan *p);
 

@@ -3,15 +3,6 @@
 #include "op/run.h"
 #include "plan/card/inside.h"
 
-/* Version 0 of a variable: where its copy lies, if it has one. */
-static int first_version(const lki_graph *g, int root)
-{
-    const lki_value *v = &g->values[root];
-    for (int i = 0; v->kind == LKI_VALUE_VARIABLE && v->version > 0 && i < root; i++)
-        if (g->values[i].kind == LKI_VALUE_VARIABLE && g->values[i].variable == v->variable && g->values[i].version == 0) return i;
-    return root;
-}
-
 char *lki_card_home(lki_card *c, int root)
 {
     const lki_graph *g = c->graph;
@@ -19,7 +10,8 @@ char *lki_card_home(lki_card *c, int root)
     if (lki_card_placed(c, root)) return lki_card_placed(c, root);
     if (v->kind == LKI_VALUE_CONSTANT) return lki_data_on(v->constant, c->device);
     if (v->kind == LKI_VALUE_VARIABLE && lki_card_has(c, v)) return v->variable->buffer->data;
-    const size_t at = c->at[first_version(g, root)];
+    /* All versions of a variable lie where version 0 does. */
+    const size_t at = c->at[lki_graph_key(g, root)];
     return at == LKI_CARD_OUTSIDE ? NULL : (char *)c->block->data + at;
 }
 

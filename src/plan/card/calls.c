@@ -1,9 +1,12 @@
 /* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
 #include "core/log.h"
+#include "core/names.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/join.h"
+#include "plan/card/passes.h"
 #include "plan/card/rooms.h"
+#include "plan/needs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,41 +114,39 @@ static void find_constants(lki_card *c)
 
 /* ---- what comes after what ---- */
 
-static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+static bool need(void *order, int later, int earlier)
 {
-    for (int i = 0; i < count; i++) {
-        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
-        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
-    }
-    return false;
+    lki_order_need(order, later, earlier);
+    return true;
 }
 
-/* Must b, which comes later in the order of the schedule, wait for a? */
-static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before
+ * is done, nothing after has begun. */
+static bool find_needs(const lki_card *c, lki_order *o)
 {
-    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
-        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
-    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
-        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
-    return b->writes && lki_may_fault(a);
-}
-
-/* A call on the host is alone: everything before is done, nothing after has begun. */
-static bool find_order(const lki_card *c, lki_order *o)
-{
-    int host = -1; /* the last one */
-    for (int i = 0; i < c->count; i++) {
+    lki_needs n;
+    int       host = -1; /* the last one */
+    bool      good = lki_needs_init(&n, c->graph);
+    for (int i = 0; i < c->count && good; i++) {
         const lki_card_call *k = &c->calls[i];
         if (host >= 0) lki_order_need(o, i, host);
         for (int j = i - 1; j > host; j--)
-            if (k->on_host || waits_for(c->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+            if (k->on_host || (k->node->writes && lki_may_fault(c->calls[j].node))) lki_order_need(o, i, j);
+        good = lki_needs_reads(&n, k->node, i, need, o) && lki_needs_writes(&n, k->node, 0, k->node->ndst, i, need, o);
         if (k->on_host) host = i;
     }
-    lki_order_close(o);
+    lki_needs_clear(&n);
+    return good;
+}
+
+static bool find_order(const lki_card *c, lki_order *o)
+{
     bool *once = lki_zalloc((size_t)c->count + 1);
-    for (int i = 0; i < c->count && once; i++)
+    bool  found = once && find_needs(c, o);
+    for (int i = 0; i < c->count && found; i++)
         once[i] = c->calls[i].once;
-    const bool found = once && lki_order_begin_with_one(o, once);
+    if (found) lki_order_close(o);
+    found = found && lki_order_begin_with_one(o, once);
     lki_release(once);
     return found;
 }
@@ -327,8 +328,26 @@ static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int fir
     return LK_OK;
 }
 
+/* A line for each call: its launch, what that comes after, the number of its node, and what it is. */
+static void tell(const lki_card *c)
+{
+    for (int l = 0; l < c->launch_count && lki_verbose(LKI_TOPIC_PLAN); l++) {
+        const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
+        char            after[LKI_LOG_TEXT] = "", shape[LKI_SHAPE_TEXT], op[LKI_NODE_TEXT];
+        for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
+            lki_text_more(after, sizeof after / 2, " %d", k);
+        for (int i = c->launches[l].from; i < c->launches[l].end; i++) {
+            const lki_node *n = c->calls[i].node;
+            lki_tell(LKI_TOPIC_PLAN, "launch %d%s after%s: node %d, %s %s", l, c->launches[l].once ? " once" : "", after,
+                     (int)(n - c->graph->nodes), lki_node_text(n, op),
+                     n->ndst ? lki_shape_text(&c->graph->values[n->dst[0]].shape, shape) : "");
+        }
+    }
+}
+
 lk_status lki_card_parts(lki_card *c)
 {
+    tell(c);
     for (int l = 0, from = 0; l <= c->launch_count; l++) {
         if (l < c->launch_count && !c->calls[c->launches[l].from].on_host) {
             LKI_TRY(note_needs(c, &c->launches[l], l, from));

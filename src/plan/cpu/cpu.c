@@ -1,26 +1,28 @@
 /* A plan of CPUs: made, replayed, freed. A replay allocates nothing. */
 #include "plan/cpu/cpu.h"
 #include "format/trace.h"
+#include "graph/rewrite.h"
 #include "op/run.h"
 #include "plan/executor.h"
 #include <string.h>
 
 /* ---- its life ---- */
 
-static lki_cpu_plan *new_plan(const lki_plan *p, int threads)
+static lki_cpu_plan *new_plan(const lki_plan *p)
 {
     lki_cpu_plan *c = lki_zalloc(sizeof *c);
     if (!c) return NULL;
     c->graph = p->graph;
-    c->threads = threads;
+    c->threads = p->threads;
     c->lanes = p->lanes;
     c->device = p->device;
-    lki_barrier_init(&c->barrier, threads);
+    lki_barrier_init(&c->barrier, p->threads);
     return c;
 }
 
-void lki_cpu_free(lki_cpu_plan *p)
+static void free_plan(lki_plan *plan)
 {
+    lki_cpu_plan *p = plan->body;
     if (!p) return;
     for (int t = 0; t < p->threads && p->calls; t++)
         lki_release(p->calls[t]);
@@ -39,14 +41,6 @@ void lki_cpu_free(lki_cpu_plan *p)
     lki_release(p);
 }
 
-lki_cpu_plan *lki_cpu_scheduled(const lki_plan *p)
-{
-    lki_cpu_plan *c = new_plan(p, 1);
-    if (c && lki_cpu_schedule(c) == LK_OK) return c;
-    lki_cpu_free(c);
-    return NULL;
-}
-
 static bool suits(const lki_graph *g, const lki_device *device) { return !g->scattered && lki_on_host(device); }
 
 /* Constants may lie in the memory of a card. */
@@ -57,17 +51,21 @@ static lk_status bring_constants(const lki_graph *g)
     return LK_OK;
 }
 
+static lk_status rewrite(lki_plan *p)
+{
+    lki_graph_fuse_all(p->graph);
+    return LK_OK;
+}
+
 static lk_status prepare(lki_plan *p)
 {
-    lki_cpu_plan *c = p->body = new_plan(p, p->threads);
+    lki_cpu_plan *c = p->body = new_plan(p);
     if (!c) return LK_ENOMEM;
     LKI_TRY(lki_cpu_schedule(c));
     LKI_TRY(bring_constants(p->graph));
     LKI_TRY(lki_cpu_memory(c));
     return lki_cpu_emit(c);
 }
-
-static void free_plan(lki_plan *p) { lki_cpu_free(p->body); }
 
 static void info_of(const lki_plan *plan, lk_function_info *info)
 {
@@ -192,4 +190,4 @@ static lk_status replay(lki_plan *plan, const lki_value_list *in, lk_tensor *con
 }
 
 const lki_executor lki_cpu_executor = {
-    .name = "cpu", .suits = suits, .prepare = prepare, .replay = replay, .free = free_plan, .info = info_of};
+    .name = "cpu", .suits = suits, .rewrite = rewrite, .prepare = prepare, .replay = replay, .free = free_plan, .info = info_of};

@@ -104,10 +104,6 @@ lk_status lki_cpu_schedule(lki_cpu_plan *p);
 lk_status lki_cpu_memory(lki_cpu_plan *p);
 lk_status lki_cpu_emit(lki_cpu_plan *p);
 
-/* For plans of other executors that run in the order of the schedule: no memory, no calls. */
-lki_cpu_plan *lki_cpu_scheduled(const lki_plan *p);
-void          lki_cpu_free(lki_cpu_plan *p);
-
 /* Lanes of thread t, and where a batch's lane s begins among the entries of the leading axis. */
 int     lki_cpu_lane_begin(const lki_cpu_plan *p, int thread);
 int64_t lki_cpu_bound(const lki_rows *r, int lane);

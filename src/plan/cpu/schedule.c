@@ -7,6 +7,7 @@
  * 3. Uniform element-wise tasks sink to the phase of their first reader, where they join its group. */
 #include "core/log.h"
 #include "plan/cpu/cpu.h"
+#include "plan/needs.h"
 #include <string.h>
 
 enum {
@@ -131,31 +132,19 @@ static bool add_tasks_for(lki_cpu_plan *p, int node)
 
 static lk_status make_tasks(lki_cpu_plan *p)
 {
-    const lki_graph *g = p->graph;
-    int             *sorted = lki_alloc_array(g->node_count + 1, sizeof *sorted);
-    if (!sorted) return LK_ENOMEM;
-    int  count = 0;
-    bool good = true;
-    for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].dead) continue;
-        int at = count++;
-        while (at > 0 && g->nodes[sorted[at - 1]].order > g->nodes[i].order) {
-            sorted[at] = sorted[at - 1];
-            at--;
-        }
-        sorted[at] = i;
-    }
+    int *nodes = lki_alloc_array(p->graph->node_count + 1, sizeof *nodes), count = nodes ? lki_plan_sequence(p->graph, nodes) : -1;
+    bool good = count >= 0;
     for (int i = 0; i < count && good; i++)
-        good = add_tasks_for(p, sorted[i]);
-    lki_release(sorted);
+        good = add_tasks_for(p, nodes[i]);
+    lki_release(nodes);
     return good ? LK_OK : LK_ENOMEM;
 }
 
-/* ---- who needs whom ---- */
+/* ---- which tasks wait for which ---- */
 
-static bool add_edge(edges *e, int from, int to)
+static bool add_edge(void *list, int to, int from)
 {
-    if (from < 0 || from == to) return true;
+    edges *e = list;
     if (!lki_grow((void **)&e->list, &e->capacity, e->count + 1, sizeof *e->list)) return false;
     e->list[e->count++] = (edge){from, to, false};
     return true;
@@ -163,102 +152,43 @@ static bool add_edge(edges *e, int from, int to)
 
 static bool reads_operands(const lki_task *t) { return t->kind != LKI_TASK_COMBINE; }
 
-static bool makes(const lki_task *t, int result)
+static bool edges_of_task(lki_cpu_plan *p, edges *e, lki_needs *needs, int task)
 {
-    return t->kind == LKI_TASK_RUN || (t->kind == LKI_TASK_COMBINE && t->result == result);
+    const lki_task *t = &p->tasks[task];
+    const lki_node *n = &p->graph->nodes[t->node];
+    const bool      combines = t->kind == LKI_TASK_COMBINE;
+    const int       first = combines ? t->result : 0, end = combines ? first + 1 : t->kind == LKI_TASK_RUN ? n->ndst : 0;
+    if (combines ? !add_edge(e, task, t->partial) : !lki_needs_reads(needs, n, task, add_edge, e)) return false;
+    for (int i = first; i < end; i++)
+        p->maker[n->dst[i]] = task;
+    return lki_needs_writes(needs, n, first, end, task, add_edge, e);
 }
 
-static bool reads_variable(const lki_cpu_plan *p, const lki_task *t, const lk_variable *v, int version)
-{
-    const lki_graph *g = p->graph;
-    const lki_node  *n = &g->nodes[t->node];
-    for (int i = 0; i < n->nsrc && reads_operands(t); i++) {
-        const lki_value *value = &g->values[lki_graph_root(g, n->src[i])];
-        if (value->kind == LKI_VALUE_VARIABLE && value->variable == v && value->version == version && !lki_shape_only(n, i))
-            return true;
-    }
-    return false;
-}
-
-/* A writer waits for every reader of the version it replaces, and for the task that wrote that version. */
-static bool edges_of_writer(lki_cpu_plan *p, edges *e, int writer)
-{
-    const lki_graph *g = p->graph;
-    const lki_node  *n = &g->nodes[p->tasks[writer].node];
-    for (int d = 0; d < n->ndst; d++) {
-        const lki_value *v = &g->values[n->dst[d]];
-        for (int t = 0; t < p->task_count; t++) {
-            if (t != writer && reads_variable(p, &p->tasks[t], v->variable, v->version - 1) && !add_edge(e, t, writer))
-                return false;
-            const lki_node *m = &g->nodes[p->tasks[t].node];
-            for (int k = 0; k < m->ndst && m->writes; k++)
-                if (g->values[m->dst[k]].variable == v->variable && g->values[m->dst[k]].version == v->version - 1 &&
-                    !add_edge(e, t, writer))
-                    return false;
-        }
-    }
-    return true;
-}
-
-static bool is_suspect(const lki_cpu_plan *p, int task) { return lki_may_fault(&p->graph->nodes[p->tasks[task].node]); }
-
-static bool is_writer(const lki_cpu_plan *p, int task) { return p->graph->nodes[p->tasks[task].node].writes; }
-
-static bool add_strict_edge(edges *e, int from, int to)
-{
-    if (!add_edge(e, from, to)) return false;
-    e->list[e->count - 1].strict = true;
-    return true;
-}
-
-/* before[t]: task t must be done before `task` is. */
-static void find_before(const lki_cpu_plan *p, const edges *e, int task, bool *before)
-{
-    memset(before, 0, (size_t)p->task_count);
-    before[task] = true;
-    for (bool again = true; again;) {
-        again = false;
-        for (int i = e->count - 1; i >= 0; i--)
-            if (before[e->list[i].to] && !before[e->list[i].from]) before[e->list[i].from] = again = true;
-    }
-}
-
-/* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet
- * one. Exempt are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
+/* A step that meets an index out of range should not have written anything: writers run in a later phase than all before them in
+ * sequence that may meet one. */
 static bool edges_of_suspects(lki_cpu_plan *p, edges *e)
 {
-    bool *before = lki_alloc((size_t)p->task_count + 1), good = before != NULL;
     for (int t = 0; t < p->task_count; t++)
-        for (int w = t + 1; w < p->task_count && good && is_suspect(p, t); w++)
-            if (is_writer(p, w)) good = add_strict_edge(e, t, w);
-    for (int t = 0; t < p->task_count && good; t++) {
-        if (!is_suspect(p, t)) continue;
-        find_before(p, e, t, before);
-        for (int w = 0; w < t && good; w++)
-            if (is_writer(p, w) && !is_suspect(p, w) && !before[w]) good = add_strict_edge(e, t, w);
-    }
-    lki_release(before);
-    return good;
+        for (int w = t + 1; w < p->task_count && lki_may_fault(&p->graph->nodes[p->tasks[t].node]); w++) {
+            if (!p->graph->nodes[p->tasks[w].node].writes) continue;
+            if (!add_edge(e, w, t)) return false;
+            e->list[e->count - 1].strict = true;
+        }
+    return true;
 }
 
 static lk_status find_edges(lki_cpu_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
+    lki_needs        needs;
     p->maker = lki_alloc_array(g->value_count + 1, sizeof *p->maker);
-    if (!p->maker) return LK_ENOMEM;
-    for (int v = 0; v < g->value_count; v++)
+    bool good = lki_needs_init(&needs, g) && p->maker;
+    for (int v = 0; v < g->value_count && good; v++)
         p->maker[v] = -1;
-    for (int t = 0; t < p->task_count; t++) {
-        const lki_node *n = &g->nodes[p->tasks[t].node];
-        for (int i = 0; i < n->nsrc && reads_operands(&p->tasks[t]); i++)
-            if (!lki_shape_only(n, i) && !add_edge(e, p->maker[lki_graph_root(g, n->src[i])], t)) return LK_ENOMEM;
-        if (p->tasks[t].kind == LKI_TASK_COMBINE && !add_edge(e, p->tasks[t].partial, t)) return LK_ENOMEM;
-        for (int i = 0; i < n->ndst; i++)
-            if (makes(&p->tasks[t], i)) p->maker[n->dst[i]] = t;
-    }
-    for (int t = 0; t < p->task_count; t++)
-        if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
-    return edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
+    for (int t = 0; t < p->task_count && good; t++)
+        good = edges_of_task(p, e, &needs, t);
+    lki_needs_clear(&needs);
+    return good && edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
 }
 
 /* ---- phases ---- */
@@ -273,13 +203,13 @@ static bool makes_operand(const lki_cpu_plan *p, int a, const lki_task *b)
     return false;
 }
 
+/* A variable that b overwrites. */
 static bool reads_what_it_writes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
-    const lki_node *n = &p->graph->nodes[b->node];
-    for (int i = 0; i < n->ndst && n->writes; i++) {
-        const lki_value *v = &p->graph->values[n->dst[i]];
-        if (reads_variable(p, a, v->variable, v->version - 1)) return true;
-    }
+    const lki_graph *g = p->graph;
+    const lki_node  *n = &g->nodes[a->node];
+    for (int i = 0; i < n->nsrc && reads_operands(a); i++)
+        if (!lki_shape_only(n, i) && lki_graph_writer_after(g, lki_graph_root(g, n->src[i])) == b->node) return true;
     return false;
 }
 
@@ -459,15 +389,14 @@ static void tell(const lki_cpu_plan *p)
         for (int t = 0; t < p->task_count; t++) {
             const lki_task *a = &p->tasks[t];
             const lki_node *n = &p->graph->nodes[a->node];
-            char            text[LKI_SHAPE_TEXT] = "";
+            char            shape[LKI_SHAPE_TEXT] = "", op[LKI_NODE_TEXT];
             if (a->phase != phase) continue;
-            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, text);
-            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
+            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, shape);
+            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s %s", phase, a->turn, places[a->place],
                      a->place == LKI_TILES  ? a->group
                      : a->place == LKI_LANE ? a->chain
                                             : a->thread,
-                     lki_op_name(n->op), kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "",
-                     n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+                     lki_node_text(n, op), kinds[a->kind], shape);
         }
 }
 

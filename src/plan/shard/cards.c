@@ -19,6 +19,7 @@
 #include "format/trace.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
+#include "plan/card/passes.h"
 #include "plan/executor.h"
 #include "plan/shard/shard.h"
 #include <stdarg.h>
@@ -579,5 +580,14 @@ static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const 
     return take_outputs(c, out);
 }
 
-const lki_executor lki_shard_executor = {
-    .name = "shard", .suits = suits, .accepts = accepts, .prepare = prepare, .replay = replay, .free = free_cards, .info = info_of};
+/* Before accepts(), which may find that some replica is not on a card. */
+static lk_status rewrite(lki_plan *p) { return lki_on_host(p->device) ? LK_OK : lki_card_rewrite(p); }
+
+const lki_executor lki_shard_executor = {.name = "shard",
+                                         .suits = suits,
+                                         .rewrite = rewrite,
+                                         .accepts = accepts,
+                                         .prepare = prepare,
+                                         .replay = replay,
+                                         .free = free_cards,
+                                         .info = info_of};
