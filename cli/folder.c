@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* leaves room for the names of files in it */
+enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* shorter than a path, so that names of files fit after it */
 
 /* ---- files ---- */
 
@@ -58,7 +58,7 @@ static bool is_empty(const char *folder)
     return names == 2; /* . and .. */
 }
 
-/* Is there something to go on with? Whether it is whole is found out when it is read. */
+/* Is there a backup to resume from? Reading it later checks whether it is complete. */
 static bool has_backup(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -71,8 +71,8 @@ static bool has_backup(const char *folder)
 
 /* ---- opening ---- */
 
-/* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be
- * made, no other process uses it either. */
+/* Reserve an empty folder of this name for this run: a new one, or one left by a killed run. Where none can be made, no other
+ * process uses it either. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
@@ -83,7 +83,7 @@ static bool reserve(const char *path, int *lock)
     return false;
 }
 
-/* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
+/* The folder's name for a run without --save: models/net.keras and basic become net-run and basic-run, or net-run-2. */
 static void take_free_name(const char *model, char out[CLI_MOST_PATH], int *lock)
 {
     const char *slash = strrchr(model, '/'), *name = slash && slash[1] ? slash + 1 : model;
@@ -146,8 +146,8 @@ int cli_folder_begin(cli_folder *f, const cli_args *a, const cli_source *const d
         take_free_name(a->word[0], f->path, &f->lock);
         name_files(f);
     } else if (!f->resumes) remove_backups(f->backup);
-    if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder of before settings were kept */
-    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of one that goes on: how long it is now */
+    if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder from before settings were saved */
+    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of a resumed run: its new length */
 }
 
 lk_callback *cli_folder_backup(const cli_folder *f)
@@ -179,7 +179,7 @@ static int save_model(const cli_folder *f, lk_model *m)
     return save_checkpoint(f, m, why);
 }
 
-/* Training that ends within its first epoch leaves a history without a line, or with one of names. */
+/* If training ends within its first epoch, the history is empty or has only the line of names. */
 static bool has_epochs(const char *path)
 {
     char  line[256];
@@ -198,8 +198,7 @@ lk_history *cli_folder_history(const cli_folder *f)
     return h;
 }
 
-/* Of all epochs, also those before a resume. Curves are not worth more than the model, which is saved: what goes wrong is a
- * warning. */
+/* Of all epochs, also those before a resume. An error is only a warning, because the model is saved. */
 static void save_curves(const cli_folder *f, lk_history *trained)
 {
     char        path[CLI_MOST_PATH + 16];
@@ -213,7 +212,7 @@ static void save_curves(const cli_folder *f, lk_history *trained)
     lk_clear_error();
 }
 
-/* Whether the folder that was locked is no longer the one of that name. */
+/* Whether another folder now has the name of the locked one. */
 static bool is_gone(const cli_folder *f)
 {
     struct stat locked, named;
@@ -221,7 +220,7 @@ static bool is_gone(const cli_folder *f)
     return stat(f->path, &named) != 0 || named.st_dev != locked.st_dev || named.st_ino != locked.st_ino;
 }
 
-/* The model is worth saving all the same, unless the folder is another run's by now. */
+/* Save the model anyway, unless another run uses the folder by now. */
 static int make_again(cli_folder *f)
 {
     const int code = make_folder(f->path);
@@ -272,7 +271,7 @@ void cli_folder_forget(const cli_folder *f)
 
 /* ---- how to go on ---- */
 
-/* As a shell would have to read it. */
+/* Quoted for a shell. */
 static void put_word(const char *word)
 {
     const bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%")];

@@ -2,18 +2,18 @@
  *
  *     lockstep train basic --epochs 3 --batch=64        words: "basic"; options: epochs, batch
  *
- * An option is a line of CLI_OPTION_LIST; a command names those it takes. What was not given has the text of its default, which
- * goes the same way as what is typed: checked by the same line, found in the same place. */
+ * An option is a line of CLI_OPTION_LIST; a command names those it takes. An option that was not given has the text of its default,
+ * which is parsed and checked like typed text. */
 #ifndef LOCKSTEP_CLI_OPTIONS_H
 #define LOCKSTEP_CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the process ends with. */
+/* The exit status of the process. */
 enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
 
-/* id, name, kind, what its value is called, default, least, most, help.
+/* id, name, kind, name of its value, default, least, most, help.
  *
  * FLAG has no value; TEXT any; WHOLE and NUMBER are from least to most, NUMBER without least itself. */
 #define CLI_OPTION_LIST(X)                                                                                                         \
@@ -57,7 +57,7 @@ enum { CLI_FINE = 0, CLI_USAGE = 2, CLI_DATA = 3, CLI_FAILED = 4 };
 typedef enum cli_option { CLI_OPTION_LIST(CLI_OPTION_ID) OPT_COUNT } cli_option;
 #undef CLI_OPTION_ID
 
-/* What more than one command takes. */
+/* Options of several commands. */
 #define CLI_DATA_OPTIONS OPT_LABEL, OPT_NO_HEADER, OPT_TEXT_LABELS, OPT_DELIMITER, OPT_FEATURES, OPT_IMAGE_SIZE, OPT_SCALE
 #define CLI_DEVICE_OPTIONS OPT_REPLICAS, OPT_DEVICES, OPT_PRECISION, OPT_LANES, OPT_THREADS
 #define CLI_OPTIONS(...) ((const cli_option[]){__VA_ARGS__, OPT_COUNT})
@@ -66,18 +66,18 @@ enum { CLI_MOST_WORDS = 4 };
 typedef struct cli_args {
     int                       words;
     const char               *word[CLI_MOST_WORDS];
-    bool                      given[OPT_COUNT]; /* typed, or taken from a run: not by default */
-    bool                      taken[OPT_COUNT]; /* from a run, that is: not typed */
+    bool                      given[OPT_COUNT]; /* typed, or taken from a run; false: the default */
+    bool                      taken[OPT_COUNT]; /* taken from a run, not typed */
     const char               *text[OPT_COUNT];  /* NULL: neither given nor a default */
     double                    number[OPT_COUNT];
-    int                       argc; /* as the process got it, for `go on with: ...` */
+    int                       argc; /* argv of the process, for `resume with: ...` */
     char *const              *argv;
     const struct cli_command *command;
 } cli_args;
 
 typedef struct cli_command {
     const char       *name;
-    const char       *words; /* "MODEL": what comes before the options, for the help */
+    const char       *words; /* "MODEL": the words before the options, for the help */
     int               least, most;
     const char       *help;    /* one line */
     const char       *more;    /* below the options; or NULL */
@@ -85,14 +85,14 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
 } cli_command;
 
-/* Read argv[2] and on; CLI_FINE, or CLI_USAGE with the message printed. *help: it was asked for, and nothing else was looked at. */
+/* Read argv[2] and on; CLI_FINE, or CLI_USAGE with the message printed. *help: --help was given, and nothing else was parsed. */
 int cli_parse(const cli_command *command, int argc, char *const *argv, cli_args *out, bool *help);
 
-/* As if it had been typed, except that it is marked as taken. The text is copied. CLI_USAGE, with the message printed, for a value
- * that is out of range. */
+/* Set an option as if it had been typed, but marked as taken from a run. The text is copied. CLI_USAGE, with the message printed,
+ * for a value that is out of range. */
 int cli_take(cli_args *args, cli_option option, const char *text);
 
-/* What is said where words are missing. */
+/* Print the error for missing words. */
 int cli_wrong_form(const cli_command *command);
 
 /* The help of a command, on standard output. */
@@ -101,10 +101,10 @@ void cli_print_help(const cli_command *command);
 /* Print "lockstep: ..." as one line on standard error, and return `code`. */
 int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with what the library says, in the command's words; and forget that it failed. */
+/* The same with the library's error, in the command's words (words.h); clears the library's error. */
 int cli_fail_library(int code);
 
-/* `text` as it would have to be typed, or nearly: the known word nearest to it; NULL: none is near. */
+/* The known word nearest to `text`; NULL: none is near. */
 const char *cli_nearest(const char *text, int count, const char *const *known);
 
 /* "28x28x1" as numbers, at most `most` of them; 0: it is not such a text. */

@@ -1,6 +1,6 @@
 /* Rows that stay on a card, and batches made of them there.
  *
- *     set of rows (host)  --once, when it is first asked for-->  copy in a card's memory
+ *     set of rows (host)  --once, at its first use-->               copy in a card's memory
  *     row numbers of a batch  --one launch-->  the batch's tensors, in that memory
  *
  * Invariants
@@ -19,7 +19,7 @@
  * else lki_stack(). */
 lk_status lki_stack_for(const lki_cursor *c, int64_t n, const lki_element *e, lki_rowset **out);
 
-/* The memory batches of a strategy are made in: its devices' own, where that is one card; NULL: the host's. */
+/* The device in whose memory batches of a strategy are made: the strategy's device if that is one card; NULL: the host. */
 lki_device *lki_card_of_strategy(const lk_strategy *s);
 
 void lki_residence_free(struct lki_residence *r); /* all of a set; NULL is ignored */

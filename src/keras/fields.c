@@ -42,7 +42,7 @@ static bool whole_of(const lki_json *v, int64_t *out)
 READ(INT)
 {
     int64_t n;
-    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n)) return wrong(r, f, v, "an integer");
     *(int64_t *)to = n;
     return LK_OK;
 }
@@ -58,7 +58,7 @@ READ(INTEGER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     int64_t n;
-    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n)) return wrong(r, f, v, "an integer");
     *(lk_integer *)to = LK_INTEGER(n);
     return LK_OK;
 }
@@ -146,7 +146,7 @@ WRITE(SWITCH)
 READ(AXIS)
 {
     int64_t n;
-    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "an integer");
     *(lk_axis *)to = LK_AXIS((int)n);
     return LK_OK;
 }

@@ -12,7 +12,7 @@ typedef struct value { /* node `node` of layer `entry` */
 
 typedef struct node {
     lk_node *made;
-    bool     open; /* being made: those it needs are */
+    bool     open; /* in progress: its inputs are being made */
     int      count;
     value   *in;
 } node;
@@ -70,14 +70,14 @@ static lk_status name_entries(graph *g)
     return LK_OK;
 }
 
-/* Where a model's ends are named, Keras counts the node that a functional model inside has of its own; elsewhere it does not. */
+/* In the names of a model's inputs and outputs, Keras counts the own node of an inner functional model; elsewhere it does not. */
 static int own_nodes(const entry *e)
 {
     const lk_model *inside = e->layer ? lki_model_inside(e->layer) : NULL;
     return inside && inside->form == LKI_FUNCTIONAL;
 }
 
-/* ["dense", 0, 0]: what a node of a layer puts out. */
+/* ["dense", 0, 0]: the output of a node of a layer. */
 static lk_status read_value(const graph *g, const lki_reading *r, const lki_json *v, bool end, value *out)
 {
     char text[120];
@@ -127,7 +127,7 @@ static lk_status add_tensors(const graph *g, const lki_reading *r, const lki_jso
     return LK_OK;
 }
 
-/* Named arguments of a call. What a layer does while training is decided by the model's call, whatever "training" says. */
+/* Named arguments of a call. "training" is ignored: the model's call decides it for all layers. */
 static lk_status check_argument(const lki_reading *r, const lki_class *c, const lki_json *v)
 {
     char             text[120];
@@ -179,7 +179,7 @@ static lk_status read_node(const graph *g, const entry *e, const lki_json *v, no
     return LK_OK;
 }
 
-/* Arguments of calls that are arguments of the layer here must be the same wherever it is used. */
+/* Arguments of calls that lockstep has as arguments of the layer must be equal in all its calls. */
 static lk_status check_calls(const graph *g, const entry *e, const lki_json *inbound)
 {
     const lki_reading r = at_entry(g, e);
@@ -333,7 +333,7 @@ static lk_status read_ends(const graph *g, const lki_json *config, const char *k
     return LK_OK;
 }
 
-/* Files of weights go by the order of the layers. */
+/* Weights files depend on the order of the layers. */
 static lk_status check_order(const graph *g, const lk_model *m)
 {
     const lki_reading r = {.file = g->file};

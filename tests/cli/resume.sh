@@ -28,7 +28,7 @@ json=$("$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>/dev/nul
 [ "$(field steps)" = 100 ] || complain "one epoch more: $json"
 # shellcheck disable=SC2086 # words
 "$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>err >/dev/null || complain "nothing left to do: failed"
-grep -q 'parts: all of that is done already, 100 steps' err || complain "nothing left to do: $(tail -n 2 err)"
+grep -q 'parts: nothing left to do, 100 steps are done' err || complain "nothing left to do: $(tail -n 2 err)"
 
 # A run that is finished stays what it is: its digest, its numbers, its optimiser.
 # shellcheck disable=SC2086 # words

@@ -535,8 +535,8 @@ TEST(wrong_types_are_refused)
 {
     const lki_kind L = LKI_KIND_LAYER;
     refused(L, OBJECT("layers", "Dense", "\"units\": \"three\""), LK_EFORMAT,
-            "option \"units\" is \"three\"; it should be a whole number");
-    refused(L, OBJECT("layers", "Dense", "\"units\": 3.5"), LK_EFORMAT, "option \"units\" is 3.5; it should be a whole number");
+            "option \"units\" is \"three\"; it should be an integer");
+    refused(L, OBJECT("layers", "Dense", "\"units\": 3.5"), LK_EFORMAT, "option \"units\" is 3.5; it should be an integer");
     refused(L, OBJECT("layers", "Dense", "\"name\": \"x\""), LK_EFORMAT, "option \"units\" is missing");
     refused(L, DENSE("\"use_bias\": 2"), LK_EFORMAT, "option \"use_bias\" is 2; it should be true or false");
     refused(L, DENSE("\"name\": 3"), LK_EFORMAT, "option \"name\" is 3; it should be a string");
@@ -558,7 +558,7 @@ TEST(wrong_types_are_refused)
     refused(L, OBJECT("layers", "Reshape", "\"target_shape\": [1,1,1,1,1,1,1,1,1]"), LK_EFORMAT, "it should be a list of sizes");
     refused(L, OBJECT("layers", "ZeroPadding2D", "\"padding\": [1, 2, 3]"), LK_EFORMAT, "[[top, bottom], [left, right]]");
     refused(L, OBJECT("layers", "Softmax", "\"axis\": \"last\""), LK_EFORMAT,
-            "option \"axis\" is \"last\"; it should be a whole number");
+            "option \"axis\" is \"last\"; it should be an integer");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [1, [2]], \"variance\": [1, 1]"), LK_EFORMAT, "all of one shape");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [[[[[[[[[1]]]]]]]]]"), LK_EFORMAT, "nested lists of numbers");
     refused(L, "[]", LK_EFORMAT, "it is an array; it should be the name of a class or an object");

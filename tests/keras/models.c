@@ -354,7 +354,7 @@ TEST(mistakes_in_rows_of_layers)
     refused(ROW(LAYER("Conv2D", "\"name\": \"conv2d_3\", \"filters\": 2, \"kernel_size\": [3, 3], \"groups\": 2")), LK_EUNSUPPORTED,
             "lk_model_from_json: layer \"conv2d_3\" (Conv2D): option \"groups\" is 2; only 1 is supported");
     refused(ROW(LAYER("Dense", "\"name\": \"d\", \"units\": \"2\"")), LK_EFORMAT,
-            "layer \"d\" (Dense): option \"units\" is \"2\"; it should be a whole number");
+            "layer \"d\" (Dense): option \"units\" is \"2\"; it should be an integer");
     refused(ROW(INPUT("[null, 4]") "," LAYER("Conv2D", "\"name\": \"c\", \"filters\": 2, \"kernel_size\": 3")), LK_ESHAPE,
             "lk_model_from_json: layer \"c\": rows of [4]: a row should be [height, width, channels]");
     refused(ROW(INPUT("4") "," LAYER("Dense", "\"units\": 2")), LK_EFORMAT, "layer \"in\" (InputLayer): \"batch_shape\" is 4");
@@ -404,7 +404,7 @@ TEST(mistakes_in_graphs)
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR("7"))), ENDS(X, A)), LK_EFORMAT,
             "7 should be [\"name of a layer\", node, tensor]");
     refused(GRAPH(IN("x") "," DENSE("a", USE("3.5")), ENDS(X, A)), LK_EUNSUPPORTED,
-            "it is called with 3.5; only what layers put out");
+            "it is called with 3.5; only outputs of layers are supported");
     refused(GRAPH(IN("x") "," DENSE("a", USE()), ENDS(X, A)), LK_EFORMAT, "an inbound node has no inputs");
     refused(GRAPH(IN("x") "," DENSE("a", "7"), ENDS(X, A)), LK_EFORMAT, "an inbound node is a number; it should be {\"args\"");
     refused(GRAPH(IN("x") "," DENSE("a"), ENDS(X, A)), LK_EFORMAT, "it is not connected to anything: it has no inbound nodes");

@@ -188,7 +188,7 @@ TEST(mistakes_in_learning)
         lk_dataset *d = lk_dataset_from_tensors(LK_TUPLE(sample()));
         lk_layer   *l = lk_normalization(), *given = lk_normalization(lk_scalar(1), lk_scalar(1));
         REFUSED(LK_EINVAL, lk_normalization_adapt(NULL, d) != LK_OK, "lk_normalization_adapt", "NULL");
-        REFUSED(LK_EINVAL, lk_normalization_adapt(lk_flatten(), d) != LK_OK, "\"flatten\"", "no Normalization layer");
+        REFUSED(LK_EINVAL, lk_normalization_adapt(lk_flatten(), d) != LK_OK, "\"flatten\"", "not a Normalization layer");
         REFUSED(LK_EINVAL, lk_normalization_adapt(given, d) != LK_OK, "was given its mean and variance");
         REFUSED(LK_EINVAL, lk_normalization_adapt(l, NULL) != LK_OK, "NULL");
         REFUSED(LK_EINVAL, lk_normalization_adapt(l, lk_dataset_take(d, 0)) != LK_OK, "no rows");
