@@ -34,7 +34,9 @@ typedef struct lk_function_args {
 LK_API lk_function *lk_function_kw(lk_function_args args, const char *written);
 
 /* Run it on `in`; a new signature (types, shapes, meaning of rows, lanes) is traced and planned first. Poisoned items on failure.
- * The results live in the current step, or in the current pool outside of one. One call at a time per function. */
+ * On a GPU it returns before the work is done; an error that the work meets (a label out of range) is that of the call which first
+ * looks at a result, or at a variable, and names the lk_call. The results live in the current step, or in the current pool outside
+ * of one. One call at a time per function. */
 LK_API lk_tuple lk_call(lk_function *f, lk_tuple in);
 
 /* How often it was traced, and what the plan for the last signature holds. */

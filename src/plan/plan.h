@@ -97,6 +97,7 @@ typedef struct lki_plan {
     int               suspect_count, suspect_capacity;
     lki_barrier       barrier;
     lki_device       *device; /* where it runs */
+    int64_t           call;   /* which call of its function is replayed; for messages */
     struct lki_card  *card;   /* on a GPU, instead of everything from storage on; else NULL */
     struct lki_cards *cards;  /* on several, likewise */
 } lki_plan;

@@ -5,7 +5,7 @@
 #include "core/names.h"
 #include "device/gpu/linked.h"
 #include "format/trace.h"
-#include "op/run.h"
+#include "kernel/run.h"
 #include "plan/card/inside.h"
 #include "plan/shard/shard.h"
 #include <stdarg.h>
@@ -13,20 +13,20 @@
 #include <string.h>
 
 typedef struct one { /* card */
-    lki_device  *device;
-    lki_shard    shard;
-    lki_plan    *plan; /* of its graph, which is the plan's from then on */
-    lki_card    *card; /* the plan's */
-    char       **placed;
-    lki_buffer  *sent;     /* what it sends in all exchanges, one behind the other */
-    char       **variable; /* of the plan's list: its twin here; */
-    int          held;     /* so many of them are held */
-    char        *lanes;    /* what all cards have written lane by lane; */
-    int         *words;    /* whether to stop, of all cards; */
-    lki_args     stopper;  /* any of them makes this card stop */
-    lki_view     view[2];
-    lk_shape     shape[2];
-    lki_gpu_call gpu;
+    lki_device *device;
+    lki_shard   shard;
+    lki_plan   *plan; /* of its graph, which is the plan's from then on */
+    lki_card   *card; /* the plan's */
+    char      **placed;
+    lki_buffer *sent;     /* what it sends in all exchanges, one behind the other */
+    char      **variable; /* of the plan's list: its twin here; */
+    int         held;     /* so many of them are held */
+    char       *lanes;    /* what all cards have written lane by lane; */
+    int        *words;    /* whether to stop, of all cards; */
+    lki_args    stopper;  /* any of them makes this card stop */
+    lki_view    view[2];
+    lk_shape    shape[2];
+    lki_launch  gpu;
 } one;
 
 typedef struct pointers { /* by card */
@@ -97,7 +97,7 @@ static lk_status check_kernels(lki_cards *c, const lki_graph *g, const lki_parts
     if (!lki_lane_split_of(lanes, c->count, &c->split)) return refuse(why, "%d lanes cannot be cut for %d cards", lanes, c->count);
     for (int k = 0; k < parts->node_count; k++) {
         const lki_node *n = &g->nodes[parts->nodes[k]];
-        if (!lki_gpu_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
+        if (!lki_slot_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
             return refuse(why, "%s %s has no kernel on a card", lki_op_name(n->op), lk_dtype_name(n->type));
     }
     return LK_OK;
@@ -205,7 +205,7 @@ static void make_stopper(lki_cards *c, one *o)
     o->shape[1] = (lk_shape){.rank = 1, .dim = {1}};
     o->view[0] = (lki_view){o->words, &o->shape[0], LK_I32};
     o->view[1] = (lki_view){o->card->stop, &o->shape[1], LK_I32};
-    o->gpu = (lki_gpu_call){.stream = o->card->line->stream};
+    o->gpu = (lki_launch){.stream = o->card->line->stream};
     o->stopper =
         (lki_args){.src = &o->view[0], .dst = &o->view[1], .nsrc = 1, .ndst = 1, .attr = &c->none, .hi = 1, .gpu = &o->gpu};
 }
@@ -486,7 +486,8 @@ static lk_status finish_variables(lki_cards *c)
         if (!has_home_here(c, v)) {
             void       *host = lki_alloc(b->bytes);
             lki_device *d = c->card[0].device;
-            lk_status   status = host ? d->ops->read(d, host, c->card[0].variable[k], b->bytes) : LK_ENOMEM;
+            lk_status   status = host ? d->ops->settle(d, LKI_ALL_WORK) : LK_ENOMEM;
+            if (status == LK_OK) status = d->ops->read(d, host, c->card[0].variable[k], b->bytes);
             if (status == LK_OK) status = lki_buffer_write(b, 0, host, b->bytes);
             lki_release(host);
             LKI_TRY(status);
@@ -535,7 +536,7 @@ static lk_status run(lki_cards *c, const lki_value_list *in)
 }
 
 /* What all cards have alike comes from the first; of rows each brings its own. */
-static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
+static lk_status take_outputs(lki_cards *c, lk_tensor *const *out, int64_t work)
 {
     lki_device *first = c->card[0].device;
     for (int i = 0; i < c->count; i++) {
@@ -550,6 +551,7 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
                                              (lki_value_bytes(whole) / (size_t)whole->shape.dim[0])
                                        : 0;
             char        *to = (char *)out[x->output]->data + before;
+            out[x->output]->buffer->work = work;
             if (i && !rows) continue;
             LKI_TRY(i ? first->ops->peer(first, to, c->card[i].device, x->from, x->bytes)
                       : first->ops->copy(first, to, x->from, x->bytes));
@@ -558,16 +560,29 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     return LK_OK;
 }
 
+/* Each card's word `stop` goes to a slot of its own: the first card's numbers, of which `work` is the last, count them. */
+static lk_status report(lki_cards *c, int64_t work)
+{
+    for (int i = 0; i < c->count && c->checks; i++) {
+        const lki_gpu_piece slot = lki_gpu_report(c->card[0].device, work - c->count + 1 + i, c->card[i].device);
+        LKI_TRY(lki_card_copy_all(c->card[i].card, 1, &slot));
+    }
+    return LK_OK;
+}
+
 lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *const *out)
 {
-    for (int i = 0; i < c->count; i++)
-        LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */
+    int64_t work;
     LKI_TRY(prepare_variables(c));
+    c->card[0].plan->call = c->plan->call;
+    LKI_TRY(lki_card_give(c->card[0].card, c->count, &work));
+    for (int i = 0; i < c->count; i++)
+        lki_gpu_watch(c->card[i].device, c->links, true);
     const lk_status status = run(c, in);
     if (status != LK_OK) lki_linked_wait(c->links); /* an exchange beside it may still be on its way */
+    const lk_status reported = report(c, work);
     LKI_TRY(status);
-    for (int i = 0; i < c->count && c->checks && lki_card_waits(); i++)
-        LKI_TRY(lki_gpu_wait(c->card[i].device));
+    LKI_TRY(reported);
     LKI_TRY(finish_variables(c));
-    return take_outputs(c, out);
+    return take_outputs(c, out, work);
 }
