@@ -13,8 +13,7 @@
 #include "core/rounding.h"
 #include "format/trace.h"
 #include "op/replica.h"
-#include "plan/card/card.h"
-#include "plan/shard/cards.h"
+#include "plan/plan.h"
 #include <lockstep/step.h>
 #include <pthread.h>
 #include <string.h>
@@ -52,35 +51,13 @@ struct lk_function {
     pthread_mutex_t  lock;
 };
 
-static lk_function_info info_of(const lki_plan *p)
-{
-    lk_function_info info = {.ops = p->graph->recorded, .fused = p->graph->fused, .barriers = p->phases - 1};
-    if (p->card) {
-        info.calls = lki_card_calls(p->card);
-        info.memory = lki_card_bytes(p->card);
-        info.barriers = 0;
-        return info;
-    }
-    if (p->cards) {
-        info.calls = lki_cards_calls(p->cards);
-        info.memory = lki_cards_bytes(p->cards);
-        info.barriers = 0;
-        return info;
-    }
-    for (int t = 0; t < p->threads; t++)
-        for (int i = 0; i < p->call_count[t]; i++)
-            info.calls += p->calls[t][i].fn != NULL;
-    info.memory = p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
-    return info;
-}
-
 static entry *entry_new(signature *key, lki_plan *plan)
 {
     entry *e = lki_zalloc(sizeof *e);
     if (!e) return NULL;
     e->key = key;
     e->plan = plan;
-    if (plan) e->info = info_of(plan);
+    if (plan) e->info = lki_plan_info(plan);
     e->users = 2; /* the cache and the caller */
     pthread_mutex_init(&e->turn, NULL);
     return e;

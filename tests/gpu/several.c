@@ -1,7 +1,6 @@
 /* Compiled steps over several cards: each card captures the same graph on the rows of its own lanes, and sums are exchanged
  * between the parts. They must be compiled, must end with the bits of one card, and must find variables as others left them. */
 #include "core/thread.h"
-#include "plan/card/card.h"
 #include "small.h"
 
 /* ---- what was said ---- */

@@ -14,7 +14,7 @@ static int first_version(const lki_graph *g, int root)
 
 char *lki_card_home(lki_card *c, int root)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_value *v = &g->values[root];
     if (lki_card_placed(c, root)) return lki_card_placed(c, root);
     if (v->kind == LKI_VALUE_CONSTANT) return lki_data_on(v->constant, c->device);
@@ -25,7 +25,7 @@ char *lki_card_home(lki_card *c, int root)
 
 static lk_status make_view(lki_card *c, lki_view *view, int value, bool shape_only)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_value *v = &g->values[value];
     char            *home = shape_only ? NULL : lki_card_home(c, lki_graph_root(g, value));
     *view = (lki_view){home ? home + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(v->dtype) : NULL, &v->shape, v->dtype};
@@ -35,7 +35,7 @@ static lk_status make_view(lki_card *c, lki_view *view, int value, bool shape_on
 static lk_status give_lanes(lki_card *c, lki_args *a, const lki_node *n)
 {
     const lki_rows    *rows = &n->rows;
-    const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->plan->graph->nodes] : NULL;
+    const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->graph->nodes] : NULL;
     lki_lanes         *lanes = lki_arena_alloc(&c->arena, sizeof *lanes);
     int64_t           *bound = lki_arena_array(&c->arena, rows->lanes + 1, sizeof *bound);
     if (!lanes || !bound) return LK_ENOMEM;
@@ -67,7 +67,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
 /* What it writes lane by lane begins with the lanes of its subtree; who reads it reads all. */
 static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *written)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const size_t     each = lki_value_bytes(&g->values[n->dst[0]]) / (size_t)n->rows.lanes;
     written->data = (char *)written->data + (size_t)c->share.trees[n - g->nodes].lane * each;
 }

@@ -7,37 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct place {
-    int phase, turn, task;
-} place;
-
-static int earlier(const void *a, const void *b)
+static lk_status make_calls(lki_card *c, const int *order, int count)
 {
-    const place *x = a, *y = b;
-    if (x->phase != y->phase) return x->phase < y->phase ? -1 : 1;
-    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
-    return x->task < y->task ? -1 : x->task > y->task;
-}
-
-/* Sums that lanes of a CPU take in two tasks are one call here, where the first of them is. */
-static lk_status make_calls(lki_card *c)
-{
-    const lki_plan *p = c->plan;
-    place          *order = lki_alloc_array(p->task_count + 1, sizeof *order);
-    c->calls = lki_zalloc_array(p->task_count + 1, sizeof *c->calls);
-    if (!order || !c->calls) return lki_release(order), LK_ENOMEM;
-    for (int t = 0; t < p->task_count; t++)
-        if (p->tasks[t].kind != LKI_TASK_COMBINE) order[c->count++] = (place){p->tasks[t].phase, p->tasks[t].turn, t};
-    qsort(order, (size_t)c->count, sizeof *order, earlier);
-    for (int i = 0; i < c->count; i++) {
-        const lki_node *n = &p->graph->nodes[p->tasks[order[i].task].node];
+    c->calls = lki_zalloc_array(count + 1, sizeof *c->calls);
+    if (!c->calls) return LK_ENOMEM;
+    for (int i = 0; i < count; i++) {
+        const lki_node *n = &c->graph->nodes[order[i]];
         c->calls[i].node = n;
         c->calls[i].on_host = !lki_slot_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
         if (c->calls[i].on_host && n->slot != LKI_K_none)
             lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
                      lk_dtype_name(n->type), c->device->name);
     }
-    lki_release(order);
+    c->count = count;
     return LK_OK;
 }
 
@@ -52,7 +34,7 @@ static bool is_counter(const lki_graph *g, int value, const lk_variable *counter
 /* Does a call use the counter? *only: as updates do, which can be told that it is ahead. */
 static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_node  *n = k->node;
     bool             reads = false, writes = false;
     for (int i = 0; i < n->nsrc; i++)
@@ -67,7 +49,7 @@ static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_var
  * what may fail lies between. */
 static int first_to_count(const lki_card *c, int at)
 {
-    const lki_graph   *g = c->plan->graph;
+    const lki_graph   *g = c->graph;
     const lk_variable *counter = g->values[c->calls[at].node->dst[0]].variable;
     int                first = -1;
     bool               only;
@@ -93,7 +75,7 @@ static void count_first(lki_card *c)
         const lki_card_call k = c->calls[at];
         const int           first = k.node->slot == LKI_K_increment && !k.on_host ? first_to_count(c, at) : -1;
         if (first < 0) continue;
-        const lk_variable *counter = c->plan->graph->values[k.node->dst[0]].variable;
+        const lk_variable *counter = c->graph->values[k.node->dst[0]].variable;
         for (int i = first; i < at; i++)
             if (uses_counter(c, &c->calls[i], counter, &only)) c->calls[i].gpu.behind++;
         memmove(&c->calls[first + 1], &c->calls[first], (size_t)(at - first) * sizeof *c->calls);
@@ -105,7 +87,7 @@ static void count_first(lki_card *c)
 
 static bool is_constant(const lki_card *c, int value, int before)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const int        root = lki_graph_root(g, value);
     if (g->values[root].kind == LKI_VALUE_CONSTANT) return true;
     for (int i = 0; i < before; i++)
@@ -156,7 +138,7 @@ static bool find_order(const lki_card *c, lki_order *o)
         const lki_card_call *k = &c->calls[i];
         if (host >= 0) lki_order_need(o, i, host);
         for (int j = i - 1; j > host; j--)
-            if (k->on_host || waits_for(c->plan->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+            if (k->on_host || waits_for(c->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
         if (k->on_host) host = i;
     }
     lki_order_close(o);
@@ -179,7 +161,7 @@ typedef struct row_calls {
 static bool goes_along(const void *user, int call, int earlier)
 {
     const row_calls *r = user;
-    const lki_graph *g = r->card->plan->graph;
+    const lki_graph *g = r->card->graph;
     const lki_node  *n = r->card->calls[call].node, *made = r->card->calls[earlier].node;
     for (int i = 0; i < made->ndst; i++)
         for (int k = 0; k < n->nsrc + n->ndst; k++) {
@@ -253,7 +235,7 @@ static void order_launches(lki_card *c, const lki_order *calls, const int *launc
 /* The only operand that reads a value, if it is the gradient of an update, all of it; else NULL. */
 static lki_card_call *only_update_of(const lki_card *c, int root)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     lki_card_call   *found = NULL;
     for (int i = 0; i < g->output_count; i++)
         if (lki_graph_root(g, g->outputs[i]) == root) return NULL;
@@ -289,7 +271,7 @@ static bool is_in_parts(const lki_card_call *k)
 static void leave_gradients(lki_card *c)
 {
     enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     size_t           kept = 0;
     for (int i = 0; i < c->count && !c->share.trees; i++) {
         lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
@@ -306,11 +288,11 @@ static void leave_gradients(lki_card *c)
     }
 }
 
-lk_status lki_card_order(lki_card *c)
+lk_status lki_card_order(lki_card *c, const int *nodes, int count)
 {
     lki_order calls = {0};
     int      *launch = NULL;
-    LKI_TRY(make_calls(c));
+    LKI_TRY(make_calls(c, nodes, count));
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_describe(c, &c->calls[i]));
     count_first(c);

@@ -9,7 +9,7 @@
 /* What goes in before each replay, and which of it comes back. */
 static lk_status find_arrivals(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const size_t     n = (size_t)g->value_count + 1;
     c->inputs = lki_arena_array(&c->arena, n, sizeof *c->inputs);
     c->guests = lki_arena_array(&c->arena, n, sizeof *c->guests);
@@ -35,7 +35,7 @@ static lk_status find_arrivals(lki_card *c)
 
 static lk_status find_outputs(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     c->outputs = lki_arena_array(&c->arena, (size_t)g->output_count + 1, sizeof *c->outputs);
     if (!c->outputs) return LK_ENOMEM;
     for (int i = 0; i < g->output_count; i++) {
@@ -52,7 +52,7 @@ static lk_status find_outputs(lki_card *c)
 
 static bool makes_output(const lki_card *c, const lki_node *n)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     for (int i = 0; i < n->ndst; i++)
         for (int k = 0; k < g->output_count; k++)
             if (lki_graph_root(g, n->dst[i]) == lki_graph_root(g, g->outputs[k])) return true;
@@ -70,7 +70,7 @@ static bool checks_indices(const lki_card *c, const lki_card_launch *l)
  * word `stop`, which calls that check indices may have set. */
 static lk_status find_givers(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const int        most = LKI_GPU_MOST_PIECES - c->checks;
     if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > most) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
@@ -89,9 +89,9 @@ static lk_status find_givers(lki_card *c)
     return LK_OK;
 }
 
-static lk_status make(lki_card *c)
+static lk_status make(lki_card *c, const lki_card_args *a)
 {
-    LKI_TRY(lki_card_order(c));
+    LKI_TRY(lki_card_order(c, a->order, a->order_count));
     LKI_TRY(lki_card_memory(c));
     LKI_TRY(lki_card_place(c));
     LKI_TRY(lki_card_parts(c));
@@ -104,17 +104,17 @@ static lk_status make(lki_card *c)
     return c->arrivals && c->results ? LK_OK : LK_ENOMEM;
 }
 
-lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share)
+lki_card *lki_card_new(const lki_card_args *a)
 {
     lki_card *c = lki_zalloc(sizeof *c);
     if (!c) return NULL;
-    c->plan = p;
-    c->device = device;
-    if (share) c->share = *share;
-    c->line = lki_gpu_line_of(device);
+    c->graph = a->graph;
+    c->device = a->device;
+    if (a->share) c->share = *a->share;
+    c->line = lki_gpu_line_of(a->device);
     c->grouping = c->line && c->line->backend->groups ? c->line->backend->groups() : NULL;
-    c->stop = c->line ? lki_gpu_stop(device) : NULL;
-    if (c->stop && make(c) == LK_OK) return c;
+    c->stop = c->line ? lki_gpu_stop(a->device) : NULL;
+    if (c->stop && make(c, a) == LK_OK) return c;
     lki_card_free(c);
     return NULL;
 }
@@ -213,16 +213,16 @@ static void list_results(lki_card *c, lk_tensor *const *out, int64_t work)
 
 static lk_status tell(const void *of, int code, int64_t call)
 {
-    const char      *name = ((const lki_card *)of)->plan->graph->name;
+    const char      *name = ((const lki_card *)of)->graph->name;
     lki_error_record cause;
     lki_fail_fault((lki_op)(code & 1023));
     lki_error_take(&cause);
     return lki_fail(cause.code, "%s (call %lld of %s)", cause.text, (long long)call, name ? name : "a function");
 }
 
-lk_status lki_card_give(const lki_card *c, int count, int64_t *work)
+lk_status lki_card_give(const lki_card *c, int64_t call, int count, int64_t *work)
 {
-    const lki_gpu_job job = {tell, c, c->plan->call, c->share.links};
+    const lki_gpu_job job = {tell, c, call, c->share.links};
     return lki_gpu_give(c->device, &job, count, work);
 }
 
@@ -240,10 +240,10 @@ static lk_status run(lki_card *c, const lki_value_list *in)
     return c->gives ? LK_OK : lki_card_copy_all(c, c->result_count, c->results);
 }
 
-lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out)
+lk_status lki_card_replay(lki_card *c, int64_t call, const lki_value_list *in, lk_tensor *const *out)
 {
     int64_t work;
-    LKI_TRY(lki_card_give(c, 1, &work));
+    LKI_TRY(lki_card_give(c, call, 1, &work));
     list_results(c, out, work);
     const lk_status status = run(c, in);
     if (status != LK_OK && c->checks)

@@ -6,7 +6,7 @@
  * 2. Tasks of one TILES group have results of the same size and the same pieces.
  * 3. Uniform element-wise tasks sink to the phase of their first reader, where they join its group. */
 #include "core/log.h"
-#include "plan/plan.h"
+#include "plan/cpu/cpu.h"
 #include <string.h>
 
 enum {
@@ -32,16 +32,16 @@ typedef struct edges {
 
 /* ---- tasks and places ---- */
 
-static int64_t size_of(const lki_plan *p, const lki_node *n, int result)
+static int64_t size_of(const lki_cpu_plan *p, const lki_node *n, int result)
 {
     return lki_shape_size(&p->graph->values[n->dst[result]].shape);
 }
 
-static int64_t result_size(const lki_plan *p, const lki_node *n) { return size_of(p, n, 0); }
+static int64_t result_size(const lki_cpu_plan *p, const lki_node *n) { return size_of(p, n, 0); }
 
-static bool follows_lanes(const lki_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
+static bool follows_lanes(const lki_cpu_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
 
-static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
+static size_t operand_bytes(const lki_cpu_plan *p, const lki_node *n, int i)
 {
     const lki_value *v = &p->graph->values[n->src[i]];
     return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
@@ -53,7 +53,7 @@ static bool goes_by_pieces(const lki_node *n)
     return lki_is_elementwise(n->op) || n->op == LKI_OP_replica_sum || n->op == LKI_OP_agree;
 }
 
-static lki_task place_whole(const lki_plan *p, int node)
+static lki_task place_whole(const lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     int64_t         size = n->ndst ? result_size(p, n) : 0;
@@ -68,7 +68,7 @@ static lki_task place_whole(const lki_plan *p, int node)
     return t;
 }
 
-static bool add_task(lki_plan *p, lki_task t)
+static bool add_task(lki_cpu_plan *p, lki_task t)
 {
     if (!lki_grow((void **)&p->tasks, &p->task_capacity, p->task_count + 1, sizeof t)) return false;
     p->tasks[p->task_count++] = t;
@@ -78,7 +78,7 @@ static bool add_task(lki_plan *p, lki_task t)
 static int64_t lane_entries(const lki_node *n) { return n->rows.global * n->rows.per_row / n->rows.lanes; }
 
 /* Summed over all lanes at once, tile by tile, rather than lane by lane. */
-static bool is_whole_sum(const lki_plan *p, const lki_node *n)
+static bool is_whole_sum(const lki_cpu_plan *p, const lki_node *n)
 {
     int64_t size = result_size(p, n);
     if (n->op == LKI_OP_gather_grad) return true;
@@ -87,7 +87,7 @@ static bool is_whole_sum(const lki_plan *p, const lki_node *n)
 
 /* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are
  * by far the most of it, once in all. */
-static lki_task_place place_product(const lki_plan *p, const lki_node *n)
+static lki_task_place place_product(const lki_cpu_plan *p, const lki_node *n)
 {
     const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
     if (lki_is_cut(n->cut, 1) || b < WIDE_WEIGHTS || lane_entries(n) >= MANY_ENTRIES) return LKI_LANE;
@@ -95,7 +95,7 @@ static lki_task_place place_product(const lki_plan *p, const lki_node *n)
 }
 
 /* All results have one type. */
-static bool add_lane_sums(lki_plan *p, int node)
+static bool add_lane_sums(lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     const int       partial = p->task_count;
@@ -118,7 +118,7 @@ static bool add_lane_sums(lki_plan *p, int node)
     return true;
 }
 
-static bool add_tasks_for(lki_plan *p, int node)
+static bool add_tasks_for(lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
@@ -129,7 +129,7 @@ static bool add_tasks_for(lki_plan *p, int node)
     return add_task(p, place_whole(p, node));
 }
 
-static lk_status make_tasks(lki_plan *p)
+static lk_status make_tasks(lki_cpu_plan *p)
 {
     const lki_graph *g = p->graph;
     int             *sorted = lki_alloc_array(g->node_count + 1, sizeof *sorted);
@@ -168,7 +168,7 @@ static bool makes(const lki_task *t, int result)
     return t->kind == LKI_TASK_RUN || (t->kind == LKI_TASK_COMBINE && t->result == result);
 }
 
-static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variable *v, int version)
+static bool reads_variable(const lki_cpu_plan *p, const lki_task *t, const lk_variable *v, int version)
 {
     const lki_graph *g = p->graph;
     const lki_node  *n = &g->nodes[t->node];
@@ -181,7 +181,7 @@ static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variab
 }
 
 /* A writer waits for every reader of the version it replaces, and for the task that wrote that version. */
-static bool edges_of_writer(lki_plan *p, edges *e, int writer)
+static bool edges_of_writer(lki_cpu_plan *p, edges *e, int writer)
 {
     const lki_graph *g = p->graph;
     const lki_node  *n = &g->nodes[p->tasks[writer].node];
@@ -200,9 +200,9 @@ static bool edges_of_writer(lki_plan *p, edges *e, int writer)
     return true;
 }
 
-static bool is_suspect(const lki_plan *p, int task) { return lki_may_fault(&p->graph->nodes[p->tasks[task].node]); }
+static bool is_suspect(const lki_cpu_plan *p, int task) { return lki_may_fault(&p->graph->nodes[p->tasks[task].node]); }
 
-static bool is_writer(const lki_plan *p, int task) { return p->graph->nodes[p->tasks[task].node].writes; }
+static bool is_writer(const lki_cpu_plan *p, int task) { return p->graph->nodes[p->tasks[task].node].writes; }
 
 static bool add_strict_edge(edges *e, int from, int to)
 {
@@ -212,7 +212,7 @@ static bool add_strict_edge(edges *e, int from, int to)
 }
 
 /* before[t]: task t must be done before `task` is. */
-static void find_before(const lki_plan *p, const edges *e, int task, bool *before)
+static void find_before(const lki_cpu_plan *p, const edges *e, int task, bool *before)
 {
     memset(before, 0, (size_t)p->task_count);
     before[task] = true;
@@ -225,7 +225,7 @@ static void find_before(const lki_plan *p, const edges *e, int task, bool *befor
 
 /* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet
  * one. Exempt are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
-static bool edges_of_suspects(lki_plan *p, edges *e)
+static bool edges_of_suspects(lki_cpu_plan *p, edges *e)
 {
     bool *before = lki_alloc((size_t)p->task_count + 1), good = before != NULL;
     for (int t = 0; t < p->task_count; t++)
@@ -241,7 +241,7 @@ static bool edges_of_suspects(lki_plan *p, edges *e)
     return good;
 }
 
-static lk_status find_edges(lki_plan *p, edges *e)
+static lk_status find_edges(lki_cpu_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
     p->maker = lki_alloc_array(g->value_count + 1, sizeof *p->maker);
@@ -265,7 +265,7 @@ static lk_status find_edges(lki_plan *p, edges *e)
 
 static bool is_row_task(const lki_task *t) { return t->place == LKI_LANE || t->place == LKI_THREAD; }
 
-static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
+static bool makes_operand(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[b->node];
     for (int i = 0; i < n->nsrc; i++)
@@ -273,7 +273,7 @@ static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
     return false;
 }
 
-static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki_task *b)
+static bool reads_what_it_writes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[b->node];
     for (int i = 0; i < n->ndst && n->writes; i++) {
@@ -283,7 +283,7 @@ static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki
     return false;
 }
 
-static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
+static bool reads_a_range(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[b->node];
     for (int i = 0; i < n->nsrc; i++)
@@ -293,7 +293,7 @@ static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
 
 /* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as
  * well. */
-static bool piecewise(const lki_plan *p, int a, const lki_task *b)
+static bool piecewise(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
     if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !goes_by_pieces(&p->graph->nodes[b->node])) return false;
@@ -302,14 +302,14 @@ static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 }
 
 /* Lane s of one is lane s of the other. */
-static bool same_lanes(const lki_plan *p, const lki_task *a, const lki_task *b)
+static bool same_lanes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_rows *r = &p->graph->nodes[a->node].rows, *q = &p->graph->nodes[b->node].rows;
     return r->lanes == q->lanes && r->global == q->global && r->first == q->first && r->rows == q->rows;
 }
 
 /* May b run in a's phase, after it? */
-static bool together(const lki_plan *p, int from, const lki_task *b)
+static bool together(const lki_cpu_plan *p, int from, const lki_task *b)
 {
     const lki_task *a = &p->tasks[from];
     if (is_row_task(a) && is_row_task(b)) return same_lanes(p, a, b);
@@ -318,7 +318,7 @@ static bool together(const lki_plan *p, int from, const lki_task *b)
     return a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread;
 }
 
-static void choose_thread(lki_plan *p, lki_task *t, int *next)
+static void choose_thread(lki_cpu_plan *p, lki_task *t, int *next)
 {
     bool heavy = t->place == LKI_SOLO && t->kind == LKI_TASK_RUN && p->graph->nodes[t->node].nsrc &&
                  operand_bytes(p, &p->graph->nodes[t->node], 0) >= 4 * SMALL;
@@ -326,7 +326,7 @@ static void choose_thread(lki_plan *p, lki_task *t, int *next)
 }
 
 /* As early as the edges allow. They point forward except those to writers, so this settles after a few rounds. */
-static void assign_phases(lki_plan *p, const edges *e)
+static void assign_phases(lki_cpu_plan *p, const edges *e)
 {
     for (bool again = true; again;) {
         again = false;
@@ -348,7 +348,7 @@ static void assign_phases(lki_plan *p, const edges *e)
     }
 }
 
-static void sink(lki_plan *p, const edges *e)
+static void sink(lki_cpu_plan *p, const edges *e)
 {
     for (int t = p->task_count - 1; t >= 0; t--) {
         lki_task *a = &p->tasks[t];
@@ -379,7 +379,7 @@ static int64_t common_multiple(int64_t a, int64_t b)
 }
 
 /* Tasks of one phase that must run piece by piece together get one group and one unit. */
-static void make_groups(lki_plan *p, const edges *e)
+static void make_groups(lki_cpu_plan *p, const edges *e)
 {
     for (int t = 0; t < p->task_count; t++) {
         p->tasks[t].group = t;
@@ -401,7 +401,7 @@ static void make_groups(lki_plan *p, const edges *e)
 }
 
 /* Small pieces, or, with a matrix product among the tasks, ones large enough for it, and as many for each thread. */
-static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
+static int64_t piece_of(const lki_cpu_plan *p, const lki_task *t, bool coarse)
 {
     if (!coarse) return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
     const int64_t units = lki_ceil_div(t->size, t->unit),
@@ -410,7 +410,7 @@ static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
     return lki_round_up(lki_ceil_div(units, pieces), COARSE_ROWS) * t->unit;
 }
 
-static void choose_pieces(lki_plan *p)
+static void choose_pieces(lki_cpu_plan *p)
 {
     for (int group = 0; group < p->task_count; group++) {
         bool coarse = false;
@@ -422,7 +422,7 @@ static void choose_pieces(lki_plan *p)
     }
 }
 
-static int lane_task_before(const lki_plan *p, int t)
+static int lane_task_before(const lki_cpu_plan *p, int t)
 {
     for (int i = t - 1; i >= 0; i--)
         if (p->tasks[i].place == LKI_LANE && p->tasks[i].phase == p->tasks[t].phase && p->tasks[i].turn == p->tasks[t].turn)
@@ -430,7 +430,7 @@ static int lane_task_before(const lki_plan *p, int t)
     return -1;
 }
 
-static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
+static bool chainable(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[a->node], *m = &p->graph->nodes[b->node];
     return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && lki_is_elementwise(n->op) && lki_is_elementwise(m->op) &&
@@ -440,7 +440,7 @@ static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
 
 /* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another
  * have that shape too, so each piece needs just the same piece of them. */
-static void make_chains(lki_plan *p)
+static void make_chains(lki_cpu_plan *p)
 {
     for (int t = 0; t < p->task_count; t++) {
         int before = p->tasks[t].place == LKI_LANE ? lane_task_before(p, t) : -1;
@@ -450,7 +450,7 @@ static void make_chains(lki_plan *p)
     }
 }
 
-static void tell(const lki_plan *p)
+static void tell(const lki_cpu_plan *p)
 {
     static const char *const places[] = {"solo", "lane", "thread", "columns", "tiles"}, *const kinds[] = {"", " partial",
                                                                                                           " combine"};
@@ -471,7 +471,7 @@ static void tell(const lki_plan *p)
         }
 }
 
-lk_status lki_plan_schedule(lki_plan *p)
+lk_status lki_cpu_schedule(lki_cpu_plan *p)
 {
     edges     e = {0};
     int       next = 1;
