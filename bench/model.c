@@ -9,11 +9,9 @@
  * best and the median rate of windows within S seconds, in rows per second. Replicas 0: no strategy at all. Tracing, planning and
  * the first steps are not in the rates; first_step_s says how long after main() the first step was through.
  *
- * On a card the batches lie in its memory, and a window ends when the loss of its last step has been read: steps before it are only
- * launched, as fit() does it. A loop that calls a function of its own waits for each step that checks labels; --wait measures
- * that. */
+ * On a card the batches lie in its memory, and a window ends when the loss of its last step has been read: the losses of steps
+ * before it stay pending, as in fit(). --wait settles each. */
 #include "op/tensor.h"
-#include "plan/card/card.h"
 #include "timing.h"
 #include <lockstep.h>
 #include <sys/resource.h>
@@ -151,7 +149,7 @@ static void run(job *j, int64_t steps)
     for (int64_t i = 0; i < steps; i++)
         LK_STEP {
             lk_tuple out = lk_call(j->step, j->data[j->at++ % BATCHES]);
-            if (on_card && i + 1 == steps) lk_item(out.item[0]);
+            if (on_card && (set.wait || i + 1 == steps)) lk_item(out.item[0]);
         }
     check();
 }
@@ -271,7 +269,6 @@ int main(int argc, char **argv)
     on_card = set.device && strstr(set.device, "GPU:");
     strategy = make_strategy();
     check();
-    if (on_card && !set.wait) lki_card_wait_for_faults(false);
     LK_SCOPE(strategy ? strategy : lk_default_strategy()) {
         model = lk_model_from_json_file(set.model);
         /* weights stay nearly what they were: a model that knows its few batches by heart has gradients of zero, which some kernels

@@ -61,7 +61,7 @@ static int fit_for_a_while(bench *b, cli_model *m, lk_dataset *rows, lk_fit_time
     b->until = cli_clock_ms() + SECONDS * 1e3;
     lk_history *h =
         lk_model_fit(m->model, batches, .steps_per_epoch = INT32_MAX, .verbose = LK_SILENT,
-                     .callbacks = LK_CALLBACKS(lk_callback_of(b, .on_train_batch_end = look_at_clock, .glances = LK_ON)));
+                     .callbacks = LK_CALLBACKS(lk_callback_of(b, .on_train_batch_end = look_at_clock, .stale_logs_ok = LK_ON)));
     if (lk_failed() || !h) return cli_fail_library(CLI_FAILED);
     *times = lk_history_times(h);
     return CLI_FINE;

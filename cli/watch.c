@@ -120,5 +120,5 @@ static void epoch_end(const lk_event *event, void *user)
 lk_callback *cli_watch_callback(cli_watch *w)
 {
     return lk_callback_of(w, .on_train_begin = train_begin, .on_epoch_begin = epoch_begin, .on_train_batch_end = batch_end,
-                          .on_test_begin = steps_over, .on_epoch_end = epoch_end, .glances = LK_ON);
+                          .on_test_begin = steps_over, .on_epoch_end = epoch_end, .stale_logs_ok = LK_ON);
 }

@@ -205,8 +205,9 @@ typedef struct lk_own_callback_args {
      * Default none. */
     void  *state;
     size_t state_bytes;
-    /* Logs at the end of a batch that are a moment old, or none yet, will do: looking at them waits for a GPU. Default LK_OFF. */
-    lk_switch glances;
+    /* Logs at the end of a batch may be some steps old, or missing: then fit need not wait for a GPU after every step to make them.
+     * Default LK_OFF. */
+    lk_switch stale_logs_ok;
 } lk_own_callback_args;
 #define lk_callback_of(...) lk_callback_of_kw(LKI_KW(lk_own_callback_args, __VA_ARGS__))
 LK_API lk_callback *lk_callback_of_kw(lk_own_callback_args args);

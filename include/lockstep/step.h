@@ -38,8 +38,9 @@ typedef struct lk_function_args {
 LK_API lk_function *lk_function_kw(lk_function_args args, const char *written);
 
 /* Call the function on `in`. A new signature (types, shapes, which axes count rows, lanes) is traced and planned first. On failure
- * the items are poisoned. The results belong to the current step, or outside of one to the current pool. Any thread may call a
- * function; calls with the same signature take turns. */
+ * the items are poisoned. On a GPU the call returns before the work is done. An error that the work meets (for example a label out
+ * of range) is reported by the first call that looks at a result or at a variable, and names the lk_call. The results belong to the
+ * current step, or outside of one to the current pool. Any thread may call a function; calls with the same signature take turns. */
 LK_API lk_tuple lk_call(lk_function *f, lk_tuple in);
 
 /* How often the function was traced, and the plan of its last signature. */

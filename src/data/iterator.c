@@ -146,7 +146,7 @@ static lk_status read_on_host(lk_iterator *it, lk_tuple *out)
 static lk_status read_element(lk_iterator *it, lk_tuple *out)
 {
     lki_device *device = lki_device_current();
-    if (!lki_on_host(device)) lki_device_set_current(lki_device_cpu());
+    lki_device_set_current(lki_host_of(device));
     lk_status status = read_on_host(it, out);
     lki_device_set_current(device);
     return status;

@@ -4,8 +4,7 @@
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/bytes.h"
-#include "device/gpu/gpu.h"
-#include "device/gpu/rows.h"
+#include "device/pick.h"
 #include <string.h>
 
 enum { BLOCK_ROWS = 1024, MOST_SHARE = 4 /* a quarter */ };
@@ -39,7 +38,7 @@ void lki_residence_free(lki_residence *r)
 lki_device *lki_card_of_strategy(const lk_strategy *s)
 {
     for (int i = 0; s && i < s->replicas; i++)
-        if (lki_on_host(s->device[i]) || !lki_same_memory(s->device[i], s->device[0])) return NULL;
+        if (!s->device[i]->ops->gather || !lki_same_memory(s->device[i], s->device[0])) return NULL;
     return s && s->replicas > 0 ? s->device[0] : NULL;
 }
 
@@ -61,10 +60,7 @@ static size_t bytes_of(const lki_rowset *s)
 
 static bool has_room(const lki_rowset *s, lki_device *d)
 {
-    const lki_gpu_memory m = lki_gpu_memory_of(d);
-    const size_t         allowed = !m.limit ? m.available : m.limit > m.used ? m.limit - m.used : 0;
-    const size_t         left = allowed < m.available ? allowed : m.available;
-    return s->rows <= INT32_MAX && bytes_of(s) <= left / MOST_SHARE;
+    return s->rows <= INT32_MAX && bytes_of(s) <= d->ops->room(d) / MOST_SHARE;
 }
 
 static bool copy_tensors(const lki_rowset *s, lki_device *d, lki_residence *r)
@@ -239,9 +235,9 @@ typedef struct recipe {
     const lki_element *e;
     int                columns, tables;
     column             column[LKI_MOST_COLUMNS];
-    lki_rowset        *top[LKI_GPU_ROWS_TABLES], *base[LKI_GPU_ROWS_TABLES]; /* sets of the elements, and what they are maps of */
-    lki_residence     *from[LKI_GPU_ROWS_TABLES];
-    int32_t            begin[LKI_GPU_ROWS_TABLES + 1];
+    lki_rowset        *top[LKI_PICK_TABLES], *base[LKI_PICK_TABLES]; /* sets of the elements, and what they are maps of */
+    lki_residence     *from[LKI_PICK_TABLES];
+    int32_t            begin[LKI_PICK_TABLES + 1];
 } recipe;
 
 /* Down through maps that pass on and turn bytes into floats. */
@@ -276,7 +272,7 @@ static bool made_alike(const lki_rowset *s, const lki_rowset *t, lki_rowset **ba
 static bool add_table(recipe *r, lki_rowset *s)
 {
     const int t = r->tables;
-    if (t == LKI_GPU_ROWS_TABLES) return false;
+    if (t == LKI_PICK_TABLES) return false;
     if (!(t ? made_alike(r->top[0], s, &r->base[t]) : follow_maps(r, s, &r->base[0]))) return false;
     r->top[t] = s;
     r->from[t] = residence_of(r->base[t], r->device);
@@ -306,41 +302,34 @@ static bool number_rows(recipe *r, int32_t *number)
 
 /* ---- making it ---- */
 
-static bool fill_column(const recipe *r, const column *c, lk_tensor *to, lki_gpu_rows_column *out)
+static bool fill_column(const recipe *r, const column *c, lk_tensor *to, lki_pick_column *out)
 {
-    static const lki_gpu_rows_form forms[] = {[LKI_BYTES_LOOKUP] = LKI_GPU_ROWS_LOOKUP,
-                                              [LKI_BYTES_PRODUCT] = LKI_GPU_ROWS_PRODUCT,
-                                              [LKI_BYTES_QUOTIENT] = LKI_GPU_ROWS_QUOTIENT};
-    const lki_byte_map            *f = c->through;
+    static const lki_pick_form forms[] = {
+        [LKI_BYTES_LOOKUP] = LKI_PICK_LOOKUP, [LKI_BYTES_PRODUCT] = LKI_PICK_PRODUCT, [LKI_BYTES_QUOTIENT] = LKI_PICK_QUOTIENT};
+    const lki_byte_map *f = c->through;
     for (int t = 0; t < r->tables; t++)
         out->from[t] = r->from[t]->first[c->source];
     out->to = to->data;
     out->bytes = (int64_t)row_bytes(r->base[0], c->source);
-    out->form = !f ? LKI_GPU_ROWS_COPY : f->plain ? forms[f->form] : LKI_GPU_ROWS_LOOKUP;
+    out->form = !f ? LKI_PICK_COPY : f->plain ? forms[f->form] : LKI_PICK_LOOKUP;
     if (!f) return true;
     out->scale = f->scale;
     out->divisor = f->divisor;
     out->shift = f->shift;
-    if (out->form == LKI_GPU_ROWS_LOOKUP) out->table = f->values ? lki_buffer_at(f->values, r->device) : NULL;
-    return out->form != LKI_GPU_ROWS_LOOKUP || out->table;
-}
-
-static lk_status gather(const recipe *r, lki_gpu_rows *rows)
-{
-    const lki_gpu_line *l = lki_gpu_line_of(r->device);
-    return l ? lki_gpu_check(r->device, "rows cannot be gathered", l->backend->gather(l->card, l->stream, rows)) : lk_error_code();
+    if (out->form == LKI_PICK_LOOKUP) out->table = f->values ? lki_buffer_at(f->values, r->device) : NULL;
+    return out->form != LKI_PICK_LOOKUP || out->table;
 }
 
 /* Some columns at a time. `numbers` has them on the card, where they are many. */
 static lk_status gather_columns(const recipe *r, const int32_t *number, const lki_buffer *numbers, lk_tensor *const *item)
 {
     for (int i = 0; i < r->columns;) {
-        lki_gpu_rows rows = {
+        lki_pick rows = {
             .rows = r->n, .number = numbers ? NULL : number, .numbers = numbers ? numbers->data : NULL, .tables = r->tables};
         memcpy(rows.begin, r->begin, sizeof rows.begin);
-        for (; i < r->columns && rows.columns < LKI_GPU_ROWS_COLUMNS; i++)
+        for (; i < r->columns && rows.columns < LKI_PICK_COLUMNS; i++)
             if (!fill_column(r, &r->column[i], item[i], &rows.column[rows.columns++])) return lk_error_code();
-        LKI_TRY(gather(r, &rows));
+        LKI_TRY(r->device->ops->gather(r->device, &rows));
     }
     return LK_OK;
 }
@@ -348,7 +337,7 @@ static lk_status gather_columns(const recipe *r, const int32_t *number, const lk
 static lk_status send_numbers(const recipe *r, const int32_t *number, lki_buffer **out)
 {
     *out = NULL;
-    if (r->n <= LKI_GPU_ROWS_BY_VALUE) return LK_OK;
+    if (r->n <= LKI_PICK_BY_VALUE) return LK_OK;
     *out = lki_buffer_new(r->device, (size_t)r->n * sizeof *number);
     return *out ? lki_buffer_write(*out, 0, number, (size_t)r->n * sizeof *number) : LK_ENOMEM;
 }
@@ -374,7 +363,7 @@ static lk_status make_tensors(const recipe *r, const int32_t *number, lki_rowset
 
 static lk_status stack_rows(lki_device *d, int64_t n, const lki_element *e, lki_rowset **out)
 {
-    int32_t   few[LKI_GPU_ROWS_BY_VALUE], *number = n <= LKI_GPU_ROWS_BY_VALUE ? few : lki_alloc_array(n, sizeof *number);
+    int32_t   few[LKI_PICK_BY_VALUE], *number = n <= LKI_PICK_BY_VALUE ? few : lki_alloc_array(n, sizeof *number);
     recipe    r = {.device = d, .n = n, .e = e};
     lk_status status = number && number_rows(&r, number) ? make_tensors(&r, number, out) : LK_EUNSUPPORTED;
     if (number != few) lki_release(number);

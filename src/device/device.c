@@ -2,9 +2,7 @@
 #include "device/device.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "device/gpu/gpu.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +15,10 @@ static pthread_once_t first_once = PTHREAD_ONCE_INIT;
 static void choose_first(void)
 {
     const char *text = getenv("LOCKSTEP_DEVICE");
-    int         index = 0;
-    first = lki_device_cpu();
-    if (!text || !*text) return;
-    if (sscanf(text, "GPU:%d", &index) == 1 && lki_device_gpu_at(index)) first = lki_device_gpu_at(index);
-    else if (strcmp(text, "CPU:0"))
-        lki_warn("LOCKSTEP_DEVICE=%s is not CPU:0 or a GPU this machine has, and is ignored (%s)", text, lki_gpu_why());
+    lki_device *named = text && *text ? lki_device_named(text) : lki_device_cpu();
+    first = named ? named : lki_device_cpu();
+    if (!named)
+        lki_warn("LOCKSTEP_DEVICE=%s is not CPU:0 or a GPU this machine has, and is ignored (%s)", text, lki_device_why("GPU"));
 }
 
 lki_device *lki_device_current(void)
@@ -83,6 +79,7 @@ void lki_buffer_drop(lki_buffer *b)
 static lk_status carry(lki_buffer *to, const lki_buffer *from)
 {
     if (!from->bytes) return LK_OK;
+    LKI_TRY(lki_buffer_settle(from));
     if (lki_on_host(from->device)) return to->device->ops->write(to->device, to->data, from->data, from->bytes);
     if (lki_on_host(to->device)) return from->device->ops->read(from->device, to->data, from->data, from->bytes);
     if (to->device->ops->peer) return to->device->ops->peer(to->device, to->data, from->device, from->data, from->bytes);
@@ -199,4 +196,18 @@ lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t by
 {
     lki_buffer_changed(b);
     return bytes ? b->device->ops->write(b->device, (char *)b->data + at, host, bytes) : LK_OK;
+}
+
+const void *lki_buffer_look(const lki_buffer *b, void **block)
+{
+    *block = NULL;
+    if (lki_on_host(b->device)) return b->data;
+    *block = lki_alloc(b->bytes);
+    return *block && lki_buffer_read(b, *block) == LK_OK ? *block : NULL;
+}
+
+lk_status lki_buffer_read(const lki_buffer *b, void *host)
+{
+    LKI_TRY(lki_buffer_settle(b));
+    return b->device->ops->read(b->device, host, b->data, b->bytes);
 }

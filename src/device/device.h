@@ -8,7 +8,10 @@
  *    of it in other memories, its twins, are made when somebody there asks (lki_buffer_at), are as new as the home, and go with it.
  *    Whoever changes the home says so (lki_buffer_changed), and they are forgotten.
  * 4. A twin that somebody holds (lki_buffer_hold) is not forgotten but out of date, and brought up to date in place when somebody
- *    asks: its address stays. */
+ *    asks: its address stays.
+ * 5. A device may do its work after the call that gave it. Such work has a number, and a buffer knows the number of the work that
+ *    writes it: until that is done the buffer is pending. Copying it to another memory settles it (lki_buffer_settle): waits for
+ *    the work, and fails with the error the work met. */
 #ifndef LKI_DEVICE_H
 #define LKI_DEVICE_H
 
@@ -19,6 +22,7 @@ typedef enum lki_device_kind { LKI_DEVICE_CPU, LKI_DEVICE_NULL, LKI_DEVICE_GPU }
 typedef struct lki_device     lki_device;
 typedef struct lki_device_ops lki_device_ops;
 struct lki_kernels;
+struct lki_pick;
 
 struct lki_device {
     lki_device_kind       kind;
@@ -39,7 +43,20 @@ struct lki_device_ops {
                       size_t bytes); /* to it, when all work given to the device is done */
     lk_status (*peer)(lki_device *, void *dst, lki_device *from, const void *src,
                       size_t bytes); /* from another memory of this kind; NULL: through the host */
+
+    /* What some devices can do beside that; NULL: this one cannot. */
+    size_t (*room)(lki_device *);                               /* bytes it could give now */
+    lk_status (*limit)(lki_device *, size_t bytes);             /* never have more than these */
+    lk_status (*gather)(lki_device *, const struct lki_pick *); /* batches of rows that lie in its memory (pick.h) */
+    void (*words)(lki_device *, char *text, size_t size);       /* what it is */
+
+    /* Of a device whose work has numbers, all three; without them its work is done when the call that gave it returns. */
+    int64_t (*given)(lki_device *); /* the last number */
+    bool (*pending)(lki_device *, int64_t work);
+    lk_status (*settle)(lki_device *, int64_t work); /* wait for this work and what was given before it; an error they met */
 };
+
+#define LKI_ALL_WORK INT64_MAX /* in place of a number: whatever was given so far */
 
 lki_device *lki_device_cpu(void); /* CPU:0 */
 
@@ -59,14 +76,37 @@ void        lki_device_set_current(lki_device *device);
 
 static inline bool lki_same_memory(const lki_device *a, const lki_device *b) { return a->memory == b->memory; }
 
-/* Is its memory the host's? */
-static inline bool lki_on_host(const lki_device *d) { return d->kind != LKI_DEVICE_GPU; }
+/* Can the host read and write its memory? */
+static inline bool lki_on_host(const lki_device *d) { return d->memory == lki_device_cpu()->memory; }
+
+/* The device itself, if the host can read and write its memory, else the CPU. */
+static inline lki_device *lki_host_of(lki_device *d) { return lki_on_host(d) ? d : lki_device_cpu(); }
+
+/* Where a thread at `now` works for `wanted`: there, but memory of the host is one place, which a thread need not leave. */
+static inline lki_device *lki_device_for(lki_device *wanted, lki_device *now)
+{
+    return lki_on_host(wanted) && lki_on_host(now) ? now : wanted;
+}
+
+/* ---- by name (names.c): "GPU:1" is index 1 of type "GPU" ---- */
+
+const char *lki_device_type(const char *text);          /* the type that is called so, in any case of letters; or NULL */
+int         lki_device_count(const char *type);         /* NULL: of all types */
+lki_device *lki_device_at(const char *type, int index); /* NULL: there is none; type NULL: those of all types in one row */
+lki_device *lki_device_named(const char *name);         /* "GPU:1"; NULL: there is none */
+const char *lki_device_best_type(void);                 /* what a strategy gets that names no device */
+const char *lki_device_why(const char *type);           /* one line: what was found, or how to have more */
+lk_status   lki_devices_split(int parts, size_t limit); /* every device that can be cut becomes so many logical ones */
+void        lki_devices_forget(const void *owner);      /* links that were opened for it */
+void        lki_devices_note(char *text, size_t size);  /* a line about devices that were looked for at run time */
+void        lki_device_set_precision(lki_device *d, int precision);
 
 typedef struct lki_buffer {
     int                refs; /* atomic */
     size_t             bytes;
     lki_device        *device;
     void              *data;
+    int64_t            work;  /* the number of the work of its device that writes it; 0: it is written */
     struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
     int                held;  /* of a twin: by how many; likewise */
     bool               old;   /* of a twin that is held: the home has changed since; likewise */
@@ -76,6 +116,13 @@ lki_buffer *lki_buffer_new(lki_device *device, size_t bytes);   /* one reference
 lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory: its data is NULL until it is given a block */
 lki_buffer *lki_buffer_retain(lki_buffer *b);
 void        lki_buffer_drop(lki_buffer *b); /* NULL is ignored */
+
+/* Is the work that writes it not known to be done? Settling waits for it; an error the work met is this call's. */
+static inline bool      lki_buffer_pending(const lki_buffer *b) { return b->work && b->device->ops->pending(b->device, b->work); }
+static inline lk_status lki_buffer_settle(const lki_buffer *b)
+{
+    return b->work ? b->device->ops->settle(b->device, b->work) : LK_OK;
+}
 
 /* Where its bytes are for `device`: at home, or in a twin as new as the home. NULL and an error when there is no memory for one. */
 void *lki_buffer_at(lki_buffer *b, lki_device *device);
@@ -96,7 +143,11 @@ void lki_buffer_renewed(lki_buffer *b, const lki_device *device);
 /* Twins of one buffer, but those that are held, become those of another with the same bytes. */
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from);
 
-/* The home becomes `bytes` bytes of the host's, from byte `at` on. */
+/* The home becomes `bytes` bytes of the host's, from byte `at` on; and all of it is copied to the host. */
 lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes);
+lk_status lki_buffer_read(const lki_buffer *b, void *host);
+
+/* All of it for the host, as it is now: at home, or in a block that the caller releases. NULL and an error. */
+const void *lki_buffer_look(const lki_buffer *b, void **block);
 
 #endif

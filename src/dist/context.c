@@ -31,7 +31,7 @@ static lki_device *device_of(const lki_context *c, lki_device *otherwise)
     if (!c->strategy || c->strategy->kind == LKI_STRATEGY_DEFAULT) return otherwise;
     lki_device *d =
         c->kind == LKI_CONTEXT_REPLICA ? c->replica->device : c->strategy->device[c->kind == LKI_CONTEXT_UPDATE ? c->component : 0];
-    return lki_on_host(d) && lki_on_host(otherwise) ? otherwise : d;
+    return lki_device_for(d, otherwise);
 }
 
 lki_context lki_context_enter(lki_context to)

@@ -9,7 +9,6 @@
 #include "core/list.h"
 #include "core/memory.h"
 #include "core/names.h"
-#include "device/gpu/linked.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,10 +65,9 @@ static bool number_of(const char *text, int *out)
 
 static bool type_of(const char *text, lki_device_name *d)
 {
-    if (!strcasecmp(text, "cpu")) memcpy(d->type, "CPU", 4);
-    else if (!strcasecmp(text, "gpu")) memcpy(d->type, "GPU", 4);
-    else return false;
-    return true;
+    const char *type = lki_device_type(text);
+    if (type) snprintf(d->type, sizeof d->type, "%s", type);
+    return type != NULL;
 }
 
 /* "job:worker", "task:1", "device:GPU:0", "GPU:0", "gpu" */
@@ -100,13 +98,9 @@ bool lki_device_name_parse(const char *text, lki_device_name *d)
 
 static const char *listed(char *text, size_t size)
 {
-    char name[24];
     text[0] = 0;
-    for (int i = 0; i < lki_cpu_devices() + lki_gpu_devices(); i++) {
-        const bool cpu = i < lki_cpu_devices();
-        snprintf(name, sizeof name, "%s:%d", cpu ? "CPU" : "GPU", cpu ? i : i - lki_cpu_devices());
-        lki_names_add(text, size, name);
-    }
+    for (int i = 0; i < lki_device_count(NULL); i++)
+        lki_names_add(text, size, lki_device_at(NULL, i)->name);
     return text;
 }
 
@@ -157,11 +151,11 @@ static void make_named(int count, const lki_device_name *d)
 static lk_status find_device(const char *call, const lki_device_name *d, lki_device **out)
 {
     char text[512];
-    bool here = !strcmp(d->job, "localhost") && !d->replica && !d->task, cpu = !strcmp(d->type, "CPU");
-    *out = !here ? NULL : cpu ? lki_device_cpu_at(d->index) : lki_device_gpu_at(d->index);
+    bool here = !strcmp(d->job, "localhost") && !d->replica && !d->task;
+    *out = here ? lki_device_at(d->type, d->index) : NULL;
     if (*out) return LK_OK;
     return lki_fail(LK_EINVAL, "%s: there is no device %s; there are %s (%s)", call, d->full, listed(text, sizeof text),
-                    cpu ? "more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n" : lki_gpu_why());
+                    lki_device_why(d->type));
 }
 
 lk_status lki_device_find(const char *call, const char *text, lki_device_name *out)
@@ -187,9 +181,7 @@ static lk_status check_devices(const char *call, int count, lki_device_name *d, 
 const char *lk_gpu_note(void)
 {
     static _Thread_local char text[800];
-    bool                      found = false;
-    const char               *nccl = lki_nccl_words(&found);
-    snprintf(text, sizeof text, "%s%s%s", lki_gpu_why(), !*nccl ? "" : found ? "; " : "; no NCCL: ", nccl);
+    lki_devices_note(text, sizeof text);
     return text;
 }
 
@@ -197,15 +189,13 @@ const char *lk_gpu_words(const char *device)
 {
     static _Thread_local char text[192];
     lki_device_name           d;
-    lki_device *gpu = device && lki_device_name_parse(device, &d) && !strcmp(d.type, "GPU") ? lki_device_gpu_at(d.index) : NULL;
-    if (!gpu) return "";
-    const lki_gpu_card *c = lki_gpu_card_of(gpu);
-    snprintf(text, sizeof text, "%s, %zu MiB, %d multiprocessors, compute capability %d.%d", c->name, c->memory >> 20,
-             c->processors, c->major, c->minor);
+    lki_device               *found = device && lki_device_name_parse(device, &d) ? lki_device_at(d.type, d.index) : NULL;
+    text[0] = 0;
+    if (found && found->ops->words) found->ops->words(found, text, sizeof text);
     return text;
 }
 
-int lki_devices_default(void) { return lki_gpu_devices() ? lki_gpu_devices() : lki_cpu_devices(); }
+int lki_devices_default(void) { return lki_device_count(lki_device_best_type()); }
 
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices)
 {
@@ -215,8 +205,8 @@ lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canoni
     lki_device     **out = lki_zalloc_array(count, sizeof *out);
     lk_status        status = d && full && out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "%s:%d", asked.count <= 0 && lki_gpu_devices() ? "GPU" : "CPU", i);
+        char name[24] = "";
+        if (asked.count <= 0) snprintf(name, sizeof name, "%s:%d", lki_device_best_type(), i);
         const char *one = name;
         lk_names    own = {1, &one};
         status = asked.count > 0 ? check_name(call, &asked, i, &d[i]) : check_name(call, &own, 0, &d[i]);
@@ -241,10 +231,8 @@ lk_names lk_list_devices(void)
     int          count = 0;
     lk_names     names = {0};
     lki_device **devices = NULL;
-    for (int i = 0; i < lki_cpu_devices() && count < MOST; i++)
-        every[count++] = lki_device_cpu_at(i)->name;
-    for (int i = 0; i < lki_gpu_devices() && count < MOST; i++)
-        every[count++] = lki_device_gpu_at(i)->name;
+    for (int i = 0; i < lki_device_count(NULL) && count < MOST; i++)
+        every[count++] = lki_device_at(NULL, i)->name;
     if (lki_devices_resolve("lk_list_devices", (lk_names){count, every}, &names, &devices) != LK_OK) return (lk_names){0};
     lk_names copy = lki_names_new(names.count, names.item, LKI_LIVES_IN_POOL);
     lki_names_drop(names);

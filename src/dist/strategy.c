@@ -5,7 +5,6 @@
 #include "core/names.h"
 #include "core/precision.h"
 #include "core/thread.h"
-#include "device/gpu/linked.h"
 #include "dist/cross.h"
 #include "dist/device.h"
 #include "lane/lanes.h"
@@ -38,7 +37,7 @@ lk_status lk_set_cpu_devices(int count)
 static void destroy(void *object)
 {
     lk_strategy *s = object;
-    lki_linked_forget(s);
+    lki_devices_forget(s);
     lki_release(s->context);
     lki_release(s->device);
     lki_names_drop(s->names);
@@ -174,10 +173,10 @@ static void tell(const lk_strategy *s)
         lki_text_print(quoted, sizeof quoted, "'%s'", s->names.item[i]);
         lki_names_add(text, sizeof text, quoted);
     }
-    static int warned; /* atomic */
-    int        gpus = 0;
+    static int warned;   /* atomic */
+    int        gpus = 0; /* which copy to each other themselves */
     for (int i = 0; i < s->replicas; i++)
-        gpus += s->device[i]->kind == LKI_DEVICE_GPU;
+        gpus += s->device[i]->ops->peer != NULL;
     if (gpus < s->replicas && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         lki_warn("There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.");
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
@@ -191,7 +190,7 @@ static void tell(const lk_strategy *s)
 lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
 {
     int lanes = 0;
-    if (check_args(&args) != LK_OK || (args.logical_gpus && lki_gpu_split(args.logical_gpus, args.gpu_memory_limit) != LK_OK) ||
+    if (check_args(&args) != LK_OK || (args.logical_gpus && lki_devices_split(args.logical_gpus, args.gpu_memory_limit) != LK_OK) ||
         choose_lanes(&args, &lanes) != LK_OK)
         return NULL;
     lk_names asked = args.devices;
@@ -222,9 +221,10 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
                                                   .seconds = args.communication.timeout_seconds,
                                                   .pack = pack ? pack : args.communication.bytes_per_pack};
     for (int i = 0; i < s->replicas; i++) {
-        if (s->device[i]->kind != LKI_DEVICE_GPU) continue;
-        if (args.gpu_memory_limit) lki_gpu_limit(s->device[i], args.gpu_memory_limit);
-        if (args.precision) lki_gpu_set_precision(s->device[i], (int)args.precision - LK_PRECISION_F32 + LKI_PRECISION_F32);
+        lki_device *d = s->device[i];
+        if (args.gpu_memory_limit && d->ops->limit) d->ops->limit(d, args.gpu_memory_limit);
+        if (args.precision && d->ops->limit)
+            lki_device_set_precision(d, (int)args.precision - LK_PRECISION_F32 + LKI_PRECISION_F32);
     }
     tell(s);
     return s;

@@ -146,7 +146,7 @@ static bool own_looks(const lk_callback *c, lki_hook hook)
 #define FUNCTION(hook) [LKI_HOOK_##hook] = a->on_##hook,
     const lk_callback_fn fn[LKI_HOOKS] = {LKI_HOOK_LIST(FUNCTION)};
 #undef FUNCTION
-    return fn[hook] && a->glances != LK_ON;
+    return fn[hook] && a->stale_logs_ok != LK_ON;
 }
 
 static void own_save(const lk_callback *c, lki_sink *s)

@@ -72,7 +72,7 @@ typedef enum lki_rest {
 typedef struct lki_callback_kind {
     const char *name;                                   /* "EarlyStopping" */
     size_t      bytes;                                  /* of the struct that begins with the lk_callback */
-    bool        glances;                                /* logs of a batch that are a moment old will do */
+    bool        stale_logs_ok;                          /* logs of a batch may be some steps old, or missing */
     bool (*looks)(const lk_callback *c, lki_hook hook); /* optional, else all that is told: does it look at logs then, and now? */
     lk_status (*on[LKI_HOOKS])(lk_callback *c, const lki_happening *h); /* NULL: nothing */
     void (*destroy)(lk_callback *c);                                    /* optional */

@@ -55,11 +55,11 @@ static bool name_all(lki_engine *e)
 
 /* ---- life ---- */
 
-static void forget_unread(lki_engine *e)
+static void forget_pending(lki_engine *e)
 {
-    for (int i = 0; i < e->unread_count * e->losses; i++)
-        lki_drop(e->unread[i]);
-    e->unread_count = 0;
+    for (int i = 0; i < e->pending_count * e->losses; i++)
+        lki_drop(e->pending[i]);
+    e->pending_count = 0;
 }
 
 static void engine_free(void *engine)
@@ -69,8 +69,8 @@ static void engine_free(void *engine)
         lki_drop(e->step[i].function);
     for (int i = 0; i < e->names; i++)
         lki_release(e->name[i]);
-    forget_unread(e);
-    lki_release(e->unread);
+    forget_pending(e);
+    lki_release(e->pending);
     lki_drop(e->class_weight);
     lki_release(e->name);
     lki_release(e->sum);
@@ -91,8 +91,8 @@ static lki_engine *engine_new(lk_model *m)
     e->name = lki_zalloc_array(room, sizeof *e->name);
     e->sum = lki_zalloc_array(room, sizeof *e->sum);
     e->value = lki_zalloc_array(room, 2 * sizeof *e->value);
-    e->unread = lki_zalloc_array(room, LKI_MOST_UNREAD * sizeof(lk_tensor *));
-    if (e->name && e->sum && e->value && e->unread && name_all(e)) return e;
+    e->pending = lki_zalloc_array(room, LKI_MOST_PENDING * sizeof(lk_tensor *));
+    if (e->name && e->sum && e->value && e->pending && name_all(e)) return e;
     engine_free(e);
     return NULL;
 }
@@ -194,46 +194,54 @@ static void count_one(lki_engine *e, int i, double loss, int64_t rows, int64_t s
     e->nan = loss;
 }
 
-/* All unread values of loss i, in one tensor, so that the card is asked once. */
+/* All pending values of loss i, in one tensor, so that its device is asked once. */
 static lk_status settle_one(lki_engine *e, int i)
 {
-    lk_tensor *item[LKI_MOST_UNREAD];
-    for (int k = 0; k < e->unread_count; k++)
-        item[k] = e->unread[k * e->losses + i];
-    lk_tensor  *all = lk_stack((lk_tuple){e->unread_count, item}, 0);
+    lk_tensor *item[LKI_MOST_PENDING];
+    for (int k = 0; k < e->pending_count; k++)
+        item[k] = e->pending[k * e->losses + i];
+    lk_tensor  *all = e->pending_count > 1 ? lk_stack((lk_tuple){e->pending_count, item}, 0) : item[0];
     const void *value = lki_bad(all) ? NULL : lk_data(all);
-    for (int k = 0; value && k < e->unread_count; k++)
-        count_one(e, i, lki_element_get(all->dtype, value, k), e->unread_rows[k], e->unread_step[k]);
+    for (int k = 0; value && k < e->pending_count; k++)
+        count_one(e, i, lki_element_get(all->dtype, value, k), e->pending_rows[k], e->pending_step[k]);
     return value ? LK_OK : lk_error_code();
+}
+
+/* Which of the steps met an error is known when they are settled one by one. A card that is lost tells so for any of them. */
+static lk_status settle_steps(lki_engine *e)
+{
+    for (int k = 0; k < e->pending_count; k++) {
+        const lk_status status = lki_settle(e->pending[k * e->losses]);
+        if (status == LK_EINVAL) e->failed_step = e->pending_step[k];
+        LKI_TRY(status);
+    }
+    return LK_OK;
 }
 
 lk_status lki_count_settle(lki_engine *e)
 {
-    lk_status status = LK_OK;
-    if (!e->unread_count) return LK_OK;
+    if (!e->pending_count) return LK_OK;
+    lk_status   status = settle_steps(e);
     lki_device *before = lki_device_current();
-    lki_device_set_current(e->unread[0]->buffer->device);
+    if (e->pending_count > 1) lki_device_set_current(e->pending[0]->buffer->device);
     LK_STEP
         for (int i = 0; i < e->losses && status == LK_OK; i++)
             status = settle_one(e, i);
     lki_device_set_current(before);
-    forget_unread(e);
+    forget_pending(e);
     return status;
 }
 
 lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step)
 {
-    const lk_tensor *first = lki_plain(losses.item[0]);
-    const bool       here = !first->buffer || lki_on_host(first->buffer->device);
+    const int at = e->pending_count++;
     e->rows += (double)rows;
-    for (int i = 0; i < e->losses; i++) {
-        if (here) count_one(e, i, lk_item(losses.item[i]), rows, step);
-        else e->unread[e->unread_count * e->losses + i] = lki_retain(lki_plain(losses.item[i]));
-    }
-    if (here) return lk_failed() ? lk_error_code() : LK_OK;
-    e->unread_rows[e->unread_count] = rows;
-    e->unread_step[e->unread_count++] = step;
-    return e->unread_count < LKI_MOST_UNREAD ? LK_OK : lki_count_settle(e);
+    e->failed_step = 0;
+    e->pending_rows[at] = rows;
+    e->pending_step[at] = step;
+    for (int i = 0; i < e->losses; i++)
+        e->pending[at * e->losses + i] = lki_retain(lki_plain(losses.item[i]));
+    return lki_is_pending(e->pending[at * e->losses]) && e->pending_count < LKI_MOST_PENDING ? LK_OK : lki_count_settle(e);
 }
 
 lk_logs lki_count_logs(lki_engine *e, bool evaluated)

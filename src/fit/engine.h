@@ -7,7 +7,9 @@
  * Invariants
  * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. What it gives does not depend on the number
  *    of replicas.
- * 2. Losses are averaged over rows here, in double, step by step in order; metrics keep their own state. */
+ * 2. Losses are averaged over rows here, in double, step by step in order; metrics keep their own state.
+ * 3. Losses may be pending, on any device or on none: a step is not waited for before its loss is counted, and an error it met is
+ *    told then, with its number. */
 #ifndef LKI_FIT_ENGINE_H
 #define LKI_FIT_ENGINE_H
 
@@ -26,7 +28,7 @@ typedef struct lki_step {
     int          weights;  /* tensors of sample weights in an element: 0, 1, or one per output */
 } lki_step;
 
-enum { LKI_MOST_UNREAD = 64 };
+enum { LKI_MOST_PENDING = 64 };
 
 struct lki_engine {
     lk_model     *model; /* which owns this */
@@ -43,12 +45,13 @@ struct lki_engine {
     double  rows;
     int64_t nan_step; /* the first whose loss was no finite number, as counted by who counts; 0: none */
     double  nan;      /* and that loss */
-    /* Losses of steps on a card that nobody has looked at yet: looking waits for the card. */
-    lk_tensor **unread; /* `losses` references for each step */
-    int64_t     unread_rows[LKI_MOST_UNREAD], unread_step[LKI_MOST_UNREAD];
-    int         unread_count;
-    double     *value;     /* of each name, as last looked at; then as evaluated */
-    lk_logs     evaluated; /* what evaluate gave */
+    /* Losses of steps whose work may not be done: they are counted when it is, when somebody looks, or when there are this many. */
+    lk_tensor **pending; /* `losses` references for each step */
+    int64_t     pending_rows[LKI_MOST_PENDING], pending_step[LKI_MOST_PENDING];
+    int         pending_count;
+    int64_t     failed_step; /* that met the error which counting told; 0: none of those pending did */
+    double     *value;       /* of each name, as last looked at; then as evaluated */
+    lk_logs     evaluated;   /* what evaluate gave */
 };
 
 /* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled,
@@ -97,9 +100,10 @@ lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 
 lk_status lki_count_reset(lki_engine *e);
 lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step);
-lk_status lki_count_settle(
-    lki_engine *e); /* what was counted is known: e->sum is as of now. Everything here that looks at it calls this itself */
-lk_logs lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
+
+/* No loss is pending any more: e->sum is as of now. Everything here that looks at it calls this itself. */
+lk_status lki_count_settle(lki_engine *e);
+lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
 
 /* What was counted so far, to go on with after something else was; false without memory. */
 typedef struct lki_count {

@@ -35,32 +35,21 @@ typedef struct fit {
 
 /* ---- errors say where they happened ---- */
 
-/* Of labels that are out of range, which row it is: of the arrays, or in the order of this epoch. */
+/* Of labels that are out of range, which row it is: of the arrays, or, where the batch is at hand, in the order of this epoch. */
 static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 {
     lki_error_record cause;
-    if (batch.count) lki_explain_labels(f->run.engine, batch, f->args->y);
+    if (batch.count || f->args->y) lki_explain_labels(f->run.engine, batch, f->args->y);
     lki_error_take(&cause);
     return lki_fail(cause.code, "lk_model_fit: epoch %d, %s %lld: %s", f->run.now.event.epoch + 1, what, (long long)step,
                     cause.text);
 }
 
-/* A card told of it later: it was one of the steps whose loss was not read before. */
-static lk_status some_step(fit *f) { return where(f, "one of the last steps, up to", f->run.now.event.batch, (lk_tuple){0}); }
-
-/* A card tells of an index out of range when it is asked next: it was met in this step, if its batch has such a label, or in one
- * before. */
-static lk_status this_or_before(fit *f, lk_tuple batch)
+/* In this step, or, where losses were pending, in one before. */
+static lk_status counting(fit *f, int64_t step, lk_tuple batch)
 {
-    const int64_t    step = f->run.now.event.batch + 1;
-    lki_error_record told, found;
-    lki_error_take(&told);
-    lki_error_put(&told);
-    lki_explain_labels(f->run.engine, batch, f->args->y);
-    lki_error_take(&found);
-    lki_error_put(&found);
-    const bool here = strcmp(told.text, found.text) && !f->args->y;
-    return where(f, here ? "step" : "one of the last steps, up to", step, (lk_tuple){0});
+    const int64_t failed = f->run.engine->failed_step;
+    return failed && failed != step ? where(f, "step", failed, (lk_tuple){0}) : where(f, "step", step, batch);
 }
 
 /* ---- one step ---- */
@@ -93,10 +82,9 @@ static lk_status train_on(fit *f, lk_tuple batch)
     int         traces = traces_of(e);
     int64_t     rows = lki_batch_rows(batch);
     lk_tuple    losses;
-    lk_status   status = lki_engine_step(e, LKI_FIT_TRAIN, batch, &losses);
-    if (status == LK_OK) status = lki_count_losses(e, losses, rows, f->run.now.event.batch + 1);
-    if (status == LK_EINVAL && f->run.now.event.batch > 0 && !lki_on_host(e->strategy->device[0])) return this_or_before(f, batch);
-    if (status != LK_OK) return where(f, "step", f->run.now.event.batch + 1, batch);
+    int64_t     step = f->run.now.event.batch + 1;
+    if (lki_engine_step(e, LKI_FIT_TRAIN, batch, &losses) != LK_OK) return where(f, "step", step, batch);
+    if (lki_count_losses(e, losses, rows, step) != LK_OK) return counting(f, step, batch);
     double took = lki_seconds() - before;
     bool   traced = traces_of(e) != traces;
     *(traced ? &f->run.now.times.compile : &f->run.now.times.step) += took;
@@ -187,7 +175,7 @@ static lk_status batches(fit *f)
         if (e->step == before) continue; /* no data */
         if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked))
             e->logs = lki_count_logs(f->run.engine, false);
-        if (lk_failed()) return some_step(f);
+        if (lk_failed()) return counting(f, e->batch, (lk_tuple){0});
         e->batch--; /* the last one of the execution */
         const lk_status status = tell(f, LKI_HOOK_train_batch_end);
         e->batch++;
@@ -204,13 +192,13 @@ static void forget_early(fit *f)
     f->early = NULL;
 }
 
-/* While a card is at work on the last steps of an epoch the first batch of the next is made: else the card would wait for it. */
+/* While the last steps of an epoch are pending the first batch of the next is made: else their device would wait for it. */
 static void make_early(fit *f)
 {
     const lk_event *e = &f->run.now.event;
     const bool      comes = f->ended && f->args->steps_per_epoch <= 0 && e->epoch + 1 < e->epochs && !stopping(f);
     const double    before = lki_seconds();
-    if (comes && !lki_on_host(f->run.engine->strategy->device[0])) f->early = lki_iterator_early(f->run.train.dataset);
+    if (comes && f->run.engine->pending_count) f->early = lki_iterator_early(f->run.train.dataset);
     f->run.now.times.input += lki_seconds() - before;
 }
 
@@ -317,7 +305,7 @@ static lk_status epoch(fit *f)
     if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
     cut_short(f);
     lki_logs_clear(&f->logs);
-    if (lki_count_settle(f->run.engine) != LK_OK) return some_step(f);
+    if (lki_count_settle(f->run.engine) != LK_OK) return counting(f, f->run.now.event.batch, (lk_tuple){0});
     lk_logs seen = lki_count_logs(f->run.engine, false);
     tell_nan(f);
     if (lk_failed()) return lk_error_code();

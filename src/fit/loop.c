@@ -18,15 +18,15 @@ lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const
     return status;
 }
 
-/* Looking at what was counted waits for the card, so it is done for each step only where somebody wants to know it of each; for who
- * shows how far it has come, now and then. */
+/* Looking at what was counted waits for steps that are pending. So it is done for each step only where a callback wants the logs of
+ * each; for callbacks that show how far training has come, now and then. */
 bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked)
 {
     const double now_and_then = 0.05;
-    if (lki_on_host(e->strategy->device[0]) && lki_on_host(lki_device_current())) return true;
+    if (!e->pending_count) return true;
     for (int i = 0; i < list->count; i++) {
         const lki_callback_kind *kind = list->item[i]->kind;
-        if (kind->on[hook] && !kind->glances && (!kind->looks || kind->looks(list->item[i], hook))) return true;
+        if (kind->on[hook] && !kind->stale_logs_ok && (!kind->looks || kind->looks(list->item[i], hook))) return true;
     }
     if (lki_seconds() - *looked < now_and_then) return false;
     *looked = lki_seconds();
@@ -46,12 +46,14 @@ lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_ha
     return status;
 }
 
-static lk_status where(lki_engine *e, const lki_happening *h, lk_tuple batch)
+/* In this step, or, where losses were pending, in one before. */
+static lk_status where(lki_engine *e, int64_t step, lk_tuple batch)
 {
     lki_error_record cause;
-    lki_explain_labels(e, batch, NULL);
+    if (e->failed_step && e->failed_step != step) step = e->failed_step;
+    else lki_explain_labels(e, batch, NULL);
     lki_error_take(&cause);
-    return lki_fail(cause.code, "evaluation, step %lld: %s", (long long)h->event.batch + 1, cause.text);
+    return lki_fail(cause.code, "evaluation, step %lld: %s", (long long)step, cause.text);
 }
 
 static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, const lki_callback_list *list, lki_happening *h)
@@ -61,12 +63,13 @@ static lk_status test_batches(lki_engine *e, lk_iterator *it, int64_t steps, con
         lk_tuple batch;
         if (!lk_next(it, &batch)) break;
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_begin, h));
-        lk_tuple losses;
-        if (lki_engine_step(e, LKI_FIT_TEST, batch, &losses) != LK_OK) return where(e, h, batch);
-        if (lki_count_losses(e, losses, lki_batch_rows(batch), 0) != LK_OK) return where(e, h, batch);
+        lk_tuple      losses;
+        const int64_t step = h->event.batch + 1;
+        if (lki_engine_step(e, LKI_FIT_TEST, batch, &losses) != LK_OK) return where(e, step, batch);
+        if (lki_count_losses(e, losses, lki_batch_rows(batch), step) != LK_OK) return where(e, step, batch);
         h->rows = (int64_t)e->rows;
         if (lki_callbacks_look(e, list, LKI_HOOK_test_batch_end, &looked)) h->event.logs = lki_count_logs(e, true);
-        if (lk_failed()) return where(e, h, batch);
+        if (lk_failed()) return where(e, step, batch);
         LKI_TRY(lki_callbacks_tell(list, LKI_HOOK_test_batch_end, h));
     }
     if (lk_failed()) return lk_error_code();
@@ -89,11 +92,8 @@ lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, c
         status = it ? test_batches(e, it, steps, list, h) : lk_error_code();
     }
     h->event.batches = h->event.batch;
-    if (status == LK_OK && lki_count_settle(e) != LK_OK) {
-        lki_error_record cause;
-        lki_error_take(&cause);
-        status = lki_fail(cause.code, "evaluation, within its %lld steps: %s", (long long)h->event.batch, cause.text);
-    }
+    if (status == LK_OK && lki_count_settle(e) != LK_OK) status = where(e, h->event.batch, (lk_tuple){0});
     e->evaluated = h->event.logs = lki_count_logs(e, true);
+    e->nan_step = 0;
     return lki_callbacks_end(list, LKI_HOOK_test_end, h, status);
 }

@@ -304,7 +304,7 @@ static lk_status predict_batch_end(lk_callback *c, const lki_happening *h) { ret
 static lk_status predict_end(lk_callback *c, const lki_happening *h) { return finish((progress *)c, h, &(lk_logs){0}); }
 
 const lki_callback_kind lki_progress_kind = {
-    .glances = true,
+    .stale_logs_ok = true,
     .name = "ProgbarLogger",
     .bytes = sizeof(progress),
     .on = {[LKI_HOOK_train_begin] = train_begin,

@@ -5,7 +5,6 @@
 #include "model/metric.h"
 #include "nn/loss.h"
 #include "op/gradient.h"
-#include "plan/card/card.h"
 
 /* ---- an element, taken apart ---- */
 
@@ -214,9 +213,7 @@ static lk_status run_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_
     else {
         lk_function *f = function_of(e, which);
         if (!f) return lk_failed() ? lk_error_code() : LK_ENOMEM;
-        bool before = lki_card_wait_for_faults(false);
         *result = lk_call(f, batch);
-        lki_card_wait_for_faults(before);
     }
     return lk_failed() ? lk_error_code() : LK_OK;
 }

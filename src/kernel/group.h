@@ -34,7 +34,7 @@ typedef struct lki_grouping {
     /* May it also be a member of ROWS? */
     lki_row_member (*rows)(lki_slot slot, lk_dtype type, const lki_args *a);
     int most[LKI_GROUPS]; /* members of one launch */
-    /* 1 <= count <= most; the first member's lki_gpu_call tells where to launch. Members on whose variables a fault must leave no
+    /* 1 <= count <= most; the first member's lki_launch tells where to launch. Members on whose variables a fault must leave no
      * trace have their own `stop`. */
     void (*run[LKI_GROUPS])(int count, const lki_member *m);
 } lki_grouping;

@@ -147,45 +147,46 @@ typedef struct lki_lanes {
 
 /* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them
  * go up one binary tree. Of more parts, or results, each call makes its own. */
-enum { LKI_GPU_PARTS = 256, LKI_GPU_PART_RESULTS = 32768 };
-typedef struct lki_gpu_parts {
+enum { LKI_ROW_PARTS = 256, LKI_ROW_PART_RESULTS = 32768 };
+typedef struct lki_row_parts {
     const float *data;           /* NULL: the call made its results itself */
     int          results, first; /* of all, of dst[0] */
     int          count;          /* of parts, a power of two */
-} lki_gpu_parts;
+} lki_row_parts;
 
 /* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
-typedef struct lki_gpu_call {
+typedef struct lki_launch {
     void *stream;
-    /* In the card's memory: not 0 once this step met an index out of range, and updates do nothing. NULL: nobody looks. */
+    /* In the card's memory: 0, or the largest of the codes of calls that met an index out of range; then updates do nothing. NULL:
+     * this call reads and writes none. */
     int *stop;
-    int *told; /* in memory the host reads too: set to 1 when this call met one. NULL: likewise */
+    int  fault; /* the code of this call; 0: it checks no index */
 
     lki_precision precision;
     int           behind; /* updates: the counter of steps they are given is so much further than it should be */
 
     /* Sums over rows, f32: they may leave their results in parts, and say so there; nobody else reads them, and scratch stays.
      * NULL: they may not. */
-    lki_gpu_parts *leaves;
+    lki_row_parts *leaves;
     /* Updates: what the call left that makes the gradient, dst[taken] of it. NULL: the gradient is there. */
-    const lki_gpu_parts *takes;
+    const lki_row_parts *takes;
     int                  taken;
-} lki_gpu_call;
+} lki_launch;
 
 typedef struct lki_args {
-    const lki_view     *src;
-    const lki_view     *dst;
-    int                 nsrc, ndst;
-    const lki_attr     *attr;
-    const lki_lanes    *lanes;      /* NULL outside sums over rows */
-    int64_t             longest;    /* with lanes: entries of the longest of the whole batch, whoever has it; 0: of those here */
-    int64_t             lo, hi;     /* which elements of dst[0] */
-    int64_t             columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
-    int64_t             first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
-    void               *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
-    int                 past;       /* updates: other threads read dst[0] after this; write it past the caches */
-    int                *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
-    const lki_gpu_call *gpu;        /* on a GPU: where to launch; NULL on the CPU */
+    const lki_view   *src;
+    const lki_view   *dst;
+    int               nsrc, ndst;
+    const lki_attr   *attr;
+    const lki_lanes  *lanes;      /* NULL outside sums over rows */
+    int64_t           longest;    /* with lanes: entries of the longest of the whole batch, whoever has it; 0: of those here */
+    int64_t           lo, hi;     /* which elements of dst[0] */
+    int64_t           columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
+    int64_t           first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
+    void             *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
+    int               past;       /* updates: other threads read dst[0] after this; write it past the caches */
+    int              *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
+    const lki_launch *gpu;        /* on a GPU: where to launch; NULL on the CPU */
 } lki_args;
 
 typedef void lki_kernel(const lki_args *a);

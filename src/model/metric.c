@@ -377,11 +377,8 @@ static int64_t entry_size(const lk_variable *sum) { return lki_shape_size_from(&
 /* Straight from the storage: other replicas may be writing their lanes. */
 static void add_lanes(const lk_variable *sum, double *out)
 {
-    const lki_buffer *b = sum->buffer;
-    double *copy = lki_on_host(b->device) ? NULL : lki_alloc(b->bytes); /* not a twin, which the next writer would take away */
-    const double *lane = lki_on_host(b->device)                                                      ? b->data
-                         : copy && b->device->ops->read(b->device, copy, b->data, b->bytes) == LK_OK ? copy
-                                                                                                     : NULL;
+    void         *copy; /* not a twin, which the next writer would take away */
+    const double *lane = lki_buffer_look(sum->buffer, &copy);
     for (int64_t k = 0; k < entry_size(sum); k++) /* NaN: the card failed, and said so */
         out[k] = lane ? tree(lane + k, entry_size(sum), 0, (int)sum->shape.dim[0], own_lanes(sum)) : NAN;
     lki_release(copy);

@@ -368,8 +368,6 @@ static lk_status move_in(lk_optimizer *o)
     return o->rate ? make_anew(o, 1, &o->rate) : LK_OK;
 }
 
-static bool on_host(const lk_variable *v) { return lki_on_host(v->buffer->device); }
-
 lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 {
     if (!lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lki_fail(LK_EINVAL, "optimizer: not an optimiser");
@@ -387,7 +385,7 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
         o->count = i + 1;
     }
     lki_context before = lki_context_of_variable(o->variable[0]); /* slots belong where the variables do */
-    lk_status   status = on_host(o->iteration) && !on_host(o->variable[0]) ? move_in(o) : LK_OK;
+    lk_status   status = !lki_same_memory(o->iteration->buffer->device, o->variable[0]->buffer->device) ? move_in(o) : LK_OK;
     if (status == LK_OK) status = state_new(o) ? lki_waiters_tell(&o->waiting, o) : LK_ENOMEM;
     lki_context_restore(&before);
     if (status != LK_OK) forget_variables(o);
@@ -396,8 +394,8 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
 
 lk_status lki_optimizer_adopt(lk_optimizer *o, lk_strategy *s)
 {
-    if (o->count || !s || s->kind == LKI_STRATEGY_DEFAULT || lki_on_host(s->device[0])) return LK_OK;
-    if (!on_host(o->iteration)) return LK_OK;
+    if (o->count || !s || s->kind == LKI_STRATEGY_DEFAULT || lki_same_memory(o->iteration->buffer->device, s->device[0]))
+        return LK_OK;
     lki_context before = lki_context_cross(s);
     lk_status   status = move_in(o);
     lki_context_restore(&before);

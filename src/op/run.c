@@ -2,16 +2,15 @@
  * tree, so the bits are those of a compiled step.
  *
  * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a
- * GPU has no kernel for, and functions of the user, run on the CPU. */
+ * device has no kernel for, and functions of the user, run on the CPU. */
 #include "op/run.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/thread.h"
-#include "device/gpu/gpu.h"
+#include "kernel/run.h"
 #include "lane/lanes.h"
 #include <pthread.h>
 
-enum { FEW = 16, MOST_LANES_ON_GPU = 64 };
+enum { FEW = 16 };
 
 lk_dtype lki_kernel_type(const lki_infer *f)
 {
@@ -39,19 +38,11 @@ lk_status lki_fail_fault(lki_op op)
     return lki_fail(LK_EINVAL, "%s: %s", lki_op_name(op), what);
 }
 
-lk_status lki_tell_fault(int op) { return lki_fail_fault((lki_op)op); }
-
-bool lki_gpu_can(lki_device *d, lki_slot slot, lk_dtype dtype, int lanes)
-{
-    const lki_gpu_line *l = lki_gpu_line_of(d);
-    return l && l->kernels->fn[slot][dtype] && lanes <= MOST_LANES_ON_GPU;
-}
-
 /* The device an op of this thread runs on. */
 static lki_device *place(const lki_infer *f, lki_device *wanted)
 {
     lki_slot slot = lki_op_line(f->op)->slot;
-    if (lki_on_host(wanted) || lki_gpu_can(wanted, slot, lki_kernel_type(f), f->mode == LKI_SUM ? f->rows.lanes : 0)) return wanted;
+    if (lki_slot_can(wanted, slot, lki_kernel_type(f), f->mode == LKI_SUM ? f->rows.lanes : 0)) return wanted;
     lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(f->op),
              lk_dtype_name(lki_kernel_type(f)), wanted->name);
     return lki_device_cpu();
@@ -59,55 +50,11 @@ static lki_device *place(const lki_infer *f, lki_device *wanted)
 
 /* ---- kernels ---- */
 
-static lk_status call_on_host(const lki_infer *f, lki_args *a)
-{
-    lki_slot           slot = lki_op_line(f->op)->slot;
-    lk_dtype           dtype = lki_kernel_type(f);
-    const lki_kernels *k = lki_kernels_here();
-    int                fault = 0;
-    a->fault = &fault;
-    size_t scratch = k->scratch[slot][dtype] ? k->scratch[slot][dtype](a) : 0;
-    if (scratch && !(a->scratch = lki_alloc(scratch))) return LK_ENOMEM;
-    lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s", lki_op_name(f->op), lk_dtype_name(dtype), k->variant[slot][dtype]);
-    unsigned before = lki_fp_enter();
-    k->fn[slot][dtype](a);
-    lki_fp_leave(before);
-    lki_release(a->scratch);
-    return fault ? lki_fail_fault(f->op) : LK_OK;
-}
-
-/* The card does it later, in order; an op that checks indices is waited for. */
-static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l, lki_args *a)
-{
-    lki_slot     slot = lki_op_line(f->op)->slot;
-    lk_dtype     dtype = lki_kernel_type(f);
-    bool         checks = lki_slot_may_fault(slot, dtype);
-    lki_gpu_call call = {.stream = l->stream,
-                         .told = checks ? lki_gpu_fault_new(d, lki_tell_fault, (int)f->op, NULL) : NULL,
-                         .precision = (lki_precision)lki_gpu_precision(d)};
-    size_t       scratch = l->kernels->scratch[slot][dtype] ? l->kernels->scratch[slot][dtype](a) : 0;
-    if (checks && !call.told) return lk_error_code();
-    a->gpu = &call;
-    a->scratch = scratch ? d->ops->alloc(d, scratch) : NULL;
-    lk_status status = scratch && !a->scratch ? LK_ENOMEM : lki_gpu_check(d, lki_op_name(f->op), l->backend->flush(l->card));
-    if (status == LK_OK) {
-        lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s, %s", lki_op_name(f->op), lk_dtype_name(dtype), l->kernels->variant[slot][dtype],
-                 d->name);
-        l->kernels->fn[slot][dtype](a);
-        status = lki_gpu_check(d, lki_op_name(f->op), l->backend->failure(l->card));
-    }
-    if (status == LK_OK && checks) status = lki_gpu_wait(d);
-    if (a->scratch) d->ops->release(d, a->scratch, scratch);
-    lki_gpu_fault_free(d, call.told);
-    return status;
-}
-
 /* `tree`: only the lanes of one subtree. */
 static lk_status call_kernel(const lki_infer *f, lki_device *d, lki_args *a, const lki_subtree *tree)
 {
     int64_t   bound[LKI_MAX_LANES + 1];
     lki_lanes lanes = {f->rows.lanes, bound};
-    if (d->kind == LKI_DEVICE_NULL) return LK_OK;
     if (f->mode == LKI_SUM) {
         lki_lane_bounds(f->rows.global, f->rows.lanes, f->rows.first, f->rows.rows, f->rows.per_row, bound);
         if (tree) lanes = (lki_lanes){tree->width, bound + tree->lane};
@@ -116,12 +63,21 @@ static lk_status call_kernel(const lki_infer *f, lki_device *d, lki_args *a, con
     }
     a->first = f->mode == LKI_EACH ? f->rows.first * f->rows.per_row : 0;
     a->attr = f->attr;
-    if (lki_on_host(d)) return call_on_host(f, a);
-    const lki_gpu_line *l = lki_gpu_line_of(d);
-    return l ? launch(f, d, l, a) : lk_error_code();
+    lki_slot_call c = {lki_op_line(f->op)->slot, lki_kernel_type(f), lki_op_name(f->op), a, false};
+    LKI_TRY(lki_slot_run(d, &c));
+    return c.fault ? lki_fail_fault(f->op) : LK_OK;
 }
 
 /* ---- operands ---- */
+
+/* What is made of something pending is pending with it. */
+static int64_t work_of(const lki_infer *f, lki_device *d)
+{
+    int64_t work = 0;
+    for (int i = 0; d->ops->given && i < f->nsrc; i++)
+        if (lki_same_memory(f->src[i]->buffer->device, d)) work = lki_max(work, f->src[i]->buffer->work);
+    return work == LKI_ALL_WORK ? d->ops->given(d) : work;
+}
 
 static bool view_on(lki_view *v, const lk_tensor *t, lki_device *d)
 {
@@ -135,10 +91,12 @@ static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst, co
     lki_device *d = place(f, lki_device_current());
     for (int i = 0; i < f->nsrc; i++)
         if (!view_on(&src[i], f->src[i], d)) return lk_error_code();
+    const int64_t work = work_of(f, d);
     for (int i = 0; i < f->ndst; i++) {
         dst[i] = lki_tensor_on(d, f->dtype[i > 0], &f->shape[i > 0]);
         if (lki_bad(dst[i])) return LK_ENOMEM;
         dst[i]->rows = f->rows;
+        dst[i]->buffer->work = work;
         out[i] = (lki_view){dst[i]->data, &dst[i]->shape, dst[i]->dtype};
     }
     lki_args a = {.src = src, .dst = out, .nsrc = f->nsrc, .ndst = f->ndst, .lo = 0, .hi = lki_shape_size(&f->shape[0])};
@@ -192,7 +150,7 @@ static lk_status update_on_host(const lki_infer *f)
     for (int i = 0; i < f->nvar && status == LK_OK; i++) {
         lki_buffer *b = f->var[i]->buffer;
         var[i] = (lki_view){lki_alloc(b->bytes), &f->var[i]->shape, f->var[i]->dtype};
-        status = var[i].data ? b->device->ops->read(b->device, var[i].data, b->data, b->bytes) : LK_ENOMEM;
+        status = var[i].data ? lki_buffer_read(b, var[i].data) : LK_ENOMEM;
     }
     if (status == LK_OK) status = update_on(f, lki_device_cpu(), var);
     for (int i = 0; i < f->nvar; i++) {

@@ -18,9 +18,5 @@ static inline bool lki_reads_own_variable(lki_op op) { return op == LKI_OP_assig
 
 /* The message for a kernel that reports an index outside its range. */
 lk_status lki_fail_fault(lki_op op);
-lk_status lki_tell_fault(int op);
-
-/* Does this GPU have a kernel for it, with this number of lanes (0: no sum over rows)? */
-bool lki_gpu_can(lki_device *d, lki_slot slot, lk_dtype dtype, int lanes);
 
 #endif

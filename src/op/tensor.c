@@ -79,7 +79,7 @@ static lk_tensor *tensor_object(lk_dtype dtype, const lk_shape *shape)
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape)
 {
     lki_device *here = lki_device_current();
-    return lki_tensor_on(lki_on_host(here) ? here : lki_device_cpu(), dtype, shape);
+    return lki_tensor_on(lki_host_of(here), dtype, shape);
 }
 
 lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *shape)
@@ -159,6 +159,7 @@ void *lki_variable_storage(lk_variable *v)
     }
     lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
     if (!copy) return NULL;
+    copy->work = v->buffer->work;
     lki_lock_take(LKI_LOCK_READERS);
     lk_status status =
         v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
@@ -242,6 +243,7 @@ lk_status lki_tensor_detach(lk_tensor *t)
     if (!__atomic_load_n(&t->variable, __ATOMIC_RELAXED)) return LK_OK;
     lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
     if (!copy) return LK_ENOMEM;
+    copy->work = t->buffer->work;
     lki_lock_take(LKI_LOCK_READERS);
     lk_status    status = LK_OK;
     lk_variable *v = t->variable;
@@ -259,13 +261,22 @@ lk_status lki_tensor_detach(lk_tensor *t)
 
 lk_tensor *lki_tensor_for_host(lk_tensor *t)
 {
-    if (!t->buffer || lki_on_host(t->buffer->device)) return t;
+    if (!t->buffer || lki_host_of(t->buffer->device) == t->buffer->device) return t;
     const void *data = lki_host_data(t);
     lk_tensor  *host = data ? lk_tensor_from(t->shape, t->dtype, data) : &lki_poison;
     if (lki_bad(host)) return host;
     host->rows = t->rows;
     host->weak = t->weak;
     return host;
+}
+
+lk_status lki_settle(const lk_tensor *t)
+{
+    for (int i = 0; t->replicas && i < t->replicas->count; i++)
+        LKI_TRY(lki_settle(t->replicas->item[i]));
+    for (int i = 0; t->nest && i < t->nest->count; i++)
+        if (t->nest->item[i]) LKI_TRY(lki_settle(t->nest->item[i]));
+    return t->buffer ? lki_buffer_settle(t->buffer) : LK_OK;
 }
 
 /* ---- public ---- */

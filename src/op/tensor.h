@@ -11,7 +11,9 @@
  *    only if it is mirrored.
  * 7. `origin` tells how a value of one replica was made of sums over its rows (origin.h). It never changes the tensor's own
  *    elements.
- * 8. `pooled` is there while a tape walks back, on the tensor a gradient rule made and on no other: ops make tensors without it. */
+ * 8. A tensor may be pending: its device is still at work on it. Ops and plans of that device take it as it is; a look at its
+ *    elements waits for the work, and brings the error that the work met.
+ * 9. `pooled` is there while a tape walks back, on the tensor a gradient rule made and on no other: ops make tensors without it. */
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
 
@@ -122,6 +124,10 @@ lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *sha
  * error if it could not be made. Not for traced tensors. */
 void       *lki_data_on(const lk_tensor *t, lki_device *device);
 const void *lki_host_data(const lk_tensor *t);
+
+/* Is it pending? Settling waits for the work that makes it, and fails as that did; the host's looks at elements settle too. */
+static inline bool lki_is_pending(const lk_tensor *t) { return t->buffer && lki_buffer_pending(t->buffer); }
+lk_status          lki_settle(const lk_tensor *t);
 
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);

@@ -34,6 +34,7 @@ static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_
     v->name = lki_strdup(name);
     v->waits = later != NULL;
     v->buffer = later ? lki_buffer_empty(lki_device_current(), bytes) : lki_buffer_new(lki_device_current(), bytes);
+    if (v->buffer && v->buffer->device->ops->settle) v->buffer->work = LKI_ALL_WORK; /* any may have written it */
     if (later && (v->later = lki_alloc(later->bytes))) memcpy(v->later, later, later->bytes);
     if (v->name && v->buffer && !later == !v->later) return v;
     lk_free(v);
@@ -83,7 +84,7 @@ lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *sh
 static lk_status make_first(const lk_variable *v, void *memory)
 {
     const lki_buffer *b = v->buffer;
-    if (lki_on_host(b->device)) return v->later->make(v->later, memory);
+    if (lki_host_of(b->device) == b->device) return v->later->make(v->later, memory);
     void     *host = lki_alloc(b->bytes);
     lk_status status = host ? v->later->make(v->later, host) : LK_ENOMEM;
     if (status == LK_OK) status = b->device->ops->write(b->device, memory, host, b->bytes);
@@ -125,7 +126,7 @@ void lki_variable_renew(lk_variable *v)
 
 bool lki_variable_adopt(lk_variable *v, void *elements)
 {
-    if (!__atomic_load_n(&v->waits, __ATOMIC_ACQUIRE) || v->buffer->device->kind != LKI_DEVICE_CPU) return false;
+    if (!__atomic_load_n(&v->waits, __ATOMIC_ACQUIRE) || !lki_same_memory(v->buffer->device, lki_device_cpu())) return false;
     give_memory(v, elements);
     return true;
 }

@@ -16,6 +16,7 @@ typedef struct lki_plan {
     lki_graph          *graph;
     int                 threads, lanes;
     lki_device         *device; /* where outputs lie */
+    int64_t             call;   /* which call of its function is replayed, for messages */
     const lki_executor *executor;
     void               *body; /* the executor's */
 } lki_plan;

@@ -309,6 +309,7 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     entry  *e = plan_for(f, in, items, lk_threads());
     lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
     if (e && e->plan) pthread_mutex_lock(&e->turn);
+    if (e && e->plan) e->plan->call = (int64_t)e->used;
     began = lki_span_begin();
     lk_tuple out = !e ? poisoned() : e->plan ? replay(e->plan, in) : directly(f, given);
     lki_span_end(began, LKI_SPAN_STEP, "step", -1);

@@ -222,9 +222,9 @@ static void check_at(lk_dtype type, const lk_shape *shape, const int offset[3])
         x[i] = lki_element_get(type, host[0], i + offset[0]);
         y[i] = lki_element_get(type, host[1], i + offset[1]);
     }
-    lki_view     src[2], dst[1] = {{(char *)mem[2] + (size_t)offset[2] * each, shape, type}};
-    lki_attr     attr = {0};
-    lki_gpu_call call = {.stream = l->stream, .stop = NULL};
+    lki_view   src[2], dst[1] = {{(char *)mem[2] + (size_t)offset[2] * each, shape, type}};
+    lki_attr   attr = {0};
+    lki_launch call = {.stream = l->stream, .stop = NULL};
     for (int i = 0; i < 2; i++)
         src[i] = (lki_view){(char *)mem[i] + (size_t)offset[i] * each, shape, type};
     l->kernels->fn[LKI_K_sub][type](
@@ -251,7 +251,7 @@ TEST(test_stopped)
     int                *stop = d->ops->alloc(d, sizeof *stop);
     lki_attr            attr = {0};
     lki_view            src[2] = {{mem, &s, LK_F32}, {by, &scalar, LK_F32}}, dst[1] = {{mem, &s, LK_F32}};
-    lki_gpu_call        call = {.stream = l->stream, .stop = stop};
+    lki_launch          call = {.stream = l->stream, .stop = stop};
     d->ops->write(d, by, &one_more, sizeof one_more);
     for (int stopped = 0; stopped < 2; stopped++) {
         memset(host, 0, sizeof host);

@@ -132,7 +132,7 @@ TEST(an_update_adds_the_variable)
             world         *w = world_new();
             const lk_shape s = {1, {1027}};
             const int      rate = rate_of(w, LK_F32), iteration = counter(w), factor = sized(w, (lk_dtype)t, SCALAR);
-            int            told[CALLS];
+            int            stop = 0;
             job           *j = world_job(w, how->slot, (lk_dtype)t);
             const int      g = world_random(w, (lk_dtype)t, s);
             add_update(w, how, (lk_dtype)t, 1027, rate, iteration, false);
@@ -152,7 +152,7 @@ TEST(an_update_adds_the_variable)
             j->attr.update.flags |= LKI_UPDATE_PLUS;
             for (int i = 0; i < j->ndst; i++)
                 j->dst[i] = copy_of(w, j->dst[i]);
-            uint8_t *out = outcome(w, LKI_GROUP_UPDATES, false, 0, told);
+            uint8_t *out = outcome(w, LKI_GROUP_UPDATES, false, &stop);
             for (int i = 0; i < j->ndst; i++) {
                 const array *a = &w->arrays[w->job[2].dst[i]], *b = &w->arrays[j->dst[i]];
                 assert_same_numbers(out + a->at, out + b->at, 1027, a->type);
@@ -164,12 +164,12 @@ TEST(an_update_adds_the_variable)
 }
 
 /* Both jobs, the second of which takes what the first leaves in parts. The memory they leave, to be freed. */
-static uint8_t *outcome_in_parts(world *w, lki_gpu_parts *left)
+static uint8_t *outcome_in_parts(world *w, lki_row_parts *left)
 {
     const card   c = card_of();
     char        *base = c.d->ops->alloc(c.d, ROOM);
     uint8_t     *out = malloc(ROOM);
-    lki_gpu_call gives = {.stream = c.l->stream, .leaves = left}, takes = {.stream = c.l->stream, .takes = left};
+    lki_launch   gives = {.stream = c.l->stream, .leaves = left}, takes = {.stream = c.l->stream, .takes = left};
     lki_args     sum = *place(w, &w->job[0], base, &gives), update = *place(w, &w->job[1], base, &takes);
     const size_t bytes = c.l->kernels->scratch[w->job[0].slot][LK_F32](&sum);
     sum.scratch = c.d->ops->alloc(c.d, bytes);
@@ -197,8 +197,8 @@ TEST(an_update_adds_up_parts)
         const lk_shape x = {4, {cases[i].images, 6, 6, C}}, d = {4, {cases[i].images, 4, 4, O}}, weights = {4, {3, 3, C, O}};
         const size_t   size = (size_t)(9 * C * O) * sizeof(float);
         world         *w = world_new();
-        lki_gpu_parts  left = {0};
-        int            told[CALLS];
+        lki_row_parts  left = {0};
+        int            stop = 0;
         job           *j = world_job(w, LKI_K_conv2d_grad_w, LK_F32);
         slot_case      lanes = {0};
         slot_lanes(&lanes, cases[i].lanes, cases[i].images);
@@ -215,7 +215,7 @@ TEST(an_update_adds_up_parts)
             makes(j, s ? sized(w, LK_F32, weights) : ordinary(w, weights));
         memcpy(j->attr.update.p, forms[3].p, sizeof forms[3].p);
         w->jobs++;
-        uint8_t *whole = outcome(w, LKI_GROUP_UPDATES, false, 0, told), *in_parts = outcome_in_parts(w, &left);
+        uint8_t *whole = outcome(w, LKI_GROUP_UPDATES, false, &stop), *in_parts = outcome_in_parts(w, &left);
         assert_int_equal(left.data ? left.count : 0, cases[i].parts);
         for (int s = 0; s < 3; s++) {
             const array *a = &w->arrays[j->dst[s]];

@@ -144,7 +144,7 @@ static void harm(lki_device *d)
     const lki_gpu_line *l = lki_gpu_line_of(d);
     lk_shape            shape = LK_SHAPE(1024);
     void               *src = d->ops->alloc(d, 4096);
-    lki_gpu_call        call = {.stream = l->stream};
+    lki_launch          call = {.stream = l->stream};
     lki_view            from = {src, &shape, LK_F32}, to = {(void *)(uintptr_t)0x10000, &shape, LK_F32};
     const lki_attr      none = {0};
     lki_args            a = {.src = &from, .dst = &to, .nsrc = 1, .ndst = 1, .attr = &none, .hi = 1024, .gpu = &call};

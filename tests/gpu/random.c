@@ -62,7 +62,7 @@ TEST(test_around)
     float               whole[ROOM], host[ROOM], *mem = d->ops->alloc(d, sizeof host);
     int64_t            *iteration = d->ops->alloc(d, sizeof t);
     lki_attr            attr = {.random = {.key = 77, .call = 5, .low = 0, .high = 1}};
-    lki_gpu_call        call = {.stream = l->stream, .stop = NULL};
+    lki_launch          call = {.stream = l->stream, .stop = NULL};
     d->ops->write(d, iteration, &t, sizeof t);
     for (int from = -1; from < 9; from++)
         for (int64_t n = 1; n < 12; n++) { /* first all of the draw, then numbers from ... from + n - 1 where they belong */

@@ -58,10 +58,10 @@ static void check_many(int form, int n, int64_t size)
         card[r].data = d->ops->alloc(d, r < n ? bytes : table_bytes);
         d->ops->write(d, card[r].data, host[r].data, r < n ? bytes : table_bytes);
     }
-    lki_view     to = {cpu, &s, LK_F32}, card_to = {d->ops->alloc(d, bytes), &s, LK_F32};
-    lki_attr     attr = {0};
-    lki_gpu_call call = {.stream = l->stream, .stop = NULL};
-    lki_args     a = {.src = host, .dst = &to, .nsrc = n + 1, .ndst = 1, .attr = &attr, .hi = size};
+    lki_view   to = {cpu, &s, LK_F32}, card_to = {d->ops->alloc(d, bytes), &s, LK_F32};
+    lki_attr   attr = {0};
+    lki_launch call = {.stream = l->stream, .stop = NULL};
+    lki_args   a = {.src = host, .dst = &to, .nsrc = n + 1, .ndst = 1, .attr = &attr, .hi = size};
     lki_kernels_ref(&reference);
     unsigned before = lki_fp_enter();
     reference.fn[LKI_K_replica_sum][LK_F32](&a);
@@ -184,13 +184,13 @@ TEST(test_scatter_stop)
     const lki_gpu_line *l = lki_gpu_line_of(d);
     const lk_shape      s = {1, {4}}, two = {1, {2}};
     for (int how = 0; how < 4; how++) { /* good ids, a bad one, good ones of a step, good ones of a step that is stopped */
-        float        v[4] = {0}, rows[2] = {1, 1}, *mem = d->ops->alloc(d, sizeof v + sizeof rows);
-        int32_t      ids[2] = {2, how == 1 ? 4 : 2}, stop = how == 3, *list = d->ops->alloc(d, 64);
-        void        *scratch = d->ops->alloc(d, 64);
-        lki_attr     attr = {0};
-        lki_view     src[2] = {{mem + 4, &two, LK_F32}, {list, &two, LK_I32}}, dst[1] = {{mem, &s, LK_F32}};
-        lki_gpu_call call = {.stream = l->stream, .stop = how < 2 ? NULL : list + 2};
-        lki_args     a = {.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = 4, .scratch = scratch, .gpu = &call};
+        float      v[4] = {0}, rows[2] = {1, 1}, *mem = d->ops->alloc(d, sizeof v + sizeof rows);
+        int32_t    ids[2] = {2, how == 1 ? 4 : 2}, stop = how == 3, *list = d->ops->alloc(d, 64);
+        void      *scratch = d->ops->alloc(d, 64);
+        lki_attr   attr = {0};
+        lki_view   src[2] = {{mem + 4, &two, LK_F32}, {list, &two, LK_I32}}, dst[1] = {{mem, &s, LK_F32}};
+        lki_launch call = {.stream = l->stream, .stop = how < 2 ? NULL : list + 2};
+        lki_args   a = {.src = src, .dst = dst, .nsrc = 2, .ndst = 1, .attr = &attr, .hi = 4, .scratch = scratch, .gpu = &call};
         d->ops->write(d, mem, v, sizeof v);
         d->ops->write(d, mem + 4, rows, sizeof rows);
         d->ops->write(d, list, ids, sizeof ids);

@@ -183,7 +183,7 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     const lki_gpu_line *l = lki_gpu_line_of(d);
     lki_view            src[MOST], dst[MOST];
     lki_lanes           lanes;
-    int                *told = NULL, zero = 0;
+    int                 fault = 0;
     assert_non_null(l);
     for (int i = 0; i < c->nsrc; i++) {
         src[i] = (lki_view){d->ops->alloc(d, slot_bytes(c->src_type[i], &c->src[i])), &c->src[i], c->src_type[i]};
@@ -193,11 +193,10 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
         dst[i] = (lki_view){d->ops->alloc(d, slot_bytes(c->dst_type[i], &c->dst[i])), &c->dst[i], c->dst_type[i]};
         d->ops->write(d, dst[i].data, out[i], slot_bytes(c->dst_type[i], &c->dst[i]));
     }
-    assert_int_equal(l->backend->alloc_host(sizeof *told, (void **)&told), 0);
-    int         *stop = d->ops->alloc(d, sizeof *stop);
-    lki_gpu_call call = {.stream = l->stream, .stop = stop, .told = told, .precision = c->precision};
-    lki_args     a = slot_args(c, src, dst, &lanes);
-    d->ops->write(d, stop, &zero, sizeof zero);
+    int       *stop = d->ops->alloc(d, sizeof *stop);
+    lki_launch call = {.stream = l->stream, .stop = stop, .fault = 1, .precision = c->precision};
+    lki_args   a = slot_args(c, src, dst, &lanes);
+    d->ops->write(d, stop, &fault, sizeof fault);
     a.gpu = &call;
     if (!l->kernels->fn[c->slot][c->dtype])
         fail_msg("the GPU has no kernel for %s %s", lki_slot_name(c->slot), lk_dtype_name(c->dtype));
@@ -213,9 +212,8 @@ static inline int slot_on_gpu(const slot_case *c, void **out)
     for (int i = 0; i < c->nsrc; i++)
         d->ops->release(d, src[i].data, slot_bytes(c->src_type[i], &c->src[i]));
     if (bytes) d->ops->release(d, a.scratch, bytes);
+    assert_int_equal(d->ops->read(d, &fault, stop, sizeof fault), LK_OK);
     d->ops->release(d, stop, sizeof *stop);
-    const int fault = *told;
-    l->backend->release_host(told);
     return fault;
 }
 

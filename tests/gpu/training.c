@@ -416,9 +416,8 @@ static void bad_label_in_a_loop(const void *arg, outcome *out)
             NEED(isfinite(lk_item(lk_call(step, batch).item[0])));
         lk_digest before = lk_model_digest(l.model);
         LK_FOR_EACH(batch, bad) {
-            lk_tuple result = lk_call(step, batch);
-            NEED(lk_poisoned(result.item[0]));
-            TOLD(LK_EINVAL, "label"); /* at once */
+            NEED(isnan(lk_item(lk_call(step, batch).item[0])));
+            TOLD(LK_EINVAL, "label");
             NEED(lk_digest_equal(before, lk_model_digest(l.model)));
             lk_digest trained = written(l.model, LK_ON);
             loop_all(batch, &l);

@@ -188,9 +188,9 @@ static void run_adam(int64_t n, int offset, int stop, float *w)
     d->ops->write(d, scalars, &t, sizeof t);
     d->ops->write(d, (char *)scalars + 8, &rate, sizeof rate);
     d->ops->write(d, (char *)scalars + 16, &stop, sizeof stop);
-    lki_view     src[3] = {{mem[3] + offset, &s, LK_F32}, {(char *)scalars + 8, &SCALAR, LK_F32}, {scalars, &SCALAR, LK_I64}};
-    lki_view     dst[3] = {{mem[0] + offset, &s, LK_F32}, {mem[1] + offset, &s, LK_F32}, {mem[2] + offset, &s, LK_F32}};
-    lki_gpu_call call = {.stream = l->stream, .stop = (int *)((char *)scalars + 16)};
+    lki_view   src[3] = {{mem[3] + offset, &s, LK_F32}, {(char *)scalars + 8, &SCALAR, LK_F32}, {scalars, &SCALAR, LK_I64}};
+    lki_view   dst[3] = {{mem[0] + offset, &s, LK_F32}, {mem[1] + offset, &s, LK_F32}, {mem[2] + offset, &s, LK_F32}};
+    lki_launch call = {.stream = l->stream, .stop = (int *)((char *)scalars + 16)};
     l->kernels->fn[LKI_K_update_adam][LK_F32](
         &(lki_args){.src = src, .dst = dst, .nsrc = 3, .ndst = 3, .attr = &attr, .hi = n, .gpu = &call});
     assert_int_equal(d->ops->read(d, host, mem[0], bytes), LK_OK);

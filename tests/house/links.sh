@@ -2,7 +2,7 @@
 # links.sh BUILD: what the compiled files of src/ call lies in their own folder or in one before it (the file `order`). layers.sh
 # sees what is included; a public header declares functions of many folders, and only the linker knows where they are.
 #
-# A GPU backend is linked of files in src/device/ and src/kernel/gpu/: what one of them calls is another of them, or what the library
+# A GPU backend is made of files in src/device/ and src/kernel/gpu/: what one of them calls is another of them, or what the library
 # has by that name.
 build=${1:?usage: links.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1

@@ -26,7 +26,8 @@ static lk_status cpu_copy(lki_device *device, void *dst, const void *src, size_t
     return LK_OK;
 }
 
-static const lki_device_ops ops = {cpu_alloc, cpu_release, cpu_copy, cpu_copy, cpu_copy, NULL};
+static const lki_device_ops ops = {
+    .alloc = cpu_alloc, .release = cpu_release, .copy = cpu_copy, .write = cpu_copy, .read = cpu_copy};
 
 static lki_device      cpus[LKI_MOST_CPU_DEVICES];
 static char            names[LKI_MOST_CPU_DEVICES][16];

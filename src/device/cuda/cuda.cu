@@ -4,7 +4,7 @@
 #include "device/cuda/graph.h"
 #include "device/cuda/physical.h"
 #include "device/gpu/backend.h"
-#include "device/gpu/rows.h"
+#include "device/pick.h"
 #include <mutex>
 #include <stdio.h>
 #include <string.h>

@@ -46,7 +46,7 @@ int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g)
     return 0;
 }
 
-int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows)
+int lki_cuda_feed_put(int card, void *stream, const lki_pick *rows)
 {
     feed                       *f = &feeds[card];
     std::lock_guard<std::mutex> held(f->lock);

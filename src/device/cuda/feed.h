@@ -12,7 +12,7 @@
 #include "device/cuda/call.h"
 #include "device/cuda/launch.h"
 #include "device/gpu/backend.h"
-#include "device/gpu/rows.h"
+#include "device/pick.h"
 #include <mutex>
 
 /* The kernels this driver is linked with, set before anything else is done (lki_gpu_driver). */
@@ -39,8 +39,8 @@ static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void
 
 int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g);
 
-int lki_cuda_feed_put(int card, void *stream, const lki_gpu_rows *rows); /* now, or to wait */
-int lki_cuda_feed_flush(int card);                                       /* none waits any more */
+int lki_cuda_feed_put(int card, void *stream, const lki_pick *rows); /* now, or to wait */
+int lki_cuda_feed_flush(int card);                                   /* none waits any more */
 
 /* The gather that waits, if one does, is its holder's to launch. */
 struct lki_cuda_feed_held {

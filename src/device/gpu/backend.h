@@ -4,7 +4,7 @@
  *     lockstep-cuda   CUDA cards; made by nvcc
  *     lockstep-sim    the same kernel sources made by the host's compiler: cards that are simulated on the CPU, for tests
  *
- * It is linked of a driver (device/cuda/, device/sim/), which knows the cards, and of kernels (kernel/gpu/), which know arithmetic.
+ * It consists of a driver (device/cuda/, device/sim/), which knows the cards, and of kernels (kernel/gpu/), which know arithmetic.
  * The kernels are the upper part: they hand the driver what it launches by itself, and export the backend it makes of that.
  *
  * Contract
@@ -12,7 +12,7 @@
  *     lost: there all of them fail, from when it is known, and release() and release_graph() can still be called.
  *  2. All work of a card goes to its one stream and runs in the order it was given. write() has read the host's bytes when it
  *     returns; read() and sync() return when all work before them is done; everything else may return before it is done.
- *  3. A kernel (kernel.h) launches work on the stream of its call (lki_gpu_call) and returns. Everything it needs of its lki_args,
+ *  3. A kernel (kernel.h) launches work on the stream of its call (lki_launch) and returns. Everything it needs of its lki_args,
  *     other than what lies in the card's memory, is copied when it is called; nothing of it is read later. It works on the whole of
  *     dst[0]: lo is 0 and hi its size.
  *  4. Between capture_begin() and capture_end(), by one thread, work on the streams that capture_call() gave is noted, not done; a
@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LKI_GPU_BACKEND_VERSION = 10, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
+enum { LKI_GPU_BACKEND_VERSION = 11, LKI_GPU_MOST_CARDS = 64, LKI_GPU_MOST_PIECES = 16 };
 
 typedef struct lki_gpu_card {
     char   name[64];
@@ -40,7 +40,7 @@ typedef struct lki_gpu_card {
     int    shared; /* bytes of shared memory a block may have */
 } lki_gpu_card;
 
-typedef struct lki_gpu_piece { /* of the card's memory, to copy */
+typedef struct lki_gpu_piece { /* to copy: of the card's memory; dst may also lie in memory of alloc_host() */
     void       *dst;
     const void *src;
     size_t      bytes;
@@ -48,7 +48,7 @@ typedef struct lki_gpu_piece { /* of the card's memory, to copy */
 
 struct lki_kernels;
 struct lki_grouping;
-struct lki_gpu_rows;
+struct lki_pick;
 
 typedef struct lki_gpu_backend {
     int         version;
@@ -87,8 +87,8 @@ typedef struct lki_gpu_backend {
     int (*release_graph)(void *graph); /* its variants may be released before or after */
     int (*release_variant)(void *variant);
     const struct lki_kernels *(*kernels)(void);
-    const struct lki_grouping *(*groups)(void); /* kernel/group.h; NULL: calls are launched one by one */
-    int (*gather)(int card, void *stream, const struct lki_gpu_rows *rows); /* rows.h */
+    const struct lki_grouping *(*groups)(void);                         /* kernel/group.h; NULL: calls are launched one by one */
+    int (*gather)(int card, void *stream, const struct lki_pick *rows); /* rows.h */
     /* Before kernels are launched on the card's stream by somebody himself: a gather that was put off is launched now. */
     int (*flush)(int card);
     /* Up to LKI_GPU_MOST_PIECES at once; none overlaps another. */
@@ -107,9 +107,9 @@ typedef struct lki_gpu_kernels {
     const struct lki_kernels *(*table)(void);
     const struct lki_grouping *(*groups)(void);
     void (*copy)(void *stream, int count, const lki_gpu_piece *pieces);
-    void (*gather)(void *stream, const struct lki_gpu_rows *rows);
+    void (*gather)(void *stream, const struct lki_pick *rows);
     /* The same as the description of a launch (device/cuda/feed.h). false: its numbers, or offsets, are too large for that. */
-    bool (*describe_gather)(const struct lki_gpu_rows *rows, struct lki_cuda_gather *out);
+    bool (*describe_gather)(const struct lki_pick *rows, struct lki_cuda_gather *out);
 } lki_gpu_kernels;
 
 #ifdef __cplusplus

@@ -4,7 +4,8 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/precision.h"
-#include "device/gpu/linked.h"
+#include "device/gpu/inside.h"
+#include "device/pick.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,40 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEVICES = 256, CLASSES = 256, SMALLEST = 256 };
-
-typedef struct kept { /* freed blocks of one size class */
-    void **block;
-    int    count, capacity;
-} kept;
-
-enum { FAULTS = 4096 };
-
-typedef struct fault {      /* of one word */
-    lki_gpu_fault_fn *tell; /* NULL: not in use */
-    int               what;
-    const lki_linked *with; /* links of the work it belongs to; NULL: the card's alone */
-} fault;
-
-typedef struct card {
-    lki_gpu_line    line;
-    lki_gpu_card    what;
-    pthread_mutex_t lock; /* of opening and of memory */
-    bool            open;
-    kept            free[CLASSES];
-    size_t          used, kept;
-    int            *stop;  /* in its own memory; made at first need */
-    int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
-    fault           faults[FAULTS];
-    int             fault_count;              /* those in use lie before it */
-    lki_linked     *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
-    unsigned char   peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
-    bool            lost;                     /* atomic; what follows is written once, before it */
-    int             lost_code;
-    char            lost_at[96];
-} card;
-
+enum { MOST_DEVICES = 256, SMALLEST = LKI_GPU_SMALLEST };
 enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
+
+typedef lki_gpu_state card;
 
 typedef struct logical { /* beside its device: what a logical GPU may take of its card */
     lki_device device;
@@ -63,6 +34,8 @@ static pthread_once_t  once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t split_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static card *card_of(const lki_device *d) { return d->card; }
+
+lki_gpu_state *lki_gpu_state_at(int i) { return i < card_count ? &cards[i] : NULL; }
 
 /* ---- lost cards ---- */
 
@@ -135,7 +108,7 @@ static int class_of(size_t bytes, size_t *size)
     return class + 4;
 }
 
-static lk_status open_card(lki_device *d)
+lk_status lki_gpu_open(lki_device *d)
 {
     card *c = card_of(d);
     int   code = 0;
@@ -153,7 +126,7 @@ static lk_status open_card(lki_device *d)
 static void trim(card *c)
 {
     c->line.backend->sync(c->line.card, c->line.stream);
-    for (int k = 0; k < CLASSES; k++)
+    for (int k = 0; k < LKI_GPU_CLASSES; k++)
         while (c->free[k].count > 0)
             c->line.backend->release(c->line.card, c->free[k].block[--c->free[k].count]);
     c->kept = 0;
@@ -182,8 +155,8 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     void    *mem = NULL;
     size_t   size;
     int class = class_of(bytes, &size), code = 0;
-    if (open_card(d) != LK_OK) return NULL;
-    if (class >= CLASSES) return no_room(d, bytes, 0), NULL;
+    if (lki_gpu_open(d) != LK_OK) return NULL;
+    if (class >= LKI_GPU_CLASSES) return no_room(d, bytes, 0), NULL;
     pthread_mutex_lock(&c->lock);
     bool allowed = !l->limit || l->used + size <= l->limit;
     if (allowed && c->free[class].count) {
@@ -215,7 +188,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     lki_error_record before;
     lki_error_take(&before);
     pthread_mutex_lock(&c->lock);
-    kept *k = &c->free[class];
+    lki_gpu_kept *k = &c->free[class];
     ((logical *)d)->used -= size;
     c->used -= size;
     if (lki_grow((void **)&k->block, &k->capacity, k->count + 1, sizeof *k->block)) {
@@ -233,7 +206,7 @@ lki_gpu_memory lki_gpu_memory_of(lki_device *d)
 {
     card          *c = card_of(d);
     lki_gpu_memory m = {.limit = ((logical *)d)->limit};
-    if (open_card(d) != LK_OK) return m;
+    if (lki_gpu_open(d) != LK_OK) return m;
     c->line.backend->available(c->line.card, &m.available);
     pthread_mutex_lock(&c->lock);
     m.used = m.limit ? ((logical *)d)->used : c->used;
@@ -256,25 +229,15 @@ static lk_status gpu_write(lki_device *d, void *dst, const void *host, size_t by
     return lki_gpu_check(d, "a copy to the card failed", l->backend->write(l->card, l->stream, dst, host, bytes));
 }
 
-/* Whoever waits for a card that others send to waits here first: watched, so not for ever when one of them fails. */
-static lk_status wait_for_links(card *c)
-{
-    if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
-    pthread_mutex_lock(&c->lock);
-    lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
-    pthread_mutex_unlock(&c->lock);
-    lk_status status = l ? lki_linked_wait(l) : LK_OK;
-    lki_linked_drop(l);
-    return status;
-}
-
 static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line;
-    LKI_TRY(wait_for_links(card_of(d)));
+    const int64_t       given = lki_gpu_given(d);
+    LKI_TRY(lki_gpu_wait_for_links(d));
     LKI_TRY(
         lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
-    return lki_gpu_faults(d);
+    lki_gpu_done(d, given);
+    return LK_OK;
 }
 
 /* Do copies from that card really carry bytes? Tried once, with a few. */
@@ -327,11 +290,8 @@ static lk_status check_peer(lki_device *d, lki_device *from, int code)
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
-    LKI_TRY(wait_for_links(card_of(from)));
-    if (peer_works(d, from)) {
-        LKI_TRY(check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes)));
-        return lki_gpu_faults(from); /* its work before has ended */
-    }
+    LKI_TRY(lki_gpu_wait_for_links(from));
+    if (peer_works(d, from)) return check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
     void *host = lki_alloc(bytes);
     if (!host) return LK_ENOMEM;
     lk_status status = from->ops->read(from, host, src, bytes);
@@ -340,131 +300,50 @@ static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void
     return status;
 }
 
-static const lki_device_ops gpu_ops = {gpu_alloc, gpu_release, gpu_copy, gpu_write, gpu_read, gpu_peer};
+/* ---- what not every device can do ---- */
 
-/* ---- faults ---- */
-
-static bool works_with(const card *c, const card *other)
+static size_t gpu_room(lki_device *d)
 {
-    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
-    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+    const lki_gpu_memory m = lki_gpu_memory_of(d);
+    const size_t         allowed = m.limit > m.used ? m.limit - m.used : 0;
+    return m.limit && allowed < m.available ? allowed : m.available;
 }
 
-/* Steps write again. */
-static void go_on(card *c)
-{
-    if (c->stop) c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
-}
-
-int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const lki_linked *with)
+static lk_status gpu_limit(lki_device *d, size_t bytes)
 {
     card *c = card_of(d);
-    int   code = 0, i = 0;
-    if (open_card(d) != LK_OK) return NULL;
     pthread_mutex_lock(&c->lock);
-    if (!c->words) code = c->line.backend->alloc_host(FAULTS * sizeof *c->words, (void **)&c->words);
-    while (!code && i < FAULTS && c->faults[i].tell)
-        i++;
-    if (!code && i < FAULTS) {
-        c->faults[i] = (fault){tell, what, with};
-        c->words[i] = 0;
-        if (i >= c->fault_count) __atomic_store_n(&c->fault_count, i + 1, __ATOMIC_RELEASE);
-    }
+    ((logical *)d)->limit = bytes;
     pthread_mutex_unlock(&c->lock);
-    if (lki_gpu_check(d, "no memory that card and host both reach", code) != LK_OK) return NULL;
-    if (i < FAULTS) return &c->words[i];
-    lki_fail(LK_ENOMEM, "%s: %d ops that check indices are in use, and no more can be", d->name, FAULTS);
-    return NULL;
+    return LK_OK;
 }
 
-void lki_gpu_fault_free(lki_device *d, int *word)
+static lk_status gpu_gather(lki_device *d, const lki_pick *rows)
 {
-    card *c = card_of(d);
-    if (!word) return;
-    pthread_mutex_lock(&c->lock);
-    const bool untold = __atomic_exchange_n(word, 0, __ATOMIC_RELAXED) != 0;
-    c->faults[word - c->words].tell = NULL;
-    while (c->fault_count > 0 && !c->faults[c->fault_count - 1].tell)
-        c->fault_count--;
-    pthread_mutex_unlock(&c->lock);
-    if (!untold) return;
-    lki_warn("%s: a step met an index out of range, and was dropped before anybody asked", d->name);
-    for (int i = 0; i < card_count; i++)
-        if (works_with(c, &cards[i])) go_on(&cards[i]);
+    const lki_gpu_line *l = lki_gpu_line_of(d);
+    return l ? lki_gpu_check(d, "rows cannot be gathered", l->backend->gather(l->card, l->stream, rows)) : lk_error_code();
 }
 
-/* Those that are set are told, or just cleared: all of them, or those of work with these links. */
-static lk_status take_faults(card *c, bool tell, const lki_linked *with)
+static void gpu_words(lki_device *d, char *text, size_t size)
 {
-    lk_status status = LK_OK;
-    int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < count; i++) {
-        if (!__atomic_load_n(&c->words[i], __ATOMIC_RELAXED)) continue;
-        pthread_mutex_lock(&c->lock);
-        const bool  own = !with || c->faults[i].with == with;
-        const fault f = own && __atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) ? c->faults[i] : (fault){0};
-        pthread_mutex_unlock(&c->lock);
-        if (f.tell && tell) status = f.tell(f.what);
-    }
-    return status;
+    const lki_gpu_card *c = &card_of(d)->what;
+    snprintf(text, size, "%s, %zu MiB, %d multiprocessors, compute capability %d.%d", c->name, c->memory >> 20, c->processors,
+             c->major, c->minor);
 }
 
-static void clear_faults(card *c)
-{
-    if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return;
-    c->line.backend->sync(c->line.card, c->line.stream);
-    take_faults(c, false, NULL);
-    go_on(c);
-}
-
-/* The step that met one may still be at work, and steps behind it: what they set is part of what was told, and must not be told to
- * somebody later. Linked cards stop together, and go on together; who reads from one of them is told what another met in their work
- * together, and in no other. */
-lk_status lki_gpu_faults(lki_device *d)
-{
-    card             *c = card_of(d);
-    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
-    lk_status         status = take_faults(c, true, NULL);
-    for (int i = 0; i < card_count && status == LK_OK && with; i++)
-        if (&cards[i] != c && works_with(c, &cards[i])) status = take_faults(&cards[i], true, with);
-    if (status == LK_OK) return LK_OK;
-    wait_for_links(c);
-    for (int i = 0; i < card_count; i++)
-        if (works_with(c, &cards[i])) clear_faults(&cards[i]);
-    return status;
-}
-
-int *lki_gpu_stop(lki_device *d)
-{
-    card *c = card_of(d);
-    int   code = 0;
-    if (open_card(d) != LK_OK) return NULL;
-    pthread_mutex_lock(&c->lock);
-    if (!c->stop) {
-        code = c->line.backend->alloc(c->line.card, sizeof *c->stop, (void **)&c->stop);
-        if (!code) code = c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
-        else c->stop = NULL;
-    }
-    pthread_mutex_unlock(&c->lock);
-    return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
-}
-
-lk_status lki_gpu_wait(lki_device *d)
-{
-    const lki_gpu_line *l = &card_of(d)->line;
-    LKI_TRY(wait_for_links(card_of(d)));
-    LKI_TRY(lki_gpu_check(d, "work on the card failed", l->backend->sync(l->card, l->stream)));
-    return lki_gpu_faults(d);
-}
-
-void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
-{
-    card *c = card_of(d);
-    if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
-    pthread_mutex_lock(&c->lock);
-    if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
-}
+static const lki_device_ops gpu_ops = {.alloc = gpu_alloc,
+                                       .release = gpu_release,
+                                       .copy = gpu_copy,
+                                       .write = gpu_write,
+                                       .read = gpu_read,
+                                       .peer = gpu_peer,
+                                       .room = gpu_room,
+                                       .limit = gpu_limit,
+                                       .gather = gpu_gather,
+                                       .words = gpu_words,
+                                       .given = lki_gpu_given,
+                                       .pending = lki_gpu_pending,
+                                       .settle = lki_gpu_settle};
 
 const lki_gpu_links *lki_gpu_links_here(const lki_device *d) { return card_of(d)->line.links; }
 
@@ -571,19 +450,8 @@ lk_status lki_gpu_split(int per_card, size_t limit)
     return LK_OK;
 }
 
-lk_status lki_gpu_limit(lki_device *d, size_t limit)
-{
-    card *c = card_of(d);
-    pthread_mutex_lock(&c->lock);
-    ((logical *)d)->limit = limit;
-    pthread_mutex_unlock(&c->lock);
-    return LK_OK;
-}
-
-void lki_gpu_set_precision(lki_device *d, int precision) { __atomic_store_n(&d->precision, precision, __ATOMIC_RELAXED); }
-
 int lki_gpu_precision(const lki_device *d) { return __atomic_load_n(&d->precision, __ATOMIC_RELAXED); }
 
-const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return open_card(d) == LK_OK ? &card_of(d)->line : NULL; }
+const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return lki_gpu_open(d) == LK_OK ? &card_of(d)->line : NULL; }
 
 const lki_gpu_card *lki_gpu_card_of(lki_device *d) { return &card_of(d)->what; }

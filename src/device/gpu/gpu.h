@@ -20,11 +20,9 @@ const char *lki_gpu_why(void); /* one line: what was found, or why nothing was *
 
 /* Cut each card into so many logical GPUs, each with at most `limit` bytes (0: no limit). LK_ESTATE once a GPU is in use. */
 lk_status lki_gpu_split(int per_card, size_t limit);
-lk_status lki_gpu_limit(lki_device *d, size_t limit);
 
 /* How its kernels multiply, an lki_precision; at first LOCKSTEP_PRECISION: f32, tf32 or bf16. */
-void lki_gpu_set_precision(lki_device *d, int precision);
-int  lki_gpu_precision(const lki_device *d);
+int lki_gpu_precision(const lki_device *d);
 
 /* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be, or is lost. */
 typedef struct lki_gpu_line {
@@ -45,16 +43,26 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code);
 enum { LKI_GPU_WORDS = 480 };
 void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS]);
 
-/* Words that kernels set when they meet an index out of range: in memory of the host, found set whenever the card is waited for, or
- * when somebody looks. `tell` puts it into words and returns its status; with: links of the cards that do this work together, who
- * are all told; or NULL. NULL and an error: there is no room for more. */
+/* Work whose end the host can ask for later (work.c): whose it is, and a function that puts an error it met into words and returns
+ * the status. */
 struct lki_linked;
-typedef lk_status lki_gpu_fault_fn(int what);
-int              *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const struct lki_linked *with);
-void              lki_gpu_fault_free(lki_device *d, int *word);
-lk_status         lki_gpu_faults(lki_device *d); /* those set so far are told, the first of them, and cleared */
+typedef struct lki_gpu_job {
+    lk_status (*tell)(const void *of, int code, int64_t call);
+    const void              *of;
+    int64_t                  call; /* which call of it */
+    const struct lki_linked *with; /* links of the cards that do this work together; NULL: the card works alone */
+} lki_gpu_job;
 
-/* A word in the card's memory that is not 0 from the moment a step met an index out of range until that was told: kernels that
+/* Before the work is given: its number. `count`: of so many works, the last one's. */
+lk_status lki_gpu_give(lki_device *d, const lki_gpu_job *job, int count, int64_t *work);
+
+/* What to copy, on the card `of` and at the end of the work, where a kernel of it may meet an index out of range. */
+lki_gpu_piece lki_gpu_report(lki_device *d, int64_t work, const lki_device *of);
+
+/* Wait for the card; an error of `of` that nobody asked for is dropped with a warning. Before `of` goes. */
+void lki_gpu_forget(lki_device *d, const void *of);
+
+/* A word in the card's memory that is not 0 from the moment a work met an index out of range until that was told: kernels that
  * write variables read it and do nothing. */
 int *lki_gpu_stop(lki_device *d);
 

@@ -397,6 +397,13 @@ static lk_status exchange_by(lki_linked *l, exchange_fn *fn, int count, const lk
     return status;
 }
 
+void lki_linked_gave(lki_linked *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->given++;
+    pthread_mutex_unlock(&l->lock);
+}
+
 lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers)
 {
     return exchange_by(l, l->way_of->exchange, count, transfers);

@@ -35,8 +35,9 @@ lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *
 lk_status lki_linked_begin(lki_linked *l, int count, const lki_gpu_transfer *transfers);
 bool      lki_linked_sums(const lki_linked *l);
 
-/* Until all work of all its cards is done. */
+/* Until all work of all its cards is done that came with an exchange, or that they gave together as this says. */
 lk_status lki_linked_wait(lki_linked *l);
+void      lki_linked_gave(lki_linked *l);
 
 lki_gpu_way lki_linked_way(const lki_linked *l);
 

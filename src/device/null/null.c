@@ -25,8 +25,9 @@ static lk_status null_copy(lki_device *device, void *dst, const void *src, size_
 
 lki_device *lki_device_null(void)
 {
-    static const lki_device_ops ops = {null_alloc, null_release, null_copy, null_copy, null_copy, NULL};
-    static lki_device           null = {.kind = LKI_DEVICE_NULL, .name = "NULL:0", .ops = &ops}; /* its memory is the host's */
+    static const lki_device_ops ops = {
+        .alloc = null_alloc, .release = null_release, .copy = null_copy, .write = null_copy, .read = null_copy};
+    static lki_device null = {.kind = LKI_DEVICE_NULL, .name = "NULL:0", .ops = &ops}; /* its memory is the host's */
     null.memory = lki_device_cpu()->memory;
     return &null;
 }

@@ -9,7 +9,7 @@
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
 #include "device/gpu/backend.h"
-#include "device/gpu/rows.h"
+#include "device/pick.h"
 #include "device/sim/links.h"
 #include "device/sim/runtime.h"
 #include <atomic>
@@ -424,7 +424,7 @@ int sim_copies(int i, void *stream, int count, const lki_gpu_piece *pieces)
     return sim_failure(i);
 }
 
-int sim_gather(int i, void *stream, const lki_gpu_rows *rows)
+int sim_gather(int i, void *stream, const lki_pick *rows)
 {
     const int code = cards[i].harm ? 0 : lki_cuda_feed_put(i, stream, rows);
     return code ? code : sim_failure(i);

@@ -79,8 +79,8 @@ static lk_status place_call(lki_card *c, lki_card_call *k)
     k->args.scratch = k->has_scratch ? (char *)c->block->data + k->scratch : NULL;
     if (k->on_host) return LK_OK;
     c->checks = c->checks || checks;
-    return checks && !(k->gpu.told = lki_gpu_fault_new(c->device, lki_tell_fault, (int)n->op, c->share.links)) ? lk_error_code()
-                                                                                                               : LK_OK;
+    if (checks) k->gpu.fault = lki_card_fault(c, k);
+    return LK_OK;
 }
 
 lk_status lki_card_place(lki_card *c)

@@ -1,6 +1,7 @@
 /* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
 #include "core/log.h"
 #include "core/names.h"
+#include "kernel/run.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/join.h"
@@ -17,7 +18,7 @@ static lk_status make_calls(lki_card *c, const int *order, int count)
     for (int i = 0; i < count; i++) {
         const lki_node *n = &c->graph->nodes[order[i]];
         c->calls[i].node = n;
-        c->calls[i].on_host = !lki_gpu_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
+        c->calls[i].on_host = !lki_slot_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
         if (c->calls[i].on_host && n->slot != LKI_K_none)
             lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
                      lk_dtype_name(n->type), c->device->name);
@@ -263,7 +264,7 @@ static bool is_in_parts(const lki_card_call *k)
     if (!weights || n->mode != LKI_SUM || n->type != LK_F32 || k->on_host || n->ndst > 2) return false;
     for (int d = 0; d < n->ndst; d++)
         results += lki_shape_size(k->args.dst[d].shape);
-    return k->scratch && results <= LKI_GPU_PART_RESULTS && k->scratch <= (size_t)results * LKI_GPU_PARTS * sizeof(float);
+    return k->scratch && results <= LKI_ROW_PART_RESULTS && k->scratch <= (size_t)results * LKI_ROW_PARTS * sizeof(float);
 }
 
 /* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards

@@ -1,6 +1,7 @@
 /* A plan's life on a GPU, and replaying it: no allocation, and no walk over all values. */
 #include "plan/card/card.h"
 #include "core/memory.h"
+#include "op/run.h"
 #include "plan/card/inside.h"
 
 /* ---- making one ---- */
@@ -58,16 +59,25 @@ static bool makes_output(const lki_card *c, const lki_node *n)
     return false;
 }
 
-/* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there. */
+static bool checks_indices(const lki_card *c, const lki_card_launch *l)
+{
+    for (int i = l->from; i < l->end; i++)
+        if (c->calls[i].gpu.fault) return true;
+    return false;
+}
+
+/* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there; with them the
+ * word `stop`, which calls that check indices may have set. */
 static lk_status find_givers(lki_card *c)
 {
     const lki_graph *g = c->graph;
-    if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES) return LK_OK;
+    const int        most = LKI_GPU_MOST_PIECES - c->checks;
+    if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > most) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind != LKI_VALUE_MADE) return LK_OK;
     c->given = c->after_count;
     for (int l = 0; l < c->launch_count; l++) {
-        bool gives = false;
+        bool gives = checks_indices(c, &c->launches[l]);
         for (int i = c->launches[l].from; i < c->launches[l].end; i++)
             gives = gives || makes_output(c, c->calls[i].node);
         if (!gives) continue;
@@ -90,7 +100,7 @@ static lk_status make(lki_card *c, const lki_card_args *a)
     LKI_TRY(find_givers(c));
     LKI_TRY(lki_card_find_ways(c));
     c->arrivals = lki_arena_array(&c->arena, c->input_count + 1, sizeof *c->arrivals);
-    c->results = lki_arena_array(&c->arena, c->output_count + 1, sizeof *c->results);
+    c->results = lki_arena_array(&c->arena, c->output_count + 2, sizeof *c->results);
     return c->arrivals && c->results ? LK_OK : LK_ENOMEM;
 }
 
@@ -112,9 +122,7 @@ lki_card *lki_card_new(const lki_card_args *a)
 void lki_card_free(lki_card *c)
 {
     if (!c) return;
-    if (c->line) c->line->backend->sync(c->line->card, c->line->stream); /* it may still be at work */
-    for (int i = 0; i < c->count && c->calls; i++)
-        lki_gpu_fault_free(c->device, c->calls[i].gpu.told);
+    if (c->line) lki_gpu_forget(c->device, c);
     for (int i = 0; i < c->part_count; i++)
         if (c->parts[i].graph) c->line->backend->release_graph(c->parts[i].graph);
     for (int i = 0; i < LKI_CARD_WAYS; i++)
@@ -159,8 +167,10 @@ lk_status lki_card_bring(lki_card *c, const lki_value_list *in)
         const char           *from = (const char *)t->data + x->before;
         char                 *to = place_of(c, x->at);
         if (lki_on_host(home)) LKI_TRY(d->ops->write(d, to, from, x->bytes));
-        else if (!lki_same_memory(home, d)) LKI_TRY(d->ops->peer(d, to, home, from, x->bytes));
-        else c->arrivals[here++] = (lki_gpu_piece){to, from, x->bytes};
+        else if (!lki_same_memory(home, d)) {
+            LKI_TRY(lki_buffer_settle(t->buffer));
+            LKI_TRY(d->ops->peer(d, to, home, from, x->bytes));
+        } else c->arrivals[here++] = (lki_gpu_piece){to, from, x->bytes};
     }
     return lki_card_copy_all(c, here, c->arrivals);
 }
@@ -182,34 +192,43 @@ static lk_status return_guests(lki_card *c)
     for (int i = 0; i < c->guest_count; i++) {
         const lki_card_guest *x = &c->guests[i];
         if (!x->written) continue;
+        LKI_TRY(c->device->ops->settle(c->device, LKI_ALL_WORK));
         LKI_TRY(c->device->ops->read(c->device, x->host, place_of(c, x->at), x->bytes));
         LKI_TRY(lki_variable_fill(x->variable, x->host));
     }
     return LK_OK;
 }
 
-static void list_results(lki_card *c, lk_tensor *const *out)
+/* Outputs are pending from here on. */
+static void list_results(lki_card *c, lk_tensor *const *out, int64_t work)
 {
-    for (int i = 0; i < c->output_count; i++)
-        c->results[i] = (lki_gpu_piece){out[c->outputs[i].output]->data, c->outputs[i].from, c->outputs[i].bytes};
+    c->result_count = 0;
+    for (int i = 0; i < c->output_count; i++) {
+        lk_tensor *t = out[c->outputs[i].output];
+        t->buffer->work = work;
+        c->results[c->result_count++] = (lki_gpu_piece){t->data, c->outputs[i].from, c->outputs[i].bytes};
+    }
+    if (c->checks) c->results[c->result_count++] = lki_gpu_report(c->device, work, c->device);
 }
 
-static _Thread_local bool unwaited;
-
-bool lki_card_wait_for_faults(bool wait)
+static lk_status tell(const void *of, int code, int64_t call)
 {
-    bool before = !unwaited;
-    unwaited = !wait;
-    return before;
+    const char      *name = ((const lki_card *)of)->graph->name;
+    lki_error_record cause;
+    lki_fail_fault((lki_op)(code & 1023));
+    lki_error_take(&cause);
+    return lki_fail(cause.code, "%s (call %lld of %s)", cause.text, (long long)call, name ? name : "a function");
 }
 
-bool lki_card_waits(void) { return !unwaited; }
+lk_status lki_card_give(const lki_card *c, int64_t call, int count, int64_t *work)
+{
+    const lki_gpu_job job = {tell, c, call, c->share.links};
+    return lki_gpu_give(c->device, &job, count, work);
+}
 
-lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out)
+static lk_status run(lki_card *c, const lki_value_list *in)
 {
     void *variant;
-    LKI_TRY(lki_gpu_faults(c->device)); /* of steps before */
-    list_results(c, out);
     LKI_TRY(lki_card_way_for(c, in, &variant));
     if (!variant) LKI_TRY(lki_card_bring(c, in));
     LKI_TRY(bring_guests(c));
@@ -218,7 +237,17 @@ lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *cons
         if (i + 1 < c->part_count) LKI_TRY(lki_card_run_on_host(c, &c->calls[c->launches[c->parts[i].end].from]));
     }
     c->replays++;
-    if (c->checks && !unwaited) LKI_TRY(lki_gpu_wait(c->device));
-    LKI_TRY(return_guests(c));
-    return c->gives ? LK_OK : lki_card_copy_all(c, c->output_count, c->results);
+    return c->gives ? LK_OK : lki_card_copy_all(c, c->result_count, c->results);
+}
+
+lk_status lki_card_replay(lki_card *c, int64_t call, const lki_value_list *in, lk_tensor *const *out)
+{
+    int64_t work;
+    LKI_TRY(lki_card_give(c, call, 1, &work));
+    list_results(c, out, work);
+    const lk_status status = run(c, in);
+    if (status != LK_OK && c->checks)
+        lki_card_copy_all(c, 1, &c->results[c->result_count - 1]); /* its kernels may have met one too */
+    LKI_TRY(status);
+    return return_guests(c);
 }

@@ -4,13 +4,13 @@
  *             an index out of range. In the captured graph it waits for nothing else
  *   launches  several small nodes, and several updates, are one launch (join.h)
  *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
- *             time before the other is made (card_rooms.h)
+ *             time before the other is made (rooms.h)
  *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first
  *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
- *             where they did before, a variant of it that reads them there (card_ways.c)
- *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do
- *             nothing until it was told, and one the host looks at: a plan that checks indices is waited for, unless who replays it
- *             said that the next replay, or whoever waits for the card first, may be told instead
+ *             where they did before, a variant of it that reads them there (ways.c)
+ *   faults    a call that meets an index out of range writes its code into a word of the card. Updates of this replay and of later
+ *             ones read the word and do nothing until the error was told. The last copy of a replay takes the word to the host, so
+ *             the error is known with the replay that met it (device/gpu/work.c)
  *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
 #ifndef LKI_PLAN_CARD_CARD_H
 #define LKI_PLAN_CARD_CARD_H
@@ -39,10 +39,8 @@ typedef struct lki_card_args {
 lki_card *lki_card_new(const lki_card_args *args);
 void      lki_card_free(lki_card *c); /* NULL is ignored */
 
-lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out);
-
-/* From now on this thread's replays wait for faults (as at first), or do not; returns what it was. */
-bool lki_card_wait_for_faults(bool wait);
+/* `call`: which call of its function this is, for messages. Outputs are pending afterwards. */
+lk_status lki_card_replay(lki_card *c, int64_t call, const lki_value_list *in, lk_tensor *const *out);
 
 size_t lki_card_bytes(const lki_card *c);
 int    lki_card_calls(const lki_card *c); /* launches */

@@ -18,7 +18,7 @@ static lk_status prepare(lki_plan *p)
 static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out)
 {
     LKI_TRY(lki_plan_free_variables(p));
-    return lki_card_replay(p->body, in, out);
+    return lki_card_replay(p->body, p->call, in, out);
 }
 
 static void free_card(lki_plan *p) { lki_card_free(p->body); }

@@ -23,8 +23,8 @@ typedef struct lki_card_call {
     bool            arrives; /* it reads an input of the function (card_ways.c) */
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args;    /* of the card */
-    lki_gpu_call    gpu;
-    lki_gpu_parts   parts; /* what it left of its results */
+    lki_launch      gpu;
+    lki_row_parts   parts; /* what it left of its results */
 } lki_card_call;
 
 typedef struct lki_card_launch { /* calls from..end-1; several are a group */
@@ -90,7 +90,8 @@ struct lki_card {
     lki_card_guest     *guests;
     lki_card_output    *outputs;
     int                 input_count, guest_count, output_count;
-    lki_gpu_piece      *arrivals, *results; /* copies before a replay, and of its outputs: room for as many as there are */
+    lki_gpu_piece      *arrivals, *results; /* copies before a replay, and after it: of outputs, and of the word `stop` */
+    int                 result_count;
     bool                gives;              /* the captured graph copies outputs itself, */
     int                 given, given_count; /* ... after these launches of the list `after` */
     lki_card_way        ways[LKI_CARD_WAYS];
@@ -108,10 +109,10 @@ static inline size_t lki_value_bytes(const lki_value *v)
     return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
 }
 
-/* Does it lie somewhere outside the block? */
 /* Within the card, by as few launches as can be (card.c). */
 lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
 
+/* Does it lie somewhere outside the block? */
 static inline char *lki_card_placed(const lki_card *c, int root) { return c->share.placed ? c->share.placed[root] : NULL; }
 
 /* Is this variable's home the card? */
@@ -133,9 +134,16 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k);
  * to the card. */
 char *lki_card_home(lki_card *c, int root);
 
+/* The code by which a call reports an index out of range: its op, and above that a number that is larger for earlier calls. */
+static inline int lki_card_fault(const lki_card *c, const lki_card_call *k)
+{
+    return (int)((c->calls + c->count - k) << 10 | (int)k->node->op);
+}
+
 /* A replay, piece by piece. */
 lk_status lki_card_bring(lki_card *c, const lki_value_list *in);
-bool      lki_card_waits(void);                                            /* for faults, on this thread */
+lk_status lki_card_give(const lki_card *c, int64_t call, int count,
+                        int64_t *work);                                    /* its number; of `count` cards, the last one's */
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant); /* NULL: as it was captured */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 

@@ -12,7 +12,7 @@ static lk_status launch(lki_card *c, const lki_card_launch *l, void *stream)
     const lki_node *n = c->calls[l->from].node;
     for (int i = l->from; i < l->end; i++) {
         c->calls[i].gpu.stream = stream;
-        c->calls[i].parts = (lki_gpu_parts){0};
+        c->calls[i].parts = (lki_row_parts){0};
     }
     if (l->end - l->from > 1) c->grouping->run[l->kind](l->end - l->from, &c->members[l->from]);
     else c->line->kernels->fn[n->slot][n->type](&c->calls[l->from].args);
@@ -57,7 +57,7 @@ static lk_status capture_outputs(lki_card *c, void *capture)
     void               *stream = NULL;
     LKI_TRY(check_step(c, "cannot be captured",
                        l->backend->capture_call(l->card, capture, c->given_count, c->after + c->given, &stream)));
-    return check_step(c, "cannot be captured", l->backend->copies(l->card, stream, c->output_count, c->results));
+    return check_step(c, "cannot be captured", l->backend->copies(l->card, stream, c->result_count, c->results));
 }
 
 static lk_status capture(lki_card *c, lki_card_part *p)
@@ -113,7 +113,7 @@ static lk_status run_captured(const lki_card *c, const lki_card_part *p, void *v
     const lki_gpu_line    *l = c->line;
     const lki_gpu_backend *b = l->backend;
     int                    code = b->vary(l->card, p->graph, variant);
-    if (!code && c->gives) code = b->recopy(l->card, p->graph, p->end - p->from, c->output_count, c->results);
+    if (!code && c->gives) code = b->recopy(l->card, p->graph, p->end - p->from, c->result_count, c->results);
     return check_step(c, "cannot be launched", code ? code : b->launch(l->card, l->stream, p->graph));
 }
 
@@ -159,7 +159,7 @@ static lk_status run_traced(lki_card *c, const lki_card_part *p)
 static lk_status copy_outputs(const lki_card *c)
 {
     const lki_gpu_line *l = c->line;
-    return c->gives ? lki_gpu_check(c->device, "a copy failed", l->backend->copies(l->card, l->stream, c->output_count, c->results))
+    return c->gives ? lki_gpu_check(c->device, "a copy failed", l->backend->copies(l->card, l->stream, c->result_count, c->results))
                     : LK_OK;
 }
 

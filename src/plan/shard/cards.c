@@ -17,7 +17,7 @@
 #include "core/names.h"
 #include "device/gpu/linked.h"
 #include "format/trace.h"
-#include "op/run.h"
+#include "kernel/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/passes.h"
 #include "plan/executor.h"
@@ -27,19 +27,19 @@
 #include <string.h>
 
 typedef struct one { /* card */
-    lki_device  *device;
-    lki_shard    shard;
-    lki_card    *card;
-    char       **placed;
-    lki_buffer  *sent;     /* what it sends in all exchanges, one behind the other */
-    char       **variable; /* of the plan's list: its twin here; */
-    int          held;     /* so many of them are held */
-    char        *lanes;    /* what all cards have written lane by lane; */
-    int         *words;    /* whether to stop, of all cards; */
-    lki_args     stopper;  /* any of them makes this card stop */
-    lki_view     view[2];
-    lk_shape     shape[2];
-    lki_gpu_call gpu;
+    lki_device *device;
+    lki_shard   shard;
+    lki_card   *card;
+    char      **placed;
+    lki_buffer *sent;     /* what it sends in all exchanges, one behind the other */
+    char      **variable; /* of the plan's list: its twin here; */
+    int         held;     /* so many of them are held */
+    char       *lanes;    /* what all cards have written lane by lane; */
+    int        *words;    /* whether to stop, of all cards; */
+    lki_args    stopper;  /* any of them makes this card stop */
+    lki_view    view[2];
+    lk_shape    shape[2];
+    lki_launch  gpu;
 } one;
 
 typedef struct pointers { /* by card */
@@ -111,7 +111,7 @@ static lk_status check_kernels(lki_cards *c, const lki_graph *g, const lki_parts
     if (!lki_lane_split_of(lanes, c->count, &c->split)) return refuse(why, "%d lanes cannot be cut for %d cards", lanes, c->count);
     for (int k = 0; k < parts->node_count; k++) {
         const lki_node *n = &g->nodes[parts->nodes[k]];
-        if (!lki_gpu_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
+        if (!lki_slot_can(c->card[0].device, n->slot, n->type, n->mode == LKI_SUM ? lanes : 0))
             return refuse(why, "%s %s has no kernel on a card", lki_op_name(n->op), lk_dtype_name(n->type));
     }
     return LK_OK;
@@ -202,7 +202,7 @@ static void make_stopper(lki_cards *c, one *o)
     o->shape[1] = (lk_shape){.rank = 1, .dim = {1}};
     o->view[0] = (lki_view){o->words, &o->shape[0], LK_I32};
     o->view[1] = (lki_view){o->card->stop, &o->shape[1], LK_I32};
-    o->gpu = (lki_gpu_call){.stream = o->card->line->stream};
+    o->gpu = (lki_launch){.stream = o->card->line->stream};
     o->stopper =
         (lki_args){.src = &o->view[0], .dst = &o->view[1], .nsrc = 1, .ndst = 1, .attr = &c->none, .hi = 1, .gpu = &o->gpu};
 }
@@ -493,7 +493,8 @@ static lk_status finish_variables(lki_cards *c)
         if (!has_home_here(c, v)) {
             void       *host = lki_alloc(b->bytes);
             lki_device *d = c->card[0].device;
-            lk_status   status = host ? d->ops->read(d, host, c->card[0].variable[k], b->bytes) : LK_ENOMEM;
+            lk_status   status = host ? d->ops->settle(d, LKI_ALL_WORK) : LK_ENOMEM;
+            if (status == LK_OK) status = d->ops->read(d, host, c->card[0].variable[k], b->bytes);
             if (status == LK_OK) status = lki_buffer_write(b, 0, host, b->bytes);
             lki_release(host);
             LKI_TRY(status);
@@ -542,7 +543,7 @@ static lk_status run(lki_cards *c, const lki_value_list *in)
 }
 
 /* What all cards have alike comes from the first; of rows each brings its own. */
-static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
+static lk_status take_outputs(lki_cards *c, lk_tensor *const *out, int64_t work)
 {
     lki_device *first = c->card[0].device;
     for (int i = 0; i < c->count; i++) {
@@ -557,6 +558,7 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
                                              (lki_value_bytes(whole) / (size_t)whole->shape.dim[0])
                                        : 0;
             char        *to = (char *)out[x->output]->data + before;
+            out[x->output]->buffer->work = work;
             if (i && !rows) continue;
             LKI_TRY(i ? first->ops->peer(first, to, c->card[i].device, x->from, x->bytes)
                       : first->ops->copy(first, to, x->from, x->bytes));
@@ -565,19 +567,51 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     return LK_OK;
 }
 
+/* Each card's word `stop` goes to a slot of its own: the first card's numbers, of which `work` is the last, count them. */
+static lk_status report(lki_cards *c, int64_t work)
+{
+    for (int i = 0; i < c->count && c->checks; i++) {
+        const lki_gpu_piece slot = lki_gpu_report(c->card[0].device, work - c->count + 1 + i, c->card[i].device);
+        LKI_TRY(lki_card_copy_all(c->card[i].card, 1, &slot));
+    }
+    lki_linked_gave(c->links);
+    return LK_OK;
+}
+
+/* An exchange beside it may still be on its way, and kernels may have met an index out of range too. */
+static lk_status after_failure(lki_cards *c, int64_t work)
+{
+    lki_error_record cause;
+    lki_linked_wait(c->links);
+    lki_error_take(&cause);
+    report(c, work);
+    lk_clear_error();
+    lki_error_put(&cause);
+    return cause.code;
+}
+
+/* Where a card was lost meanwhile, the links know which one it was and what it was to send. */
+static lk_status ask_links(lki_cards *c)
+{
+    lki_error_record found;
+    lki_error_take(&found);
+    const lk_status status = lki_linked_wait(c->links);
+    lki_error_put(&found);
+    return status == LK_OK ? found.code : status;
+}
+
 static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out)
 {
     lki_cards *c = p->body;
-    for (int i = 0; i < c->count; i++)
-        LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */
+    int64_t    work;
     LKI_TRY(prepare_variables(c));
-    const lk_status status = run(c, in);
-    if (status != LK_OK) lki_linked_wait(c->links); /* an exchange beside it may still be on its way */
-    LKI_TRY(status);
-    for (int i = 0; i < c->count && c->checks && lki_card_waits(); i++)
-        LKI_TRY(lki_gpu_wait(c->card[i].device));
+    LKI_TRY(lki_card_give(c->card[0].card, p->call, c->count, &work));
+    for (int i = 0; i < c->count; i++)
+        lki_gpu_watch(c->card[i].device, c->links, true);
+    if (run(c, in) != LK_OK) return after_failure(c, work);
+    if (report(c, work) != LK_OK) return ask_links(c);
     LKI_TRY(finish_variables(c));
-    return take_outputs(c, out);
+    return take_outputs(c, out, work);
 }
 
 /* Before accepts(), which may find that some replica is not on a card. */

@@ -141,18 +141,18 @@ template <typename T> __host__ __device__ inline T tree(T *sum, int count)
     return sum[0];
 }
 
-/* An index out of range: told to the host, and to later updates of the step, which then do nothing. */
+/* An index out of range: the code of the call goes into the word `stop`, which later updates read and then do nothing. Of several
+ * calls the largest code stays, so it does not depend on which was first. */
 struct fault {
-    int *stop, *told;
+    int *stop, code;
 
     __device__ void operator()() const
     {
-        if (stop) *stop = 1;
-        if (told) *told = 1;
+        if (stop) atomicMax(stop, code);
     }
 };
 
-static inline fault fault_of(const lki_args *a) { return fault{a->gpu->stop, a->gpu->told}; }
+static inline fault fault_of(const lki_args *a) { return fault{a->gpu->stop, a->gpu->fault}; }
 
 /* Element i of an index operand: i32, i64 or u8. */
 struct ids {
@@ -215,8 +215,8 @@ const lki_grouping *grouping();
 
 /* For lki_gpu_kernels: several pieces of memory by one launch (move/pieces.cu); rows of tables (move/rows_in.cu). */
 void copy_pieces(void *stream, int count, const lki_gpu_piece *piece);
-void gather_rows(void *stream, const struct lki_gpu_rows *r);
-bool describe_gather(const struct lki_gpu_rows *r, struct lki_cuda_gather *out);
+void gather_rows(void *stream, const struct lki_pick *r);
+bool describe_gather(const struct lki_pick *r, struct lki_cuda_gather *out);
 
 } // namespace lki_gpu
 

@@ -169,12 +169,12 @@ static inline bool leave_parts(const lki_args *g, const lane_parts &l, int resul
 {
     const int  each = l.of_lane(0), count = l.count();
     const bool has_all = g->ndst < 2 || to.rest; /* the other result may have been made elsewhere */
-    if (!g->gpu->leaves || !has_all || !results || results > LKI_GPU_PART_RESULTS || each < 1 || each & (each - 1) ||
-        count > LKI_GPU_PARTS)
+    if (!g->gpu->leaves || !has_all || !results || results > LKI_ROW_PART_RESULTS || each < 1 || each & (each - 1) ||
+        count > LKI_ROW_PARTS)
         return false;
     for (int i = 1; i < l.lanes; i++)
         if (l.of_lane(i) != each) return false;
-    *g->gpu->leaves = lki_gpu_parts{(const float *)g->scratch, results, to.count, count};
+    *g->gpu->leaves = lki_row_parts{(const float *)g->scratch, results, to.count, count};
     return true;
 }
 

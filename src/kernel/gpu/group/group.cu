@@ -86,7 +86,7 @@ bool write_each(piece *p, const request &r, small_kind kind, int operands)
     }
     c->each.num[0] = a->attr ? a->attr->num.a : 0;
     c->each.num[1] = a->attr ? a->attr->num.b : 0;
-    if (a->gpu && a->gpu->told) c->each.told = a->gpu->told;
+    if (a->gpu && a->gpu->fault) c->each.fault = a->gpu->fault;
     return true;
 }
 
@@ -278,7 +278,7 @@ bool write_entropy(piece *p, const request &r)
     if (r.slot == LKI_K_sparse_xent_grad && n == 0) return true;
     if (!write_teams(p, r, rows, n, SMALL_CLASSES)) return false;
     if (!p->count) return true;
-    p->at[0].team.told = a->gpu ? a->gpu->told : nullptr;
+    p->at[0].team.fault = a->gpu ? a->gpu->fault : 0;
     p->at[0].team.labels = (uint8_t)a->src[1].dtype;
     p->at[0].team.ignores = a->attr->xent.ignore != 0;
     p->at[0].team.ignored = a->attr->xent.ignore_class;
@@ -501,7 +501,7 @@ int pool_at(small_program *p, const piece &of)
 void add_piece(writer *w, piece *of, const lki_args *a)
 {
     small_program *p = &w->program;
-    const bool     stops = a->gpu->stop && !a->gpu->told;
+    const bool     stops = a->gpu->stop && !a->gpu->fault;
     int            at = 0;
     if (!of->count) return;
     if (p->count + of->count > SMALL_MOST || (a->gpu->stop && p->stop && p->stop != a->gpu->stop) || (at = pool_at(p, *of)) < 0) {
@@ -528,7 +528,7 @@ void add_piece(writer *w, piece *of, const lki_args *a)
         w->read[w->reads++] = stretch_of(&a->src[i]);
     for (int i = 0; i < a->ndst && w->writes < writer::MOST; i++)
         w->written[w->writes++] = stretch_of(&a->dst[i]);
-    w->faults = w->faults || a->gpu->told;
+    w->faults = w->faults || a->gpu->fault;
 }
 
 void run_small(int count, const lki_member *m)

@@ -29,7 +29,7 @@ struct row_head {
     const float       *bias, *logit_bias; /* or NULL */
     const float       *scale;             /* of the gradient: one number per row */
     labels             label_of;
-    int               *stop, *told[2]; /* of the loss, and of its gradient */
+    int               *stop, fault[2]; /* of the loss, and of its gradient */
     float             *hidden, *logits, *loss, *d_logits, *d_hidden;
 
     /* In shared memory: the row of the dense layer, the logits' gradient, and weights by classes. A pitch of 4 more than a multiple
@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(HEAD_WIDTH + 32) head_kernel(const LKI_CONSTAN
         const float of_label = __shfl_sync((unsigned)FULL_WARP, y, label >= 0 ? (int)label : 0, HEAD_CLASSES);
         if (t % 32) return;
         if (label == LKI_LABEL_OUT_OF_RANGE) {
-            fault{h.stop, h.told[0]}();
-            fault{h.stop, h.told[1]}();
+            fault{h.stop, h.fault[0]}();
+            fault{h.stop, h.fault[1]}();
         }
         h.loss[row] = label >= 0 ? log_of(sum) - (of_label - m) : without_class<float>(label);
     }

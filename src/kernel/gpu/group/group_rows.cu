@@ -31,7 +31,7 @@ struct row_call {
     float       *dst;
     const float *scale; /* of the gradient: one number per row */
     const void  *from;  /* pieces, or labels */
-    int         *told;
+    int          fault;
     int64_t      ignored;
 };
 
@@ -168,7 +168,7 @@ __device__ inline void do_xent(const row_program &p, const row_call &c, float *r
     const bool       live = t < LKI_FOLD_WIDTH;
     const small_team team = {0, live ? c.K : 0, t % LKI_FOLD_WIDTH, live};
     const labels     l = {{(const char *)c.from + (int64_t)row * bytes, (lk_dtype)c.labels}, c.ignores != 0, c.ignored, c.K};
-    const fault      tell = {p.stop, c.told};
+    const fault      tell = {p.stop, c.fault};
     if (c.kind == ROW_XENT) xent_row<float>{room + c.left, room + c.at, c.K, l, tell}(team);
     else xent_grad_row<float>{room + c.left, c.scale + row, room + c.at, c.K, l, tell}(team);
     __syncwarp();
@@ -255,7 +255,7 @@ bool wish_xent(lki_slot slot, const lki_args *a, wish *w)
     w->c.ignores = a->attr->xent.ignore != 0;
     w->c.ignored = a->attr->xent.ignore_class;
     w->c.from = a->src[1].data;
-    w->c.told = a->gpu ? a->gpu->told : nullptr;
+    w->c.fault = a->gpu ? a->gpu->fault : 0;
     w->c.scale = slot == LKI_K_sparse_xent ? nullptr : (const float *)a->src[2].data;
     w->c.dst = (float *)a->dst[0].data;
     w->left = (const float *)a->src[0].data;
@@ -369,8 +369,8 @@ bool head_of(const row_program &p, row_head *out)
     h.scale = grad.scale;
     h.label_of = labels{{loss.from, (lk_dtype)loss.labels}, loss.ignores != 0, loss.ignored, logits.n};
     h.stop = p.stop;
-    h.told[0] = loss.told;
-    h.told[1] = grad.told;
+    h.fault[0] = loss.fault;
+    h.fault[1] = grad.fault;
     h.hidden = sum.dst;
     h.logits = logits.dst;
     h.loss = loss.dst;

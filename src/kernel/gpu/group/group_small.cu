@@ -202,7 +202,7 @@ template <typename T> __device__ inline void do_each(const small_program &p, con
     const bool checks =
         sizeof(T) >= 4 && (T)0.5 == 0; /* of integers, two slots tell a fault; the others, and floats, have numbers */
     const bool  tells = checks && (c.slot == LKI_K_floordiv || c.slot == LKI_K_mod);
-    const fault fail = {(int *)p.stop, tells ? c.each.told : nullptr};
+    const fault fail = {(int *)p.stop, tells ? c.each.fault : 0};
     LKI_UNROLL(1)
     for (int i = t; i < c.count; i += threads) {
         const small_axes at(c, (uint32_t)i);
@@ -380,7 +380,7 @@ template <typename T> __device__ inline void row_team(const small_program &p, co
     T            *dst = (T *)c.dst;
     const int64_t n = c.team.n;
     const labels  l = {{c.team.src[1], (lk_dtype)c.team.labels}, c.team.ignores != 0, c.team.ignored, n};
-    const fault   tell = {(int *)p.stop, c.team.told};
+    const fault   tell = {(int *)p.stop, c.team.fault};
     switch (c.slot) {
     case LKI_K_softmax: softmax_row<T>{x, dst, n}(team); break;
     case LKI_K_log_softmax: log_softmax_row<T>{x, dst, n}(team); break;
@@ -398,7 +398,7 @@ __device__ inline void plain_row(const small_program &p, const small_call &c, co
     f32          *dst = (f32 *)c.dst;
     const int64_t n = c.team.n;
     const labels  l = {{c.team.src[1], (lk_dtype)c.team.labels}, c.team.ignores != 0, c.team.ignored, n};
-    const fault   tell = {(int *)p.stop, c.team.told};
+    const fault   tell = {(int *)p.stop, c.team.fault};
     if (c.slot == LKI_K_sparse_xent) xent_row<f32>{x, dst, n, l, tell}(team);
     else if (c.slot == LKI_K_sparse_xent_grad) xent_grad_row<f32>{x, z, dst, n, l, tell}(team);
     else fold_team<f32>(c, team);

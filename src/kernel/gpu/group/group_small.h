@@ -62,7 +62,7 @@ struct small_call {
             const void *src[3];
             union {
                 double num[2];
-                int   *told;
+                int    fault; /* the code of one that checks */
             };
             int16_t step[3][SMALL_AXES]; /* of each operand along each axis, in elements */
         } each;                          /* also cast and where */
@@ -73,7 +73,7 @@ struct small_call {
         uint64_t fill;
         struct {
             const void *src[3];
-            int        *told;
+            int         fault;
             int64_t     ignored;
             uint16_t    n; /* elements of a row */
             uint8_t     ignores, labels;

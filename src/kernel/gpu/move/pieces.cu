@@ -48,8 +48,8 @@ void copy(const lki_args *a, int count, const lki_gpu_piece *piece)
 
 void lki_gpu::copy_pieces(void *stream, int count, const lki_gpu_piece *piece)
 {
-    lki_gpu_call call = {};
-    lki_args     a = {};
+    lki_launch call = {};
+    lki_args   a = {};
     call.stream = stream;
     a.gpu = &call;
     copy(&a, count, piece);

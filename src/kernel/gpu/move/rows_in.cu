@@ -1,9 +1,9 @@
-/* Rows of tables into batches (device/gpu/rows.h): all columns in one launch, one thread per 16 bytes that are written, or fewer
+/* Rows of tables into batches (device/pick.h): all columns in one launch, one thread per 16 bytes that are written, or fewer
  * where sizes and addresses want it. The numbers of a small batch travel with the launch.
  *
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
 #include "device/cuda/feed.h"
-#include "device/gpu/rows.h"
+#include "device/pick.h"
 #include "kernel/gpu/base/index.h"
 
 using namespace lki_gpu;
@@ -17,30 +17,30 @@ enum { BLOCK = 256, BLOCKS = 132 * 16 };
 typedef enum unit { BYTES_1, BYTES_2, BYTES_4, BYTES_8, BYTES_16, FLOATS_1, FLOATS_4 } unit;
 
 template <typename I> struct column {
-    const uint8_t    *from[LKI_GPU_ROWS_TABLES];
-    void             *to;
-    int64_t           bytes;
-    unit              by;
-    lki_gpu_rows_form form;
-    const float      *table;
-    float             scale, divisor, shift;
-    division<I>       units; /* of a row */
-    I                 count; /* of all rows */
+    const uint8_t *from[LKI_PICK_TABLES];
+    void          *to;
+    int64_t        bytes;
+    unit           by;
+    lki_pick_form  form;
+    const float   *table;
+    float          scale, divisor, shift;
+    division<I>    units; /* of a row */
+    I              count; /* of all rows */
 };
 
 template <typename I> struct gathering {
     const int32_t *numbers; /* NULL: `number` has them */
     int            tables;
-    int32_t        begin[LKI_GPU_ROWS_TABLES];
-    column<I>      columns[LKI_GPU_ROWS_COLUMNS];
-    int32_t        number[LKI_GPU_ROWS_BY_VALUE];
+    int32_t        begin[LKI_PICK_TABLES];
+    column<I>      columns[LKI_PICK_COLUMNS];
+    int32_t        number[LKI_PICK_BY_VALUE];
 };
 
 template <typename I> __device__ inline float value_of(const column<I> &c, uint8_t b)
 {
     const float x = (float)b;
-    if (c.form == LKI_GPU_ROWS_LOOKUP) return __ldg(c.table + b);
-    if (c.form == LKI_GPU_ROWS_PRODUCT) return x * c.scale + c.shift;
+    if (c.form == LKI_PICK_LOOKUP) return __ldg(c.table + b);
+    if (c.form == LKI_PICK_PRODUCT) return x * c.scale + c.shift;
     const float first = x * c.scale, left = fmaf(-c.divisor, first, x);
     return fmaf(left, c.scale, first) + c.shift;
 }
@@ -100,19 +100,19 @@ template <typename I> __global__ void __launch_bounds__(BLOCK) gather_kernel(con
 }
 
 /* The largest power of two, up to `most`, that divides the size of a row and all addresses. */
-int largest_unit(const lki_gpu_rows *r, const lki_gpu_rows_column *c, int most)
+int largest_unit(const lki_pick *r, const lki_pick_column *c, int most)
 {
     uint64_t all = (uint64_t)c->bytes | (uint64_t)most;
     for (int t = 0; t < r->tables; t++)
         all |= (uint64_t)(uintptr_t)c->from[t];
-    if (c->form == LKI_GPU_ROWS_COPY) all |= (uint64_t)(uintptr_t)c->to;
+    if (c->form == LKI_PICK_COPY) all |= (uint64_t)(uintptr_t)c->to;
     else if ((uintptr_t)c->to % 16) return 1;
     return (int)(all & (0 - all));
 }
 
-template <typename I> column<I> column_of(const lki_gpu_rows *r, const lki_gpu_rows_column *c)
+template <typename I> column<I> column_of(const lki_pick *r, const lki_pick_column *c)
 {
-    const bool floats = c->form != LKI_GPU_ROWS_COPY;
+    const bool floats = c->form != LKI_PICK_COPY;
     const int  bytes = largest_unit(r, c, floats ? 4 : 16), per = floats && bytes < 4 ? 1 : bytes;
     column<I>  out = {};
     for (int t = 0; t < r->tables; t++)
@@ -131,7 +131,7 @@ template <typename I> column<I> column_of(const lki_gpu_rows *r, const lki_gpu_r
 }
 
 /* How many blocks each column has; 0: there is nothing to do. */
-template <typename I> unsigned describe(const lki_gpu_rows *r, gathering<I> *g)
+template <typename I> unsigned describe(const lki_pick *r, gathering<I> *g)
 {
     int64_t most = 0;
     *g = {};
@@ -146,14 +146,14 @@ template <typename I> unsigned describe(const lki_gpu_rows *r, gathering<I> *g)
     return (unsigned)lki_min(lki_ceil_div(most, BLOCK), BLOCKS);
 }
 
-template <typename I> void gather(const lki_args *a, const lki_gpu_rows *r)
+template <typename I> void gather(const lki_args *a, const lki_pick *r)
 {
     gathering<I>   g;
     const unsigned blocks = describe(r, &g);
     if (blocks) LKI_LAUNCH_FLAT((gather_kernel<I>), dim3(blocks, (unsigned)r->columns), dim3(BLOCK), a, g);
 }
 
-bool is_short(const lki_gpu_rows *r)
+bool is_short(const lki_pick *r)
 {
     int64_t most = 0;
     for (int i = 0; i < r->columns; i++)
@@ -163,17 +163,17 @@ bool is_short(const lki_gpu_rows *r)
 
 } // namespace
 
-void lki_gpu::gather_rows(void *stream, const lki_gpu_rows *r)
+void lki_gpu::gather_rows(void *stream, const lki_pick *r)
 {
-    lki_gpu_call call = {};
-    lki_args     a = {};
+    lki_launch call = {};
+    lki_args   a = {};
     call.stream = stream;
     a.gpu = &call;
     if (is_short(r)) gather<uint32_t>(&a, r);
     else gather<uint64_t>(&a, r);
 }
 
-bool lki_gpu::describe_gather(const lki_gpu_rows *r, lki_cuda_gather *out)
+bool lki_gpu::describe_gather(const lki_pick *r, lki_cuda_gather *out)
 {
     static_assert(sizeof(gathering<uint32_t>) <= sizeof out->argument, "an argument is larger than its room");
     const unsigned blocks = r->number && is_short(r) ? describe(r, (gathering<uint32_t> *)out->argument) : 0;

@@ -53,7 +53,7 @@ enum {
     PART_WIDE = 1 << PART_WIDE_LOG, /* threads side by side; half of them as long as blocks are fewer than */
     PART_BLOCKS = 128               /* ... so many, but 2, who read a sector */
 };
-static_assert(PART_MOST * MAP_BLOCK / 2 >= LKI_GPU_PARTS, "a block has all parts of its results");
+static_assert(PART_MOST * MAP_BLOCK / 2 >= LKI_ROW_PARTS, "a block has all parts of its results");
 
 /* ---- on the card ---- */
 
@@ -309,7 +309,7 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->n = a->hi;
     m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
     m->packed = bits % EACH_PACK_BYTES == 0;
-    const lki_gpu_parts *in = a->gpu->takes;
+    const lki_row_parts *in = a->gpu->takes;
     if (!in || !in->data) return; /* of f32 alone: only_update_of(), plan/card/calls.c */
     m->g = in->data + (a->gpu->taken ? in->first : 0);
     m->parts = in->count;

@@ -1,0 +1,205 @@
+/* Work of cards, by number: what is done, and what met an index out of range.
+ *
+ * A kernel that meets one writes its code into the card's word `stop`, which stays set: updates of this work and of later work read
+ * it and do nothing. The last thing a work does is copying the word to its own slot in memory of the host. So the first work whose
+ * slot is not 0 is the one that met the error, however much later the host looks. When the error was told, the word is cleared.
+ *
+ * Invariants
+ * 1. Numbers of a card go up by one. Slots are used again after LKI_GPU_UNSETTLED numbers; a work waits for the card before it
+ *    takes a slot that nobody has looked at.
+ * 2. `bad` is the first work that met an error since the last one was told. Work after it made no updates; it is done when the
+ *    error is told, and its slots are not looked at.
+ * 3. Linked cards stop together and go on together: the error of work they do together is told once, to the first who settles any
+ *    of them, and clears the words of all. */
+#include "core/log.h"
+#include "device/gpu/inside.h"
+
+typedef lki_gpu_state card;
+
+/* ---- waiting ---- */
+
+lk_status lki_gpu_wait_for_links(lki_device *d)
+{
+    card *c = lki_gpu_state_of(d);
+    if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
+    pthread_mutex_lock(&c->lock);
+    lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
+    pthread_mutex_unlock(&c->lock);
+    lk_status status = l ? lki_linked_wait(l) : LK_OK;
+    lki_linked_drop(l);
+    return status;
+}
+
+void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
+{
+    card *c = lki_gpu_state_of(d);
+    if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
+    pthread_mutex_lock(&c->lock);
+    if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+}
+
+int64_t lki_gpu_given(lki_device *d) { return __atomic_load_n(&lki_gpu_state_of(d)->given, __ATOMIC_ACQUIRE); }
+
+static int64_t done_of(const card *c) { return __atomic_load_n(&c->done, __ATOMIC_ACQUIRE); }
+
+bool lki_gpu_pending(lki_device *d, int64_t work)
+{
+    const int64_t given = lki_gpu_given(d);
+    return (work < given ? work : given) > done_of(lki_gpu_state_of(d));
+}
+
+static void note_done(card *c, int64_t work)
+{
+    pthread_mutex_lock(&c->lock);
+    for (int64_t w = c->done + 1; w <= work && !c->bad; w++) {
+        if (!(c->code = __atomic_load_n(&c->slot[w % LKI_GPU_UNSETTLED], __ATOMIC_RELAXED))) continue;
+        c->bad = w;
+        c->bad_job = c->job[w % LKI_GPU_UNSETTLED];
+    }
+    if (work > c->done) __atomic_store_n(&c->done, work, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void lki_gpu_done(lki_device *d, int64_t work) { note_done(lki_gpu_state_of(d), work); }
+
+lk_status lki_gpu_wait(lki_device *d)
+{
+    const lki_gpu_line *l = &lki_gpu_state_of(d)->line;
+    const int64_t       given = lki_gpu_given(d);
+    LKI_TRY(lki_gpu_wait_for_links(d));
+    LKI_TRY(lki_gpu_check(d, "work on the card failed", l->backend->sync(l->card, l->stream)));
+    lki_gpu_done(d, given);
+    return LK_OK;
+}
+
+/* ---- giving ---- */
+
+/* With the lock held. */
+static int make_words(card *c)
+{
+    const lki_gpu_backend *b = c->line.backend;
+    int                    code = 0;
+    if (!c->slot) code = b->alloc_host(LKI_GPU_UNSETTLED * sizeof *c->slot, (void **)&c->slot);
+    if (code) c->slot = NULL;
+    if (code || c->stop) return code;
+    code = b->alloc(c->line.card, sizeof *c->stop, (void **)&c->stop);
+    if (code) c->stop = NULL;
+    return code ? code : b->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+}
+
+int *lki_gpu_stop(lki_device *d)
+{
+    card *c = lki_gpu_state_of(d);
+    if (lki_gpu_open(d) != LK_OK) return NULL;
+    pthread_mutex_lock(&c->lock);
+    const int code = make_words(c);
+    pthread_mutex_unlock(&c->lock);
+    return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
+}
+
+/* The numbers for `count` works, the last of which is returned; 0: their slots are not free. */
+static int64_t take_numbers(card *c, const lki_gpu_job *job, int count)
+{
+    pthread_mutex_lock(&c->lock);
+    const int64_t last = c->given + count <= c->done + LKI_GPU_UNSETTLED ? c->given + count : 0;
+    for (int64_t w = c->given + 1; w <= last; w++) {
+        c->slot[w % LKI_GPU_UNSETTLED] = 0;
+        c->job[w % LKI_GPU_UNSETTLED] = *job;
+    }
+    if (last) __atomic_store_n(&c->given, last, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+    return last;
+}
+
+lk_status lki_gpu_give(lki_device *d, const lki_gpu_job *job, int count, int64_t *work)
+{
+    card *c = lki_gpu_state_of(d);
+    while (!(*work = take_numbers(c, job, count)))
+        LKI_TRY(lki_gpu_wait(d));
+    return LK_OK;
+}
+
+lki_gpu_piece lki_gpu_report(lki_device *d, int64_t work, const lki_device *of)
+{
+    int *slot = &lki_gpu_state_of(d)->slot[work % LKI_GPU_UNSETTLED];
+    return (lki_gpu_piece){slot, lki_gpu_state_of(of)->stop, sizeof *slot};
+}
+
+/* ---- errors ---- */
+
+static bool works_with(const card *c, const card *other)
+{
+    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+}
+
+/* After an error: what was given is done, and later work makes updates again. */
+static void clear(card *c)
+{
+    if (!c->stop) return;
+    c->line.backend->sync(c->line.card, c->line.stream);
+    pthread_mutex_lock(&c->lock);
+    c->bad = 0;
+    __atomic_store_n(&c->done, c->given, __ATOMIC_RELEASE);
+    c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void clear_all(lki_device *d)
+{
+    card *c = lki_gpu_state_of(d), *other;
+    lki_gpu_wait_for_links(d);
+    for (int i = 0; (other = lki_gpu_state_at(i)); i++)
+        if (works_with(c, other)) clear(other);
+}
+
+/* The error that work up to this number met; `with`: only of work with these links, or NULL. */
+static lk_status tell(card *c, int64_t work, const lki_linked *with)
+{
+    pthread_mutex_lock(&c->lock);
+    const bool        has = c->bad && c->bad <= work && (!with || c->bad_job.with == with);
+    const lki_gpu_job job = c->bad_job;
+    const int         code = c->code;
+    if (has) c->bad = 0;
+    pthread_mutex_unlock(&c->lock);
+    return has ? job.tell(job.of, code, job.call) : LK_OK;
+}
+
+/* Who settles all work of a linked card hears of what the others met in their work together. */
+static lk_status tell_all(card *c, int64_t work)
+{
+    const lki_linked *with = work == LKI_ALL_WORK ? __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE) : NULL;
+    card             *other;
+    LKI_TRY(tell(c, work, NULL));
+    for (int i = 0; with && (other = lki_gpu_state_at(i)); i++) {
+        if (other == c || !works_with(c, other)) continue;
+        note_done(other, __atomic_load_n(&other->given, __ATOMIC_ACQUIRE)); /* the links were waited for */
+        LKI_TRY(tell(other, work, with));
+    }
+    return LK_OK;
+}
+
+lk_status lki_gpu_settle(lki_device *d, int64_t work)
+{
+    card      *c = lki_gpu_state_of(d);
+    const bool linked = work == LKI_ALL_WORK && __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
+    if (linked || lki_gpu_pending(d, work)) LKI_TRY(lki_gpu_wait(d));
+    const lk_status status = tell_all(c, work);
+    if (status != LK_OK) clear_all(d);
+    return status;
+}
+
+void lki_gpu_forget(lki_device *d, const void *of)
+{
+    card *c = lki_gpu_state_of(d);
+    c->line.backend->sync(c->line.card, c->line.stream); /* it may still be at work */
+    if (!c->slot) return;
+    note_done(c, lki_gpu_given(d));
+    pthread_mutex_lock(&c->lock);
+    const bool untold = c->bad && c->bad_job.of == of;
+    pthread_mutex_unlock(&c->lock);
+    if (!untold) return;
+    lki_warn("%s: a step met an index out of range, and was dropped before its results were asked for", d->name);
+    clear_all(d);
+}
