@@ -3,7 +3,8 @@
  * Invariants
  * 1. lki_graph_simplify() counts how often each value is read (lki_value.uses). Passes change nodes only by the functions here,
  *    which keep those counts and the makers of values right.
- * 2. Without memory a rewrite changes nothing and returns false. Most rewrites save work and no more, so passes go on after that.
+ * 2. Without memory a rewrite changes nothing and returns false. Most rewrites save work and no more, so passes continue
+ *    after that.
  *
  * Most rewrites have one form: a node does, besides its own work, what the only reader of its result does. They are lines of a
  * table (lki_fusion); other rewrites are functions. */

@@ -58,7 +58,7 @@ static bool makes_output(const lki_card *c, const lki_node *n)
     return false;
 }
 
-/* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there. */
+/* Outputs that calls of the only part make, and no call writes after that, can be copied as soon as they are there. */
 static lk_status find_givers(lki_card *c)
 {
     const lki_graph *g = c->graph;

@@ -4,13 +4,13 @@
  *             an index out of range. In the captured graph it waits for nothing else
  *   launches  several small nodes, and several updates, are one launch (join.h)
  *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
- *             time before the other is made (card_rooms.h)
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first
- *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
- *             where they did before, a variant of it that reads them there (card_ways.c)
- *   faults    an index out of range sets a word of the card, which updates of this step and of those behind it read and then do
- *             nothing until it was told, and one the host looks at: a plan that checks indices is waited for, unless who replays it
- *             said that the next replay, or whoever waits for the card first, may be told instead
+ *             time before the other is made (rooms.h)
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; no thread waits for the card. The
+ *             first replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs
+ *             lie where they did before, a variant of it that reads them there (ways.c)
+ *   faults    an index out of range sets a word of the card, which updates of this step and of later ones read and then do
+ *             nothing until it was reported, and one that the host looks at: a replay of a plan that checks indices waits for the
+ *             card, unless its caller said that the next replay, or the next thread that waits for the card, may report it instead
  *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
 #ifndef LKI_PLAN_CARD_CARD_H
 #define LKI_PLAN_CARD_CARD_H

@@ -14,20 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 4 }; /* so many small calls are worth no launch of their own */
+enum { FEW = 4 }; /* small calls, which are not worth a launch of their own */
 
 typedef struct joining {
     const lki_order *calls;
     lki_joinable    *what;
     const int       *most;
     int              count, words;
-    uint64_t        *before;      /* by call, a row */
-    int             *group;       /* by call: the first member of its group */
-    int             *size;        /* by first member */
-    int             *head, *tail; /* by first member: others, not counting small ones, on the longest way to it, and from it */
-    int             *sorted;      /* calls, in an order in which they may run */
-    int             *rank;        /* by call: how many end before it begins */
-    int             *begin;       /* by rank */
+    uint64_t        *before;       /* by call, a row */
+    int             *group;        /* by call: the first member of its group */
+    int             *size;         /* by first member */
+    int             *head, *tail;  /* by first member: others, not counting small ones, on the longest way to it, and from it */
+    int             *sorted;       /* calls, in an order in which they may run */
+    int             *rank;         /* by call: how many end before it begins */
+    int             *begin;        /* by rank */
     int             *need, *needs; /* by call: it needs calls needs[need[i]] to needs[need[i + 1] - 1] */
     int              longest;
 } joining;
@@ -62,7 +62,7 @@ static void sort_calls(joining *j)
 
 static int weight(const joining *j, int call) { return is(j, call, LKI_GROUP_SMALL) ? 0 : 1; }
 
-/* Of a group all that it needs comes before its first member in the sorted order, and all who need it behind its last one: what is
+/* Of a group all that it needs comes before its first member in the sorted order, and all that need it after its last one: what is
  * noted of its first member is of all of them. */
 static void measure(joining *j)
 {
@@ -177,7 +177,7 @@ static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 
 static int slack(const joining *j, int call) { return j->longest - j->head[call] - j->tail[call]; }
 
-/* Those that can wait for none wait for nobody else; of the others no two whose times differ more than twice are joined, so that
+/* Those that cannot wait are joined with no others; of the others no two whose times differ more than twice are joined, so that
  * each keeps half of its time at least. Along a need between small calls of one tail, time only shrinks: that makes no circle
  * either. */
 static int haste(const joining *j, int call)
@@ -251,7 +251,7 @@ static int first(const void *a, const void *b)
     return x->group < y->group ? -1 : x->group > y->group;
 }
 
-/* One level behind the last it needs. `level` is by first member; groups do not lie in the order of their first members. */
+/* One level after the last it needs. `level` is by first member; groups do not lie in the order of their first members. */
 static void find_levels(const joining *j, int *level)
 {
     memset(level, 0, (size_t)j->count * sizeof *level);
