@@ -3,9 +3,10 @@
  *     small block (aligned_alloc)                  block of 2 MiB and more (mmap)
  *     | header, 64 bytes | contents ...            | ... header | contents, from a multiple of 2 MiB ...
  *
- *     size classes, in units of 64 bytes:  1 2 3 4 | 5 6 7 8 | 10 12 14 16 | 20 24 28 32 | ... up to 64 MiB
+ *     size classes (classes.h) in units of 64 bytes, up to 64 MiB
  */
 #include "core/memory.h"
+#include "core/classes.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include <stdlib.h>
@@ -74,20 +75,11 @@ size_t lki_memory_limit_cached(void)
 /* The size class that holds `bytes`, and how much it holds. */
 static int class_of(size_t bytes, size_t *capacity)
 {
-    size_t units = bytes ? (bytes + UNIT - 1) / UNIT : 1;
-    if (bytes > LARGEST_CLASS) {
-        *capacity = units * UNIT;
-        return NO_CLASS;
-    }
-    if (units <= 4) {
-        *capacity = units * UNIT;
-        return (int)units - 1;
-    }
-    int    power = 63 - __builtin_clzll((unsigned long long)units - 1); /* 2^power < units <= 2^(power + 1) */
-    size_t step = (size_t)1 << (power - 2);
-    size_t steps = (units + step - 1) / step; /* 5 to 8 */
-    *capacity = steps * step * UNIT;
-    return 4 * (power - 1) + (int)steps - 5;
+    size_t     units = bytes ? (bytes + UNIT - 1) / UNIT : 1, holds;
+    const int  size_class = lki_class_of(units, &holds);
+    const bool large = bytes > LARGEST_CLASS;
+    *capacity = (large ? units : holds) * UNIT;
+    return large ? NO_CLASS : size_class;
 }
 
 /* ---- from and to the system ------------------------------------------------------------------------------------------------ */

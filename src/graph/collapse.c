@@ -1,17 +1,17 @@
 /* Many replicas as one device.
  *
- * N replicas that do the same on neighbouring lanes of one batch are one device on all of it: the lane tree has one order, whoever
- * owns the lanes. So what they recorded, N nodes for each of a single program, becomes one node each, on merged operands (merge.h);
- * and the plan, its speed and its bits are those of N = 1.
+ * N replicas that do the same on neighbouring lanes of one batch are one device on all of it: the lane tree has one order,
+ * whichever replica has the lanes. So what they recorded, N nodes for each of a single program, becomes one node each, on merged
+ * operands (merge.h); and the plan, its speed and its bits are those of N = 1.
  *
  * Invariants
  * 1. All or nothing: a new graph is made beside the old one. Where one node cannot be merged, the old one stays, and one line says
  *    why.
  * 2. The k-th nodes of all replicas belong together. They keep the place of the first replica that recorded them, which is the
  *    order of one device.
- * 3. Nodes nobody recorded alone (where replicas met) are copied. Sums over the replicas become nothing, because merged sums are
- *    already whole. A node that works on one replica's part of a sum waits: it may turn out to be one of N of a kind, or nobody may
- *    need it. */
+ * 3. Nodes that all replicas recorded together (where they met) are copied. Sums over the replicas become nothing, because merged
+ *    sums are already whole. A node that works on one replica's part of a sum waits: it may turn out to be one of N of a kind, or
+ *    not to be needed. */
 #include "core/log.h"
 #include "graph/merge.h"
 #include <lockstep/ops.h>
@@ -19,7 +19,8 @@
 
 /* ---- nodes of all replicas ---- */
 
-/* The last of the replicas' updates of a variable leaves what the merged one leaves; nobody may have seen what the others left. */
+/* The last of the replicas' updates of a variable makes the value that the merged one makes; no node may read what
+ * the others made. */
 static lk_status merge_tuple(lki_merger *m, int tuple)
 {
     const int      *member = m->members + tuple * m->n;
@@ -102,7 +103,7 @@ static lk_status copy_results(lki_merger *m, const lki_node *n, int node)
     return LK_OK;
 }
 
-/* A node that nobody recorded alone, on values by themselves. One that needs a replica's part of a sum waits. */
+/* A node that all replicas recorded together, on values by themselves. One that needs a replica's part of a sum waits. */
 static lk_status copy_node(lki_merger *m, const lki_node *n)
 {
     bool done = false;
@@ -199,7 +200,7 @@ static lk_status leave(lki_merger *m)
 
 /* ---- lining up ---- */
 
-/* What somebody needs: results, updates, and what they are made of. Operands come before those who read them, so one sweep from the
+/* What is needed: results, updates, and what they are made of. Operands come before the nodes that read them, so one sweep from the
  * back is enough. */
 static lk_status find_live(lki_merger *m)
 {
@@ -220,7 +221,7 @@ static lk_status find_live(lki_merger *m)
     return LK_OK;
 }
 
-/* The k-th nodes of all replicas are tuple k; `all`: of all they recorded, else of those somebody needs. */
+/* The k-th nodes of all replicas are tuple k; `all`: of all they recorded, else of those that are needed. */
 static lk_status line_up(lki_merger *m, bool all)
 {
     const lki_graph *g = m->from;
@@ -304,7 +305,7 @@ static lk_status collapse(lki_merger *m)
     LKI_TRY(make_room(m));
     LKI_TRY(find_live(m));
     lk_status status = line_up(m, true);
-    if (status == LK_EUNSUPPORTED) status = line_up(m, false); /* one may have done more that nobody needs */
+    if (status == LK_EUNSUPPORTED) status = line_up(m, false); /* one may have done more that is not needed */
     LKI_TRY(status);
     LKI_TRY(enter_variables(m));
     m->why[0] = 0;

@@ -34,7 +34,7 @@ typedef struct lki_value_list { /* not to be copied */
     lk_tensor  *few[LKI_FEW]; /* longer ones are allocated */
 } lki_value_list;
 
-/* Lay out one more value behind the others. A per-replica value's whole is left out where its items are not neighbouring row ranges
+/* Lay out one more value after the others. A per-replica value's whole is left out where its items are not neighbouring row ranges
  * that cover it. */
 void      lki_value_list_begin(lki_value_list *l);
 lk_status lki_value_list_add(lki_value_list *l, lk_tensor *t);

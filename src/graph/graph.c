@@ -150,7 +150,7 @@ static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
     return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
 }
 
-/* A node of this thread's replica; with one replica, or outside of them, it is nobody's alone. */
+/* A node of this thread's replica; with one replica, or outside of them, it belongs to none of them alone. */
 static void tag(lki_graph *g, lki_node *n)
 {
     const lki_replica *r = lki_replica_current();

@@ -27,7 +27,7 @@ typedef struct lki_value {
     int            alias_of; /* value, or -1 */
     int64_t        offset;   /* of an alias: elements of the other value that lie before it */
     int            input;    /* INPUT: which of the list of inputs */
-    int            replica;  /* whose, or -1: nobody's alone */
+    int            replica;  /* which has it alone, or -1 */
     int            uses;     /* of a root value, from lki_graph_simplify() on: operands that read its elements (rewrite.h) */
     int            version;  /* VARIABLE: how often it was written before, in this graph; */
     int            entry;    /* its place in the graph's list of variables; */
@@ -49,7 +49,7 @@ typedef struct lki_node {
     int      order;     /* nodes run by this; recorded ones have even numbers */
     int      replica;   /* who recorded it, or -1: all together, or there are none */
     bool     writes;    /* results are variables */
-    bool     dead;      /* nobody needs it, or it became part of another */
+    bool     dead;      /* it is not needed, or it became part of another */
 } lki_node;
 
 typedef struct lki_graph_variable {

@@ -125,7 +125,7 @@ lk_status lki_merge_alone(lki_merger *m, int v, int *out)
 
 /* ---- values of all replicas ---- */
 
-/* The rows of all of them, one behind the other, and how many entries of the leading axis these are. */
+/* The rows of all of them, one after the other, and how many entries of the leading axis these are. */
 static bool join_rows(const lki_merger *m, const int *v, lki_rows *rows, int64_t *entries)
 {
     const lki_value *first = lki_from_value(m, v[0]);
@@ -258,7 +258,7 @@ lk_status lki_merge_values(lki_merger *m, const int *v, int *out)
 
 /* ---- operands ---- */
 
-/* Only its shape counts, and whoever would make it may not be needed. */
+/* Only its shape counts, and the node that would make it may not be needed. */
 static lk_status merge_shapes(lki_merger *m, const int *v, int *out)
 {
     const lki_value *first = lki_from_value(m, v[0]);
@@ -289,7 +289,7 @@ static bool goes_with_rows(const lki_merger *m, const int *member, int j)
     return any;
 }
 
-/* All replicas' constants, one behind the other: each meets the rows it met before. */
+/* All replicas' constants, one after the other: each meets the rows it met before. */
 static lk_status join_constants(lki_merger *m, const int *v, int *out)
 {
     const lk_tensor *first = lki_from_value(m, v[0])->constant;

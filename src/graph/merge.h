@@ -6,9 +6,9 @@
  *     ROW_SUM   a part of a sum each       the whole sum              gone
  *
  * Invariants
- * 1. A merged node is what one device would have recorded: its shape, rows and mode are worked out anew from the merged operands,
+ * 1. A merged node is what one device would have recorded: its shape, rows and mode are worked out again from the merged operands,
  *    and must be what the replicas' results make up together.
- * 2. Whoever needs one replica's part of a sum, in any way that is not linear, cannot be merged.
+ * 2. A node that needs one replica's part of a sum, in any way that is not linear, cannot be merged.
  * 3. LK_EUNSUPPORTED means "cannot be merged": no error is recorded, and `why` says the reason. Other codes are errors. */
 #ifndef LKI_GRAPH_MERGE_H
 #define LKI_GRAPH_MERGE_H
@@ -16,7 +16,7 @@
 #include "core/memory.h"
 #include "graph/graph.h"
 
-typedef struct lki_joined { /* nodes that nobody recorded alone, found to be N of a kind */
+typedef struct lki_joined { /* nodes that no replica recorded alone, found to be N of a kind */
     const int *member;
     int       *dst; /* in `to` */
 } lki_joined;
@@ -24,7 +24,7 @@ typedef struct lki_joined { /* nodes that nobody recorded alone, found to be N o
 typedef struct lki_merger {
     lki_graph  *from, *to;
     int         n;
-    bool       *live;     /* by node of `from`: somebody needs it */
+    bool       *live;     /* by node of `from`: it is needed */
     int        *members;  /* of tuple k, by replica, from k * n on: nodes of `from` */
     int        *tuple_of; /* by node of `from`; -1: none */
     int         tuples;

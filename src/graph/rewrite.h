@@ -3,7 +3,8 @@
  * Invariants
  * 1. lki_graph_simplify() counts how often each value is read (lki_value.uses). Passes change nodes only by the functions here,
  *    which keep those counts and the makers of values right.
- * 2. Without memory a rewrite changes nothing and returns false. Most rewrites save work and no more, so passes go on after that.
+ * 2. Without memory a rewrite changes nothing and returns false. Most rewrites save work and no more, so passes continue
+ *    after that.
  *
  * Most rewrites have one form: a node does, besides its own work, what the only reader of its result does. They are lines of a
  * table (lki_fusion); other rewrites are functions. */
@@ -61,7 +62,7 @@ typedef bool lki_can_mask(const lki_graph *g, const lki_node *reader, const lki_
 bool         lki_graph_mask_readers(lki_graph *g, lki_node *last, int mask, bool cut, lki_can_mask *can);
 
 /* Of nodes that run once over everything and do the same to the same values, the first stays (share.c). */
-void lki_graph_share(lki_graph *g);
+lk_status lki_graph_share(lki_graph *g);
 
 /* Passes that hold on every device and change no bit, in the order in which executors run them: products and convolutions with what
  * follows them (simplify.c), batch normalisation (fuse_norm.c), gradients through relu and the sums for biases (fuse_relu.c). */

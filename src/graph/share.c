@@ -3,6 +3,7 @@
  * Gradient rules and sums over replicas each take apart and put together again the same small tensors. Of nodes that do the same to
  * the same values, the first stays, and the results of the others become aliases of its results. Only nodes that run once over
  * everything take part: rows are cheap to compute where they are needed and expensive to keep. */
+#include "core/memory.h"
 #include "graph/rewrite.h"
 #include <string.h>
 
@@ -32,11 +33,26 @@ static void share(lki_graph *g, const lki_node *first, lki_node *again)
     lki_node_remove(g, again);
 }
 
-/* Sharing makes operands of later nodes the same, so nodes are visited in their order. */
-void lki_graph_share(lki_graph *g)
+/* Sharing makes operands of later nodes the same, so nodes are visited in their order. Those of one op that stay are a chain. */
+lk_status lki_graph_share(lki_graph *g)
 {
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < i && may_be_shared(&g->nodes[i]); j++)
-            if (may_be_shared(&g->nodes[j]) && g->nodes[j].order < g->nodes[i].order && same_nodes(g, &g->nodes[j], &g->nodes[i]))
-                share(g, &g->nodes[j], &g->nodes[i]);
+    int *before = lki_alloc_array(g->node_count + 1, sizeof *before), last[LKI_OP_COUNT];
+    if (!before) return LK_ENOMEM;
+    for (int op = 0; op < LKI_OP_COUNT; op++)
+        last[op] = -1;
+    for (int i = 0; i < g->node_count; i++) {
+        lki_node *n = &g->nodes[i];
+        if (!may_be_shared(n)) continue;
+        int j = last[n->op];
+        while (j >= 0 && !(g->nodes[j].order < n->order && same_nodes(g, &g->nodes[j], n)))
+            j = before[j];
+        if (j >= 0) {
+            share(g, &g->nodes[j], n);
+            continue;
+        }
+        before[i] = last[n->op];
+        last[n->op] = i;
+    }
+    lki_release(before);
+    return LK_OK;
 }

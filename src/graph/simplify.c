@@ -152,8 +152,7 @@ lk_status lki_graph_simplify(lki_graph *g)
     LKI_TRY(keep_old_versions(g));
     LKI_TRY(drop_unused(g));
     lki_graph_count_uses(g);
-    lki_graph_share(g);
-    return LK_OK;
+    return lki_graph_share(g);
 }
 
 void lki_graph_fuse_all(lki_graph *g)

@@ -128,7 +128,7 @@ static int add_output(lki_graph *g, int value)
     return g->output_count++;
 }
 
-/* Do the items of the per-replica value at place i lie in its whole, one behind the other? */
+/* Do the items of the per-replica value at place i lie in its whole, one after the other? */
 static bool lie_in_whole(lki_graph *g, const lki_value_list *out, int i)
 {
     const lk_tensor *whole = out->item[i + 1];

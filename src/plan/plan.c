@@ -37,7 +37,7 @@ static lki_device *device_of(const lki_graph *g)
     return d;
 }
 
-static lk_status prepare(lki_plan *p)
+static lk_status prepare(lki_plan *p, bool *refused)
 {
     char why[LKI_WHY] = "";
     LKI_TRY(lki_graph_collapse(&p->graph));
@@ -49,20 +49,22 @@ static lk_status prepare(lki_plan *p)
     }
     p->lanes = lanes_of(p->graph);
     const lk_status status = p->executor->accepts ? p->executor->accepts(p, why) : LK_OK;
-    if (status == LK_EUNSUPPORTED) lki_tell(LKI_TOPIC_LANES, "%s: it runs op by op on its cards: %s", p->graph->name, why);
+    *refused = status == LK_EUNSUPPORTED;
+    if (*refused) lki_tell(LKI_TOPIC_LANES, "%s: it runs op by op: %s: %s", p->graph->name, p->executor->name, why);
     return status == LK_OK ? p->executor->prepare(p) : status;
 }
 
-lki_plan *lki_plan_new(lki_graph *g, int threads)
+lki_plan *lki_plan_new(lki_graph *g, int threads, bool *refused)
 {
     lki_plan *p = lki_zalloc(sizeof *p);
+    *refused = false;
     if (!p) {
         lki_graph_free(g);
         return NULL;
     }
     p->graph = g;
     p->threads = threads;
-    if (prepare(p) == LK_OK) return p;
+    if (prepare(p, refused) == LK_OK) return p;
     lki_plan_free(p);
     return NULL;
 }

@@ -21,9 +21,9 @@ typedef struct lki_plan {
     void               *body; /* the executor's */
 } lki_plan;
 
-/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and
- * none: the executor refuses it, and it can only run op by op. */
-lki_plan *lki_plan_new(lki_graph *g, int threads);
+/* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error, or
+ * `refused`: the executor does not run such a graph, and it can only run op by op. */
+lki_plan *lki_plan_new(lki_graph *g, int threads, bool *refused);
 void      lki_plan_free(lki_plan *p); /* NULL is ignored */
 
 /* Run it once on a list of inputs; the outputs are copied into `out`, tensors with room for them. */

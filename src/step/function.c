@@ -29,7 +29,7 @@ typedef struct signature {
 
 typedef struct entry {
     signature       *key;
-    lki_plan        *plan; /* NULL: replicas work in several memories, so it runs op by op */
+    lki_plan        *plan; /* NULL: its executor refused it, so it runs op by op */
     uint64_t         used; /* when, in calls */
     lk_function_info info;
     int              users; /* callers, and one for being in the cache; guarded by the function's lock */
@@ -189,7 +189,7 @@ static entry *keep(lk_function *f, entry *e)
     return gone;
 }
 
-static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int items, int threads, bool roots, bool *scattered)
+static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int items, int threads, bool roots, bool *refused)
 {
     lki_graph *g = lki_graph_new();
     if (!g) return NULL;
@@ -197,12 +197,7 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     g->tracer.roots = roots;
     int number = roots ? __atomic_load_n(&f->traces, __ATOMIC_RELAXED) : __atomic_add_fetch(&f->traces, 1, __ATOMIC_RELAXED);
     lki_tell(LKI_TOPIC_TRACE, "%s: trace %d%s", f->name, number, roots ? ", again" : "");
-    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) {
-        *scattered = g->scattered;
-        lki_plan *plan = lki_plan_new(g, threads);
-        *scattered = *scattered && !plan && !lk_failed();
-        return plan;
-    }
+    if (lki_graph_trace(g, f->fn, in, items, f->user) == LK_OK) return lki_plan_new(g, threads, refused);
     lki_graph_free(g);
     return NULL;
 }
@@ -214,13 +209,13 @@ static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->l
 static entry *trace(lk_function *f, const lki_value_list *in, int items, int threads)
 {
     signature *key = signature_of(in, threads);
-    bool       scattered = false;
-    lki_plan  *plan = key ? plan_of_trace(f, in, items, threads, false, &scattered) : NULL;
+    bool       refused = false;
+    lki_plan  *plan = key ? plan_of_trace(f, in, items, threads, false, &refused) : NULL;
     if (wants_roots(plan)) {
         lki_plan_free(plan);
-        plan = plan_of_trace(f, in, items, threads, true, &scattered);
+        plan = plan_of_trace(f, in, items, threads, true, &refused);
     }
-    entry *e = plan || scattered ? entry_new(key, plan) : NULL;
+    entry *e = plan || refused ? entry_new(key, plan) : NULL;
     if (e) return e;
     lki_plan_free(plan);
     lki_release(key);
@@ -297,7 +292,7 @@ static void tell_once(const lk_function *f, bool *told, const char *why)
 
 static lk_tuple directly(lk_function *f, lk_tuple in)
 {
-    tell_once(f, &f->warned_of_replicas, "its replicas work on several cards");
+    tell_once(f, &f->warned_of_replicas, "its executor refused it");
     return f->fn(in, f->user);
 }
 

@@ -1,6 +1,7 @@
 /* Finding the backend, cards as devices, and their memory. */
 #include "device/gpu/gpu.h"
 #include "core/beside.h"
+#include "core/classes.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/precision.h"
@@ -90,22 +91,14 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 
 /* ---- memory ---- */
 
-/* Four classes for each power of two, from SMALLEST on: at most a quarter is wasted. */
+/* From SMALLEST on, in units of which that has four. */
 static int class_of(size_t bytes, size_t *size)
 {
-    size_t base = SMALLEST;
-    int class = 0;
-    while (2 * base <= bytes) {
-        base *= 2;
-        class += 4;
-    }
-    for (int quarter = 0; quarter < 4; quarter++)
-        if (bytes <= base + base / 4 * (size_t)quarter) {
-            *size = base + base / 4 * (size_t)quarter;
-            return class + quarter;
-        }
-    *size = 2 * base;
-    return class + 4;
+    const size_t unit = SMALLEST / 4;
+    size_t       units = bytes <= SMALLEST ? 4 : bytes / unit + (bytes % unit > 0);
+    const int class = lki_class_of(units, &units);
+    *size = lki_bytes_of((int64_t)units, unit);
+    return class;
 }
 
 lk_status lki_gpu_open(lki_device *d)

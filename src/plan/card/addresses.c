@@ -56,7 +56,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     return LK_OK;
 }
 
-/* What it writes lane by lane begins with the lanes of its subtree; who reads it reads all. */
+/* What it writes lane by lane begins with the lanes of its subtree; nodes that read it read all. */
 static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *written)
 {
     const lki_graph *g = c->graph;

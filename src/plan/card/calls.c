@@ -35,7 +35,7 @@ static bool is_counter(const lki_graph *g, int value, const lk_variable *counter
     return v->kind == LKI_VALUE_VARIABLE && v->variable == counter;
 }
 
-/* Does a call use the counter? *only: as updates do, which can be told that it is ahead. */
+/* Does a call use the counter? *only: as updates do, whose calls can say that it is ahead. */
 static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
 {
     const lki_graph *g = c->graph;
@@ -49,7 +49,7 @@ static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_var
     return reads || writes;
 }
 
-/* The first of the updates before call i that count by the counter it increments; -1: there are none, or somebody else uses it, or
+/* The first of the updates before call i that count by the counter it increments; -1: there are none, or another call uses it, or
  * what may fail lies between. */
 static int first_to_count(const lki_card *c, int at)
 {
@@ -70,7 +70,7 @@ static int first_to_count(const lki_card *c, int at)
     return first;
 }
 
-/* A counter is incremented before the updates that count by it, which are told so: behind them it would be alone, and a launch
+/* A counter is incremented before the updates that count by it, whose calls say so: after them it would be alone, and a launch
  * more. */
 static void count_first(lki_card *c)
 {

@@ -66,7 +66,7 @@ static bool checks_indices(const lki_card *c, const lki_card_launch *l)
     return false;
 }
 
-/* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there; with them the
+/* Outputs that calls of the only part make, and no call writes after that, can be copied as soon as they are there; with them the
  * word `stop`, which calls that check indices may have set. */
 static lk_status find_givers(lki_card *c)
 {

@@ -5,7 +5,7 @@
  *   launches  several small nodes, and several updates, are one launch (join.h)
  *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
  *             time before the other is made (rooms.h)
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; nobody waits for the card. The first
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; no thread waits for the card. The first
  *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
  *             where they did before, a variant of it that reads them there (ways.c)
  *   faults    a call that meets an index out of range writes its code into a word of the card. Updates of this replay and of later

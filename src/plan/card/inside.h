@@ -1,11 +1,11 @@
 /* What the parts of a card's plan share.
  *
- *   card_order.c    calls, what comes after what, and which of them are one launch
- *   card_memory.c   one block for everything they make
- *   card_call.c     addresses
- *   card_run.c      launching, capturing, tracing; calls on the host
- *   card_ways.c     variants of the graph that read inputs where they lie
- *   card.c          the life of a plan on a card, and a replay */
+ *   calls.c       calls, what comes after what, and which of them are one launch
+ *   memory.c      one block for everything they make
+ *   addresses.c   where their operands and results lie
+ *   run.c         launching, capturing, tracing; calls on the host
+ *   ways.c        variants of the graph that read inputs where they lie
+ *   card.c        the life of a plan on a card, and a replay */
 #ifndef LKI_PLAN_CARD_INSIDE_H
 #define LKI_PLAN_CARD_INSIDE_H
 
@@ -20,7 +20,7 @@ typedef struct lki_card_call {
     bool            on_host;
     bool            once; /* it needs constants alone: the first replay makes its results, which stay */
     bool            has_scratch;
-    bool            arrives; /* it reads an input of the function (card_ways.c) */
+    bool            arrives; /* it reads an input of the function (ways.c) */
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args;    /* of the card */
     lki_launch      gpu;
@@ -112,7 +112,7 @@ static inline size_t lki_value_bytes(const lki_value *v)
 /* Within the card, by as few launches as can be (card.c). */
 lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
 
-/* Does it lie somewhere outside the block? */
+/* Where a root value lies outside the block; NULL: it does not. */
 static inline char *lki_card_placed(const lki_card *c, int root) { return c->share.placed ? c->share.placed[root] : NULL; }
 
 /* Is this variable's home the card? */
@@ -130,8 +130,8 @@ lk_status lki_card_parts(lki_card *c);
 /* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
 lk_status lki_card_describe(lki_card *c, lki_card_call *k);
 
-/* Where a root value lies; NULL: nowhere, nobody reads or writes its elements, or, with an error, its constant could not be brought
- * to the card. */
+/* Where a root value lies; NULL: nowhere, no call reads or writes its elements, or, with an error, its constant could not be
+ * brought to the card. */
 char *lki_card_home(lki_card *c, int root);
 
 /* The code by which a call reports an index out of range: its op, and above that a number that is larger for earlier calls. */

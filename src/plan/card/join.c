@@ -14,20 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 4 }; /* so many small calls are worth no launch of their own */
+enum { FEW = 4 }; /* small calls, which are not worth a launch of their own */
 
 typedef struct joining {
     const lki_order *calls;
     lki_joinable    *what;
     const int       *most;
     int              count, words;
-    uint64_t        *before;      /* by call, a row */
-    int             *group;       /* by call: the first member of its group */
-    int             *size;        /* by first member */
-    int             *head, *tail; /* by first member: others, not counting small ones, on the longest way to it, and from it */
-    int             *sorted;      /* calls, in an order in which they may run */
-    int             *rank;        /* by call: how many end before it begins */
-    int             *begin;       /* by rank */
+    uint64_t        *before;       /* by call, a row */
+    int             *group;        /* by call: the first member of its group */
+    int             *size;         /* by first member */
+    int             *head, *tail;  /* by first member: others, not counting small ones, on the longest way to it, and from it */
+    int             *sorted;       /* calls, in an order in which they may run */
+    int             *rank;         /* by call: how many end before it begins */
+    int             *begin;        /* by rank */
+    int             *need, *needs; /* by call: it needs calls needs[need[i]] to needs[need[i + 1] - 1] */
     int              longest;
 } joining;
 
@@ -39,17 +40,20 @@ static bool is(const joining *j, int call, lki_group kind) { return j->what[call
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
+static void find_rank(joining *j, int call)
+{
+    j->rank[call] = 0;
+    for (int w = 0; w < j->words; w++)
+        j->rank[call] += __builtin_popcountll(before(j, call)[w]);
+}
+
 /* What comes after another has more before it. */
 static void sort_calls(joining *j)
 {
     int *begin = j->begin;
     memset(begin, 0, ((size_t)j->count + 1) * sizeof *begin);
-    for (int i = 0; i < j->count; i++) {
-        j->rank[i] = 0;
-        for (int w = 0; w < j->words; w++)
-            j->rank[i] += __builtin_popcountll(before(j, i)[w]);
+    for (int i = 0; i < j->count; i++)
         begin[j->rank[i] + 1]++; /* less than count end before it */
-    }
     for (int r = 1; r <= j->count; r++)
         begin[r] += begin[r - 1];
     for (int i = 0; i < j->count; i++)
@@ -58,7 +62,7 @@ static void sort_calls(joining *j)
 
 static int weight(const joining *j, int call) { return is(j, call, LKI_GROUP_SMALL) ? 0 : 1; }
 
-/* Of a group all that it needs comes before its first member in the sorted order, and all who need it behind its last one: what is
+/* Of a group all that it needs comes before its first member in the sorted order, and all that need it after its last one: what is
  * noted of its first member is of all of them. */
 static void measure(joining *j)
 {
@@ -68,17 +72,19 @@ static void measure(joining *j)
     memset(tail, 0, (size_t)j->count * sizeof *tail);
     j->longest = 0;
     for (int n = 0; n < j->count; n++) {
-        const int       i = j->sorted[n], g = j->group[i];
-        const uint64_t *needs = lki_order_row(j->calls, j->calls->needs, i);
-        for (int k = lki_bit_next(needs, j->words, 0); k >= 0; k = lki_bit_next(needs, j->words, k + 1))
-            if (j->group[k] != g) head[g] = larger(head[g], head[j->group[k]] + weight(j, k));
+        const int i = j->sorted[n], g = j->group[i];
+        for (int m = j->need[i]; m < j->need[i + 1]; m++) {
+            const int k = j->needs[m], of = j->group[k];
+            if (of != g) head[g] = larger(head[g], head[of] + weight(j, k));
+        }
         j->longest = larger(j->longest, head[g] + weight(j, i));
     }
     for (int n = j->count - 1; n >= 0; n--) {
-        const int       i = j->sorted[n], g = j->group[i];
-        const uint64_t *needs = lki_order_row(j->calls, j->calls->needs, i);
-        for (int k = lki_bit_next(needs, j->words, 0); k >= 0; k = lki_bit_next(needs, j->words, k + 1))
-            if (j->group[k] != g) tail[j->group[k]] = larger(tail[j->group[k]], tail[g] + weight(j, i));
+        const int i = j->sorted[n], g = j->group[i];
+        for (int m = j->need[i]; m < j->need[i + 1]; m++) {
+            const int of = j->group[j->needs[m]];
+            if (of != g) tail[of] = larger(tail[of], tail[g] + weight(j, i));
+        }
     }
 }
 
@@ -99,6 +105,8 @@ static void merge(joining *j, int into, int from, uint64_t *all)
     for (int i = 0; i < j->count; i++)
         if (j->group[i] != into && (lki_bit(before(j, i), into) || lki_bit(before(j, i), from)))
             lki_bits_add(before(j, i), all, j->words);
+    for (int i = 0; i < j->count; i++)
+        if (j->group[i] == into || lki_bit(before(j, i), into)) find_rank(j, i);
     measure(j);
 }
 
@@ -169,7 +177,7 @@ static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 
 static int slack(const joining *j, int call) { return j->longest - j->head[call] - j->tail[call]; }
 
-/* Those that can wait for none wait for nobody else; of the others no two whose times differ more than twice are joined, so that
+/* Those that cannot wait are joined with no others; of the others no two whose times differ more than twice are joined, so that
  * each keeps half of its time at least. Along a need between small calls of one tail, time only shrinks: that makes no circle
  * either. */
 static int haste(const joining *j, int call)
@@ -243,16 +251,15 @@ static int first(const void *a, const void *b)
     return x->group < y->group ? -1 : x->group > y->group;
 }
 
-/* One level behind the last it needs. `level` is by first member; groups do not lie in the order of their first members. */
+/* One level after the last it needs. `level` is by first member; groups do not lie in the order of their first members. */
 static void find_levels(const joining *j, int *level)
 {
     memset(level, 0, (size_t)j->count * sizeof *level);
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < j->count; i++) {
-            const uint64_t *needs = lki_order_row(j->calls, j->calls->needs, i);
-            for (int k = lki_bit_next(needs, j->words, 0); k >= 0; k = lki_bit_next(needs, j->words, k + 1)) {
-                const int a = j->group[k], b = j->group[i];
+            for (int m = j->need[i]; m < j->need[i + 1]; m++) {
+                const int a = j->group[j->needs[m]], b = j->group[i];
                 if (a == b || level[b] > level[a]) continue;
                 level[b] = level[a] + 1;
                 assert(level[b] < j->count); /* no circle */
@@ -274,24 +281,41 @@ static int number(const joining *j, turn *turns, const int *level, int *launch)
     return count;
 }
 
+/* The rows of needs as lists; false without memory. */
+static bool list_needs(joining *j)
+{
+    int capacity = 0, count = 0;
+    for (int i = 0; i < j->count; i++) {
+        const uint64_t *row = lki_order_row(j->calls, j->calls->needs, i);
+        j->need[i] = count;
+        for (int k = lki_bit_next(row, j->words, 0); k >= 0; k = lki_bit_next(row, j->words, k + 1)) {
+            if (!lki_grow((void **)&j->needs, &capacity, count + 1, sizeof *j->needs)) return false;
+            j->needs[count++] = k;
+        }
+    }
+    j->need[j->count] = count;
+    return true;
+}
+
 int lki_join_calls(const lki_order *calls, lki_joinable *what, const lki_join_rules *rules, int *launch)
 {
     const size_t n = (size_t)calls->count + 1;
     joining      j = {.calls = calls, .what = what, .most = rules->most, .count = calls->count, .words = calls->words};
-    int         *space = lki_zalloc_array(n, 9 * sizeof *space);
+    int         *space = lki_zalloc_array(n, 10 * sizeof *space);
     turn        *turns = lki_alloc_array(n, sizeof *turns);
     uint64_t    *row = lki_alloc_array((size_t)j.words + 1, sizeof *row);
     bool        *last = lki_alloc_array(n, sizeof *last);
     j.before = lki_alloc_array(lki_size_mul(n, j.words + 1), sizeof *j.before);
     int count = -1;
-    if (space && turns && row && last && j.before) {
+    j.need = space ? space + 9 * n : NULL;
+    if (space && turns && row && last && j.before && list_needs(&j)) {
         int *piece = space + 6 * n, *other = space + 7 * n;
         j.group = space, j.size = space + n, j.head = space + 2 * n, j.tail = space + 3 * n, j.sorted = space + 4 * n,
         j.rank = space + 5 * n;
         j.begin = space + 8 * n;
         memcpy(j.before, calls->before, (size_t)j.count * (size_t)j.words * sizeof *j.before);
         for (int i = 0; i < j.count; i++)
-            j.group[i] = i, j.size[i] = 1;
+            j.group[i] = i, j.size[i] = 1, find_rank(&j, i);
         measure(&j);
         join_rows(&j, rules, row, other);
         join_updates(&j, row, other, last);
@@ -306,5 +330,6 @@ int lki_join_calls(const lki_order *calls, lki_joinable *what, const lki_join_ru
     lki_release(row);
     lki_release(last);
     lki_release(j.before);
+    lki_release(j.needs);
     return count;
 }

@@ -10,7 +10,7 @@
  *   rows      a call along rows and one that needs it, where nothing lies between them; also where others then begin later: what is
  *             saved lies on the way from the first to the last
  *
- * Launches are numbered by levels: one level behind the last it needs; on a level those with the longest way to the end come
+ * Launches are numbered by levels: one level after the last it needs; on a level those with the longest way to the end come
  * first. */
 #ifndef LKI_PLAN_CARD_JOIN_H
 #define LKI_PLAN_CARD_JOIN_H

@@ -19,7 +19,7 @@ static bool is_alone(const lki_node *product)
     return product->mode == LKI_EACH && product->type == LK_F32 && !a->epilogue.relu && !a->matmul.mask && !a->matmul.plus;
 }
 
-/* The same elements go on, in the same rows. */
+/* The result has the elements of this operand, in the same rows. */
 static bool is_carried(const lki_graph *g, const lki_node *last, int operand)
 {
     return last->type == LK_F32 && lki_is_cut(last->cut, operand) && lki_graph_same_shape(g, last->src[operand], last->dst[0]);

@@ -20,17 +20,9 @@ static bool live_together(const lki_room *a, const lki_room *b, const void *user
     return !ends_before(user, a->value, b->value) && !ends_before(user, b->value, a->value);
 }
 
-static size_t end_of(const lki_room *rooms, int count)
-{
-    size_t end = 0;
-    for (int i = 0; i < count; i++)
-        end = rooms[i].at + rooms[i].bytes > end ? rooms[i].at + rooms[i].bytes : end;
-    return end;
-}
-
 static bool overlap(const lki_room *a, const lki_room *b) { return a->at < b->at + b->bytes && b->at < a->at + a->bytes; }
 
-/* Whoever makes what lies where something lay before waits for all who used that. */
+/* The call that makes what lies where something lay before waits for all calls that used that. */
 static void wait_for_users(lki_order *o, const lki_room *rooms, int count, const lki_tenants *t)
 {
     for (int i = 0; i < count; i++)
@@ -43,16 +35,11 @@ static void wait_for_users(lki_order *o, const lki_room *rooms, int count, const
 
 size_t lki_card_rooms_place(lki_order *o, lki_room *rooms, int count, const lki_tenants *t, size_t plenty)
 {
-    const lives l = {o, t};
-    lki_rooms_place_where(rooms, count, live_together, &l);
-    const size_t wide = end_of(rooms, count);
+    const lives  l = {o, t};
+    const size_t wide = lki_rooms_place(rooms, count, live_together, &l);
     if (wide <= plenty) return wide;
-    lki_rooms_place(rooms, count);
-    const size_t narrow = end_of(rooms, count);
-    if (narrow < wide) {
-        wait_for_users(o, rooms, count, t);
-        return narrow;
-    }
-    lki_rooms_place_where(rooms, count, live_together, &l);
-    return wide;
+    const size_t narrow = lki_rooms_place(rooms, count, NULL, NULL);
+    if (narrow >= wide) return lki_rooms_place(rooms, count, live_together, &l);
+    wait_for_users(o, rooms, count, t);
+    return narrow;
 }

@@ -1,5 +1,5 @@
-/* Where pieces of memory lie when calls run as their order allows: two of them share bytes only where all who use the one end
- * before the maker of the other begins.
+/* Where pieces of memory lie when calls run as their order allows: two of them share bytes only where all calls that use the one
+ * end before the maker of the other begins.
  *
  * Where the block is small anyway, only pieces for which that is so already share. Where it is not, pieces share as if a call began
  * when all of the levels before it had ended, and calls are made to wait where that adds something. */

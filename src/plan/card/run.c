@@ -50,7 +50,7 @@ static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *cap
     return LK_OK;
 }
 
-/* Behind the launches. */
+/* After the launches. */
 static lk_status capture_outputs(lki_card *c, void *capture)
 {
     const lki_gpu_line *l = c->line;
@@ -119,7 +119,7 @@ static lk_status run_captured(const lki_card *c, const lki_card_part *p, void *v
 
 /* ---- traced ---- */
 
-/* "update_adam x 6". Names of spans live as long as the process, so there are so many of them and no more. */
+/* "update_adam x 6". Names of spans live as long as the process, so there are at most NAMES of them. */
 static const char *name_of(const lki_card *c, const lki_card_launch *l)
 {
     enum { NAMES = 256 };
@@ -197,7 +197,7 @@ lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k)
     if (status == LK_OK) status = d->ops->read(d, &stopped, c->stop, sizeof stopped);
     memset(view, 0, sizeof view);
     for (int i = 0; i < n->nsrc + n->ndst && status == LK_OK; i++) {
-        const lki_view *v = &k->args.src[i]; /* dst lies behind src */
+        const lki_view *v = &k->args.src[i]; /* dst follows src */
         const size_t    bytes = lki_bytes_of(lki_shape_size(v->shape), lk_dtype_bytes(v->dtype));
         view[i] = (lki_view){lki_alloc(bytes), v->shape, v->dtype};
         if (!view[i].data) status = LK_ENOMEM;

@@ -46,7 +46,7 @@ typedef struct lki_task {
     int            partial;     /* COMBINE: the PARTIAL task */
     int            result;      /* COMBINE: which one of the node, ... */
     int64_t        before;      /* ... and elements of the results before it, in a buffer of the PARTIAL task */
-    int            stack;       /* PARTIAL: buffers per thread; each has all results, one behind the other, `size` elements */
+    int            stack;       /* PARTIAL: buffers per thread; each has all results, one after the other, `size` elements */
     size_t         bytes;       /* PARTIAL: of one buffer */
     size_t         at;          /* PARTIAL: where the buffers begin in the shared block */
 } lki_task;

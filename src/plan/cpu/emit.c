@@ -102,7 +102,7 @@ static const lki_lanes *lanes_of(lki_cpu_plan *p, const lki_rows *rows, range r)
     return lanes;
 }
 
-/* Results go one behind the other from `into` on. */
+/* Results go one after the other from `into` on. */
 static void put_results(lki_view *dst, int count, char *into)
 {
     for (int i = 0; i < count; i++) {
@@ -400,7 +400,7 @@ static lk_status emit_all(emitter *e)
     return LK_OK;
 }
 
-/* Views of calls do not move any more, so scratch can be filled in: one block per thread, behind its values. */
+/* Views of calls do not move any more, so scratch can be filled in: one block per thread, after its values. */
 static lk_status give_scratch(lki_cpu_plan *p)
 {
     size_t stride = lki_bytes_round_up(p->scratch_bytes, 4096);

@@ -149,7 +149,7 @@ lk_status lki_cpu_memory(lki_cpu_plan *p)
             spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind == LKI_TASK_PARTIAL) spans[count++] = span_of_partial(p, t);
-    lki_rooms_place(spans, count);
+    lki_rooms_place(spans, count, NULL, NULL);
     for (int i = 0; i < count; i++) {
         size_t *total = spans[i].segment < 0 ? &p->shared_bytes : &p->thread_bytes,
                end = lki_bytes_add(spans[i].at, spans[i].bytes);
@@ -160,7 +160,7 @@ lk_status lki_cpu_memory(lki_cpu_plan *p)
     lki_release(spans);
     lki_release(r);
     p->thread_stride = lki_bytes_round_up(lki_bytes_add(p->thread_bytes, 1), 4096);
-    bool null = lki_device_current()->kind == LKI_DEVICE_NULL; /* nobody will write there, and results are copied from it */
+    bool null = lki_device_current()->kind == LKI_DEVICE_NULL; /* no kernel will write there, and results are copied from it */
     p->shared = null ? lki_zalloc(lki_bytes_add(p->shared_bytes, 1)) : lki_alloc(lki_bytes_add(p->shared_bytes, 1));
     p->thread_block = lki_alloc_array(p->threads, p->thread_stride);
     return p->shared && p->thread_block ? LK_OK : LK_ENOMEM;

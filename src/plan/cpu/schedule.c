@@ -14,8 +14,8 @@ enum {
     WIDE_WEIGHTS = 128 * 1024, /* bytes of a matmul's second operand from which it runs per thread rather than per lane */
     MANY_WEIGHTS = 4,          /* times the elements of its other operand and its result: then by columns */
     WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out, ... */
-    MANY_ENTRIES = 64,         /* ... unless a lane has so many entries that its own operands, still in cache, count for more */
-    LARGEST_PARTIAL = 65536,   /* ... and the sum has at most so many elements */
+    MANY_ENTRIES = 64,         /* ... unless a lane has as many entries: then its own operands, still in cache, count for more */
+    LARGEST_PARTIAL = 65536,   /* ... and the sum has at most this many elements */
     COARSE_PIECE = 65536, /* elements of a piece of a matrix product, at most: a gradient that stays in the second-level cache */
     COARSE_ROWS = 8,      /* and its rows, at least */
     SMALL = 4096,         /* elements below which a uniform task is not worth sharing out */
