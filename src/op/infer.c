@@ -33,7 +33,8 @@ static lk_status result(lki_infer *f, int i, lk_shape shape, lk_dtype dtype)
     f->dtype[i] = dtype;
     char text[LKI_SHAPE_TEXT];
     if (!lki_shape_valid(&shape))
-        return lki_fail_op(f, LK_ESHAPE, "the result, %s, is not a shape or has too many elements", lki_shape_text(&shape, text));
+        return lki_fail_op(f, LK_ESHAPE, "the result, %s, is not a shape or has more elements than can be counted",
+                           lki_shape_text(&shape, text));
     return LK_OK;
 }
 

@@ -37,8 +37,8 @@ done
 ends 0 '^mnist +ok +.*/cache/lockstep/mnist$' doctor
 ends 0 '' train mlp --data mnist --epochs 1 --json
 idx t10k-images-idx3 '03\0\0\0\02\0\0\0\034\0\0\0\034' 700
-ends 0 '^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` gets it' doctor
-ends 0 't10k-images-idx3-ubyte.gz: damaged: .*`lockstep data fetch mnist` gets it' data list
+ends 0 '^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` downloads it' doctor
+ends 0 't10k-images-idx3-ubyte.gz: damaged: .*`lockstep data fetch mnist` downloads it' data list
 ends 3 't10k-images-idx3-ubyte.gz: .*; `lockstep data fetch mnist` downloads it again' train mlp --data mnist
 LOCKSTEP_OFFLINE=1 "$lockstep" data fetch mnist 2>err && complain "data fetch took what is no MNIST"
 grep -q 'train-images-idx3-ubyte.gz exists but is wrong: its SHA-256 is' err || complain "data fetch does not look at digests: $(cat err)"

@@ -143,7 +143,7 @@ PY
 
     # ---- rows without values ----
     in_a_row nothing.json "$(input 0)" "$(layer Activation a '"activation": "relu"')"
-    ends 3 'zero.npz: labels are i64 \[\], and nothing.json puts out \[0\] for a row' train nothing.json --data zero.npz --steps 1
+    ends 3 'zero.npz: labels are i64 \[\], and the output of nothing.json is \[0\] for a row' train nothing.json --data zero.npz --steps 1
     ends 3 'nothing.json takes rows of \[0\], which have no values' bench nothing.json
 fi
 in_a_row large.json "$(input 1099511627776)" "$(layer Activation a '"activation": "relu"')"

@@ -80,7 +80,7 @@ TEST(the_seed_decides)
         order(lk_dataset_shuffle(lk_dataset_range(50), 50, .seed = LK_NUMBER(0)), b);
         assert_false(equal(b, c, 50));
         REFUSED(lk_dataset_shuffle(lk_dataset_range(50), 0), LK_EINVAL, "a buffer of 0 rows");
-        REFUSED(lk_dataset_shuffle(lk_dataset_range(50), 5, .seed = LK_NUMBER(0.5)), LK_EINVAL, "whole number");
+        REFUSED(lk_dataset_shuffle(lk_dataset_range(50), 5, .seed = LK_NUMBER(0.5)), LK_EINVAL, "integer");
     }
 }
 

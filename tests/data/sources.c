@@ -75,7 +75,7 @@ TEST(ranges)
         LK_FOR_EACH(e, lk_dataset_range(1, .dtype = LK_U8))
             assert_int_equal(lk_tensor_dtype(e.item[0]), LK_U8);
         REFUSED(lk_dataset_range(4, .step = LK_NUMBER(0)), LK_EINVAL, "the step not 0");
-        REFUSED(lk_dataset_range(4, .step = LK_NUMBER(0.5)), LK_EINVAL, "whole numbers");
+        REFUSED(lk_dataset_range(4, .step = LK_NUMBER(0.5)), LK_EINVAL, "integers");
         REFUSED(lk_dataset_range(300, .dtype = LK_U8), LK_EINVAL, "u8 holds 0 to 255");
         REFUSED(lk_dataset_range(3, .dtype = (lk_dtype)99), LK_EDTYPE, "not an element type");
     }

@@ -165,7 +165,7 @@ TEST(gradients_combined_by_the_replicas)
         VALUES(lk_read(v), -1, 0, 1, 2);
         SOUND();
         REFUSED(LK_EINVAL, lk_run(s, apply, LK_TUPLE(SPREAD(s, VECTOR(1, 1, 1, 1), VECTOR(1, 1, 1, 2))), &t), "lk_optimizer_apply",
-                "replica 1", "\"v\"", "same");
+                "replica 1", "\"v\"", "equal");
         VALUES(lk_read(v), -1, 0, 1, 2);
     }
 }

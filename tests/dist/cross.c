@@ -403,7 +403,7 @@ TEST(deadlines)
             for (int what = 0; what < 3; what++) {
                 lateness l = {.late = late, .seconds = 0.12, .what = what};
                 char     who[32];
-                snprintf(who, sizeof who, "not there: replica %d", late);
+                snprintf(who, sizeof who, "missing: replica %d", late);
                 REFUSED(LK_EDEADLINE, lk_run(has, one_is_late, .user = &l), calls[what], "deadline of 0.02 seconds", who);
                 assert_true(l.waited >= 0.015 && l.waited < 0.12); /* the others do not wait for the late one */
             }

@@ -415,7 +415,7 @@ REPLICA_FN(losses_in_replica)
     EXPECT(lk_poisoned(lk_compute_average_loss(VECTOR(1), .global_batch_size = -2)));
     EXPECT_TOLD(LK_EINVAL, "lk_compute_average_loss", "global_batch_size is -2", "0 or more");
     EXPECT(lk_poisoned(lk_compute_average_loss(VECTOR(1), .batch_size = LK_NUMBER(2.5))));
-    EXPECT_TOLD(LK_EINVAL, "lk_compute_average_loss", "2.5", "whole number");
+    EXPECT_TOLD(LK_EINVAL, "lk_compute_average_loss", "2.5", "integer");
     return LK_TUPLE();
 }
 
@@ -517,7 +517,7 @@ static void communication(void)
             "implementation 4", "LK_COMMUNICATION_AUTO");
     lk_strategy *hasty = lk_mirrored_strategy(.cpu_devices = 2, .communication.timeout_seconds = 0.01);
     REFUSED(LK_EDEADLINE, lk_run(hasty, one_is_late), "replica 0 of 2", "lk_all_reduce", "deadline of 0.01 seconds",
-            "not there: replica 1");
+            "missing: replica 1");
 }
 
 REPLICA_FN(one_fails)

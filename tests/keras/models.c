@@ -390,7 +390,7 @@ TEST(mistakes_in_graphs)
     }
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(B))) "," DENSE("b", USE(TENSOR(A))), ENDS(X, A)), LK_EFORMAT,
             "lk_model_from_json: layer \"a\" (Dense): it is part of a cycle: it needs its own output");
-    refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(A))), ENDS(X, A)), LK_EFORMAT, "it is part of a circle");
+    refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(A))), ENDS(X, A)), LK_EFORMAT, "it is part of a cycle");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR("[\"nobody\", 0, 0]"))), ENDS(X, A)), LK_EFORMAT,
             "layer \"a\" (Dense): there is no layer \"nobody\", which it names");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR("[\"x\", 1, 0]"))), ENDS(X, A)), LK_EFORMAT,

@@ -123,7 +123,7 @@ TEST(nothing_in_common)
         lk_restore_status *s = lk_checkpoint_restore(lk_checkpoint_of({"a", b}), IN("common-1"));
         assert_int_equal(lk_restore_assert_nontrivial_match(s), LK_OK);
         s = lk_checkpoint_restore(lk_checkpoint_of({"b", b}), IN("common-1")); /* takes over the number of saves, no more */
-        REFUSED(LK_EINVAL, lk_restore_assert_nontrivial_match(s) == LK_EINVAL, "common-1", "nothing");
+        REFUSED(LK_EINVAL, lk_restore_assert_nontrivial_match(s) == LK_EINVAL, "common-1", "only the number of saves");
         lk_restore_expect_partial(s);
     }
 }

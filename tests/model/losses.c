@@ -435,7 +435,7 @@ TEST(average_loss_misuse)
         REFUSED_TENSOR(LK_ESHAPE, lk_compute_average_loss(lk_scalar(1)), "lk_compute_average_loss", "scalar");
         REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(.global_batch_size = 3), "lk_compute_average_loss", "missing");
         REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .global_batch_size = -3), "-3", "0 or more");
-        REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .batch_size = LK_NUMBER(2.5)), "2.5", "whole number");
+        REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .batch_size = LK_NUMBER(2.5)), "2.5", "integer");
         REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .batch_size = LK_NUMBER(NAN)), "nan");
         REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .batch_size = LK_NUMBER(3), .global_batch_size = 3), "one of them");
         REFUSED_TENSOR(LK_EINVAL, lk_compute_average_loss(x, .global_batch_size = 3, .denominator = LK_EXACT), "denominator",
