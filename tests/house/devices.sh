@@ -6,26 +6,26 @@ build=${1:?usage: devices.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 77; }
 most=8
-objects=$build/CMakeFiles/lockstep_objects.dir
+own='^src/(device|kernel/gpu|plan/card)/'
 
-symbols() { # of type $1, in the objects of these folders of src/
-    local type=$1
-    shift
-    find "${@/#/$objects/src/}" -name '*.o' 2>/dev/null | xargs -r nm -g -P 2>/dev/null | awk -v type="$type" '$2 ~ type { print $1 }' | sort -u
+calls() { # files whose objects want what objects of GPUs define
+    find src -name '*.c' -printf "$build/CMakeFiles/lockstep_objects.dir/%p.o\n" | xargs -r nm -A -g -P 2>/dev/null | awk -v own="$own" '
+        { # object: name type value size
+            sub(/.*\/lockstep_objects\.dir\//, "", $1)
+            sub(/\.o:$/, "", $1)
+            if ($3 == "U" && $1 !~ own) wants[$1, $2]
+            else if ($3 != "U" && $1 ~ own && $1 !~ /^src\/device\/[^g]/) of_gpus[$2]
+            objects++
+        }
+        END {
+            for (pair in wants) { split(pair, p, SUBSEP); if (p[2] in of_gpus) print p[1] }
+            exit !objects
+        }'
 }
 
-calls() { # files whose objects want what those of GPUs define
-    local defined
-    defined=$(symbols '^[TDBR]$' device/gpu kernel/gpu plan/card)
-    [ -n "$defined" ] || { echo "no object of the library was found in the build folder" >&2; return 1; }
-    find src -name '*.c' | grep -vE '^src/(device|kernel/gpu|plan/card)/' | while read -r file; do
-        [ -f "$objects/$file.o" ] && nm -u -P "$objects/$file.o" | cut -d' ' -f1 | grep -qxFf <(echo "$defined") && echo "$file"
-    done
-}
+names() { grep -rlE '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' src --include='*.[ch]' --include='*.inc' | grep -vE "$own"; }
 
-names() { grep -rlE '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' src --include='*.[ch]' --include='*.inc' | grep -vE '^src/(device|kernel/gpu|plan/card)/'; }
-
-called=$(calls) || exit 1
+called=$(calls) || { echo "no object of the library was found in the build folder"; exit 1; }
 found=$(printf '%s\n' "$called" "$(names)" | grep . | sort -u)
 count=$(grep -c . <<<"$found")
 [ "$count" -le "$most" ] && exit 0
