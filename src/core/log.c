@@ -23,20 +23,22 @@ typedef struct hook {
     void        *user;
 } hook;
 
+LKI_MUTEX(hooks_lock);
+
 static hook output_hook, log_hook;
 
 static void set_hook(hook *h, lk_text_hook call, void *user)
 {
-    lki_lock_take(LKI_LOCK_LOG);
+    lki_mutex_take(&hooks_lock);
     *h = (hook){call, user};
-    lki_lock_give(LKI_LOCK_LOG);
+    lki_mutex_give(&hooks_lock);
 }
 
 static hook get_hook(const hook *h)
 {
-    lki_lock_take(LKI_LOCK_LOG);
+    lki_mutex_take(&hooks_lock);
     hook copy = *h;
-    lki_lock_give(LKI_LOCK_LOG);
+    lki_mutex_give(&hooks_lock);
     return copy;
 }
 

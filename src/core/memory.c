@@ -49,6 +49,8 @@ typedef struct header {
 
 _Static_assert(sizeof(header) <= 64, "the header takes one unit");
 
+LKI_MUTEX(heap_lock);
+
 static struct {
     header *list[CLASSES];
     int64_t cached, in_use, requests;
@@ -158,10 +160,10 @@ static header *find_block(size_t bytes, bool *fresh)
 {
     size_t capacity = 0;
     int    size_class = class_of(bytes, &capacity);
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     bool    refused = request_fails();
     header *h = refused ? NULL : list_take(size_class);
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     *fresh = !h;
     if (refused || h) return h;
     h = system_take(capacity);
@@ -204,10 +206,10 @@ void *lki_realloc(void *mem, size_t bytes)
 {
     if (!mem) return lki_alloc(bytes);
     header *h = header_of(mem);
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     bool fits = bytes <= h->capacity && !fails(heap.requests + 1);
     if (fits) heap.requests++;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     if (fits) {
         set_bytes(h, h->bytes, bytes);
         return mem;
@@ -224,9 +226,9 @@ void lki_release(void *mem)
     if (!mem) return;
     header *h = header_of(mem);
     __atomic_fetch_sub(&heap.in_use, (int64_t)h->bytes, __ATOMIC_RELAXED);
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     bool kept = list_give(h);
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     if (!kept) system_give(h);
 }
 
@@ -253,11 +255,11 @@ bool lki_grow(void **items, int *capacity, int want, size_t item_bytes)
 void lki_memory_trim(void)
 {
     header *all[CLASSES];
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     memcpy(all, heap.list, sizeof all);
     memset(heap.list, 0, sizeof heap.list);
     heap.cached = 0;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     for (int i = 0; i < CLASSES; i++)
         for (header *h = all[i], *next; h; h = next) {
             next = h->next;
@@ -269,10 +271,10 @@ void lki_memory_trim(void)
 
 static void fail_between(int64_t first, int64_t last)
 {
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     heap.fail_from = first > 0 ? heap.requests + first : 0;
     heap.fail_to = last == INT64_MAX ? last : heap.requests + last;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
 }
 
 void lki_memory_fail_after(int64_t request) { fail_between(request, INT64_MAX); }
@@ -280,9 +282,9 @@ void lki_memory_fail_at(int64_t request) { fail_between(request, request); }
 
 static int64_t read_counter(const int64_t *counter)
 {
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     int64_t value = *counter;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     return value;
 }
 

@@ -13,6 +13,7 @@
  *    element takes altogether is tried both ways then, now and again.
  * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead,
  *    and without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/gather.h"
@@ -34,8 +35,8 @@ typedef struct prefetch_node {
 typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
     lki_cursor      *input;
     int              room;
-    pthread_mutex_t  lock;
-    pthread_cond_t   filled, emptied;
+    lki_mutex        lock;
+    lki_condition    filled, emptied;
     lki_elements     queue;
     bool             stopping, over; /* over: the input ended or failed */
     int64_t          making;         /* nanoseconds it took to make elements */
@@ -60,11 +61,11 @@ typedef struct prefetch_state { /* the consumer's own */
 
 static bool wait_for_room(line *w)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     while (!w->stopping && w->queue.count >= w->room)
-        pthread_cond_wait(&w->emptied, &w->lock);
+        lki_condition_wait(&w->emptied, &w->lock);
     const bool go_on = !w->stopping;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return go_on;
 }
 
@@ -83,13 +84,13 @@ static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
 /* The queue has room: it was made for so many. */
 static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got, int64_t took)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     w->making += took;
     if (status != LK_OK) lki_error_take(&w->error);
     else if (got) w->queue.item[(w->queue.at + w->queue.count++) % w->room] = *e;
     w->over = status != LK_OK || !got;
-    pthread_cond_signal(&w->filled);
-    pthread_mutex_unlock(&w->lock);
+    lki_condition_signal(&w->filled);
+    lki_mutex_give(&w->lock);
 }
 
 static void *read_ahead(void *arg)
@@ -118,9 +119,9 @@ static lk_status line_new(lki_cursor *c)
     st->wait = st->alone ? 1 : EVERY;
     w->input = c->input[0];
     w->room = n->ahead;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->filled, NULL);
-    pthread_cond_init(&w->emptied, NULL);
+    lki_mutex_init(&w->lock);
+    lki_condition_init(&w->filled);
+    lki_condition_init(&w->emptied);
     return lki_elements_reserve(&w->queue, w->room);
 }
 
@@ -140,10 +141,10 @@ static lk_status line_start(lki_cursor *c)
 static void line_join(prefetch_state *st)
 {
     if (!st->running) return;
-    pthread_mutex_lock(&st->line->lock);
+    lki_mutex_take(&st->line->lock);
     st->line->stopping = true;
-    pthread_cond_signal(&st->line->emptied);
-    pthread_mutex_unlock(&st->line->lock);
+    lki_condition_signal(&st->line->emptied);
+    lki_mutex_give(&st->line->lock);
     pthread_join(st->thread, NULL);
     st->running = false;
 }
@@ -151,20 +152,20 @@ static void line_join(prefetch_state *st)
 static lk_status take(line *w, lki_element *out, int64_t *got)
 {
     lk_status status = LK_OK;
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     while (!w->queue.count && !w->over)
-        pthread_cond_wait(&w->filled, &w->lock);
+        lki_condition_wait(&w->filled, &w->lock);
     if (w->queue.count) {
         *out = w->queue.item[w->queue.at];
         w->queue.at = (w->queue.at + 1) % w->room;
         w->queue.count--;
         *got = 1;
-        pthread_cond_signal(&w->emptied);
+        lki_condition_signal(&w->emptied);
     } else if (w->error.code != LK_OK) {
         lki_error_put(&w->error);
         status = w->error.code;
     }
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return status;
 }
 
@@ -194,10 +195,10 @@ static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 
 static int64_t time_of_making(line *w)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     const int64_t making = w->making;
     w->making = 0;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return making;
 }
 
@@ -273,9 +274,9 @@ static void stop(lki_cursor *c)
     for (int64_t i = 0; i < w->queue.count; i++)
         lki_rowset_drop(w->queue.item[(w->queue.at + i) % w->room].set, 1);
     lki_release(w->queue.item);
-    pthread_cond_destroy(&w->filled);
-    pthread_cond_destroy(&w->emptied);
-    pthread_mutex_destroy(&w->lock);
+    lki_condition_destroy(&w->filled);
+    lki_condition_destroy(&w->emptied);
+    lki_mutex_destroy(&w->lock);
     lki_release(w);
 }
 

@@ -1,5 +1,6 @@
 /* Rows that stay on a card (resident.h). */
 #include "data/resident.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/thread.h"
@@ -21,7 +22,7 @@ typedef struct lki_residence { /* of one set in one memory */
     void                 *first[]; /* of each column: where row 0 is */
 } lki_residence;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of making residences and blocks */
+LKI_TURN(makers); /* of residences and blocks */
 
 void lki_residence_free(lki_residence *r)
 {
@@ -120,10 +121,10 @@ static lki_residence *residence_of(lki_rowset *s, lki_device *d)
     if (!s->stays || s->rows < 1) return NULL;
     lki_residence *r = find(s, d);
     if (!r) {
-        pthread_mutex_lock(&lock);
+        lki_mutex_take(&makers);
         r = find(s, d);
         if (!r) r = residence_new(s, d);
-        pthread_mutex_unlock(&lock);
+        lki_mutex_give(&makers);
     }
     return r && !r->refused ? r : NULL;
 }
@@ -215,11 +216,11 @@ static bool are_made(lki_rowset *base, lki_device *d, lki_residence *r, int64_t 
     if (!wanted) return lk_clear_error(), false;
     bool made = true;
     if (mark_missing(r, base, n, e, wanted)) {
-        pthread_mutex_lock(&lock);
+        lki_mutex_take(&makers);
         making        m = {base, d, r, wanted, blocks, 0, false};
         const int64_t count = mark_missing(r, base, n, e, (memset(wanted, 0, (size_t)blocks), wanted));
         made = !count || make_blocks(&m, count);
-        pthread_mutex_unlock(&lock);
+        lki_mutex_give(&makers);
     }
     lki_release(wanted);
     return made;

@@ -70,6 +70,7 @@ typedef struct lki_buffer {
     struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
     int                held;  /* of a twin: by how many; likewise */
     bool               old;   /* of a twin that is held: the home has changed since; likewise */
+    unsigned           carried, sleepers; /* of a twin: a thread is copying the home to it; others wait on this word */
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes);   /* one reference; NULL and an error when there is no memory */

@@ -8,6 +8,7 @@
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
  * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
  * ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -16,7 +17,6 @@
 #include "plan/card/card.h"
 #include "plan/shard/cards.h"
 #include <lockstep/step.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { DEFAULT_PLANS = 32, RETRACES_IN_A_ROW = 8 };
@@ -34,7 +34,7 @@ typedef struct entry {
     uint64_t         used; /* when, in calls */
     lk_function_info info;
     int              users; /* callers, and one for being in the cache; guarded by the function's lock */
-    pthread_mutex_t  turn;
+    lki_mutex        turn;
 } entry;
 
 struct lk_function {
@@ -49,7 +49,7 @@ struct lk_function {
     bool             warned;
     bool             warned_of_tape, warned_of_replicas;
     lk_function_info last; /* of the plan called last */
-    pthread_mutex_t  lock;
+    lki_mutex        lock;
 };
 
 static lk_function_info info_of(const lki_plan *p)
@@ -82,7 +82,7 @@ static entry *entry_new(signature *key, lki_plan *plan)
     e->plan = plan;
     if (plan) e->info = info_of(plan);
     e->users = 2; /* the cache and the caller */
-    pthread_mutex_init(&e->turn, NULL);
+    lki_mutex_init(&e->turn);
     return e;
 }
 
@@ -90,15 +90,15 @@ static void entry_free(entry *e)
 {
     lki_release(e->key);
     lki_plan_free(e->plan);
-    pthread_mutex_destroy(&e->turn);
+    lki_mutex_destroy(&e->turn);
     lki_release(e);
 }
 
 static void let_go(lk_function *f, entry *e)
 {
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     bool last = --e->users == 0;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (last) entry_free(e);
 }
 
@@ -109,7 +109,7 @@ static void function_destroy(void *object)
         entry_free(f->entries[i]);
     lki_release(f->entries);
     lki_release(f->name);
-    pthread_mutex_destroy(&f->lock);
+    lki_mutex_destroy(&f->lock);
 }
 
 /* "train_step, &model" was written: the function is called train_step. */
@@ -137,7 +137,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
     }
     lk_function *f = lki_object_new(sizeof *f, LKI_KIND_FUNCTION, LKI_LIVES_IN_POOL, function_destroy);
     if (!f) return NULL;
-    pthread_mutex_init(&f->lock, NULL);
+    lki_mutex_init(&f->lock);
     f->fn = args.fn;
     f->user = args.user;
     f->most = (int)most;
@@ -294,10 +294,10 @@ static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
 /* The plan for these inputs, found or traced, counted as used by the caller. */
 static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int threads)
 {
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     f->calls++;
     entry *e = find(f, in, threads), *gone = NULL;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (e) {
         __atomic_store_n(&f->traces_in_a_row, 0, __ATOMIC_RELAXED);
         return e;
@@ -305,10 +305,10 @@ static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int 
     warn_about_retracing(f);
     e = trace(f, in, items, threads);
     if (!e) return NULL;
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     gone = keep(f, e);
     f->last = e->info;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (gone) entry_free(gone);
     return e;
 }
@@ -331,11 +331,11 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     int64_t began = lki_span_begin();
     entry  *e = plan_for(f, in, items, lk_threads());
     lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
-    if (e && e->plan) pthread_mutex_lock(&e->turn);
+    if (e && e->plan) lki_mutex_take(&e->turn);
     began = lki_span_begin();
     lk_tuple out = !e ? poisoned() : e->plan ? replay(e->plan, in) : directly(f, given);
     lki_span_end(began, LKI_SPAN_STEP, "step", -1);
-    if (e && e->plan) pthread_mutex_unlock(&e->turn);
+    if (e && e->plan) lki_mutex_give(&e->turn);
     if (e) let_go(f, e);
     lki_drop(f);
     return out;
@@ -367,10 +367,10 @@ lk_function_info lk_function_inspect(const lk_function *function)
 {
     lk_function *f = (lk_function *)function; /* only its lock changes */
     if (!f) return (lk_function_info){0};
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     lk_function_info info = f->last;
     info.traces = f->traces;
     info.plans = f->count;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     return info;
 }

@@ -1,6 +1,7 @@
 /* Finding the backend, cards as devices, and their memory. */
 #include "device/gpu/gpu.h"
 #include "core/beside.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/precision.h"
@@ -30,7 +31,7 @@ typedef struct fault {      /* of one word */
 typedef struct card {
     lki_gpu_line    line;
     lki_gpu_card    what;
-    pthread_mutex_t lock; /* of opening and of memory */
+    lki_mutex       lock; /* of opening and of memory */
     bool            open;
     kept            free[CLASSES];
     size_t          used, kept;
@@ -60,22 +61,23 @@ static int             gpu_count;
 static bool            in_use; /* atomic: a card was opened */
 static char            why[512];
 static pthread_once_t  once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t split_lock = PTHREAD_MUTEX_INITIALIZER;
+LKI_MUTEX(split_lock);
 
 static card *card_of(const lki_device *d) { return d->card; }
 
 /* ---- lost cards ---- */
 
+LKI_MUTEX(losing);
+
 static void lose(card *c, const char *what, int code)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&one);
+    lki_mutex_take(&losing);
     if (!c->lost) {
         c->lost_code = code;
         snprintf(c->lost_at, sizeof c->lost_at, "%s", what);
         __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&one);
+    lki_mutex_give(&losing);
 }
 
 static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
@@ -141,10 +143,10 @@ static lk_status open_card(lki_device *d)
     int   code = 0;
     if (is_lost(c)) return tell_lost(d);
     if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     if (!c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
     if (!code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (!code) __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
     return lki_gpu_check(d, "the card cannot be opened", code);
 }
@@ -184,7 +186,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     int class = class_of(bytes, &size), code = 0;
     if (open_card(d) != LK_OK) return NULL;
     if (class >= CLASSES) return no_room(d, bytes, 0), NULL;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     bool allowed = !l->limit || l->used + size <= l->limit;
     if (allowed && c->free[class].count) {
         mem = c->free[class].block[--c->free[class].count];
@@ -201,7 +203,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
         l->used += size;
         c->used += size;
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (!mem && code && c->line.backend->lost(code)) lki_gpu_check(d, "an allocation", code);
     else if (!mem) no_room(d, bytes, code);
     return mem;
@@ -214,7 +216,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     int class = class_of(bytes, &size);
     lki_error_record before;
     lki_error_take(&before);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     kept *k = &c->free[class];
     ((logical *)d)->used -= size;
     c->used -= size;
@@ -224,7 +226,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     } else {
         c->line.backend->release(c->line.card, mem); /* the list could not grow */
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     lk_clear_error(); /* that of the list */
     if (before.code != LK_OK) lki_error_put(&before);
 }
@@ -235,10 +237,10 @@ lki_gpu_memory lki_gpu_memory_of(lki_device *d)
     lki_gpu_memory m = {.limit = ((logical *)d)->limit};
     if (open_card(d) != LK_OK) return m;
     c->line.backend->available(c->line.card, &m.available);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     m.used = m.limit ? ((logical *)d)->used : c->used;
     m.kept = c->kept;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return m;
 }
 
@@ -260,9 +262,9 @@ static lk_status gpu_write(lki_device *d, void *dst, const void *host, size_t by
 static lk_status wait_for_links(card *c)
 {
     if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     lk_status status = l ? lki_linked_wait(l) : LK_OK;
     lki_linked_drop(l);
     return status;
@@ -297,19 +299,20 @@ static int try_peer(const lki_gpu_line *to, const lki_gpu_line *from, bool *good
     return code;
 }
 
+LKI_TURN(trying_peers);
+
 static bool peer_works(lki_device *d, lki_device *from)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     unsigned char         *state = &card_of(d)->peer[card_of(from)->line.card];
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_UNKNOWN) {
-        pthread_mutex_lock(&one);
+        lki_mutex_take(&trying_peers);
         bool good = *state == PEER_GOOD;
         int  code = *state == PEER_UNKNOWN ? try_peer(&card_of(d)->line, &card_of(from)->line, &good) : 0;
         if (*state == PEER_UNKNOWN && !good)
             lki_warn("copies from %s to %s %s; they go through the host instead", from->name, d->name,
                      code ? card_of(d)->line.backend->text(code) : "do not carry what they should");
         __atomic_store_n(state, good ? PEER_GOOD : PEER_BROKEN, __ATOMIC_RELEASE);
-        pthread_mutex_unlock(&one);
+        lki_mutex_give(&trying_peers);
     }
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
 }
@@ -361,7 +364,7 @@ int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const lk
     card *c = card_of(d);
     int   code = 0, i = 0;
     if (open_card(d) != LK_OK) return NULL;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     if (!c->words) code = c->line.backend->alloc_host(FAULTS * sizeof *c->words, (void **)&c->words);
     while (!code && i < FAULTS && c->faults[i].tell)
         i++;
@@ -370,7 +373,7 @@ int *lki_gpu_fault_new(lki_device *d, lki_gpu_fault_fn *tell, int what, const lk
         c->words[i] = 0;
         if (i >= c->fault_count) __atomic_store_n(&c->fault_count, i + 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (lki_gpu_check(d, "no memory that card and host both reach", code) != LK_OK) return NULL;
     if (i < FAULTS) return &c->words[i];
     lki_fail(LK_ENOMEM, "%s: %d ops that check indices are in use, and no more can be", d->name, FAULTS);
@@ -381,12 +384,12 @@ void lki_gpu_fault_free(lki_device *d, int *word)
 {
     card *c = card_of(d);
     if (!word) return;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     const bool untold = __atomic_exchange_n(word, 0, __ATOMIC_RELAXED) != 0;
     c->faults[word - c->words].tell = NULL;
     while (c->fault_count > 0 && !c->faults[c->fault_count - 1].tell)
         c->fault_count--;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (!untold) return;
     lki_warn("%s: a step met an index out of range, and was dropped before anybody asked", d->name);
     for (int i = 0; i < card_count; i++)
@@ -400,10 +403,10 @@ static lk_status take_faults(card *c, bool tell, const lki_linked *with)
     int       count = __atomic_load_n(&c->fault_count, __ATOMIC_ACQUIRE);
     for (int i = 0; i < count; i++) {
         if (!__atomic_load_n(&c->words[i], __ATOMIC_RELAXED)) continue;
-        pthread_mutex_lock(&c->lock);
+        lki_mutex_take(&c->lock);
         const bool  own = !with || c->faults[i].with == with;
         const fault f = own && __atomic_exchange_n(&c->words[i], 0, __ATOMIC_RELAXED) ? c->faults[i] : (fault){0};
-        pthread_mutex_unlock(&c->lock);
+        lki_mutex_give(&c->lock);
         if (f.tell && tell) status = f.tell(f.what);
     }
     return status;
@@ -439,13 +442,13 @@ int *lki_gpu_stop(lki_device *d)
     card *c = card_of(d);
     int   code = 0;
     if (open_card(d) != LK_OK) return NULL;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     if (!c->stop) {
         code = c->line.backend->alloc(c->line.card, sizeof *c->stop, (void **)&c->stop);
         if (!code) code = c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
         else c->stop = NULL;
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
 }
 
@@ -461,9 +464,9 @@ void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
 {
     card *c = card_of(d);
     if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
 }
 
 const lki_gpu_links *lki_gpu_links_here(const lki_device *d) { return card_of(d)->line.links; }
@@ -525,7 +528,7 @@ static void find_cards(void)
         card *c = &cards[card_count];
         if (b->card(i, &c->what)) continue;
         c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i, .links = links ? links() : NULL};
-        pthread_mutex_init(&c->lock, NULL);
+        lki_mutex_init(&c->lock);
         card_count++;
         if (used < sizeof why)
             used +=
@@ -565,18 +568,18 @@ lk_status lki_gpu_split(int per_card, size_t limit)
         return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
     if (per_card < 1 || per_card > MOST_DEVICES)
         return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
-    pthread_mutex_lock(&split_lock);
+    lki_mutex_take(&split_lock);
     make_logical(per_card, limit);
-    pthread_mutex_unlock(&split_lock);
+    lki_mutex_give(&split_lock);
     return LK_OK;
 }
 
 lk_status lki_gpu_limit(lki_device *d, size_t limit)
 {
     card *c = card_of(d);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     ((logical *)d)->limit = limit;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return LK_OK;
 }
 
