@@ -19,6 +19,7 @@
 #define LOCKSTEP_STRATEGY_H
 
 #include "grad.h"
+#include "runtime.h"
 #include "tensor.h"
 
 LK_BEGIN
@@ -58,15 +59,6 @@ typedef enum lk_order {
     LK_ORDERED = 0, /* sums run over lanes and up one tree: the same bits on any number of devices */
     LK_FREE,        /* as few lanes as the devices and cores need: results depend on their number */
 } lk_order;
-
-/* How GPUs multiply in products and convolutions of float32; variables, sums and everything else are float32 always. CPU devices
- * are always as accurate as float32. */
-typedef enum lk_precision {
-    LK_PRECISION_DEFAULT = 0, /* LOCKSTEP_PRECISION (f32, tf32 or bf16), else LK_PRECISION_F32 */
-    LK_PRECISION_F32,         /* as accurate as float32 */
-    LK_PRECISION_TF32,        /* factors rounded to 10 bits behind the point: faster */
-    LK_PRECISION_BF16,        /* ... to 7 bits: faster still. Their range is float32's, so losses need no scaling */
-} lk_precision;
 
 typedef enum lk_communication { LK_COMMUNICATION_AUTO = 0, LK_COMMUNICATION_RING, LK_COMMUNICATION_NCCL } lk_communication;
 

@@ -24,7 +24,7 @@ typedef struct lki_mutex {
 #define LKI_MUTEX(name) LKI_MUTEX_OF(name, true)
 #define LKI_TURN(name) LKI_MUTEX_OF(name, false)
 #define LKI_MUTEX_OF(name, is_brief)                                                                                               \
-    static lki_mutex name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = is_brief};                                                \
+    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = is_brief};                        \
     __attribute__((constructor)) static void name##_joins(void) { lki_mutex_join(&name); }                                         \
     _Static_assert(sizeof name, "so that it ends in a semicolon")
 

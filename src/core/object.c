@@ -172,6 +172,14 @@ static void close_innermost(lki_owner **innermost)
     lki_release(owner);
 }
 
+bool lki_library_close(void)
+{
+    if (pools || steps || destroying) return false;
+    for (lki_object *o; (o = take_newest(&library));)
+        lki_drop(o);
+    return true;
+}
+
 static bool is_open(const lki_owner *innermost, const void *owner)
 {
     for (; innermost; innermost = innermost->outer)

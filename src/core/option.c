@@ -231,7 +231,7 @@ const lki_options *lki_options_find(const char *type)
 
 /* ---- lists of axes ----------------------------------------------------------------------------------------------------------- */
 
-enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 12 };
+enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 10 };
 
 #define BAD INT64_C(0)
 #define NONE ((INT64_C(1) << COUNT_AT) - 1)

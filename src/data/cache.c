@@ -22,11 +22,11 @@ typedef struct store {
 } store;
 
 typedef struct cache_node {
-    lk_dataset      base;
-    char           *file; /* NULL: in memory */
-    lki_mutex       lock; /* of what follows */
-    store          *kept; /* in memory; for good once it is there */
-    bool            writing;
+    lk_dataset base;
+    char      *file; /* NULL: in memory */
+    lki_mutex  lock; /* of what follows */
+    store     *kept; /* in memory; for good once it is there */
+    bool       writing;
 } cache_node;
 
 typedef enum mode { PASSING, COLLECTING, SERVING } mode;

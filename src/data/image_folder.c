@@ -272,19 +272,19 @@ static void *decode_some(void *arg)
 /* This thread and others, which live as long as it takes: starting one costs little beside decoding a picture. */
 static lk_status make(const lk_dataset *d, int64_t n, const lki_element *e, lk_tensor *const *out)
 {
-    pthread_t thread[MOST_PARALLEL];
-    int       threads = 0;
-    work      w = {.node = (const folder_node *)d, .e = e, .count = n, .failed = n, .pixels = out[0]->data, .label = out[1]->data};
+    lki_thread thread[MOST_PARALLEL];
+    int        threads = 0;
+    work       w = {.node = (const folder_node *)d, .e = e, .count = n, .failed = n, .pixels = out[0]->data, .label = out[1]->data};
     lki_mutex_init(&w.lock);
     const int64_t    want = lki_min(n, w.node->parallel) - 1;
     lki_error_record before;
     lki_error_take(&before);
-    while (threads < want && lki_worker_start(d->ops->name, decode_some, &w, &thread[threads]) == LK_OK)
+    while (threads < want && lki_thread_start(d->ops->name, decode_some, &w, &thread[threads]) == LK_OK)
         threads++;
     lk_clear_error(); /* with fewer threads it takes longer */
     decode_some(&w);
     for (int i = 0; i < threads; i++)
-        pthread_join(thread[i], NULL);
+        lki_thread_join(&thread[i]);
     lki_mutex_destroy(&w.lock);
     lki_error_put(before.code != LK_OK ? &before : &w.error);
     return w.failed < n ? w.error.code : LK_OK;

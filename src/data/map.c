@@ -48,7 +48,7 @@ typedef struct crew {
     const map_node  *node;
     lki_mutex        lock;
     lki_condition    work, done;
-    pthread_t       *thread;
+    lki_thread      *thread;
     int              threads;
     task            *ring;
     int              room, head, count, begun; /* tasks from head on; how many of them were begun */
@@ -288,7 +288,7 @@ static lk_status crew_start(lki_cursor *c)
     w->thread = lki_alloc_array(n->parallel, sizeof *w->thread);
     if (!w->ring || !w->thread) return LK_ENOMEM;
     for (; w->threads < n->parallel; w->threads++)
-        LKI_TRY(lki_worker_start(n->base.ops->name, work, w, &w->thread[w->threads]));
+        LKI_TRY(lki_thread_start(n->base.ops->name, work, w, &w->thread[w->threads]));
     return LK_OK;
 }
 
@@ -300,7 +300,7 @@ static void crew_stop(crew *w)
     lki_condition_tell_all(&w->work);
     lki_mutex_give(&w->lock);
     for (int i = 0; i < w->threads; i++)
-        pthread_join(w->thread[i], NULL);
+        lki_thread_join(&w->thread[i]);
     for (int i = 0; w->ring && i < w->room; i++) {
         lki_elements_drop(ROWS_AT_ONCE, w->ring[i].in);
         lki_elements_drop(ROWS_AT_ONCE, w->ring[i].out);
@@ -370,6 +370,7 @@ static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, 
 {
     map_state *st = c->state;
     if (!st->crew) LKI_TRY(crew_start(c));
+    LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->crew->thread[0]));
     for (crew *w = st->crew; *got < want;) {
         LKI_TRY(refill(c));
         if (!w->count) break;

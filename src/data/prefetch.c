@@ -44,17 +44,17 @@ typedef struct line { /* between the two threads; memory of its own, because bot
 } line;
 
 typedef struct prefetch_state { /* the consumer's own */
-    line     *line;
-    bool      running;       /* the thread is to be joined */
-    bool      alone;         /* the consumer makes elements itself */
-    int       threads, team; /* then: with so many threads of these */
-    pthread_t thread;
-    int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
-    int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
-    int       wait;        /* times are compared when there are so many */
-    int       compared;    /* how often, since the other way was tried */
-    int64_t   since;       /* when they were last */
-    bool      first_gone;
+    line      *line;
+    bool       running;       /* the thread is to be joined */
+    bool       alone;         /* the consumer makes elements itself */
+    int        threads, team; /* then: with so many threads of these */
+    lki_thread thread;
+    int64_t    left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
+    int        count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    int        wait;        /* times are compared when there are so many */
+    int        compared;    /* how often, since the other way was tried */
+    int64_t    since;       /* when they were last */
+    bool       first_gone;
 } prefetch_state;
 
 /* ---- the thread ---- */
@@ -132,7 +132,7 @@ static lk_status line_start(lki_cursor *c)
     if (!st->line) LKI_TRY(line_new(c));
     if (st->alone || st->line->over) return LK_OK;
     st->line->stopping = false;
-    LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
+    LKI_TRY(lki_thread_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
     st->running = true;
     return LK_OK;
 }
@@ -145,7 +145,7 @@ static void line_join(prefetch_state *st)
     st->line->stopping = true;
     lki_condition_signal(&st->line->emptied);
     lki_mutex_give(&st->line->lock);
-    pthread_join(st->thread, NULL);
+    lki_thread_join(&st->thread);
     st->running = false;
 }
 
@@ -242,6 +242,7 @@ static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
 {
     prefetch_state *st = c->state;
     LKI_TRY(line_start(c));
+    if (st->running) LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->thread));
     return st->alone ? make_alone(st, out, got) : take(st->line, out, got);
 }
 

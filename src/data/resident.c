@@ -3,7 +3,6 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/thread.h"
 #include "data/bytes.h"
 #include "device/gpu/gpu.h"
 #include "device/gpu/rows.h"
@@ -185,8 +184,7 @@ static bool make_blocks(making *m, int64_t count)
     lki_error_record before;
     lki_error_take(&before);
     const int threads = (int)lki_min(lk_threads(), count);
-    lki_team *team = threads > 1 ? lki_team_get(threads) : NULL;
-    if (!team || lki_team_run(team, make_some, m) != LK_OK) make_some(m, 0);
+    if (threads < 2 || lki_team_run(threads, make_some, m) != LK_OK) make_some(m, 0);
     lk_clear_error();
     if (before.code != LK_OK) lki_error_put(&before);
     return !m->failed;

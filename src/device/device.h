@@ -24,9 +24,8 @@ struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
-    const void           *memory;    /* to compare */
-    void                 *card;      /* of a GPU (gpu/gpu.h) */
-    int                   precision; /* lki_precision (kernel.h) of steps compiled from now on, and of single ops; atomic */
+    const void           *memory; /* to compare */
+    void                 *card;   /* of a GPU (gpu/gpu.h) */
 };
 
 struct lki_device_ops {
@@ -67,9 +66,9 @@ typedef struct lki_buffer {
     size_t             bytes;
     lki_device        *device;
     void              *data;
-    struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
-    int                held;  /* of a twin: by how many; likewise */
-    bool               old;   /* of a twin that is held: the home has changed since; likewise */
+    struct lki_buffer *twins;             /* copies in other memories, a list; guarded by a lock of device.c */
+    int                held;              /* of a twin: by how many; likewise */
+    bool               old;               /* of a twin that is held: the home has changed since; likewise */
     unsigned           carried, sleepers; /* of a twin: a thread is copying the home to it; others wait on this word */
 } lki_buffer;
 

@@ -74,7 +74,7 @@ static lk_status fuse(lki_graph *g, lki_node *weights, lki_node *product)
 lk_status lki_graph_fuse_pools(lki_graph *g)
 {
     lk_status status = LK_OK;
-    if (!g->device || g->device->kind != LKI_DEVICE_GPU || lki_gpu_precision(g->device) == LKI_PRECISION_F32 ||
+    if (!g->device || g->device->kind != LKI_DEVICE_GPU || g->precision == LKI_PRECISION_F32 ||
         lki_gpu_card_of(g->device)->shared < LKI_DENSE_POOL_SHARED)
         return LK_OK;
     for (int i = 0; i < g->node_count && status == LK_OK; i++) {

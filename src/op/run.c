@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/runtime.h"
 #include "core/thread.h"
 #include "device/gpu/gpu.h"
 #include "lane/lanes.h"
@@ -84,7 +85,7 @@ static lk_status launch(const lki_infer *f, lki_device *d, const lki_gpu_line *l
     bool         checks = lki_slot_may_fault(slot, dtype);
     lki_gpu_call call = {.stream = l->stream,
                          .told = checks ? lki_gpu_fault_new(d, lki_tell_fault, (int)f->op, NULL) : NULL,
-                         .precision = (lki_precision)lki_gpu_precision(d)};
+                         .precision = lki_precision_now()};
     size_t       scratch = l->kernels->scratch[slot][dtype] ? l->kernels->scratch[slot][dtype](a) : 0;
     if (checks && !call.told) return lk_error_code();
     a->gpu = &call;
@@ -187,8 +188,8 @@ LKI_TURN(host_updates); /* replicas may write parts of one variable */
 /* Of variables on a card that has no kernel for it, or in several memories: on copies, which are written back. */
 static lk_status update_on_host(const lki_infer *f)
 {
-    lki_view               var[FEW] = {0};
-    lk_status              status = LK_OK;
+    lki_view  var[FEW] = {0};
+    lk_status status = LK_OK;
     lki_mutex_take(&host_updates);
     for (int i = 0; i < f->nvar && status == LK_OK; i++) {
         lki_buffer *b = f->var[i]->buffer;

@@ -195,11 +195,9 @@ lk_status lki_plan_replay(lki_plan *p, const lki_value_list *in, lk_tensor *cons
         p->patches[i].view->data = data + p->patches[i].offset;
     }
     if (lki_device_current()->kind != LKI_DEVICE_NULL) {
-        lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
-        if (p->threads > 1 && !team) return lk_error_code();
         void (*replay)(void *, int) = __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) ? replay_traced : replay_thread;
-        if (team) LKI_TRY(lki_team_run(team, replay, p));
-        else replay(p, 0);
+        lki_barrier_renew(&p->barrier);
+        LKI_TRY(lki_team_run(p->threads, replay, p));
     }
     LKI_TRY(check_faults(p));
     for (int i = 0; i < p->graph->output_count; i++)

@@ -7,11 +7,12 @@
  *
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
  * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
- * ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+ * ops), the precision of GPUs, and the device. A call that finds its plan binds the inputs and replays; another is traced. */
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
+#include "core/runtime.h"
 #include "format/trace.h"
 #include "op/replica.h"
 #include "plan/card/card.h"
@@ -22,10 +23,11 @@
 enum { DEFAULT_PLANS = 32, RETRACES_IN_A_ROW = 8 };
 
 typedef struct signature {
-    int         threads, lanes, count;
-    uint64_t    seed;
-    lki_device *device;
-    lki_form    input[];
+    int           threads, lanes, count;
+    uint64_t      seed;
+    lki_precision precision;
+    lki_device   *device;
+    lki_form      input[];
 } signature;
 
 typedef struct entry {
@@ -152,7 +154,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
 static bool matches(const signature *s, const lki_value_list *in, int threads)
 {
     if (s->threads != threads || s->lanes != lk_lanes() || s->count != in->count || s->seed != lk_random_seed() ||
-        s->device != lki_device_current())
+        s->precision != lki_precision_now() || s->device != lki_device_current())
         return false;
     for (int i = 0; i < in->count; i++)
         if (!lki_form_matches(&s->input[i], in, i)) return false;
@@ -163,7 +165,7 @@ static signature *signature_of(const lki_value_list *in, int threads)
 {
     signature *s = lki_zalloc(lki_bytes_add(sizeof *s, lki_bytes_of(in->count, sizeof s->input[0])));
     if (!s) return NULL;
-    *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_device_current()};
+    *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_precision_now(), lki_device_current()};
     for (int i = 0; i < in->count; i++)
         s->input[i] = lki_form_of(in, i);
     return s;

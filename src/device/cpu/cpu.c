@@ -29,10 +29,10 @@ static lk_status cpu_copy(lki_device *device, void *dst, const void *src, size_t
 
 static const lki_device_ops ops = {cpu_alloc, cpu_release, cpu_copy, cpu_copy, cpu_copy, NULL};
 
-static lki_device      cpus[LKI_MOST_CPU_DEVICES];
-static char            names[LKI_MOST_CPU_DEVICES][16];
-static int             count; /* atomic; those before it are filled in */
-static bool            fixed; /* the user said how many there are */
+static lki_device cpus[LKI_MOST_CPU_DEVICES];
+static char       names[LKI_MOST_CPU_DEVICES][16];
+static int        count; /* atomic; those before it are filled in */
+static bool       fixed; /* the user said how many there are */
 LKI_MUTEX(lock);
 
 void lki_cpu_devices_raise(int wanted)

@@ -4,7 +4,6 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/precision.h"
 #include "device/gpu/linked.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -29,21 +28,21 @@ typedef struct fault {      /* of one word */
 } fault;
 
 typedef struct card {
-    lki_gpu_line    line;
-    lki_gpu_card    what;
-    lki_mutex       lock; /* of opening and of memory */
-    bool            open;
-    kept            free[CLASSES];
-    size_t          used, kept;
-    int            *stop;  /* in its own memory; made at first need */
-    int            *words; /* FAULTS of them, where the host and the card can reach them; made at first need */
-    fault           faults[FAULTS];
-    int             fault_count;              /* those in use lie before it */
-    lki_linked     *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
-    unsigned char   peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
-    bool            lost;                     /* atomic; what follows is written once, before it */
-    int             lost_code;
-    char            lost_at[96];
+    lki_gpu_line  line;
+    lki_gpu_card  what;
+    lki_mutex     lock; /* of opening and of memory */
+    bool          open;
+    kept         *free; /* CLASSES of them; tables are made when the card is opened */
+    size_t        used, kept;
+    int          *stop;                     /* in its own memory; made at first need */
+    int          *words;                    /* FAULTS of them, where the host and the card can reach them; made at first need */
+    fault        *faults;                   /* FAULTS of them */
+    int           fault_count;              /* those in use lie before it */
+    lki_linked   *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
+    unsigned char peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
+    bool          lost;                     /* atomic; what follows is written once, before it */
+    int           lost_code;
+    char          lost_at[96];
 } card;
 
 enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
@@ -54,13 +53,13 @@ typedef struct logical { /* beside its device: what a logical GPU may take of it
     size_t     used, limit;
 } logical;
 
-static card            cards[LKI_GPU_MOST_CARDS];
-static int             card_count;
-static logical         gpus[MOST_DEVICES];
-static int             gpu_count;
-static bool            in_use; /* atomic: a card was opened */
-static char            why[512];
-static pthread_once_t  once = PTHREAD_ONCE_INIT;
+static card           cards[LKI_GPU_MOST_CARDS];
+static int            card_count;
+static logical        gpus[MOST_DEVICES];
+static int            gpu_count;
+static bool           in_use; /* atomic: a card was opened */
+static char           why[512];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 LKI_MUTEX(split_lock);
 
 static card *card_of(const lki_device *d) { return d->card; }
@@ -137,6 +136,14 @@ static int class_of(size_t bytes, size_t *size)
     return class + 4;
 }
 
+/* With the lock held. */
+static lk_status make_tables(card *c)
+{
+    if (!c->free) c->free = lki_zalloc_array(CLASSES, sizeof *c->free);
+    if (!c->faults) c->faults = lki_zalloc_array(FAULTS, sizeof *c->faults);
+    return c->free && c->faults ? LK_OK : LK_ENOMEM;
+}
+
 static lk_status open_card(lki_device *d)
 {
     card *c = card_of(d);
@@ -144,9 +151,11 @@ static lk_status open_card(lki_device *d)
     if (is_lost(c)) return tell_lost(d);
     if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
     lki_mutex_take(&c->lock);
-    if (!c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
-    if (!code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
+    const lk_status status = make_tables(c);
+    if (status == LK_OK && !c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
+    if (status == LK_OK && !code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
     lki_mutex_give(&c->lock);
+    LKI_TRY(status);
     if (!code) __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
     return lki_gpu_check(d, "the card cannot be opened", code);
 }
@@ -159,6 +168,33 @@ static void trim(card *c)
         while (c->free[k].count > 0)
             c->line.backend->release(c->line.card, c->free[k].block[--c->free[k].count]);
     c->kept = 0;
+}
+
+/* With the lock held: what is made at need goes, until it is needed again. */
+static void clear_tables(card *c)
+{
+    const lki_gpu_backend *b = c->line.backend;
+    if (c->stop) b->release(c->line.card, c->stop);
+    if (c->words) b->release_host(c->words);
+    c->stop = c->words = NULL;
+    for (int k = 0; k < CLASSES; k++) {
+        lki_release(c->free[k].block);
+        c->free[k] = (kept){0};
+    }
+}
+
+int64_t lki_gpu_trim(bool all)
+{
+    int64_t bytes = 0;
+    for (card *c = cards; c < cards + card_count; c++) {
+        if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE) || is_lost(c)) continue;
+        lki_mutex_take(&c->lock);
+        bytes += (int64_t)c->kept;
+        trim(c);
+        if (all && !c->used && !c->fault_count) clear_tables(c);
+        lki_mutex_give(&c->lock);
+    }
+    return bytes;
 }
 
 /* `code` is what the card said; 0: it was not asked. */
@@ -303,7 +339,7 @@ LKI_TURN(trying_peers);
 
 static bool peer_works(lki_device *d, lki_device *from)
 {
-    unsigned char         *state = &card_of(d)->peer[card_of(from)->line.card];
+    unsigned char *state = &card_of(d)->peer[card_of(from)->line.card];
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_UNKNOWN) {
         lki_mutex_take(&trying_peers);
         bool good = *state == PEER_GOOD;
@@ -485,25 +521,13 @@ static void *open_backend(void)
     return object;
 }
 
-/* LOCKSTEP_PRECISION; what is not one of its words is ignored. */
-static int precision_asked(void)
-{
-    static const char *const names[] = LKI_PRECISION_NAMES;
-    const char              *text = getenv("LOCKSTEP_PRECISION");
-    for (int i = 0; text && *text && i < LKI_COUNT(names); i++)
-        if (!strcmp(text, names[i])) return i;
-    if (text && *text) lki_warn("LOCKSTEP_PRECISION=%s is not f32, tf32 or bf16 and is ignored", text);
-    return LKI_PRECISION_F32;
-}
-
 static void make_logical(int per_card, size_t limit)
 {
-    const int precision = precision_asked();
-    int       n = 0;
+    int n = 0;
     for (int c = 0; c < card_count; c++)
         for (int i = 0; i < per_card && n < MOST_DEVICES; i++, n++) {
             snprintf(gpus[n].name, sizeof gpus[n].name, "GPU:%d", n);
-            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c], precision};
+            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c]};
             gpus[n].limit = limit;
         }
     __atomic_store_n(&gpu_count, n, __ATOMIC_RELEASE);
@@ -582,10 +606,6 @@ lk_status lki_gpu_limit(lki_device *d, size_t limit)
     lki_mutex_give(&c->lock);
     return LK_OK;
 }
-
-void lki_gpu_set_precision(lki_device *d, int precision) { __atomic_store_n(&d->precision, precision, __ATOMIC_RELAXED); }
-
-int lki_gpu_precision(const lki_device *d) { return __atomic_load_n(&d->precision, __ATOMIC_RELAXED); }
 
 const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return open_card(d) == LK_OK ? &card_of(d)->line : NULL; }
 

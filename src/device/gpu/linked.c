@@ -29,7 +29,7 @@ struct lki_linked {
     lki_error_record     why;           /* they were given up */
 };
 
-static lki_linked     *list;
+static lki_linked *list;
 LKI_TURN(list_lock);
 
 static const char *const way_names[LKI_WAYS] = {"NCCL", "copies between them", "copies through the host"};

@@ -1,6 +1,6 @@
 /* Running launches: one by one, or captured; and calls on the host. */
-#include "core/lock.h"
 #include "op/run.h"
+#include "core/lock.h"
 #include "core/thread.h"
 #include "format/trace.h"
 #include "plan/card/inside.h"
@@ -125,8 +125,8 @@ LKI_MUTEX(names_lock);
 static const char *name_of(const lki_card *c, const lki_card_launch *l)
 {
     enum { NAMES = 256 };
-    static char            names[NAMES][48];
-    const int              count = l->end - l->from;
+    static char names[NAMES][48];
+    const int   count = l->end - l->from;
     const char *op = lki_op_name(c->calls[l->from].node->op), *what = l->kind == LKI_GROUP_SMALL ? "small" : op, *found = what;
     char        text[48];
     if (count == 1) return op;
