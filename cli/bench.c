@@ -103,7 +103,7 @@ static int measure(const cli_args *a, setting s)
     b.args = &with;
     if (!code) code = cli_model_find(a->words ? a->word[0] : "basic", strategy, &m);
     if (!code) code = cli_model_make_for(&m, strategy, LK_SHAPE(28, 28, 1), 10);
-    if (!code && !m.has_row) code = cli_fail(CLI_DATA, "bench: %s does not say what rows it takes", m.text);
+    if (!code && !m.has_row) code = cli_fail(CLI_DATA, "bench: %s does not define the shape of its rows", m.text);
     if (code) return code;
     static cli_source data;
     code = make_rows(&m, &data);
@@ -137,7 +137,7 @@ const cli_command cli_bench = {
     .name = "bench",
     .words = "[MODEL]",
     .most = 1,
-    .help = "how fast a training step is on this machine",
+    .help = "measure training steps on this machine",
     .more = "MODEL is as for train; default basic. Takes a second or two per line.\n",
     .options = CLI_OPTIONS(OPT_BATCH, OPT_LANES),
     .run = run_bench,

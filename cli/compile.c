@@ -55,9 +55,8 @@ static int make_loss(output *o)
 static int no_usual_loss(const cli_model *m, const cli_source *data, const output *o)
 {
     char texts[2][CLI_SHAPE_TEXT];
-    return cli_fail(CLI_DATA, "%s: labels are %s %s, and %s puts out %s for a row; --loss would say what to make of that",
-                    data->text, lk_dtype_name(o->dtype), cli_shape_text(o->label, texts[0]), m->text,
-                    cli_shape_text(o->row, texts[1]));
+    return cli_fail(CLI_DATA, "%s: labels are %s %s, and the output of %s is %s for a row; choose a loss with --loss", data->text,
+                    lk_dtype_name(o->dtype), cli_shape_text(o->label, texts[0]), m->text, cli_shape_text(o->row, texts[1]));
 }
 
 /* "row 3 has 2", counted from 0; or, of data that counts its classes, "there are 10 classes". */
@@ -71,8 +70,8 @@ static const char *other_label(const cli_labels *l, char text[96])
 static int unfit_labels(const cli_model *m, const cli_source *data, const output *o, const cli_labels *l, const char *want)
 {
     char text[96];
-    return cli_fail(CLI_DATA, "%s: labels should be %s, because %s ends in a %s; %s. --loss would say what to make of that",
-                    data->text, want, m->text, is_softmax(o) ? "softmax" : "sigmoid", other_label(l, text));
+    return cli_fail(CLI_DATA, "%s: labels should be %s, because %s ends in a %s; %s. choose another loss with --loss", data->text,
+                    want, m->text, is_softmax(o) ? "softmax" : "sigmoid", other_label(l, text));
 }
 
 static void because(output *o, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -114,7 +113,7 @@ static int usual_loss(const cli_model *m, cli_source *data, output *o)
     if (size < 1 || labels < 1) return no_usual_loss(m, data, o);
     if (size == labels) return usual_for_values(m, data, o);
     if (labels != size / width || !is_whole(o->dtype)) return no_usual_loss(m, data, o);
-    because(o, "sparse_categorical_crossentropy", "the labels are whole numbers, one for several outputs");
+    because(o, "sparse_categorical_crossentropy", "the labels are integers, one for several outputs");
     return CLI_FINE;
 }
 
@@ -239,7 +238,7 @@ int cli_model_labels_fit(const cli_model *m, cli_source *data)
     return code;
 }
 
-/* Not with another loss or optimiser than the file names, unless somebody says which. */
+/* Not with another loss or optimiser than the file's, unless an option names it. */
 static int not_as_the_file_says(const cli_model *m, const cli_args *a)
 {
     const bool loss = a->given[OPT_LOSS] || has_a_loss(m), optimizer = a->given[OPT_OPTIMIZER] || lk_model_optimizer(m->model);

@@ -1,4 +1,4 @@
-/* lockstep convert: models and weights from one format to another. */
+/* lockstep convert: convert models and weights between formats. */
 #include "commands.h"
 #include "paths.h"
 #include <lockstep.h>
@@ -22,13 +22,13 @@ const cli_command cli_convert = {
     .words = "FROM TO",
     .least = 2,
     .most = 2,
-    .help = "models and weights from one format to another",
-    .more = "FROM is a file of any of these, known by its contents, a folder of --save, whose model.keras is taken,\n"
-            "or a folder of checkpoints; TO is known by its end:\n"
+    .help = "convert models and weights between formats",
+    .more = "FROM is a file of any of these formats, detected by its contents, a folder of --save (its model.keras),\n"
+            "or a folder of checkpoints. The ending of TO selects its format:\n"
             "  .keras        a whole model            .h5           a whole model, as before Keras 3\n"
-            "  .weights.h5   weights, as Keras 3      .safetensors  .npz  arrays by names\n"
+            "  .weights.h5   weights, as Keras 3      .safetensors  .npz  named arrays\n"
             "  .ckpt, none   TensorFlow's checkpoint\n"
-            "Without a model, neither in FROM nor by --model, arrays keep the names they have.\n",
+            "Without a model in FROM or by --model, arrays keep their names.\n",
     .options = CLI_OPTIONS(OPT_MODEL),
     .run = run_convert,
 };

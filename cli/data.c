@@ -16,11 +16,11 @@
 static int list_data(void)
 {
     char folder[CLI_MOST_PATH];
-    printf("digits         60,000 rows and 10,000 to test, drawn as they are needed: no file\n");
+    printf("digits         60,000 rows and 10,000 for testing, drawn as they are needed: no file\n");
     for (const char *const *name = cli_data_names + 1; *name; name++)
         if (lk_mnist_find(*name, folder, sizeof folder) == LK_OK)
-            printf("%-14s 60,000 rows and 10,000 to test, in %s\n", *name, folder);
-        else printf("%-14s 60,000 rows and 10,000 to test, %s\n", *name, cli_why_missing(*name, folder));
+            printf("%-14s 60,000 rows and 10,000 for testing, in %s\n", *name, folder);
+        else printf("%-14s 60,000 rows and 10,000 for testing, %s\n", *name, cli_why_missing(*name, folder));
     printf("Files and folders: .csv, .tsv, .npz, X.npy,Y.npy, .tfrecord, folders of pictures, IDX files. See lockstep-data(1).\n");
     return CLI_FINE;
 }
@@ -237,14 +237,14 @@ const cli_command cli_data = {
     .words = "list|fetch NAME|inspect D",
     .least = 1,
     .most = 2,
-    .help = "list data sets, fetch one, look into files",
+    .help = "list, download and inspect data",
     .more = "D is one of\n"
-            "  digits, mnist, fashion-mnist       with rows to train and rows to test\n"
+            "  digits, mnist, fashion-mnist       with training and test rows\n"
             "  FILE.csv[.gz], FILE.tsv[.gz]       numbers, one column of them the label\n"
             "  FILE.npz                           x_train, y_train, x_test, y_test; or x, y\n"
             "  X.npy,Y.npy                        arrays of rows\n"
             "  FILE.tfrecord[.gz]                 records of tf.train.Example, described by --features\n"
-            "  FOLDER                             CLASS/PICTURE.png, below train/ and test/ or not; or IDX files\n"
+            "  FOLDER                             CLASS/PICTURE.png, with or without train/ and test/ above; or IDX files\n"
             "Several files of one kind are separated by commas.\n",
     .options = CLI_OPTIONS(OPT_ROWS, CLI_DATA_OPTIONS),
     .run = run_data,

@@ -1,4 +1,4 @@
-/* lockstep devices: what there is to train on. */
+/* lockstep devices: list the devices of this machine. */
 #include "commands.h"
 #include "machine.h"
 #include <lockstep.h>
@@ -29,7 +29,7 @@ const cli_command cli_devices = {
     .name = "devices",
     .words = "",
     .most = 0,
-    .help = "what there is to train on",
+    .help = "list the devices of this machine",
     .more = "More logical CPU devices: lockstep train --replicas N, or LOCKSTEP_CPU_DEVICES.\n",
     .options = (const cli_option[]){OPT_COUNT},
     .run = run_devices,

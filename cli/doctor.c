@@ -17,7 +17,7 @@
 
 static const struct {
     const char *name, *file, *use, *package;
-} libraries[] = {{"zlib", "libz.so.1", "files packed by gzip, .npz, .keras", "zlib1g"},
+} libraries[] = {{"zlib", "libz.so.1", "files compressed by gzip, .npz, .keras", "zlib1g"},
                  {"libcurl", "libcurl.so.4", "lockstep data fetch", "libcurl4"},
                  {"libturbojpeg", "libturbojpeg.so.0", "JPEG pictures", "libturbojpeg0"}};
 
@@ -131,7 +131,7 @@ const cli_command cli_doctor = {
     .name = "doctor",
     .words = "",
     .most = 0,
-    .help = "what was found here, what is missing, how to get it",
+    .help = "what was found, what is missing, how to install it",
     .options = (const cli_option[]){OPT_COUNT},
     .run = run_doctor,
 };

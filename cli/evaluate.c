@@ -14,7 +14,7 @@ static int open_all(const cli_args *a, lk_strategy **strategy, cli_model *m, cli
     int code = cli_session(a, strategy);
     if (!code) code = cli_model_find(a->word[0], *strategy, m);
     if (!code && !m->model)
-        code = cli_fail(CLI_USAGE, "evaluate: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+        code = cli_fail(CLI_USAGE, "evaluate: %s has no trained weights; give a .keras file or a folder of --save", m->text);
     if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     if (!code) code = cli_settings_data_known(a, row);
@@ -84,8 +84,8 @@ const cli_command cli_evaluate = {
     .least = 1,
     .most = 1,
     .help = "loss and metrics of a trained model",
-    .more = "MODEL is a .keras file or a folder of --save, whose run.json says which data is used without --data.\n"
-            "Of data with a test part that part is used, else all rows.\n",
+    .more = "MODEL is a .keras file or a folder of --save, whose run.json names the data to use without --data.\n"
+            "If the data has a test part, that part is used, else all rows.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, OPT_LOSS, OPT_METRICS, OPT_JSON, OPT_VERBOSE,
                            CLI_DATA_OPTIONS),
     .run = run_evaluate,

@@ -35,7 +35,7 @@ int cli_new_file_begin(const char *path, cli_new_file *f)
 {
     snprintf(f->path, sizeof f->path, "%s", path);
     snprintf(f->beside, sizeof f->beside, "%s.tmp", path);
-    unlink(f->beside); /* what a killed process left, or somebody put there: it is not written to */
+    unlink(f->beside); /* left by a killed process, or put there by another program: it is not written to */
     const int descriptor = open(f->beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     f->to = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (f->to) return 0;

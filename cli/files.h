@@ -15,8 +15,8 @@ FILE *cli_open_to_read(const char *path);
 /* Whatever the user named, also a pipe or a device. NULL and errno. */
 FILE *cli_open_to_write(const char *path);
 
-/* A file that is there as a whole or not at all: written as PATH.tmp, which is removed and made anew, then synced and renamed. 0,
- * or what errno says; nothing is left then. */
+/* A file that readers see complete or not at all: written as PATH.tmp, which is first removed, then synced and renamed. Returns 0,
+ * or errno; after an error no file is left. */
 typedef struct cli_new_file {
     FILE *to;
     char  path[CLI_MOST_PATH], beside[CLI_MOST_PATH + 8];

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* leaves room for the names of files in it */
+enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* shorter than a path, so that names of files fit after it */
 
 /* ---- files ---- */
 
@@ -24,7 +24,7 @@ static int make_folder(const char *path)
     return why ? cli_fail(CLI_DATA, "--save %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp behind it while it is written. */
+/* backup-12.index, backup-12.data-00000-of-00001, and either with .4711.3.tmp after it while it is written. */
 static bool is_backup_file(const char *name)
 {
     int  end = 0;
@@ -58,7 +58,7 @@ static bool is_empty(const char *folder)
     return names == 2; /* . and .. */
 }
 
-/* Is there something to go on with? Whether it is whole is found out when it is read. */
+/* Is there a backup to resume from? Reading it later checks whether it is complete. */
 static bool has_backup(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -71,8 +71,8 @@ static bool has_backup(const char *folder)
 
 /* ---- opening ---- */
 
-/* An empty folder of this name is this run's from now on: one that it made, or that a run which was killed left. Where none can be
- * made there is nobody to share it with. */
+/* Reserve an empty folder of this name for this run: a new one, or one left by a killed run. Where none can be made, no other
+ * process uses it either. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
@@ -83,7 +83,7 @@ static bool reserve(const char *path, int *lock)
     return false;
 }
 
-/* For a run that may be interrupted: models/net.keras and basic become net-run and basic-run, or net-run-2. */
+/* The folder's name for a run without --save: models/net.keras and basic become net-run and basic-run, or net-run-2. */
 static void take_free_name(const char *model, char out[CLI_MOST_PATH], int *lock)
 {
     const char *slash = strrchr(model, '/'), *name = slash && slash[1] ? slash + 1 : model;
@@ -121,8 +121,8 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     for (int i = 0; i < 2 && !out->asked; i++)
         if (a->given[i ? OPT_SAVE_EVERY : OPT_RESUME])
             return cli_fail(CLI_USAGE, "%s: %s; give both", a->command->name,
-                            i ? "--save-every says how often --save DIR keeps where training is"
-                              : "--resume goes on with what --save DIR kept");
+                            i ? "--save-every N sets how often --save DIR backs up training"
+                              : "--resume resumes the run that --save DIR saved");
     if (out->asked && strlen(a->text[OPT_SAVE]) > MOST_FOLDER)
         return cli_fail(CLI_DATA, "--save %.40s...: %s", a->text[OPT_SAVE], strerror(ENAMETOOLONG));
     if (!out->asked) return CLI_FINE;
@@ -133,7 +133,8 @@ int cli_folder_open(const cli_args *a, cli_folder *out)
     if ((out->lock = cli_lock_folder(out->path, true)) == CLI_TAKEN)
         return cli_fail(CLI_DATA, "--save %s: another run saves there; give this one another folder", out->path);
     out->resumes = a->given[OPT_RESUME] && has_backup(out->backup);
-    if (a->given[OPT_RESUME] && !out->resumes) cli_fail(0, "%s: there is nothing to go on with; training begins anew", out->path);
+    if (a->given[OPT_RESUME] && !out->resumes)
+        cli_fail(0, "%s: there is no run to resume; training starts from the beginning", out->path);
     return out->resumes ? cli_settings_agree(a, out->path, &out->learnt) : CLI_FINE;
 }
 
@@ -145,8 +146,8 @@ int cli_folder_begin(cli_folder *f, const cli_args *a, const cli_source *const d
         take_free_name(a->word[0], f->path, &f->lock);
         name_files(f);
     } else if (!f->resumes) remove_backups(f->backup);
-    if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder of before settings were kept */
-    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of one that goes on: how long it is now */
+    if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder from before settings were saved */
+    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of a resumed run: its new length */
 }
 
 lk_callback *cli_folder_backup(const cli_folder *f)
@@ -178,7 +179,7 @@ static int save_model(const cli_folder *f, lk_model *m)
     return save_checkpoint(f, m, why);
 }
 
-/* Training that ends within its first epoch leaves a history without a line, or with one of names. */
+/* If training ends within its first epoch, the history is empty or has only the line of names. */
 static bool has_epochs(const char *path)
 {
     char  line[256];
@@ -197,8 +198,7 @@ lk_history *cli_folder_history(const cli_folder *f)
     return h;
 }
 
-/* Of all epochs, also those before a resume. Curves are not worth more than the model, which is saved: what goes wrong is a
- * warning. */
+/* Of all epochs, also those before a resume. An error is only a warning, because the model is saved. */
 static void save_curves(const cli_folder *f, lk_history *trained)
 {
     char        path[CLI_MOST_PATH + 16];
@@ -208,11 +208,11 @@ static void save_curves(const cli_folder *f, lk_history *trained)
     if (!lk_history_epochs(h)) return;
     join(f->path, "history.svg", path, sizeof path);
     if (lk_history_plot(h, path) == LK_OK) return;
-    cli_fail(0, "%s is not drawn: %s", path, lk_error());
+    cli_fail(0, "%s could not be drawn: %s", path, lk_error());
     lk_clear_error();
 }
 
-/* Whether the folder that was locked is no longer the one of that name. */
+/* Whether another folder now has the name of the locked one. */
 static bool is_gone(const cli_folder *f)
 {
     struct stat locked, named;
@@ -220,15 +220,14 @@ static bool is_gone(const cli_folder *f)
     return stat(f->path, &named) != 0 || named.st_dev != locked.st_dev || named.st_ino != locked.st_ino;
 }
 
-/* The model is worth saving all the same, unless the folder is another run's by now. */
+/* Save the model anyway, unless another run uses the folder by now. */
 static int make_again(cli_folder *f)
 {
     const int code = make_folder(f->path);
     if (code) return CLI_FAILED;
     f->lock = cli_lock_folder(f->path, true);
     if (f->lock == CLI_TAKEN)
-        return cli_fail(CLI_FAILED, "%s was removed while training ran, and another run saves there now: nothing was saved",
-                        f->path);
+        return cli_fail(CLI_FAILED, "%s was removed during training, and another run now saves there: nothing was saved", f->path);
     return CLI_FINE;
 }
 
@@ -242,10 +241,10 @@ int cli_folder_save(cli_folder *f, const cli_args *a, const cli_source *const da
     cli_sync_name(f->path);
     save_curves(f, trained);
     if (!gone) return CLI_FINE;
-    return cli_fail(CLI_FAILED,
-                    "%s was removed while training ran; the model was saved into a new folder of that name, and other files that "
-                    "were in it are lost",
-                    f->path);
+    return cli_fail(
+        CLI_FAILED,
+        "%s was removed during training; the model was saved into a new folder of that name, and its other files are lost",
+        f->path);
 }
 
 void cli_folder_tell_saved(const cli_folder *f, FILE *to)
@@ -272,7 +271,7 @@ void cli_folder_forget(const cli_folder *f)
 
 /* ---- how to go on ---- */
 
-/* As a shell would have to read it. */
+/* Quoted for a shell. */
 static void put_word(const char *word)
 {
     const bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%")];
@@ -284,7 +283,7 @@ static void put_word(const char *word)
 
 void cli_folder_tell_resume(const cli_folder *f, const cli_args *a)
 {
-    fputs("go on with: lockstep", stderr);
+    fputs("resume with: lockstep", stderr);
     for (int i = 1; i < a->argc; i++) {
         fputc(' ', stderr);
         put_word(a->argv[i]);

@@ -2,8 +2,8 @@
  *
  *     DIR/model.keras      the model, when training has ended or was stopped; DIR/ckpt where there is nothing that writes HDF5
  *     DIR/history.csv      a line per epoch, as it ends; DIR/history.svg its curves
- *     DIR/run.json         what the run was begun with (settings.h)
- *     DIR/backup/          where --resume goes on: the two newest of what --save-every kept */
+ *     DIR/run.json         the options of the run (settings.h)
+ *     DIR/backup/          the newest two backups of --save-every, for --resume */
 #ifndef LOCKSTEP_CLI_FOLDER_H
 #define LOCKSTEP_CLI_FOLDER_H
 
@@ -19,17 +19,17 @@ typedef struct cli_folder {
     bool    asked;               /* by --save; else it is made when training is interrupted */
     bool    resumes;             /* there is something to go on with */
     int64_t learnt;              /* steps the optimiser had done when the run began */
-    int64_t steps;               /* keep where training is every so many; 0: */
-    double  seconds;             /* every so many seconds */
+    int64_t steps;               /* back up training every n steps; 0: */
+    double  seconds;             /* every n seconds */
     char    backup[CLI_MOST_PATH + 16], history[CLI_MOST_PATH + 16];
 } cli_folder;
 
-/* By --save and --resume. A run that is resumed goes on with the settings it was begun with, else CLI_USAGE. Nobody else's run:
+/* By --save and --resume. A run is resumed with the settings it was started with, else CLI_USAGE. A folder in use by another run:
  * CLI_DATA. */
 int cli_folder_open(const cli_args *args, cli_folder *out);
 
-/* Training is about to begin or to go on, with an optimiser that has done so many steps: everything else has been opened. Only now
- * a run that was there and is not resumed is forgotten, and a folder that was not asked for gets a name, after the model. */
+/* Called when training is about to start or resume, with the number of steps that the optimiser has done; everything else is open.
+ * Only now is an existing run that is not resumed deleted, and without --save the folder gets its name, after the model. */
 int cli_folder_begin(cli_folder *f, const cli_args *args, const cli_source *const data[2], int64_t learnt);
 
 /* Of all epochs, also those before it was resumed; NULL: none was finished. */
@@ -48,7 +48,7 @@ void cli_folder_tell_saved(const cli_folder *f, FILE *to);
 /* Remove what was kept in case of an interruption that did not come. */
 void cli_folder_forget(const cli_folder *f);
 
-/* "lockstep train basic --save DIR --resume" on standard error, behind `text`. */
+/* "lockstep train basic --save DIR --resume" on standard error, after `text`. */
 void cli_folder_tell_resume(const cli_folder *f, const cli_args *args);
 
 #endif

@@ -91,7 +91,7 @@ static int run_inspect(const cli_args *a)
     const char *path = a->word[0], *run = cli_is_folder(path) ? cli_run_of(path) : NULL;
     if (run) return inspect_run(run, json);
     if (cli_is_file(path) && (cli_ends_in(path, ".csv") || cli_ends_in(path, ".tsv")))
-        return cli_fail(CLI_DATA, "%s: rows of data; `lockstep data inspect %s` tells what is in them", path, path);
+        return cli_fail(CLI_DATA, "%s: rows of data; `lockstep data inspect %s` describes them", path, path);
     const char *text = inside(path, json);
     if (text) printf(json ? "%s\n" : "%s", text);
     return text ? CLI_FINE : CLI_DATA;
@@ -102,11 +102,11 @@ const cli_command cli_inspect = {
     .words = "FILE",
     .least = 1,
     .most = 1,
-    .help = "what is inside a file of models, weights or data",
+    .help = "describe the contents of a file",
     .more =
         "FILE is a .keras, HDF5, safetensors, npz, npy, TFRecord, event, IDX, PNG, JPEG or JSON file, a checkpoint or a folder of\n"
-        "them, or a folder of --save; it is known by its contents. All of it is read, and checksums are verified.\n"
-        "`lockstep data inspect` looks into rows of data, CSV too.\n",
+        "them, or a folder of --save; its format is detected. The whole file is read, and checksums are verified.\n"
+        "`lockstep data inspect` describes rows of data, CSV too.\n",
     .options = CLI_OPTIONS(OPT_JSON),
     .run = run_inspect,
 };

@@ -1,4 +1,4 @@
-/* What this machine is, as far as the command tells people about it. Looks at as little as it can. */
+/* The facts about this machine that the command prints. It reads as little as possible. */
 #ifndef LOCKSTEP_CLI_MACHINE_H
 #define LOCKSTEP_CLI_MACHINE_H
 

@@ -18,7 +18,7 @@ static void print_usage(FILE *to)
         fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->help);
     fputs("  help       of a command: lockstep help train\n\n"
           "lockstep train basic        trains a small network on drawn digits, with no file and no network\n"
-          "lockstep --version          tells the version\n",
+          "lockstep --version          prints the version\n",
           to);
 }
 

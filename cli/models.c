@@ -202,8 +202,8 @@ int cli_model_probe(cli_model *m, cli_source *data, lk_shape out[CLI_MOST_TENSOR
     int             code = cli_source_spec(data, &spec);
     if (code) return code;
     if (m->inputs > spec.count || m->inputs + m->outputs > CLI_MOST_TENSORS)
-        return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s takes %d and puts out %d", data->text, spec.count, m->text,
-                        m->inputs, m->outputs);
+        return cli_fail(CLI_DATA, "%s: has %d tensors per row; %s needs %d inputs and has %d outputs", data->text, spec.count,
+                        m->text, m->inputs, m->outputs);
     LK_STEP {
         lk_tensor *in[CLI_MOST_TENSORS];
         for (int i = 0; i < m->inputs; i++) {

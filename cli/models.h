@@ -1,8 +1,8 @@
-/* Which model a word means, and how it is compiled (compile.c).
+/* The model that a word on the command line names, and how it is compiled (compile.c).
  *
- *     basic, fashion, mlp        built in: as large as the rows and labels of the data ask for
- *     FILE.keras, DIR            with its weights and, if it has them, its optimiser and loss; DIR: what --save DIR kept
- *     FILE.json                  model.to_json() of Keras: first values for weights */
+ *     basic, fashion, mlp        built in: sized to fit the rows and labels of the data
+ *     FILE.keras, DIR            with its weights and, if it has them, its optimiser and loss; DIR: saved by --save DIR
+ *     FILE.json                  model.to_json() of Keras: weights have initial values */
 #ifndef LOCKSTEP_CLI_MODELS_H
 #define LOCKSTEP_CLI_MODELS_H
 
@@ -27,7 +27,7 @@ int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out);
 /* Make one that is built in, for rows and labels of this data. */
 int cli_model_make(cli_model *m, lk_strategy *strategy, cli_source *data);
 
-/* The same for rows of this shape and so many outputs. */
+/* The same for rows of this shape and this number of outputs. */
 int cli_model_make_for(cli_model *m, lk_strategy *strategy, lk_shape row, int64_t outputs);
 
 /* Warn that it is not compiled as its file says, where that is so; then it counts as one whose file says nothing. */

@@ -30,7 +30,7 @@ int cli_fail(int code, const char *format, ...)
     fflush(stdout);
     fputs("lockstep: ", stderr);
     va_start(args, format);
-    if (vfprintf(stderr, format, args) <= 0) fputs("failed, and nothing says why; is there enough memory?", stderr);
+    if (vfprintf(stderr, format, args) <= 0) fputs("failed without a message; is there enough memory?", stderr);
     va_end(args);
     fputc('\n', stderr);
     return code;
@@ -104,7 +104,7 @@ int cli_sizes(const char *text, int most, int64_t *out)
 static void range_text(int id, char *text, size_t bytes)
 {
     const double least = option[id].least, most = option[id].most;
-    if (option[id].kind == WHOLE) snprintf(text, bytes, "a whole number from %.0f to %.0f", least, most);
+    if (option[id].kind == WHOLE) snprintf(text, bytes, "an integer from %.0f to %.0f", least, most);
     else if (most > 1e9) snprintf(text, bytes, "a number above %g", least);
     else snprintf(text, bytes, "a number above %g and up to %g", least, most);
 }

@@ -1,4 +1,4 @@
-/* lockstep predict: what a trained model says to rows, as lines, CSV or arrays. */
+/* lockstep predict: predictions of a trained model, as lines, CSV or arrays. */
 #include "commands.h"
 #include "failure.h"
 #include "files.h"
@@ -24,7 +24,7 @@ static int open_all(const cli_args *a, cli_model *m, cli_source *data)
     int          code = cli_session(a, &strategy);
     if (!code) code = cli_model_find(a->word[0], strategy, m);
     if (!code && !m->model)
-        code = cli_fail(CLI_USAGE, "predict: %s has not learnt anything; give a .keras file or a folder of --save", m->text);
+        code = cli_fail(CLI_USAGE, "predict: %s has no trained weights; give a .keras file or a folder of --save", m->text);
     if (!code) cli_model_warn(m);
     const lk_shape *row = m->has_row ? &m->row : NULL;
     if (!code) code = cli_settings_data_known(a, row);
@@ -103,7 +103,7 @@ static int write_arrays(const char *path, lk_tuple outputs)
     const char *name[MOST_OUTPUTS + 1] = {NULL};
     char        text[MOST_OUTPUTS][24];
     if (outputs.count > 1 && !cli_ends_in(path, ".npz"))
-        return cli_fail(CLI_USAGE, "predict: the model has %d outputs; --out FILE.npz keeps them all", outputs.count);
+        return cli_fail(CLI_USAGE, "predict: the model has %d outputs; --out FILE.npz saves all of them", outputs.count);
     for (int i = 0; i < outputs.count; i++) {
         snprintf(text[i], sizeof text[i], "output_%d", i);
         name[i + 1] = text[i];
@@ -127,7 +127,7 @@ static int run_predict(const cli_args *typed)
     const lk_tuple outputs = m.outputs == 1 ? LK_TUPLE(y) : lk_nested(y);
     const char    *out = a->text[OPT_OUT];
     if (outputs.count > MOST_OUTPUTS)
-        return cli_fail(CLI_FAILED, "%s: %d outputs; %d are the most", m.text, outputs.count, MOST_OUTPUTS);
+        return cli_fail(CLI_FAILED, "%s: %d outputs; at most %d are supported", m.text, outputs.count, MOST_OUTPUTS);
     return out && !cli_ends_in(out, ".csv") ? write_arrays(out, outputs) : write_lines(out, outputs);
 }
 
@@ -136,9 +136,9 @@ const cli_command cli_predict = {
     .words = "MODEL",
     .least = 1,
     .most = 1,
-    .help = "what a trained model says to rows",
-    .more = "MODEL is a .keras file or a folder of --save, whose run.json says which data is used without --data.\n"
-            "Of data with a test part that part is used, else all rows.\n",
+    .help = "predictions of a trained model",
+    .more = "MODEL is a .keras file or a folder of --save, whose run.json names the data to use without --data.\n"
+            "If the data has a test part, that part is used, else all rows.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_OUT, OPT_BATCH, OPT_ROWS, CLI_DEVICE_OPTIONS, CLI_DATA_OPTIONS),
     .run = run_predict,
 };

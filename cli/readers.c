@@ -122,7 +122,7 @@ static int idx_shape(const char *path, lk_shape *shape)
     const int got = first_bytes(path, sizeof head, head), rank = got > 3 ? head[3] : 0;
     if (lk_failed()) return cli_fail_library(CLI_DATA);
     if (got < 4 || head[0] || head[1] || head[2] != 8 || rank < 1 || rank > LK_MAX_RANK || got < 4 + 4 * rank)
-        return cli_fail(CLI_DATA, "%s: no IDX file of bytes", path);
+        return cli_fail(CLI_DATA, "%s: not an IDX file of bytes", path);
     *shape = (lk_shape){.rank = rank};
     for (int i = 0; i < rank; i++)
         shape->dim[i] = (int64_t)head[4 + 4 * i] << 24 | head[5 + 4 * i] << 16 | head[6 + 4 * i] << 8 | head[7 + 4 * i];
@@ -252,8 +252,8 @@ static int ask_for_features(const cli_opening *o, lk_dataset *records)
     lk_iterator *it = records ? lk_iterator_of(records) : NULL;
     if (it && lk_next(it, &record)) cli_example_features(lk_data(record.item[0]), lk_size(record.item[0]), text, sizeof text);
     if (lk_failed()) return cli_fail_library(CLI_DATA);
-    if (!*text) return cli_fail(CLI_DATA, "%s: its records are no tf.train.Example", first(o));
-    return cli_fail(CLI_USAGE, "%s: --features must say what is in it, the label last; the first record has %s", first(o), text);
+    if (!*text) return cli_fail(CLI_DATA, "%s: its records are not tf.train.Example", first(o));
+    return cli_fail(CLI_USAGE, "%s: name its features with --features, the label last; the first record has %s", first(o), text);
 }
 
 int cli_open_tfrecord(const cli_opening *o, cli_source *s)
@@ -321,8 +321,8 @@ static int picture_size(const cli_opening *o, int64_t size[3])
     size[0] = shape.dim[0], size[1] = shape.dim[1], size[2] = shape.dim[2] == 1 ? 1 : 3;
     if (size[0] <= LARGE && size[1] <= LARGE) return CLI_FINE;
     return cli_fail(CLI_USAGE,
-                    "%s: pictures of %" PRId64 "x%" PRId64 "; --image-size says to which size they are brought, as 96x128", path,
-                    size[0], size[1]);
+                    "%s: pictures of %" PRId64 "x%" PRId64 "; give the size to resize them to with --image-size, such as 96x128",
+                    path, size[0], size[1]);
 }
 
 static lk_dataset *read_pictures(const cli_opening *o, const char *folder, const int64_t size[3], lk_split_of split)

@@ -82,7 +82,7 @@ void cli_print_times(FILE *to, const lk_fit_times *t)
 
 /* ---- for programs ---- */
 
-/* A byte that is no part of UTF-8, as names of files may have them, becomes the character of its number, which is valid JSON and
+/* A byte that is not part of UTF-8, as names of files may have them, becomes the character of its number, which is valid JSON and
  * can be turned back. */
 static void put_text(FILE *to, const char *text)
 {

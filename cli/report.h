@@ -24,7 +24,7 @@ double cli_rows_per_s(const lk_fit_times *times);
 
 /* ---- for programs ---- */
 
-/* One object on one line. What is no finite number is null. */
+/* One object on one line. What is not a finite number is null. */
 typedef struct cli_json {
     FILE *to;
     int   count;

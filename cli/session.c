@@ -124,7 +124,7 @@ int cli_session(const cli_args *a, lk_strategy **strategy)
     if (a->given[OPT_LANES] && lk_set_lanes((int)a->number[OPT_LANES]) != LK_OK) return cli_fail_library(CLI_USAGE);
     if (a->number[OPT_REPLICAS] > lk_lanes())
         return cli_fail(CLI_USAGE,
-                        "%s: --replicas %.0f: a batch is cut into %d lanes, and every replica needs one; give --lanes too",
+                        "%s: --replicas %.0f: a batch is split into %d lanes, and every replica needs one; give --lanes too",
                         a->command->name, a->number[OPT_REPLICAS], lk_lanes());
     lk_precision precision;
     const int    code = precision_of(a, &precision);

@@ -201,8 +201,8 @@ int cli_settings_agree(const cli_args *a, const char *folder, int64_t *learnt)
         if (!compared || !strcmp(kept, value_of(a, i))) continue;
         shown(i, value_of(a, i), texts[0], sizeof texts[0]);
         shown(i, kept, texts[1], sizeof texts[1]);
-        code = cli_fail(CLI_USAGE, "%s: %s: %s was begun with %s, and goes on only with that", a->command->name, texts[0], folder,
-                        texts[1]);
+        code = cli_fail(CLI_USAGE, "%s: %s: %s was started with %s, and can only be resumed with it", a->command->name, texts[0],
+                        folder, texts[1]);
     }
     const char *steps = strstr(json, "\"learnt\": ");
     if (steps) *learnt = strtoll(steps + strlen("\"learnt\": "), NULL, 10);
@@ -225,11 +225,11 @@ int cli_settings_data_agree(const char *folder, const cli_source *const data[2])
     int   code = CLI_FINE;
     for (int i = 0; i < 2 && json && !code; i++)
         if (data[i]->text && !same_data(json, i, data[i]))
-            code = cli_fail(
-                CLI_DATA,
-                "%s: it has other values, or another order, than when %s was begun, which goes on only with those; if that is "
-                "meant, begin anew: without --resume, or with another --save DIR",
-                data[i]->text, folder);
+            code =
+                cli_fail(CLI_DATA,
+                         "%s: its values or their order have changed since %s was started, and a run can only be resumed with the "
+                         "same data; if the change is intended, start a new run: without --resume, or with another --save DIR",
+                         data[i]->text, folder);
     free(json);
     return code;
 }
@@ -284,8 +284,7 @@ int cli_settings_take(cli_args *a)
     char *json = folder ? read_record(folder) : NULL;
     if (!json && a->words) return CLI_FINE;
     if (!json)
-        return cli_fail(CLI_USAGE,
-                        "%s: %s has no run.json, which would say what to go on with; the form is: lockstep train MODEL --save %s",
+        return cli_fail(CLI_USAGE, "%s: %s has no run.json to resume from; the form is: lockstep train MODEL --save %s",
                         a->command->name, folder, folder);
     find_value(json, "model", model, sizeof model);
     if (run) a->word[0] = cli_keep_text(model), a->words = 1;
@@ -332,8 +331,8 @@ void cli_settings_tell_data(const cli_args *a)
     if (a->given[OPT_ROWS]) snprintf(rows, sizeof rows, "the first %s rows of ", a->text[OPT_ROWS]);
     if (a->given[OPT_VALIDATION_SPLIT]) snprintf(share, sizeof share, "the last %g of ", a->number[OPT_VALIDATION_SPLIT]);
     if (folder)
-        cli_fail(0, "%s: on %s%s%s, as its run.json says", folder, share, rows, a->text[OPT_DATA] ? a->text[OPT_DATA] : "digits");
-    else cli_fail(0, "%s does not say what it was trained with, and no --data is given: on drawn digits", a->word[0]);
+        cli_fail(0, "%s: using %s%s%s, from its run.json", folder, share, rows, a->text[OPT_DATA] ? a->text[OPT_DATA] : "digits");
+    else cli_fail(0, "%s does not record its training data, and no --data is given: using drawn digits", a->word[0]);
 }
 
 int cli_settings_take_data(cli_args *a, bool to_measure)
@@ -351,8 +350,8 @@ int cli_settings_data_known(const cli_args *a, const lk_shape *row)
     char       text[CLI_SHAPE_TEXT];
     const bool known = a->given[OPT_DATA] || cli_run_of(a->word[0]) || !row;
     if (known || cli_shape_size(*row) < 0 || cli_shape_size(*row) == 28 * 28) return CLI_FINE;
-    return cli_fail(CLI_DATA, "%s: %s takes rows of %s, and nothing says which data it is for; give --data D", a->command->name,
-                    a->word[0], cli_shape_text(*row, text));
+    return cli_fail(CLI_DATA, "%s: %s takes rows of %s, and its data is not recorded; give --data D", a->command->name, a->word[0],
+                    cli_shape_text(*row, text));
 }
 
 /* ---- to be looked at ---- */

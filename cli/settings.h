@@ -1,12 +1,12 @@
-/* What a run was begun with, kept as DIR/run.json beside what --resume goes on with:
+/* The options of a run, saved as DIR/run.json beside the backups for --resume:
  *
  *     {"model": "basic", "data": "digits", "batch": "64", "lanes": "8", "seed": "7", "optimizer": "", ..., "learnt": 0}
  *
- * as it was typed, with what identifies the files of the data (stamps.h). Of the settings that decide which numbers a run
- * computes, those that were not given are not in it, or empty. How long a run is may change when it goes on, and is kept for who
- * does not say it again. On how many devices and threads it runs changes no bits and is not kept.
+ * as they were typed, with the stamps of the data files (stamps.h). Options that determine the results but were not given are
+ * absent or empty. The length of a run may change when it is resumed; it is saved as the default for then. The number of devices
+ * and threads changes no bits and is not saved.
  *
- * Who names a run need not say again what is kept: "taking" fills in the options that were not typed. */
+ * A command that names a run need not repeat saved options: "taking" fills in those that were not typed. */
 #ifndef LOCKSTEP_CLI_SETTINGS_H
 #define LOCKSTEP_CLI_SETTINGS_H
 
@@ -29,14 +29,14 @@ int cli_settings_data_agree(const char *folder, const cli_source *const data[2])
 /* `train --save DIR --resume` and `train DIR --resume`: the model, DIR and all settings, for those that were not typed. */
 int cli_settings_take(cli_args *args);
 
-/* A model of a run that is trained anew, measured or asked: the data with all options about it, unless --data names other; then
- * what becomes of rows on their way into the model. To measure, the rows that the run was measured with. */
+/* For a model of a run that is trained again, evaluated or used to predict: the data with all options about it; with --data, only
+ * the options about how rows become inputs of the model. For evaluation, the rows with which the run was evaluated. */
 int cli_settings_take_data(cli_args *args, bool to_measure);
 
-/* CLI_DATA where there is neither a run nor --data, and drawn digits are no rows for the model. NULL: it takes any. */
+/* CLI_DATA where there is neither a run nor --data, and drawn digits are not rows for the model. NULL: it takes any. */
 int cli_settings_data_known(const cli_args *args, const lk_shape *row);
 
-/* Say which data it is where nobody typed it: that of the run, or drawn digits. */
+/* Print which data is used if it was not typed: that of the run, or drawn digits. */
 void cli_settings_tell_data(const cli_args *args);
 
 /* "  --batch 64" and so on, a line each; as members of an object. */

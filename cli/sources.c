@@ -53,7 +53,7 @@ static int unreadable(const char *name)
 {
     const char *own = getenv("LOCKSTEP_DATA");
     if (lk_error_code() != LK_EFORMAT || (own && *own)) return cli_fail_library(CLI_DATA);
-    cli_fail(CLI_DATA, "%s; `lockstep data fetch %s` gets it again", cli_in_words(lk_error()), name);
+    cli_fail(CLI_DATA, "%s; `lockstep data fetch %s` downloads it again", cli_in_words(lk_error()), name);
     lk_clear_error();
     return CLI_DATA;
 }
@@ -107,10 +107,9 @@ static int unknown_data(const char *text)
     if (cli_is_folder(text))
         return cli_fail(CLI_DATA, "%s: has neither folders of pictures, one per class, nor IDX files in it", text);
     if (cli_is_file(text))
-        return cli_fail(CLI_DATA,
-                        "%s: not a kind of file that is known by its name: .csv, .tsv, .npz, .npy, .tfrecord, each also "
-                        "with .gz but the arrays, or -idx3-ubyte",
-                        text);
+        return cli_fail(
+            CLI_DATA,
+            "%s: unknown kind of file; known names end in .csv, .tsv, .tfrecord (also with .gz), .npz, .npy or -idx3-ubyte", text);
     const char *near = cli_nearest(text, 3, cli_data_names);
     if (strpbrk(text, "/.")) return cli_fail(CLI_DATA, "%s: %s", text, strerror(ENOENT));
     if (near) return cli_fail(CLI_DATA, "there is no data %s; is %s meant?", text, near);
@@ -257,7 +256,7 @@ int cli_source_split(cli_source *s, double share)
     if (s->kind && !strcmp(s->kind, "pictures")) return CLI_FINE;
     const int64_t rows = lk_dataset_cardinality(s->train);
     if (rows < 2)
-        return cli_fail(CLI_DATA, "%s: --validation-split needs data whose rows are counted; give --validation D", s->text);
+        return cli_fail(CLI_DATA, "%s: --validation-split needs data with a known number of rows; give --validation D", s->text);
     int64_t kept = (int64_t)((double)rows * (1 - share));
     kept = kept < 1 ? 1 : kept == rows ? rows - 1 : kept;
     s->test = lk_dataset_skip(s->train, kept);

@@ -96,7 +96,7 @@ bool                     cli_is_named(const char *text); /* it is one of them, a
 /* Of an IDX file; NULL, and the message is printed. */
 lk_tensor *cli_idx_read(const char *path);
 
-/* What is in a record of tf.train.Example, as --features takes it: "image:u8:784,label:i64". False: it is no such record. */
+/* What is in a record of tf.train.Example, as --features takes it: "image:u8:784,label:i64". False: it is not such a record. */
 bool cli_example_features(const uint8_t *record, int64_t size, char *text, size_t room);
 
 #endif

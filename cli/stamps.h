@@ -1,8 +1,8 @@
-/* Whether files of data are still those that a run was begun with.
+/* Checks whether data files are still those that a run was started with.
  *
  *     digest   SHA-256 of all bytes of the files; of a folder of pictures, whose pictures are not all read to find that out, of
  *              names and sizes
- *     stamp    SHA-256 of sizes and times of the last change: where it is the same, nobody needs to read the files again */
+ *     stamp    SHA-256 of sizes and times of the last change: if it is unchanged, the files need not be read again */
 #ifndef LOCKSTEP_CLI_STAMPS_H
 #define LOCKSTEP_CLI_STAMPS_H
 

@@ -1,8 +1,9 @@
-/* lockstep train: a model, data, devices; and what is kept of it.
+/* lockstep train: a model, data and devices; and saving the run.
  *
- *     devices -> model -> data -> rows that fit -> compiled -> fit, watched -> saved -> told
+ *     devices -> model -> data -> rows that fit -> compiled -> fit, watched -> saved -> reported
  *
- * Every step returns an exit code; the first that is not CLI_FINE has printed its line and is what the process ends with. */
+ * Every step returns an exit code. The first that is not CLI_FINE has printed its message, and becomes the exit status of the
+ * process. */
 #include "commands.h"
 #include "failure.h"
 #include "folder.h"
@@ -56,7 +57,7 @@ static int open_validation(run *r, const lk_shape *row)
     return code ? code : cli_model_labels_fit(&r->model, &r->other);
 }
 
-/* Shuffled anew in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
+/* Shuffled again in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
 static int make_batches(run *r)
 {
     enum { UNKNOWN_BUFFER = 10000 };
@@ -205,7 +206,7 @@ static int draw(const run *r)
     if (!r->args->given[OPT_PLOT] || !lk_history_epochs(r->history)) return CLI_FINE;
     if (lk_history_plot(r->history, r->args->text[OPT_PLOT]) == LK_OK) return CLI_FINE;
     if (!r->folder.asked) return cli_fail_library(CLI_FAILED);
-    cli_fail(0, "--plot %s is not drawn: %s", r->args->text[OPT_PLOT], lk_error()); /* the model is saved */
+    cli_fail(0, "--plot %s could not be drawn: %s", r->args->text[OPT_PLOT], lk_error()); /* the model is saved */
     lk_clear_error();
     return CLI_FINE;
 }
@@ -255,7 +256,7 @@ static void tell(const run *r)
     const lk_fit_times times = lk_history_times(r->history);
     if (!quiet(r) && times.steps) cli_print_times(talk_to(r), &times);
     if (!quiet(r) && !times.steps && r->folder.resumes)
-        fprintf(talk_to(r), "%s: all of that is done already, %s steps\n", r->folder.path, cli_with_commas(r->watch.done));
+        fprintf(talk_to(r), "%s: nothing left to do, %s steps are done\n", r->folder.path, cli_with_commas(r->watch.done));
     if (!quiet(r) && (r->folder.asked || cli_watch_interrupted())) cli_folder_tell_saved(&r->folder, talk_to(r));
     if (cli_watch_interrupted()) {
         fflush(stdout);
@@ -293,9 +294,9 @@ const cli_command cli_train = {
     .most = 1,
     .help = "train a model on all devices",
     .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"
-            "train --save DIR --resume, or train DIR --resume, goes on with all that DIR/run.json says.\n"
-            "Ctrl-C ends training after the step that runs, saves, and says how to go on; a second one ends at once.\n"
-            "Exit status: 0 fine, or interrupted and saved; 2 wrong usage; 3 missing or unfit data; 4 training failed.\n",
+            "train --save DIR --resume, or train DIR --resume, resumes the run with the options in DIR/run.json.\n"
+            "Ctrl-C ends training after the current step, saves, and says how to resume; a second one ends immediately.\n"
+            "Exit status: 0 success, or interrupted and saved; 2 wrong usage; 3 missing or unsuitable data; 4 training failed.\n",
     .options = CLI_OPTIONS(OPT_DATA, OPT_VALIDATION, OPT_VALIDATION_SPLIT, OPT_EPOCHS, OPT_STEPS, OPT_BATCH, OPT_ROWS,
                            CLI_DEVICE_OPTIONS, OPT_OPTIMIZER, OPT_LEARNING_RATE, OPT_LOSS, OPT_METRICS, OPT_SEED, OPT_SAVE,
                            OPT_SAVE_EVERY, OPT_RESUME, OPT_TENSORBOARD, OPT_PLOT, OPT_JSON, OPT_VERBOSE, CLI_DATA_OPTIONS),

@@ -56,9 +56,9 @@ static void tell_place(const cli_watch *w, const lk_event *event)
 {
     const char *steps = cli_with_commas(w->before);
     if (event->batch)
-        cli_fail(0, "%s: goes on in epoch %d, after step %" PRId64 " of it, %s in all", w->folder, event->epoch + 1, event->batch,
+        cli_fail(0, "%s: resumes in epoch %d, after step %" PRId64 " of it, %s in all", w->folder, event->epoch + 1, event->batch,
                  steps);
-    else cli_fail(0, "%s: goes on with epoch %d, after %s steps", w->folder, event->epoch + 1, steps);
+    else cli_fail(0, "%s: resumes with epoch %d, after %s steps", w->folder, event->epoch + 1, steps);
 }
 
 static void train_begin(const lk_event *event, void *user)

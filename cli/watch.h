@@ -1,8 +1,8 @@
-/* An eye on training while it runs: when the first step was done, how long each epoch took, where training is, whether its loss is
- * still a number, whether enough steps are done, and whether somebody pressed Ctrl-C.
+/* Watches training: when the first step was done, how long each epoch took, where training is, whether its loss is still a number,
+ * whether enough steps are done, and whether Ctrl-C was pressed.
  *
- * A first SIGINT, SIGTERM or SIGHUP ends training after the step that runs; a second one ends the process at once. One that is
- * ignored when the process begins, as by nohup, stays ignored. */
+ * The first SIGINT, SIGTERM or SIGHUP ends training after the current step; a second one ends the process immediately. A signal
+ * that is ignored when the process starts, as with nohup, stays ignored. */
 #ifndef LOCKSTEP_CLI_WATCH_H
 #define LOCKSTEP_CLI_WATCH_H
 
@@ -11,16 +11,16 @@
 
 typedef struct cli_watch {
     lk_model   *model;
-    int64_t     steps;    /* end after so many in all; 0: when the epochs are over */
+    int64_t     steps;    /* end after this many in all; 0: when the epochs are over */
     double      rate;     /* the learning rate that was asked for, also of a run that is resumed; 0: none was */
-    const char *folder;   /* of a run that is resumed, to say where it goes on; NULL: none, or nobody wants to know */
+    const char *folder;   /* folder of a resumed run, to print where it resumes; NULL: none, or no message wanted */
     double      first_ms; /* from the beginning of the process until the first step was done */
     int64_t     done;     /* steps in all, with those of the run that was resumed */
     int64_t     before;   /* those */
     int64_t     learnt;   /* steps the optimiser had done before the run began: of a model that was trained already */
     int         epoch;    /* of the last step, from 1 */
     int64_t     step;     /* in it, from 1 */
-    bool        lost;     /* the loss is no finite number any more */
+    bool        lost;     /* the loss is not a finite number any more */
     double      loss;     /* of the epoch so far */
     double      began;    /* the epoch, in milliseconds of cli_clock_ms(); 0: its training is over */
     double     *took;     /* of each epoch, in seconds, without validation; one cut short or gone on with counts as it was */

@@ -18,7 +18,7 @@ static const struct {
     {"what lk_csv_logger() writes", "a history.csv of --save"},
     {" lk_dataset_repeat() makes it last", ""},
     {"; lk_terminate_on_nan() would end training there", ""},
-    {"; lk_restore_expect_partial() says that this is meant", ""},
+    {"; lk_restore_expect_partial() declares that this is intended", ""},
     {"; put them into batches with lk_dataset_batch()", ""},
     {"; lk_model_load_weights() puts them into one", "; `lockstep train` needs a whole model"},
     {"; build it first with lk_model_build()", ""},
@@ -37,7 +37,7 @@ static const char *without_call(const char *text)
     return strncmp(end, ": ", 2) ? text : end + 2;
 }
 
-/* Which entry `text` begins with; -1: none. An argument stands behind a blank or a bracket, the end of a file's name does not. */
+/* Which entry `text` begins with; -1: none. An argument stands after a blank or a bracket, the end of a file's name does not. */
 static int begins_with(const char *text, char before)
 {
     if (*text == '.' && before && !strchr(" (", before)) return -1;

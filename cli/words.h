@@ -1,4 +1,4 @@
-/* What the library says, in the words of the command: who types commands knows options, not calls and their arguments. */
+/* Translates messages of the library into words of the command: its users know options, not calls and their arguments. */
 #ifndef LOCKSTEP_CLI_WORDS_H
 #define LOCKSTEP_CLI_WORDS_H
 

@@ -1,15 +1,19 @@
-# Backends for GPUs (src/device/gpu/backend.h): shared objects the library opens at run time, made of src/kernel/gpu/*.cu.
+# Backends for GPUs (src/device/gpu/backend.h): shared objects the library opens at run time, made of a driver (src/device/) and of the kernels in
+# src/kernel/gpu/.
 #
-#   lockstep-cuda.so   where nvcc is found (LK_CUDA=AUTO), for the architectures it knows among sm_80, sm_90 and sm_100, and PTX
-#   lockstep-sim.so    the same files read by the host's C++ compiler: cards simulated on the CPU, for tests; not installed
+#   lockstep-cuda.so   the driver device/cuda/, where nvcc is found (LK_CUDA=AUTO), for the architectures it knows among sm_80, sm_90 and sm_100, and PTX
+#   lockstep-sim.so    the driver device/sim/, and the same kernels read by the host's C++ compiler: cards simulated on the CPU, for tests; not installed
 set(LK_CUDA AUTO CACHE STRING "GPU kernels: AUTO, ON or OFF")
 set_property(CACHE LK_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LK_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "of the cards lockstep-cuda.so is made for")
 option(LK_GPU_SIM "Simulated cards, for tests" ON)
 
-file(GLOB gpu_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernel/gpu/*.cu)
-set(gpu_kernels ${gpu_files})
-list(FILTER gpu_kernels EXCLUDE REGEX "/(cuda|links)\\.cu$")
+file(GLOB_RECURSE gpu_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernel/gpu/*.cu)
+file(GLOB cuda_driver CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu)
+file(GLOB sim_driver CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/sim/*.cc)
+foreach(name feed graph launch) # simulated cards have CUDA's calls (device/sim/runtime.h), and so these files of its driver
+  list(APPEND sim_driver ${PROJECT_SOURCE_DIR}/src/device/cuda/${name}.cu)
+endforeach()
 set(gpu_folder ${PROJECT_BINARY_DIR}/libexec/lockstep)
 
 # ---- simulated ---------------------------------------------------------------------------------------------------------------
@@ -29,9 +33,8 @@ if(LK_GPU_SIM)
     if(LK_SANITIZE) # more takes longer to compile than it saves
       set(optimised -Og)
     endif()
-    add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim.cc
-                ${PROJECT_SOURCE_DIR}/src/kernel/gpu/sim_cuda.cc ${PROJECT_SOURCE_DIR}/src/kernel/gpu/links_sim.cc)
-    set_source_files_properties(${gpu_kernels} PROPERTIES LANGUAGE CXX)
+    add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${sim_driver})
+    set_source_files_properties(${gpu_kernels} ${sim_driver} PROPERTIES LANGUAGE CXX)
     target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 ${optimised} -g1 ${fused} -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
                            -fvisibility=hidden -fno-rtti $<$<BOOL:${LK_WERROR}>:-Werror>)
     target_compile_definitions(lockstep_sim PRIVATE LKI_SIM)
@@ -62,18 +65,19 @@ if(NOT LK_CUDA STREQUAL OFF)
     endforeach()
     list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest}) # cards to come
     set(objects "")
-    foreach(file ${gpu_files})
-      get_filename_component(name ${file} NAME_WE)
+    foreach(file ${cuda_driver} ${gpu_kernels})
+      file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src ${file})
       set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
+      get_filename_component(folder ${object} DIRECTORY)
       set(own_codes ${codes})
-      if(name MATCHES "^fragment_" AND known MATCHES "sm_90a\n") # with what all cards of 9.0 have and later ones do not (src/kernel/gpu/fragment.h)
+      if(name MATCHES "/fragment_" AND known MATCHES "sm_90a\n") # with what all cards of 9.0 have and later ones do not (src/kernel/gpu/conv/fragment.h)
         list(TRANSFORM own_codes REPLACE "^arch=compute_90,code=sm_90$" "arch=compute_90a,code=sm_90a")
       endif()
       add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
-        COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
         COMMAND ${LK_LAUNCHER} ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${own_codes} -I${PROJECT_SOURCE_DIR}/include
                 -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all -MD -MF ${object}.d -c ${file} -o ${object}
-        DEPENDS ${file} COMMENT "nvcc ${name}.cu" VERBATIM)
+        DEPENDS ${file} COMMENT "nvcc ${name}" VERBATIM)
       list(APPEND objects ${object})
     endforeach()
     set(cuda_library ${gpu_folder}/lockstep-cuda.so)

@@ -3,19 +3,12 @@
 find_package(Threads REQUIRED)
 
 file(GLOB_RECURSE LK_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
-if(NOT LK_X86)
-  list(FILTER LK_SOURCES EXCLUDE REGEX "_(avx2|avx512)\\.c$")
-endif()
-lk_set_isa_flags(${LK_SOURCES})
-set(bare "") # files without sanitizers
+set(LK_VECTORISED ${LK_SOURCES}) # compiled once for each instruction set
+list(FILTER LK_VECTORISED INCLUDE REGEX "/src/(kernel/cpu/[a-z_]*|data/bytes_vec)\\.c$")
+list(REMOVE_ITEM LK_SOURCES ${LK_VECTORISED})
 if(LK_FUZZER) # kernels read no files
-  set(bare "/src/kernel/")
-elseif(LK_SANITIZE AND NOT LK_SANITIZE_ALL) # they take minutes to compile and to run; LK_SANITIZE_ALL sanitises them too (make test-all)
-  set(bare "_(avx2|avx512)\\.c$")
-endif()
-if(bare)
   set(kernels ${LK_SOURCES})
-  list(FILTER kernels INCLUDE REGEX "${bare}")
+  list(FILTER kernels INCLUDE REGEX "/src/kernel/")
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
@@ -26,15 +19,31 @@ file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/lockstep/*.h)
 add_custom_command(OUTPUT ${options} DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/tools/options-table VERBATIM
                    COMMAND ${PROJECT_SOURCE_DIR}/tools/options-table ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/include > ${options})
 
-add_library(lockstep_objects OBJECT ${LK_SOURCES} ${options})
-target_include_directories(lockstep_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-target_link_libraries(lockstep_objects PRIVATE lockstep_flags)
-target_compile_options(lockstep_objects PRIVATE -Wconversion -Wno-sign-conversion) # no implicit conversion that loses values
-target_compile_definitions(lockstep_objects PRIVATE LKI_NO_TEXT) # options are passed on as they came
-set_target_properties(lockstep_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# lk_objects(name file...): these files of the library, compiled; $<TARGET_OBJECTS:name> joins LK_OBJECTS.
+set(LK_OBJECTS "")
+function(lk_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${name} PRIVATE lockstep_flags)
+  target_compile_options(${name} PRIVATE -Wconversion -Wno-sign-conversion) # no implicit conversion that loses values
+  target_compile_definitions(${name} PRIVATE LKI_NO_TEXT) # options are passed on as they came
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set(LK_OBJECTS ${LK_OBJECTS} $<TARGET_OBJECTS:${name}> PARENT_SCOPE)
+endfunction()
 
-add_library(lockstep_shared SHARED $<TARGET_OBJECTS:lockstep_objects>)
-add_library(lockstep_static STATIC $<TARGET_OBJECTS:lockstep_objects>)
+lk_objects(lockstep_objects ${LK_SOURCES} ${options})
+foreach(isa ${LK_ISAS})
+  lk_objects(lockstep_${isa} ${LK_VECTORISED})
+  string(TOUPPER ${isa} macro)
+  target_compile_definitions(lockstep_${isa} PRIVATE LKI_${macro})
+  target_compile_options(lockstep_${isa} PRIVATE ${LK_FLAGS_${isa}})
+  if(LK_FUZZER OR (LK_SANITIZE AND NOT LK_SANITIZE_ALL)) # they take minutes to compile and to run; LK_SANITIZE_ALL sanitises them too (make test-all)
+    target_compile_options(lockstep_${isa} PRIVATE -fno-sanitize=all)
+  endif()
+endforeach()
+
+add_library(lockstep_shared SHARED ${LK_OBJECTS})
+add_library(lockstep_static STATIC ${LK_OBJECTS})
 set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep EXPORT_NAME lockstep VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_target_properties(lockstep_static PROPERTIES OUTPUT_NAME lockstep EXPORT_NAME static)

@@ -21,17 +21,13 @@ else()
   set(LK_X86 OFF)
 endif()
 
-# Instruction sets are chosen per file, by its name, and per machine, at run time.
+# Kernels are compiled once for each of these instruction sets (cmake/Library.cmake); which of them runs is chosen at run time.
+set(LK_ISAS "")
+if(LK_X86)
+  set(LK_ISAS avx2 avx512)
+endif()
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
 set(LK_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi -mbmi2 -mprefer-vector-width=512)
-
-function(lk_set_isa_flags)
-  foreach(source ${ARGN})
-    if(source MATCHES "_(avx2|avx512)\\.c$")
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${LK_FLAGS_${CMAKE_MATCH_1}})
-    endif()
-  endforeach()
-endfunction()
 
 # ccache, where it is found (LK_CCACHE=OFF: not used): what was compiled before, in any checkout, is taken from its cache.
 find_program(LK_CCACHE ccache)

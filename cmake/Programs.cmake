@@ -42,7 +42,6 @@ function(lk_program group file)
   add_executable(${target} EXCLUDE_FROM_ALL ${file})
   target_link_libraries(${target} PRIVATE lockstep_flags ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${group})
-  lk_set_isa_flags(${file})
   set(LK_PROGRAM ${target} PARENT_SCOPE)
 endfunction()
 

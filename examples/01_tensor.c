@@ -1,4 +1,4 @@
-/* Tensors: make them, compute with them, look at them, let them go. */
+/* Tensors: make them, compute with them, print them, free them. */
 #include <lockstep.h>
 #include <stdio.h>
 

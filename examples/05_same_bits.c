@@ -1,6 +1,6 @@
 /* The same bits on any number of threads: one model, trained with 1, 2, 3, 4 and 8 of them, ends with one digest. The rows of a
- * batch are cut into lanes, not into threads, and sums over rows go up one fixed tree over the lanes; threads only decide who
- * computes which lane. */
+ * batch are split into lanes, not among threads, and sums over rows are added along one fixed tree of lanes; threads only decide
+ * where a lane is computed. */
 #include <lockstep.h>
 #include <stdio.h>
 

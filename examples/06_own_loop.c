@@ -1,5 +1,5 @@
-/* A loop of one's own with what larger models need: batch normalisation with moving statistics, dropout, a learning rate that
- * follows the steps, and clipped gradients. Two spirals are told apart. */
+/* A custom training loop with what larger models need: batch normalisation with moving statistics, dropout, a learning rate that
+ * follows the steps, and clipped gradients. Two spirals are distinguished. */
 #include <lockstep.h>
 #include <stdio.h>
 
@@ -37,7 +37,8 @@ static void make_model(void)
                         .global_clipnorm = 1);
 }
 
-/* In training, statistics are those of the batch. Dropout draws from iteration, name and row: the same whoever computes the row. */
+/* In training, statistics are those of the batch. Dropout draws from iteration, name and row, so a row gets the same numbers on any
+ * thread. */
 static lk_tensor *run_layer(layer *l, lk_tensor *x, lk_switch training)
 {
     lk_tuple y =

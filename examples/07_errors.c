@@ -1,5 +1,5 @@
-/* Errors: nothing exits and nothing prints by itself. A failed op gives a poisoned tensor, what is computed from it is poisoned
- * too, and the first cause is kept until it is cleared; so a program may ask once, where it matters. */
+/* Errors: nothing exits and nothing prints by itself. A failed op returns a poisoned tensor, and results computed from it are
+ * poisoned too. The first error is kept until it is cleared, so a program can check once, after a whole computation. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* A callback of one's own: what learning rate does this model want?
+/* A custom callback that finds a learning rate for a model.
  *
- * The first one raises the rate with every step and watches the loss: it falls, falls faster, and then explodes; a tenth of the
- * rate where it was lowest is a good one. It ends training itself and puts the weights back. The second one draws a bar per epoch.
+ * The first one raises the rate with every step and watches the loss: it falls, falls faster, and then explodes. A good rate is a
+ * tenth of the rate with the lowest loss. It ends training itself and puts the weights back. The second one draws a bar per epoch.
  * Callbacks are called once per event, also when several replicas train. */
 #include <lockstep.h>
 #include <math.h>

@@ -1,6 +1,5 @@
-/* A layer of one's own: radial basis functions. Each of its units answers to the points around its centre; centres and widths are
- * learnt. While training, centres tremble a little. Two rings, which no straight line can tell apart, are told apart by twelve of
- * them. */
+/* A custom layer: radial basis functions. Each of its units responds to the points around its centre; centres and widths are
+ * learnt. In training, noise is added to the centres. Twelve units separate two rings, which no straight line can separate. */
 #include <lockstep.h>
 #include <stdio.h>
 
@@ -62,7 +61,7 @@ int main(void)
 
     lk_logs result = lk_model_evaluate(model, .x = x, .y = y, .verbose = LK_SILENT);
     double  right = lk_logs_get(&result, "binary_accuracy");
-    printf("%d units tell %.1f %% of %d points apart; the first has its centre at ", UNITS, 100 * right, POINTS);
+    printf("%d units classify %.1f %% of %d points correctly; the first has its centre at ", UNITS, 100 * right, POINTS);
     lk_print(lk_slice(lk_layer_weight(radial, "centre"), LK_AXES(0, 0), LK_AXES(1, 2)));
 
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());

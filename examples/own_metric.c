@@ -1,8 +1,8 @@
-/* A loss and metrics of one's own: a model that forecasts a range, not a number.
+/* A custom loss and custom metrics: a model that forecasts a range, not a number.
  *
- * How long will it take? Two outputs are trained to be too low nine times in ten, and too high nine times in ten. A loss gives a
- * value per row. A metric gives numbers per row, which are summed over all rows and replicas, and makes its result of the sums:
- * the same bits, whoever counted which row. */
+ * How long will it take? Two outputs are trained to be too low nine times in ten, and too high nine times in ten. A loss computes a
+ * value per row. A metric computes numbers per row, which are summed over all rows and replicas, and its result from the sums: the
+ * same bits for any split of the rows. */
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>

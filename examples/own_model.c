@@ -1,4 +1,4 @@
-/* Models beyond a row of layers: a graph with a residual and two outputs, and a function of one's own over layers. */
+/* Models that are not sequential: a graph with a residual and two outputs, and a custom function over layers. */
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ int main(void)
     lk_model_compile(own, .loss = lk_mean_squared_error(), .optimizer = lk_adam(.learning_rate = 0.01));
     h = lk_model_fit(own, .x = x, .y = sum, .epochs = 40, .verbose = LK_SILENT);
     double gated_error = h ? lk_history_value(h, "loss", 39) : INFINITY;
-    printf("A function of one's own: squared error %.3f with %lld weights\n", gated_error, (long long)lk_model_count_params(own));
+    printf("A custom model: squared error %.3f with %lld weights\n", gated_error, (long long)lk_model_count_params(own));
 
     if (lk_failed()) fprintf(stderr, "%s\n", lk_error());
     return lk_failed() || !(error < 0.5) || !(hits > 0.8) || !(gated_error < 1);

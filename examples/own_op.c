@@ -1,7 +1,7 @@
-/* An op of one's own: the "snake" activation, x + sin(a x)^2 / a, with one a per feature, in plain C.
+/* A custom op: the "snake" activation, x + sin(a x)^2 / a, with one a per feature, in plain C.
  *
- * It says that it works row by row, so it runs on many cores and replicas, inside compiled steps too, and the weights come out the
- * same whatever their number. Its gradient is written with the library's ops. */
+ * It declares that it works row by row, so it runs on many cores and replicas, inside compiled steps too, and the weights are the
+ * same for any number of them. Its gradient is written with the library's ops. */
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>

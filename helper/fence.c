@@ -1,8 +1,8 @@
-/* The fence around the helper: limits on memory, time and files, and, on Linux, a filter that lets only harmless system calls
- * through. Where the kernel has no such filter the limits stand alone.
+/* The sandbox of the helper: limits on memory, time and files and, on Linux, a filter that allows only harmless system calls. If
+ * the kernel has no such filter, there are only the limits.
  *
  *   memory          256 MiB more than the request needs        files       none can be opened, none written
- *   processor       so many seconds without progress, and      core dumps  none
+ *   processor       n seconds without progress, and            core dumps  none
  *                   MOST_SECONDS in all
  *   system calls    those listed; any other fails with EPERM. No memory becomes code. */
 #include "helper.h"
@@ -16,7 +16,7 @@
 #endif
 
 #define SPARE_MEMORY (UINT64_C(256) << 20)
-enum { MOST_SECONDS = 3600 }; /* who waits for the answer has a deadline of its own */
+enum { MOST_SECONDS = 3600 }; /* the library has its own deadline for the answer */
 
 static rlim_t least(rlim_t a, uint64_t b) { return a == RLIM_INFINITY || b < a ? (rlim_t)b : a; }
 
@@ -54,7 +54,7 @@ static void limit_standing_still(uint64_t seconds)
 
 /* ---- the end of the parent ---- */
 
-/* It may have ended before the system was asked to say so: then nobody holds the other end of the socket any more. */
+/* The library's process may have ended before this request: then no process holds the other end of the socket. */
 void end_with_parent(void)
 {
 #if defined(__linux__)
@@ -142,7 +142,7 @@ static const struct sock_filter stop = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KIL
 
 static struct sock_filter load(size_t offset) { return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset); }
 
-/* Goes on with the next step when equal, else past `skip` of them. */
+/* Continues with the next step if equal, else skips `skip` steps. */
 static struct sock_filter unless_equal(uint32_t value, unsigned char skip)
 {
     return (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip);
@@ -169,7 +169,7 @@ static void filter_calls(void)
     unsigned short            n = 0;
     step[n++] = load(offsetof(struct seccomp_data, arch));
     step[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
-    step[n++] = stop; /* a call in the manner of another machine */
+    step[n++] = stop; /* a system call of another architecture */
     step[n++] = load(offsetof(struct seccomp_data, nr));
     for (int i = 0; i < RULES; i++)
         n = (unsigned short)(n + add_rule(step + n, &rules[i]));

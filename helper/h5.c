@@ -1,8 +1,8 @@
 /* lockstep-h5: reads and writes HDF5 files for the library, in a process of its own.
  *
- * A request comes on the standard input, the answer goes to the standard output (src/format/h5_protocol.h says how). A file is only
- * ever bytes: libhdf5 gets and gives them in memory, and this process opens nothing. After the head of the request was read it
- * fences itself in (fence.c), before libhdf5 sees a byte of the file.
+ * It reads a request from standard input and writes the answer to standard output (src/format/h5_protocol.h defines both). Files
+ * are only bytes: libhdf5 reads and writes them in memory, and this process opens no file. After reading the head of the request it
+ * enters its sandbox (fence.c), before libhdf5 sees a byte of the file.
  *
  *   lockstep-h5             answers one request
  *   lockstep-h5 --version   says which libhdf5 it has
@@ -84,7 +84,7 @@ static void read_all(void *to, size_t size)
     }
 }
 
-/* ---- what the others use ----------------------------------------------------------------------------------------------------- */
+/* ---- shared functions ----------------------------------------------------------------------------------------------------- */
 
 void refuse(lki_h5p_frame why, const char *format, ...)
 {
@@ -110,7 +110,7 @@ void *allocate(size_t bytes)
 void put_frame(lki_h5p_frame what, uint64_t size)
 {
     if (size > out.limit || out.total + LKI_H5P_FRAME > out.limit - size)
-        refuse(LKI_H5P_REFUSED, "what is in it has more than %llu bytes: too much for its size", (unsigned long long)out.limit);
+        refuse(LKI_H5P_REFUSED, "its contents have more than %llu bytes: too much for its size", (unsigned long long)out.limit);
     out.total += LKI_H5P_FRAME + size;
     note_progress();
     send_frame(what, size);
@@ -164,7 +164,7 @@ static uint64_t number_at(const uint8_t *p, int bytes)
     return x;
 }
 
-/* What the caller left open is no business of this process. */
+/* Close files that the caller left open. */
 static void close_others(void)
 {
 #ifdef SYS_close_range
@@ -174,7 +174,7 @@ static void close_others(void)
         close(d);
 }
 
-/* libhdf5 starts before the fence stands, and neither prints, nor loads code that a file asks for. */
+/* libhdf5 starts before the sandbox; it must neither print nor load code that a file asks for. */
 static void start_library(void)
 {
     unsigned no_plugins = 0;
@@ -184,7 +184,7 @@ static void start_library(void)
     H5PLset_loading_state(no_plugins);
 }
 
-/* Of the processor, for one item: some files send libhdf5 round in circles, and small ones should not do so for long. */
+/* Processor time for one item: some files make libhdf5 loop, and small ones should not loop for long. */
 static uint64_t seconds_for(uint64_t size, uint64_t patience)
 {
     enum { USUAL = 10 };
@@ -231,5 +231,5 @@ int main(int argc, char **argv)
     close_others();
     end_with_parent();
     answer();
-    _exit(0); /* nothing is left to tidy up */
+    _exit(0); /* nothing to clean up */
 }

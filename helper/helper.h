@@ -1,9 +1,9 @@
-/* What the files of the helper share. One request is answered, then the process ends; whoever cannot go on refuses, which ends it
- * too. */
+/* Declarations shared by the files of the helper. It answers one request, then the process ends; code that cannot continue refuses
+ * the request, which also ends the process. */
 #ifndef LK_HELPER_H
 #define LK_HELPER_H
 
-#define H5_USE_18_API 1 /* the names libhdf5 has had since 1.8, whatever version is installed */
+#define H5_USE_18_API 1 /* the names of libhdf5 1.8, with any installed version */
 #include "core/size.h"
 #include "format/h5_protocol.h"
 #include <hdf5.h>
@@ -27,10 +27,10 @@ __attribute__((noreturn, format(printf, 2, 3))) void refuse(lki_h5p_frame why, c
 void                                                *allocate(size_t bytes); /* refuses when there is none */
 static inline void *allocate_array(uint64_t count, size_t size) { return allocate(lki_bytes_of((int64_t)count, size)); }
 void                put_frame(lki_h5p_frame what, uint64_t size);
-void                put_item(const item *i); /* its frame and all but the values, which follow with put() */
+void                put_item(const item *i); /* its frame and all of it except the values, which follow with put() */
 void                put(const void *data, size_t size);
 
-/* What libhdf5 says went wrong last, for messages. */
+/* The last error of libhdf5, for messages. */
 const char *reason(void);
 
 /* IEEE half precision, little endian, as h5py stores it. */
@@ -38,12 +38,11 @@ hid_t half_type(void);
 
 /* ---- fence.c ---- */
 
-/* What this process may still do from here on. `bytes`: how much memory it may need; `seconds` of the processor that may go by
- * without progress. */
+/* Restrict this process from now on. `bytes`: how much memory it may need; `seconds` of processor time without progress. */
 void fence(uint64_t bytes, uint64_t seconds);
 void note_progress(void);
 
-/* This process ends when the one that started it does, however that ends. */
+/* This process ends when its parent ends, in whatever way. */
 void end_with_parent(void);
 
 /* ---- read.c, write.c: the two modes ---- */

@@ -2,12 +2,12 @@
  *
  * Invariants
  * 1. An object is there under each of its names. A link from a group to itself or to one it is in is not followed, so cycles end;
- *    what lies inside has another name already. However links multiply, there are at most LKI_H5P_MOST_ITEMS items, and values of
- *    so many bytes as the answer may have.
+ *    what lies inside has another name already. For any number of links, there are at most LKI_H5P_MOST_ITEMS items, and at most as
+ *    many bytes of values as the answer may have.
  * 2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5
  *    would try to open something.
  * 3. No buffer is allocated for a size the file claims before that size was compared with what the answer may have.
- * 4. A number is the file's, to the bit, or it is refused. */
+ * 4. A number has the bits of the file, or reading fails. */
 #include "helper.h"
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *   texts     of fixed length, as long as the longest, filled up with zeros; of variable length where that would not fit an
  *             attribute
  *
- * No times are stored: equal items give equal bytes. Groups on the way to a name are made. */
+ * No times are stored: equal items give equal bytes. Missing groups on the path of a name are created. */
 #include "helper.h"
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static item next_item(source *s, const uint8_t **values)
     number(s, 4);
     i.size = number(s, 8);
     if (i.kind < LKI_H5P_GROUP || i.kind > LKI_H5P_ATTRIBUTE || i.values > LKI_H5P_TEXTS || i.rank > LKI_H5P_MOST_AXES)
-        refuse(LKI_H5P_REFUSED, "the request has an item of a kind that is not known");
+        refuse(LKI_H5P_REFUSED, "the request has an item of an unknown kind");
     for (int a = 0; a < i.rank; a++)
         i.dim[a] = number(s, 8);
     char *name = allocate(i.name_size + 1);
@@ -100,9 +100,10 @@ static item next_item(source *s, const uint8_t **values)
     return i;
 }
 
-/* ---- where values go --------------------------------------------------------------------------------------------------------- */
+/* ---- places of values
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* The object a path names; a group is made where there is none. */
+/* The object at a path; missing groups are created. */
 static hid_t open_or_make(writer *w, const char *path)
 {
     const char *name = *path ? path : "/";

@@ -13,7 +13,7 @@
  *         return LK_TUPLE(loss);
  *     }
  *
- * This header brings all of it; each header under lockstep/ also stands alone. */
+ * This header includes the whole library; each header under lockstep/ can also be included alone. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 

@@ -1,4 +1,4 @@
-/* lockstep from C++20: the same names in a namespace, with arguments by name, lists in braces, and guards that close by themselves.
+/* lockstep from C++20: the same names in a namespace, with named arguments, lists in braces, and RAII guards.
  *
  *     #include <lockstep.hpp>
  *
@@ -11,11 +11,11 @@
  *     lk::compile(model, {.optimizer = lk::adam(), .loss = lk::sparse_categorical_crossentropy({.from_logits = true})});
  *     lk::check();                                                        throws lk::error with the first cause
  *
- * Nothing is wrapped: objects are the pointers of the C interface. Functions that are no macros (lk_add, lk_read,
- * lk_optimizer_apply) are used as they are; a macro with keyword arguments that has no function here is called by its own name and
- * _kw: lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero included ({.use_bias = false},
- * {.momentum = 0}, {.axis = 0}, {.axis = {1, 2}}). Members of a struct of arguments are given in the order in which they are
- * declared. */
+ * Objects are the pointers of the C interface, without wrappers. Plain functions (lk_add, lk_read, lk_optimizer_apply) are called
+ * directly. If a macro with keyword arguments has no counterpart in this namespace, call its function, whose name ends in _kw:
+ * lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero included ({.use_bias = false},
+ * {.momentum = 0}, {.axis = 0}, {.axis = {1, 2}}). C++ requires the members of a struct of arguments in the order of their
+ * declaration. */
 #ifndef LOCKSTEP_HPP
 #define LOCKSTEP_HPP
 
@@ -24,7 +24,7 @@
 #include <stdexcept>
 #include <vector>
 
-#if defined(__GNUC__) && !defined(__clang__) /* naming some members and leaving out the others is what these calls are for */
+#if defined(__GNUC__) && !defined(__clang__) /* these calls name some members and leave out the others on purpose */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
@@ -114,7 +114,7 @@ inline lk_tensor *tensor(lk_shape s, std::initializer_list<double> values)
 
 /* ---- guards ---- */
 
-/* Objects made while it lives go with it. */
+/* Objects made during its lifetime are freed with it. */
 class pool
 {
     lki_block block_ = lki_pool_enter();
@@ -126,7 +126,7 @@ class pool
     ~pool() { lki_pool_leave(&block_); }
 };
 
-/* Tensors made while it lives go with it. */
+/* Tensors made during its lifetime are freed with it. */
 class step
 {
     lki_block block_ = lki_step_enter();
@@ -138,7 +138,7 @@ class step
     ~step() { lki_step_leave(&block_); }
 };
 
-/* Variables made while it lives belong to the strategy. */
+/* Variables made during its lifetime belong to the strategy. */
 class scope
 {
     lki_block block_;
@@ -182,7 +182,7 @@ class each
     end_mark end() const { return {}; }
 };
 
-/* ---- functions with arguments by name: lk::name(required..., {.option = value}) ---- */
+/* ---- functions with named arguments: lk::name(required..., {.option = value}) ---- */
 
 #define LKPP_PLAIN(R, name, args)                                                                                                  \
     inline R *name(args named = {}) { return lk_##name##_kw(named); }
@@ -427,7 +427,7 @@ inline lk_tensor *call(lk_model *model, lk_tensor *x, lk_switch training = LK_OF
     return lk_model_call_kw(a);
 }
 
-/* ---- loops of one's own ---- */
+/* ---- custom loops ---- */
 
 inline lk_variable *variable(lk_tensor *initial, lk_variable_args a = {})
 {

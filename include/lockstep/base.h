@@ -1,4 +1,4 @@
-/* What every other header needs: visibility, keyword arguments and the types of options, lists.
+/* What every other header needs: visibility, keyword arguments, the types of options, and lists.
  *
  * Keyword arguments: what is written is what happens, zero included; an option that is not written has its documented default.
  *
@@ -6,14 +6,14 @@
  *     lk_layer     *l = lk_conv2d(64, 3, .strides = 2, .use_bias = false);
  *     lk_tensor    *s = lk_reduce_sum(x, .axis = 0);
  *
- * How it works: lk_adam() is a macro that fills a struct, lk_adam_args, and passes its own text along with it. Options are plain
- * numbers there; C fills those that are not written with zero. Where a member is zero, lki_kw() looks whether its name (or its
- * position) stands in the text, and if so puts a mark into it, the "zero that was given" of its type (LK_OFF, LK_NUMBER(0),
- * LK_AXIS(0), LK_AXES(0), LK_INTEGER(0)). In C++ the options are classes of the same layout, whose constructors do that:
- * lk::conv2d(64, 3, {.use_bias = false}).
+ * How it works: lk_adam() is a macro that fills a struct, lk_adam_args, and also passes the text of its arguments. Options are
+ * plain numbers in the struct; C sets those that are not written to zero. For each member that is zero, lki_kw() checks whether the
+ * text contains its name (or a value at its position). If so, it replaces the zero with a mark for "zero was given", which has one
+ * value per type (LK_OFF, LK_NUMBER(0), LK_AXIS(0), LK_AXES(0), LK_INTEGER(0)). In C++ the options are classes of the same layout,
+ * whose constructors set the mark: lk::conv2d(64, 3, {.use_bias = false}).
  *
- * Without the macro (another language that calls lk_adam_kw() with a struct of its own) there is no text: zero is the default then,
- * and the marks say zero. A shape is LK_SHAPE(4): a plain number in its place is reported. */
+ * Without the macro there is no text (for example when another language fills the struct and calls lk_adam_kw()). There, zero means
+ * the default, and the marks mean zero. A shape is written LK_SHAPE(4); a plain number instead of a shape is an error. */
 #ifndef LOCKSTEP_BASE_H
 #define LOCKSTEP_BASE_H
 
@@ -48,7 +48,8 @@
 
 enum { LK_MAX_RANK = 8 };
 
-/* The zero that was given, of every type: its least value, and of doubles the least above zero. "Not given", in so many words. */
+/* The mark for "zero was given": the least value of each integer type; for doubles, the smallest positive value. LKI_NOT_GIVEN says
+ * explicitly that an option was not given. */
 #define LKI_ZERO INT_MIN
 #define LKI_ZERO_64 INT64_MIN
 #define LKI_ZERO_REAL 0x1p-1074
@@ -56,19 +57,19 @@ enum { LK_MAX_RANK = 8 };
 
 #ifndef __cplusplus
 
-/* Yes or no: true and false, 1 and 0, LK_ON and LK_OFF; any number but 0 is yes. LK_DEFAULT is the documented default. */
+/* On or off: true and false, 1 and 0, LK_ON and LK_OFF; any number except 0 is on. LK_DEFAULT selects the documented default. */
 typedef enum lk_switch { LK_OFF = LKI_ZERO, LK_DEFAULT = LKI_NOT_GIVEN, LK_ON = 1 } lk_switch;
 
 typedef double  lk_number;  /* 0.5, 0 */
 typedef int64_t lk_integer; /* 3, 0 */
 typedef int64_t lk_axis;    /* 0, -1; LK_NO_AXIS */
-typedef int64_t lk_axes;    /* an axis or a size, 1; or several, at most LK_MAX_RANK: LK_AXES(1, 2) */
+typedef int64_t lk_axes;    /* one axis or size, such as 1; or a list of at most LK_MAX_RANK: LK_AXES(1, 2) */
 
 #else
 
 extern "C" LK_API int64_t lk_axes_from(int count, const int64_t *value);
 
-/* The same for C++: what is made from a value was given, what is made from nothing was not. */
+/* The same for C++: an option constructed from a value was given; a default-constructed one was not. */
 enum lki_switch_value { LK_OFF = LKI_ZERO, LK_DEFAULT = LKI_NOT_GIVEN, LK_ON = 1 };
 struct lk_switch {
     int value = 0;
@@ -105,30 +106,30 @@ LK_BEGIN
 /* "0.1.0" */
 LK_API const char *lk_version(void);
 
-/* The arguments of a keyword macro, with marks where zero was written. `type` names the struct. Returns `args`. */
+/* Set the marks in the arguments of a keyword macro where zero was written. `type` names the struct. Returns `args`. */
 LK_API void *lki_kw(void *args, const char *type);
 
-/* A list of axes from an array: an lk_axes. */
+/* Make an lk_axes from an array. */
 LK_API int64_t lk_axes_from(int count, const int64_t *value);
 
-/* The list `axes`, or the mark of {0} where it is 0 and `text`, what stands in the call, is a plain number. */
+/* Returns `axes`; where that is 0 and `text`, the argument as written in the call, is a plain number, the mark for the list {0}. */
 LK_API int64_t lki_axes_given(int64_t axes, const char *text);
 
 LK_END
 
-/* `__extension__` is for the text alone: calls inside calls can make it longer than what C99 promises. */
-#ifdef LKI_NO_TEXT /* inside the library: zero is the default, and the marks say zero */
+/* `__extension__` is needed only for the text: nested calls can make it longer than the string literals that C99 guarantees. */
+#ifdef LKI_NO_TEXT /* inside the library: zero means the default, and the marks mean zero */
 #define LKI_KW(T, ...) ((T){.kw_ = 0, __VA_ARGS__})
 #else
 #define LKI_KW(T, ...) (__extension__(*(T *)lki_kw(&(T){.kw_ = #__VA_ARGS__, __VA_ARGS__}, #T)))
 #endif
 #define LKI_KW_PART(T, ...)                                                                                                        \
-    (__extension__(T){.kw_ = #__VA_ARGS__, __VA_ARGS__}) /* of a list: the call that takes it sets the marks */
+    (__extension__(T){.kw_ = #__VA_ARGS__, __VA_ARGS__}) /* an item of a list: the function that receives the list sets the marks */
 #define LKI_N(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
 #define LKI_LIST(T, ...)                                                                                                           \
     (int)LKI_N(T, 0, __VA_ARGS__) - 1, (const T[]) { 0, __VA_ARGS__ } /* items at [1..n] */
 
-/* Options that say zero by themselves: for structs that are filled by hand, where there is no text. */
+/* Options that mean zero without a text: for structs that are filled by hand. */
 #define LK_NUMBER(x) (__extension__((double)(x) ?: LKI_ZERO_REAL))
 #define LK_INTEGER(i) (__extension__((int64_t)(i) ?: LKI_ZERO_64))
 #define LK_AXIS(i) (__extension__((int)(i) ?: LKI_ZERO))

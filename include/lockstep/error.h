@@ -1,12 +1,12 @@
-/* How calls report failure, and the two hooks through which the library speaks.
+/* How calls report failure, and the two hooks through which the library prints.
  *
- * A call that can fail returns lk_status; a constructor returns NULL; an op returns a poisoned tensor, which poisons what it
- * touches. The first cause stays with the thread until lk_clear_error(): a program may ask once, where it matters.
+ * A call that can fail returns lk_status; a constructor returns NULL; an op returns a poisoned tensor, and every op that uses it
+ * returns a poisoned tensor too. Each thread keeps its first error until lk_clear_error(), so a program can check once, after a
+ * whole computation.
  *
  *     lk_tensor *y = lk_matmul(a, b);
  *     if (lk_failed())
- *         fprintf(stderr, "%s\n", lk_error());   matmul: a [7, 9] and b [8, 6]: ...
- */
+ *         fprintf(stderr, "%s\n", lk_error());   matmul: a [7, 9] and b [8, 6]: ... */
 #ifndef LOCKSTEP_ERROR_H
 #define LOCKSTEP_ERROR_H
 
@@ -37,11 +37,11 @@ typedef enum lk_status { LK_STATUS_LIST(LKI_STATUS_ENUM) } lk_status;
 /* True when a call of this thread has failed since the last lk_clear_error(). */
 LK_API int lk_failed(void);
 
-/* The first cause, as one line: op, operands, shapes, device, and what would have been right. "" when nothing failed.
+/* The first error as one line: the op, its operands, shapes and device, and what would have been right. "" when nothing failed.
  * Owner   the thread, until its next lk_clear_error(). */
 LK_API const char *lk_error(void);
 
-/* Its code; LK_OK when nothing failed. */
+/* The code of the first error; LK_OK when nothing failed. */
 LK_API lk_status lk_error_code(void);
 LK_API void      lk_clear_error(void);
 
@@ -49,16 +49,16 @@ LK_API void      lk_clear_error(void);
 LK_API const char *lk_status_name(lk_status status);
 LK_API const char *lk_status_text(lk_status status);
 
-/* Called with one line of text, without a newline for the log and exactly as given for output. */
+/* Called with text: for the log, one line without its newline; for output, the text exactly as it would be printed. */
 typedef void (*lk_text_hook)(const char *text, void *user);
 
-/* Where lk_print() and progress go; NULL: stdout. */
+/* Set where lk_print() and progress are written; NULL: stdout. */
 LK_API void lk_set_output(lk_text_hook hook, void *user);
 
-/* Where warnings and information go; NULL: stderr, as "WARNING:lockstep: ...". */
+/* Set where warnings and information are written; NULL: stderr, as "WARNING:lockstep: ...". */
 LK_API void lk_set_log(lk_text_hook hook, void *user);
 
-/* Ask for lines on topics, separated by commas: "lanes,dispatch,plan,trace"; "" or NULL for none. They go to the log. */
+/* Log details on topics, separated by commas: "lanes,dispatch,plan,trace"; "" or NULL for none. */
 LK_API lk_status lk_set_verbose(const char *topics);
 
 LK_END

@@ -1,10 +1,10 @@
-/* Keras' files: models made in Python train here, and go back.
+/* Keras files: load models made in Python, train them, and save them for Python.
  *
  *     lk_model *m = lk_model_load("model.keras");          config, weights, and what it was compiled with
  *     lk_model_fit(m, data, .epochs = 2);
  *     lk_model_save(m, "model.keras");
  *
- * Layers, options or versions that are not known are LK_EUNSUPPORTED, and named. */
+ * For an unknown layer, option or version the error is LK_EUNSUPPORTED and names it. */
 #ifndef LOCKSTEP_KERAS_H
 #define LOCKSTEP_KERAS_H
 
@@ -12,30 +12,33 @@
 
 LK_BEGIN
 
-/* Layers, initialisers, ... as model.to_json() writes them. NULL and an error for a model with code of one's own in it.
+/* The architecture (layers, initialisers, ...) in the format of model.to_json(). NULL and an error for a model with custom
+ * functions.
  * Owner   the current pool. */
 LK_API const char *lk_model_to_json(lk_model *m);
 
-/* A model, not compiled, its weights at their first values. `json` is the text. */
+/* A model, not compiled, with initial weights. `json` is the text. */
 LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
-/* A .keras file: config.json, metadata.json, model.weights.h5, optimiser and compile settings too. It appears as a whole or not at
- * all. Also a .h5 file with a model in it, as before Keras 3. Where it was compiled with something there is not here, there is a
- * warning: a metric is left out; without its loss or optimiser the model predicts, and training it is LK_ESTATE until it is
- * compiled anew. Written again, the file has them still. */
+/* Save and load a .keras file (config.json, metadata.json, model.weights.h5), with optimiser and compile settings. It is renamed
+ * into place when complete, so no partial file is seen. A .h5 file with a model, as before Keras 3, can be loaded too.
+ *
+ * If the model was compiled with a metric, loss or optimiser that lockstep does not have, there is a warning. A metric is left out.
+ * Without its loss or optimiser the model can predict, but training is LK_ESTATE until it is compiled again. Saving the model
+ * writes the unknown settings back. */
 LK_API lk_status lk_model_save(lk_model *m, const char *path);
 LK_API lk_model *lk_model_load(const char *path);
 
-/* Weights, and the optimiser's state where the model is compiled. Written is what the end of the path says:
+/* Save and load weights, and the optimiser's state if the model is compiled. The ending of the path selects the format to write:
  *
  *     .weights.h5     as Keras 3 writes them                  .h5      as before Keras 3, without the optimiser
  *     .safetensors    by the paths of variables               .npz     the same, for numpy
  *     .ckpt, or none  TensorFlow's checkpoint: tf.train.Checkpoint(model=...) reads it
  *     .keras          the whole model
  *
- * Read is what a file is, whatever it is called; of a folder the latest checkpoint. Shapes must fit; nothing is assigned otherwise.
- * A state that is another optimiser's is left out, with a warning. */
+ * Loading detects the format from the contents; from a folder it loads the latest checkpoint. If any shape differs, nothing is
+ * assigned. The state of a different optimiser is left out, with a warning. */
 LK_API lk_status lk_model_save_weights(lk_model *m, const char *path);
 LK_API lk_status lk_model_load_weights(lk_model *m, const char *path);
 

@@ -1,10 +1,10 @@
-/* Layers: what models are made of, with Keras' names, options and defaults.
+/* Layers, with Keras' names, options and defaults.
  *
  *     lk_layer *l = lk_dense(64, .activation = LK_RELU, .kernel_regularizer = lk_l2(1e-5));
  *
- * A layer is made without its weights; the model it is put into makes them, when it knows the shape of a row. Images are [height,
- * width, channels], sequences [steps, features]. Where an operation has the plain name (lk_add, lk_softmax), the layer is called
- * lk_add_layer, lk_softmax_layer. */
+ * A new layer has no weights. The model it is put into creates them, once it knows the shape of a row. Images are [height, width,
+ * channels], sequences [steps, features]. Where an op has the plain name (lk_add, lk_softmax), the layer is called lk_add_layer,
+ * lk_softmax_layer. */
 #ifndef LOCKSTEP_LAYER_H
 #define LOCKSTEP_LAYER_H
 
@@ -12,14 +12,14 @@
 
 LK_BEGIN
 
-/* ---- first values ------------------------------------------------------------------------------------------------------------ */
+/* ---- initialisers ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct lk_initializer lk_initializer;
 
 typedef enum lk_fan_mode { LK_FAN_IN = 0, LK_FAN_OUT, LK_FAN_AVG } lk_fan_mode;
 typedef enum lk_distribution { LK_TRUNCATED_NORMAL = 0, LK_UNTRUNCATED_NORMAL, LK_UNIFORM } lk_distribution;
 
-/* What they take; one that has no such option refuses it. */
+/* The options of initialisers; one that the initialiser does not have is an error. */
 typedef struct lk_initializer_args {
     const char     *kw_;
     double          value;          /* constant: default 0 */
@@ -30,7 +30,7 @@ typedef struct lk_initializer_args {
     lk_fan_mode     mode;           /* likewise: default LK_FAN_IN */
     lk_distribution distribution;   /* likewise */
     lk_number       gain;           /* orthogonal, identity: default 1 */
-    lk_number       seed;           /* those that draw: default by the name of the weight and the process's seed */
+    lk_number       seed;           /* random ones: default: from the process's seed and the name of the weight */
 } lk_initializer_args;
 
 /* name, Keras' class */
@@ -69,11 +69,12 @@ LK_INITIALIZER_LIST(LKI_INITIALIZER_DECLARE)
 #define lk_init_lecun_normal(...) lk_init_lecun_normal_kw(LKI_KW(lk_initializer_args, __VA_ARGS__))
 #define lk_init_orthogonal(...) lk_init_orthogonal_kw(LKI_KW(lk_initializer_args, __VA_ARGS__))
 
-/* By Keras' short name, "he_normal", with its defaults; NULL and an error that lists the names. */
+/* An initialiser by its Keras name, such as "he_normal", with default options. For an unknown name, NULL and an error that lists
+ * the names. */
 LK_API lk_initializer *lk_initializer_named(const char *name);
 
-/* From code of one's own: the first value of a weight of this shape. `stream` names the weight; a pure function of it and the
- * process's seed keeps runs repeatable. Such a model cannot be written to a Keras file. */
+/* A custom initialiser: returns the initial value of a weight of this shape. `stream` names the weight; if the value depends only
+ * on it and the process's seed, runs are repeatable. A model with a custom initialiser cannot be written to a Keras file. */
 typedef lk_tensor *(*lk_initializer_fn)(lk_shape shape, const char *stream, void *user);
 LK_API lk_initializer *lk_initializer_of(lk_initializer_fn fn, void *user);
 
@@ -87,7 +88,7 @@ LK_API lk_regularizer        *lk_l2(double c); /* c * sum x^2 */
 LK_API lk_regularizer        *lk_l1_l2(double l1, double l2);
 LK_API lk_tensor             *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x);
 
-/* What becomes of a weight after each update. */
+/* A constraint changes a weight after each update. */
 typedef struct lk_constraint lk_constraint;
 typedef struct lk_constraint_args {
     const char *kw_;
@@ -107,14 +108,14 @@ LK_API lk_tensor     *lk_constraint_call(const lk_constraint *c, lk_tensor *w);
 
 /* ---- layers ------------------------------------------------------------------------------------------------------------------ */
 
-/* A layer belongs to one model, as long as that lives. NULL and an error for arguments it cannot have. */
+/* A layer belongs to one model, as long as the model lives. Constructors return NULL and an error for invalid arguments. */
 typedef struct lk_layer lk_layer;
 
-/* What every layer takes. */
+/* Options of every layer. */
 #define LKI_LAYER_COMMON                                                                                                           \
     const char *name;        /* default: "dense", "dense_1", ... by position */                                                    \
-    lk_shape    input_shape; /* of one row, without the batch; -1: any size; default: seen at the first call */                    \
-    lk_switch   trainable    /* default LK_ON; LK_OFF: its weights stay as they are */
+    lk_shape    input_shape; /* of one row, without the batch; -1: any size; default: from the first call */                       \
+    lk_switch   trainable    /* default LK_ON; LK_OFF: training does not change its weights */
 
 #define LKI_KERNEL_AND_BIAS                                                                                                        \
     lk_switch       use_bias;                                                     /* default LK_ON */                              \
@@ -122,13 +123,13 @@ typedef struct lk_layer lk_layer;
     lk_regularizer *kernel_regularizer, *bias_regularizer, *activity_regularizer; /* default none */                               \
     lk_constraint  *kernel_constraint, *bias_constraint                           /* default none */
 
-/* Where rows enter a functional model: lk_input() in model.h makes one. */
+/* An input of a functional model; lk_input() in model.h makes it. */
 typedef struct lk_input_args {
     const char *kw_;
     lk_shape    shape;     /* required: of a row; -1: any size */
-    lk_dtype    dtype;     /* default LK_F32, to which rows are cast */
+    lk_dtype    dtype;     /* default LK_F32; rows are cast to it */
     const char *name;      /* default "input_layer", ... */
-    lk_switch   trainable; /* means nothing here */
+    lk_switch   trainable; /* ignored */
 } lk_input_args;
 
 /* ---- dense and convolutions ---- */
@@ -146,11 +147,11 @@ LK_API lk_layer *lk_dense_kw(lk_dense_args args);
 typedef struct lk_conv_layer_args {
     const char   *kw_;
     int64_t       filters;      /* required */
-    int64_t       kernel_size;  /* required: the same in both directions; or kernel_shape */
+    int64_t       kernel_size;  /* required (or kernel_shape): the same in both directions */
     lk_axes       kernel_shape; /* instead: LK_AXES(3, 5) */
     lk_axes       strides;      /* default 1 */
     lk_padding    padding;      /* default LK_VALID; conv1d also LK_CAUSAL */
-    lk_axes       dilation;     /* default 1; not for transposed ones */
+    lk_axes       dilation;     /* default 1; not for transposed convolutions */
     lk_activation activation;   /* default LK_LINEAR */
     LKI_KERNEL_AND_BIAS;
     LKI_LAYER_COMMON;
@@ -243,8 +244,8 @@ LK_API lk_layer *lk_global_average_pooling2d_kw(lk_global_pooling_args args);
 typedef struct lk_batch_normalization_args {
     const char *kw_;
     lk_number   momentum;     /* default 0.99 */
-    lk_axis     axis;         /* default LK_AXIS(-1), the only one there is */
-    lk_switch   synchronized; /* default LK_ON: statistics of the whole batch; LK_OFF: each replica's, moving ones sync-on-read */
+    lk_axis     axis;         /* default LK_AXIS(-1); no other is supported */
+    lk_switch   synchronized; /* default LK_ON: statistics of the whole batch; LK_OFF: of each replica, moving ones sync-on-read */
     lk_initializer *moving_mean_initializer, *moving_variance_initializer; /* default zeros, ones */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
@@ -254,7 +255,7 @@ LK_API lk_layer *lk_batch_normalization_kw(lk_batch_normalization_args args);
 
 typedef struct lk_layer_normalization_args {
     const char *kw_;
-    lk_axes     axis; /* default -1; several, from one on up to the last */
+    lk_axes     axis; /* default -1; several: consecutive ones up to the last */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
 } lk_layer_normalization_args;
@@ -263,29 +264,29 @@ LK_API lk_layer *lk_layer_normalization_kw(lk_layer_normalization_args args);
 
 typedef struct lk_group_normalization_args {
     const char *kw_;
-    lk_integer  groups; /* default 32; -1: as many as channels */
+    lk_integer  groups; /* default 32; -1: one per channel */
     LKI_GAMMA_AND_BETA;
     LKI_LAYER_COMMON;
 } lk_group_normalization_args;
 #define lk_group_normalization(...) lk_group_normalization_kw(LKI_KW(lk_group_normalization_args, __VA_ARGS__))
 LK_API lk_layer *lk_group_normalization_kw(lk_group_normalization_args args);
 
-/* By numbers that are not trained: given, or learnt from data with lk_normalization_adapt(). */
+/* Normalise by a mean and variance that are not trained: given here, or computed from data by lk_normalization_adapt(). */
 typedef struct lk_normalization_args {
     const char *kw_;
-    lk_tensor  *mean, *variance; /* default: adapted. Copied; they broadcast to the last axis */
+    lk_tensor  *mean, *variance; /* copied; they broadcast to the last axis. Default: from adapt */
     lk_switch   invert;          /* default LK_OFF */
     LKI_LAYER_COMMON;
 } lk_normalization_args;
 #define lk_normalization(...) lk_normalization_kw(LKI_KW(lk_normalization_args, __VA_ARGS__))
 LK_API lk_layer *lk_normalization_kw(lk_normalization_args args);
 
-/* ---- what is dropped, and other noise: drawn by the seed, the layer's place, the model's training call and the global row ---- */
+/* ---- dropout: drawn from the seed, the layer's position, the model's training call and the global row ---- */
 
 typedef struct lk_dropout_layer_args {
     const char *kw_;
     double      rate; /* required */
-    lk_number   seed; /* default: by the layer's place */
+    lk_number   seed; /* default: from the layer's position */
     LKI_LAYER_COMMON;
 } lk_dropout_layer_args;
 #define lk_dropout(...) lk_dropout_kw(LKI_KW(lk_dropout_layer_args, __VA_ARGS__))
@@ -320,7 +321,7 @@ LK_API lk_layer *lk_permute_kw(lk_permute_args args);
 
 typedef struct lk_border_args {
     const char *kw_;
-    lk_axes     border; /* default 1, cropping 0: all sides; LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
+    lk_axes     border; /* all sides (default 1, cropping 0), LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
     LKI_LAYER_COMMON;
 } lk_border_args;
 #define lk_zero_padding2d(...) lk_zero_padding2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
@@ -374,7 +375,7 @@ typedef struct lk_softmax_layer_args {
 #define lk_softmax_layer(...) lk_softmax_layer_kw(LKI_KW(lk_softmax_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args args);
 
-/* ---- merging: two inputs or more ---- */
+/* ---- merging: two or more inputs ---- */
 
 #define lk_add_layer(...) lk_add_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
 #define lk_subtract_layer(...) lk_subtract_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__)) /* exactly two */
@@ -391,7 +392,7 @@ LK_API lk_layer *lk_minimum_layer_kw(lk_plain_layer_args args);
 
 typedef struct lk_concatenate_args {
     const char *kw_;
-    lk_axis     axis; /* default LK_AXIS(-1); counts the batch as 0, which it cannot be */
+    lk_axis     axis; /* default LK_AXIS(-1); axis 0 is the batch and is not allowed */
     LKI_LAYER_COMMON;
 } lk_concatenate_args;
 #define lk_concatenate(...) lk_concatenate_kw(LKI_KW(lk_concatenate_args, __VA_ARGS__))
@@ -399,7 +400,7 @@ LK_API lk_layer *lk_concatenate_kw(lk_concatenate_args args);
 
 typedef struct lk_dot_layer_args {
     const char *kw_;
-    lk_axes     axes;      /* required: one for both, or one each; they count the batch as 0 */
+    lk_axes     axes;      /* required: one for both inputs, or one for each; axis 0 is the batch */
     lk_switch   normalize; /* default LK_OFF; LK_ON: the cosine */
     LKI_LAYER_COMMON;
 } lk_dot_layer_args;
@@ -425,7 +426,7 @@ typedef struct lk_recurrent_args {
     lk_activation   activation;                 /* default LK_TANH */
     lk_activation   recurrent_activation;       /* lstm, gru: default LK_SIGMOID */
     lk_switch       use_bias;                   /* default LK_ON */
-    lk_switch       return_sequences;           /* default LK_OFF: the last step only */
+    lk_switch       return_sequences;           /* default LK_OFF: return the last step only */
     lk_switch       go_backwards;               /* default LK_OFF */
     lk_switch       unit_forget_bias;           /* lstm: default LK_ON */
     lk_switch       reset_after;                /* gru: default LK_ON */
@@ -446,7 +447,7 @@ LK_API lk_layer *lk_simple_rnn_kw(lk_recurrent_args args);
 typedef enum lk_merge_mode { LK_MERGE_CONCAT = 0, LK_MERGE_SUM, LK_MERGE_MUL, LK_MERGE_AVE } lk_merge_mode;
 typedef struct lk_bidirectional_args {
     const char   *kw_;
-    lk_layer     *layer; /* required: lk_lstm, lk_gru or lk_simple_rnn; a second one like it runs the other way */
+    lk_layer     *layer; /* required: lk_lstm, lk_gru or lk_simple_rnn; a copy of it runs in the other direction */
     lk_merge_mode merge_mode;
     LKI_LAYER_COMMON;
 } lk_bidirectional_args;
@@ -455,20 +456,20 @@ LK_API lk_layer *lk_bidirectional_kw(lk_bidirectional_args args);
 
 typedef struct lk_time_distributed_args {
     const char *kw_;
-    lk_layer   *layer; /* required: for each step; its own activity_regularizer does not count, as in Keras */
+    lk_layer   *layer; /* required: applied to each step; its activity_regularizer is ignored, as in Keras */
     LKI_LAYER_COMMON;
 } lk_time_distributed_args;
 #define lk_time_distributed(...) lk_time_distributed_kw(LKI_KW(lk_time_distributed_args, __VA_ARGS__))
 LK_API lk_layer *lk_time_distributed_kw(lk_time_distributed_args args);
 
-/* On (query, value) or (query, value, key). */
+/* The inputs are (query, value) or (query, value, key). */
 typedef struct lk_multi_head_attention_layer_args {
     const char *kw_;
     int64_t     num_heads, key_dim; /* required */
     lk_integer  value_dim;          /* default: key_dim */
     double      dropout;            /* default 0 */
     lk_number   seed;
-    lk_switch   use_causal_mask; /* default LK_OFF: every step sees every step; LK_ON: itself and those before */
+    lk_switch   use_causal_mask; /* default LK_OFF: a step attends to all steps; LK_ON: to itself and earlier ones */
     LKI_KERNEL_AND_BIAS;
     LKI_LAYER_COMMON;
 } lk_multi_head_attention_layer_args;
@@ -489,7 +490,7 @@ LK_API lk_layer *lk_rescaling_kw(lk_rescaling_args args);
 typedef enum lk_flip { LK_FLIP_BOTH = 0, LK_FLIP_HORIZONTAL, LK_FLIP_VERTICAL } lk_flip;
 typedef enum lk_fill_mode { LK_FILL_REFLECT = 0, LK_FILL_CONSTANT, LK_FILL_WRAP, LK_FILL_NEAREST } lk_fill_mode;
 
-/* While training only; each row draws its own. */
+/* The random layers below act in training only, and draw separately for each row. */
 typedef struct lk_random_flip_args {
     const char *kw_;
     lk_flip     mode;
@@ -501,7 +502,7 @@ LK_API lk_layer *lk_random_flip_kw(lk_random_flip_args args);
 
 typedef struct lk_random_rotation_args {
     const char      *kw_;
-    double           factor; /* required: of a full turn, both ways */
+    double           factor; /* required: largest rotation in either direction, as a fraction of a full turn */
     lk_number        low;    /* instead of -factor */
     lk_fill_mode     fill_mode;
     lk_interpolation interpolation; /* default LK_BILINEAR */
@@ -514,19 +515,19 @@ LK_API lk_layer *lk_random_rotation_kw(lk_random_rotation_args args);
 
 typedef struct lk_random_crop_args {
     const char *kw_;
-    int64_t     height, width; /* required; outside training the middle. One of a Keras file: docs/models.md */
+    int64_t     height, width; /* required; outside training the centre is taken. For Keras files see docs/models.md */
     lk_number   seed;
     LKI_LAYER_COMMON;
 } lk_random_crop_args;
 #define lk_random_crop(...) lk_random_crop_kw(LKI_KW(lk_random_crop_args, __VA_ARGS__))
 LK_API lk_layer *lk_random_crop_kw(lk_random_crop_args args);
 
-/* ---- layers of one's own ----------------------------------------------------------------------------------------------------- */
+/* ---- custom layers ----------------------------------------------------------------------------------------------------------- */
 
-/* What the function of a layer is told about the call. */
+/* What a custom layer's function learns about the call. */
 typedef struct lk_layer_pass {
     int         training;
-    lk_tensor  *iteration; /* of the model's training calls, i64: what random ops take; NULL unless .draws */
+    lk_tensor  *iteration; /* number of the model's training call, i64, for random ops; NULL unless .draws */
     const char *stream;    /* names this layer's random numbers */
 } lk_layer_pass;
 
@@ -537,12 +538,12 @@ typedef lk_status (*lk_layer_output_fn)(const lk_layer *l, int inputs, const lk_
 typedef struct lk_own_layer_args {
     const char        *kw_;
     lk_layer_call_fn   call;   /* required */
-    lk_layer_build_fn  build;  /* default: no weights; else makes them with lk_layer_add_weight() */
-    lk_layer_output_fn output; /* default: a row keeps its shape */
+    lk_layer_build_fn  build;  /* creates weights by lk_layer_add_weight(); default: no weights */
+    lk_layer_output_fn output; /* shape of a result row; default: that of the input row */
     void              *user;
-    const char        *kind;   /* default "own_layer": what it is called without a name */
+    const char        *kind;   /* default "own_layer": the base of default names */
     lk_integer         inputs; /* default 1; -1: one or more */
-    lk_switch          draws;  /* default LK_OFF: no random numbers */
+    lk_switch          draws;  /* default LK_OFF; LK_ON: call uses random numbers */
     LKI_LAYER_COMMON;
 } lk_own_layer_args;
 #define lk_layer_of(...) lk_layer_of_kw(LKI_KW(lk_own_layer_args, __VA_ARGS__))
@@ -559,29 +560,29 @@ typedef struct lk_weight_args {
     lk_switch       trainable; /* default LK_ON */
 } lk_weight_args;
 
-/* Inside a build function only. */
+/* Create a weight. Only inside a build function. */
 #define lk_layer_add_weight(...) lk_layer_add_weight_kw(LKI_KW(lk_weight_args, __VA_ARGS__))
 LK_API lk_status lk_layer_add_weight_kw(lk_weight_args args);
 
-LK_API lk_tensor *lk_layer_weight(lk_layer *l, const char *name); /* its value now */
+LK_API lk_tensor *lk_layer_weight(lk_layer *l, const char *name); /* its current value */
 
-/* ---- looking at one ---------------------------------------------------------------------------------------------------------- */
+/* ---- properties and calls ---------------------------------------------------------------------------------------------------- */
 
 LK_API const char  *lk_layer_name(const lk_layer *l);
-LK_API lk_variables lk_layer_variables(lk_layer *l); /* empty before they are made */
+LK_API lk_variables lk_layer_variables(lk_layer *l); /* empty before they are created */
 LK_API int          lk_layer_trainable(const lk_layer *l);
 
-/* Takes effect with the next fit; what an optimiser did not see before needs a new lk_model_compile(). */
+/* Takes effect at the next fit. If the optimiser has not seen the weights yet, compile the model again first. */
 LK_API lk_status lk_layer_set_trainable(lk_layer *l, int trainable);
 
 typedef struct lk_layer_call_args {
     const char *kw_;
     lk_layer   *layer;    /* required */
-    lk_tensor  *x;        /* required; of several: lk_nest() */
-    lk_switch   training; /* default: as the model's call around it, else LK_OFF */
+    lk_tensor  *x;        /* required; several inputs: lk_nest() */
+    lk_switch   training; /* default: as in the enclosing call of a model, else LK_OFF */
 } lk_layer_call_args;
 
-/* Use a layer by hand, in the function of a model of one's own or alone. The first call makes its weights. */
+/* Call a layer, in the function of a custom model or alone. The first call creates its weights. */
 #define lk_layer_call(...) lk_layer_call_kw(LKI_KW(lk_layer_call_args, __VA_ARGS__))
 LK_API lk_tensor *lk_layer_call_kw(lk_layer_call_args args);
 

@@ -1,4 +1,4 @@
-/* Losses as objects: a function of labels and predictions, its options, and how its values become one. */
+/* Losses as objects: a function of labels and predictions, its options, and the reduction of its values to one number. */
 #ifndef LOCKSTEP_LOSS_H
 #define LOCKSTEP_LOSS_H
 
@@ -11,8 +11,9 @@ typedef struct lk_loss lk_loss;
 
 typedef struct lk_loss_object_args {
     const char  *kw_;
-    lk_reduction reduction;   /* default AUTO: the mean; as SUM_OVER_BATCH_SIZE an error in a custom loop under a strategy */
-    lk_switch    from_logits; /* these as in lk_nn_<name>; an error for a loss that has no such option */
+    lk_reduction reduction;   /* default AUTO: the mean. AUTO and SUM_OVER_BATCH_SIZE are errors in a custom loop under a
+                               * strategy */
+    lk_switch    from_logits; /* from here on as in lk_nn_<name>; an error for a loss without that option */
     double       label_smoothing;
     lk_number    ignore_class;
     lk_number    delta;
@@ -41,13 +42,13 @@ typedef struct lk_loss_call_args {
     const char *kw_;
     lk_loss    *loss;                 /* required */
     lk_tensor  *labels, *predictions; /* required; [n] and [n, 1] are the same rows */
-    lk_tensor  *sample_weight;        /* default none; missing axes are added behind */
-    lk_tensor  *mask;                 /* default none: bool; what is left out counts 0, and a mean is one of the others */
+    lk_tensor  *sample_weight;        /* default none; missing trailing axes are added */
+    lk_tensor  *mask;                 /* default none: bool; values where it is false count as 0, and not for a mean */
 } lk_loss_call_args;
 #define lk_loss_call(...) lk_loss_call_kw(LKI_KW(lk_loss_call_args, __VA_ARGS__))
 LK_API lk_tensor *lk_loss_call_kw(lk_loss_call_args args);
 
-/* From code of one's own: one value (or several) per row. */
+/* A loss from a custom function, which returns one value (or several) per row. */
 typedef lk_tensor *(*lk_loss_fn)(lk_tensor *labels, lk_tensor *predictions, void *user);
 typedef struct lk_own_loss_args {
     const char  *kw_;
@@ -59,8 +60,8 @@ typedef struct lk_own_loss_args {
 #define lk_loss_of(...) lk_loss_of_kw(LKI_KW(lk_own_loss_args, __VA_ARGS__))
 LK_API lk_loss *lk_loss_of_kw(lk_own_loss_args args);
 
-/* By Keras' name, "mse", "sparse_categorical_crossentropy" or "SparseCategoricalCrossentropy", with its defaults; NULL and an
- * error that lists the names. */
+/* A loss by its Keras name, such as "mse", "sparse_categorical_crossentropy" or "SparseCategoricalCrossentropy", with default
+ * options. For an unknown name, NULL and an error that lists the names. */
 LK_API lk_loss    *lk_loss_named(const char *name);
 LK_API const char *lk_loss_name(const lk_loss *l);
 

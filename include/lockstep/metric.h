@@ -1,11 +1,11 @@
-/* Metrics: what is counted over the rows of an epoch, and what comes out of it.
+/* Metrics: values accumulated over the rows of an epoch, and a result computed from them.
  *
  *     lk_metric *auc = lk_auc(.curve = "PR");
  *     lk_metric_update(auc, labels, predictions);      for each batch, inside run too
  *     printf("%g\n", lk_metric_result(auc));           over all batches and replicas
  *
- * Every metric is a sum over rows of a few numbers and a function of that sum, so what it has counted does not depend on the
- * split: it is kept per lane, in double, and added up one tree. */
+ * Every metric sums a few numbers over rows and computes its result from the sums. The sums are kept per lane, in double, and added
+ * along one tree, so results do not depend on how batches are split. */
 #ifndef LOCKSTEP_METRIC_H
 #define LOCKSTEP_METRIC_H
 
@@ -16,25 +16,25 @@ LK_BEGIN
 
 typedef struct lk_metric lk_metric;
 
-typedef struct lk_metric_args { /* an option a metric does not take is an error */
+typedef struct lk_metric_args { /* an option that the metric does not have is an error */
     const char *kw_;
-    const char *name;      /* default "mean", "sparse_categorical_accuracy", ...: as in Keras */
-    int         output;    /* compile: which of the model's outputs; default 0 */
-    lk_number   threshold; /* of one number per class (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
-    lk_integer  k;         /* top_k: default 5 */
-    lk_number   class_id;  /* precision, recall: default none: count this class only */
+    const char *name;           /* default as in Keras: "mean", "sparse_categorical_accuracy", ... */
+    int         output;         /* with lk_model_compile(): the model's output; default 0 */
+    lk_number   threshold;      /* for predicted values (accuracy, precision, true_positives, ...): default 0.5; f1: the largest */
+    lk_integer  k;              /* top_k: default 5 */
+    lk_number   class_id;       /* precision, recall: count this class only; default: all */
     lk_integer  num_thresholds; /* auc: default 200 */
     lk_switch   from_logits;    /* auc, cross-entropies: default LK_OFF */
     const char *curve;          /* auc: default "ROC"; "PR" */
-    lk_integer  num_classes;    /* confusion_matrix, f1: default: as many as the first predictions have */
+    lk_integer  num_classes;    /* confusion_matrix, f1: default: the classes of the first predictions */
     const char *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
 } lk_metric_args;
 
-/* Name, Keras' class (it has no ConfusionMatrix). All but mean and sum take labels and predictions. */
+/* Name, and the Keras class (Keras has no ConfusionMatrix). All except mean and sum compare labels with predictions. */
 #define LK_METRIC_LIST(X)                                                                                                          \
     X(mean, "Mean")                                                                                                                \
     X(sum_metric, "Sum")                                                                                                           \
-    X(accuracy, "Accuracy") /* binary, categorical or sparse, chosen by the shapes, as the string "accuracy" in Keras */           \
+    X(accuracy, "Accuracy") /* binary, categorical or sparse, chosen by the shapes, like the string "accuracy" in Keras */         \
     X(binary_accuracy, "BinaryAccuracy")                                                                                           \
     X(categorical_accuracy, "CategoricalAccuracy")                                                                                 \
     X(sparse_categorical_accuracy, "SparseCategoricalAccuracy")                                                                    \
@@ -63,7 +63,8 @@ typedef struct lk_metric_args { /* an option a metric does not take is an error 
     X(hinge_metric, "Hinge")                                                                                                       \
     X(squared_hinge_metric, "SquaredHinge")                                                                                        \
     X(categorical_hinge_metric, "CategoricalHinge")                                                                                \
-    X(confusion_matrix, "ConfusionMatrix") /* all results: [classes, classes], rows are labels; its one result is the accuracy */
+    X(confusion_matrix, "ConfusionMatrix") /* lk_metric_results(): [classes, classes], rows are labels; lk_metric_result(): the
+                                            * accuracy */
 #define LKI_METRIC_DECLARE(name, class) LK_API lk_metric *lk_##name##_kw(lk_metric_args args);
 LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #undef LKI_METRIC_DECLARE
@@ -103,18 +104,18 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_categorical_hinge_metric(...) lk_categorical_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 
-/* By Keras' name: "accuracy", "mae", "auc", "SparseCategoricalAccuracy"; with its defaults, and called that. NULL and an error
- * that lists the names. */
+/* A metric by its Keras name, such as "accuracy", "mae", "auc" or "SparseCategoricalAccuracy", with default options; `name` becomes
+ * the metric's name. For an unknown name, NULL and an error that lists the names. */
 LK_API lk_metric *lk_metric_named(const char *name);
 
-/* From code of one's own: `values` gives `size` numbers for each row, [rows, size] (or [rows] for one), and takes sample weights
- * (which may be NULL) into account; they are summed over all rows, and `result` is a function of the sums. */
+/* A metric from custom functions. `values` returns `size` numbers for each row, [rows, size] (or [rows] for one), weighted by the
+ * sample weights, which may be NULL. They are summed over all rows, and `result` computes the metric from the sums. */
 typedef lk_tensor *(*lk_metric_values_fn)(lk_tensor *labels, lk_tensor *predictions, lk_tensor *sample_weight, void *user);
 typedef double (*lk_metric_result_fn)(int size, const double *sums, void *user);
 typedef struct lk_own_metric_args {
     const char         *kw_;
     lk_metric_values_fn values; /* required */
-    lk_metric_result_fn result; /* default, for one number: its mean over the rows */
+    lk_metric_result_fn result; /* default, with size 1: the mean over the rows */
     lk_integer          size;   /* default 1 */
     void               *user;
     const char         *name; /* default "own_metric" */
@@ -126,26 +127,27 @@ LK_API lk_metric *lk_metric_of_kw(lk_own_metric_args args);
 typedef struct lk_metric_update_args {
     const char *kw_;
     lk_metric  *metric;        /* required */
-    lk_tensor  *a, *b;         /* mean and sum: values; others: labels, predictions */
-    lk_tensor  *sample_weight; /* default none; missing axes are added behind */
+    lk_tensor  *a, *b;         /* mean and sum: a, the values; others: labels, predictions */
+    lk_tensor  *sample_weight; /* default none; missing trailing axes are added */
 } lk_metric_update_args;
 
-/* Count values in, every element. Inside run every replica counts its own, and nobody waits; also in compiled functions. */
+/* Add values to a metric. Inside lk_run() each replica adds its own and does not wait for others. Also in compiled functions. */
 #define lk_metric_update(...) lk_metric_update_kw(LKI_KW(lk_metric_update_args, __VA_ARGS__))
 LK_API lk_status lk_metric_update_kw(lk_metric_update_args args);
 
-/* Over all replicas, and the same bits for any number of them; inside run, of this replica only. 0 before anything was counted. Of
- * a metric with several results (f1_score without average): their mean.
+/* The result over all replicas, with the same bits for any number of them; inside lk_run(), of this replica only. 0 before the
+ * first update. For a metric with several results (f1_score without average), their mean.
  * Errors  NaN while a function is traced. */
 LK_API double lk_metric_result(const lk_metric *m);
 
-/* All results of those that have several, f64: f1_score [classes], confusion_matrix [classes, classes] (labels out of range are not
- * counted); others: a scalar. */
+/* All results, f64: f1_score [classes], confusion_matrix [classes, classes] (labels out of range are not counted); other metrics: a
+ * scalar. */
 LK_API lk_tensor *lk_metric_results(const lk_metric *m);
 
-LK_API lk_status    lk_metric_reset(lk_metric *m); /* inside run: all replicas together */
+LK_API lk_status    lk_metric_reset(lk_metric *m); /* inside lk_run() all replicas call this together */
 LK_API const char  *lk_metric_name(const lk_metric *m);
-LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, an entry per lane: total and count of means, else as in Keras */
+LK_API lk_variables lk_metric_variables(lk_metric *m); /* f64, one entry per lane: total and count of means; of others as in
+                                                        * Keras */
 #define lk_metric_reset_state lk_metric_reset
 #define lk_metric_reset_states lk_metric_reset
 

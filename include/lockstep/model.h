@@ -1,4 +1,4 @@
-/* Models made of layers: in a row, as a graph, or as a function of one's own.
+/* Models made of layers: sequential, functional (a graph of layers), or defined by a custom function.
  *
  *     lk_model  *model = lk_sequential(lk_flatten(), lk_dense(64, .activation = LK_RELU), lk_dense(10));
  *     lk_tensor *logits = lk_model_call(model, images, .training = LK_ON);
@@ -6,9 +6,9 @@
  *     lk_node  *x = lk_input(LK_SHAPE(32)), *h = lk_apply(lk_dense(32, .activation = LK_RELU), x);
  *     lk_model *residual = lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_add_layer(), x, h)));
  *
- * A model makes its variables when it is made, if it knows the shape of a row, else at the first call, also inside run and
- * while a function is traced; under the strategy that was current when the model was made. Names and first values follow from the
- * position in the model, never from the order in which layers were made: two models of the same layers begin with the same
+ * A model creates its variables immediately if it knows the shape of a row, else at its first call, which may be inside lk_run() or
+ * in a function being traced. They belong to the strategy that was current when the model was made. Names and initial values depend
+ * on the position in the model, never on the order in which layers were made: two models of the same layers start with the same
  * weights. */
 #ifndef LOCKSTEP_MODEL_H
 #define LOCKSTEP_MODEL_H
@@ -24,24 +24,24 @@ LK_BEGIN
 
 typedef struct lk_model lk_model;
 
-/* ---- in a row -------------------------------------------------------------------------------------------------------------- */
+/* ---- sequential -------------------------------------------------------------------------------------------------------------- */
 
 #define lk_sequential(...) lk_sequential_of(NULL, (int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
 #define lk_sequential_named(name, ...)                                                                                             \
     lk_sequential_of(name, (int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
 LK_API lk_model *lk_sequential_of(const char *name, int count, lk_layer *const *one_based); /* name NULL: "sequential" */
 
-/* ---- as a graph ------------------------------------------------------------------------------------------------------------- */
+/* ---- functional -------------------------------------------------------------------------------------------------------------- */
 
-/* What a layer will put out, in a model that is being described. */
+/* The output of a layer in a functional model that is being defined. */
 typedef struct lk_node lk_node;
 
 /* lk_input(LK_SHAPE(28, 28, 1)), lk_input(LK_SHAPE(-1), .dtype = LK_I32) */
 #define lk_input(...) lk_input_kw(LKI_KW(lk_input_args, __VA_ARGS__))
 LK_API lk_node *lk_input_kw(lk_input_args args);
 
-/* lk_apply(layer, x), lk_apply(lk_add_layer(), a, b). Using a layer more than once shares its weights. NULL and an error where
- * shapes do not fit. */
+/* lk_apply(layer, x), lk_apply(lk_add_layer(), a, b). A layer that is applied more than once shares its weights. NULL and an error
+ * where shapes do not fit. */
 #define lk_apply(layer, ...) lk_apply_to(layer, (int)LKI_N(lk_node *, 0, __VA_ARGS__) - 1, (lk_node *const[]){0, __VA_ARGS__})
 LK_API lk_node *lk_apply_to(lk_layer *l, int count, lk_node *const *one_based);
 LK_API lk_shape lk_node_shape(const lk_node *n); /* of a row */
@@ -61,10 +61,10 @@ typedef struct lk_functional_args {
 #define lk_functional(...) lk_functional_kw(LKI_KW(lk_functional_args, __VA_ARGS__))
 LK_API lk_model *lk_functional_kw(lk_functional_args args);
 
-/* A model as a layer of another one. It belongs to that one then. */
+/* Use a model as a layer of another model, to which it then belongs. */
 LK_API lk_layer *lk_model_layer(lk_model *m);
 
-/* ---- as a function of one's own ---------------------------------------------------------------------------------------------- */
+/* ---- custom models ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_layers {
     int        count;
@@ -73,13 +73,13 @@ typedef struct lk_layers {
 #define LK_LAYERS(...) lk_layers_of((int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
 LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
 
-/* Calls the layers with lk_layer_call(), any ops between them, and returns the outputs. Traced in fit: what it does besides happens
- * once per signature. */
+/* Computes the outputs by lk_layer_call() and any ops. lk_model_fit() traces it, so what it does besides ops happens once per
+ * signature. */
 typedef lk_tuple (*lk_model_fn)(lk_model *m, lk_tuple in, int training, void *user);
 typedef struct lk_own_model_args {
     const char *kw_;
     lk_model_fn fn;     /* required */
-    lk_layers   layers; /* those it uses, in the order that names them */
+    lk_layers   layers; /* the layers it uses; default names follow this order */
     void       *user;
     const char *name;    /* default "own_model" */
     lk_integer  inputs;  /* default 1: how many tensors of an element are inputs */
@@ -88,7 +88,7 @@ typedef struct lk_own_model_args {
 #define lk_model_of(...) lk_model_of_kw(LKI_KW(lk_own_model_args, __VA_ARGS__))
 LK_API lk_model *lk_model_of_kw(lk_own_model_args args);
 
-/* ---- using one --------------------------------------------------------------------------------------------------------------- */
+/* ---- using a model ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_model_call_args {
     const char *kw_;
@@ -97,16 +97,16 @@ typedef struct lk_model_call_args {
     lk_switch   training; /* default LK_OFF */
 } lk_model_call_args;
 
-/* Its output; of several outputs a nest, lk_nested() of which is the tuple. */
+/* The model's output; with several outputs a nest, whose tuple lk_nested() returns. */
 #define lk_model_call(...) lk_model_call_kw(LKI_KW(lk_model_call_args, __VA_ARGS__))
 LK_API lk_tensor *lk_model_call_kw(lk_model_call_args args);
 
-/* Make the variables now, for rows of this shape (for the first input; models of several inputs know their shapes).
- * Order   inside run all replicas call this together, as they do a first lk_model_call(). */
+/* Create the variables now, for rows of this shape (of the first input; models with several inputs know their shapes).
+ * Order   inside lk_run() all replicas call this together, like a first lk_model_call(). */
 LK_API lk_status lk_model_build(lk_model *m, lk_shape input_shape);
 
-/* Empty before they are made. */
-LK_API lk_variables lk_model_variables(lk_model *m); /* trainable ones first, then the others, then the state of dropout, if any */
+/* All lists are empty before the variables are created. */
+LK_API lk_variables lk_model_variables(lk_model *m); /* trainable, then others, then the state of dropout, if any */
 LK_API lk_variables lk_model_trainable_variables(lk_model *m);
 LK_API lk_variables lk_model_weights(lk_model *m); /* layer by layer, in Keras' order; without the state of dropout */
 LK_API int64_t      lk_model_count_params(lk_model *m);
@@ -116,27 +116,27 @@ LK_API lk_layers    lk_model_layers(lk_model *m); /* in Keras' order */
 LK_API lk_layer    *lk_model_layer_named(lk_model *m, const char *name);
 LK_API lk_status    lk_model_set_trainable(lk_model *m, int trainable); /* all layers */
 
-/* Which activation the values of an output come from: LK_SOFTMAX and LK_SIGMOID are probabilities, LK_LINEAR may be logits. Layers
- * that keep values as they are, such as Dropout, Reshape and nested models, are looked through. LK_ACTIVATION_DEFAULT where that is
- * not known: the shape of a row is not, or the model is a function of one's own. */
+/* The activation that computes an output: after LK_SOFTMAX and LK_SIGMOID the values are probabilities, after LK_LINEAR they may be
+ * logits. Final layers that keep values (such as Dropout and Reshape) are skipped, and nested models are searched.
+ * LK_ACTIVATION_DEFAULT if unknown: before the shape of a row is known, and for custom models. */
 LK_API lk_activation lk_model_output_activation(lk_model *m, int output);
 
-/* Set all weights, in the order of lk_model_weights(). Shapes must fit; nothing is assigned otherwise. */
+/* Set all weights, in the order of lk_model_weights(). If any shape differs, nothing is assigned. */
 LK_API lk_status lk_model_set_weights(lk_model *m, lk_tuple values);
 
-/* The table Keras prints: layers, output shapes, parameters; through the output hook. */
+/* Print the table that Keras prints, with layers, output shapes and parameters, through the output hook. */
 LK_API lk_status lk_model_summary(lk_model *m);
 
-/* Learn the mean and variance of a Normalization layer from the first tensors of a dataset's elements, before the model that has it
- * is used. */
+/* Compute the mean and variance of a Normalization layer from the first tensor of each element of a dataset. To be called before
+ * the layer's model is used. */
 LK_API lk_status lk_normalization_adapt(lk_layer *l, lk_dataset *d);
 
-/* Add a term to lk_model_losses(), until the next call of the model on this thread: a scalar, or one value (or several) per row,
- * summed and divided by the rows on this replica. */
+/* Add a term to lk_model_losses(), until the next call of the model on this thread. The term is a scalar; or one or several values
+ * per row, which are summed and divided by the number of rows on this replica. */
 LK_API lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss);
 
-/* One term per regularised weight, by its value now; then what activity regularisers and lk_model_add_loss() added since the last
- * call on this thread began. Empty when there are none. */
+/* One term per regularised weight, from its current value; then the terms that activity regularisers and lk_model_add_loss() have
+ * added since the last call of the model on this thread began. Empty when there are none. */
 LK_API lk_tuple lk_model_losses(lk_model *m);
 
 LK_END

@@ -1,5 +1,5 @@
-/* What neural networks are made of, as functions of tensors: layers without their variables, and losses per example.
- * Images are NHWC, kernels [height, width, in, out]. */
+/* The building blocks of neural networks as functions of tensors: layers without variables, and losses per example. Images are
+ * NHWC, kernels [height, width, in, out]. */
 #ifndef LOCKSTEP_NN_H
 #define LOCKSTEP_NN_H
 
@@ -8,7 +8,7 @@
 LK_BEGIN
 
 typedef enum lk_activation {
-    LK_ACTIVATION_DEFAULT = 0, /* the layer's own: mostly LK_LINEAR */
+    LK_ACTIVATION_DEFAULT = 0, /* the default of the layer, usually LK_LINEAR */
     LK_LINEAR,
     LK_RELU,
     LK_RELU6,
@@ -40,7 +40,7 @@ typedef struct lk_conv_args {
     const char   *kw_;
     lk_tensor    *x, *kernel; /* required */
     lk_tensor    *bias;       /* default none */
-    lk_axes       strides;    /* default 1; one value serves both directions */
+    lk_axes       strides;    /* default 1; one value is used for both directions */
     lk_padding    padding;    /* default LK_VALID; LK_CAUSAL in one dimension only */
     lk_axes       dilation;   /* default 1 */
     lk_activation activation; /* default LK_LINEAR */
@@ -60,7 +60,7 @@ LK_API lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args args); /* kernel [heigh
 typedef struct lk_pool_args {
     const char *kw_;
     lk_tensor  *x;       /* required */
-    lk_axes     size;    /* default 2; one value serves both directions */
+    lk_axes     size;    /* default 2; one value is used for both directions */
     lk_axes     strides; /* default: the size */
     lk_padding  padding; /* default LK_VALID */
 } lk_pool_args;
@@ -84,12 +84,13 @@ typedef struct lk_norm_args {
     lk_tensor  *moving_mean, *moving_variance; /* batch norm: required */
     lk_number   momentum;                      /* batch norm: default 0.99 */
     lk_switch   training;                      /* batch norm: default LK_OFF */
-    lk_switch   synchronized; /* batch norm: default LK_ON: the rows of all replicas, which all take part; LK_OFF: of this one */
+    lk_switch   synchronized; /* batch norm: default LK_ON: statistics of all replicas, which all call it; LK_OFF: of this one */
 } lk_norm_args;
 #define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
 #define lk_nn_layer_norm(...) lk_nn_layer_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
 #define lk_nn_group_norm(...) lk_nn_group_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
-/* y; in training also the moving mean and variance after: three items. Statistics run over all axes but the last. */
+/* The result is y; in training, three items: y and the updated moving mean and variance. Statistics are over all axes except the
+ * last. */
 LK_API lk_tuple   lk_nn_batch_norm_kw(lk_norm_args args);
 LK_API lk_tensor *lk_nn_layer_norm_kw(lk_norm_args args); /* over the last axis */
 LK_API lk_tensor *lk_nn_group_norm_kw(lk_norm_args args);
@@ -113,16 +114,16 @@ typedef struct lk_rnn_args {
     lk_tensor    *kernel;                /* required: [in, gates*units]; LSTM i f c o, GRU z r h */
     lk_tensor    *recurrent;             /* required: [units, gates*units] */
     lk_tensor    *bias;                  /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
-    lk_tensor    *mask;                  /* default none: [n, steps] bool; where false the state stays and the output repeats */
+    lk_tensor    *mask;                  /* default none: [n, steps] bool; false keeps the state and repeats the last output */
     lk_switch     return_sequences;      /* default LK_OFF: the last output */
     lk_switch     reset_after;           /* GRU: default LK_ON */
     lk_tensor    *initial_h, *initial_c; /* default zeros */
     lk_switch     go_backwards;          /* default LK_OFF; LK_ON: from the last step to the first, and outputs in that order */
     lk_activation activation;            /* default LK_TANH */
     lk_activation recurrent_activation;  /* of the gates; LSTM, GRU: default LK_SIGMOID */
-    double        dropout;               /* of the inputs: default 0; each row drops the same ones at all steps */
-    double        recurrent_dropout;     /* of the state before, likewise; both then differ from gate to gate */
-    const char   *stream;                /* of what is dropped, as lk_random_uniform */
+    double        dropout;               /* of the inputs: default 0; a row drops the same inputs at all steps */
+    double        recurrent_dropout;     /* of the previous state, likewise; each gate draws its own */
+    const char   *stream;                /* of dropout, as lk_random_uniform */
     lk_tensor    *iteration;             /* likewise */
 } lk_rnn_args;
 #define lk_nn_lstm(...) lk_nn_lstm_kw(LKI_KW(lk_rnn_args, __VA_ARGS__))
@@ -145,8 +146,8 @@ typedef struct lk_attention_args {
     lk_tensor  *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim]; value: [heads, value_dim] */
     lk_tensor  *output_bias;                              /* default none: [out] */
     lk_tensor  *mask;                                     /* default none: [n, query, value] bool, true = attend */
-    lk_switch   use_causal_mask; /* default LK_OFF; LK_ON: a step attends to steps up to its own, and to what the mask says */
-    double      dropout;         /* of what is attended to: default 0 */
+    lk_switch   use_causal_mask; /* default LK_OFF; LK_ON: a step attends to itself and earlier steps, where the mask allows it */
+    double      dropout;         /* of attention weights: default 0 */
     const char *stream;          /* of what is dropped, as lk_random_uniform */
     lk_tensor  *iteration;       /* likewise */
 } lk_attention_args;
@@ -158,7 +159,7 @@ LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);
 typedef struct lk_loss_args {
     const char *kw_;
     lk_tensor  *labels, *predictions; /* required */
-    lk_switch   from_logits;          /* cross-entropies: default LK_OFF. Of a softmax or sigmoid: what went into it is taken */
+    lk_switch   from_logits;          /* cross-entropies: default LK_OFF. For results of softmax or sigmoid, its operand is used */
     double      label_smoothing;      /* categorical and binary cross-entropy: default 0 */
     lk_number   ignore_class;         /* default none; sparse only */
     lk_number   delta;                /* Huber: default 1 */
@@ -210,11 +211,11 @@ typedef enum lk_reduction {
 /* values * weights (NULL: 1), then the reduction. */
 LK_API lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction reduction);
 
-/* What an average over the rows of a batch divides by when replicas have different numbers of them. */
+/* The divisor of an average over the rows of a batch, where replicas may have different numbers of rows. */
 typedef enum lk_denominator {
     LK_DENOMINATOR_DEFAULT = 0,
-    LK_PER_REPLICA, /* replicas * the rows on this one */
-    LK_EXACT,       /* the rows of the whole batch: the same result for any split */
+    LK_PER_REPLICA, /* number of replicas * rows of this replica */
+    LK_EXACT,       /* rows of the whole batch: the same result for any split */
 } lk_denominator;
 
 typedef struct lk_average_args {
@@ -222,18 +223,18 @@ typedef struct lk_average_args {
     lk_tensor     *per_example_loss;  /* required: at least one axis */
     lk_tensor     *sample_weight;     /* default none */
     lk_integer     global_batch_size; /* default: as denominator says */
-    lk_number      batch_size;        /* another name of it */
+    lk_number      batch_size;        /* another name for global_batch_size */
     lk_denominator denominator;       /* default LK_PER_REPLICA */
 } lk_average_args;
 
-/* The sum of all elements over the global batch size, each row divided before it is summed; 0 when that size is 0. */
+/* The sum of all elements, divided by the global batch size; each row is divided before it is summed. 0 when that size is 0. */
 #define lk_compute_average_loss(...) lk_compute_average_loss_kw(LKI_KW(lk_average_args, __VA_ARGS__))
 LK_API lk_tensor *lk_compute_average_loss_kw(lk_average_args args);
 
 LK_API lk_tensor *lk_nn_l1(lk_tensor *w, double c); /* c * sum |w| */
 LK_API lk_tensor *lk_nn_l2(lk_tensor *w, double c); /* c * sum w^2 */
 
-/* ---- first values: a pure function of the seed and the stream's name --------------------------------------------------------- */
+/* ---- initial values: a pure function of the seed and the stream's name ------------------------------------------------------- */
 
 LK_API lk_tensor *lk_glorot_uniform(lk_shape shape, const char *stream);
 LK_API lk_tensor *lk_glorot_normal(lk_shape shape, const char *stream);

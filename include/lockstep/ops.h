@@ -1,8 +1,8 @@
-/* Arithmetic on tensors. Every op checks its operands, runs at once (or is recorded, inside a function being traced), and returns a
- * new tensor; a mistake gives a poisoned tensor and lk_error(). Operands broadcast as in NumPy. f16 and bf16 are storage: sums run
- * in f32.
+/* Arithmetic on tensors. Every op checks its operands, runs immediately (inside a function being traced it is recorded instead) and
+ * returns a new tensor. After an error the tensor is poisoned and lk_error() has the message. Operands broadcast as in NumPy. f16
+ * and bf16 are storage formats only: sums are computed in f32.
  *
- * The reference of all primitive ops, with their shape, lane and gradient rules, is docs/ops.md, made from src/op/ops.inc. */
+ * docs/ops.md, generated from src/op/ops.inc, lists all primitive ops with their shape, lane and gradient rules. */
 #ifndef LOCKSTEP_OPS_H
 #define LOCKSTEP_OPS_H
 
@@ -154,8 +154,8 @@ LK_API lk_tensor *lk_reverse(lk_tensor *x, lk_axes axes);
 typedef struct lk_strided_slice_args {
     const char *kw_;
     lk_tensor  *x;                    /* required */
-    lk_axes     begin, end, strides;  /* required, a value per axis; negative begin and end count from the back */
-    unsigned    begin_mask, end_mask; /* bit i: take all on that side of axis i */
+    lk_axes     begin, end, strides;  /* required, a value per axis; negative begin and end count from the end */
+    unsigned    begin_mask, end_mask; /* bit i: ignore begin or end of axis i, as in TensorFlow */
 } lk_strided_slice_args;
 #define lk_strided_slice(...) lk_strided_slice_kw(LKI_KW(lk_strided_slice_args, __VA_ARGS__))
 LK_API lk_tensor *lk_strided_slice_kw(lk_strided_slice_args args);
@@ -176,7 +176,7 @@ LK_API lk_tensor *lk_stack(lk_tuple parts, int axis);
 LK_API lk_tuple   lk_split(lk_tensor *x, lk_axes sizes, int axis);
 LK_API lk_tuple   lk_unstack(lk_tensor *x, int axis); /* the entries of an axis, which goes away */
 LK_API lk_tensor *lk_tile(lk_tensor *x, lk_axes multiples);
-#ifndef __cplusplus /* axis 0 may be written as a plain 0: lk_squeeze(x, 0), lk_slice(row, 0, 5) */
+#ifndef __cplusplus /* these macros let axis 0 be written as a plain 0: lk_squeeze(x, 0), lk_slice(row, 0, 5) */
 #define LKI_AXES(a) lki_axes_given(a, #a)
 #define lk_squeeze(x, axes) (lk_squeeze)(x, LKI_AXES(axes))
 #define lk_transpose(x, perm) (lk_transpose)(x, LKI_AXES(perm))
@@ -208,18 +208,18 @@ typedef struct lk_random_args {
     int64_t     call;      /* default 0: which call within a step, up to 65535 */
     double      low;       /* uniform: default 0; normal: the mean, default 0 */
     lk_number   high;      /* uniform: default 1; normal: the deviation, default 1 */
-    lk_tensor  *rows_of; /* default none: take the leading axis, and what it means, from this tensor; shape is then that of a row */
+    lk_tensor  *rows_of;   /* default none: a tensor whose rows the result has; shape is then the shape of a row */
 } lk_random_args;
 #define lk_random_uniform(...) lk_random_uniform_kw(LKI_KW(lk_random_args, __VA_ARGS__))
 #define lk_random_normal(...) lk_random_normal_kw(LKI_KW(lk_random_args, __VA_ARGS__))
 LK_API lk_tensor *lk_random_uniform_kw(lk_random_args args);
 LK_API lk_tensor *lk_random_normal_kw(lk_random_args args);
 
-/* ---- ops of one's own -------------------------------------------------------------------------------------------------------- */
+/* ---- custom ops -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct lk_op lk_op;
 
-/* Raw memory, row by row, for one call. With by_rows a call may see some of the rows only: go by the shapes here. */
+/* Raw memory, row by row, for one call. With by_rows one call may have only some of the rows; their number is in these shapes. */
 typedef struct lk_op_view {
     int                inputs;
     const void *const *in;
@@ -230,11 +230,11 @@ typedef struct lk_op_view {
     lk_dtype           out_dtype;
 } lk_op_view;
 
-/* Called on any thread, several at a time; a pure function of its inputs. */
+/* Called on any thread, possibly on several at the same time. Must be a pure function of its inputs. */
 typedef void (*lk_op_compute_fn)(const lk_op_view *view, void *user);
 typedef lk_status (*lk_op_shape_fn)(int inputs, const lk_shape *in, lk_shape *out, void *user);
 
-/* The gradient for each input, written with ops (or with another op of one's own); NULL in the tuple: none. */
+/* The gradient for each input, computed with ops (custom ones too). NULL in the tuple: no gradient flows to that input. */
 typedef lk_tuple (*lk_op_gradient_fn)(lk_tuple in, lk_tensor *out, lk_tensor *dy, void *user);
 
 typedef struct lk_op_args {
@@ -245,12 +245,12 @@ typedef struct lk_op_args {
     lk_op_gradient_fn gradient; /* default: none flows through it */
     void             *user;
     lk_integer        inputs;  /* default 1 */
-    lk_switch         by_rows; /* default LK_OFF. LK_ON: row i of the result is made of row i of the inputs that have as many rows,
-                                * and of the others as a whole; then rows keep their lanes, and the bits do not depend on the number
-                                * of devices */
+    lk_switch         by_rows; /* default LK_OFF. LK_ON: row i of the result depends on row i of the inputs with the same number of
+                                * rows, and on the other inputs as a whole. Rows then keep their lanes, and the bits do not depend
+                                * on the number of devices */
 } lk_op_args;
 
-/* An op lives as long as the process: functions that were traced with it may be called at any time. */
+/* An op is never freed: functions that were traced with it may be called at any time. */
 #define lk_op_of(...) lk_op_of_kw(LKI_KW(lk_op_args, __VA_ARGS__))
 LK_API lk_op *lk_op_of_kw(lk_op_args args);
 

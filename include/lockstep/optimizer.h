@@ -4,8 +4,8 @@
  *     lk_grads *g = lk_tape_gradient(tape, loss, variables);
  *     lk_optimizer_apply(o, g);
  *
- * Slots are variables, made at the first apply. Clipping acts on the gradient summed over all rows; then weight decay, the update,
- * the moving average, and iterations += 1. Rates are kept in the type of a float. */
+ * Slots are variables, created at the first apply. Gradients are clipped after they were summed over all rows. Weight decay, the
+ * update, the moving average, and iterations += 1 follow, in this order. Learning rates are stored as float. */
 #ifndef LOCKSTEP_OPTIMIZER_H
 #define LOCKSTEP_OPTIMIZER_H
 
@@ -17,19 +17,19 @@ LK_BEGIN
 typedef struct lk_optimizer lk_optimizer;
 typedef struct lk_schedule  lk_schedule;
 
-/* What every optimiser takes. At most one of the three clips. */
+/* Options of every optimiser. At most one of clipnorm, global_clipnorm and clipvalue. */
 #define LKI_OPTIMIZER_COMMON                                                                                                       \
     const char  *kw_;                                                                                                              \
     lk_number    learning_rate;               /* default: the optimiser's own, below */                                            \
-    lk_schedule *schedule;                    /* instead of learning_rate: a rate that follows the iterations */                   \
+    lk_schedule *schedule;                    /* instead of learning_rate: a rate that depends on the iterations */                \
     lk_number    weight_decay;                /* default none: w -= w * rate * weight_decay before the update */                   \
     double       clipnorm;                    /* default 0, none: limit the norm of each gradient */                               \
     double       global_clipnorm;             /* default 0, none: limit the norm of all gradients together */                      \
     double       clipvalue;                   /* default 0, none: limit each element */                                            \
     lk_switch    use_ema;                     /* default LK_OFF: keep a moving average of the variables */                         \
     lk_number    ema_momentum;                /* default 0.99 */                                                                   \
-    int          ema_overwrite_frequency;     /* default 0, never: every so many steps the average replaces the variables */       \
-    lk_integer   gradient_accumulation_steps; /* default 1: apply once per so many calls, with the mean of their gradients */      \
+    int          ema_overwrite_frequency;     /* steps after which the average replaces the variables; default 0: never */         \
+    lk_integer   gradient_accumulation_steps; /* default 1; n: apply at every n-th call, with the mean gradient of n calls */      \
     const char  *name                         /* default "sgd", "adam", ... */
 
 typedef struct lk_sgd_args {
@@ -100,34 +100,35 @@ LK_API lk_optimizer *lk_adagrad_kw(lk_adagrad_args args);
 LK_API lk_optimizer *lk_adadelta_kw(lk_adadelta_args args);
 LK_API lk_optimizer *lk_ftrl_kw(lk_ftrl_args args);
 
-/* Inside lk_run() the replicas meet here: gradients are summed over them, then clipped and applied once. In cross-replica context
- * they count as summed already.
- *
- * Update the variables `grads` was taken for. Variables without a gradient are left out with one warning; none left is an error,
- * and so is a variable the first apply did not see. */
+/* Update the variables that `grads` has gradients for. Inside lk_run() the gradients of all replicas are summed, then clipped and
+ * applied once; in cross-replica context they are taken as summed already. Variables without a gradient are skipped, with one
+ * warning.
+ * Order   inside lk_run() all replicas call this together.
+ * Errors  no variable has a gradient, or a variable was not among those of the first apply. */
 LK_API lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads);
 
-/* The same, gradients not summed over the replicas: each must bring the same ones (it has made them with lk_all_reduce(), say). */
+/* The same without summing over the replicas: all replicas must pass equal gradients, for example results of lk_all_reduce(). */
 LK_API lk_status lk_optimizer_apply_combined(lk_optimizer *o, lk_grads *grads);
 
 /* The same from a list: gradients.item[i] (NULL: none) belongs to variables.item[i]. */
 LK_API lk_status lk_optimizer_apply_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables);
 LK_API lk_status lk_optimizer_apply_combined_gradients(lk_optimizer *o, lk_tuple gradients, lk_variables variables);
 
-/* Put the moving averages into the variables; does nothing without use_ema. */
+/* Assign the moving averages to the variables; without use_ema it does nothing. */
 LK_API lk_status lk_optimizer_finalize(lk_optimizer *o);
 
-/* Make the slots now rather than at the first apply. */
+/* Create the slots now instead of at the first apply. */
 LK_API lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables);
 
 LK_API int64_t lk_optimizer_iterations(const lk_optimizer *o);
 
-/* The same as an i64 scalar tensor, also inside a compiled function: what dropout takes as its iteration. */
+/* The same as an i64 scalar tensor, also inside a compiled function; an iteration for dropout. */
 LK_API lk_tensor *lk_optimizer_iteration(lk_optimizer *o);
-LK_API double     lk_optimizer_learning_rate(const lk_optimizer *o); /* now: the variable, or the schedule at the iterations */
-LK_API lk_status  lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error where a schedule is used */
+LK_API double     lk_optimizer_learning_rate(const lk_optimizer *o); /* the current rate: of the variable, or of the schedule */
+LK_API lk_status  lk_optimizer_set_learning_rate(lk_optimizer *o, double rate); /* an error with a schedule */
 
-/* Iterations, learning rate (without a schedule) and slots, in Keras' order.  Owner  the optimiser, until its next apply. */
+/* Iterations, learning rate (without a schedule) and slots, in Keras' order.
+ * Owner   the optimiser, until its next apply. */
 LK_API lk_variables lk_optimizer_variables(lk_optimizer *o);
 
 /* ---- schedules --------------------------------------------------------------------------------------------------------------- */
@@ -159,7 +160,8 @@ LK_API lk_schedule *lk_polynomial_decay_kw(lk_decay_args args);
 LK_API lk_schedule *lk_cosine_decay_kw(lk_decay_args args);
 LK_API lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args args);
 
-/* values[i] up to and including boundaries[i]; values has one more. At most 9 boundaries. */
+/* values[i] up to and including iteration boundaries[i], then the last value: `values` has one entry more than `boundaries`. At
+ * most 9 boundaries. */
 LK_API lk_schedule *lk_piecewise_constant_decay(int boundaries_count, const double *boundaries, const double *values);
 
 LK_API double lk_schedule_at(const lk_schedule *s, int64_t iteration);

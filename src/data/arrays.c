@@ -20,7 +20,7 @@ static bool has_path(const char *call, const char *path)
 
 /* ---- names ---- */
 
-/* The length of a member's name without ".npy"; 0: it is no array. */
+/* The length of a member's name without ".npy"; 0: it is not an array. */
 static size_t array_name(const lki_zip_member *m)
 {
     const size_t n = strlen(m->name);

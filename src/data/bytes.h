@@ -33,6 +33,6 @@ struct lki_byte_map {
 /* Choose the form; `table` is filled in. */
 void lki_bytes_choose(lki_byte_map *f);
 
-lki_bytes_fn lki_bytes_avx2, lki_bytes_avx512; /* bytes.inc */
+lki_bytes_fn lki_bytes_avx2, lki_bytes_avx512; /* bytes_vec.c */
 
 #endif

@@ -317,7 +317,7 @@ static lk_status not_the_same(void)
 {
     return lki_fail(
         LK_EFORMAT,
-        "lk_iterator_restore: a cached dataset ends elsewhere than when the iterator was saved; is the data still the same?");
+        "lk_iterator_restore: a cached dataset has another length than when the iterator was saved; has the data changed?");
 }
 
 /* Collect again what the saved iterator had given, to the end if it was there. */

@@ -175,7 +175,7 @@ lk_status lki_cache_reader_open(const char *path, lki_cache_reader **out)
     if (!r) return LK_ENOMEM;
     lk_status status = lki_stream_open(path, LK_OFF, &r->file);
     if (status == LK_OK) status = check_ends(r, path, &wrong);
-    if (status == LK_OK && wrong) lki_warn("lk_dataset_cache: %s is damaged (%s) and is written anew", path, wrong);
+    if (status == LK_OK && wrong) lki_warn("lk_dataset_cache: %s is damaged (%s) and is written again", path, wrong);
     if (status == LK_OK && !wrong) *out = r;
     else lki_cache_reader_close(r);
     return status;
@@ -185,7 +185,7 @@ int64_t lki_cache_elements(const lki_cache_reader *r) { return r->elements; }
 
 static lk_status fail_block(const lki_cache_reader *r, const char *what)
 {
-    return lki_fail(LK_EFORMAT, "%s: %s before byte %llu: the cache is damaged; delete the file and it will be written anew",
+    return lki_fail(LK_EFORMAT, "%s: %s before byte %llu: the cache is damaged; delete the file and it will be written again",
                     lki_stream_path(r->file), what, (unsigned long long)lki_stream_position(r->file));
 }
 
@@ -199,7 +199,7 @@ static lk_status read_header(lki_cache_reader *r, block_header *h, bool *end)
     if (whole && lki_get_le(bytes + 16, 4) != checksum(bytes, 16)) return fail_block(r, "the checksum of a block's size is wrong");
     *h = (block_header){lki_get_le(bytes, 8), (int64_t)lki_get_le(bytes + 8, 4), (uint32_t)lki_get_le(bytes + 12, 4)};
     if (!whole || lki_stream_position(r->file) > r->end || h->size > r->end - lki_stream_position(r->file))
-        return fail_block(r, "a block hangs over the end");
+        return fail_block(r, "a block extends past the end");
     return LK_OK;
 }
 
@@ -223,7 +223,7 @@ static lk_status read_payload(lki_cache_reader *r, const block_header *h, lki_ro
     LKI_TRY(lki_load_value(&w, lki_stream_path(r->file), &e));
     if (h->rows && !has_rows(e.set, h->rows)) {
         lki_rowset_drop(e.set, 1);
-        return fail_block(r, "a block has other rows than it says");
+        return fail_block(r, "a block does not have the rows that its header says");
     }
     if (h->rows) e.set->rows = h->rows;
     *out = e.set;

@@ -12,7 +12,7 @@ lk_status lki_cache_write(lki_cache_writer *w, const lki_rowset *set); /* PLAIN:
 lk_status lki_cache_publish(lki_cache_writer *w);                      /* complete: it gets its name */
 void      lki_cache_writer_close(lki_cache_writer *w);                 /* what was not published is removed; NULL is ignored */
 
-/* *out is NULL, and all is well, when there is no such file; or when it is damaged, of which the log is told. */
+/* *out is NULL without an error when there is no such file, and also when it is damaged, which is logged. */
 lk_status lki_cache_reader_open(const char *path, lki_cache_reader **out);
 int64_t   lki_cache_elements(const lki_cache_reader *r);
 lk_status lki_cache_read(lki_cache_reader *r, lki_rowset **out); /* the next block; NULL at the end */

@@ -61,7 +61,7 @@ static void skip_blanks(reader *r)
         take(r);
 }
 
-/* The byte behind the next one; what is in the buffer may have to move for it. */
+/* The byte after the next one; what is in the buffer may have to move for it. */
 static int look_further(reader *r)
 {
     if (r->at + 1 == r->filled) {
@@ -166,8 +166,7 @@ static lk_status read_quoted(reader *r, record *out, const field *f)
         LKI_TRY(add_char(r, out, (char)c));
     }
     skip_blanks(r);
-    return at_field_end(r) ? LK_OK
-                           : complain(r, r->line, r->column, "text behind a closing quote; a quote inside is written twice");
+    return at_field_end(r) ? LK_OK : complain(r, r->line, r->column, "text after a closing quote; a quote inside is written twice");
 }
 
 static lk_status read_bare(reader *r, record *out, const field *f)
@@ -322,7 +321,7 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* Decimal, as programs write it: no hexadecimal digits, nothing behind. */
+/* Decimal, as programs write it: no hexadecimal digits, nothing after. */
 static bool is_decimal(const char *text)
 {
     const char *p = text + (*text == '+' || *text == '-'), *digits = p;
@@ -358,7 +357,7 @@ static verdict read_f32(const char *text, float *out)
     return isinf(*out) && !named ? TOO_LARGE : FINE;
 }
 
-/* Whole: written without a point, or with nothing behind it, and exact in 64 bits. */
+/* Whole: written without a point, or with nothing after it, and exact in 64 bits. */
 static bool read_i64(const char *text, int64_t *out)
 {
     const char  *digits = text + (*text == '+' || *text == '-'), *end = skip_digits(digits);
@@ -431,7 +430,7 @@ static lk_status add_label(const reader *f, const lk_csv_args *a, const layout *
 {
     const int   i = l->label;
     const char *text = text_of(r, i);
-    if (!*text) return bad_field(f, l, r, i, "is no label: it is empty");
+    if (!*text) return bad_field(f, l, r, i, "is not a label: it is empty");
     if (a->text_labels == LK_ON) return lki_words_number(&t->words, text, &t->whole_label[t->rows]);
     LKI_TRY(add_number(f, a, l, r, i, &t->label[t->rows]));
     if (t->all_whole) t->all_whole = read_i64(text, &t->whole_label[t->rows]);
@@ -482,7 +481,7 @@ static lk_status read_files(const lk_csv_args *a, layout *l, table *t)
     }
     record_free(&r);
     lki_release(f);
-    if (status == LK_OK && !l->fields) status = lki_fail(LK_EFORMAT, "%s: %s: there is no row in it", CALL, a->files.item[0]);
+    if (status == LK_OK && !l->fields) status = lki_fail(LK_EFORMAT, "%s: %s: it has no rows", CALL, a->files.item[0]);
     return status;
 }
 

@@ -15,7 +15,7 @@ static lk_status enlist(lki_pipeline *p, lki_cursor *c)
     return LK_OK;
 }
 
-/* Shuffles are told apart by their number, inputs first: what is added behind one does not change its order. */
+/* Shuffles are distinguished by their number, inputs first: operations added after one do not change its order. */
 static void take_place(lki_cursor *c, const lki_opening *o)
 {
     lk_dataset *d = c->dataset;
@@ -66,7 +66,7 @@ void lki_cursor_close(lki_cursor *c)
     lki_release(c);
 }
 
-/* Whoever makes what the reader gets, with nobody in between who looks at it, makes it where it is needed. */
+/* If no cursor between the maker of an element and the reader reads its values, the maker computes them on the reader's device. */
 static void give_device(lki_cursor *c, lki_device *device)
 {
     const lki_dataset_ops *ops = c->dataset->ops;

@@ -15,7 +15,7 @@
  *    of several elements, side by side) or MADE (rows its home makes of their numbers when they are needed). Which of them it is
  *    never shows in a value.
  * 4. A cursor is used by one thread at a time. Cursors below a prefetch belong to its thread while that runs.
- * 5. Nothing is read before the first lki_cursor_next(). A cursor that failed or ended is not asked again.
+ * 5. Nothing is read before the first lki_cursor_next(). A cursor that failed or ended is not called again.
  * 6. Tensors in sets have no owner: they are made inside a step of the working thread and held by reference. The consumer gets
  *    views in a step of its own.
  * 7. What a cursor holds can be written down: rows of sources by their number, others by value (save.h). */
@@ -68,7 +68,7 @@ struct lki_rowset {
     lki_vector  *vector; /* likewise */
     int          parts;  /* JOINED: with rows, row i joins row i of each part's set; ALONE joins the parts */
     lki_element *part;
-    bool         stays;              /* somebody keeps it and reads its rows again and again: a card may have a copy (resident.h) */
+    bool         stays;              /* its owner reads the rows repeatedly: a card may keep a copy (resident.h) */
     struct lki_residence *residence; /* those copies; or NULL */
     const lki_column     *column;    /* MADE: of its rows; its home's, whose make() makes them */
     lk_tensor            *item[];    /* PLAIN: references; with rows their leading axis counts them */
@@ -92,7 +92,7 @@ typedef struct lki_elements { /* a queue */
     int64_t      at, count, room;
 } lki_elements;
 
-lk_status lki_elements_reserve(lki_elements *q, int64_t more); /* room for so many behind the last */
+lk_status lki_elements_reserve(lki_elements *q, int64_t more); /* room for so many after the last */
 lk_status lki_elements_push(lki_elements *q, lki_element e);   /* with its reference */
 void      lki_elements_clear(lki_elements *q);
 
@@ -102,7 +102,7 @@ bool       lki_elements_alike(const lki_element *a, const lki_element *b); /* as
 /* Its tensors as new ones in this thread's step, sharing the elements' memory where they can. */
 lk_status lki_element_tensors(const lki_element *e, lk_tensor **out);
 
-/* An element made of tensors somebody else made, `call` being who gave them. Checks that they are plain values. */
+/* An element made of the caller's tensors; `call` is the call that passed them. Checks that they are plain values. */
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out);
 lk_status lki_check_tuple(const char *call, lk_tuple t);
 
@@ -195,7 +195,7 @@ void *lki_dataset_new(const lki_dataset_ops *ops, size_t bytes, int inputs, lk_d
 
 bool lki_is_dataset(const void *object);
 
-/* Can `call` take this as an input? NULL and distributed ones are told. */
+/* Can `call` use this as an input? NULL and distributed datasets are reported as errors. */
 bool lki_dataset_usable(const char *call, const lk_dataset *d);
 
 uint64_t lki_mix(uint64_t a, uint64_t b);
@@ -237,19 +237,19 @@ struct lki_pipeline {
     int          workers, worker;           /* file sources read files worker, worker + workers, ... */
     int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
     int          shuffles;                  /* numbered so far */
-    lki_device  *device;                    /* the card whoever reads elements computes on; NULL: the host */
+    lki_device  *device;                    /* the card on which the reader of the elements computes; NULL: the host */
     int          count, capacity;
     lki_cursor **cursor; /* by position: inputs first. Those interleave opens on its way have none */
 };
 
 struct lki_cursor {
-    lk_dataset   *dataset; /* the node; its root is held by whoever opened the tree */
+    lk_dataset   *dataset; /* the node; the opener of the tree holds its root */
     lki_pipeline *pipeline;
     int           position;  /* -1: not in the list */
     uint64_t      place;     /* where random orders differ by the place in the pipeline */
     uint64_t      iteration; /* of nodes that count */
     uint64_t      turn;      /* which repetition */
-    lki_device   *device;    /* the card its elements go straight to; NULL: the host, or somebody there looks at them first */
+    lki_device   *device;    /* the card its elements go to directly; NULL: the host, or a cursor there reads them first */
     bool          begun, ended;
     lki_elements  pending; /* come first: a restored iterator's */
     int           inputs;
@@ -280,7 +280,7 @@ void      lki_pipeline_close(lki_pipeline *p, lki_cursor *root);
 /* The strategy a dataset was distributed over; NULL: none. */
 lk_strategy *lki_dataset_strategy(const lk_dataset *d);
 
-/* A prefetch node, for datasets over replicas. `alone`: the thread is started when elements turn out to be dear. */
+/* A prefetch node, for datasets over replicas. `alone`: the thread is started only if elements turn out to be expensive. */
 lk_dataset *lki_prefetch_node(lk_dataset *d, int elements, bool alone);
 
 /* A map whose function gets a counted object as `user`, which the map keeps. */
@@ -298,16 +298,17 @@ bool lki_has_hint(const lk_dataset *d);
 /* How workers share the data of a distributed dataset: told to the pipeline before its cursors are opened. */
 void lki_pipeline_share(lki_pipeline *p, const lk_dataset *root);
 
-/* An iterator of an iteration that has not begun yet, with its first element made; a reference, to be told when it begins. NULL,
- * and no error, where that cannot be: then lk_iterator_of() is as good. Nobody can tell the difference: iterations are counted when
- * they begin, in their order, and where a seed, a count or a function of a map changed until then what was made is of no use. */
+/* An iterator of an iteration that has not begun yet, whose first element is already computed. The caller gets a reference, and
+ * reports when the iteration begins. NULL without an error where this is not possible; lk_iterator_of() has the same results then.
+ * The results are always those of lk_iterator_of(): iterations are counted when they begin, in order, and if a seed, a count or a
+ * function of a map changed until then, the element is discarded. */
 lk_iterator *lki_iterator_early(lk_dataset *d);
 bool         lki_iterator_begin(lk_iterator *it); /* false: drop it, and use another */
 
 /* The tuple a consumer gets for an element of a distributed dataset; of others, the element's tensors. */
 lk_tuple lki_deliver(lk_dataset *d, const lki_element *e);
 
-/* A view of a tensor made elsewhere, in this thread's step; what stands for others is made anew of views. */
+/* A view of a tensor made elsewhere, in this thread's step; tensors that stand for others are rebuilt from views. */
 lk_tensor *lki_hand_over(lk_tensor *t);
 
 /* Fill `rows` up to `size` from the cursor's input (batch.c); memory is taken as they come, and fewer at its end. */

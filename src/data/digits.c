@@ -380,7 +380,7 @@ lk_dataset *lk_digits_kw(lk_digits_args a)
     if ((unsigned)a.split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", ops.name, (int)a.split), NULL;
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
-        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, seed), NULL;
+        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be an integer from 0 to 2^53", ops.name, seed), NULL;
     const int64_t rows = lki_integer_or(a.rows, a.split == LK_TEST ? TEST_ROWS : TRAIN_ROWS);
     if (rows < 1 || rows > MOST_ROWS)
         return lki_fail(LK_EINVAL, "%s: .rows = %lld; it must be 1 or more, or left out for %d and %d", ops.name, (long long)rows,

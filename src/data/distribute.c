@@ -3,11 +3,11 @@
  *     lk_distribute_dataset                  batches -> [recut | pieces] -> prefetch -> distributed    row ranges of one batch
  *     lk_distribute_datasets_from_function   batches per replica -> group -> prefetch -> distributed   R tensors
  *
- * The distributed node passes elements on; what makes them per-replica values is lki_deliver(), on the consumer's thread. Copying
- * rows together happens below, ahead of it.
+ * The distributed node passes elements on; lki_deliver() makes them per-replica values, on the consumer's thread. Copying rows
+ * together happens below, ahead of it.
  *
  * By lanes, and with one worker, nothing below the distributed node depends on the number of replicas, so an iterator saved with
- * one number goes on with another. */
+ * one number of replicas can be restored with another. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "data/data.h"
@@ -215,7 +215,7 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
 static lk_status check_count(const char *call, const char *name, double x, int most)
 {
     if (x >= 0 && x <= most && x == floor(x)) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be a whole number from 0 to %d", call, name, x, most);
+    return lki_fail(LK_EINVAL, "%s: .%s = %g; it must be an integer from 0 to %d", call, name, x, most);
 }
 
 static lk_status check_workers(const char *call, lk_integer option, int worker)

@@ -225,7 +225,7 @@ static lk_status fetch_missing(fetch *f)
     bool right;
     LKI_TRY(judge(f, f->a->path, &right, why));
     if (right) return LK_OK;
-    if (access(f->a->path, F_OK) == 0) lki_warn("%s: %s is there, but not right: %s", f->how->call, f->a->path, why);
+    if (access(f->a->path, F_OK) == 0) lki_warn("%s: %s exists but is wrong: %s", f->how->call, f->a->path, why);
     if (is_offline())
         return lki_fail(LK_ENOTFOUND, "%s: LOCKSTEP_OFFLINE is set, so %s is not fetched; put it at %s by hand%s", f->how->call,
                         f->a->urls.item[0], f->a->path, f->how->advice);

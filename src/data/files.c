@@ -75,7 +75,7 @@ static lk_status read_fixed(const files_node *n, reader *r, lki_bytes *out, bool
     *end = got == 0;
     if (*end) return LK_OK;
     if (got < (size_t)n->record)
-        return lki_fail(LK_EFORMAT, "%s: %zu bytes are left over behind the record at byte %llu; records have %lld",
+        return lki_fail(LK_EFORMAT, "%s: %zu bytes are left over after the record at byte %llu; records have %lld",
                         n->path[r->file], got, (unsigned long long)r->at, (long long)n->record);
     if (n->footer) memcpy(r->tail.data, out->data + n->record, (size_t)n->footer);
     out->size = (size_t)n->record;

@@ -1,9 +1,9 @@
 /* Gathering rows (gather.h).
  *
- * A batch is written over the one before, which the threads of the step have read since: whoever writes all of it takes half of it
- * out of another core's cache, line by line, and that core fetches it back in the step. With two threads this made a batch of 200
- * KB five times as dear in fit as alone. So the team that runs the steps gathers, each thread the rows of the lanes that are its
- * own. */
+ * A batch is written over the previous one, which the threads of the step have read since. If one thread wrote all of it, it would
+ * take half of it out of another core's cache, line by line, and that core would fetch it back in the step. With two threads this
+ * made gathering a 200 KB batch five times slower inside fit than in isolation. So the team that runs the steps gathers: each
+ * thread gathers the rows of its own lanes. */
 #include "data/gather.h"
 #include "core/error.h"
 #include <string.h>

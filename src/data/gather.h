@@ -19,8 +19,8 @@ void lki_gather(const lki_gathering *g);
 typedef void lki_rows_fn(void *arg, int64_t from, int64_t to);
 void         lki_gather_rows(int64_t n, lki_rows_fn *fn, void *arg);
 
-/* From now on this thread gathers with a team of so many; 1: alone. For threads that run the steps, too: between two steps the
- * others of the team have nothing to do, and each of them gathers the rows it will work on, into its own cache. */
+/* Set how many threads of the team gather with this thread from now on; 1: this thread alone. Threads that run the steps do this
+ * too: between two steps the rest of the team is idle, so each thread gathers the rows it will work on into its own cache. */
 void lki_gather_together(int threads);
 int  lki_gather_team(void); /* of how many it is now */
 

@@ -3,7 +3,7 @@
  * Invariants
  * 1. Names are read when the dataset is made, in the order of their bytes; pictures where their pixels are needed: a shuffle holds
  *    numbers, batch() decodes the pictures of a batch, on several threads.
- * 2. What a row is depends on its number and the files only. Of several that are broken the first one is told. */
+ * 2. What a row is depends on its number and the files only. If several are damaged, the first one is reported. */
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -53,7 +53,7 @@ static lk_status list_add(list *l, const char *name)
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* What is in a folder, sorted; names that begin with a dot are nobody's business. */
+/* The contents of a folder, sorted; names that begin with a dot are ignored. */
 static lk_status list_folder(const char *call, const char *folder, list *out)
 {
     DIR *d = opendir(folder);
@@ -103,7 +103,7 @@ typedef struct gallery {
     picture *item;
     int      count, room;
     list     classes;
-    int      others;     /* files that are no pictures */
+    int      others;     /* files that are not pictures */
     char     other[256]; /* the first of them */
 } gallery;
 
@@ -165,7 +165,7 @@ static lk_status list_gallery(const char *call, const char *folder, gallery *g)
                         "%s: no pictures in %s; they should be in a folder per class, %s/<class>/<name>.png, .jpg or .jpeg", call,
                         folder, folder);
     if (g->others)
-        lki_warn("%s: %d files in %s are no .png, .jpg or .jpeg and are left out; the first is %s", call, g->others, folder,
+        lki_warn("%s: %d files in %s are not .png, .jpg or .jpeg and are skipped; the first is %s", call, g->others, folder,
                  g->other);
     return LK_OK;
 }
@@ -320,7 +320,7 @@ static lk_status check(const lk_image_folder_args *a)
         return lki_fail(LK_EINVAL, "%s: .validation_split = %g; LK_TEST gets that share of the pictures, above 0 and below 1", call,
                         share);
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
-        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", call, seed);
+        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be an integer from 0 to 2^53", call, seed);
     return LK_OK;
 }
 
@@ -376,7 +376,7 @@ lk_tensor *lk_image_read(const char *path, int channels)
     return t;
 }
 
-/* Rounded to the nearest, within 0 to 255; what is no number is black. */
+/* Rounded to the nearest, within 0 to 255; what is not a number is black. */
 static uint8_t byte_of(float x) { return (uint8_t)(x >= 255 ? 255 : x > 0 ? x + 0.5f : 0); }
 
 static lk_status encode(const lk_tensor *t, const void *data, lki_bytes *out)

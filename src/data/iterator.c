@@ -6,7 +6,7 @@
  * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
  * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
  * 3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
- * 4. An iterator that failed stays so, and tells its first cause again each time, until it is restored. */
+ * 4. An iterator that failed stays failed, and reports its first error at each call, until it is restored. */
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -205,7 +205,7 @@ static bool may_be_early(const lk_dataset *d)
     return d->ops->still && !d->inputs;
 }
 
-/* One element, which comes first when somebody asks. It waits below what only passes elements on, and is saved there. */
+/* One element, which is returned first. It is kept below cursors that only pass elements on, and is saved there. */
 static lk_status make_first(lk_iterator *it)
 {
     lki_cursor *c = it->cursor;

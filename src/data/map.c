@@ -334,7 +334,7 @@ static lk_status refill(lki_cursor *c)
 {
     crew *w = ((map_state *)c->state)->crew;
     while (w->count < w->room) {
-        task *t = &w->ring[(w->head + w->count) % w->room]; /* nobody else's before it is counted */
+        task *t = &w->ring[(w->head + w->count) % w->room]; /* not shared before it is counted */
         LKI_TRY(fill_task(c, t));
         if (!t->count) break;
         lki_mutex_take(&w->lock);

@@ -124,7 +124,7 @@ static lk_status replace_damaged(const data_set *set, idx_file file, char *path)
     const size_t length = strlen(path);
     if (length > 3 && !strcmp(path + length - 3, ".gz")) return fetch(set, file, path);
     if (has_digest(path, set->sha256[file])) return LK_OK;
-    lki_warn("%s: %s is there, but not right: its SHA-256 should be %s", set->call, path, set->sha256[file]);
+    lki_warn("%s: %s exists but its SHA-256 is wrong; it should be %s", set->call, path, set->sha256[file]);
     memcpy(plain, path, length + 1);
     if (snprintf(path, MOST_PATH, "%s.gz", plain) >= MOST_PATH)
         return lki_fail(LK_EINVAL, "%s: the name of the folder is too long", set->call);
@@ -138,11 +138,12 @@ static lk_status find_file(const data_set *set, const place *at, const lk_mnist_
     const bool fetches = !at->named && a->download != LK_OFF;
     if (is_there(set, at, file, path)) return fetches && a->verify == LK_ON ? replace_damaged(set, file, path) : LK_OK;
     if (fetches) return fetch(set, file, path); /* the path is that of the last try, .gz */
-    return lki_fail(LK_ENOTFOUND,
-                    "%s: neither %s nor %s.gz is in %s/%s; put the IDX files of the data set there (train-images-idx3-ubyte, "
-                    "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
-                    "t10k-labels-idx1-ubyte, each plain or packed by gzip), or name another folder with .folder or LOCKSTEP_DATA",
-                    set->call, NAME[file], NAME[file], at->path, set->folder);
+    return lki_fail(
+        LK_ENOTFOUND,
+        "%s: neither %s nor %s.gz is in %s/%s; put the IDX files of the data set there (train-images-idx3-ubyte, "
+        "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
+        "t10k-labels-idx1-ubyte, each plain or compressed by gzip), or name another folder with .folder or LOCKSTEP_DATA",
+        set->call, NAME[file], NAME[file], at->path, set->folder);
 }
 
 /* ---- reading ---- */
@@ -224,7 +225,7 @@ lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load(&FASHION, &a); }
 
 /* ---- looking without reading ---- */
 
-/* What is behind the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
+/* What is after the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
 static lk_status sizes_of(const char *path, bool *packed, uint64_t *says, uint64_t *has)
 {
     uint8_t     head[4 + 4 * 3] = {0}, tail[4] = {0};

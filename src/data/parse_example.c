@@ -170,7 +170,8 @@ static lk_status check_feature(lk_feature written, int i)
                         lk_dtype_name(f->dtype));
     if (!lki_shape_valid(&f->shape)) return lki_fail(LK_ESHAPE, "%s: feature \"%s\" has no valid shape", CALL, f->name);
     if (lki_number_given(f->missing) && f->dtype != LK_F32 && !(x >= least && x <= most && x == floor(x)))
-        return lki_fail(LK_EINVAL, "%s: feature \"%s\": .missing = %g is no %s", CALL, f->name, x, lk_dtype_name(f->dtype));
+        return lki_fail(LK_EINVAL, "%s: feature \"%s\": .missing = %g is not a value of %s", CALL, f->name, x,
+                        lk_dtype_name(f->dtype));
     return f->picture ? check_picture(f) : LK_OK;
 }
 

@@ -1,18 +1,19 @@
-/* Prefetch: elements are made ahead on a thread of its own.
+/* Prefetch: a separate thread makes elements ahead of the consumer.
  *
  *     thread:  read the input, compute --> queue, at most `room` elements --> consumer: next()
  *
  * Invariants
  * 1. `lock` guards the queue and the flags. The input belongs to the thread while it runs, and to the consumer before and after.
  * 2. The thread starts when an element is asked for, ends when the input ends or fails or the cursor stops, and is always joined.
- * 3. An error of the thread waits behind what it read before, and becomes the consumer's.
- * 4. Where making an element takes next to nothing beside what the consumer does with it, a thread would only get in the way of
- *    those that compute: the consumer makes elements itself, until that changes, with the help of the team that runs its steps
- *    (gather.h). Times decide who makes them, never what they are.
- *    Where the consumer's team already has every core, a thread takes time from all of it, which waits for the slowest. How long an
- *    element takes altogether is tried both ways then, now and again.
- * 5. What was found is where the next iteration begins. The first begins with the thread where somebody asked for elements ahead,
- *    and without it where the pipeline is spread over replicas: the first element has to be waited for anyway. */
+ * 3. An error of the thread is reported to the consumer after the elements that were read before it.
+ * 4. If making an element is cheap compared with what the consumer does with it, a thread would only slow down the threads that
+ *    compute. Then the consumer makes elements itself, with the team that runs its steps (gather.h), until that changes. Times
+ *    decide which thread makes the elements, never their values. If the consumer's team uses every core, another thread delays the
+ *    whole team, which waits for its slowest member. Then the time from element to element is measured with and without the thread,
+ *    repeatedly, and the faster way is used.
+ * 5. The next iteration starts with the way found in the last one. The first starts with the thread if the program asked for
+ *    prefetch, and without it if the prefetch comes from distributing a dataset: the consumer must wait for the first element in
+ *    any case. */
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/thread.h"
@@ -21,8 +22,13 @@
 #include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
-enum { EVERY = 16, TOO_CHEAP = 10, TOO_DEAR = 5 }; /* times are compared after so many elements, and these times as much decides */
-enum { TRIED_FOR = 64 };                           /* so many comparisons, then the other way is tried again */
+enum {
+    EVERY = 16,
+    TOO_CHEAP = 10,
+    TOO_DEAR = 5
+};                           /* times are compared after EVERY elements; a ratio beyond TOO_CHEAP or TOO_DEAR
+                                                    * decides */
+enum { TRIED_FOR = 64 };     /* comparisons until the other way is tried again */
 enum { HANDING_ON = 20000 }; /* nanoseconds: what is made in less takes longer to pass from thread to thread */
 
 typedef struct prefetch_node {
@@ -44,17 +50,17 @@ typedef struct line { /* between the two threads; memory of its own, because bot
 } line;
 
 typedef struct prefetch_state { /* the consumer's own */
-    line      *line;
-    bool       running;       /* the thread is to be joined */
-    bool       alone;         /* the consumer makes elements itself */
-    int        threads, team; /* then: with so many threads of these */
+    line     *line;
+    bool      running;       /* the thread is to be joined */
+    bool      alone;         /* the consumer makes elements itself */
+    int       threads, team; /* if alone: how many threads of the team help */
     lki_thread thread;
-    int64_t    left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
-    int        count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
-    int        wait;        /* times are compared when there are so many */
-    int        compared;    /* how often, since the other way was tried */
-    int64_t    since;       /* when they were last */
-    bool       first_gone;
+    int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
+    int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    int       wait;        /* times are compared after this many elements */
+    int       compared;    /* how often, since the other way was tried */
+    int64_t   since;       /* when they were last */
+    bool      first_gone;
 } prefetch_state;
 
 /* ---- the thread ---- */
@@ -81,7 +87,7 @@ static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
     return status;
 }
 
-/* The queue has room: it was made for so many. */
+/* The queue was made with enough room. */
 static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got, int64_t took)
 {
     lki_mutex_take(&w->lock);
@@ -169,7 +175,7 @@ static lk_status take(line *w, lki_element *out, int64_t *got)
     return status;
 }
 
-/* Threads that would have to be woken are no help. Asked only where their number changed: it takes a call of the system. */
+/* Threads that would have to be woken do not help. The number is set only when it changes, because that takes a system call. */
 static int team_now(prefetch_state *st)
 {
     const int threads = lk_threads();
@@ -220,7 +226,8 @@ static bool was_faster_alone(lki_cursor *c, int64_t now)
     return pace[1] <= pace[0];
 }
 
-/* Now and then: who should make elements? A consumer that began without the thread asks soon, in case they are dear. */
+/* From time to time, decide which thread should make elements. A consumer that began without the thread decides soon, in case
+ * elements are expensive. */
 static void compare_times(lki_cursor *c)
 {
     prefetch_state *st = c->state;
@@ -281,7 +288,7 @@ static void stop(lki_cursor *c)
     lki_release(w);
 }
 
-/* For a moment nobody reads the input; the next element asked for starts the thread again. */
+/* While the input is not in use; the next request for an element starts the thread again. */
 static lk_status hold(lki_cursor *c, lki_elements *ahead)
 {
     line *w = ((prefetch_state *)c->state)->line;

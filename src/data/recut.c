@@ -1,4 +1,4 @@
-/* Rows cut anew (recut.h). */
+/* Rows split again (recut.h). */
 #include "data/recut.h"
 #include "core/memory.h"
 #include "data/resident.h"

@@ -178,7 +178,7 @@ static void make_some(void *arg, int thread)
     }
 }
 
-/* By all threads; without them by this one. What went wrong on the way is told by the host's path, which takes over. */
+/* By all threads, or by this one if there is no team. After an error the host's path gathers instead, and reports it. */
 static bool make_blocks(making *m, int64_t count)
 {
     lki_error_record before;
@@ -287,7 +287,7 @@ static bool add_table(recipe *r, lki_rowset *s)
     return true;
 }
 
-/* The number of each row; false: some are no rows of sets that stay on the card. */
+/* The number of each row; false: some are not rows of sets that stay on the card. */
 static bool number_rows(recipe *r, int32_t *number)
 {
     int t = -1;
@@ -366,7 +366,7 @@ static lk_status make_tensors(const recipe *r, const int32_t *number, lki_rowset
     }
     lk_status status = send_numbers(r, number, &numbers);
     if (status == LK_OK) status = gather_columns(r, number, numbers, item);
-    lki_buffer_drop(numbers); /* whoever gets this memory next uses it after the launch */
+    lki_buffer_drop(numbers); /* the next owner of this memory uses it after the launch */
     if (status == LK_OK && !(*out = lki_rowset_plain(r->n, r->columns, item))) status = LK_ENOMEM;
     return status;
 }

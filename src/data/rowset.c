@@ -217,7 +217,7 @@ lk_status lki_element_tensors(const lki_element *e, lk_tensor **out)
     return status;
 }
 
-/* ---- elements of somebody's tensors ---- */
+/* ---- elements of given tensors ---- */
 
 lk_status lki_check_tuple(const char *call, lk_tuple t)
 {
@@ -312,8 +312,8 @@ static lk_status rows_room(const char *call, int64_t n, const lki_column *column
     lk_shape shape = {column->shape.rank + 1, {n}};
     memcpy(shape.dim + 1, column->shape.dim, (size_t)lki_min(column->shape.rank, LK_MAX_RANK - 1) * sizeof shape.dim[0]);
     if (!lki_shape_valid(&shape))
-        return lki_fail(LK_ESHAPE, "%s: %lld elements of %s are no tensor: too many axes or too many elements", call, (long long)n,
-                        lki_shape_text(&column->shape, text));
+        return lki_fail(LK_ESHAPE, "%s: %lld elements of %s do not make a tensor: too many axes or too many elements", call,
+                        (long long)n, lki_shape_text(&column->shape, text));
     *out = lki_tensor_new(column->dtype, &shape);
     return lki_bad(*out) ? LK_ENOMEM : LK_OK;
 }

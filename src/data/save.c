@@ -232,7 +232,7 @@ static lk_status cursor_at(lki_loader *l, lki_cursor **out)
     LKI_TRY(lki_load_number(l, &position));
     if (position >= (uint64_t)l->pipeline->count) return damaged("a position is outside the pipeline");
     *out = l->pipeline->cursor[position];
-    return (*out)->begun ? LK_OK : damaged("an element comes from where nothing was read yet");
+    return (*out)->begun ? LK_OK : damaged("an element comes from a part that was not read yet");
 }
 
 static lk_status load_home(lki_loader *l, lki_element *out)
@@ -241,7 +241,7 @@ static lk_status load_home(lki_loader *l, lki_element *out)
     uint64_t    number;
     LKI_TRY(cursor_at(l, &c));
     LKI_TRY(lki_load_at_most(l, INT64_MAX, &number));
-    return c->dataset->ops->again ? c->dataset->ops->again(c, (int64_t)number, out) : damaged("an element is of no source");
+    return c->dataset->ops->again ? c->dataset->ops->again(c, (int64_t)number, out) : damaged("an element has an unknown source");
 }
 
 static lk_status load_mapped(lki_loader *l, int depth, lki_element *out)
@@ -249,7 +249,7 @@ static lk_status load_mapped(lki_loader *l, int depth, lki_element *out)
     lki_cursor *c;
     lki_element from;
     LKI_TRY(cursor_at(l, &c));
-    if (!c->dataset->ops->remake) return damaged("an element is of no map");
+    if (!c->dataset->ops->remake) return damaged("an element has an unknown map");
     LKI_TRY(load_element(l, depth, &from));
     lk_status status = c->dataset->ops->remake(c, &from, out);
     lki_elements_drop(1, &from);
@@ -285,7 +285,7 @@ static lk_status load_element(lki_loader *l, int depth, lki_element *out)
     case MAPPED: return load_mapped(l, depth + 1, out);
     case JOINED: return load_joined(l, depth + 1, out);
     case VALUE: return lki_load_value(&l->wire, NULL, out);
-    default: return damaged("an element is of no kind");
+    default: return damaged("an element has an unknown kind");
     }
 }
 
@@ -377,7 +377,7 @@ static lk_status check_frame(const lk_dataset *root, const uint8_t *bytes, size_
                     "lk_iterator_restore: saved from another pipeline; operations and their parameters must be the same");
 }
 
-/* What comes after this iteration goes on counting from it. */
+/* Later iterations continue counting from it. */
 static void go_on_counting(const lki_pipeline *p)
 {
     for (int i = 0; i < p->count; i++)

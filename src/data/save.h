@@ -1,13 +1,11 @@
-/* Where an iterator stands, as bytes.
+/* The position of an iterator as bytes.
  *
- * Rows a cursor holds (a shuffle's, say) are written as references where they can be got again, and by value where they cannot:
+ * Rows that a cursor holds (for example in a shuffle) are written as references if they can be read again, and by value if not:
  *
- *   HOME     a source's element, by the source's position in the pipeline and the element's number
- *   MAPPED   an element the map at this position makes of another one
- *   JOINED   several elements side by side
- *   VALUE    types, shapes and bytes
+ * HOME a source's element, by the source's position in the pipeline and the element's number MAPPED an element that the map at this
+ * position computes from another one JOINED several elements side by side VALUE types, shapes and bytes
  *
- * Numbers are varints. A loader trusts none of them: positions, counts and sizes are checked against what is there. */
+ * Numbers are varints. A loader checks all positions, counts and sizes against the pipeline and the bytes. */
 #ifndef LKI_DATA_SAVE_H
 #define LKI_DATA_SAVE_H
 
@@ -35,7 +33,7 @@ void lki_save_cursor(lki_saver *s, lki_cursor *c);           /* inputs first */
 lk_status lki_load_number(lki_loader *l, uint64_t *x);
 lk_status lki_load_at_most(lki_loader *l, uint64_t most, uint64_t *x); /* LK_EFORMAT beyond it */
 lk_status lki_load_element(lki_loader *l, lki_element *out);
-lk_status lki_load_elements(lki_loader *l, int64_t most, lki_elements *out); /* on failure `out` has those that came */
+lk_status lki_load_elements(lki_loader *l, int64_t most, lki_elements *out); /* on failure `out` has the elements read so far */
 lk_status lki_load_cursor(lki_loader *l, lki_cursor *c);
 
 /* Elements by value alone, for a cache's file. */

@@ -2,7 +2,7 @@
  *
  * Invariants
  * 1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and
- *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes behind it.
+ *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes after it.
  * 2. Draw number d is word pair d mod 2 of Philox block d / 2. */
 #include "core/memory.h"
 #include "core/random.h"
@@ -155,7 +155,7 @@ lk_dataset *lk_dataset_shuffle_kw(lk_shuffle_args a)
                NULL;
     if (lki_number_given(a.seed) &&
         (lki_number(a.seed) < 0 || lki_number(a.seed) > 0x1p53 || lki_number(a.seed) != floor(lki_number(a.seed))))
-        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be a whole number from 0 to 2^53", ops.name, lki_number(a.seed)), NULL;
+        return lki_fail(LK_EINVAL, "%s: .seed = %g; it must be an integer from 0 to 2^53", ops.name, lki_number(a.seed)), NULL;
     shuffle_node *n = lki_dataset_new(&ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;
     n->buffer = a.buffer_size;

@@ -222,8 +222,8 @@ lk_dataset *lk_dataset_range_kw(lk_range_args a)
     const double step = lki_number_or(a.step, 1);
     if ((unsigned)a.dtype >= LK_DTYPE_COUNT) return lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)a.dtype), NULL;
     if (!is_whole(start) || !is_whole(stop) || !is_whole(step) || step == 0)
-        return lki_fail(LK_EINVAL, "%s: from %g to %g by %g: they must be whole numbers of at most 53 bits, and the step not 0",
-                        call, start, stop, step),
+        return lki_fail(LK_EINVAL, "%s: from %g to %g by %g: they must be integers of at most 53 bits, and the step not 0", call,
+                        start, stop, step),
                NULL;
     const double count = fmax(0, ceil((stop - start) / step)), last = start + (count - 1) * step;
     if (count > 0 && a.dtype == LK_U8 && (fmin(start, last) < 0 || fmax(start, last) > 255))

@@ -34,7 +34,7 @@ enum {
 enum { HTTP = 1 << 0, HTTPS = 1 << 1, LOCAL_FILE = 1 << 10 };
 enum { RESPONSE_CODE = 0x200000 + 2, GLOBAL_ALL = 3, ERROR_SIZE = 256 };
 
-/* Results of a transfer that are told apart. */
+/* Results of a transfer that are distinguished. */
 enum {
     OK = 0,
     HTTP_2_ERROR = 16,

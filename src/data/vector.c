@@ -4,7 +4,7 @@
  * the recorded ops are applied again to tensors that have one more axis in front, and give the bits of row after row:
  *
  *   element by element   operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so
- *                        they broadcast behind it
+ *                        they broadcast after it
  *   reshape              the new axis is put before the shape
  *   one_hot              works on the last axis
  *
@@ -149,7 +149,7 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
     lk_tensor *stand_in[LKI_MOST_COLUMNS];
     for (int i = 0; i < v->inputs; i++) {
         v->input[i] = (lki_column){example[i]->dtype, example[i]->shape, false};
-        if (example[i]->shape.rank >= LK_MAX_RANK) return refuse("an element of so many axes");
+        if (example[i]->shape.rank >= LK_MAX_RANK) return refuse("an element with this many axes");
         stand_in[i] = lki_tensor_traced(example[i]->dtype, &example[i]->shape, &(lki_rows){0}, v, i);
         if (lki_bad(stand_in[i])) return LK_ENOMEM;
     }

@@ -1,5 +1,5 @@
-/* Words as numbers (words.h). However many there are, and however they were chosen, finding one takes the same few steps: the hash
- * begins differently in each process, so no file can be made of words that collide. What comes out does not depend on it. */
+/* Words as numbers (words.h). Finding a word takes a few steps for any number and any choice of words: the hash starts differently
+ * in each process, so no file can be constructed of words that collide. The results do not depend on the hash. */
 #include "data/words.h"
 #include "core/memory.h"
 #include <stdlib.h>

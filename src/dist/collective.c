@@ -1,4 +1,4 @@
-/* What replicas do together from inside run: all_reduce, all_gather, merge_call; and who a replica is. */
+/* The calls that replicas make together inside run (all_reduce, all_gather, merge_call), and the properties of a replica. */
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
@@ -91,7 +91,7 @@ static lk_status check_alike(int count, void *const *everyones)
         if (!same_structure(mine->values, first->values))
             return lki_fail(
                 LK_EINVAL,
-                "lk_all_reduce: the value of replica %d has another structure than that of replica 0; all must bring the same", r);
+                "lk_all_reduce: the value of replica %d has another structure than that of replica 0; all must pass the same", r);
     }
     return LK_OK;
 }

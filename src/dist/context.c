@@ -181,7 +181,7 @@ lk_status lki_need_cross(const char *call, const lk_strategy *s)
     if (!lki_is_strategy(s)) return lki_fail(LK_EINVAL, "%s: the strategy is %s", call, s ? "not one" : "NULL");
     if (now.kind == LKI_CONTEXT_REPLICA && now.strategy->kind != LKI_STRATEGY_DEFAULT)
         return lki_fail(LK_ESTATE,
-                        "%s: in replica context (replica %d of %s); this call speaks for all replicas: make it outside lk_run(), "
+                        "%s: in replica context (replica %d of %s); this call acts for all replicas: make it outside lk_run(), "
                         "or in the function of "
                         "lk_merge_call()",
                         call, now.replica->ops.id, now.strategy->text);

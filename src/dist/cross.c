@@ -92,8 +92,7 @@ static lk_cross_device_ops *with_packs(const lki_cross_kind *kind, const char *c
 {
     if (lki_number_given(a.num_packs) && !(lki_number(a.num_packs) >= 0 && lki_number(a.num_packs) < 1 << 20 &&
                                            lki_number(a.num_packs) == floor(lki_number(a.num_packs)))) {
-        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be a whole number, 0 (no packing) or more", call,
-                 lki_number(a.num_packs));
+        lki_fail(LK_EINVAL, "%s: num_packs is %g; it must be an integer, 0 (no packing) or more", call, lki_number(a.num_packs));
         return NULL;
     }
     lk_cross_device_ops *o = cross_new(kind, LKI_LIVES_IN_POOL);

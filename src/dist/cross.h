@@ -1,4 +1,4 @@
-/* How values of several devices are added, told and joined: one table of functions, so that GPUs and machines can bring their
+/* How values of several devices are added, broadcast and joined: one table of functions, so that GPUs and machines can have their
  * own. */
 #ifndef LKI_DIST_CROSS_H
 #define LKI_DIST_CROSS_H

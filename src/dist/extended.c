@@ -1,4 +1,4 @@
-/* extended: what library code asks of a strategy. */
+/* The extended interface of a strategy, for code of other libraries. */
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
@@ -91,7 +91,7 @@ static lk_tuple component_args(lk_tuple args, int r)
     return own;
 }
 
-/* Equal, or not to be told now. */
+/* Equal, or not known yet. */
 static bool may_be_equal(const lk_tensor *a, const lk_tensor *b)
 {
     return !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b) || lki_same_bits(a, b);

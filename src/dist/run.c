@@ -6,15 +6,15 @@
  *     wait for all  <--------   through                               +--- fn returns or ends its thread --> DONE <-+
  *
  * Invariants
- * 1. Seats change under the run's lock. Whoever makes the last RUNNING seat go away settles: all WAITING for the same call: the
- *    meeting is held by replica 0; otherwise nobody can come any more, and the run is broken with an error that names who is where.
- *    So nothing waits for ever.
- * 2. The first cause breaks the run; a broken run releases all who wait, and every later meeting fails at once.
+ * 1. Seats change under the run's lock. The thread that changes the last RUNNING seat decides: if all are WAITING for the same
+ *    call, replica 0 holds the meeting; otherwise no further replica can arrive, and the run is broken with an error that says
+ *    where each replica is. So nothing waits for ever.
+ * 2. The first error breaks the run; a broken run releases all waiting replicas, and every later meeting fails immediately.
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they
  *    record into one graph.
  * 4. Workers are loose ones of the runtime's crew (core/crew.h), not a strategy's.
- * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is forgotten; where it
- *    was the caller's thread, nobody is left to be told: the cause is logged, and the thread ends when all replicas are through.
+ * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is removed. If it was
+ *    the caller's thread, lk_run() cannot return: the error is logged, and the thread ends when all replicas are done.
  * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
 #include "core/crew.h"
 #include "core/log.h"
@@ -71,7 +71,7 @@ static void break_run(lki_replica_run *run, const lki_error_record *cause)
     run->cause = *cause;
 }
 
-/* With the lock held: nobody runs any more, and not all came for the same thing. */
+/* With the lock held: no replica is running, and not all of them wait for the same call. */
 static void break_apart(lki_replica_run *run)
 {
     lki_error_record e = {.code = LK_ESTATE};
@@ -102,7 +102,8 @@ static void settle(lki_replica_run *run)
     else if (!run->broken) run->meeting = true;
 }
 
-/* With the lock held: who goes on while a function is traced. Those released by a broken run also go on, to return. */
+/* With the lock held: choose the replica that continues while a function is traced. Replicas released by a broken run also
+ * continue, to return. */
 static void pass_turn(lki_replica_run *run, int from)
 {
     if (run->meeting) {
@@ -172,7 +173,7 @@ static lk_status hold_meeting(lki_replica_run *run, seat *mine)
         run->everyones[r] = run->seat[r].mine;
     lki_context before = lki_context_cross(run->strategy);
     lki_recording_pause();   /* tapes are the replicas' own */
-    lki_error_context(NULL); /* what fails here is nobody's alone */
+    lki_error_context(NULL); /* an error here belongs to all replicas */
     lk_status status = mine->fn(run->strategy, run->count, run->everyones, run->everyones[0]);
     lki_error_context(run->strategy->context[0].words);
     lki_recording_resume();
@@ -210,7 +211,7 @@ static lk_status broken_status(const lki_replica_run *run)
 static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meeting)
 {
     lki_mutex_take(&run->lock);
-    if (lk_failed()) { /* whoever failed before does not meet: the others hear of it now */
+    if (lk_failed()) { /* a replica that failed before does not meet: report its error to the others */
         lki_error_record e;
         lki_error_take(&e);
         break_run(run, &e);
@@ -233,7 +234,7 @@ static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meetin
 static void deadline_passed(lki_replica_run *run, int r, const char *call, double limit)
 {
     lki_error_record e = {.code = LK_EDEADLINE};
-    lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; not there:", run->strategy->context[r].words,
+    lki_text_print(e.text, sizeof e.text, "%s%s: the deadline of %g seconds passed; missing:", run->strategy->context[r].words,
                    call, limit);
     for (int k = 0; k < run->count; k++)
         if (run->seat[k].state != WAITING) lki_text_more(e.text, sizeof e.text, " replica %d", k);
@@ -266,7 +267,7 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
     int64_t began = lki_span_begin();
     LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
     if (!wait_until(run, released, r, meeting, deadline)) {
-        if (run->meeting) { /* all are there, and replica 0 works with what they brought: nobody may leave */
+        if (run->meeting) { /* all have arrived, and replica 0 uses their values: none may leave */
             lki_mutex_give(&run->lock);
             wait_until(run, released, r, meeting, 0);
         } else deadline_passed(run, r, call, limit);
@@ -370,7 +371,8 @@ static void through(lki_replica_run *run, int r)
     let_go(run);
 }
 
-/* A cleanup handler. Blocks the function left open are closed here; whoever waits for this replica hears of it. */
+/* A cleanup handler. It closes the blocks that the function left open, and reports the end to threads that wait for this
+ * replica. */
 static void thread_ends(void *arg)
 {
     stay            *s = arg;
@@ -513,7 +515,7 @@ static void caller_ends(void *arg)
     lki_replica_run *run = arg;
     wait_for_all(run);
     const bool first = !strcmp(run->cause.text, run->caller_end.text);
-    lki_warn("%s; that was the thread that called lk_run(), so nobody hears of it but this log%s%s", run->caller_end.text,
+    lki_warn("%s; this was the calling thread, so lk_run() cannot return the error%s%s", run->caller_end.text,
              first ? "" : "; before that: ", first ? "" : run->cause.text);
     free_run(run);
 }

@@ -134,10 +134,11 @@ static lk_status choose_lanes(const lk_strategy_args *a, int *lanes)
         return lki_fail(LK_EINVAL, "%s: .lanes = %d; lanes must be a power of two from 1 to %d", call, a->lanes, LKI_MAX_LANES);
     *lanes = a->lanes ? a->lanes : a->order == LK_FREE ? power_not_below((int)lki_max(replicas, lk_threads())) : lk_lanes();
     if (replicas > *lanes)
-        return lki_fail(LK_EINVAL,
-                        "%s: %d replicas, but a batch is cut into %d lanes and each replica needs one; make it with .lanes = %d or "
-                        "more (a power of two)",
-                        call, replicas, *lanes, power_not_below(replicas));
+        return lki_fail(
+            LK_EINVAL,
+            "%s: %d replicas, but a batch is split into %d lanes and each replica needs one; make it with .lanes = %d or "
+            "more (a power of two)",
+            call, replicas, *lanes, power_not_below(replicas));
     return LK_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Strategies from the inside, and what a thread is to one.
+/* The internals of strategies, and the context of a thread.
  *
  *     DEFAULT  -- LK_SCOPE / set_strategy -->  CROSS  -- lk_run -->  REPLICA (one thread per replica)
  *                                                ^                      |
@@ -17,7 +17,7 @@
 
 typedef enum lki_strategy_kind { LKI_STRATEGY_DEFAULT, LKI_STRATEGY_ONE_DEVICE, LKI_STRATEGY_MIRRORED } lki_strategy_kind;
 
-/* One replica as the thread that runs it sees it; N of them live as long as their strategy. */
+/* One replica, for the thread that runs it; all N live as long as their strategy. */
 struct lk_replica_context {
     lki_replica  ops; /* first: what op/ knows */
     lk_strategy *strategy;
@@ -49,7 +49,7 @@ typedef enum lki_context_kind { LKI_CONTEXT_DEFAULT, LKI_CONTEXT_CROSS, LKI_CONT
 
 typedef struct lki_replica_run lki_replica_run;
 
-typedef struct lki_context { /* what a thread saves and puts back around a change */
+typedef struct lki_context { /* what a thread saves and restores around a change */
     lki_context_kind    kind;
     lk_strategy        *strategy;  /* NULL: none */
     lk_replica_context *replica;   /* REPLICA */
@@ -75,8 +75,8 @@ lk_status lki_need_cross(const char *call, const lk_strategy *s);
 /* Make variables as the strategy that owns `v` would (slots of an optimiser), or as here when none does. */
 lki_context lki_context_of_variable(const lk_variable *v);
 
-/* While a value of replica r is worked on by a thread that speaks for all: ops know whose it is. Ended with
- * lki_replica_set(NULL). */
+/* Tell ops the replica of the values they compute, while a thread that acts for all replicas works on values of replica r. Ended
+ * with lki_replica_set(NULL). */
 static inline void lki_on_replica(lk_strategy *s, int r) { lki_replica_set(&s->context[r].ops); }
 
 /* ---- variables (variable.c) ---- */
@@ -88,14 +88,15 @@ lk_variable *lki_replica_create(lki_replica *self, const lk_variable_args *args)
 
 /* ---- meeting (run.c) ---- */
 
-/* All replicas of this thread's run deposit `mine`; when all are here fn runs once, on replica 0's thread, in cross-replica
- * context, with what each brought, in replica order; then all go on with its status. `call` and `detail` (may be NULL) must be the
- * same everywhere: a replica that came for something else, or went home, makes all fail with an error that names both. */
+/* All replicas of this thread's run call this with their `mine`. When all have arrived, fn runs once, on replica 0's thread, in
+ * cross-replica context, with all values in replica order; then all replicas continue with its status. `call` and `detail` (may be
+ * NULL) must be the same on all replicas: if a replica arrives for a different call, or returns, all fail with an error that names
+ * both. */
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
 lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
-/* The same with a deadline of its own; 0: that of the strategy. LK_EDEADLINE and an error that names the call when not all are
- * there by then. */
+/* The same with a deadline; 0: that of the strategy. LK_EDEADLINE and an error that names the call if not all replicas have arrived
+ * by then. */
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);
 
 /* A tensor of this thread's own with the value of one that another replica's thread made. */
@@ -103,20 +104,21 @@ lk_tensor *lki_own(lk_tensor *t);
 
 /* ---- sums over replicas (combine.c) ---- */
 
-/* What one device would have summed, of one value per replica that is linear in sums over rows (total.c); NULL: it is not. */
+/* The sum that one device would compute, from one value per replica that is linear in sums over rows (total.c); NULL: it is not
+ * linear. */
 lk_tensor *lki_total(int count, lk_tensor *const *items);
 
 /* Where all replicas have the same bits, `equal` times it, elsewhere `differ` times their sum. */
 lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ);
 
 /* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the
- * strategy's) says in which order the others are added. Errors name `call`. */
+ * strategy's) determines the order in which other values are added. Errors name `call`. */
 lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
 
 lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x);
 lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
 
-/* One element of a per-replica value for replica r; anything else as it is. Nests are gone through. */
+/* One element of a per-replica value for replica r; anything else as it is. Recurses into nests. */
 lk_tensor *lki_select(lk_tensor *t, int r);
 
 /* Are all per-replica values in t of as many replicas as s has? Else LK_EINVAL and an error that begins with `call` and `what` (of
@@ -129,7 +131,7 @@ lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value,
 /* All replicas' values joined along an axis; errors name `call` and the replica. */
 lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis);
 
-/* The other way: one value out of one per replica. The very same tensor everywhere stays itself. */
+/* The reverse: one per-replica value from one value per replica. If all are the very same tensor, that tensor. */
 lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const char *call);
 
 #endif

@@ -1,7 +1,7 @@
-/* The sum over the replicas of one value each, as one device would have made it: back along the origins (op/origin.h) to the sums
- * over rows, those up the lane tree, and the ops once more on the way out.
+/* The sum over the replicas of one value each, as one device would have computed it: follow the origins (op/origin.h) back to the
+ * sums over rows, add those along the lane tree, and compute the ops again on the totals.
  *
- *     a term      is summed: a sum over rows up the tree; something uniform counts once per replica, a share of it once for all
+ *     a term      is summed: a sum over rows along the tree; a uniform value counts once per replica, a share of it once in all
  *     a factor    must be the same on all replicas: it is taken as it is
  *
  * Replicas whose values were made in different ways have no such sum. */

@@ -37,7 +37,7 @@ static bool all_zero(const lk_tensor *t)
     return data != NULL;
 }
 
-/* A value that is the same on all replicas, or that nobody distributed. */
+/* A value that is the same on all replicas, or that was not distributed. */
 static lk_tensor *reduce_plain(const lk_reduce_values_args *a, lk_tensor *value, const char *what)
 {
     if (a->op == LK_MEAN || a->strategy->replicas == 1 || all_zero(value)) return value;

@@ -249,7 +249,7 @@ static lk_status apply_equal(int count, void *const *everyones)
         return apply(first, lki_apply(LKI_OP_agree, &attr, count, item, NULL));
     }
     return lki_fail(LK_EINVAL,
-                    "%s of \"%s\": the replicas bring different values and the variable has LK_AGGREGATION_NONE; make it with "
+                    "%s of \"%s\": the replicas assign different values and the variable has LK_AGGREGATION_NONE; make it with "
                     ".aggregation = LK_AGGREGATION_SUM, _MEAN or "
                     "_ONLY_FIRST_REPLICA, or with .synchronization = LK_SYNC_ON_READ",
                     lki_op_name(first->op), first->v->name);

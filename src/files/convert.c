@@ -131,12 +131,11 @@ static const struct {
 static void tell_what_is_left(const lk_convert_args *a, const lki_arrays *arrays)
 {
     if (arrays->left)
-        lki_warn(
-            "%s: %d things that are no arrays (texts, attributes, the graph of objects) are not in %s; with .model, a file with "
-            "the architecture, it is a file that Keras and TensorFlow restore",
-            a->from, arrays->left, a->to);
+        lki_warn("%s: %d items that are not arrays (texts, attributes, the object graph) are not in %s; with .model, a file with "
+                 "the architecture, it can be restored by Keras and TensorFlow",
+                 a->from, arrays->left, a->to);
     if (arrays->notes && lki_format_of_name(a->to) != LKI_FORMAT_SAFETENSORS)
-        lki_warn("%s: its %d texts about the file are not in %s, which has no place for them", a->from, arrays->notes, a->to);
+        lki_warn("%s: its %d texts about the file are not in %s, which cannot store them", a->from, arrays->notes, a->to);
 }
 
 static lk_status convert_arrays(const lk_convert_args *a, lki_format from)
@@ -160,8 +159,7 @@ static lk_status check(const lk_convert_args *a)
     if (lki_format_of_name(a->to) != LKI_FORMAT_UNKNOWN) return LK_OK;
     return lki_fail(
         LK_EINVAL,
-        "lk_convert: \"%s\" should end in .keras, .weights.h5, .h5, .safetensors, .npz or .ckpt, by which the format is known",
-        a->to);
+        "lk_convert: \"%s\" should end in .keras, .weights.h5, .h5, .safetensors, .npz or .ckpt, which selects the format", a->to);
 }
 
 lk_status lk_convert_kw(lk_convert_args a)
@@ -175,10 +173,10 @@ lk_status lk_convert_kw(lk_convert_args a)
     if (model) return convert_model(&a);
     if (lki_format_of_name(a.to) == LKI_FORMAT_KERAS) {
         if (from == LKI_FORMAT_UNKNOWN) return read_unknown(a.from, NULL);
-        return lki_fail(LK_EINVAL,
-                        "lk_convert: %s has weights, but no architecture, which %s needs; .model, a .keras or JSON file of "
-                        "Keras, gives it",
-                        a.from, a.to);
+        return lki_fail(
+            LK_EINVAL,
+            "lk_convert: %s has weights, but no architecture, which %s needs; give it with .model, a .keras or Keras JSON file",
+            a.from, a.to);
     }
     return convert_arrays(&a, from);
 }

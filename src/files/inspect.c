@@ -1,8 +1,8 @@
-/* What is inside a file (files.h): which kind it is, by its contents, and what that has to say.
+/* Describing the contents of a file (files.h): detect its kind from the contents, and call the reader of that kind.
  *
  * Invariants
- * 1. The name decides only where the contents are those of no kind, so that the reader of that kind tells what is wrong.
- * 2. All of a file is read: what is told was found good. */
+ * 1. The name decides only if the contents are of no known kind; the reader of the name's kind then reports what is wrong.
+ * 2. The whole file is read: everything that is described was found valid. */
 #include "files/inspect.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -182,11 +182,10 @@ static lk_status unknown(const look *l)
     size_t used = 0;
     for (size_t i = 0; i < l->got && i < 8; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %02x", l->first[i]);
-    return lki_fail(
-        LK_EFORMAT,
-        "%s: not a kind of file that is known: it %sbegins with%s; known are .keras, HDF5, safetensors, npz, npy, checkpoints, "
-        "TFRecord, event files, IDX, PNG, JPEG and JSON of Keras",
-        l->path, l->packed ? "is packed by gzip and " : "", text);
+    return lki_fail(LK_EFORMAT,
+                    "%s: unknown kind of file: it %sbegins with%s; known are .keras, HDF5, safetensors, npz, npy, checkpoints, "
+                    "TFRecord, event files, IDX, PNG, JPEG and JSON of Keras",
+                    l->path, l->packed ? "is compressed by gzip and " : "", text);
 }
 
 static lk_status inspect(const char *path, lki_report *r)

@@ -1,4 +1,4 @@
-/* Looking into files: a function per kind, which reads all of it and tells what it found. */
+/* Inspecting files: one function per kind, which reads the whole file and reports its contents. */
 #ifndef LKI_FILES_INSPECT_H
 #define LKI_FILES_INSPECT_H
 

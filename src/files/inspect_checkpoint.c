@@ -17,7 +17,7 @@ static void tell_provenance(const char *prefix, lki_report *r)
     lki_report_whole(r, "kernel_version", o.kernels);
 }
 
-/* Where a training stopped, which goes on from here. */
+/* Where training stopped, if it can be resumed from this checkpoint. */
 static lk_status tell_resume(const char *prefix, lki_report *r)
 {
     lki_bytes       bytes;
@@ -33,7 +33,7 @@ static lk_status tell_resume(const char *prefix, lki_report *r)
     lki_report_whole(r, "resume_replicas", resume.replicas);
     lki_report_whole(r, "resume_seed", (int64_t)resume.seed);
     lki_report_text(r, "resume_state",
-                    resume.over           ? "training had come to its end"
+                    resume.over           ? "training had finished"
                     : resume.place.within ? "in the middle of the epoch"
                                           : "before the epoch");
     lki_resume_free(&resume);
@@ -96,7 +96,7 @@ static int64_t size_of(const char *prefix)
     return bytes;
 }
 
-/* A damaged one is told, and the others too. */
+/* Damaged ones are reported, and the others listed. */
 static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
 {
     lki_report_table(r, "checkpoints");

@@ -167,7 +167,7 @@ static lk_status check_weights(const lki_zip *zip, int i, lki_report *r)
     LKI_TRY(lki_zip_read(zip, i, &bytes));
     lki_bytes_free(&bytes);
     lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
-    lki_report_text(r, "weights", "not looked into: the helper that reads HDF5 is not installed");
+    lki_report_text(r, "weights", "not read: the helper that reads HDF5 is not installed");
     return LK_OK;
 }
 

@@ -57,7 +57,7 @@ static bool tell_feature(lki_wire entry, lki_report *r)
     return true;
 }
 
-/* Those of one record; false: it is no Example. */
+/* Those of one record; false: it is not an Example. */
 static bool tell_example(const lki_bytes *record, lki_report *r)
 {
     lki_wire       w = lki_wire_of(record->data, record->size);
@@ -111,7 +111,7 @@ lk_status lki_inspect_tfrecord(const char *path, lki_report *r)
     lki_bytes   first = {0};
     LKI_TRY(lki_stream_open(path, LK_DEFAULT, &s));
     const lk_status status = read_records(s, &n, &first);
-    lki_report_kind(r, lki_stream_packed(s) ? "TFRecord, packed by gzip" : "TFRecord");
+    lki_report_kind(r, lki_stream_packed(s) ? "TFRecord, compressed by gzip" : "TFRecord");
     lki_stream_close(s);
     if (status == LK_OK) {
         lki_report_whole(r, "records", n.records);

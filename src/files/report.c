@@ -141,7 +141,7 @@ static sums sums_of(const lki_report_lines *t)
 
 static void put(lki_sink *s, const char *text) { lki_sink_bytes(s, text, strlen(text)); }
 
-/* As it is, but what would move a cursor or is no UTF-8. */
+/* As it is, but what would move a cursor or is not UTF-8. */
 static size_t put_clean(lki_sink *s, const char *text)
 {
     const bool utf8 = lki_utf8_valid(text, strlen(text));

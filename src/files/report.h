@@ -1,11 +1,11 @@
-/* What is inside a file, as facts and tables, told to people or to programs.
+/* The contents of a file as facts and tables, printed for people or for programs.
  *
  *     a.npz: npz                      {"file": "a.npz", "kind": "npz", "arrays": [{"name": "x", "type": "f32", "shape": [3, 4],
  *     arrays                           "bytes": 48}, ...], "total": {"arrays": 2, "values": 24, "bytes": 96}}
  *       x  f32 [3, 4] 48 bytes
  *
  * Invariants
- * 1. Texts are copied. What ran out of memory is remembered and told once, at the end.
+ * 1. Texts are copied. Running out of memory is recorded and reported once, at the end.
  * 2. Text for people has no control characters, whatever the file has. */
 #ifndef LKI_FILES_REPORT_H
 #define LKI_FILES_REPORT_H

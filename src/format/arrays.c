@@ -87,7 +87,7 @@ static lk_status finished(const char *file, lk_status status, lki_arrays *out)
 
 /* ---- npz --------------------------------------------------------------------------------------------------------------------- */
 
-/* The length of its name without ".npy"; 0: it is no array. */
+/* The length of its name without ".npy"; 0: it is not an array. */
 static size_t array_name(const char *member)
 {
     const size_t n = strlen(member);

@@ -430,7 +430,7 @@ static lk_status sum_bytes(const lki_bundle_entry *e, const lki_bundle_shard *s,
     return status;
 }
 
-/* The lengths of `count` texts at the front of an entry, with their checksum behind them; *end is where the texts begin. */
+/* The lengths of `count` texts at the front of an entry, with their checksum after them; *end is where the texts begin. */
 static lk_status sum_lengths(const lki_bundle_entry *e, const lki_bundle_shard *s, uint64_t count, uint64_t *end, uint32_t *crc)
 {
     const uint64_t         most = e->size < 4 || count > (e->size - 4) / 10 ? e->size : count * 10 + 4;

@@ -96,7 +96,7 @@ lk_status lki_bundle_commit(lki_bundle_writer *w); /* LK_EINVAL when a key was a
 /* Frees; what was not committed is removed. */
 void lki_bundle_end(lki_bundle_writer *w);
 
-/* Remove the files of PREFIX; its index first. What is not there is no error. */
+/* Remove the files of PREFIX; its index first. What is not there is not an error. */
 lk_status lki_bundle_remove(const char *prefix);
 
 /* Remove what crashes left of checkpoints of a folder whose names begin with `begin`: files beside, and data without an index. What

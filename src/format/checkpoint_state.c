@@ -47,7 +47,7 @@ static int digit_of(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
 }
 
-/* What a backslash stands for; t->p is behind it. */
+/* What a backslash stands for; t->p is after it. */
 static char take_escape(text *t)
 {
     static const char names[] = "n\nt\tr\ra\ab\bf\fv\v";
@@ -64,7 +64,7 @@ static char take_escape(text *t)
     return c;
 }
 
-/* Quoted text, pieces of it that follow each other joined, behind what `out` has. */
+/* Quoted text, pieces of it that follow each other joined, after what `out` has. */
 static lk_status take_quoted(text *t, lki_sink *out)
 {
     while (t->p < t->end && (*t->p == '"' || *t->p == '\'')) {

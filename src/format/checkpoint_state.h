@@ -8,8 +8,8 @@
  *     last_preserved_timestamp: 1699999999.000000          of the last one that is kept for ever
  *     # crc32c 0a1b2c3d                                    ours alone: of all bytes before this line
  *
- * A protocol buffer as text. Paths are relative to the folder, or absolute. Files without the last line, such as TensorFlow's, are
- * as good; one that does not fit to it was damaged, or changed by somebody who knows why: readers use it and say so. */
+ * A protocol buffer as text. Paths are relative to the folder, or absolute. The last line is optional: TensorFlow's files do not
+ * have it. If it does not match, the file was damaged or edited; readers use the file and warn. */
 #ifndef LKI_FORMAT_CHECKPOINT_STATE_H
 #define LKI_FORMAT_CHECKPOINT_STATE_H
 

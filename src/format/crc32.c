@@ -59,7 +59,7 @@ uint32_t lki_crc32c_table(uint32_t seed, const void *data, size_t size) { return
 enum { BLOCKS = 2 };
 static const size_t BLOCK[BLOCKS] = {8192, 256}; /* bytes: the first for what is long, the second for what is left of it */
 
-/* [b][k][x]: what byte k of a checksum, being x, becomes by BLOCK[b] zero bytes behind it. */
+/* [b][k][x]: what byte k of a checksum, being x, becomes by BLOCK[b] zero bytes after it. */
 static uint32_t       zeros[BLOCKS][4][256];
 static pthread_once_t zeros_made = PTHREAD_ONCE_INIT;
 

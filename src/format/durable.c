@@ -97,7 +97,7 @@ void lki_durable_clean(const char *folder, const char *begin)
     if (d) closedir(d);
 }
 
-/* A new file, locked; its descriptor, or -1 and errno. EAGAIN: somebody took it for a leftover meanwhile. */
+/* A new file, locked; its descriptor, or -1 and errno. EAGAIN: another process has removed it as a leftover in the meantime. */
 static int make_locked(const char *path)
 {
     const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);

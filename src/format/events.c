@@ -10,9 +10,9 @@
  *   images       string [2 + n]: width, height, PNG files
  *   text         string [] or [n]
  *
- * Records gather in memory and are appended to the file in whole, so that whoever reads it while it grows meets half a record only
- * where the system itself stopped in the middle. What cannot be written waits, up to MOST_WAITING bytes, and goes on at the byte
- * where the system stopped: a disk that was full for a while leaves no damage. */
+ * Records gather in memory and are appended to the file in whole, so that a reader of the growing file sees half a record only if
+ * the system itself stopped in the middle. Records that cannot be written are kept, up to MOST_WAITING bytes, and writing continues
+ * at the byte where the system stopped: a disk that was full for a while causes no damage. */
 #include "format/events.h"
 #include "core/memory.h"
 #include "format/crc32c.h"
@@ -323,7 +323,7 @@ static float float_of(uint64_t bits)
     return x;
 }
 
-/* The message behind a field; empty when the field is no message. */
+/* The message after a field; empty when the field is not a message. */
 static bool inner(const lki_wire_field *f, uint32_t number, lki_wire *out)
 {
     if (f->number != number || !f->is_bytes) return false;
@@ -446,7 +446,7 @@ static lk_status tell(reader *r)
 
 static lk_status malformed(const char *path, uint64_t at)
 {
-    return lki_fail(LK_EFORMAT, "%s: the record at byte %llu is no event: not an event file, or damaged", path,
+    return lki_fail(LK_EFORMAT, "%s: the record at byte %llu is not an event: not an event file, or damaged", path,
                     (unsigned long long)at);
 }
 

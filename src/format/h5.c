@@ -73,9 +73,9 @@ static lk_status check_name(const char *name, bool attribute)
     const bool   good = lki_utf8_valid(name, size) && size < LKI_H5P_MOST_NAME && (attribute || !at) &&
                       (path ? is_path(name, path) : at != NULL) && (!at || at[1]);
     if (good && (!attribute || at)) return LK_OK;
-    return lki_fail(LK_EINVAL, "HDF5: \"%s\" is no name of %s: should be %s", name,
+    return lki_fail(LK_EINVAL, "HDF5: \"%s\" is not a valid name of %s: should be %s", name,
                     attribute ? "an attribute" : "a group or dataset",
-                    attribute ? "PATH@NAME" : "a path such as layers/dense/vars/0, without a slash in front");
+                    attribute ? "PATH@NAME" : "a path such as layers/dense/vars/0, without a leading slash");
 }
 
 /* Takes the item over, also on failure; its name is a copy of `name`. */
@@ -176,9 +176,8 @@ static lk_status malformed(const source *s)
 {
     LKI_TRY(lki_h5_end(s->talk));
     if (s->writing)
-        return lki_fail(LK_EIO, "%s: the HDF5 helper gives no answer that can be used while writing it: is it this version's?",
-                        s->name);
-    return lki_fail(LK_EFORMAT, "%s: the HDF5 helper gives no answer that can be used: the file is damaged or hostile", s->name);
+        return lki_fail(LK_EIO, "%s: the HDF5 helper returned no valid answer while writing it: is it this version's?", s->name);
+    return lki_fail(LK_EFORMAT, "%s: the HDF5 helper returned no valid answer: the file is damaged or hostile", s->name);
 }
 
 static lk_status hear(source *s, void *to, uint64_t size)

@@ -5,8 +5,8 @@
  *     library: bytes of the file ---> helper: H5 in memory ---> library: groups, attributes and arrays, and the other way round
  *
  * It is looked for at LOCKSTEP_H5 (a path); as libexec/lockstep/lockstep-h5 in the folder of the library, or of the program where
- * the library is part of it, and in the two folders above; and where `make install` puts it. One beside the library must be its
- * owner's, root's or that of who runs it. */
+ * the library is part of it, and in the two folders above; and where `make install` puts it. A helper beside the library must
+ * belong to the library's owner, to root, or to the user who runs it. */
 #ifndef LKI_FORMAT_H5_H
 #define LKI_FORMAT_H5_H
 

@@ -144,13 +144,13 @@ static bool ends_soon(const helper *h, int *status)
     return false;
 }
 
-/* How it ended, or -1 where somebody else waited for it. `unwanted`: it is not to end by itself. */
+/* Its exit status, or -1 if other code has waited for the process. `unwanted`: kill it first. */
 static int finish(helper *h, bool unwanted)
 {
     int status = -1;
     close(h->socket);
     if (!unwanted && ends_soon(h, &status)) return status;
-    kill(h->process, SIGKILL); /* still our child: nobody has waited for it */
+    kill(h->process, SIGKILL); /* still our child: its exit status has not been read */
     while (waitpid(h->process, &status, 0) < 0)
         if (errno != EINTR) return -1;
     return status;

@@ -17,7 +17,7 @@ lk_status lki_h5_ask(const char *name, const char *doing, const lki_bytes *head,
 lk_status lki_h5_hear(lki_h5_talk *t, void *to, size_t size, size_t *got);
 
 /* Passes over what is left of the answer and waits for the helper: LK_EFORMAT when it was ended by a signal, LK_EIO when it says
- * that it failed. An answer may be cut off all the same: whoever reads it decides. */
+ * that it failed. An answer may still be cut off: its reader decides. */
 lk_status lki_h5_end(lki_h5_talk *t);
 
 void lki_h5_close(lki_h5_talk *t); /* the helper is gone, whatever it was doing; NULL is ignored */

@@ -1,4 +1,4 @@
-/* Unpacking deflate, gzip and zlib data piece by piece, with zlib, which is looked for at run time. */
+/* Unpacking deflate, gzip and zlib data piece by piece, with zlib, which is loaded at run time. */
 #ifndef LKI_FORMAT_INFLATE_H
 #define LKI_FORMAT_INFLATE_H
 
@@ -21,7 +21,7 @@ lk_status lki_inflate_begin(lki_inflater *z, const char *file, lki_packing packi
 /* Take from *in and give to *out as much as fits; both move on, and the sizes shrink. */
 lki_inflating lki_inflate_some(lki_inflater *z, const uint8_t **in, size_t *in_size, uint8_t **out, size_t *out_size);
 
-/* After LKI_INFLATE_DONE: begin with the next packed data; gzip files may hold several, one behind the other. */
+/* After LKI_INFLATE_DONE: begin with the next packed data; gzip files may hold several, one after the other. */
 void lki_inflate_again(lki_inflater *z);
 
 const char *lki_inflate_why(const lki_inflater *z); /* "" when zlib has nothing to say */

@@ -96,14 +96,14 @@ static lk_status read_hex(parser *p, uint32_t *out)
         const char        c = peek(p);
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
         const char       *found = c ? strchr(digits, c) : NULL;
-        if (!found) return expected(p, "four hexadecimal digits behind \\u");
+        if (!found) return expected(p, "four hexadecimal digits after \\u");
         *out = *out << 4 | (uint32_t)((found - digits) & 15);
         p->p++;
     }
     return LK_OK;
 }
 
-/* Behind "\u": one unit, or the two of a character beyond U+FFFF. */
+/* After "\u": one unit, or the two of a character beyond U+FFFF. */
 static lk_status read_unicode(parser *p, char **to)
 {
     const char *start = p->p - 2;
@@ -125,13 +125,13 @@ static lk_status read_escape(parser *p, char **to)
     p->p++;
     if (take(p, 'u')) return read_unicode(p, to);
     const char *found = peek(p) ? strchr(name, *p->p) : NULL;
-    if (!found) return expected(p, "one of \" \\ / b f n r t u behind a backslash");
+    if (!found) return expected(p, "one of \" \\ / b f n r t u after a backslash");
     *(*to)++ = meaning[found - name];
     p->p++;
     return LK_OK;
 }
 
-/* Where the string that goes on at `from` ends: its quote, or the end of the text. */
+/* Where the string that continues at `from` ends: its quote, or the end of the text. */
 static const char *string_end(const parser *p, const char *from)
 {
     const char *c = from;
@@ -293,7 +293,7 @@ static lk_status read_item(parser *p, bool object)
         if (peek(p) != '"') return expected(p, "a key in quotes");
         LKI_TRY(read_string(p, &key));
         skip_space(p);
-        if (!take(p, ':')) return expected(p, "':' behind the key");
+        if (!take(p, ':')) return expected(p, "':' after the key");
         v.key = key;
     }
     skip_space(p);

@@ -3,7 +3,7 @@
  * Invariants
  * 1. A text is bounded in depth (64) and in size by what it is; a refusal names the text, the line and column, and what was
  *    expected.
- * 2. Duplicate keys, numbers out of range, invalid UTF-8, lone surrogates and anything behind the value are refused.
+ * 2. Duplicate keys, numbers out of range, invalid UTF-8, lone surrogates and anything after the value are refused.
  * 3. A tree is read-only and goes as a whole with lki_json_free(). NaN, Infinity and -Infinity, which Python writes, are numbers.
  * 4. What the writer makes is valid whatever is put in; floats are written so that they come back with the same bits. */
 #ifndef LKI_FORMAT_JSON_H

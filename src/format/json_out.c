@@ -1,7 +1,7 @@
 /* Writing JSON (json.h), in the look of Python's json.dumps: ASCII only, reals as repr() writes them.
  *
- * What comes before a value follows from what was written last: a comma behind a value, nothing behind a key, a new line (when
- * pretty) behind a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
+ * What comes before a value follows from what was written last: a comma after a value, nothing after a key, a new line (when
+ * pretty) after a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/rounding.h"
@@ -72,7 +72,7 @@ void lki_json_close(lki_json_out *o, char bracket)
     o->comma = true;
 }
 
-/* The character at p, as \uXXXX or as two of them; bytes that are no character become U+FFFD. Returns the bytes used. */
+/* The character at p, as \uXXXX or as two of them; bytes that are not a character become U+FFFD. Returns the bytes used. */
 static int put_escaped(lki_json_out *o, const char *p)
 {
     const int      size = lki_utf8_length(p, strnlen(p, 4));

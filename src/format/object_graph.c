@@ -75,7 +75,7 @@ void lki_object_graph_path_add(lki_sink *path, const char *name)
 
 static lk_status malformed(const char *file, int node, const char *problem)
 {
-    return lki_fail(LK_EFORMAT, "%s: graph of objects, node %d: %s", file, node, problem);
+    return lki_fail(LK_EFORMAT, "%s: object graph, node %d: %s", file, node, problem);
 }
 
 /* A name in a file has no zeros inside. */
@@ -129,7 +129,7 @@ static lk_status parse(const char *file, lki_wire message, lki_object_graph *g)
     while (lki_wire_next(&message, &f))
         if (f.number == NODE) LKI_TRY(parse_node(file, g, f.bytes));
     if (message.bad) return malformed(file, g->count, "malformed");
-    if (!g->count) return lki_fail(LK_EFORMAT, "%s: a graph of objects without a root", file);
+    if (!g->count) return lki_fail(LK_EFORMAT, "%s: an object graph without a root", file);
     for (int i = 0; i < g->count; i++)
         for (int e = 0; e < g->node[i].edges; e++)
             if (g->node[i].edge[e].node >= g->count) return malformed(file, i, "a child beyond the last node");

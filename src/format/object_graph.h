@@ -11,7 +11,7 @@
 
 #define LKI_OBJECT_GRAPH_KEY "_CHECKPOINTABLE_OBJECT_GRAPH"
 #define LKI_VARIABLE_VALUE "VARIABLE_VALUE"
-#define LKI_VARIABLE_KEY "/.ATTRIBUTES/" LKI_VARIABLE_VALUE /* behind the path of a variable */
+#define LKI_VARIABLE_KEY "/.ATTRIBUTES/" LKI_VARIABLE_VALUE /* after the path of a variable */
 
 typedef struct lki_object_edge {
     char *name;

@@ -8,8 +8,8 @@
  *   colour type  0 grey (1, 2, 4, 8, 16 bits)   2 RGB (8, 16)   3 palette (1, 2, 4, 8)   4 grey, alpha (8, 16)   6 RGBA (8, 16)
  *   pixel data   per pass (1, or 7 when interlaced) and row: filter type (1 byte), samples, filtered byte by byte
  *
- * Reading goes through pixels of four channels, 8 bits each: red, green, blue, alpha. Grey made of colours is
- * 0.299 red + 0.587 green + 0.114 blue; alpha is dropped, not blended, where nobody wants it.
+ * Reading goes through pixels of four channels, 8 bits each: red, green, blue, alpha. Grey made of colours is 0.299 red + 0.587
+ * green + 0.114 blue; alpha is dropped, not blended, if the caller does not want it.
  *
  * Invariant: sizes are checked before anything is allocated, the unpacked data has exactly the size the header says, and only then
  * is there room for pixels: a small file that claims a large image costs nothing. */

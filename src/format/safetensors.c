@@ -8,7 +8,7 @@
  *      8+n        the elements, row by row, little endian; offsets count from here
  *
  * Invariants
- * 1. The arrays fill the rest of the file: none overlaps another, nothing lies between them, in front of or behind them.
+ * 1. The arrays fill the rest of the file: none overlaps another, nothing lies between them, before or after them.
  * 2. An array has as many bytes as its shape and type say; no product or sum wraps.
  * 3. No name comes twice, at any level of the header. */
 #include "format/safetensors.h"
@@ -100,7 +100,7 @@ static lk_status read_offsets(const header *h, const lki_json *v, place *p)
     p->begin = (uint64_t)at->item[0].integer;
     p->end = (uint64_t)at->item[1].integer;
     if (p->begin > p->end || p->end > h->size)
-        return lki_fail(LK_EFORMAT, "%s: \"%.200s\" is at offsets %llu to %llu; there are %llu bytes behind the header", h->file,
+        return lki_fail(LK_EFORMAT, "%s: \"%.200s\" is at offsets %llu to %llu; there are %llu bytes after the header", h->file,
                         p->name, (unsigned long long)p->begin, (unsigned long long)p->end, (unsigned long long)h->size);
     const uint64_t count = (uint64_t)lki_shape_size(&p->array.shape), bytes = count * (uint64_t)p->element->bytes;
     if (p->end - p->begin == bytes) return LK_OK; /* no wrap: lki_array_begin allows no shape of more than 2^63 bytes */
@@ -135,7 +135,7 @@ static lk_status check_places(header *h)
                             h->place[i].name, (unsigned long long)h->place[i].begin, (unsigned long long)at,
                             h->place[i].begin < at ? "they overlap" : "there is a hole");
     if (at == h->size) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: the last array ends at offset %llu; there are %llu bytes behind the header", h->file,
+    return lki_fail(LK_EFORMAT, "%s: the last array ends at offset %llu; there are %llu bytes after the header", h->file,
                     (unsigned long long)at, (unsigned long long)h->size);
 }
 
@@ -151,7 +151,7 @@ static lk_status read_notes(const header *h, const lki_json *v, lki_arrays *out)
 
 static lk_status read_header(header *h, lki_arrays *out)
 {
-    if (h->root->type != LKI_JSON_OBJECT) return lki_fail(LK_EFORMAT, "%s: the header is no object", h->file);
+    if (h->root->type != LKI_JSON_OBJECT) return lki_fail(LK_EFORMAT, "%s: the header is not an object", h->file);
     h->place = lki_alloc_array((size_t)h->root->count + 1, sizeof *h->place);
     if (!h->place) return LK_ENOMEM;
     for (int i = 0; i < h->root->count; i++) {

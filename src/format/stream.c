@@ -38,7 +38,7 @@ static lk_status look_at_beginning(lki_stream *s, lk_switch gzip)
     if (got < sizeof magic && ferror(s->file)) return system_error(s);
     const bool looks_packed = got == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
     if (gzip == LK_ON && got && !looks_packed)
-        return lki_fail(LK_EFORMAT, "%s: does not begin with 1f 8b, so it is not packed by gzip", s->path);
+        return lki_fail(LK_EFORMAT, "%s: does not begin with 1f 8b, so it is not compressed by gzip", s->path);
     s->packed = gzip != LK_OFF && looks_packed;
     if (fseeko(s->file, 0, SEEK_SET) != 0) return system_error(s);
     return s->packed ? lki_inflate_begin(&s->z, s->path, LKI_GZIP) : LK_OK;
@@ -96,7 +96,7 @@ static lk_status give_packed(lki_stream *s, uint8_t *to, size_t room, size_t *ga
         case LKI_INFLATE_DONE: s->between = true; break;
         case LKI_INFLATE_STUCK: return lki_fail(LK_EFORMAT, "%s: compressed data is cut off", s->path);
         case LKI_INFLATE_DAMAGED:
-            return lki_fail(LK_EFORMAT, "%s: compressed data is damaged behind unpacked byte %llu: %s", s->path,
+            return lki_fail(LK_EFORMAT, "%s: compressed data is damaged after unpacked byte %llu: %s", s->path,
                             (unsigned long long)s->position, lki_inflate_why(&s->z));
         }
     }
@@ -212,7 +212,7 @@ const char *lki_stream_path(const lki_stream *s) { return s->path; }
 
 static lk_status behind_the_end(const lki_stream *s, uint64_t position)
 {
-    return lki_fail(LK_EFORMAT, "%s: ends before byte %llu, where reading should go on; was it changed?", s->path,
+    return lki_fail(LK_EFORMAT, "%s: ends before byte %llu, where reading should continue; has it changed?", s->path,
                     (unsigned long long)position);
 }
 

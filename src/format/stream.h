@@ -15,7 +15,7 @@ void      lki_stream_close(lki_stream *s); /* NULL is ignored */
 /* Up to `want` bytes; fewer only where the file ends. */
 lk_status lki_stream_read(lki_stream *s, void *dst, size_t want, size_t *got);
 
-/* `size` bytes more behind those in `out`. Memory is taken as bytes arrive, so a size that lies costs no more than the file has.
+/* `size` bytes more after those in `out`. Memory is taken as bytes arrive, so a size that lies costs no more than the file has.
  * *got < size: it ended. */
 lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *got);
 
@@ -24,7 +24,7 @@ lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *
 lk_status lki_stream_line(lki_stream *s, lki_bytes *out, bool *end);
 
 uint64_t    lki_stream_position(const lki_stream *s);
-lk_status   lki_stream_seek(lki_stream *s, uint64_t position); /* LK_EFORMAT when it lies behind the end */
+lk_status   lki_stream_seek(lki_stream *s, uint64_t position); /* LK_EFORMAT when it lies after the end */
 bool        lki_stream_packed(const lki_stream *s);
 const char *lki_stream_path(const lki_stream *s);
 

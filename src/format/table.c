@@ -2,7 +2,7 @@
  *
  *   file      data blocks, a meta-index block (empty in checkpoints), an index block, the footer
  *   block     entries; restart offsets, 4 bytes each; their number, 4 bytes
- *   trailer   behind every block: its type, 1 byte (0 plain, 1 snappy); masked CRC-32C of block and type, 4 bytes
+ *   trailer   after every block: its type, 1 byte (0 plain, 1 snappy); masked CRC-32C of block and type, 4 bytes
  *   entry     varint: bytes shared with the key before; varint: bytes of its own; varint: bytes of the value; those bytes
  *             At a restart, every 16 entries (index block: every entry), nothing is shared.
  *   handle    varint: offset of a block; varint: its size without the trailer
@@ -11,7 +11,7 @@
  *   footer, the last 48 bytes
  *   offset  size  meaning
  *        0  <=20  handle of the meta-index block
- *           <=20  handle of the index block, right behind it; zeros
+ *           <=20  handle of the index block, directly after it; zeros
  *       40     8  57 fb 80 8b 24 75 47 db
  *
  * Numbers of more than one byte are little endian. Data blocks follow each other and keys ascend over the whole file; anything else

@@ -1,4 +1,4 @@
-/* TFRecord files: pieces of bytes of any length, one behind the other, each with checksums. */
+/* TFRecord files: pieces of bytes of any length, one after the other, each with checksums. */
 #ifndef LKI_FORMAT_TFRECORD_H
 #define LKI_FORMAT_TFRECORD_H
 

@@ -1,4 +1,4 @@
-/* What happened when: spans of time per thread, kept while somebody asked for them, written in the format of Chrome's tracing.
+/* Traces: spans of time per thread, recorded while a trace is on, and written in Chrome's trace format.
  *
  *     int64_t began = lki_span_begin();                       0 when nobody asked: then the end costs a comparison
  *     ...
@@ -23,7 +23,7 @@ typedef enum lki_span_kind {
     LKI_SPAN_KINDS
 } lki_span_kind;
 
-extern int lki_tracing; /* atomic: 1 while somebody asks */
+extern int lki_tracing; /* atomic: 1 while a trace is recorded */
 
 int64_t lki_span_begin(void);
 

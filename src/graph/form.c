@@ -102,12 +102,6 @@ lki_form lki_form_of(const lki_value_list *l, int i)
     return f;
 }
 
-static bool rows_equal(const lki_rows *a, const lki_rows *b)
-{
-    return a->kind == b->kind && a->own == b->own && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
-           a->first == b->first && a->rows == b->rows && a->total == b->total;
-}
-
 bool lki_form_matches(const lki_form *f, const lki_value_list *l, int i)
 {
     const lk_tensor *t = l->item[i];
@@ -119,8 +113,8 @@ bool lki_form_matches(const lki_form *f, const lki_value_list *l, int i)
         return f->count == t->replicas->count && f->mirrored == t->replicas->mirrored && f->strategy == t->replicas->strategy;
     case LKI_FORM_TENSOR: break;
     }
-    return f->dtype == t->dtype && f->weak == t->weak && lki_shape_equal(&f->shape, &t->shape) && rows_equal(&f->rows, &t->rows) &&
-           f->same == lki_value_list_same(l, i);
+    return f->dtype == t->dtype && f->weak == t->weak && lki_shape_equal(&f->shape, &t->shape) &&
+           lki_rows_equal(&f->rows, &t->rows) && f->same == lki_value_list_same(l, i);
 }
 
 /* ---- tuples out of forms ---- */

@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "op/replica.h"
 #include "op/run.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- building ---- */
@@ -53,15 +54,12 @@ bool lki_shape_only(const lki_node *n, int operand)
     return operand == 1 && (draws || n->op == LKI_OP_broadcast_like);
 }
 
-int lki_graph_uses(const lki_graph *g, int value)
+const char *lki_node_text(const lki_node *n, char text[LKI_NODE_TEXT])
 {
-    int count = 0, root = lki_graph_root(g, value);
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++)
-            count += !lki_shape_only(&g->nodes[i], j) && lki_graph_root(g, g->nodes[i].src[j]) == root;
-    for (int i = 0; i < g->output_count; i++)
-        count += lki_graph_root(g, g->outputs[i]) == root ? 1 << 16 : 0;
-    return count;
+    const lki_epilogue *e = &n->attr.epilogue;
+    snprintf(text, LKI_NODE_TEXT, "%.40s%s%s%s", lki_op_name(n->op), e->bias ? " +bias" : "", e->relu ? " +relu" : "",
+             e->pool ? " +pool" : "");
+    return text;
 }
 
 bool lki_may_fault(const lki_node *n) { return lki_slot_may_fault(n->slot, n->type); }
@@ -105,7 +103,7 @@ static lki_graph_variable *find_variable(lki_graph *g, lk_variable *v)
     return NULL;
 }
 
-static lki_value variable_value(lk_variable *v, int version, int maker)
+static lki_value variable_value(lk_variable *v, int version, int entry, int maker)
 {
     return (lki_value){.kind = LKI_VALUE_VARIABLE,
                        .dtype = v->dtype,
@@ -114,6 +112,8 @@ static lki_value variable_value(lk_variable *v, int version, int maker)
                        .alias_of = -1,
                        .replica = -1,
                        .version = version,
+                       .entry = entry,
+                       .next = -1,
                        .variable = v};
 }
 
@@ -122,21 +122,22 @@ lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v)
     lki_graph_variable *entry = find_variable(g, v);
     if (entry) return entry;
     if (!lki_grow((void **)&g->variables, &g->variable_capacity, g->variable_count + 1, sizeof *entry)) return NULL;
-    lki_value value = variable_value(v, 0, -1);
+    lki_value value = variable_value(v, 0, g->variable_count, -1);
     int       at = lki_graph_add_value(g, &value);
     if (at < 0) return NULL;
     entry = &g->variables[g->variable_count++];
-    *entry = (lki_graph_variable){lki_retain(v), 0, at};
+    *entry = (lki_graph_variable){lki_retain(v), 0, at, at};
     return entry;
 }
 
 int lki_graph_write(lki_graph *g, lk_variable *v, int node)
 {
     lki_graph_variable *entry = find_variable(g, v);
-    lki_value           next = variable_value(v, entry->version + 1, node);
+    lki_value           next = variable_value(v, entry->version + 1, (int)(entry - g->variables), node);
     int                 at = lki_graph_add_value(g, &next);
     if (at < 0) return -1;
     entry->version++;
+    g->values[entry->value].next = at;
     return entry->value = at;
 }
 

@@ -29,7 +29,10 @@ typedef struct lki_value {
     int64_t        offset;   /* of an alias: elements of the other value that lie before it */
     int            input;    /* INPUT: which of the list of inputs */
     int            replica;  /* whose, or -1: nobody's alone */
-    int            version;  /* VARIABLE: how often it was written before, in this graph */
+    int            uses;     /* of a root value, from lki_graph_simplify() on: operands that read its elements (rewrite.h) */
+    int            version;  /* VARIABLE: how often it was written before, in this graph; */
+    int            entry;    /* its place in the graph's list of variables; */
+    int            next;     /* the value of the version after this one, or -1 */
     lk_tensor     *constant; /* CONSTANT: a reference */
     lk_variable   *variable; /* VARIABLE: a reference is held by the graph's list */
 } lki_value;
@@ -53,7 +56,7 @@ typedef struct lki_node {
 typedef struct lki_graph_variable {
     lk_variable *variable; /* a reference */
     int          version;
-    int          value; /* the current version */
+    int          first, value; /* the versions 0 and `version` */
 } lki_graph_variable;
 
 /* Where replicas recorded it. */
@@ -107,6 +110,20 @@ int lki_graph_value_of(lki_graph *g, lk_tensor *t);
 int     lki_graph_root(const lki_graph *g, int v);
 int64_t lki_graph_offset(const lki_graph *g, int v);
 
+/* What is written as one: a value's root or, of a variable, its version 0. */
+static inline int lki_graph_key(const lki_graph *g, int v)
+{
+    const int root = lki_graph_root(g, v);
+    return g->values[root].kind == LKI_VALUE_VARIABLE ? g->variables[g->values[root].entry].first : root;
+}
+
+/* The node that overwrites a value, the version of a variable; -1: no node does. */
+static inline int lki_graph_writer_after(const lki_graph *g, int root)
+{
+    const lki_value *v = &g->values[root];
+    return v->kind == LKI_VALUE_VARIABLE && v->next >= 0 ? g->values[v->next].maker : -1;
+}
+
 /* Only some of the elements of its root. */
 static inline bool lki_graph_is_range(const lki_graph *g, int v)
 {
@@ -125,11 +142,12 @@ int lki_graph_add_value(lki_graph *g, const lki_value *v);
 lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v);
 int                 lki_graph_write(lki_graph *g, lk_variable *v, int node);
 
+/* "conv2d +bias +relu +pool": a node's op and what its kernel does besides, for LOCKSTEP_VERBOSE=plan. */
+enum { LKI_NODE_TEXT = 64 };
+const char *lki_node_text(const lki_node *n, char text[LKI_NODE_TEXT]);
+
 /* Operand i of a node gives only its shape, not its elements. */
 bool lki_shape_only(const lki_node *n, int operand);
-
-/* Operands that read a value, under any name, more than its shape; a result of the function counts as many. */
-int lki_graph_uses(const lki_graph *g, int value);
 
 /* Its kernel checks indices or divisors. */
 bool lki_may_fault(const lki_node *n);
@@ -138,24 +156,8 @@ bool lki_may_fault(const lki_node *n);
  * its results; else leave the graph as it is and say why (LOCKSTEP_VERBOSE=lanes). */
 lk_status lki_graph_collapse(lki_graph **g);
 
-/* Simplify: drop what nobody needs, keep old versions of variables that are still read, join ops that one kernel can do
- * together. */
+/* What every executor wants before its own rewrites (rewrite.h): old versions of variables that are still read get memory of their
+ * own, nodes whose results are not read are dropped, and what is computed twice is computed once. */
 lk_status lki_graph_simplify(lki_graph *g);
-
-/* Parts of it: what is computed twice is computed once (share.c); batch normalisation with a relu behind it, and its gradient
- * (fuse_norm.c); relu's gradient in front of a max pool (fuse_relu.c); a dense layer's gradient that a weight gradient through a
- * pool reads (fuse_pool.c); the gradient of an L2 term (fuse_update.c). */
-void      lki_graph_share(lki_graph *g);
-void      lki_graph_fuse_norms(lki_graph *g);
-void      lki_graph_fuse_relus(lki_graph *g);
-void      lki_graph_fuse_products(lki_graph *g);
-lk_status lki_graph_fuse_pools(lki_graph *g);
-void      lki_graph_fuse_updates(lki_graph *g);
-
-/* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */
-bool lki_takes_gradient(const lki_node *n);
-
-/* May n run when `last` does, a later one? Not when a variable it reads is written in between. */
-bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last);
 
 #endif

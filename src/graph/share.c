@@ -2,19 +2,13 @@
  *
  * Gradient rules and sums over replicas each take apart and put together again the same small tensors. Of nodes that do the same to
  * the same values, the first stays, and the results of the others become aliases of its results. Only nodes that run once over
- * everything take part: rows are cheap to compute where they are needed and dear to keep. */
-#include "graph/graph.h"
+ * everything take part: rows are cheap to compute where they are needed and expensive to keep. */
+#include "graph/rewrite.h"
 #include <string.h>
 
 static bool may_be_shared(const lki_node *n)
 {
     return !n->dead && n->mode == LKI_WHOLE && !n->writes && n->ndst && n->slot != LKI_K_none && n->op != LKI_OP_user;
-}
-
-static bool same_operand(const lki_graph *g, int a, int b)
-{
-    return a == b || (lki_graph_root(g, a) == lki_graph_root(g, b) && lki_graph_offset(g, a) == lki_graph_offset(g, b) &&
-                      lki_shape_equal(&g->values[a].shape, &g->values[b].shape));
 }
 
 static bool same_nodes(const lki_graph *g, const lki_node *m, const lki_node *n)
@@ -23,7 +17,7 @@ static bool same_nodes(const lki_graph *g, const lki_node *m, const lki_node *n)
         memcmp(&m->attr, &n->attr, sizeof m->attr))
         return false;
     for (int i = 0; i < m->nsrc; i++)
-        if (!same_operand(g, m->src[i], n->src[i])) return false;
+        if (!lki_graph_same_elements(g, m->src[i], n->src[i])) return false;
     for (int i = 0; i < m->ndst; i++)
         if (!lki_shape_equal(&g->values[m->dst[i]].shape, &g->values[n->dst[i]].shape) ||
             g->values[m->dst[i]].dtype != g->values[n->dst[i]].dtype)
@@ -33,12 +27,9 @@ static bool same_nodes(const lki_graph *g, const lki_node *m, const lki_node *n)
 
 static void share(lki_graph *g, const lki_node *first, lki_node *again)
 {
-    for (int i = 0; i < again->ndst; i++) {
-        g->values[again->dst[i]].alias_of = first->dst[i];
-        g->values[again->dst[i]].offset = 0;
-    }
-    again->dead = true;
-    g->fused++;
+    for (int i = 0; i < again->ndst; i++)
+        lki_graph_alias(g, again->dst[i], first->dst[i]);
+    lki_node_remove(g, again);
 }
 
 /* Sharing makes operands of later nodes the same, so nodes are visited in their order. */

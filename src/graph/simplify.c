@@ -1,50 +1,14 @@
-/* Making a recorded graph smaller without changing a bit of its results.
+/* Making a recorded graph smaller, on every device and without changing a bit of its results.
  *
  *   keep      a variable's old value that is still read after the variable was written gets memory of its own
- *   drop      nodes whose results nobody reads
+ *   drop      nodes whose results are not read
+ *   share     what is computed twice is computed once (share.c)
  *   fuse      conv2d or matmul, then + bias, then relu, then a 2x2 max pool: one kernel with an epilogue. The sum is complete
  *             before the epilogue, so the bits are those of the separate ops. */
 #include "core/memory.h"
-#include "graph/graph.h"
-#include <string.h>
-
-typedef struct uses {
-    int *count; /* by root value: reading operands of live nodes, and outputs */
-    int *only;  /* the last such node */
-} uses;
-
-static lk_status count_uses(const lki_graph *g, uses *u)
-{
-    lki_release(u->count);
-    u->count = lki_zalloc_array(lki_size_mul(2, g->value_count) + 1, sizeof *u->count);
-    if (!u->count) return LK_ENOMEM;
-    u->only = u->count + g->value_count;
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++) {
-            if (lki_shape_only(&g->nodes[i], j)) continue;
-            int v = lki_graph_root(g, g->nodes[i].src[j]);
-            u->count[v]++;
-            u->only[v] = i;
-        }
-    for (int i = 0; i < g->output_count; i++) {
-        int v = lki_graph_root(g, g->outputs[i]);
-        u->count[v] += 2; /* never the only use */
-    }
-    return LK_OK;
-}
+#include "graph/rewrite.h"
 
 /* ---- keep ---- */
-
-/* Where version k of a variable is overwritten: the node that makes version k + 1. */
-static int overwritten_at(const lki_graph *g, int value)
-{
-    const lki_value *old = &g->values[value];
-    for (int i = 0; i < g->value_count; i++) {
-        const lki_value *v = &g->values[i];
-        if (v->kind == LKI_VALUE_VARIABLE && v->variable == old->variable && v->version == old->version + 1) return v->maker;
-    }
-    return -1;
-}
 
 static int copy_before(lki_graph *g, int value, int writer)
 {
@@ -87,7 +51,7 @@ static lk_status redirect(lki_graph *g, int *operand, int value, int copy)
 static lk_status keep_old_versions(lki_graph *g)
 {
     for (int value = 0, count = g->value_count; value < count; value++) {
-        int writer = g->values[value].kind == LKI_VALUE_VARIABLE ? overwritten_at(g, value) : -1;
+        const int writer = lki_graph_writer_after(g, value);
         if (writer < 0 || !read_after(g, value, writer)) continue;
         int copy = copy_before(g, value, writer);
         if (copy < 0) return LK_ENOMEM;
@@ -136,92 +100,66 @@ static lk_status drop_unused(lki_graph *g)
 
 /* ---- fuse ---- */
 
-static lki_node *only_reader(lki_graph *g, const uses *u, int value, lki_op op)
+static bool is_bias(const lki_graph *g, const lki_node *first, const lki_node *add, int operand)
 {
-    if (u->count[value] != 1) return NULL;
-    lki_node *n = &g->nodes[u->only[value]];
-    return n->op == op && !n->dead && n->mode == LKI_EACH ? n : NULL;
-}
-
-/* Take over the results of `last`, a node that read only what `n` made. */
-static void absorb(lki_graph *g, lki_node *n, lki_node *last)
-{
-    int *list = lki_alloc_array(n->nsrc + 1 + last->ndst, sizeof *list);
-    if (!list) return; /* fusing is optional */
-    memcpy(list, n->src, (size_t)n->nsrc * sizeof *list);
-    if (last->op == LKI_OP_add) list[n->nsrc] = last->src[1];
-    int nsrc = n->nsrc + (last->op == LKI_OP_add);
-    memcpy(list + nsrc, last->dst, (size_t)last->ndst * sizeof *list);
-    lki_release(n->src);
-    n->src = list;
-    n->dst = list + nsrc;
-    n->nsrc = nsrc;
-    n->ndst = last->ndst;
-    n->order = last->order;
-    for (int i = 0; i < n->ndst; i++)
-        g->values[n->dst[i]].maker = (int)(n - g->nodes);
-    n->attr.epilogue.bias |= last->op == LKI_OP_add;
-    n->attr.epilogue.relu |= last->op == LKI_OP_relu;
-    n->attr.epilogue.pool |= last->op == LKI_OP_max_pool;
-    last->dead = true;
-    g->fused++;
-}
-
-/* The joined node reads everything when `last` did; a variable n reads must not be written before that. */
-bool lki_graph_may_wait(const lki_graph *g, const lki_node *n, const lki_node *last)
-{
-    for (int i = 0; i < n->nsrc; i++) {
-        int root = lki_graph_root(g, n->src[i]), writer = g->values[root].kind == LKI_VALUE_VARIABLE ? overwritten_at(g, root) : -1;
-        if (writer >= 0 && g->nodes[writer].order < last->order) return false;
-    }
-    return true;
-}
-
-static bool is_bias(const lki_graph *g, const lki_node *add, int of)
-{
-    const lki_value *bias = &g->values[add->src[1]], *y = &g->values[of];
-    return add->src[0] == of && bias->shape.rank == 1 && y->shape.rank >= 2 &&
+    const lki_value *bias = &g->values[add->src[1]], *y = &g->values[first->dst[0]];
+    return first->type == LK_F32 && operand == 0 && !first->attr.epilogue.bias && bias->shape.rank == 1 && y->shape.rank >= 2 &&
            bias->shape.dim[0] == y->shape.dim[y->shape.rank - 1] && bias->rows.kind != LKI_ROWS;
 }
 
-static bool is_two_by_two(const lki_node *pool, const lk_shape *image)
+static bool is_matrix_bias(const lki_graph *g, const lki_node *first, const lki_node *add, int operand)
 {
-    const lki_window *w = &pool->attr.window;
-    return w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 && w->stride[1] == 2 && w->pad[0] == 0 && w->pad[1] == 0 &&
-           image->dim[1] >= 2 && image->dim[2] >= 2 && pool->attr.shape.dim[1] == image->dim[1] / 2 &&
-           pool->attr.shape.dim[2] == image->dim[2] / 2;
+    return g->values[first->dst[0]].shape.rank == 2 && is_bias(g, first, add, operand);
 }
 
-static void fuse_epilogues(lki_graph *g, const uses *u)
+static bool has_bias_alone(const lki_graph *g, const lki_node *first, const lki_node *relu, int operand)
 {
-    for (int i = 0; i < g->node_count; i++) {
-        lki_node *n = &g->nodes[i];
-        if (n->dead || n->mode != LKI_EACH || n->type != LK_F32 || (n->op != LKI_OP_conv2d && n->op != LKI_OP_matmul)) continue;
-        if (n->op == LKI_OP_matmul && g->values[n->dst[0]].shape.rank != 2) continue;
-        lki_node *next = only_reader(g, u, n->dst[0], LKI_OP_add);
-        if (!next || !is_bias(g, next, n->dst[0]) || !lki_graph_may_wait(g, n, next)) continue;
-        absorb(g, n, next);
-        next = only_reader(g, u, n->dst[0], LKI_OP_relu);
-        if (next && lki_graph_may_wait(g, n, next)) absorb(g, n, next);
-        if (n->op != LKI_OP_conv2d) continue;
-        next = only_reader(g, u, n->dst[0], LKI_OP_max_pool);
-        if (next && is_two_by_two(next, &g->values[n->dst[0]].shape) && lki_graph_may_wait(g, n, next)) absorb(g, n, next);
-    }
+    const lki_epilogue *e = &first->attr.epilogue;
+    (void)g, (void)relu, (void)operand;
+    return e->bias && !e->relu && !e->pool;
 }
+
+static bool is_two_by_two(const lki_graph *g, const lki_node *conv, const lki_node *pool, int operand)
+{
+    const lki_window *w = &pool->attr.window;
+    const lk_shape   *image = &g->values[conv->dst[0]].shape;
+    (void)operand;
+    return conv->attr.epilogue.bias && !conv->attr.epilogue.pool && w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 &&
+           w->stride[1] == 2 && w->pad[0] == 0 && w->pad[1] == 0 && image->dim[1] >= 2 && image->dim[2] >= 2 &&
+           pool->attr.shape.dim[1] == image->dim[1] / 2 && pool->attr.shape.dim[2] == image->dim[2] / 2;
+}
+
+static void note_bias(lki_attr *a) { a->epilogue.bias = 1; }
+static void note_relu(lki_attr *a) { a->epilogue.relu = 1; }
+static void note_pool(lki_attr *a) { a->epilogue.pool = 1; }
+
+void lki_graph_fuse_epilogues(lki_graph *g)
+{
+    static const lki_fusion table[] = {
+        {LKI_OP_conv2d, LKI_OP_add, true, false, is_bias, note_bias},
+        {LKI_OP_matmul, LKI_OP_add, true, false, is_matrix_bias, note_bias},
+        {LKI_OP_conv2d, LKI_OP_relu, false, true, has_bias_alone, note_relu},
+        {LKI_OP_matmul, LKI_OP_relu, false, true, has_bias_alone, note_relu},
+        {LKI_OP_conv2d, LKI_OP_max_pool, false, false, is_two_by_two, note_pool},
+    };
+    lki_graph_fuse(g, LKI_COUNT(table), table);
+}
+
+/* ---- all of it ---- */
 
 lk_status lki_graph_simplify(lki_graph *g)
 {
-    uses      u = {0};
-    lk_status status = keep_old_versions(g);
-    if (status == LK_OK) status = drop_unused(g);
-    if (status == LK_OK) lki_graph_share(g);
-    if (status == LK_OK) status = count_uses(g, &u);
-    if (status == LK_OK) fuse_epilogues(g, &u);
-    if (status == LK_OK) lki_graph_fuse_norms(g);
-    if (status == LK_OK) lki_graph_fuse_relus(g);
-    if (status == LK_OK) lki_graph_fuse_products(g);
-    if (status == LK_OK) status = lki_graph_fuse_pools(g);
-    if (status == LK_OK) lki_graph_fuse_updates(g);
-    lki_release(u.count);
-    return status;
+    LKI_TRY(keep_old_versions(g));
+    LKI_TRY(drop_unused(g));
+    lki_graph_count_uses(g);
+    lki_graph_share(g);
+    return LK_OK;
+}
+
+void lki_graph_fuse_all(lki_graph *g)
+{
+    lki_graph_fuse_epilogues(g);
+    lki_graph_fuse_norms(g);
+    lki_graph_fuse_relus(g);
+    lki_graph_fuse_biases(g);
 }

@@ -126,7 +126,7 @@ static bool has_value(const reading *r, int node)
     return entry >= 0 && lki_bundle_is(&r->bundle, entry, v->dtype, &v->shape);
 }
 
-/* All of it or nothing: then it begins anew. */
+/* All of it or nothing: then it starts again. */
 static lk_status read_state(reading *r, lk_optimizer *o)
 {
     const lk_variables state = lk_optimizer_variables(o);
@@ -140,7 +140,8 @@ static lk_status read_state(reading *r, lk_optimizer *o)
     }
     if (found == state.count) return LK_OK;
     r->count = before;
-    lki_warn("%s: of the %d values of the optimiser's state %d are in it: it begins anew", r->prefix, state.count, found);
+    lki_warn("%s: of the %d values of the optimiser's state, %d are in it: the optimiser starts without them", r->prefix,
+             state.count, found);
     return LK_OK;
 }
 

@@ -6,8 +6,8 @@
  * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
  * metrics are lists again.
  *
- * A part that there is nothing for here is left out with a warning, and kept as it is for files that are written later; all others
- * are read. Training without the optimiser or a loss is refused then (fit/engine.c). */
+ * A part that lockstep does not have is left out with a warning, and kept unchanged for files that are written later; all others
+ * are read. Without the optimiser or a loss, training fails (fit/engine.c). */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -104,7 +104,7 @@ static lk_status lose(found *c, lki_lost l, const lki_json *v, const lki_error_r
     c->lost[c->lost_count++] = l;
     if (!l.json || !l.why) return LK_ENOMEM;
     lki_warn("%s; %s", l.why,
-             l.kind == LKI_KIND_METRIC ? "this metric is left out" : "the model predicts; compile it before it is trained");
+             l.kind == LKI_KIND_METRIC ? "this metric is left out" : "the model can predict; compile it before training");
     return LK_OK;
 }
 
@@ -200,7 +200,7 @@ static lk_status read_rest(const lki_reading *r, const lki_json *config, found *
     c->eager = eager && eager->type == LKI_JSON_BOOL && eager->boolean;
     if (!steps || steps->type == LKI_JSON_NULL) return LK_OK;
     if (!steps->whole || steps->integer < 1 || steps->integer > INT32_MAX)
-        return lki_read_fail(r, LK_EFORMAT, "\"steps_per_execution\" should be a whole number of at least 1");
+        return lki_read_fail(r, LK_EFORMAT, "\"steps_per_execution\" should be an integer of at least 1");
     c->steps = (int)steps->integer;
     return LK_OK;
 }

@@ -62,7 +62,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
     const lki_field *f = *v->key ? field_for(c, v) : NULL;
     char             text[SHOWN];
     if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
-    if (in_call) return LK_OK; /* the rest of a call is for whoever reads the nodes */
+    if (in_call) return LK_OK; /* the rest of a call is for the reader of the nodes */
     if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     return lki_read_fail(r, LK_EUNSUPPORTED, "option \"%s\", which is %s, is not known", v->key,
@@ -139,7 +139,7 @@ lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char *
     LKI_TRY(text_of(r, v, "module", false, &module));
     LKI_TRY(text_of(r, v, "registered_name", false, &registered));
     if ((module && strncmp(module, "keras", 5)) || (registered && strchr(registered, '>')))
-        return lki_read_fail(r, LK_EUNSUPPORTED, "class \"%s\" of %s is code of somebody's own, not Keras'", *class_name,
+        return lki_read_fail(r, LK_EUNSUPPORTED, "class \"%s\" of %s is a custom class, not one of Keras", *class_name,
                              module && strncmp(module, "keras", 5) ? module : registered);
     *config = lki_json_get(v, "config");
     if (*config && (*config)->type == LKI_JSON_OBJECT) return LK_OK;
@@ -277,7 +277,7 @@ lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)
     const lki_family *f = lki_family_of(kind);
     const lki_class  *c = f->of(object, NULL);
     const char       *why = c && c->name ? lki_not_in_keras(c->name) : NULL;
-    if (!c || !c->name) return lki_fail(LK_EUNSUPPORTED, "the %s is code of one's own, which a Keras file cannot hold", f->what);
+    if (!c || !c->name) return lki_fail(LK_EUNSUPPORTED, "the %s is a custom function, which a Keras file cannot store", f->what);
     if (why) return lki_fail(LK_EUNSUPPORTED, "the %s \"%s\": %s", f->what, c->name, why);
     void *args = lki_alloc(c->bytes);
     if (!args) return LK_ENOMEM;

@@ -5,10 +5,11 @@
  * Where Keras writes a mere name ("relu", "glorot_uniform", "adam"), names are read too.
  *
  * Invariants
- * 1. Every key of a config is looked at: one that is not known, or says something there is nothing for here, is LK_EUNSUPPORTED and
- *    named with its value. A value of the wrong type is LK_EFORMAT.
+ * 1. Every key of a config is read: an unknown key, or an unsupported value, is LK_EUNSUPPORTED and named with its value. A value
+ *    of the wrong type is LK_EFORMAT.
  * 2. A message begins with the file and the place: 'model.keras: layer "conv2d_3" (Conv2D): option "groups" is 2; ...'.
- * 3. What is read lives in the current pool until lki_config_free() lets it go; what was made of it holds what it needs. */
+ * 3. Objects that are read belong to the current pool until lki_config_free() frees them; objects made from them hold what they
+ *    need. */
 #ifndef LKI_KERAS_CONFIG_H
 #define LKI_KERAS_CONFIG_H
 
@@ -30,8 +31,8 @@ typedef struct lki_family {
     lki_kind    kind;
     const char *what;                                       /* "initialiser" */
     const char *header;                                     /* that has them all; NULL: messages list them */
-    const lki_class *(*at)(int i);                          /* NULL behind the last; a class without a name is passed over */
-    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: code of one's own; and, unless NULL, a copy of its
+    const lki_class *(*at)(int i);                          /* NULL after the last; a class without a name is passed over */
+    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: custom functions; and, unless NULL, a copy of its
                                                                arguments as they are now */
     void *(*named)(const char *name);                       /* optional: makes one by a name that no class has */
     const lki_alias *alias;                                 /* ends with an empty one */
@@ -103,7 +104,7 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
 /* Those that are arguments of a layer's call, where they are not as by default. */
 lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args);
 
-/* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for code of one's own. */
+/* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for custom functions. */
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object);
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object);
 lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args); /* the same from arguments */

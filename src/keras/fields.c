@@ -42,7 +42,7 @@ static bool whole_of(const lki_json *v, int64_t *out)
 READ(INT)
 {
     int64_t n;
-    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n)) return wrong(r, f, v, "an integer");
     *(int64_t *)to = n;
     return LK_OK;
 }
@@ -58,7 +58,7 @@ READ(INTEGER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     int64_t n;
-    if (!whole_of(v, &n)) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n)) return wrong(r, f, v, "an integer");
     *(lk_integer *)to = LK_INTEGER(n);
     return LK_OK;
 }
@@ -75,7 +75,7 @@ READ(COUNT)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     int64_t n;
-    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "a whole number of 32 bits");
+    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "an integer of 32 bits");
     *(int *)to = (int)n;
     return LK_OK;
 }
@@ -146,7 +146,7 @@ WRITE(SWITCH)
 READ(AXIS)
 {
     int64_t n;
-    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "a whole number");
+    if (!whole_of(v, &n) || n < INT32_MIN || n > INT32_MAX) return wrong(r, f, v, "an integer");
     *(lk_axis *)to = LK_AXIS((int)n);
     return LK_OK;
 }
@@ -157,7 +157,7 @@ WRITE(AXIS)
     return LK_OK;
 }
 
-/* Whole numbers of nested lists, one behind the other; false: something else, or too many. */
+/* Whole numbers of nested lists, one after the other; false: something else, or too many. */
 static bool flatten(const lki_json *v, lki_axes *to)
 {
     bool good = v->type == LKI_JSON_ARRAY || (v->whole && to->count < LK_MAX_RANK);
@@ -172,7 +172,7 @@ READ(AXES)
     lki_axes a = {0};
     char     right[64];
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
-    snprintf(right, sizeof right, f->width ? "a whole number or a list of %d" : "a whole number or a list of up to %d",
+    snprintf(right, sizeof right, f->width ? "an integer or a list of %d" : "an integer or a list of up to %d",
              f->width ? f->width : LK_MAX_RANK);
     if (!flatten(v, &a) || !a.count || (f->width && a.count != 1 && a.count != f->width)) return wrong(r, f, v, right);
     for (; a.count < f->width; a.count++)
@@ -204,7 +204,7 @@ READ(PAIRS)
 {
     lki_axes a = {0};
     if (!flatten(v, &a) || (a.count != 1 && a.count != 2 && a.count != 4))
-        return wrong(r, f, v, "a whole number, [height, width] or [[top, bottom], [left, right]]");
+        return wrong(r, f, v, "an integer, [height, width] or [[top, bottom], [left, right]]");
     *(lk_axes *)to = lki_axes_list(&a);
     return LK_OK;
 }

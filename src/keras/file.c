@@ -1,6 +1,6 @@
 /* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
  * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors,
- * npz and checkpoints. Which one a file is, is told by its first bytes; which one is written, by the end of its name. */
+ * npz and checkpoints. The first bytes of a file determine its format; the ending of its name determines the format to write. */
 #include "keras/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -230,7 +230,7 @@ lk_status lk_model_save(lk_model *m, const char *path)
     LKI_TRY(saveable("lk_model_save", m, path));
     if (ends_in(path, ".keras")) return save_keras(path, m);
     if (lki_format_of_name(path) == LKI_FORMAT_LEGACY_H5) return save_legacy(path, m);
-    return lki_fail(LK_EINVAL, "lk_model_save: the path \"%s\" should end in \".keras\", by which Keras knows such files", path);
+    return lki_fail(LK_EINVAL, "lk_model_save: the path \"%s\" should end in \".keras\", the ending of Keras files", path);
 }
 
 lk_status lk_model_save_weights(lk_model *m, const char *path)
@@ -256,7 +256,7 @@ lk_status lk_model_save_weights(lk_model *m, const char *path)
 typedef struct contents {
     const lki_json *config;
     const lki_json *training; /* of old files; else part of the config */
-    lk_model       *model;    /* of the config; whoever takes it sets NULL */
+    lk_model       *model;    /* of the config; code that takes it over sets NULL */
     lki_h5          weights;
 } contents;
 
@@ -372,7 +372,7 @@ static lk_status compile_as_it_says(const char *path, lk_model *m, const lki_jso
 {
     const lk_status status = lki_compile_read(path, m, config);
     if (status == LK_OK || status == LK_ENOMEM) return status;
-    lki_warn("%s; the model predicts; compile it before it is trained", lk_error());
+    lki_warn("%s; the model can predict; compile it before training", lk_error());
     lk_clear_error();
     return LK_OK;
 }

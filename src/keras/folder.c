@@ -28,7 +28,7 @@ void lki_checkpoints_free(lki_checkpoints *c)
     *c = (lki_checkpoints){0};
 }
 
-/* The number behind the last dash; -1: none. */
+/* The number after the last dash; -1: none. */
 static long long number_of(const char *name)
 {
     const char *dash = strrchr(name, '-');

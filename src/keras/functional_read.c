@@ -1,6 +1,6 @@
-/* Functional models out of Keras' JSON (model_config.h), in three steps: every layer is made; every node is looked at, so that it
- * is known which nodes it needs; then nodes are made depth first, those they need before them. A node that is met again on the way
- * to itself is part of a circle. */
+/* Functional models out of Keras' JSON (model_config.h), in three steps: make every layer; read every node, to know which nodes it
+ * needs; then make the nodes depth first, after those they need. A node that is reached again while its own inputs are made is part
+ * of a cycle. */
 #include "core/memory.h"
 #include "keras/model_read.h"
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct value { /* node `node` of layer `entry` */
 
 typedef struct node {
     lk_node *made;
-    bool     open; /* being made: those it needs are */
+    bool     open; /* in progress: its inputs are being made */
     int      count;
     value   *in;
 } node;
@@ -70,14 +70,14 @@ static lk_status name_entries(graph *g)
     return LK_OK;
 }
 
-/* Where a model's ends are named, Keras counts the node that a functional model inside has of its own; elsewhere it does not. */
+/* In the names of a model's inputs and outputs, Keras counts the own node of an inner functional model; elsewhere it does not. */
 static int own_nodes(const entry *e)
 {
     const lk_model *inside = e->layer ? lki_model_inside(e->layer) : NULL;
     return inside && inside->form == LKI_FUNCTIONAL;
 }
 
-/* ["dense", 0, 0]: what a node of a layer puts out. */
+/* ["dense", 0, 0]: the output of a node of a layer. */
 static lk_status read_value(const graph *g, const lki_reading *r, const lki_json *v, bool end, value *out)
 {
     char text[120];
@@ -120,14 +120,14 @@ static lk_status add_tensors(const graph *g, const lki_reading *r, const lki_jso
     if (is_tensor(v)) return add_tensor(g, r, v, n);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     if (v->type != LKI_JSON_ARRAY)
-        return lki_read_fail(r, LK_EUNSUPPORTED, "it is called with %s; only what layers put out is supported",
+        return lki_read_fail(r, LK_EUNSUPPORTED, "it is called with %s; only outputs of layers are supported",
                              lki_json_show(v, text, sizeof text));
     for (int i = 0; i < v->count; i++)
         LKI_TRY(add_tensors(g, r, &v->item[i], n));
     return LK_OK;
 }
 
-/* Named arguments of a call. What a layer does while training is decided by the model's call, whatever "training" says. */
+/* Named arguments of a call. "training" is ignored: the model's call decides it for all layers. */
 static lk_status check_argument(const lki_reading *r, const lki_class *c, const lki_json *v)
 {
     char             text[120];
@@ -179,7 +179,7 @@ static lk_status read_node(const graph *g, const entry *e, const lki_json *v, no
     return LK_OK;
 }
 
-/* Arguments of calls that are arguments of the layer here must be the same wherever it is used. */
+/* Arguments of calls that lockstep has as arguments of the layer must be equal in all its calls. */
 static lk_status check_calls(const graph *g, const entry *e, const lki_json *inbound)
 {
     const lki_reading r = at_entry(g, e);
@@ -298,7 +298,7 @@ static lk_status make_with_inputs(graph *g, value last)
         const value       before = n->in[top->next++];
         const lki_reading r = at_entry(g, &g->entry[before.entry]);
         if (node_at(g, before)->made) continue;
-        if (node_at(g, before)->open) status = lki_read_fail(&r, LK_EFORMAT, "it is part of a circle: it needs what it puts out");
+        if (node_at(g, before)->open) status = lki_read_fail(&r, LK_EFORMAT, "it is part of a cycle: it needs its own output");
         else if (!lki_grow((void **)&stack, &room, depth + 1, sizeof *stack)) status = LK_ENOMEM;
         else stack[depth++] = (step){before, 0};
     }
@@ -333,7 +333,7 @@ static lk_status read_ends(const graph *g, const lki_json *config, const char *k
     return LK_OK;
 }
 
-/* Files of weights go by the order of the layers. */
+/* Weights files depend on the order of the layers. */
 static lk_status check_order(const graph *g, const lk_model *m)
 {
     const lki_reading r = {.file = g->file};
@@ -343,7 +343,7 @@ static lk_status check_order(const graph *g, const lk_model *m)
             for (int k = 0; k < m->count; k++)
                 used = used || !strcmp(m->layer[k]->name, g->entry[i].name);
             if (!used)
-                return lki_read_fail(&r, LK_EFORMAT, "layer \"%s\" is not on a way from the inputs to the outputs",
+                return lki_read_fail(&r, LK_EFORMAT, "layer \"%s\" is not on a path from the inputs to the outputs",
                                      g->entry[i].name);
         }
     }

@@ -288,8 +288,7 @@ static lk_status write_model(const lki_reading *at, lki_json_out *o, lk_model *m
     const bool functional = m->form == LKI_FUNCTIONAL;
     writing    w = {.at = *at, .out = o, .model = m};
     if (m->form == LKI_OWN_MODEL)
-        return lki_read_fail(at, LK_EUNSUPPORTED, "model \"%s\" is a function of one's own, which a Keras file cannot hold",
-                             m->name);
+        return lki_read_fail(at, LK_EUNSUPPORTED, "model \"%s\" is a custom model, which a Keras file cannot store", m->name);
     lk_status status = know_shapes(&w);
     lki_json_open(o, '{');
     key_text(o, "module", functional ? "keras.src.models.functional" : "keras");

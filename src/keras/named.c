@@ -181,7 +181,7 @@ static lk_status want(reading *r, const lki_named *n, lk_variable *v)
     return LK_OK;
 }
 
-/* Of the name that the three make one behind the other; NULL: there is none that is free. */
+/* Of the name that the three make one after the other; NULL: there is none that is free. */
 static const lki_named *look_for(const reading *r, const char *a, const char *b, const char *c)
 {
     char            *ab = joined(a, b), *name = ab ? joined(ab, c) : NULL;
@@ -263,7 +263,7 @@ static int count_below(const reading *r, const char *prefix)
     return count;
 }
 
-/* Where the state is not that of this optimiser on these weights, it begins anew, as with other files. */
+/* Where the state is not that of this optimiser on these weights, it starts again, as with other files. */
 static lk_status want_state(reading *r, const entries *weights)
 {
     lk_optimizer *o = r->model->compiled->optimizer;
@@ -288,8 +288,9 @@ static lk_status want_state(reading *r, const entries *weights)
     entries_free(&e);
     if (status != LK_OK || found == wanted) return status;
     r->count = before;
-    lki_warn("%s: the state of the optimiser has %d values, of which %d fit the model's, which has %d: it begins anew", r->name,
-             count, found, wanted);
+    lki_warn(
+        "%s: the state of the optimiser has %d values, of which %d fit the model's, which has %d: the optimiser starts without it",
+        r->name, count, found, wanted);
     return LK_OK;
 }
 

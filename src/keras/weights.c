@@ -281,7 +281,7 @@ static lk_status copy_one(const lki_weight_value *v)
     return status;
 }
 
-/* `last`: nobody needs the array after this. */
+/* `last`: the array is not needed after this. */
 static lk_status assign_one(const lki_weight_value *v, bool last)
 {
     lki_array *a = v->array;
@@ -429,7 +429,7 @@ static const lki_h5_item *state_at(const values *v, int i)
     return item;
 }
 
-/* Where the state is not that of this optimiser on these weights, it begins anew, as in Keras. */
+/* Where the state is not that of this optimiser on these weights, it starts again, as in Keras. */
 static lk_status want_state(values *v, lk_model *m)
 {
     lk_optimizer *o = m->compiled->optimizer;
@@ -448,8 +448,9 @@ static lk_status want_state(values *v, lk_model *m)
     }
     if (good || !count) return LK_OK;
     v->count = before;
-    lki_warn("%s: the state of the optimiser has %d values that do not fit the model's, which has %d: it begins anew", v->name,
-             count, state.count);
+    lki_warn(
+        "%s: the state of the optimiser has %d values that do not fit the model's, which has %d: the optimiser starts without it",
+        v->name, count, state.count);
     return LK_OK;
 }
 

@@ -11,7 +11,7 @@
  *     [model_weights/]@layer_names   [model_weights/]dense_4@weight_names   [model_weights/]dense_4/fashion/dense_4/kernel
  *
  * Invariants
- * 1. All values are looked at before the first one is assigned: one that is missing, or does not fit, and nothing is changed.
+ * 1. All values are checked before the first one is assigned: if one is missing or does not fit, nothing changes.
  * 2. A file may not have weights of layers the model has not. */
 #ifndef LKI_KERAS_WEIGHTS_H
 #define LKI_KERAS_WEIGHTS_H

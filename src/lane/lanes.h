@@ -1,9 +1,9 @@
-/* Lanes: how a global batch is cut so that sums over its rows have one order, whoever computes them.
+/* Lanes: how a global batch is split so that sums over its rows have one order, on any number of workers.
  *
  * A batch of G rows always runs in V lanes, V a power of two. Lane s holds the rows ceil(s*G/V) <= row < ceil((s+1)*G/V); a short
  * batch fills lanes from the front. Worker r of N (a replica, or a core of one) owns the neighbouring lanes floor(V*r/N) up to
- * floor(V*(r+1)/N). Lane sums go up one binary tree: (0,1) (2,3) ..., then pairs of those. A worker adds up the aligned subtrees
- * that lie inside its lanes and hands over their roots: one if N divides V, at most 2*log2(V) otherwise. */
+ * floor(V*(r+1)/N). Lane sums go up one binary tree: (0,1) (2,3) ..., then pairs of those. A worker adds the aligned subtrees that
+ * lie inside its lanes and passes on their roots: one if N divides V, at most 2*log2(V) otherwise. */
 #ifndef LKI_LANE_LANES_H
 #define LKI_LANE_LANES_H
 

@@ -129,7 +129,7 @@ bool lki_softmax_is_last(const lk_layer *l, int rank) { return lki_axis_normal(s
 static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     if (lki_axis_normal(softmax_axis(l), in->rank + 1) < 1)
-        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the back; 0 is the batch", softmax_axis(l),
+        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the end; 0 is the batch", softmax_axis(l),
                                 in->rank);
     *out = *in;
     return LK_OK;

@@ -21,7 +21,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (axis != -1 && axis != in->rank)
         return lki_layer_refuse(l, in, "axis %d; the channels are the last axis, -1 or %d", axis, in->rank);
     if (l->count && channels != l->weight[0].variable->shape.dim[0])
-        return lki_layer_refuse(l, in, "there should be %lld channels, what its statistics were made for",
+        return lki_layer_refuse(l, in, "there should be %lld channels, as when its statistics were made",
                                 (long long)l->weight[0].variable->shape.dim[0]);
     *out = *in;
     return LK_OK;

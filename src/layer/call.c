@@ -1,7 +1,7 @@
-/* Calling a layer by hand: alone, or in the function of a model or a layer of one's own.
+/* Calling a layer by hand: alone, or in the function of a model or a custom layer.
  *
- * The first call gives it a name, if no model did, and makes its weights; inside run all replicas meet for that. What it draws
- * while training goes by the training calls of the model around it, or else by a count of its own. */
+ * The first call gives it a name, if no model did, and makes its weights; inside run all replicas meet for that. In training, its
+ * random numbers follow the training calls of the enclosing model, or else a count of its own. */
 #include "dist/strategy.h"
 #include "layer/layer.h"
 #include "op/record.h"
@@ -39,7 +39,7 @@ static lk_status start_count(lk_layer *l)
 static lk_status make_ready(const request *r)
 {
     lk_status status = LK_OK;
-    lki_recording_pause(); /* first values are nobody's gradient */
+    lki_recording_pause(); /* initial values are not part of any gradient */
     LK_STEP {
         if (!r->layer->built) status = place_and_build(r->layer, r->in);
         if (status == LK_OK && r->counts && !r->layer->calls) status = start_count(r->layer);

@@ -14,7 +14,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     int64_t width = in->dim[in->rank - 1];
     if (width < 0) return lki_layer_refuse(l, in, "the last axis needs a fixed size");
     if (l->count && width != l->weight[KERNEL].variable->shape.dim[0])
-        return lki_layer_refuse(l, in, "the last axis should be %lld, what its kernel was made for",
+        return lki_layer_refuse(l, in, "the last axis should be %lld, as when its kernel was made",
                                 (long long)l->weight[KERNEL].variable->shape.dim[0]);
     *out = *in;
     out->dim[out->rank - 1] = ((const dense *)l)->set.units;

@@ -17,7 +17,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (channels < 1 || channels > INT32_MAX || (groups > 0 && channels % groups))
         return lki_layer_refuse(l, in, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
     if (l->count && channels != l->weight[0].variable->shape.dim[0])
-        return lki_layer_refuse(l, in, "there should be %lld channels, what its weights were made for",
+        return lki_layer_refuse(l, in, "there should be %lld channels, as when its weights were made",
                                 (long long)l->weight[0].variable->shape.dim[0]);
     *out = *in;
     return LK_OK;

@@ -8,13 +8,13 @@
 
 struct lk_initializer {
     lki_object object;
-    const lki_class *class; /* NULL: from code of one's own */
+    const lki_class *class; /* NULL: from custom functions */
     lk_initializer_args set;
     lk_initializer_fn   fn; /* of one's own; else NULL */
     void               *user;
 };
 
-/* What decides its values; false and an error: there is no such weight. Not of those from code of one's own. */
+/* What decides its values; false and an error: there is no such weight. Not of those from custom functions. */
 bool lki_initializer_filling(const lk_initializer *i, lk_shape shape, const char *stream, lki_filling *out);
 
 extern const lki_class lki_initializer_classes[]; /* ends with an empty one */

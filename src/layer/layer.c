@@ -178,8 +178,8 @@ FIRST(glorot_uniform) { return lki_variance_scaling(shape, stream, 1, LK_FAN_AVG
 FIRST(orthogonal) { return lki_filling_of(LKI_FILL_ORTHOGONAL, shape, stream, 1, 0); }
 #undef FIRST
 
-/* Its first value as one that can wait; false and perhaps an error: there is none, because code of one's own makes it, or it does
- * not fit. */
+/* Its initial value as one that is computed later; false, perhaps with an error: not possible, because a custom function makes it,
+ * or it does not fit. */
 static bool find_filling(const lki_weight *w, const lk_shape *shape, const char *stream, lki_filling *out)
 {
     char           text[LKI_SHAPE_TEXT];

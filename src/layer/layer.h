@@ -133,7 +133,7 @@ struct lk_layer {
     lk_variable    *calls; /* training calls by hand, outside of a model: what is drawn by then. A reference; mostly NULL */
     int             count;
     lki_weight      weight[LKI_MOST_WEIGHTS];
-    int             inner_count; /* layers inside this one, references: their weights come behind its own */
+    int             inner_count; /* layers inside this one, references: their weights come after its own */
     lk_layer      **inner;
 };
 
@@ -163,7 +163,7 @@ lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape);
 /* The same, its first value coming from `fn` and not from its initialiser, which fn may use. */
 lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk_initializer_fn fn, void *user);
 
-/* Its i-th weight now, read under whoever records. */
+/* The value of its i-th weight now; recorders of this thread see the read. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
 /* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. Or what the layer computes alone,
@@ -204,7 +204,8 @@ lki_first_value lki_first_zeros, lki_first_ones, lki_first_glorot_uniform, lki_f
 
 extern const lki_layer_kind *const lki_layer_kinds[]; /* ends with NULL */
 
-bool     lki_softmax_is_last(const lk_layer *softmax, int rank); /* it normalises along the last axis of rows of so many axes */
+bool     lki_softmax_is_last(const lk_layer *softmax, int rank); /* it normalises along the last axis of rows with this number of
+                                                                  * axes */
 lk_dtype lki_input_dtype(const lk_layer *input);                 /* of a layer of the input kind */
 
 #endif

@@ -15,7 +15,7 @@ static int normalized_axes(const lk_layer *l, const lk_shape *in)
     for (int i = 0; i < axis.count; i++) {
         int at = lki_axis_normal(axis.value[i], in->rank + 1);
         if (at < 1) {
-            lki_layer_refuse(l, in, "axis %lld; it should be 1 to %d, or count from the back; 0 is the batch",
+            lki_layer_refuse(l, in, "axis %lld; it should be 1 to %d, or count from the end; 0 is the batch",
                              (long long)axis.value[i], in->rank);
             return -1;
         }
@@ -49,7 +49,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     for (int i = 0; weights && i < axes; i++)
         if (shape.dim[i] < 0) return lki_layer_refuse(l, in, "the axes that are normalised need fixed sizes");
     if (l->count && !lki_shape_equal(&shape, &l->weight[0].variable->shape))
-        return lki_layer_refuse(l, in, "the last axes should be %s, what its weights were made for",
+        return lki_layer_refuse(l, in, "the last axes should be %s, as when its weights were made",
                                 lki_shape_text(&l->weight[0].variable->shape, text));
     *out = *in;
     return LK_OK;

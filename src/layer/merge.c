@@ -83,7 +83,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     return LK_OK;
 }
 
-/* Axes of size 1 behind the batch, so that ranks are equal. */
+/* Axes of size 1 after the batch, so that ranks are equal. */
 static lk_tensor *with_rank(lk_tensor *x, int rank)
 {
     if (lki_bad(x) || x->shape.rank == rank) return x;
@@ -138,7 +138,7 @@ static lk_status output_operation(const lk_layer *l, const lk_shape *in, lk_shap
     lk_shape       met;
     if (in[0].rank == in[1].rank) return output(l, in, out);
     if (!rows_meet(&a, &b, &met))
-        return lki_layer_refuse(l, in, "those of the other, %s, do not broadcast with them as numpy has it",
+        return lki_layer_refuse(l, in, "those of the other, %s, do not broadcast with them as in numpy",
                                 lki_shape_text(&in[1], text));
     *out = (lk_shape){.rank = met.rank - 1};
     for (int i = 0; i < out->rank; i++)
@@ -216,7 +216,7 @@ static lk_status output_concatenate(const lk_layer *l, const lk_shape *in, lk_sh
     char      text[LKI_SHAPE_TEXT];
     const int at = lki_axis_normal(concatenate_axis(l), in->rank + 1) - 1;
     if (at < 0)
-        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the back; 0 is the batch", concatenate_axis(l),
+        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the end; 0 is the batch", concatenate_axis(l),
                                 in->rank);
     *out = *in;
     for (int i = 1; in[i].rank >= 0; i++) {
@@ -274,9 +274,9 @@ static lk_status output_dot(const lk_layer *l, const lk_shape *in, lk_shape *out
     int  at[2];
     for (int i = 0; i < 2; i++)
         if (!(at[i] = dot_axis(l, i, in[i].rank)))
-            return lki_layer_refuse(
-                l, in, "axis %lld of input %d, %s; it should be 1 to %d, or count from the back; 0 is the batch",
-                (long long)lki_axes_of(((const dot *)l)->set.axes).value[i], i, lki_shape_text(&in[i], text), in[i].rank);
+            return lki_layer_refuse(l, in, "axis %lld of input %d, %s; it should be 1 to %d, or count from the end; 0 is the batch",
+                                    (long long)lki_axes_of(((const dot *)l)->set.axes).value[i], i, lki_shape_text(&in[i], text),
+                                    in[i].rank);
     const int64_t a = in[0].dim[at[0] - 1], b = in[1].dim[at[1] - 1];
     if (a >= 0 && b >= 0 && a != b)
         return lki_layer_refuse(l, in,

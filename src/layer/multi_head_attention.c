@@ -1,5 +1,5 @@
-/* MultiHeadAttention on (query, value) or (query, value, key): every step of the query looks at the steps of the value, several
- * times side by side. Rows are [steps, width] each; what comes out is as wide as the query.
+/* MultiHeadAttention on (query, value) or (query, value, key): every step of the query attends to the steps of the value, in
+ * several heads. Rows are [steps, width] each; results are as wide as the query.
  *
  * Four projections, each a kernel and mostly a bias, in Keras' order: query, key, value, output. */
 #include "layer/initializer.h"
@@ -33,7 +33,7 @@ static lk_status input_fits(const lk_layer *l, const lk_shape *row, int i)
     if (row->dim[1] < 0) return lki_layer_refuse(l, row, "the width of the %s needs a fixed size", INPUTS[i]);
     const int64_t made_for = l->count ? l->weight[kernel_at(l, i)].variable->shape.dim[0] : row->dim[1];
     if (row->dim[1] == made_for) return LK_OK;
-    return lki_layer_refuse(l, row, "the %s should be %lld wide, what its kernel was made for", INPUTS[i], (long long)made_for);
+    return lki_layer_refuse(l, row, "the %s should be %lld wide, as when its kernel was made", INPUTS[i], (long long)made_for);
 }
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

@@ -41,7 +41,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const int64_t channels = in->dim[in->rank - 1], known = made_for((const normalization *)l);
     if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
     if (known >= 0 && channels != known)
-        return lki_layer_refuse(l, in, "there should be %lld channels, what its mean and variance are for", (long long)known);
+        return lki_layer_refuse(l, in, "there should be %lld channels, as in its mean and variance", (long long)known);
     *out = *in;
     return LK_OK;
 }
@@ -241,7 +241,7 @@ lk_status lk_normalization_adapt(lk_layer *l, lk_dataset *d)
     lk_status status = LK_OK;
     if (!lki_is_kind(l, LKI_KIND_LAYER)) return lki_fail(LK_EINVAL, "%s: %s", ADAPT, l ? "not a layer" : "the layer is NULL");
     if (l->kind != &lki_normalization_kind)
-        return lki_fail(LK_EINVAL, "%s: layer \"%s\" is no Normalization layer", ADAPT, lki_layer_title(l));
+        return lki_fail(LK_EINVAL, "%s: layer \"%s\" is not a Normalization layer", ADAPT, lki_layer_title(l));
     if (((normalization *)l)->set.mean)
         return lki_fail(LK_EINVAL, "%s: layer \"%s\" was given its mean and variance", ADAPT, lki_layer_title(l));
     LK_FOR_EACH(element, d) {

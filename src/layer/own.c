@@ -1,10 +1,10 @@
-/* Layers of one's own: what they do, which weights they have and what becomes of a row are functions of the caller's.
+/* Custom layers: the caller's functions compute them, create their weights and determine the shape of a result row.
  *
  * Invariants
  * 1. Each has a kind by itself, since its name, its inputs and whether it draws are said by the caller.
  * 2. It holds the objects its weights were asked for with, as other layers do by their arguments.
- * 3. A function that fails without saying why is told as an error that names the layer; what is called never returns a shape that
- *    the output function did not promise. */
+ * 3. A function that fails without a message becomes an error that names the layer. A result whose shape differs from that of the
+ *    output function is an error. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -32,7 +32,7 @@ static int count_of(const lk_shape *in)
     return count;
 }
 
-/* What a function said; a failure it did not explain is told here. */
+/* The status of a function; a failure without a message is reported here. */
 static lk_status checked(const lk_layer *l, const char *function, lk_status status)
 {
     if (status == LK_OK || lk_failed()) return status;
@@ -189,7 +189,7 @@ static lk_tensor *promised(const lk_layer *l, lk_tuple in, lk_tensor *y)
         fits = fits && (out.dim[i] < 0 || made.dim[i] == out.dim[i]);
     }
     if (fits) return y;
-    return lki_refuse(LK_ESHAPE, "layer \"%s\": its call function gave %s for %lld rows; %s %s each", lki_layer_title(l),
+    return lki_refuse(LK_ESHAPE, "layer \"%s\": its call function returned %s for %lld rows; %s %s each", lki_layer_title(l),
                       lki_shape_text(&y->shape, gave), (long long)in.item[0]->shape.dim[0],
                       ((const own *)l)->set.output ? "its output function says" : "without an output function it should be",
                       lki_shape_text(&out, says));
@@ -211,10 +211,10 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     const lki_pass *before = lki_pass_set(pass);
     lk_tensor      *y = o->set.call(l, lk_tuple_from(pass->in.count, in), &told, o->set.user);
     lki_pass_set(before);
-    if (!y && !lk_failed()) return lki_refuse(LK_EINVAL, "layer \"%s\": its call function gave NULL", lki_layer_title(l));
+    if (!y && !lk_failed()) return lki_refuse(LK_EINVAL, "layer \"%s\": its call function returned NULL", lki_layer_title(l));
     if (lki_bad(y)) return &lki_poison;
     if (lki_stands_for(y))
-        return lki_refuse(LK_EINVAL, "layer \"%s\": its call function gave %s", lki_layer_title(l), lki_why_not_plain(y));
+        return lki_refuse(LK_EINVAL, "layer \"%s\": its call function returned %s", lki_layer_title(l), lki_why_not_plain(y));
     return promised(l, pass->in, y);
 }
 
@@ -234,7 +234,7 @@ static const lki_layer_kind OWN = {.name = "own_layer",
 
 lk_layer *lk_layer_of_kw(lk_own_layer_args a)
 {
-    if (!a.call) return lki_fail(LK_EINVAL, "lk_layer_of: call is NULL; it is what the layer does"), NULL;
+    if (!a.call) return lki_fail(LK_EINVAL, "lk_layer_of: call is NULL; it computes the layer"), NULL;
     if (a.kind && (!*a.kind || strchr(a.kind, '/')))
         return lki_fail(LK_EINVAL, "lk_layer_of: the kind \"%s\" is empty or has a slash in it", a.kind), NULL;
     const int64_t inputs = lki_integer_or(a.inputs, 1);

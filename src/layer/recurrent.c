@@ -30,7 +30,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (in->dim[0] == 0) return lki_layer_refuse(l, in, "there should be at least one step");
     if (in->dim[1] < 0) return lki_layer_refuse(l, in, "the features need a fixed number");
     if (l->count && in->dim[1] != l->weight[KERNEL].variable->shape.dim[0])
-        return lki_layer_refuse(l, in, "there should be %lld features, what its kernel was made for",
+        return lki_layer_refuse(l, in, "there should be %lld features, as when its kernel was made",
                                 (long long)l->weight[KERNEL].variable->shape.dim[0]);
     const lk_shape every = {.rank = 2, .dim = {in->dim[0], a->units}}, last = {.rank = 1, .dim = {a->units}};
     *out = a->return_sequences == LK_ON ? every : last;

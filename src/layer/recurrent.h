@@ -1,4 +1,4 @@
-/* What wrapping layers ask of LSTM, GRU and SimpleRNN. */
+/* What wrapping layers need from LSTM, GRU and SimpleRNN. */
 #ifndef LKI_LAYER_RECURRENT_H
 #define LKI_LAYER_RECURRENT_H
 

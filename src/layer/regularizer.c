@@ -57,7 +57,7 @@ lk_tensor *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x)
     return sum ? sum : lki_like(x, 0);
 }
 
-/* c * sum over everything behind the leading axis. */
+/* c * sum over everything after the leading axis. */
 static lk_tensor *row_sums(lk_tensor *x, double c)
 {
     lki_axes behind = {0};

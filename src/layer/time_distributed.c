@@ -30,7 +30,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     lk_shape step[2], one;
     LKI_TRY(step_of(l, in, step));
     LKI_TRY(lki_layer_output(l->inner[0], step, &one));
-    if (one.rank + 2 > LK_MAX_RANK) return lki_layer_refuse(l, in, "what comes out has more than %d axes", LK_MAX_RANK - 1);
+    if (one.rank + 2 > LK_MAX_RANK) return lki_layer_refuse(l, in, "the result has more than %d axes", LK_MAX_RANK - 1);
     *out = (lk_shape){.rank = one.rank + 1, .dim = {in->dim[0]}};
     for (int i = 0; i < one.rank; i++)
         out->dim[i + 1] = one.dim[i];

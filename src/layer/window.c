@@ -72,7 +72,7 @@ lk_status lki_layer_channels(const lk_layer *l, int axes, const lk_shape *in, in
     int64_t channels = in->dim[axes];
     if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
     if (made_for >= 0 && channels != made_for)
-        return lki_layer_refuse(l, in, "there should be %lld channels, what its kernel was made for", (long long)made_for);
+        return lki_layer_refuse(l, in, "there should be %lld channels, as when its kernel was made", (long long)made_for);
     return LK_OK;
 }
 

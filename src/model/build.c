@@ -26,7 +26,7 @@ lk_status lki_model_count_calls(lk_model *m)
     return m->calls ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* A model of one's own makes the weights of its layers as it calls them. */
+/* A custom model creates the weights of its layers as it calls them. */
 static lk_status build_layers(lk_model *m, const lk_shape *row)
 {
     if (m->form == LKI_OWN_MODEL) return LK_OK;
@@ -40,7 +40,7 @@ static lk_status build_layers(lk_model *m, const lk_shape *row)
 static lk_status build_all(lk_model *m, const lk_shape *row)
 {
     lk_status status = LK_OK;
-    lki_recording_pause(); /* first values are nobody's gradient */
+    lki_recording_pause(); /* initial values are not part of any gradient */
     LK_STEP {
         status = build_layers(m, row);
         if (status == LK_OK) status = lki_model_count_calls(m);
@@ -112,8 +112,8 @@ lk_status lk_model_build(lk_model *m, lk_shape row)
     if (!lki_is_model("lk_model_build", m)) return LK_EINVAL;
     if (!is_row(&row)) return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));
     if (!lki_model_built(m) && m->form == LKI_OWN_MODEL)
-        return lki_fail(LK_EUNSUPPORTED,
-                        "lk_model_build: model \"%s\" is a function of one's own: its first call makes the weights", m->name);
+        return lki_fail(LK_EUNSUPPORTED, "lk_model_build: model \"%s\" is a custom model: its first call makes the weights",
+                        m->name);
     if (!lki_model_built(m) && m->inputs > 1)
         return lki_fail(LK_EINVAL, "lk_model_build: model \"%s\" has %d inputs; it was built from their shapes", m->name,
                         m->inputs);

@@ -120,7 +120,8 @@ static lk_status count(lk_checkpoint *c, int64_t by, int64_t *now)
     const int64_t *counter = lki_variable_values(c->counter);
     if (!counter) return LK_ENOMEM;
     if (*counter < 0 || *counter == INT64_MAX)
-        return lki_fail(LK_ESTATE, "lk_checkpoint_save: %lld saves were counted, which cannot be: a bad checkpoint was restored",
+        return lki_fail(LK_ESTATE,
+                        "lk_checkpoint_save: %lld saves were counted, which is impossible: a bad checkpoint was restored",
                         (long long)*counter);
     *now = *counter + by;
     return lki_variable_fill(c->counter, now);
@@ -241,7 +242,7 @@ static char *read_state(const char *file, size_t folder)
     if (lki_file_read(file, &bytes) != LK_OK) return NULL;
     lki_checkpoint_state_scan(file, (const char *)bytes.data, bytes.size, &state);
     lki_bytes_free(&bytes);
-    if (state.changed) lki_warn("%s was changed since it was written, or is damaged: its checksum is another one", file);
+    if (state.changed) lki_warn("%s has a wrong checksum: it was modified or is damaged", file);
     char *named = state.latest;
     state.latest = NULL;
     lki_checkpoint_state_free(&state);
@@ -251,7 +252,7 @@ static char *read_state(const char *file, size_t folder)
     return path;
 }
 
-/* A state file that cannot be read is as good as none, but somebody should know. */
+/* A state file that cannot be read is treated as missing, with a warning. */
 static char *state_or_warning(const char *file, size_t folder)
 {
     lki_error_record before, mine;

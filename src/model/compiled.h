@@ -1,4 +1,4 @@
-/* What a model is trained with, as lk_model_compile() was told: kept in the model, so that files can hold it and fit can use it. */
+/* The arguments of lk_model_compile(): kept in the model, so that files can store them and fit can use them. */
 #ifndef LKI_MODEL_COMPILED_H
 #define LKI_MODEL_COMPILED_H
 

@@ -88,7 +88,7 @@ lk_nodes lk_nodes_of(int count, lk_node *const *one_based)
 
 typedef struct met_layer {
     lk_layer *layer;
-    int       index, depth; /* when it was met, and how many layers are behind it at most */
+    int       index, depth; /* when it was met, and how many layers are after it at most */
 } met_layer;
 
 typedef struct walk {
@@ -206,7 +206,7 @@ static lk_status inputs_fit(const walk *w)
     const lk_nodes *in = &w->args->inputs;
     for (int i = 0; i < in->count; i++) {
         if (in->item[i]->layer->kind != &lki_input_kind)
-            return lki_fail(LK_EINVAL, "lk_functional: input %d is what layer \"%s\" puts out; inputs are made by lk_input()", i,
+            return lki_fail(LK_EINVAL, "lk_functional: input %d is the output of layer \"%s\"; inputs are made by lk_input()", i,
                             lki_layer_title(in->item[i]->layer));
         for (int k = 0; k < i; k++)
             if (in->item[k] == in->item[i]) return lki_fail(LK_EINVAL, "lk_functional: inputs %d and %d are the same one", k, i);

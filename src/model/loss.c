@@ -33,13 +33,13 @@ static lk_tensor *own_values(const lk_loss *l, lk_tensor *labels, lk_tensor *pre
     char text[LKI_SHAPE_TEXT];
     if (!lki_usable("lk_loss_of", "labels", labels) || !lki_usable("lk_loss_call", "predictions", predictions)) return &lki_poison;
     lk_tensor *values = l->fn(labels, predictions, l->user);
-    if (!values) return lki_refuse(LK_EINVAL, "lk_loss_of: the function gave NULL");
+    if (!values) return lki_refuse(LK_EINVAL, "lk_loss_of: the function returned NULL");
     if (lki_bad(values)) return values;
-    if (lki_stands_for(values)) return lki_refuse(LK_EINVAL, "lk_loss_of: what the function gave is %s", lki_why_not_plain(values));
+    if (lki_stands_for(values)) return lki_refuse(LK_EINVAL, "lk_loss_of: the function's result is %s", lki_why_not_plain(values));
     if (!lki_is_float(values->dtype))
-        return lki_refuse(LK_EDTYPE, "lk_loss_of: the function gave %s; it must be a float", lk_dtype_name(values->dtype));
+        return lki_refuse(LK_EDTYPE, "lk_loss_of: the function returned %s; it must be a float", lk_dtype_name(values->dtype));
     if (values->shape.rank && predictions->shape.rank && values->shape.dim[0] == predictions->shape.dim[0]) return values;
-    return lki_refuse(LK_ESHAPE, "lk_loss_of: the function gave %s; there must be one value or several for each row",
+    return lki_refuse(LK_ESHAPE, "lk_loss_of: the function returned %s; there must be one value or several for each row",
                       lki_shape_text(&values->shape, text));
 }
 

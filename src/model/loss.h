@@ -8,10 +8,10 @@
 
 struct lk_loss {
     lki_object object;
-    const lki_class *class; /* what a Keras file says about it; its name is NULL for code of one's own */
+    const lki_class *class; /* what a Keras file says about it; its name is NULL for custom functions */
     lki_loss_id         id;
     lk_loss_object_args set; /* held; the name is always there */
-    lk_loss_fn          fn;  /* code of one's own; else NULL */
+    lk_loss_fn          fn;  /* custom functions; else NULL */
     void               *user;
 };
 

@@ -1,4 +1,4 @@
-/* Losses as objects: making them, by constructor, by Keras' name, from code of one's own; and what Keras' files call them. */
+/* Losses as objects: made by constructors, by Keras' names or from custom functions; and their names in Keras files. */
 #include "core/memory.h"
 #include "core/names.h"
 #include "model/loss.h"

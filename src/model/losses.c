@@ -1,4 +1,4 @@
-/* What a model adds to the loss: regularisation of its weights, and what its last call on this thread added.
+/* The terms that a model adds to the loss: regularisation of its weights, and the terms of its last call on this thread.
  *
  * Each thread has an entry of its own in the model's list; entries are only ever added, at the front, so nobody waits. */
 #include "core/dtype.h"

@@ -33,7 +33,7 @@ struct lk_checkpoint_manager {
     char                *restored;
     const char         **names; /* what was handed out as a list */
     int                  most;
-    double               seconds; /* one of every so many is kept */
+    double               seconds; /* one of every n hours is kept */
     int64_t              interval, last_step;
     bool                 stepped; /* last_step is one */
     lk_status (*init_fn)(void *user);
@@ -78,7 +78,7 @@ static lk_status set_text(char **to, const char *text)
     return LK_OK;
 }
 
-/* At the end of the list, and the latest; or nothing changed. One that is written anew is in the list twice until that is
+/* At the end of the list, and the latest; or nothing changed. One that is written again is in the list twice until that is
  * recorded. */
 static lk_status enlist(lk_checkpoint_manager *m, const char *path)
 {
@@ -176,7 +176,7 @@ static lk_status read_state(lk_checkpoint_manager *m)
     LKI_TRY(lki_file_read(m->file, &bytes));
     lk_status status = lki_checkpoint_state_scan(m->file, (const char *)bytes.data, bytes.size, &found);
     lki_bytes_free(&bytes);
-    if (found.changed) lki_warn("%s was changed since it was written, or is damaged: its checksum is another one", m->file);
+    if (found.changed) lki_warn("%s has a wrong checksum: it was modified or is damaged", m->file);
     if (status == LK_OK) status = take_over(m, &found);
     lki_checkpoint_state_free(&found);
     return status;
@@ -297,7 +297,7 @@ static lk_status step_of(const lk_checkpoint_manager *m, int64_t *step)
 
 static bool too_many(const lk_checkpoint_manager *m) { return m->most && m->state.count > m->most; }
 
-/* Whether any was taken from the list. Files that cannot be removed stay, which somebody should know. */
+/* Whether any was removed from the list. Files that cannot be removed stay, with a warning. */
 static bool sweep(lk_checkpoint_manager *m)
 {
     lki_checkpoint_state *s = &m->state;

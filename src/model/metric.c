@@ -1,4 +1,4 @@
-/* Metrics: making them, counting in, what comes out. metric.h tells how they keep their sums, metric_kinds.c which there are. */
+/* Metrics: constructors, updates and results. metric.h describes how they keep their sums; metric_kinds.c lists them. */
 #include "model/metric.h"
 #include "core/dtype.h"
 #include "core/memory.h"
@@ -356,7 +356,7 @@ lk_status lk_metric_update_kw(lk_metric_update_args a)
     LKI_TRY(operand_fits(a.metric, a.metric->kind->operand[0], a.a));
     LKI_TRY(operand_fits(a.metric, a.metric->kind->operand[1], a.b));
     if (a.sample_weight) LKI_TRY(operand_fits(a.metric, "weights", a.sample_weight));
-    lki_recording_pause(); /* counting is nobody's gradient */
+    lki_recording_pause(); /* updates are not part of any gradient */
     lk_status status = update(&a);
     lki_recording_resume();
     return status;
@@ -408,7 +408,7 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
-/* All results, with the sums they come from behind them, and *one in place of all. NULL when there is no memory. */
+/* All results, with the sums they come from after them, and *one in place of all. NULL when there is no memory. */
 static double *results_of(const lk_metric *m, double *one)
 {
     const lk_shape shape = results_shape(m);

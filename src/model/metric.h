@@ -1,16 +1,16 @@
 /* Metrics from the inside: an object, a table per kind, the arguments it was made with, and its sums.
  *
- * Every metric is a sum over rows of a few numbers, and a function of the sum. A kind says what is summed, under which names, and
- * what comes out of it; metric.c does the rest: weights, lanes, replicas, resets.
+ * Every metric is a sum over rows of a few numbers, and a function of the sum. A kind defines what is summed, under which names,
+ * and the result; metric.c does the rest: weights, lanes, replicas, resets.
  *
  * Invariants
- * 1. A sum is an f64 variable [lanes, entry...]. Rows go to their lanes; what is not rows, or is a batch of a replica's own, to
- *    the first lane of the replica that counts it. So every replica writes lanes of its own: nobody waits, and nothing depends on
- *    the number of replicas.
+ * 1. A sum is an f64 variable [lanes, entry...]. Rows go to their lanes; what is not rows, or is a batch of a replica's own, to the
+ *    first lane of the replica that counts it. So every replica writes its own lanes: no replica waits, and nothing depends on the
+ *    number of replicas.
  * 2. A result adds the lanes up the tree, (0,1) (2,3) ..., then pairs of those. Inside run it adds the lanes of this replica only.
  * 3. Updates are ops on variables: they run at once or are recorded while a function is traced.
- * 4. A metric has all of its sums or none: kinds with numbers per class that were not told how many get them with the first
- *    predictions, for which the replicas of a run meet. */
+ * 4. A metric has all of its sums or none: kinds with numbers per class get them with the first predictions if num_classes was not
+ *    given; the replicas of a run meet for that. */
 #ifndef LKI_MODEL_METRIC_H
 #define LKI_MODEL_METRIC_H
 
@@ -72,8 +72,8 @@ struct lk_metric {
     const lki_metric_kind *kind;
     const lki_class *class;                /* what a Keras file says about it; its name is NULL where Keras has no such class */
     lk_metric_args     set;                /* held; the name is always there */
-    lk_own_metric_args own;                /* of code of one's own; its name is not held */
-    lk_strategy       *strategy;           /* a reference: whose scope it was made in; NULL: nobody's */
+    lk_own_metric_args own;                /* of custom functions; its name is not held */
+    lk_strategy       *strategy;           /* a reference: the strategy in whose scope it was made; NULL: none */
     bool               built;              /* atomic: it has its sums */
     int64_t            classes;            /* of kinds that have numbers per class; 0: not known yet */
     lk_variable       *sum[LKI_MOST_SUMS]; /* references */

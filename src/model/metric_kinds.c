@@ -65,7 +65,7 @@ static lk_tensor *categorical_hits(const lk_metric *m, lk_tensor *labels, lk_ten
     return are_one_hot(m, labels, predictions) ? lk_equal(class_of(labels), class_of(predictions)) : &lki_poison;
 }
 
-/* One number per row is binary, labels without classes are sparse: chosen anew for each batch, as Keras chooses for "accuracy". */
+/* One number per row is binary, labels without classes are sparse: chosen again for each batch, as Keras chooses for "accuracy". */
 static lk_tensor *hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
 {
     const lk_shape *y = &labels->shape, *p = &predictions->shape;

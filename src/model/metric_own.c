@@ -1,4 +1,4 @@
-/* Metrics from code of one's own: a function gives numbers for each row, another what comes out of their sums. */
+/* Metrics from custom functions: one computes numbers for each row, the other the result from their sums. */
 #include "model/metric.h"
 
 static lk_shape entry(const lk_metric *m) { return m->own.size == 1 ? (lk_shape){0} : (lk_shape){1, {m->own.size}}; }
@@ -8,15 +8,15 @@ static lk_tensor *numbers_per_row(const lk_metric *m, const lk_metric_update_arg
 {
     char       text[LKI_SHAPE_TEXT];
     lk_tensor *t = m->own.values(a->a, a->b, a->sample_weight, m->own.user);
-    if (!t) return lki_metric_refuse(m, LK_EINVAL, "its function gave NULL");
+    if (!t) return lki_metric_refuse(m, LK_EINVAL, "its function returned NULL");
     if (lki_bad(t)) return t;
-    if (lki_stands_for(t)) return lki_metric_refuse(m, LK_EINVAL, "what its function gave is %s", lki_why_not_plain(t));
+    if (lki_stands_for(t)) return lki_metric_refuse(m, LK_EINVAL, "its function's result is %s", lki_why_not_plain(t));
     const lk_shape *s = &t->shape;
     const bool      rows = s->rank && (!a->b->shape.rank || s->dim[0] == a->b->shape.dim[0]);
     if (rows && s->rank == 2 && s->dim[1] == m->own.size) return m->own.size == 1 ? lk_squeeze(t, LK_AXES(-1)) : t;
     if (rows && s->rank == 1 && m->own.size == 1) return t;
-    return lki_metric_refuse(m, LK_ESHAPE, "its function gave %s; it must give %lld number%s for each row", lki_shape_text(s, text),
-                             (long long)m->own.size, m->own.size == 1 ? "" : "s");
+    return lki_metric_refuse(m, LK_ESHAPE, "its function returned %s; it must return %lld number%s for each row",
+                             lki_shape_text(s, text), (long long)m->own.size, m->own.size == 1 ? "" : "s");
 }
 
 static void sums(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x) { x[0] = numbers_per_row(m, a); }

@@ -191,10 +191,10 @@ static lk_tuple run(lk_model *m, lk_tuple in, const lki_pass *pass)
     lki_pass_set(before);
     for (int i = 0; i < out.count && out.count == m->outputs; i++)
         if (!out.item[i] && !lk_failed())
-            lki_fail(LK_EINVAL, "lk_model_call: the function of model \"%s\" gave NULL as output %d", m->name, i);
+            lki_fail(LK_EINVAL, "lk_model_call: the function of model \"%s\" returned NULL as output %d", m->name, i);
     if (out.count == m->outputs) return out;
     if (!lk_failed())
-        lki_fail(LK_EINVAL, "lk_model_call: the function of model \"%s\" gave %d tensors; .outputs says %d", m->name, out.count,
+        lki_fail(LK_EINVAL, "lk_model_call: the function of model \"%s\" returned %d tensors; .outputs says %d", m->name, out.count,
                  m->outputs);
     return LK_TUPLE(&lki_poison);
 }

@@ -3,8 +3,8 @@
  *
  *     MADE -- shapes known, lk_model_build(), first call --> BUILT: every layer has its weights
  *
- * Values are numbered: first the model's inputs, then what its calls put out, in the order they run. A model of layers in a row is
- * a chain of calls; a model of one's own has no calls but a function.
+ * Values are numbered: first the model's inputs, then the outputs of its calls, in the order they run. A sequential model is a
+ * chain of calls; a custom model has a function instead of calls.
  *
  * Invariants
  * 1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
@@ -76,7 +76,7 @@ enum {
     LKI_STOP_NOT,
     LKI_STOP_ASKED,
     LKI_STOP_DONE
-}; /* asked: by a signal or a caller; done: a callback says there is no more to gain */
+}; /* asked: by a signal or a caller; done: a callback found no further improvement */
 
 /* Something that is another address on every thread. */
 const void *lki_this_thread(void);

@@ -82,8 +82,8 @@ lk_layer *lk_model_layer(lk_model *m)
 {
     if (!lki_is_model("lk_model_layer", m)) return NULL;
     if (m->form == LKI_OWN_MODEL)
-        return lki_fail(LK_EUNSUPPORTED,
-                        "lk_model_layer: model \"%s\" is a function of one's own; make it a layer with lk_layer_of()", m->name),
+        return lki_fail(LK_EUNSUPPORTED, "lk_model_layer: model \"%s\" is a custom model; make it a layer with lk_layer_of()",
+                        m->name),
                NULL;
     if (m->outputs != 1)
         return lki_fail(LK_EUNSUPPORTED, "lk_model_layer: model \"%s\" has %d outputs; a layer has one", m->name, m->outputs), NULL;

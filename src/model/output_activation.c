@@ -1,4 +1,4 @@
-/* Which activation gives a model's output its values: whether it puts out probabilities or logits.
+/* The activation that computes a model's output: whether the output is probabilities or logits.
  *
  * Values are followed from the inputs on, as in flow.c. A layer with an activation of its own decides; one that keeps values as
  * they are, or mixes probabilities into probabilities, passes on what its inputs are, where they agree; any other ends it:
@@ -6,7 +6,7 @@
  *
  * Invariants
  * 1. LK_SOFTMAX is said only of values that sum to one along the last axis, which is the one losses sum over.
- * 2. Dropout is looked through: it keeps values except while training. */
+ * 2. Dropout is skipped: it changes values only in training. */
 #include "core/memory.h"
 #include "model/model.h"
 

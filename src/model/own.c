@@ -1,4 +1,4 @@
-/* Models of one's own: a function over layers. */
+/* Custom models: a function over layers. */
 #include "model/model.h"
 
 static lk_status flow(lk_model *m, const lk_own_model_args *a)

@@ -67,7 +67,7 @@ static void mention(names *n, const char *name)
         n->used += (size_t)snprintf(n->text + n->used, sizeof n->text - n->used, ", ...");
 }
 
-/* The number of saves is bookkeeping: nobody misses it. */
+/* The number of saves is bookkeeping: no warning if it is missing. */
 static names unused_of(const restoring *r)
 {
     const int counter = lki_object_graph_child(&r->saved, 0, "save_counter");
@@ -87,7 +87,7 @@ static void restore_destroy(void *object)
     restoring  *r = object;
     const names left = r->partial || !r->used ? (names){0} : unused_of(r);
     if (left.count)
-        lki_warn("checkpoint %s: %d values were not used: %s; lk_restore_expect_partial() says that this is meant", r->path,
+        lki_warn("checkpoint %s: %d values were not used: %s; lk_restore_expect_partial() declares that this is intended", r->path,
                  left.count, left.text);
     for (int i = 0; i < r->set; i++)
         lki_drop(r->variable[i]);
@@ -104,7 +104,7 @@ static lk_status read_graph(restoring *r)
     const int entry = lki_bundle_find(&r->bundle, LKI_OBJECT_GRAPH_KEY);
     if (entry < 0)
         return lki_fail(LK_EUNSUPPORTED,
-                        "%s: has no graph of objects: it was written by name (TensorFlow 1), not by tf.train.Checkpoint",
+                        "%s: has no object graph: it was written by name (TensorFlow 1), not by tf.train.Checkpoint",
                         r->bundle.path);
     LKI_TRY(lki_bundle_read_text(&r->bundle, entry, &bytes));
     const lk_status status = lki_object_graph_parse(r->bundle.path, bytes.data, bytes.size, &r->saved);
@@ -211,8 +211,7 @@ static lk_status want_node(const restoring *r, const lki_tracked *n, int node, v
     const char *key = r->saved.node[node].key;
     if (!key || was_set(r, n->variable)) return LK_OK;
     const int entry = lki_bundle_find(&r->bundle, key);
-    if (entry < 0)
-        return lki_fail(LK_EFORMAT, "%s: its graph of objects names \"%.200s\", which is not in it", r->bundle.path, key);
+    if (entry < 0) return lki_fail(LK_EFORMAT, "%s: its object graph names \"%.200s\", which is not in it", r->bundle.path, key);
     return want(list, (value){n->variable, exact < 0 ? entry : exact, node, n->lanes && exact < 0});
 }
 
@@ -227,8 +226,8 @@ static lk_status check_fit(const restoring *r, const value *v)
     const lki_spread       *p = v->variable->spread;
     if (p && p->component && p->aggregation == LK_AGGREGATION_NONE)
         return lki_fail(LK_EINVAL,
-                        "checkpoint %s: \"%.200s\" is for the sync-on-read variable \"%s\", which has no aggregation: one "
-                        "value cannot be shared out; make it with .aggregation",
+                        "checkpoint %s: \"%.200s\" is for the sync-on-read variable \"%s\", which has no aggregation: one value "
+                        "cannot be split over replicas; make it with .aggregation",
                         r->path, e->key, v->variable->name);
     LKI_TRY(lki_bundle_describe(&r->bundle, v->entry, &a));
     if (!lki_shape_equal(&a.shape, wanted))
@@ -484,7 +483,7 @@ lk_status lk_restore_assert_nontrivial_match(lk_restore_status *s)
     LKI_TRY(askable(call, s));
     for (int i = 0; i < s->restore->set; i++)
         if (s->restore->variable[i] != s->checkpoint->counter) return LK_OK;
-    return lki_fail(LK_EINVAL, "%s: nothing of checkpoint %s was used but the number of saves: no name in it is one here", call,
+    return lki_fail(LK_EINVAL, "%s: only the number of saves of checkpoint %s was used: none of its names exists here", call,
                     s->restore->path);
 }
 

@@ -298,7 +298,7 @@ static lk_status verify_graph(const lki_bundle *b)
     for (int i = 0; i < graph.count && status == LK_OK; i++) {
         const char *key = graph.node[i].key;
         if (key && lki_bundle_find(b, key) < 0)
-            status = lki_fail(LK_EFORMAT, "%s: its graph of objects names \"%.200s\", which is not in it", b->path, key);
+            status = lki_fail(LK_EFORMAT, "%s: its object graph names \"%.200s\", which is not in it", b->path, key);
     }
     lki_object_graph_free(&graph);
     lki_bytes_free(&bytes);

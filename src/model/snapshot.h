@@ -1,7 +1,7 @@
 /* A checkpoint as it was at one moment: its values copied, to be written later, by any thread.
  *
  *     objects --walk--> bundle                      lk_checkpoint_save: streamed from the variables, nothing is copied
- *     objects --walk--> snapshot --write--> bundle  training goes on while a thread writes
+ *     objects --walk--> snapshot --write--> bundle  training continues while a thread writes
  *
  * Both ways give the same files: the same walk names the values, and one writer stores them.
  *

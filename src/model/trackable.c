@@ -136,7 +136,7 @@ static const struct {
     {"", "kernel", "_kernel"},
 };
 
-/* The path of its i-th weight below a layer. Layers of one's own keep theirs under the names they were given. */
+/* The path of its i-th weight below a layer. Custom layers keep theirs under the names they were given. */
 static const char *weight_path(const lk_layer *l, int i)
 {
     const char *name = l->weight[i].name, *class = l->kind->class.name;

@@ -82,8 +82,8 @@ lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_acti
     lk_shape wide = x->shape;
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
     if (!is_bias_of(bias, &wide)) return &lki_poison;
-    /* the bias and most activations right behind the product, where a compiled step joins them; a reshape would hide which logits a
-     * probability was made of */
+    /* the bias and most activations directly after the product, where a compiled step joins them; a reshape would hide which logits
+     * a probability was made of */
     const bool remembers = activation == LK_SIGMOID || activation == LK_SOFTMAX;
     lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
     y = lk_reshape(finish(y, bias, remembers ? LK_LINEAR : activation), wide);

@@ -85,7 +85,7 @@ static void warn_of_probabilities(lki_loss_id loss, bool sigmoid)
 {
     static int warned[LKI_LOSS_COUNT]; /* atomic: once for each loss */
     if (!__atomic_exchange_n(&warned[loss], 1, __ATOMIC_RELAXED))
-        lki_warn("%s has from_logits on, but its predictions come out of a %s: what went into that is taken as the logits",
+        lki_warn("%s has from_logits on, but its predictions are the result of a %s: its operand is used as the logits",
                  lki_losses[loss].name, sigmoid ? "sigmoid" : "softmax");
 }
 
@@ -106,7 +106,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
     look_through(LKI_LOSS_sparse_categorical_crossentropy, &a);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
-    if (lki_is_float(labels->dtype)) /* what is not a number is no class */
+    if (lki_is_float(labels->dtype)) /* what is not a number is not a class */
         labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
     int rank = labels->shape.rank;
     if (rank == logits->shape.rank && rank && labels->shape.dim[rank - 1] == 1) labels = lk_squeeze(labels, LK_AXES(-1));
@@ -333,7 +333,7 @@ static bool size_given(const lk_average_args *a, bool *given, double *size)
                         *size),
                false;
     if (!(*size >= 0) || *size != floor(*size))
-        return lki_fail(LK_EINVAL, AVERAGE ": global_batch_size is %g; it must be a whole number, 0 or more", *size), false;
+        return lki_fail(LK_EINVAL, AVERAGE ": global_batch_size is %g; it must be an integer, 0 or more", *size), false;
     if ((unsigned)a->denominator > LK_EXACT)
         return lki_fail(LK_EINVAL, AVERAGE ": there is no denominator %d; it must be LK_PER_REPLICA or LK_EXACT",
                         (int)a->denominator),
@@ -357,9 +357,9 @@ lk_tensor *lk_compute_average_loss_kw(lk_average_args a)
     if (!average_operands(&a) || !size_given(&a, &given, &size)) return &lki_poison;
     if (!given && lk_in_cross_replica_context())
         return lki_refuse(
-            LK_ESTATE, AVERAGE
-            ": in cross-replica context nobody knows how many rows a replica has; give global_batch_size, or call it in the "
-            "function given to lk_run()");
+            LK_ESTATE,
+            AVERAGE ": in cross-replica context the rows of a replica are not known; give global_batch_size, or call it in the "
+                    "function given to lk_run()");
     lk_dtype   dtype = a.per_example_loss->dtype;
     lk_tensor *terms = average_terms(&a), *count = NULL;
     if (lki_bad(terms)) return terms;

@@ -27,7 +27,7 @@ lk_tensor *lki_quotient(lk_tensor *a, lk_tensor *b);
 
 /* ---- weights and rows ---- */
 
-/* Weights of this type and as many axes: an axis of size 1 too many goes, missing ones are added behind. */
+/* Weights of this type and as many axes: an axis of size 1 too many goes, missing ones are added after. */
 lk_tensor *lki_weights_of(lk_tensor *weights, lk_dtype dtype, int rank);
 lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values); /* of their type, as many axes as they have */
 

@@ -140,7 +140,7 @@ static bool fits_batch_ops(const lk_norm_args *a)
            per_element(a->beta, a->x, channels);
 }
 
-/* Sums of x, x * x and 1 over everybody's rows, [3, channels] in f64. */
+/* Sums of x, x * x and 1 over the rows of all replicas, [3, channels] in f64. */
 static lk_tuple sums_of(const batch *b, lk_tensor *x)
 {
     lk_tensor *sums = lki_apply1(LKI_OP_batch_sums, NULL, x);
@@ -148,8 +148,8 @@ static lk_tuple sums_of(const batch *b, lk_tensor *x)
     return lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
 }
 
-/* Mean and variance [2, channels] of everybody's rows. What leads to them is not recorded: their gradient is known. Sums in f64
- * keep the digits of f32's variance at once; f64's are taken again, around the mean. */
+/* Mean and variance [2, channels] of the rows of all replicas. The ops that compute them are not recorded: their gradient is known.
+ * Sums in f64 keep the digits of f32's variance at once; f64's are taken again, around the mean. */
 static lk_tensor *moments_of(const batch *b, lk_tensor *x)
 {
     lki_recording_pause();

@@ -110,7 +110,7 @@ static bool is_small(const char *who, const char *what, lk_number n)
 static bool is_count(const char *who, const char *what, lk_integer n)
 {
     const int64_t count = lki_integer_or(n, 1);
-    return (count >= 1 && count <= INT32_MAX) || refuse(who, what, (double)count, "a whole number of at least 1");
+    return (count >= 1 && count <= INT32_MAX) || refuse(who, what, (double)count, "an integer of at least 1");
 }
 
 static bool common_is_valid(const char *who, const lki_optimizer_common *c)
@@ -560,9 +560,8 @@ static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables va
         if (!gradients.item[i]) continue;
         g[n] = (lki_gradient){.value = lki_plain(gradients.item[i]), .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
-            status =
-                lki_fail(LK_EINVAL, "%s: variable %s was not there at the first apply: make another optimiser for other variables",
-                         o->name, variables.item[i]->name);
+            status = lki_fail(LK_EINVAL, "%s: variable %s did not exist at the first apply: make another optimiser for it", o->name,
+                              variables.item[i]->name);
     }
     if (status == LK_OK && !n) status = lki_fail(LK_EINVAL, "%s: no gradients for any variable", o->name);
     if (status == LK_OK) {
@@ -594,7 +593,7 @@ static lk_status check_alike(int count, void *const *everyones)
         if (!same)
             return lki_fail(
                 LK_ESTATE,
-                "lk_optimizer_apply: replica %d does not bring gradients for the same variables as replica 0 to the same optimiser",
+                "lk_optimizer_apply: replica %d does not pass gradients for the same variables as replica 0 to the same optimiser",
                 r);
     }
     return LK_OK;
@@ -609,8 +608,8 @@ static lk_tensor *agreed(const lk_variable *v, int count, lk_tensor *const *item
         same = same && lki_same_elements(item[r], item[0]);
         if (!item[r]->graph && !item[0]->graph && !lki_same_bits(item[r], item[0]))
             return lki_refuse(LK_EINVAL,
-                              "lk_optimizer_apply_combined: replica %d brings another gradient for \"%s\" than replica 0; combined "
-                              "ones must be the same: make them with "
+                              "lk_optimizer_apply_combined: replica %d passes another gradient for \"%s\" than replica 0; combined "
+                              "gradients must be equal: make them with "
                               "lk_all_reduce(), or call lk_optimizer_apply()",
                               r, v->name);
     }
@@ -653,7 +652,7 @@ static lk_status check_apply(const lk_optimizer *o, lk_tuple gradients, lk_varia
     return LK_OK;
 }
 
-/* Replicas that trained a variable of nobody would each change it. */
+/* If replicas trained a variable outside the strategy, each of them would change it. */
 static lk_status check_owner(const lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
     const lk_strategy *s = lki_strategy_current();

@@ -64,7 +64,7 @@ struct lk_optimizer {
 };
 
 /* The class of an optimiser and, unless `args` is NULL, a copy of what it would be made with now: its rate may have been set
- * anew. */
+ * again. */
 const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args);
 
 /* The variables of an optimiser under the names Keras keeps them by: "_iterations" is one, "_momentums" a list. */
@@ -81,8 +81,8 @@ int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTI
 /* Who waits for its slots; NULL when they have been made. */
 lki_waiters *lki_optimizer_waiters(lk_optimizer *o);
 
-/* Made outside of the scope of a strategy of GPUs and not used yet: what there is of its state, iteration and rate, is made anew
- * there, so that a step need not carry it to and fro. */
+/* If it was made outside the scope of a strategy of GPUs and is not used yet, its state so far (iteration and rate) is created
+ * again on the strategy's devices, so that steps need not copy it between host and card. */
 struct lk_strategy;
 lk_status lki_optimizer_adopt(lk_optimizer *o, struct lk_strategy *s);
 

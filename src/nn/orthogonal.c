@@ -1,4 +1,4 @@
-/* Matrices with perpendicular rows of length 1 (initializer.h), out of normal numbers. Two definitions, told apart by the shape
+/* Matrices with perpendicular rows of length 1 (initializer.h), out of normal numbers. Two definitions, distinguished by the shape
  * alone:
  *
  *   small   Gram and Schmidt, in double: the Q of the decomposition of what was drawn into Q and R

@@ -148,7 +148,7 @@ static bool operands_good(lki_op op, int nsrc, lk_tensor *const *src)
         if (src[i]->graph && !tracer) {
             lki_fail(LK_ESTATE,
                      "%s: operand %d was made while a function was traced and has no value; return it from the function and use "
-                     "what lk_call() gives",
+                     "the result of lk_call()",
                      lki_op_name(op), i + 1);
             return false;
         }

@@ -478,7 +478,7 @@ static lk_tensor *windowed3(lki_backward *b, lki_op op, const lk_tensor *result_
     return lki_apply3(op, &attr, p, q, r);
 }
 
-/* With a 2x2 max pool behind it, the gradient is read where the pool let it through and never spread out. */
+/* With a 2x2 max pool after it, the gradient is read at the cells that the pool selected, and never expanded. */
 RULE(conv2d)
 {
     const lki_pooled *p = lki_pooled_two_by_two(DY(0));

@@ -33,8 +33,7 @@ static lk_status result(lki_infer *f, int i, lk_shape shape, lk_dtype dtype)
     f->dtype[i] = dtype;
     char text[LKI_SHAPE_TEXT];
     if (!lki_shape_valid(&shape))
-        return lki_fail_op(f, LK_ESHAPE, "the result, %s, is no shape or has more elements than can be counted",
-                           lki_shape_text(&shape, text));
+        return lki_fail_op(f, LK_ESHAPE, "the result, %s, is not a shape or has too many elements", lki_shape_text(&shape, text));
     return LK_OK;
 }
 
@@ -462,7 +461,7 @@ SHAPE_CONV(depth, SRC(0), SRC(1), &f->attr->shape, true)
 SHAPE_CONV(depth_x, &f->attr->shape, SRC(1), SRC(0), true)
 SHAPE_CONV(depth_w, SRC(0), &f->attr->shape, SRC(1), true)
 
-/* Two directions of a convolution with a 2x2 max pool behind it: d is y pooled, cell says which cell of its window each entry came
+/* Two directions of a convolution followed by a 2x2 max pool: d is y pooled, cell says which cell of its window each entry came
  * from. */
 static lk_status check_pooled(lki_infer *f, const lk_tensor *d, const lk_tensor *cell, const lk_tensor *other)
 {

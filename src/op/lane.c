@@ -54,10 +54,10 @@ static void whole(lki_infer *f, bool linear)
     }
     f->rows.kind = kind;
     if (lost)
-        lki_tell(
-            LKI_TOPIC_LANES,
-            "%s: rows of the batch cannot be followed through this op; what depends on it is repeatable for a given split only",
-            lki_op_name(f->op));
+        lki_tell(LKI_TOPIC_LANES,
+                 "%s: rows of the batch cannot be tracked through this op; values computed from it are repeatable for a given "
+                 "split only",
+                 lki_op_name(f->op));
 }
 
 /* Element-wise with broadcasting: rows stay rows where they are the leading axis of the result. */

@@ -1,4 +1,5 @@
-/* Ops: one line of ops.inc each, and the two ways to apply one: to tensors (a new tensor comes out) and to variables (in place).
+/* Ops: one line of ops.inc each, and the two ways to apply one: to tensors (the result is a new tensor) and to variables (in
+ * place).
  *
  * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph; either
  * way active tapes record it. This is the second of the three calls from a public op to its kernel. */
@@ -22,7 +23,7 @@ const char *lki_op_name(lki_op op);
  * returned. */
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
 
-/* Can `t`, which `call` knows as `name`, be used? NULL is told; poison is not, it was before. */
+/* Can `t`, the argument `name` of `call`, be used? NULL is reported; poison is not, because its error was reported before. */
 bool lki_usable(const char *call, const char *name, const lk_tensor *t);
 
 /* Tell a mistake; gives the poisoned tensor, so that a function can end in `return lki_refuse(LK_ESHAPE, "...", ...)`. */

@@ -84,7 +84,7 @@ static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
     return lki_apply(f->op, f->attr, f->nsrc, src, NULL);
 }
 
-/* A sum over rows whose lanes are no single subtree: one root for each. A step whose replicas become one device does without. */
+/* A sum over rows whose lanes are not a single subtree: one root for each. A step whose replicas become one device does without. */
 static void note_roots(const lki_infer *f, lk_tensor *dst)
 {
     lki_replica *r = lki_replica_current();

@@ -1,12 +1,12 @@
-/* Gradients that came back through a max pool, and what they were unpooled from.
+/* Gradients that came back through a max pool, and the pooled gradients they were made of.
  *
- * Such a gradient is mostly zeros: of each window only the cell that won has an entry. Rules of ops in front of the pool can work
- * on the pooled gradient instead, and where nobody reads the unpooled one a compiled step never makes it.
+ * Such a gradient is mostly zeros: in each window only the selected cell has an entry. Gradient rules of ops before the pool can
+ * read the pooled gradient instead. If no op reads the unpooled one, a compiled step never computes it.
  *
  * Invariants
  * 1. t->pooled: the elements of t are max_pool_grad of (d, cell), whose windows neither overlap nor reach outside t.
- * 2. It is known while a tape walks back and forgotten when the walk ends, so that a function sees the same in what it is given
- *    whether it runs at once or is traced. Two gradients for one tensor are added by an op, whose result knows nothing of it. */
+ * 2. It is set while a tape walks back and cleared when the walk ends, so that a function sees the same tensors whether it runs
+ *    directly or is traced. Two gradients for one tensor are added by an op, and the sum has no `pooled`. */
 #ifndef LKI_OP_POOLED_H
 #define LKI_OP_POOLED_H
 

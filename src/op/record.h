@@ -18,7 +18,7 @@ struct lki_tracer {
     lk_status (*update)(lki_tracer *self, const lki_infer *f);
     lk_tensor *(*read)(lki_tracer *self, lk_variable *v);
     bool (*same)(lki_tracer *self, lk_tensor *a, lk_tensor *b); /* will they have the same elements, whatever the inputs? */
-    bool roots; /* replicas stay apart: sums over lanes that are no single subtree are wanted subtree by subtree too (origin.c) */
+    bool roots; /* replicas stay apart: sums over lanes that are not one subtree are also made per subtree (origin.c) */
 };
 
 void          lki_recorder_push(lki_recorder *r);
@@ -32,7 +32,8 @@ lki_tracer *lki_tracer_current(void);
 void lki_recording_pause(void);
 void lki_recording_resume(void);
 
-/* Start with nobody listening on this thread, and go back to those before; who came in between and is still there is forgotten. */
+/* Start without recorders on this thread, and restore the previous ones; recorders added in between that still exist are
+ * removed. */
 typedef struct lki_listeners {
     lki_recorder *recorders;
     int           paused;

@@ -1,7 +1,7 @@
 /* Reductions over any axes, built from primitive ones over neighbouring axes, and running sums.
  *
  * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. Where the rows of
- * the batch and everything behind them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
+ * the batch and everything after them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
@@ -149,7 +149,7 @@ static bool one_axis(const char *call, const lk_axis_args *args, int default_axi
 {
     if (!args->x) lki_fail(LK_EINVAL, "%s: x is missing", call);
     if (lki_bad(args->x)) return false;
-    if (args->axis == LK_NO_AXIS) return lki_fail(LK_EINVAL, "%s: LK_NO_AXIS is no axis here", call), false;
+    if (args->axis == LK_NO_AXIS) return lki_fail(LK_EINVAL, "%s: LK_NO_AXIS is not allowed here", call), false;
     int wanted = lki_axis_or(args->axis, default_axis);
     *axis = lki_axis_normal(wanted, args->x->shape.rank);
     if (*axis < 0) lki_fail(LK_EINVAL, "%s: axis %d is outside rank %d", call, wanted, args->x->shape.rank);

@@ -1,10 +1,10 @@
-/* What a thread is to a strategy, as far as ops, tapes and variables must know. dist/ fills these in; here they are tables of
- * functions, so that the folders below it can ask without knowing it.
+/* What ops, tapes and variables must know about the replica that a thread runs. dist/ fills in these tables of functions, so that
+ * the folders below it can call dist/ without including it.
  *
  * Invariants
  * 1. A thread is in replica context (lki_replica_current() != NULL), or it is not; dist/context.h knows the rest.
- * 2. In replica context every assignment, and the creation of a variable, is handed to the replica: it may have to meet the others.
- *    With one replica the functions are NULL and everything is as without a strategy. */
+ * 2. In replica context every assignment, and the creation of a variable, calls the replica's functions: it may have to meet the
+ *    others. With one replica the functions are NULL and everything is as without a strategy. */
 #ifndef LKI_OP_REPLICA_H
 #define LKI_OP_REPLICA_H
 
@@ -71,7 +71,8 @@ bool lki_belongs_here(const char *call, const lk_variable *v);
 /* Make a variable here and now, without asking the replica; the hook is asked. */
 lk_variable *lki_variable_make(const lk_variable_args *args);
 
-/* Read and write the variable's own storage, whoever owns it. A plain number takes the variable's type when it is written. */
+/* Read and write the variable's own storage, for any owner. A plain number is converted to the variable's type when it is
+ * written. */
 lk_tensor *lki_variable_read(lk_variable *v);
 lk_status  lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
 lk_tensor *lki_number_for(const lk_variable *v, lk_tensor *x); /* such a number in that type; anything else as it is */

@@ -6,7 +6,7 @@
 
 lk_status lki_run(const lki_infer *f, lk_tensor **dst);
 
-/* A sum over rows once more, over the lanes of one subtree only. */
+/* Repeat a sum over rows, over the lanes of one subtree only. */
 lk_tensor *lki_run_lanes(const lki_infer *f, int lane, int width);
 lk_status  lki_run_update(const lki_infer *f);
 
@@ -16,11 +16,11 @@ lk_dtype lki_kernel_type(const lki_infer *f);
 /* Ops that read the variable they write as their first operand: v += x runs as add(v, x) into v. */
 static inline bool lki_reads_own_variable(lki_op op) { return op == LKI_OP_assign_add || op == LKI_OP_assign_sub; }
 
-/* What to say when a kernel reports an index outside its range. */
+/* The message for a kernel that reports an index outside its range. */
 lk_status lki_fail_fault(lki_op op);
 lk_status lki_tell_fault(int op);
 
-/* Has this GPU a kernel for it, with so many lanes (0: no sum over rows)? */
+/* Does this GPU have a kernel for it, with this number of lanes (0: no sum over rows)? */
 bool lki_gpu_can(lki_device *d, lki_slot slot, lk_dtype dtype, int lanes);
 
 #endif

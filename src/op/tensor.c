@@ -411,8 +411,8 @@ const void *lk_data(const lk_tensor *t)
         return NULL;
     }
     if (t->graph) {
-        lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and look "
-                            "at what lk_call() gives");
+        lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and read "
+                            "the result of lk_call()");
         return NULL;
     }
     return lki_host_data(t);

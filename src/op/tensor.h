@@ -5,10 +5,10 @@
  * 2. A traced tensor (graph != NULL) has no data: it names a value of the graph being recorded on this thread.
  * 3. All failed ops return the one tensor lki_poison.
  * 4. A variable's storage never moves, so plans may point into it. lk_read() hands out a tensor on that storage; before the storage
- *    is written, tensors somebody still holds move to a copy (readers move away, the storage stays).
+ *    is written, tensors that are still referenced move to a copy (the readers move, the storage stays).
  * 5. `rows` says what the leading axis means (design: rows, a sum over rows, or uniform); lane rules of ops.inc carry it along.
- * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart; computed with
- *    only when it is mirrored.
+ * 6. A tensor with `replicas` or `nest` stands for others and has no elements: it may be passed on and taken apart. Ops can use it
+ *    only if it is mirrored.
  * 7. `origin` tells how a value of one replica was made of sums over its rows (origin.h). It never changes the tensor's own
  *    elements.
  * 8. `pooled` is there while a tape walks back, on the tensor a gradient rule made and on no other: ops make tensors without it. */
@@ -23,15 +23,15 @@ typedef enum lki_row_kind {
     LKI_UNIFORM, /* made of variables and constants only: the same on every replica */
     LKI_ROWS,    /* the leading axis is rows of the global batch */
     LKI_ROW_SUM, /* a sum over rows: replicas hold parts of it */
-    LKI_MIXED,   /* a sum over rows plus something uniform, or a replica's share of something uniform: `origin` tells how */
-    LKI_LOCAL,   /* track was lost: repeatable, but only for a given split over replicas */
+    LKI_MIXED,   /* a sum over rows plus a uniform value, or a replica's share of a uniform value: see `origin` */
+    LKI_LOCAL,   /* not tracked: repeatable, but only for a given split over replicas */
 } lki_row_kind;
 
 #define LKI_MOST_ROWS ((int64_t)1 << 40) /* of a batch, so that rows * lanes can be counted */
 
 typedef struct lki_rows {
     lki_row_kind kind;
-    bool         own;     /* what this replica has is a batch of its own, not some lanes of one */
+    bool         own;     /* this replica has a batch of its own, not some lanes of a global one */
     int          lanes;   /* V */
     int64_t      per_row; /* entries of the leading axis per row */
     int64_t      global;  /* rows of the whole batch, G */
@@ -40,11 +40,17 @@ typedef struct lki_rows {
     int64_t      total;   /* rows of the batch that all replicas have together: B; less than G for a short one */
 } lki_rows;
 
+static inline bool lki_rows_equal(const lki_rows *a, const lki_rows *b)
+{
+    return a->kind == b->kind && a->own == b->own && a->lanes == b->lanes && a->per_row == b->per_row && a->global == b->global &&
+           a->first == b->first && a->rows == b->rows && a->total == b->total;
+}
+
 /* One tensor per replica. */
 typedef struct lki_replicas {
     int        count;
     bool       mirrored; /* known to be equal */
-    void      *strategy; /* whose; to compare with, not a reference */
+    void      *strategy; /* its owner; only compared, not a reference */
     lk_tensor *whole;    /* a reference: all rows in one tensor, the items being neighbouring row ranges of it; or NULL */
     lk_tensor *item[];   /* references */
 } lki_replicas;
@@ -56,15 +62,15 @@ struct lk_tensor {
     lki_rows      rows;
     lki_buffer   *buffer;
     void         *data;
-    uint64_t      id;    /* unique in the process; what tapes remember */
+    uint64_t      id;    /* unique in the process; tapes identify tensors by it */
     void         *graph; /* while traced: the graph, and which value of it */
     int           value;
-    bool          weak;                   /* a plain number: takes the type of what it meets */
+    bool          weak;                   /* a plain number: converted to the type of the other operand */
     lk_tensor    *slice_rows, *slice_ids; /* a gradient made of rows: row i was added to entry ids[i]; references, mostly NULL */
     lki_replicas *replicas;               /* a per-replica or mirrored value */
     lk_tuple     *nest;                   /* a tuple as one value; its items are references */
     struct lki_origin *origin;            /* how a replica's value was made (origin.h); mostly NULL */
-    struct lki_pooled *pooled;            /* what a gradient was unpooled from by a max pool (pooled.h); mostly NULL */
+    struct lki_pooled *pooled;            /* the pooled gradient that this gradient was made of (pooled.h); mostly NULL */
     lk_tensor
         *logits;     /* what it is the softmax (over the last axis) or sigmoid of, for cross-entropies; a reference, mostly NULL */
     bool of_sigmoid; /* logits: by a sigmoid */
@@ -72,8 +78,8 @@ struct lk_tensor {
     lk_tensor   *reader_previous, *reader_next;
 };
 
-/* A first value that is made when somebody asks for it, and never where another comes before that. What decides it follows: `bytes`
- * in all. */
+/* An initial value that is computed when it is first read, and never if another value is assigned before. What it depends on
+ * follows: `bytes` in all. */
 typedef struct lki_later lki_later;
 struct lki_later {
     lk_status (*make)(const lki_later *later, void *elements); /* all of them, in the host's memory */
@@ -87,17 +93,17 @@ struct lk_variable {
     char              *name;
     bool               trainable;
     lki_buffer        *buffer;     /* while the variable waits, without memory */
-    lki_later         *later;      /* how its first value is made; NULL: it came with one */
+    lki_later         *later;      /* how its initial value is computed; NULL: it was given */
     bool               waits;      /* for its first value; atomic */
-    lk_tensor         *readers;    /* tensors on the storage, handed out by lk_read() and still held by somebody */
+    lk_tensor         *readers;    /* tensors on the storage, returned by lk_read() and still referenced */
     struct lki_spread *spread;     /* how a strategy owns it (replica.h); NULL: an ordinary variable */
-    void              *constraint; /* a reference, with what becomes of a value by it after each update; NULL: none */
+    void              *constraint; /* a reference to the constraint applied after each update; NULL: none */
     lk_tensor *(*constrain)(const void *constraint, lk_tensor *value);
 };
 
 extern lk_tensor lki_poison;
 
-/* What a call given a poisoned tensor returns: the first cause, or LK_EINVAL when that was cleared. */
+/* The status of a call with a poisoned tensor: the code of the first error, or LK_EINVAL if that was cleared. */
 lk_status lki_poisoned_status(const char *call);
 
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
@@ -105,47 +111,49 @@ static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; 
 /* `size` elements of one value. */
 void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value);
 
-/* A tensor with room for its elements, contents undefined; lki_poison when there is none. In memory the host can write: the current
- * device's where that is such, else the CPU's. */
+/* A tensor with room for its elements, contents undefined; lki_poison when there is none. Its memory can be written by the host:
+ * the current device's memory if the host can write it, else the CPU's. */
 lk_tensor *lki_tensor_new(lk_dtype dtype, const lk_shape *shape);
 
 /* The same on a device. */
 lk_tensor *lki_tensor_on(lki_device *device, lk_dtype dtype, const lk_shape *shape);
 
 /* Where a tensor's elements are for a device, and for the host: in place, or a copy that lives as long as the tensor. NULL and an
- * error: it could not be made. Not of traced ones. */
+ * error if it could not be made. Not for traced tensors. */
 void       *lki_data_on(const lk_tensor *t, lki_device *device);
 const void *lki_host_data(const lk_tensor *t);
 
 /* Another tensor on the same elements, with another shape. */
 lk_tensor *lki_tensor_view(lk_tensor *t, const lk_shape *shape);
 
-/* A variable made at once, also while a function is traced, every element `fill` as soon as somebody looks; under a strategy its
- * first replica's value counts. */
+/* A variable created immediately, also while a function is traced; every element is `fill` when it is first read. Under a strategy
+ * its first replica's value is used. */
 lk_variable *lki_variable_new(const char *name, const lk_shape *shape, lk_dtype dtype, double fill, bool trainable);
 
-/* One whose first value is made when it is read, unless it is written before: args->initial is NULL. `later` is copied. */
+/* A variable whose initial value is computed when it is first read, unless it is written before: args->initial is NULL. `later` is
+ * copied. */
 lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later);
 
-/* Whoever goes on to look at, or point into, the storage of a variable asks for the first of these; who is about to write all of
- * it, for the second. LK_ENOMEM. */
+/* Call the first of these before reading the storage of a variable or pointing into it; the second before writing all of it.
+ * LK_ENOMEM. */
 lk_status lki_variable_settle(const lk_variable *v); /* it has its value */
-lk_status lki_variable_room(lk_variable *v);         /* it has memory, whatever is in it */
-void      lki_variable_renew(lk_variable *v);        /* after the second, if nothing could be written: its first value after all */
+lk_status lki_variable_room(lk_variable *v);         /* it has memory, with any contents */
+void      lki_variable_renew(lk_variable *v);        /* after the second, if writing failed: the initial value is needed after
+                                                      * all */
 
-/* Its value from now on are these elements, a block of lki_alloc() that becomes its storage. False: it has storage already, or that
- * of another device; nothing has happened. */
+/* Make these elements, a block of lki_alloc(), its storage and value. False, and nothing changes, if it already has storage or
+ * belongs to another device. */
 bool lki_variable_adopt(lk_variable *v, void *elements);
 
-/* The storage, about to be written by the variable's own device: whoever still reads the old value moves to a copy first. NULL when
- * there is no memory for that. */
+/* The storage, for a write by the variable's own device: tensors that still read the old value move to a copy first. NULL when
+ * there is no memory for the copy. */
 void *lki_variable_storage(lk_variable *v);
 
 /* The lock of variables' lists of readers, and of their first values. */
 void lki_readers_take(void);
 void lki_readers_give(void);
 
-/* Its elements for the host, until it is written next; NULL and an error: they could not be had. And all of them written by the
+/* Its elements for the host, until it is written next; NULL and an error on failure. The second writes all of them from the
  * host. */
 const void *lki_variable_values(const lk_variable *v);
 lk_status   lki_variable_fill(lk_variable *v, const void *host);
@@ -187,7 +195,7 @@ static inline bool lki_same_elements(const lk_tensor *a, const lk_tensor *b)
     return a->data && a->data == b->data && a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape);
 }
 
-/* What to say when such a one is met where a plain tensor is needed. */
+/* The message for such a tensor where a plain one is needed. */
 const char *lki_why_not_plain(const lk_tensor *t);
 
 /* A tuple of `count` tensors; NULL items stay NULL ("none"). */

@@ -1,4 +1,4 @@
-/* Ops of one's own: a line of ops.inc that calls what it was given. */
+/* Custom ops: a line of ops.inc that calls the caller's functions. */
 #include "op/user.h"
 #include "core/memory.h"
 #include <lockstep/ops.h>
@@ -70,7 +70,7 @@ static lk_status shape_of(const lk_op *op, lk_tuple in, lk_shape *out)
                    : lki_fail(status, "op \"%s\" does not take inputs of %s", op->set.name, lki_shape_text(&shape[0], text));
     return lki_shape_valid(out)
                ? LK_OK
-               : lki_fail(LK_ESHAPE, "op \"%s\": its shape function gave %s", op->set.name, lki_shape_text(out, text));
+               : lki_fail(LK_ESHAPE, "op \"%s\": its shape function returned %s", op->set.name, lki_shape_text(out, text));
 }
 
 lk_tensor *lk_op_apply(lk_op *op, lk_tuple in)
@@ -105,7 +105,8 @@ void lki_user_gradient(lki_backward *b)
     lk_tuple dx = op->set.gradient((lk_tuple){b->nsrc, (lk_tensor **)b->src}, b->dst[0], b->dy[0], op->set.user);
     if (dx.count != b->nsrc) {
         if (!lk_failed())
-            lki_fail(LK_EINVAL, "op \"%s\": its gradient function gave %d tensors for %d inputs", op->set.name, dx.count, b->nsrc);
+            lki_fail(LK_EINVAL, "op \"%s\": its gradient function returned %d tensors for %d inputs", op->set.name, dx.count,
+                     b->nsrc);
         return;
     }
     for (int i = 0; i < b->nsrc; i++) {

@@ -1,4 +1,4 @@
-/* Ops of one's own, as the rules of the op "user" see them. */
+/* Custom ops, as the rules of the op "user" see them. */
 #ifndef LKI_OP_USER_H
 #define LKI_OP_USER_H
 

@@ -77,7 +77,7 @@ lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *sh
     return handed_over(variable_object(args->name, shape, dtype, is_trainable(args, dtype), later), args);
 }
 
-/* ---- first values that are made when somebody asks ---- */
+/* ---- initial values, computed at the first read ---- */
 
 static lk_status make_first(const lk_variable *v, void *memory)
 {

@@ -1,123 +1,42 @@
-/* From a graph to a flat list of kernel calls per thread.
+/* Plans: what a traced graph becomes, replayed once per step.
  *
- *   tasks     a live node becomes one task, or several: a sum over rows taken lane by lane is a PARTIAL task (a sum per lane, up
- *             the tree as far as the thread's own lanes go) and a COMBINE task for each of its results (the rest of the tree)
- *   places    LANE    once per lane, lane after lane, by the thread that owns it: activations stay in its cache. Neighbouring
- *                     element-wise tasks are a chain and run piece by piece together, so that what passes between them stays in the
- *                     first-level cache
- *             THREAD  once per thread, over the rows of all its lanes: wide weights are read once
- *             COLUMNS a matrix product of all rows: every thread some columns of the result, so that each reads its own part of
- *                     weights that are far larger than what they are multiplied with
- *             TILES   every thread its share of the result, in pieces; neighbouring tasks over the same share run piece by piece
- *                     together, so a gradient is summed, clipped and applied while it is there. A piece fits the first-level cache,
- *                     or, where one of the tasks is a matrix product, which is slow on few rows, the second-level one; the others
- *                     then walk it in small ones
- *             SOLO    one thread does it all
- *   phases    a barrier lies between two tasks wherever one thread needs what another made; all tasks between two barriers are a
- *             phase
- *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
+ *     graph --collapse, simplify--> graph of one device --executor: accepts, rewrite, prepare--> plan --replay, replay, ...
  *
- * A fault (an index out of range) found in an earlier phase keeps later updates from being made: a step that fails leaves variables
- * alone.
- *
- * Which places are chosen, and how many threads there are, never changes a bit: kernels sum in the order of kernel.h whatever the
- * cut. */
+ * How it runs is the matter of an executor (executor.h), chosen by where its ops were recorded. Nothing here knows a kind of
+ * device. */
 #ifndef LKI_PLAN_PLAN_H
 #define LKI_PLAN_PLAN_H
 
-#include "core/crew.h"
-#include "core/memory.h"
 #include "graph/graph.h"
+#include <lockstep/step.h>
 
-typedef enum lki_task_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_task_place;
-typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
-
-typedef struct lki_task {
-    lki_task_kind  kind;
-    lki_task_place place;
-    int            node;
-    int            phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
-    int            thread;      /* SOLO: who */
-    int            group;       /* TILES: tasks that run piece by piece together */
-    int            chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
-    int64_t        size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
-    int64_t        piece;       /* TILES: elements of the group's pieces */
-    bool           coarse;      /* TILES: runs once for a whole piece, however large */
-    int            partial;     /* COMBINE: the PARTIAL task */
-    int            result;      /* COMBINE: which one of the node, ... */
-    int64_t        before;      /* ... and elements of the results before it, in a buffer of the PARTIAL task */
-    int            stack;       /* PARTIAL: buffers per thread; each has all results, one behind the other, `size` elements */
-    size_t         bytes;       /* PARTIAL: of one buffer */
-    size_t         at;          /* PARTIAL: where the buffers begin in the shared block */
-} lki_task;
-
-typedef enum lki_home { LKI_HOME_OUTSIDE, LKI_HOME_SHARED, LKI_HOME_LANE, LKI_HOME_PIECE } lki_home;
-
-typedef struct lki_storage { /* of a root value */
-    lki_home home;
-    size_t   at; /* in the shared block, or in each thread's block */
-} lki_storage;
-
-typedef struct lki_call {
-    lki_kernel *fn; /* NULL: a barrier */
-    lki_args    args;
-    const char *name;   /* for pictures: the op, ... */
-    int16_t     lane;   /* ... the lane it works on; -1: not on one */
-    bool        shared; /* ... and whether it works on what lanes share: sums over them, updates */
-} lki_call;
-
-typedef struct lki_patch { /* an operand that lies in an input of the function */
-    lki_view *view;
-    int       input;
-    size_t    offset;
-} lki_patch;
-
-typedef struct lki_suspect { /* a node that checks indices, and the phase it runs in */
-    int node, phase;
-} lki_suspect;
+typedef struct lki_executor lki_executor;
 
 typedef struct lki_plan {
-    lki_graph        *graph;
-    int               threads, lanes;
-    lki_task         *tasks;
-    int               task_count, task_capacity;
-    int               phases, groups;
-    int              *maker; /* by root value: the task that makes it, or -1 */
-    lki_storage      *storage;
-    size_t            shared_bytes, thread_bytes, scratch_bytes;
-    char             *shared, *scratch, *thread_block; /* thread t's block begins at thread_block + t * thread_stride */
-    size_t            thread_stride;
-    lki_arena         arena; /* views, shapes, lanes */
-    lki_call        **calls; /* per thread */
-    int              *call_count, *call_capacity;
-    lki_patch        *patches;
-    int               patch_count, patch_capacity;
-    int              *faults;   /* by node: its kernel met an index out of range */
-    lki_suspect      *suspects; /* the nodes whose kernels may */
-    int               suspect_count, suspect_capacity;
-    lki_barrier       barrier;
-    lki_device       *device; /* where it runs */
-    struct lki_card  *card;   /* on a GPU, instead of everything from storage on; else NULL */
-    struct lki_cards *cards;  /* on several, likewise */
+    lki_graph          *graph;
+    int                 threads, lanes;
+    lki_device         *device; /* where outputs lie */
+    const lki_executor *executor;
+    void               *body; /* the executor's */
 } lki_plan;
 
 /* Owns the graph from here on, also when it fails. The lanes are those of the batch the graph works on. NULL and an error; NULL and
- * none: its replicas are on several cards, and it can only run op by op. */
+ * none: the executor refuses it, and it can only run op by op. */
 lki_plan *lki_plan_new(lki_graph *g, int threads);
-void      lki_plan_free(lki_plan *p);
-
-/* The parts of it, in this order. */
-lk_status lki_plan_schedule(lki_plan *p);
-lk_status lki_plan_memory(lki_plan *p);
-lk_status lki_plan_emit(lki_plan *p);
+void      lki_plan_free(lki_plan *p); /* NULL is ignored */
 
 /* Run it once on a list of inputs; the outputs are copied into `out`, tensors with room for them. */
 lk_status lki_plan_replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out);
 
-/* Lanes of thread t, and where a batch's lane s begins among the entries of the leading axis. */
-int     lki_plan_lane_begin(const lki_plan *p, int thread);
-int64_t lki_plan_bound(const lki_rows *r, int lane);
+lk_function_info lki_plan_info(const lki_plan *p);
 
-enum { LKI_PIECE = 4096 }; /* elements that stay in the first-level cache while several tasks go over them */
+/* The live nodes in the order they were recorded; and in one in which they may run one by one, so that a step that meets an index
+ * out of range has written nothing: nodes that write variables come after all that may meet one, except where these need what they
+ * write. `nodes` has room for all nodes of the graph. Returns how many there are; -1 without memory. */
+int lki_plan_recorded(const lki_graph *g, int *nodes);
+int lki_plan_sequence(const lki_graph *g, int *nodes);
+
+/* Before a replay: tensors that still read a variable which the plan will write move to memory of their own. */
+lk_status lki_plan_free_variables(const lki_plan *p);
 
 #endif

@@ -15,8 +15,7 @@
 #include "core/runtime.h"
 #include "format/trace.h"
 #include "op/replica.h"
-#include "plan/card/card.h"
-#include "plan/shard/cards.h"
+#include "plan/plan.h"
 #include <lockstep/step.h>
 #include <string.h>
 
@@ -54,35 +53,13 @@ struct lk_function {
     lki_mutex        lock;
 };
 
-static lk_function_info info_of(const lki_plan *p)
-{
-    lk_function_info info = {.ops = p->graph->recorded, .fused = p->graph->fused, .barriers = p->phases - 1};
-    if (p->card) {
-        info.calls = lki_card_calls(p->card);
-        info.memory = lki_card_bytes(p->card);
-        info.barriers = 0;
-        return info;
-    }
-    if (p->cards) {
-        info.calls = lki_cards_calls(p->cards);
-        info.memory = lki_cards_bytes(p->cards);
-        info.barriers = 0;
-        return info;
-    }
-    for (int t = 0; t < p->threads; t++)
-        for (int i = 0; i < p->call_count[t]; i++)
-            info.calls += p->calls[t][i].fn != NULL;
-    info.memory = p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
-    return info;
-}
-
 static entry *entry_new(signature *key, lki_plan *plan)
 {
     entry *e = lki_zalloc(sizeof *e);
     if (!e) return NULL;
     e->key = key;
     e->plan = plan;
-    if (plan) e->info = info_of(plan);
+    if (plan) e->info = lki_plan_info(plan);
     e->users = 2; /* the cache and the caller */
     lki_mutex_init(&e->turn);
     return e;
@@ -190,14 +167,14 @@ static void warn_about_retracing(lk_function *f)
 {
     if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced anew in each of the last %d calls, because its inputs changed type, shape or rows, or threads or lanes "
-             "were set anew, every time; pad inputs to a few shapes, or "
+    lki_warn("%s was traced again in each of the last %d calls, because its inputs changed type, shape or rows, or the number of "
+             "threads or lanes changed, every time; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }
 
-/* With the lock held: put a new entry into the cache; the least recently used one goes when it is full, and is returned if nobody
- * uses it. */
+/* With the lock held: put a new entry into the cache; if it is full, the least recently used entry is removed, and returned if no
+ * call uses it. */
 static entry *keep(lk_function *f, entry *e)
 {
     entry *gone = NULL;
@@ -232,7 +209,7 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     return NULL;
 }
 
-/* Replicas that stay apart and whose lanes are no single subtrees hand over several roots of each sum: that is another graph,
+/* Replicas that stay apart and whose lanes are not a single subtree hand over several roots of each sum: that is another graph,
  * traced once more. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 

@@ -29,7 +29,7 @@ static lk_tensor *weighted_sum(lk_fn fn, lk_tuple in, void *user)
         lk_tensor *term = lk_reduce_sum(lk_mul(y, weights_for(y, i)));
         sum = sum ? lk_add(sum, term) : term;
     }
-    if (!sum) lki_fail(LK_EDTYPE, "lk_check_gradient: the function gives no f64 output");
+    if (!sum) lki_fail(LK_EDTYPE, "lk_check_gradient: the function returns no f64 output");
     return sum ? sum : &lki_poison;
 }
 

@@ -261,7 +261,7 @@ static bool step_back(walk *w, const entry *e, int part)
         arrived = arrived || dy[i];
     }
     if (!arrived) return true;
-    for (int i = 0; i < e->ndst; i++) /* a result nobody used */
+    for (int i = 0; i < e->ndst; i++) /* an unused result */
         if (!dy[i] && lki_is_float(e->dst[i]->dtype))
             dy[i] = lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(e->dst[i], 0), e->dst[i]);
     lk_tensor **dx = e->nsrc <= 16 ? few_dx : lki_zalloc_array(e->nsrc, sizeof *dx);
@@ -317,9 +317,10 @@ static bool may_be_asked(const lk_tape *tape)
 {
     if (!tape) lki_fail(LK_EINVAL, "lk_tape_gradient: the tape is NULL");
     if (tape && tape->thread != this_thread())
-        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; ask it there");
+        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape was begun on another thread; use it there");
     if (tape && tape->used)
-        lki_fail(LK_ESTATE, "lk_tape_gradient: the tape gave its gradient before; begin it with .persistent = LK_ON to ask again");
+        lki_fail(LK_ESTATE,
+                 "lk_tape_gradient: the tape has already computed its gradient; begin it with .persistent = LK_ON to ask again");
     return tape && tape->thread == this_thread() && !tape->used;
 }
 

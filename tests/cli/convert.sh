@@ -59,11 +59,11 @@ ends 0 '' convert d.weights.h5 paths.npz
 "$lockstep" inspect paths.npz | grep -q '^  layers/dense/vars/0 ' || complain "paths of HDF5 are not kept"
 ends 0 '' convert paths.npz o.keras --model a.keras
 "$lockstep" convert c.ckpt keys.safetensors >out 2>err || complain "checkpoint to safetensors: $(cat err)"
-grep -q 'things that are no arrays' err || complain "what is left out is not said: $(cat err)"
+grep -q 'items that are not arrays' err || complain "what is left out is not said: $(cat err)"
 ends 0 '' convert keys.safetensors p.keras --model a.keras
 
 # ---- what is wrong ----
-ends 2 'b.safetensors has weights, but no architecture, which q.keras needs; --model FILE, a .keras or JSON file of Keras, gives it' convert b.safetensors q.keras
+ends 2 'b.safetensors has weights, but no architecture, which q.keras needs; give it with --model FILE, a .keras or Keras JSON file' convert b.safetensors q.keras
 ends 2 'should end in .keras' convert a.keras q.txt
 ends 2 'the form is: lockstep convert FROM TO' convert a.keras
 ends 3 'none.npz: No such file' convert none.npz q.safetensors

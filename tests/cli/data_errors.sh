@@ -12,14 +12,14 @@ ends 3 'no data xyzzy; it should be' train basic --data xyzzy
 mkdir empty
 echo text >notes.txt
 ends 3 'empty: has neither folders of pictures' train basic --data empty
-ends 3 'notes.txt: not a kind of file' train basic --data notes.txt
+ends 3 'notes.txt: unknown kind of file' train basic --data notes.txt
 ends 3 'notes.txt: it is neither a .keras file' train notes.txt
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte' train basic --data mnist
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte' data fetch fashion-mnist
 LOCKSTEP_DATA=$temp ends 3 'or name another folder with LOCKSTEP_DATA$' train basic --data mnist
 XDG_CACHE_HOME='' HOME='' ends 3 'no cache folder is known: neither XDG_CACHE_HOME nor HOME is set' train basic --data mnist
 XDG_CACHE_HOME='' HOME='' ends 0 'mnist .*no cache folder is known.*with LOCKSTEP_DATA$' doctor
-LOCKSTEP_DATA=$temp ends 0 "^mnist +-- +not in $temp/mnist, which LOCKSTEP_DATA names\$" doctor
+LOCKSTEP_DATA=$temp ends 0 "^mnist +-- +not in $temp/mnist, the folder of LOCKSTEP_DATA\$" doctor
 [ ! -e .cache ] || complain "a cache folder was made in the working directory"
 TMPDIR=/nonexistent "$lockstep" doctor | grep '^Keras files' >out
 "$lockstep" doctor | grep '^Keras files' | cmp - out || complain "doctor with TMPDIR=/nonexistent: $(cat out)"
@@ -39,9 +39,9 @@ ends 0 '' train mlp --data mnist --epochs 1 --json
 idx t10k-images-idx3 '03\0\0\0\02\0\0\0\034\0\0\0\034' 700
 ends 0 '^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` gets it' doctor
 ends 0 't10k-images-idx3-ubyte.gz: damaged: .*`lockstep data fetch mnist` gets it' data list
-ends 3 't10k-images-idx3-ubyte.gz: .*; `lockstep data fetch mnist` gets it again' train mlp --data mnist
+ends 3 't10k-images-idx3-ubyte.gz: .*; `lockstep data fetch mnist` downloads it again' train mlp --data mnist
 LOCKSTEP_OFFLINE=1 "$lockstep" data fetch mnist 2>err && complain "data fetch took what is no MNIST"
-grep -q 'train-images-idx3-ubyte.gz is there, but not right: its SHA-256 is' err || complain "data fetch does not look at digests: $(cat err)"
+grep -q 'train-images-idx3-ubyte.gz exists but is wrong: its SHA-256 is' err || complain "data fetch does not look at digests: $(cat err)"
 
 # ---- CSV ----
 awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 96; i++) printf "%d,%d,%.3f,%d\n", i % 7, i % 3 * 2, sin(i), i % 3 }' >rows.csv
@@ -110,7 +110,7 @@ mkdir mnist
 ends 3 'mnist/train-images-idx3-ubyte: cut off: its header says \[16, 28, 28\], and 12544 bytes should follow' train basic --data ./mnist
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte: 5000 bytes' train basic --data mnist
 echo text >odd-idx3-ubyte
-ends 3 'odd-idx3-ubyte: no IDX file' train basic --data odd-idx3-ubyte,mnist/train-labels-idx1-ubyte
+ends 3 'odd-idx3-ubyte: not an IDX file' train basic --data odd-idx3-ubyte,mnist/train-labels-idx1-ubyte
 
 # ---- TFRecord: six records of image (16 bytes) and label ----
 base64 -d >rows.tfrecord.gz <<'PACKED'

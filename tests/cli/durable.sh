@@ -70,7 +70,7 @@ fi
 mkdir -p curves/history.svg
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save curves 2>err) || complain "history.svg cannot be written: exit status $?: $(cat err)"
-[ -n "$(field digest)" ] && grep -q 'curves/history.svg is not drawn: ' err || complain "history.svg cannot be written: $json: $(cat err)"
+[ -n "$(field digest)" ] && grep -q 'curves/history.svg could not be drawn: ' err || complain "history.svg cannot be written: $json: $(cat err)"
 
 # A folder that is removed while training runs is an error that says so.
 # shellcheck disable=SC2086 # words
@@ -85,7 +85,7 @@ sleep 0.1
 kill -TERM $pid
 wait $pid
 status=$?
-[ $status -eq 4 ] && grep -q 'gone was removed while training ran' err || complain "a folder that was removed: exit status $status: $(cat err)"
+[ $status -eq 4 ] && grep -q 'gone was removed during training' err || complain "a folder that was removed: exit status $status: $(cat err)"
 [ -s gone/model.keras ] || [ -s gone/ckpt.index ] || complain "a folder that was removed: the model is lost: $(ls gone)"
 
 # New folders are synced into those above, history.csv with its backup; what is written is a file of this run's own.

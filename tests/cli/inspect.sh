@@ -69,7 +69,7 @@ ends 3 'none: No such file' inspect none
 : >nothing
 ends 3 'nothing: it is empty' inspect nothing
 echo 'some text' >text
-ends 3 'text: not a kind of file that is known: it begins with 73 6f 6d 65' inspect text
+ends 3 'text: unknown kind of file: it begins with 73 6f 6d 65' inspect text
 mkdir hollow
 ends 3 'hollow: a folder without a checkpoint' inspect hollow
 head -c 200 curve.png >cut.png

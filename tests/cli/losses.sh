@@ -55,7 +55,7 @@ chosen ': mean_squared_error, because .* has 0.5$' linear.json halves.csv
 chosen ': mean_squared_error, because the output is neither a sigmoid nor a logit$' relu.json binary.csv
 chosen ': mean_squared_error, because the labels are not all 0 or 1: there are 10 classes$' pictures.json digits --rows 64
 for data in two signs ages halves; do
-    ends 3 "$data.csv: labels should be 0 and 1, because sigmoid.json ends in a sigmoid; .* --loss would say" train sigmoid.json --data $data.csv
+    ends 3 "$data.csv: labels should be 0 and 1, because sigmoid.json ends in a sigmoid; .* choose another loss with --loss" train sigmoid.json --data $data.csv
     chosen ': mean_squared_error$' sigmoid.json $data.csv --loss mean_squared_error
 done
 # The last row decides as the first one does.
@@ -80,7 +80,7 @@ PY
 fi
 
 # ---- from logits: by what gives the output its values, not by the last word about an activation ----
-softmax=', because the labels are whole numbers'
+softmax=', because the labels are integers'
 in_a_row linear3.json "$(input 3)" "$(dense d 3 linear)"
 in_a_row after.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Activation a '"activation": "linear"')"
 in_a_row dropped.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Dropout drop '"rate": 0.1')" "$(layer Reshape r '"target_shape": [3]')"

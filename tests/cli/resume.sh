@@ -15,7 +15,7 @@ straight=$(field digest)
     "$lockstep" $run --save parts --steps 47 --resume >/dev/null 2>&1 || complain "parts, resumed: failed"
     json=$("$lockstep" $run --save parts --resume --replicas 4 2>err) || complain "parts, to the end: failed"
 }
-grep -q '^lockstep: parts: goes on in epoch 3, after step 7 of it, 47 in all$' err || complain "parts: does not say where it goes on: $(cat err)"
+grep -q '^lockstep: parts: resumes in epoch 3, after step 7 of it, 47 in all$' err || complain "parts: does not say where it goes on: $(cat err)"
 # The history of an epoch that was interrupted is that of one that was not.
 cmp straight/history.csv parts/history.csv || complain "parts/history.csv: $(cat parts/history.csv); straight: $(cat straight/history.csv)"
 [ "$(field digest)" = "$straight" ] || complain "parts: $json; straight: $straight"
@@ -28,7 +28,7 @@ json=$("$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>/dev/nul
 [ "$(field steps)" = 100 ] || complain "one epoch more: $json"
 # shellcheck disable=SC2086 # words
 "$lockstep" ${run/--epochs 4/--epochs 5} --save parts --resume 2>err >/dev/null || complain "nothing left to do: failed"
-grep -q 'parts: all of that is done already, 100 steps' err || complain "nothing left to do: $(tail -n 2 err)"
+grep -q 'parts: nothing left to do, 100 steps are done' err || complain "nothing left to do: $(tail -n 2 err)"
 
 # A run that is finished stays what it is: its digest, its numbers, its optimiser.
 # shellcheck disable=SC2086 # words
@@ -64,7 +64,7 @@ refused() { # words of the message, then options
     local pattern=$1
     shift
     # shellcheck disable=SC2086 # words
-    ends 2 "$pattern: finished was begun with" $run --save finished --resume "$@"
+    ends 2 "$pattern: finished was started with" $run --save finished --resume "$@"
 }
 run=${run/--batch 32 / }
 refused '--batch 16' --batch 16
@@ -74,9 +74,9 @@ refused '--lanes 4' --lanes 4
 refused '--validation-split 0.5' --validation-split 0.5
 refused '--data mnist' --data mnist
 # shellcheck disable=SC2086 # words
-ends 2 '--rows 600: finished was begun with --rows 640, and goes on only with that' ${run/--rows 640/--rows 600} --save finished --resume
+ends 2 '--rows 600: finished was started with --rows 640, and can only be resumed with it' ${run/--rows 640/--rows 600} --save finished --resume
 # shellcheck disable=SC2086 # words
-ends 2 'model mlp: finished was begun with model ' ${run/$here\/normalised.json/mlp} --save finished --resume
+ends 2 'model mlp: finished was started with model ' ${run/$here\/normalised.json/mlp} --save finished --resume
 # shellcheck disable=SC2086 # words
 ends 0 '"steps": 80' $run --save finished --resume --threads 1 --replicas 2
 
@@ -105,7 +105,7 @@ if command -v python3 >/dev/null; then
         interrupt $signal ${run/--epochs 4/--epochs 100000} --save stopped
         status=$?
         [ $status -eq 0 ] || complain "SIG$signal: exit status $status: $(tail -n 3 err)"
-        grep -qE "^lockstep: stopped at epoch [0-9]+, step [0-9]+; go on with: lockstep train .* --save stopped --resume$" err ||
+        grep -qE "^lockstep: stopped at epoch [0-9]+, step [0-9]+; resume with: lockstep train .* --save stopped --resume$" err ||
             complain "SIG$signal: does not say how to go on: $(tail -n 3 err)"
         ls stopped/backup/backup-*.index >list 2>&1 || complain "SIG$signal: nothing was saved"
     done
@@ -160,12 +160,12 @@ cmp unkilled/history.csv killed/history.csv || complain "killed $kills times: $(
 [ "$(find killed/backup -name '*.tmp' | wc -l)" -eq 0 ] && [ "$(find killed/backup -name '*.index' | wc -l)" -le 2 ] || complain "killed: $(ls killed/backup)"
 ends 2 '--save-every 0s: it should be a number of steps, as 100, or of seconds, as 5s' train mlp --save x --save-every 0s
 ends 2 '--save-every 5m: it should be' train mlp --save x --save-every 5m
-ends 2 '--save-every says how often --save DIR keeps where training is; give both' train mlp --save-every 5s
+ends 2 '--save-every N sets how often --save DIR backs up training; give both' train mlp --save-every 5s
 
 # Where there is nothing, training begins; without --resume it begins anew.
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save new --resume --steps 3 2>err) || complain "nothing to resume: failed"
-grep -q 'new: there is nothing to go on with' err || complain "nothing to resume: $(cat err)"
+grep -q 'new: there is no run to resume' err || complain "nothing to resume: $(cat err)"
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save new --steps 3 2>/dev/null)
 [ "$(field steps)" = 3 ] || complain "begun anew: $json"

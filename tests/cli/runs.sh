@@ -31,15 +31,15 @@ begin run
 begin run
 [ "$(digest_of run --save ./run --resume --epochs 6)" = "$whole" ] || complain "train run --save ./run --resume: $json"
 begin run # how long it is, too
-ends 0 'all of that is done already, 25 steps' train run --resume
+ends 0 'nothing left to do, 25 steps are done' train run --resume
 digest_of run --resume --epochs 6 >/dev/null
-ends 0 'all of that is done already, 60 steps' train --save run --resume
+ends 0 'nothing left to do, 60 steps are done' train --save run --resume
 # What is said again must agree.
 for other in '--batch 8' '--label b' '--scale 3' '--data digits' '--optimizer adam' '--loss mean_squared_error'; do
     # shellcheck disable=SC2086 # words
-    ends 2 "$other: run was begun with" train --save run --resume $other
+    ends 2 "$other: run was started with" train --save run --resume $other
 done
-ends 2 'model basic: run was begun with model mlp' train basic --save run --resume
+ends 2 'model basic: run was started with model mlp' train basic --save run --resume
 # A record of another model says nothing of this one.
 mkdir others && sed 's/"batch": "16"/"batch": "8"/' run/run.json >others/run.json
 ends 0 '"steps": 2' train basic --rows 128 --epochs 1 --save others --resume --json
@@ -47,16 +47,16 @@ ends 2 'the form is: lockstep train MODEL' train
 ends 2 'the form is: lockstep train MODEL' train --resume
 mkdir bare
 mkfifo bare/run.json # nobody waits for it
-ends 2 'bare has no run.json, which would say what to go on with' train --save bare --resume
-ends 2 '--resume goes on with what --save DIR kept; give both' train bare --resume
+ends 2 'bare has no run.json to resume from' train --save bare --resume
+ends 2 '--resume resumes the run that --save DIR saved; give both' train bare --resume
 
 # ---- data that is another one now ----
 begin run
 touch -d '2 days ago' pets.csv # the same values
 [ "$(digest_of run --resume --epochs 6)" = "$whole" ] || complain "pets.csv was only touched: $json"
 changed() { # what was done
-    ends 3 'pets.csv: it has other values, or another order' train mlp "${about[@]}" --batch 16 --optimizer sgd --epochs 7 --save run --resume # in so many words
-    ends 3 'pets.csv: it has other values, or another order, than when run was begun.* if that is meant, begin anew: without --resume' train run --resume --epochs 7
+    ends 3 'pets.csv: its values or their order have changed' train mlp "${about[@]}" --batch 16 --optimizer sgd --epochs 7 --save run --resume # in so many words
+    ends 3 'pets.csv: its values or their order have changed since run was started.* if the change is intended, start a new run: without --resume' train run --resume --epochs 7
     grep -q . err || complain "$1 goes on"
     table >pets.csv
 }
@@ -68,7 +68,7 @@ mkdir -p pictures/a pictures/b
 for i in 2 3 4; do cp pictures/a/1.png pictures/a/$i.png && cp pictures/a/1.png pictures/b/$i.png; done
 "$lockstep" train mlp --data pictures --image-size 8x8x1 --epochs 1 --save painted --verbose 0 2>err || complain "pictures: $(cat err)"
 mv pictures/b/4.png pictures/b/5.png
-ends 3 'pictures: it has other values, or another order' train painted --resume --epochs 2
+ends 3 'pictures: its values or their order have changed' train painted --resume --epochs 2
 mv pictures/b/5.png pictures/b/4.png
 ends 0 '"steps": 2' train painted --resume --epochs 2 --json
 
@@ -94,14 +94,14 @@ ends 3 'pets.csv: rows of data; `lockstep data inspect pets.csv`' inspect pets.c
 kept=$(tail -n 1 whole/history.csv | cut -d, -f4 | tr -d '\r')
 for model in whole whole/model.keras; do
     ends 0 '^40 rows: loss' evaluate $model
-    says '^lockstep: whole: on the last 0.2 of pets.csv, as its run.json says$' "evaluate $model"
+    says '^lockstep: whole: using the last 0.2 of pets.csv, from its run.json$' "evaluate $model"
     json=$("$lockstep" evaluate $model --json --verbose 0 2>err)
     [ ! -s err ] || complain "evaluate $model --verbose 0 talks: $(cat err)"
     awk -v a="$(field accuracy)" -v b="$kept" 'BEGIN { exit !(a - b < 1e-6 && b - a < 1e-6) }' || complain "evaluate $model: $json, but val_accuracy was $kept"
 done
 ends 0 '^class,output_0,output_1$' predict whole
 [ "$(wc -l <out)" -eq 41 ] || complain "predict whole: $(wc -l <out) lines"
-says 'whole: on the last 0.2 of pets.csv, as its run.json says$' "predict whole"
+says 'whole: using the last 0.2 of pets.csv, from its run.json$' "predict whole"
 # Of data that is typed all rows; read as it was where it is the same; with the same scale in any case.
 ends 0 '^200 rows: loss' evaluate whole --data pets.csv
 cp out all
@@ -112,9 +112,9 @@ ends 0 '^200 rows: loss' evaluate whole --data commas.csv --label kind --text-la
 "$lockstep" train mlp --rows 128 --epochs 1 --save digits --verbose 0
 mkdir away && cp digits/model.keras away/other.keras && cp whole/model.keras away/pets.keras
 ends 0 '^64 rows: loss' evaluate away/other.keras --rows 64
-says 'away/other.keras does not say what it was trained with, and no --data is given: on drawn digits$' "evaluate other.keras"
-ends 3 'away/pets.keras takes rows of \[2\], and nothing says which data it is for; give --data D' evaluate away/pets.keras
-ends 3 'away/pets.keras takes rows of \[2\], and nothing says which data it is for; give --data D' predict away/pets.keras
+says 'away/other.keras does not record its training data, and no --data is given: using drawn digits$' "evaluate other.keras"
+ends 3 'away/pets.keras takes rows of \[2\], and its data is not recorded; give --data D' evaluate away/pets.keras
+ends 3 'away/pets.keras takes rows of \[2\], and its data is not recorded; give --data D' predict away/pets.keras
 # Rows that have the shape of digits are no reason to take those.
 mkdir -p squares/a squares/b
 for i in 1 2 3; do cp pictures/a/1.png squares/a/$i.png && cp pictures/a/1.png squares/b/$i.png; done
@@ -127,7 +127,7 @@ head -n 51 pets.csv >few.csv
 "$lockstep" train mlp --data pets.csv --label kind --text-labels --delimiter ';' --validation few.csv --epochs 1 --save held --verbose 0
 ends 0 '^50 rows: loss' evaluate held
 ends 0 'accuracy' train whole --epochs 1 # trained further, on its data
-says 'whole: on .*pets.csv, as its run.json says' "train whole"
+says 'whole: using .*pets.csv, from its run.json' "train whole"
 
 # ---- converted and inspected ----
 ends 0 'o.keras: written from run/model.keras' convert run o.keras

@@ -13,12 +13,12 @@ ends 2 'no option --xyzzy; `lockstep train --help` lists them' train basic --xyz
 ends 2 'no option -e; options begin with two dashes' train basic -e 3
 ends 2 '"other" is one word too many' train basic other
 ends 2 'evaluate: there is no option --epochs' evaluate net.keras --epochs 3
-ends 2 '--epochs 0: it should be a whole number from 1 to 1000000' train basic --epochs 0
-ends 2 '--epochs x: it should be a whole number' train basic --epochs x
-ends 2 '--epochs 1.5: it should be a whole number' train basic --epochs=1.5
-ends 2 '--epochs -1: it should be a whole number' train basic --epochs -1
-ends 2 '--batch 1e99: it should be a whole number' train basic --batch 1e99
-ends 2 '--batch 0x10: it should be a whole number' train basic --batch 0x10
+ends 2 '--epochs 0: it should be an integer from 1 to 1000000' train basic --epochs 0
+ends 2 '--epochs x: it should be an integer' train basic --epochs x
+ends 2 '--epochs 1.5: it should be an integer' train basic --epochs=1.5
+ends 2 '--epochs -1: it should be an integer' train basic --epochs -1
+ends 2 '--batch 1e99: it should be an integer' train basic --batch 1e99
+ends 2 '--batch 0x10: it should be an integer' train basic --batch 0x10
 ends 2 '--learning-rate 0: it should be a number above 0' train basic --learning-rate 0
 ends 2 '--learning-rate nan: it should be' train basic --learning-rate nan
 ends 2 '--validation-split 1: it should be a number above 0 and up to' train basic --validation-split 1
@@ -27,7 +27,7 @@ ends 2 '--epochs wants a value' train basic --epochs --json
 ends 2 '--json takes no value' train basic --json=yes
 ends 2 '--epochs is given twice' train basic --epochs 1 --epochs 2
 ends 2 'give --replicas or --devices' train basic --replicas 2 --devices CPU:0
-ends 2 '--replicas 16: a batch is cut into 8 lanes' train basic --replicas 16
+ends 2 '--replicas 16: a batch is split into 8 lanes' train basic --replicas 16
 ends 2 'no device .*GPU:7' train basic --devices GPU:7
 ends 2 'power of two' train basic --lanes 3
 ends 2 'no optimiser "xyzzy"; there are' train basic --optimizer xyzzy
@@ -40,10 +40,10 @@ ends 2 '--plot curves.txt: it should end in .svg or .png' train mlp --plot curve
 ends 2 '--label is for CSV; digits is a data set of its own' train mlp --label x
 ends 2 '--image-size is for folders of pictures; digits is' train mlp --image-size 8x8
 ends 2 'the form is: lockstep doctor \[options\]' doctor now
-ends 2 '--resume goes on with what --save DIR kept' train basic --resume
+ends 2 '--resume resumes the run that --save DIR saved' train basic --resume
 ends 2 'give --validation or --validation-split' train basic --validation digits --validation-split 0.1
-ends 2 'basic has not learnt anything' evaluate basic
-ends 2 'basic has not learnt anything' predict basic
+ends 2 'basic has no trained weights' evaluate basic
+ends 2 'basic has no trained weights' predict basic
 ends 2 'predict: --out p.txt: it should end in' predict net.keras --out p.txt
 ends 2 'plot: h.txt: it should end in .svg or .png' plot history.csv h.txt
 ends 2 'plot: the form is' plot history.csv

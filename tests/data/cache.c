@@ -171,7 +171,7 @@ TEST(damaged_files)
             if (lk_failed()) failed_with(LK_EFORMAT, file);
             else {
                 assert_true(same_trail(want, got));
-                assert_non_null(strstr(log_text, "is written anew"));
+                assert_non_null(strstr(log_text, "is written again"));
             }
             free(got);
         }

@@ -45,7 +45,7 @@ TEST(quotes)
                 "has no such column; it has \"a, the first\", \"b \"two\"\", \"c d\"");
         REFUSED(CSV(text), LK_EFORMAT, "rows.csv:3:5: column \"b \"two\"\": \" 2 \" is not a number"); /* blanks in quotes count */
         REFUSED(CSV("a,b\n1,\"2\n3,4\n"), LK_EFORMAT, "rows.csv:2:3: this quote is not closed");
-        REFUSED(CSV("a,b\n1,\"2\"3\n"), LK_EFORMAT, "rows.csv:2:6: text behind a closing quote");
+        REFUSED(CSV("a,b\n1,\"2\"3\n"), LK_EFORMAT, "rows.csv:2:6: text after a closing quote");
         REFUSED(CSV("a,b\n1,2\"\n"), LK_EFORMAT, "rows.csv:2:4: a quote inside a field");
     }
 }
@@ -104,7 +104,7 @@ TEST(labels)
         assert_string_equal(names.item[1], "apple");
         assert_string_equal(names.item[2], "pear");
         assert_int_equal(lk_class_names(rows_of(2)).count, 0);
-        REFUSED(CSV("x,y\n1,\n", .label = "y"), LK_EFORMAT, "rows.csv:2:3: column \"y\": \"\" is no label: it is empty");
+        REFUSED(CSV("x,y\n1,\n", .label = "y"), LK_EFORMAT, "rows.csv:2:3: column \"y\": \"\" is not a label: it is empty");
         REFUSED(CSV("x,y\n1,two\n", .label = "y"), LK_EFORMAT, "\"two\" is not a number");
         REFUSED(CSV("x,y\n1,2\n", .text_labels = LK_ON), LK_EINVAL, "no .label says which column");
         assert_int_equal(lk_class_names(NULL).count, 0);
@@ -207,7 +207,7 @@ TEST(several_files)
         GIVES(lk_csv_dataset(LK_FILES(a), .header = LK_DEFAULT), 1, 2);
         write_file(b, "", 0);
         REFUSED(lk_csv_dataset(LK_FILES(a, b)), LK_EFORMAT, "b.csv: is empty; its first line should name the columns");
-        REFUSED(lk_csv_dataset(LK_FILES(b), .header = LK_OFF), LK_EFORMAT, "there is no row in it");
+        REFUSED(lk_csv_dataset(LK_FILES(b), .header = LK_OFF), LK_EFORMAT, "it has no rows");
         REFUSED(lk_csv_dataset(LK_FILES(a, "/no/such/file.csv")), LK_ENOTFOUND, "/no/such/file.csv");
         REFUSED(lk_csv_dataset(), LK_EINVAL, "0 files; give 1 to");
         REFUSED(lk_csv_dataset(LK_FILES(a), .delimiter = '"'), LK_EINVAL, ".delimiter is a quote");

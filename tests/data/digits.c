@@ -275,7 +275,7 @@ TEST(saved)
 TEST(mistakes)
 {
     REFUSED(lk_digits(.split = (lk_split_of)3), LK_EINVAL, "lk_digits: .split = 3");
-    REFUSED(lk_digits(.seed = LK_NUMBER(1.5)), LK_EINVAL, ".seed = 1.5; it must be a whole number");
+    REFUSED(lk_digits(.seed = LK_NUMBER(1.5)), LK_EINVAL, ".seed = 1.5; it must be an integer");
     REFUSED(lk_digits(.seed = LK_NUMBER(-1)), LK_EINVAL, ".seed = -1");
     REFUSED(lk_digits(.rows = -2), LK_EINVAL, ".rows = -2; it must be 1 or more");
 }

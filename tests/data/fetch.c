@@ -212,7 +212,7 @@ TEST(a_file)
         FETCHED(LK_NAMES(url("/moved")), .path = here(), .sha256 = digest);
         lk_set_log(silence, NULL);
         has_content(here());
-        assert_non_null(strstr(log_text, "is there, but not right: its SHA-256 is"));
+        assert_non_null(strstr(log_text, "exists but is wrong: its SHA-256 is"));
         ready(here());
         FETCHED(LK_NAMES(url("/ok")), .path = here()); /* without a digest */
         has_content(here());

@@ -75,7 +75,7 @@ TEST(tfrecords)
             TEXTS(lk_tfrecord_dataset(LK_FILES(packed), .gzip = LK_ON), "first", "", "third", "fourth");
             fails(lk_tfrecord_dataset(LK_FILES(packed), .gzip = LK_OFF), LK_EFORMAT, "the checksum of a record's length is wrong");
         }
-        fails(lk_tfrecord_dataset(LK_FILES(one), .gzip = LK_ON), LK_EFORMAT, "not packed by gzip");
+        fails(lk_tfrecord_dataset(LK_FILES(one), .gzip = LK_ON), LK_EFORMAT, "not compressed by gzip");
         fails(lk_tfrecord_dataset(LK_FILES(one, "/no/such/file")), LK_ENOTFOUND, "/no/such/file");
         REFUSED(lk_tfrecord_dataset(), LK_EINVAL, "0 files");
         REFUSED(lk_tfrecord_dataset(LK_FILES(one), .record_bytes = 3), LK_EINVAL, "lk_fixed_length_record_dataset()");

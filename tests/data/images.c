@@ -89,7 +89,7 @@ TEST(a_folder)
         lk_set_log(silence, NULL);
         good();
         assert_non_null(strstr(log_text, "lk_image_folder: 3 files in "));
-        assert_non_null(strstr(log_text, "/zoo are no .png, .jpg or .jpeg and are left out; the first is "));
+        assert_non_null(strstr(log_text, "/zoo are not .png, .jpg or .jpeg and are skipped; the first is "));
         assert_non_null(strstr(log_text, "zoo/README\n")); /* sorted by bytes */
         lk_names names = lk_class_names(lk_dataset_batch(d, 2));
         assert_int_equal(names.count, 3);

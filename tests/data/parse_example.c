@@ -187,8 +187,8 @@ TEST(mistakes)
         REFUSED(PARSE(d, LK_FEATURE("x", LK_F32, LK_SHAPE(2, 2), .picture = 1)), LK_EINVAL,
                 "feature \"x\" is a picture, but f32 [2, 2]");
         REFUSED(PARSE(d, LK_FEATURE("x", LK_U8, LK_SHAPE(2, 2, 2), .picture = 1)), LK_EINVAL, "is a picture, but u8 [2, 2, 2]");
-        REFUSED(PARSE(d, LK_FEATURE("x", LK_U8, .missing = LK_NUMBER(256))), LK_EINVAL, ".missing = 256 is no u8");
-        REFUSED(PARSE(d, LK_FEATURE("x", LK_I64, .missing = LK_NUMBER(0.5))), LK_EINVAL, ".missing = 0.5 is no i64");
+        REFUSED(PARSE(d, LK_FEATURE("x", LK_U8, .missing = LK_NUMBER(256))), LK_EINVAL, ".missing = 256 is not a value of u8");
+        REFUSED(PARSE(d, LK_FEATURE("x", LK_I64, .missing = LK_NUMBER(0.5))), LK_EINVAL, ".missing = 0.5 is not a value of i64");
     }
 }
 

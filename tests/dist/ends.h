@@ -140,7 +140,7 @@ static inline void end_caller(ending *e)
     NEEDS(pthread_join(thread, NULL) == 0);
     lk_set_log(NULL, NULL);
     NEEDS(ending_says(c.logged, e));
-    NEEDS(strstr(c.logged, "the thread that called lk_run()"));
+    NEEDS(strstr(c.logged, "this was the calling thread"));
 }
 
 static inline void end_one(ending *e)

@@ -461,8 +461,8 @@ static void optimizers(void)
     REFUSED(LK_EINVAL, lk_run(two, apply_to, .user = (void *[]){o, v, NULL}), "sgd", "no gradients");
     lk_run(two, apply_to, .user = (void *[]){o, v, v});
     UNTIL_HERE;
-    REFUSED(LK_EINVAL, lk_run(two, apply_to, .user = (void *[]){o, unknown, v}), "sgd", "unknown", "not there at the first apply",
-            "another optimiser");
+    REFUSED(LK_EINVAL, lk_run(two, apply_to, .user = (void *[]){o, unknown, v}), "sgd", "unknown",
+            "did not exist at the first apply", "another optimiser");
     REFUSED(LK_EINVAL, lk_sgd(.clipnorm = 1, .clipvalue = 1), "clip");
     REFUSED(LK_EINVAL, lk_optimizer_set_learning_rate(scheduled, 0.1), "sgd", "schedule",
             "cannot be set"); /* the table says value */

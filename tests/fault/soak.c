@@ -117,7 +117,7 @@ static left look_around(const char *backups, int cycle)
 static void check_words(int cycle, bool had_one)
 {
     static char              text[MOST_OUTPUT];
-    static const char *const bad[] = {"begins anew", "nothing to go on", "damaged", "warning", "cannot"};
+    static const char *const bad[] = {"starts from the beginning", "no run to resume", "damaged", "warning", "cannot"};
     read_text(in("err"), text);
     for (int i = had_one ? 0 : 2; i < LKI_COUNT(bad); i++)
         if (strstr(text, bad[i])) fail_msg("cycle %d (seed %llu): %s", cycle, (unsigned long long)seed, text);

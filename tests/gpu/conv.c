@@ -206,7 +206,7 @@ TEST(test_precisions)
     precision = LKI_PRECISION_F32;
 }
 
-/* ---- by patches (kernel/gpu/patch.h) ---- */
+/* ---- by patches (kernel/gpu/conv/patch.h) ---- */
 
 /* So many results that tiles are large: weights that stay and blocks that go from tile to tile, weights tap by tap over several
  * chunks of channels, narrow results. Two cells are infinite: a block finds that out behind its first tile too. */
@@ -273,7 +273,7 @@ TEST(test_pool_infinite)
     slot_check(&c);
 }
 
-/* ---- by fragments (kernel/gpu/fragment.h) ---- */
+/* ---- by fragments (kernel/gpu/conv/fragment.h) ---- */
 
 /* The first images of many, and these alone: by units that are wide, by those for few rows, and with the same bits. */
 static void check_first_images(slot_case *c, int64_t first)

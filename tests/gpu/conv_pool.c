@@ -1,5 +1,5 @@
-/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv_pool.h): in the orders conv_pool_w.cu and
- * conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights in TF32 too, on tensor
+/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv/conv_pool.h): in the orders conv_pool_w.cu
+ * and conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights in TF32 too, on tensor
  * cores (patch_pool_w.cu, fragment_w.cu): of integers, which rounding does not touch and whose sums are the same in any order. */
 #include "slots.h"
 

@@ -8,5 +8,5 @@ work=$(mktemp -d "$build/links_cuda.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 options="-std=c++17 -O1 -g -Wall -Wextra -fPIC -I$root/tests/gpu/fake -I$root/src"
 "$compiler" $options -shared "$root/tests/gpu/fake/nccl.cc" -o "$work/nccl.so" || exit 1
-"$compiler" $options -x c++ "$root/src/kernel/gpu/links.cu" "$root/tests/gpu/fake/links.cc" -x none -o "$work/links" -ldl || exit 1
+"$compiler" $options -x c++ "$root/src/device/cuda/links.cu" "$root/tests/gpu/fake/links.cc" -x none -o "$work/links" -ldl || exit 1
 LOCKSTEP_NCCL=$work/nccl.so timeout 60 "$work/links"

@@ -1,4 +1,4 @@
-/* Sums over rows as src/kernel/gpu/sums.h defines them, in plain loops. */
+/* Sums over rows as src/kernel/gpu/base/sums.h defines them, in plain loops. */
 #ifndef LK_TESTS_GPU_PARTS_H
 #define LK_TESTS_GPU_PARTS_H
 

@@ -8,12 +8,12 @@ bad=0
 # function of the library. So these of its files ask C++ for what they keep there; all other rules hold for them too. Kernels keep
 # nothing, and no file of kernels is here.
 own_memory=$(sed 's/ .*//' <<'TABLE'
-src/kernel/gpu/sim.cc           cards that are simulated have the host's memory; their threads have stacks
-src/kernel/gpu/sim_cuda.cc      streams, graphs and kernels as the real CUDA runtime would keep them
-src/kernel/gpu/links_sim.cc     links of simulated cards, while they are open
-src/kernel/gpu/cuda_graph.cu    captured graphs and their variants, which have as many calls as the step has
-src/kernel/gpu/cuda_launch.cu   how much shared memory each kernel was allowed, for ever
-src/kernel/gpu/links.cu         links of cards, while they are open
+src/device/sim/sim.cc           cards that are simulated have the host's memory; their threads have stacks
+src/device/sim/runtime.cc       streams, graphs and kernels as the real CUDA runtime would keep them
+src/device/sim/links.cc         links of simulated cards, while they are open
+src/device/cuda/graph.cu        captured graphs and their variants, which have as many calls as the step has
+src/device/cuda/launch.cu       how much shared memory each kernel was allowed, for ever
+src/device/cuda/links.cu        links of cards, while they are open
 TABLE
 )
 
@@ -42,7 +42,7 @@ only_in "src/(no file)" "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
 only_in src/core/number.c "formatting, which depends on the program's locale otherwise," \
     'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
 
-# The same in C++, whose headers are those of src/kernel/gpu/.
+# The same in C++, whose headers are those of src/device/cuda/, src/device/sim/ and src/kernel/gpu/.
 containers='\<new [A-Za-z_:]+ *[][({;<]|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
 found=$(grep -rnE "$containers" src $(files) | grep -vE ':[0-9]+: *(/?\*|//)')
 complain "memory of a backend belongs in the files that the table of this test names" \

@@ -440,9 +440,9 @@ TEST(what_there_is_nothing_for_is_refused)
         "file.keras: sample: option \"kernel_initializer\": there is no initialiser \"Magic\"; there are Zeros, Ones, Constant,");
     refused(L, DENSE("\"bias_initializer\": null"), LK_EUNSUPPORTED, "option \"bias_initializer\" is null");
     refused(L, DENSE("\"kernel_regularizer\": {\"module\": \"mine\", \"class_name\": \"L3\", \"config\": {}}"), LK_EUNSUPPORTED,
-            "option \"kernel_regularizer\": class \"L3\" of mine is code of somebody's own");
+            "option \"kernel_regularizer\": class \"L3\" of mine is a custom class");
     refused(L, "{\"module\": \"keras.layers\", \"class_name\": \"Dense\", \"config\": {}, \"registered_name\": \"mine>Dense\"}",
-            LK_EUNSUPPORTED, "class \"Dense\" of mine>Dense is code of somebody's own");
+            LK_EUNSUPPORTED, "class \"Dense\" of mine>Dense is a custom class");
     refused(L, OBJECT("layers", "Conv3D", ""), LK_EUNSUPPORTED, "there is no layer \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(L, OBJECT("layers", "InputLayer", ""), LK_EUNSUPPORTED, "there is no layer \"InputLayer\"");
     refused(L, OBJECT("layers", "GroupNormalization", "\"groups\": 0"), LK_EUNSUPPORTED, "groups is 0; it must be at least 1");
@@ -535,8 +535,8 @@ TEST(wrong_types_are_refused)
 {
     const lki_kind L = LKI_KIND_LAYER;
     refused(L, OBJECT("layers", "Dense", "\"units\": \"three\""), LK_EFORMAT,
-            "option \"units\" is \"three\"; it should be a whole number");
-    refused(L, OBJECT("layers", "Dense", "\"units\": 3.5"), LK_EFORMAT, "option \"units\" is 3.5; it should be a whole number");
+            "option \"units\" is \"three\"; it should be an integer");
+    refused(L, OBJECT("layers", "Dense", "\"units\": 3.5"), LK_EFORMAT, "option \"units\" is 3.5; it should be an integer");
     refused(L, OBJECT("layers", "Dense", "\"name\": \"x\""), LK_EFORMAT, "option \"units\" is missing");
     refused(L, DENSE("\"use_bias\": 2"), LK_EFORMAT, "option \"use_bias\" is 2; it should be true or false");
     refused(L, DENSE("\"name\": 3"), LK_EFORMAT, "option \"name\" is 3; it should be a string");
@@ -550,20 +550,20 @@ TEST(wrong_types_are_refused)
             "the config of class \"Zeros\" is an array; it should be an object");
     refused(L, OBJECT("layers", "Dropout", "\"rate\": true"), LK_EFORMAT, "option \"rate\" is true; it should be a number");
     refused(L, CONV("\"strides\": [1, 2, 3]"), LK_EFORMAT,
-            "option \"strides\" is [1, 2, 3]; it should be a whole number or a list of 2");
+            "option \"strides\" is [1, 2, 3]; it should be an integer or a list of 2");
     refused(L, CONV("\"strides\": []"), LK_EFORMAT, "option \"strides\" is []");
-    refused(L, OBJECT("layers", "Permute", "\"dims\": [1,2,3,4,5,6,7,8,9]"), LK_EFORMAT, "a whole number or a list of up to 8");
+    refused(L, OBJECT("layers", "Permute", "\"dims\": [1,2,3,4,5,6,7,8,9]"), LK_EFORMAT, "an integer or a list of up to 8");
     refused(L, OBJECT("layers", "Reshape", "\"target_shape\": 7"), LK_EFORMAT,
             "option \"target_shape\" is 7; it should be a list of sizes");
     refused(L, OBJECT("layers", "Reshape", "\"target_shape\": [1,1,1,1,1,1,1,1,1]"), LK_EFORMAT, "it should be a list of sizes");
     refused(L, OBJECT("layers", "ZeroPadding2D", "\"padding\": [1, 2, 3]"), LK_EFORMAT, "[[top, bottom], [left, right]]");
     refused(L, OBJECT("layers", "Softmax", "\"axis\": \"last\""), LK_EFORMAT,
-            "option \"axis\" is \"last\"; it should be a whole number");
+            "option \"axis\" is \"last\"; it should be an integer");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [1, [2]], \"variance\": [1, 1]"), LK_EFORMAT, "all of one shape");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [[[[[[[[[1]]]]]]]]]"), LK_EFORMAT, "nested lists of numbers");
     refused(L, "[]", LK_EFORMAT, "it is an array; it should be the name of a class or an object");
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "SGD", "\"ema_overwrite_frequency\": 3000000000"), LK_EFORMAT,
-            "a whole number of 32 bits");
+            "an integer of 32 bits");
 }
 
 TEST(what_keras_has_not_is_not_written)

@@ -322,7 +322,7 @@ TEST(arguments_are_checked)
     LK_POOL {
         lk_model *m = two_layers();
         lk_model_save(m, path_of("model.npz"));
-        says(LK_EINVAL, "model.npz\" should end in \".keras\", by which Keras knows such files");
+        says(LK_EINVAL, "model.npz\" should end in \".keras\", the ending of Keras files");
         lk_model_save_weights(m, path_of("model.txt"));
         says(LK_EINVAL, "model.txt\" should end in .weights.h5");
         lk_model_save(NULL, "x.keras");
@@ -483,7 +483,7 @@ TEST(what_a_model_was_compiled_with)
     not_compiled(&w, COMPILED("{\"loss\": \"mse\", \"loss_weights\": [\"a\"]}"),
                  "a loss weight is a string; it should be a number");
     not_compiled(&w, COMPILED("{\"metrics\": [7]}"), "compile_config: metrics: it is a number");
-    not_compiled(&w, COMPILED("{\"steps_per_execution\": 0}"), "\"steps_per_execution\" should be a whole number of at least 1");
+    not_compiled(&w, COMPILED("{\"steps_per_execution\": 0}"), "\"steps_per_execution\" should be an integer of at least 1");
     lki_bytes_free(&w);
 }
 
@@ -550,7 +550,7 @@ static const partly PARTLY[] = {
      "compile_config: loss: lk_loss_named: there is no loss \"my_loss\"", "lk_model_evaluate: model \"m\" comes without its loss",
      "there is no loss \"my_loss\"", "\"loss\": \"my_loss\""},
     {"{\"optimizer\": \"sgd\", \"loss\": {\"module\": \"mine\", \"class_name\": \"Own\", \"config\": {}}}",
-     "class \"Own\" of mine is code of somebody's own", "\"Own\"", "\"Own\"", "\"class_name\": \"Own\""},
+     "class \"Own\" of mine is a custom class", "\"Own\"", "\"Own\"", "\"class_name\": \"Own\""},
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [\"my_metric\", \"mae\"]}",
      "compile_config: metrics: lk_metric_named: there is no metric \"my_metric\"", NULL, NULL, "\"my_metric\""},
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"weighted_metrics\": [" IOU "]}", "there is no metric \"BinaryIoU\"", NULL, NULL,

@@ -306,13 +306,13 @@ TEST(code_of_ones_own_is_not_written)
 {
     LK_POOL {
         not_written(lk_sequential(lk_layer_of(own, .name = "mine")),
-                    "lk_model_to_json: layer \"mine\": the layer is code of one's own, which a Keras file cannot hold");
-        not_written(lk_model_of(own_model), "lk_model_to_json: model \"own_model\" is a function of one's own");
+                    "lk_model_to_json: layer \"mine\": the layer is a custom function, which a Keras file cannot store");
+        not_written(lk_model_of(own_model), "lk_model_to_json: model \"own_model\" is a custom model");
         not_written(lk_sequential(lk_dense(2, .kernel_initializer = lk_initializer_of(own_first, NULL))),
-                    "layer \"dense\": the initialiser is code of one's own");
+                    "layer \"dense\": the initialiser is a custom function");
         lk_model *m = lk_sequential(lk_dense(2));
         lk_model_compile(m, .loss = lk_loss_of(own_values));
-        not_written(m, "what the model is compiled with: the loss is code of one's own");
+        not_written(m, "what the model is compiled with: the loss is a custom function");
         not_written(lk_sequential(lk_dense(2, .activation = LK_GELU_TANH)), "layer \"dense\": activation \"gelu_tanh\"");
     }
 }
@@ -348,13 +348,13 @@ TEST(mistakes_in_rows_of_layers)
     refused(MODEL("Mine", "\"layers\": []"), LK_EUNSUPPORTED,
             "there is no class of models \"Mine\"; known are Sequential and Functional");
     refused("{\"module\": \"mine\", \"class_name\": \"Sequential\", \"config\": {}}", LK_EUNSUPPORTED,
-            "class \"Sequential\" of mine is code of somebody's own");
+            "class \"Sequential\" of mine is a custom class");
     refused(ROW(LAYER("Conv3D", "\"name\": \"x\"")), LK_EUNSUPPORTED,
             "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(ROW(LAYER("Conv2D", "\"name\": \"conv2d_3\", \"filters\": 2, \"kernel_size\": [3, 3], \"groups\": 2")), LK_EUNSUPPORTED,
             "lk_model_from_json: layer \"conv2d_3\" (Conv2D): option \"groups\" is 2; only 1 is supported");
     refused(ROW(LAYER("Dense", "\"name\": \"d\", \"units\": \"2\"")), LK_EFORMAT,
-            "layer \"d\" (Dense): option \"units\" is \"2\"; it should be a whole number");
+            "layer \"d\" (Dense): option \"units\" is \"2\"; it should be an integer");
     refused(ROW(INPUT("[null, 4]") "," LAYER("Conv2D", "\"name\": \"c\", \"filters\": 2, \"kernel_size\": 3")), LK_ESHAPE,
             "lk_model_from_json: layer \"c\": rows of [4]: a row should be [height, width, channels]");
     refused(ROW(INPUT("4") "," LAYER("Dense", "\"units\": 2")), LK_EFORMAT, "layer \"in\" (InputLayer): \"batch_shape\" is 4");
@@ -389,7 +389,7 @@ TEST(mistakes_in_graphs)
         assert_non_null(lk_model_from_json(good));
     }
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(B))) "," DENSE("b", USE(TENSOR(A))), ENDS(X, A)), LK_EFORMAT,
-            "lk_model_from_json: layer \"a\" (Dense): it is part of a circle: it needs what it puts out");
+            "lk_model_from_json: layer \"a\" (Dense): it is part of a cycle: it needs its own output");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(A))), ENDS(X, A)), LK_EFORMAT, "it is part of a circle");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR("[\"nobody\", 0, 0]"))), ENDS(X, A)), LK_EFORMAT,
             "layer \"a\" (Dense): there is no layer \"nobody\", which it names");
@@ -404,7 +404,7 @@ TEST(mistakes_in_graphs)
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR("7"))), ENDS(X, A)), LK_EFORMAT,
             "7 should be [\"name of a layer\", node, tensor]");
     refused(GRAPH(IN("x") "," DENSE("a", USE("3.5")), ENDS(X, A)), LK_EUNSUPPORTED,
-            "it is called with 3.5; only what layers put out");
+            "it is called with 3.5; only outputs of layers are supported");
     refused(GRAPH(IN("x") "," DENSE("a", USE()), ENDS(X, A)), LK_EFORMAT, "an inbound node has no inputs");
     refused(GRAPH(IN("x") "," DENSE("a", "7"), ENDS(X, A)), LK_EFORMAT, "an inbound node is a number; it should be {\"args\"");
     refused(GRAPH(IN("x") "," DENSE("a"), ENDS(X, A)), LK_EFORMAT, "it is not connected to anything: it has no inbound nodes");
@@ -417,7 +417,7 @@ TEST(mistakes_in_graphs)
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X) "," TENSOR(X))), ENDS(X, A)), LK_EUNSUPPORTED,
             "layer \"a\": 2 inputs; it takes");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X))) "," DENSE("b", USE(TENSOR(X))), ENDS(X, A)), LK_EFORMAT,
-            "layer \"b\" is not on a way from the inputs to the outputs");
+            "layer \"b\" is not on a path from the inputs to the outputs");
     refused(GRAPH(DENSE("a", USE(TENSOR(X))) "," IN("x"), ENDS(X, A)), LK_EFORMAT, "layer 0 is \"a\"; in Keras' order it is \"x\"");
     refused(GRAPH(IN("x") "," DENSE("a", USE(TENSOR(X))), "\"input_layers\": [],"
                                                           " \"output_layers\": " A),

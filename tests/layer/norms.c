@@ -17,13 +17,13 @@ TEST(rows_and_weights)
         assert_true(is_shape(lk_variable_shape(lk_layer_variables(l).item[0]), LK_SHAPE(3, 4)));
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[0]), "layer_normalization/gamma");
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[1]), "layer_normalization/beta");
-        ROW_REFUSED(l, LK_SHAPE(2, 3, 5), "[3, 4]", "what its weights were made for");
+        ROW_REFUSED(l, LK_SHAPE(2, 3, 5), "[3, 4]", "as when its weights were made");
         l = lk_group_normalization(3, .scale = LK_OFF, .beta_initializer = lk_init_constant(2));
         lk_model_build(lk_sequential(l), LK_SHAPE(6));
         assert_int_equal(lk_layer_variables(l).count, 1);
         assert_string_equal(lk_variable_name(lk_layer_variables(l).item[0]), "group_normalization/beta");
         CLOSE(lk_read(lk_layer_variables(l).item[0]), 2, 2, 2, 2, 2, 2);
-        ROW_REFUSED(l, LK_SHAPE(9), "6 channels", "what its weights were made for");
+        ROW_REFUSED(l, LK_SHAPE(9), "6 channels", "as when its weights were made");
         FINE();
     }
 }
@@ -188,7 +188,7 @@ TEST(mistakes_in_learning)
         lk_dataset *d = lk_dataset_from_tensors(LK_TUPLE(sample()));
         lk_layer   *l = lk_normalization(), *given = lk_normalization(lk_scalar(1), lk_scalar(1));
         REFUSED(LK_EINVAL, lk_normalization_adapt(NULL, d) != LK_OK, "lk_normalization_adapt", "NULL");
-        REFUSED(LK_EINVAL, lk_normalization_adapt(lk_flatten(), d) != LK_OK, "\"flatten\"", "no Normalization layer");
+        REFUSED(LK_EINVAL, lk_normalization_adapt(lk_flatten(), d) != LK_OK, "\"flatten\"", "not a Normalization layer");
         REFUSED(LK_EINVAL, lk_normalization_adapt(given, d) != LK_OK, "was given its mean and variance");
         REFUSED(LK_EINVAL, lk_normalization_adapt(l, NULL) != LK_OK, "NULL");
         REFUSED(LK_EINVAL, lk_normalization_adapt(l, lk_dataset_take(d, 0)) != LK_OK, "no rows");

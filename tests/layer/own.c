@@ -308,13 +308,13 @@ TEST(mistakes_of_functions)
     LK_POOL {
         lk_tensor *x = lk_zeros(LK_SHAPE(3, 2), LK_F32);
         wrong      none = NULL_TENSOR;
-        REFUSED_TENSOR(LK_EINVAL, call_wrong(NULL_TENSOR), "layer \"odd\"", "call function gave NULL");
+        REFUSED_TENSOR(LK_EINVAL, call_wrong(NULL_TENSOR), "layer \"odd\"", "call function returned NULL");
         REFUSED_TENSOR(LK_ESHAPE, call_wrong(POISON), "add", "[3, 2]", "[7]");
         REFUSED_TENSOR(LK_ESHAPE, call_wrong(OTHER_SHAPE), "layer \"odd\"", "gave [3, 5] for 3 rows", "without an output function",
                        "[2] each");
         REFUSED_TENSOR(LK_ESHAPE, call_wrong(OTHER_ROWS), "gave [9, 2] for 3 rows");
         REFUSED_TENSOR(LK_ESHAPE, call_wrong(A_SCALAR), "gave [] for 3 rows");
-        REFUSED_TENSOR(LK_EINVAL, call_wrong(A_NEST), "call function gave", "tuple");
+        REFUSED_TENSOR(LK_EINVAL, call_wrong(A_NEST), "call function returned", "tuple");
         REFUSED_TENSOR(LK_EUNSUPPORTED, lk_layer_call(lk_layer_of(wrong_call, fails_silently, .user = &none, .name = "mine"), x),
                        "layer \"mine\"", "build function failed");
         REFUSED_TENSOR(LK_EUNSUPPORTED, lk_layer_call(lk_layer_of(wrong_call, .output = wrong_output, .user = &none), x),

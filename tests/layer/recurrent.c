@@ -213,7 +213,7 @@ TEST(refusals)
     REFUSED(LK_ESHAPE, row_after(lk_gru(2), (lk_shape){2, {4, -1}}, &out) != LK_OK, "features need a fixed number");
     lk_layer *l = lk_lstm(2);
     lk_layer_call(l, lk_zeros(LK_SHAPE(1, 2, 3), LK_F32));
-    REFUSED_TENSOR(LK_ESHAPE, lk_layer_call(l, lk_zeros(LK_SHAPE(1, 2, 4), LK_F32)), "3 features", "kernel was made for");
+    REFUSED_TENSOR(LK_ESHAPE, lk_layer_call(l, lk_zeros(LK_SHAPE(1, 2, 4), LK_F32)), "3 features", "when its kernel was made");
     lk_tensor *x = lk_zeros(LK_SHAPE(1, 2, 3), LK_F32), *k = lk_zeros(LK_SHAPE(3, 2), LK_F32),
               *r = lk_zeros(LK_SHAPE(2, 2), LK_F32);
     REFUSED_TENSOR(LK_EINVAL, lk_nn_simple_rnn(x, k, r, .recurrent_activation = LK_RELU), "lk_nn_simple_rnn",

@@ -76,7 +76,7 @@ TEST(channels_of_what_was_built)
         for (int i = 0; i < LKI_COUNT(each); i++) {
             lk_model *m = lk_sequential(each[i]);
             lk_model_build(m, i ? LK_SHAPE(6, 6, 2) : LK_SHAPE(6, 2));
-            ROW_REFUSED(each[i], i ? LK_SHAPE(6, 6, 3) : LK_SHAPE(6, 3), "2 channels", "kernel was made for");
+            ROW_REFUSED(each[i], i ? LK_SHAPE(6, 6, 3) : LK_SHAPE(6, 3), "2 channels", "when its kernel was made");
             FINE();
         }
     }

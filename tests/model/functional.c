@@ -249,7 +249,7 @@ TEST(refusals)
                     "\"dense/kernel\"", "[3, 2]");
             REFUSED(LK_EINVAL, lk_model_set_weights(m, LK_TUPLE()), "0 values for the 2 weights");
             lk_model *own = lk_model_of(nothing);
-            REFUSED(LK_EINVAL, lk_model_call(own, noise(LK_SHAPE(2, 3), "x")), "gave 0 tensors", ".outputs says 1");
+            REFUSED(LK_EINVAL, lk_model_call(own, noise(LK_SHAPE(2, 3), "x")), "returned 0 tensors", ".outputs says 1");
             REFUSED(LK_EINVAL, lk_model_of(.name = "x"), "fn is NULL");
             REFUSED(LK_EUNSUPPORTED, lk_model_layer(own), "lk_layer_of");
             lk_node *z = lk_input(LK_SHAPE(2));

@@ -209,9 +209,9 @@ TEST(own_losses)
         REFUSED(LK_EINVAL, !lk_loss_of(), "lk_loss_of", "NULL");
         REFUSED(LK_EINVAL, !lk_loss_of(cubes, .reduction = (lk_reduction)9), "lk_loss_of", "reduction 9");
         REFUSED_TENSOR(LK_EINVAL, lk_loss_call(loss, NULL, p), "labels", "NULL");
-        REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_loss_of(gives), y, p), "gave NULL", "loss \"own_loss\"", "labels [3]");
-        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_scalar(1)), y, p), "gave []", "each row");
-        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_ones(LK_SHAPE(2), LK_F32)), y, p), "gave [2]");
+        REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_loss_of(gives), y, p), "returned NULL", "loss \"own_loss\"", "labels [3]");
+        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_scalar(1)), y, p), "returned []", "each row");
+        REFUSED_TENSOR(LK_ESHAPE, lk_loss_call(lk_loss_of(gives, lk_ones(LK_SHAPE(2), LK_F32)), y, p), "returned [2]");
         REFUSED_TENSOR(LK_EDTYPE, lk_loss_call(lk_loss_of(gives, lk_range(3, LK_I32)), y, p), "i32", "float");
         assert_false(lk_failed());
     }

@@ -548,11 +548,11 @@ TEST(own_metrics)
         REFUSED(LK_EINVAL, lk_metric_of(.size = 2), "lk_metric_of", "values", "NULL");
         REFUSED(LK_EINVAL, lk_metric_of(distance, .size = -1), "size is -1");
         REFUSED(LK_EINVAL, lk_metric_of(distance, .size = 3), "3 numbers", "result");
-        REFUSED(LK_EINVAL, lk_metric_update(lk_metric_of(gives), y, p), "\"own_metric\"", "gave NULL");
+        REFUSED(LK_EINVAL, lk_metric_update(lk_metric_of(gives), y, p), "\"own_metric\"", "returned NULL");
         REFUSED(LK_EINVAL, lk_metric_update(m, y), "predictions are NULL");
-        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = y), y, p), "gave [2, 2]", "1 number for each row");
-        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = lk_scalar(1)), y, p), "gave []");
-        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = lk_range(3, LK_F32)), y, p), "gave [3]");
+        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = y), y, p), "returned [2, 2]", "1 number for each row");
+        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = lk_scalar(1)), y, p), "returned []");
+        REFUSED(LK_ESHAPE, lk_metric_update(lk_metric_of(gives, .user = lk_range(3, LK_F32)), y, p), "returned [3]");
         assert_true(lk_metric_result(m) == 3);
         SOUND();
     }

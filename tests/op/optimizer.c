@@ -73,7 +73,7 @@ TEST(gradients_that_are_missing)
         assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(NULL, NULL), LK_VARIABLES(a, b)), LK_EINVAL);
         lk_clear_error();
         assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g), LK_VARIABLES(c)), LK_EINVAL);
-        assert_non_null(strstr(lk_error(), "variable c was not there"));
+        assert_non_null(strstr(lk_error(), "variable c did not exist"));
         lk_clear_error();
         assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(lk_tensor_of(LK_SHAPE(3), 1)), LK_VARIABLES(a)), LK_ESHAPE);
         lk_clear_error();

@@ -427,7 +427,7 @@ TEST(replicas_that_are_not_one_device)
         check_with(counts[i], returned, own_sum, "a per-replica result is a part of a sum");
         check_with(counts[i], summed, own_batch, "rows");
         check_with(counts[i], summed, minus_own_sum, "own part of a sum");
-        check_with(counts[i], summed, largest, "cannot be followed");
+        check_with(counts[i], summed, largest, "cannot be tracked");
         check_with(counts[i], summed, first_does_more, "ops");
         check_with(counts[i], summed, share_of_weights, "share");
         check_with(counts[i], summed, rounded, "own part of a sum");

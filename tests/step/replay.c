@@ -166,7 +166,7 @@ TEST(retracing_every_call_is_told_and_plans_are_limited)
         for (int i = 1; i <= 10; i++)
             lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(i), LK_F32)));
         lk_set_log(NULL, NULL);
-        assert_non_null(strstr(logged, "doubled was traced anew"));
+        assert_non_null(strstr(logged, "doubled was traced again"));
         assert_int_equal(lk_function_inspect(f).plans, 4);
         assert_int_equal(lk_dim(lk_call(f, LK_TUPLE(lk_zeros(LK_SHAPE(1), LK_F32))).item[0], 0), 1);
     }

@@ -341,7 +341,7 @@ TEST(files_that_lie)
 {
     seen s = {0};
     assert_int_equal(read_record("\x2a\x05\x0a", 3, &s), LK_EFORMAT);
-    assert_non_null(strstr(lk_error(), "the record at byte 0 is no event: not an event file, or damaged"));
+    assert_non_null(strstr(lk_error(), "the record at byte 0 is not an event: not an event file, or damaged"));
     lk_clear_error();
     assert_int_equal(read_record("\x2a\x03\x0a\x01\x0a", 5, &s), LK_EFORMAT); /* inside the value */
     lk_clear_error();

@@ -189,7 +189,7 @@ TEST(what_cannot_be_added)
         lk_clear_error();
     }
     assert_int_equal(lki_h5_add_text(&f, "a", "x"), LK_EINVAL);
-    assert_string_equal(lk_error(), "HDF5: \"a\" is no name of an attribute: should be PATH@NAME");
+    assert_string_equal(lk_error(), "HDF5: \"a\" is not a valid name of an attribute: should be PATH@NAME");
     lk_clear_error();
     assert_int_equal(lki_h5_add_group(&f, "a@b"), LK_EINVAL);
     lk_clear_error();

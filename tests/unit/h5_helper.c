@@ -103,15 +103,15 @@ TEST(helpers_that_fail)
     says(with_script("#!/bin/sh\nkill -SEGV $$\n"), LK_EFORMAT,
          "some.h5: the HDF5 helper ended by signal 11 (Segmentation fault) while reading it: the file is damaged or hostile");
     says(with_script("#!/bin/sh\ncat >/dev/null\nexit 3\n"), LK_EIO, "ended with status 3 while reading it");
-    says(with_script("#!/bin/sh\nexit 0\n"), LK_EFORMAT, "some.h5: the HDF5 helper gives no answer that can be used");
-    says(with_script("#!/bin/sh\necho nonsense\n"), LK_EFORMAT, "gives no answer that can be used");
-    says(with_script("#!/bin/sh\nexec cat\n"), LK_EFORMAT, "gives no answer that can be used");
+    says(with_script("#!/bin/sh\nexit 0\n"), LK_EFORMAT, "some.h5: the HDF5 helper returned no valid answer");
+    says(with_script("#!/bin/sh\necho nonsense\n"), LK_EFORMAT, "returned no valid answer");
+    says(with_script("#!/bin/sh\nexec cat\n"), LK_EFORMAT, "returned no valid answer");
     says(with_script("#!/nonexistent/sh\n"), LK_EUNSUPPORTED, "cannot start the helper");
     writes = true; /* there is no file that could be damaged */
     says(with_script("#!/bin/sh\necho nonsense\n"), LK_EIO,
-         "some.h5: the HDF5 helper gives no answer that can be used while writing it: is it this version's?");
+         "some.h5: the HDF5 helper returned no valid answer while writing it: is it this version's?");
     says(with_script("#!/bin/sh\ncat >/dev/null\nprintf '\\11\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'\n"), LK_EIO,
-         "gives no answer that can be used while writing it");
+         "returned no valid answer while writing it");
     writes = false;
 }
 
@@ -253,7 +253,7 @@ TEST(answers_that_lie)
     assert_int_equal(with_script(HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "a" DONE)),
                      LK_OK); /* true */
     for (int i = 0; i < LKI_COUNT(scripts); i++)
-        says(with_script(scripts[i]), LK_EFORMAT, "gives no answer that can be used");
+        says(with_script(scripts[i]), LK_EFORMAT, "returned no valid answer");
     says(with_script(HELPER(FRAME("\\1", "\\31") ITEM("\\1", "\\0", "\\0", "\\1", "\\0", "\\0") "\\377" DONE)), LK_EFORMAT,
          "not UTF-8");
     says(with_script(HELPER(FRAME("\\4", "\\3") "a\\1b")), LK_EFORMAT, "some.h5: a?b");

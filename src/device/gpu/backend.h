@@ -4,6 +4,9 @@
  *     lockstep-cuda   CUDA cards; made by nvcc
  *     lockstep-sim    the same kernel sources made by the host's compiler: cards that are simulated on the CPU, for tests
  *
+ * It is linked of a driver (device/cuda/, device/sim/), which knows the cards, and of kernels (kernel/gpu/), which know arithmetic.
+ * The kernels are the upper part: they hand the driver what it launches by itself, and export the backend it makes of that.
+ *
  * Contract
  *  1. Functions return 0, or a code that text() puts in words. None exits, prints or waits for ever, also not on a card that is
  *     lost: there all of them fail, from when it is known, and release() and release_graph() can still be called.
@@ -23,6 +26,7 @@
 #ifndef LKI_DEVICE_GPU_BACKEND_H
 #define LKI_DEVICE_GPU_BACKEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -94,5 +98,23 @@ typedef struct lki_gpu_backend {
 /* The one symbol a backend exports. */
 #define LKI_GPU_BACKEND_SYMBOL "lki_gpu_backend_of"
 typedef const lki_gpu_backend *lki_gpu_backend_fn(void);
+
+/* ---- the two parts of a backend ---- */
+
+/* What kernels give the driver they are linked with. */
+struct lki_cuda_gather;
+typedef struct lki_gpu_kernels {
+    const struct lki_kernels *(*table)(void);
+    const struct lki_grouping *(*groups)(void);
+    void (*copy)(void *stream, int count, const lki_gpu_piece *pieces);
+    void (*gather)(void *stream, const struct lki_gpu_rows *rows);
+    /* The same as the description of a launch (device/cuda/feed.h). false: its numbers, or offsets, are too large for that. */
+    bool (*describe_gather)(const struct lki_gpu_rows *rows, struct lki_cuda_gather *out);
+} lki_gpu_kernels;
+
+#ifdef __cplusplus
+/* The backend of these kernels; the driver defines it. They last as long as the process. */
+const lki_gpu_backend *lki_gpu_driver(const lki_gpu_kernels *kernels);
+#endif
 
 #endif

@@ -37,11 +37,4 @@ typedef struct lki_gpu_rows {
     lki_gpu_rows_column column[LKI_GPU_ROWS_COLUMNS];
 } lki_gpu_rows;
 
-#ifdef __cplusplus
-namespace lki_gpu
-{
-void gather_rows(void *stream, const lki_gpu_rows *r); /* rows_in.cu */
-}
-#endif
-
 #endif

@@ -3,6 +3,8 @@
 #ifndef LKI_KERNEL_CPU_FINITE_H
 #define LKI_KERNEL_CPU_FINITE_H
 
+#include "kernel/cpu/simd.h"
+
 /* Infinity and NaN times zero are NaN, which no later sum takes away. Several chains, because one would wait for itself. */
 static inline int all_finite(const float *p, int64_t n)
 {

@@ -60,7 +60,7 @@ void lki_tile_lanes_avx512(int rows, const lki_tile *t);
 void lki_tile_ragged_avx2(int rows, const lki_tile *t, const lki_ragged *r);
 void lki_tile_ragged_avx512(int rows, const lki_tile *t, const lki_ragged *r);
 
-/* The same sums without the terms whose factor a is zero (skip.inc). They take the first columns of c and say how many: 0 where it
+/* The same sums without the terms whose factor a is zero (skip.c). They take the first columns of c and say how many: 0 where it
  * would not pay. `scratch` is the room they need, in floats. */
 int64_t lki_skip_avx2(const lki_product *g);
 int64_t lki_skip_avx512(const lki_product *g);

@@ -1,13 +1,11 @@
 /* The words the products are written in, with AVX2: vectors of 8 floats, tiles of 6 x 16. See simd_avx512.h for the same words. */
-#ifndef LKI_KERNEL_CPU_SIMD_H
-#define LKI_KERNEL_CPU_SIMD_H
+#ifndef LKI_KERNEL_CPU_SIMD_AVX2_H
+#define LKI_KERNEL_CPU_SIMD_AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
 
-#define ISA(name) name##_avx2
-#define VARIANT "avx2"
 #define HAS_MANY_REGISTERS 0 /* 16 */
 
 /* No result is too narrow for vectors of 8. */

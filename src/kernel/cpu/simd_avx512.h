@@ -1,14 +1,12 @@
 /* The words the products are written in, with AVX-512: vectors of 16 floats, tiles of 8 x 32. See simd_avx2.h for the same
  * words. */
-#ifndef LKI_KERNEL_CPU_SIMD_H
-#define LKI_KERNEL_CPU_SIMD_H
+#ifndef LKI_KERNEL_CPU_SIMD_AVX512_H
+#define LKI_KERNEL_CPU_SIMD_AVX512_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
 
-#define ISA(name) name##_avx512
-#define VARIANT "avx512"
 #define HAS_MANY_REGISTERS 1 /* 32 */
 
 /* Half of each vector would stay empty: the AVX2 kernel, which gives the same bits, is faster. */

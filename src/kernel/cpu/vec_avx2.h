@@ -1,14 +1,11 @@
 /* Sixteen floats at a time with AVX2 and FMA: two registers of eight. vec_avx512.h has the same names with one register of sixteen;
  * its invariants hold here too. */
-#ifndef LKI_KERNEL_CPU_VEC_H
-#define LKI_KERNEL_CPU_VEC_H
+#ifndef LKI_KERNEL_CPU_VEC_AVX2_H
+#define LKI_KERNEL_CPU_VEC_AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
-
-#define LKI_VARIANT "avx2"
-#define LKI_REGISTER(family) lki_register_##family##_avx2
 
 enum { VEC = 16 };
 
@@ -189,6 +186,13 @@ static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
     vint cd = VINT_2(_mm256_unpacklo_epi32, *c, *d), CD = VINT_2(_mm256_unpackhi_epi32, *c, *d);
     *a = VINT_2(_mm256_unpacklo_epi64, ab, cd), *b = VINT_2(_mm256_unpackhi_epi64, ab, cd);
     *c = VINT_2(_mm256_unpacklo_epi64, AB, CD), *d = VINT_2(_mm256_unpackhi_epi64, AB, CD);
+}
+
+/* Sixteen bytes as floats. */
+static inline vec vec_load_bytes(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (vec){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
 }
 
 static inline __m256 vec_upper(vec a) { return a.hi; }

@@ -4,15 +4,12 @@
  * 1. Every function is one rounded operation per element, or none; nothing here reorders or fuses what its name does not say.
  * 2. vec_max and vec_min return the second operand when either is NaN or both are zeros: a > b ? a : b and a < b ? a : b.
  * 3. Partial loads fill with zeros; neither partial loads nor partial stores touch memory past n elements. */
-#ifndef LKI_KERNEL_CPU_VEC_H
-#define LKI_KERNEL_CPU_VEC_H
+#ifndef LKI_KERNEL_CPU_VEC_AVX512_H
+#define LKI_KERNEL_CPU_VEC_AVX512_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
-
-#define LKI_VARIANT "avx512"
-#define LKI_REGISTER(family) lki_register_##family##_avx512
 
 enum { VEC = 16 };
 
@@ -110,6 +107,12 @@ static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
     vint cd = _mm512_unpacklo_epi32(*c, *d), CD = _mm512_unpackhi_epi32(*c, *d);
     *a = _mm512_unpacklo_epi64(ab, cd), *b = _mm512_unpackhi_epi64(ab, cd);
     *c = _mm512_unpacklo_epi64(AB, CD), *d = _mm512_unpackhi_epi64(AB, CD);
+}
+
+/* Sixteen bytes as floats. */
+static inline vec vec_load_bytes(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
 /* 16 to 8 to 4 to 2 to 1 by acc[i] = acc[i] op acc[i + half]: the end of a FOLD block. */

@@ -1,8 +1,9 @@
 /* The elementary functions of ref/math.h, sixteen at a time: the same steps in the same order, so the same bits.
- * Included after vec_avx2.h or vec_avx512.h. A branch of the scalar code is a select here; both sides are computed. */
+ * A branch of the scalar code is a select here; both sides are computed. */
 #ifndef LKI_KERNEL_CPU_VEC_MATH_H
 #define LKI_KERNEL_CPU_VEC_MATH_H
 
+#include "kernel/cpu/vec.h"
 #include "kernel/ref/math.h"
 
 /* p * x + c with a constant c: one step of a polynomial. */

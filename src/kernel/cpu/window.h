@@ -43,7 +43,7 @@ static inline int64_t lki_last_out(const lki_axis *x, int64_t k)
     return lki_clamp(lki_ceil_div_signed(x->in + x->pad - k * x->dilation, x->stride), 0, x->out);
 }
 
-/* The first tap inside the image for output o, and the first behind it. */
+/* The first tap inside the image for output o, and the first after it. */
 static inline int64_t lki_first_tap(const lki_axis *x, int64_t o)
 {
     return lki_clamp(lki_ceil_div_signed(x->pad - o * x->stride, x->dilation), 0, x->size);

@@ -1,5 +1,5 @@
-/* The table of a GPU's kernels. */
-#include "kernel/gpu/gpu.h"
+/* The kernels of GPUs as a table, and the backend that a driver makes of them (device/gpu/backend.h). */
+#include "kernel/gpu/base/gpu.h"
 
 namespace
 {
@@ -25,4 +25,13 @@ const lki_kernels *lki_gpu::kernels()
     static const bool filled = fill();
     (void)filled;
     return &table;
+}
+
+extern "C" __attribute__((visibility("default"))) const lki_gpu_backend *lki_gpu_backend_of(void);
+
+const lki_gpu_backend *lki_gpu_backend_of(void)
+{
+    static const lki_gpu_kernels all = {lki_gpu::kernels, lki_gpu::grouping, lki_gpu::copy_pieces, lki_gpu::gather_rows,
+                                        lki_gpu::describe_gather};
+    return lki_gpu_driver(&all);
 }

@@ -84,7 +84,7 @@ static inline float lki_expm1_f32(float x)
     p = fmaf(p, r, LKI_EXPM1_C3);
     p = fmaf(p, r, LKI_EXPM1_C2);
     p = fmaf(p * r, r, r);
-    float half = lki_float_of((int32_t)(((uint32_t)lki_bits_of(t) << 23) + 0x3f000000u)); /* 2^(n-1): 2^128 is no float */
+    float half = lki_float_of((int32_t)(((uint32_t)lki_bits_of(t) << 23) + 0x3f000000u)); /* 2^(n-1): 2^128 is not a float */
     float e = fmaf(half, p, half - 0.5f);
     e = e + e;
     if (!(x <= LKI_EXP_HIGH)) e = x + INFINITY;

@@ -149,7 +149,7 @@ static void lane_add(const lki_args *a)
         add_lane(a, s, a->lanes->bound[s], a->lanes->bound[s + 1]);
 }
 
-/* ---- code of one's own ---- */
+/* ---- custom functions ---- */
 
 static void user(const lki_args *a) { a->attr->user.run(a, a->attr->user.op); }
 

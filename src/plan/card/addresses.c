@@ -3,29 +3,21 @@
 #include "op/run.h"
 #include "plan/card/inside.h"
 
-/* Version 0 of a variable: where its copy lies, if it has one. */
-static int first_version(const lki_graph *g, int root)
-{
-    const lki_value *v = &g->values[root];
-    for (int i = 0; v->kind == LKI_VALUE_VARIABLE && v->version > 0 && i < root; i++)
-        if (g->values[i].kind == LKI_VALUE_VARIABLE && g->values[i].variable == v->variable && g->values[i].version == 0) return i;
-    return root;
-}
-
 char *lki_card_home(lki_card *c, int root)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_value *v = &g->values[root];
     if (lki_card_placed(c, root)) return lki_card_placed(c, root);
     if (v->kind == LKI_VALUE_CONSTANT) return lki_data_on(v->constant, c->device);
     if (v->kind == LKI_VALUE_VARIABLE && lki_card_has(c, v)) return v->variable->buffer->data;
-    const size_t at = c->at[first_version(g, root)];
+    /* All versions of a variable lie where version 0 does. */
+    const size_t at = c->at[lki_graph_key(g, root)];
     return at == LKI_CARD_OUTSIDE ? NULL : (char *)c->block->data + at;
 }
 
 static lk_status make_view(lki_card *c, lki_view *view, int value, bool shape_only)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_value *v = &g->values[value];
     char            *home = shape_only ? NULL : lki_card_home(c, lki_graph_root(g, value));
     *view = (lki_view){home ? home + (size_t)lki_graph_offset(g, value) * lk_dtype_bytes(v->dtype) : NULL, &v->shape, v->dtype};
@@ -35,7 +27,7 @@ static lk_status make_view(lki_card *c, lki_view *view, int value, bool shape_on
 static lk_status give_lanes(lki_card *c, lki_args *a, const lki_node *n)
 {
     const lki_rows    *rows = &n->rows;
-    const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->plan->graph->nodes] : NULL;
+    const lki_subtree *own = c->share.trees ? &c->share.trees[n - c->graph->nodes] : NULL;
     lki_lanes         *lanes = lki_arena_alloc(&c->arena, sizeof *lanes);
     int64_t           *bound = lki_arena_array(&c->arena, rows->lanes + 1, sizeof *bound);
     if (!lanes || !bound) return LK_ENOMEM;
@@ -54,7 +46,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     for (int i = 0; i < n->nsrc + n->ndst; i++)
         LKI_TRY(make_view(c, &views[i], i < n->nsrc ? n->src[i] : n->dst[i - n->nsrc], true));
     k->args = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .gpu = &k->gpu};
-    k->gpu.precision = c->plan->graph->precision;
+    k->gpu.precision = c->graph->precision;
     k->args.hi = n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     k->args.first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row : 0;
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, n));
@@ -67,7 +59,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
 /* What it writes lane by lane begins with the lanes of its subtree; who reads it reads all. */
 static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *written)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const size_t     each = lki_value_bytes(&g->values[n->dst[0]]) / (size_t)n->rows.lanes;
     written->data = (char *)written->data + (size_t)c->share.trees[n - g->nodes].lane * each;
 }

@@ -1,43 +1,28 @@
 /* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
 #include "core/log.h"
+#include "core/names.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
 #include "plan/card/join.h"
+#include "plan/card/passes.h"
 #include "plan/card/rooms.h"
+#include "plan/needs.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct place {
-    int phase, turn, task;
-} place;
-
-static int earlier(const void *a, const void *b)
+static lk_status make_calls(lki_card *c, const int *order, int count)
 {
-    const place *x = a, *y = b;
-    if (x->phase != y->phase) return x->phase < y->phase ? -1 : 1;
-    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
-    return x->task < y->task ? -1 : x->task > y->task;
-}
-
-/* Sums that lanes of a CPU take in two tasks are one call here, where the first of them is. */
-static lk_status make_calls(lki_card *c)
-{
-    const lki_plan *p = c->plan;
-    place          *order = lki_alloc_array(p->task_count + 1, sizeof *order);
-    c->calls = lki_zalloc_array(p->task_count + 1, sizeof *c->calls);
-    if (!order || !c->calls) return lki_release(order), LK_ENOMEM;
-    for (int t = 0; t < p->task_count; t++)
-        if (p->tasks[t].kind != LKI_TASK_COMBINE) order[c->count++] = (place){p->tasks[t].phase, p->tasks[t].turn, t};
-    qsort(order, (size_t)c->count, sizeof *order, earlier);
-    for (int i = 0; i < c->count; i++) {
-        const lki_node *n = &p->graph->nodes[p->tasks[order[i].task].node];
+    c->calls = lki_zalloc_array(count + 1, sizeof *c->calls);
+    if (!c->calls) return LK_ENOMEM;
+    for (int i = 0; i < count; i++) {
+        const lki_node *n = &c->graph->nodes[order[i]];
         c->calls[i].node = n;
         c->calls[i].on_host = !lki_gpu_can(c->device, n->slot, n->type, n->mode == LKI_SUM ? n->rows.lanes : 0);
         if (c->calls[i].on_host && n->slot != LKI_K_none)
             lki_tell(LKI_TOPIC_DISPATCH, "%s %s: %s has no kernel for it, so the CPU runs it", lki_op_name(n->op),
                      lk_dtype_name(n->type), c->device->name);
     }
-    lki_release(order);
+    c->count = count;
     return LK_OK;
 }
 
@@ -52,7 +37,7 @@ static bool is_counter(const lki_graph *g, int value, const lk_variable *counter
 /* Does a call use the counter? *only: as updates do, which can be told that it is ahead. */
 static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_node  *n = k->node;
     bool             reads = false, writes = false;
     for (int i = 0; i < n->nsrc; i++)
@@ -67,7 +52,7 @@ static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_var
  * what may fail lies between. */
 static int first_to_count(const lki_card *c, int at)
 {
-    const lki_graph   *g = c->plan->graph;
+    const lki_graph   *g = c->graph;
     const lk_variable *counter = g->values[c->calls[at].node->dst[0]].variable;
     int                first = -1;
     bool               only;
@@ -93,7 +78,7 @@ static void count_first(lki_card *c)
         const lki_card_call k = c->calls[at];
         const int           first = k.node->slot == LKI_K_increment && !k.on_host ? first_to_count(c, at) : -1;
         if (first < 0) continue;
-        const lk_variable *counter = c->plan->graph->values[k.node->dst[0]].variable;
+        const lk_variable *counter = c->graph->values[k.node->dst[0]].variable;
         for (int i = first; i < at; i++)
             if (uses_counter(c, &c->calls[i], counter, &only)) c->calls[i].gpu.behind++;
         memmove(&c->calls[first + 1], &c->calls[first], (size_t)(at - first) * sizeof *c->calls);
@@ -105,7 +90,7 @@ static void count_first(lki_card *c)
 
 static bool is_constant(const lki_card *c, int value, int before)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const int        root = lki_graph_root(g, value);
     if (g->values[root].kind == LKI_VALUE_CONSTANT) return true;
     for (int i = 0; i < before; i++)
@@ -129,41 +114,39 @@ static void find_constants(lki_card *c)
 
 /* ---- what comes after what ---- */
 
-static bool touches(const lki_graph *g, const int *value, int count, const lki_value *v)
+static bool need(void *order, int later, int earlier)
 {
-    for (int i = 0; i < count; i++) {
-        const lki_value *x = &g->values[lki_graph_root(g, value[i])];
-        if (x == v || (v->kind == LKI_VALUE_VARIABLE && x->kind == LKI_VALUE_VARIABLE && x->variable == v->variable)) return true;
-    }
-    return false;
+    lki_order_need(order, later, earlier);
+    return true;
 }
 
-/* Must b, which comes later in the order of the schedule, wait for a? */
-static bool waits_for(const lki_graph *g, const lki_node *b, const lki_node *a)
+/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before
+ * is done, nothing after has begun. */
+static bool find_needs(const lki_card *c, lki_order *o)
 {
-    for (int i = 0; i < a->ndst; i++) /* it reads or writes what a made */
-        if (touches(g, b->src, b->nsrc, &g->values[a->dst[i]]) || touches(g, b->dst, b->ndst, &g->values[a->dst[i]])) return true;
-    for (int i = 0; i < b->ndst && b->writes; i++) /* it writes a variable that a reads */
-        if (touches(g, a->src, a->nsrc, &g->values[b->dst[i]])) return true;
-    return b->writes && lki_may_fault(a);
-}
-
-/* A call on the host is alone: everything before is done, nothing after has begun. */
-static bool find_order(const lki_card *c, lki_order *o)
-{
-    int host = -1; /* the last one */
-    for (int i = 0; i < c->count; i++) {
+    lki_needs n;
+    int       host = -1; /* the last one */
+    bool      good = lki_needs_init(&n, c->graph);
+    for (int i = 0; i < c->count && good; i++) {
         const lki_card_call *k = &c->calls[i];
         if (host >= 0) lki_order_need(o, i, host);
         for (int j = i - 1; j > host; j--)
-            if (k->on_host || waits_for(c->plan->graph, k->node, c->calls[j].node)) lki_order_need(o, i, j);
+            if (k->on_host || (k->node->writes && lki_may_fault(c->calls[j].node))) lki_order_need(o, i, j);
+        good = lki_needs_reads(&n, k->node, i, need, o) && lki_needs_writes(&n, k->node, 0, k->node->ndst, i, need, o);
         if (k->on_host) host = i;
     }
-    lki_order_close(o);
+    lki_needs_clear(&n);
+    return good;
+}
+
+static bool find_order(const lki_card *c, lki_order *o)
+{
     bool *once = lki_zalloc((size_t)c->count + 1);
-    for (int i = 0; i < c->count && once; i++)
+    bool  found = once && find_needs(c, o);
+    for (int i = 0; i < c->count && found; i++)
         once[i] = c->calls[i].once;
-    const bool found = once && lki_order_begin_with_one(o, once);
+    if (found) lki_order_close(o);
+    found = found && lki_order_begin_with_one(o, once);
     lki_release(once);
     return found;
 }
@@ -179,7 +162,7 @@ typedef struct row_calls {
 static bool goes_along(const void *user, int call, int earlier)
 {
     const row_calls *r = user;
-    const lki_graph *g = r->card->plan->graph;
+    const lki_graph *g = r->card->graph;
     const lki_node  *n = r->card->calls[call].node, *made = r->card->calls[earlier].node;
     for (int i = 0; i < made->ndst; i++)
         for (int k = 0; k < n->nsrc + n->ndst; k++) {
@@ -253,7 +236,7 @@ static void order_launches(lki_card *c, const lki_order *calls, const int *launc
 /* The only operand that reads a value, if it is the gradient of an update, all of it; else NULL. */
 static lki_card_call *only_update_of(const lki_card *c, int root)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     lki_card_call   *found = NULL;
     for (int i = 0; i < g->output_count; i++)
         if (lki_graph_root(g, g->outputs[i]) == root) return NULL;
@@ -289,7 +272,7 @@ static bool is_in_parts(const lki_card_call *k)
 static void leave_gradients(lki_card *c)
 {
     enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     size_t           kept = 0;
     for (int i = 0; i < c->count && !c->share.trees; i++) {
         lki_card_call  *k = &c->calls[i], *taker[2] = {NULL, NULL};
@@ -306,11 +289,11 @@ static void leave_gradients(lki_card *c)
     }
 }
 
-lk_status lki_card_order(lki_card *c)
+lk_status lki_card_order(lki_card *c, const int *nodes, int count)
 {
     lki_order calls = {0};
     int      *launch = NULL;
-    LKI_TRY(make_calls(c));
+    LKI_TRY(make_calls(c, nodes, count));
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_describe(c, &c->calls[i]));
     count_first(c);
@@ -345,8 +328,26 @@ static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int fir
     return LK_OK;
 }
 
+/* A line for each call: its launch, what that comes after, the number of its node, and what it is. */
+static void tell(const lki_card *c)
+{
+    for (int l = 0; l < c->launch_count && lki_verbose(LKI_TOPIC_PLAN); l++) {
+        const uint64_t *needs = lki_order_row(&c->order, c->order.needs, l);
+        char            after[LKI_LOG_TEXT] = "", shape[LKI_SHAPE_TEXT], op[LKI_NODE_TEXT];
+        for (int k = lki_bit_next(needs, c->order.words, 0); k >= 0; k = lki_bit_next(needs, c->order.words, k + 1))
+            lki_text_more(after, sizeof after / 2, " %d", k);
+        for (int i = c->launches[l].from; i < c->launches[l].end; i++) {
+            const lki_node *n = c->calls[i].node;
+            lki_tell(LKI_TOPIC_PLAN, "launch %d%s after%s: node %d, %s %s", l, c->launches[l].once ? " once" : "", after,
+                     (int)(n - c->graph->nodes), lki_node_text(n, op),
+                     n->ndst ? lki_shape_text(&c->graph->values[n->dst[0]].shape, shape) : "");
+        }
+    }
+}
+
 lk_status lki_card_parts(lki_card *c)
 {
+    tell(c);
     for (int l = 0, from = 0; l <= c->launch_count; l++) {
         if (l < c->launch_count && !c->calls[c->launches[l].from].on_host) {
             LKI_TRY(note_needs(c, &c->launches[l], l, from));

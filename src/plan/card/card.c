@@ -8,7 +8,7 @@
 /* What goes in before each replay, and which of it comes back. */
 static lk_status find_arrivals(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const size_t     n = (size_t)g->value_count + 1;
     c->inputs = lki_arena_array(&c->arena, n, sizeof *c->inputs);
     c->guests = lki_arena_array(&c->arena, n, sizeof *c->guests);
@@ -34,7 +34,7 @@ static lk_status find_arrivals(lki_card *c)
 
 static lk_status find_outputs(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     c->outputs = lki_arena_array(&c->arena, (size_t)g->output_count + 1, sizeof *c->outputs);
     if (!c->outputs) return LK_ENOMEM;
     for (int i = 0; i < g->output_count; i++) {
@@ -51,7 +51,7 @@ static lk_status find_outputs(lki_card *c)
 
 static bool makes_output(const lki_card *c, const lki_node *n)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     for (int i = 0; i < n->ndst; i++)
         for (int k = 0; k < g->output_count; k++)
             if (lki_graph_root(g, n->dst[i]) == lki_graph_root(g, g->outputs[k])) return true;
@@ -61,7 +61,7 @@ static bool makes_output(const lki_card *c, const lki_node *n)
 /* Outputs that calls of the only part make, and nobody writes after that, can be copied as soon as they are there. */
 static lk_status find_givers(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     if (c->part_count != 1 || c->share.placed || !c->output_count || c->output_count > LKI_GPU_MOST_PIECES) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind != LKI_VALUE_MADE) return LK_OK;
@@ -79,9 +79,9 @@ static lk_status find_givers(lki_card *c)
     return LK_OK;
 }
 
-static lk_status make(lki_card *c)
+static lk_status make(lki_card *c, const lki_card_args *a)
 {
-    LKI_TRY(lki_card_order(c));
+    LKI_TRY(lki_card_order(c, a->order, a->order_count));
     LKI_TRY(lki_card_memory(c));
     LKI_TRY(lki_card_place(c));
     LKI_TRY(lki_card_parts(c));
@@ -94,17 +94,17 @@ static lk_status make(lki_card *c)
     return c->arrivals && c->results ? LK_OK : LK_ENOMEM;
 }
 
-lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share)
+lki_card *lki_card_new(const lki_card_args *a)
 {
     lki_card *c = lki_zalloc(sizeof *c);
     if (!c) return NULL;
-    c->plan = p;
-    c->device = device;
-    if (share) c->share = *share;
-    c->line = lki_gpu_line_of(device);
+    c->graph = a->graph;
+    c->device = a->device;
+    if (a->share) c->share = *a->share;
+    c->line = lki_gpu_line_of(a->device);
     c->grouping = c->line && c->line->backend->groups ? c->line->backend->groups() : NULL;
-    c->stop = c->line ? lki_gpu_stop(device) : NULL;
-    if (c->stop && make(c) == LK_OK) return c;
+    c->stop = c->line ? lki_gpu_stop(a->device) : NULL;
+    if (c->stop && make(c, a) == LK_OK) return c;
     lki_card_free(c);
     return NULL;
 }

@@ -27,9 +27,17 @@ typedef struct lki_card_share {
     struct lki_linked *links;  /* by which they are linked */
 } lki_card_share;
 
-/* Make it for a plan whose tasks are scheduled; NULL and an error. `share` is NULL for a card that works alone. */
-lki_card *lki_card_new(lki_plan *p, lki_device *device, const lki_card_share *share);
-void      lki_card_free(lki_card *c);
+typedef struct lki_card_args {
+    const lki_graph      *graph;
+    lki_device           *device;
+    const int            *order; /* nodes as they are to run; read until lki_card_new() returns */
+    int                   order_count;
+    const lki_card_share *share; /* NULL: it works alone */
+} lki_card_args;
+
+/* NULL and an error. */
+lki_card *lki_card_new(const lki_card_args *args);
+void      lki_card_free(lki_card *c); /* NULL is ignored */
 
 lk_status lki_card_replay(lki_card *c, const lki_value_list *in, lk_tensor *const *out);
 

@@ -9,6 +9,7 @@
 #ifndef LKI_PLAN_CARD_INSIDE_H
 #define LKI_PLAN_CARD_INSIDE_H
 
+#include "core/memory.h"
 #include "device/gpu/gpu.h"
 #include "kernel/group.h"
 #include "plan/card/card.h"
@@ -68,7 +69,7 @@ typedef struct lki_card_way {
 } lki_card_way;
 
 struct lki_card {
-    lki_plan           *plan;
+    const lki_graph    *graph;
     lki_device         *device;
     const lki_gpu_line *line;
     lki_card_share      share;    /* nothing: it works alone */
@@ -120,7 +121,7 @@ static inline bool lki_card_has(const lki_card *c, const lki_value *v)
 }
 
 /* In this order. */
-lk_status lki_card_order(lki_card *c);
+lk_status lki_card_order(lki_card *c, const int *nodes, int count);
 lk_status lki_card_memory(lki_card *c);
 lk_status lki_card_place(lki_card *c);
 lk_status lki_card_parts(lki_card *c);

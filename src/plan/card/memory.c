@@ -10,7 +10,7 @@
  * version 0. */
 static bool needs_room(const lki_card *c, const lki_value *v)
 {
-    if (v->alias_of >= 0 || lki_card_placed(c, (int)(v - c->plan->graph->values))) return false;
+    if (v->alias_of >= 0 || lki_card_placed(c, (int)(v - c->graph->values))) return false;
     if (v->kind == LKI_VALUE_VARIABLE) return !lki_card_has(c, v) && v->version == 0;
     return v->kind == LKI_VALUE_INPUT || v->kind == LKI_VALUE_MADE;
 }
@@ -34,7 +34,7 @@ static void use(const lki_card *c, lives *l, int piece, int launch)
 
 static void use_operands(const lki_card *c, lives *l, int call, int launch)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     const lki_node  *n = c->calls[call].node;
     for (int k = 0; k < n->nsrc; k++)
         if (!lki_shape_only(n, k)) use(c, l, lki_graph_root(g, n->src[k]), launch);
@@ -48,7 +48,7 @@ static void use_operands(const lki_card *c, lives *l, int call, int launch)
 /* Who uses each piece, and when it lives, in levels; -1: before all of them, `levels`: after. */
 static void find_lives(const lki_card *c, lives *l)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     for (int i = 0; i < l->count; i++) {
         l->rooms[i] = (lki_room){.value = i, .segment = -1, .from = c->levels, .to = -1};
         l->tenants.maker[i] = -1;
@@ -78,7 +78,7 @@ static double mebibytes(size_t bytes) { return (double)bytes / 0x1p20; }
  * both; blocks of a card are up to a quarter larger than what is asked for (device/gpu/gpu.c). */
 static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count, size_t total, size_t room, int64_t rows)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     double           fixed = 0;
     for (int i = 0; i < count; i++)
         if (spans[i].value >= g->value_count || g->values[spans[i].value].rows.kind != LKI_ROWS) fixed += (double)spans[i].bytes;
@@ -90,7 +90,7 @@ static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count
 /* "no room for a step: it needs 12000.0 MiB and 9000.0 are free; the largest are conv2d [8192, 26, 26, 32] ..." */
 static lk_status too_large(const lki_card *c, const lki_room *largest, int count, size_t total)
 {
-    const lki_graph     *g = c->plan->graph;
+    const lki_graph     *g = c->graph;
     const lki_gpu_memory m = lki_gpu_memory_of(c->device);
     const size_t         room = m.limit ? (m.limit > m.used ? m.limit - m.used : 0) : m.available + m.kept;
     char                 text[LKI_SHAPE_TEXT], words[600] = "", fits[120] = "";
@@ -117,7 +117,7 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
 /* The rooms of pieces that need some, moved to the front; how many. */
 static int choose_rooms(const lki_card *c, lki_room *rooms)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     int              count = 0;
     for (int v = 0; v < g->value_count; v++)
         if (needs_room(c, &g->values[v]) && rooms[v].to >= rooms[v].from) {
@@ -134,7 +134,7 @@ static int choose_rooms(const lki_card *c, lki_room *rooms)
 
 static lk_status make_block(lki_card *c, lives *l)
 {
-    const int values = c->plan->graph->value_count, count = choose_rooms(c, l->rooms);
+    const int values = c->graph->value_count, count = choose_rooms(c, l->rooms);
     for (int v = 0; v < values; v++)
         c->at[v] = LKI_CARD_OUTSIDE;
     const size_t total = lki_card_rooms_place(&c->order, l->rooms, count, &l->tenants, LKI_CARD_PLENTY);
@@ -149,7 +149,7 @@ static lk_status make_block(lki_card *c, lives *l)
 
 lk_status lki_card_memory(lki_card *c)
 {
-    lives        l = {.count = c->plan->graph->value_count + c->count};
+    lives        l = {.count = c->graph->value_count + c->count};
     const size_t n = (size_t)l.count + 1;
     l.rooms = lki_alloc_array(n, sizeof *l.rooms);
     l.tenants.users = lki_zalloc_array(lki_size_mul(n, c->order.words), sizeof *l.tenants.users);

@@ -24,7 +24,7 @@ static lk_status check_step(const lki_card *c, const char *what, int code)
 {
     char text[96];
     if (!code) return LK_OK;
-    snprintf(text, sizeof text, "a step of %.40s %s", c->plan->graph->name ? c->plan->graph->name : "a function", what);
+    snprintf(text, sizeof text, "a step of %.40s %s", c->graph->name ? c->graph->name : "a function", what);
     return lki_gpu_check(c->device, text, code);
 }
 

@@ -24,12 +24,12 @@ static void find_arrivals(lki_card *c)
 {
     for (int i = 0; i < c->count; i++)
         for (int k = 0; k < c->calls[i].node->nsrc; k++)
-            if (is_input(c, lki_graph_root(c->plan->graph, c->calls[i].node->src[k]))) c->calls[i].arrives = true;
+            if (is_input(c, lki_graph_root(c->graph, c->calls[i].node->src[k]))) c->calls[i].arrives = true;
 }
 
 lk_status lki_card_find_ways(lki_card *c)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     if (c->part_count != 1 || c->parts[0].from == c->parts[0].end || !c->input_count) return LK_OK;
     for (int i = 0; i < g->output_count; i++)
         if (g->values[lki_graph_root(g, g->outputs[i])].kind == LKI_VALUE_INPUT) return LK_OK;
@@ -63,7 +63,7 @@ static char *address_of(const lki_card *c, int root)
 /* Operands of all calls that are inputs: where these lie now, or back in the block. */
 static void move_calls(lki_card *c, bool back)
 {
-    const lki_graph *g = c->plan->graph;
+    const lki_graph *g = c->graph;
     for (int i = 0; i < c->count; i++) {
         const lki_node *n = c->calls[i].node;
         lki_view       *views = (lki_view *)c->calls[i].args.src;
@@ -109,7 +109,7 @@ static lk_status do_without(lki_card *c)
     lki_error_record e;
     lki_error_take(&e);
     lki_info("%s: %s; inputs of %s are copied from now on", c->device->name, e.text,
-             c->plan->graph->name ? c->plan->graph->name : "a function");
+             c->graph->name ? c->graph->name : "a function");
     c->here = NULL;
     return LK_OK;
 }

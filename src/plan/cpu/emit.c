@@ -2,7 +2,7 @@
  * per thread, barriers between phases. */
 #include "core/log.h"
 #include "lane/lanes.h"
-#include "plan/plan.h"
+#include "plan/cpu/cpu.h"
 #include <string.h>
 
 typedef struct
@@ -19,14 +19,14 @@ enum { COLUMN_BLOCK = 64 }; /* columns of a product that stay with one thread: w
 
 static range rows_of_lanes(const lki_rows *rows, int lane, int end)
 {
-    return (range){.rows = true, .lo = lki_plan_bound(rows, lane), .hi = lki_plan_bound(rows, end), .lane = lane};
+    return (range){.rows = true, .lo = lki_cpu_bound(rows, lane), .hi = lki_cpu_bound(rows, end), .lane = lane};
 }
 
 static const lki_kernels *kernels(void) { return lki_kernels_here(); }
 
 /* ---- views ---- */
 
-static char *home_of(const lki_plan *p, int root, int thread)
+static char *home_of(const lki_cpu_plan *p, int root, int thread)
 {
     const lki_storage *s = &p->storage[root];
     const lki_value   *v = &p->graph->values[root];
@@ -36,7 +36,7 @@ static char *home_of(const lki_plan *p, int root, int thread)
     return s->home == LKI_HOME_SHARED ? p->shared + s->at : p->thread_block + (size_t)thread * p->thread_stride + s->at;
 }
 
-static const lk_shape *shape_with(lki_plan *p, const lk_shape *shape, int64_t leading)
+static const lk_shape *shape_with(lki_cpu_plan *p, const lk_shape *shape, int64_t leading)
 {
     lk_shape *s = lki_arena_alloc(&p->arena, sizeof *s);
     if (!s) return NULL;
@@ -47,7 +47,7 @@ static const lk_shape *shape_with(lki_plan *p, const lk_shape *shape, int64_t le
 
 /* A value as a kernel sees it: `cut` along its leading axis to r, or the whole. Elements of a piece are addressed as if the whole
  * were there: the pointer is moved back by what lies before the piece. */
-static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool cut, range r)
+static bool make_view(lki_cpu_plan *p, lki_view *view, int value, int thread, bool cut, range r)
 {
     const lki_value *v = &p->graph->values[value];
     int              root = lki_graph_root(p->graph, value);
@@ -69,7 +69,7 @@ static bool make_view(lki_plan *p, lki_view *view, int value, int thread, bool c
 
 /* ---- calls ---- */
 
-static lki_call *add_call(lki_plan *p, int thread)
+static lki_call *add_call(lki_cpu_plan *p, int thread)
 {
     if (!lki_grow((void **)&p->calls[thread], &p->call_capacity[thread], p->call_count[thread] + 1, sizeof(lki_call))) return NULL;
     lki_call *c = &p->calls[thread][p->call_count[thread]++];
@@ -78,7 +78,7 @@ static lki_call *add_call(lki_plan *p, int thread)
     return c;
 }
 
-static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype type)
+static lk_status finish_call(lki_cpu_plan *p, lki_call *c, lki_slot slot, lk_dtype type)
 {
     const lki_kernels *k = kernels();
     c->fn = k->fn[slot][type];
@@ -90,7 +90,7 @@ static lk_status finish_call(lki_plan *p, lki_call *c, lki_slot slot, lk_dtype t
 }
 
 /* All lanes of a batch, or, for a partial sum, the one lane the call sees. */
-static const lki_lanes *lanes_of(lki_plan *p, const lki_rows *rows, range r)
+static const lki_lanes *lanes_of(lki_cpu_plan *p, const lki_rows *rows, range r)
 {
     int        count = r.rows ? 1 : rows->lanes;
     lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
@@ -112,7 +112,7 @@ static void put_results(lki_view *dst, int count, char *into)
 }
 
 /* One call of a node's kernel. `into`: where the results go instead (partial sums). */
-static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, void *into)
+static lk_status call_node(lki_cpu_plan *p, int thread, const lki_task *t, range r, void *into)
 {
     const lki_node *n = &p->graph->nodes[t->node];
     lki_view       *views = lki_arena_array(&p->arena, n->nsrc + n->ndst + 1, sizeof *views);
@@ -139,7 +139,7 @@ static lk_status call_node(lki_plan *p, int thread, const lki_task *t, range r, 
 }
 
 /* dst = a + b, or dst = a, or dst = 0, over partial sums of all results (PARTIAL), or those of one or a piece of them (COMBINE). */
-static lk_status call_add(lki_plan *p, int thread, const lki_task *t, void *dst, void *a, void *b, int64_t lo, int64_t hi)
+static lk_status call_add(lki_cpu_plan *p, int thread, const lki_task *t, void *dst, void *a, void *b, int64_t lo, int64_t hi)
 {
     const lk_dtype  dtype = p->graph->values[p->graph->nodes[t->node].dst[0]].dtype;
     const lk_shape *shape = shape_with(p, &(lk_shape){1, {0}}, t->size);
@@ -173,8 +173,8 @@ static bool siblings(const node_sum *left, const node_sum *right)
 
 /* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes
  * goes. */
-static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo, int64_t hi,
-                      void *last)
+static lk_status push(lki_cpu_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo,
+                      int64_t hi, void *last)
 {
     open[(*count)++] = sum;
     while (*count > 1 && siblings(&open[*count - 2], &open[*count - 1])) {
@@ -191,7 +191,7 @@ static lk_status push(lki_plan *p, int thread, const lki_task *t, node_sum *open
     return LK_OK;
 }
 
-static char *buffer_of(const lki_plan *p, const lki_task *partial, int thread, int i)
+static char *buffer_of(const lki_cpu_plan *p, const lki_task *partial, int thread, int i)
 {
     return p->shared + partial->at + partial->bytes * (size_t)(thread * partial->stack + i);
 }
@@ -210,7 +210,7 @@ static int free_buffer(const stack *s)
     return i;
 }
 
-static lk_status partial_sum(lki_plan *p, int thread, int task, stack *s, int lane)
+static lk_status partial_sum(lki_cpu_plan *p, int thread, int task, stack *s, int lane)
 {
     const lki_task *t = &p->tasks[task];
     const lki_node *n = &p->graph->nodes[t->node];
@@ -231,16 +231,16 @@ static lk_status partial_sum(lki_plan *p, int thread, int task, stack *s, int la
 /* ---- tasks ---- */
 
 typedef struct emitter {
-    lki_plan *plan;
-    stack   **stacks; /* by PARTIAL task, then thread; filled while LANE tasks are emitted, read by COMBINE */
+    lki_cpu_plan *plan;
+    stack       **stacks; /* by PARTIAL task, then thread; filled while LANE tasks are emitted, read by COMBINE */
 } emitter;
 
 static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t lo, int64_t hi, int64_t base)
 {
-    lki_plan *p = e->plan;
-    node_sum  open[80];
-    int       count = 0;
-    lki_view  dst;
+    lki_cpu_plan *p = e->plan;
+    node_sum      open[80];
+    int           count = 0;
+    lki_view      dst;
     if (!make_view(p, &dst, p->graph->nodes[t->node].dst[t->result], thread, false,
                    (range){.piece = true, .from = lo, .to = hi, .base = base}))
         return LK_ENOMEM;
@@ -266,7 +266,7 @@ static lk_status emit_task(emitter *e, int thread, int task, range r)
 /* All tasks of a chain on one lane, piece after piece. */
 static lk_status emit_chain(emitter *e, int thread, int chain, int lane)
 {
-    lki_plan        *p = e->plan;
+    lki_cpu_plan    *p = e->plan;
     const lki_node  *n = &p->graph->nodes[p->tasks[chain].node];
     const lki_value *v = &p->graph->values[n->dst[0]];
     range            r = rows_of_lanes(&n->rows, lane, lane + 1);
@@ -283,8 +283,8 @@ static lk_status emit_chain(emitter *e, int thread, int chain, int lane)
 
 static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
 {
-    lki_plan *p = e->plan;
-    for (int lane = lki_plan_lane_begin(p, thread); lane < lki_plan_lane_begin(p, thread + 1); lane++)
+    lki_cpu_plan *p = e->plan;
+    for (int lane = lki_cpu_lane_begin(p, thread); lane < lki_cpu_lane_begin(p, thread + 1); lane++)
         for (int i = 0; i < p->task_count; i++) {
             const lki_task *t = &p->tasks[i];
             if (t->phase != phase || t->turn != turn || t->place != LKI_LANE) continue;
@@ -298,11 +298,11 @@ static lk_status emit_lanes(emitter *e, int thread, int phase, int turn)
 
 static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
 {
-    lki_plan *p = e->plan;
+    lki_cpu_plan *p = e->plan;
     for (int i = 0; i < p->task_count; i++) {
         const lki_task *t = &p->tasks[i];
         if (t->phase != phase || t->turn != turn || t->place != LKI_THREAD) continue;
-        range r = rows_of_lanes(&p->graph->nodes[t->node].rows, lki_plan_lane_begin(p, thread), lki_plan_lane_begin(p, thread + 1));
+        range r = rows_of_lanes(&p->graph->nodes[t->node].rows, lki_cpu_lane_begin(p, thread), lki_cpu_lane_begin(p, thread + 1));
         if (r.hi > r.lo) LKI_TRY(emit_task(e, thread, i, r));
     }
     return LK_OK;
@@ -310,7 +310,7 @@ static lk_status emit_own_rows(emitter *e, int thread, int phase, int turn)
 
 static lk_status emit_columns(emitter *e, int thread, int phase)
 {
-    lki_plan *p = e->plan;
+    lki_cpu_plan *p = e->plan;
     for (int i = 0; i < p->task_count; i++) {
         const lki_task *t = &p->tasks[i];
         if (t->phase != phase || t->place != LKI_COLUMNS) continue;
@@ -324,7 +324,7 @@ static lk_status emit_columns(emitter *e, int thread, int phase)
 }
 
 /* The next task of a group, from i on; task_count: none. */
-static int next_of_group(const lki_plan *p, int i, int phase, int group)
+static int next_of_group(const lki_cpu_plan *p, int i, int phase, int group)
 {
     while (i < p->task_count && !(p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == group))
         i++;
@@ -344,7 +344,7 @@ static lk_status emit_walk(emitter *e, int thread, int i, int end, int phase, in
 
 static lk_status emit_piece(emitter *e, int thread, int phase, int group, range r)
 {
-    const lki_plan *p = e->plan;
+    const lki_cpu_plan *p = e->plan;
     for (int i = group, end; i < p->task_count; i = end) {
         end = next_of_group(p, i + 1, phase, group);
         if (p->tasks[i].coarse) {
@@ -360,7 +360,7 @@ static lk_status emit_piece(emitter *e, int thread, int phase, int group, range 
 
 static lk_status emit_group(emitter *e, int thread, int phase, int group)
 {
-    lki_plan     *p = e->plan;
+    lki_cpu_plan *p = e->plan;
     const int64_t size = p->tasks[group].size, piece = p->tasks[group].piece, pieces = lki_ceil_div(size, piece);
     for (int64_t k = lki_share(pieces, thread, p->threads); k < lki_share(pieces, thread + 1, p->threads); k++) {
         const int64_t from = k * piece;
@@ -372,8 +372,8 @@ static lk_status emit_group(emitter *e, int thread, int phase, int group)
 
 static lk_status emit_phase(emitter *e, int thread, int phase)
 {
-    lki_plan *p = e->plan;
-    int       turns = 0;
+    lki_cpu_plan *p = e->plan;
+    int           turns = 0;
     for (int i = 0; i < p->task_count; i++) {
         const lki_task *t = &p->tasks[i];
         if (t->phase != phase) continue;
@@ -401,7 +401,7 @@ static lk_status emit_all(emitter *e)
 }
 
 /* Views of calls do not move any more, so scratch can be filled in: one block per thread, behind its values. */
-static lk_status give_scratch(lki_plan *p)
+static lk_status give_scratch(lki_cpu_plan *p)
 {
     size_t stride = lki_bytes_round_up(p->scratch_bytes, 4096);
     if (!stride) return LK_OK;
@@ -413,7 +413,7 @@ static lk_status give_scratch(lki_plan *p)
     return LK_OK;
 }
 
-lk_status lki_plan_emit(lki_plan *p)
+lk_status lki_cpu_emit(lki_cpu_plan *p)
 {
     size_t    n = (size_t)p->threads;
     emitter   e = {p, lki_zalloc_array(p->task_count + 1, sizeof(stack *))};

@@ -8,7 +8,7 @@
  * 2. Everything else lives in the shared block, whole. Threads meet only at the ends of phases, so two of them share memory only
  *    when their phases do not overlap. */
 #include "lane/lanes.h"
-#include "plan/plan.h"
+#include "plan/cpu/cpu.h"
 #include "plan/rooms.h"
 #include <string.h>
 
@@ -17,16 +17,16 @@ typedef struct readers {
     bool one_turn, one_group, one_chain;
 } readers;
 
-int lki_plan_lane_begin(const lki_plan *p, int thread) { return lki_lane_owner_begin(p->lanes, thread, p->threads); }
+int lki_cpu_lane_begin(const lki_cpu_plan *p, int thread) { return lki_lane_owner_begin(p->lanes, thread, p->threads); }
 
-int64_t lki_plan_bound(const lki_rows *r, int lane)
+int64_t lki_cpu_bound(const lki_rows *r, int lane)
 {
     if (lane == r->lanes) return r->rows * r->per_row;
     int64_t row = lki_lane_begin(r->global, r->lanes, lane) - r->first;
     return lki_max(0, lki_min(row, r->rows)) * r->per_row;
 }
 
-static readers made_by(const lki_plan *p, int maker)
+static readers made_by(const lki_cpu_plan *p, int maker)
 {
     const lki_task *made = &p->tasks[maker];
     bool            lane = made->place == LKI_LANE && made->kind == LKI_TASK_RUN;
@@ -34,7 +34,7 @@ static readers made_by(const lki_plan *p, int maker)
 }
 
 /* `range`: only some of it. What holds one lane or one piece is read whole. */
-static void read_by(const lki_plan *p, readers *r, int task, bool range)
+static void read_by(const lki_cpu_plan *p, readers *r, int task, bool range)
 {
     const lki_task *t = &p->tasks[task], *made = &p->tasks[r->first];
     bool            here = t->phase == made->phase && !range;
@@ -47,7 +47,7 @@ static void read_by(const lki_plan *p, readers *r, int task, bool range)
 
 /* By root value: the task that makes it and those that read it; NULL without memory. Values that are not made here are left
  * zero. */
-static readers *find_readers(const lki_plan *p)
+static readers *find_readers(const lki_cpu_plan *p)
 {
     const lki_graph *g = p->graph;
     readers         *r = lki_zalloc_array(g->value_count + 1, sizeof *r);
@@ -68,15 +68,15 @@ static readers *find_readers(const lki_plan *p)
     return r;
 }
 
-static size_t lane_bytes(const lki_plan *p, const lki_value *v, const lki_rows *rows)
+static size_t lane_bytes(const lki_cpu_plan *p, const lki_value *v, const lki_rows *rows)
 {
     int64_t most = 0, entries = v->shape.dim[0];
     for (int s = 0; s < p->lanes; s++)
-        most = lki_max(most, lki_plan_bound(rows, s + 1) - lki_plan_bound(rows, s));
+        most = lki_max(most, lki_cpu_bound(rows, s + 1) - lki_cpu_bound(rows, s));
     return entries ? lki_bytes_of(lki_size_mul(lki_shape_size(&v->shape) / entries, most), lk_dtype_bytes(v->dtype)) : 0;
 }
 
-static int chain_end(const lki_plan *p, int task)
+static int chain_end(const lki_cpu_plan *p, int task)
 {
     int end = task;
     for (int t = task; t < p->task_count; t++)
@@ -84,7 +84,7 @@ static int chain_end(const lki_plan *p, int task)
     return end;
 }
 
-static lki_room span_of(lki_plan *p, int value, readers r)
+static lki_room span_of(lki_cpu_plan *p, int value, readers r)
 {
     const lki_value *v = &p->graph->values[value];
     const lki_task  *t = &p->tasks[r.first];
@@ -107,19 +107,19 @@ static lki_room span_of(lki_plan *p, int value, readers r)
 }
 
 /* Buffers a thread needs to add up its lanes: one per subtree that can be open at once. */
-static int stack_depth(const lki_plan *p)
+static int stack_depth(const lki_cpu_plan *p)
 {
     lki_subtree tree[64];
     int         deepest = 1;
     for (int t = 0; t < p->threads; t++)
-        for (int lo = lki_plan_lane_begin(p, t), hi = lo + 1; hi <= lki_plan_lane_begin(p, t + 1); hi++) {
+        for (int lo = lki_cpu_lane_begin(p, t), hi = lo + 1; hi <= lki_cpu_lane_begin(p, t + 1); hi++) {
             int open = lki_lane_subtrees(lo, hi, tree);
             deepest = open + 1 > deepest ? open + 1 : deepest;
         }
     return deepest;
 }
 
-static lki_room span_of_partial(lki_plan *p, int task)
+static lki_room span_of_partial(lki_cpu_plan *p, int task)
 {
     lki_task        *t = &p->tasks[task];
     const lki_value *v = &p->graph->values[p->graph->nodes[t->node].dst[0]];
@@ -132,7 +132,7 @@ static lki_room span_of_partial(lki_plan *p, int task)
     return (lki_room){-1 - task, -1, t->phase, last, lki_bytes_of(t->stack * p->threads, t->bytes), 0};
 }
 
-lk_status lki_plan_memory(lki_plan *p)
+lk_status lki_cpu_memory(lki_cpu_plan *p)
 {
     const lki_graph *g = p->graph;
     lki_room        *spans = lki_zalloc_array(g->value_count + p->task_count + 1, sizeof *spans);

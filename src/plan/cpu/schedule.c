@@ -6,7 +6,8 @@
  * 2. Tasks of one TILES group have results of the same size and the same pieces.
  * 3. Uniform element-wise tasks sink to the phase of their first reader, where they join its group. */
 #include "core/log.h"
-#include "plan/plan.h"
+#include "plan/cpu/cpu.h"
+#include "plan/needs.h"
 #include <string.h>
 
 enum {
@@ -32,16 +33,16 @@ typedef struct edges {
 
 /* ---- tasks and places ---- */
 
-static int64_t size_of(const lki_plan *p, const lki_node *n, int result)
+static int64_t size_of(const lki_cpu_plan *p, const lki_node *n, int result)
 {
     return lki_shape_size(&p->graph->values[n->dst[result]].shape);
 }
 
-static int64_t result_size(const lki_plan *p, const lki_node *n) { return size_of(p, n, 0); }
+static int64_t result_size(const lki_cpu_plan *p, const lki_node *n) { return size_of(p, n, 0); }
 
-static bool follows_lanes(const lki_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
+static bool follows_lanes(const lki_cpu_plan *p, const lki_node *n) { return n->rows.lanes == p->lanes && p->lanes > 0; }
 
-static size_t operand_bytes(const lki_plan *p, const lki_node *n, int i)
+static size_t operand_bytes(const lki_cpu_plan *p, const lki_node *n, int i)
 {
     const lki_value *v = &p->graph->values[n->src[i]];
     return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
@@ -53,7 +54,7 @@ static bool goes_by_pieces(const lki_node *n)
     return lki_is_elementwise(n->op) || n->op == LKI_OP_replica_sum || n->op == LKI_OP_agree;
 }
 
-static lki_task place_whole(const lki_plan *p, int node)
+static lki_task place_whole(const lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     int64_t         size = n->ndst ? result_size(p, n) : 0;
@@ -68,7 +69,7 @@ static lki_task place_whole(const lki_plan *p, int node)
     return t;
 }
 
-static bool add_task(lki_plan *p, lki_task t)
+static bool add_task(lki_cpu_plan *p, lki_task t)
 {
     if (!lki_grow((void **)&p->tasks, &p->task_capacity, p->task_count + 1, sizeof t)) return false;
     p->tasks[p->task_count++] = t;
@@ -78,7 +79,7 @@ static bool add_task(lki_plan *p, lki_task t)
 static int64_t lane_entries(const lki_node *n) { return n->rows.global * n->rows.per_row / n->rows.lanes; }
 
 /* Summed over all lanes at once, tile by tile, rather than lane by lane. */
-static bool is_whole_sum(const lki_plan *p, const lki_node *n)
+static bool is_whole_sum(const lki_cpu_plan *p, const lki_node *n)
 {
     int64_t size = result_size(p, n);
     if (n->op == LKI_OP_gather_grad) return true;
@@ -87,7 +88,7 @@ static bool is_whole_sum(const lki_plan *p, const lki_node *n)
 
 /* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are
  * by far the most of it, once in all. */
-static lki_task_place place_product(const lki_plan *p, const lki_node *n)
+static lki_task_place place_product(const lki_cpu_plan *p, const lki_node *n)
 {
     const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
     if (lki_is_cut(n->cut, 1) || b < WIDE_WEIGHTS || lane_entries(n) >= MANY_ENTRIES) return LKI_LANE;
@@ -95,7 +96,7 @@ static lki_task_place place_product(const lki_plan *p, const lki_node *n)
 }
 
 /* All results have one type. */
-static bool add_lane_sums(lki_plan *p, int node)
+static bool add_lane_sums(lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     const int       partial = p->task_count;
@@ -118,7 +119,7 @@ static bool add_lane_sums(lki_plan *p, int node)
     return true;
 }
 
-static bool add_tasks_for(lki_plan *p, int node)
+static bool add_tasks_for(lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
@@ -129,33 +130,21 @@ static bool add_tasks_for(lki_plan *p, int node)
     return add_task(p, place_whole(p, node));
 }
 
-static lk_status make_tasks(lki_plan *p)
+static lk_status make_tasks(lki_cpu_plan *p)
 {
-    const lki_graph *g = p->graph;
-    int             *sorted = lki_alloc_array(g->node_count + 1, sizeof *sorted);
-    if (!sorted) return LK_ENOMEM;
-    int  count = 0;
-    bool good = true;
-    for (int i = 0; i < g->node_count; i++) {
-        if (g->nodes[i].dead) continue;
-        int at = count++;
-        while (at > 0 && g->nodes[sorted[at - 1]].order > g->nodes[i].order) {
-            sorted[at] = sorted[at - 1];
-            at--;
-        }
-        sorted[at] = i;
-    }
+    int *nodes = lki_alloc_array(p->graph->node_count + 1, sizeof *nodes), count = nodes ? lki_plan_sequence(p->graph, nodes) : -1;
+    bool good = count >= 0;
     for (int i = 0; i < count && good; i++)
-        good = add_tasks_for(p, sorted[i]);
-    lki_release(sorted);
+        good = add_tasks_for(p, nodes[i]);
+    lki_release(nodes);
     return good ? LK_OK : LK_ENOMEM;
 }
 
-/* ---- who needs whom ---- */
+/* ---- which tasks wait for which ---- */
 
-static bool add_edge(edges *e, int from, int to)
+static bool add_edge(void *list, int to, int from)
 {
-    if (from < 0 || from == to) return true;
+    edges *e = list;
     if (!lki_grow((void **)&e->list, &e->capacity, e->count + 1, sizeof *e->list)) return false;
     e->list[e->count++] = (edge){from, to, false};
     return true;
@@ -163,109 +152,50 @@ static bool add_edge(edges *e, int from, int to)
 
 static bool reads_operands(const lki_task *t) { return t->kind != LKI_TASK_COMBINE; }
 
-static bool makes(const lki_task *t, int result)
+static bool edges_of_task(lki_cpu_plan *p, edges *e, lki_needs *needs, int task)
 {
-    return t->kind == LKI_TASK_RUN || (t->kind == LKI_TASK_COMBINE && t->result == result);
+    const lki_task *t = &p->tasks[task];
+    const lki_node *n = &p->graph->nodes[t->node];
+    const bool      combines = t->kind == LKI_TASK_COMBINE;
+    const int       first = combines ? t->result : 0, end = combines ? first + 1 : t->kind == LKI_TASK_RUN ? n->ndst : 0;
+    if (combines ? !add_edge(e, task, t->partial) : !lki_needs_reads(needs, n, task, add_edge, e)) return false;
+    for (int i = first; i < end; i++)
+        p->maker[n->dst[i]] = task;
+    return lki_needs_writes(needs, n, first, end, task, add_edge, e);
 }
 
-static bool reads_variable(const lki_plan *p, const lki_task *t, const lk_variable *v, int version)
+/* A step that meets an index out of range should not have written anything: writers run in a later phase than all before them in
+ * sequence that may meet one. */
+static bool edges_of_suspects(lki_cpu_plan *p, edges *e)
 {
-    const lki_graph *g = p->graph;
-    const lki_node  *n = &g->nodes[t->node];
-    for (int i = 0; i < n->nsrc && reads_operands(t); i++) {
-        const lki_value *value = &g->values[lki_graph_root(g, n->src[i])];
-        if (value->kind == LKI_VALUE_VARIABLE && value->variable == v && value->version == version && !lki_shape_only(n, i))
-            return true;
-    }
-    return false;
-}
-
-/* A writer waits for every reader of the version it replaces, and for the task that wrote that version. */
-static bool edges_of_writer(lki_plan *p, edges *e, int writer)
-{
-    const lki_graph *g = p->graph;
-    const lki_node  *n = &g->nodes[p->tasks[writer].node];
-    for (int d = 0; d < n->ndst; d++) {
-        const lki_value *v = &g->values[n->dst[d]];
-        for (int t = 0; t < p->task_count; t++) {
-            if (t != writer && reads_variable(p, &p->tasks[t], v->variable, v->version - 1) && !add_edge(e, t, writer))
-                return false;
-            const lki_node *m = &g->nodes[p->tasks[t].node];
-            for (int k = 0; k < m->ndst && m->writes; k++)
-                if (g->values[m->dst[k]].variable == v->variable && g->values[m->dst[k]].version == v->version - 1 &&
-                    !add_edge(e, t, writer))
-                    return false;
+    for (int t = 0; t < p->task_count; t++)
+        for (int w = t + 1; w < p->task_count && lki_may_fault(&p->graph->nodes[p->tasks[t].node]); w++) {
+            if (!p->graph->nodes[p->tasks[w].node].writes) continue;
+            if (!add_edge(e, w, t)) return false;
+            e->list[e->count - 1].strict = true;
         }
-    }
     return true;
 }
 
-static bool is_suspect(const lki_plan *p, int task) { return lki_may_fault(&p->graph->nodes[p->tasks[task].node]); }
-
-static bool is_writer(const lki_plan *p, int task) { return p->graph->nodes[p->tasks[task].node].writes; }
-
-static bool add_strict_edge(edges *e, int from, int to)
-{
-    if (!add_edge(e, from, to)) return false;
-    e->list[e->count - 1].strict = true;
-    return true;
-}
-
-/* before[t]: task t must be done before `task` is. */
-static void find_before(const lki_plan *p, const edges *e, int task, bool *before)
-{
-    memset(before, 0, (size_t)p->task_count);
-    before[task] = true;
-    for (bool again = true; again;) {
-        again = false;
-        for (int i = e->count - 1; i >= 0; i--)
-            if (before[e->list[i].to] && !before[e->list[i].from]) before[e->list[i].from] = again = true;
-    }
-}
-
-/* A step that meets an index out of range should not have written anything: writers run in a later phase than all that may meet
- * one. Exempt are writers that lead to it, and, among writers that may meet one themselves, those that come before it. */
-static bool edges_of_suspects(lki_plan *p, edges *e)
-{
-    bool *before = lki_alloc((size_t)p->task_count + 1), good = before != NULL;
-    for (int t = 0; t < p->task_count; t++)
-        for (int w = t + 1; w < p->task_count && good && is_suspect(p, t); w++)
-            if (is_writer(p, w)) good = add_strict_edge(e, t, w);
-    for (int t = 0; t < p->task_count && good; t++) {
-        if (!is_suspect(p, t)) continue;
-        find_before(p, e, t, before);
-        for (int w = 0; w < t && good; w++)
-            if (is_writer(p, w) && !is_suspect(p, w) && !before[w]) good = add_strict_edge(e, t, w);
-    }
-    lki_release(before);
-    return good;
-}
-
-static lk_status find_edges(lki_plan *p, edges *e)
+static lk_status find_edges(lki_cpu_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
+    lki_needs        needs;
     p->maker = lki_alloc_array(g->value_count + 1, sizeof *p->maker);
-    if (!p->maker) return LK_ENOMEM;
-    for (int v = 0; v < g->value_count; v++)
+    bool good = lki_needs_init(&needs, g) && p->maker;
+    for (int v = 0; v < g->value_count && good; v++)
         p->maker[v] = -1;
-    for (int t = 0; t < p->task_count; t++) {
-        const lki_node *n = &g->nodes[p->tasks[t].node];
-        for (int i = 0; i < n->nsrc && reads_operands(&p->tasks[t]); i++)
-            if (!lki_shape_only(n, i) && !add_edge(e, p->maker[lki_graph_root(g, n->src[i])], t)) return LK_ENOMEM;
-        if (p->tasks[t].kind == LKI_TASK_COMBINE && !add_edge(e, p->tasks[t].partial, t)) return LK_ENOMEM;
-        for (int i = 0; i < n->ndst; i++)
-            if (makes(&p->tasks[t], i)) p->maker[n->dst[i]] = t;
-    }
-    for (int t = 0; t < p->task_count; t++)
-        if (g->nodes[p->tasks[t].node].writes && !edges_of_writer(p, e, t)) return LK_ENOMEM;
-    return edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
+    for (int t = 0; t < p->task_count && good; t++)
+        good = edges_of_task(p, e, &needs, t);
+    lki_needs_clear(&needs);
+    return good && edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
 }
 
 /* ---- phases ---- */
 
 static bool is_row_task(const lki_task *t) { return t->place == LKI_LANE || t->place == LKI_THREAD; }
 
-static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
+static bool makes_operand(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[b->node];
     for (int i = 0; i < n->nsrc; i++)
@@ -273,17 +203,17 @@ static bool makes_operand(const lki_plan *p, int a, const lki_task *b)
     return false;
 }
 
-static bool reads_what_it_writes(const lki_plan *p, const lki_task *a, const lki_task *b)
+/* A variable that b overwrites. */
+static bool reads_what_it_writes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
-    const lki_node *n = &p->graph->nodes[b->node];
-    for (int i = 0; i < n->ndst && n->writes; i++) {
-        const lki_value *v = &p->graph->values[n->dst[i]];
-        if (reads_variable(p, a, v->variable, v->version - 1)) return true;
-    }
+    const lki_graph *g = p->graph;
+    const lki_node  *n = &g->nodes[a->node];
+    for (int i = 0; i < n->nsrc && reads_operands(a); i++)
+        if (!lki_shape_only(n, i) && lki_graph_writer_after(g, lki_graph_root(g, n->src[i])) == b->node) return true;
     return false;
 }
 
-static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
+static bool reads_a_range(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[b->node];
     for (int i = 0; i < n->nsrc; i++)
@@ -293,7 +223,7 @@ static bool reads_a_range(const lki_plan *p, int a, const lki_task *b)
 
 /* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as
  * well. */
-static bool piecewise(const lki_plan *p, int a, const lki_task *b)
+static bool piecewise(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
     if (from->size != b->size || b->kind == LKI_TASK_COMBINE || !goes_by_pieces(&p->graph->nodes[b->node])) return false;
@@ -302,14 +232,14 @@ static bool piecewise(const lki_plan *p, int a, const lki_task *b)
 }
 
 /* Lane s of one is lane s of the other. */
-static bool same_lanes(const lki_plan *p, const lki_task *a, const lki_task *b)
+static bool same_lanes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_rows *r = &p->graph->nodes[a->node].rows, *q = &p->graph->nodes[b->node].rows;
     return r->lanes == q->lanes && r->global == q->global && r->first == q->first && r->rows == q->rows;
 }
 
 /* May b run in a's phase, after it? */
-static bool together(const lki_plan *p, int from, const lki_task *b)
+static bool together(const lki_cpu_plan *p, int from, const lki_task *b)
 {
     const lki_task *a = &p->tasks[from];
     if (is_row_task(a) && is_row_task(b)) return same_lanes(p, a, b);
@@ -318,7 +248,7 @@ static bool together(const lki_plan *p, int from, const lki_task *b)
     return a->place == LKI_SOLO && b->place == LKI_SOLO && a->thread == b->thread;
 }
 
-static void choose_thread(lki_plan *p, lki_task *t, int *next)
+static void choose_thread(lki_cpu_plan *p, lki_task *t, int *next)
 {
     bool heavy = t->place == LKI_SOLO && t->kind == LKI_TASK_RUN && p->graph->nodes[t->node].nsrc &&
                  operand_bytes(p, &p->graph->nodes[t->node], 0) >= 4 * SMALL;
@@ -326,7 +256,7 @@ static void choose_thread(lki_plan *p, lki_task *t, int *next)
 }
 
 /* As early as the edges allow. They point forward except those to writers, so this settles after a few rounds. */
-static void assign_phases(lki_plan *p, const edges *e)
+static void assign_phases(lki_cpu_plan *p, const edges *e)
 {
     for (bool again = true; again;) {
         again = false;
@@ -348,7 +278,7 @@ static void assign_phases(lki_plan *p, const edges *e)
     }
 }
 
-static void sink(lki_plan *p, const edges *e)
+static void sink(lki_cpu_plan *p, const edges *e)
 {
     for (int t = p->task_count - 1; t >= 0; t--) {
         lki_task *a = &p->tasks[t];
@@ -379,7 +309,7 @@ static int64_t common_multiple(int64_t a, int64_t b)
 }
 
 /* Tasks of one phase that must run piece by piece together get one group and one unit. */
-static void make_groups(lki_plan *p, const edges *e)
+static void make_groups(lki_cpu_plan *p, const edges *e)
 {
     for (int t = 0; t < p->task_count; t++) {
         p->tasks[t].group = t;
@@ -401,7 +331,7 @@ static void make_groups(lki_plan *p, const edges *e)
 }
 
 /* Small pieces, or, with a matrix product among the tasks, ones large enough for it, and as many for each thread. */
-static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
+static int64_t piece_of(const lki_cpu_plan *p, const lki_task *t, bool coarse)
 {
     if (!coarse) return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
     const int64_t units = lki_ceil_div(t->size, t->unit),
@@ -410,7 +340,7 @@ static int64_t piece_of(const lki_plan *p, const lki_task *t, bool coarse)
     return lki_round_up(lki_ceil_div(units, pieces), COARSE_ROWS) * t->unit;
 }
 
-static void choose_pieces(lki_plan *p)
+static void choose_pieces(lki_cpu_plan *p)
 {
     for (int group = 0; group < p->task_count; group++) {
         bool coarse = false;
@@ -422,7 +352,7 @@ static void choose_pieces(lki_plan *p)
     }
 }
 
-static int lane_task_before(const lki_plan *p, int t)
+static int lane_task_before(const lki_cpu_plan *p, int t)
 {
     for (int i = t - 1; i >= 0; i--)
         if (p->tasks[i].place == LKI_LANE && p->tasks[i].phase == p->tasks[t].phase && p->tasks[i].turn == p->tasks[t].turn)
@@ -430,7 +360,7 @@ static int lane_task_before(const lki_plan *p, int t)
     return -1;
 }
 
-static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
+static bool chainable(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_node *n = &p->graph->nodes[a->node], *m = &p->graph->nodes[b->node];
     return a->kind == LKI_TASK_RUN && b->kind == LKI_TASK_RUN && lki_is_elementwise(n->op) && lki_is_elementwise(m->op) &&
@@ -440,7 +370,7 @@ static bool chainable(const lki_plan *p, const lki_task *a, const lki_task *b)
 
 /* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another
  * have that shape too, so each piece needs just the same piece of them. */
-static void make_chains(lki_plan *p)
+static void make_chains(lki_cpu_plan *p)
 {
     for (int t = 0; t < p->task_count; t++) {
         int before = p->tasks[t].place == LKI_LANE ? lane_task_before(p, t) : -1;
@@ -450,7 +380,7 @@ static void make_chains(lki_plan *p)
     }
 }
 
-static void tell(const lki_plan *p)
+static void tell(const lki_cpu_plan *p)
 {
     static const char *const places[] = {"solo", "lane", "thread", "columns", "tiles"}, *const kinds[] = {"", " partial",
                                                                                                           " combine"};
@@ -459,19 +389,18 @@ static void tell(const lki_plan *p)
         for (int t = 0; t < p->task_count; t++) {
             const lki_task *a = &p->tasks[t];
             const lki_node *n = &p->graph->nodes[a->node];
-            char            text[LKI_SHAPE_TEXT] = "";
+            char            shape[LKI_SHAPE_TEXT] = "", op[LKI_NODE_TEXT];
             if (a->phase != phase) continue;
-            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, text);
-            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s%s%s%s %s", phase, a->turn, places[a->place],
+            if (n->ndst) lki_shape_text(&p->graph->values[n->dst[a->result]].shape, shape);
+            lki_tell(LKI_TOPIC_PLAN, "phase %d turn %d %s %d: %s%s %s", phase, a->turn, places[a->place],
                      a->place == LKI_TILES  ? a->group
                      : a->place == LKI_LANE ? a->chain
                                             : a->thread,
-                     lki_op_name(n->op), kinds[a->kind], n->attr.epilogue.bias ? " +bias" : "",
-                     n->attr.epilogue.relu ? " +relu" : "", n->attr.epilogue.pool ? " +pool" : "", text);
+                     lki_node_text(n, op), kinds[a->kind], shape);
         }
 }
 
-lk_status lki_plan_schedule(lki_plan *p)
+lk_status lki_cpu_schedule(lki_cpu_plan *p)
 {
     edges     e = {0};
     int       next = 1;

@@ -1,5 +1,17 @@
-/* Making and replaying plans over several cards. */
-#include "plan/shard/cards.h"
+/* A plan over several cards: each runs the graph of all rows on the rows of its own lanes (shard.h), and what they sum is
+ * exchanged between captured parts.
+ *
+ *     card 0    part 0 |          | part 1 |          | ...
+ *     card 1    part 0 | exchange | part 1 | exchange | ...         one host thread gives all their work, and waits for none
+ *
+ * Invariants
+ * 1. The bits are those of one card, however many there are: a card sums each subtree of the lane tree that lies within its lanes
+ *    by itself (one of them, for 2, 4 or 8 cards), and the rest of the tree is added on every card alike, in the same order. Only
+ *    where the strategy leaves the order free, and every card has one subtree, do the links sum.
+ * 2. Every card has every variable, in a twin of its storage that is held (device.h), and makes every update: after a step all of
+ *    them are new.
+ * 3. A card that meets an index out of range stops the updates of all: whether to stop goes with the exchange before them.
+ * 4. What cannot run so is refused with a reason, before anything is changed; it then runs op by op. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -7,6 +19,8 @@
 #include "format/trace.h"
 #include "op/run.h"
 #include "plan/card/inside.h"
+#include "plan/card/passes.h"
+#include "plan/executor.h"
 #include "plan/shard/shard.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +29,7 @@
 typedef struct one { /* card */
     lki_device  *device;
     lki_shard    shard;
-    lki_plan    *plan; /* of its graph, which is the plan's from then on */
-    lki_card    *card; /* the plan's */
+    lki_card    *card;
     char       **placed;
     lki_buffer  *sent;     /* what it sends in all exchanges, one behind the other */
     char       **variable; /* of the plan's list: its twin here; */
@@ -44,7 +57,7 @@ typedef struct exchange {
     int               move_count;
 } exchange;
 
-struct lki_cards {
+typedef struct lki_cards {
     lki_plan      *plan;
     lki_linked    *links;
     int            count;
@@ -55,8 +68,9 @@ struct lki_cards {
     bool           checks;
     int64_t        aged; /* when twins were looked at last (device.h) */
     lki_attr       none;
+    lki_parts      parts; /* until cards are made */
     lki_arena      arena;
-};
+} lki_cards;
 
 static lk_status refuse(char *why, const char *format, ...)
 {
@@ -181,23 +195,6 @@ static lk_status place_sent(const lki_cards *c, one *o)
 
 /* ---- one card ---- */
 
-/* Its nodes as tasks, in their order. */
-static lki_plan *plan_of(lki_cards *c, one *o)
-{
-    lki_plan *p = lki_zalloc(sizeof *p);
-    if (!p) return NULL;
-    p->graph = o->shard.graph;
-    p->threads = 1;
-    p->lanes = c->plan->lanes;
-    p->device = o->device;
-    p->tasks = lki_zalloc_array(o->shard.order_count + 1, sizeof *p->tasks);
-    for (int k = 0; k < o->shard.order_count && p->tasks; k++)
-        p->tasks[p->task_count++] = (lki_task){.kind = LKI_TASK_RUN, .node = o->shard.order[k]};
-    if (p->tasks) return p;
-    lki_release(p);
-    return NULL;
-}
-
 /* max over what all cards sent: one that must stop makes all stop. */
 static void make_stopper(lki_cards *c, one *o)
 {
@@ -220,9 +217,7 @@ static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
     LKI_TRY(place_variables(c, i));
     LKI_TRY(place_sent(c, o));
     const lki_card_share share = {o->shard.trees, o->placed, c->links};
-    if (!(o->plan = plan_of(c, o))) return LK_ENOMEM;
-    o->shard.graph = NULL; /* the plan's */
-    o->card = o->plan->card = lki_card_new(o->plan, o->device, &share);
+    o->card = lki_card_new(&(lki_card_args){o->shard.graph, o->device, o->shard.order, o->shard.order_count, &share});
     if (!o->card) return lk_error_code();
     c->checks = c->checks || o->card->checks;
     make_stopper(c, o);
@@ -290,7 +285,7 @@ static void send_stops(lki_cards *c, exchange *x)
 static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_t *at)
 {
     const lki_lane_split *s = &c->split;
-    const size_t          each = lane_bytes(c, &c->card[0].plan->graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
+    const size_t          each = lane_bytes(c, &c->card[0].shard.graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
     const bool            in_place = received_in_place(s);
     add_transfer(x, LKI_SEND_GATHER, bytes);
     for (int i = 0; i < c->count; i++) {
@@ -311,7 +306,7 @@ static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_
 static void send_all_lanes(lki_cards *c, exchange *x, int e, size_t *at)
 {
     const lki_shard *s = &c->card[0].shard;
-    const lki_graph *g = c->card[0].plan->graph;
+    const lki_graph *g = c->card[0].shard.graph;
     for (int k = 0; k < s->lane_write_count; k++) {
         const lki_lane_write *w = &s->lane_writes[k];
         bool                  last = w->exchange == e;
@@ -398,43 +393,51 @@ static void tell(const lki_cards *c)
                                  c->exchanges[e].beside ? " beside the next part" : "");
     }
     lki_tell(LKI_TOPIC_PLAN, "%s: on %d cards, %d launches on each in %d parts; they send %s bytes in between, by %s",
-             c->plan->graph->name, c->count, lki_cards_calls(c), c->card[0].card->part_count, text, ways[lki_linked_way(c->links)]);
+             c->plan->graph->name, c->count, lki_card_calls(c->card[0].card), c->card[0].card->part_count, text,
+             ways[lki_linked_way(c->links)]);
 }
 
-static lk_status make(lki_cards *c, char *why)
+/* ---- the executor ---- */
+
+static bool suits(const lki_graph *g, const lki_device *device)
 {
-    const lki_graph *g = c->plan->graph;
-    lki_parts        parts = {0};
-    LKI_TRY(find_cards(c, g, why));
-    LKI_TRY(lki_parts_find(g, c->plan->lanes, g->where.sending.pack, &parts, why));
-    lk_status status = check_kernels(c, g, &parts, why);
-    if (status == LK_OK) status = open_links(c);
-    for (int i = 0; i < c->count && status == LK_OK; i++)
-        status = make_card(c, &parts, i);
-    lki_parts_clear(&parts);
-    if (status == LK_OK) status = make_exchanges(c);
-    if (status == LK_OK) tell(c);
-    return status;
+    (void)device;
+    return g->scattered;
 }
 
-lk_status lki_cards_new(lki_plan *p, lki_cards **out, char why[LKI_PARTS_WHY])
+static lk_status accepts(lki_plan *p, char *why)
 {
-    lki_cards *c = lki_zalloc(sizeof *c);
+    const lki_graph *g = p->graph;
+    lki_cards       *c = p->body = lki_zalloc(sizeof *c);
     if (!c) return LK_ENOMEM;
     c->plan = p;
     c->aged = -1;
-    lk_status status = make(c, why);
-    if (status == LK_OK) *out = c;
-    else lki_cards_free(c);
-    return status;
+    if (g->apart) return refuse(why, "its replicas do not do what one device would");
+    LKI_TRY(find_cards(c, g, why));
+    LKI_TRY(lki_parts_find(g, p->lanes, g->where.sending.pack, &c->parts, why));
+    return check_kernels(c, g, &c->parts, why);
 }
 
-void lki_cards_free(lki_cards *c)
+static lk_status prepare(lki_plan *p)
 {
+    lki_cards *c = p->body;
+    p->threads = 1;
+    LKI_TRY(open_links(c));
+    for (int i = 0; i < c->count; i++)
+        LKI_TRY(make_card(c, &c->parts, i));
+    lki_parts_clear(&c->parts);
+    LKI_TRY(make_exchanges(c));
+    tell(c);
+    return LK_OK;
+}
+
+static void free_cards(lki_plan *p)
+{
+    lki_cards *c = p->body;
     if (!c) return;
     for (int i = 0; i < c->count; i++) {
         one *o = &c->card[i];
-        lki_plan_free(o->plan);
+        lki_card_free(o->card);
         for (int k = 0; k < o->held; k++)
             lki_buffer_let_go(c->plan->graph->variables[k].variable->buffer, o->device);
         lki_buffer_drop(o->sent);
@@ -442,14 +445,18 @@ void lki_cards_free(lki_cards *c)
         lki_release(o->placed);
         lki_release(o->variable);
     }
+    lki_parts_clear(&c->parts);
     lki_linked_drop(c->links);
     lki_arena_clear(&c->arena);
     lki_release(c);
 }
 
-size_t lki_cards_bytes(const lki_cards *c) { return lki_card_bytes(c->card[0].card) + c->card[0].sent->bytes; }
-
-int lki_cards_calls(const lki_cards *c) { return lki_card_calls(c->card[0].card); }
+static void info_of(const lki_plan *p, lk_function_info *info)
+{
+    const one *first = &((const lki_cards *)p->body)->card[0];
+    info->calls = lki_card_calls(first->card);
+    info->memory = lki_card_bytes(first->card) + first->sent->bytes;
+}
 
 /* ---- replay ---- */
 
@@ -540,7 +547,7 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     lki_device *first = c->card[0].device;
     for (int i = 0; i < c->count; i++) {
         const lki_card  *card = c->card[i].card;
-        const lki_graph *g = c->card[i].plan->graph;
+        const lki_graph *g = c->card[i].shard.graph;
         for (int k = 0; k < card->output_count; k++) {
             const lki_card_output *x = &card->outputs[k];
             const lki_value       *v = &g->values[g->outputs[x->output]],
@@ -558,8 +565,9 @@ static lk_status take_outputs(lki_cards *c, lk_tensor *const *out)
     return LK_OK;
 }
 
-lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *const *out)
+static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const *out)
 {
+    lki_cards *c = p->body;
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_gpu_faults(c->card[i].device)); /* of steps before */
     LKI_TRY(prepare_variables(c));
@@ -571,3 +579,15 @@ lk_status lki_cards_replay(lki_cards *c, const lki_value_list *in, lk_tensor *co
     LKI_TRY(finish_variables(c));
     return take_outputs(c, out);
 }
+
+/* Before accepts(), which may find that some replica is not on a card. */
+static lk_status rewrite(lki_plan *p) { return lki_on_host(p->device) ? LK_OK : lki_card_rewrite(p); }
+
+const lki_executor lki_shard_executor = {.name = "shard",
+                                         .suits = suits,
+                                         .rewrite = rewrite,
+                                         .accepts = accepts,
+                                         .prepare = prepare,
+                                         .replay = replay,
+                                         .free = free_cards,
+                                         .info = info_of};

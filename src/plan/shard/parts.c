@@ -2,6 +2,7 @@
 #include "plan/shard/parts.h"
 #include "core/names.h"
 #include "lane/lanes.h"
+#include "plan/plan.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,15 +85,6 @@ static lk_status check(const lki_graph *g, const lki_parts *p, int lanes, char *
 }
 
 /* ---- parts ---- */
-
-/* What is written as one: a root value, or all versions of a variable, called by the first of them. */
-static int key_of(const lki_graph *g, int value)
-{
-    const int root = lki_graph_root(g, value);
-    for (int v = 0; v < root && g->values[root].kind == LKI_VALUE_VARIABLE; v++)
-        if (g->values[v].kind == LKI_VALUE_VARIABLE && g->values[v].variable == g->values[root].variable) return v;
-    return root;
-}
 
 typedef struct times {   /* by key, in parts */
     int *key;            /* by value */
@@ -239,14 +231,9 @@ static void find_stops(const lki_graph *g, lki_parts *p)
 
 static void list_nodes(const lki_graph *g, lki_parts *p)
 {
-    for (int i = 0; i < g->node_count; i++) {
+    p->node_count = lki_plan_recorded(g, p->nodes);
+    for (int i = 0; i < g->node_count; i++)
         p->part[i] = p->exchange[i] = -1;
-        if (g->nodes[i].dead) continue;
-        int at = p->node_count++;
-        for (; at > 0 && g->nodes[p->nodes[at - 1]].order > g->nodes[i].order; at--)
-            p->nodes[at] = p->nodes[at - 1];
-        p->nodes[at] = i;
-    }
 }
 
 lk_status lki_parts_find(const lki_graph *g, int lanes, int64_t pack, lki_parts *p, char why[LKI_PARTS_WHY])
@@ -266,7 +253,7 @@ lk_status lki_parts_find(const lki_graph *g, int lanes, int64_t pack, lki_parts 
     }
     if (status == LK_OK) {
         for (int v = 0; v < g->value_count; v++)
-            t.key[v] = key_of(g, v);
+            t.key[v] = lki_graph_key(g, v);
         find_earliest(g, p, &t);
         find_latest(g, p, &t);
         const size_t most = (size_t)p->exchanges + nodes; /* with at most one more for each node */

@@ -1,4 +1,4 @@
-/* As much of the CUDA runtime as src/kernel/gpu/links.cu uses, where cards are the host's memory and all work is done at once: so
+/* As much of the CUDA runtime as src/device/cuda/links.cu uses, where cards are the host's memory and all work is done at once: so
  * that the code that talks to NCCL runs where there is neither. */
 #ifndef FAKE_CUDA_RUNTIME_H
 #define FAKE_CUDA_RUNTIME_H

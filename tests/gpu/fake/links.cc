@@ -1,4 +1,4 @@
-/* The links of CUDA cards (src/kernel/gpu/links.cu), over cards and an NCCL that are none: all ways carry the same bytes, and
+/* The links of CUDA cards (src/device/cuda/links.cu), over cards and an NCCL that are none: all ways carry the same bytes, and
  * whatever goes wrong leaves no communicator behind. */
 #include "device/gpu/links.h"
 #include <cstdio>

@@ -1,0 +1,28 @@
+/* Captured graphs of CUDA cards, as backend.h wants them, and of simulated ones (device/sim/runtime.h). */
+#ifndef LKI_DEVICE_CUDA_GRAPH_H
+#define LKI_DEVICE_CUDA_GRAPH_H
+
+#include "device/gpu/backend.h"
+
+int lki_cuda_capture_begin(int card, void **capture);
+int lki_cuda_capture_call(int card, void *capture, int count, const int *after, void **stream);
+int lki_cuda_capture_end(int card, void *capture, void **graph);
+int lki_cuda_variant_begin(int card, void *graph, void **variant);
+int lki_cuda_variant_call(int card, void *variant, int call, void **stream);
+int lki_cuda_variant_end(int card, void *variant);
+int lki_cuda_vary(int card, void *graph, void *variant);
+int lki_cuda_recopy(int card, void *graph, int call, int count, const lki_gpu_piece *pieces);
+int lki_cuda_launch(int card, void *stream, void *graph);
+int lki_cuda_release_graph(void *graph);
+int lki_cuda_release_variant(void *variant);
+
+/* For launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures
+ * it. */
+namespace lki_gpu
+{
+struct kernel_launch;
+}
+bool lki_cuda_noted_again(void *stream, const lki_gpu::kernel_launch &l);
+int  lki_cuda_noted(void *stream, const lki_gpu::kernel_launch &l);
+
+#endif

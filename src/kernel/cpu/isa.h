@@ -1,0 +1,14 @@
+/* The instruction set this file is compiled for. The build compiles every .c file of this folder twice (cmake/Library.cmake): for
+ * AVX2 and, with LKI_AVX512, for AVX-512. What both define has a name with the set in it, by ISA(). */
+#ifndef LKI_KERNEL_CPU_ISA_H
+#define LKI_KERNEL_CPU_ISA_H
+
+#ifdef LKI_AVX512
+#define VARIANT "avx512"
+#define ISA(name) name##_avx512
+#else
+#define VARIANT "avx2"
+#define ISA(name) name##_avx2
+#endif
+
+#endif

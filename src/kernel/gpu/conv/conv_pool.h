@@ -1,0 +1,98 @@
+/* Gradients of conv2d with 3x3 windows through a 2x2 max pool, entry by entry: of the four outputs of a window of the pool one has
+ * won in each channel, so that three quarters of a dense gradient would be zeros. An entry is a window and an out channel; it is
+ * live where its gradient is not 0 and, with relu, its result was above 0.
+ *
+ *     conv_pool_w.cu   for the weights: an entry times the 3x3 cells its output saw
+ *     conv_pool_x.cu   for x: an entry times nine weights, onto those cells
+ *
+ * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with
+ * nine products. All products are f32's own, whatever the precision. Dead entries are left out, as the reference does.
+ *
+ * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu,
+ * patch_pool_x.cu); conv_grad.cu chooses. */
+#ifndef LKI_KERNEL_GPU_CONV_CONV_POOL_H
+#define LKI_KERNEL_GPU_CONV_CONV_POOL_H
+
+#include "kernel/gpu/conv/conv.h"
+
+namespace lki_gpu
+{
+
+enum { POOL_LANES = 32, POOL_TAPS = 9 };
+
+/* d, y and cells behind a pool; entry [image, window row, window column, channel]. */
+struct pool_gradient {
+    const float   *d, *y; /* y: with relu, unless cells are marked; else NULL */
+    const uint8_t *cell;
+    bool           wide; /* all are aligned */
+
+    /* Eight entries, from e on, to shared memory: d and y, and the bytes of cells; zeros of what is not there. */
+    __device__ void send(int64_t e, float *to_d, float *to_y, float *to_cell, bool there = true) const
+    {
+        LKI_UNROLL
+        for (int i = 0; i < 8; i += 4) {
+            if (wide) {
+                const int64_t at = there ? e + i : 0;
+                copy_four(to_d + i, d + at, there ? 16 : 0);
+                if (y) copy_four(to_y + i, y + at, there ? 16 : 0);
+                copy_one(to_cell + i / 4, (const float *)(cell + at), there ? 4 : 0);
+            } else {
+                unsigned bytes = 0;
+                for (int j = i; j < i + 4; j++) {
+                    to_d[j] = there ? d[e + j] : 0;
+                    if (y) to_y[j] = there ? y[e + j] : 0;
+                    bytes |= (there ? (unsigned)cell[e + j] : 0) << 8 * (j - i);
+                }
+                to_cell[i / 4] = __uint_as_float(bytes);
+            }
+        }
+    }
+};
+
+/* What is known of an entry, in three bits: it is live and won in the upper row; in the lower row; in the right column. */
+__device__ inline unsigned pool_code(float d, float y, unsigned cell)
+{
+    return d != 0 && y > 0 && !(cell & LKI_CELL_DEAD) ? 1 + (cell >> 1 & 1) + (cell & 1) * 4 : 0;
+}
+
+/* The same number in all lanes of a warp, and the compiler knows. */
+__device__ inline unsigned uniform(unsigned n) { return __shfl_sync(~0u, n, 0); }
+
+/* f(the cell an entry's code tells), a constant where f is; nothing where the entry is dead. */
+template <int ROW, int COLUMN> struct pool_cell {
+    enum { row = ROW, column = COLUMN };
+};
+template <class F> __device__ inline void by_code(unsigned code, const F &f)
+{
+    if (code & 1) {
+        if (code & 4) f(pool_cell<0, 1>());
+        else f(pool_cell<0, 0>());
+    } else if (code & 2) {
+        if (code & 4) f(pool_cell<1, 1>());
+        else f(pool_cell<1, 0>());
+    }
+}
+
+static inline bool is_pool_conv(const conv &v)
+{
+    return v.pooled && v.KH == 3 && v.KW == 3 && v.stride[0] == 1 && v.stride[1] == 1 && v.dilation[0] == 1 && v.dilation[1] == 1 &&
+           v.C % 4 == 0 && v.C >= 16 && v.O % 8 == 0 && v.O > 0 && v.OH > 0 && v.OW > 0 && (int64_t)v.OH * v.OW * v.O < INT32_MAX &&
+           (int64_t)v.IH * v.IW * v.C < INT32_MAX && v.images < INT32_MAX / 64;
+}
+
+static inline pool_gradient pool_gradient_of(const void *d, const pool_entries &e)
+{
+    return pool_gradient{(const float *)d, e.y, e.cell, aligned(d) && aligned(e.y) && aligned(e.cell)};
+}
+
+/* Is it a convolution these files have a way for? */
+bool   is_winner_grad_w(const conv &v);
+size_t winner_grad_w_scratch(const conv &v, int lanes);
+void   winner_grad_w(const lki_args *g, const conv &v, const pool_entries &entries);
+
+bool winner_grad_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
+                   const pool_entries &entries); /* false: nothing was done */
+
+} // namespace lki_gpu
+
+#endif

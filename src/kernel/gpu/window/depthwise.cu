@@ -1,0 +1,211 @@
+/* Depthwise convolutions: channel q = c*M + j of the result sees channel c of the image alone. One thread per element of the
+ * result; cells outside the image are left out of a sum, not added as zeros.
+ *
+ * Orders (fma chains from +0): the result over kh, kw; the data gradient over output row, output column, multiplier, as on the CPU.
+ *
+ * The weight gradient has an order of its own here, which gives the card more to do at once: one chain per image, over output
+ * row, output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
+#include "kernel/gpu/window/window.h"
+
+using namespace lki_gpu;
+
+namespace
+{
+
+template <typename I> struct depthwise_sizes {
+    window_axis    h, w;
+    image_sizes<I> sizes; /* of the array the threads run over */
+    I              IH, IW, C, OH, OW, Q;
+    int            M;
+    division<I>    by_m;
+
+    __device__ I x_at(I image, int row, int column, I c) const { return ((image * IH + (I)row) * IW + (I)column) * C + c; }
+    __device__ I y_at(I image, int row, int column, I q) const { return ((image * OH + (I)row) * OW + (I)column) * Q + q; }
+    __device__ I w_at(int kh, int kw, I q) const { return (I)(kh * w.size + kw) * Q + q; }
+};
+
+template <typename I>
+depthwise_sizes<I> depthwise_of(const lki_args *a, const lki_view *x, const lki_view *w, const lki_view *y, const lki_view *over)
+{
+    const lki_window *win = &a->attr->window;
+    const int64_t    *i = &x->shape->dim[x->shape->rank - 3], *o = &y->shape->dim[y->shape->rank - 3], M = w->shape->dim[3];
+    return {axis_of_window(win, 0, x->shape, y->shape, win->dilation[0]),
+            axis_of_window(win, 1, x->shape, y->shape, win->dilation[1]),
+            sizes_of_image<I>(over->shape),
+            (I)i[0],
+            (I)i[1],
+            (I)i[2],
+            (I)o[0],
+            (I)o[1],
+            (I)(i[2] * M),
+            (int)M,
+            division<I>(M)};
+}
+
+/* ---- result ---- */
+
+template <typename T, typename I> struct forward {
+    depthwise_sizes<I> v;
+    const T           *x, *w;
+    T                 *y;
+
+    __device__ void operator()(int64_t i) const
+    {
+        const image_place<I> p = v.sizes((I)i);
+        const int            ih = v.h.first(p.row), iw = v.w.first(p.column), h1 = v.h.to(p.row), w0 = v.w.from(p.column),
+                  w1 = v.w.to(p.column);
+        const I q = (I)p.channel, c = v.by_m(q);
+        T       sum = 0;
+        for (int kh = v.h.from(p.row); kh < h1; kh++)
+            for (int kw = w0; kw < w1; kw++)
+                sum = fused(x[v.x_at(p.image, ih + kh * v.h.dilation, iw + kw * v.w.dilation, c)], w[v.w_at(kh, kw, q)], sum);
+        y[i] = sum;
+    }
+};
+
+/* ---- data gradient ---- */
+
+template <typename T, typename I> struct back_x {
+    depthwise_sizes<I> v;
+    const T           *dy, *w;
+    T                 *dx;
+
+    __device__ void operator()(int64_t i) const
+    {
+        const image_place<I> p = v.sizes((I)i);
+        const int            h1 = v.h.high(p.row), w0 = v.w.low(p.column), w1 = v.w.high(p.column);
+        const I              q = (I)(p.channel * v.M);
+        T                    sum = 0;
+        for (int oh = v.h.low(p.row); oh < h1; oh++)
+            for (int ow = w0; ow < w1; ow++) {
+                const int kh = v.h.tap(oh, p.row), kw = v.w.tap(ow, p.column);
+                if (kh < 0 || kw < 0) continue;
+                const T *d = dy + v.y_at(p.image, oh, ow, q), *tap = w + v.w_at(kh, kw, q);
+                for (int j = 0; j < v.M; j++)
+                    sum = fused(d[j], tap[j], sum);
+            }
+        dx[i] = sum;
+    }
+};
+
+/* ---- weight gradient ---- */
+
+/* Outputs from..to-1 whose tap k lies inside. */
+__device__ int first_output(const window_axis &a, int k)
+{
+    const int outside = a.pad - k * a.dilation;
+    return outside <= 0 ? 0 : (int)a.by_stride((uint32_t)(outside + a.stride - 1));
+}
+
+__device__ int last_output(const window_axis &a, int k)
+{
+    const int inside = a.in - 1 + a.pad - k * a.dilation;
+    return inside < 0 ? 0 : least(a.out, (int)a.by_stride((uint32_t)inside) + 1);
+}
+
+/* One image of one weight, into `parts` [images, kh, kw, q]. */
+template <typename T, typename I> struct image_chain {
+    depthwise_sizes<I> v;
+    const T           *x, *dy;
+    T                 *parts;
+
+    __device__ void operator()(int64_t i) const
+    {
+        const image_place<I> p = v.sizes((I)i); /* row, column: the tap */
+        const int            h0 = first_output(v.h, p.row), h1 = last_output(v.h, p.row), w0 = first_output(v.w, p.column),
+                  w1 = last_output(v.w, p.column);
+        const int iw = w0 * v.w.stride - v.w.pad + p.column * v.w.dilation;
+        const I   q = (I)p.channel, c = v.by_m(q), step = (I)v.w.stride * v.C;
+        T         sum = 0;
+        for (int oh = h0; oh < h1; oh++) {
+            const int ih = oh * v.h.stride - v.h.pad + p.row * v.h.dilation;
+            const T  *from = x + v.x_at(p.image, ih, iw, c), *d = dy + v.y_at(p.image, oh, w0, q);
+            LKI_UNROLLED_BY(4)
+            for (int ow = w0; ow < w1; ow++, from += step, d += v.Q)
+                sum = fused(*from, *d, sum);
+        }
+        parts[i] = sum;
+    }
+};
+
+template <typename T> struct image_sum {
+    const T *parts;
+    T       *dw;
+    int64_t  weights;
+    lanes    lane;
+
+    __device__ void operator()(int64_t i) const
+    {
+        lane_tree<T> tree;
+        T            total = 0;
+        for (int s = 0; s < lane.count; s++) {
+            T sum = 0;
+            for (int64_t n = lane.bound[s]; n < lane.bound[s + 1]; n++)
+                sum = sum + parts[n * weights + i];
+            total = tree.push(s, sum);
+        }
+        dw[i] = total;
+    }
+};
+
+/* ---- slots ---- */
+
+int64_t images_of(const lk_shape *x)
+{
+    int64_t n = 1;
+    for (int d = 0; d < x->rank - 3; d++)
+        n *= x->dim[d];
+    return n;
+}
+
+template <typename T, typename I> struct slots {
+    static void depthwise(const lki_args *a)
+    {
+        const depthwise_sizes<I> v = depthwise_of<I>(a, &a->src[0], &a->src[1], &a->dst[0], &a->dst[0]);
+        cover(a, size_of(&a->dst[0]), forward<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
+    }
+    static void depthwise_grad_x(const lki_args *a)
+    {
+        const depthwise_sizes<I> v = depthwise_of<I>(a, &a->dst[0], &a->src[1], &a->src[0], &a->dst[0]);
+        cover(a, size_of(&a->dst[0]), back_x<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->dst[0].data});
+    }
+    static void depthwise_grad_w(const lki_args *a)
+    {
+        depthwise_sizes<I> v = depthwise_of<I>(a, &a->src[0], &a->dst[0], &a->src[1], &a->src[0]);
+        const int64_t      weights = size_of(&a->dst[0]), images = images_of(a->src[0].shape);
+        v.sizes = {division<I>(v.h.size), division<I>(v.w.size), division<I>(v.Q)};
+        cover(a, images * weights, image_chain<T, I>{v, (const T *)a->src[0].data, (const T *)a->src[1].data, (T *)a->scratch});
+        cover(a, weights, image_sum<T>{(const T *)a->scratch, (T *)a->dst[0].data, weights, lanes_of(a, images)});
+    }
+};
+
+/* Parts of all images, for the weight gradient. */
+size_t parts_scratch(const lki_args *a)
+{
+    return (size_t)(images_of(a->src[0].shape) * size_of(&a->dst[0]) * bytes_of(a->dst[0].dtype));
+}
+
+/* `parts`: scratch is indexed too. */
+template <lki_kernel *narrow, lki_kernel *wide, bool parts> void either(const lki_args *a)
+{
+    const bool small = fits32(size_of(&a->dst[0])) && fits32(size_of(&a->src[0])) && fits32(size_of(&a->src[1]));
+    if (small && (!parts || fits32((int64_t)parts_scratch(a)))) narrow(a);
+    else wide(a);
+}
+
+template <typename T> void register_type(lki_kernels *k, lk_dtype t)
+{
+    using near = slots<T, uint32_t>;
+    using far = slots<T, uint64_t>;
+    set(k, LKI_K_depthwise, t, either<near::depthwise, far::depthwise, false>);
+    set(k, LKI_K_depthwise_grad_x, t, either<near::depthwise_grad_x, far::depthwise_grad_x, false>);
+    set(k, LKI_K_depthwise_grad_w, t, either<near::depthwise_grad_w, far::depthwise_grad_w, true>, parts_scratch);
+}
+
+} // namespace
+
+void lki_gpu::register_depthwise(lki_kernels *k)
+{
+    register_type<float>(k, LK_F32);
+    register_type<double>(k, LK_F64);
+}
