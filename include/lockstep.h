@@ -32,6 +32,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/ops.h"
 #include "lockstep/optimizer.h"
+#include "lockstep/runtime.h"
 #include "lockstep/step.h"
 #include "lockstep/strategy.h"
 #include "lockstep/tensor.h"

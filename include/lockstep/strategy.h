@@ -20,6 +20,7 @@
 #define LOCKSTEP_STRATEGY_H
 
 #include "grad.h"
+#include "runtime.h"
 #include "tensor.h"
 
 LK_BEGIN
@@ -61,15 +62,6 @@ typedef enum lk_order {
     LK_ORDERED = 0, /* sums are computed per lane and added along one tree: the same bits on any number of devices */
     LK_FREE,        /* as few lanes as the devices and cores need: results depend on how many there are */
 } lk_order;
-
-/* How GPUs multiply in products and convolutions of float32. Variables, sums and all other ops stay float32. CPU devices always
- * compute with the accuracy of float32. */
-typedef enum lk_precision {
-    LK_PRECISION_DEFAULT = 0, /* LOCKSTEP_PRECISION (f32, tf32 or bf16), else LK_PRECISION_F32 */
-    LK_PRECISION_F32,         /* as accurate as float32 */
-    LK_PRECISION_TF32,        /* factors rounded to a mantissa of 10 bits: faster */
-    LK_PRECISION_BF16,        /* factors rounded to 7 bits: fastest. The range is that of float32, so losses need no scaling */
-} lk_precision;
 
 typedef enum lk_communication { LK_COMMUNICATION_AUTO = 0, LK_COMMUNICATION_RING, LK_COMMUNICATION_NCCL } lk_communication;
 

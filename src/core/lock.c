@@ -1,24 +1,106 @@
-/* Mutexes that survive fork(); see lock.h for the rules. */
+/* The list of mutexes and the one handler of fork(); see lock.h for the rules.
+ *
+ * The thread that forks tries to take the brief mutexes one after the other. When another thread holds one, it gives back those it
+ * has and begins again a little later. So it does not matter in which order other threads take them: nothing waits in a circle. */
 #include "core/lock.h"
-#include <pthread.h>
+#include <sched.h>
 
-#define INIT PTHREAD_MUTEX_INITIALIZER
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a moment, and by fork() */
+static lki_mutex      *list;
+static unsigned        process;
 
-static pthread_mutex_t locks[LKI_LOCK_COUNT] = {INIT, INIT, INIT, INIT};
+unsigned lki_process(void) { return __atomic_load_n(&process, __ATOMIC_RELAXED); }
 
-void lki_lock_take(lki_lock lock) { pthread_mutex_lock(&locks[lock]); }
-void lki_lock_give(lki_lock lock) { pthread_mutex_unlock(&locks[lock]); }
+/* ---- mutexes --------------------------------------------------------------------------------------------------------------- */
 
-static void take_all(void)
+void lki_mutex_join(lki_mutex *m)
 {
-    for (int i = 0; i < LKI_LOCK_COUNT; i++)
-        pthread_mutex_lock(&locks[i]);
+    pthread_mutex_lock(&list_lock);
+    m->previous = NULL;
+    m->next = list;
+    if (list) list->previous = m;
+    list = m;
+    pthread_mutex_unlock(&list_lock);
 }
 
-static void give_all(void)
+void lki_mutex_init(lki_mutex *m)
 {
-    for (int i = LKI_LOCK_COUNT; i-- > 0;)
-        pthread_mutex_unlock(&locks[i]);
+    *m = (lki_mutex){.lock = PTHREAD_MUTEX_INITIALIZER};
+    lki_mutex_join(m);
 }
 
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(take_all, give_all, give_all); }
+void lki_mutex_destroy(lki_mutex *m)
+{
+    pthread_mutex_lock(&list_lock);
+    if (m->next) m->next->previous = m->previous;
+    if (m->previous) m->previous->next = m->next;
+    else list = m->next;
+    pthread_mutex_unlock(&list_lock);
+    pthread_mutex_destroy(&m->lock);
+}
+
+void lki_mutex_take(lki_mutex *m) { pthread_mutex_lock(&m->lock); }
+void lki_mutex_give(lki_mutex *m) { pthread_mutex_unlock(&m->lock); }
+
+/* ---- conditions ------------------------------------------------------------------------------------------------------------ */
+
+void lki_condition_init(lki_condition *c)
+{
+    c->process = lki_process();
+    pthread_cond_init(&c->cond, NULL);
+}
+
+void lki_condition_destroy(lki_condition *c)
+{
+    if (c->process == lki_process()) pthread_cond_destroy(&c->cond);
+}
+
+void lki_condition_wait(lki_condition *c, lki_mutex *m) { pthread_cond_wait(&c->cond, &m->lock); }
+void lki_condition_signal(lki_condition *c) { pthread_cond_signal(&c->cond); }
+void lki_condition_tell_all(lki_condition *c) { pthread_cond_broadcast(&c->cond); }
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------------ */
+
+/* Give back those before `end`. */
+static void give_brief(const lki_mutex *end)
+{
+    for (lki_mutex *m = list; m != end; m = m->next)
+        if (m->brief) pthread_mutex_unlock(&m->lock);
+}
+
+/* With the list's lock held: the first that another thread holds, or NULL and all are held by this one. */
+static lki_mutex *try_brief(void)
+{
+    lki_mutex *m = list;
+    while (m && (!m->brief || pthread_mutex_trylock(&m->lock) == 0))
+        m = m->next;
+    if (m) give_brief(m);
+    return m;
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&list_lock);
+    while (try_brief()) {
+        pthread_mutex_unlock(&list_lock);
+        sched_yield();
+        pthread_mutex_lock(&list_lock);
+    }
+}
+
+static void in_parent(void)
+{
+    give_brief(NULL);
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    __atomic_fetch_add(&process, 1, __ATOMIC_RELAXED);
+    for (lki_mutex *m = list; m; m = m->next)
+        if (!m->brief) m->lock = fresh;
+    in_parent();
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(before_fork, in_parent, in_child); }

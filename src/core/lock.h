@@ -1,14 +1,55 @@
-/* The locks of the library that may be held at any moment, as one list, because fork() needs to know all of them.
+/* Mutexes, and what becomes of them when a threaded program forks.
  *
  * Invariants
- * 1. No code holds two of them at once, and none is held while a user's function runs.
- * 2. fork() takes all of them first and both processes let them go afterwards, so a child never finds one taken for ever. */
+ * 1. Every mutex of the library is an lki_mutex and stands on one list.
+ * 2. A brief mutex (LKI_MUTEX) guards what all threads share. fork() takes all brief ones first, so that what they guard is whole
+ *    in the child, and both processes give them back afterwards. None is held while a function of the user runs, or while the
+ *    library waits for a device or another thread.
+ * 3. The others, those of objects (lki_mutex_init) and those that are held as long as some work takes (LKI_TURN), are free in the
+ *    child. What another thread was working on at the time of the fork is not for the child to use.
+ * 4. Where one mutex is taken while another is held, the one of the later folder of src/ is taken first. */
 #ifndef LKI_CORE_LOCK_H
 #define LKI_CORE_LOCK_H
 
-typedef enum lki_lock { LKI_LOCK_LOG, LKI_LOCK_OBJECTS, LKI_LOCK_READERS, LKI_LOCK_MEMORY, LKI_LOCK_AXES, LKI_LOCK_COUNT } lki_lock;
+#include "core/base.h"
+#include <pthread.h>
 
-void lki_lock_take(lki_lock lock);
-void lki_lock_give(lki_lock lock);
+typedef struct lki_mutex {
+    pthread_mutex_t   lock;
+    bool              brief;
+    struct lki_mutex *previous, *next;
+} lki_mutex;
+
+/* A mutex of a file: static lki_mutex name. */
+#define LKI_MUTEX(name) LKI_MUTEX_OF(name, true)
+#define LKI_TURN(name) LKI_MUTEX_OF(name, false)
+#define LKI_MUTEX_OF(name, is_brief)                                                                                               \
+    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = is_brief};                        \
+    __attribute__((constructor)) static void name##_joins(void) { lki_mutex_join(&name); }                                         \
+    _Static_assert(sizeof name, "so that it ends in a semicolon")
+
+void lki_mutex_join(lki_mutex *m); /* to the list */
+
+/* A mutex of an object. */
+void lki_mutex_init(lki_mutex *m);
+void lki_mutex_destroy(lki_mutex *m);
+
+void lki_mutex_take(lki_mutex *m);
+void lki_mutex_give(lki_mutex *m);
+
+/* A number that is another one in a forked child. What threads of the parent were part of is recognised by it. */
+unsigned lki_process(void);
+
+/* A condition, used with a mutex of an object. A child may destroy one that threads of its parent wait for. */
+typedef struct lki_condition {
+    pthread_cond_t cond;
+    unsigned       process;
+} lki_condition;
+
+void lki_condition_init(lki_condition *c);
+void lki_condition_destroy(lki_condition *c);
+void lki_condition_wait(lki_condition *c, lki_mutex *m);
+void lki_condition_signal(lki_condition *c); /* to one that waits */
+void lki_condition_tell_all(lki_condition *c);
 
 #endif

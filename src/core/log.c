@@ -1,4 +1,4 @@
-/* The output hook, the log hook, and LOCKSTEP_VERBOSE.
+/* The hooks of the current runtime for output and log, and LOCKSTEP_VERBOSE.
  *
  * Invariants
  * 1. A hook is called without any lock held, so it may call the library, also to set another hook.
@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
+#include "core/runtime.h"
 #include <lockstep/error.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -18,37 +19,35 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-typedef struct hook {
-    lk_text_hook call;
-    void        *user;
-} hook;
+LKI_MUTEX(hooks_lock);
 
-static hook output_hook, log_hook;
-
-static void set_hook(hook *h, lk_text_hook call, void *user)
+static void set_hook(lki_text_hook *h, lk_text_hook call, void *user)
 {
-    lki_lock_take(LKI_LOCK_LOG);
-    *h = (hook){call, user};
-    lki_lock_give(LKI_LOCK_LOG);
+    lki_mutex_take(&hooks_lock);
+    *h = (lki_text_hook){call, user};
+    lki_mutex_give(&hooks_lock);
 }
 
-static hook get_hook(const hook *h)
+lki_text_hook lki_hook_of(const lki_text_hook *h)
 {
-    lki_lock_take(LKI_LOCK_LOG);
-    hook copy = *h;
-    lki_lock_give(LKI_LOCK_LOG);
+    lki_mutex_take(&hooks_lock);
+    const lki_text_hook copy = *h;
+    lki_mutex_give(&hooks_lock);
     return copy;
 }
 
-void lk_set_output(lk_text_hook call, void *user) { set_hook(&output_hook, call, user); }
-void lk_set_log(lk_text_hook call, void *user) { set_hook(&log_hook, call, user); }
+static lki_text_hook output_hook(void) { return lki_hook_of(&lki_runtime_now()->output); }
+static lki_text_hook log_hook(void) { return lki_hook_of(&lki_runtime_now()->log); }
+
+void lk_set_output(lk_text_hook call, void *user) { set_hook(&lki_runtime_now()->output, call, user); }
+void lk_set_log(lk_text_hook call, void *user) { set_hook(&lki_runtime_now()->log, call, user); }
 
 static void say(const char *prefix, const char *format, va_list args)
 {
     char line[LKI_LOG_TEXT];
     int  used = snprintf(line, sizeof line, "%s", prefix);
     lki_text_vprint(line, sizeof line, (size_t)used, format, args);
-    hook h = get_hook(&log_hook);
+    const lki_text_hook h = log_hook();
     if (h.call) h.call(line, h.user);
     else fprintf(stderr, "%s\n", line);
 }
@@ -70,7 +69,7 @@ void lki_info(const char *format, ...)
 }
 
 /* Text may be of any length; when there is no memory for all of it, its beginning goes out. */
-static void output_to(hook h, const char *format, va_list args)
+static void output_to(lki_text_hook h, const char *format, va_list args)
 {
     char    line[LKI_LOG_TEXT];
     va_list again;
@@ -86,8 +85,8 @@ static void output_to(hook h, const char *format, va_list args)
 
 void lki_output(const char *format, ...)
 {
-    hook    h = get_hook(&output_hook);
-    va_list args;
+    lki_text_hook h = output_hook();
+    va_list       args;
     va_start(args, format);
     output_to(h, format, args);
     va_end(args);
@@ -97,7 +96,7 @@ int lki_output_columns(void)
 {
     enum { USUAL = 80 };
     struct winsize size = {0};
-    if (get_hook(&output_hook).call || !isatty(STDOUT_FILENO)) return 0;
+    if (output_hook().call || !isatty(STDOUT_FILENO)) return 0;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) return size.ws_col;
     const char *text = getenv("COLUMNS");
     const int   columns = text ? atoi(text) : 0;

@@ -9,6 +9,7 @@
 #include "core/classes.h"
 #include "core/error.h"
 #include "core/lock.h"
+#include <lockstep/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,16 +46,28 @@ typedef struct header {
     void          *base;     /* what the system gave, and how much of it */
     size_t         mapped;   /* 0: from aligned_alloc */
     struct header *next;     /* in its free list */
+    lki_account   *account;  /* it is charged to; NULL: none */
     int            size_class;
 } header;
 
 _Static_assert(sizeof(header) <= 64, "the header takes one unit");
 
+LKI_MUTEX(heap_lock);
+
 static struct {
-    header *list[CLASSES];
-    int64_t cached, in_use, requests;
-    int64_t fail_from, fail_to; /* requests that fail; 0: none */
+    header           *list[CLASSES];
+    int64_t           cached, in_use, requests;
+    int64_t           fail_from, fail_to; /* requests that fail; 0: none */
+    int64_t           blocks;             /* the system's: handed out, or in a list. Atomic */
+    lk_allocator_args allocator;          /* the user's; set while there are no blocks */
 } heap;
+
+struct lki_account {
+    int64_t limit, used; /* atomic */
+    int64_t refs;        /* atomic: one for each block, and one for its owner */
+};
+
+static _Thread_local lki_account *selected;
 
 static header *header_of(void *mem) { return (header *)((char *)mem - UNIT); }
 static void   *contents_of(header *h) { return (char *)h + UNIT; }
@@ -110,13 +123,77 @@ static header *system_huge(size_t capacity)
     return h;
 }
 
-static header *system_take(size_t capacity) { return capacity < HUGE_PAGE ? system_small(capacity) : system_huge(capacity); }
+/* Memory that is not aligned as it was asked for is of no use. */
+static header *users_block(size_t capacity)
+{
+    const lk_allocator_args *u = &heap.allocator;
+    header                  *h = u->allocate(UNIT + capacity, UNIT, u->user);
+    if (!h) return NULL;
+    if ((uintptr_t)h % UNIT) return u->release(h, UNIT + capacity, u->user), NULL;
+    *h = (header){.base = h, .capacity = capacity};
+    return h;
+}
+
+static header *system_take(size_t capacity)
+{
+    header *h = heap.allocator.allocate ? users_block(capacity)
+                : capacity < HUGE_PAGE  ? system_small(capacity)
+                                        : system_huge(capacity);
+    if (h) __atomic_fetch_add(&heap.blocks, 1, __ATOMIC_RELAXED);
+    return h;
+}
 
 static void system_give(header *h)
 {
     ALLOW(contents_of(h), h->capacity);
-    if (h->mapped) munmap(h->base, h->mapped);
+    __atomic_fetch_sub(&heap.blocks, 1, __ATOMIC_RELAXED);
+    if (heap.allocator.allocate) heap.allocator.release(h->base, UNIT + h->capacity, heap.allocator.user);
+    else if (h->mapped) munmap(h->base, h->mapped);
     else free(h->base);
+}
+
+lk_status lk_set_allocator_kw(lk_allocator_args a)
+{
+    if (!a.allocate != !a.release)
+        return lki_fail(LK_EINVAL, "lk_set_allocator: .allocate and .release come together, or neither does");
+    if (__atomic_load_n(&heap.blocks, __ATOMIC_RELAXED))
+        return lki_fail(LK_ESTATE, "lk_set_allocator: the library holds memory already (%lld blocks); call it first of all",
+                        (long long)heap.blocks);
+    heap.allocator = a;
+    return LK_OK;
+}
+
+/* ---- accounts -------------------------------------------------------------------------------------------------------------- */
+
+lki_account *lki_account_new(int64_t limit)
+{
+    lki_account *a = lki_alloc(sizeof *a);
+    if (a) *a = (lki_account){.limit = limit, .refs = 1};
+    return a;
+}
+
+void lki_account_drop(lki_account *a)
+{
+    if (a && __atomic_sub_fetch(&a->refs, 1, __ATOMIC_ACQ_REL) == 0) lki_release(a);
+}
+
+void lki_account_select(lki_account *a) { selected = a; }
+
+static bool charge(lki_account *a, size_t capacity)
+{
+    if (__atomic_add_fetch(&a->used, (int64_t)capacity, __ATOMIC_RELAXED) <= a->limit) {
+        __atomic_fetch_add(&a->refs, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    __atomic_fetch_sub(&a->used, (int64_t)capacity, __ATOMIC_RELAXED);
+    return false;
+}
+
+static void credit(lki_account *a, size_t capacity)
+{
+    if (!a) return;
+    __atomic_fetch_sub(&a->used, (int64_t)capacity, __ATOMIC_RELAXED);
+    lki_account_drop(a);
 }
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------- */
@@ -150,23 +227,29 @@ static header *find_block(size_t bytes, bool *fresh)
 {
     size_t capacity = 0;
     int    size_class = class_of(bytes, &capacity);
-    lki_lock_take(LKI_LOCK_MEMORY);
-    bool    refused = request_fails();
+    lki_mutex_take(&heap_lock);
+    bool    refused = request_fails() || (selected && !charge(selected, capacity));
     header *h = refused ? NULL : list_take(size_class);
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     *fresh = !h;
-    if (refused || h) return h;
-    h = system_take(capacity);
+    if (refused) return NULL;
+    if (!h) h = system_take(capacity);
     if (!h) {
         lki_memory_trim();
         h = system_take(capacity);
     }
-    if (h) h->size_class = size_class;
+    if (!h) return credit(selected, capacity), NULL;
+    h->size_class = size_class;
+    h->account = selected;
     return h;
 }
 
 static void *out_of_memory(size_t bytes)
 {
+    const lki_account *a = selected;
+    if (a && __atomic_load_n(&a->used, __ATOMIC_RELAXED) + (int64_t)lki_min((int64_t)bytes, INT64_MAX / 2) > a->limit)
+        lki_fail(LK_ENOMEM, "out of memory: no %zu bytes left: the limit of this runtime is %lld and %lld are in use", bytes,
+                 (long long)a->limit, (long long)a->used);
     lki_fail(LK_ENOMEM, "out of memory: no %zu bytes left beside the %lld in use", bytes, (long long)lki_memory_in_use());
     return NULL;
 }
@@ -196,10 +279,10 @@ void *lki_realloc(void *mem, size_t bytes)
 {
     if (!mem) return lki_alloc(bytes);
     header *h = header_of(mem);
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     bool fits = bytes <= h->capacity && !fails(heap.requests + 1);
     if (fits) heap.requests++;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     if (fits) {
         set_bytes(h, h->bytes, bytes);
         return mem;
@@ -216,9 +299,10 @@ void lki_release(void *mem)
     if (!mem) return;
     header *h = header_of(mem);
     __atomic_fetch_sub(&heap.in_use, (int64_t)h->bytes, __ATOMIC_RELAXED);
-    lki_lock_take(LKI_LOCK_MEMORY);
+    credit(h->account, h->capacity);
+    lki_mutex_take(&heap_lock);
     bool kept = list_give(h);
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     if (!kept) system_give(h);
 }
 
@@ -242,29 +326,31 @@ bool lki_grow(void **items, int *capacity, int want, size_t item_bytes)
     return true;
 }
 
-void lki_memory_trim(void)
+int64_t lki_memory_trim(void)
 {
     header *all[CLASSES];
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
+    const int64_t bytes = heap.cached;
     memcpy(all, heap.list, sizeof all);
     memset(heap.list, 0, sizeof heap.list);
     heap.cached = 0;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     for (int i = 0; i < CLASSES; i++)
         for (header *h = all[i], *next; h; h = next) {
             next = h->next;
             system_give(h);
         }
+    return bytes;
 }
 
 /* ---- for tests ------------------------------------------------------------------------------------------------------------- */
 
 static void fail_between(int64_t first, int64_t last)
 {
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     heap.fail_from = first > 0 ? heap.requests + first : 0;
     heap.fail_to = last == INT64_MAX ? last : heap.requests + last;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
 }
 
 void lki_memory_fail_after(int64_t request) { fail_between(request, INT64_MAX); }
@@ -272,9 +358,9 @@ void lki_memory_fail_at(int64_t request) { fail_between(request, request); }
 
 static int64_t read_counter(const int64_t *counter)
 {
-    lki_lock_take(LKI_LOCK_MEMORY);
+    lki_mutex_take(&heap_lock);
     int64_t value = *counter;
-    lki_lock_give(LKI_LOCK_MEMORY);
+    lki_mutex_give(&heap_lock);
     return value;
 }
 

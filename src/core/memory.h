@@ -5,7 +5,9 @@
  * 2. A failed request records LK_ENOMEM with the size that was asked for and returns NULL; nothing is lost.
  * 3. Released blocks of up to 64 MiB wait in free lists by size class (4 classes per power of two) and serve later requests, so
  *    that a loop that repeats itself stops asking the system. The lists hold at most lki_memory_limit_cached() bytes.
- * 4. Safe from any thread. */
+ * 4. A block is charged to the account its thread has selected, if it has one, until it is released. An account that would hold
+ *    more than its limit refuses the request.
+ * 5. Safe from any thread. */
 #ifndef LKI_CORE_MEMORY_H
 #define LKI_CORE_MEMORY_H
 
@@ -27,8 +29,14 @@ char *lki_strdup(const char *text);
 /* Make room for `want` items in a growing array; false (and LK_ENOMEM) when there is none. */
 bool lki_grow(void **items, int *capacity, int want, size_t item_bytes);
 
-/* Give what waits in the free lists back to the system. */
-void lki_memory_trim(void);
+/* Give what waits in the free lists back to the system; returns how many bytes. */
+int64_t lki_memory_trim(void);
+
+/* What a part of a program may hold. It lives until it is dropped and the last block charged to it is released. */
+typedef struct lki_account lki_account;
+lki_account               *lki_account_new(int64_t limit);
+void                       lki_account_drop(lki_account *a);   /* NULL is ignored */
+void                       lki_account_select(lki_account *a); /* of this thread, from here on; NULL: none */
 
 /* Most bytes the free lists may hold: a quarter of the machine's memory. */
 size_t  lki_memory_limit_cached(void);

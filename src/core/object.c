@@ -16,6 +16,8 @@ struct lki_owner {
     bool        is_step;
 };
 
+LKI_MUTEX(owners_lock);
+
 static lki_owner                library;
 static _Thread_local lki_owner *pools, *steps; /* the innermost of each */
 
@@ -61,9 +63,9 @@ void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)
     o->refs = 1;
     o->destroy = destroy;
     if (life == LKI_LIVES_BY_REFERENCE) return o;
-    lki_lock_take(LKI_LOCK_OBJECTS);
+    lki_mutex_take(&owners_lock);
     link_to(current_owner(life), o);
-    lki_lock_give(LKI_LOCK_OBJECTS);
+    lki_mutex_give(&owners_lock);
     return o;
 }
 
@@ -114,12 +116,12 @@ void lki_object_keep(void *object)
 {
     lki_object *o = object;
     if (!is_counted(o)) return;
-    lki_lock_take(LKI_LOCK_OBJECTS);
+    lki_mutex_take(&owners_lock);
     if (o->owner && o->owner->is_step) {
         unlink_from(o->owner, o);
         link_to(current_pool(), o);
     }
-    lki_lock_give(LKI_LOCK_OBJECTS);
+    lki_mutex_give(&owners_lock);
 }
 
 /* Without an owner (freed before, and somebody still uses it) there is nothing left to let go. */
@@ -131,10 +133,10 @@ void lk_free(void *object)
         lki_fail(LK_EINVAL, "lk_free: not an object of this library, or one that was freed before");
         return;
     }
-    lki_lock_take(LKI_LOCK_OBJECTS);
+    lki_mutex_take(&owners_lock);
     bool owned = o->owner != NULL;
     if (owned) unlink_from(o->owner, o);
-    lki_lock_give(LKI_LOCK_OBJECTS);
+    lki_mutex_give(&owners_lock);
     if (owned) lki_drop(o);
 }
 
@@ -154,10 +156,10 @@ static lki_block enter(lki_owner **innermost, bool is_step)
 
 static lki_object *take_newest(lki_owner *owner)
 {
-    lki_lock_take(LKI_LOCK_OBJECTS);
+    lki_mutex_take(&owners_lock);
     lki_object *o = owner->last;
     if (o) unlink_from(owner, o);
-    lki_lock_give(LKI_LOCK_OBJECTS);
+    lki_mutex_give(&owners_lock);
     return o;
 }
 
@@ -168,6 +170,14 @@ static void close_innermost(lki_owner **innermost)
     for (lki_object *o; (o = take_newest(owner));)
         lki_drop(o);
     lki_release(owner);
+}
+
+bool lki_library_close(void)
+{
+    if (pools || steps || destroying) return false;
+    for (lki_object *o; (o = take_newest(&library));)
+        lki_drop(o);
+    return true;
 }
 
 static bool is_open(const lki_owner *innermost, const void *owner)

@@ -46,6 +46,7 @@ typedef enum lki_kind {
     LKI_KIND_METRIC,
     LKI_KIND_CHECKPOINT,
     LKI_KIND_RESTORE_STATUS,
+    LKI_KIND_RUNTIME,
     LKI_KIND_CHECKPOINT_MANAGER,
     LKI_KIND_OTHER,
 } lki_kind;
@@ -71,6 +72,9 @@ void  lki_object_keep(void *object); /* from its step to the current pool */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
 void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one, where nobody comes back to */
+
+/* Let all objects of the library's pool go, in reverse order of creation. False: a pool or a step is open on this thread. */
+bool lki_library_close(void);
 
 bool lki_is_kind(const void *object, lki_kind kind);
 

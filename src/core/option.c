@@ -231,11 +231,13 @@ const lki_options *lki_options_find(const char *type)
 
 /* ---- lists of axes ----------------------------------------------------------------------------------------------------------- */
 
-enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 12 };
+enum { LISTED = 0x4C, COUNT_AT = 53, KEPT = 1 << 10 };
 
 #define BAD INT64_C(0)
 #define NONE ((INT64_C(1) << COUNT_AT) - 1)
 #define HELD (INT64_C(1) << (COUNT_AT - 1)) /* + the index in the list that only grows */
+
+LKI_MUTEX(axes_lock);
 
 static lki_axes  ring[KEPT];
 static lki_axes *held;
@@ -251,20 +253,20 @@ static bool is_listed(int64_t list) { return (uint64_t)list >> 56 == LISTED; }
 
 static int64_t keep(const lki_axes *a)
 {
-    lki_lock_take(LKI_LOCK_AXES);
+    lki_mutex_take(&axes_lock);
     const int64_t number = ++ring_made;
     ring[number % KEPT] = *a;
-    lki_lock_give(LKI_LOCK_AXES);
+    lki_mutex_give(&axes_lock);
     return listed(0, number);
 }
 
 static lki_axes kept(int64_t number)
 {
-    lki_lock_take(LKI_LOCK_AXES);
+    lki_mutex_take(&axes_lock);
     const bool     holds = number >= HELD && number - HELD < held_count;
     const bool     there = holds || (number > 0 && number <= ring_made && number > ring_made - KEPT);
     const lki_axes a = holds ? held[number - HELD] : there ? ring[number % KEPT] : (lki_axes){.count = -1};
-    lki_lock_give(LKI_LOCK_AXES);
+    lki_mutex_give(&axes_lock);
     if (!there && number != BAD)
         lki_fail(LK_EINVAL, "LK_AXES: a list of large numbers was made more than %d lists ago; make it again", KEPT);
     return a;
@@ -289,9 +291,9 @@ lk_status lki_axes_hold(lk_axes *list)
     a.count = of.count;
     memcpy(a.value, of.value, sizeof a.value);
     if (!is_listed(*list) || ((*list >> COUNT_AT) & 7) || *list == listed(0, NONE) || of.count < 0) return LK_OK;
-    lki_lock_take(LKI_LOCK_AXES);
+    lki_mutex_take(&axes_lock);
     const int64_t at = place_of(&a);
-    lki_lock_give(LKI_LOCK_AXES);
+    lki_mutex_give(&axes_lock);
     if (at < 0) return LK_ENOMEM;
     *list = listed(0, HELD + at);
     return LK_OK;

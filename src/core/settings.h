@@ -1,4 +1,4 @@
-/* Limits of the settings of the process (settings.c). */
+/* Limits of the settings of a runtime (runtime.h). */
 #ifndef LKI_CORE_SETTINGS_H
 #define LKI_CORE_SETTINGS_H
 

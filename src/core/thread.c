@@ -1,28 +1,16 @@
-/* The team, the barrier, cores and the floating-point environment; see thread.h for the invariants.
- *
- * All teams of a process share one set of workers; a team is a number of them, so a pointer to one stays good when another size is
- * asked for. Everything is in static storage: a worker that is on its way back to sleep never touches memory that went away.
- *
- *     caller                        worker t                       words and who waits on them
- *     publish job, pending = n-1    sleep while go[t] is old       go[t]    the worker
- *     go[t] += 1, wake ------------> run job                       pending  the caller
- *     run job as thread 0           pending -= 1, last one wakes   generation of a barrier: its threads
- *     sleep while pending > 0 <-----                                                                      */
+/* Waiting, the barrier, cores and the floating-point environment; see thread.h for the invariants. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* affinity, sched_getcpu */
 #endif
 #include "core/thread.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/open.h"
-#include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,8 +18,6 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #endif
-
-enum { MAX_THREADS = 1024 };
 
 /* ---- waiting --------------------------------------------------------------------------------------------------------------- */
 
@@ -76,9 +62,6 @@ int64_t lki_nanoseconds(void)
  * up sooner would fall asleep at every barrier for no better reason than that the others were just waking up (measured with two
  * threads, spins of 1, 4 and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
 enum { SPIN_NANOSECONDS = 20000, MOST_SPINS = 1 << 16 };
-
-/* Between two runs a worker watches longer: what a training loop does between two steps often takes 20 microseconds and more. */
-enum { PATIENCE = 5 };
 
 /* A pause takes 4 to 140 cycles, depending on the processor; measured once, the shortest of a few tries. */
 static unsigned spins_measured;
@@ -143,7 +126,15 @@ unsigned lki_spins_for(int threads) { return spins_for(threads); }
 
 /* ---- barrier --------------------------------------------------------------------------------------------------------------- */
 
-void lki_barrier_init(lki_barrier *b, int size) { *b = (lki_barrier){.size = (unsigned)size, .spins = spins_for(size)}; }
+void lki_barrier_init(lki_barrier *b, int size)
+{
+    *b = (lki_barrier){.size = (unsigned)size, .spins = spins_for(size), .process = lki_process()};
+}
+
+void lki_barrier_renew(lki_barrier *b)
+{
+    if (b->process != lki_process()) lki_barrier_init(b, (int)b->size);
+}
 
 void lki_barrier_wait(lki_barrier *b)
 {
@@ -159,30 +150,73 @@ void lki_barrier_wait(lki_barrier *b)
 
 /* ---- cores ----------------------------------------------------------------------------------------------------------------- */
 
-/* Those of the first thread of the process: a worker that asks is itself bound to one. */
-static int count_cores(void)
-{
 #ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(getpid(), sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+static lki_core_set set_of(const cpu_set_t *units)
+{
+    lki_core_set s = {0};
+    for (int i = 0; i < LKI_MOST_UNITS && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET((size_t)i, units)) s.bits[i / 64] |= (uint64_t)1 << i % 64;
+    return s;
+}
+
+/* Those of the first thread of the process: a worker that asks is itself bound to some. */
+lki_core_set lki_process_cores(void)
+{
+    cpu_set_t units;
+    return sched_getaffinity(getpid(), sizeof units, &units) == 0 ? set_of(&units) : (lki_core_set){0};
+}
+#else
+lki_core_set lki_process_cores(void) { return (lki_core_set){0}; }
 #endif
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+bool lki_core_in(const lki_core_set *s, int unit)
+{
+    return unit >= 0 && unit < LKI_MOST_UNITS && (s->bits[unit / 64] >> unit % 64 & 1);
+}
+
+int lki_core_count(const lki_core_set *s)
+{
+    int count = 0;
+    for (int i = 0; i < LKI_COUNT(s->bits); i++)
+        count += __builtin_popcountll(s->bits[i]);
+    if (count) return count;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 ? (int)cores : 1;
 }
 
-/* Counted once: every step asks, and the system takes its time. */
-int lki_cores(void)
+/* One number or range at *at, which is left after it. False: it is neither. */
+static bool read_range(const char **at, long *from, long *to)
 {
-    static int known;
-    int        cores = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!cores) __atomic_store_n(&known, cores = count_cores(), __ATOMIC_RELAXED);
-    return cores;
+    char *end;
+    if (**at < '0' || **at > '9') return false;
+    *from = *to = strtol(*at, &end, 10);
+    if (*end == '-') {
+        if (end[1] < '0' || end[1] > '9') return false;
+        *to = strtol(end + 1, &end, 10);
+    }
+    *at = end + (*end == ',' && end[1]);
+    return *from <= *to && (*end == 0 || *end == ',');
+}
+
+lk_status lki_cores_read(const char *call, const char *text, lki_core_set *out)
+{
+    const lki_core_set here = lki_process_cores();
+    bool               any = false;
+    long               from, to;
+    *out = (lki_core_set){0};
+    for (const char *at = text; *at || at == text;) {
+        if (!read_range(&at, &from, &to))
+            return lki_fail(LK_EINVAL, "%s: .cores = \"%s\"; it must be a list of numbers and ranges, as \"0-3,8\"", call, text);
+        for (long i = from; i <= to && i < LKI_MOST_UNITS; i++)
+            if (lki_core_in(&here, (int)i)) any = true, out->bits[i / 64] |= (uint64_t)1 << i % 64;
+    }
+    return any ? LK_OK : lki_fail(LK_EINVAL, "%s: .cores = \"%s\": this process may use none of them", call, text);
 }
 
 #ifdef __linux__
-/* The first of the processing units in `set` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has
+/* The first of the processing units in `s` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has
  * none. */
-static int first_of_core(int unit, const cpu_set_t *set)
+static int first_of_core(int unit, const lki_core_set *s)
 {
     char path[96], text[1024] = "", *at = text;
     int  first = -1;
@@ -193,36 +227,43 @@ static int first_of_core(int unit, const cpu_set_t *set)
     close(file);
     while (first < 0 && *at >= '0' && *at <= '9') {
         long from = strtol(at, &at, 10), to = *at == '-' ? strtol(at + 1, &at, 10) : from;
-        for (; from <= to && from < CPU_SETSIZE && first < 0; from++)
-            if (CPU_ISSET((size_t)from, set)) first = (int)from;
+        for (; from <= to && from < LKI_MOST_UNITS && first < 0; from++)
+            if (lki_core_in(s, (int)from)) first = (int)from;
         at += *at == ',';
     }
     return first;
 }
 
-/* One processing unit of each physical core this process may use, that of the caller first: a worker that was put there would have
- * to wait until the system moves the caller away. Returns how many there are; 0: the system does not tell. */
-static int physical_cores(int *core, int room)
+int lki_physical_cores(const lki_core_set *s, int *core, int room)
 {
-    cpu_set_t set;
     int       count = 0, unit = sched_getcpu();
-    if (sched_getaffinity(getpid(), sizeof set, &set) != 0) return 0;
-    const int own = unit >= 0 && CPU_ISSET((size_t)unit, &set) ? first_of_core(unit, &set) : -1;
+    const int own = lki_core_in(s, unit) ? first_of_core(unit, s) : -1;
     if (own >= 0) core[count++] = own;
-    for (unit = 0; unit < CPU_SETSIZE && count < room; unit++) {
-        if (!CPU_ISSET((size_t)unit, &set)) continue;
-        const int first = first_of_core(unit, &set);
+    for (unit = 0; unit < LKI_MOST_UNITS && count < room; unit++) {
+        if (!lki_core_in(s, unit)) continue;
+        const int first = first_of_core(unit, s);
         if (first < 0) return 0;
         if (first == unit && first != own) core[count++] = unit;
     }
     return count;
 }
-#else
-static int physical_cores(int *core, int room)
+
+void lki_cores_bind(pthread_attr_t *attr, const lki_core_set *s)
 {
-    (void)core, (void)room;
+    cpu_set_t units;
+    CPU_ZERO(&units);
+    for (int i = 0; i < LKI_MOST_UNITS && i < CPU_SETSIZE; i++)
+        if (lki_core_in(s, i)) CPU_SET((size_t)i, &units);
+    pthread_attr_setaffinity_np(attr, sizeof units, &units);
+}
+#else
+int          lki_physical_cores(const lki_core_set *s, int *core, int room)
+{
+    (void)s, (void)core, (void)room;
     return 0;
 }
+
+void     lki_cores_bind(pthread_attr_t *attr, const lki_core_set *s) { (void)attr, (void)s; }
 #endif
 
 /* ---- floating-point environment -------------------------------------------------------------------------------------------- */
@@ -250,174 +291,3 @@ void lki_fp_leave(unsigned before)
 unsigned lki_fp_enter(void) { return 0; }
 void     lki_fp_leave(unsigned before) { (void)before; }
 #endif
-
-/* ---- team ------------------------------------------------------------------------------------------------------------------ */
-
-struct lki_team { /* number n of the table below is the team of n threads; there is nothing else to know about it */
-    char place;
-};
-
-typedef struct worker {
-    _Alignas(LKI_CACHE_LINE) unsigned go; /* futex word; grows by one per run */
-    unsigned sleepers;                    /* 0 or 1 */
-    unsigned spins;
-} worker;
-
-static struct {
-    pthread_mutex_t turn;    /* one run at a time, and none while workers are started */
-    unsigned        process; /* grows by one in a forked child */
-    int             workers; /* how many run: 1 .. workers; 0 is the caller. Atomic */
-    int             cores;   /* physical ones; -1: not asked for yet */
-    lki_team_fn    *fn;
-    void           *arg;
-    _Alignas(LKI_CACHE_LINE) unsigned pending; /* futex word; workers of this run that are not through */
-    unsigned sleepers;
-} crew = {.turn = PTHREAD_MUTEX_INITIALIZER, .cores = -1};
-
-static worker             workers[MAX_THREADS];
-static int                core_of[MAX_THREADS];
-static lki_team           teams[MAX_THREADS + 1];
-static _Thread_local bool inside_run;
-
-/* In a forked child the workers are gone, and whoever held the turn is gone or is the one thread left. */
-static void forget_crew(void)
-{
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    crew.turn = fresh;
-    crew.process++;
-    crew.workers = 0;
-    crew.cores = -1;
-    crew.pending = crew.sleepers = 0;
-    inside_run = false;
-}
-
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, forget_crew); }
-
-static void *work(void *index)
-{
-    int     t = (int)(intptr_t)index;
-    worker *w = &workers[t];
-    lki_fp_enter();
-    inside_run = true;
-    for (unsigned seen = 0;; seen++) {
-        wait_while(&w->go, seen, &w->sleepers, w->spins);
-        crew.fn(crew.arg, t);
-        if (__atomic_sub_fetch(&crew.pending, 1, __ATOMIC_SEQ_CST) == 0) wake(&crew.pending, &crew.sleepers);
-    }
-    return NULL;
-}
-
-/* Worker t gets core t of the list for itself where a team of `threads` has a core for everyone; the caller's thread is not ours to
- * move. */
-static void place_worker(pthread_attr_t *attr, int t, int threads)
-{
-    if (crew.cores < 0) crew.cores = physical_cores(core_of, MAX_THREADS);
-    if (threads > crew.cores) return;
-#ifdef __linux__
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)core_of[t], &set);
-    pthread_attr_setaffinity_np(attr, sizeof set, &set);
-#else
-    (void)attr, (void)t;
-#endif
-}
-
-/* The user's signal handlers run on the user's threads: workers block all signals. */
-static int start_worker(int t, int threads)
-{
-    pthread_t      thread;
-    pthread_attr_t attr;
-    sigset_t       all, before;
-    workers[t] = (worker){.spins = PATIENCE * spins_for(threads)};
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    place_worker(&attr, t, threads);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&thread, &attr, work, (void *)(intptr_t)t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return failure;
-}
-
-static lk_status start_workers(int threads)
-{
-    for (int t = crew.workers + 1; t < threads; t++) {
-        int failure = start_worker(t, threads);
-        if (failure) return lki_fail(LK_EDEVICE, "threads: starting number %d of %d failed: %s", t + 1, threads, strerror(failure));
-        __atomic_store_n(&crew.workers, t, __ATOMIC_RELEASE);
-    }
-    return LK_OK;
-}
-
-lki_team *lki_team_get(int threads)
-{
-    if (threads < 1 || threads > MAX_THREADS) {
-        lki_fail(LK_EINVAL, "threads: a team of %d; 1 to %d are possible", threads, MAX_THREADS);
-        return NULL;
-    }
-    lk_status status = LK_OK;
-    if (__atomic_load_n(&crew.workers, __ATOMIC_ACQUIRE) < threads - 1) {
-        pthread_mutex_lock(&crew.turn);
-        status = start_workers(threads);
-        pthread_mutex_unlock(&crew.turn);
-    }
-    return status == LK_OK ? &teams[threads] : NULL;
-}
-
-int lki_team_size(const lki_team *team) { return (int)(team - teams); }
-
-static void set_workers_going(int threads)
-{
-    __atomic_store_n(&crew.pending, (unsigned)threads - 1, __ATOMIC_RELAXED);
-    for (int t = 1; t < threads; t++) {
-        worker *w = &workers[t];
-        __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
-        wake(&w->go, &w->sleepers);
-    }
-}
-
-static void wait_for_workers(unsigned spins)
-{
-    for (unsigned left; (left = __atomic_load_n(&crew.pending, __ATOMIC_ACQUIRE)) > 0;)
-        wait_while(&crew.pending, left, &crew.sleepers, spins);
-}
-
-/* With the turn taken. `forked` tells that fn itself forked and this is the child: it ran alone, and the turn is nobody's. */
-static void run_with_workers(int threads, lki_team_fn *fn, void *arg, bool *forked)
-{
-    unsigned process = crew.process;
-    inside_run = true;
-    crew.fn = fn;
-    crew.arg = arg;
-    set_workers_going(threads);
-    fn(arg, 0);
-    *forked = crew.process != process;
-    if (!*forked) wait_for_workers(spins_for(threads));
-    inside_run = false;
-}
-
-bool lki_team_runs_this(void) { return inside_run; }
-
-static lk_status run_together(int threads, lki_team_fn *fn, void *arg)
-{
-    bool forked = false;
-    assert(!inside_run);
-    pthread_mutex_lock(&crew.turn);
-    lk_status status = start_workers(threads);
-    if (status == LK_OK) run_with_workers(threads, fn, arg, &forked);
-    if (!forked) pthread_mutex_unlock(&crew.turn);
-    return status;
-}
-
-lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg)
-{
-    int       threads = lki_team_size(team);
-    unsigned  before = lki_fp_enter();
-    lk_status status = LK_OK;
-    if (threads == 1) fn(arg, 0);
-    else status = run_together(threads, fn, arg);
-    lki_fp_leave(before);
-    return status;
-}

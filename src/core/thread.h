@@ -1,17 +1,17 @@
-/* A team of threads that run one function together, and the barrier they meet at.
+/* What threads meet at: words they wait on, barriers; cores; and the floating-point environment of kernels. Threads themselves are
+ * started by core/crew.h.
  *
  * Invariants
- * 1. Thread 0 of a team is the caller; the others are started at first need, pinned to one physical core each, none of them the
- *    caller's, where the system tells which those are and there are enough, and sleep between runs.
- * 2. The barrier spins for about 20 microseconds, then sleeps (futex). Whoever arrives last wakes sleepers only if there are some;
- *    a sleeper announces itself before it looks at the generation for the last time, so no wake-up is lost.
- * 3. All threads compute with the same floating-point environment (round to nearest, subnormals flushed), whatever the caller's is.
- * 4. After fork() the child starts with no team; it makes its own at first need. */
+ * 1. A waiting thread spins for about 20 microseconds, then sleeps (futex). The thread that changes the word wakes sleepers only if
+ *    there are some; a sleeper announces itself before it looks at the word for the last time, so no wake-up is lost.
+ * 2. All threads compute with the same floating-point environment (round to nearest, subnormals flushed), whatever the caller's
+ *    is. */
 #ifndef LKI_CORE_THREAD_H
 #define LKI_CORE_THREAD_H
 
 #include "core/base.h"
 #include <lockstep/error.h>
+#include <pthread.h>
 
 typedef struct lki_barrier {
     _Alignas(LKI_CACHE_LINE) unsigned arrived;    /* atomic */
@@ -19,10 +19,12 @@ typedef struct lki_barrier {
     unsigned sleepers;                            /* atomic */
     unsigned size;
     unsigned spins;
+    unsigned process;
 } lki_barrier;
 
 void lki_barrier_init(lki_barrier *b, int size);
 void lki_barrier_wait(lki_barrier *b);
+void lki_barrier_renew(lki_barrier *b); /* before a run: in a forked child, threads of its parent may be counted in it */
 
 /* The same by hand: return when *word is no longer `old`, after watching it `spins` times; whoever changes it calls lki_wake()
  * afterwards. With a deadline (of lki_nanoseconds(); 0: none) false when it passed first. */
@@ -31,22 +33,28 @@ void     lki_wake(unsigned *word, unsigned *sleepers);
 unsigned lki_spins_for(int threads); /* 0 when there are more threads than cores */
 int64_t  lki_nanoseconds(void);      /* of a clock that only goes forward */
 
-typedef struct lki_team lki_team;
-typedef void            lki_team_fn(void *arg, int thread);
+/* Processing units, as a set. */
+enum { LKI_MOST_UNITS = 1024 };
+typedef struct lki_core_set {
+    uint64_t bits[LKI_MOST_UNITS / 64];
+} lki_core_set;
 
-/* The process's team of `threads`, made or enlarged at first need; good for ever. NULL and an error when threads cannot be
- * started. */
-lki_team *lki_team_get(int threads);
+lki_core_set lki_process_cores(void);               /* those this process may use; empty: the system does not tell */
+int          lki_core_count(const lki_core_set *s); /* how many; of an empty one: how many the machine has */
+bool         lki_core_in(const lki_core_set *s, int unit);
 
-/* Run fn(arg, 0) here and fn(arg, t) on the others; returns when all have, or an error when threads cannot be started and none has.
- * One run at a time in a process: others wait their turn. fn may meet at barriers of the team's size, but not run a team of more
- * than one thread itself. In a forked child the workers are started again; should that fail, the error is recorded and fn does not
- * run. */
-lk_status lki_team_run(lki_team *team, lki_team_fn *fn, void *arg);
-int       lki_team_size(const lki_team *team);
-bool      lki_team_runs_this(void); /* is this thread in such a run? */
+/* "0-3,8" as a set: those of them this process may use. LK_EINVAL and an error that begins with `call`: it is no such list, or none
+ * of them may be used. */
+lk_status lki_cores_read(const char *call, const char *text, lki_core_set *out);
 
-/* Cores this process may use. */
+/* One processing unit of each physical core in the set, first that of the calling thread: a worker that was put there would have to
+ * wait until the system moves the caller away. Returns how many there are; 0: the system does not tell. */
+int lki_physical_cores(const lki_core_set *s, int *core, int room);
+
+/* Threads started with these attributes run there; nothing happens where the system cannot do that. */
+void lki_cores_bind(pthread_attr_t *attr, const lki_core_set *s);
+
+/* Cores that the team of this thread's runtime may use. */
 int lki_cores(void);
 
 /* The floating-point environment of kernels: set it, remembering the caller's; put the caller's back. A few cycles when equal. */

@@ -9,6 +9,7 @@
  * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then
  *    on. How the input stood at that iteration's beginning (`start`) is saved with an iterator: restoring without what was kept
  *    collects it again, up to where the iterator stood; all of it where the iterator was served, because others may be, too. */
+#include "core/lock.h"
 #include "core/memory.h"
 #include "data/cachefile.h"
 #include "data/data.h"
@@ -21,11 +22,11 @@ typedef struct store {
 } store;
 
 typedef struct cache_node {
-    lk_dataset      base;
-    char           *file; /* NULL: in memory */
-    pthread_mutex_t lock; /* of what follows */
-    store          *kept; /* in memory; for good once it is there */
-    bool            writing;
+    lk_dataset base;
+    char      *file; /* NULL: in memory */
+    lki_mutex  lock; /* of what follows */
+    store     *kept; /* in memory; for good once it is there */
+    bool       writing;
 } cache_node;
 
 typedef enum mode { PASSING, COLLECTING, SERVING } mode;
@@ -52,9 +53,9 @@ static void let_go(cache_state *st)
 
 static void stop_writing(cache_node *n)
 {
-    pthread_mutex_lock(&n->lock);
+    lki_mutex_take(&n->lock);
     n->writing = false;
-    pthread_mutex_unlock(&n->lock);
+    lki_mutex_give(&n->lock);
 }
 
 static void cache_stop(lki_cursor *c)
@@ -66,9 +67,9 @@ static void cache_stop(lki_cursor *c)
 
 static const store *kept_by(cache_node *n)
 {
-    pthread_mutex_lock(&n->lock);
+    lki_mutex_take(&n->lock);
     const store *kept = n->kept;
-    pthread_mutex_unlock(&n->lock);
+    lki_mutex_give(&n->lock);
     return kept;
 }
 
@@ -84,10 +85,10 @@ static const lki_elements *items_of(const lki_cursor *c)
 
 static bool may_write(cache_node *n)
 {
-    pthread_mutex_lock(&n->lock);
+    lki_mutex_take(&n->lock);
     const bool may = !n->writing;
     n->writing = true;
-    pthread_mutex_unlock(&n->lock);
+    lki_mutex_give(&n->lock);
     return may;
 }
 
@@ -242,10 +243,10 @@ static lk_status complete(lki_cursor *c)
     store *s = lki_alloc(sizeof *s);
     if (!s) return LK_ENOMEM;
     *s = (store){st->collected, st->start};
-    pthread_mutex_lock(&n->lock);
+    lki_mutex_take(&n->lock);
     const bool first = !n->kept;
     if (first) n->kept = s;
-    pthread_mutex_unlock(&n->lock);
+    lki_mutex_give(&n->lock);
     if (first) {
         st->collected = (lki_elements){0};
         st->start = (lki_bytes){0};
@@ -432,7 +433,7 @@ static void cache_destroy(lk_dataset *d)
         lki_release(n->kept);
     }
     lki_release(n->file);
-    pthread_mutex_destroy(&n->lock);
+    lki_mutex_destroy(&n->lock);
 }
 
 static const lki_dataset_ops ops = {.name = "lk_dataset_cache",
@@ -454,7 +455,7 @@ lk_dataset *lk_dataset_cache_kw(lk_cache_args a)
         return lki_fail(LK_EINVAL, "%s: the name of the file is empty; leave it out to keep elements in memory", ops.name), NULL;
     cache_node *n = lki_dataset_new(&ops, sizeof *n, 1, &a.dataset);
     if (!n) return NULL;
-    pthread_mutex_init(&n->lock, NULL);
+    lki_mutex_init(&n->lock);
     n->file = a.file ? lki_strdup(a.file) : NULL;
     n->base.print = a.file != NULL;
     if (!a.file || n->file) return &n->base;

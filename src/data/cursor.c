@@ -2,7 +2,6 @@
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "data/data.h"
-#include <signal.h>
 #include <string.h>
 
 /* ---- opening and closing ---- */
@@ -156,18 +155,4 @@ lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t
     lki_elements_drop(*got, out);
     *got = 0;
     return status;
-}
-
-/* ---- threads ---- */
-
-/* The user's signal handlers run on the user's threads. */
-lk_status lki_worker_start(const char *call, void *(*fn)(void *), void *arg, pthread_t *thread)
-{
-    LKI_NEAREST;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(thread, NULL, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failure ? lki_fail(LK_EDEVICE, "%s: a thread could not be started: %s", call, strerror(failure)) : LK_OK;
 }

@@ -22,10 +22,10 @@
 #ifndef LKI_DATA_H
 #define LKI_DATA_H
 
+#include "core/crew.h"
 #include "dist/strategy.h"
 #include "op/tensor.h"
 #include <lockstep/dataset.h>
-#include <pthread.h>
 
 enum { LKI_MOST_COLUMNS = 64 }; /* tensors of an element */
 
@@ -274,9 +274,6 @@ bool      lki_cursor_same(lki_cursor *c); /* `still` of nodes that depend on the
 
 lk_status lki_pipeline_open(lki_pipeline *p, lk_dataset *root, lki_cursor **out);
 void      lki_pipeline_close(lki_pipeline *p, lki_cursor *root);
-
-/* A thread that blocks all signals; LK_EDEVICE when it cannot be started. */
-lk_status lki_worker_start(const char *call, void *(*fn)(void *), void *arg, pthread_t *thread);
 
 /* ---- from one folder to another ---- */
 

@@ -6,7 +6,6 @@
  * thread gathers the rows of its own lanes. */
 #include "data/gather.h"
 #include "core/error.h"
-#include "core/thread.h"
 #include <string.h>
 
 enum { LINE = 64, LINES_AHEAD = 512, MOST_OF_A_ROW = 64, WORTH_SHARING = 8 << 10 };
@@ -75,8 +74,7 @@ static void run_share(void *arg, int thread)
 void lki_gather_rows(int64_t n, lki_rows_fn *fn, void *arg)
 {
     const bool shares = team_size > 1 && n > 1 && !lki_team_runs_this();
-    lki_team  *team = shares ? lki_team_get(team_size) : NULL;
-    if (team && lki_team_run(team, run_share, &(share){n, team_size, fn, arg}) == LK_OK) return;
+    if (shares && lki_team_run(team_size, run_share, &(share){n, team_size, fn, arg}) == LK_OK) return;
     if (shares) lk_clear_error();
     fn(arg, 0, n);
 }

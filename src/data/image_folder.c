@@ -4,6 +4,7 @@
  * 1. Names are read when the dataset is made, in the order of their bytes; pictures where their pixels are needed: a shuffle holds
  *    numbers, batch() decodes the pictures of a batch, on several threads.
  * 2. What a row is depends on its number and the files only. If several are damaged, the first one is reported. */
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/random.h"
@@ -241,7 +242,7 @@ typedef struct work {
     int64_t            count, next; /* next: atomic */
     float             *pixels;
     int64_t           *label;
-    pthread_mutex_t    lock;   /* of what follows */
+    lki_mutex          lock;   /* of what follows */
     int64_t            failed; /* the first row that is broken; count: none */
     lki_error_record   error;
 } work;
@@ -250,12 +251,12 @@ static void note_failure(work *w, int64_t i)
 {
     lki_error_record e;
     lki_error_take(&e);
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     if (i < w->failed) {
         w->failed = i;
         w->error = e;
     }
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     __atomic_store_n(&w->next, w->count, __ATOMIC_RELAXED);
 }
 
@@ -271,20 +272,20 @@ static void *decode_some(void *arg)
 /* This thread and others, which live as long as it takes: starting one costs little beside decoding a picture. */
 static lk_status make(const lk_dataset *d, int64_t n, const lki_element *e, lk_tensor *const *out)
 {
-    pthread_t thread[MOST_PARALLEL];
-    int       threads = 0;
-    work      w = {.node = (const folder_node *)d, .e = e, .count = n, .failed = n, .pixels = out[0]->data, .label = out[1]->data};
-    pthread_mutex_init(&w.lock, NULL);
+    lki_thread thread[MOST_PARALLEL];
+    int        threads = 0;
+    work       w = {.node = (const folder_node *)d, .e = e, .count = n, .failed = n, .pixels = out[0]->data, .label = out[1]->data};
+    lki_mutex_init(&w.lock);
     const int64_t    want = lki_min(n, w.node->parallel) - 1;
     lki_error_record before;
     lki_error_take(&before);
-    while (threads < want && lki_worker_start(d->ops->name, decode_some, &w, &thread[threads]) == LK_OK)
+    while (threads < want && lki_thread_start(d->ops->name, decode_some, &w, &thread[threads]) == LK_OK)
         threads++;
     lk_clear_error(); /* with fewer threads it takes longer */
     decode_some(&w);
     for (int i = 0; i < threads; i++)
-        pthread_join(thread[i], NULL);
-    pthread_mutex_destroy(&w.lock);
+        lki_thread_join(&thread[i]);
+    lki_mutex_destroy(&w.lock);
     lki_error_put(before.code != LK_OK ? &before : &w.error);
     return w.failed < n ? w.error.code : LK_OK;
 }

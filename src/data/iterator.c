@@ -7,6 +7,7 @@
  * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
  * 3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
  * 4. An iterator that failed stays failed, and reports its first error at each call, until it is restored. */
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "data/data.h"
@@ -31,28 +32,28 @@ struct lk_iterator {
     lki_error_record error;
 };
 
-static pthread_mutex_t turns = PTHREAD_MUTEX_INITIALIZER; /* the links between turns and iterators */
+LKI_MUTEX(turns); /* the links between turns and iterators */
 
 /* ---- turns ---- */
 
 static void turn_destroy(void *object)
 {
     turn *t = object;
-    pthread_mutex_lock(&turns);
+    lki_mutex_take(&turns);
     if (t->iterator) t->iterator->turn = NULL;
-    pthread_mutex_unlock(&turns);
+    lki_mutex_give(&turns);
 }
 
 static void end_turn(lk_iterator *it)
 {
-    pthread_mutex_lock(&turns);
+    lki_mutex_take(&turns);
     const bool open = it->turn != NULL;
-    pthread_mutex_unlock(&turns);
+    lki_mutex_give(&turns);
     if (open) lki_step_leave(&it->step);
-    pthread_mutex_lock(&turns); /* a step of another thread is not ours to end */
+    lki_mutex_take(&turns); /* a step of another thread is not ours to end */
     if (it->turn) it->turn->iterator = NULL;
     it->turn = NULL;
-    pthread_mutex_unlock(&turns);
+    lki_mutex_give(&turns);
 }
 
 static lk_status begin_turn(lk_iterator *it)

@@ -13,6 +13,7 @@
  * Invariants
  * 1. `lock` guards the ring's counters, states and the error. Elements of a task belong to the worker from AT_WORK to DONE.
  * 2. The input is read by the caller of next() only. Functions are traced by it, too; workers only use what was traced. */
+#include "core/lock.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -45,9 +46,9 @@ typedef struct task {
 
 typedef struct crew {
     const map_node  *node;
-    pthread_mutex_t  lock;
-    pthread_cond_t   work, done;
-    pthread_t       *thread;
+    lki_mutex        lock;
+    lki_condition    work, done;
+    lki_thread      *thread;
     int              threads;
     task            *ring;
     int              room, head, count, begun; /* tasks from head on; how many of them were begun */
@@ -239,7 +240,7 @@ static void finish(crew *w, int at, lk_status status)
 {
     lki_error_record e;
     lki_error_take(&e);
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     task *t = &w->ring[at];
     t->state = DONE;
     t->failed = status != LK_OK;
@@ -249,24 +250,24 @@ static void finish(crew *w, int at, lk_status status)
         w->failed_at = at;
         w->error = e;
     }
-    pthread_cond_broadcast(&w->done);
-    pthread_mutex_unlock(&w->lock);
+    lki_condition_tell_all(&w->done);
+    lki_mutex_give(&w->lock);
 }
 
 static void *work(void *arg)
 {
     crew *w = arg;
     for (;;) {
-        pthread_mutex_lock(&w->lock);
+        lki_mutex_take(&w->lock);
         while (!w->stopping && w->begun == w->count)
-            pthread_cond_wait(&w->work, &w->lock);
+            lki_condition_wait(&w->work, &w->lock);
         const bool stopping = w->stopping;
         const int  at = (w->head + w->begun) % w->room;
         if (!stopping) {
             w->begun++;
             w->ring[at].state = AT_WORK;
         }
-        pthread_mutex_unlock(&w->lock);
+        lki_mutex_give(&w->lock);
         if (stopping) return NULL;
         finish(w, at, do_task(w->node, &w->ring[at]));
     }
@@ -279,34 +280,34 @@ static lk_status crew_start(lki_cursor *c)
     crew           *w = st->crew = lki_zalloc(sizeof *w);
     if (!w) return LK_ENOMEM;
     w->node = n;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->work, NULL);
-    pthread_cond_init(&w->done, NULL);
+    lki_mutex_init(&w->lock);
+    lki_condition_init(&w->work);
+    lki_condition_init(&w->done);
     w->room = 2 * n->parallel;
     w->ring = lki_zalloc_array(w->room, sizeof *w->ring);
     w->thread = lki_alloc_array(n->parallel, sizeof *w->thread);
     if (!w->ring || !w->thread) return LK_ENOMEM;
     for (; w->threads < n->parallel; w->threads++)
-        LKI_TRY(lki_worker_start(n->base.ops->name, work, w, &w->thread[w->threads]));
+        LKI_TRY(lki_thread_start(n->base.ops->name, work, w, &w->thread[w->threads]));
     return LK_OK;
 }
 
 static void crew_stop(crew *w)
 {
     if (!w) return;
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     w->stopping = true;
-    pthread_cond_broadcast(&w->work);
-    pthread_mutex_unlock(&w->lock);
+    lki_condition_tell_all(&w->work);
+    lki_mutex_give(&w->lock);
     for (int i = 0; i < w->threads; i++)
-        pthread_join(w->thread[i], NULL);
+        lki_thread_join(&w->thread[i]);
     for (int i = 0; w->ring && i < w->room; i++) {
         lki_elements_drop(ROWS_AT_ONCE, w->ring[i].in);
         lki_elements_drop(ROWS_AT_ONCE, w->ring[i].out);
     }
-    pthread_cond_destroy(&w->work);
-    pthread_cond_destroy(&w->done);
-    pthread_mutex_destroy(&w->lock);
+    lki_condition_destroy(&w->work);
+    lki_condition_destroy(&w->done);
+    lki_mutex_destroy(&w->lock);
     lki_release(w->ring);
     lki_release(w->thread);
     lki_release(w);
@@ -336,21 +337,21 @@ static lk_status refill(lki_cursor *c)
         task *t = &w->ring[(w->head + w->count) % w->room]; /* not shared before it is counted */
         LKI_TRY(fill_task(c, t));
         if (!t->count) break;
-        pthread_mutex_lock(&w->lock);
+        lki_mutex_take(&w->lock);
         w->count++;
-        pthread_cond_signal(&w->work);
-        pthread_mutex_unlock(&w->lock);
+        lki_condition_signal(&w->work);
+        lki_mutex_give(&w->lock);
     }
     return LK_OK;
 }
 
 static bool wait_for_head(crew *w)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     while (w->ring[w->head].state != DONE)
-        pthread_cond_wait(&w->done, &w->lock);
+        lki_condition_wait(&w->done, &w->lock);
     const bool failed = w->ring[w->head].failed;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return !failed;
 }
 
@@ -358,17 +359,18 @@ static void let_head_go(crew *w)
 {
     task *t = &w->ring[w->head];
     lki_elements_drop(t->count, t->in);
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     w->head = (w->head + 1) % w->room;
     w->count--;
     w->begun--;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
 }
 
 static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
     map_state *st = c->state;
     if (!st->crew) LKI_TRY(crew_start(c));
+    LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->crew->thread[0]));
     for (crew *w = st->crew; *got < want;) {
         LKI_TRY(refill(c));
         if (!w->count) break;

@@ -14,6 +14,7 @@
  * 5. The next iteration starts with the way found in the last one. The first starts with the thread if the program asked for
  *    prefetch, and without it if the prefetch comes from distributing a dataset: the consumer must wait for the first element in
  *    any case. */
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/gather.h"
@@ -40,8 +41,8 @@ typedef struct prefetch_node {
 typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
     lki_cursor      *input;
     int              room;
-    pthread_mutex_t  lock;
-    pthread_cond_t   filled, emptied;
+    lki_mutex        lock;
+    lki_condition    filled, emptied;
     lki_elements     queue;
     bool             stopping, over; /* over: the input ended or failed */
     int64_t          making;         /* nanoseconds it took to make elements */
@@ -53,7 +54,7 @@ typedef struct prefetch_state { /* the consumer's own */
     bool      running;       /* the thread is to be joined */
     bool      alone;         /* the consumer makes elements itself */
     int       threads, team; /* if alone: how many threads of the team help */
-    pthread_t thread;
+    lki_thread thread;
     int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
     int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
     int       wait;        /* times are compared after this many elements */
@@ -66,11 +67,11 @@ typedef struct prefetch_state { /* the consumer's own */
 
 static bool wait_for_room(line *w)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     while (!w->stopping && w->queue.count >= w->room)
-        pthread_cond_wait(&w->emptied, &w->lock);
+        lki_condition_wait(&w->emptied, &w->lock);
     const bool go_on = !w->stopping;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return go_on;
 }
 
@@ -89,13 +90,13 @@ static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
 /* The queue was made with enough room. */
 static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got, int64_t took)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     w->making += took;
     if (status != LK_OK) lki_error_take(&w->error);
     else if (got) w->queue.item[(w->queue.at + w->queue.count++) % w->room] = *e;
     w->over = status != LK_OK || !got;
-    pthread_cond_signal(&w->filled);
-    pthread_mutex_unlock(&w->lock);
+    lki_condition_signal(&w->filled);
+    lki_mutex_give(&w->lock);
 }
 
 static void *read_ahead(void *arg)
@@ -124,9 +125,9 @@ static lk_status line_new(lki_cursor *c)
     st->wait = st->alone ? 1 : EVERY;
     w->input = c->input[0];
     w->room = n->ahead;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->filled, NULL);
-    pthread_cond_init(&w->emptied, NULL);
+    lki_mutex_init(&w->lock);
+    lki_condition_init(&w->filled);
+    lki_condition_init(&w->emptied);
     return lki_elements_reserve(&w->queue, w->room);
 }
 
@@ -137,7 +138,7 @@ static lk_status line_start(lki_cursor *c)
     if (!st->line) LKI_TRY(line_new(c));
     if (st->alone || st->line->over) return LK_OK;
     st->line->stopping = false;
-    LKI_TRY(lki_worker_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
+    LKI_TRY(lki_thread_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
     st->running = true;
     return LK_OK;
 }
@@ -146,31 +147,31 @@ static lk_status line_start(lki_cursor *c)
 static void line_join(prefetch_state *st)
 {
     if (!st->running) return;
-    pthread_mutex_lock(&st->line->lock);
+    lki_mutex_take(&st->line->lock);
     st->line->stopping = true;
-    pthread_cond_signal(&st->line->emptied);
-    pthread_mutex_unlock(&st->line->lock);
-    pthread_join(st->thread, NULL);
+    lki_condition_signal(&st->line->emptied);
+    lki_mutex_give(&st->line->lock);
+    lki_thread_join(&st->thread);
     st->running = false;
 }
 
 static lk_status take(line *w, lki_element *out, int64_t *got)
 {
     lk_status status = LK_OK;
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     while (!w->queue.count && !w->over)
-        pthread_cond_wait(&w->filled, &w->lock);
+        lki_condition_wait(&w->filled, &w->lock);
     if (w->queue.count) {
         *out = w->queue.item[w->queue.at];
         w->queue.at = (w->queue.at + 1) % w->room;
         w->queue.count--;
         *got = 1;
-        pthread_cond_signal(&w->emptied);
+        lki_condition_signal(&w->emptied);
     } else if (w->error.code != LK_OK) {
         lki_error_put(&w->error);
         status = w->error.code;
     }
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return status;
 }
 
@@ -200,10 +201,10 @@ static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 
 static int64_t time_of_making(line *w)
 {
-    pthread_mutex_lock(&w->lock);
+    lki_mutex_take(&w->lock);
     const int64_t making = w->making;
     w->making = 0;
-    pthread_mutex_unlock(&w->lock);
+    lki_mutex_give(&w->lock);
     return making;
 }
 
@@ -248,6 +249,7 @@ static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
 {
     prefetch_state *st = c->state;
     LKI_TRY(line_start(c));
+    if (st->running) LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->thread));
     return st->alone ? make_alone(st, out, got) : take(st->line, out, got);
 }
 
@@ -280,9 +282,9 @@ static void stop(lki_cursor *c)
     for (int64_t i = 0; i < w->queue.count; i++)
         lki_rowset_drop(w->queue.item[(w->queue.at + i) % w->room].set, 1);
     lki_release(w->queue.item);
-    pthread_cond_destroy(&w->filled);
-    pthread_cond_destroy(&w->emptied);
-    pthread_mutex_destroy(&w->lock);
+    lki_condition_destroy(&w->filled);
+    lki_condition_destroy(&w->emptied);
+    lki_mutex_destroy(&w->lock);
     lki_release(w);
 }
 

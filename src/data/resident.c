@@ -1,8 +1,8 @@
 /* Rows that stay on a card (resident.h). */
 #include "data/resident.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/thread.h"
 #include "data/bytes.h"
 #include "device/pick.h"
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct lki_residence { /* of one set in one memory */
     void                 *first[]; /* of each column: where row 0 is */
 } lki_residence;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of making residences and blocks */
+LKI_TURN(makers); /* of residences and blocks */
 
 void lki_residence_free(lki_residence *r)
 {
@@ -116,10 +116,10 @@ static lki_residence *residence_of(lki_rowset *s, lki_device *d)
     if (!s->stays || s->rows < 1) return NULL;
     lki_residence *r = find(s, d);
     if (!r) {
-        pthread_mutex_lock(&lock);
+        lki_mutex_take(&makers);
         r = find(s, d);
         if (!r) r = residence_new(s, d);
-        pthread_mutex_unlock(&lock);
+        lki_mutex_give(&makers);
     }
     return r && !r->refused ? r : NULL;
 }
@@ -180,8 +180,7 @@ static bool make_blocks(making *m, int64_t count)
     lki_error_record before;
     lki_error_take(&before);
     const int threads = (int)lki_min(lk_threads(), count);
-    lki_team *team = threads > 1 ? lki_team_get(threads) : NULL;
-    if (!team || lki_team_run(team, make_some, m) != LK_OK) make_some(m, 0);
+    if (threads < 2 || lki_team_run(threads, make_some, m) != LK_OK) make_some(m, 0);
     lk_clear_error();
     if (before.code != LK_OK) lki_error_put(&before);
     return !m->failed;
@@ -211,11 +210,11 @@ static bool are_made(lki_rowset *base, lki_device *d, lki_residence *r, int64_t 
     if (!wanted) return lk_clear_error(), false;
     bool made = true;
     if (mark_missing(r, base, n, e, wanted)) {
-        pthread_mutex_lock(&lock);
+        lki_mutex_take(&makers);
         making        m = {base, d, r, wanted, blocks, 0, false};
         const int64_t count = mark_missing(r, base, n, e, (memset(wanted, 0, (size_t)blocks), wanted));
         made = !count || make_blocks(&m, count);
-        pthread_mutex_unlock(&lock);
+        lki_mutex_give(&makers);
     }
     lki_release(wanted);
     return made;

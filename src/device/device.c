@@ -1,13 +1,15 @@
 /* Buffers and their twins, and which device a thread's new tensors go to. */
 #include "device/device.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 static _Thread_local lki_device *current;
-static pthread_mutex_t           twins_lock = PTHREAD_MUTEX_INITIALIZER;
+LKI_MUTEX(twins_lock);
 
 static lki_device    *first; /* of a thread that was told nothing */
 static pthread_once_t first_once = PTHREAD_ONCE_INIT;
@@ -98,29 +100,68 @@ static lki_buffer *twin_of(lki_buffer *b, const lki_device *device)
     return NULL;
 }
 
-/* With the lock held: as new as the home; NULL and an error. */
-static lki_buffer *new_twin(lki_buffer *b, lki_device *device)
+/* With the lock held: the twin there is, or a new one without memory, which is out of date. NULL and an error. */
+static lki_buffer *twin_for(lki_buffer *b, lki_device *device)
 {
     lki_buffer *t = twin_of(b, device);
-    if (t && t->old) {
-        if (carry(t, b) != LK_OK) return NULL;
-        t->old = false;
-    }
-    if (t || !(t = lki_buffer_new(device, b->bytes))) return t;
-    if (carry(t, b) != LK_OK) return free_twins(t), NULL;
+    if (t || !(t = lki_buffer_empty(device, b->bytes))) return t;
+    t->old = true;
     t->twins = b->twins;
     __atomic_store_n(&b->twins, t, __ATOMIC_RELEASE);
     return t;
 }
 
+/* With the lock held: one holder fewer. Returns the twin if it is to be freed: out of date, and no other holds it. */
+static lki_buffer *held_no_more(lki_buffer *b, lki_buffer *t)
+{
+    if (--t->held || !t->old) return NULL;
+    lki_buffer **at = &b->twins;
+    while (*at != t)
+        at = &(*at)->twins;
+    *at = t->twins;
+    t->twins = NULL;
+    return t;
+}
+
+/* With the lock held: is it this thread that brings a twin up to date? Else another does, and is waited for without the lock. */
+static bool begins_to_carry(lki_buffer *t)
+{
+    while (t->old && t->carried) {
+        const unsigned now = t->carried;
+        lki_mutex_give(&twins_lock);
+        lki_wait_while(&t->carried, now, &t->sleepers, 0, 0);
+        lki_mutex_take(&twins_lock);
+    }
+    if (t->old) __atomic_store_n(&t->carried, 1, __ATOMIC_RELAXED);
+    return t->old;
+}
+
+/* With the lock held, which is given back while bytes are carried. */
+static lk_status bring_up_to_date(lki_buffer *t, const lki_buffer *b)
+{
+    if (!begins_to_carry(t)) return LK_OK;
+    lki_mutex_give(&twins_lock);
+    if (!t->data) t->data = t->device->ops->alloc(t->device, t->bytes);
+    const lk_status status = t->data ? carry(t, b) : LK_ENOMEM;
+    lki_mutex_take(&twins_lock);
+    t->old = status != LK_OK;
+    __atomic_store_n(&t->carried, 0, __ATOMIC_SEQ_CST);
+    lki_wake(&t->carried, &t->sleepers);
+    return status;
+}
+
 static void *twin_at(lki_buffer *b, lki_device *device, bool hold)
 {
     if (lki_same_memory(b->device, device)) return b->data;
-    pthread_mutex_lock(&twins_lock);
-    lki_buffer *t = new_twin(b, device);
-    if (t && hold) t->held++;
-    pthread_mutex_unlock(&twins_lock);
-    return t ? t->data : NULL;
+    lki_mutex_take(&twins_lock);
+    lki_buffer *gone = NULL, *t = twin_for(b, device);
+    if (t) t->held++; /* it stays while its bytes come */
+    const bool good = t && bring_up_to_date(t, b) == LK_OK;
+    void      *data = good ? t->data : NULL;
+    if (t && !(good && hold)) gone = held_no_more(b, t);
+    lki_mutex_give(&twins_lock);
+    free_twins(gone);
+    return data;
 }
 
 void *lki_buffer_at(lki_buffer *b, lki_device *device) { return twin_at(b, device, false); }
@@ -130,27 +171,19 @@ void *lki_buffer_hold(lki_buffer *b, lki_device *device) { return twin_at(b, dev
 void lki_buffer_let_go(lki_buffer *b, const lki_device *device)
 {
     lki_buffer *gone = NULL;
-    pthread_mutex_lock(&twins_lock);
-    for (lki_buffer **at = &b->twins; *at; at = &(*at)->twins) {
-        lki_buffer *t = *at;
-        if (!lki_same_memory(t->device, device)) continue;
-        if (--t->held == 0 && t->old) {
-            *at = t->twins;
-            t->twins = NULL;
-            gone = t;
-        }
-        break;
-    }
-    pthread_mutex_unlock(&twins_lock);
+    lki_mutex_take(&twins_lock);
+    lki_buffer *t = twin_of(b, device);
+    if (t) gone = held_no_more(b, t);
+    lki_mutex_give(&twins_lock);
     free_twins(gone);
 }
 
 void lki_buffer_renewed(lki_buffer *b, const lki_device *device)
 {
-    pthread_mutex_lock(&twins_lock);
+    lki_mutex_take(&twins_lock);
     lki_buffer *t = twin_of(b, device);
     if (t && t->held) t->old = false;
-    pthread_mutex_unlock(&twins_lock);
+    lki_mutex_give(&twins_lock);
 }
 
 static int64_t aged; /* atomic */
@@ -176,20 +209,20 @@ static lki_buffer *take_twins(lki_buffer *b)
 void lki_buffer_changed(lki_buffer *b)
 {
     if (!__atomic_load_n(&b->twins, __ATOMIC_ACQUIRE)) return;
-    pthread_mutex_lock(&twins_lock);
+    lki_mutex_take(&twins_lock);
     lki_buffer *gone = take_twins(b);
-    pthread_mutex_unlock(&twins_lock);
+    lki_mutex_give(&twins_lock);
     free_twins(gone);
 }
 
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from)
 {
-    pthread_mutex_lock(&twins_lock);
+    lki_mutex_take(&twins_lock);
     lki_buffer *taken = take_twins(from), **last = &to->twins;
     while (*last)
         last = &(*last)->twins;
     *last = taken;
-    pthread_mutex_unlock(&twins_lock);
+    lki_mutex_give(&twins_lock);
 }
 
 lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes)

@@ -28,9 +28,8 @@ struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
-    const void           *memory;    /* to compare */
-    void                 *card;      /* of a GPU (gpu/gpu.h) */
-    int                   precision; /* lki_precision (kernel.h) of steps compiled from now on, and of single ops; atomic */
+    const void           *memory; /* to compare */
+    void                 *card;   /* of a GPU (gpu/gpu.h) */
 };
 
 struct lki_device_ops {
@@ -99,17 +98,17 @@ const char *lki_device_why(const char *type);           /* one line: what was fo
 lk_status   lki_devices_split(int parts, size_t limit); /* every device that can be cut becomes so many logical ones */
 void        lki_devices_forget(const void *owner);      /* links that were opened for it */
 void        lki_devices_note(char *text, size_t size);  /* a line about devices that were looked for at run time */
-void        lki_device_set_precision(lki_device *d, int precision);
 
 typedef struct lki_buffer {
     int                refs; /* atomic */
     size_t             bytes;
     lki_device        *device;
     void              *data;
-    int64_t            work;  /* the number of the work of its device that writes it; 0: it is written */
-    struct lki_buffer *twins; /* copies in other memories, a list; guarded by a lock of device.c */
-    int                held;  /* of a twin: by how many; likewise */
-    bool               old;   /* of a twin that is held: the home has changed since; likewise */
+    int64_t            work;              /* the number of the work of its device that writes it; 0: it is written */
+    struct lki_buffer *twins;             /* copies in other memories, a list; guarded by a lock of device.c */
+    int                held;              /* of a twin: by how many; likewise */
+    bool               old;               /* of a twin that is held: the home has changed since; likewise */
+    unsigned           carried, sleepers; /* of a twin: a thread is copying the home to it; others wait on this word */
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes);   /* one reference; NULL and an error when there is no memory */

@@ -80,5 +80,3 @@ void lki_devices_note(char *text, size_t size)
     const char *nccl = lki_nccl_words(&found);
     snprintf(text, size, "%s%s%s", lki_gpu_why(), !*nccl ? "" : found ? "; " : "; no NCCL: ", nccl);
 }
-
-void lki_device_set_precision(lki_device *d, int precision) { __atomic_store_n(&d->precision, precision, __ATOMIC_RELAXED); }

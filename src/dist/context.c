@@ -1,5 +1,6 @@
 /* What a thread is to a strategy: scopes, and the questions about them. */
 #include "core/memory.h"
+#include "core/runtime.h"
 #include "dist/strategy.h"
 #include <stdio.h>
 
@@ -21,6 +22,7 @@ static void publish(void)
 {
     bool mirrored = now.strategy && now.strategy->kind == LKI_STRATEGY_MIRRORED;
     lki_replica_set(now.kind == LKI_CONTEXT_REPLICA ? &now.replica->ops : NULL);
+    lki_precision_of_strategy(now.strategy ? now.strategy->precision : LKI_PRECISIONS);
     lki_strategy_set(now.strategy && now.strategy->kind != LKI_STRATEGY_DEFAULT ? now.strategy : NULL);
     lki_variable_hook_set(mirrored && now.kind != LKI_CONTEXT_UPDATE ? lki_mirror_variable : NULL);
 }

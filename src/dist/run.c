@@ -12,22 +12,20 @@
  * 2. The first error breaks the run; a broken run releases all waiting replicas, and every later meeting fails immediately.
  * 3. While a function is traced replicas take turns: one runs at a time, in replica order, from meeting to meeting, so that they
  *    record into one graph.
- * 4. Workers belong to the process, not to a strategy; they sleep between runs and are started at need. A forked child starts with
- *    none.
+ * 4. Workers are loose ones of the runtime's crew (core/crew.h), not a strategy's.
  * 5. A function that ends its thread (pthread_exit) breaks the run like one that fails. A worker that ended is removed. If it was
  *    the caller's thread, lk_run() cannot return: the error is logged, and the thread ends when all replicas are done.
  * 6. Threads are not cancelled while they are replicas: the caller's not before the run is over, workers never. */
+#include "core/crew.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/rounding.h"
-#include "core/thread.h"
 #include "dist/cross.h"
 #include "format/trace.h"
 #include "lane/lanes.h"
 #include "op/record.h"
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,8 +40,6 @@ typedef struct seat {
     bool            ended;  /* the function ended its thread */
 } seat;
 
-typedef struct worker worker;
-
 struct lki_replica_run {
     lk_strategy     *strategy;
     int              count;
@@ -52,7 +48,7 @@ struct lki_replica_run {
     lk_tuple         args;
     void            *pool;   /* the caller's */
     lki_tracer      *tracer; /* not NULL: replicas take turns */
-    pthread_mutex_t  lock;
+    lki_mutex        lock;
     unsigned         event, sleepers, spins; /* the word all wait on; grows with every change of seats */
     int              waiting, done, turn;
     bool             meeting; /* all are here; replica 0 holds it */
@@ -62,7 +58,7 @@ struct lki_replica_run {
     lki_error_record cause;
     lki_error_record caller_end; /* how the function ended the caller's thread, if it did */
     void           **everyones;  /* room for the operands of a meeting */
-    worker          *workers;    /* of replicas count-1 .. 1 */
+    lki_worker      *workers;    /* of replicas count-1 .. 1 */
     seat             seat[];
 };
 
@@ -149,12 +145,12 @@ static bool all_through(const lki_replica_run *run, int r, uint64_t meeting)
 static bool wait_until(lki_replica_run *run, condition *met, int r, uint64_t meeting, int64_t deadline)
 {
     for (;;) {
-        pthread_mutex_lock(&run->lock);
+        lki_mutex_take(&run->lock);
         if (met(run, r, meeting)) return true;
         unsigned event = __atomic_load_n(&run->event, __ATOMIC_SEQ_CST);
-        pthread_mutex_unlock(&run->lock);
+        lki_mutex_give(&run->lock);
         if (!lki_wait_while(&run->event, event, &run->sleepers, run->spins, deadline)) {
-            pthread_mutex_lock(&run->lock);
+            lki_mutex_take(&run->lock);
             return met(run, r, meeting);
         }
     }
@@ -165,7 +161,7 @@ static void let_go(lki_replica_run *run)
 {
     __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
     lki_wake(&run->event, &run->sleepers);
-    pthread_mutex_unlock(&run->lock);
+    lki_mutex_give(&run->lock);
 }
 
 /* ---- meetings ---- */
@@ -188,7 +184,7 @@ static lk_status hold_meeting(lki_replica_run *run, seat *mine)
 static void end_meeting(lki_replica_run *run, lk_status status)
 {
     lki_error_record e;
-    pthread_mutex_lock(&run->lock);
+    lki_mutex_take(&run->lock);
     run->meeting = false;
     run->meetings++;
     run->last = status;
@@ -214,7 +210,7 @@ static lk_status broken_status(const lki_replica_run *run)
 
 static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meeting)
 {
-    pthread_mutex_lock(&run->lock);
+    lki_mutex_take(&run->lock);
     if (lk_failed()) { /* a replica that failed before does not meet: report its error to the others */
         lki_error_record e;
         lki_error_take(&e);
@@ -272,14 +268,14 @@ lk_status lki_meet_within(const char *call, const char *detail, double seconds, 
     LKI_TRY(arrive(run, r, (seat){.state = WAITING, .call = call, .detail = detail, .fn = fn, .mine = mine}, &meeting));
     if (!wait_until(run, released, r, meeting, deadline)) {
         if (run->meeting) { /* all have arrived, and replica 0 uses their values: none may leave */
-            pthread_mutex_unlock(&run->lock);
+            lki_mutex_give(&run->lock);
             wait_until(run, released, r, meeting, 0);
         } else deadline_passed(run, r, call, limit);
     }
     if (r == 0 && run->meeting && !run->broken) {
-        pthread_mutex_unlock(&run->lock);
+        lki_mutex_give(&run->lock);
         end_meeting(run, hold_meeting(run, &run->seat[0]));
-        pthread_mutex_lock(&run->lock);
+        lki_mutex_take(&run->lock);
     }
     bool held =
         run->meetings > meeting; /* whatever broke the run afterwards: what was made there is taken over, the next meeting fails */
@@ -397,7 +393,7 @@ static void thread_ends(void *arg)
         lki_tracer_set(NULL);
         lki_pool_set(NULL);
     } else run->caller_end = e;
-    pthread_mutex_lock(&run->lock);
+    lki_mutex_take(&run->lock);
     break_run(run, &e);
     if (held_meeting) {
         run->meeting = false;
@@ -423,123 +419,36 @@ static void replica(lki_replica_run *run, int r)
     lki_error_record e;
     if (run->tracer) {
         wait_until(run, has_turn, r, 0, 0);
-        pthread_mutex_unlock(&run->lock);
+        lki_mutex_give(&run->lock);
     }
     int64_t began = run->tracer ? 0 : lki_span_begin();
     call_fn(run, r);
     lki_span_end(began, LKI_SPAN_STEP, "replica", lki_lane_owner_begin(run->strategy->lanes, r, run->count));
     lki_error_take(&e);
-    pthread_mutex_lock(&run->lock);
+    lki_mutex_take(&run->lock);
     if (e.code != LK_OK) break_run(run, &e);
     through(run, r);
 }
 
 /* ---- workers ---- */
 
-struct worker {
-    _Alignas(LKI_CACHE_LINE) unsigned go; /* grows by one per job */
-    unsigned         sleepers, spins;
-    lki_replica_run *run;
-    int              replica;
-    worker          *next; /* on the list of idle ones */
-};
-
-static struct {
-    pthread_mutex_t lock;
-    worker         *idle;
-} crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void lock_crew(void) { pthread_mutex_lock(&crew.lock); }
-static void unlock_crew(void) { pthread_mutex_unlock(&crew.lock); }
-
-static void forget_crew(void)
+/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller gives the worker back; a
+ * new job may be waiting before this one has returned. */
+static void work(void *arg, int r)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    crew.lock = fresh;
-    crew.idle = NULL;
-}
-
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_crew, unlock_crew, forget_crew); }
-
-/* The run may go away as soon as its last replica is done: nothing of it is touched afterwards. The caller puts the worker back on
- * the idle list; a new job may be waiting before this one's loop has come round. */
-static void *work(void *arg)
-{
-    worker *w = arg;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    for (unsigned seen = 0;; seen++) {
-        lki_wait_while(&w->go, seen, &w->sleepers, __atomic_load_n(&w->spins, __ATOMIC_RELAXED), 0);
-        lki_pool_set(w->run->pool);
-        lki_tracer_set(w->run->tracer);
-        replica(w->run, w->replica);
-        lki_tracer_set(NULL);
-        lki_pool_set(NULL);
-    }
-    return NULL;
-}
-
-static worker *start_worker(void)
-{
-    LKI_NEAREST;
-    pthread_t      thread;
-    pthread_attr_t attr;
-    sigset_t       all, before;
-    worker        *w = lki_zalloc(sizeof *w);
-    if (!w) return NULL;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&thread, &attr, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    if (!failure) return w;
-    lki_release(w);
-    lki_fail(LK_EDEVICE, "lk_run: a thread for a replica cannot be started: %s", strerror(failure));
-    return NULL;
-}
-
-static void give_back(worker *first)
-{
-    lock_crew();
-    while (first) {
-        worker *next = first->next;
-        first->next = crew.idle;
-        crew.idle = first;
-        first = next;
-    }
-    unlock_crew();
-}
-
-/* A list of n; NULL and an error when there is no memory. */
-static worker *take_workers(int count)
-{
-    worker *list = NULL;
-    for (int i = 0; i < count; i++) {
-        lock_crew();
-        worker *w = crew.idle;
-        if (w) crew.idle = w->next;
-        unlock_crew();
-        if (!w) w = start_worker();
-        if (!w) {
-            give_back(list);
-            return NULL;
-        }
-        w->next = list;
-        list = w;
-    }
-    return list;
+    lki_replica_run *run = arg;
+    lki_pool_set(run->pool);
+    lki_tracer_set(run->tracer);
+    replica(run, r);
+    lki_tracer_set(NULL);
+    lki_pool_set(NULL);
 }
 
 static void set_going(lki_replica_run *run)
 {
     int r = run->count - 1;
-    for (worker *w = run->workers; w; w = w->next) {
-        w->run = run;
-        w->replica = r--;
-        __atomic_store_n(&w->spins, run->spins, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
-        lki_wake(&w->go, &w->sleepers);
+    for (lki_worker *w = run->workers; w; w = lki_worker_next(w)) {
+        lki_worker_go(w, work, run, r--, run->spins);
     }
 }
 
@@ -584,21 +493,18 @@ static void drop_results(lki_replica_run *run)
 static void wait_for_all(lki_replica_run *run)
 {
     wait_until(run, all_through, 0, 0, 0);
-    pthread_mutex_unlock(&run->lock);
-    for (worker **at = &run->workers; *at;) {
-        worker *w = *at;
-        if (run->seat[w->replica].ended) {
-            *at = w->next;
-            lki_release(w);
-        } else at = &w->next;
+    lki_mutex_give(&run->lock);
+    for (lki_worker *w = run->workers, *next; w; w = next) {
+        next = lki_worker_next(w);
+        if (run->seat[lki_worker_index(w)].ended) run->workers = lki_worker_lost(run->workers, w);
     }
-    give_back(run->workers);
+    lki_workers_give(run->workers);
 }
 
 static void free_run(lki_replica_run *run)
 {
     drop_results(run);
-    pthread_mutex_destroy(&run->lock);
+    lki_mutex_destroy(&run->lock);
     lki_release(run->everyones);
     lki_release(run);
 }
@@ -618,7 +524,7 @@ static lk_tuple run_together(lki_replica_run *run)
 {
     lki_error_record before; /* an older error of the caller is not replica 0's */
     int              cancel;
-    run->workers = take_workers(run->count - 1);
+    run->workers = lki_workers_take("lk_run", run->count - 1);
     if (!run->workers) return poisoned();
     lki_error_take(&before);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -660,7 +566,7 @@ static lk_tuple run_many(const lk_run_args *a)
     run->pool = lki_pool_current();
     run->tracer = lki_tracer_current();
     run->spins = lki_spins_for(run->count);
-    pthread_mutex_init(&run->lock, NULL);
+    lki_mutex_init(&run->lock);
     lk_tuple out = run_together(run);
     free_run(run);
     return out;

@@ -81,6 +81,7 @@ static lk_strategy *strategy_new(lki_strategy_kind kind, const char *call, lk_na
     s->device = devices;
     s->replicas = names.count;
     s->lanes = lk_lanes();
+    s->precision = LKI_PRECISIONS;
     int number = __atomic_add_fetch(&made[kind], 1, __ATOMIC_RELAXED);
     snprintf(s->text, sizeof s->text, kind == LKI_STRATEGY_DEFAULT ? "%s" : "%s %d", kinds[kind], number);
     if (make_contexts(s)) return s;
@@ -208,6 +209,7 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
     __atomic_store_n(&devices_used, true, __ATOMIC_RELAXED);
     s->lanes = lanes;
     s->order = args.order;
+    if (args.precision) s->precision = (lki_precision)((int)args.precision - LK_PRECISION_F32);
     s->communication = args.communication;
     s->cross = args.cross_device_ops ? lki_retain(args.cross_device_ops) : lki_cross_default();
     if (!s->cross) {
@@ -223,8 +225,6 @@ lk_strategy *lk_mirrored_strategy_kw(lk_strategy_args args)
     for (int i = 0; i < s->replicas; i++) {
         lki_device *d = s->device[i];
         if (args.gpu_memory_limit && d->ops->limit) d->ops->limit(d, args.gpu_memory_limit);
-        if (args.precision && d->ops->limit)
-            lki_device_set_precision(d, (int)args.precision - LK_PRECISION_F32 + LKI_PRECISION_F32);
     }
     tell(s);
     return s;

@@ -32,10 +32,11 @@ struct lk_strategy {
     int                      replicas; /* N */
     int                      lanes;    /* V */
     lk_order                 order;
-    lki_device             **device;  /* by replica; they live as long as the process */
-    lk_names                 names;   /* canonical */
-    lk_replica_context      *context; /* by replica */
-    lk_cross_device_ops     *cross;   /* a reference */
+    lki_precision            precision; /* its own; LKI_PRECISIONS: that of the runtime */
+    lki_device             **device;    /* by replica; they live as long as the process */
+    lk_names                 names;     /* canonical */
+    lk_replica_context      *context;   /* by replica */
+    lk_cross_device_ops     *cross;     /* a reference */
     lk_communication_options communication;
     char                     text[32]; /* "MirroredStrategy" and a number, for messages */
 };

@@ -44,7 +44,7 @@ typedef struct backup {
     int64_t        newest, older; /* those that can be read; 0: none. The writer's while it runs */
 
     bool             running; /* the writer is to be joined */
-    pthread_t        writer;
+    lki_thread       writer;
     bool             done;  /* atomic: it has ended */
     lki_error_record error; /* of the writer; code LK_OK: none */
     char             told[LKI_ERROR_TEXT];
@@ -88,7 +88,7 @@ static void warn_once(backup *b, const lki_error_record *why)
 static void join(backup *b)
 {
     if (!b->running) return;
-    pthread_join(b->writer, NULL);
+    lki_thread_join(&b->writer);
     b->running = false;
     if (b->error.code == LK_OK) {
         b->told[0] = 0;
@@ -139,7 +139,7 @@ static lk_status start(backup *b, lki_fit_run *r)
     LKI_TRY(status);
     b->done = false;
     b->number++;
-    status = lki_worker_start("lk_backup_and_restore", write_one, b, &b->writer);
+    status = lki_thread_start("lk_backup_and_restore", write_one, b, &b->writer);
     if (status != LK_OK) b->number--;
     LKI_TRY(status);
     b->running = b->kept = true;

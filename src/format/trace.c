@@ -1,6 +1,7 @@
 /* What happened when (trace.h). */
 #include "format/trace.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/thread.h"
 #include <lockstep/step.h>
@@ -22,7 +23,7 @@ typedef struct track { /* of one thread */
 
 int lki_tracing;
 
-static pthread_mutex_t      lock = PTHREAD_MUTEX_INITIALIZER;
+LKI_MUTEX(lock);
 static track               *tracks;
 static int                  track_count, replicas = 1, lanes = 8;
 static unsigned             rounds;
@@ -54,11 +55,11 @@ static track *track_of_thread(void)
     if (!mine) {
         track *t = lki_zalloc(sizeof *t);
         if (!t) return NULL;
-        pthread_mutex_lock(&lock);
+        lki_mutex_take(&lock);
         t->next = tracks;
         t->number = track_count++;
         tracks = t;
-        pthread_mutex_unlock(&lock);
+        lki_mutex_give(&lock);
         snprintf(t->name, sizeof t->name, "%s", my_name);
         mine = t;
     }
@@ -127,14 +128,14 @@ void lki_trace_go_on(void) { __atomic_store_n(&lki_tracing, 1, __ATOMIC_RELEASE)
 int64_t lki_trace_each(lki_span_fn *fn, void *user)
 {
     int64_t dropped = 0;
-    pthread_mutex_lock(&lock);
+    lki_mutex_take(&lock);
     for (const track *t = tracks; t; t = t->next) {
         if (t->round != rounds) continue;
         for (int i = 0; i < t->count; i++)
             fn(&t->item[i], t->number, t->name, user);
         dropped += t->dropped;
     }
-    pthread_mutex_unlock(&lock);
+    lki_mutex_give(&lock);
     return dropped;
 }
 

@@ -283,6 +283,7 @@ static lk_status make_room(lki_merger *m)
     m->to->recorded = g->recorded;
     m->to->name = g->name;
     m->to->device = g->device;
+    m->to->precision = g->precision;
     m->to->scattered = g->scattered;
     return LK_OK;
 }

@@ -184,6 +184,15 @@ static void note_device(lki_graph *g)
     g->of_replica = inside;
 }
 
+static void note_precision(lki_graph *g)
+{
+    const lki_precision own = lki_precision_own();
+    if (own == LKI_PRECISIONS) return;
+    if (g->own_precision && g->precision != own) g->two_precisions = true;
+    g->precision = own;
+    g->own_precision = true;
+}
+
 static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
 {
     int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc_array(f->nsrc + extra_src, sizeof *src);
@@ -200,6 +209,7 @@ static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra
         n->rows = f->rows;
         tag(g, n);
         note_device(g);
+        note_precision(g);
     }
     if (src != few) lki_release(src);
     return node;
@@ -249,6 +259,7 @@ lki_graph *lki_graph_new(void)
     lki_graph       *g = lki_zalloc(sizeof *g);
     if (!g) return NULL;
     g->tracer = (lki_tracer){.op = trace_op, .update = trace_update, .read = trace_read, .same = lki_graph_same};
+    g->precision = lki_precision_now();
     g->token = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     return g;
 }

@@ -10,6 +10,7 @@
 #ifndef LKI_GRAPH_GRAPH_H
 #define LKI_GRAPH_GRAPH_H
 
+#include "core/runtime.h"
 #include "graph/form.h"
 #include "op/infer.h"
 #include "op/record.h"
@@ -86,6 +87,9 @@ typedef struct lki_graph {
     bool                of_replica;      /* ... and it was one of a replica */
     bool                scattered; /* ops were recorded on devices of several memories: a plan of it is one over several cards */
     lki_graph_where     where;
+    lki_precision       precision;       /* of its products on a GPU: that of the strategy it works for, else what was current */
+    bool                own_precision;   /* ... and it is a strategy's own */
+    bool                two_precisions;  /* strategies with different ones of their own recorded it */
     int                 recorded, fused; /* nodes as traced; nodes that became part of another */
     const char         *name;            /* of the function, for messages; not a reference */
     void               *token;           /* what traced tensors know this graph by; no two graphs of a process have the same */

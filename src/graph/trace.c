@@ -220,6 +220,9 @@ lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int 
     lki_error_take(&before);
     LK_STEP /* the stand-ins go when tracing ends */
         status = trace_inside(&(entrance){.graph = g, .list = in, .stand_in = room}, items, room + in->count, fn, user);
+    if (status == LK_OK && g->two_precisions)
+        status = lki_fail(LK_EUNSUPPORTED, "%s: strategies of two precisions run in one compiled step; compile a step for each",
+                          g->name);
     if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
     lki_error_put(&before);
     lki_release(room);

@@ -8,8 +8,8 @@
  *           V their vectors and T a triangle (Schreiber and Van Loan: A storage-efficient WY representation, 1989).
  *
  * Products run on the kernels of the CPU, whose order of summation is one, so the bits do not depend on the machine. */
+#include "core/crew.h"
 #include "core/memory.h"
-#include "core/thread.h"
 #include "nn/initializer.h"
 #include "op/op.h"
 #include "op/run.h"
@@ -179,8 +179,6 @@ static void reflect_some(void *arg, int thread)
 /* From the last block to the first. */
 static void reflect(reflecting *r)
 {
-    lki_team *team = r->threads > 1 ? lki_team_get(r->threads) : NULL;
-    if (!team) r->threads = 1;
     memset(r->rows, 0, (size_t)(r->count * r->length) * sizeof *r->rows);
     for (int64_t i = 0; i < r->count; i++) {
         r->rows[i * r->length + i] = 1;
@@ -189,9 +187,8 @@ static void reflect(reflecting *r)
     for (r->first = (r->count - 1) / BLOCK * BLOCK; r->first >= 0; r->first -= BLOCK) {
         r->many = lki_min(BLOCK, r->count - r->first);
         make_triangle(r);
-        if (team && lki_team_run(team, reflect_some, r) == LK_OK) continue;
+        if (r->threads > 1 && lki_team_run(r->threads, reflect_some, r) == LK_OK) continue;
         r->threads = 1;
-        team = NULL;
         reflect_some(r, 0);
     }
 }

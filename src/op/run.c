@@ -4,11 +4,11 @@
  * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a
  * device has no kernel for, and functions of the user, run on the CPU. */
 #include "op/run.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "kernel/run.h"
 #include "lane/lanes.h"
-#include <pthread.h>
 
 enum { FEW = 16 };
 
@@ -140,13 +140,14 @@ static lk_status update_on(const lki_infer *f, lki_device *d, const lki_view *va
     return call_kernel(f, d, &a, NULL);
 }
 
+LKI_TURN(host_updates); /* replicas may write parts of one variable */
+
 /* Of variables on a card that has no kernel for it, or in several memories: on copies, which are written back. */
 static lk_status update_on_host(const lki_infer *f)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* replicas may write parts of one variable */
-    lki_view               var[FEW] = {0};
-    lk_status              status = LK_OK;
-    pthread_mutex_lock(&one);
+    lki_view  var[FEW] = {0};
+    lk_status status = LK_OK;
+    lki_mutex_take(&host_updates);
     for (int i = 0; i < f->nvar && status == LK_OK; i++) {
         lki_buffer *b = f->var[i]->buffer;
         var[i] = (lki_view){lki_alloc(b->bytes), &f->var[i]->shape, f->var[i]->dtype};
@@ -157,7 +158,7 @@ static lk_status update_on_host(const lki_infer *f)
         if (status == LK_OK) status = lki_variable_fill(f->var[i], var[i].data);
         lki_release(var[i].data);
     }
-    pthread_mutex_unlock(&one);
+    lki_mutex_give(&host_updates);
     return status;
 }
 

@@ -24,7 +24,12 @@ static uint64_t next_id(void)
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- readers of variables; their lists are guarded by LKI_LOCK_READERS ---- */
+/* ---- readers of variables ---- */
+
+LKI_MUTEX(readers_lock);
+
+void lki_readers_take(void) { lki_mutex_take(&readers_lock); }
+void lki_readers_give(void) { lki_mutex_give(&readers_lock); }
 
 static void unlink_reader(lk_tensor *t)
 {
@@ -47,9 +52,9 @@ static void tensor_destroy(void *object)
 {
     lk_tensor *t = object;
     if (__atomic_load_n(&t->variable, __ATOMIC_RELAXED)) {
-        lki_lock_take(LKI_LOCK_READERS);
+        lki_readers_take();
         if (t->variable) unlink_reader(t);
-        lki_lock_give(LKI_LOCK_READERS);
+        lki_readers_give();
     }
     lki_buffer_drop(t->buffer);
     lki_drop(t->slice_rows);
@@ -109,11 +114,11 @@ lk_tensor *lki_tensor_view(lk_tensor *from, const lk_shape *shape)
 {
     lk_tensor *t = tensor_object(from->dtype, shape);
     if (lki_bad(t)) return t;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     t->buffer = lki_buffer_retain(from->buffer);
     t->data = from->data;
     if (from->variable) link_reader(t, from->variable);
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     return t;
 }
 
@@ -131,11 +136,11 @@ lk_tensor *lki_variable_reader(lk_variable *v)
 {
     lk_tensor *t = tensor_object(v->dtype, &v->shape);
     if (lki_bad(t)) return t;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     t->buffer = lki_buffer_retain(v->buffer);
     t->data = v->buffer->data;
     link_reader(t, v);
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     return t;
 }
 
@@ -150,9 +155,9 @@ static void move_reader(lk_tensor *t, lki_buffer *to)
 void *lki_variable_storage(lk_variable *v)
 {
     if (lki_variable_settle(v) != LK_OK) return NULL;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     bool read = v->readers != NULL;
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     if (!read) {
         lki_buffer_changed(v->buffer);
         return v->buffer->data;
@@ -160,13 +165,13 @@ void *lki_variable_storage(lk_variable *v)
     lki_buffer *copy = lki_buffer_new(v->buffer->device, v->buffer->bytes);
     if (!copy) return NULL;
     copy->work = v->buffer->work;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     lk_status status =
         v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
     if (status == LK_OK) lki_buffer_hand_over(copy, v->buffer); /* what readers were given stays theirs */
     while (v->readers && status == LK_OK)
         move_reader(v->readers, copy);
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     lki_buffer_drop(copy);
     return status == LK_OK ? v->buffer->data : NULL;
 }
@@ -244,7 +249,7 @@ lk_status lki_tensor_detach(lk_tensor *t)
     lki_buffer *copy = lki_buffer_new(t->buffer->device, t->buffer->bytes);
     if (!copy) return LK_ENOMEM;
     copy->work = t->buffer->work;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     lk_status    status = LK_OK;
     lk_variable *v = t->variable;
     bool         twins = v && v->buffer->twins; /* what readers were given stays theirs: then they all move */
@@ -254,7 +259,7 @@ lk_status lki_tensor_detach(lk_tensor *t)
         while (v->readers)
             move_reader(v->readers, copy);
     } else if (v && status == LK_OK) move_reader(t, copy);
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     lki_buffer_drop(copy);
     return status;
 }

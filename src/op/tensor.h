@@ -155,6 +155,10 @@ bool lki_variable_adopt(lk_variable *v, void *elements);
  * there is no memory for the copy. */
 void *lki_variable_storage(lk_variable *v);
 
+/* The lock of variables' lists of readers, and of their first values. */
+void lki_readers_take(void);
+void lki_readers_give(void);
+
 /* Its elements for the host, until it is written next; NULL and an error on failure. The second writes all of them from the
  * host. */
 const void *lki_variable_values(const lk_variable *v);

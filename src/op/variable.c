@@ -1,6 +1,5 @@
 /* Variables: values that can be assigned. Storage never moves; tensors read from it move away before it is written (tensor.h). */
 #include "core/dtype.h"
-#include "core/lock.h"
 #include "core/memory.h"
 #include "core/sha256.h"
 #include "op/op.h"
@@ -96,11 +95,11 @@ static lk_status make_first(const lk_variable *v, void *memory)
 static void give_memory(lk_variable *v, void *memory)
 {
     lki_buffer *b = v->buffer;
-    lki_lock_take(LKI_LOCK_READERS);
+    lki_readers_take();
     const bool first = v->waits;
     if (first) b->data = memory;
     __atomic_store_n(&v->waits, false, __ATOMIC_RELEASE);
-    lki_lock_give(LKI_LOCK_READERS);
+    lki_readers_give();
     if (!first) b->device->ops->release(b->device, memory, b->bytes);
 }
 

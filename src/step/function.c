@@ -7,24 +7,26 @@
  *
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
  * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
- * ops), and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+ * ops), the precision of GPUs, and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
+#include "core/runtime.h"
 #include "format/trace.h"
 #include "op/replica.h"
 #include "plan/plan.h"
 #include <lockstep/step.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { DEFAULT_PLANS = 32, RETRACES_IN_A_ROW = 8 };
 
 typedef struct signature {
-    int         threads, lanes, count;
-    uint64_t    seed;
-    lki_device *device;
-    lki_form    input[];
+    int           threads, lanes, count;
+    uint64_t      seed;
+    lki_precision precision;
+    lki_device   *device;
+    lki_form      input[];
 } signature;
 
 typedef struct entry {
@@ -33,7 +35,7 @@ typedef struct entry {
     uint64_t         used; /* when, in calls */
     lk_function_info info;
     int              users; /* callers, and one for being in the cache; guarded by the function's lock */
-    pthread_mutex_t  turn;
+    lki_mutex        turn;
 } entry;
 
 struct lk_function {
@@ -48,7 +50,7 @@ struct lk_function {
     bool             warned;
     bool             warned_of_tape, warned_of_replicas;
     lk_function_info last; /* of the plan called last */
-    pthread_mutex_t  lock;
+    lki_mutex        lock;
 };
 
 static entry *entry_new(signature *key, lki_plan *plan)
@@ -59,7 +61,7 @@ static entry *entry_new(signature *key, lki_plan *plan)
     e->plan = plan;
     if (plan) e->info = lki_plan_info(plan);
     e->users = 2; /* the cache and the caller */
-    pthread_mutex_init(&e->turn, NULL);
+    lki_mutex_init(&e->turn);
     return e;
 }
 
@@ -67,15 +69,15 @@ static void entry_free(entry *e)
 {
     lki_release(e->key);
     lki_plan_free(e->plan);
-    pthread_mutex_destroy(&e->turn);
+    lki_mutex_destroy(&e->turn);
     lki_release(e);
 }
 
 static void let_go(lk_function *f, entry *e)
 {
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     bool last = --e->users == 0;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (last) entry_free(e);
 }
 
@@ -86,7 +88,7 @@ static void function_destroy(void *object)
         entry_free(f->entries[i]);
     lki_release(f->entries);
     lki_release(f->name);
-    pthread_mutex_destroy(&f->lock);
+    lki_mutex_destroy(&f->lock);
 }
 
 /* "train_step, &model" was written: the function is called train_step. */
@@ -114,7 +116,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
     }
     lk_function *f = lki_object_new(sizeof *f, LKI_KIND_FUNCTION, LKI_LIVES_IN_POOL, function_destroy);
     if (!f) return NULL;
-    pthread_mutex_init(&f->lock, NULL);
+    lki_mutex_init(&f->lock);
     f->fn = args.fn;
     f->user = args.user;
     f->most = (int)most;
@@ -129,7 +131,7 @@ lk_function *lk_function_kw(lk_function_args args, const char *written)
 static bool matches(const signature *s, const lki_value_list *in, int threads)
 {
     if (s->threads != threads || s->lanes != lk_lanes() || s->count != in->count || s->seed != lk_random_seed() ||
-        s->device != lki_device_current())
+        s->precision != lki_precision_now() || s->device != lki_device_current())
         return false;
     for (int i = 0; i < in->count; i++)
         if (!lki_form_matches(&s->input[i], in, i)) return false;
@@ -140,7 +142,7 @@ static signature *signature_of(const lki_value_list *in, int threads)
 {
     signature *s = lki_zalloc(lki_bytes_add(sizeof *s, lki_bytes_of(in->count, sizeof s->input[0])));
     if (!s) return NULL;
-    *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_device_current()};
+    *s = (signature){threads, lk_lanes(), in->count, lk_random_seed(), lki_precision_now(), lki_device_current()};
     for (int i = 0; i < in->count; i++)
         s->input[i] = lki_form_of(in, i);
     return s;
@@ -266,10 +268,10 @@ static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
 /* The plan for these inputs, found or traced, counted as used by the caller. */
 static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int threads)
 {
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     f->calls++;
     entry *e = find(f, in, threads), *gone = NULL;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (e) {
         __atomic_store_n(&f->traces_in_a_row, 0, __ATOMIC_RELAXED);
         return e;
@@ -277,10 +279,10 @@ static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int 
     warn_about_retracing(f);
     e = trace(f, in, items, threads);
     if (!e) return NULL;
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     gone = keep(f, e);
     f->last = e->info;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     if (gone) entry_free(gone);
     return e;
 }
@@ -303,12 +305,14 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     int64_t began = lki_span_begin();
     entry  *e = plan_for(f, in, items, lk_threads());
     lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
-    if (e && e->plan) pthread_mutex_lock(&e->turn);
-    if (e && e->plan) e->plan->call = (int64_t)e->used;
+    if (e && e->plan) {
+        lki_mutex_take(&e->turn);
+        e->plan->call = (int64_t)e->used;
+    }
     began = lki_span_begin();
     lk_tuple out = !e ? poisoned() : e->plan ? replay(e->plan, in) : directly(f, given);
     lki_span_end(began, LKI_SPAN_STEP, "step", -1);
-    if (e && e->plan) pthread_mutex_unlock(&e->turn);
+    if (e && e->plan) lki_mutex_give(&e->turn);
     if (e) let_go(f, e);
     lki_drop(f);
     return out;
@@ -340,10 +344,10 @@ lk_function_info lk_function_inspect(const lk_function *function)
 {
     lk_function *f = (lk_function *)function; /* only its lock changes */
     if (!f) return (lk_function_info){0};
-    pthread_mutex_lock(&f->lock);
+    lki_mutex_take(&f->lock);
     lk_function_info info = f->last;
     info.traces = f->traces;
     info.plans = f->count;
-    pthread_mutex_unlock(&f->lock);
+    lki_mutex_give(&f->lock);
     return info;
 }

@@ -1,6 +1,6 @@
 /* Drawn digits: the same bits everywhere, drawn where they are needed, in any pipeline. */
+#include "core/crew.h"
 #include "core/sha256.h"
-#include "core/thread.h"
 #include "data/gather.h"
 #include "saved.h"
 #include <pthread.h>
@@ -219,7 +219,7 @@ TEST(drawn_in_a_run_of_the_team)
 {
     LK_POOL {
         lk_dataset *d = lk_dataset_batch(lk_digits(.rows = 100), 50);
-        assert_int_equal(lki_team_run(lki_team_get(2), draw_in_a_run, d), LK_OK);
+        assert_int_equal(lki_team_run(2, draw_in_a_run, d), LK_OK);
         good();
     }
 }

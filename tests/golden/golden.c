@@ -86,9 +86,9 @@ int main(int argc, char **argv)
         return 0;
     }
     const lki_device *d = lki_device_current();
-    if (!lki_on_host(d) && lki_gpu_precision(d) != LKI_PRECISION_F32) {
+    if (!lki_on_host(d) && lki_precision_now() != LKI_PRECISION_F32) {
         golden.rounded = true;
-        golden.coarser = lki_gpu_precision(d) == LKI_PRECISION_TF32 ? 0x1p13 : 0x1p16;
+        golden.coarser = lki_precision_now() == LKI_PRECISION_TF32 ? 0x1p13 : 0x1p16;
         printf("%s multiplies rounded factors: products and their gradients within %g of their largest entry, and %g times the "
                "noise; losses within "
                "%g\n",

@@ -12,7 +12,7 @@
 
 #include "core/base.h"
 #include "core/dtype.h"
-#include "core/precision.h"
+#include "core/runtime.h"
 #include "core/shape.h"
 #include "device/gpu/gpu.h"
 #include "format/npy.h"

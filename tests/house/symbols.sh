@@ -23,6 +23,6 @@ complain() { # text, names
 complain "exported but not declared with LK_API in a public header" "$(comm -13 <(echo "$declared") <(echo "$exported"))"
 complain "declared with LK_API but not in the library" "$(comm -23 <(echo "$declared") <(echo "$exported"))"
 complain "called but defined nowhere" "$wanting"
-complain "exported, but neither lk_ nor what public macros call" "$(grep -vE '^(lk_.*|lki_(pool|step|scope|colocate|each)_(enter|leave)|lki_each_next|lki_kw|lki_axes_given)$' <<<"$exported")"
+complain "exported, but neither lk_ nor what public macros call" "$(grep -vE '^(lk_.*|lki_(pool|step|scope|colocate|each|runtime)_(enter|leave)|lki_each_next|lki_kw|lki_axes_given)$' <<<"$exported")"
 complain "global names outside lk_ and lki_ in the static library" "$(grep -vE '^lki?_' <<<"$global")"
 exit $bad

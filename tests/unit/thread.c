@@ -1,7 +1,7 @@
 /* The barrier under stress (more threads than cores, naps at bad moments), teams of several sizes, fork, the floating-point
  * environment. A lost wake-up shows as a hang, which the alarm turns into a failure. */
-#include "core/thread.h"
 #include "check.h"
+#include "core/crew.h"
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
@@ -50,9 +50,7 @@ static void check_meeting(int threads, int rounds, int naps)
 {
     meeting m = {.rounds = rounds, .naps = naps};
     lki_barrier_init(&m.barrier, threads);
-    lki_team *team = lki_team_get(threads);
-    assert_non_null(team);
-    lki_team_run(team, meet, &m);
+    assert_int_equal(lki_team_run(threads, meet, &m), LK_OK);
     assert_int_equal(m.differences, 0);
     for (int i = 0; i < threads; i++)
         assert_int_equal(m.at[i], rounds);
@@ -82,7 +80,7 @@ TEST(no_wake_up_is_lost)
             meeting m = {.rounds = 150};
             lki_barrier_init(&m.barrier, threads);
             m.barrier.spins = spins;
-            lki_team_run(lki_team_get(threads), meet, &m);
+            lki_team_run(threads, meet, &m);
             assert_int_equal(m.differences, 0);
         }
 }
@@ -101,11 +99,11 @@ static void call(void *arg, int thread)
     r->who[thread] = pthread_self();
 }
 
-static void check_roll(lki_team *team, int threads)
+static void check_roll(int threads)
 {
     roll r = {0};
     for (int run = 1; run <= 50; run++) {
-        lki_team_run(team, call, &r);
+        lki_team_run(threads, call, &r);
         for (int i = 0; i < MOST; i++)
             assert_int_equal(r.called[i], i < threads ? run : 0);
     }
@@ -117,25 +115,19 @@ static void check_roll(lki_team *team, int threads)
 
 TEST(teams_of_several_sizes)
 {
-    lki_team *two = lki_team_get(2), *five = lki_team_get(5), *one = lki_team_get(1);
-    assert_int_equal(lki_team_size(one), 1);
-    assert_int_equal(lki_team_size(two), 2);
-    assert_int_equal(lki_team_size(five), 5);
-    assert_ptr_equal(lki_team_get(2), two);
     for (int i = 0; i < 3; i++) {
-        check_roll(five, 5);
-        check_roll(two, 2);
-        check_roll(one, 1);
+        check_roll(5);
+        check_roll(2);
+        check_roll(1);
     }
 }
 
 TEST(impossible_teams_are_refused)
 {
-    assert_null(lki_team_get(0));
-    assert_int_equal(lk_error_code(), LK_EINVAL);
-    lk_clear_error();
-    assert_null(lki_team_get(1 << 20));
-    assert_int_equal(lk_error_code(), LK_EINVAL);
+    roll r = {0};
+    assert_int_equal(lki_team_run(0, call, &r), LK_EINVAL);
+    assert_int_equal(lki_team_run(1 << 20, call, &r), LK_EINVAL);
+    assert_int_equal(r.called[0], 0);
     lk_clear_error();
 }
 
@@ -147,20 +139,19 @@ static void count_runs(void *arg, int thread)
 
 static int total;
 
-static void *run_many(void *team)
+static void *run_many(void *threads)
 {
     for (int i = 0; i < 500; i++)
-        lki_team_run(team, count_runs, &total);
+        lki_team_run((int)(intptr_t)threads, count_runs, &total);
     return NULL;
 }
 
 TEST(runs_take_turns)
 {
     pthread_t callers[3];
-    lki_team *team = lki_team_get(2);
     total = 0;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&callers[i], NULL, run_many, team), 0);
+        assert_int_equal(pthread_create(&callers[i], NULL, run_many, (void *)2), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(callers[i], NULL);
     assert_int_equal(total, 1500);
@@ -171,8 +162,8 @@ static void note_cores(void *arg, int thread) { ((int *)arg)[thread] = lki_cores
 TEST(all_threads_see_the_same_cores)
 {
     int cores[3] = {0};
-    lki_team_run(lki_team_get(2), note_cores, cores);
-    lki_team_run(lki_team_get(3), note_cores, cores);
+    lki_team_run(2, note_cores, cores);
+    lki_team_run(3, note_cores, cores);
     assert_true(lki_cores() >= 1);
     for (int i = 0; i < 3; i++)
         assert_int_equal(cores[i], lki_cores());
@@ -189,7 +180,7 @@ static void note_signals(void *arg, int thread)
 TEST(workers_leave_signals_to_the_program)
 {
     int blocked[3] = {0};
-    lki_team_run(lki_team_get(3), note_signals, blocked);
+    lki_team_run(3, note_signals, blocked);
     assert_int_equal(blocked[0], 0);
     assert_int_equal(blocked[1] & blocked[2], 1);
 }
@@ -206,24 +197,23 @@ static int child_result(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int run_in_child(lki_team *team, int threads)
+static int run_in_child(int threads)
 {
     roll r = {0};
     alarm(20);
-    lki_team_run(team, call, &r);
+    lki_team_run(threads, call, &r);
     for (int i = 0; i < threads; i++)
         if (r.called[i] != 1) return 1;
-    return lki_team_get(threads) == team && !lk_failed() ? 0 : 2;
+    return lk_failed() ? 2 : 0;
 }
 
 TEST(a_forked_child_makes_its_own_team)
 {
-    lki_team *team = lki_team_get(3);
-    check_roll(team, 3);
+    check_roll(3);
     pid_t child = fork();
-    if (child == 0) _exit(run_in_child(team, 3));
+    if (child == 0) _exit(run_in_child(3));
     assert_int_equal(child_result(child), 0);
-    check_roll(team, 3);
+    check_roll(3);
 }
 
 static void *keep_allocating(void *stop)
@@ -259,10 +249,9 @@ static void fork_inside(void *arg, int thread)
 
 TEST(a_child_forked_inside_a_run_gets_out_of_it)
 {
-    lki_team *team = lki_team_get(2);
-    pid_t     child = -1;
-    lki_team_run(team, fork_inside, &child);
-    if (child == 0) _exit(run_in_child(team, 2));
+    pid_t child = -1;
+    lki_team_run(2, fork_inside, &child);
+    if (child == 0) _exit(run_in_child(2));
     assert_int_equal(child_result(child), 0);
 }
 
@@ -283,10 +272,10 @@ TEST(subnormals_are_flushed_on_all_threads)
 {
     float half[3] = {1, 1, 1};
     assert_true(half_of_smallest() > 0);
-    lki_team_run(lki_team_get(3), note_halves, half);
+    lki_team_run(3, note_halves, half);
     assert_true(half[0] == 0 && half[1] == 0 && half[2] == 0);
     assert_true(half_of_smallest() > 0);
-    lki_team_run(lki_team_get(1), note_halves, half);
+    lki_team_run(1, note_halves, half);
     assert_true(half_of_smallest() > 0);
 }
 

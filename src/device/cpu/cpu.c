@@ -1,4 +1,5 @@
 /* The CPU as a device, or as several logical ones: their memory is the process's. */
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "device/device.h"
@@ -29,21 +30,21 @@ static lk_status cpu_copy(lki_device *device, void *dst, const void *src, size_t
 static const lki_device_ops ops = {
     .alloc = cpu_alloc, .release = cpu_release, .copy = cpu_copy, .write = cpu_copy, .read = cpu_copy};
 
-static lki_device      cpus[LKI_MOST_CPU_DEVICES];
-static char            names[LKI_MOST_CPU_DEVICES][16];
-static int             count; /* atomic; those before it are filled in */
-static bool            fixed; /* the user said how many there are */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static lki_device cpus[LKI_MOST_CPU_DEVICES];
+static char       names[LKI_MOST_CPU_DEVICES][16];
+static int        count; /* atomic; those before it are filled in */
+static bool       fixed; /* the user said how many there are */
+LKI_MUTEX(lock);
 
 void lki_cpu_devices_raise(int wanted)
 {
-    pthread_mutex_lock(&lock);
+    lki_mutex_take(&lock);
     for (int i = count; i < wanted && i < LKI_MOST_CPU_DEVICES; i++) {
         snprintf(names[i], sizeof names[i], "CPU:%d", i);
         cpus[i] = (lki_device){.kind = LKI_DEVICE_CPU, .name = names[i], .ops = &ops, .memory = cpus};
         __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&lock);
+    lki_mutex_give(&lock);
 }
 
 void lki_cpu_devices_fix(void) { __atomic_store_n(&fixed, true, __ATOMIC_RELAXED); }

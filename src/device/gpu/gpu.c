@@ -2,6 +2,7 @@
 #include "device/gpu/gpu.h"
 #include "core/beside.h"
 #include "core/classes.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/precision.h"
@@ -25,14 +26,14 @@ typedef struct logical { /* beside its device: what a logical GPU may take of it
     size_t     used, limit;
 } logical;
 
-static card            cards[LKI_GPU_MOST_CARDS];
-static int             card_count;
-static logical         gpus[MOST_DEVICES];
-static int             gpu_count;
-static bool            in_use; /* atomic: a card was opened */
-static char            why[512];
-static pthread_once_t  once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t split_lock = PTHREAD_MUTEX_INITIALIZER;
+static card           cards[LKI_GPU_MOST_CARDS];
+static int            card_count;
+static logical        gpus[MOST_DEVICES];
+static int            gpu_count;
+static bool           in_use; /* atomic: a card was opened */
+static char           why[512];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+LKI_MUTEX(split_lock);
 
 static card *card_of(const lki_device *d) { return d->card; }
 
@@ -40,16 +41,17 @@ lki_gpu_state *lki_gpu_state_at(int i) { return i < card_count ? &cards[i] : NUL
 
 /* ---- lost cards ---- */
 
+LKI_MUTEX(losing);
+
 static void lose(card *c, const char *what, int code)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&one);
+    lki_mutex_take(&losing);
     if (!c->lost) {
         c->lost_code = code;
         snprintf(c->lost_at, sizeof c->lost_at, "%s", what);
         __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&one);
+    lki_mutex_give(&losing);
 }
 
 static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
@@ -101,16 +103,26 @@ static int class_of(size_t bytes, size_t *size)
     return class;
 }
 
+/* With the lock held. */
+static lk_status make_tables(card *c)
+{
+    if (!c->free) c->free = lki_zalloc_array(LKI_GPU_CLASSES, sizeof *c->free);
+    if (!c->job) c->job = lki_zalloc_array(LKI_GPU_UNSETTLED, sizeof *c->job);
+    return c->free && c->job ? LK_OK : LK_ENOMEM;
+}
+
 lk_status lki_gpu_open(lki_device *d)
 {
     card *c = card_of(d);
     int   code = 0;
     if (is_lost(c)) return tell_lost(d);
     if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
-    pthread_mutex_lock(&c->lock);
-    if (!c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
-    if (!code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_take(&c->lock);
+    const lk_status status = make_tables(c);
+    if (status == LK_OK && !c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
+    if (status == LK_OK && !code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
+    lki_mutex_give(&c->lock);
+    LKI_TRY(status);
     if (!code) __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
     return lki_gpu_check(d, "the card cannot be opened", code);
 }
@@ -123,6 +135,35 @@ static void trim(card *c)
         while (c->free[k].count > 0)
             c->line.backend->release(c->line.card, c->free[k].block[--c->free[k].count]);
     c->kept = 0;
+}
+
+/* With the lock held, after trim(): what is made at need goes, until it is needed again. No work is left whose error could be told:
+ * plans and tensors it was for are gone. */
+static void clear_tables(card *c)
+{
+    const lki_gpu_backend *b = c->line.backend;
+    if (c->stop) b->release(c->line.card, c->stop);
+    if (c->slot) b->release_host(c->slot);
+    c->stop = c->slot = NULL;
+    __atomic_store_n(&c->done, c->given, __ATOMIC_RELEASE);
+    for (int k = 0; k < LKI_GPU_CLASSES; k++) {
+        lki_release(c->free[k].block);
+        c->free[k] = (lki_gpu_kept){0};
+    }
+}
+
+int64_t lki_gpu_trim(bool all)
+{
+    int64_t bytes = 0;
+    for (card *c = cards; c < cards + card_count; c++) {
+        if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE) || is_lost(c)) continue;
+        lki_mutex_take(&c->lock);
+        bytes += (int64_t)c->kept;
+        trim(c);
+        if (all && !c->used && !c->bad) clear_tables(c);
+        lki_mutex_give(&c->lock);
+    }
+    return bytes;
 }
 
 /* `code` is what the card said; 0: it was not asked. */
@@ -150,7 +191,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
     int class = class_of(bytes, &size), code = 0;
     if (lki_gpu_open(d) != LK_OK) return NULL;
     if (class >= LKI_GPU_CLASSES) return no_room(d, bytes, 0), NULL;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     bool allowed = !l->limit || l->used + size <= l->limit;
     if (allowed && c->free[class].count) {
         mem = c->free[class].block[--c->free[class].count];
@@ -167,7 +208,7 @@ static void *gpu_alloc(lki_device *d, size_t bytes)
         l->used += size;
         c->used += size;
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (!mem && code && c->line.backend->lost(code)) lki_gpu_check(d, "an allocation", code);
     else if (!mem) no_room(d, bytes, code);
     return mem;
@@ -180,7 +221,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     int class = class_of(bytes, &size);
     lki_error_record before;
     lki_error_take(&before);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     lki_gpu_kept *k = &c->free[class];
     ((logical *)d)->used -= size;
     c->used -= size;
@@ -190,7 +231,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
     } else {
         c->line.backend->release(c->line.card, mem); /* the list could not grow */
     }
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     lk_clear_error(); /* that of the list */
     if (before.code != LK_OK) lki_error_put(&before);
 }
@@ -201,10 +242,10 @@ lki_gpu_memory lki_gpu_memory_of(lki_device *d)
     lki_gpu_memory m = {.limit = ((logical *)d)->limit};
     if (lki_gpu_open(d) != LK_OK) return m;
     c->line.backend->available(c->line.card, &m.available);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     m.used = m.limit ? ((logical *)d)->used : c->used;
     m.kept = c->kept;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return m;
 }
 
@@ -253,19 +294,20 @@ static int try_peer(const lki_gpu_line *to, const lki_gpu_line *from, bool *good
     return code;
 }
 
+LKI_TURN(trying_peers);
+
 static bool peer_works(lki_device *d, lki_device *from)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    unsigned char         *state = &card_of(d)->peer[card_of(from)->line.card];
+    unsigned char *state = &card_of(d)->peer[card_of(from)->line.card];
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_UNKNOWN) {
-        pthread_mutex_lock(&one);
+        lki_mutex_take(&trying_peers);
         bool good = *state == PEER_GOOD;
         int  code = *state == PEER_UNKNOWN ? try_peer(&card_of(d)->line, &card_of(from)->line, &good) : 0;
         if (*state == PEER_UNKNOWN && !good)
             lki_warn("copies from %s to %s %s; they go through the host instead", from->name, d->name,
                      code ? card_of(d)->line.backend->text(code) : "do not carry what they should");
         __atomic_store_n(state, good ? PEER_GOOD : PEER_BROKEN, __ATOMIC_RELEASE);
-        pthread_mutex_unlock(&one);
+        lki_mutex_give(&trying_peers);
     }
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
 }
@@ -305,9 +347,9 @@ static size_t gpu_room(lki_device *d)
 static lk_status gpu_limit(lki_device *d, size_t bytes)
 {
     card *c = card_of(d);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     ((logical *)d)->limit = bytes;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return LK_OK;
 }
 
@@ -354,25 +396,13 @@ static void *open_backend(void)
     return object;
 }
 
-/* LOCKSTEP_PRECISION; what is not one of its words is ignored. */
-static int precision_asked(void)
-{
-    static const char *const names[] = LKI_PRECISION_NAMES;
-    const char              *text = getenv("LOCKSTEP_PRECISION");
-    for (int i = 0; text && *text && i < LKI_COUNT(names); i++)
-        if (!strcmp(text, names[i])) return i;
-    if (text && *text) lki_warn("LOCKSTEP_PRECISION=%s is not f32, tf32 or bf16 and is ignored", text);
-    return LKI_PRECISION_F32;
-}
-
 static void make_logical(int per_card, size_t limit)
 {
-    const int precision = precision_asked();
-    int       n = 0;
+    int n = 0;
     for (int c = 0; c < card_count; c++)
         for (int i = 0; i < per_card && n < MOST_DEVICES; i++, n++) {
             snprintf(gpus[n].name, sizeof gpus[n].name, "GPU:%d", n);
-            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c], precision};
+            gpus[n].device = (lki_device){LKI_DEVICE_GPU, gpus[n].name, &gpu_ops, &cards[c], &cards[c]};
             gpus[n].limit = limit;
         }
     __atomic_store_n(&gpu_count, n, __ATOMIC_RELEASE);
@@ -397,7 +427,7 @@ static void find_cards(void)
         card *c = &cards[card_count];
         if (b->card(i, &c->what)) continue;
         c->line = (lki_gpu_line){.backend = b, .kernels = b->kernels(), .card = i, .links = links ? links() : NULL};
-        pthread_mutex_init(&c->lock, NULL);
+        lki_mutex_init(&c->lock);
         card_count++;
         if (used < sizeof why)
             used +=
@@ -437,13 +467,11 @@ lk_status lki_gpu_split(int per_card, size_t limit)
         return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
     if (per_card < 1 || per_card > MOST_DEVICES)
         return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
-    pthread_mutex_lock(&split_lock);
+    lki_mutex_take(&split_lock);
     make_logical(per_card, limit);
-    pthread_mutex_unlock(&split_lock);
+    lki_mutex_give(&split_lock);
     return LK_OK;
 }
-
-int lki_gpu_precision(const lki_device *d) { return __atomic_load_n(&d->precision, __ATOMIC_RELAXED); }
 
 const lki_gpu_line *lki_gpu_line_of(lki_device *d) { return lki_gpu_open(d) == LK_OK ? &card_of(d)->line : NULL; }
 

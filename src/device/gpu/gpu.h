@@ -21,9 +21,6 @@ const char *lki_gpu_why(void); /* one line: what was found, or why nothing was *
 /* Cut each card into so many logical GPUs, each with at most `limit` bytes (0: no limit). LK_ESTATE once a GPU is in use. */
 lk_status lki_gpu_split(int per_card, size_t limit);
 
-/* How its kernels multiply, an lki_precision; at first LOCKSTEP_PRECISION: f32, tf32 or bf16. */
-int lki_gpu_precision(const lki_device *d);
-
 /* Of one GPU: its card's backend, number and stream; opens the card. NULL and an error when it cannot be, or is lost. */
 typedef struct lki_gpu_line {
     const lki_gpu_backend      *backend;
@@ -82,5 +79,9 @@ typedef struct lki_gpu_memory {
 lki_gpu_memory lki_gpu_memory_of(lki_device *d);
 
 const lki_gpu_card *lki_gpu_card_of(lki_device *d);
+
+/* Give kept memory of all cards back to them; returns how many bytes. `all`: of cards that hold nothing of anyone, also what the
+ * library itself keeps there. Streams stay open. */
+int64_t lki_gpu_trim(bool all);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef LKI_DEVICE_GPU_INSIDE_H
 #define LKI_DEVICE_GPU_INSIDE_H
 
+#include "core/lock.h"
 #include "device/gpu/linked.h"
-#include <pthread.h>
 
 enum { LKI_GPU_CLASSES = 256, LKI_GPU_SMALLEST = 256, LKI_GPU_UNSETTLED = 1024 };
 
@@ -13,21 +13,21 @@ typedef struct lki_gpu_kept { /* freed blocks of one size class */
 } lki_gpu_kept;
 
 typedef struct lki_gpu_state {
-    lki_gpu_line    line;
-    lki_gpu_card    what;
-    pthread_mutex_t lock; /* of opening, of memory and of work */
-    bool            open;
-    lki_gpu_kept    free[LKI_GPU_CLASSES];
-    size_t          used, kept;
+    lki_gpu_line  line;
+    lki_gpu_card  what;
+    lki_mutex     lock; /* of opening, of memory and of work */
+    bool          open;
+    lki_gpu_kept *free; /* LKI_GPU_CLASSES of them, made when the card is opened */
+    size_t        used, kept;
 
     /* Work (work.c). */
-    int        *stop;                   /* in the card's memory; made at first need */
-    int        *slot;                   /* LKI_GPU_UNSETTLED of them, where the host and the card can reach them; likewise */
-    lki_gpu_job job[LKI_GPU_UNSETTLED]; /* whose work it is, by number, as slots are */
-    int64_t     given, done;            /* atomic: the last number, and the last that is known to be done */
-    int64_t     bad;                    /* the first work that met an error which was not told yet; 0: none */
-    int         code;                   /* that error */
-    lki_gpu_job bad_job;
+    int         *stop;        /* in the card's memory; made at first need */
+    int         *slot;        /* LKI_GPU_UNSETTLED of them, where the host and the card can reach them; likewise */
+    lki_gpu_job *job;         /* whose work it is, by number, as slots are; made likewise */
+    int64_t      given, done; /* atomic: the last number, and the last that is known to be done */
+    int64_t      bad;         /* the first work that met an error which was not told yet; 0: none */
+    int          code;        /* that error */
+    lki_gpu_job  bad_job;
 
     lki_linked   *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
     unsigned char peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */

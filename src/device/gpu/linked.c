@@ -1,10 +1,10 @@
 /* Opening, trying, watching and closing links between cards. */
 #include "device/gpu/linked.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/thread.h"
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,15 +22,15 @@ struct lki_linked {
     const lki_gpu_links *way_of; /* the backend's functions */
     bool                 no_nccl;
     double               seconds;
-    pthread_mutex_t      lock;  /* of what follows, and of every call of the backend with `links` */
+    lki_mutex            lock;  /* of what follows, and of every call of the backend with `links` */
     void                *links; /* NULL: given up */
     lki_gpu_way          way;
     int64_t              given, waited; /* exchanges; those before which somebody has waited */
     lki_error_record     why;           /* they were given up */
 };
 
-static lki_linked     *list;
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static lki_linked *list;
+LKI_TURN(list_lock);
 
 static const char *const way_names[LKI_WAYS] = {"NCCL", "copies between them", "copies through the host"};
 
@@ -127,14 +127,14 @@ static lk_status wait_within(lki_linked *l, double seconds)
     const int64_t began = lki_nanoseconds(), deadline = seconds > 0 && seconds < 1e9 ? began + (int64_t)(seconds * 1e9) : INT64_MAX;
     lk_status     status = LK_OK;
     for (int at = 0;;) {
-        pthread_mutex_lock(&l->lock);
+        lki_mutex_take(&l->lock);
         const int64_t given = l->given;
         if (status == LK_OK) status = check(l);
         if (status == LK_OK) status = first_busy(l, &at);
         const bool done = status != LK_OK || at == l->count;
         if (done && status == LK_OK) l->waited = given;
         if (!done && lki_nanoseconds() > deadline) status = too_late(l, at, seconds);
-        pthread_mutex_unlock(&l->lock);
+        lki_mutex_give(&l->lock);
         if (done || status != LK_OK) return status;
         rest(began);
     }
@@ -142,10 +142,10 @@ static lk_status wait_within(lki_linked *l, double seconds)
 
 lk_status lki_linked_wait(lki_linked *l)
 {
-    pthread_mutex_lock(&l->lock);
+    lki_mutex_take(&l->lock);
     const bool      nothing = l->links && l->given == l->waited;
     const lk_status status = l->links ? LK_OK : told_before(l);
-    pthread_mutex_unlock(&l->lock);
+    lki_mutex_give(&l->lock);
     return nothing || status != LK_OK ? status : wait_within(l, l->seconds);
 }
 
@@ -280,7 +280,7 @@ static void linked_free(lki_linked *l)
     for (int i = 0; i < l->count; i++)
         lki_gpu_watch(l->device[i], l, false);
     if (l->links) l->way_of->close(l->links, 0);
-    pthread_mutex_destroy(&l->lock);
+    lki_mutex_destroy(&l->lock);
     lki_release(l);
 }
 
@@ -288,7 +288,7 @@ static lki_linked *linked_new(const lki_linked_args *a)
 {
     lki_linked *l = lki_zalloc(sizeof *l);
     if (!l) return NULL;
-    pthread_mutex_init(&l->lock, NULL);
+    lki_mutex_init(&l->lock);
     l->refs = 2; /* the owner's and the caller's */
     l->owner = a->owner;
     l->seconds = a->seconds;
@@ -323,7 +323,7 @@ lki_linked *lki_linked_open(lki_linked_args a)
 {
     if (a.count < 2 || a.count > LKI_GPU_MOST_CARDS)
         return lki_fail(LK_EINVAL, "%d cards to be linked; 2 to %d are possible", a.count, LKI_GPU_MOST_CARDS), NULL;
-    pthread_mutex_lock(&list_lock);
+    lki_mutex_take(&list_lock);
     lki_linked *l = list;
     while (l && !is_of(l, &a))
         l = l->next;
@@ -332,7 +332,7 @@ lki_linked *lki_linked_open(lki_linked_args a)
         l->next = list;
         list = l;
     }
-    pthread_mutex_unlock(&list_lock);
+    lki_mutex_give(&list_lock);
     return l;
 }
 
@@ -357,22 +357,22 @@ bool lki_linked_hold(lki_linked *l)
 void lki_linked_drop(lki_linked *l)
 {
     if (!l) return;
-    pthread_mutex_lock(&list_lock);
+    lki_mutex_take(&list_lock);
     let_go(l);
-    pthread_mutex_unlock(&list_lock);
+    lki_mutex_give(&list_lock);
 }
 
 void lki_linked_forget(const void *owner)
 {
     if (!owner) return;
-    pthread_mutex_lock(&list_lock);
+    lki_mutex_take(&list_lock);
     for (lki_linked *l = list, *next; l; l = next) {
         next = l->next;
         if (l->owner != owner) continue;
         l->owner = NULL;
         let_go(l);
     }
-    pthread_mutex_unlock(&list_lock);
+    lki_mutex_give(&list_lock);
 }
 
 /* ---- exchanges ---- */
@@ -381,7 +381,7 @@ typedef int exchange_fn(void *links, int count, const lki_gpu_transfer *transfer
 
 static lk_status exchange_by(lki_linked *l, exchange_fn *fn, int count, const lki_gpu_transfer *transfers)
 {
-    pthread_mutex_lock(&l->lock);
+    lki_mutex_take(&l->lock);
     lk_status status = check(l);
     const int code = status == LK_OK ? fn(l->links, count, transfers) : 0;
     if (status == LK_OK && l->given++ == l->waited)
@@ -393,15 +393,15 @@ static lk_status exchange_by(lki_linked *l, exchange_fn *fn, int count, const lk
         snprintf(text, sizeof text, "an exchange failed: %s", why);
         status = links_failed(l, text);
     }
-    pthread_mutex_unlock(&l->lock);
+    lki_mutex_give(&l->lock);
     return status;
 }
 
 void lki_linked_gave(lki_linked *l)
 {
-    pthread_mutex_lock(&l->lock);
+    lki_mutex_take(&l->lock);
     l->given++;
-    pthread_mutex_unlock(&l->lock);
+    lki_mutex_give(&l->lock);
 }
 
 lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers)

@@ -22,9 +22,9 @@ lk_status lki_gpu_wait_for_links(lki_device *d)
 {
     card *c = lki_gpu_state_of(d);
     if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     lk_status status = l ? lki_linked_wait(l) : LK_OK;
     lki_linked_drop(l);
     return status;
@@ -34,9 +34,9 @@ void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
 {
     card *c = lki_gpu_state_of(d);
     if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
 }
 
 int64_t lki_gpu_given(lki_device *d) { return __atomic_load_n(&lki_gpu_state_of(d)->given, __ATOMIC_ACQUIRE); }
@@ -51,14 +51,14 @@ bool lki_gpu_pending(lki_device *d, int64_t work)
 
 static void note_done(card *c, int64_t work)
 {
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     for (int64_t w = c->done + 1; w <= work && !c->bad; w++) {
         if (!(c->code = __atomic_load_n(&c->slot[w % LKI_GPU_UNSETTLED], __ATOMIC_RELAXED))) continue;
         c->bad = w;
         c->bad_job = c->job[w % LKI_GPU_UNSETTLED];
     }
     if (work > c->done) __atomic_store_n(&c->done, work, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
 }
 
 void lki_gpu_done(lki_device *d, int64_t work) { note_done(lki_gpu_state_of(d), work); }
@@ -92,23 +92,23 @@ int *lki_gpu_stop(lki_device *d)
 {
     card *c = lki_gpu_state_of(d);
     if (lki_gpu_open(d) != LK_OK) return NULL;
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     const int code = make_words(c);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return lki_gpu_check(d, "no memory for a word", code) == LK_OK ? c->stop : NULL;
 }
 
 /* The numbers for `count` works, the last of which is returned; 0: their slots are not free. */
 static int64_t take_numbers(card *c, const lki_gpu_job *job, int count)
 {
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     const int64_t last = c->given + count <= c->done + LKI_GPU_UNSETTLED ? c->given + count : 0;
     for (int64_t w = c->given + 1; w <= last; w++) {
         c->slot[w % LKI_GPU_UNSETTLED] = 0;
         c->job[w % LKI_GPU_UNSETTLED] = *job;
     }
     if (last) __atomic_store_n(&c->given, last, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return last;
 }
 
@@ -139,11 +139,11 @@ static void clear(card *c)
 {
     if (!c->stop) return;
     c->line.backend->sync(c->line.card, c->line.stream);
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     c->bad = 0;
     __atomic_store_n(&c->done, c->given, __ATOMIC_RELEASE);
     c->line.backend->zero(c->line.card, c->line.stream, c->stop, sizeof *c->stop);
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
 }
 
 static void clear_all(lki_device *d)
@@ -157,12 +157,12 @@ static void clear_all(lki_device *d)
 /* The error that work up to this number met; `with`: only of work with these links, or NULL. */
 static lk_status tell(card *c, int64_t work, const lki_linked *with)
 {
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     const bool        has = c->bad && c->bad <= work && (!with || c->bad_job.with == with);
     const lki_gpu_job job = c->bad_job;
     const int         code = c->code;
     if (has) c->bad = 0;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     return has ? job.tell(job.of, code, job.call) : LK_OK;
 }
 
@@ -196,9 +196,9 @@ void lki_gpu_forget(lki_device *d, const void *of)
     c->line.backend->sync(c->line.card, c->line.stream); /* it may still be at work */
     if (!c->slot) return;
     note_done(c, lki_gpu_given(d));
-    pthread_mutex_lock(&c->lock);
+    lki_mutex_take(&c->lock);
     const bool untold = c->bad && c->bad_job.of == of;
-    pthread_mutex_unlock(&c->lock);
+    lki_mutex_give(&c->lock);
     if (!untold) return;
     lki_warn("%s: a step met an index out of range, and was dropped before its results were asked for", d->name);
     clear_all(d);

@@ -1,6 +1,7 @@
 /* Running a slot at once on a GPU: the card does it later, in order; a call that checks indices is waited for. */
 #include "kernel/gpu/run.h"
 #include "core/log.h"
+#include "core/runtime.h"
 #include "device/gpu/gpu.h"
 
 enum { MOST_LANES = 64 }; /* of base/gpu.h */
@@ -38,7 +39,7 @@ lk_status lki_gpu_run(lki_device *d, lki_slot_call *c)
     const lki_gpu_line *l = lki_gpu_line_of(d);
     if (!l) return lk_error_code();
     lki_scratch_fn *needs = l->kernels->scratch[c->slot][c->type];
-    lki_launch      how = {.stream = l->stream, .precision = (lki_precision)lki_gpu_precision(d)};
+    lki_launch      how = {.stream = l->stream, .precision = lki_precision_now()};
     c->args->gpu = &how;
     const size_t scratch = needs ? needs(c->args) : 0;
     if (scratch && !(c->args->scratch = d->ops->alloc(d, scratch))) return LK_ENOMEM;

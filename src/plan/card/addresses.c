@@ -46,7 +46,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     for (int i = 0; i < n->nsrc + n->ndst; i++)
         LKI_TRY(make_view(c, &views[i], i < n->nsrc ? n->src[i] : n->dst[i - n->nsrc], true));
     k->args = (lki_args){.src = views, .dst = views + n->nsrc, .nsrc = n->nsrc, .ndst = n->ndst, .attr = &n->attr, .gpu = &k->gpu};
-    k->gpu.precision = __atomic_load_n(&c->device->precision, __ATOMIC_RELAXED);
+    k->gpu.precision = c->graph->precision;
     k->args.hi = n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     k->args.first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row : 0;
     if (n->mode == LKI_SUM) LKI_TRY(give_lanes(c, &k->args, n));

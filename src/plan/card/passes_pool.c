@@ -61,7 +61,7 @@ static lk_status fuse(lki_graph *g, lki_node *weights, lki_node *product)
 
 lk_status lki_card_fuse_pools(lki_graph *g, lki_device *card)
 {
-    if (lki_gpu_precision(card) == LKI_PRECISION_F32 || lki_gpu_card_of(card)->shared < LKI_DENSE_POOL_SHARED) return LK_OK;
+    if (g->precision == LKI_PRECISION_F32 || lki_gpu_card_of(card)->shared < LKI_DENSE_POOL_SHARED) return LK_OK;
     for (int i = 0; i < g->node_count; i++) {
         lki_node *n = &g->nodes[i];
         if (n->dead || n->op != LKI_OP_conv2d_pool_grad_w || n->mode != LKI_SUM || n->type != LK_F32) continue;

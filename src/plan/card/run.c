@@ -1,9 +1,9 @@
 /* Running launches: one by one, or captured; and calls on the host. */
 #include "op/run.h"
+#include "core/lock.h"
 #include "core/thread.h"
 #include "format/trace.h"
 #include "plan/card/inside.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,25 +119,26 @@ static lk_status run_captured(const lki_card *c, const lki_card_part *p, void *v
 
 /* ---- traced ---- */
 
+LKI_MUTEX(names_lock);
+
 /* "update_adam x 6". Names of spans live as long as the process, so there are at most NAMES of them. */
 static const char *name_of(const lki_card *c, const lki_card_launch *l)
 {
     enum { NAMES = 256 };
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char            names[NAMES][48];
-    const int              count = l->end - l->from;
+    static char names[NAMES][48];
+    const int   count = l->end - l->from;
     const char *op = lki_op_name(c->calls[l->from].node->op), *what = l->kind == LKI_GROUP_SMALL ? "small" : op, *found = what;
     char        text[48];
     if (count == 1) return op;
     snprintf(text, sizeof text, "%.32s x %d", what, count);
-    pthread_mutex_lock(&lock);
+    lki_mutex_take(&names_lock);
     for (int i = 0; i < NAMES; i++) {
         if (!names[i][0]) memcpy(names[i], text, sizeof text);
         if (strcmp(names[i], text)) continue;
         found = names[i];
         break;
     }
-    pthread_mutex_unlock(&lock);
+    lki_mutex_give(&names_lock);
     return found;
 }
 

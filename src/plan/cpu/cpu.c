@@ -169,12 +169,8 @@ static lk_status patch_inputs(lki_cpu_plan *p, const lki_value_list *in)
 
 static lk_status run(lki_cpu_plan *p)
 {
-    lki_team *team = p->threads > 1 ? lki_team_get(p->threads) : NULL;
-    if (p->threads > 1 && !team) return lk_error_code();
-    void (*replay)(void *, int) = __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) ? replay_traced : replay_thread;
-    if (team) return lki_team_run(team, replay, p);
-    replay(p, 0);
-    return LK_OK;
+    lki_barrier_renew(&p->barrier);
+    return lki_team_run(p->threads, __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) ? replay_traced : replay_thread, p);
 }
 
 static lk_status replay(lki_plan *plan, const lki_value_list *in, lk_tensor *const *out)

@@ -25,8 +25,8 @@
 #ifndef LKI_PLAN_CPU_CPU_H
 #define LKI_PLAN_CPU_CPU_H
 
+#include "core/crew.h"
 #include "core/memory.h"
-#include "core/thread.h"
 #include "plan/plan.h"
 
 typedef enum lki_task_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_task_place;

@@ -511,6 +511,7 @@ lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_lane_
     lk_status status = LK_ENOMEM;
     *out = (lki_shard){.graph = lki_graph_new()};
     c.to = out->graph;
+    if (c.to) c.to->precision = g->precision;
     LK_STEP /* the table is held by the graph */
     {
         c.table = c.to ? table_of(split) : NULL;
