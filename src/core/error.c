@@ -73,3 +73,14 @@ void lki_error_put(const lki_error_record *in)
 {
     if (record.code == LK_OK && in->code != LK_OK) record = *in;
 }
+
+void lki_error_scope_enter(lki_error_scope *s)
+{
+    s->before.code = record.code;
+    if (record.code != LK_OK) lki_error_take(&s->before);
+}
+
+void lki_error_scope_leave(lki_error_scope *s)
+{
+    if (s->before.code != LK_OK) record = s->before;
+}

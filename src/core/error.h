@@ -27,4 +27,22 @@ typedef struct lki_error_record {
 void lki_error_take(lki_error_record *out);
 void lki_error_put(const lki_error_record *in);
 
+/* A public call works on errors of its own. Its function begins with
+ *
+ *     LKI_SCOPE_ERRORS;
+ *
+ * An error that the thread had before is put aside until the function returns, and is the first cause again then. So lk_failed() in
+ * the call, and in what it calls, means a failure of this call. A call that replicas make together has no scope of its own: an error
+ * that a replica had before must release the others (dist/run.c). */
+typedef struct lki_error_scope {
+    lki_error_record before; /* its text is only set if there is a code */
+} lki_error_scope;
+
+void lki_error_scope_enter(lki_error_scope *s);
+void lki_error_scope_leave(lki_error_scope *s);
+
+#define LKI_SCOPE_ERRORS                                                                                                           \
+    __attribute__((cleanup(lki_error_scope_leave))) lki_error_scope error_scope_;                                                  \
+    lki_error_scope_enter(&error_scope_)
+
 #endif

@@ -207,6 +207,18 @@ void *lki_kw(void *args, const char *type)
     return args;
 }
 
+bool lki_option_written(const void *args, const char *type, const char *name)
+{
+    const lki_options *all = lki_options_find(type);
+    const char        *text = *(const char *const *)args;
+    item               it;
+    for (int at = 0; all && text && next_item(&text, &it); at++) {
+        if (it.name) at = position_of(all, &it);
+        if (at < all->count && !strcmp(all->option[at].name, name)) return true;
+    }
+    return false;
+}
+
 /* ---- the tables -------------------------------------------------------------------------------------------------------------- */
 
 #define OPTION(T, kind, member) {#member, LKI_OPTION_##kind, offsetof(T, member)},

@@ -83,6 +83,9 @@ typedef struct lki_options {
     int               count;
 } lki_options;
 
+/* Does the text of these arguments name this option? False too where there is no text. */
+bool lki_option_written(const void *args, const char *type, const char *name);
+
 /* What the keyword macros pass, by the name of the struct; NULL for one there is not. The build makes the tables from the public
  * headers (tools/options-table). */
 const lki_options *lki_options_find(const char *type);

@@ -76,6 +76,7 @@ static lk_names names_of(const lki_zip *z)
 
 lk_names lk_npz_names(const char *path)
 {
+    LKI_SCOPE_ERRORS;
     lki_zip z;
     if (!has_path("lk_npz_names", path) || lki_zip_open(path, &z) != LK_OK) return (lk_names){0};
     lk_names names = names_of(&z);
@@ -94,6 +95,7 @@ static lk_tensor *tensor_of(lki_array *a)
 
 lk_tensor *lk_npy_read(const char *path)
 {
+    LKI_SCOPE_ERRORS;
     lki_array a;
     if (!has_path("lk_npy_read", path) || lki_npy_read(path, &a) != LK_OK) return &lki_poison;
     return tensor_of(&a);
@@ -125,6 +127,7 @@ static lk_tensor *read_only_one(const char *call, const lki_zip *z)
 
 lk_tensor *lk_npz_read(const char *path, const char *name)
 {
+    LKI_SCOPE_ERRORS;
     lki_zip z;
     if (!has_path("lk_npz_read", path) || lki_zip_open(path, &z) != LK_OK) return &lki_poison;
     lk_tensor *t = name ? read_member("lk_npz_read", &z, name) : read_only_one("lk_npz_read", &z);
@@ -149,6 +152,7 @@ static lk_status array_of(const char *call, lk_tensor *tensor, lki_array *out)
 
 lk_status lk_npy_write(const char *path, lk_tensor *t)
 {
+    LKI_SCOPE_ERRORS;
     lki_array a;
     if (!has_path("lk_npy_write", path)) return LK_EINVAL;
     LKI_TRY(array_of("lk_npy_write", t, &a));
@@ -186,6 +190,7 @@ static lk_status add_member(lki_zip_out *z, const char *name, lk_tensor *t)
 
 lk_status lk_npz_write(const char *path, lk_names names, lk_tuple tensors)
 {
+    LKI_SCOPE_ERRORS;
     lki_zip_out *z;
     lki_bytes    archive = {0};
     if (!has_path("lk_npz_write", path)) return LK_EINVAL;
@@ -234,6 +239,7 @@ static lk_dataset *rows_of(const lki_zip *z, lk_names names)
 
 lk_dataset *lk_npz_dataset_kw(lk_npz_args a)
 {
+    LKI_SCOPE_ERRORS;
     lki_zip     z;
     lk_dataset *d = NULL;
     if (!has_path("lk_npz_dataset", a.path)) return NULL;

@@ -173,6 +173,7 @@ static const lki_dataset_ops padded_ops = BATCH_OPS("lk_dataset_padded_batch");
 
 static lk_dataset *batch_new(const lki_dataset_ops *ops, const lk_batch_args *a, bool pads)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(ops->name, a->dataset)) return NULL;
     if (a->size < 1 || a->size > LKI_MOST_ROWS)
         return lki_fail(LK_EINVAL, "%s: batches of %lld rows; it must be 1 to %lld", ops->name, (long long)a->size,
@@ -309,6 +310,7 @@ static const lki_dataset_ops unbatch_ops = {.name = "lk_dataset_unbatch",
 
 lk_dataset *lk_dataset_unbatch(lk_dataset *dataset)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(unbatch_ops.name, dataset)) return NULL;
     lk_dataset *d = lki_dataset_new(&unbatch_ops, sizeof *d, 1, &dataset);
     if (!d) return NULL;

@@ -450,6 +450,7 @@ static const lki_dataset_ops ops = {.name = "lk_dataset_cache",
 
 lk_dataset *lk_dataset_cache_kw(lk_cache_args a)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(ops.name, a.dataset)) return NULL;
     if (a.file && !*a.file)
         return lki_fail(LK_EINVAL, "%s: the name of the file is empty; leave it out to keep elements in memory", ops.name), NULL;

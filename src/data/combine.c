@@ -156,6 +156,7 @@ static void agree_on_batches(lk_dataset *d)
 
 lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_list_given("lk_dataset_zip", count, one_based)) return NULL;
     if (count < 1 || count > LKI_MOST_COLUMNS)
         return lki_fail(LK_EINVAL, "lk_dataset_zip: %d datasets; it must be 1 to %d", count, LKI_MOST_COLUMNS), NULL;
@@ -168,6 +169,7 @@ lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based)
 
 lk_dataset *lk_dataset_enumerate(lk_dataset *d, int64_t start)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable("lk_dataset_enumerate", d)) return NULL;
     lk_dataset *numbers = lki_counter_node(start);
     lk_dataset *zip = numbers ? lk_dataset_zip(numbers, d) : NULL;
@@ -211,6 +213,7 @@ static const lki_dataset_ops concatenate_ops = {
 
 lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(concatenate_ops.name, a) || !lki_dataset_usable(concatenate_ops.name, b)) return NULL;
     lk_dataset *d = lki_dataset_new(&concatenate_ops, sizeof *d, 2, (lk_dataset *const[]){a, b});
     if (d) agree_on_batches(d);
@@ -403,6 +406,7 @@ static const lki_dataset_ops interleave_ops = {.name = "lk_dataset_interleave",
 
 lk_dataset *lk_dataset_interleave_kw(lk_interleave_args a)
 {
+    LKI_SCOPE_ERRORS;
     enum { MOST = 1 << 16 };
     const char *call = interleave_ops.name;
     if (!lki_dataset_usable(call, a.dataset)) return NULL;

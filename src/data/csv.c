@@ -549,6 +549,7 @@ static lk_status check(const lk_csv_args *a)
 lk_dataset *lk_csv_dataset_kw(lk_csv_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     layout      l = {0};
     table       t = {.all_whole = true};
     lk_names    classes = {0};

@@ -116,13 +116,10 @@ static lk_status spec_of(lk_dataset *d, lk_element_spec *out)
 
 lk_element_spec lk_dataset_element_spec(lk_dataset *d)
 {
-    lk_element_spec  spec = {0};
-    lki_error_record before;
+    LKI_SCOPE_ERRORS;
+    lk_element_spec spec = {0};
     if (!lki_is_dataset(d))
         return lki_fail(LK_EINVAL, "lk_dataset_element_spec: %s", d ? "not a dataset" : "the dataset is NULL"), spec;
-    lki_error_take(&before); /* so that a failure below is told from one before */
     if (spec_of(d, &spec) != LK_OK) spec = (lk_element_spec){0};
-    if (before.code != LK_OK) lk_clear_error();
-    lki_error_put(&before);
     return spec;
 }

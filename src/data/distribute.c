@@ -327,6 +327,7 @@ static lk_dataset *recut(lk_dataset *d, lki_split *s)
 
 lk_dataset *lk_distribute_dataset_kw(lk_distribute_args a)
 {
+    LKI_SCOPE_ERRORS;
     const char   *call = ops.name;
     lk_auto_shard shard;
     if (lki_need_cross(call, a.strategy) != LK_OK || !lki_dataset_usable(call, a.dataset)) return NULL;
@@ -389,6 +390,7 @@ static lk_status call_for_replicas(const char *call, const lk_distribute_fn_args
 
 lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args a)
 {
+    LKI_SCOPE_ERRORS;
     const char *call = "lk_distribute_datasets_from_function";
     if (lki_need_cross(call, a.strategy) != LK_OK) return NULL;
     if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;

@@ -269,14 +269,10 @@ static lk_status check(const lki_fetching *how, const lk_fetch_args *a)
 
 lk_status lki_fetch(const lki_fetching *how, const lk_fetch_args *a)
 {
-    lki_error_record before;
-    fetch            f = {.how = how, .a = a, .descriptor = -1};
+    LKI_SCOPE_ERRORS;
+    fetch f = {.how = how, .a = a, .descriptor = -1};
     LKI_TRY(check(how, a));
-    lki_error_take(&before); /* so that what is wrong with a file is told from what was wrong before */
-    const lk_status status = fetch_missing(&f);
-    if (before.code != LK_OK) lk_clear_error();
-    lki_error_put(&before);
-    return status;
+    return fetch_missing(&f);
 }
 
 lk_status lk_fetch_kw(lk_fetch_args a) { return lki_fetch(&(lki_fetching){.call = "lk_fetch", .advice = ""}, &a); }

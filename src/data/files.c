@@ -249,6 +249,7 @@ static lk_status check(const char *call, record_kind kind, const lk_files_args *
 
 static lk_dataset *files_new(record_kind kind, const lk_files_args *a)
 {
+    LKI_SCOPE_ERRORS;
     const lki_dataset_ops *ops = &kinds[kind];
     if (check(ops->name, kind, a) != LK_OK) return NULL;
     files_node *n = lki_dataset_new(ops, sizeof *n, 0, NULL);
@@ -285,6 +286,7 @@ int lki_fewest_files(const lk_dataset *d)
 
 lk_status lk_tfrecord_write(const char *path, lk_tuple records)
 {
+    LKI_SCOPE_ERRORS;
     const char *call = "lk_tfrecord_write";
     if (!path || !*path) return lki_fail(LK_EINVAL, "%s: the name of the file is missing", call);
     lki_bytes *bytes = lki_alloc_array(records.count + 1, sizeof *bytes);

@@ -355,6 +355,7 @@ static lk_status folder_fill(folder_node *n, const lk_image_folder_args *a)
 lk_dataset *lk_image_folder_kw(lk_image_folder_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     if (check(&a) != LK_OK) return NULL;
     folder_node *n = lki_dataset_new(&ops, sizeof *n, 0, NULL);
     if (!n || folder_fill(n, &a) == LK_OK) return n ? &n->rows.base : NULL;
@@ -366,6 +367,7 @@ lk_dataset *lk_image_folder_kw(lk_image_folder_args a)
 
 lk_tensor *lk_image_read(const char *path, int channels)
 {
+    LKI_SCOPE_ERRORS;
     lki_image image;
     if (!path || !*path) return lki_refuse(LK_EINVAL, "lk_image_read: the name of the file is missing");
     if (channels != 0 && channels != 1 && channels != 3 && channels != 4)
@@ -405,6 +407,7 @@ static bool can_be_picture(const lk_tensor *t)
 lk_status lk_image_write(const char *path, lk_tensor *pixels)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     const char *call = "lk_image_write";
     char        text[LKI_SHAPE_TEXT];
     lki_bytes   png;

@@ -89,6 +89,7 @@ static lk_status may_iterate(const char *call)
 
 static lk_iterator *iterator_new(const char *call, lk_dataset *d, lki_life life, bool early)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_is_dataset(d)) return lki_fail(LK_EINVAL, "%s: %s", call, d ? "not a dataset" : "the dataset is NULL"), NULL;
     if (may_iterate(call) != LK_OK) return NULL;
     lk_iterator *it = lki_object_new(sizeof *it, LKI_KIND_OTHER, life, iterator_destroy);
@@ -111,16 +112,6 @@ static bool is_iterator(const void *object)
 }
 
 /* ---- reading ---- */
-
-/* While the pipeline works, an error of this thread is the pipeline's. */
-static void enter_pipeline(lki_error_record *before) { lki_error_take(before); }
-
-/* The thread's first cause stays the first. */
-static void leave_pipeline(const lki_error_record *before)
-{
-    if (before->code != LK_OK) lk_clear_error();
-    lki_error_put(before);
-}
 
 static lk_status hand_element_over(lk_iterator *it, const lki_element *e, lk_tuple *out)
 {
@@ -171,8 +162,8 @@ static lk_tuple no_tensors(void)
 int lk_next(lk_iterator *it, lk_tuple *element)
 {
     LKI_NEAREST;
-    lki_error_record before;
-    lk_tuple         out = no_tensors();
+    LKI_SCOPE_ERRORS;
+    lk_tuple out = no_tensors();
     if (element) *element = out;
     if (!is_iterator(it) || !element)
         return lki_fail(LK_EINVAL, "lk_next: %s",
@@ -184,12 +175,10 @@ int lk_next(lk_iterator *it, lk_tuple *element)
     end_turn(it);
     if (it->failed) return lki_error_put(&it->error), 0;
     int64_t began = lki_span_begin();
-    enter_pipeline(&before);
     if (read_element(it, &out) != LK_OK) {
         note_failure(it);
         out = no_tensors();
     }
-    leave_pipeline(&before);
     lki_span_end(began, LKI_SPAN_INPUT, "next batch", -1);
     *element = out;
     return out.count > 0;
@@ -220,18 +209,16 @@ static lk_status make_first(lk_iterator *it)
 
 lk_iterator *lki_iterator_early(lk_dataset *d)
 {
-    lki_error_record before;
+    LKI_SCOPE_ERRORS;
     if (!may_be_early(d)) return NULL;
     lki_device *device = lki_device_current();
     lki_device_set_current(lki_device_cpu());
-    enter_pipeline(&before);
     lk_iterator *it = iterator_new("lk_iterator_of", d, LKI_LIVES_BY_REFERENCE, true);
     if (it && make_first(it) != LK_OK) {
         lki_drop(it);
         it = NULL;
     }
     lk_clear_error(); /* what went wrong will go wrong again in its time */
-    leave_pipeline(&before);
     lki_device_set_current(device);
     return it;
 }
@@ -247,14 +234,12 @@ static bool would_be_same(lki_cursor *c)
 
 bool lki_iterator_begin(lk_iterator *it)
 {
-    lki_error_record before;
-    lki_pipeline    *p = &it->pipeline;
-    lki_device      *device = lki_device_current();
+    LKI_SCOPE_ERRORS;
+    lki_pipeline *p = &it->pipeline;
+    lki_device   *device = lki_device_current();
     lki_device_set_current(lki_device_cpu());
-    enter_pipeline(&before);
     const bool good = p->seed == lk_random_seed() && p->lanes == lk_lanes() && would_be_same(it->cursor);
     lk_clear_error();
-    leave_pipeline(&before);
     lki_device_set_current(device);
     p->early = false;
     for (lki_cursor *c = it->cursor; good; c = c->input[0]) {
@@ -268,17 +253,15 @@ bool lki_iterator_begin(lk_iterator *it)
 
 lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
 {
-    lki_error_record before;
-    lki_bytes        out = {0};
+    LKI_SCOPE_ERRORS;
+    lki_bytes out = {0};
     if (!is_iterator(it) || !bytes || !size)
         return lki_fail(LK_EINVAL, "lk_iterator_save: %s",
                         it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
     if (it->failed) return lki_error_put(&it->error), it->error.code;
-    enter_pipeline(&before);
     lk_status status =
         it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache can tell what it will serve */
     if (status == LK_OK) status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
-    leave_pipeline(&before);
     *bytes = out.data;
     *size = out.size;
     return status;
@@ -286,19 +269,17 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
 
 lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size)
 {
-    lki_error_record before;
+    LKI_SCOPE_ERRORS;
     if (!is_iterator(it) || (!bytes && size))
         return lki_fail(LK_EINVAL, "lk_iterator_restore: %s", it ? "no bytes, or not an iterator" : "the iterator is NULL");
     LKI_TRY(may_iterate("lk_iterator_restore"));
     end_turn(it);
-    enter_pipeline(&before);
     it->failed = false;
     const lk_status status = lki_load_pipeline(&it->pipeline, it->cursor, bytes, size);
     if (status != LK_OK) {
         note_failure(it);
         lki_cursor_stop(it->cursor);
     }
-    leave_pipeline(&before);
     return status;
 }
 

@@ -459,6 +459,7 @@ static const lki_dataset_ops map_ops = {.name = "lk_dataset_map",
 
 lk_dataset *lk_dataset_map_kw(lk_map_args a)
 {
+    LKI_SCOPE_ERRORS;
     const char *call = map_ops.name;
     if (!lki_dataset_usable(call, a.dataset)) return NULL;
     if (!a.fn) return lki_fail(LK_EINVAL, "%s: the function is missing", call), NULL;
@@ -527,6 +528,7 @@ static const lki_dataset_ops filter_ops = {.name = "lk_dataset_filter", .next = 
 
 lk_dataset *lk_dataset_filter(lk_dataset *d, lk_filter_fn fn, void *user)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(filter_ops.name, d)) return NULL;
     if (!fn) return lki_fail(LK_EINVAL, "%s: the function is missing", filter_ops.name), NULL;
     filter_node *n = lki_dataset_new(&filter_ops, sizeof *n, 1, &d);

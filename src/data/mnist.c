@@ -212,6 +212,7 @@ static lk_dataset *rows_of(const data_set *set, const lk_mnist_args *a)
 
 static lk_dataset *load(const data_set *set, const lk_mnist_args *a)
 {
+    LKI_SCOPE_ERRORS;
     lk_dataset *d = NULL;
     if ((unsigned)a->split > LK_TEST)
         return lki_fail(LK_EINVAL, "%s: .split = %d; it must be LK_TRAIN or LK_TEST", set->call, (int)a->split), NULL;

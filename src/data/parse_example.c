@@ -221,6 +221,7 @@ static uint64_t print_of(const features *fs)
 
 lk_dataset *lk_dataset_parse_example(lk_dataset *records, int parallel, int count, const lk_feature *one_based)
 {
+    LKI_SCOPE_ERRORS;
     if (check(records, parallel, count, one_based) != LK_OK) return NULL;
     features   *fs = features_new(count, one_based);
     lk_dataset *numbered = fs ? lk_dataset_enumerate(records, 0) : NULL;

@@ -50,17 +50,17 @@ typedef struct line { /* between the two threads; memory of its own, because bot
 } line;
 
 typedef struct prefetch_state { /* the consumer's own */
-    line     *line;
-    bool      running;       /* the thread is to be joined */
-    bool      alone;         /* the consumer makes elements itself */
-    int       threads, team; /* if alone: how many threads of the team help */
+    line      *line;
+    bool       running;       /* the thread is to be joined */
+    bool       alone;         /* the consumer makes elements itself */
+    int        threads, team; /* if alone: how many threads of the team help */
     lki_thread thread;
-    int64_t   left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
-    int       count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
-    int       wait;        /* times are compared after this many elements */
-    int       compared;    /* how often, since the other way was tried */
-    int64_t   since;       /* when they were last */
-    bool      first_gone;
+    int64_t    left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
+    int        count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    int        wait;        /* times are compared after this many elements */
+    int        compared;    /* how often, since the other way was tried */
+    int64_t    since;       /* when they were last */
+    bool       first_gone;
 } prefetch_state;
 
 /* ---- the thread ---- */

@@ -112,7 +112,8 @@ static bool fold_all(lk_dataset *d, lk_function *f, int states, lk_tensor **stat
 
 lk_tuple lk_dataset_reduce_kw(lk_fold_args a)
 {
-    if (lk_failed() || check(&a) != LK_OK) return lki_tuple_new(0, NULL);
+    LKI_SCOPE_ERRORS;
+    if (check(&a) != LK_OK) return lki_tuple_new(0, NULL);
     fold         fold_user = {a.fn, a.user, a.initial.count};
     lk_function *f = lk_function_of(fold_step, &fold_user, .name = "lk_dataset_reduce");
     lk_tensor  **state = f ? lki_alloc_array(a.initial.count, sizeof *state) : NULL;

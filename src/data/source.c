@@ -104,10 +104,15 @@ static lk_dataset *rows_new(const lki_dataset_ops *ops, int64_t rows, lk_tuple t
     return &n->base;
 }
 
-lk_dataset *lk_dataset_from_tensors(lk_tuple element) { return rows_new(&tensors_ops, LKI_ALONE, element, LKI_MAYBE_BATCHED); }
+lk_dataset *lk_dataset_from_tensors(lk_tuple element)
+{
+    LKI_SCOPE_ERRORS;
+    return rows_new(&tensors_ops, LKI_ALONE, element, LKI_MAYBE_BATCHED);
+}
 
 lk_dataset *lk_dataset_from_tensor_slices(lk_tuple tensors)
 {
+    LKI_SCOPE_ERRORS;
     const char *call = slices_ops.name;
     if (lki_check_tuple(call, tensors) != LK_OK) return NULL;
     for (int i = 0; i < tensors.count; i++) {
@@ -125,6 +130,7 @@ lk_dataset *lk_dataset_from_tensor_slices(lk_tuple tensors)
 
 lk_dataset *lk_make_array_dataset(lk_strategy *s, lk_tuple arrays)
 {
+    LKI_SCOPE_ERRORS;
     return lki_need_cross("lk_make_array_dataset", s) == LK_OK ? lk_dataset_from_tensor_slices(arrays) : NULL;
 }
 
@@ -291,6 +297,7 @@ static const lki_dataset_ops generator_ops = {.name = "lk_dataset_from_generator
 
 lk_dataset *lk_dataset_from_generator(lk_generator_fn fn, void *user)
 {
+    LKI_SCOPE_ERRORS;
     if (!fn) return lki_fail(LK_EINVAL, "lk_dataset_from_generator: the function is NULL"), NULL;
     generator_node *n = lki_dataset_new(&generator_ops, sizeof *n, 0, NULL);
     if (!n) return NULL;

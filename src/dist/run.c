@@ -522,11 +522,10 @@ static void caller_ends(void *arg)
 
 static lk_tuple run_together(lki_replica_run *run)
 {
-    lki_error_record before; /* an older error of the caller is not replica 0's */
-    int              cancel;
+    LKI_SCOPE_ERRORS; /* an older error of the caller is not replica 0's */
+    int cancel;
     run->workers = lki_workers_take("lk_run", run->count - 1);
     if (!run->workers) return poisoned();
-    lki_error_take(&before);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     set_going(run);
     pthread_cleanup_push(caller_ends, run);
@@ -536,10 +535,6 @@ static lk_tuple run_together(lki_replica_run *run)
     if (run->broken) lki_error_put(&run->cause);
     lk_tuple out = run->broken ? poisoned() : regroup(run);
     pthread_setcancelstate(cancel, NULL);
-    if (before.code != LK_OK) {
-        lk_clear_error();
-        lki_error_put(&before);
-    }
     return out;
 }
 

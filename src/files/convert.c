@@ -165,6 +165,7 @@ static lk_status check(const lk_convert_args *a)
 lk_status lk_convert_kw(lk_convert_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     bool model = false;
     LKI_TRY(check(&a));
     const lki_format from = lki_format_of_file(a.from);

@@ -221,6 +221,7 @@ static const char *in_pool(char *made)
 const char *lk_inspect_kw(lk_inspect_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lki_report  r = {.kind = "?"};
     const char *out = NULL;
     if (!a.path || !*a.path) return lki_fail(LK_EINVAL, "lk_inspect: .path is %s", a.path ? "empty" : "NULL"), NULL;

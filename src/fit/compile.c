@@ -39,8 +39,15 @@ lk_numbers lk_numbers_of(int count, const double *one_based)
 static lk_status given(const char *what, const void *object, lki_kind kind)
 {
     if (lki_is_kind(object, kind)) return LK_OK;
-    if (!object && lk_failed()) return lk_error_code();
     return lki_fail(LK_EINVAL, "lk_model_compile: %s is %s", what, object ? "something else" : "NULL");
+}
+
+/* After an error: what is written but NULL is what could not be made, and not what was left out. */
+static lk_status parts_made(const lk_compile_args *a)
+{
+    const char *type = "lk_compile_args";
+    if (!a->optimizer && lki_option_written(a, type, "optimizer")) return given("the optimiser", NULL, LKI_KIND_OPTIMIZER);
+    return !a->loss && lki_option_written(a, type, "loss") ? given("the loss", NULL, LKI_KIND_LOSS) : LK_OK;
 }
 
 static lk_status losses_fit(const lk_compile_args *a)
@@ -80,7 +87,7 @@ static lk_status metrics_fit(const lk_compile_args *a, const lk_metrics *list)
 static lk_status arguments_fit(const lk_compile_args *a)
 {
     if (!lki_is_model("lk_model_compile", a->model)) return LK_EINVAL;
-    if (a->optimizer || lk_failed()) LKI_TRY(given("the optimiser", a->optimizer, LKI_KIND_OPTIMIZER));
+    if (a->optimizer) LKI_TRY(given("the optimiser", a->optimizer, LKI_KIND_OPTIMIZER));
     const int64_t steps = lki_integer_or(a->steps_per_execution, 1);
     if (steps < 1 || steps > INT32_MAX)
         return lki_fail(LK_EINVAL, "lk_model_compile: steps_per_execution is %lld; it must be at least 1", (long long)steps);
@@ -124,7 +131,10 @@ static lk_status compile_with(const lk_compile_args *a, lk_optimizer *o, lk_loss
 lk_status lk_model_compile_kw(lk_compile_args a)
 {
     LKI_NEAREST;
-    lk_status status = arguments_fit(&a);
+    const bool failed = lk_failed();
+    LKI_SCOPE_ERRORS;
+    lk_status status = failed ? parts_made(&a) : LK_OK;
+    if (status == LK_OK) status = arguments_fit(&a);
     if (status != LK_OK) return status;
     int           metrics = a.metrics.count + a.weighted_metrics.count;
     lk_optimizer *o = a.optimizer ? a.optimizer : lk_rmsprop();

@@ -61,6 +61,7 @@ static bool steps_fit(const char *call, int64_t steps)
 lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lk_logs     out = {0};
     lki_count   counted;
     void       *pool = lki_pool_current();
@@ -187,6 +188,7 @@ static lk_tensor *joined(const lki_engine *e, const pile *p)
 lk_tensor *lk_model_predict_kw(lk_predict_args a)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     pile        p[LKI_MOST_INPUTS] = {0};
     lk_status   status = LK_OK;
     void       *pool = lki_pool_current();
@@ -235,6 +237,7 @@ static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_
 static lk_logs on_batch(const char *call, lk_model *m, lk_tuple batch, lki_fit_step which)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lk_status   status = LK_OK;
     lki_engine *e = lki_engine_of(m, (lki_engine_request){.call = call, .needs_loss = true, .trains = which == LKI_FIT_TRAIN});
     if (!e) return (lk_logs){0};
@@ -255,6 +258,7 @@ lk_logs lk_model_test_on_batch(lk_model *m, lk_tuple batch) { return on_batch("l
 
 lk_tensor *lk_model_predict_on_batch(lk_model *m, lk_tensor *x)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_usable("lk_model_predict_on_batch", "x", x)) return &lki_poison;
     if (!x->nest && !x->shape.rank) return lki_refuse(LK_ESHAPE, "lk_model_predict_on_batch: x is a scalar; it should be rows");
     int64_t rows = x->nest ? lk_dim(x->nest->item[0], 0) : lk_dim(x, 0);

@@ -539,7 +539,7 @@ static void run(fit *f)
 lk_history *lk_model_fit_kw(lk_fit_args a)
 {
     LKI_NEAREST;
-    if (lk_failed() && !a.model) return NULL;
+    LKI_SCOPE_ERRORS;
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
     lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true, .trains = true});
     if (!e) return NULL;

@@ -106,6 +106,7 @@ static lk_status read_all(table *t, lki_stream *s, lk_history *h)
 lk_history *lk_history_read(const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     table       t = {.path = path};
     lki_stream *s = NULL;
     if (!path) return lki_fail(LK_EINVAL, "lk_history_read: the path is NULL"), NULL;

@@ -372,6 +372,7 @@ static lk_status plot(const lki_curves *c, ending e, const char *path)
 lk_status lk_history_plot(const lk_history *h, const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     const ending e = path ? ending_of(path) : NEITHER;
     if (!h) return lki_fail(LK_EINVAL, "lk_history_plot: the history is NULL: lk_model_fit() failed");
     if (e == NEITHER)

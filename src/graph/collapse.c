@@ -321,10 +321,8 @@ static lk_status collapse(lki_merger *m)
 lk_status lki_graph_collapse(lki_graph **g)
 {
     if ((*g)->replicas < 2 || (*g)->tracer.roots) return LK_OK;
-    lki_merger       m = {.from = *g, .n = (*g)->replicas};
-    lki_error_record before;
-    lk_status        status = LK_OK;
-    lki_error_take(&before);
+    lki_merger m = {.from = *g, .n = (*g)->replicas};
+    lk_status  status = LK_OK;
     LK_STEP /* constants made on the way are held by the new graph */
         status = collapse(&m);
     if (status == LK_OK) {
@@ -341,7 +339,5 @@ lk_status lki_graph_collapse(lki_graph **g)
     lki_graph_free(*g == m.to ? m.from : m.to);
     lki_arena_clear(&m.arena);
     lki_release(m.joins);
-    if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
-    lki_error_put(&before);
     return status;
 }

@@ -213,18 +213,14 @@ static lk_status trace_inside(entrance *e, int items, lk_tensor **inside, lk_fn 
 
 lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int items, void *user)
 {
-    lk_status        status = LK_ENOMEM;
-    lk_tensor      **room = lki_zalloc_array(in->count + items + 1, sizeof *room);
-    lki_error_record before;
+    lk_status   status = LK_ENOMEM;
+    lk_tensor **room = lki_zalloc_array(in->count + items + 1, sizeof *room);
     if (!room) return status;
-    lki_error_take(&before);
     LK_STEP /* the stand-ins go when tracing ends */
         status = trace_inside(&(entrance){.graph = g, .list = in, .stand_in = room}, items, room + in->count, fn, user);
     if (status == LK_OK && g->two_precisions)
         status = lki_fail(LK_EUNSUPPORTED, "%s: strategies of two precisions run in one compiled step; compile a step for each",
                           g->name);
-    if (before.code != LK_OK) lk_clear_error(); /* the first cause stays */
-    lki_error_put(&before);
     lki_release(room);
     return status;
 }

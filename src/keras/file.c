@@ -227,6 +227,7 @@ static lk_status unknown_end(const char *call, const char *path)
 lk_status lk_model_save(lk_model *m, const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     LKI_TRY(saveable("lk_model_save", m, path));
     if (ends_in(path, ".keras")) return save_keras(path, m);
     if (lki_format_of_name(path) == LKI_FORMAT_LEGACY_H5) return save_legacy(path, m);
@@ -236,6 +237,7 @@ lk_status lk_model_save(lk_model *m, const char *path)
 lk_status lk_model_save_weights(lk_model *m, const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     static lk_status (*const SAVE[])(const char *, lk_model *) = {
         [LKI_FORMAT_UNKNOWN] = NULL,
         [LKI_FORMAT_KERAS] = save_keras,
@@ -386,6 +388,7 @@ static lk_status fill(const char *path, lk_model *m, contents *c)
 lk_model *lk_model_load(const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     contents  c = {0};
     lk_model *m = NULL;
     if (!usable("lk_model_load", path)) return NULL;
@@ -438,6 +441,7 @@ static lk_status load_latest(lk_model *m, const char *folder)
 lk_status lk_model_load_weights(lk_model *m, const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     LKI_TRY(saveable("lk_model_load_weights", m, path));
     switch (lki_format_of_file(path)) {
     case LKI_FORMAT_FOLDER: return load_latest(m, path);
@@ -458,6 +462,7 @@ typedef struct text {
 const char *lk_model_to_json(lk_model *m)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lki_json_out o = {0};
     text        *t = NULL;
     if (!lki_is_model("lk_model_to_json", m)) return NULL;
@@ -480,6 +485,7 @@ static lk_model *from_text(const char *name, const char *json, size_t size)
 lk_model *lk_model_from_json(const char *json)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     if (json) return from_text("lk_model_from_json", json, strlen(json));
     lki_fail(LK_EINVAL, "lk_model_from_json: the text is NULL");
     return NULL;
@@ -488,6 +494,7 @@ lk_model *lk_model_from_json(const char *json)
 lk_model *lk_model_from_json_file(const char *path)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lki_bytes bytes;
     if (!usable("lk_model_from_json_file", path) || lki_file_read(path, &bytes) != LK_OK) return NULL;
     lk_model *m = from_text(path, (const char *)bytes.data, bytes.size);

@@ -108,6 +108,7 @@ static bool is_row(const lk_shape *row)
 
 lk_status lk_model_build(lk_model *m, lk_shape row)
 {
+    LKI_SCOPE_ERRORS;
     char given[LKI_SHAPE_TEXT], had[LKI_SHAPE_TEXT];
     if (!lki_is_model("lk_model_build", m)) return LK_EINVAL;
     if (!is_row(&row)) return lki_fail(LK_ESHAPE, "lk_model_build: %s is not the shape of a row", lki_shape_text(&row, given));

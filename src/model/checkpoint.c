@@ -75,6 +75,7 @@ static lk_variable *counter_new(void)
 
 lk_checkpoint *lk_checkpoint_from(int count, const lk_trackable *one_based)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_list_given("lk_checkpoint", count, one_based)) return NULL;
     const lk_trackable *given = one_based ? one_based + 1 : NULL;
     for (int i = 0; i < count; i++)
@@ -204,11 +205,13 @@ static lk_status name_as_latest(void *arg, const char *path)
 
 const char *lk_checkpoint_save(lk_checkpoint *c, const char *prefix)
 {
+    LKI_SCOPE_ERRORS;
     return lki_checkpoint_save("lk_checkpoint_save", c, prefix, -1, name_as_latest, NULL);
 }
 
 const char *lk_checkpoint_write(lk_checkpoint *c, const char *prefix)
 {
+    LKI_SCOPE_ERRORS;
     if (lki_checkpoint_allowed("lk_checkpoint_write", c) != LK_OK || prefix_fits("lk_checkpoint_write", prefix) != LK_OK)
         return NULL;
     char *path = lki_strdup(prefix);
@@ -278,6 +281,7 @@ static const char *in_pool(const char *text)
 
 const char *lk_latest_checkpoint(const char *folder)
 {
+    LKI_SCOPE_ERRORS;
     if (!folder) return lki_fail(LK_EINVAL, "lk_latest_checkpoint: the folder is NULL"), NULL;
     if (!*folder) folder = ".";
     const size_t n = strlen(folder);

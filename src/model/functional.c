@@ -300,6 +300,7 @@ static lk_status make_variables(lk_model *m)
 
 lk_model *lk_functional_kw(lk_functional_args a)
 {
+    LKI_SCOPE_ERRORS;
     walk w = {.args = &a};
     if (nodes_fit("inputs", &a.inputs) != LK_OK || nodes_fit("outputs", &a.outputs) != LK_OK) return NULL;
     lk_model *m = lki_model_new(a.name ? a.name : "functional", LKI_FUNCTIONAL);

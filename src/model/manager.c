@@ -266,6 +266,7 @@ static lk_status fill(lk_checkpoint_manager *m, const lk_checkpoint_manager_args
 
 lk_checkpoint_manager *lk_checkpoint_manager_kw(lk_checkpoint_manager_args args)
 {
+    LKI_SCOPE_ERRORS;
     if (args_fit(&args) != LK_OK) return NULL;
     lk_checkpoint_manager *m = lki_object_new(sizeof *m, LKI_KIND_CHECKPOINT_MANAGER, LKI_LIVES_IN_POOL, destroy);
     if (!m || fill(m, &args) == LK_OK) return m;
@@ -338,6 +339,7 @@ static lk_status publish(void *arg, const char *path)
 
 static const char *save(const char *call, lk_checkpoint_manager *m, int64_t number)
 {
+    LKI_SCOPE_ERRORS;
     int64_t step = 0;
     if (!is_manager(call, m) || lki_checkpoint_allowed(call, m->checkpoint) != LK_OK) return NULL;
     if (m->interval && step_of(m, &step) != LK_OK) return NULL;
@@ -404,6 +406,7 @@ static const char *restore_newest(lk_checkpoint_manager *m)
 
 const char *lk_checkpoint_manager_restore_or_initialize(lk_checkpoint_manager *m)
 {
+    LKI_SCOPE_ERRORS;
     static const char call[] = "lk_checkpoint_manager_restore_or_initialize";
     if (!is_manager(call, m) || lki_checkpoint_allowed(call, m->checkpoint) != LK_OK) return NULL;
     if (m->state.latest) return restore_newest(m);

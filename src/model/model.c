@@ -289,6 +289,7 @@ static lk_status value_fits(const lk_model *m, int i, const lk_variable *v, cons
 
 lk_status lk_model_set_weights(lk_model *m, lk_tuple values)
 {
+    LKI_SCOPE_ERRORS;
     if (!lki_is_model("lk_model_set_weights", m)) return LK_EINVAL;
     if (!lki_model_built(m))
         return lki_fail(LK_ESTATE, "lk_model_set_weights: model \"%s\" has no weights yet; build it first with lk_model_build()",

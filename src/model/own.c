@@ -11,6 +11,7 @@ static lk_status flow(lk_model *m, const lk_own_model_args *a)
 
 lk_model *lk_model_of_kw(lk_own_model_args a)
 {
+    LKI_SCOPE_ERRORS;
     if (!a.fn) return lki_fail(LK_EINVAL, "lk_model_of: fn is NULL; it is the function that calls the layers"), NULL;
     const int64_t in = lki_integer_or(a.inputs, 1), out = lki_integer_or(a.outputs, 1);
     if (in < 1 || in > LKI_MOST_INPUTS || out < 1 || out > LKI_MOST_INPUTS)

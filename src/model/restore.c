@@ -410,6 +410,7 @@ static lk_restore_status *status_new(lk_checkpoint *c, restoring *r)
 
 static lk_restore_status *restore(const char *call, lk_checkpoint *c, const char *path, bool counts)
 {
+    LKI_SCOPE_ERRORS;
     if (lki_checkpoint_allowed(call, c) != LK_OK) return NULL;
     restoring *r = path ? restore_open(call, path) : NULL;
     if (path && !r) return NULL;

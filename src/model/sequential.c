@@ -14,6 +14,7 @@ static lk_status chain(lk_model *m)
 
 lk_model *lk_sequential_of(const char *name, int count, lk_layer *const *one_based)
 {
+    LKI_SCOPE_ERRORS;
     if (count < 1 || !one_based) return lki_fail(LK_EINVAL, "lk_sequential: there are no layers"), NULL;
     lk_layer *const *layer = one_based + 1;
     lk_model        *m = lki_model_new(name ? name : "sequential", LKI_SEQUENTIAL);

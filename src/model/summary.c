@@ -148,6 +148,7 @@ static void print_total(const char *what, int64_t params)
 lk_status lk_model_summary(lk_model *m)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     if (!lki_is_model("lk_model_summary", m)) return LK_EINVAL;
     lk_shape  input[LKI_MOST_INPUTS];
     lk_shape *shape = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);

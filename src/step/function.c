@@ -300,6 +300,7 @@ static lk_tuple directly(lk_function *f, lk_tuple in)
 
 static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple given)
 {
+    LKI_SCOPE_ERRORS;
     const int items = given.count;
     lki_retain(f);
     int64_t began = lki_span_begin();

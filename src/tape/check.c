@@ -69,6 +69,7 @@ static lk_status compare(lk_fn fn, lk_tuple in, void *user, double epsilon, int 
 lk_status lk_check_gradient(lk_fn fn, lk_tuple inputs, void *user, double epsilon, double tolerance, lk_gradient_check *result)
 {
     LKI_NEAREST;
+    LKI_SCOPE_ERRORS;
     lk_gradient_check worst = {0};
     if (epsilon <= 0) epsilon = 1e-5;
     if (tolerance <= 0) tolerance = 1e-6;
