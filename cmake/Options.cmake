@@ -1,4 +1,5 @@
-# Compiler flags of every target of this project, as the interface library lockstep_flags; none of them reaches a user of the library.
+# Compiler flags of every target of this project, as the interface library lockstep_flags; none of them reaches a user of the
+# library.
 #
 # Bits first: no -ffast-math, no -march=native, no contraction of a * b + c; kernels that want a fused multiply-add say so.
 add_library(lockstep_flags INTERFACE)

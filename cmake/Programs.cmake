@@ -65,8 +65,8 @@ function(lk_see_inside target)
 endfunction()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/tests/source_folder.h CONTENT "#define LK_SOURCE_FOLDER \"${PROJECT_SOURCE_DIR}\"\n" @ONLY)
 
-# lk_test_folder(group name...): one executable, tests_GROUP_all, and the target tests_GROUP: the executable under the name of each program (tests/programs.c). Hard links: a
-# program that starts itself again finds its own name.
+# lk_test_folder(group name...): one executable, tests_GROUP_all, and the target tests_GROUP: the executable under the name of each program
+# (tests/programs.c). Hard links: a program that starts itself again finds its own name.
 function(lk_test_folder group)
   set(list "")
   set(files ${PROJECT_SOURCE_DIR}/tests/programs.c)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The tests of this folder find what they are for. Each is run over a small tree in a temporary folder, whose files say of each line that must be found
-# "// bad"; the test names these lines and no others, as FILE:LINE. What is right stands beside what is wrong.
+# The tests of this folder find what they are for. Each is run over a small tree in a temporary folder, whose files say of each line
+# that must be found "// bad"; the test names these lines and no others, as FILE:LINE. What is right stands beside what is wrong.
 home=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -12,7 +12,7 @@ new_tree() { # a house in which all is well
     mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper tests/house tests/unit bench examples tools cmake .ci
     cp "$home"/tests/house/{*.sh,code,order} tests/house/
     cp "$home/.clang-format" .
-    : >Makefile >CMakeLists.txt >CMakePresets.json
+    touch Makefile CMakeLists.txt CMakePresets.json
 }
 
 file() { # NAME: what it has is read from stdin

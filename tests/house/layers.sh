@@ -8,9 +8,10 @@ bad=0
 find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | grep -vxFf <(tr ' ' '\n' <tests/house/order) |
     sed 's,.*,src/&: a folder that is not in the order (tests/house/order),' | grep . && bad=1
 
-# Headers of src/ in quotes or in angle brackets, where a path that begins with a folder of src/ is one of them. A header that a macro names is not seen.
+# Headers of src/ in quotes or in angle brackets, where a path that begins with a folder of src/ is one of them. A header that a
+# macro names is not seen.
 include='^[^:]*:[0-9]+:[[:space:]]*#[[:space:]]*(include|include_next|import)[[:space:]]*'
-tests/house/code -s src | grep -E "$include[<\"]" | awk -v order="$(cat tests/house/order)" '
+tests/house/code -s src | grep -E "${include}[<\"]" | awk -v order="$(cat tests/house/order)" '
     BEGIN { for (i = split(order, name, " "); i > 0; i--) rank[name[i]] = i }
     {
         split($0, place, ":")

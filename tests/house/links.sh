@@ -2,8 +2,9 @@
 # links.sh BUILD: what the compiled files of src/ call lies in their own folder or in one before it (the file `order`). layers.sh
 # sees what is included; a public header declares functions of many folders, and only the linker knows where they are.
 #
-# Every source that this machine compiles has an object in the build folder: one without it would not be looked at. A GPU backend is linked of files in
-# src/device/ and src/kernel/gpu/: what one of them calls is another of them, or what the library has by that name.
+# Every source that this machine compiles has an object in the build folder: one without it would not be looked at. A GPU backend is
+# linked of files in src/device/ and src/kernel/gpu/: what one of them calls is another of them, or what the library has by that
+# name.
 build=${1:?usage: links.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 77; }
@@ -15,7 +16,8 @@ commands=$build/compile_commands.json
 objects=$(sed -nE "s,.* -o (CMakeFiles/lockstep_(objects|avx2|avx512|sim)\.dir/src/[^ ]*) .*,$build/\1,p" "$commands")
 missing=$(while read -r object; do [ -f "$object" ] || echo "$object"; done <<<"$objects" | sed -E 's,.*\.dir/(.*)\.o$,\1: it has no object in the build folder,' | sort -u)
 
-# Some are not compiled here: all for instruction sets of other machines, the driver of real cards by nvcc alone, and the simulated ones where there is no C++ compiler.
+# Some are not compiled here: all for instruction sets of other machines, the driver of real cards by nvcc alone, and the simulated
+# ones where there is no C++ compiler.
 not_here='^src/device/cuda/'
 grep -q 'lockstep_avx2\.dir/' <<<"$objects" || not_here+='|^src/(kernel/cpu/|data/bytes_vec\.c)'
 grep -q 'lockstep_sim\.dir/' <<<"$objects" || not_here+='|^src/(device/sim|kernel/gpu)/'

@@ -6,8 +6,8 @@
 # `typedef struct x x`; a `using name =`. Two in one file are branches of an #if, as lk_switch for C and for C++. Twins for two
 # sets of instructions (vec_avx2.h, vec_avx512.h) have the same names on purpose. What a macro defines is not seen.
 #
-# Of tests and benches headers are looked at. They are
-# included by programs of their own folder only, but for those in tests/ itself: two folders may have the same bare name.
+# Of tests and benches headers are looked at. Programs include those of their own folder and of tests/ itself only: two folders may
+# have the same bare name.
 cd "$(dirname "$0")/../.." || exit 1
 
 tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|cli|helper)/|^[^:]*\.h:' | grep -vE '^tests/install/' | awk '
@@ -38,7 +38,8 @@ tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|
         if ((state == "named" || state == "derives") && token == "{") defined(named)
         state = ""
     }
-    # In a typedef: the name of each declarator is the first in parentheses with an asterisk, or else the last before a bracket, a parenthesis, a comma or the end.
+    # In a typedef: the name of each declarator is the first in parentheses with an asterisk, or else the last before a bracket, a
+    # parenthesis, a comma or the end.
     function declarator(token) {
         if (token == "{") { braces++; has_braces = 1 }
         if (braces) { if (token == "}" && !--braces) name = ""; return }

@@ -1,16 +1,18 @@
 #!/bin/bash
-# Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes that are asked for.
+# Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes
+# that are asked for.
 #
-# Looked for are products in requests for memory (use lki_alloc_array() and its kin), products with a size of a shape, a number of elements or an option
-# of a layer in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use lki_size_try_mul()). Floating-point products do
-# not wrap: an operand that is cast to double or float is no size.
+# Looked for are products in requests for memory (use lki_alloc_array() and its kin), products with a size of a shape, a number of
+# elements or an option of a layer in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use
+# lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
 #
-# src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's own sizes,
-# fit; and it counts cells in its innermost loops.
+# src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's
+# own sizes, fit; and it counts cells in its innermost loops.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 
-# Statements, each on one line, with products written as clang-format does: spaces around the asterisk, which a pointer has on one side only.
+# Statements, each on one line, with products written as clang-format does: spaces around the asterisk, which a pointer has on one
+# side only.
 code=$(tests/house/code -j src helper cli | grep -vE '^src/(kernel/|core/size\.h)' | sed -E '
     s/\((double|float)\)[A-Za-z_>.-]+(\[[^]]*\])?/REAL/g
     s/([A-Za-z0-9_)]|\])\*([A-Za-z0-9_(])/\1 * \2/g
