@@ -1,5 +1,6 @@
 /* Data by name and from files (sources.h). */
 #include "sources.h"
+#include "core/size.h"
 #include "paths.h"
 #include "readers.h"
 #include "words.h"
@@ -29,7 +30,7 @@ int64_t cli_shape_size(lk_shape s)
     bool    known = true;
     for (int i = 0; i < s.rank; i++) {
         known = known && s.dim[i] >= 0;
-        if (s.dim[i] >= 0 && __builtin_mul_overflow(size, s.dim[i], &size)) size = INT64_MAX;
+        if (s.dim[i] >= 0) size = lki_size_mul(size, s.dim[i]);
     }
     return known ? size : -1;
 }

@@ -1,8 +1,17 @@
-# Compiler flags of every target of this project, as the interface library lockstep_flags; none of them reaches a user of the library.
+# Compiler flags of every target of this project, as the interface library lockstep_flags; none of them reaches a user of the
+# library.
 #
 # Bits first: no -ffast-math, no -march=native, no contraction of a * b + c; kernels that want a fused multiply-add say so.
 add_library(lockstep_flags INTERFACE)
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ffp-contract=off -fno-math-errno)
+# Objects name files from the root of the checkout: one that comes from ccache was compiled in another.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-ffile-prefix-map=/a=b LK_MAPS_PATHS)
+set(LK_OWN_PATHS "")
+if(LK_MAPS_PATHS)
+  set(LK_OWN_PATHS -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+endif()
+target_compile_options(lockstep_flags INTERFACE ${LK_OWN_PATHS})
 if(LK_WERROR)
   target_compile_options(lockstep_flags INTERFACE -Werror)
 endif()

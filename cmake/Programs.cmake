@@ -20,7 +20,7 @@ set(LK_SOME_TESTS OFF)
 set(unsanitised "")
 if(LK_SANITIZE AND NOT LK_SANITIZE_ALL)
   set(LK_SOME_TESTS ON)
-  set(unsanitised "^(gpu/(training|several|cards|dense_pool_model|links_cuda)|house/(environment|format|headers|layers|lines|names|ops_table|rules|sizes))$")
+  set(unsanitised "^(gpu/(training|several|cards|dense_pool_model|links_cuda)|house/(environment|format|headers|house|layers|lines|names|ops_table|rules|sizes|tools))$")
 endif()
 
 # lk_test(name kind command): a line of tests.list.
@@ -65,7 +65,8 @@ function(lk_see_inside target)
 endfunction()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/tests/source_folder.h CONTENT "#define LK_SOURCE_FOLDER \"${PROJECT_SOURCE_DIR}\"\n" @ONLY)
 
-# lk_test_folder(group name...): one executable, under the name of each program (tests/programs.c). Hard links: a program that starts itself again finds its own name.
+# lk_test_folder(group name...): one executable, tests_GROUP_all, and the target tests_GROUP: the executable under the name of each program
+# (tests/programs.c). Hard links: a program that starts itself again finds its own name.
 function(lk_test_folder group)
   set(list "")
   set(files ${PROJECT_SOURCE_DIR}/tests/programs.c)
@@ -78,17 +79,20 @@ function(lk_test_folder group)
   set(folder ${PROJECT_BINARY_DIR}/tests/${group})
   set(generated ${PROJECT_BINARY_DIR}/generated/tests/${group})
   file(CONFIGURE OUTPUT ${generated}/programs.inc CONTENT "${list}" @ONLY)
-  add_executable(tests_${group} EXCLUDE_FROM_ALL ${files})
-  lk_see_inside(tests_${group})
-  target_include_directories(tests_${group} PRIVATE ${generated})
-  target_link_libraries(tests_${group} PRIVATE lockstep_flags lockstep_static PkgConfig::CMOCKA m)
+  set(all tests_${group}_all)
+  add_executable(${all} EXCLUDE_FROM_ALL ${files})
+  lk_see_inside(${all})
+  target_include_directories(${all} PRIVATE ${generated})
+  target_link_libraries(${all} PRIVATE lockstep_flags lockstep_static PkgConfig::CMOCKA m)
   if(group STREQUAL "golden")
-    target_link_libraries(tests_${group} PRIVATE PkgConfig::JANSSON)
+    target_link_libraries(${all} PRIVATE PkgConfig::JANSSON)
   endif()
-  set_target_properties(tests_${group} PROPERTIES OUTPUT_NAME all RUNTIME_OUTPUT_DIRECTORY ${folder})
+  set_target_properties(${all} PROPERTIES OUTPUT_NAME all RUNTIME_OUTPUT_DIRECTORY ${folder})
   string(REPLACE ";" " " names "${ARGN}")
-  add_custom_command(TARGET tests_${group} POST_BUILD VERBATIM
+  list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE links)
+  add_custom_command(OUTPUT ${links} DEPENDS ${all} COMMENT "Names of the programs in tests/${group}" VERBATIM
                      COMMAND sh -c "cd '${folder}' && for name in ${names}; do ln -f all $name 2>/dev/null || cp -f all $name; done")
+  add_custom_target(tests_${group} DEPENDS ${links})
   add_dependencies(tests tests_${group})
 endfunction()
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -28,6 +29,17 @@
 #else
 #define LONG_TEST() ((void)0)
 #endif
+
+/* The folder that this variable of the environment names, LOCKSTEP_GOLDEN or LOCKSTEP_DATA. Without it the test is skipped, so a
+ * test calls this before it makes anything that it must free. */
+static inline const char *folder_or_skip(const char *variable)
+{
+    const char *folder = getenv(variable);
+    if (folder && *folder) return folder;
+    print_message("%s is not set\n", variable);
+    skip();
+    return NULL;
+}
 
 /* Run `attempt` with its first allocation failing, then its second, and so on until it needs no more of them. `attempt` returns
  * whether it succeeded and cleans up after itself either way; a failure must be told as LK_ENOMEM and leave no memory behind. */

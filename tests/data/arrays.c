@@ -131,11 +131,7 @@ TEST(mistakes)
 
 TEST(what_numpy_wrote)
 {
-    const char *golden = getenv("LOCKSTEP_GOLDEN");
-    if (!golden) {
-        printf("LOCKSTEP_GOLDEN is not set: nothing of NumPy's is read\n");
-        return;
-    }
+    const char *golden = folder_or_skip("LOCKSTEP_GOLDEN");
     LK_POOL {
         char plain[1024], packed[1024], rows[1024];
         snprintf(plain, sizeof plain, "%s/files/arrays.npz", golden);

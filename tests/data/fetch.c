@@ -377,11 +377,7 @@ TEST(offline)
 /* From a mirror of one's own, packed in its own way. */
 TEST(mnist)
 {
-    const char *data = getenv("LOCKSTEP_DATA");
-    if (!data) {
-        printf("LOCKSTEP_DATA is not set: there is nothing to serve as MNIST\n");
-        return;
-    }
+    const char *data = folder_or_skip("LOCKSTEP_DATA"); /* what is served as MNIST */
     LK_POOL {
         char before[1024], base[128];
         snprintf(before, sizeof before, "%s", data);

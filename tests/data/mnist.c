@@ -130,10 +130,7 @@ TEST(the_real_ones)
 {
     static const int    first[2][10] = {{5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {9, 0, 0, 3, 0, 2, 7, 2, 5, 5}};
     static const double mean[2] = {0.1307, 0.2860};
-    if (!getenv("LOCKSTEP_DATA")) {
-        printf("LOCKSTEP_DATA is not set: the real data sets are not read\n");
-        return;
-    }
+    folder_or_skip("LOCKSTEP_DATA"); /* the real data sets */
     for (int k = 0; k < 2; k++)
         LK_POOL {
             lk_dataset *d = k ? lk_fashion_mnist(.scaled = LK_ON) : lk_mnist(.scaled = LK_ON);

@@ -113,8 +113,7 @@ static int same_sizes(lk_dataset *d, int replicas, const char *want)
 
 TEST(golden_splits)
 {
-    char *text = golden_text("strategy/strategy.json");
-    if (!text) return;
+    char       *text = golden_text("strategy/strategy.json");
     const char *cases = json_get(text, "split");
     const int   count = json_size(cases);
     assert_true(count > 100);
@@ -150,8 +149,7 @@ static lk_dataset *make_batches(const lk_input_context *context, void *user)
 
 TEST(golden_splits_from_function)
 {
-    char *text = golden_text("strategy/strategy.json");
-    if (!text) return;
+    char       *text = golden_text("strategy/strategy.json");
     const char *cases = json_get(text, "split_from_function");
     const int   count = json_size(cases);
     assert_true(count > 20);

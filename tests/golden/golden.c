@@ -82,8 +82,8 @@ int main(int argc, char **argv)
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;
     if (!golden.folder || !golden.folder[0]) {
-        printf("not run: no folder given, and LOCKSTEP_GOLDEN does not name one\n0 passed, 0 failed\n");
-        return 0;
+        printf("skipped: no folder is given, and LOCKSTEP_GOLDEN does not name one\n");
+        return 77;
     }
     const lki_device *d = lki_device_current();
     if (!lki_on_host(d) && lki_precision_now() != LKI_PRECISION_F32) {

@@ -1,12 +1,18 @@
 #!/bin/bash
 # Sources are as clang-format makes them (.clang-format), version 14: another one makes something else of some lines. With --mend
-# they are made so: make format.
+# they are made so: make format. With --there it says by its exit status whether there is such a clang-format.
 cd "$(dirname "$0")/../.." || exit 1
 format=
 for program in clang-format clang-format-14; do
     $program --version 2>/dev/null | grep -q ' version 14\.' && format=$program && break
 done
-[ -n "$format" ] || { echo "skipped: there is no clang-format 14"; exit 77; }
+[ "$1" = --there ] && { [ -n "$format" ]; exit; }
+if [ -z "$format" ]; then
+    other=$(clang-format --version 2>/dev/null) || other="no clang-format at all"
+    [ "$1" = --mend ] && { echo "nothing was formatted: that takes clang-format 14, and here is $other" >&2; exit 1; }
+    echo "skipped: there is no clang-format 14, but $other"
+    exit 77
+fi
 
 # Tables, whose columns it would take apart: the lists of ops and of slots; products in arguments of macros, which it takes for
 # pointers; and data that a script beside them makes.

@@ -8,18 +8,26 @@ bad=0
 find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | grep -vxFf <(tr ' ' '\n' <tests/house/order) |
     sed 's,.*,src/&: a folder that is not in the order (tests/house/order),' | grep . && bad=1
 
-grep -rnE '^ *# *include *"[^"]*/' src --include='*.'{c,h,inc,cu,cc,hpp} | awk -v order="$(cat tests/house/order)" '
+# Headers of src/ in quotes or in angle brackets, where a path that begins with a folder of src/ is one of them. A header that a
+# macro names is not seen.
+include='^[^:]*:[0-9]+:[[:space:]]*#[[:space:]]*(include|include_next|import)[[:space:]]*'
+tests/house/code -s src | grep -E "${include}[<\"]" | awk -v order="$(cat tests/house/order)" '
     BEGIN { for (i = split(order, name, " "); i > 0; i--) rank[name[i]] = i }
     {
         split($0, place, ":")
         split(place[1], path, "/")
-        split($0, quoted, "\"")
-        other = quoted[2]
-        sub(/\/.*/, "", other)
+        quoted = $0 ~ /^[^"<]*"/
+        header = $0
+        sub(/^[^"<]*["<]/, "", header)
+        sub(/[">].*/, "", header)
+        other = header
+        if (!sub(/\/.*/, "", other)) next
         where = place[1] ":" place[2]
-        if (!(other in rank)) wrong = sprintf("%s: includes \"%s\", which is in no folder of src/", where, quoted[2])
-        else if (rank[other] > rank[path[2]])
-            wrong = sprintf("%s: src/%s may not include \"%s\": src/%s comes after it", where, path[2], quoted[2], other)
+        if (!(other in rank)) {
+            if (!quoted) next
+            wrong = sprintf("%s: includes \"%s\", which is in no folder of src/", where, header)
+        } else if (rank[other] > rank[path[2]])
+            wrong = sprintf("%s: src/%s may not include \"%s\": src/%s comes after it", where, path[2], header, other)
         else next
         print wrong
         bad = 1
@@ -32,5 +40,5 @@ while IFS=: read -r file line text; do
     *'"'*'.h"'*) [ -f "include/lockstep/$(sed 's/.*"\(.*\)".*/\1/' <<<"$text")" ] || { echo "$file:$line: $text"; bad=1; } ;;
     *) echo "$file:$line: a public header includes $text"; bad=1 ;;
     esac
-done < <(grep -nE '^# *include' include/lockstep/*.h)
+done < <(tests/house/code -s include/lockstep | grep -E '\.h:' | grep -E "$include")
 exit $bad

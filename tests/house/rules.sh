@@ -17,9 +17,7 @@ src/device/cuda/links.cu        links of cards, while they are open
 TABLE
 )
 
-files() { # as arguments of grep -r: every kind of source there is
-    printf -- '--include=*.%s\n' c h inc hpp cpp cu cc
-}
+code=$(tests/house/code src cli helper)
 
 complain() { # what is wrong, the lines
     [ -z "$2" ] && return
@@ -28,36 +26,37 @@ complain() { # what is wrong, the lines
     bad=1
 }
 
-only_in() { # file, what it is, pattern
-    complain "$2 belongs in $1 and nowhere else" "$(grep -rnE "(^|[^_a-zA-Z0-9.>])($3) *\(" "${1%%/*}" $(files) | grep -vF "$1:" |
-        grep -vE ':[0-9]+: *(/?\*|//)' | { [[ $2 = memory* ]] && grep -vFf <(sed 's/$/:/' <<<"$own_memory") || cat; })"
+only_in() { # file, what it is, pattern of what stands before the parenthesis of a call, pattern of a whole use
+    local uses=":(.*[^_a-zA-Z0-9.>])?($3) *\(${4:+|:.*($4)}"
+    complain "$2 belongs in $1 and nowhere else" "$(grep -E "^${1%%/*}/[^:]*:[0-9]+($uses)" <<<"$code" | grep -vF "$1:" |
+        { [[ $2 = memory* ]] && grep -vFf <(sed 's/$/:/' <<<"$own_memory") || cat; })"
 }
 
-only_in src/core/log.c "printing" 'printf|fprintf|vprintf|vfprintf|puts|putchar|fputs|perror'
-only_in src/core/memory.c "memory from the system" 'malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|mmap'
-only_in src/core/open.c "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
-only_in cli/files.c "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
-only_in "helper/(no file)" "opening files" 'open|open64|openat|creat|fopen|freopen|mkstemp|tmpfile'
+opens='open|open64|openat|creat|fopen|freopen|mkstemp|mkostemp|tmpfile' streams='\<std::(basic_)?[io]?f(stream|ilebuf)\>'
+only_in src/core/log.c "printing" 'v?f?printf|v?dprintf|f?puts|f?putc|putchar|perror' \
+    '\<fwrite *\([^;]*\<std(out|err)\>|\<write *\( *(1|2|STD(OUT|ERR)_FILENO) *,|\<std::(cout|cerr|clog)\>'
+only_in src/core/memory.c "memory from the system" \
+    'malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|posix_memalign|valloc|free|strn?dup|getline|getdelim|open_memstream|mmap'
+only_in src/core/open.c "opening files" "$opens" "$streams"
+only_in cli/files.c "opening files" "$opens" "$streams"
+only_in "helper/(no file)" "opening files" "$opens" "$streams"
 only_in "src/(no file)" "ending the process" 'abort|exit|_exit|_Exit|quick_exit'
 only_in src/core/number.c "formatting, which depends on the program's locale otherwise," \
     'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
 
 # The same in C++, whose headers are those of src/device/cuda/, src/device/sim/ and src/kernel/gpu/.
-containers='\<new [A-Za-z_:]+ *[][({;<]|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
-found=$(grep -rnE "$containers" src $(files) | grep -vE ':[0-9]+: *(/?\*|//)')
+containers='\<new +[A-Za-z_:]|\<new *\(|\<operator new\>|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
+found=$(grep -E "^src/[^:]*:[0-9]+:.*($containers)" <<<"$code")
 complain "memory of a backend belongs in the files that the table of this test names" \
     "$(grep -vFf <(sed 's/$/:/' <<<"$own_memory") <<<"$found")"
 for file in $own_memory; do
     grep -qF "$file:" <<<"$found" || { echo "$file: the table of this test names it, and it asks for no memory"; bad=1; }
 done
 
-# A number with a fraction is formatted by lki_format() (or what ends there), never by snprintf(): calls up to their semicolon. The
-# command sets no locale.
-found=$(for file in $(grep -rlE '[^_a-z]sn?printf\(' src $(files)); do
-    tr '\n' ' ' <"$file" | grep -oE '[^_a-z]sn?printf\([^;]*;' | grep -E '%[-+ #0-9.*]*l?[aefgAEFG]' | sed "s|^|$file: |"
-done)
-complain "numbers are formatted by lki_format() of src/core/number.c" "$found"
-complain "the command sets no locale: its numbers have a point" "$(grep -nE '\<(setlocale|uselocale)\>' cli/*.[ch])"
+# A number with a fraction is formatted by lki_format() (or what ends there), never by snprintf(). The command sets no locale.
+complain "numbers are formatted by lki_format() of src/core/number.c" "$(tests/house/code -s -j src |
+    grep -E '[^_a-z]sn?printf *\([^;]*%[-+ #0-9.*]*[lL]?[aefgAEFG]')"
+complain "the command sets no locale: its numbers have a point" "$(grep -E '^cli/[^:]*:[0-9]+:.*\<(setlocale|uselocale)\>' <<<"$code")"
 
 # A machine that stores the high byte first is refused when it is compiled for.
 compiles_for() {

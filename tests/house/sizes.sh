@@ -1,18 +1,25 @@
 #!/bin/bash
-# Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes that are asked for.
+# Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes
+# that are asked for.
 #
-# Looked for are products in requests for memory (use lki_alloc_array() and its kin) and products with a size of a shape or an option of a layer
-# in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
+# Looked for are products in requests for memory (use lki_alloc_array() and its kin), products with a size of a shape, a number of
+# elements or an option of a layer in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use
+# lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
 #
-# src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's own sizes,
-# fit; and it counts cells in its innermost loops.
+# src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's
+# own sizes, fit; and it counts cells in its innermost loops.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 
-lines() { # the code of src/ and helper/, without what is said in comments
-    grep -rnE "$1" "${@:2}" --include='*.c' --include='*.h' --include='*.inc' | grep -vE '^[^:]*:[0-9]+: *(/\*|\*|//)' |
-        grep -vE '^src/(kernel/|core/size\.h)' | sed -E 's,/\*.*\*/,,; s/\((double|float)\)[A-Za-z_>.-]+(\[[^]]*\])?/REAL/g; s/"[^"]*"/TEXT/g'
-}
+# Statements, each on one line, with products written as clang-format does: spaces around the asterisk, which a pointer has on one
+# side only.
+code=$(tests/house/code -j src helper cli | grep -vE '^src/(kernel/|core/size\.h)' | sed -E '
+    s/\((double|float)\)[A-Za-z_>.-]+(\[[^]]*\])?/REAL/g
+    s/([A-Za-z0-9_)]|\])\*([A-Za-z0-9_(])/\1 * \2/g
+    s/([A-Za-z0-9_)]|\])\*=/\1 *= /g
+    s/ +/ /g')
+
+in_folders() { grep -E "^($1)/" <<<"$code"; }
 
 found() { # what to use instead, the lines
     [ -z "$2" ] && return
@@ -21,14 +28,19 @@ found() { # what to use instead, the lines
     bad=1
 }
 
-found 'lki_alloc_array()' "$(lines '\b(lki_(alloc|zalloc|realloc|arena_alloc)|allocate)\(' src helper |
-    grep -E '(alloc|allocate)\([^;]* \* ')"
+# products SIZE: with an operand that is one, in parentheses or cast or not, or a sum in parentheses that begins or ends with one.
+products() {
+    local times=' \*=? ' sum='[A-Za-z0-9_>., +-]*' cast='(\((size_t|int64_t|uint64_t|int)\))?'
+    grep -E "($1)\)*$times|($1)$sum\)+$times|$times\(*$cast\(*[A-Za-z0-9_>.-]*($1)|$times\($sum($1)"
+}
 
-size='([A-Za-z_>.()-]*dim\[[^]]*\]|lk_dim\([^()]*\)|lki_shape_size(_from)?\([^()]*(\([^()]*\))?[^()]*\))'
-found 'lki_size_mul()' "$(lines "$size" src helper | grep -E "$size (\*|\*=) | (\*|\*=) (\((size_t|int64_t|uint64_t)\))?$size")"
+arguments='\([^()]*(\([^()]*\))?[^()]*\)'
+found 'lki_alloc_array()' "$(in_folders 'src|helper|cli' | grep -E '\b(lki_(alloc|zalloc|realloc|arena_alloc)|allocate)\(.* \* ' |
+    sed -E 's/sizeof \* /sizeof /g' | grep -E '\b(lki_(alloc|zalloc|realloc|arena_alloc)|allocate)\([^;]* \* ')"
+found 'lki_size_mul()' "$(in_folders 'src|helper|cli' | products "\bdim\[[^]]*\]|\blk_(dim|size)$arguments|\blki_shape_size(_from)?$arguments")"
 
 option='\b(units|filters|height|width|heads|num_heads|key_dim|value_dim|depth_multiplier|channels|groups|input_dim|output_dim|(stride|dilation|size)\[[^]]*\])'
-found 'lki_size_mul()' "$(lines "$option" src/layer src/nn src/op | grep -E "$option (\*|\*=) | (\*|\*=) (\((size_t|int64_t)\))?[A-Za-z_>.()-]*$option")"
+found 'lki_size_mul()' "$(in_folders 'src/(layer|nn|op)' | products "$option")"
 
-found 'lki_size_try_mul()' "$(lines '__builtin_[a-z]+_overflow' src helper)"
+found 'lki_size_try_mul()' "$(in_folders 'src|helper|cli' | grep -E '__builtin_[a-z]+_overflow')"
 exit $bad

@@ -5,6 +5,8 @@
 #include "layer/layer.h"
 #include "model/refused.h"
 
+typedef lk_model *model_fn(void);
+
 /* ((step * i + from) mod modulus - modulus / 2) / divisor: exact, of both signs, not in order. */
 static inline lk_tensor *numbers(lk_shape shape, int step, int from, int modulus, double divisor)
 {

@@ -8,8 +8,6 @@
 
 enum { GLOBAL_ROWS = 12 };
 
-typedef lk_model *model_fn(void);
-
 typedef struct trainer {
     lk_strategy  *strategy;
     lk_model     *model;

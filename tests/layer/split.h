@@ -60,8 +60,6 @@ typedef struct outcome {
     lk_tensor *y; /* of the last step; in the pool around */
 } outcome;
 
-typedef lk_model *model_fn(void);
-
 static inline outcome trained(int replicas, model_fn *make, lk_tensor *x, bool compiled)
 {
     outcome   o = {0};

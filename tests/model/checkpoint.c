@@ -534,10 +534,9 @@ static bool is_golden(lk_model *m, lk_optimizer *o, const lki_zip *values)
 
 TEST(what_tensorflow_saved)
 {
-    const char *golden = getenv("LOCKSTEP_GOLDEN");
+    const char *golden = folder_or_skip("LOCKSTEP_GOLDEN");
     char        path[512], values[512];
     lki_zip     zip;
-    if (!golden) skip();
     snprintf(path, sizeof path, "%s/files/checkpoint", golden);
     snprintf(values, sizeof values, "%s/files/checkpoint_values.npz", golden);
     assert_int_equal(lki_zip_open(values, &zip), LK_OK);

@@ -137,10 +137,9 @@ TEST(where_the_bits_come_from)
 /* What TensorFlow wrote is whole, and says nothing about our numbers. */
 TEST(the_files_of_others)
 {
-    const char    *golden = getenv("LOCKSTEP_GOLDEN");
+    const char    *golden = folder_or_skip("LOCKSTEP_GOLDEN");
     char           prefix[512];
     lki_provenance o;
-    if (!golden) skip();
     snprintf(prefix, sizeof prefix, "%s/files/checkpoint/ckpt-1", golden);
     assert_int_equal(lki_checkpoint_verify(prefix), LK_OK);
     assert_int_equal(lki_checkpoint_provenance(prefix, &o), LK_ENOTFOUND);

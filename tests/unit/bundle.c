@@ -271,12 +271,11 @@ static bool next_key(FILE *list, char key[512])
 
 TEST(what_tensorflow_wrote)
 {
-    const char *golden = getenv("LOCKSTEP_GOLDEN");
+    const char *golden = folder_or_skip("LOCKSTEP_GOLDEN");
     char        path[512], key[512], name[16];
     lki_bundle  b;
     lki_zip     values;
     int         i = 0;
-    if (!golden) skip();
     snprintf(path, sizeof path, "%s/files/checkpoint/ckpt-1", golden);
     assert_int_equal(lki_bundle_open(path, &b), LK_OK);
     snprintf(path, sizeof path, "%s/files/checkpoint_values.npz", golden);

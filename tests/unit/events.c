@@ -233,14 +233,10 @@ static const lki_json *stored_table(const char *folder)
 TEST(stored_file)
 {
     static const char *const plugins[] = {"", "scalars", "histograms", "images", "text"};
-    const char              *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) {
-        print_message("LOCKSTEP_GOLDEN is not set: the stored event file is not read\n");
-        skip();
-    }
-    char            path[512];
-    static seen     s;
-    const lki_json *table = stored_table(folder);
+    const char              *folder = folder_or_skip("LOCKSTEP_GOLDEN");
+    char                     path[512];
+    static seen              s;
+    const lki_json          *table = stored_table(folder);
     snprintf(path, sizeof path, "%s/files/events/events.out.tfevents.1700000000.golden.0.0.v2", folder);
     assert_int_equal(lki_events_read(path, note, &s), LK_OK);
     assert_int_equal(s.count, table->count);
@@ -262,8 +258,7 @@ TEST(stored_file)
 /* The picture in it, unpacked, has the pixels of the table. */
 TEST(stored_picture)
 {
-    const char *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) skip();
+    const char     *folder = folder_or_skip("LOCKSTEP_GOLDEN");
     char            path[512];
     lki_bytes       b;
     lki_image       image;

@@ -384,13 +384,6 @@ static void weight_is(const stored *s, const char *key, const lki_h5 *f, const c
     lki_bytes_free(&b);
 }
 
-static const char *golden_folder(void)
-{
-    const char *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) print_message("LOCKSTEP_GOLDEN is not set: stored files are not read\n");
-    return folder;
-}
-
 static void check_weights_file(const stored *s, const lki_h5 *f)
 {
     static const char *const places[] = {"layers/conv2d/vars/0",   "layers/conv2d/vars/1", "layers/conv2d_1/vars/0",
@@ -408,12 +401,11 @@ static void check_weights_file(const stored *s, const lki_h5 *f)
 TEST(stored_weights)
 {
     NEEDS_HELPER();
-    const char *folder = golden_folder();
-    if (!folder) skip();
-    stored    s = stored_values(folder, "fashion");
-    char      path[512];
-    lki_bytes b;
-    lki_h5    f;
+    const char *folder = folder_or_skip("LOCKSTEP_GOLDEN");
+    stored      s = stored_values(folder, "fashion");
+    char        path[512];
+    lki_bytes   b;
+    lki_h5      f;
     snprintf(path, sizeof path, "%s/files/fashion.weights.h5", folder);
     assert_int_equal(lki_file_read(path, &b), LK_OK);
     if (lki_h5_read(path, b.data, b.size, &f) != LK_OK) fail_msg("%s", lk_error());
@@ -426,13 +418,12 @@ TEST(stored_weights)
 TEST(stored_keras)
 {
     NEEDS_HELPER();
-    const char *folder = golden_folder();
-    if (!folder) skip();
-    stored    s = stored_values(folder, "fashion");
-    char      path[512];
-    lki_zip   z;
-    lki_bytes b;
-    lki_h5    f;
+    const char *folder = folder_or_skip("LOCKSTEP_GOLDEN");
+    stored      s = stored_values(folder, "fashion");
+    char        path[512];
+    lki_zip     z;
+    lki_bytes   b;
+    lki_h5      f;
     snprintf(path, sizeof path, "%s/files/fashion.keras", folder);
     assert_int_equal(lki_zip_open(path, &z), LK_OK);
     assert_int_equal(lki_zip_read(&z, lki_zip_find(&z, "model.weights.h5"), &b), LK_OK);
@@ -448,12 +439,11 @@ TEST(stored_keras)
 TEST(stored_legacy)
 {
     NEEDS_HELPER();
-    const char *folder = golden_folder();
-    if (!folder) skip();
-    stored    s = stored_values(folder, "fashion");
-    char      path[512];
-    lki_bytes b;
-    lki_h5    f;
+    const char *folder = folder_or_skip("LOCKSTEP_GOLDEN");
+    stored      s = stored_values(folder, "fashion");
+    char        path[512];
+    lki_bytes   b;
+    lki_h5      f;
     snprintf(path, sizeof path, "%s/files/fashion.h5", folder);
     assert_int_equal(lki_file_read(path, &b), LK_OK);
     if (lki_h5_read(path, b.data, b.size, &f) != LK_OK) fail_msg("%s", lk_error());

@@ -206,10 +206,9 @@ TEST(without_memory) { assert_true(check_every_allocation(attempt) >= 2); }
 
 TEST(data_set)
 {
-    const char *folder = getenv("LOCKSTEP_DATA");
+    const char *folder = folder_or_skip("LOCKSTEP_DATA");
     char        path[512];
     lki_array   images, labels;
-    if (!folder) skip();
     snprintf(path, sizeof path, "%s/mnist/t10k-images-idx3-ubyte.gz", folder);
     assert_int_equal(lki_idx_read(path, &images), LK_OK);
     snprintf(path, sizeof path, "%s/mnist/t10k-labels-idx1-ubyte.gz", folder);

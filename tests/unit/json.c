@@ -466,11 +466,7 @@ TEST(without_memory) { assert_true(check_every_allocation(attempt) >= 4); }
 TEST(stored_files)
 {
     static const char *const names[] = {"basic", "bn_cnn", "branches", "embedding_lstm", "fashion", "mlp_softmax"};
-    const char              *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) {
-        print_message("LOCKSTEP_GOLDEN is not set: stored files are not read\n");
-        skip();
-    }
+    const char              *folder = folder_or_skip("LOCKSTEP_GOLDEN");
     for (int i = 0; i < LKI_COUNT(names); i++) {
         char            path[512];
         lki_bytes       b;

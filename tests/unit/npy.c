@@ -186,8 +186,7 @@ TEST(stored_files)
     static const char *types[] = {"int8",   "int16",  "int32",   "int64",   "uint8",   "uint16",
                                   "uint32", "uint64", "float16", "float32", "float64", "bool"};
     static const char *forms[] = {"_fortran", "_big_endian"};
-    const char        *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) skip();
+    const char        *folder = folder_or_skip("LOCKSTEP_GOLDEN");
     for (int t = 0; t < LKI_COUNT(types); t++) {
         char      path[512];
         lki_array a, b;

@@ -220,10 +220,9 @@ TEST(every_allocation_fails_once)
 
 TEST(golden)
 {
-    const char *golden = getenv("LOCKSTEP_GOLDEN");
+    const char *golden = folder_or_skip("LOCKSTEP_GOLDEN");
     char        path[512];
     lki_arrays  theirs, values;
-    if (!golden) skip();
     snprintf(path, sizeof path, "%s/files/arrays.safetensors", golden);
     assert_int_equal(lki_safetensors_read(path, &theirs), LK_OK);
     snprintf(path, sizeof path, "%s/files/safetensors_values.npz", golden);

@@ -259,9 +259,8 @@ TEST(without_memory) { assert_true(check_every_allocation(attempt) >= 5); }
 TEST(stored_files)
 {
     static const char *files[] = {"arrays.npz", "arrays_compressed.npz"};
-    const char        *folder = getenv("LOCKSTEP_GOLDEN");
-    if (!folder) skip();
-    lki_zip z[2];
+    const char        *folder = folder_or_skip("LOCKSTEP_GOLDEN");
+    lki_zip            z[2];
     for (int f = 0; f < 2; f++) {
         char path[512];
         snprintf(path, sizeof path, "%s/files/%s", folder, files[f]);

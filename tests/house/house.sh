@@ -1,0 +1,248 @@
+#!/bin/bash
+# The tests of this folder find what they are for. Each is run over a small tree in a temporary folder, whose files say of each line
+# that must be found "// bad"; the test names these lines and no others, as FILE:LINE. What is right stands beside what is wrong.
+home=$(cd "$(dirname "$0")/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cd "$tree" || exit 1
+wrong=0
+
+new_tree() { # a house in which all is well
+    rm -rf "${tree:?}"/*
+    mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper tests/house tests/unit bench examples tools cmake .ci
+    cp "$home"/tests/house/{*.sh,code,order} tests/house/
+    cp "$home/.clang-format" .
+    touch Makefile CMakeLists.txt CMakePresets.json
+}
+
+file() { # NAME: what it has is read from stdin
+    mkdir -p "$(dirname "$1")"
+    cat >"$1"
+}
+
+finds() { # SCRIPT [ARGUMENT]: it fails, and names the lines that say that they are bad
+    local said status named marked
+    said=$("tests/house/$1.sh" "${@:2}" 2>&1)
+    status=$?
+    named=$(grep -oE '^[A-Za-z_0-9./]+:[0-9]+' <<<"$said" | sort -u)
+    marked=$(LC_ALL=C grep -arnF '// bad' --exclude-dir=house . | LC_ALL=C sed -E 's,^\./,,; s/^([^:]*:[0-9]+):.*/\1/' | sort -u)
+    [ "$status" -ne 0 ] && [ "$named" = "$marked" ] && return
+    echo "$1.sh: status $status; <: lines that are bad, >: lines that it names"
+    diff <(echo "$marked") <(echo "$named")
+    sed 's/^/    /' <<<"$said"
+    wrong=1
+}
+
+says() { # SCRIPT WORDS [ARGUMENT]: it fails with these words
+    local said
+    said=$("tests/house/$1.sh" "${@:3}" 2>&1) && { echo "$1.sh: passed, and should say: $2"; wrong=1; }
+    grep -qF -- "$2" <<<"$said" || { echo "$1.sh: does not say: $2"; sed 's/^/    /' <<<"$said"; wrong=1; }
+}
+
+passes() { # SCRIPT [ARGUMENT]
+    local said
+    said=$("tests/house/$1.sh" "${@:2}" 2>&1) || { echo "$1.sh: fails where all is well:"; sed 's/^/    /' <<<"$said"; wrong=1; }
+}
+
+# ---- code ----
+new_tree
+file src/op/a.c <<'CODE'
+/* of the
+ * file */
+int a = 1; /* one */ int b; // two
+const char *s = "/* no comment \" */"; char c = '"', d = '\'';
+int n = 1'000; /* 'a' */
+x = y *
+    z;
+#define TWO \
+    (2)
+CODE
+diff - <(tests/house/code src) <<'CODE' || { echo "code: (<: should be)"; wrong=1; }
+src/op/a.c:3:int a = 1;   int b; 
+src/op/a.c:4:const char *s = ""; char c = '', d = '';
+src/op/a.c:5:int n = 1'000;  
+src/op/a.c:6:x = y *
+src/op/a.c:7:    z;
+src/op/a.c:8:#define TWO \
+src/op/a.c:9:    (2)
+CODE
+diff - <(tests/house/code -s -j src) <<'CODE' || { echo "code -s -j: (<: should be)"; wrong=1; }
+src/op/a.c:3:int a = 1;   int b; 
+src/op/a.c:4:const char *s = "/* no comment \" */"; char c = '"', d = '\'';
+src/op/a.c:5:int n = 1'000;  
+src/op/a.c:6:x = y * z;
+src/op/a.c:8:#define TWO  (2)
+CODE
+
+# ---- sizes ----
+new_tree
+passes sizes
+file src/op/a.c <<'CODE'
+/* dim[0] * dim[1] in a comment */
+*out = a->dim[0] * b->dim[1]; // bad
+n = a->dim[0]*b; // bad
+n = k*a->dim[0]; // bad
+n *= a->shape.dim[i]; // bad
+n = (lk_size(t) + 1) * b; // bad
+n = b * (1 + lk_dim(t, 0)); // bad
+n = lk_size(t) * n; // bad
+n = lki_shape_size(&t->shape) * (int64_t)4; // bad
+n = k * // bad
+    lk_size(t);
+n = 3 * a->units; // bad
+p = lki_alloc(n * sizeof *p); // bad
+p = lki_alloc(n*4); // bad
+if (__builtin_add_overflow(a, b, &c)) return; // bad
+p = lki_alloc(sizeof *p);
+x = (double)lk_size(t) * 3;
+log("lk_size(t) * 3");
+void f(int64_t *dim, const lk_shape *s);
+CODE
+file src/device/cuda/a.cu <<<'n = 2 * lk_size(t); // bad'
+file src/device/sim/a.cc <<<'n = 2 * lk_size(t); // bad'
+file cli/a.c <<<'n = 2 * lk_size(t); // bad'
+file src/kernel/a.c <<<'n = 2 * x->dim[0];'
+finds sizes
+
+# ---- rules ----
+new_tree
+cp -r "$home/include" .
+cp "$home"/src/core/*.h src/core/
+for own in $(sed -nE 's,^(src/[^ ]*\.c[cu]) .*,\1,p' tests/house/rules.sh); do file "$own" <"$home/$own"; done
+passes rules
+file src/op/a.c <<'CODE'
+/* malloc(3) */
+*out = malloc(3); // bad
+malloc(3); // bad
+x = strndup(y, 3); // bad
+x = reallocarray(x, 3, 4); // bad
+dprintf(2, "x"); // bad
+fputc('x', f); // bad
+putc('x', f); // bad
+fwrite("x", 1, 1, stderr); // bad
+fwrite("x", 1, 1, f);
+exit(1); // bad
+snprintf(x, 3, "%Lg", y); // bad
+snprintf(x, 3, "%-5.1f", // bad
+         y);
+snprintf(x, 3, "%d of %zu", y, z);
+f = fopen("x", "r"); // bad
+x->free(y);
+log("malloc(3)");
+CODE
+file src/device/cuda/a.cu <<'CODE'
+std::cerr << 1; // bad
+std::ofstream f(name); // bad
+int *x = new int[3]; // bad
+int *x = new unsigned char; // bad
+int *x = new (std::nothrow) thing(3); // bad
+std::vector<int> x; // bad
+CODE
+file cli/a.c <<<'setlocale(LC_ALL, ""); // bad'
+file helper/a.c <<<'open("x", 0); // bad'
+finds rules
+
+# ---- layers ----
+new_tree
+sed "s,TAB,\t," <<'CODE' | file src/op/a.cuh
+#include "step/plan.h" // bad
+#include <step/plan.h> // bad
+#TAB include "step/plan.h" // bad
+  #include "plan/plan.h" // bad
+#include "nowhere/a.h" // bad
+#include "core/base.h"
+#include "op.h"
+#include <sys/stat.h>
+/* #include "step/plan.h" */
+CODE
+file src/op/a.cpp <<<'#include "step/plan.h" // bad'
+finds layers
+new_tree
+mkdir src/new
+says layers "src/new: a folder that is not in the order"
+
+# ---- names ----
+new_tree
+file src/core/a.h <<'CODE'
+typedef enum { LK_A } lk_a;
+struct lk_b { int x; };
+typedef int (*lk_c)(int);
+struct lk_d;
+typedef struct lk_d lk_d;
+enum class lk_e { A };
+struct pair { int x; };
+struct lk_g { int x; };
+CODE
+file src/op/a.h <<'CODE'
+typedef enum { LK_A } lk_a; // bad
+static const struct __attribute__((packed)) lk_b { int x; } b; // bad
+using lk_c = int; // bad
+struct lk_d;
+typedef struct lk_d lk_d;
+struct outer { // no other has it
+    struct lk_g { int x; } inner; // bad
+};
+enum class lk_e : int { B }; // bad
+struct alignas(16) pair { int y; }; // bad
+template <> struct lk_g<int> { int y; };
+struct lk_g f(void);
+CODE
+file tests/unit/a.h <<<'typedef struct lk_g { int x; } lk_g; // bad'
+file tests/unit/own.h <<<'struct own { int x; };'
+file tests/op/own.h <<<'struct own { int x; };'
+file bench/one.h <<<'struct bench { int x; };'
+file bench/two.h <<<'struct bench { int x; }; // bad'
+file src/op/a.c <<<'struct pair { int x; };'
+finds names
+
+# ---- lines ----
+long=$(printf '%0150d' 0)
+new_tree
+passes lines
+file src/op/a.cu <<<"int x = $long; // bad"
+file src/op/a.c <<<$'int x;\t// bad'
+file tests/op/a.sh <<<$'x\t# // bad'
+file tools/a <<<$'# \xff // bad'
+file cmake/a.cmake <<<$'# \t // bad'
+file Makefile <<<$'all:\n\techo\techo # // bad'
+finds lines
+
+# ---- format ----
+new_tree
+if tests/house/format.sh >/dev/null 2>&1; then # 77 where there is no clang-format 14
+    file src/op/a.cu <<<'int  x ; // bad'
+    finds format
+fi
+
+# ---- links: a build folder of objects that are compiled here ----
+new_tree
+link_tree() { # COMMAND...: objects of src/*/*.c, and CMake's list of them
+    local source object
+    rm -rf build
+    for source in src/*/*.c; do
+        object=CMakeFiles/lockstep_objects.dir/$source.o
+        mkdir -p "build/$(dirname "$object")"
+        ${CC:-cc} -c "$source" -o "build/$object" || wrong=1
+        echo "  \"command\": \"cc -o $object -c $tree/$source\","
+    done >build.json
+    mv build.json build/compile_commands.json
+    echo '  "command": "cc -o CMakeFiles/lockstep_avx2.dir/none.o"' >>build/compile_commands.json
+}
+file src/core/a.c <<<'void lki_low(void) {}'
+file src/op/a.c <<<'void lki_low(void); void lki_high(void) { lki_low(); }'
+link_tree
+passes links build
+file src/core/b.c <<<'void lki_high(void); void lki_upward(void) { lki_high(); }'
+link_tree
+says links "src/core/b.c calls lki_high of src/op/a.c" build
+file src/core/b.c <<<'void lki_high(void) __attribute__((weak)); void lki_upward(void) { if (lki_high) lki_high(); }'
+link_tree
+says links "src/core/b.c calls lki_high of src/op/a.c" build
+file src/core/b.c <<<'int lki_fine;'
+link_tree
+rm build/CMakeFiles/lockstep_objects.dir/src/core/b.c.o
+says links "src/core/b.c: it has no object" build
+sed -i '/core\/b/d' build/compile_commands.json
+says links "src/core/b.c: nothing compiles it" build
+
+exit $wrong
