@@ -32,8 +32,8 @@ void lki_error_put(const lki_error_record *in);
  *     LKI_SCOPE_ERRORS;
  *
  * An error that the thread had before is put aside until the function returns, and is the first cause again then. So lk_failed() in
- * the call, and in what it calls, means a failure of this call. A call that replicas make together has no scope of its own: an error
- * that a replica had before must release the others (dist/run.c). */
+ * the call, and in what it calls, means a failure of this call. A call that replicas make together has no scope of its own: an
+ * error that a replica had before must release the others (dist/run.c). */
 typedef struct lki_error_scope {
     lki_error_record before; /* its text is only set if there is a code */
 } lki_error_scope;

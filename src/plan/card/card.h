@@ -5,9 +5,9 @@
  *   launches  several small nodes, and several updates, are one launch (join.h)
  *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
  *             time before the other is made (rooms.h)
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; no thread waits for the card. The first
- *             replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs lie
- *             where they did before, a variant of it that reads them there (ways.c)
+ *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; no thread waits for the card. The
+ *             first replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs
+ *             lie where they did before, a variant of it that reads them there (ways.c)
  *   faults    a call that meets an index out of range writes its code into a word of the card. Updates of this replay and of later
  *             ones read the word and do nothing until the error was told. The last copy of a replay takes the word to the host, so
  *             the error is known with the replay that met it (device/gpu/work.c)
