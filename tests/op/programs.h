@@ -17,6 +17,7 @@
 
 #include "core/dtype.h"
 #include <lockstep.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +47,15 @@ static inline lk_tuple own_product_gradient(lk_tuple in, lk_tensor *out, lk_tens
     return LK_TUPLE(lk_mul(dy, in.item[1]), lk_reduce_sum(lk_mul(dy, in.item[0]), .axis = LK_AXES(0)));
 }
 
+/* The first replica that asks makes it, and the others wait: an op lives as long as the process, so a second one would be lost. */
 static inline lk_op *own_op(void)
 {
-    static lk_op *op;
-    lk_op        *made = __atomic_load_n(&op, __ATOMIC_ACQUIRE);
-    if (made) return made;
-    made = lk_op_of("own_product", own_product, .gradient = own_product_gradient, .inputs = 2, .by_rows = LK_ON);
-    if (made) __atomic_store_n(&op, made, __ATOMIC_RELEASE);
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static lk_op          *op;
+    pthread_mutex_lock(&turn);
+    if (!op) op = lk_op_of("own_product", own_product, .gradient = own_product_gradient, .inputs = 2, .by_rows = LK_ON);
+    lk_op *made = op;
+    pthread_mutex_unlock(&turn);
     return made;
 }
 

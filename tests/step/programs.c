@@ -215,4 +215,33 @@ TEST(replicas_are_one_device)
     assert_true(refusals < runs / 5);
 }
 
-TESTS(cmocka_unit_test(each_replicas_results), cmocka_unit_test(sums_over_replicas), cmocka_unit_test(replicas_are_one_device))
+/* ---- an op of one's own ---- */
+
+enum { ASKING = 16 };
+
+static pthread_barrier_t all_are_here;
+
+static void *ask(void *op)
+{
+    pthread_barrier_wait(&all_are_here);
+    *(lk_op **)op = own_op();
+    return NULL;
+}
+
+/* Before any other test asks for it. A second one is memory that is lost: it lives as long as the process. */
+TEST(replicas_make_one_op)
+{
+    pthread_t thread[ASKING];
+    lk_op    *op[ASKING];
+    assert_int_equal(pthread_barrier_init(&all_are_here, NULL, ASKING), 0);
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask, &op[i]), 0);
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    pthread_barrier_destroy(&all_are_here);
+    for (int i = 0; i < ASKING; i++)
+        assert_true(op[i] && op[i] == op[0]);
+}
+
+TESTS(cmocka_unit_test(replicas_make_one_op), cmocka_unit_test(each_replicas_results), cmocka_unit_test(sums_over_replicas),
+      cmocka_unit_test(replicas_are_one_device))
