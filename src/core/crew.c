@@ -16,27 +16,30 @@ enum { PATIENCE = 5 };
 
 struct lki_worker {
     _Alignas(LKI_CACHE_LINE) unsigned go; /* futex word; grows by one per job */
-    unsigned    sleepers, spins;
-    lki_job_fn *fn; /* NULL: there is no more to do */
-    void       *arg;
-    int         index;
-    lki_thread  thread;
-    lk_runtime *runtime;
-    lki_worker *next;
+    unsigned     sleepers, spins;
+    lki_job_fn  *fn; /* NULL: there is no more to do */
+    void        *arg;
+    int          index;
+    lki_own_seed seed; /* of the thread that gave the job */
+    lki_thread   thread;
+    lk_runtime  *runtime;
+    lki_worker  *next;
 };
 
 /* ---- threads --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct start {
     void *(*fn)(void *);
-    void       *arg;
-    lk_runtime *runtime;
+    void        *arg;
+    lk_runtime  *runtime;
+    lki_own_seed seed;
 } start;
 
 static void *run_thread(void *arg)
 {
     const start s = *(start *)arg;
     lki_runtime_select(s.runtime);
+    lki_seed_set_own(s.seed);
     lki_release(arg);
     void *result = s.fn(s.arg);
     lki_runtime_select(NULL);
@@ -70,7 +73,7 @@ lk_status lki_thread_start(const char *call, void *(*fn)(void *), void *arg, lki
 {
     start *s = lki_alloc(sizeof *s);
     if (!s) return LK_ENOMEM;
-    *s = (start){fn, arg, lki_retain(lki_runtime_now())};
+    *s = (start){fn, arg, lki_retain(lki_runtime_now()), lki_seed_own()};
     const int failure = start_on(s->runtime, -1, run_thread, s, out);
     if (!failure) return LK_OK;
     lki_drop(s->runtime);
@@ -101,6 +104,7 @@ static void *work(void *arg)
     for (unsigned seen = 0;; seen++) {
         lki_wait_while(&w->go, seen, &w->sleepers, __atomic_load_n(&w->spins, __ATOMIC_RELAXED), 0);
         if (!w->fn) return NULL;
+        lki_seed_set_own(w->seed);
         w->fn(w->arg, w->index);
     }
 }
@@ -110,6 +114,7 @@ void lki_worker_go(lki_worker *w, lki_job_fn *fn, void *arg, int index, unsigned
     w->fn = fn;
     w->arg = arg;
     w->index = index;
+    w->seed = lki_seed_own();
     __atomic_store_n(&w->spins, spins, __ATOMIC_RELAXED);
     __atomic_fetch_add(&w->go, 1, __ATOMIC_SEQ_CST);
     lki_wake(&w->go, &w->sleepers);

@@ -9,6 +9,7 @@ enum { CONTEXT_TEXT = 128 };
 
 static _Thread_local lki_error_record record;
 static _Thread_local char             context[CONTEXT_TEXT];
+static _Thread_local lk_status        aside;
 
 #define ROW(code, value, words) {code, #code, words},
 static const struct {
@@ -77,10 +78,16 @@ void lki_error_put(const lki_error_record *in)
 void lki_error_scope_enter(lki_error_scope *s)
 {
     s->before.code = record.code;
-    if (record.code != LK_OK) lki_error_take(&s->before);
+    s->outer = aside;
+    if (record.code == LK_OK) return;
+    aside = record.code;
+    lki_error_take(&s->before);
 }
 
 void lki_error_scope_leave(lki_error_scope *s)
 {
+    aside = s->outer;
     if (s->before.code != LK_OK) record = s->before;
 }
+
+lk_status lki_error_aside(void) { return aside; }

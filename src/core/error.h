@@ -36,10 +36,14 @@ void lki_error_put(const lki_error_record *in);
  * error that a replica had before must release the others (dist/run.c). */
 typedef struct lki_error_scope {
     lki_error_record before; /* its text is only set if there is a code */
+    lk_status        outer;  /* what lki_error_aside() was */
 } lki_error_scope;
 
 void lki_error_scope_enter(lki_error_scope *s);
 void lki_error_scope_leave(lki_error_scope *s);
+
+/* The code of the error that the scope put aside; LK_OK: there was none. A poisoned tensor may be its consequence. */
+lk_status lki_error_aside(void);
 
 #define LKI_SCOPE_ERRORS                                                                                                           \
     __attribute__((cleanup(lki_error_scope_leave))) lki_error_scope error_scope_;                                                  \

@@ -16,6 +16,8 @@ static lk_runtime standard = {.object = {.kind = LKI_KIND_RUNTIME}, .lanes = DEF
 static _Thread_local lk_runtime   *selected;                       /* NULL: the default one */
 static _Thread_local lki_precision own_precision = LKI_PRECISIONS; /* a strategy's */
 
+static _Thread_local lki_own_seed own_seed;
+
 LKI_TURN(list_lock);
 
 __attribute__((constructor)) static void make_crew(void) { lki_crew_init(&standard.crew); }
@@ -134,8 +136,16 @@ int lki_cores(void)
     return cores;
 }
 
-void     lk_set_random_seed(uint64_t seed) { __atomic_store_n(&ready()->seed, seed, __ATOMIC_RELAXED); }
-uint64_t lk_random_seed(void) { return __atomic_load_n(&ready()->seed, __ATOMIC_RELAXED); }
+void lk_set_random_seed(uint64_t seed)
+{
+    __atomic_store_n(&ready()->seed, seed, __ATOMIC_RELAXED);
+    own_seed.seed = seed;
+}
+
+uint64_t lk_random_seed(void) { return own_seed.on ? own_seed.seed : __atomic_load_n(&ready()->seed, __ATOMIC_RELAXED); }
+
+lki_own_seed lki_seed_own(void) { return own_seed; }
+void         lki_seed_set_own(lki_own_seed s) { own_seed = s; }
 
 static lk_status check_precision(const char *call, lk_precision p)
 {

@@ -45,6 +45,15 @@ lki_precision lki_precision_now(void);
 void          lki_precision_of_strategy(lki_precision p);
 lki_precision lki_precision_own(void);
 
+/* A seed that this thread uses instead of the runtime's, and threads that it starts or gives jobs to: a resumed training's.
+ * lk_set_random_seed() sets it too where it is on. */
+typedef struct lki_own_seed {
+    bool     on;
+    uint64_t seed;
+} lki_own_seed;
+lki_own_seed lki_seed_own(void);
+void         lki_seed_set_own(lki_own_seed s);
+
 /* A hook as it is now (log.c). */
 lki_text_hook lki_hook_of(const lki_text_hook *h);
 

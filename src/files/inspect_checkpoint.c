@@ -13,7 +13,8 @@ static void tell_provenance(const char *prefix, lki_report *r)
     lki_provenance o;
     if (lki_checkpoint_provenance(prefix, &o) != LK_OK) return;
     lki_report_whole(r, "lanes", o.lanes);
-    lki_report_text(r, "instruction_set", o.isa);
+    if (o.device[0]) lki_report_text(r, "device", o.device);
+    if (o.precision[0]) lki_report_text(r, "precision", o.precision);
     lki_report_whole(r, "kernel_version", o.kernels);
 }
 

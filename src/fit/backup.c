@@ -222,20 +222,24 @@ static void at_rest(lk_callback *base, lki_fit_run *r, lki_rest why)
 /* ---- going on ---------------------------------------------------------------------------------------------------------------- */
 
 /* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
-static lk_status check_provenance(const backup *b, const lki_fit_run *r)
+static lk_status check_provenance(const lki_fit_run *r)
 {
-    const char        *prefix = r->resume.from;
-    const lk_strategy *s = r->engine->strategy;
-    lki_provenance     here = lki_provenance_now(b->checkpoint), then;
-    if (s->kind != LKI_STRATEGY_DEFAULT) here.lanes = s->lanes; /* there may be no weights yet that would tell */
+    const char          *prefix = r->resume.from;
+    const lki_provenance here = lki_provenance_under(r->engine->strategy);
+    lki_provenance       then;
     if (lki_checkpoint_provenance(prefix, &then) != LK_OK) return LK_OK;
     if (then.lanes != here.lanes)
         return lki_fail(LK_EINVAL,
-                        "%s was saved with %d lanes, here are %d; make the strategy with .lanes = %d, or remove it to begin anew",
+                        "%s was saved with %d lanes, here are %d; make the strategy with .lanes = %d, or remove it to start again",
                         prefix, then.lanes, here.lanes, then.lanes);
-    if (strcmp(then.isa, here.isa) != 0 || then.kernels != here.kernels)
-        lki_warn("%s was saved with instruction set %s, kernels %d; here are %s, %d: bits may differ from here on", prefix,
-                 then.isa, then.kernels, here.isa, here.kernels);
+    const bool known = then.device[0];
+    if (known && (strcmp(then.device, here.device) != 0 || strcmp(then.precision, here.precision) != 0))
+        lki_warn(
+            "%s was saved on a %s with precision %s; this training continues on a %s with precision %s: bits differ from here on",
+            prefix, then.device, then.precision, here.device, here.precision);
+    if (then.kernels != here.kernels)
+        lki_warn("%s was saved with kernels of version %d; here they are of version %d: bits may differ from here on", prefix,
+                 then.kernels, here.kernels);
     return LK_OK;
 }
 
@@ -277,7 +281,7 @@ static lk_status find_whole(backup *b, const lki_backup_list *list, lki_resume *
     if (!list->count) return LK_OK;
     lki_error_record why;
     lki_error_take(&why);
-    return lki_fail(why.code, "lk_backup_and_restore: %s; there is no other one: remove it to begin anew", why.text);
+    return lki_fail(why.code, "lk_backup_and_restore: %s; there is no other one: remove it to start again", why.text);
 }
 
 static lk_status find(backup *b, lki_resume *out)
@@ -344,7 +348,7 @@ static lk_status restore(lk_callback *base, lki_fit_run *r)
     LKI_TRY(lki_backup_lock(b->folder, false, &b->lock));
     LKI_TRY(find(b, &r->resume));
     if (!b->newest) return LK_OK;
-    LKI_TRY(check_provenance(b, r));
+    LKI_TRY(check_provenance(r));
     LKI_TRY(build_model(r));
     LKI_TRY(build_slots(r));
     LKI_TRY(restore_values(b, r->resume.from));

@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
+#include "core/runtime.h"
 #include "data/data.h"
 #include "fit/history.h"
 #include "fit/resume.h"
@@ -543,10 +544,12 @@ lk_history *lk_model_fit_kw(lk_fit_args a)
     if (numbers_fit(&a) != LK_OK || choices_fit(&a) != LK_OK) return NULL;
     lki_engine *e = lki_engine_of(a.model, (lki_engine_request){.call = "lk_model_fit", .needs_loss = true, .trains = true});
     if (!e) return NULL;
-    fit f = {.args = &a, .run = {.engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()}};
+    fit                f = {.args = &a, .run = {.engine = e, .history = lki_history_new(), .now.pool = lki_pool_current()}};
+    const lki_own_seed seed = lki_seed_own();
     if (f.run.history)
         LK_POOL
             run(&f);
+    lki_seed_set_own(seed);
     lki_engine_done(e);
     return f.run.history;
 }

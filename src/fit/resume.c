@@ -17,6 +17,7 @@
 #include "fit/resume.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/runtime.h"
 #include "core/shape.h"
 #include "data/data.h"
 #include "fit/history.h"
@@ -392,13 +393,14 @@ static lk_status load_field(lki_fit_run *r, lki_wire_field *f, int *metrics)
     }
 }
 
+/* Until fit ends (fit.c): the seed of the runtime stays as it is. */
 static void use_seed(const lki_fit_run *r)
 {
     const uint64_t here = lk_random_seed(), then = r->resume.seed;
     if (here == then) return;
-    lki_warn("%s was made with random seed %llu, which is used from here on instead of %llu", r->resume.from,
-             (unsigned long long)then, (unsigned long long)here);
-    lk_set_random_seed(then);
+    lki_warn("%s was made with random seed %llu; this training uses it instead of %llu", r->resume.from, (unsigned long long)then,
+             (unsigned long long)here);
+    lki_seed_set_own((lki_own_seed){true, then});
 }
 
 lk_status lki_resume_apply(lki_fit_run *r)

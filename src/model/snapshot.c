@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/rounding.h"
+#include "core/runtime.h"
 #include "format/bundle.h"
 #include "kernel/kernel.h"
 #include "model/trackable.h"
@@ -22,34 +23,34 @@ typedef struct receiver {
 
 /* ---- where the bits come from ------------------------------------------------------------------------------------------------ */
 
-/* The lanes of the first variable that belongs to a strategy; without one those that are set. */
-static lki_provenance provenance_of(const lki_trackables *t)
+lki_provenance lki_provenance_under(const lk_strategy *s)
 {
-    lki_provenance o = {.lanes = lk_lanes(), .kernels = LKI_KERNEL_VERSION};
-    for (int i = 0; i < t->graph.count; i++) {
-        const lk_variable *v = t->node[i].variable;
-        if (!v || !v->spread || !v->spread->strategy) continue;
-        o.lanes = ((const lk_strategy *)v->spread->strategy)->lanes;
-        break;
-    }
-    snprintf(o.isa, sizeof o.isa, "%s", lki_isa_name(lki_cpu_isa()));
+    static const char *const names[] = LKI_PRECISION_NAMES;
+    const bool               own = s && s->kind != LKI_STRATEGY_DEFAULT;
+    const bool               host = lki_on_host(own ? s->device[0] : lki_device_current());
+    const lki_precision      p = own && s->precision != LKI_PRECISIONS ? s->precision : lki_precision_now();
+    lki_provenance           o = {.lanes = own ? s->lanes : lk_lanes(), .kernels = LKI_KERNEL_VERSION};
+    snprintf(o.device, sizeof o.device, "%s", host ? "CPU" : "GPU");
+    snprintf(o.precision, sizeof o.precision, "%s", names[host ? LKI_PRECISION_F32 : p]);
     return o;
 }
 
-lki_provenance lki_provenance_now(const lk_checkpoint *c)
+/* That of the first variable that belongs to one; NULL: none does. */
+static const lk_strategy *strategy_of(const lki_trackables *t)
 {
-    lki_trackables t = {0};
-    if (lki_trackables_of((void *)c, &t) != LK_OK) t = (lki_trackables){0};
-    const lki_provenance o = provenance_of(&t);
-    lki_trackables_free(&t);
-    return o;
+    for (int i = 0; i < t->graph.count; i++) {
+        const lk_variable *v = t->node[i].variable;
+        if (v && v->spread && v->spread->strategy) return v->spread->strategy;
+    }
+    return NULL;
 }
 
 static lk_status add_provenance(const receiver *r, const lki_trackables *t)
 {
-    const lki_provenance o = provenance_of(t);
+    const lki_provenance o = lki_provenance_under(strategy_of(t));
     char                 text[96];
-    const int            n = snprintf(text, sizeof text, "lanes %d\nisa %s\nkernels %d\n", o.lanes, o.isa, o.kernels);
+    const int            n =
+        snprintf(text, sizeof text, "lanes %d\ndevice %s\nprecision %s\nkernels %d\n", o.lanes, o.device, o.precision, o.kernels);
     return r->text(r->to, LKI_PROVENANCE_KEY, text, (size_t)n);
 }
 
@@ -336,6 +337,9 @@ lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out)
     LKI_TRY(lki_checkpoint_extra(prefix, LKI_PROVENANCE_KEY, &bytes));
     snprintf(text, sizeof text, "%.*s", (int)(bytes.size < sizeof text ? bytes.size : sizeof text - 1), (const char *)bytes.data);
     lki_bytes_free(&bytes);
-    if (sscanf(text, "lanes %d isa %15s kernels %d", &out->lanes, out->isa, &out->kernels) == 3) return LK_OK;
-    return lki_fail(LK_EFORMAT, "%s: its note on lanes, instruction set and kernels cannot be read", prefix);
+    if (sscanf(text, "lanes %d device %7s precision %7s kernels %d", &out->lanes, out->device, out->precision, &out->kernels) == 4)
+        return LK_OK;
+    out->device[0] = out->precision[0] = 0;
+    if (sscanf(text, "lanes %d isa %*s kernels %d", &out->lanes, &out->kernels) == 2) return LK_OK;
+    return lki_fail(LK_EFORMAT, "%s: its note on lanes, device, precision and kernels cannot be read", prefix);
 }

@@ -14,6 +14,7 @@
 
 #include "format/file.h"
 #include <lockstep/checkpoint.h>
+#include <lockstep/strategy.h>
 
 typedef struct lki_snapshot lki_snapshot;
 
@@ -40,16 +41,19 @@ lk_status lki_checkpoint_verify(const char *prefix);
 /* The text under a key outside the graph. LK_ENOTFOUND: no such checkpoint or key; it is not recorded as an error. */
 lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *out);
 
-/* What the bits of a training depend on beside its program, seed and data, as lines "lanes 8", "isa avx512", "kernels 2". */
+/* What the bits of a training depend on beside its program, seed and data, as lines "lanes 8", "device GPU", "precision tf32",
+ * "kernels 2". Notes of earlier versions name an instruction set, which changes no bits, in place of device and precision. */
 #define LKI_PROVENANCE_KEY ".LOCKSTEP/ORIGIN"
 
 typedef struct lki_provenance {
     int  lanes;
-    char isa[16];
-    int  kernels; /* LKI_KERNEL_VERSION */
+    char device[8];    /* "CPU" or "GPU"; "": not known */
+    char precision[8]; /* "f32", "tf32" or "bf16"; "": not known */
+    int  kernels;      /* LKI_KERNEL_VERSION */
 } lki_provenance;
 
-lki_provenance lki_provenance_now(const lk_checkpoint *c);
+/* Under this strategy; NULL or the default one: where this thread's variables go. */
+lki_provenance lki_provenance_under(const lk_strategy *s);
 
 /* LK_ENOTFOUND: it says nothing, as TensorFlow's do. */
 lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out);

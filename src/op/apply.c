@@ -111,11 +111,9 @@ const char *lki_why_not_plain(const lk_tensor *t)
 
 lk_status lki_poisoned_status(const char *call)
 {
-    return lk_failed()
-               ? lk_error_code()
-               : lki_fail(LK_EINVAL,
-                          "%s: the tensor is poisoned: the op that should have made it failed, or it is past the end of its tuple",
-                          call);
+    if (lk_failed()) return lk_error_code();
+    return lki_fail(lki_error_aside() ? lki_error_aside() : LK_EINVAL,
+                    "%s: the tensor is poisoned: the op that should have made it failed, or it is past the end of its tuple", call);
 }
 
 /* ---- making operands fit ---- */

@@ -37,7 +37,7 @@ if has_keras; then
         json_of "all.$form"
     done
     ends 0 'TensorFlow checkpoint' inspect all.ckpt
-    grep -qE '^lanes +8$' out && grep -qE '^instruction_set +[a-z]' out && grep -qE '^kernel_version +[0-9]' out || complain "no note on lanes: $(head out)"
+    grep -qE '^lanes +8$' out && grep -qE '^device +CPU$' out && grep -qE '^precision +f32$' out && grep -qE '^kernel_version +[0-9]' out || complain "no note on lanes: $(head out)"
     ends 0 'TensorFlow checkpoint' inspect all.ckpt.index
     ends 0 'a model as before Keras 3' inspect all.h5
 fi

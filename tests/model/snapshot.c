@@ -124,13 +124,33 @@ TEST(where_the_bits_come_from)
         lk_checkpoint_write(lk_checkpoint_of({"model", m}), IN("four"));
         assert_int_equal(lki_checkpoint_provenance(IN("four"), &o), LK_OK);
         assert_int_equal(o.lanes, 4);
-        assert_string_equal(o.isa, lki_isa_name(lki_cpu_isa()));
+        assert_string_equal(o.device, "CPU");
+        assert_string_equal(o.precision, "f32");
         assert_int_equal(o.kernels, LKI_KERNEL_VERSION);
         lk_checkpoint_write(made(1).checkpoint, IN("none"));
         assert_int_equal(lki_checkpoint_provenance(IN("none"), &o), LK_OK);
         assert_int_equal(o.lanes, lk_lanes());
         assert_int_equal(lki_checkpoint_provenance(IN("no/such"), &o), LK_ENOTFOUND);
         assert_false(lk_failed());
+    }
+}
+
+/* They name an instruction set, and neither device nor precision. */
+TEST(notes_of_earlier_versions)
+{
+    static const char old[] = "lanes 16\nisa avx512\nkernels 1\n", bad[] = "lanes 16\nprecision\n";
+    LK_POOL {
+        lki_snapshot  *s = NULL;
+        lki_provenance o;
+        assert_int_equal(lki_snapshot_take(made(1).checkpoint, &s), LK_OK);
+        assert_int_equal(lki_snapshot_put(s, LKI_PROVENANCE_KEY, old, sizeof old - 1), LK_OK);
+        assert_int_equal(lki_snapshot_write(s, IN("old")), LK_OK);
+        assert_int_equal(lki_checkpoint_provenance(IN("old"), &o), LK_OK);
+        assert_true(o.lanes == 16 && o.kernels == 1 && !o.device[0] && !o.precision[0]);
+        assert_int_equal(lki_snapshot_put(s, LKI_PROVENANCE_KEY, bad, sizeof bad - 1), LK_OK);
+        assert_int_equal(lki_snapshot_write(s, IN("old")), LK_OK);
+        REFUSED(LK_EFORMAT, lki_checkpoint_provenance(IN("old"), &o) == LK_EFORMAT, "precision");
+        lki_snapshot_free(s);
     }
 }
 
@@ -163,9 +183,13 @@ int main(int argc, char **argv)
 {
     (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_it_was),           cmocka_unit_test(taken_again),
-        cmocka_unit_test(extra_entries),       cmocka_unit_test(where_the_bits_come_from),
-        cmocka_unit_test(the_files_of_others), cmocka_unit_test(not_everywhere),
+        cmocka_unit_test(as_it_was),
+        cmocka_unit_test(taken_again),
+        cmocka_unit_test(extra_entries),
+        cmocka_unit_test(where_the_bits_come_from),
+        cmocka_unit_test(notes_of_earlier_versions),
+        cmocka_unit_test(the_files_of_others),
+        cmocka_unit_test(not_everywhere),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }
