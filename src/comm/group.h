@@ -1,0 +1,48 @@
+/* Groups: the members that compute a step together, and the carrier that connects them.
+ *
+ * Invariants
+ * 1. A group belongs to an owner, a strategy. Whoever asks again with equal arguments gets the same group. It is closed when the
+ *    owner is gone and no plan uses it.
+ * 2. Carriers are tried in the order of the table in group.c. One is used only after a self-test has shown that bytes arrive; one
+ *    line of the log (LOCKSTEP_VERBOSE=plan) says why others were not used.
+ * 3. Every wait ends: when the exchange is done, when a member failed or left, or when the deadline has passed. After a failure the
+ *    group is given up: all its members are released, and every later call fails with the same cause. */
+#ifndef LKI_COMM_GROUP_H
+#define LKI_COMM_GROUP_H
+
+#include "comm/carrier.h"
+
+typedef struct lki_group lki_group;
+
+typedef struct lki_group_args {
+    const void        *owner;
+    int                members, first, here;
+    lki_device *const *device;  /* of the members here */
+    const void        *meeting; /* of lki_opening */
+    double             seconds; /* the deadline of a wait; 0: none */
+    bool               no_nccl; /* the user asked for another carrier */
+} lki_group_args;
+
+/* A reference; NULL and an error. */
+lki_group *lki_group_open(const lki_group_args *args);
+void       lki_group_drop(lki_group *g); /* NULL is ignored */
+void       lki_groups_forget(const void *owner);
+
+/* Carry several transfers as one exchange. When this returns, the results are there for work that is given to the members' devices
+ * from now on; with `beside` only after the next exchange without it, and until then the transfers must stay as they are. */
+lk_status lki_group_exchange(lki_group *g, int count, const lki_transfer *transfers, bool beside);
+
+/* Wait until all exchanges, and the work that came with them (lki_group_gave), are done. */
+lk_status lki_group_wait(lki_group *g);
+
+/* Give the group up because a member here failed: the other members fail with this error of the thread as their cause. */
+void lki_group_abort(lki_group *g);
+
+bool        lki_group_sums(const lki_group *g);  /* can LKI_SUM be among the transfers? */
+const char *lki_group_words(const lki_group *g); /* "NCCL" */
+
+/* Of a group of cards: the links that work of the cards is watched by (device/gpu/linked.h); NULL: it has none. */
+struct lki_linked;
+struct lki_linked *lki_group_links(const lki_group *g);
+
+#endif
