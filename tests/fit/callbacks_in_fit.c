@@ -239,7 +239,7 @@ TEST(backups_that_cannot_be_used)
     stage_set(&s, small_model(NULL));
     put_text(folder_file(folder, "backup-3.index"), "{");
     FIT(small_model(NULL), .callbacks = LK_CALLBACKS(lk_backup_and_restore(folder)));
-    assert_true(strstr(lk_error(), "there is no other one: remove it to begin anew") != NULL);
+    assert_true(strstr(lk_error(), "there is no other one: remove it to start again") != NULL);
     refused(LK_EFORMAT, "backup-3");
     assert_null(lk_backup_and_restore(folder, .save_freq = -5));
     refused(LK_EINVAL, "save_freq -5");

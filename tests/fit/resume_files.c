@@ -211,7 +211,7 @@ TEST(a_damaged_backup_falls_back_to_the_one_before)
         ways[i](folder, number[1]); /* nothing is left: begun anew only when somebody says so */
         train((setting){.folder = folder});
         assert_true(lk_failed());
-        assert_non_null(strstr(lk_error(), "remove it to begin anew"));
+        assert_non_null(strstr(lk_error(), "remove it to start again"));
         lk_clear_error();
         folder_remove(folder);
     }
