@@ -1,19 +1,20 @@
-/* BackupAndRestore: a run that ended, however it did, goes on where it was (resume.h).
+/* BackupAndRestore: a run that ended, for whatever reason, resumes where it stopped (resume.h).
  *
- *     DIR/backup-7.index, .data-...    checkpoint of "model" and "optimizer", with where training was under LKI_RESUME_KEY
+ *     DIR/backup-7.index, .data-...    checkpoint of "model" and "optimizer", and the place of training under LKI_RESUME_KEY
  *     DIR/backup-6...                  the one before
  *
  *     training thread    step  step [copy] step  step  step  step  step [look] step ...
  *     writer                          \__ write, sync, rename, read back, remove the oldest __/
  *
  * Invariants
- * 1. One save at a time: what is copied is not touched until its writer has ended. One that falls due meanwhile is made afterwards.
- * 2. A number is that of one backup that was complete. The one before goes when the new one has been read back whole, so whenever a
- *    process ends, the newest that can be read is complete. What was begun and not finished is removed when the next run begins.
- *    The folder is locked (flock) from the first backup that is used or written in it to the end: two runs never share one.
- * 3. What cannot be saved is a warning, and never an end of training; the same one again is told once.
- *    Saving by seconds waits at least DEAR times as long as the last copy took, however large the model is.
- * 4. Weights whose loss is no finite number are not saved: what was saved before them is worth more. */
+ * 1. One save at a time: the copy is not touched until its writer has ended. A save that falls due meanwhile is made afterwards.
+ * 2. Each backup has a number of its own. The previous backup is removed only after the new one was read back and found complete.
+ *    So the newest readable backup is complete, whenever the process ends. Unfinished files are removed when the next run begins.
+ *    The run locks the folder (flock) when it first uses or writes a backup there, and keeps the lock to its end: two runs never
+ *    share a folder.
+ * 3. A failed save is a warning and never ends training; the same warning is given once. Saving by seconds waits at least DEAR
+ *    times as long as the last copy took, however large the model is.
+ * 4. Weights whose loss is not finite are not saved: the backup before them is worth more. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "data/data.h"
@@ -30,20 +31,20 @@ typedef struct backup {
     char       *folder; /* NULL: does nothing */
     lki_every   every;
     double      seconds; /* 0: by steps or epochs */
-    bool        stay;    /* the files, when fit has come to its end */
+    bool        stay;    /* keep the files when fit has finished */
 
     lk_checkpoint *checkpoint; /* a reference, while a fit runs */
     lki_snapshot  *snapshot;
     bool           due;
-    double         last, took;    /* when the last one was copied, or training began; how long that was */
-    lki_fit_place  at;            /* of the last one that was copied */
-    bool           over;          /* and whether training had come to its end there */
-    bool           kept;          /* it is on the disk, or on its way */
-    int64_t        number;        /* the last that was used */
-    int            lock;          /* on the folder, from when something in it is this run's; -1: none */
-    int64_t        newest, older; /* those that can be read; 0: none. The writer's while it runs */
+    double         last, took;    /* when the last copy was made, or training began; how long the copy took */
+    lki_fit_place  at;            /* place of training in the last copy */
+    bool           over;          /* whether training had finished there */
+    bool           kept;          /* that copy is on the disk, or is being written */
+    int64_t        number;        /* the last number in use */
+    int            lock;          /* on the folder, from this run's first use of it; -1: none */
+    int64_t        newest, older; /* the backups that can be read; 0: none. They belong to the writer while it runs */
 
-    bool             running; /* the writer is to be joined */
+    bool             running; /* the writer must be joined */
     lki_thread       writer;
     bool             done;  /* atomic: it has ended */
     lki_error_record error; /* of the writer; code LK_OK: none */
@@ -76,7 +77,7 @@ static void *write_one(void *arg)
 
 /* ---- saving ------------------------------------------------------------------------------------------------------------------ */
 
-/* On this thread: an error that is only a warning is not left behind. */
+/* The warning is given on this thread and leaves no error in it. */
 static void warn_once(backup *b, const lki_error_record *why)
 {
     if (strcmp(b->told, why->text) == 0) return;
@@ -84,7 +85,7 @@ static void warn_once(backup *b, const lki_error_record *why)
     lki_warn("%s: a backup could not be saved: %s; training goes on, and the next one is tried", b->folder, why->text);
 }
 
-/* The writer has ended, or is waited for. */
+/* Wait for the writer and take over its result. */
 static void join(backup *b)
 {
     if (!b->running) return;
@@ -95,7 +96,7 @@ static void join(backup *b)
         return;
     }
     b->kept = false;
-    b->number--; /* nothing of it is left */
+    b->number--; /* none of its files is left */
     warn_once(b, &b->error);
 }
 
@@ -115,7 +116,7 @@ static lk_status copy(backup *b, lki_fit_run *r)
     return status;
 }
 
-/* The folder is this run's from now on. One that others have, or have filled since this run began, is not. */
+/* Lock the folder for this run. Fails if another run has it, or has written backups there since this run began. */
 static lk_status own_folder(backup *b)
 {
     lki_backup_list list = {0};
@@ -148,7 +149,7 @@ static lk_status start(backup *b, lki_fit_run *r)
     return LK_OK;
 }
 
-/* No writer runs. */
+/* Requires that no writer is running. */
 static void save(backup *b, lki_fit_run *r)
 {
     const double     begin = lki_seconds();
@@ -172,7 +173,8 @@ static bool is_kept(const backup *b, const lki_fit_run *r)
     return b->kept && b->at.epoch == p->epoch && b->at.batch == p->batch && b->at.within == p->within && b->over == r->over;
 }
 
-/* Now, whatever is being written. A failure on the way is tried once more: the place where training ends is worth it. */
+/* Save now: wait for the running writer first. If the save fails, try once more, because the place where training ends is worth
+ * it. */
 static void save_at_last(backup *b, lki_fit_run *r)
 {
     join(b);
@@ -195,12 +197,12 @@ static bool falls_due(backup *b, const lki_fit_run *r, lki_rest why)
     return steps || (b->seconds > 0 && lki_seconds() - b->last >= fmax(b->seconds, DEAR * b->took));
 }
 
-/* Training has come to its end: nothing is left to go on with. */
+/* Training has finished, so there is nothing to resume: remove the backups. */
 static void finish(backup *b, lki_fit_run *r)
 {
     if (b->stay && !spoilt(r)) save_at_last(b, r);
     join(b);
-    if (b->stay || b->lock < 0) return; /* or nothing there is this run's */
+    if (b->stay || b->lock < 0) return; /* or this run has no files there */
     lki_backup_prune(b->folder, 0, 0);
     lki_backup_remove_folder(b->folder);
     b->newest = b->older = 0;
@@ -219,9 +221,9 @@ static void at_rest(lk_callback *base, lki_fit_run *r, lki_rest why)
     }
 }
 
-/* ---- going on ---------------------------------------------------------------------------------------------------------------- */
+/* ---- resuming ------------------------------------------------------------------------------------------------------------- */
 
-/* In what the bits depend on, lanes are part of the data and must be the same; the others are warned about. */
+/* Compare what the bits depend on. Lanes must be the same, because they are part of the data; any other difference is a warning. */
 static lk_status check_provenance(const lki_fit_run *r)
 {
     const char          *prefix = r->resume.from;
@@ -243,7 +245,7 @@ static lk_status check_provenance(const lki_fit_run *r)
     return LK_OK;
 }
 
-/* Whole, and a backup. */
+/* Check that a checkpoint is complete and is a backup, and read its place into *out. */
 static lk_status look_at(const char *prefix, lki_resume *out)
 {
     lki_bytes bytes = {0};
@@ -264,7 +266,7 @@ static lk_status restore_values(const backup *b, const char *prefix)
     return status;
 }
 
-/* From the newest on: the first that is whole. What is damaged is warned about; where nothing else is there, it is an error. */
+/* The newest complete backup. A damaged one is a warning, or an error if there is no complete one. */
 static lk_status find_whole(backup *b, const lki_backup_list *list, lki_resume *out)
 {
     for (int i = 0; i < list->count; i++) {
@@ -290,7 +292,7 @@ static lk_status find(backup *b, lki_resume *out)
     lk_status       status = lki_backup_list_of(b->folder, &list);
     b->number = list.count ? list.number[0] : 0;
     b->newest = b->older = 0;
-    if (status == LK_OK && !out->bytes.data) status = find_whole(b, &list, out); /* else somebody else's was first */
+    if (status == LK_OK && !out->bytes.data) status = find_whole(b, &list, out); /* else another run's backup was first */
     lki_release(list.number);
     return status;
 }
@@ -304,8 +306,8 @@ static lk_status make_checkpoint(backup *b, lk_model *m)
     return b->checkpoint ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* Weights and slots that the first step would make: what was saved may be the end of an epoch, or of training, and there is no such
- * step. A model of one's own, or one of many inputs, makes its weights when it is called. */
+/* Make the weights and slots that the first step would make: a backup at the end of an epoch or of training may have no such step
+ * after it. A custom model, or one with several inputs, makes its weights when it is called. */
 static lk_status build_model(lki_fit_run *r)
 {
     lk_model             *m = r->engine->model;

@@ -22,7 +22,7 @@ char *lki_backup_prefix(const char *folder, int64_t number)
     return path;
 }
 
-/* The number in "backup-12.index", and what comes behind it; 0: not one of ours. */
+/* The number in "backup-12.index", and the text after it in *behind; 0: not a file of a backup. */
 static int64_t number_of(const char *name, const char **behind)
 {
     char *end;
@@ -46,8 +46,8 @@ static const char *behind_word(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0 ? text + strlen(word) : "?";
 }
 
-/* What a file of a backup is by the end of its name: ".index" or ".data-00000-of-00001", with ".<process>.<number>.tmp" while it is
- * begun. Nothing else is ours. */
+/* The kind of a file by the end of its name: ".index" or ".data-00000-of-00001", followed by ".<process>.<number>.tmp" while the
+ * file is being written. Any other file is foreign. */
 typedef enum ending { FOREIGN, WHOLE, BEGUN } ending;
 
 static ending ending_of(const char *text)
@@ -59,8 +59,8 @@ static ending ending_of(const char *text)
     return *rest ? FOREIGN : BEGUN;
 }
 
-/* A process that was killed may hold it a moment longer, in a child it was just starting, which has the descriptor until its exec:
- * so it is waited for. */
+/* The lock of a killed process may outlive it for a moment: a child that it was starting holds the descriptor until its exec. So
+ * retry for two seconds. */
 static bool is_taken(int folder)
 {
     enum { TRIES = 200, PAUSE = 10 * 1000 * 1000 }; /* two seconds */
@@ -93,7 +93,7 @@ void lki_backup_unlock(int *lock)
     *lock = -1;
 }
 
-/* A writer that lives holds a lock on what it writes. */
+/* Remove an unfinished file, unless its writer is alive: a writer holds a lock on the file it writes. */
 static void remove_begun(int folder, const char *name)
 {
     const int file = lki_openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
@@ -104,7 +104,7 @@ static void remove_begun(int folder, const char *name)
 
 typedef bool wanted_fn(const void *what, int64_t number);
 
-/* Files of the backups that are not `wanted`; what was only begun of any. */
+/* Remove the files of all backups that are not `wanted`, and all unfinished files. */
 static void sweep(const char *folder, wanted_fn *wanted, const void *what)
 {
     DIR        *d = opendir(folder);
@@ -186,7 +186,7 @@ void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep)
     if (list_all(folder, &list) == LK_OK)
         for (int i = 0; i < list.count; i++)
             if (!is_one_of(kept, list.number[i])) lki_backup_remove(folder, list.number[i]);
-    lki_error_take(&mine); /* it goes nowhere */
+    lki_error_take(&mine); /* this error is dropped */
     if (before.code != LK_OK) lki_error_put(&before);
     lki_release(list.number);
     sweep(folder, is_one_of, kept);

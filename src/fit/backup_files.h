@@ -8,22 +8,22 @@
 /* "DIR/backup-<n>", from lki_alloc. */
 char *lki_backup_prefix(const char *folder, int64_t number);
 
-/* Those that have an index, the newest first; what was begun and not finished, by a process that is no more, is removed. A folder
- * that is not there has none. */
+/* List the backups that have an index, the newest first. Unfinished files of processes that have ended are removed. A missing
+ * folder has no backups. */
 typedef struct lki_backup_list {
     int      count, room;
     int64_t *number; /* from lki_alloc */
 } lki_backup_list;
 lk_status lki_backup_list_of(const char *folder, lki_backup_list *out);
 
-/* Lock a folder for this run, until it is unlocked or the process ends. One that is not there is made, or, without `make`, not
- * locked: -1. LK_ESTATE: another run has it, and for two seconds. Where a file system has no locks, it counts as locked. */
+/* Lock a folder for this run, until it is unlocked or the process ends. A missing folder is made with `make`; without it, *lock is
+ * -1. LK_ESTATE: another run held the lock for two seconds. If the file system has no locks, the folder counts as locked. */
 lk_status lki_backup_lock(const char *folder, bool make, int *lock);
-void      lki_backup_unlock(int *lock); /* and -1 */
+void      lki_backup_unlock(int *lock); /* and set it to -1 */
 
-/* At best: what cannot be removed stays. */
+/* Best effort: files that cannot be removed stay. */
 void lki_backup_remove(const char *folder, int64_t number);
-void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep); /* all but these two */
-void lki_backup_remove_folder(const char *folder);                         /* where nothing is left in it */
+void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep); /* remove all but these two */
+void lki_backup_remove_folder(const char *folder);                         /* if it is empty */
 
 #endif

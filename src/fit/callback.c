@@ -1,4 +1,4 @@
-/* What all callbacks share: being made, their lists, logs that grow, and callbacks that are functions of one's own. */
+/* What all callbacks share: construction, lists, logs that grow, and callbacks made of the user's functions. */
 #include "fit/callback.h"
 #include "core/list.h"
 #include "core/memory.h"
@@ -86,7 +86,7 @@ lk_status lki_log_add(const lki_happening *h, const char *name, double value)
     return h->more ? lki_logs_set(h->more, name, value) : LK_OK;
 }
 
-/* ---- every so many steps ----------------------------------------------------------------------------------------------------- */
+/* ---- every n steps -------------------------------------------------------------------------------------------------- */
 
 void lki_every_begin(lki_every *e)
 {
@@ -97,7 +97,7 @@ void lki_every_begin(lki_every *e)
 bool lki_every_due(lki_every *e, int64_t batch)
 {
     if (!e->steps) return false;
-    e->since += batch > e->last ? batch - e->last : batch + 1; /* not after the last one: an epoch began */
+    e->since += batch > e->last ? batch - e->last : batch + 1; /* batch is smaller if an epoch began since */
     e->last = batch;
     if (e->since < e->steps) return false;
     e->since = 0;
@@ -116,14 +116,15 @@ void lki_every_load(lki_every *e, lki_wire *w)
     e->last = lki_state_get_within(w, -1, INT64_MAX / 2);
 }
 
-/* ---- of one's own ------------------------------------------------------------------------------------------------------------ */
+/* ---- callbacks made of the user's functions
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct own {
     lk_callback          base;
     lk_own_callback_args args;
 } own;
 
-/* An error made in the function ends training; one that was there before does not. */
+/* An error made in the function ends training; an error from before the call does not. */
 static lk_status tell(lk_callback *c, lk_callback_fn fn, const lki_happening *h)
 {
     if (!fn) return LK_OK;
@@ -139,7 +140,7 @@ static lk_status tell(lk_callback *c, lk_callback_fn fn, const lki_happening *h)
 LKI_HOOK_LIST(TELL)
 #define ENTRY(hook) [LKI_HOOK_##hook] = own_##hook,
 
-/* Where the function is one of the user's who wants logs as they are. */
+/* True if the user has a function for this event and wants up-to-date logs. */
 static bool own_looks(const lk_callback *c, lki_hook hook)
 {
     const lk_own_callback_args *a = &((const own *)c)->args;
@@ -155,7 +156,7 @@ static void own_save(const lk_callback *c, lki_sink *s)
     lki_state_put_bytes(s, o->args.state, o->args.state_bytes);
 }
 
-/* State of another size is not this callback's. */
+/* A state of another size does not belong to this callback. */
 static lk_status own_load(lk_callback *c, lki_wire *w)
 {
     own           *o = (own *)c;

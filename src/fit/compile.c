@@ -1,4 +1,4 @@
-/* compile: what a model is trained with, checked against the model. */
+/* compile: checks the optimiser, losses and metrics against the model. */
 #include "core/list.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -42,7 +42,7 @@ static lk_status given(const char *what, const void *object, lki_kind kind)
     return lki_fail(LK_EINVAL, "lk_model_compile: %s is %s", what, object ? "something else" : "NULL");
 }
 
-/* After an error: what is written but NULL is what could not be made, and not what was left out. */
+/* After an error, an option that is NULL may be an object that could not be made, rather than one the caller left out. */
 static lk_status parts_made(const lk_compile_args *a)
 {
     const char *type = "lk_compile_args";
@@ -165,7 +165,7 @@ void lk_model_stop_training(lk_model *m)
 {
     if (m)
         __atomic_store_n(&m->stop, LKI_STOP_ASKED,
-                         __ATOMIC_RELEASE); /* no check that could print: a signal handler may call this */
+                         __ATOMIC_RELEASE); /* no check that could print, because a signal handler may call this */
 }
 
 void lki_model_done_training(lk_model *m)

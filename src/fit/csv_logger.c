@@ -3,15 +3,15 @@
  *     epoch,accuracy,loss,val_accuracy,val_loss
  *     0,0.9368,0.2154,0.9751,0.0776
  *
- * Columns are the logs of the first epoch in alphabetical order. Where that one has no val_ logs, there is a val_ column for each,
- * so that validation that comes later has its place; what is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module
+ * Columns are the logs of the first epoch in alphabetical order. If the first epoch has no val_ logs, each log gets a val_ column,
+ * so that later validation has a column. A value that is missing in an epoch is NA. Lines end in "\r\n", as Python's csv module
  * ends them.
  *
  * Invariants
- * 1. `all` is what the file has, or should have, after its first `before` bytes. Bytes that cannot be written are tried again after
- *    every epoch and at the end; meanwhile training goes on, and one warning is given.
- * 2. A backup holds `all`, and the file is synced when the backup is made. A run that goes on from it compares the file with that:
- *    lines of epochs that are done again are cut off, and a file that is damaged, too short or gone is written again. */
+ * 1. `all` is what the file has, or should have, after its first `before` bytes. If bytes cannot be written, writing is tried again
+ *    after every epoch and at the end. Training continues, and one warning is given.
+ * 2. A backup holds `all`, and the file is synced when the backup is made. A run that resumes from it compares the file with `all`:
+ *    lines of epochs that will be repeated are cut off, and a file that is damaged, too short or missing is written again. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "fit/callback.h"
@@ -31,18 +31,18 @@ typedef struct csv_logger {
     char        separator;
     bool        append;
     int         file;   /* -1: closed */
-    bool        header; /* is still to be written */
-    bool        stale;  /* what is in the file belongs to a run that may go on; unless its state is loaded, it is removed */
-    bool        warned; /* that it is incomplete */
+    bool        header; /* still has to be written */
+    bool        stale;  /* the file belongs to a run that may be resumed; it is emptied unless the state of that run is loaded */
+    bool        warned; /* a warning that the file is incomplete was given */
     lki_logs    columns;
-    int64_t     before;          /* bytes of the file that are not this run's */
+    int64_t     before;          /* bytes of the file that this run did not write */
     lki_text    all;             /* what comes after them */
     int         written, synced; /* of `all` */
 } csv_logger;
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
 
-/* In quotes where it has the separator, a quote or a line end in it; quotes are doubled. */
+/* A cell that has the separator, a quote or a line end is put in quotes; its own quotes are doubled. */
 static void put_cell(lki_text *l, char separator, bool first, const char *text)
 {
     const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
@@ -55,7 +55,7 @@ static void put_cell(lki_text *l, char separator, bool first, const char *text)
 
 /* ---- the file ---------------------------------------------------------------------------------------------------------------- */
 
-/* A pipe that nobody reads would be waited for: it is refused (ENXIO). -1 and errno. */
+/* Opening a pipe without a reader would block: it is refused (ENXIO). Returns -1 and sets errno on failure. */
 static int open_file(const char *path, bool empty)
 {
     const int file = lki_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | (empty ? O_TRUNC : 0));
@@ -65,7 +65,7 @@ static int open_file(const char *path, bool empty)
 
 static bool is_regular(const csv_logger *c, struct stat *s) { return fstat(c->file, s) == 0 && S_ISREG(s->st_mode); }
 
-/* Somebody removed it: it is made again, with all of its lines. */
+/* The file was removed: make it again, with all of its lines. */
 static void open_again(csv_logger *c)
 {
     struct stat s;
@@ -77,7 +77,7 @@ static void open_again(csv_logger *c)
     c->written = c->synced = 0;
 }
 
-/* What has not been written yet. Returns 0, or what errno says. */
+/* Write the bytes that are not written yet. Returns 0 or an errno. */
 static int push(csv_logger *c)
 {
     open_again(c);
@@ -89,7 +89,7 @@ static int push(csv_logger *c)
     return 0;
 }
 
-/* A log is not worth a training: it goes on. */
+/* A failing log never ends training. */
 static void warn_once(csv_logger *c, int cause)
 {
     if (cause && !c->warned)
@@ -154,7 +154,7 @@ static void forget(csv_logger *c)
     c->before = 0;
 }
 
-/* What cannot be opened before training begins is an error: nothing is lost yet. */
+/* A file that cannot be opened before training begins is an error, because nothing is lost yet. */
 static lk_status begin(lk_callback *base, const lki_happening *h)
 {
     csv_logger *c = (csv_logger *)base;
@@ -174,7 +174,7 @@ static lk_status begin(lk_callback *base, const lki_happening *h)
     return LK_OK;
 }
 
-/* To that length, and no more than it has. */
+/* Cut the file to that length. A shorter file is not extended. */
 static int cut_off(csv_logger *c, int64_t size)
 {
     struct stat s;
@@ -208,7 +208,7 @@ static lk_status epoch_end(lk_callback *base, const lki_happening *h)
     return push_or_warn(c);
 }
 
-/* What is new since the last time: a disk that is asked again has to wait for all it was given. */
+/* Sync only if bytes were written since the last sync: each call waits for the disk. */
 static int sync_file(csv_logger *c)
 {
     struct stat s;
@@ -230,11 +230,11 @@ static lk_status end(lk_callback *base, const lki_happening *h)
     return status;
 }
 
-/* A backup that is on the disk has its lines there too. Where that fails, they are in the backup all the same. */
+/* The lines of a backup must be on the disk when it is, so sync the file. If that fails, the backup still holds the lines. */
 static void save(const lk_callback *base, lki_sink *s)
 {
     const csv_logger *c = (const csv_logger *)base;
-    if (c->file >= 0) sync_file((csv_logger *)(uintptr_t)c); /* only what it knows of the disk changes */
+    if (c->file >= 0) sync_file((csv_logger *)(uintptr_t)c); /* changes only the note of what is synced */
     lki_state_put(s, c->before + c->all.size);
     lki_state_put(s, c->columns.logs.count);
     for (int i = 0; i < c->columns.logs.count; i++)
@@ -274,7 +274,7 @@ static lk_status write_again(csv_logger *c)
     return push_or_warn(c);
 }
 
-/* Goes on after the lines of the backup. */
+/* Continue after the lines of the backup. */
 static lk_status take_up(csv_logger *c, int64_t size, const lki_wire *text)
 {
     struct stat s;
@@ -301,7 +301,7 @@ static lk_status load(lk_callback *base, lki_wire *w)
     }
     const lki_wire text = lki_wire_left(w) ? lki_state_get_bytes(w) : lki_wire_of(w->p, 0); /* none: an older backup */
     if (lki_wire_left(&text) > (size_t)lki_min(size, (int64_t)INT32_MAX)) w->bad = true;
-    return w->bad || lki_wire_left(w) ? LK_OK : take_up(c, size, &text); /* what is bad the caller reports */
+    return w->bad || lki_wire_left(w) ? LK_OK : take_up(c, size, &text); /* the caller reports bad bytes */
 }
 
 static void destroy(lk_callback *base)

@@ -1,4 +1,5 @@
-/* The data of fit, evaluate and predict: datasets as they are, arrays as batches of their rows, both spread over the replicas. */
+/* The data of fit, evaluate and predict: datasets unchanged, arrays as batches of their rows, both distributed over the
+ * replicas. */
 #include "data/data.h"
 #include "core/memory.h"
 #include "fit/engine.h"
@@ -39,7 +40,7 @@ static lk_status add_arrays(const lki_data_request *r, const char *name, lk_tens
     return LK_OK;
 }
 
-/* One for all outputs, or one each. */
+/* Add the sample weights: one tensor for all outputs, or one for each. */
 static lk_status add_weights(const lki_engine *e, const lki_data_request *r, arrays *a)
 {
     const int count = parts_of(r->weight).count, outputs = e->model->outputs;
@@ -48,7 +49,7 @@ static lk_status add_weights(const lki_engine *e, const lki_data_request *r, arr
                     outputs);
 }
 
-/* Rows from..to-1 of all of them. */
+/* Keep the part first..last (0 to 1) of the rows of every array. */
 static void cut(arrays *a, double first, double last)
 {
     int64_t from = (int64_t)floor((double)a->rows * first), to = (int64_t)floor((double)a->rows * last);
@@ -83,7 +84,7 @@ static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r)
 
 /* ---- datasets ---- */
 
-/* What elements are made of: x.., y.., and weights, if any. */
+/* Check the components of elements: x.., y.., and weights, if any. */
 static lk_status elements_fit(lki_engine *e, const lki_data_request *r, lk_dataset *d)
 {
     const int       inputs = e->model->inputs, outputs = e->model->outputs;

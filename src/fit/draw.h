@@ -1,7 +1,7 @@
-/* A drawing: a list of lines, rectangles, discs and texts, and its two writers. What one shows, the other shows.
+/* A drawing: a list of lines, rectangles, discs and texts, and two writers (SVG and PNG) that show the same.
  *
- * Units are the pixels of a usual screen, y goes down. Nothing here fails while it is being drawn: without memory the drawing is
- * `failed`, and the writers say LK_ENOMEM. */
+ * Units are the pixels of a usual screen, y goes down. Drawing functions report no errors: without memory the drawing is marked
+ * `failed`, and the writers return LK_ENOMEM. */
 #ifndef LKI_FIT_DRAW_H
 #define LKI_FIT_DRAW_H
 
@@ -32,7 +32,7 @@ typedef enum lki_mark_kind { LKI_MARK_PATH, LKI_MARK_RECT, LKI_MARK_DISC, LKI_MA
 
 typedef struct lki_mark {
     lki_mark_kind kind;
-    lki_pen       pen;   /* of a path; its color for rectangles and discs too */
+    lki_pen       pen;   /* of a path; rectangles and discs use its colour only */
     lki_font      font;  /* of a text */
     int           first; /* path: its first point; text: its first byte */
     int           count; /* path: points */
@@ -68,12 +68,12 @@ lk_status lki_drawing_png(const lki_drawing *d, double scale, lki_bytes *out);
 
 /* ---- letters made of strokes (strokes.c) ---- */
 
-/* Walks over the strokes of a text at the origin, its size 1, y up: `to` is told every point, and whether a stroke begins there.
- * Returns the width. */
+/* Walks over the strokes of a text at the origin, of size 1, with y going up. `to` is called for every point, and `begins` says
+ * whether a stroke begins there. Returns the width. */
 typedef void (*lki_stroke_fn)(lki_point p, bool begins, void *user);
 double lki_strokes(const char *utf8, bool bold, lki_stroke_fn to, void *user); /* `to` NULL: only the width */
 
-/* How thick strokes are, for a text of size 1. */
+/* The thickness of strokes, for a text of size 1. */
 double lki_stroke_width(bool bold);
 
 #endif

@@ -1,8 +1,9 @@
 /* A drawing as pixels.
  *
- * Everything is a distance: a pixel is covered as far as its centre lies inside the shape, with one pixel from fully in to fully
- * out. The pieces of one mark (segments of a path, strokes of a text) meet in a mask, by the larger coverage, so that joints are
- * round and nothing is painted twice; the mask is then laid over the picture in the mark's colour. */
+ * Coverage is computed from distances: a pixel is covered according to how far its centre lies inside the shape, and coverage falls
+ * from full to none over one pixel. The pieces of one mark (segments of a path, strokes of a text) are collected in a mask, which
+ * keeps the larger coverage of each pixel. So joints are round and nothing is painted twice. The mask is then painted over the
+ * picture in the mark's colour. */
 #include "core/memory.h"
 #include "fit/draw.h"
 #include "format/png.h"
@@ -17,7 +18,7 @@ typedef struct canvas {
     int      width, height;
     double   scale;
     uint8_t *rgb, *mask;
-    box      touched; /* of the mask */
+    box      touched; /* the part of the mask that is not empty */
 } canvas;
 
 /* ---- coverage ---------------------------------------------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ static void cover_segment(canvas *c, lki_point a, lki_point b, double width)
             cover(c, x, y, half - distance_to((lki_point){x + 0.5, y + 0.5}, a, b));
 }
 
-/* Of a rectangle with round corners: how far a point is inside of it. */
+/* How far a point lies inside a rectangle with round corners. */
 static double inside_rect(lki_point p, lki_point centre, lki_point half, double round)
 {
     const double x = fabs(p.x - centre.x) - half.x + round, y = fabs(p.y - centre.y) - half.y + round;
@@ -79,7 +80,7 @@ static void cover_rect(canvas *c, lki_point centre, lki_point half, double round
             cover(c, x, y, inside_rect((lki_point){x + 0.5, y + 0.5}, centre, half, round));
 }
 
-/* Lay the mask over the picture, and leave it empty. */
+/* Paint the mask over the picture and clear it. */
 static void paint(canvas *c, lki_color color)
 {
     const int rgb[3] = {(int)(color >> 16 & 255), (int)(color >> 8 & 255), (int)(color & 255)};
@@ -98,7 +99,7 @@ static void paint(canvas *c, lki_color color)
 
 static lki_point on(const canvas *c, lki_point p) { return (lki_point){p.x * c->scale, p.y * c->scale}; }
 
-/* From a to b in dashes; `offset` is how far the pattern has come, and goes on to the next segment. */
+/* From a to b in dashes; `offset` is the place in the dash pattern; it carries over to the next segment. */
 static void cover_dashes(canvas *c, lki_point a, lki_point b, double width, double *offset)
 {
     const double dash = 6 * c->scale, period = 10 * c->scale, length = hypot(b.x - a.x, b.y - a.y), cap = width / 2;

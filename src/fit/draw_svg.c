@@ -6,7 +6,7 @@
 
 static const char FONTS[] = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif";
 
-/* At most two digits behind the point, and none that say nothing; no locale has a say in it. */
+/* At most two digits after the point, without trailing zeros, in every locale. */
 static void put_number(lki_text *t, double x)
 {
     const bool      negative = x < 0;
@@ -23,7 +23,7 @@ static void put_attribute(lki_text *t, const char *name, double x)
     lki_text_put(t, "\"");
 }
 
-/* What XML has other uses for, and what it does not allow. */
+/* Escapes the characters that are XML's markup, and replaces those that XML forbids. */
 static void put_escaped(lki_text *t, const char *utf8)
 {
     while (*utf8) {

@@ -1,5 +1,4 @@
-/* EarlyStopping: end training when a value has not become better for some epochs, with the weights of the last or of the best
- * one. */
+/* EarlyStopping: end training when a value has not improved for some epochs, with the weights of the last or of the best epoch. */
 #include "core/memory.h"
 #include "core/option.h"
 #include "fit/callback.h"
@@ -8,10 +7,10 @@
 
 typedef struct early_stopping {
     lk_callback            base;
-    lk_early_stopping_args args; /* without monitor, which `monitor` has */
+    lk_early_stopping_args args; /* all but the monitor, which is in `monitor` */
     lki_monitor            monitor;
     int                    wait;
-    int                    stopped; /* the epoch training ended after; 0: it did not (never after the first) */
+    int                    stopped; /* the epoch after which training ended; 0: it did not (it never ends after the first) */
     int                    best;    /* the epoch of the weights */
     lki_weights            weights;
 } early_stopping;
@@ -32,7 +31,7 @@ static lk_status keep(early_stopping *e, const lki_happening *h)
     return e->args.restore_best_weights == LK_ON ? lki_weights_take(&e->weights, h->event.model) : LK_OK;
 }
 
-/* Patience counts epochs without improvement; with a baseline, epochs that are not better than it. */
+/* Counts the epochs without improvement; with a baseline, the epochs that are not better than the baseline. */
 static lk_status look(lk_callback *c, const lki_happening *h)
 {
     early_stopping *e = (early_stopping *)c;

@@ -24,7 +24,7 @@ static bool is_taken(const lki_engine *e, const char *name)
     return false;
 }
 
-/* Of two metrics of one name the second is "name_1"; where that one takes weights, "weighted_name". */
+/* If two metrics have the same name, the second is "name_1", or "weighted_name" if it takes weights. */
 static bool add_name(lki_engine *e, const char *prefix, const char *join, const char *name, bool weighted)
 {
     char        text[512];
@@ -37,7 +37,7 @@ static bool add_name(lki_engine *e, const char *prefix, const char *join, const 
     return e->name[e->names] && ++e->names;
 }
 
-/* "loss"; with several outputs "a_loss", "b_loss"; then metrics, "a_accuracy" where there are several outputs. */
+/* "loss"; with several outputs also "a_loss", "b_loss"; then the metrics, as "a_accuracy" if there are several outputs. */
 static bool name_all(lki_engine *e)
 {
     const lki_compiled *c = e->compiled;
@@ -97,7 +97,7 @@ static lki_engine *engine_new(lk_model *m)
     return NULL;
 }
 
-/* predict works without compile: then there is nothing to compile with. */
+/* predict also works on a model that was not compiled: compile it with nothing. */
 static lk_status compile_for_predict(lk_model *m)
 {
     lk_loss *none[LKI_MOST_INPUTS] = {0};
@@ -112,7 +112,7 @@ static bool has_loss(const lk_model *m)
     return any;
 }
 
-/* One thread at a time uses a model this way; inside its own fit a callback may evaluate and predict. */
+/* One thread at a time uses an engine. A callback may evaluate and predict inside the fit of its own thread. */
 static lk_status begin_use(lk_model *m, const lki_engine_request *r)
 {
     const void *free_one = NULL;
@@ -131,7 +131,7 @@ static void end_use(lk_model *m)
     lki_drop(m);
 }
 
-/* A file's model may lack what it was compiled with; whoever needs that has to say it. */
+/* A model from a file may lack parts of what it was compiled with. A call that needs such a part is an error that names it. */
 static lk_status nothing_lost(const lk_model *m, const lki_engine_request *r)
 {
     const lki_lost *loss = r->needs_loss ? lki_lost_part(m, LKI_KIND_LOSS, -1) : NULL;
@@ -176,7 +176,7 @@ void lki_engine_done(lki_engine *e) { end_use(e->model); }
 
 lk_status lki_count_reset(lki_engine *e)
 {
-    LKI_TRY(lki_count_settle(e)); /* whatever was wrong with them is told */
+    LKI_TRY(lki_count_settle(e)); /* errors of the pending steps are reported here */
     e->nan_step = 0;
     e->rows = 0;
     for (int i = 0; i < e->losses; i++)
@@ -194,7 +194,7 @@ static void count_one(lki_engine *e, int i, double loss, int64_t rows, int64_t s
     e->nan = loss;
 }
 
-/* All pending values of loss i, in one tensor, so that its device is asked once. */
+/* Copies all pending values of loss i into one tensor, so that the device is asked once. */
 static lk_status settle_one(lki_engine *e, int i)
 {
     lk_tensor *item[LKI_MOST_PENDING];
@@ -207,7 +207,7 @@ static lk_status settle_one(lki_engine *e, int i)
     return value ? LK_OK : lk_error_code();
 }
 
-/* Which of the steps met an error is known when they are settled one by one. A card that is lost tells so for any of them. */
+/* Settle the steps one by one, to find the one that failed. A lost card reports its error for any of them. */
 static lk_status settle_steps(lki_engine *e)
 {
     for (int k = 0; k < e->pending_count; k++) {
@@ -247,7 +247,7 @@ lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t
 lk_logs lki_count_logs(lki_engine *e, bool evaluated)
 {
     double *value = e->value + (evaluated ? e->names : 0);
-    lki_count_settle(e); /* an error stays the thread's */
+    lki_count_settle(e); /* an error stays in the thread's record */
     for (int i = 0; i < e->losses; i++)
         value[i] = e->rows > 0 ? e->sum[i] / e->rows : 0;
     for (int i = 0; i < e->compiled->metrics; i++)
@@ -290,7 +290,7 @@ void lki_count_put_back(lki_engine *e, lki_count *c)
     LK_STEP
         for (int i = 0; c->state && i < e->compiled->metrics; i++) {
             lk_variables v = lk_metric_variables(e->compiled->metric[i]);
-            if (next == c->states) lk_metric_reset(e->compiled->metric[i]); /* made meanwhile */
+            if (next == c->states) lk_metric_reset(e->compiled->metric[i]); /* a metric that was made meanwhile */
             for (int k = 0; k < v.count && next < c->states; k++)
                 lk_assign(v.item[k], c->state[next++]);
         }

@@ -5,11 +5,11 @@
  * One engine per compiled model; one call of fit, evaluate or predict at a time.
  *
  * Invariants
- * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. What it gives does not depend on the number
- *    of replicas.
+ * 1. A step is one compiled function: lk_run over the replicas, then the loss reduced. Its results do not depend on the number of
+ *    replicas.
  * 2. Losses are averaged over rows here, in double, step by step in order; metrics keep their own state.
- * 3. Losses may be pending, on any device or on none: a step is not waited for before its loss is counted, and an error it met is
- *    told then, with its number. */
+ * 3. Losses may be pending. fit waits for a step only when it counts the step's loss; an error of the step is reported then, with
+ *    the step's number. */
 #ifndef LKI_FIT_ENGINE_H
 #define LKI_FIT_ENGINE_H
 
@@ -31,31 +31,33 @@ typedef struct lki_step {
 enum { LKI_MOST_PENDING = 64 };
 
 struct lki_engine {
-    lk_model     *model; /* which owns this */
+    lk_model     *model; /* owns this engine */
     lki_compiled *compiled;
     lk_strategy  *strategy; /* the model's, or the default one; not a reference */
     lki_step      step[LKI_FIT_STEPS];
     lk_variable  *class_weight; /* of the fit that runs: [classes], a reference; NULL: none */
-    uint64_t      trained;      /* which weights are trained, as the training step was traced */
+    uint64_t      trained;      /* a mark of the weights that were trainable when the training step was traced */
     /* What is reported: loss, losses of outputs where there are several, metrics. */
     int     names;
     char  **name;
     int     losses; /* how many of the names are losses */
     double *sum;    /* of losses times rows */
     double  rows;
-    int64_t nan_step; /* the first whose loss was no finite number, as counted by who counts; 0: none */
+    int64_t nan_step; /* the first step whose loss was not finite, in the caller's count; 0: none */
     double  nan;      /* and that loss */
-    /* Losses of steps whose work may not be done: they are counted when it is, when somebody looks, or when there are this many. */
+    /* Losses of steps that may still be running. They are counted when the steps are done, when the logs are read, or when the list
+     * is full. */
     lk_tensor **pending; /* `losses` references for each step */
     int64_t     pending_rows[LKI_MOST_PENDING], pending_step[LKI_MOST_PENDING];
     int         pending_count;
-    int64_t     failed_step; /* that met the error which counting told; 0: none of those pending did */
-    double     *value;       /* of each name, as last looked at; then as evaluated */
-    lk_logs     evaluated;   /* what evaluate gave */
+    int64_t     failed_step; /* the step whose error counting reported; 0: none of the pending ones */
+    double     *value;       /* of each name: the logs as last read, then those of evaluate */
+    lk_logs     evaluated;   /* result of evaluate */
 };
 
-/* The engine of a compiled model, which is held until lki_engine_done(). NULL and an error naming `call` where it is not compiled,
- * or in use. What needs no loss needs no compile. `inside`: also from a callback of a fit of this thread. */
+/* The engine of a compiled model, which the caller holds until lki_engine_done(). NULL and an error naming `call` if the model is
+ * not compiled, or is in use. A call that needs no loss needs no compile. `inside`: allowed from a callback of a fit of this
+ * thread. */
 typedef struct lki_engine_request {
     const char *call;
     bool        needs_loss, trains, inside;
@@ -79,7 +81,7 @@ typedef struct lki_data_request {
     int64_t      limit;      /* steps asked for; 0: until the data ends */
     const char  *limit_name; /* of that option */
     bool         shuffle;
-    double       first, last; /* which part of the arrays' rows, 0 to 1 */
+    double       first, last; /* the part of the arrays' rows to use, 0 to 1 */
 } lki_data_request;
 
 lk_status lki_fit_data_of(lki_engine *e, const lki_data_request *r, lki_fit_data *out);
@@ -89,11 +91,10 @@ int64_t lki_batch_rows(lk_tuple batch);
 
 /* ---- steps (step.c) ---- */
 
-/* One step on one element; *out are its losses, as many as the engine has, or for predict the outputs. An error says which label is
- * wrong, if one is: of the element, rows counted from what was counted before, or of `labels`, all of them, where they are
- * known. */
+/* One step on one element; *out gets the losses of the engine, or for predict the outputs. If a label is out of range, the error
+ * names its row: in the element, counted from the rows before it, or in `labels`, if all labels are known. */
 lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_tuple *out);
-int64_t   lki_model_classes(lk_model *m); /* that its output tells apart; 0: not known */
+int64_t   lki_model_classes(lk_model *m); /* number of classes of its output; 0: not known */
 lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 
 /* ---- counting ---- */
@@ -101,11 +102,12 @@ lk_status lki_explain_labels(lki_engine *e, lk_tuple batch, lk_tensor *labels);
 lk_status lki_count_reset(lki_engine *e);
 lk_status lki_count_losses(lki_engine *e, lk_tuple losses, int64_t rows, int64_t step);
 
-/* No loss is pending any more: e->sum is as of now. Everything here that looks at it calls this itself. */
+/* Count all pending losses, so that e->sum is up to date. The functions below call this themselves. */
 lk_status lki_count_settle(lki_engine *e);
-lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* as things are; good until the next call, those of evaluate apart */
+lk_logs   lki_count_logs(lki_engine *e, bool evaluated); /* the current logs, valid until the next call; logs of evaluate are kept
+                                                          * apart */
 
-/* What was counted so far, to go on with after something else was; false without memory. */
+/* Puts the counts aside and restores them later, so that something else can be counted meanwhile. False without memory. */
 typedef struct lki_count {
     double      rows, *sum;
     lk_tensor **state; /* of the metrics */
@@ -123,8 +125,10 @@ typedef struct lki_callback_list {
 
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h);
 
-/* Tell the end, `failed` where status says so; gives that status, or what went wrong at the end. */
-bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked); /* make logs now? */
+/* Call the hooks of the end, with `failed` if `status` is an error. Returns `status`, or the error of a hook if `status` is
+ * LK_OK. */
+bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked); /* whether to make logs
+                                                                                                             * now */
 lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status);
 
 /* Test over a dataset; logs in the engine's `evaluated`. */
@@ -132,10 +136,10 @@ lk_status lki_evaluate(lki_engine *e, const lki_fit_data *data, int64_t steps, c
 
 double lki_seconds(void);
 
-/* Rows of a batch of arrays where nobody says how many, as in Keras. */
+/* Rows of a batch of arrays if no batch_size is given, as in Keras. */
 enum { LKI_BATCH_SIZE = 32 };
 
-/* 0, 1 or 2 from the option of fit, evaluate and predict; 1 where it was not given. */
+/* 0, 1 or 2 from the option of fit, evaluate and predict; 1 if it was not given. */
 lk_status lki_verbose_of(lk_integer option, int *verbose);
 
 #endif

@@ -57,7 +57,7 @@ static bool steps_fit(const char *call, int64_t steps)
     return false;
 }
 
-/* From a callback what training has counted is put aside meanwhile. */
+/* When a callback calls this, the counts of training are put aside meanwhile. */
 lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 {
     LKI_NEAREST;
@@ -81,7 +81,7 @@ lk_logs lk_model_evaluate_kw(lk_evaluate_args a)
 
 /* ---- predict ---- */
 
-typedef struct pile { /* the rows of one output, as they come */
+typedef struct pile { /* the rows of one output, collected batch by batch */
     lk_dtype dtype;
     lk_shape shape; /* dim[0]: rows so far */
     uint8_t *bytes;
@@ -207,7 +207,7 @@ lk_tensor *lk_model_predict_kw(lk_predict_args a)
 
 /* ---- single batches ---- */
 
-/* The batch spread over the replicas as a dataset of one element. */
+/* Run one step on the batch, distributed over the replicas as a dataset of one element. */
 static lk_status one_batch(lki_engine *e, const char *call, lk_tuple batch, lki_fit_step which, lk_tuple *out)
 {
     lki_data_request r = {.call = call, .step = which, .last = 1};

@@ -1,13 +1,13 @@
-/* fit: epochs of steps, validation between them, callbacks around all of it.
+/* fit: epochs of steps, validation between them, callbacks at each event.
  *
  *     BEGIN --train_begin--> EPOCH --steps, validation, epoch_end--> EPOCH ... --train_end--> END
  *                              \___ stopped by a callback, a signal, the data, an error ___/
  *
- * Whatever ends training, train_end is told, the history is given, and the iterator of an epoch that stopped early is let go.
+ * Whatever ends training, train_end is called, the history is returned, and the iterator of an epoch that stopped early is
+ * released.
  *
- * After each step and each epoch, when all callbacks know of it, training is at rest: then it may be saved (resume.h). A run that
- * goes on from there begins in the middle of BEGIN -> EPOCH -> steps, with what was counted, the iterator and the callbacks as they
- * were. */
+ * After each step and each epoch, when all callbacks have handled it, training is at rest and may be saved (resume.h). A resumed
+ * run begins in the middle of BEGIN -> EPOCH -> steps, with the saved counts, iterator and callbacks. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -22,11 +22,11 @@
 #include <string.h>
 
 typedef struct fit {
-    lki_fit_run        run; /* the first member: what callbacks that save it see */
+    lki_fit_run        run; /* the first member, because callbacks that save get a pointer to it */
     const lk_fit_args *args;
     lki_logs           logs;   /* of the epoch that ends */
-    lk_iterator       *early;  /* of the epoch to come, a reference; NULL: not yet */
-    bool               again;  /* the iterator is that of the epoch before */
+    lk_iterator       *early;  /* of the next epoch, a reference; NULL: not made yet */
+    bool               again;  /* this epoch continues the iterator of the previous one */
     bool               ended;  /* there is no more data */
     bool               cut;    /* training stopped within the epoch, */
     bool               held;   /* so that it may go on later */
@@ -34,9 +34,10 @@ typedef struct fit {
     double             began;
 } fit;
 
-/* ---- errors say where they happened ---- */
+/* ---- errors name the place ---- */
 
-/* Of labels that are out of range, which row it is: of the arrays, or, where the batch is at hand, in the order of this epoch. */
+/* Adds epoch and step to the error. For a label out of range also its row: in the arrays, or, if the batch is at hand, in the order
+ * of this epoch. */
 static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
 {
     lki_error_record cause;
@@ -46,7 +47,7 @@ static lk_status where(fit *f, const char *what, int64_t step, lk_tuple batch)
                     cause.text);
 }
 
-/* In this step, or, where losses were pending, in one before. */
+/* Adds the step to the error: this one or, if losses were pending, an earlier one. */
 static lk_status counting(fit *f, int64_t step, lk_tuple batch)
 {
     const int64_t failed = f->run.engine->failed_step;
@@ -57,7 +58,7 @@ static lk_status counting(fit *f, int64_t step, lk_tuple batch)
 
 static lk_status begin_anew(fit *f);
 
-/* Data that ended with the epoch before begins anew; data that ends within one does not. */
+/* Data that ended exactly with the previous epoch begins again; data that ends within an epoch does not. */
 static lk_status next_batch(fit *f, lk_tuple *batch, bool *got)
 {
     double before = lki_seconds();
@@ -102,7 +103,7 @@ static bool stopping(const fit *f)
            (f->args->stop_after_steps > 0 && f->run.now.event.step >= f->args->stop_after_steps);
 }
 
-/* Once, where no callback ends training because of it. */
+/* Warn once that the loss is not finite, if no callback ends training because of it. */
 static void tell_nan(fit *f)
 {
     const lki_engine *e = f->run.engine;
@@ -112,8 +113,8 @@ static void tell_nan(fit *f)
              isnan(e->nan) ? "NaN" : "infinite", f->run.now.event.epoch + 1, (long long)e->nan_step);
 }
 
-/* By a signal or a caller, so that it may go on later; not by a callback that says there is no more to gain. What a callback says
- * of an epoch that was cut short does not count: it will be told of all of it. */
+/* True if a signal or a caller stopped training, so that it may be resumed. False if a callback ended it because there is nothing
+ * more to gain. What a callback says of an epoch that was cut short does not count: it will see the whole epoch later. */
 static bool interrupted(const fit *f)
 {
     return f->held || (stopping(f) && __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE);
@@ -130,8 +131,8 @@ static lk_status tell(fit *f, lki_hook hook)
 
 /* ---- one epoch ---- */
 
-/* steps_per_execution steps, or fewer where the data or the epoch ends; executions begin at the same steps of an epoch in a run
- * that was stopped within one. */
+/* steps_per_execution steps, or fewer where the data or the epoch ends; a run that was stopped within an epoch has executions that
+ * begin at the same steps. */
 static lk_status execute(fit *f, int64_t limit)
 {
     lk_event     *e = &f->run.now.event;
@@ -151,7 +152,7 @@ static lk_status execute(fit *f, int64_t limit)
     return LK_OK;
 }
 
-/* Those that save what training is at now do so. */
+/* Training is at rest: callbacks that save its state do so now. */
 static void rest(fit *f, lki_fit_place at, lki_rest why)
 {
     const double before = lki_seconds();
@@ -177,7 +178,7 @@ static lk_status batches(fit *f)
         if (lki_callbacks_look(f->run.engine, &f->run.callbacks, LKI_HOOK_train_batch_end, &f->looked))
             e->logs = lki_count_logs(f->run.engine, false);
         if (lk_failed()) return counting(f, e->batch, (lk_tuple){0});
-        e->batch--; /* the last one of the execution */
+        e->batch--; /* the last step of the execution */
         const lk_status status = tell(f, LKI_HOOK_train_batch_end);
         e->batch++;
         LKI_TRY(status);
@@ -193,7 +194,7 @@ static void forget_early(fit *f)
     f->early = NULL;
 }
 
-/* While the last steps of an epoch are pending the first batch of the next is made: else their device would wait for it. */
+/* Make the first batch of the next epoch while the last steps of this one are pending: otherwise the device would wait for it. */
 static void make_early(fit *f)
 {
     const lk_event *e = &f->run.now.event;
@@ -203,7 +204,7 @@ static void make_early(fit *f)
     f->run.now.times.input += lki_seconds() - before;
 }
 
-/* In a pool of its own, so that the one before goes with this line. */
+/* Begin a new iterator, in its own pool, so that the previous one is freed here. */
 static lk_status begin_anew(fit *f)
 {
     lki_drop(f->run.iterator);
@@ -223,7 +224,7 @@ static lk_status begin_data(fit *f)
     return f->again ? LK_OK : begin_anew(f);
 }
 
-/* Data that ends before the steps asked for ends training. */
+/* Warn that the data ended before the requested steps, which ends training. */
 static void tell_ran_out(fit *f)
 {
     if (!f->ended || f->args->steps_per_epoch <= 0) return;
@@ -266,7 +267,7 @@ static lk_status end_epoch(fit *f)
     return lki_history_add(f->run.history, f->run.now.event.epoch, &f->logs.logs);
 }
 
-/* One that had begun in the run before has its counts, its iterator and its place already. */
+/* A resumed epoch already has its counts, its iterator and its place. */
 static lk_status begin_epoch(fit *f)
 {
     lki_happening *h = &f->run.now;
@@ -283,11 +284,11 @@ static lk_status begin_epoch(fit *f)
     f->run.place = (lki_fit_place){h->event.epoch, h->event.batch, within};
     LKI_TRY(status);
     if (!within) return begin_data(f);
-    f->again = f->args->steps_per_epoch > 0; /* it may be that of the epoch before, at its end */
+    f->again = f->args->steps_per_epoch > 0; /* the iterator may be that of the previous epoch, and at its end */
     return LK_OK;
 }
 
-/* What is cut short is saved before callbacks hear of an end of the epoch that is none. */
+/* An epoch that is cut short is saved before callbacks get an epoch_end that is not the real one. */
 static void cut_short(fit *f)
 {
     f->cut = stopping(f);
@@ -303,7 +304,7 @@ static lk_status epoch(fit *f)
         return lki_fail(LK_EINVAL, "lk_model_fit: epoch %d: the dataset is empty", f->run.now.event.epoch + 1);
     tell_ran_out(f);
     make_early(f);
-    if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* now it is known */
+    if (f->ended) f->run.train.steps = f->run.now.event.batches = f->run.now.event.batch; /* the number of steps is known now */
     cut_short(f);
     lki_logs_clear(&f->logs);
     if (lki_count_settle(f->run.engine) != LK_OK) return counting(f, f->run.now.event.batch, (lk_tuple){0});
@@ -318,9 +319,9 @@ static lk_status epoch(fit *f)
     return LK_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all epochs ---- */
 
-/* A callback that keeps backups may find one to go on from; then the others begin, and become what they were. */
+/* A callback that keeps backups may find one to resume from. Then all callbacks begin and load their saved states. */
 static lk_status begin(fit *f)
 {
     lki_fit_run *r = &f->run;
@@ -349,7 +350,7 @@ static lk_status epochs(fit *f)
     return LK_OK;
 }
 
-/* train_end comes whatever happened; an error of training stays the first cause. */
+/* train_end is called whatever happened; an error of training stays the first cause. */
 static void train(fit *f)
 {
     f->began = lki_seconds();
@@ -363,7 +364,7 @@ static void train(fit *f)
     f->run.history->times = f->run.now.times;
 }
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static lk_status numbers_fit(const lk_fit_args *a)
 {
@@ -446,7 +447,7 @@ static lk_status enough_classes(lki_engine *e, const lk_numbers *w)
                     e->model->name, (long long)classes);
 }
 
-/* They are of this fit only: the step is traced with them, and without them again. */
+/* Class weights hold for one fit only: the next fit traces its step again without them. */
 static void forget_class_weights(lki_engine *e)
 {
     if (!e->class_weight) return;

@@ -1,4 +1,4 @@
-/* What fit gives back (history.h). */
+/* The result of fit (history.h). */
 #include "fit/history.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -59,7 +59,7 @@ lk_status lki_history_add(lk_history *h, int epoch, const lk_logs *logs)
     return LK_OK;
 }
 
-/* ---- looking at it ---- */
+/* ---- reading it ---- */
 
 static bool is_history(const char *call, const lk_history *h)
 {

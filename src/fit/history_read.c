@@ -17,10 +17,10 @@ typedef struct table {
     int         line, columns;
     char       *name[MOST_COLUMNS]; /* into `head` */
     char       *head;
-    locale_t    numbers; /* a point is a point, whatever the user's language */
+    locale_t    numbers; /* the decimal point is a point in every locale */
 } table;
 
-/* Cut a line at its separators; how many fields there are. */
+/* Cut a line at its separators; returns the number of fields. */
 static int cut(char *text, char separator, char **field)
 {
     int count = 0;

@@ -1,11 +1,11 @@
 /* Kernels as pictures; see kernel_image.h.
  *
- *   [in, out]               one tile, lying: the longer side is the width
+ *   [in, out]               one tile in landscape: the longer side is the width
  *   [steps, in, out]        a tile per filter, one row per step
  *   [h, w, 1 or 3, out]     a tile per filter, grey or in colour
  *   [h, w, in, out]         a tile per channel (down) and filter (across)
  *
- * Small kernels are enlarged. Between tiles there is a white line. */
+ * Small kernels are enlarged. A white line separates tiles. */
 #include "fit/kernel_image.h"
 #include <math.h>
 
@@ -16,7 +16,7 @@ typedef struct tiles {
     int64_t down, across;  /* tiles */
     int64_t count;         /* of them; the last row may be short */
     int     channels;
-    int64_t y, x, channel, row, column; /* how far apart weights are that differ in these */
+    int64_t y, x, channel, row, column; /* strides of these in the array */
 } tiles;
 
 static int64_t side_of(int64_t count)
@@ -89,7 +89,7 @@ static uint8_t shade(double value, range r)
     return (uint8_t)(255 * (value - r.least) / (r.most - r.least) + 0.5);
 }
 
-/* Where the weight of this pixel is; -1: between tiles, or behind the last one. */
+/* Where the weight of this pixel is; -1: between tiles, or after the last one. */
 static int64_t weight_at(const tiles *t, int64_t zoom, int64_t py, int64_t px)
 {
     const int64_t tile_height = t->height * zoom + 1, tile_width = t->width * zoom + 1;

@@ -1,7 +1,7 @@
-/* Callbacks that set the learning rate: LearningRateScheduler before each epoch, ReduceLROnPlateau when a value stays where it is.
+/* Callbacks that set the learning rate: LearningRateScheduler before each epoch, ReduceLROnPlateau when a value stops improving.
  *
- * Both add `learning_rate`, the rate the epoch was trained with, to its logs. An optimiser that follows a schedule is refused when
- * training begins: its rate cannot be set. */
+ * Both add `learning_rate`, the rate the epoch was trained with, to its logs. An optimiser with a schedule is an error when
+ * training begins, because its rate cannot be set. */
 #include "core/memory.h"
 #include "fit/callback.h"
 #include "nn/optimizer.h"
@@ -87,8 +87,8 @@ typedef struct plateau {
     lki_monitor monitor;
     double      factor, min_lr;
     int         patience, cooldown, verbose;
-    int         wait;    /* epochs since it got better */
-    int         cooling; /* epochs left in which nothing is counted */
+    int         wait;    /* epochs since the last improvement */
+    int         cooling; /* epochs left during which `wait` does not count */
 } plateau;
 
 static lk_status plateau_begin(lk_callback *c, const lki_happening *h)

@@ -1,4 +1,4 @@
-/* The loop of evaluation, and telling callbacks. */
+/* The loop of evaluation, and calling the callbacks. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "fit/engine.h"
@@ -18,8 +18,8 @@ lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const
     return status;
 }
 
-/* Looking at what was counted waits for steps that are pending. So it is done for each step only where a callback wants the logs of
- * each; for callbacks that show how far training has come, now and then. */
+/* Reading the logs waits for pending steps. So fit reads them at each step only if a callback wants the logs of each step; for
+ * callbacks that show progress, it reads them now and then. */
 bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_hook hook, double *looked)
 {
     const double now_and_then = 0.05;
@@ -33,7 +33,7 @@ bool lki_callbacks_look(const lki_engine *e, const lki_callback_list *list, lki_
     return true;
 }
 
-/* The end is told whatever happened; an error stays the first cause. */
+/* The hooks of the end are called whatever happened; an earlier error stays the first cause. */
 lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_happening *h, lk_status status)
 {
     lki_error_record cause;
@@ -46,7 +46,7 @@ lk_status lki_callbacks_end(const lki_callback_list *list, lki_hook hook, lki_ha
     return status;
 }
 
-/* In this step, or, where losses were pending, in one before. */
+/* Adds the step to the error: this one or, if losses were pending, an earlier one. */
 static lk_status where(lki_engine *e, int64_t step, lk_tuple batch)
 {
     lki_error_record cause;

@@ -1,6 +1,6 @@
-/* ModelCheckpoint: save the model after each epoch, or every so many steps; all of them, or those that are better than before.
+/* ModelCheckpoint: save the model after each epoch or every n steps: always, or only if it is better than before.
  *
- * What is written follows from the end of the path:
+ * The end of the path decides what is written:
  *
  *   .keras         the whole model, lk_model_save()
  *   .weights.h5    its weights, lk_model_save_weights()
@@ -72,7 +72,7 @@ static save_fn choose(const char *path, bool weights_only)
 
 /* ---- when -------------------------------------------------------------------------------------------------------------------- */
 
-/* Without the value that is monitored everything is saved. */
+/* Without the monitored value every model is saved. */
 static bool should_save(model_checkpoint *c, const lki_happening *h, const lk_logs *logs, const char *path)
 {
     const int    epoch = h->event.epoch + 1;
@@ -110,7 +110,7 @@ static lk_status save(model_checkpoint *c, const lki_happening *h, int64_t batch
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
 
-/* The best value stays over several calls of fit, as it does in Keras. */
+/* The best value is kept between calls of fit, as in Keras. */
 static lk_status begin(lk_callback *base, const lki_happening *h)
 {
     (void)h;

@@ -1,8 +1,8 @@
-/* The value a callback looks at, and whether it got better.
+/* The value that a callback monitors, and whether it improved.
  *
  * Invariants
- * 1. A value that is not a number is never better, and nothing has to be better than it.
- * 2. A value that is not there is warned about once, with a list of those that are. */
+ * 1. NaN is never better than the best value, and never becomes the best value.
+ * 2. A missing value is a warning, given once, that lists the values there are. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/option.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Words in the names of metrics of which more is better, as Keras' metrics say of themselves. */
+/* Words in the names of metrics whose larger values are better, as Keras' metrics declare. */
 static const char *const MORE_IS_BETTER[] = {"accuracy", "acc",         "auc",         "precision", "recall", "f1",    "fbeta",
                                              "true",     "sensitivity", "specificity", "iou",       "r2",     "cosine"};
 
@@ -21,7 +21,7 @@ static bool is_word(const char *text, size_t length)
     return false;
 }
 
-/* "val_dense_1_accuracy" has the word accuracy; "loss" at the end is a loss, whatever it is of. */
+/* "val_dense_1_accuracy" contains the word accuracy; a name that ends in "loss" is always a loss. */
 static int sign_of(const char *name)
 {
     const size_t size = strlen(name);

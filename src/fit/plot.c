@@ -1,4 +1,4 @@
-/* lk_history_plot: what was measured, over the epochs.
+/* lk_history_plot: curves of losses and metrics over the epochs.
  *
  *     +--------------------------------------+
  *     | accuracy        - training - validation |     a panel: title and legend, horizontal lines at round numbers, curves,
@@ -8,8 +8,8 @@
  *     |               epoch                      |
  *     +--------------------------------------+
  *
- * Values that are not finite leave gaps. Values over more than two powers of ten, all above zero, are drawn on a logarithmic axis.
- * The two colours are told apart by people who do not see red and green, and by their lightness in print. */
+ * Values that are not finite leave gaps. Positive values that span more than two powers of ten are drawn on a logarithmic axis. The
+ * two colours can be distinguished by people who do not see red and green, and by their lightness in print. */
 #include "fit/plot.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -31,7 +31,7 @@ static const double      PNG_SCALE = 2;
 
 typedef struct series {
     const double *value; /* NULL: there is none */
-    bool          apart; /* no two values in a row: measured every few epochs, and joined over the gaps */
+    bool          apart; /* no two epochs in a row have values: they were measured every few epochs, and are joined over the gaps */
     int           last;  /* the last epoch that has a value; -1: none */
 } series;
 
@@ -66,7 +66,7 @@ static int name_at(const lki_curves *c, const char *prefix, const char *name)
     return -1;
 }
 
-/* The name itself, or for a val_ that stands alone what it is of. NULL: it is in the panel of another one. */
+/* The title of curve i: its name, without val_ if only the val_ curve exists. NULL: the curve is in the panel of another one. */
 static const char *title_of(const lki_curves *c, int i)
 {
     const bool validation = strncmp(c->name[i], "val_", 4) == 0;
@@ -145,7 +145,7 @@ static double y_of(const panel *p, double value)
     return p->y1 - (p->y1 - p->y0) * (at - p->bottom) / (p->top - p->bottom);
 }
 
-/* Lines of one pixel are sharp where they lie on the middle of one. */
+/* A line of one pixel is sharp if it lies on the middle of a pixel. */
 static double sharp(double x) { return floor(x) + 0.5; }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static void tidy_exponent(char *text)
     memmove(digits, from, strlen(from) + 1);
 }
 
-/* With as many digits behind the point as the step has, so that they stand in line. */
+/* With as many digits after the point as the step has, so that labels align. */
 static void tick_text(const panel *p, double value, char text[MOST_LABEL])
 {
     if (p->logarithmic) lki_format(text, MOST_LABEL, "%g", pow(10, value));
@@ -209,7 +209,7 @@ static void draw_epochs(lki_drawing *d, const panel *p)
     lki_draw_text(d, (p->x0 + p->x1) / 2, y + 35, (lki_font){FAINT_INK, 12, LKI_MIDDLE, false}, "epoch");
 }
 
-/* Underscores become spaces; what does not fit becomes smaller, then shorter. */
+/* Underscores become spaces. A title that does not fit is made smaller, then shorter. */
 static void draw_title(lki_drawing *d, const panel *p, double room)
 {
     char     text[256];
@@ -241,7 +241,7 @@ static double draw_legend(lki_drawing *d, const panel *p)
     return x;
 }
 
-/* A stretch of values without a gap: a line, and points where there are few of them or only one. */
+/* Values without a gap between them: a line, and points if there are few values or only one. */
 static void draw_stretch(lki_drawing *d, int count, const lki_point *point, lki_color color, bool points)
 {
     if (count > 1) lki_draw_path(d, count, point, (lki_pen){color, 2.2, false});
@@ -262,7 +262,7 @@ static void draw_series(lki_drawing *d, const panel *p, int which, lki_point *po
     }
 }
 
-/* The last values, beside the ends of their curves; apart where the ends are not. */
+/* Write the last values beside the ends of their curves. If the ends are close together, move the texts apart. */
 static void draw_ends(lki_drawing *d, const panel *p)
 {
     const double gap = 14;

@@ -1,4 +1,4 @@
-/* Curves over epochs as a picture, apart from the history they come from. */
+/* Curves over epochs as a picture; knows nothing of the history they come from. */
 #ifndef LKI_FIT_PLOT_H
 #define LKI_FIT_PLOT_H
 
@@ -7,11 +7,11 @@
 typedef struct lki_curves {
     int                names, epochs;
     const char *const *name;  /* "loss", "val_loss", ... */
-    const int         *epoch; /* as they are counted on the axis */
-    const double      *value; /* [names][epochs]; not finite: not there */
+    const int         *epoch; /* their numbers on the axis */
+    const double      *value; /* [names][epochs]; a value that is not finite is missing */
 } lki_curves;
 
-/* One panel per quantity, with its val_ in the same one. Release it with lki_drawing_free(), also after a failure. */
+/* One panel per quantity, together with its val_ curve. Release `d` with lki_drawing_free(), also after a failure. */
 lk_status lki_plot_draw(const lki_curves *c, lki_drawing *d);
 
 /* Round numbers from at or below `least` to at or above `most`, about `count` of them; `step` apart. */

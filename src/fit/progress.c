@@ -5,10 +5,11 @@
  *     938/938 - 33s - 35ms/step - loss: 0.2154 - accuracy: 0.9368                                             verbose 2
  *
  * Invariants
- * 1. Where output is no terminal there is one line, when all is over; nothing is computed before that.
- * 2. On a terminal the line is drawn anew at most every 50 ms and never wraps: first the bar becomes shorter, then the last values
- *    are left out. The line that stays is complete. No escape codes: a shorter line is filled up with blanks.
- * 3. Whoever speaks while a line is being drawn ends it first (lki_say), and so does the end of training, whatever the reason. */
+ * 1. If output is not a terminal, one line is printed at the end, and nothing is computed before it.
+ * 2. On a terminal the line is redrawn at most every 50 ms and never wraps: first the bar becomes shorter, then the last values are
+ *    left out. The final line is complete. No escape codes are used: a shorter line is padded with blanks.
+ * 3. A callback that prints while a line is being drawn ends the line first (lki_say), and so does the end of training, whatever
+ *    the reason. */
 #include "core/log.h"
 #include "core/number.h"
 #include "core/thread.h"
@@ -26,7 +27,7 @@ typedef struct progress {
     lk_callback base;
     bool        in_fit;      /* evaluation in fit has no bar */
     bool        live;        /* output is a terminal */
-    int64_t     seen, first; /* steps so far; after the first execution, which is slower than the others */
+    int64_t     seen, first; /* steps so far; steps of the first execution, which is slower than the others */
     int64_t     first_rows;
     double      start, after_first, drawn;
 } progress;
@@ -47,7 +48,7 @@ static int columns_of(const char *text)
 {
     int columns = 0;
     for (; *text; text++)
-        columns += ((unsigned char)*text & 0xc0) != 0x80; /* not the bytes after the first of a character */
+        columns += ((unsigned char)*text & 0xc0) != 0x80; /* skip the continuation bytes of UTF-8 */
     return columns;
 }
 
@@ -58,7 +59,7 @@ static void draw(const char *text)
     lki_output_flush();
 }
 
-/* The line that stays. */
+/* Draw the final line. */
 static void draw_last(const char *text)
 {
     const int columns = columns_of(text), before = atomic_exchange(&open_columns, 0);
@@ -144,7 +145,7 @@ static void put_values(line *l, const lk_logs *logs)
 
 /* ---- drawing it -------------------------------------------------------------------------------------------------------------- */
 
-/* The first execution is left out as soon as there is another one. */
+/* The first execution is not counted once there is another one. */
 static double time_per_step(const progress *p, double now)
 {
     if (p->seen > p->first) return (now - p->after_first) / (double)(p->seen - p->first);
@@ -171,7 +172,7 @@ static void put_front(line *l, const progress *p, const lki_happening *h, double
     if (h->rows > 0) put_rows(l, rows_per_second(p, h, now));
 }
 
-/* Values that still fit behind it. */
+/* Append the values that still fit. */
 static void put_fitting(line *l, const lk_logs *logs, int columns)
 {
     for (int i = 0; i < logs->count; i++) {
@@ -201,7 +202,7 @@ static void draw_live(progress *p, const lki_happening *h, double now)
     p->drawn = now;
 }
 
-/* What ended early has seen fewer steps than there are, and says so. */
+/* If training ended early, the line shows fewer steps than there are. */
 static void put_last(line *l, const progress *p, const lki_happening *h, const lk_logs *logs)
 {
     const double  now = lki_progress_clock(), step = time_per_step(p, now);

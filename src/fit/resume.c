@@ -4,14 +4,14 @@
  *    1..3  epoch, steps of it that are done, whether it has begun
  *    4, 5  steps done in all; replicas it was saved with
  *       6  the random seed
- *    7, 8  whether training had come to its end; whether it was told that the loss is no number
+ *    7, 8 whether training had finished; whether the warning of a loss that is not finite was given
  *       9  steps of an epoch + 2, so that unknown is 0
  *      10  the iterator, as of lk_iterator_save()
- *  11, 12  how often the shuffles of the training data, of the validation data have been begun, inputs first
+ *  11, 12 how often each shuffle of the training data and of the validation data has begun, inputs first
  *      13  rows of the epoch so far, and its losses times rows
- *      14  a metric: name, classes, and its sums with all their lanes; as many as there are
- *      15  a callback: name of its kind and its state; as many as have one
- *      16  an epoch of the history: its number, names and values; as many as there are
+ *      14 a metric: name, classes, and its sums with all their lanes; one field per metric 15 a callback: name of its kind and its
+ *      state; one field per callback that has a state 16 an epoch of the history: its number, names and values; one field per
+ *      epoch
  *
  * 10 is missing before the first epoch begins, 13 and 14 between epochs. */
 #include "fit/resume.h"
@@ -105,7 +105,7 @@ static void put_losses(lki_engine *e, lki_sink *s)
     put_part(s, LOSSES, &part);
 }
 
-/* Sums are variables with an entry per lane, and one memory for all replicas. */
+/* The sums are variables with an entry per lane, in memory that all replicas share. */
 static void put_metric(lk_metric *m, lki_sink *s)
 {
     const lk_variables v = lk_metric_variables(m);
@@ -223,7 +223,7 @@ void lki_resume_free(lki_resume *r)
     *r = (lki_resume){0};
 }
 
-/* ---- going on with it -------------------------------------------------------------------------------------------------------- */
+/* ---- resuming ------------------------------------------------------------------------------------------------------- */
 
 static lk_status begin_iterator(lki_fit_run *r)
 {
@@ -232,7 +232,7 @@ static lk_status begin_iterator(lki_fit_run *r)
     return r->iterator ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* Between epochs other data can take over; within one it cannot. */
+/* Between epochs a different dataset is accepted; within an epoch it is not. */
 static lk_status load_iterator(lki_fit_run *r, lki_wire *w)
 {
     lki_error_record why;
@@ -332,7 +332,7 @@ static lk_callback *callback_for(const lki_fit_run *r, const lki_wire *kind, int
     return NULL;
 }
 
-/* How many states of that kind come before the one at `end`. */
+/* The number of states of that kind before the one at `end`. */
 static int states_before(const lki_fit_run *r, const lki_wire *kind, const uint8_t *end)
 {
     lki_wire       w = r->resume.message;
@@ -393,7 +393,7 @@ static lk_status load_field(lki_fit_run *r, lki_wire_field *f, int *metrics)
     }
 }
 
-/* Until fit ends (fit.c): the seed of the runtime stays as it is. */
+/* This seed holds until fit ends (fit.c); the seed of the runtime does not change. */
 static void use_seed(const lki_fit_run *r)
 {
     const uint64_t here = lk_random_seed(), then = r->resume.seed;

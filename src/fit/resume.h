@@ -1,6 +1,6 @@
-/* Where a fit is, as bytes beside its checkpoint, and going on from there: in the middle of an epoch, with the losses and metrics
- * counted so far, on the batch that is due, with callbacks as they were. Weights, slots, counters of iterations and of random
- * numbers are in the checkpoint.
+/* The state of a fit, as bytes beside its checkpoint, and how to resume from it: in the middle of an epoch, on the next batch, with
+ * the losses, metrics and callbacks as they were. Weights, slots, counters of iterations and of random numbers are in the
+ * checkpoint.
  *
  *     offset  size  meaning of the text under LKI_RESUME_KEY
  *          0     8  "LKRESUM1"
@@ -8,9 +8,9 @@
  *         12     n  fields of a message, as of protocol buffers (resume.c)
  *
  * Invariants
- * 1. What is saved is saved at rest: no step runs, every callback has been told of the last event, and none of the next.
+ * 1. A state is saved only at rest: no step runs, and every callback has handled the last event and none the next.
  * 2. Nothing in it depends on the number of replicas or threads.
- * 3. A loader trusts no number of it; what fails leaves the run as it was before, or ends it with an error. */
+ * 3. A loader trusts no number in it. A failure leaves the run unchanged or ends it with an error. */
 #ifndef LKI_FIT_RESUME_H
 #define LKI_FIT_RESUME_H
 
@@ -22,23 +22,23 @@
 
 typedef struct lki_fit_place {
     int     epoch;  /* from 0 */
-    int64_t batch;  /* steps of it that are done */
-    bool    within; /* it has begun: its counts and its iterator go on. Else it is the next one to begin */
+    int64_t batch;  /* steps of it that were done */
+    bool    within; /* the epoch has begun, and its counts and iterator continue. Else it is the next to begin */
 } lki_fit_place;
 
-/* What was saved, read but not used yet. Zeroed: nothing. */
+/* A saved state that was read but not applied yet. Zeroed: none. */
 typedef struct lki_resume {
     lki_bytes     bytes; /* the wires point into it; data NULL: there is none */
     char         *from;  /* the checkpoint, for messages */
     lki_wire      message;
     lki_fit_place place;
     int64_t       steps;    /* done in all */
-    int64_t       replicas; /* it was saved with */
+    int64_t       replicas; /* when it was saved */
     uint64_t      seed;
-    bool          over; /* training had come to its end */
+    bool          over; /* training had finished */
 } lki_resume;
 
-/* A fit as it runs. */
+/* A running fit. */
 struct lki_fit_run {
     lki_engine       *engine;
     lki_fit_data      train, validation; /* validation.dataset NULL: none */
@@ -46,21 +46,21 @@ struct lki_fit_run {
     lki_happening     now;
     lk_history       *history;
     lk_iterator      *iterator; /* a reference; NULL: the next epoch begins a new one */
-    lki_fit_place     place;    /* at rest: where it would go on */
-    int64_t           before;   /* steps of the runs it goes on from */
-    bool              over;     /* there is no more to gain: a callback said so */
-    bool              told_nan; /* once is enough */
-    lki_resume        resume;   /* what a callback found to go on from */
+    lki_fit_place     place;    /* at rest: where a resumed run would continue */
+    int64_t           before;   /* steps of the runs that it resumes */
+    bool              over;     /* a callback ended training because there is nothing more to gain */
+    bool              told_nan; /* the warning of a loss that is not finite was given */
+    lki_resume        resume;   /* the state that a callback found to resume from */
 };
 
-/* Its state, framed and checksummed, behind what is in `out`. */
+/* Append the state of the fit to `out`, framed and with a checksum. */
 lk_status lki_resume_save(const lki_fit_run *r, lki_sink *out);
 
-/* Read the frame and the place. Takes the bytes over when it succeeds; `from` is copied. */
+/* Read the frame and the place. Takes ownership of the bytes on success; `from` is copied. */
 lk_status lki_resume_open(const char *from, lki_bytes *bytes, lki_resume *out);
 void      lki_resume_free(lki_resume *r);
 
-/* The run goes on at r->resume: callbacks, history, counts, iterator. After train_begin was told. */
+/* Load callbacks, history, counts and iterator from r->resume. Call it after train_begin. */
 lk_status lki_resume_apply(lki_fit_run *r);
 
 #endif

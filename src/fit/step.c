@@ -1,4 +1,4 @@
-/* One step, as it is traced: on each replica forward, loss, gradients, update, metrics; then the loss of all replicas. */
+/* The function of one step: forward, loss, gradients, update and metrics on each replica; then the loss of all replicas. */
 #include "core/memory.h"
 #include "fit/engine.h"
 #include "model/loss.h"
@@ -6,7 +6,7 @@
 #include "nn/loss.h"
 #include "op/gradient.h"
 
-/* ---- an element, taken apart ---- */
+/* ---- components of an element ---- */
 
 static lk_tensor *input_of(const lki_engine *e, lk_tuple in)
 {
@@ -15,7 +15,7 @@ static lk_tensor *input_of(const lki_engine *e, lk_tuple in)
 
 static lk_tensor *label_of(const lki_engine *e, lk_tuple in, int output) { return in.item[e->model->inputs + output]; }
 
-/* The weight of each row: what the element brings, times, in training, that of its class. */
+/* The weight of each row: that of the element; in training, times the weight of its class. */
 static lk_tensor *weight_of(const lki_step *s, lk_tuple in, int output)
 {
     const lki_engine *e = s->engine;
@@ -39,7 +39,7 @@ static lk_tensor *over_rows(lk_tensor *values)
     return behind.count ? lk_reduce_mean(values, .axis = lki_axes_list(&behind)) : values;
 }
 
-/* Values over the sum of something each of them brings, over the whole batch: all replicas have to know it. */
+/* Divide the values by the sum of `each` over the whole batch: so every replica needs that sum. */
 static lk_tensor *over_sum(lk_denominator over, lk_tensor *values, lk_tensor *each)
 {
     lk_tensor *sum = lk_reduce_sum(each);
@@ -48,7 +48,7 @@ static lk_tensor *over_sum(lk_denominator over, lk_tensor *values, lk_tensor *ea
     return lk_reduce_sum(lki_quotient(values, sum));
 }
 
-/* One per row, or one per value of a row. */
+/* A weight per row, or one per value of a row. */
 static bool weights_fit(const lk_tensor *weight, const lk_tensor *values)
 {
     char text[2][LKI_SHAPE_TEXT];
@@ -128,7 +128,7 @@ static lk_tensor *forward(const lki_engine *e, lk_tuple in, bool training)
     return y;
 }
 
-/* What is shown is the mean over all rows, whatever the gradient is taken of. */
+/* The reported loss is the mean over all rows, whatever denominator the gradient uses. */
 static lk_tensor *shown_losses(const lki_step *s, lk_tuple in, lk_tensor *y, lk_tensor *total, lk_tensor **loss)
 {
     return s->engine->compiled->denominator == LK_EXACT ? total : all_losses(s, LK_EXACT, in, y, loss);
@@ -157,7 +157,7 @@ static lk_tuple predict_on_replica(lk_tuple in, void *step)
     return !lki_bad(y) && y->nest ? lk_nested(y) : LK_TUPLE(y);
 }
 
-/* ---- on all of them ---- */
+/* ---- on all replicas ---- */
 
 static lk_tuple judge_step(lk_tuple in, void *step)
 {
@@ -182,7 +182,7 @@ static const struct {
                          [LKI_FIT_TEST] = {judge_step, "the test step"},
                          [LKI_FIT_PREDICT] = {predict_step, "the prediction step"}};
 
-/* Which weights are trained: a step that was traced for others is of no use. */
+/* A mark of the weights that are trainable now: a step that was traced for others is traced again. */
 static uint64_t trained_now(const lk_model *m)
 {
     int          count;
@@ -226,7 +226,7 @@ lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_
 
 /* ---- which label was wrong ---- */
 
-/* How many classes the model's output tells apart; 0: not known. */
+/* The number of classes of the model's output; 0: not known. */
 static int64_t classes_of(lk_model *m)
 {
     lk_shape *shape = m->form == LKI_OWN_MODEL ? NULL : lki_alloc_array(m->inputs + m->uses, sizeof *shape);

@@ -1,10 +1,10 @@
-/* SwapEMAWeights: while a model is evaluated or predicts, its variables hold their moving averages; the values in training wait
+/* SwapEMAWeights: while a model is evaluated or predicts, its variables hold their moving averages; the trained values are kept
  * where the averages were.
  *
  *     training --test_begin, predict_begin [epoch_end]--> averages --test_end, predict_end [epoch_begin]--> training
  *
- * In brackets: with swap_on_epoch, so that callbacks behind this one see averages at the end of an epoch too. When training ends
- * the averages are in the variables for good, whatever ended it. */
+ * The events in brackets apply with swap_on_epoch: then callbacks after this one see averages at the end of an epoch too. When
+ * training ends, for whatever reason, the averages stay in the variables. */
 #include "fit/callback.h"
 #include "nn/optimizer.h"
 #include <string.h>
@@ -57,7 +57,7 @@ static lk_status hide(lk_callback *c, const lki_happening *h) { return swap_to((
 
 static lk_status epoch_begin(lk_callback *c, const lki_happening *h) { return ((swap_ema *)c)->on_epoch ? hide(c, h) : LK_OK; }
 
-/* Without swap_on_epoch there may be nothing to do up to here; a missing use_ema is told all the same. */
+/* Without swap_on_epoch this may be the first hook that does anything; a missing use_ema is reported even so. */
 static lk_status epoch_end(lk_callback *c, const lki_happening *h)
 {
     lki_optimizer_group variable = {0}, average = {0};

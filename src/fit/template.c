@@ -1,10 +1,10 @@
 /* Paths with values in them: "{epoch:02d}-{val_loss:.2f}.keras".
  *
- *   {name}          epoch and batch, from 1; any log by its name. As Python's repr() writes it
+ *   {name}          epoch and batch, from 1; any log by its name. Written as Python's repr() does
  *   {name:SPEC}     SPEC is [+][0][width][.precision]type; d for epoch and batch, any of e E f F g G % for all
  *   {{ and }}       a brace
  *
- * The form is checked when the path is given, the names when it is filled in. */
+ * The syntax is checked when the path is given, the names when they are replaced by values. */
 #include "core/number.h"
 #include "fit/callback.h"
 #include "fit/text.h"
@@ -40,7 +40,7 @@ static bool parse_spec(const char **p, field *f)
     return f->type != 'd' || f->precision < 0;
 }
 
-/* *p stands behind the opening brace, and then behind the closing one. */
+/* *p points after the opening brace, and then after the closing one. */
 static bool parse_field(const char **p, field *f)
 {
     *f = (field){.precision = -1};

@@ -7,9 +7,9 @@
  *   validation   epoch_loss, ...                                          step: the epoch
  *                evaluation_loss_vs_iterations, ...                       step: the optimiser's iterations
  *
- * A file is made when there is something for it, flushed after each epoch and closed when training (or an evaluation outside of it)
- * ends. The first one is made before training begins, and an error if it cannot be. What cannot be written later is a warning,
- * given once: training goes on. */
+ * A file is made when its first event is written, flushed after each epoch and closed when training (or an evaluation outside of
+ * it) ends. The first file is made before training begins; a failure there is an error. Later failures are one warning, and
+ * training continues. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -57,7 +57,7 @@ static lk_status close_file(tensorboard *t, side s)
     return lki_events_close(e);
 }
 
-/* Both, whatever becomes of the first. */
+/* Flush both, even if the first fails. */
 static lk_status flush_files(tensorboard *t)
 {
     lk_status status = LK_OK;
@@ -139,7 +139,7 @@ static lk_status put_weights(tensorboard *t, const lki_happening *h)
 
 /* ---- the model as text ------------------------------------------------------------------------------------------------------- */
 
-/* A row of a table in Markdown: name, Keras' class, its weights and how many numbers they are. */
+/* A row of a table in Markdown: name, Keras' class, its weights and their number of elements. */
 static int64_t put_layer(lki_text *t, lk_layer *l)
 {
     const lk_variables v = lk_layer_variables(l);
@@ -166,7 +166,7 @@ static void put_layers(lki_text *t, lk_model *m)
     lki_text_put(t, "| | | **total** | **%lld** |\n", (long long)total);
 }
 
-/* A model with code of one's own has no JSON: that is warned about, and no error. */
+/* A model with custom code has no JSON: a warning, not an error. */
 static void put_json(lki_text *t, lk_model *m)
 {
     lki_error_record before, mine;
@@ -199,7 +199,7 @@ static lk_status describe(tensorboard *t, lk_model *m)
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
 
-/* A log is not worth a training: of what the system refuses it goes on without. */
+/* A failing log never ends training: errors of the system become a warning. */
 static lk_status go_on(tensorboard *t, lk_status status)
 {
     lki_error_record why;
@@ -223,7 +223,7 @@ static lk_status train_begin(lk_callback *c, const lki_happening *h)
     return get_file(t, TRAIN);
 }
 
-/* The model has its weights after the first step at the latest. */
+/* After the first step the model has all its weights. */
 static lk_status put_batch(tensorboard *t, const lki_happening *h)
 {
     if (!t->described) {

@@ -1,4 +1,4 @@
-/* TerminateOnNaN: end training as soon as the loss is no finite number. */
+/* TerminateOnNaN: end training as soon as the loss is not finite. */
 #include "fit/callback.h"
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,12 @@
-/* Text that grows. Nothing fails while it is being written: without memory it is `failed`, and asked once at the end. */
+/* Text that grows. Appending reports no errors: without memory the text is marked `failed`, which the caller checks once at the
+ * end. */
 #ifndef LKI_FIT_TEXT_H
 #define LKI_FIT_TEXT_H
 
 #include "core/base.h"
 
-typedef struct lki_text { /* zeroed to begin with */
-    char *data;           /* from lki_alloc; ends in 0, once something was written */
+typedef struct lki_text { /* zero it before use */
+    char *data;           /* from lki_alloc; ends in 0 once text was written */
     int   size, room;
     bool  failed;
 } lki_text;

@@ -49,7 +49,7 @@ void lki_weights_save(const lki_weights *w, lki_sink *s)
         lki_state_put_values(s, w->item[i]->dtype, &w->item[i]->shape, lk_data(w->item[i]));
 }
 
-/* A tensor takes at least 24 bytes, so a count that lies asks for no more memory than the bytes there are allow. */
+/* A tensor has at least 24 bytes, so a wrong count cannot ask for more memory than the bytes justify. */
 lk_status lki_weights_load(lki_weights *w, lki_wire *from)
 {
     const int64_t count = lki_state_get_within(from, 0, (int64_t)(lki_wire_left(from) / 24));

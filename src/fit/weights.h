@@ -1,4 +1,4 @@
-/* The weights of a model at one moment, to be put back later. Nothing is copied until the model changes them. */
+/* The weights of a model at one moment, to be put back later. They are copied only when the model changes them. */
 #ifndef LKI_FIT_WEIGHTS_H
 #define LKI_FIT_WEIGHTS_H
 
