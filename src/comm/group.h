@@ -1,7 +1,7 @@
 /* Groups: the members that compute a step together, and the carrier that connects them.
  *
  * Invariants
- * 1. A group belongs to an owner, a strategy. Whoever asks again with equal arguments gets the same group. It is closed when the
+ * 1. A group belongs to an owner, a strategy. A second request with equal arguments gets the same group. It is closed when the
  *    owner is gone and no plan uses it.
  * 2. Carriers are tried in the order of the table in group.c. One is used only after a self-test has shown that bytes arrive; one
  *    line of the log (LOCKSTEP_VERBOSE=plan) says why others were not used.
@@ -41,8 +41,7 @@ void lki_group_abort(lki_group *g);
 bool        lki_group_sums(const lki_group *g);  /* can LKI_SUM be among the transfers? */
 const char *lki_group_words(const lki_group *g); /* "NCCL" */
 
-/* Of a group of cards: the links that work of the cards is watched by (device/gpu/linked.h); NULL: it has none. */
-struct lki_linked;
-struct lki_linked *lki_group_links(const lki_group *g);
+/* A pointer by which devices compare groups: work that members did together has one (device/gpu/gpu.h). */
+const void *lki_group_token(const lki_group *g);
 
 #endif

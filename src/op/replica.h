@@ -10,12 +10,15 @@
 
 #include "op/op.h"
 
-/* How its strategy wants sums to go between cards. */
+/* How sums go between the members of its strategy: the cards of this process, or several processes (comm/group.h). */
 typedef struct lki_sending {
-    bool    free_order; /* in any order, so that the links may sum */
-    bool    no_nccl;
-    double  seconds; /* to wait for a card; 0: for ever */
-    int64_t pack;    /* bytes after which a pack is full and goes; 0: all go as one */
+    bool        free_order; /* in any order, so that the carrier may sum */
+    bool        no_nccl;
+    double      seconds; /* to wait for a member; 0: no deadline */
+    int64_t     pack;    /* bytes after which a pack is full and is sent; 0: all are sent as one */
+    int         members; /* of several processes; 0: this process has all of them */
+    int         first;   /* member of this process, if `members` is not 0 */
+    const void *meeting; /* of lki_opening, likewise */
 } lki_sending;
 
 typedef struct lki_replica lki_replica;
