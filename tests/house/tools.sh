@@ -70,7 +70,7 @@ cat >CMakePresets.json <<'JSON'
  "buildPresets": [{"name": "made", "configurePreset": "made"}]}
 JSON
 built() { # CMAKE_ARGS, what was set
-    CMAKE_ARGS=$1 tools/build made nothing >build.log 2>&1
+    CMAKE_ARGS=$1 tools/build made nothing >build.log 2>&1 || { echo "build with \"$1\" failed:"; cat build.log; wrong=1; }
     same "build with \"$1\"" "$2" "$(cat build/made/settings)"
 }
 unset MAKEFLAGS LK_WERROR
