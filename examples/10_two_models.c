@@ -13,7 +13,7 @@ typedef struct job {
 
 static void train(job *j)
 {
-    lk_dataset *rows = lk_dataset_batch(lk_dataset_take(lk_digits(.scaled = true), 1000), 50);
+    lk_dataset *rows = lk_dataset_batch(lk_dataset_take(lk_digits(.scaled = true), 4000), 50);
     lk_model   *model =
         lk_sequential(lk_flatten(.input_shape = LK_SHAPE(28, 28, 1)), lk_dense(j->units, .activation = LK_RELU), lk_dense(10));
     lk_model_compile(model, .loss = lk_sparse_categorical_crossentropy(.from_logits = true), .optimizer = lk_adam(),
