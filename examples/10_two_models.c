@@ -1,5 +1,5 @@
-/* Two models in two threads at the same time. Each thread has a runtime of its own: settings, seed and threads that compute. Neither
- * waits for the other, and each model ends with the bits it has when it is trained alone. */
+/* Two models in two threads at the same time. Each thread has a runtime of its own: settings, seed and threads that compute.
+ * Neither waits for the other, and each model ends with the bits it has when it is trained alone. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <threads.h>
