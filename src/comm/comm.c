@@ -1,120 +1,149 @@
-/* Opening, trying, watching and closing links between cards. */
-#include "device/gpu/linked.h"
+/* Opening, testing, waiting for and closing groups.
+ *
+ *     OPENING --self-test passed--> OPEN --failure, abort, deadline--> GIVEN UP     `why` is the cause from then on
+ *          \____ no carrier ____> GIVEN UP, and forgotten: the next request tries again
+ *
+ * Invariants, beside those of comm.h
+ * 1. A carrier is called with the group's lock held, except while the group is opening, when one thread alone has it. No thread
+ *    sleeps with the lock held.
+ * 2. The list's lock is never held while a carrier works: opening waits for members whose threads open groups too. */
+#include "comm/comm.h"
+#include "comm/inside.h"
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/number.h"
-#include "core/thread.h"
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-enum { TEST_BYTES = 4096, TIME_TO_OPEN = 30 };
+enum { SECONDS_TO_OPEN = 30 };
 
-struct lki_linked {
-    int                  refs; /* atomic, and the last one goes under list_lock; one is the owner's */
-    lki_linked          *next;
-    const void          *owner; /* NULL: forgotten */
-    int                  count;
-    lki_device          *device[LKI_GPU_MOST_CARDS];
-    const lki_gpu_line  *line[LKI_GPU_MOST_CARDS];
-    const lki_gpu_links *way_of; /* the backend's functions */
-    bool                 no_nccl;
-    double               seconds;
-    lki_mutex            lock;  /* of what follows, and of every call of the backend with `links` */
-    void                *links; /* NULL: given up */
-    lki_gpu_way          way;
-    int64_t              given, waited; /* exchanges; those before which somebody has waited */
-    lki_error_record     why;           /* they were given up */
+static const lki_carrier *const table[] = {&lki_nccl_carrier, &lki_peer_carrier, &lki_host_carrier, &lki_local_carrier};
+
+struct lki_comm {
+    int                refs; /* atomic; the last one goes under list_lock. One is the owner's */
+    lki_comm          *next;
+    const void        *owner; /* NULL: forgotten */
+    lki_carrier_args   is;
+    lki_device        *device[LKI_MOST_MEMBERS];
+    bool               no_nccl;
+    double             seconds;
+    lki_bond           bond;
+    lki_mutex          lock; /* of what follows */
+    lki_condition      opened;
+    bool               opening;
+    const lki_carrier *by;
+    void              *side;          /* NULL: no carrier could be had */
+    int64_t            given, waited; /* exchanges; those that are known to be done */
+    lki_error_record   why;           /* it was given up; LK_OK: it was not */
 };
 
-static lki_linked *list;
-LKI_TURN(list_lock);
+static lki_comm          *list;
+static const lki_carrier *first_carrier; /* atomic */
+LKI_MUTEX(list_lock);
 
-static const char *const way_names[LKI_WAYS] = {"NCCL", "copies between them", "copies through the host"};
+const lki_carrier *lki_carrier_first(const lki_carrier *c) { return __atomic_exchange_n(&first_carrier, c, __ATOMIC_ACQ_REL); }
 
-/* ---- giving up ---- */
+static bool all_are_here(const lki_comm *g) { return g->is.here == g->is.members; }
 
-static void names_of(const lki_linked *l, char *text, size_t room)
+/* ---- giving up; with the lock held ---- */
+
+void lki_members_text(int first, int count, char *text, size_t room)
 {
-    size_t used = 0;
-    for (int i = 0; i < l->count && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", l->device[i]->name);
+    if (count == 1) lki_text_print(text, room, "member %d", first);
+    else lki_text_print(text, room, "members %d to %d", first, first + count - 1);
 }
 
-/* With the lock held: everybody is released, and told this from now on. */
-static lk_status give_up(lki_linked *l, lk_status code, const char *what)
+static void name_of(const lki_comm *g, int member, char *text, size_t room)
+{
+    const int i = member - g->is.first;
+    if (all_are_here(g)) lki_text_print(text, room, "%s", g->device[i]->name);
+    else lki_text_print(text, room, "member %d", member);
+}
+
+/* "GPU:0, GPU:1", or "member 2 of 5". */
+static void names_of(const lki_comm *g, char *text, size_t room)
+{
+    const int first = g->is.first, here = g->is.here;
+    text[0] = 0;
+    for (int i = 0; i < here && all_are_here(g); i++)
+        lki_names_add(text, room, g->device[i]->name);
+    if (all_are_here(g)) return;
+    lki_members_text(first, here, text, room);
+    lki_text_more(text, room, " of %d", g->is.members);
+}
+
+static lk_status known_failure(const lki_comm *g)
+{
+    lki_error_put(&g->why);
+    return g->why.code;
+}
+
+static lk_status give_up(lki_comm *g, lk_status code, const char *what)
 {
     char names[256];
-    names_of(l, names, sizeof names);
-    if (l->links) l->way_of->close(l->links, 1);
-    l->links = NULL;
-    l->why.code = code;
-    snprintf(l->why.text, sizeof l->why.text, "%s, linked by %s: %s", names, way_names[l->way], what);
-    lki_error_put(&l->why);
-    return code;
+    names_of(g, names, sizeof names);
+    g->why.code = code;
+    lki_text_print(g->why.text, sizeof g->why.text, "%s, linked by %s: %s", names, g->by->words, what);
+    g->by->abort(g->side, code, what);
+    return known_failure(g);
 }
 
-static lk_status told_before(const lki_linked *l)
+/* Has anything gone wrong on any side? */
+static lk_status check(lki_comm *g)
 {
-    lki_error_put(&l->why);
-    return l->why.code;
+    char why[LKI_CARRIER_WHY] = "";
+    if (g->why.code != LK_OK) return known_failure(g);
+    const lk_status code = g->by->check(g->side, why);
+    return code == LK_OK ? LK_OK : give_up(g, code, why);
 }
 
-/* With the lock held: the card's own words for it are what everybody is told. */
-static lk_status work_failed(lki_linked *l, int i, int code)
+/* The carrier said that it failed. */
+static lk_status failed(lki_comm *g, lk_status code)
 {
-    char text[LKI_GPU_WORDS];
-    lki_gpu_words(l->device[i], "an exchange", code, text);
-    return give_up(l, LK_EDEVICE, text);
-}
-
-/* With the lock held: links failed. Because a card did? */
-static lk_status links_failed(lki_linked *l, const char *what)
-{
-    for (int i = 0; i < l->count; i++) {
-        const int state = l->way_of->idle(l->links, i);
-        if (state < 0) return work_failed(l, i, -state);
-    }
-    return give_up(l, LK_EDEVICE, what);
-}
-
-/* With the lock held: did anything go wrong meanwhile? */
-static lk_status check(lki_linked *l)
-{
-    char why[LKI_LINKS_WHY] = "";
-    if (!l->links) return told_before(l);
-    return l->way_of->check(l->links, why) ? links_failed(l, why) : LK_OK;
+    const lk_status status = check(g);
+    return status != LK_OK ? status : give_up(g, code, "an exchange failed");
 }
 
 /* ---- waiting ---- */
 
-/* With the lock held: the first card that is at work from card i on; l->count: none. All of them are asked: one that is at work may
- * wait for one that failed. */
-static lk_status first_busy(lki_linked *l, int *i)
+typedef struct waiting {
+    double   seconds;
+    int64_t  began, deadline; /* of lki_nanoseconds(); 0: none */
+    int64_t  given;           /* exchanges that are waited for */
+    uint64_t late;            /* members, as bits */
+} waiting;
+
+static lk_status too_late(lki_comm *g, const waiting *w)
 {
-    int busy = l->count;
-    for (int k = l->count - 1; k >= *i; k--) {
-        const int state = l->way_of->idle(l->links, k);
-        if (state == 0) busy = k;
-        if (state < 0) return work_failed(l, k, -state);
-    }
-    *i = busy;
+    char text[400], name[64];
+    lki_format(text, sizeof text, "the deadline of %g seconds passed; still at work:", w->seconds);
+    for (int m = 0; m < g->is.members; m++)
+        if (w->late >> m & 1) {
+            name_of(g, m, name, sizeof name);
+            lki_text_more(text, sizeof text, " %s", name);
+        }
+    return give_up(g, LK_EDEADLINE, text);
+}
+
+/* With the lock held: LK_OK and *done, or an error. */
+static lk_status look(lki_comm *g, waiting *w, bool *done)
+{
+    *done = g->waited >= w->given;
+    if (g->why.code != LK_OK) return known_failure(g);
+    if (*done) return LK_OK;
+    const int state = g->by->done(g->side, &w->late);
+    if (state < 0) return failed(g, LK_EDEVICE);
+    *done = state;
+    if (*done) g->waited = w->given;
+    else if (w->deadline && lki_nanoseconds() > w->deadline) return too_late(g, w);
     return LK_OK;
 }
 
-static lk_status too_late(lki_linked *l, int first, double seconds)
-{
-    char   text[400];
-    size_t used = (size_t)lki_format(text, sizeof text, "the deadline of %g seconds passed; still at work:", seconds);
-    for (int i = first; i < l->count && used < sizeof text; i++)
-        if (l->way_of->idle(l->links, i) == 0) used += (size_t)snprintf(text + used, sizeof text - used, " %s", l->device[i]->name);
-    return give_up(l, LK_EDEADLINE, text);
-}
-
-/* Spins for a while, then naps: whoever waits that long does not mind. */
-static void rest(int64_t began)
+/* Spins for a while, then sleeps for moments, which matter little to a thread that waits for so long. */
+static void nap(int64_t began)
 {
     const int64_t passed = lki_nanoseconds() - began;
     if (passed < 200 * 1000) return;
@@ -122,308 +151,317 @@ static void rest(int64_t began)
     else nanosleep(&(struct timespec){.tv_nsec = 100 * 1000}, NULL);
 }
 
-static lk_status wait_within(lki_linked *l, double seconds)
+static waiting waiting_for(const lki_comm *g, double seconds)
 {
-    const int64_t began = lki_nanoseconds(), deadline = seconds > 0 && seconds < 1e9 ? began + (int64_t)(seconds * 1e9) : INT64_MAX;
-    lk_status     status = LK_OK;
-    for (int at = 0;;) {
-        lki_mutex_take(&l->lock);
-        const int64_t given = l->given;
-        if (status == LK_OK) status = check(l);
-        if (status == LK_OK) status = first_busy(l, &at);
-        const bool done = status != LK_OK || at == l->count;
-        if (done && status == LK_OK) l->waited = given;
-        if (!done && lki_nanoseconds() > deadline) status = too_late(l, at, seconds);
-        lki_mutex_give(&l->lock);
-        if (done || status != LK_OK) return status;
-        rest(began);
+    const int64_t now = lki_nanoseconds();
+    const bool    ends = seconds > 0 && seconds < 1e9;
+    return (waiting){seconds, now, ends ? now + (int64_t)(seconds * 1e9) : 0, g->given, UINT64_MAX};
+}
+
+static lk_status wait_within(lki_comm *g, double seconds)
+{
+    lki_bell *bell = NULL;
+    unsigned  rings = 0;
+    bool      done = false;
+    lki_mutex_take(&g->lock);
+    waiting   w = waiting_for(g, seconds);
+    lk_status status = g->why.code == LK_OK ? LK_OK : known_failure(g);
+    if (status == LK_OK && g->by->bell) bell = g->by->bell(g->side);
+    while (status == LK_OK && !done) {
+        if (bell) rings = __atomic_load_n(&bell->rings, __ATOMIC_SEQ_CST);
+        status = look(g, &w, &done);
+        if (status != LK_OK || done) break;
+        lki_mutex_give(&g->lock);
+        if (bell) lki_wait_while(&bell->rings, rings, &bell->sleepers, lki_spins_for(g->is.members), w.deadline);
+        else nap(w.began);
+        lki_mutex_take(&g->lock);
     }
+    lki_mutex_give(&g->lock);
+    return status;
 }
 
-lk_status lki_linked_wait(lki_linked *l)
+lk_status lki_comm_wait(lki_comm *g) { return wait_within(g, g->seconds); }
+
+void lki_comm_gave(lki_comm *g)
 {
-    lki_mutex_take(&l->lock);
-    const bool      nothing = l->links && l->given == l->waited;
-    const lk_status status = l->links ? LK_OK : told_before(l);
-    lki_mutex_give(&l->lock);
-    return nothing || status != LK_OK ? status : wait_within(l, l->seconds);
-}
-
-/* ---- the self-test ---- */
-
-static unsigned char pattern(int card, int k) { return (unsigned char)(card * 89 + k * 7 + k / 256 * 31 + 1); }
-
-/* Memory of each card: what it gives, room for all that everybody gives, and for a piece of it. */
-typedef struct trial {
-    void *src[LKI_GPU_MOST_CARDS], *all[LKI_GPU_MOST_CARDS], *pieces[LKI_GPU_MOST_CARDS];
-} trial;
-
-static int trial_begin(const lki_linked *l, trial *t, size_t bytes)
-{
-    unsigned char given[TEST_BYTES];
-    int           code = 0;
-    memset(t, 0, sizeof *t);
-    for (int i = 0; i < l->count && !code; i++) {
-        const lki_gpu_line    *at = l->line[i];
-        const lki_gpu_backend *b = at->backend;
-        for (int k = 0; k < TEST_BYTES; k++)
-            given[k] = pattern(i, k);
-        code = b->alloc(at->card, bytes, &t->src[i]);
-        if (!code) code = b->alloc(at->card, bytes * (size_t)l->count, &t->all[i]);
-        if (!code) code = b->alloc(at->card, bytes, &t->pieces[i]);
-        if (!code) code = b->zero(at->card, at->stream, t->all[i], bytes * (size_t)l->count);
-        if (!code) code = b->zero(at->card, at->stream, t->pieces[i], bytes);
-        if (!code) code = b->write(at->card, at->stream, t->src[i], given, bytes);
-    }
-    return code;
-}
-
-static void trial_end(const lki_linked *l, trial *t)
-{
-    for (int i = 0; i < l->count; i++) {
-        void *const mem[] = {t->src[i], t->all[i], t->pieces[i]};
-        for (int k = 0; k < LKI_COUNT(mem); k++)
-            if (mem[k]) l->line[i]->backend->release(l->line[i]->card, mem[k]);
-    }
-}
-
-/* Does card `to` have, at dst, `bytes` of each card from byte `to` * step on? */
-static int compare(const lki_linked *l, const void *dst, int to, size_t step, size_t bytes, char *why)
-{
-    unsigned char       got[TEST_BYTES];
-    const lki_gpu_line *at = l->line[to];
-    for (int from = 0; from < l->count; from++) {
-        const int code = at->backend->read(at->card, at->stream, got, (const char *)dst + bytes * (size_t)from, bytes);
-        if (code) snprintf(why, LKI_LINKS_WHY, "%.150s", at->backend->text(code));
-        if (code) return code;
-        for (size_t k = 0; k < bytes; k++)
-            if (got[k] != pattern(from, (int)(k + step * (size_t)to))) {
-                snprintf(why, LKI_LINKS_WHY, "in a self-test what %s sent did not arrive on %s", l->device[from]->name,
-                         l->device[to]->name);
-                return -1;
-            }
-    }
-    return 0;
-}
-
-/* Patterns are sent around all cards and compared. What goes wrong is a reason, not an error. */
-static bool self_test(lki_linked *l, char *why)
-{
-    const size_t piece = TEST_BYTES / (size_t)l->count, bytes = piece * (size_t)l->count;
-    trial        t;
-    int          code = trial_begin(l, &t, bytes);
-    if (code) snprintf(why, LKI_LINKS_WHY, "%.150s", l->line[0]->backend->text(code));
-    if (!code) {
-        const lki_gpu_transfer both[] = {
-            {.kind = LKI_SEND_GATHER, .bytes = bytes, .src = (const void *const *)t.src, .dst = t.all},
-            {.kind = LKI_SEND_SWAP, .bytes = piece, .src = (const void *const *)t.src, .dst = t.pieces},
-        };
-        code = l->way_of->exchange(l->links, LKI_COUNT(both), both);
-        if (code) snprintf(why, LKI_LINKS_WHY, "%.150s", l->way_of->text(code));
-    }
-    if (!code && wait_within(l, TIME_TO_OPEN) != LK_OK) {
-        snprintf(why, LKI_LINKS_WHY, "%.190s", l->why.text);
-        code = -1;
-    }
-    for (int to = 0; to < l->count && !code; to++)
-        code = compare(l, t.all[to], to, 0, bytes, why);
-    for (int to = 0; to < l->count && !code; to++)
-        code = compare(l, t.pieces[to], to, piece, piece, why);
-    trial_end(l, &t);
-    return !code;
-}
-
-/* ---- opening ---- */
-
-static bool open_way(lki_linked *l, lki_gpu_way way, char *why)
-{
-    int   cards[LKI_GPU_MOST_CARDS];
-    void *stream[LKI_GPU_MOST_CARDS];
-    for (int i = 0; i < l->count; i++) {
-        cards[i] = l->line[i]->card;
-        stream[i] = l->line[i]->stream;
-    }
-    l->way = way;
-    if (l->way_of->open(way, l->count, cards, stream, l->seconds > 0 ? l->seconds : TIME_TO_OPEN, &l->links, why)) return false;
-    if (self_test(l, why)) return true;
-    lki_warn("%s between %d cards do not work, and are not used: %s", way_names[way], l->count, why);
-    if (l->links) l->way_of->close(l->links, 1);
-    l->links = NULL;
-    return false;
-}
-
-/* The first way that works. What went wrong with others is told, but no error of the thread's. */
-static lk_status open_links(lki_linked *l)
-{
-    char             why[LKI_LINKS_WHY] = "", words[600] = "";
-    size_t           used = 0;
-    lki_error_record before;
-    lki_error_take(&before);
-    for (int w = l->no_nccl ? LKI_WAY_PEER : LKI_WAY_NCCL; w < LKI_WAYS; w++) {
-        const bool good = open_way(l, (lki_gpu_way)w, why);
-        lk_clear_error();
-        lki_error_put(&before);
-        if (good) {
-            if (w == LKI_WAY_NCCL) lki_tell(LKI_TOPIC_PLAN, "%d cards are linked by %s", l->count, lki_nccl_words(NULL));
-            else if (used) lki_info("%d cards are linked by %s; %s", l->count, way_names[w], words);
-            l->why = (lki_error_record){0};
-            return LK_OK;
-        }
-        if (used < sizeof words)
-            used += (size_t)snprintf(words + used, sizeof words - used, "%snot by %s: %s", used ? "; " : "", way_names[w], why);
-    }
-    return lki_fail(LK_EDEVICE, "%d cards could not be linked: %s", l->count, words);
-}
-
-static void linked_free(lki_linked *l)
-{
-    for (int i = 0; i < l->count; i++)
-        lki_gpu_watch(l->device[i], l, false);
-    if (l->links) l->way_of->close(l->links, 0);
-    lki_mutex_destroy(&l->lock);
-    lki_release(l);
-}
-
-static lki_linked *linked_new(const lki_linked_args *a)
-{
-    lki_linked *l = lki_zalloc(sizeof *l);
-    if (!l) return NULL;
-    lki_mutex_init(&l->lock);
-    l->refs = 2; /* the owner's and the caller's */
-    l->owner = a->owner;
-    l->seconds = a->seconds;
-    l->no_nccl = a->no_nccl;
-    lk_status status = LK_OK;
-    for (int i = 0; i < a->count && status == LK_OK; i++) {
-        l->device[i] = a->device[i];
-        l->line[i] = lki_gpu_line_of(a->device[i]);
-        status = l->line[i] ? LK_OK : lk_error_code();
-        l->count++;
-    }
-    if (status == LK_OK) {
-        l->way_of = l->line[0]->links;
-        status = l->way_of ? open_links(l) : lki_fail(LK_EUNSUPPORTED, "this backend links no cards");
-    }
-    if (status != LK_OK) {
-        linked_free(l);
-        return NULL;
-    }
-    return l;
-}
-
-static bool is_of(const lki_linked *l, const lki_linked_args *a)
-{
-    bool same = l->owner == a->owner && l->count == a->count && l->no_nccl == a->no_nccl && l->seconds == a->seconds;
-    for (int i = 0; i < a->count && same; i++)
-        same = lki_same_memory(l->device[i], a->device[i]);
-    return same;
-}
-
-lki_linked *lki_linked_open(lki_linked_args a)
-{
-    if (a.count < 2 || a.count > LKI_GPU_MOST_CARDS)
-        return lki_fail(LK_EINVAL, "%d cards to be linked; 2 to %d are possible", a.count, LKI_GPU_MOST_CARDS), NULL;
-    lki_mutex_take(&list_lock);
-    lki_linked *l = list;
-    while (l && !is_of(l, &a))
-        l = l->next;
-    if (l) __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
-    else if ((l = linked_new(&a))) {
-        l->next = list;
-        list = l;
-    }
-    lki_mutex_give(&list_lock);
-    return l;
-}
-
-/* With the list's lock held. */
-static void let_go(lki_linked *l)
-{
-    if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL)) return;
-    lki_linked **at = &list;
-    while (*at != l)
-        at = &(*at)->next;
-    *at = l->next;
-    linked_free(l);
-}
-
-bool lki_linked_hold(lki_linked *l)
-{
-    int refs = __atomic_load_n(&l->refs, __ATOMIC_RELAXED);
-    while (refs && !__atomic_compare_exchange_n(&l->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {}
-    return refs > 0;
-}
-
-void lki_linked_drop(lki_linked *l)
-{
-    if (!l) return;
-    lki_mutex_take(&list_lock);
-    let_go(l);
-    lki_mutex_give(&list_lock);
-}
-
-void lki_linked_forget(const void *owner)
-{
-    if (!owner) return;
-    lki_mutex_take(&list_lock);
-    for (lki_linked *l = list, *next; l; l = next) {
-        next = l->next;
-        if (l->owner != owner) continue;
-        l->owner = NULL;
-        let_go(l);
-    }
-    lki_mutex_give(&list_lock);
+    lki_mutex_take(&g->lock);
+    g->given++;
+    lki_mutex_give(&g->lock);
 }
 
 /* ---- exchanges ---- */
 
-typedef int exchange_fn(void *links, int count, const lki_gpu_transfer *transfers);
-
-static lk_status exchange_by(lki_linked *l, exchange_fn *fn, int count, const lki_gpu_transfer *transfers)
+static lk_status post(lki_comm *g, int count, const lki_transfer *transfers, bool beside)
 {
-    lki_mutex_take(&l->lock);
-    lk_status status = check(l);
-    const int code = status == LK_OK ? fn(l->links, count, transfers) : 0;
-    if (status == LK_OK && l->given++ == l->waited)
-        for (int i = 0; i < l->count; i++)
-            lki_gpu_watch(l->device[i], l, true);
-    if (code) {
-        char why[LKI_LINKS_WHY] = "", text[LKI_LINKS_WHY + 40];
-        if (!l->way_of->check(l->links, why)) snprintf(why, sizeof why, "%.150s", l->way_of->text(code));
-        snprintf(text, sizeof text, "an exchange failed: %s", why);
-        status = links_failed(l, text);
+    lki_mutex_take(&g->lock);
+    lk_status status = check(g);
+    if (status == LK_OK) {
+        g->given++;
+        status = g->by->post ? g->by->post(g->side, count, transfers, beside)
+                             : lki_messages_post(g->by, g->side, &g->is, count, transfers);
+        if (status != LK_OK) status = failed(g, status);
     }
-    lki_mutex_give(&l->lock);
+    lki_mutex_give(&g->lock);
     return status;
 }
 
-void lki_linked_gave(lki_linked *l)
+/* Threads that wait for a device of the group wait for its bond first. */
+static void watch(const lki_comm *g, bool yes)
 {
-    lki_mutex_take(&l->lock);
-    l->given++;
-    lki_mutex_give(&l->lock);
+    for (int i = 0; i < g->is.here; i++)
+        if (g->device[i]->ops->watch) g->device[i]->ops->watch(g->device[i], &g->bond, yes);
 }
 
-lk_status lki_linked_exchange(lki_linked *l, int count, const lki_gpu_transfer *transfers)
+/* What is to be sent is made before a carrier reads it that knows nothing of the order of work. */
+static lk_status settle(const lki_comm *g)
 {
-    return exchange_by(l, l->way_of->exchange, count, transfers);
+    for (int i = 0; i < g->is.here; i++)
+        if (g->device[i]->ops->settle) LKI_TRY(g->device[i]->ops->settle(g->device[i], LKI_ALL_WORK));
+    return LK_OK;
 }
 
-lk_status lki_linked_begin(lki_linked *l, int count, const lki_gpu_transfer *transfers)
+lk_status lki_comm_exchange(lki_comm *g, int count, const lki_transfer *transfers, bool beside)
 {
-    return exchange_by(l, l->way_of->begin, count, transfers);
+    const bool ordered = g->by->ordered;
+    if (ordered) watch(g, true);
+    else LKI_TRY(settle(g));
+    LKI_TRY(post(g, count, transfers, beside));
+    return ordered || beside ? LK_OK : wait_within(g, g->seconds);
 }
 
-bool lki_linked_sums(const lki_linked *l) { return l->way == LKI_WAY_NCCL; }
-
-lki_gpu_way lki_linked_way(const lki_linked *l) { return l->way; }
-
-const char *lki_nccl_words(bool *found)
+void lki_comm_abort(lki_comm *g)
 {
-    const lki_device    *first = lki_device_gpu_at(0);
-    const lki_gpu_links *links = first ? lki_gpu_links_here(first) : NULL;
-    int                  is = 0;
-    const char          *text = links ? links->nccl(&is) : "";
-    if (found) *found = is;
-    return text;
+    lki_error_record cause;
+    lki_error_take(&cause);
+    if (cause.code == LK_OK) cause = (lki_error_record){LK_EPEER, "it gave up"};
+    else lki_error_put(&cause);
+    lki_mutex_take(&g->lock);
+    if (g->why.code == LK_OK) {
+        g->why = cause;
+        g->by->abort(g->side, cause.code, cause.text);
+    }
+    lki_mutex_give(&g->lock);
+}
+
+bool            lki_comm_sums(const lki_comm *g) { return g->by->sums; }
+const char     *lki_comm_words(const lki_comm *g) { return g->by->words; }
+const lki_bond *lki_comm_token(const lki_comm *g) { return &g->bond; }
+
+/* ---- opening ---- */
+
+static bool suits(const lki_comm *g, const lki_carrier *c)
+{
+    bool fits = (c->apart || all_are_here(g)) && !(g->no_nccl && c == &lki_nccl_carrier);
+    for (int i = 0; i < g->is.here; i++)
+        fits = fits && (c->memory & (lki_on_host(g->device[i]) ? LKI_CARRIES_HOST : LKI_CARRIES_CARDS));
+    return fits;
+}
+
+static lk_status carry(void *of, int count, const lki_transfer *transfers)
+{
+    LKI_TRY(post(of, count, transfers, false));
+    return wait_within(of, SECONDS_TO_OPEN);
+}
+
+static void close_side(lki_comm *g)
+{
+    if (g->side) g->by->close(g->side);
+    g->side = NULL;
+}
+
+static lk_status try_carrier(lki_comm *g, const lki_carrier *c, char why[LKI_CARRIER_WHY])
+{
+    g->by = c;
+    g->why = (lki_error_record){0};
+    LKI_TRY(c->open(&g->is, &g->side, why));
+    const lk_status status = lki_carrier_test(&g->is, carry, g, why);
+    if (status == LK_OK) return LK_OK;
+    if (status != LK_ENOMEM)
+        lki_warn("%d members are not linked by %s, which failed a self-test: %s", g->is.members, c->words, why);
+    c->abort(g->side, status, why);
+    close_side(g);
+    return status;
+}
+
+/* The first carrier that works. `words`: why others do not; errors of the thread are those of the last one. */
+static lk_status try_all(lki_comm *g, char *words, size_t room)
+{
+    const lki_carrier *const first = __atomic_load_n(&first_carrier, __ATOMIC_ACQUIRE);
+    lk_status                status = LK_EUNSUPPORTED;
+    char                     why[LKI_CARRIER_WHY] = "";
+    lki_text_print(words, room, "no carrier reaches them and their memory");
+    for (int i = -1, tried = 0; i < LKI_COUNT(table); i++) {
+        const lki_carrier *c = i < 0 ? first : table[i];
+        if (!c || !suits(g, c)) continue;
+        status = try_carrier(g, c, why);
+        lk_clear_error();
+        if (!tried++) words[0] = 0;
+        if (status == LK_OK) return LK_OK;
+        lki_text_more(words, room, "%snot by %s: %s", words[0] ? "; " : "", c->words, why);
+    }
+    return status;
+}
+
+static lk_status open_comm(lki_comm *g)
+{
+    char             words[900];
+    lki_error_record before;
+    lki_error_take(&before);
+    const lk_status status = try_all(g, words, sizeof words);
+    const char     *by = g->by ? g->by->words : "";
+    if (status == LK_OK && words[0]) lki_info("%d members are linked by %s; %s", g->is.members, by, words);
+    else if (status == LK_OK) lki_tell(LKI_TOPIC_PLAN, "%d members are linked by %s", g->is.members, by);
+    else {
+        lki_fail(status, "%d members could not be linked: %s", g->is.members, words);
+        lki_error_take(&g->why);
+    }
+    if (before.code != LK_OK) lki_error_put(&before);
+    if (status != LK_OK) lki_error_put(&g->why);
+    return status;
+}
+
+/* ---- the list ---- */
+
+static bool bond_holds(void *of)
+{
+    lki_comm *g = of;
+    int       refs = __atomic_load_n(&g->refs, __ATOMIC_RELAXED);
+    while (refs && !__atomic_compare_exchange_n(&g->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {}
+    return refs > 0;
+}
+
+static lk_status bond_wait(void *of) { return lki_comm_wait(of); }
+static void      bond_drop(void *of) { lki_comm_drop(of); }
+
+static lki_comm *comm_new(const lki_comm_args *a)
+{
+    lki_comm *g = lki_zalloc(sizeof *g);
+    if (!g) return NULL;
+    g->refs = 1 + (a->owner != NULL);
+    g->owner = a->owner;
+    memcpy(g->device, a->device, (size_t)a->here * sizeof *a->device);
+    g->is = (lki_carrier_args){a->members, a->first, a->here, g->device, a->meeting, a->seconds > 0 ? a->seconds : SECONDS_TO_OPEN};
+    g->seconds = a->seconds;
+    g->no_nccl = a->no_nccl;
+    g->bond = (lki_bond){g, bond_holds, bond_wait, bond_drop};
+    g->opening = true;
+    lki_mutex_init(&g->lock);
+    lki_condition_init(&g->opened);
+    return g;
+}
+
+static void comm_free(lki_comm *g)
+{
+    watch(g, false);
+    close_side(g);
+    lki_condition_destroy(&g->opened);
+    lki_mutex_destroy(&g->lock);
+    lki_release(g);
+}
+
+static bool is_of(const lki_comm *g, const lki_comm_args *a)
+{
+    bool same = g->owner == a->owner && g->is.members == a->members && g->is.first == a->first && g->is.here == a->here &&
+                g->is.meeting == a->meeting && g->no_nccl == a->no_nccl && g->seconds == a->seconds;
+    for (int i = 0; i < a->here && same; i++)
+        same = lki_same_memory(g->device[i], a->device[i]);
+    return same && a->owner;
+}
+
+/* With the list's lock held: out of the list, if that was the last reference. Then it is to be freed without the lock. */
+static bool was_last(lki_comm *g)
+{
+    if (__atomic_sub_fetch(&g->refs, 1, __ATOMIC_ACQ_REL)) return false;
+    lki_comm **at = &list;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    return true;
+}
+
+/* With the list's lock held. *mine: it is new, and the caller opens it. NULL and an error. */
+static lki_comm *find(const lki_comm_args *a, bool *mine)
+{
+    lki_comm *g = list;
+    while (g && !is_of(g, a))
+        g = g->next;
+    *mine = !g;
+    if (g) __atomic_add_fetch(&g->refs, 1, __ATOMIC_RELAXED);
+    else if ((g = comm_new(a))) {
+        g->next = list;
+        list = g;
+    }
+    return g;
+}
+
+void lki_comm_drop(lki_comm *g)
+{
+    if (!g) return;
+    lki_mutex_take(&list_lock);
+    const bool last = was_last(g);
+    lki_mutex_give(&list_lock);
+    if (last) comm_free(g);
+}
+
+/* The owner's reference to the first of its groups, or to this one; false: there is none. */
+static bool forget(const void *owner, const lki_comm *only)
+{
+    lki_mutex_take(&list_lock);
+    lki_comm *g = list;
+    while (g && (g->owner != owner || (only && g != only)))
+        g = g->next;
+    if (g) g->owner = NULL;
+    const bool last = g && was_last(g);
+    lki_mutex_give(&list_lock);
+    if (last) comm_free(g);
+    return g;
+}
+
+void lki_comms_forget(const void *owner)
+{
+    while (owner && forget(owner, NULL)) {}
+}
+
+static lk_status open_first(lki_comm *g, const void *owner)
+{
+    const lk_status status = open_comm(g);
+    lki_mutex_take(&g->lock);
+    g->opening = false;
+    lki_condition_tell_all(&g->opened);
+    lki_mutex_give(&g->lock);
+    if (status != LK_OK && owner) forget(owner, g);
+    return status;
+}
+
+/* Another thread opens it. */
+static lk_status wait_until_open(lki_comm *g)
+{
+    lki_mutex_take(&g->lock);
+    while (g->opening)
+        lki_condition_wait(&g->opened, &g->lock);
+    const lk_status status = g->side ? LK_OK : known_failure(g);
+    lki_mutex_give(&g->lock);
+    return status;
+}
+
+static lk_status check_args(const lki_comm_args *a)
+{
+    if (a->members < 2 || a->members > LKI_MOST_MEMBERS)
+        return lki_fail(LK_EINVAL, "%d cards or processes to be linked; 2 to %d are possible", a->members, LKI_MOST_MEMBERS);
+    if (a->first < 0 || a->here < 1 || a->here > a->members - a->first)
+        return lki_fail(LK_EINVAL, "members %d to %d of %d to be linked here; they are numbered from 0", a->first,
+                        a->first + a->here - 1, a->members);
+    return LK_OK;
+}
+
+lki_comm *lki_comm_open(const lki_comm_args *a)
+{
+    bool mine;
+    if (check_args(a) != LK_OK) return NULL;
+    lki_mutex_take(&list_lock);
+    lki_comm *g = find(a, &mine);
+    lki_mutex_give(&list_lock);
+    if (g && (mine ? open_first(g, a->owner) : wait_until_open(g)) == LK_OK) return g;
+    lki_comm_drop(g);
+    return NULL;
 }
