@@ -118,13 +118,13 @@ typedef struct waiting {
 
 static lk_status too_late(lki_comm *g, const waiting *w)
 {
-    char text[400], name[64];
-    lki_format(text, sizeof text, "the deadline of %g seconds passed; still at work:", w->seconds);
+    char text[400], late[300] = "", name[64];
     for (int m = 0; m < g->is.members; m++)
         if (w->late >> m & 1) {
             name_of(g, m, name, sizeof name);
-            lki_text_more(text, sizeof text, " %s", name);
+            lki_names_add(late, sizeof late, name);
         }
+    lki_format(text, sizeof text, "the deadline of %g seconds passed; still at work: %s", w->seconds, late);
     return give_up(g, LK_EDEADLINE, text);
 }
 
@@ -137,7 +137,7 @@ static lk_status look(lki_comm *g, waiting *w, bool *done)
     const int state = g->by->done(g->side, &w->late);
     if (state < 0) return failed(g, LK_EDEVICE);
     *done = state;
-    if (*done) g->waited = w->given;
+    if (*done) g->waited = lki_max(g->waited, w->given);
     else if (w->deadline && lki_nanoseconds() > w->deadline) return too_late(g, w);
     return LK_OK;
 }
@@ -160,24 +160,18 @@ static waiting waiting_for(const lki_comm *g, double seconds)
 
 static lk_status wait_within(lki_comm *g, double seconds)
 {
-    lki_bell *bell = NULL;
-    unsigned  rings = 0;
-    bool      done = false;
     lki_mutex_take(&g->lock);
-    waiting   w = waiting_for(g, seconds);
-    lk_status status = g->why.code == LK_OK ? LK_OK : known_failure(g);
-    if (status == LK_OK && g->by->bell) bell = g->by->bell(g->side);
-    while (status == LK_OK && !done) {
-        if (bell) rings = __atomic_load_n(&bell->rings, __ATOMIC_SEQ_CST);
-        status = look(g, &w, &done);
-        if (status != LK_OK || done) break;
+    waiting         w = waiting_for(g, seconds);
+    lki_bell *const bell = g->by->bell ? g->by->bell(g->side) : NULL;
+    for (bool done = false;;) {
+        const unsigned  rings = bell ? __atomic_load_n(&bell->rings, __ATOMIC_SEQ_CST) : 0;
+        const lk_status status = look(g, &w, &done);
         lki_mutex_give(&g->lock);
+        if (status != LK_OK || done) return status;
         if (bell) lki_wait_while(&bell->rings, rings, &bell->sleepers, lki_spins_for(g->is.members), w.deadline);
         else nap(w.began);
         lki_mutex_take(&g->lock);
     }
-    lki_mutex_give(&g->lock);
-    return status;
 }
 
 lk_status lki_comm_wait(lki_comm *g) { return wait_within(g, g->seconds); }
@@ -273,9 +267,11 @@ static lk_status try_carrier(lki_comm *g, const lki_carrier *c, char why[LKI_CAR
 {
     g->by = c;
     g->why = (lki_error_record){0};
-    LKI_TRY(c->open(&g->is, &g->side, why));
-    const lk_status status = lki_carrier_test(&g->is, carry, g, why);
-    if (status == LK_OK) return LK_OK;
+    why[0] = 0;
+    lk_status status = c->open(&g->is, &g->side, why);
+    if (status != LK_OK && !why[0]) lki_text_print(why, LKI_CARRIER_WHY, "%s", lk_error());
+    LKI_TRY(status);
+    if ((status = lki_carrier_test(&g->is, carry, g, why)) == LK_OK) return LK_OK;
     if (status != LK_ENOMEM)
         lki_warn("%d members are not linked by %s, which failed a self-test: %s", g->is.members, c->words, why);
     c->abort(g->side, status, why);
@@ -283,22 +279,30 @@ static lk_status try_carrier(lki_comm *g, const lki_carrier *c, char why[LKI_CAR
     return status;
 }
 
-/* The first carrier that works. `words`: why others do not; errors of the thread are those of the last one. */
+/* "not by NCCL: simulated cards have none; nor by ..." */
+static void add_reason(char *words, size_t room, const lki_carrier *c, const char *why, bool same_as_before)
+{
+    if (same_as_before) lki_text_more(words, room, "; nor by %s", c->words);
+    else lki_text_more(words, room, "%snot by %s: %s", words[0] ? "; " : "", c->words, why);
+}
+
+/* The first carrier that works. `words`: why others do not. */
 static lk_status try_all(lki_comm *g, char *words, size_t room)
 {
     const lki_carrier *const first = __atomic_load_n(&first_carrier, __ATOMIC_ACQUIRE);
     lk_status                status = LK_EUNSUPPORTED;
-    char                     why[LKI_CARRIER_WHY] = "";
-    lki_text_print(words, room, "no carrier reaches them and their memory");
-    for (int i = -1, tried = 0; i < LKI_COUNT(table); i++) {
+    char                     why[LKI_CARRIER_WHY] = "", before[LKI_CARRIER_WHY] = "";
+    words[0] = 0;
+    for (int i = -1; i < LKI_COUNT(table); i++) {
         const lki_carrier *c = i < 0 ? first : table[i];
         if (!c || !suits(g, c)) continue;
         status = try_carrier(g, c, why);
         lk_clear_error();
-        if (!tried++) words[0] = 0;
         if (status == LK_OK) return LK_OK;
-        lki_text_more(words, room, "%snot by %s: %s", words[0] ? "; " : "", c->words, why);
+        add_reason(words, room, c, why, words[0] && !strcmp(why, before));
+        memcpy(before, why, sizeof before);
     }
+    if (!words[0]) lki_text_print(words, room, "no carrier reaches them and their memory");
     return status;
 }
 

@@ -9,8 +9,8 @@
  *
  * Invariants
  * 1. The room's lock guards all of it. Bytes are copied without the lock; `copying` counts the threads that do.
- * 2. A room breaks once, with the first cause, and stays broken. In a broken room no copy begins, and no function that reports it
- *    returns while one is under way: afterwards a side may free its buffers.
+ * 2. A room breaks once, with the first cause, and stays broken. In a broken room no copy begins, and done(), abort() and close()
+ *    return when none is under way any more: afterwards a side may free its buffers.
  * 3. What is complete stays so. A side that ends breaks the room for the others, who may not have seen yet that their last exchange
  *    is complete.
  * 4. A room is on the list from the first side's arrival until the last one's, or until a deadline passes: sides that come later
@@ -523,7 +523,6 @@ static int wait_for_all(room *r, double seconds)
 static lk_status open_local(const lki_carrier_args *a, void **side, char why[LKI_CARRIER_WHY])
 {
     seat *s = NULL;
-    lki_text_print(why, LKI_CARRIER_WHY, "there is no memory");
     if (!a->meeting && a->here < a->members) {
         lki_text_print(why, LKI_CARRIER_WHY, "its sides have no meeting, by which they find each other");
         return LK_EINVAL;
