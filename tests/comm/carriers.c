@@ -87,7 +87,7 @@ static void is_late(one_side *s)
     const double before = thread_seconds();
     if (!came(s)) return;
     if (!s->late) gather_one(s, 4);
-    WANT(s, thread_seconds() - before < 0.4);
+    WANT(s, thread_seconds() - before < 0.1);
     pthread_barrier_wait(&others_failed);
     if (s->late) gather_one(s, 4);
     WANT(s, gather_one(s, 4) == LK_EDEADLINE); /* and from now on */
