@@ -32,16 +32,17 @@ void      lki_comms_forget(const void *owner);
  * from now on; with `beside` only after the next exchange without it, and until then the transfers must stay as they are. */
 lk_status lki_comm_exchange(lki_comm *g, int count, const lki_transfer *transfers, bool beside);
 
-/* Wait until all exchanges, and the work that came with them (lki_comm_gave), are done. */
+/* Wait until all exchanges are done, and all work of which lki_comm_gave() says that the members do it together. */
 lk_status lki_comm_wait(lki_comm *g);
+void      lki_comm_gave(lki_comm *g);
 
 /* Give the group up because a member here failed: the other members fail with this error of the thread as their cause. */
 void lki_comm_abort(lki_comm *g);
 
-bool        lki_comm_sums(const lki_comm *g);  /* can LKI_SUM be among the transfers? */
+bool        lki_comm_sums(const lki_comm *g);  /* can LKI_CARRY_SUM be among the transfers? */
 const char *lki_comm_words(const lki_comm *g); /* "NCCL" */
 
-/* A pointer by which devices compare groups: work that members did together has one (device/gpu/gpu.h). */
-const void *lki_comm_token(const lki_comm *g);
+/* By which devices compare groups: work that members did together has one (device/gpu/gpu.h). */
+const lki_bond *lki_comm_token(const lki_comm *g);
 
 #endif

@@ -87,13 +87,20 @@ static unsigned spins_for(int threads)
     return threads <= lki_cores() ? spins_measured : 0;
 }
 
+/* Has the word changed while it was watched? */
+static bool changes_soon(const unsigned *word, unsigned old, unsigned spins)
+{
+    for (unsigned i = 0; i < spins; i++) {
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return true;
+        pause_core();
+    }
+    return false;
+}
+
 /* Return when *word is no longer `old`. */
 static void wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigned spins)
 {
-    for (unsigned i = 0; i < spins; i++) {
-        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return;
-        pause_core();
-    }
+    if (changes_soon(word, old, spins)) return;
     __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == old)
         word_sleep(word, old);
@@ -106,6 +113,7 @@ bool lki_wait_while(unsigned *word, unsigned old, unsigned *sleepers, unsigned s
         wait_while(word, old, sleepers, spins);
         return true;
     }
+    if (changes_soon(word, old, spins)) return true;
     __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
     int64_t left;
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == old && (left = deadline - lki_nanoseconds()) > 0)

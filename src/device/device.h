@@ -24,6 +24,14 @@ typedef struct lki_device_ops lki_device_ops;
 struct lki_kernels;
 struct lki_pick;
 
+/* Devices whose work waits for each other, as those that carry bytes between them see it (comm/comm.h). Compared by address. */
+typedef struct lki_bond {
+    void *of;
+    bool (*hold)(void *of);      /* one more reference; false: the last one is gone */
+    lk_status (*wait)(void *of); /* until what they wait for has come; an error if it does not come */
+    void (*drop)(void *of);
+} lki_bond;
+
 struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
@@ -53,6 +61,10 @@ struct lki_device_ops {
     int64_t (*given)(lki_device *); /* the last number */
     bool (*pending)(lki_device *, int64_t work);
     lk_status (*settle)(lki_device *, int64_t work); /* wait for this work and what was given before it; an error they met */
+
+    /* Of a device whose work may wait for other devices: from now on a thread that waits for this one waits for the bond first, or
+     * no longer does. The bond stays valid until then. */
+    void (*watch)(lki_device *, const lki_bond *, bool watch);
 };
 
 #define LKI_ALL_WORK INT64_MAX /* in place of a number: whatever was given so far */
@@ -96,7 +108,6 @@ lki_device *lki_device_named(const char *name);         /* "GPU:1"; NULL: there 
 const char *lki_device_best_type(void);                 /* what a strategy gets that names no device */
 const char *lki_device_why(const char *type);           /* one line: what was found, or how to have more */
 lk_status   lki_devices_split(int parts, size_t limit); /* every device that can be cut becomes so many logical ones */
-void        lki_devices_forget(const void *owner);      /* links that were opened for it */
 void        lki_devices_note(char *text, size_t size);  /* a line about devices that were looked for at run time */
 
 typedef struct lki_buffer {

@@ -1,6 +1,6 @@
 /* Devices by their names: which types there are, and how many devices of each. */
 #include "device/device.h"
-#include "device/gpu/linked.h"
+#include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,11 +72,9 @@ const char *lki_device_why(const char *type) { return types[type_of(type)].why()
 
 lk_status lki_devices_split(int parts, size_t limit) { return lki_gpu_split(parts, limit); }
 
-void lki_devices_forget(const void *owner) { lki_linked_forget(owner); }
-
 void lki_devices_note(char *text, size_t size)
 {
     bool        found = false;
-    const char *nccl = lki_nccl_words(&found);
+    const char *nccl = lki_gpu_nccl(&found);
     snprintf(text, size, "%s%s%s", lki_gpu_why(), !*nccl ? "" : found ? "; " : "; no NCCL: ", nccl);
 }

@@ -1,5 +1,6 @@
 /* Making strategies. */
 #include "dist/strategy.h"
+#include "comm/comm.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -37,7 +38,7 @@ lk_status lk_set_cpu_devices(int count)
 static void destroy(void *object)
 {
     lk_strategy *s = object;
-    lki_devices_forget(s);
+    lki_comms_forget(s);
     lki_release(s->context);
     lki_release(s->device);
     lki_names_drop(s->names);

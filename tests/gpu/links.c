@@ -1,7 +1,8 @@
 /* Links between cards: all ways carry the same bytes; what does not work is not used, and said; links are shared by their owner,
  * and gone with it. And twins of buffers that are held. */
+#include "comm/comm.h"
 #include "core/log.h"
-#include "device/gpu/linked.h"
+#include "device/gpu/gpu.h"
 #include "small.h"
 
 enum { CARDS = 4, BYTES = 1000 };
@@ -21,12 +22,12 @@ static void sim_setting(const char *name, const char *value)
     else unsetenv(name);
 }
 
-static lki_linked *open_all(const void *owner, double seconds)
+static lki_comm *open_all(const void *owner, double seconds)
 {
     lki_device *device[CARDS];
     for (int i = 0; i < CARDS; i++)
         device[i] = lki_device_gpu_at(i);
-    return lki_linked_open((lki_linked_args){.owner = owner, .count = CARDS, .device = device, .seconds = seconds});
+    return lki_comm_open(&(lki_comm_args){.owner = owner, .members = CARDS, .here = CARDS, .device = device, .seconds = seconds});
 }
 
 /* ---- what they carry ---- */
@@ -76,14 +77,14 @@ static void arrived(const places *p, int step)
     }
 }
 
-static void carry_all(lki_linked *l)
+static void carry_all(lki_comm *l)
 {
-    places           gathered = places_new(), swapped = places_new();
-    lki_gpu_transfer both[] = {{.kind = LKI_SEND_GATHER, .bytes = BYTES, .src = gathered.from, .dst = gathered.to},
-                               {.kind = LKI_SEND_SWAP, .bytes = BYTES, .src = swapped.from, .dst = swapped.to},
-                               {.kind = LKI_SEND_GATHER, .bytes = 0, .src = swapped.from, .dst = swapped.to}};
-    NEED(lki_linked_exchange(l, LKI_COUNT(both), both) == LK_OK);
-    NEED(lki_linked_wait(l) == LK_OK);
+    places       gathered = places_new(), swapped = places_new();
+    lki_transfer both[] = {{.kind = LKI_CARRY_GATHER, .bytes = BYTES, .src = gathered.from, .dst = gathered.to},
+                           {.kind = LKI_CARRY_SWAP, .bytes = BYTES, .src = swapped.from, .dst = swapped.to},
+                           {.kind = LKI_CARRY_GATHER, .bytes = 0, .src = swapped.from, .dst = swapped.to}};
+    NEED(lki_comm_exchange(l, LKI_COUNT(both), both, false) == LK_OK);
+    NEED(lki_comm_wait(l) == LK_OK);
     arrived(&gathered, 0);
     arrived(&swapped, BYTES);
     places_free(&gathered);
@@ -92,8 +93,8 @@ static void carry_all(lki_linked *l)
 
 typedef struct way {
     const char *nccl, *peer;
-    lki_gpu_way expected;
-    const char *words; /* in the log */
+    const char *expected; /* how the carrier is called */
+    const char *words;    /* in the log */
 } way;
 
 static void one_way(const void *arg, outcome *out)
@@ -103,22 +104,22 @@ static void one_way(const void *arg, outcome *out)
     sim_setting("LOCKSTEP_SIM_NCCL", w->nccl);
     sim_setting("LOCKSTEP_SIM_PEER", w->peer);
     lk_set_log(listen, NULL);
-    lki_linked *l = open_all(w, 0);
+    lki_comm *l = open_all(w, 0);
     SOUND();
-    NEED(l && lki_linked_way(l) == w->expected);
-    NEED(lki_linked_sums(l) == (w->expected == LKI_WAY_NCCL));
+    NEED(l && !strcmp(lki_comm_words(l), w->expected));
+    NEED(lki_comm_sums(l) == !strcmp(w->expected, "NCCL"));
     NEED(w->words ? strstr(said, w->words) != NULL : !said[0]);
     carry_all(l);
-    lki_linked_drop(l);
-    lki_linked_forget(w);
+    lki_comm_drop(l);
+    lki_comms_forget(w);
 }
 
 TEST(all_ways_carry_the_same)
 {
-    static const way ways[] = {{"on", NULL, LKI_WAY_NCCL, NULL},
-                               {NULL, NULL, LKI_WAY_PEER, "not by NCCL: simulated cards have none"},
-                               {NULL, "none", LKI_WAY_HOST, "cannot reach the memory of card 1"},
-                               {NULL, "broken", LKI_WAY_HOST, "did not arrive on GPU:0"}};
+    static const way ways[] = {{"on", NULL, "NCCL", NULL},
+                               {NULL, NULL, "copies between them", "not by NCCL: simulated cards have none"},
+                               {NULL, "none", "copies through the host", "cannot reach the memory of card 1"},
+                               {NULL, "broken", "copies through the host", "did not arrive on GPU:0"}};
     if (!simulated()) skip();
     for (int i = 0; i < LKI_COUNT(ways); i++)
         CHILD(one_way, &ways[i], NULL, .cards = CARDS);
@@ -130,7 +131,7 @@ static void sums(const void *arg, outcome *out)
 {
     (void)arg, (void)out;
     sim_setting("LOCKSTEP_SIM_NCCL", "on");
-    lki_linked *l = open_all(said, 0);
+    lki_comm   *l = open_all(said, 0);
     lki_buffer *b[CARDS];
     const void *src[CARDS];
     void       *dst[CARDS];
@@ -143,12 +144,12 @@ static void sums(const void *arg, outcome *out)
             NEED(b[i] && lki_buffer_write(b[i], 0, wide ? (const void *)d : (const void *)f, wide ? sizeof d : sizeof f) == LK_OK);
             src[i] = dst[i] = b[i]->data;
         }
-        const lki_gpu_transfer t = {.kind = LKI_SEND_SUM,
-                                    .number = wide ? LKI_NUMBER_F64 : LKI_NUMBER_F32,
-                                    .bytes = 3 * (wide ? sizeof(double) : sizeof(float)),
-                                    .src = src,
-                                    .dst = dst};
-        NEED(lki_linked_exchange(l, 1, &t) == LK_OK);
+        const lki_transfer t = {.kind = LKI_CARRY_SUM,
+                                .dtype = wide ? LK_F64 : LK_F32,
+                                .bytes = 3 * (wide ? sizeof(double) : sizeof(float)),
+                                .src = src,
+                                .dst = dst};
+        NEED(lki_comm_exchange(l, 1, &t, false) == LK_OK);
         for (int i = 0; i < CARDS; i++) {
             const void  *got = lki_buffer_at(b[i], lki_device_cpu());
             const double want[3] = {6, 4, 14};
@@ -157,8 +158,8 @@ static void sums(const void *arg, outcome *out)
             lki_buffer_drop(b[i]);
         }
     }
-    lki_linked_drop(l);
-    lki_linked_forget(said);
+    lki_comm_drop(l);
+    lki_comms_forget(said);
 }
 
 TEST(links_that_sum)
@@ -173,24 +174,27 @@ static void owners(const void *arg, outcome *out)
 {
     static int a, b; /* owners */
     (void)arg, (void)out;
-    lki_linked *first = open_all(&a, 0), *again = open_all(&a, 0), *other = open_all(&b, 0), *later = open_all(&a, 5);
+    lki_comm *first = open_all(&a, 0), *again = open_all(&a, 0), *other = open_all(&b, 0), *later = open_all(&a, 5);
     SOUND();
     NEED(first == again && first != other && first != later);
-    lki_linked_forget(&a);
+    lki_comms_forget(&a);
     carry_all(first); /* those who have it go on */
-    lki_linked_drop(first);
+    lki_comm_drop(first);
     carry_all(again);
-    lki_linked_drop(again);
-    lki_linked_drop(later);
-    lki_linked_drop(other);
-    lki_linked *kept = open_all(&b, 0);
+    lki_comm_drop(again);
+    lki_comm_drop(later);
+    lki_comm_drop(other);
+    lki_comm *kept = open_all(&b, 0);
     NEED(kept == other); /* its owner is still there */
-    lki_linked_drop(kept);
-    lki_linked_forget(&b);
-    lki_linked_forget(NULL);
-    lki_linked_drop(NULL);
-    NEED(!lki_linked_open((lki_linked_args){.owner = &a, .count = 1}));
+    lki_comm_drop(kept);
+    lki_comms_forget(&b);
+    lki_comms_forget(NULL);
+    lki_comm_drop(NULL);
+    NEED(!lki_comm_open(&(lki_comm_args){.owner = &a, .members = 1, .here = 1}));
     TOLD(LK_EINVAL, "1 cards");
+    lki_device *card[] = {lki_device_gpu_at(0)};
+    NEED(!lki_comm_open(&(lki_comm_args){.owner = &a, .members = 2, .here = 1, .device = card}));
+    TOLD(LK_EUNSUPPORTED, "no carrier reaches");
 }
 
 TEST(links_belong_to_an_owner) { CHILD(owners, NULL, NULL, .cards = CARDS); }
@@ -202,18 +206,18 @@ static void fails(const void *arg, outcome *out)
     const bool hangs = *(const char *)arg == 'h';
     (void)out;
     sim_setting("LOCKSTEP_SIM_LINK", arg);
-    lki_linked *l = open_all(arg, 0.2);
+    lki_comm *l = open_all(arg, 0.2);
     carry_all(l);
-    places                 p = places_new();
-    const lki_gpu_transfer t = {.kind = LKI_SEND_GATHER, .bytes = BYTES, .src = p.from, .dst = p.to};
-    NEED(lki_linked_exchange(l, 1, &t) == LK_OK); /* nobody knows yet */
+    places             p = places_new();
+    const lki_transfer t = {.kind = LKI_CARRY_GATHER, .bytes = BYTES, .src = p.from, .dst = p.to};
+    NEED(lki_comm_exchange(l, 1, &t, false) == LK_OK); /* nobody knows yet */
     NEED(!lki_buffer_at(p.dst[0], lki_device_cpu()));
     if (hangs) TOLD(LK_EDEADLINE, "GPU:0, GPU:1, GPU:2, GPU:3", "deadline of 0.2 seconds", "still at work: GPU:3");
     else TOLD(LK_EDEVICE, "LOCKSTEP_SIM_LINK");
-    NEED(lki_linked_exchange(l, 1, &t) != LK_OK);
+    NEED(lki_comm_exchange(l, 1, &t, false) != LK_OK);
     TOLD(hangs ? LK_EDEADLINE : LK_EDEVICE, "GPU:0");
-    lki_linked_drop(l);
-    lki_linked_forget(arg);
+    lki_comm_drop(l);
+    lki_comms_forget(arg);
     NEED(lki_buffer_at(p.dst[0], lki_device_cpu())); /* the cards themselves can be used again */
     places_free(&p);
 }

@@ -267,7 +267,7 @@ static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t byt
 {
     const lki_gpu_line *l = &card_of(d)->line;
     const int64_t       given = lki_gpu_given(d);
-    LKI_TRY(lki_gpu_wait_for_links(d));
+    LKI_TRY(lki_gpu_wait_for_bond(d));
     LKI_TRY(
         lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
     lki_gpu_done(d, given);
@@ -325,7 +325,7 @@ static lk_status check_peer(lki_device *d, lki_device *from, int code)
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
-    LKI_TRY(lki_gpu_wait_for_links(from));
+    LKI_TRY(lki_gpu_wait_for_bond(from));
     if (peer_works(d, from)) return check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
     void *host = lki_alloc(bytes);
     if (!host) return LK_ENOMEM;
@@ -378,9 +378,20 @@ static const lki_device_ops gpu_ops = {.alloc = gpu_alloc,
                                        .words = gpu_words,
                                        .given = lki_gpu_given,
                                        .pending = lki_gpu_pending,
-                                       .settle = lki_gpu_settle};
+                                       .settle = lki_gpu_settle,
+                                       .watch = lki_gpu_watch};
 
 const lki_gpu_links *lki_gpu_links_here(const lki_device *d) { return card_of(d)->line.links; }
+
+const char *lki_gpu_nccl(bool *found)
+{
+    const lki_device    *first = lki_device_gpu_at(0);
+    const lki_gpu_links *links = first ? lki_gpu_links_here(first) : NULL;
+    int                  is = 0;
+    const char          *text = links ? links->nccl(&is) : "";
+    *found = is;
+    return text;
+}
 
 /* ---- finding them ---- */
 

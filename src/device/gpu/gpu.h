@@ -42,12 +42,11 @@ void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LK
 
 /* Work whose end the host can ask for later (work.c): whose it is, and a function that puts an error it met into words and returns
  * the status. */
-struct lki_linked;
 typedef struct lki_gpu_job {
     lk_status (*tell)(const void *of, int code, int64_t call);
-    const void              *of;
-    int64_t                  call; /* which call of it */
-    const struct lki_linked *with; /* links of the cards that do this work together; NULL: the card works alone */
+    const void     *of;
+    int64_t         call; /* which call of it */
+    const lki_bond *with; /* of the cards that do this work together; NULL: the card works alone */
 } lki_gpu_job;
 
 /* Before the work is given: its number. `count`: of so many works, the last one's. */
@@ -66,11 +65,14 @@ int *lki_gpu_stop(lki_device *d);
 /* Wait for all work of the card. */
 lk_status lki_gpu_wait(lki_device *d);
 
-/* From now on whoever waits for the card watches these links meanwhile (linked.h), or no longer does. */
-void lki_gpu_watch(lki_device *d, struct lki_linked *links, bool watch);
+/* From now on a thread that waits for the card waits for the bond first, or no longer does: the entry `watch` of device.h. */
+void lki_gpu_watch(lki_device *d, const lki_bond *bond, bool watch);
 
 /* Of the card's backend, without opening it; NULL: it links no cards. */
 const struct lki_gpu_links *lki_gpu_links_here(const lki_device *d);
+
+/* One line about NCCL for the first backend: which, or why there is none; "" where there are no cards. */
+const char *lki_gpu_nccl(bool *found);
 
 /* Bytes in use and kept, and free on the card. */
 typedef struct lki_gpu_memory {

@@ -3,7 +3,8 @@
 #define LKI_DEVICE_GPU_INSIDE_H
 
 #include "core/lock.h"
-#include "device/gpu/linked.h"
+#include "device/gpu/gpu.h"
+#include "device/gpu/links.h"
 
 enum { LKI_GPU_CLASSES = 256, LKI_GPU_SMALLEST = 256, LKI_GPU_UNSETTLED = 1024 };
 
@@ -29,11 +30,11 @@ typedef struct lki_gpu_state {
     int          code;        /* that error */
     lki_gpu_job  bad_job;
 
-    lki_linked   *linked;                   /* atomic; watched by whoever waits for the card, or NULL */
-    unsigned char peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
-    bool          lost;                     /* atomic; what follows is written once, before it */
-    int           lost_code;
-    char          lost_at[96];
+    const lki_bond *bond;                     /* atomic; a thread that waits for the card waits for it first; or NULL */
+    unsigned char   peer[LKI_GPU_MOST_CARDS]; /* atomic, by card: do copies from it arrive? */
+    bool            lost;                     /* atomic; what follows is written once, before it */
+    int             lost_code;
+    char            lost_at[96];
 } lki_gpu_state;
 
 static inline lki_gpu_state *lki_gpu_state_of(const lki_device *d) { return d->card; }
@@ -41,8 +42,8 @@ lki_gpu_state               *lki_gpu_state_at(int i); /* NULL: there are fewer c
 
 lk_status lki_gpu_open(lki_device *d);
 
-/* Who waits for a card that others send to waits here first: watched, so not for ever when one of them fails. */
-lk_status lki_gpu_wait_for_links(lki_device *d);
+/* A thread that waits for a card that others send to waits here first: the wait ends when one of them fails. */
+lk_status lki_gpu_wait_for_bond(lki_device *d);
 
 int64_t   lki_gpu_given(lki_device *d);
 bool      lki_gpu_pending(lki_device *d, int64_t work);

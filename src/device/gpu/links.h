@@ -4,7 +4,7 @@
  *  1. Work goes to the streams of the cards, behind what was given to them before; nobody waits on the host for a card. What is
  *     read may be written, and what was written read, by work given to these streams afterwards.
  *  2. A way that cannot be had is refused by open() with a reason in words; that it really carries bytes is for the library to
- *     find out (linked.h).
+ *     find out (comm/comm.h).
  *  3. Links that failed, or that the library gives up, are closed with `abort`: whatever still waits on a card for another one
  *     ends, so that every stream can be waited for again.
  *  4. One thread at a time. */

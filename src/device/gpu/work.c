@@ -18,24 +18,25 @@ typedef lki_gpu_state card;
 
 /* ---- waiting ---- */
 
-lk_status lki_gpu_wait_for_links(lki_device *d)
+lk_status lki_gpu_wait_for_bond(lki_device *d)
 {
     card *c = lki_gpu_state_of(d);
-    if (!__atomic_load_n(&c->linked, __ATOMIC_ACQUIRE)) return LK_OK;
+    if (!__atomic_load_n(&c->bond, __ATOMIC_ACQUIRE)) return LK_OK;
     lki_mutex_take(&c->lock);
-    lki_linked *l = c->linked && lki_linked_hold(c->linked) ? c->linked : NULL;
+    const lki_bond bond = c->bond && c->bond->hold(c->bond->of) ? *c->bond : (lki_bond){0};
     lki_mutex_give(&c->lock);
-    lk_status status = l ? lki_linked_wait(l) : LK_OK;
-    lki_linked_drop(l);
+    if (!bond.of) return LK_OK;
+    const lk_status status = bond.wait(bond.of);
+    bond.drop(bond.of);
     return status;
 }
 
-void lki_gpu_watch(lki_device *d, lki_linked *links, bool watch)
+void lki_gpu_watch(lki_device *d, const lki_bond *bond, bool watch)
 {
     card *c = lki_gpu_state_of(d);
-    if (watch && __atomic_load_n(&c->linked, __ATOMIC_RELAXED) == links) return;
+    if (watch && __atomic_load_n(&c->bond, __ATOMIC_RELAXED) == bond) return;
     lki_mutex_take(&c->lock);
-    if (watch || c->linked == links) __atomic_store_n(&c->linked, watch ? links : NULL, __ATOMIC_RELEASE);
+    if (watch || c->bond == bond) __atomic_store_n(&c->bond, watch ? bond : NULL, __ATOMIC_RELEASE);
     lki_mutex_give(&c->lock);
 }
 
@@ -67,7 +68,7 @@ lk_status lki_gpu_wait(lki_device *d)
 {
     const lki_gpu_line *l = &lki_gpu_state_of(d)->line;
     const int64_t       given = lki_gpu_given(d);
-    LKI_TRY(lki_gpu_wait_for_links(d));
+    LKI_TRY(lki_gpu_wait_for_bond(d));
     LKI_TRY(lki_gpu_check(d, "work on the card failed", l->backend->sync(l->card, l->stream)));
     lki_gpu_done(d, given);
     return LK_OK;
@@ -130,8 +131,8 @@ lki_gpu_piece lki_gpu_report(lki_device *d, int64_t work, const lki_device *of)
 
 static bool works_with(const card *c, const card *other)
 {
-    const lki_linked *with = __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
-    return c == other || (with && __atomic_load_n(&other->linked, __ATOMIC_ACQUIRE) == with);
+    const lki_bond *with = __atomic_load_n(&c->bond, __ATOMIC_ACQUIRE);
+    return c == other || (with && __atomic_load_n(&other->bond, __ATOMIC_ACQUIRE) == with);
 }
 
 /* After an error: what was given is done, and later work makes updates again. */
@@ -149,13 +150,13 @@ static void clear(card *c)
 static void clear_all(lki_device *d)
 {
     card *c = lki_gpu_state_of(d), *other;
-    lki_gpu_wait_for_links(d);
+    lki_gpu_wait_for_bond(d);
     for (int i = 0; (other = lki_gpu_state_at(i)); i++)
         if (works_with(c, other)) clear(other);
 }
 
-/* The error that work up to this number met; `with`: only of work with these links, or NULL. */
-static lk_status tell(card *c, int64_t work, const lki_linked *with)
+/* The error that work up to this number met; `with`: only of work with this bond, or NULL. */
+static lk_status tell(card *c, int64_t work, const lki_bond *with)
 {
     lki_mutex_take(&c->lock);
     const bool        has = c->bad && c->bad <= work && (!with || c->bad_job.with == with);
@@ -169,12 +170,12 @@ static lk_status tell(card *c, int64_t work, const lki_linked *with)
 /* Who settles all work of a linked card hears of what the others met in their work together. */
 static lk_status tell_all(card *c, int64_t work)
 {
-    const lki_linked *with = work == LKI_ALL_WORK ? __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE) : NULL;
-    card             *other;
+    const lki_bond *with = work == LKI_ALL_WORK ? __atomic_load_n(&c->bond, __ATOMIC_ACQUIRE) : NULL;
+    card           *other;
     LKI_TRY(tell(c, work, NULL));
     for (int i = 0; with && (other = lki_gpu_state_at(i)); i++) {
         if (other == c || !works_with(c, other)) continue;
-        note_done(other, __atomic_load_n(&other->given, __ATOMIC_ACQUIRE)); /* the links were waited for */
+        note_done(other, __atomic_load_n(&other->given, __ATOMIC_ACQUIRE)); /* the bond was waited for */
         LKI_TRY(tell(other, work, with));
     }
     return LK_OK;
@@ -183,8 +184,8 @@ static lk_status tell_all(card *c, int64_t work)
 lk_status lki_gpu_settle(lki_device *d, int64_t work)
 {
     card      *c = lki_gpu_state_of(d);
-    const bool linked = work == LKI_ALL_WORK && __atomic_load_n(&c->linked, __ATOMIC_ACQUIRE);
-    if (linked || lki_gpu_pending(d, work)) LKI_TRY(lki_gpu_wait(d));
+    const bool bound = work == LKI_ALL_WORK && __atomic_load_n(&c->bond, __ATOMIC_ACQUIRE);
+    if (bound || lki_gpu_pending(d, work)) LKI_TRY(lki_gpu_wait(d));
     const lk_status status = tell_all(c, work);
     if (status != LK_OK) clear_all(d);
     return status;

@@ -222,7 +222,7 @@ static lk_status tell(const void *of, int code, int64_t call)
 
 lk_status lki_card_give(const lki_card *c, int64_t call, int count, int64_t *work)
 {
-    const lki_gpu_job job = {tell, c, call, c->share.links};
+    const lki_gpu_job job = {tell, c, call, c->share.bond};
     return lki_gpu_give(c->device, &job, count, work);
 }
 

@@ -24,7 +24,7 @@ typedef struct lki_card lki_card;
 typedef struct lki_card_share {
     const lki_subtree *trees;  /* by node: the lanes it sums over */
     char             **placed; /* by root value: where it lies, outside the block; NULL: in the block */
-    struct lki_linked *links;  /* by which they are linked */
+    const lki_bond    *bond;   /* of the group they are (comm/comm.h) */
 } lki_card_share;
 
 typedef struct lki_card_args {

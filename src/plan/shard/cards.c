@@ -12,10 +12,10 @@
  *    them are new.
  * 3. A card that meets an index out of range stops the updates of all: whether to stop goes with the exchange before them.
  * 4. What cannot run so is refused with a reason, before anything is changed; it then runs op by op. */
+#include "comm/comm.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
-#include "device/gpu/linked.h"
 #include "format/trace.h"
 #include "kernel/run.h"
 #include "plan/card/inside.h"
@@ -48,18 +48,18 @@ typedef struct pointers { /* by card */
 } pointers;
 
 typedef struct exchange {
-    lki_gpu_transfer *transfers;
-    pointers         *at; /* by transfer */
-    int               count;
-    bool              stops; /* whether to stop is among them */
-    bool              beside;
-    lki_gpu_piece    *moves[LKI_MOST_SHARDS]; /* by card, behind them: from where something was received to where it belongs */
-    int               move_count;
+    lki_transfer  *transfers;
+    pointers      *at; /* by transfer */
+    int            count;
+    bool           stops; /* whether to stop is among them */
+    bool           beside;
+    lki_gpu_piece *moves[LKI_MOST_SHARDS]; /* by card, behind them: from where something was received to where it belongs */
+    int            move_count;
 } exchange;
 
 typedef struct lki_cards {
     lki_plan      *plan;
-    lki_linked    *links;
+    lki_comm      *links;
     int            count;
     lki_lane_split split;
     one            card[LKI_MOST_SHARDS];
@@ -210,13 +210,13 @@ static void make_stopper(lki_cards *c, one *o)
 static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
 {
     one *o = &c->card[i];
-    LKI_TRY(lki_shard_make(c->plan->graph, parts, &c->split, i,
-                           c->plan->graph->where.sending.free_order && lki_linked_sums(c->links), &o->shard));
+    LKI_TRY(lki_shard_make(c->plan->graph, parts, &c->split, i, c->plan->graph->where.sending.free_order && lki_comm_sums(c->links),
+                           &o->shard));
     o->placed = lki_zalloc_array(o->shard.graph->value_count + 1, sizeof *o->placed);
     if (!o->placed) return LK_ENOMEM;
     LKI_TRY(place_variables(c, i));
     LKI_TRY(place_sent(c, o));
-    const lki_card_share share = {o->shard.trees, o->placed, c->links};
+    const lki_card_share share = {o->shard.trees, o->placed, lki_comm_token(c->links)};
     o->card = lki_card_new(&(lki_card_args){o->shard.graph, o->device, o->shard.order, o->shard.order_count, &share});
     if (!o->card) return lk_error_code();
     c->checks = c->checks || o->card->checks;
@@ -226,11 +226,11 @@ static lk_status make_card(lki_cards *c, const lki_parts *parts, int i)
 
 /* ---- exchanges ---- */
 
-static lki_gpu_transfer *add_transfer(exchange *x, lki_gpu_sending kind, size_t bytes)
+static lki_transfer *add_transfer(exchange *x, lki_transfer_kind kind, size_t bytes)
 {
-    lki_gpu_transfer *t = &x->transfers[x->count];
-    pointers         *at = &x->at[x->count++];
-    *t = (lki_gpu_transfer){.kind = kind, .bytes = bytes, .src = at->src, .dst = at->dst};
+    lki_transfer *t = &x->transfers[x->count];
+    pointers     *at = &x->at[x->count++];
+    *t = (lki_transfer){.kind = kind, .bytes = bytes, .src = at->src, .dst = at->dst};
     return t;
 }
 
@@ -244,8 +244,6 @@ static void aim(exchange *x, int i, const void *src, void *dst)
 
 static char *home(const one *o, int value) { return lki_card_home(o->card, value); }
 
-static lki_gpu_number number_of(lk_dtype d) { return d == LK_F64 ? LKI_NUMBER_F64 : LKI_NUMBER_F32; }
-
 static const lki_exchange_plan *plan_at(const lki_cards *c, int card, int e) { return &c->card[card].shard.exchanges[e]; }
 
 /* Packs of sums: those that are gathered go as one. */
@@ -253,7 +251,7 @@ static void send_packs(lki_cards *c, exchange *x, int e)
 {
     const lki_exchange_plan *plan = plan_at(c, 0, e);
     if (plan->gathered) {
-        add_transfer(x, LKI_SEND_GATHER, plan->gathered * (size_t)c->split.slots);
+        add_transfer(x, LKI_CARRY_GATHER, plan->gathered * (size_t)c->split.slots);
         for (int i = 0; i < c->count; i++)
             aim(x, i, sent_at(c, &c->card[i], e, 0, 0), home(&c->card[i], plan_at(c, i, e)->received));
     }
@@ -262,8 +260,8 @@ static void send_packs(lki_cards *c, exchange *x, int e)
             const lki_pack *pack = &plan->pack[k];
             const bool      swap = pack->way == LKI_PACK_SWAPPED;
             if (pack->way == LKI_PACK_GATHERED || !pack->bytes) continue;
-            add_transfer(x, swap ? LKI_SEND_SWAP : LKI_SEND_SUM, swap ? pack->bytes / (size_t)c->count : pack->bytes)->number =
-                number_of(pack->dtype);
+            add_transfer(x, swap ? LKI_CARRY_SWAP : LKI_CARRY_SUM, swap ? pack->bytes / (size_t)c->count : pack->bytes)->dtype =
+                pack->dtype;
             for (int i = 0; i < c->count; i++) {
                 const lki_pack *own = &plan_at(c, i, e)->pack[k];
                 aim(x, i, sent_at(c, &c->card[i], e, slot, pack->at),
@@ -274,7 +272,7 @@ static void send_packs(lki_cards *c, exchange *x, int e)
 
 static void send_stops(lki_cards *c, exchange *x)
 {
-    add_transfer(x, LKI_SEND_GATHER, sizeof(int));
+    add_transfer(x, LKI_CARRY_GATHER, sizeof(int));
     for (int i = 0; i < c->count; i++)
         aim(x, i, c->card[i].card->stop, c->card[i].words);
     x->stops = true;
@@ -287,7 +285,7 @@ static void send_lanes(lki_cards *c, exchange *x, const lki_lane_write *w, size_
     const lki_lane_split *s = &c->split;
     const size_t          each = lane_bytes(c, &c->card[0].shard.graph->values[w->value]), bytes = each * (size_t)most_lanes(s);
     const bool            in_place = received_in_place(s);
-    add_transfer(x, LKI_SEND_GATHER, bytes);
+    add_transfer(x, LKI_CARRY_GATHER, bytes);
     for (int i = 0; i < c->count; i++) {
         char *all = c->card[i].placed[w->value], *received = c->card[i].lanes + *at;
         aim(x, i, all + (size_t)first_sent(s, i) * each, in_place ? all : received);
@@ -321,7 +319,7 @@ static void send_pieces(lki_cards *c, exchange *x, int e)
     for (int k = 0; k < LKI_PACKS; k++) {
         const lki_pack *pack = &plan_at(c, 0, e)->pack[k];
         if (pack->piece < 0) continue;
-        add_transfer(x, LKI_SEND_GATHER, pack->bytes / (size_t)c->count);
+        add_transfer(x, LKI_CARRY_GATHER, pack->bytes / (size_t)c->count);
         for (int i = 0; i < c->count; i++)
             aim(x, i, home(&c->card[i], plan_at(c, i, e)->pack[k].piece), home(&c->card[i], plan_at(c, i, e)->pack[k].sum));
     }
@@ -371,19 +369,19 @@ static lk_status open_links(lki_cards *c)
     lki_device      *device[LKI_MOST_SHARDS];
     for (int i = 0; i < c->count; i++)
         device[i] = c->card[i].device;
-    c->links = lki_linked_open((lki_linked_args){.owner = g->where.strategy,
-                                                 .count = c->count,
-                                                 .device = device,
-                                                 .seconds = g->where.sending.seconds,
-                                                 .no_nccl = g->where.sending.no_nccl});
+    c->links = lki_comm_open(&(lki_comm_args){.owner = g->where.strategy,
+                                              .members = c->count,
+                                              .here = c->count,
+                                              .device = device,
+                                              .seconds = g->where.sending.seconds,
+                                              .no_nccl = g->where.sending.no_nccl});
     return c->links ? LK_OK : lk_error_code();
 }
 
 static void tell(const lki_cards *c)
 {
-    static const char *const ways[LKI_WAYS] = {"NCCL", "copies", "the host"};
-    char                     text[400];
-    size_t                   used = 0;
+    char   text[400];
+    size_t used = 0;
     text[0] = 0;
     for (int e = 0; e < c->exchange_count && used < sizeof text; e++) {
         size_t bytes = 0;
@@ -394,7 +392,7 @@ static void tell(const lki_cards *c)
     }
     lki_tell(LKI_TOPIC_PLAN, "%s: on %d cards, %d launches on each in %d parts; they send %s bytes in between, by %s",
              c->plan->graph->name, c->count, lki_card_calls(c->card[0].card), c->card[0].card->part_count, text,
-             ways[lki_linked_way(c->links)]);
+             lki_comm_words(c->links));
 }
 
 /* ---- the executor ---- */
@@ -446,7 +444,7 @@ static void free_cards(lki_plan *p)
         lki_release(o->variable);
     }
     lki_parts_clear(&c->parts);
-    lki_linked_drop(c->links);
+    lki_comm_drop(c->links);
     lki_arena_clear(&c->arena);
     lki_release(c);
 }
@@ -519,7 +517,7 @@ static lk_status run_exchange(lki_cards *c, int e)
 {
     const int64_t   began = lki_span_begin();
     const exchange *x = &c->exchanges[e];
-    LKI_TRY(x->beside ? lki_linked_begin(c->links, x->count, x->transfers) : lki_linked_exchange(c->links, x->count, x->transfers));
+    LKI_TRY(lki_comm_exchange(c->links, x->count, x->transfers, x->beside));
     for (int i = 0; i < c->count; i++)
         LKI_TRY(lki_card_copy_all(c->card[i].card, x->move_count, x->moves[i]));
     for (int i = 0; i < c->count && x->stops; i++)
@@ -574,7 +572,7 @@ static lk_status report(lki_cards *c, int64_t work)
         const lki_gpu_piece slot = lki_gpu_report(c->card[0].device, work - c->count + 1 + i, c->card[i].device);
         LKI_TRY(lki_card_copy_all(c->card[i].card, 1, &slot));
     }
-    lki_linked_gave(c->links);
+    lki_comm_gave(c->links);
     return LK_OK;
 }
 
@@ -582,7 +580,7 @@ static lk_status report(lki_cards *c, int64_t work)
 static lk_status after_failure(lki_cards *c, int64_t work)
 {
     lki_error_record cause;
-    lki_linked_wait(c->links);
+    lki_comm_wait(c->links);
     lki_error_take(&cause);
     report(c, work);
     lk_clear_error();
@@ -595,7 +593,7 @@ static lk_status ask_links(lki_cards *c)
 {
     lki_error_record found;
     lki_error_take(&found);
-    const lk_status status = lki_linked_wait(c->links);
+    const lk_status status = lki_comm_wait(c->links);
     lki_error_put(&found);
     return status == LK_OK ? found.code : status;
 }
@@ -607,7 +605,7 @@ static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const 
     LKI_TRY(prepare_variables(c));
     LKI_TRY(lki_card_give(c->card[0].card, p->call, c->count, &work));
     for (int i = 0; i < c->count; i++)
-        lki_gpu_watch(c->card[i].device, c->links, true);
+        lki_gpu_watch(c->card[i].device, lki_comm_token(c->links), true);
     if (run(c, in) != LK_OK) return after_failure(c, work);
     if (report(c, work) != LK_OK) return ask_links(c);
     LKI_TRY(finish_variables(c));
