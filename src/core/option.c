@@ -7,9 +7,9 @@
  *   63..56  55..53  52..0  several
  *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
  *
- * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an
- * error. What an object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes,
- * strides, windows) need no place. */
+ * Lists whose values need more bits are kept in a ring of the last KEPT of them; reading one that was overwritten since is an error.
+ * A list that an object keeps (lki_axes_hold) is copied to an array that only grows; equal lists are stored once. Typical lists
+ * (axes, strides, windows) fit in the number and are not stored elsewhere. */
 #include "core/option.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -18,7 +18,7 @@
 #include <lockstep.h>
 #include <stdio.h>
 
-/* ---- what stands in the text of a call --------------------------------------------------------------------------------------- */
+/* ---- parsing the text of a call ---------------------------------------------------------------------------------------------- */
 
 /* One initialiser of a list: `.name = value` or `value`. Neither ends with a zero byte. */
 typedef struct item {

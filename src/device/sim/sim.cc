@@ -2,9 +2,9 @@
  * run one after the other, their threads as fibers (device/sim/sim.h). LOCKSTEP_GPU_SIM says how many cards there are;
  * LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
  *
- *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and
- *                                  whoever asks next is told
- *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
+ *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and the
+ *                                  next call for it fails
+ *     LOCKSTEP_SIM_KERNEL=late:n   ... and calls fail only after a thread has waited for the card, as with real ones */
 #include "device/cuda/feed.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"

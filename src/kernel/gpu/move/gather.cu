@@ -1,5 +1,5 @@
-/* Rows by index: gather, one-hot, and ids of each row's own. x is [outer, entries, inner], and a row of the result is an entry of
- * it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
+/* Rows by index: gather, one-hot, and gather with separate ids per row. x is [outer, entries, inner], and a row of the result is an
+ * entry of it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
 #include "kernel/axes.h"
 #include "kernel/gpu/move/gather.h"
 

@@ -1,7 +1,8 @@
-/* Learning-rate schedules: a rate from the iteration, in double. The forms are those of ref/update.c.
+/* Learning-rate schedules: a rate from the iteration, in double. The formulas are those of ref/update.c.
  *
- * Powers with whole exponents, which decide where a cosine restarts, are made by repeated squaring: exact where a double holds the
- * result. Cosines, logarithms and other powers are the card's, so a rate may differ from the CPU's in the last bit of its float. */
+ * Powers with whole exponents, which decide where a cosine restarts, are computed by repeated squaring: exact if a double can
+ * represent the result. Cosines, logarithms and other powers are the card's, so a rate may differ from the CPU's in the last bit of
+ * its float. */
 #ifndef LKI_KERNEL_GPU_UPDATE_SCHEDULE_H
 #define LKI_KERNEL_GPU_UPDATE_SCHEDULE_H
 
@@ -40,7 +41,7 @@ __device__ inline double cosine(const double *p, double t)
     return from * ((1 - alpha) * half_wave(passed / steps) + alpha);
 }
 
-/* x^i for a whole i; anything else goes the general way. */
+/* x^i for a whole i by repeated squaring; for others pow(). */
 __device__ inline double whole_power(double x, double i) { return i >= 0 && i < 0x1p31 ? lki_power(x, (int64_t)i) : pow(x, i); }
 
 /* Where period i begins, counted in first periods: 1 + t_mul + ... + t_mul^(i-1). */
@@ -53,7 +54,7 @@ __device__ inline double cosine_restarts(const double *p, double t)
 {
     const double alpha = p[2], t_mul = p[3], m_mul = p[4], passed = t / p[1];
     double       i = floor(t_mul == 1 ? passed : log(1 - passed * (1 - t_mul)) / log(t_mul));
-    if (restart_begin(t_mul, i + 1) <= passed) i += 1; /* the logarithm may fall short of a whole number */
+    if (restart_begin(t_mul, i + 1) <= passed) i += 1; /* the logarithm may be slightly less than a whole number */
     else if (i > 0 && restart_begin(t_mul, i) > passed) i -= 1;
     const double fraction = (passed - restart_begin(t_mul, i)) / whole_power(t_mul, i);
     return p[0] * ((1 - alpha) * whole_power(m_mul, i) * half_wave(fraction) + alpha);
