@@ -1,4 +1,4 @@
-/* Nodes: making them, and what can be said about one without reading it. */
+/* Nodes: making them, and their properties that are known without reading elements. */
 #include "core/memory.h"
 #include "core/random.h"
 #include "data/data.h"
