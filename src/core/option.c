@@ -2,14 +2,14 @@
  *
  * A list of axes is
  *
- *   0                      not given (a list of none, made by LK_AXES(), has the payload NONE)
- *   a plain number         a list of that one; LKI_ZERO_64: of zero
- *   63..56  55..53  52..0  several
- *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
+ *     0                      not given (a list of none, made by LK_AXES(), has the payload NONE)
+ *     a plain number         a list of that one; LKI_ZERO_64: of zero
+ *     63..56  55..53  52..0  several
+ *     LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
  *
- * Lists whose values need more bits are kept in a ring of the last KEPT of them; reading one that was overwritten since is an error.
- * A list that an object keeps (lki_axes_hold) is copied to an array that only grows; equal lists are stored once. Typical lists
- * (axes, strides, windows) fit in the number and are not stored elsewhere. */
+ * Lists whose values need more bits are kept in a ring of the last KEPT of them; reading one that was overwritten since is an
+ * error. A list that an object keeps (lki_axes_hold) is copied to an array that only grows; equal lists are stored once. Typical
+ * lists (axes, strides, windows) fit in the number and are not stored elsewhere. */
 #include "core/option.h"
 #include "core/error.h"
 #include "core/lock.h"

@@ -1,7 +1,7 @@
 /* The table of kernels: names of the slots, and which variant fills them on this machine.
  *
  * Invariants
- * 1. After the reference has registered, every slot works for every type that kernels.inc lists; faster variants only replace entries.
+ * 1. After the reference has registered, every slot works for every type in kernels.inc; faster variants only replace entries.
  * 2. All variants give the same bits, so the choice only affects speed. */
 #include "kernel/kernel.h"
 

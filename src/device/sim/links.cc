@@ -1,8 +1,8 @@
 /* Links between simulated cards: copies within the host's memory, done at once. Environment variables simulate failures:
  *
  *     LOCKSTEP_SIM_NCCL=on       there is an NCCL (else there is none, as on most machines)
- *     LOCKSTEP_SIM_PEER=broken   copies from card to card carry nothing, without an error; =none: no card reaches another one's memory
- *     LOCKSTEP_SIM_LINK=fail:n   exchange n, counted from 1 after that of the self-test, carries nothing, and a later check() reports it
+ *     LOCKSTEP_SIM_PEER=broken   copies from card to card carry nothing, without an error; =none: no card reaches another's memory
+ *     LOCKSTEP_SIM_LINK=fail:n   exchange n, counted from 1 after that of the self-test, carries nothing; check() reports it later
  *     LOCKSTEP_SIM_LINK=hang:n   ... and the last card is never idle again, until the links are aborted */
 #include "device/sim/links.h"
 #include <cerrno>

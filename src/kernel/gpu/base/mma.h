@@ -4,10 +4,10 @@
  * The unit is an octet: eight k. A warp multiplies 16*MT rows by 8*NT columns of it. How factors are rounded (kernel.h,
  * lki_precision):
  *
- *     F32           x = big + small; big is x rounded to TF32 (10 bits after the point), small is the rest, of which the tensor core
- *                   reads the first 11 bits: together 22 to 24 bits. The octet's sum is small*big, then big*small, then big*big,
- *                   from 0. It is added to the sum so far by a plain addition, because sums inside a tensor core are truncated, not
- *                   rounded, and a long chain of them would drift towards zero.
+ *     F32           x = big + small; big is x rounded to TF32 (10 bits after the point), small is the rest, of which the tensor
+ *                   core reads the first 11 bits: together 22 to 24 bits. The octet's sum is small*big, then big*small, then
+ *                   big*big, from 0. It is added to the sum so far by a plain addition, because sums inside a tensor core are
+ *                   truncated, not rounded, and a long chain of them would drift towards zero.
  *     TF32, BF16    one product per octet, summed inside the tensor core.
  *     CAREFUL       like F32, for factors that are not finite: for these big is 0 and small the factor. So inf * x is inf, 0 * inf
  *                   is NaN, and only inf * inf, which should be inf, is NaN. F32 gives NaN if a factor is not finite or within 1

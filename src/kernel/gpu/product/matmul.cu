@@ -7,8 +7,8 @@
  *     thin    f32 with one thin right matrix (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h).
  *             The longest lane of the whole batch decides for all.
  *     tiles   other f32 (tile_block.h). Without lanes: parts of PART products, or of half as many (part_of()), and runs of RUN
- *             products; parts are added from left to right, so are runs. With lanes: each lane in parts of ROWS products, added from
- *             left to right; lanes up the tree. The rules depend on K, N and the lanes only: the number of rows of a product
+ *             products; parts are added from left to right, so are runs. With lanes: each lane in parts of ROWS products, added
+ *             from left to right; lanes up the tree. The rules depend on K, N and the lanes only: the number of rows of a product
  *             depends on how many replicas share a batch, and must not change the bits.
  *
  * If a result has too few tiles to keep a card busy, pieces of the sum are computed by several blocks and added up by a second
