@@ -42,7 +42,7 @@ typedef struct csv_logger {
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
 
-/* A cell that has the separator, a quote or a line end is put in quotes; its own quotes are doubled. */
+/* A cell that contains the separator, a quote or a line end is put in quotes; quotes in it are doubled. */
 static void put_cell(lki_text *l, char separator, bool first, const char *text)
 {
     const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
