@@ -1,4 +1,4 @@
-/* lockstep doctor: what was found on this machine, what is missing, and the line that gets it. */
+/* lockstep doctor: what was found on this machine, what is missing, and the command that installs it. */
 #include "commands.h"
 #include "machine.h"
 #include "paths.h"
