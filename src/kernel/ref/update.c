@@ -14,7 +14,7 @@
     X(update_ema) X(update_overwrite) X(update_accumulate) X(clip_by_norm)
 /* clang-format on */
 
-/* The square root is correctly rounded; so is nothing else, and the one power in use is mostly a square root. */
+/* The square root is rounded correctly; other powers need not be, and the only one in use is mostly a square root. */
 static inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }
 
 #define T float
@@ -89,7 +89,7 @@ static double cosine_restarts(const double *p, int count, double t)
     (void)count;
     const double alpha = p[2], t_mul = p[3], m_mul = p[4], passed = t / p[1];
     double       i = floor(t_mul == 1 ? passed : log(1 - passed * (1 - t_mul)) / log(t_mul));
-    if (restart_begin(t_mul, i + 1) <= passed) i += 1; /* the logarithm may fall short of a whole number */
+    if (restart_begin(t_mul, i + 1) <= passed) i += 1; /* the logarithm may be slightly less than a whole number */
     else if (i > 0 && restart_begin(t_mul, i) > passed) i -= 1;
     const double fraction = (passed - restart_begin(t_mul, i)) / pow(t_mul, i);
     return p[0] * ((1 - alpha) * pow(m_mul, i) * half_wave(fraction) + alpha);
