@@ -7,8 +7,8 @@
  *     forward    result o, tap k, source o*stride - pad + k*dilation. Runs are neighbours.
  *     backward   result i (a cell of the image), source o (an output), tap k = (i + pad - o*stride) / dilation if that is whole; o
  *                ascends, so k descends. Results with the same i mod stride form runs; their taps are q = stride / gcd(stride,
- *                dilation) apart. Each tap has a place: grouped by k mod q, descending inside a group, so that the taps of a run are
- *                adjacent there too. */
+ *                dilation) apart. Each tap has a place: grouped by k mod q, descending inside a group, so that the taps of a run
+ *                are adjacent there too. */
 #ifndef LKI_KERNEL_CPU_WINDOW_H
 #define LKI_KERNEL_CPU_WINDOW_H
 
