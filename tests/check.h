@@ -1,4 +1,4 @@
-/* What every test program includes: cmocka, and a way to make each allocation of a piece of code fail once. */
+/* What every test program includes: cmocka, and a way to let each allocation of a piece of code fail once. */
 #ifndef LK_TESTS_CHECK_H
 #define LK_TESTS_CHECK_H
 

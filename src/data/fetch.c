@@ -201,7 +201,7 @@ static lk_status try_mirrors(fetch *f)
                     f->a->path, f->how->advice);
 }
 
-/* ---- the whole ---- */
+/* ---- fetching ---- */
 
 static lk_status fetch_locked(fetch *f)
 {

@@ -51,7 +51,7 @@ uint64_t lki_array_bytes(const lki_array *a);
 lk_status lki_npz_read_all(const char *path, lki_arrays *out);
 lk_status lki_npz_write_all(const char *path, const lki_arrays *a);
 
-/* ---- checkpoints: a key each. Texts, and what only lockstep understands, are left ---- */
+/* ---- checkpoints: a key each, without texts and keys that only lockstep uses ---- */
 
 lk_status lki_bundle_read_all(const char *prefix, lki_arrays *out);
 lk_status lki_bundle_write_all(const char *prefix, const lki_arrays *a);

@@ -418,7 +418,7 @@ WRITE(ARRAY)
     return status;
 }
 
-/* ---- what there is only one of ---- */
+/* ---- fields with only one supported value ---- */
 
 static bool same(const lki_json *a, const lki_json *b)
 {

@@ -36,7 +36,7 @@ lki_format lki_format_of_name(const char *path)
 
 char *lki_checkpoint_prefix(const char *path) { return lki_path_join(path, strlen(path) - (ends_in(path, ".index") ? 6 : 0), ""); }
 
-/* ---- what a file is ---- */
+/* ---- detecting the format ---- */
 
 /* An archive with a config, or of arrays. It is opened completely, because the directory of a zip file is at its end. */
 static lki_format format_of_zip(const char *path)

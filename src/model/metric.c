@@ -81,7 +81,7 @@ static lk_status make_sums(lk_metric *m)
     return LK_OK;
 }
 
-/* ---- sums whose size only the predictions tell ---- */
+/* ---- sums whose size depends on the predictions ---- */
 
 static bool needs_classes(const lk_metric *m) { return (m->kind->takes & LKI_TAKES_NUM_CLASSES) && !m->classes; }
 

@@ -57,7 +57,7 @@ void lki_tracer_set(lki_tracer *t) { tracer = t; }
 
 lki_tracer *lki_tracer_current(void) { return tracer; }
 
-/* ---- what this thread is to a strategy (replica.h) ---- */
+/* ---- the replica of this thread (replica.h) ---- */
 
 static _Thread_local lki_replica       *replica;
 static _Thread_local int                replicas = 1;

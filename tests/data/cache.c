@@ -1,4 +1,4 @@
-/* Cache, in memory and in a file: read once, kept whole or not at all, damaged files noticed. */
+/* Cache, in memory and in a file: read once, kept completely or not at all, damaged files detected. */
 #include "pipes.h"
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-/* Comma-separated values: quotes, columns and labels, numbers to the last bit, and every complaint at its place. */
+/* Comma-separated values: quotes, columns and labels, numbers to the last bit, and every error message with its position. */
 #include "packed.h"
 #include "saved.h"
 #include <locale.h>

@@ -1,5 +1,5 @@
-/* Iterations whose first element is made before they begin (data.h): nobody can tell, and where something changed meanwhile what
- * was made is not used. */
+/* Iterations whose first element is made before they begin (data.h): the results are the same, and if something changed meanwhile
+ * the early element is discarded. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "pipes.h"

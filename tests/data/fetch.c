@@ -1,5 +1,4 @@
-/* Fetching files from a server of our own on this machine: mirrors, digests, what is cut off and continued, servers that
- * misbehave. */
+/* Fetching files from a server on this machine: mirrors, digests, interrupted and continued transfers, servers that misbehave. */
 #include "core/sha256.h"
 #include "data/transfer.h"
 #include "folder.h"

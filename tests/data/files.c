@@ -1,4 +1,4 @@
-/* Records in files: TFRecords, lines, records of a fixed length, plain and packed; what TensorFlow wrote; files that lie. */
+/* Records in files: TFRecords, lines, records of a fixed length, plain and packed; files that TensorFlow wrote; malformed files. */
 #include "format/crc32.h"
 #include "format/deflate.h"
 #include "format/npy.h"

@@ -1,4 +1,4 @@
-/* Pictures: one file, and folders of them: classes, order, sizes, shares, threads, and what is broken. */
+/* Pictures: one file, and folders of them: classes, order, sizes, fractions, threads, and damaged files. */
 #include "data/data.h"
 #include "folder.h"
 #include "saved.h"

@@ -1,4 +1,4 @@
-/* Iterators: turns and what lives in them, threads, errors that stay where they belong. */
+/* Iterators: turns and the objects in them, threads, errors that stay with their iterator. */
 #include "core/thread.h"
 #include "data/gather.h"
 #include "pipes.h"

@@ -1,4 +1,4 @@
-/* As much of JSON as the stored tables need: a value is found by walking over the text. */
+/* The part of JSON that the stored tables need: a value is found by walking over the text. */
 #ifndef LK_TESTS_DATA_JSON_H
 #define LK_TESTS_DATA_JSON_H
 

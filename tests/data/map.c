@@ -1,5 +1,4 @@
-/* Map: functions that run over many rows give the bits of row after row; those that cannot run as they are; threads keep the
- * order. */
+/* Map: functions that run over many rows give the bits of row after row; others are called for each row; threads keep the order. */
 #include "data/data.h"
 #include "pipes.h"
 #include <pthread.h>

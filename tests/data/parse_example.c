@@ -1,4 +1,4 @@
-/* Records of tf.train.Example as tensors: types, shapes, pictures, what is missing, what does not fit, and what TensorFlow
+/* Records of tf.train.Example as tensors: types, shapes, pictures, missing and unsuitable features, and records that TensorFlow
  * wrote. */
 #include "format/png.h"
 #include "format/wire.h"

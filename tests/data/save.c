@@ -1,5 +1,5 @@
-/* Saved iterators: every operation, saved at every place, goes on with the same elements, in a pipeline made anew; damaged bytes
- * are told. */
+/* Saved iterators: every operation, saved at every place, resumes with the same elements in a new pipeline; damaged bytes are
+ * reported. */
 #include "format/crc32c.h"
 #include "format/file.h"
 #include "pipes.h"

@@ -1,4 +1,4 @@
-/* Shuffle: every row once, orders that depend on nothing but seed, place, iteration and turn, and rows that move as references. */
+/* Shuffle: every row once, orders that depend only on seed, place, iteration and turn, and rows that move as references. */
 #include "pipes.h"
 
 static int order(lk_dataset *d, int *out)

@@ -1,4 +1,4 @@
-/* Section 11 of the specification: optimisers under a strategy. What counts is the sum over the replicas; slots and counters are
+/* Section 11 of the specification: optimisers under a strategy. Gradients are summed over the replicas; slots and counters are
  * mirrored; everything happens once. */
 #include "dist/replicas.h"
 

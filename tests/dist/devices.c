@@ -1,6 +1,6 @@
-/* Section 2 and 17 of the specification: device names, which devices a strategy gets, how many there are, what it says when it
- * is made, and the two strategies that are not mirrored. How many devices a process has is fixed once, so those cases run in
- * processes of their own: `devices CASE`. */
+/* Sections 2 and 17 of the specification: device names, which and how many devices a strategy gets, what it logs when it is made,
+ * and the two strategies that are not mirrored. The number of devices of a process is fixed once, so those cases run in separate
+ * processes: `devices CASE`. */
 #include "dist/replicas.h"
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
-/* A replica's function that ends its thread instead of returning: the others are released, lk_run() tells who it was, and nothing
- * is left behind. */
+/* A replica's function that ends its thread instead of returning: the others are released, the error of lk_run() names the replica,
+ * and nothing is leaked. */
 #include "check.h"
 #define NEEDS(condition)                                                                                                           \
     do {                                                                                                                           \

@@ -1,5 +1,5 @@
-/* Section 16 of the specification: the training loop of the tutorial in its three styles, its counts of steps, and every row
- * once per epoch; the same numbers, to the bit, on any number of replicas. */
+/* Section 16 of the specification: the training loop of the tutorial in its three styles, its counts of steps, and every row once
+ * per epoch; exactly the same numbers on any number of replicas. */
 #include "dist/replicas.h"
 
 /* ---- how many steps ---- */

@@ -1,4 +1,4 @@
-/* Section 5 of the specification: variables that are synchronised when they are read; and what a digest covers. */
+/* Section 5 of the specification: variables that are synchronised when they are read; and what a digest includes. */
 #include "dist/replicas.h"
 
 REPLICA_FN(add_own)

@@ -1,7 +1,6 @@
-/* Training with lk_backup_and_restore() when the system fails: every system call of a run that goes on from a backup and saves
- * again fails, is cut short, or is the last one (shim/shim.h); every byte of the newest backup is damaged. Training goes on or
- * says why not, and whatever happened, a run after it ends with the weights of one that nothing happened to, and leaves nothing
- * behind.
+/* Training with lk_backup_and_restore() when the system fails: every system call of a run that resumes from a backup and saves
+ * again fails, is cut short, or is the last one (shim/shim.h); every byte of the newest backup is damaged. Training continues or
+ * reports why not. Whatever happened, a later run ends with the weights of an undisturbed one, and leaves no extra files.
  *
  * LOCKSTEP_SOAK=1: every call and every bit; without it some of them. */
 #include "core/memory.h"

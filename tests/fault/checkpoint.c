@@ -1,5 +1,5 @@
-/* Checkpoints when things go wrong: disks that are full, processes that die, files that are damaged, memory that ends. The one
- * before stays usable, and objects have all of the new values or none. */
+/* Checkpoints when things go wrong: full disks, processes that die, damaged files, no memory. The previous checkpoint stays usable,
+ * and objects have all of the new values or none. */
 #include "core/random.h"
 #include "format/bundle.h"
 #include "format/crc32c.h"

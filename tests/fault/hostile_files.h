@@ -1,4 +1,4 @@
-/* The files of hostile.c, made by hand: one function each. */
+/* The files of hostile.c: one function makes each. */
 #ifndef LK_TESTS_HOSTILE_FILES_H
 #define LK_TESTS_HOSTILE_FILES_H
 

@@ -1,5 +1,5 @@
-/* Every allocation of every public op and layer fails in turn, with its gradient, run at once and compiled: told as LK_ENOMEM,
- * nothing left behind, and the same works again when there is memory. */
+/* Every allocation of every public op and layer fails in turn, with its gradient, run at once and compiled: reported as LK_ENOMEM,
+ * nothing is leaked, and the same works again when there is memory. */
 #include "check.h"
 #include "op/programs.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Every system call of a save, and of a load, goes wrong once: it fails, is interrupted, is cut short, is the last one of the
- * process, or the last one before the power goes (shim/shim.h). Whatever happens, the older or the newer one of two generations
- * loads as a whole; an error names the file and the reason; nothing is held; and the next save leaves nothing of it behind.
+ * process, or the last one before a power failure (shim/shim.h). Whatever happens, the older or the newer one of two generations
+ * loads completely; an error names the file and the reason; nothing is held; and the next save removes leftovers.
  *
- * LOCKSTEP_SOAK=1: every call; without it every fifth or so, other ones for each fault. */
+ * LOCKSTEP_SOAK=1: every call; without it about every fifth, different ones for each fault. */
 #include "core/memory.h"
 #include "format/h5.h"
 #include "format/npy.h"

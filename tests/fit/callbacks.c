@@ -1,4 +1,4 @@
-/* Callbacks: what each does and says at each event, driven by hand. Sequences and words were compared with Keras 3.15. */
+/* Callbacks: what each does and prints at each event, called directly. Sequences and words were compared with Keras 3.15. */
 #include "fit/hooks.h"
 #include "fit/weights.h"
 #include "folder.h"

@@ -1,4 +1,4 @@
-/* Callbacks through fit: stopping, rates, files, moving averages, backups. What each says by itself is in callbacks.c. */
+/* Callbacks through fit: stopping, rates, files, moving averages, backups. What each prints by itself is in callbacks.c. */
 #include "fit/hooks.h"
 #include "fit/weights.h"
 #include "folder.h"

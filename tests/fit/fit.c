@@ -1,5 +1,4 @@
-/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is
- * refused. */
+/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), the same for every split, and errors. */
 #include "core/log.h"
 #include "folder.h"
 #include "refusal.h"

@@ -1,4 +1,4 @@
-/* Callbacks driven by hand: a model of one weight, events made up, and what was said and logged. */
+/* Calling callbacks directly: a model of one weight, artificial events, and what was printed and logged. */
 #ifndef LK_TESTS_FIT_HOOKS_H
 #define LK_TESTS_FIT_HOOKS_H
 

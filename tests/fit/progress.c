@@ -1,4 +1,4 @@
-/* The progress display: lines as Keras prints them, with a clock of the test's own, and the live line on a pseudo terminal. */
+/* The progress display: lines as Keras prints them, with the test's clock, and the live line on a pseudo terminal. */
 #define _GNU_SOURCE /* posix_openpt */
 #include "core/log.h"
 #include "fit/hooks.h"

@@ -1,5 +1,5 @@
-/* A run that was stopped, after any step, and goes on with a fresh model, optimiser and dataset on another number of replicas ends
- * as one that nobody stopped: the same weights and slots, and the same history to the last bit. For everything fit can do. */
+/* A run that was stopped after any step, and resumes with a fresh model, optimiser and dataset on another number of replicas, ends
+ * like an uninterrupted one: the same weights and slots, and the same history to the last bit. For everything fit can do. */
 #include "resumed.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The files of a run that can go on: killed while they are written, damaged, without room on the disk, made by another program.
- * What goes on ends as a run that nobody disturbed; what cannot is told. */
+/* The files of a run that can be resumed: killed while they are written, damaged, without space on the disk, made by another
+ * program. A run that resumes ends like an undisturbed one; if it cannot, that is reported. */
 #include "fit/backup_files.h"
 #include "fit/resume.h"
 #include "format/crc32c.h"

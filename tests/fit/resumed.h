@@ -1,4 +1,4 @@
-/* Runs that are stopped and go on, beside one that nobody stopped: what they end with is compared bit by bit. */
+/* Runs that are stopped and resumed, compared bit by bit with an uninterrupted one. */
 #ifndef LK_TESTS_FIT_RESUMED_H
 #define LK_TESTS_FIT_RESUMED_H
 

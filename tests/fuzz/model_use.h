@@ -1,5 +1,5 @@
-/* A model that a text describes, taken through what people do with one: read, shown, asked, trained for two steps on two replicas.
- * What is refused on the way must be refused with an error; nothing may crash. */
+/* Uses a model that a text describes in the typical ways: reads it, prints it, queries it, trains it for two steps on two replicas.
+ * A refusal must come with an error; nothing may crash. */
 #ifndef LK_TESTS_FUZZ_MODEL_USE_H
 #define LK_TESTS_FUZZ_MODEL_USE_H
 

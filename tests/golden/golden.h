@@ -1,12 +1,12 @@
 /* What the parts of the golden test share: a case with its arrays and attributes, comparing within bounds, one line per case.
  *
  * Invariants
- * 1. Nothing is skipped in silence: an operation, attribute or option this program does not know makes the case fail, by name.
- * 2. A case fails once, with its first reason; the counters count cases.
- * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and
- *    gradients of products within 2e-2 of the largest entry and what noise the rounding makes of nothing, each loss of a training
- *    within 2e-2 of TensorFlow's, or four times its own spread. Weights at the end are not compared there: Adam follows the sign
- *    of a gradient near zero. */
+ *  1. Nothing is skipped silently: an operation, attribute or option that this program does not know makes the case fail, by name.
+ *  2. A case fails once, with its first reason; the counters count cases.
+ *  3. If factors are rounded to 10 or 7 bits (TF32, BF16), the bounds are those that training needs: results and gradients of
+ *     products within 2e-2 of the largest entry (plus the noise that rounding adds to zeros), each loss of a training within 2e-2
+ *     of TensorFlow's, or four times its own spread. Weights at the end are not compared then: Adam follows the sign of a gradient
+ *     near zero. */
 #ifndef LK_TESTS_GOLDEN_H
 #define LK_TESTS_GOLDEN_H
 

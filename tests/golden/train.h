@@ -1,11 +1,10 @@
 /* train/: whole training runs as a compiled step, against the runs of TensorFlow on one or several devices.
  *
- * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed
- * it, by 1 / denominator, or 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation
- * takes the rows of each replica by themselves. A run on several replicas is made again under a strategy of as many: as
- * NAME/strategy split by lanes (or evenly, where the denominator or batch normalisation makes the split matter) and as NAME/fill
- * against losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two
- * replicas. */
+ * Every run is made on one device. For a run on N replicas each row's loss is weighted as its replica weighted it, by 1 /
+ * denominator, or 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation uses the
+ * rows of each replica separately. A run on several replicas is made again under a strategy of as many: as NAME/strategy split by
+ * lanes (or evenly, if the split matters because of the denominator or batch normalisation) and as NAME/fill against
+ * losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two replicas. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
 

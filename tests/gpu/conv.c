@@ -1,5 +1,5 @@
-/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its
- * own: numbers close to the reference. */
+/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 uses tensor cores, in another order:
+ * numbers close to the reference. */
 #include "slots.h"
 
 typedef struct shape {

@@ -1,7 +1,7 @@
-/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv/conv_few.h): forward near sums in f64 of factors that are
- * rounded as the precision says, and near the reference where numbers are wild, equal to it where weights are very few; the
- * gradient for the weights and the bias in the order kernel/gpu/conv/conv_few_grad.cu defines, computed here again in plain loops,
- * and near the reference's. */
+/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv/conv_few.h). Forward: near sums in f64 of factors that
+ * are rounded as the precision says, near the reference for extreme numbers, and equal to it for very few weights. The gradient for
+ * the weights and the bias: in the order that kernel/gpu/conv/conv_few_grad.cu defines, computed here again in plain loops, and
+ * near the reference's. */
 #include "slots.h"
 
 enum { THREADS = 128, UNIT = 4, TURNS_POOLED = 8, TURNS = 4, IMAGES = 32, PARTS = 128 };

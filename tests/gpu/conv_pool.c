@@ -1,6 +1,7 @@
-/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv/conv_pool.h): in the orders conv_pool_w.cu
- * and conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights in TF32 too, on tensor
- * cores (patch_pool_w.cu, fragment_w.cu): of integers, which rounding does not touch and whose sums are the same in any order. */
+/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv/conv_pool.h): in the orders that
+ * conv_pool_w.cu and conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights also in
+ * TF32, on tensor cores (patch_pool_w.cu, fragment_w.cu): with integers, which rounding does not change and whose sums are the same
+ * in any order. */
 #include "slots.h"
 
 enum { STRANDS = 2, UNIT = 4, WORKERS = 8, PARTS = 32, IMAGES = 32, WEIGHTS = 9 * 32 * 64 };

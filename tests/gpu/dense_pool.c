@@ -1,5 +1,5 @@
 /* The weight gradient of a first convolution through a max pool and a dense layer on a GPU (kernel/gpu/conv/dense_pool_w.cu): near
- * the reference's, as near as factors that are rounded let it be; and the same bits however lanes are shared out over cards. */
+ * the reference's, as near as rounded factors allow; and the same bits however lanes are divided over cards. */
 #include "kernel/dense_pool.h"
 #include "slots.h"
 

@@ -1,5 +1,5 @@
-/* Small calls run as one launch against the same calls one by one: random programs, which read, and write over, what calls before
- * them left. */
+/* Small calls run as one launch against the same calls one by one: random programs, which read and overwrite results of earlier
+ * calls. */
 #include "kernel/update.h"
 #include "members.h"
 

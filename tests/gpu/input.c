@@ -1,5 +1,5 @@
-/* Batches made on a card: the same values, and saved iterators the same bytes, as those the host makes, whatever the pipeline; made
- * there where they can be, by the host elsewhere. */
+/* Batches made on a card: the same values, and saved iterators the same bytes, as those that the host makes, for every pipeline;
+ * made on the card if possible, else by the host. */
 #include "small.h"
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-/* Links between cards: all ways carry the same bytes; what does not work is not used, and said; links are shared by their owner,
- * and gone with it. And twins of buffers that are held. */
+/* Links between cards: all ways carry the same bytes; a way that does not work is not used, and reported; links are shared by their
+ * owner, and closed with it. And twins of buffers that are held. */
 #include "core/log.h"
 #include "device/gpu/linked.h"
 #include "small.h"

@@ -1,6 +1,6 @@
-/* A kernel that writes where it must not: its card is lost to the process. Whoever wants anything of the card is told so, once and
- * for all; whoever waits for it is released; other cards and the CPU go on; and the process ends as any other. On simulated cards
- * each launch of a training does so in turn (LOCKSTEP_SIM_KERNEL); on a real one a kernel is given a bad address. */
+/* A kernel that writes where it must not: its card is lost to the process. Every later call for the card fails with the same error;
+ * threads that wait for it are released; other cards and the CPU continue; and the process ends normally. On simulated cards each
+ * launch of a training does so in turn (LOCKSTEP_SIM_KERNEL); on a real one a kernel gets a bad address. */
 #include "kernel/kernel.h"
 #include "small.h"
 #include <time.h>

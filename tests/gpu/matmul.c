@@ -1,6 +1,6 @@
-/* Matrix products on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its own
- * (kernel/gpu/product/matmul.cu): numbers close to the reference, as close as a chain in f32 would be to the truth, or as the
- * precision says; and who shares the work never shows. */
+/* Matrix products on a GPU against the reference. f64: the same bits. f32 uses tensor cores, in another order
+ * (kernel/gpu/product/matmul.cu): numbers close to the reference, with at most the error of a chain in f32, or as the precision
+ * says; and the division of the work never changes bits. */
 #include "slots.h"
 
 enum { PART = 256, RUN = 4, ROWS = 512 };

@@ -1,5 +1,5 @@
-/* Calls that run as one launch (kernel/group.h), and the same calls one by one on the same card: a world of arrays, jobs that read
- * and write them, both ways of running all of them, and what is left of the arrays, compared. The same bits; NaN counts as NaN. */
+/* Calls that run as one launch (kernel/group.h), and the same calls one by one on the same card: a set of arrays, jobs that read
+ * and write them, both ways of running all of them, and a comparison of the final arrays. The same bits; NaN counts as NaN. */
 #ifndef LK_TESTS_GPU_MEMBERS_H
 #define LK_TESTS_GPU_MEMBERS_H
 

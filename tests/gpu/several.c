@@ -1,5 +1,5 @@
-/* Compiled steps over several cards: each card captures the same graph on the rows of its own lanes, and sums are exchanged
- * between the parts. They must be compiled, must end with the bits of one card, and must find variables as others left them. */
+/* Compiled steps over several cards: each card captures the same graph on the rows of its lanes, and sums are exchanged between the
+ * parts. They must be compiled, must end with the bits of one card, and must read variables as other steps left them. */
 #include "core/thread.h"
 #include "small.h"
 

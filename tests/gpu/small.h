@@ -1,4 +1,4 @@
-/* A small model, its data, and two ways to train it: fit, and a loop of one's own. */
+/* A small model, its data, and two ways to train it: fit, and a custom loop. */
 #ifndef LK_TESTS_GPU_SMALL_H
 #define LK_TESTS_GPU_SMALL_H
 

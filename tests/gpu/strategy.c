@@ -1,5 +1,5 @@
-/* GPUs as devices: how they are listed, named and cut, what runs on them under a strategy, and how tensors, variables, datasets,
- * functions of the user and errors get along with memory that is not the host's. */
+/* GPUs as devices: how they are listed, named and divided, what runs on them under a strategy, and how tensors, variables,
+ * datasets, functions of the user and errors work with memory that is not the host's. */
 #include "small.h"
 
 /* ---- which there are ---- */

@@ -1,6 +1,6 @@
-/* Training on a card cut into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and
- * compiled, with fit and in a loop of one's own. What a model on a GPU saves goes on on the CPU and the other way round; runs that
- * were stopped go on; a bad label and a full card are told, and training can go on after them. */
+/* Training on a card divided into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and
+ * compiled, with fit and in a custom loop. A model saved on a GPU resumes on the CPU and the reverse; runs that were stopped
+ * resume; a bad label and a full card are reported, and training can continue after them. */
 #include "folder.h"
 #include "small.h"
 

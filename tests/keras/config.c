@@ -1,5 +1,5 @@
-/* Every class a Keras file can name: read from a config, written, read again and written again, and nothing is lost on the way. A
- * class with options must have a sample here that sets them. */
+/* Every class that a Keras file can name: read from a config, written, read again and written again without loss. A class with
+ * options must have a sample here that sets them. */
 #include "keras/config.h"
 #include "check.h"
 #include <lockstep/fit.h>

@@ -1,5 +1,5 @@
-/* Loading needs the memory of the weights and little more: nothing is drawn that the file brings, and no copy of the file is
- * kept. */
+/* Loading needs the memory of the weights and little more: values that are in the file are not drawn first, and no copy of the file
+ * is kept. */
 #include "core/memory.h"
 #include "folder.h"
 #include "format/h5.h"

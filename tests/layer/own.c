@@ -1,5 +1,4 @@
-/* Layers of one's own, and layers called by hand: in models, alone, inside run; what functions may do wrong, and how that is
- * told. */
+/* Custom layers, and layers called by hand: in models, alone, inside run; errors in functions, and how they are reported. */
 #include "layer/split.h"
 
 /* x . weight * strength, as wide as asked for. */

@@ -1,4 +1,4 @@
-/* Checkpoints: what is written, what comes back, now and later, and how it is told when something does not fit. */
+/* Checkpoints: what is written, what is restored, at once and later, and the errors if something does not fit. */
 #include "format/npy.h"
 #include "model/checkpoints.h"
 

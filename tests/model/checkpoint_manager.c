@@ -1,4 +1,4 @@
-/* Checkpoint managers: which checkpoints stay, what the state file says, what is restored when something is damaged. */
+/* Checkpoint managers: which checkpoints are kept, the contents of the state file, what is restored if files are damaged. */
 #include "format/checkpoint_state.h"
 #include "model/checkpoints.h"
 #include "model/manager.h"

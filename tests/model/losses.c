@@ -1,4 +1,4 @@
-/* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch
+/* Losses as objects: Keras' numbers, reductions, weights and masks, names, custom functions; the average over the global batch
  * without a strategy; shares of regularisation. */
 #include "core/dtype.h"
 #include "model/loss.h"

@@ -1,5 +1,5 @@
-/* Every kind of metric: Keras' numbers, the same bits for any number of replicas, what is built late, names, files, code of one's
- * own. */
+/* Every kind of metric: Keras' numbers, the same bits for any number of replicas, metrics that are built late, names, files, custom
+ * functions. */
 #include "dist/replicas.h"
 #include "folder.h"
 #include "lane/lanes.h"

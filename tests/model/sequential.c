@@ -1,5 +1,5 @@
 /* Layers and models made of them: shapes, names, first values, when variables are made, and that a model computes, and compiles to,
- * what the same functions written by hand do. */
+ * the same as these functions written by hand. */
 #include "core/shape.h"
 #include "model/refused.h"
 #include "step/models.h"

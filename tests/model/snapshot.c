@@ -1,4 +1,4 @@
-/* Snapshots: the files of a save, made later, elsewhere; extra entries; what a check of the files finds. */
+/* Snapshots: the files of a save, written later, elsewhere; extra entries; what a check of the files finds. */
 #include "model/snapshot.h"
 #include "kernel/kernel.h"
 #include "model/checkpoints.h"

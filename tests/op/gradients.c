@@ -1,8 +1,8 @@
 /* Gradients by central differences in f64: of every op with a gradient rule, of every layer and loss, of gradients; with inputs
  * that are rows of a batch; and without any rows, where the gradient of every weight is exactly zero.
  *
- * The ops that programs.h does not reach, because only gradient rules apply them, have cases of their own here. A recorder notes
- * which ops the cases went through; the last test asks for all of ops.inc. */
+ * Ops that programs.h does not reach, because only gradient rules use them, have separate cases here. A recorder lists the ops that
+ * the cases used; the last test requires all of ops.inc. */
 #include "check.h"
 #include "op/gradient.h"
 #include "op/infer.h"

@@ -1,11 +1,11 @@
 /* Random graphs, run op by op and compiled: the same bits, on any number of threads, for any number of lanes and rows.
  *
  * A graph is a C function that picks its ops by a seed and by the shapes it sees, never by values, so that it picks the same ones
- * whether it runs at once or is traced. It mixes what planning has to get right: rows of several batches, sums over rows that feed
+ * whether it runs at once or is traced. It mixes what is difficult for planning: rows of several batches, sums over rows that feed
  * rows again, aliases, constants and variables as results, variables read and written in between, gradients of gradients, a
  * function inside.
  *
- *     LOCKSTEP_GRAPH=<seed> graphs      one graph alone, for looking at it */
+ *     LOCKSTEP_GRAPH=<seed> graphs      runs one graph alone, for debugging */
 #include "check.h"
 #include "op/gradient.h"
 #include "op/tensor.h"

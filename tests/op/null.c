@@ -1,5 +1,5 @@
 /* The null device has memory and no arithmetic: everything above the kernels (checks, shapes, tapes, tracing, planning, replay,
- * updates) runs on it, and results are the zeros memory began with. */
+ * updates) runs on it, and results are the zeros that memory is initialised with. */
 #include "check.h"
 #include "device/device.h"
 #include "op/programs.h"

@@ -1,5 +1,4 @@
-/* Tensors by themselves: making, looking, printing, converting, plain numbers, lists, how long they live; variables and their
- * digest. */
+/* Tensors: making, reading, printing, converting, plain numbers, lists, lifetimes; variables and their digest. */
 #include "check.h"
 #include "core/dtype.h"
 #include "op/tensor.h"

@@ -1,11 +1,11 @@
 /* Convolutions that are WINOGRAD (kernel.h):
  *
- * 1. The rule is the documented one, at its borders, and asks neither for the number of images nor for the size of the result.
- * 2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and
- *    wild.
- * 3. Where all sums are exact the results are those of the direct definition, in all three directions; else they are close to it.
- * 4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the
- *    tree. */
+ *  1. The rule is the documented one, at its limits, and depends neither on the number of images nor on the size of the result.
+ *  2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and
+ *     wild.
+ *  3. If all sums are exact the results are those of the direct definition, in all three directions; else they are close to it.
+ *  4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the
+ *     tree. */
 #include "kernel/winograd.h"
 #include "cases.h"
 

@@ -1,6 +1,6 @@
-/* The order of calls on a card: what comes after what, which calls are one launch, and memory that is shared. Over random graphs,
- * run in random orders of those that are possible, no value may be overwritten before its last reader, and no launch may need one
- * behind it. */
+/* The order of calls on a card: dependencies, which calls are one launch, and memory that is shared. Over random graphs, run in
+ * random orders of those that are possible, no value may be overwritten before its last reader, and no launch may need a later
+ * one. */
 #include "check.h"
 #include "core/random.h"
 #include "plan/card/join.h"

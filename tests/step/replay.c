@@ -1,4 +1,4 @@
-/* Replayed steps: no allocation, faults told, retracing, caches, variables that change while somebody reads them. */
+/* Replayed steps: no allocation, faults reported, retracing, caches, variables that change while another thread reads them. */
 #include "check.h"
 #include "core/thread.h"
 #include "step/models.h"

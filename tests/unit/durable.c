@@ -1,4 +1,4 @@
-/* Files that are there as a whole or not at all: folders that are made, leftovers, disks that are full. */
+/* Files that are complete or do not exist: folders that are made, leftovers, full disks. */
 #include "format/durable.h"
 #include "check.h"
 #include "core/memory.h"

@@ -1,4 +1,4 @@
-/* Event files: what is written is read again, and is what TensorFlow writes; stored files of TensorFlow are read. */
+/* Event files: what is written is read again, and equals what TensorFlow writes; stored files of TensorFlow are read. */
 #include "format/events.h"
 #include "check.h"
 #include "folder.h"

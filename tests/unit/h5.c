@@ -1,4 +1,4 @@
-/* HDF5 files through the helper program: there and back, files of Keras and h5py, files that lie. */
+/* HDF5 files through the helper program: written and read, files of Keras and h5py, malformed files. */
 #include "core/shape.h"
 #include "format/json.h"
 #include "format/npy.h"

@@ -1,4 +1,5 @@
-/* The helper program that reads and writes HDF5 files: where it is found, helpers that fail, hang, lie or outlive their parent. */
+/* The helper program that reads and writes HDF5 files: where it is found, helpers that fail, hang, answer wrongly or outlive their
+ * parent. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* memmem */
 #endif

@@ -1,4 +1,4 @@
-/* IDX files: every type, gzip, large ones, and files that lie. */
+/* IDX files: every type, gzip, large ones, and malformed files. */
 #include "format/idx.h"
 #include "check.h"
 #include "core/shape.h"

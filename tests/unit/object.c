@@ -1,4 +1,4 @@
-/* Who owns what, for how long: pools, steps, references, early frees. */
+/* Ownership and lifetimes: pools, steps, references, early frees. */
 #include "core/object.h"
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* The barrier under stress (more threads than cores, naps at bad moments), teams of several sizes, fork, the floating-point
- * environment. A lost wake-up shows as a hang, which the alarm turns into a failure. */
+/* The barrier under stress (more threads than cores, sleeps at bad moments), teams of several sizes, fork, the floating-point
+ * environment. A lost wake-up causes a hang, which the alarm turns into a failure. */
 #include "check.h"
 #include "core/crew.h"
 #include <float.h>

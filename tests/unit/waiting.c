@@ -1,4 +1,4 @@
-/* Those who wait until an object is built: told in order, once, and let go with it. */
+/* Objects that wait until another one is built: called in order, once, and dropped with it. */
 #include "core/waiting.h"
 #include "check.h"
 #include "core/error.h"

@@ -1,5 +1,5 @@
-/* Writes the first files of each corpus, small and valid, with the library's own writers: `seeds tests/fuzz/corpus`.
- * tests/fuzz/corpus.py adds those the library does not write. */
+/* Writes the first files of each corpus, small and valid, with the library's writers: `seeds tests/fuzz/corpus`.
+ * tests/fuzz/corpus.py adds those that the library does not write. */
 #include "core/memory.h"
 #include "folder.h"
 #include "format/bundle.h"

@@ -1,5 +1,5 @@
-/* The links of CUDA cards (src/device/cuda/links.cu), over cards and an NCCL that are none: all ways carry the same bytes, and
- * whatever goes wrong leaves no communicator behind. */
+/* The links of CUDA cards (src/device/cuda/links.cu), over fake cards and a fake NCCL: all ways carry the same bytes, and no
+ * failure leaves a communicator open. */
 #include "device/gpu/links.h"
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,6 @@
-/* Options as people write them: each form does what it says, zero included (lockstep/base.h). A row has the natural form, one that
- * says the same by marks in a struct (what programs wrote before), and one that leaves the option out and must differ.
+/* Options in the forms in which people write them: each form does what it says, zero included (lockstep/base.h). A row has the
+ * natural form, one that says the same by marks in a struct (as older programs wrote it), and one that leaves the option out and
+ * must differ.
  *
  * options.sh compiles this with every C compiler there is, with warnings as errors and without any. Public headers only. */
 #include <lockstep.h>

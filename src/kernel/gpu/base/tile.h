@@ -10,7 +10,7 @@ namespace lki_gpu
 
 enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* for estimates from shapes: constants, so that all cards choose alike */
 
-/* Adds up pieces that are in scratch, [entry][piece][M][N], to results. So many are read at once that the latency of memory counts
+/* Adds up pieces that are in scratch, [entry][piece][M][N], to results. Many are read at once, so that the latency of memory counts
  * once. */
 template <int LEVELS, int AT_ONCE>
 __global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED entry_places place, int64_t entries)

@@ -10,7 +10,7 @@ using namespace lki_gpu;
 namespace
 {
 
-/* ---- whole arrays: units of 16 bytes first, single elements behind them ---- */
+/* ---- whole arrays: units of 16 bytes first, then single elements ---- */
 
 bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 

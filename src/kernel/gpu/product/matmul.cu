@@ -85,7 +85,7 @@ product product_of(const lki_args *g)
     return p;
 }
 
-/* ---- who sums what: from shapes and lanes alone ---- */
+/* ---- how the sum is divided: from shapes and lanes alone ---- */
 
 enum how {
     ONE_BLOCK,

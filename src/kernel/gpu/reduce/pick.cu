@@ -148,7 +148,7 @@ template <typename OP> void pick(const lki_args *a, const OP &op)
     if (c.segments > 1) LKI_LAUNCH_FLAT((pick_last<OP>), flat, dim3(PICK_BLOCK), a, op, c, (const item *)found);
 }
 
-/* ---- the k largest: a warp per row looks for the next behind the last, k times ---- */
+/* ---- the k largest: a warp per row finds the next after the last, k times ---- */
 
 template <typename T>
 __global__ void __launch_bounds__(PICK_BLOCK) top(const T *x, T *values, int32_t *places, int64_t rows, int64_t n, int64_t count)
