@@ -57,7 +57,7 @@ static lk_status shape_fits(const char *call, const lki_field *f, const void *ar
     char            text[LKI_SHAPE_TEXT];
     const lk_shape *s = (const lk_shape *)((const char *)args + f->offset);
     if (f->type != LKI_FIELD_SHAPE || lki_row_valid(s)) return LK_OK;
-    return lki_fail(LK_ESHAPE, "%s: %s is %s, which is no shape of a row or has more than 2^48 elements", call, f->name,
+    return lki_fail(LK_ESHAPE, "%s: %s is %s, which is not the shape of a row or has more than 2^48 elements", call, f->name,
                     lki_shape_text(s, text));
 }
 

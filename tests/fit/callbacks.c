@@ -386,7 +386,7 @@ TEST(a_disk_that_is_full_for_a_while_leaves_a_whole_csv_file_and_one_warning)
     END_EPOCH(c, &s, 2, {"loss", 0.125}, {"val_loss", 3});
     limit_files(RLIM_INFINITY);
     assert_false(lk_failed());
-    const char *first = strstr(logged, "log.csv is incomplete: File too large; training goes on");
+    const char *first = strstr(logged, "log.csv is incomplete: File too large; training continues");
     assert_non_null(first);
     assert_null(strstr(first + strlen("log.csv is incomplete"), "incomplete"));
     END_EPOCH(c, &s, 3, {"loss", 0.5}, {"val_loss", 4});

@@ -379,7 +379,7 @@ TEST(other_data_is_told_between_epochs)
     logged[0] = 0;
     train((setting){.folder = folder, .epochs = 3, .batch = 24});
     assert_string_equal(lk_error(), "");
-    assert_non_null(strstr(logged, "was saved with other data"));
+    assert_non_null(strstr(logged, "was saved with another dataset"));
     folder_remove(folder);
 }
 

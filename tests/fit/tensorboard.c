@@ -211,7 +211,7 @@ TEST(a_disk_that_is_full_for_a_while_is_one_warning_and_nothing_is_lost)
     }
     const char *words = "TensorBoard: this log is incomplete: ", *first = strstr(logged, words);
     assert_non_null(first);
-    assert_non_null(strstr(first, ": cannot write it: File too large; training goes on"));
+    assert_non_null(strstr(first, ": cannot write it: File too large; training continues"));
     assert_null(strstr(first + 1, words));
     read_side(folder, "train");
     for (int epoch = 0; epoch < 4; epoch++) {

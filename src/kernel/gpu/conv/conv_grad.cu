@@ -4,10 +4,10 @@
  * Order of sums by tiles, for x: as in kernel.h, one CHAIN per cell and channel: output row, output column, out channel ascending.
  * For w: the images of a lane, from its first, are divided into parts; each has as many images as give it at least max(SHORT,
  * weights / SPREAD) outputs. One CHAIN per part: image, output row, output column; through a pool image, window row, window column.
- * Parts are added from left to right, lanes up the tree. So many blocks can share a sum with a small result, and their scratch is
- * never much larger than dy. The rule depends on the shapes of one image and of the weights only. The CPU's WINOGRAD is not used
- * here. Cells outside the image, and outputs that did not win their window, count as zeros: if the other factor is not finite the
- * result is NaN, while the reference leaves such products out.
+ * Parts are added from left to right, lanes up the tree. In this way many blocks can share a sum with a small result, and their
+ * scratch is never much larger than dy. The rule depends on the shapes of one image and of the weights only. The CPU's WINOGRAD is
+ * not used here. Cells outside the image, and outputs that did not win their window, count as zeros: if the other factor is not
+ * finite the result is NaN, while the reference leaves such products out.
  *
  * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result, the gradient of the bias: d, which has more than one
  * channel, summed over everything except channels. If the kernel for the weights does not compute it as a by-product, its order is
