@@ -1,6 +1,7 @@
 #!/bin/bash
-# durable.sh BUILD: what a run leaves on the disk is whole, whatever happened to it before or meanwhile: standard descriptors that are closed, a history.csv that a
-# power loss cut, logs that cannot be written, a folder that was removed, pipes where files should be, a lock that a dying process still holds.
+# durable.sh BUILD: a run leaves only complete files on the disk, whatever happened before or meanwhile: closed standard
+# descriptors, a history.csv that a power loss cut, logs that cannot be written, a folder that was removed, pipes instead of files,
+# a lock that a dying process still holds.
 . "$(dirname "$0")/check.bash"
 
 run="train $here/normalised.json --rows 640 --batch 32 --epochs 4 --json --verbose 2"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The tests of this folder find what they are for. Each is run over a small tree in a temporary folder, whose files say of each line
-# that must be found "// bad"; the test names these lines and no others, as FILE:LINE. What is right stands beside what is wrong.
+# The tests of this folder find what they should. Each is run over a small tree in a temporary folder, whose lines that must be
+# found contain "// bad"; the test must name exactly these lines, as FILE:LINE. Beside them are lines without a fault.
 home=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
