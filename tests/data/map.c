@@ -247,7 +247,7 @@ typedef struct meeting {
     int             here, wanted;
 } meeting;
 
-/* Returns only when so many are in here at the same time. */
+/* Returns only when this many are in here at the same time. */
 static lk_tuple meet(lk_tuple e, void *user)
 {
     meeting     *m = user;

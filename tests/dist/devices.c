@@ -116,7 +116,7 @@ TEST(devices_that_are_not_there)
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:localhost/task:1/cpu:0"), "no device", "task:1");
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:localhost/replica:2/cpu:0"), "no device", "replica:2");
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:worker/task:0/cpu:0"), "no device", "/job:worker");
-        assert_int_equal(lk_list_devices().count, 2); /* refused ones left nothing behind */
+        assert_int_equal(lk_list_devices().count, 2); /* refused ones had no effect */
     }
 }
 

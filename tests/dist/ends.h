@@ -25,7 +25,7 @@ typedef struct ending {
     manner       how;
     bool         traced;
     bool         ends;      /* else the same program, to its end */
-    bool         was_there; /* atomic: code behind the end was reached */
+    bool         was_there; /* atomic: code after the end was reached */
 } ending;
 
 enum { RELEASED_WITHIN = 5 };

@@ -135,7 +135,7 @@ static outcome with_for(lk_strategy *s, bool compiled)
     return o;
 }
 
-/* Style 2: an iterator and next, so many steps per epoch. */
+/* Style 2: an iterator and next, a fixed number of steps per epoch. */
 static outcome with_iterator(lk_strategy *s)
 {
     loop        l = loop_new(s);

@@ -50,7 +50,7 @@ static lk_dataset *shuffled(void)
     return lk_dataset_batch(lk_dataset_shuffle(lk_dataset_from_tensor_slices(LK_TUPLE(x, y)), 24), 4);
 }
 
-/* Two epochs of six steps, stopped after so many; a new model, optimiser and dataset each time, as in a new process. Errors are
+/* Two epochs of six steps, stopped after this many; a new model, optimiser and dataset each time, as in a new process. Errors are
  * the caller's. */
 static lk_digest part(const char *backups, int64_t stop)
 {
@@ -222,7 +222,7 @@ TEST(every_call_is_the_last)
 
 /* ---- damage ---- */
 
-/* Training goes on from another backup, or from the start: it ends the same. Or it says what is damaged. */
+/* Training resumes from another backup, or from the start, and ends the same. Or it reports what is damaged. */
 static void one_damage(int file, const uint8_t *data, size_t size)
 {
     put_folder();

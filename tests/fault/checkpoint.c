@@ -307,7 +307,7 @@ TEST(restore_without_memory)
     LK_POOL {
         lk_checkpoint_write(made(3).checkpoint, IN("only"));
         old_one = untrained();
-        lk_optimizer_iterations(old_one.optimizer); /* what waits for somebody to look gets its memory now */
+        lk_optimizer_iterations(old_one.optimizer); /* values that are computed when they are read get their memory now */
         lk_optimizer_learning_rate(old_one.optimizer);
         for (int n = 1; !lk_failed(); n++) {
             const int64_t before = lki_memory_in_use();

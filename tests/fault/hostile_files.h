@@ -412,7 +412,7 @@ static file png_beyond(void)
     return f;
 }
 
-/* A baseline header of 65500 x 65500 pixels, or fewer, and nothing behind it. */
+/* A baseline header of 65500 x 65500 pixels, or fewer, and nothing after it. */
 static file jpeg_of(uint32_t size)
 {
     file f = {.size = 0};

@@ -113,7 +113,7 @@ static left look_around(const char *backups, int cycle)
     return l;
 }
 
-/* Where there is a checkpoint, a run goes on with it, the newest, and says nothing. */
+/* If there is a checkpoint, a run resumes from the newest one, without a message. */
 static void check_words(int cycle, bool had_one)
 {
     static char              text[MOST_OUTPUT];

@@ -230,7 +230,7 @@ TEST(a_variable_survives)
 static int quiet(void **state)
 {
     (void)state;
-    lk_set_log(silence, NULL); /* missing gradients are told */
+    lk_set_log(silence, NULL); /* missing gradients are reported */
     return 0;
 }
 

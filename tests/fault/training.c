@@ -76,7 +76,7 @@ static lk_digest fits_with_backups(void)
     return fit_on(1, in("backups"), 0);
 }
 
-/* Stopped without a fault; goes on with one. */
+/* Stopped without a fault; resumes with one. */
 static bool armed_later;
 static void arm_now(void);
 

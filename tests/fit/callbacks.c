@@ -364,7 +364,7 @@ TEST(csv_files_have_keras_columns_and_line_ends)
     folder_remove(folder);
 }
 
-/* Files may grow to so many bytes, or to any size. */
+/* Files may grow to this many bytes, or to any size. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit r;
@@ -562,7 +562,7 @@ TEST(checkpoints_that_are_refused)
     stage_free(&s);
 }
 
-/* ---- of one's own ------------------------------------------------------------------------------------------------------------ */
+/* ---- custom callbacks ---- */
 
 static char order[2048];
 

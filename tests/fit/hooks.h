@@ -74,7 +74,7 @@ typedef struct stage {
     lki_logs      logs;
 } stage;
 
-/* Anew; zeroed before the first time. */
+/* Start again; zeroed before the first time. */
 static inline void stage_set(stage *s, lk_model *m)
 {
     lki_logs_free(&s->logs);

@@ -97,7 +97,7 @@ static void steps_per_epoch_of_repeated_data(const part *p, outcome *out)
     fit_part(p, (lk_fit_args){.model = m, .data = d, .epochs = EPOCHS, .steps_per_epoch = STEPS - 1}, out);
 }
 
-/* The third epoch begins the data anew. */
+/* The third epoch starts the data again. */
 static void steps_per_epoch_of_data_that_ends(const part *p, outcome *out)
 {
     MADE(p, dense_model());

@@ -43,8 +43,8 @@ static inline void history_text(const lk_history *h, char *text, size_t room)
     }
 }
 
-/* How a part of a run is made: on so many replicas (0: under no strategy), stopped after so many steps (0: to the end), saving in
- * `folder` (NULL: not at all). */
+/* How a part of a run is made: on this many replicas (0: under no strategy), stopped after this many steps (0: to the end), saving
+ * in `folder` (NULL: not at all). */
 typedef struct part {
     int         replicas;
     int64_t     stop;

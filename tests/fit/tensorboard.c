@@ -272,7 +272,7 @@ TEST(filters_are_tiles)
     assert_true(i.width == 3 * 25 - 1 && i.height == 2 * 25 - 1);
     assert_true(grey(&i, 0, 0) == 0 && grey(&i, 0, 25) == 0 && grey(&i, 0, 50) == 255 && grey(&i, 23, 73) == 255);
     assert_true(grey(&i, 0, 24) == 255 && grey(&i, 24, 0) == 255); /* between tiles */
-    assert_true(grey(&i, 25, 0) == 0 && grey(&i, 25, 60) == 255);  /* behind the last */
+    assert_true(grey(&i, 25, 0) == 0 && grey(&i, 25, 60) == 255);  /* after the last */
     lki_image_free(&i);
 
     i = picture(LK_SHAPE(1, 1, 3, 1), rgb);

@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Elements of all values of a model for one row. Up to SLOW they are computed; from FULL on there is no memory for them, which must
- * be told at once. A sound model between the two would only take long. */
+ * be reported at once. A valid model between the two would only take long. */
 enum { USE_ROWS = 4, USE_SLOW = 1 << 16, USE_FULL = 1 << 25 };
 
 static struct {

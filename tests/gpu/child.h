@@ -113,7 +113,7 @@ static inline void child_environment(const setting *s)
     unsetenv("LOCKSTEP_DEVICE");
 }
 
-/* cmocka's handlers would go on with the tests behind this one, in the child as well. */
+/* cmocka's handlers would continue with the tests after this one, in the child as well. */
 static inline void child_signals(void)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

@@ -269,7 +269,7 @@ TEST(batches_made_on_a_card_are_the_same)
         }
 }
 
-/* ---- rows are there for whoever comes next ---- */
+/* ---- rows stay for the next reader ---- */
 
 /* A gather may wait for what follows it (backend.h): an op, a step launched call by call, a captured one, one that reads another
  * batch, a read. */

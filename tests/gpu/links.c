@@ -177,7 +177,7 @@ static void owners(const void *arg, outcome *out)
     SOUND();
     NEED(first == again && first != other && first != later);
     lki_linked_forget(&a);
-    carry_all(first); /* those who have it go on */
+    carry_all(first); /* those who have it continue */
     lki_linked_drop(first);
     carry_all(again);
     lki_linked_drop(again);
@@ -206,7 +206,7 @@ static void fails(const void *arg, outcome *out)
     carry_all(l);
     places                 p = places_new();
     const lki_gpu_transfer t = {.kind = LKI_SEND_GATHER, .bytes = BYTES, .src = p.from, .dst = p.to};
-    NEED(lki_linked_exchange(l, 1, &t) == LK_OK); /* nobody knows yet */
+    NEED(lki_linked_exchange(l, 1, &t) == LK_OK); /* not known yet */
     NEED(!lki_buffer_at(p.dst[0], lki_device_cpu()));
     if (hangs) TOLD(LK_EDEADLINE, "GPU:0, GPU:1, GPU:2, GPU:3", "deadline of 0.2 seconds", "still at work: GPU:3");
     else TOLD(LK_EDEVICE, "LOCKSTEP_SIM_LINK");

@@ -106,7 +106,7 @@ static inline job *world_job(world *w, lki_slot slot, lk_dtype type)
 static inline void reads(job *j, int which) { j->src[j->nsrc++] = which; }
 static inline void makes(job *j, int which) { j->dst[j->ndst++] = which; }
 
-/* A result: mostly new, or written over one nobody of this call reads. */
+/* A result: mostly new, or written over one that no operand of this call reads. */
 static inline void makes_new(world *w, job *j, lk_dtype t, lk_shape s)
 {
     int at = -1;

@@ -66,7 +66,7 @@ static inline void small_fit(lk_strategy *s, lk_switch eagerly, outcome *out)
     out->digest = small_state(m);
 }
 
-/* ---- a loop of one's own ---- */
+/* ---- a custom loop ---- */
 
 typedef struct loop {
     lk_strategy  *strategy;

@@ -510,7 +510,7 @@ TEST(values_that_mean_the_same)
     refused(L, DENSE("\"dtype\": " POLICY_MAP("\"float32\"", "\"a\": \"float16\"")), LK_EUNSUPPORTED, "option \"dtype\"");
 }
 
-/* What constructors refuse is told with the file and the place. */
+/* What constructors refuse is reported with the file and the place. */
 TEST(numbers_out_of_range_are_refused)
 {
     const lki_kind L = LKI_KIND_LAYER;

@@ -25,7 +25,7 @@ static long status_of(const char *what)
     return kib;
 }
 
-/* From now on; false: the system does not count anew. */
+/* From now on; false: the system cannot reset the count. */
 static bool count_anew(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "w");

@@ -374,7 +374,7 @@ TEST(numbers_out_of_range)
     }
 }
 
-/* ---- of one's own ---- */
+/* ---- custom initialisers ---- */
 
 static lk_tensor *own(lk_shape shape, const char *stream, void *user)
 {

@@ -137,7 +137,7 @@ TEST(every_length)
 
 /* ---- the state file ---- */
 
-/* The latest of the folder is the right one, or there was a warning; a manager finds one to go on with. */
+/* The latest of the folder is the right one, or there was a warning; a manager finds one to resume from. */
 static void try_state(const char *path, size_t at)
 {
     LK_POOL {

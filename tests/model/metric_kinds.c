@@ -514,7 +514,7 @@ TEST(keras_files_know_them)
     assert_int_equal(described, LKI_METRIC_COUNT - 2); /* all but accuracy, which is a word, and the matrix */
 }
 
-/* ---- code of one's own ---- */
+/* ---- custom metrics ---- */
 
 static lk_tensor *gives(lk_tensor *labels, lk_tensor *predictions, lk_tensor *weight, void *user)
 {

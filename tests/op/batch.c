@@ -52,7 +52,7 @@ static void variants_agree(void **state)
 
 typedef struct layer {
     lk_variable *gamma, *beta, *mean, *variance;
-    int          times; /* how often the gradient behind the relu is used */
+    int          times; /* how often the gradient after the relu is used */
 } layer;
 
 static lk_tuple through(lk_tuple in, void *user)

@@ -20,7 +20,7 @@ static const int64_t marked_rows[] = {3};
 enum { EVERY = 4 };
 #else
 static const int64_t marked_rows[] = {1, 5, 8, 13};
-enum { EVERY = 1 }; /* one program in so many, beyond first derivatives */
+enum { EVERY = 1 }; /* one program in this many, beyond first derivatives */
 #endif
 
 /* ---- which ops were seen, with an operand that depends on the inputs ---- */
@@ -293,7 +293,7 @@ static bool all_zero(const lk_tensor *t)
     return true;
 }
 
-/* Inputs that are rows get a weight added to each row, so that every program has weights behind its rows. */
+/* Inputs that are rows get a weight added to each row, so that the gradient of every program reaches weights. */
 static lk_tuple gradients_of_weights(lk_tuple in, void *user)
 {
     const program *p = user;

@@ -9,7 +9,7 @@
 
 enum { ROWS = 5, MOST = 8 };
 
-/* With hide, what is pooled passes an op whose gradient rule makes a new tensor: nothing is known of the pool behind it. */
+/* With hide, the pooled value passes an op whose gradient rule makes a new tensor: nothing is known of the pool after it. */
 typedef struct form {
     bool hide, second;
 } form;

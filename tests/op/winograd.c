@@ -36,7 +36,7 @@ static void with_epilogue(cas *c, lki_epilogue e)
     c->unit = c->dst[0].dim[1] * c->dst[0].dim[2] * c->dst[0].dim[3];
 }
 
-/* 3x3 windows; `after`: cells behind the image, as `pad` are before it. */
+/* 3x3 windows; `after`: cells after the image, as `pad` are before it. */
 static layer layer_3x3(int64_t batch, int64_t H, int64_t W, int64_t C, int64_t O, int64_t pad_h, int64_t pad_w, int64_t after)
 {
     return layer_of(batch, H, W, C, O, (lki_window){{3, 3}, {1, 1}, {1, 1}, {pad_h, pad_w}}, after);

@@ -236,7 +236,7 @@ TEST(answers_that_lie)
     kind values              rank "\\0" name "\\0\\0\\0" texts "\\0\\0\\0\\0\\0\\0\\0" size "\\0\\0\\0\\0\\0\\0\\0"
     static const char *const scripts[] = {
         HELPER(FRAME("\\3", "\\7")),                                                           /* cut off */
-        HELPER(DONE "x"),                                                                      /* something behind the end */
+        HELPER(DONE "x"),                                                                      /* something after the end */
         HELPER(FRAME("\\11", "\\0")),                                                          /* no such frame */
         HELPER(FRAME("\\4", "\\0")),                                                           /* refused, and not why */
         HELPER(FRAME("\\1", "\\1") "x" DONE),                                                  /* half an item */

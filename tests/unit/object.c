@@ -112,7 +112,7 @@ TEST(references_outlive_owners)
         t = lki_retain(thing_new(1, LKI_LIVES_IN_POOL, NULL));
     }
     NONE_GONE();
-    lk_free(t);         /* nobody owns it any more */
+    lk_free(t);         /* it has no owner any more */
     lki_object_keep(t); /* nor does this find an owner */
     NONE_GONE();
     lki_drop(t);

@@ -26,7 +26,7 @@ static int limit_time(void **state)
 typedef struct meeting {
     lki_barrier barrier;
     int         rounds;
-    int         naps;        /* every so many rounds somebody comes late, so that the others fall asleep; 0: never */
+    int         naps;        /* every n-th round one thread is late, so that the others fall asleep; 0: never */
     int         at[MOST];    /* round each thread is in; plain ints, ordered by the barrier alone */
     int         differences; /* atomic */
 } meeting;

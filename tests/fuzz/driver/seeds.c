@@ -22,7 +22,7 @@ static const char *place(const char *target, const char *name)
     return folder_file(folder, name);
 }
 
-/* A seed of several pieces, one behind the other. */
+/* A seed of several pieces, one after the other. */
 static void seed(const char *target, const char *name, int count, const lki_bytes *piece)
 {
     if (lki_file_write(place(target, name), count, piece) != LK_OK) fprintf(stderr, "%s\n", lk_error());
