@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- libraries that are looked for when they are needed ---- */
+/* ---- libraries that are loaded when they are needed ---- */
 
 static const struct {
     const char *name, *file, *use, *package;

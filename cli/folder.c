@@ -269,7 +269,7 @@ void cli_folder_forget(const cli_folder *f)
     rmdir(f->path);
 }
 
-/* ---- how to go on ---- */
+/* ---- how to resume ---- */
 
 /* Quoted for a shell. */
 static void put_word(const char *word)

@@ -195,7 +195,7 @@ int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out)
     return load(path, strategy, out);
 }
 
-/* ---- what it puts out ---- */
+/* ---- its outputs ---- */
 
 int cli_model_probe(cli_model *m, cli_source *data, lk_shape out[CLI_MOST_TENSORS])
 {

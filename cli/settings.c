@@ -178,7 +178,7 @@ int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, con
     return why ? cli_fail(CLI_FAILED, "%s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* ---- what is given again ---- */
+/* ---- settings that are typed again ---- */
 
 static void shown(int i, const char *value, char *out, size_t room)
 {
@@ -234,7 +234,7 @@ int cli_settings_data_agree(const char *folder, const cli_source *const data[2])
     return code;
 }
 
-/* ---- what is not given again ---- */
+/* ---- settings that are not typed again ---- */
 
 static bool wanted(const cli_args *a, int i)
 {
@@ -354,7 +354,7 @@ int cli_settings_data_known(const cli_args *a, const lk_shape *row)
                     cli_shape_text(*row, text));
 }
 
-/* ---- to be looked at ---- */
+/* ---- printing ---- */
 
 void cli_settings_print(const char *folder, FILE *to)
 {

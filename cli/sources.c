@@ -229,7 +229,7 @@ int cli_sources_use(const cli_args *a, const char *data, const char *other)
     return CLI_FINE;
 }
 
-/* ---- what rows look like ---- */
+/* ---- types and shapes of rows ---- */
 
 bool cli_lacks_file(const cli_source *s, const char *text)
 {

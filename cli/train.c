@@ -191,7 +191,7 @@ static int measure(run *r)
     return lk_failed() ? explain_failure(r) : CLI_FINE;
 }
 
-/* ---- what is kept and told ---- */
+/* ---- saving and reporting ---- */
 
 static int keep(run *r)
 {

@@ -79,7 +79,7 @@ lk_names lk_class_names(const lk_dataset *d)
     return d->classes;
 }
 
-/* ---- what an element looks like ---- */
+/* ---- types and shapes of an element ---- */
 
 static void describe(const lki_element *e, lk_element_spec *out)
 {

@@ -170,7 +170,7 @@ static lk_status list_gallery(const char *call, const char *folder, gallery *g)
     return LK_OK;
 }
 
-/* ---- a share of them ---- */
+/* ---- a fraction of them ---- */
 
 typedef struct ticket {
     uint64_t number;

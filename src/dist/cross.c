@@ -274,7 +274,7 @@ lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops 
     return LK_OK;
 }
 
-/* ---- as calls of their own ---- */
+/* ---- as public calls ---- */
 
 static lk_status check_destination(const char *call, const lk_strategy *s, const lk_destination *to)
 {

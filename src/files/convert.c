@@ -17,7 +17,7 @@
 #include <lockstep/files.h>
 #include <string.h>
 
-/* ---- does it hold a model? ---- */
+/* ---- does it contain a model? ---- */
 
 static lk_status h5_has_model(const char *path, bool *out)
 {

@@ -50,7 +50,7 @@ static int optimizer_node(const lki_object_graph *g, int model)
     return own >= 0 ? own : lki_object_graph_child(g, 0, "optimizer");
 }
 
-/* ---- laying one over the other ---- */
+/* ---- matching the graphs ---- */
 
 /* Later nodes first: among them are the lists in which an optimiser keeps variables by purpose, while indices in its list of all
  * variables depend on its settings. */

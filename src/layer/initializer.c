@@ -71,7 +71,7 @@ const lki_class lki_initializer_classes[INIT_COUNT + 1] = {
     CLASS(orthogonal, "Orthogonal", FIELDS(ORTHOGONAL_FIELDS)),
 };
 
-/* ---- what they fill a weight with ---- */
+/* ---- fillings ---- */
 
 typedef struct recipe recipe;
 struct recipe {

@@ -39,7 +39,7 @@ static lk_status checked(const lk_layer *l, const char *function, lk_status stat
     return lki_fail(status, "layer \"%s\": its %s function failed with status %d", lki_layer_title(l), function, (int)status);
 }
 
-/* ---- what becomes of a row ---- */
+/* ---- shapes and results ---- */
 
 static bool is_row(const lk_shape *s)
 {

@@ -119,7 +119,7 @@ static lk_status record(lk_checkpoint_manager *m)
     return status;
 }
 
-/* ---- what a folder has ------------------------------------------------------------------------------------------------------- */
+/* ---- the contents of a folder ------------------------------------------------------------------------------------------------ */
 
 static char *with_folder(const lk_checkpoint_manager *m, const char *path)
 {

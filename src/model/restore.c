@@ -139,7 +139,7 @@ static restoring *restore_open(const char *call, const char *path)
     return NULL;
 }
 
-/* ---- laying the graphs over each other -------------------------------------------------------------------------------------- */
+/* ---- matching the graphs ---------------------------------------------------------------------------------------------------- */
 
 /* One level deeper: returns true if another node was matched. Later nodes come first: among them are the lists in which an
  * optimiser keeps variables by purpose, while indices in its list of all variables depend on its settings. */
@@ -435,7 +435,7 @@ lk_restore_status *lk_checkpoint_restore(lk_checkpoint *c, const char *path)
 }
 lk_restore_status *lk_checkpoint_read(lk_checkpoint *c, const char *path) { return restore("lk_checkpoint_read", c, path, false); }
 
-/* ---- asking how it went ----------------------------------------------------------------------------------------------------- */
+/* ---- status of a restore ---------------------------------------------------------------------------------------------------- */
 
 static lk_status askable(const char *call, const lk_restore_status *s)
 {

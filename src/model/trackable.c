@@ -53,7 +53,7 @@ static lk_status object_child(lki_trackables *t, int parent, const char *name, v
     return child(t, parent, name, (lki_tracked){.kind = (lki_tracked_kind)kind, .object = object, .exact = exact});
 }
 
-/* ---- what each kind consists of ---- */
+/* ---- the children of each kind ---- */
 
 typedef lk_status expand_fn(lki_trackables *t, int node, void *object);
 

@@ -92,7 +92,7 @@ static state simple_cell(const run *r, lk_tensor *x, state s)
 static const form LSTM = {"lk_nn_lstm", 4, lstm_cell}, GRU = {"lk_nn_gru", 3, gru_cell},
                   SIMPLE = {"lk_nn_simple_rnn", 1, simple_cell};
 
-/* ---- what may be asked for ---- */
+/* ---- options ---- */
 
 static bool shaped(const char *call, const char *name, const lk_tensor *t, int64_t rows, int64_t columns)
 {

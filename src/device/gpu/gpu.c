@@ -335,7 +335,7 @@ static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void
     return status;
 }
 
-/* ---- what not every device can do ---- */
+/* ---- optional functions ---- */
 
 static size_t gpu_room(lki_device *d)
 {

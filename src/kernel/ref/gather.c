@@ -75,7 +75,7 @@ enum { CHUNK = 64 }; /* columns summed side by side */
 #undef T
 #undef NAME
 
-/* ---- ids of each row's own --------------------------------------------------------------------------------------------------- */
+/* ---- separate ids per row ---------------------------------------------------------------------------------------------------- */
 
 typedef struct picks {
     int64_t entries, ids, inner; /* x is [n, entries, inner], ids [n, ids] */

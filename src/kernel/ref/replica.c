@@ -70,7 +70,7 @@ REPLICA_SUM(i64)
 AGREE(f32)
 AGREE(f64)
 
-/* ---- entries picked by ids ---- */
+/* ---- entries selected by ids ---- */
 
 enum { ADD, SUB, MUL, DIV, MIN, MAX, UPDATE };
 

@@ -106,7 +106,7 @@ __device__ inline void clear_patches(const few_grad_call &f, float *shared)
     __syncthreads();
 }
 
-/* ---- the gradient on its way ---- */
+/* ---- loading the gradient ---- */
 
 /* A thread's data of a unit: of a window, or of UNIT outputs. */
 template <class T> struct held_unit {

@@ -45,7 +45,7 @@ struct pool_x_call {
     __host__ __device__ int each() const { return (raw() + told() + sums() + 3) / 4 * 4; }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 __device__ inline void bring_weights(const pool_x_call &f, int c, float *to)
 {
@@ -152,7 +152,7 @@ __device__ inline void add_cells(const pool_x_call &f, int u, int colour, const 
     }
 }
 
-/* ---- on the way out ---- */
+/* ---- storing ---- */
 
 __device__ inline void put_image(const pool_x_call &f, int64_t n, int c, const float *sums)
 {

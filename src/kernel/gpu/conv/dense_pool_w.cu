@@ -80,7 +80,7 @@ template <class T> struct rooms {
     __device__ float *cells(int stage) const { return w(stage) + T::W_STAGE; }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 /* Each warp copies a part of its window of this step. */
 template <class T> __device__ inline void fetch_weights(const dense_call &f, const share &s, int window, float *to)

@@ -72,7 +72,7 @@ struct piece_at {
     }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 /* Four channels of a cell, of four images. */
 struct quad_of_four {

@@ -62,7 +62,7 @@ template <int OUTS> struct pool_w_room {
     }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 /* Copy image n, its channels from c and o on. A thread copies four channels of a cell, the same four of all its cells: as many
  * lines as there are threads for at a time. */

@@ -42,7 +42,7 @@ __host__ __device__ constexpr bool is_plain(int slot)
            slot == LKI_K_relu || slot == LKI_K_relu_grad;
 }
 
-/* ---- element-wise slots: what becomes of one element (or two) ---- */
+/* ---- element-wise slots, for one element (or two) ---- */
 
 /* clang-format off */
 #define NUMBER a

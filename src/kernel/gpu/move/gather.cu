@@ -73,7 +73,7 @@ void row_gather(const lki_args *a)
     pick_rows(a, {x.mid, x.inner, i.inner, true});
 }
 
-/* ---- one-hot: an id out of range is a row of off ---- */
+/* ---- one-hot: an id out of range gives a row of `off` ---- */
 
 template <typename T, typename I> struct marker {
     T              *y, on, off;

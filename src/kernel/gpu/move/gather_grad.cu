@@ -22,7 +22,7 @@ namespace
 
 enum { THREADS = 256, DIGITS = 16, BITS = 4, EACH = 8, TILE = THREADS * EACH };
 
-/* ---- which entry a position names ---- */
+/* ---- the entry of a position ---- */
 
 struct names {
     ids     id;

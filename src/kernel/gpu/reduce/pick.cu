@@ -22,7 +22,7 @@ namespace
 
 enum { PICK_BLOCK = 128, WARP = 32, BUSY_WARPS = 1056, BUSY_THREADS = 32768, WARP_SEGMENT = 1024, THREAD_SEGMENT = 64 };
 
-/* ---- what is looked for ---- */
+/* ---- operations ---- */
 
 template <typename T, bool MAX> struct extreme {
     typedef T       item;

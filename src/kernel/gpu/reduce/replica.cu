@@ -228,7 +228,7 @@ template <typename T> void agree(const lki_args *a)
     else LKI_LAUNCH_FLAT((agree_kernel<T, 1>), blocks, block, a, src, a->nsrc, dst, a->hi, equal, differ);
 }
 
-/* ---- entries picked by ids ---- */
+/* ---- entries selected by ids ---- */
 
 enum { ADD, SUB, MUL, DIV, MIN, MAX, UPDATE };
 enum { SCATTER_THREADS = 1 << 16, SCATTER_PARTS = 1 << 10 };
