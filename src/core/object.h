@@ -71,8 +71,7 @@ void  lki_object_keep(void *object); /* from its step to the current pool */
 /* The pool for new objects of this thread; a thread that works for another one can use that one's pool. NULL: the library's. */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
-void  lki_pool_close_inside(void *pool); /* pools this thread opened since `pool` was its current one, and that no code returns
-                                          * to */
+void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one */
 
 /* Drop all objects of the library's pool, in reverse order of creation. False: a pool or a step is open on this thread. */
 bool lki_library_close(void);

@@ -156,14 +156,11 @@ typedef struct lki_dataset_ops {
     void (*save)(lki_cursor *c, lki_saver *s); /* optional */
     lk_status (*restore)(lki_cursor *c,
                          lki_loader *l); /* with save; the inputs are restored first. On failure stop() releases what exists */
-    lk_status (*hold)(
-        lki_cursor   *c,
-        lki_elements *ahead); /* of transparent ones, optional: stop using the input, and append the elements that were read
-                               * ahead */
+    lk_status (*hold)(lki_cursor   *c,
+                      lki_elements *ahead); /* transparent ones, optional: leave the input, append what was read ahead */
     lk_status (*again)(lki_cursor *c, int64_t number,
                        lki_element *out); /* optional: element `number`, for sets whose home this is */
-    bool (*still)(lki_cursor *c);         /* optional: whether what was read early would be the same now. Without it nothing is read
-                                   * early */
+    bool (*still)(lki_cursor *c);         /* optional: would an early read give the same now? NULL: none is early */
     bool (*has)(const lki_cursor  *c,
                 const lki_element *e); /* optional, if cursors of one node differ: whether again() would return this element */
     lk_status (*remake)(lki_cursor *c, const lki_element *from, lki_element *out); /* optional: a map's element from its input's */

@@ -124,8 +124,7 @@ static lk_tuple parse(lk_tuple numbered, void *user)
     const features *fs = user;
     lk_tensor      *item[LKI_MOST_COLUMNS], *record = numbered.item[1];
     const int64_t  *number = lk_data(numbered.item[0]);
-    const void     *bytes = number ? lk_data(record) : NULL; /* neither has data while it is traced, so it cannot be run over many
-                                                          * rows */
+    const void     *bytes = number ? lk_data(record) : NULL; /* neither has data while traced: not vectorised */
     if (!bytes) return (lk_tuple){0};
     if (numbered.count != 2 || record->dtype != LK_U8) {
         lki_fail(LK_EDTYPE, "%s: an element is %d tensors, the first %s; records are one tensor each, u8", CALL, numbered.count - 1,

@@ -94,8 +94,7 @@ static inline lki_device *lki_device_for(lki_device *wanted, lki_device *now)
 
 const char *lki_device_type(const char *text);          /* the type with this name, in upper or lower case; or NULL */
 int         lki_device_count(const char *type);         /* NULL: of all types */
-lki_device *lki_device_at(const char *type, int index); /* NULL: there is none; type NULL: devices of all types are numbered
-                                                         * together */
+lki_device *lki_device_at(const char *type, int index); /* NULL: there is none; type NULL: all types are numbered together */
 lki_device *lki_device_named(const char *name);         /* "GPU:1"; NULL: there is none */
 const char *lki_device_best_type(void);                 /* for a strategy that names no device */
 const char *lki_device_why(const char *type);           /* one line: which were found, or how to get more */

@@ -30,8 +30,7 @@ typedef struct decoder {
 static bool turbo_open(turbo *t)
 {
     static const char *const names[] = {"tjInitDecompress", "tjDecompressHeader3", "tjDecompress2", "tjGetErrorStr2", "tjDestroy"};
-    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL); /* stays open: opening a library again returns the same
-                                                                         * handle */
+    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL); /* stays open: reopening gives the same handle */
     void *fn[LKI_COUNT(names)];
     bool  all = library != NULL;
     for (int i = 0; i < LKI_COUNT(names) && all; i++)

@@ -19,9 +19,7 @@
 #include "format/json.h"
 
 #define LKI_KERAS_VERSION "3.15.1" /* the version whose files these are */
-#define LKI_BESIDE                                                                                                                 \
-    "lockstep" /* the key of an object, beside its config, for options that Keras does not have
-                                    * (lki_field.ours) */
+#define LKI_BESIDE "lockstep"      /* the key beside an object's config for options that Keras lacks (lki_field.ours) */
 
 /* ---- families: all classes of one kind of object (classes.c) ---- */
 
@@ -34,8 +32,8 @@ typedef struct lki_family {
     const char *what;                                       /* "initialiser" */
     const char *header;                                     /* the header that lists them all; NULL: messages list them */
     const lki_class *(*at)(int i);                          /* NULL after the last; a class without a name is skipped */
-    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: custom functions; and, unless args is NULL, a copy
-                                                             * of its current arguments */
+    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: custom functions; if args is not NULL, a copy of its
+                                                             * arguments */
     void *(*named)(const char *name);                       /* optional: makes one by a name that no class has */
     const lki_alias *alias;                                 /* ends with an empty one */
 } lki_family;

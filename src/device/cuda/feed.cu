@@ -66,8 +66,7 @@ int lki_cuda_feed_flush(int card)
 {
     feed                       *f = &feeds[card];
     std::lock_guard<std::mutex> held(f->lock);
-    TRY(cudaSetDevice(lki_cuda_physical(card))); /* also where no gather is deferred: the caller launches kernels on this card
-                                                  * next */
+    TRY(cudaSetDevice(lki_cuda_physical(card))); /* in any case: the caller launches kernels on this card next */
     return launch_waiting(f);
 }
 

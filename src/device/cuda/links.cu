@@ -282,8 +282,7 @@ void links_close(void *opaque, int abort)
                 cudaStreamSynchronize(l->stream[i]);
                 if (i < (int)l->own.size()) cudaStreamSynchronize(l->own[i]);
             }
-    abort_all(l);                               /* work that is on a stream cannot be cut short, and ncclCommDestroy would wait for
-                                                 * all ranks */
+    abort_all(l);                               /* work on a stream cannot be cut short; ncclCommDestroy would wait for all ranks */
     if (l->begun) follow(l, l->stream, l->own); /* copies that are still running */
     for (cudaStream_t s : l->own)
         cudaStreamDestroy(s);

@@ -57,8 +57,7 @@ typedef struct lki_gpu_backend {
     int (*cards)(const char **why); /* the number of cards; if 0, why */
     int (*card)(int card, lki_gpu_card *out);
     const char *(*text)(int code); /* of a code that this thread got; it names the call that failed if that is known */
-    const char *(*lost)(int code); /* the name of an error after which nothing works on the card any more in this process; else
-                                    * NULL */
+    const char *(*lost)(int code); /* the name of an error after which the card is lost to this process; else NULL */
     int (*open)(int card, void **stream);
     int (*alloc)(int card, size_t bytes, void **mem);
     int (*release)(int card, void *mem);

@@ -265,8 +265,7 @@ template <typename D, typename F, typename A, typename B = none, typename C = no
     f.a = a->attr ? a->attr->num.a : 0;
     f.b = a->attr ? a->attr->num.b : 0;
     f.fail = fault_of(a);
-    f.stop = a->gpu->fault ? nullptr : a->gpu->stop; /* a call that may fail itself writes no variable; it writes all of its
-                                                      * result */
+    f.stop = a->gpu->fault ? nullptr : a->gpu->stop; /* a call that may fail writes no variable, and all of its result */
     each_walk<D, F, A, B, C>(a, walk_of(a, 1 + !std::is_same<B, none>::value + !std::is_same<C, none>::value), f);
 }
 

@@ -259,8 +259,7 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
     const int     o = group * f.q.width() + 4 * ((int)threadIdx.x & ((1 << f.q.bits) - 1)), strand = (int)threadIdx.x >> f.q.bits;
     const int     turns = (rows * f.across + f.strands - 1) / f.strands, units = o < f.q.channels ? rows * f.across : 0;
     const int64_t image = (int64_t)f.p.IH * f.p.IW * W::C, entries = (int64_t)f.H * f.W * f.q.channels;
-    const int     buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where the offset of each unit's first cell in a patch is
-                                                              * stored */
+    const int     buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where offsets of units' first cells are stored */
     cell_move *const moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
     int              from, to;
     l.range(set, &from, &to);

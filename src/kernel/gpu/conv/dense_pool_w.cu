@@ -368,8 +368,7 @@ template <class T> dense_call call_of(const lki_args *g, const conv &v, int64_t 
     f.held = (int)(2 * lki_ceil_div(T::STAGES * T::WG - 1, f.PW) + 4); /* of the steps in shared memory at a time */
     f.by_held = divisor_of(f.held);
     f.line = (int)lki_ceil_div(2 * f.PW + 2 + 4, 8) * 8 - 4; /* an odd number of quads, */
-    f.image = f.held * f.line + 4;                           /* so that lines and images that are read together are in different
-                                                              * banks */
+    f.image = f.held * f.line + 4;                           /* so lines and images that are read together are in different banks */
     return f;
 }
 

@@ -18,10 +18,8 @@ namespace
 using namespace lki_gpu;
 
 enum { WIDE = FRAGMENT_WIDE, FEW = 2 /* FEW: mma of columns if there are few rows */, WARPS = 12, FEW_WARPS = 4 };
-enum {
-    BESIDE_WEIGHTS = 50
-}; /* LKI_ASK_SHARED: the same as for the gradient of the weights, which runs at the same time
-                               * (patch_pool_w.cu) */
+/* LKI_ASK_SHARED: the same as for the gradient of the weights, which runs at the same time (patch_pool_w.cu). */
+enum { BESIDE_WEIGHTS = 50 };
 
 struct square_call {
     fragment_plan    p;
@@ -125,9 +123,7 @@ __device__ inline void multiply_window(int window, const left_fragment<P> *out, 
             const int row = output_of(window / 2, cell / 2, tap / 3), column = output_of(window % 2, cell % 2, tap % 3);
             if (row >= 0 && row < 2 && column >= 0 && column < 2) multiply_fragments<P, WIDE>(out[2 * row + column], b, acc[cell]);
         }
-        if (!LKI_WARPGROUPS(P, WIDE))
-            __syncwarp(); /* so that weights are read tap by tap, and again for the next window: there are many of them, and few
-                           * registers */
+        if (!LKI_WARPGROUPS(P, WIDE)) __syncwarp(); /* so that weights are read tap by tap: there are few registers */
     }
 }
 

@@ -24,11 +24,8 @@ using namespace lki_gpu;
 
 enum { WIDE = 32, QUADS = WIDE / 4, CELL = WIDE + 4, TAPS = 3, MT = TAPS * WIDE / 16, NT = WIDE / 8 };
 enum { AT_A_TIME = 4 }; /* windows of a group */
-enum {
-    BESIDE_DATA = 50,
-    AS_IT_IS = -1
-}; /* LKI_ASK_SHARED: the same as for the data gradient of few rows, which runs at the same
-                                           * time (fragment_x.cu) */
+/* LKI_ASK_SHARED: the same as for the data gradient of few rows, which runs at the same time (fragment_x.cu). */
+enum { BESIDE_DATA = 50, AS_IT_IS = -1 };
 
 struct pool_w_call : pool_weights {
     int     width;   /* cells of a line in shared memory */

@@ -20,11 +20,8 @@ namespace
 
 using namespace lki_gpu;
 
-enum {
-    AHEAD = 2,
-    RING = AHEAD + 1
-}; /* copies of a step's weights start when no thread reads those of the previous step any
-                                       * more */
+/* Copies of a step's weights start when no thread reads those of the previous step any more. */
+enum { AHEAD = 2, RING = AHEAD + 1 };
 
 /* Results RH x RW of an image are the first of its IH x IW cells; the cells after them are 0. */
 struct to_cells {

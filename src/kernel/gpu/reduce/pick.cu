@@ -33,11 +33,7 @@ template <typename T, bool MAX> struct extreme {
     __device__ T    of(int64_t at, int64_t) const { return x[at]; }
     __device__ T    best(T a, T b) const { return is_nan(a) ? a : is_nan(b) || (MAX ? b > a : b < a) ? b : a; }
     __device__ T    swap(T a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
-    __device__ void put(int64_t o, T a) const
-    {
-        dst[o] = a + 0;
-    } /* a zero becomes +0, so that the result does not depend on the
-                                                                   * order */
+    __device__ void put(int64_t o, T a) const { dst[o] = a + 0; } /* a zero becomes +0 */
 };
 
 template <bool ANY> struct truth {
