@@ -50,7 +50,7 @@ typedef struct lk_runtime_args {
 /* Make one. Threads are started at first need. The thread that calls is never moved to other cores.
  * Owner   the current pool. lk_free() lets it go: it and its threads stay until the last LK_WITH_RUNTIME that selects it has ended
  *         and the last thread that was started under it, and memory limits hold for what was made under it as long as that lives.
- * Errors  NULL: lanes that are not a power of two, cores that do not exist, .run without .threads. */
+ * Errors  NULL: the lanes are not a power of two, the machine does not have the cores, .run is given without .threads. */
 #define lk_runtime_of(...) lk_runtime_kw(LKI_KW(lk_runtime_args, __VA_ARGS__))
 LK_API lk_runtime *lk_runtime_kw(lk_runtime_args args);
 
@@ -59,7 +59,7 @@ LK_API lk_runtime *lk_runtime_current(void);
 LK_API lk_runtime *lk_runtime_default(void);
 
 /* LK_WITH_RUNTIME(r) { ... }: calls of this thread inside run under r, and threads that the library starts for them: replicas,
- * pipelines, writers. Nests. As LK_POOL, a loop of one turn. The body does not run if r is not a runtime (LK_EINVAL). */
+ * pipelines, writers. Nests. As LK_POOL, a loop of one turn. The body does not run if r is NULL (LK_EINVAL). */
 LK_API lki_block lki_runtime_enter(lk_runtime *r);
 LK_API void      lki_runtime_leave(lki_block *);
 #define LK_WITH_RUNTIME(r) LKI_BLOCK(LKI_ID(lki_runtime_), lki_runtime_leave, lki_runtime_enter(r))

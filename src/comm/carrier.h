@@ -1,4 +1,4 @@
-/* Carriers: how bytes travel between the members of a group. A carrier is one table of functions; group.h is what others call.
+/* Carriers: how bytes travel between the members of a group. A carrier is one table of functions; comm.h is what others call.
  *
  * A group has n members, numbered from 0. What one process has of it is a side: the members first .. first + here - 1, whose
  * buffers it may name. One process may hold all members (the cards of a machine), or one of them (a machine of several); in tests a
@@ -13,12 +13,12 @@
  * 1. An exchange is a list of transfers that are posted together. All members post the same exchanges in the same order, with the
  *    same kinds and sizes; a carrier that notices a difference reports which member differs.
  * 2. post() returns without waiting for another member. Until done() says so, the buffers and the list stay as they are.
- * 3. `ordered`: a transfer runs on the devices of the members, after the work given to them before and before the work given to them
+ * 3. `ordered`: a transfer runs on the devices of the members, after the work given to them before and before the work given
  *    later; the host does not wait. Of other carriers the host waits with done().
  * 4. A member that ends its side, or aborts, releases all others: done() and post() of every other side fail from then on, with
  *    the cause. No function waits for ever.
  * 5. One side is used by one thread at a time. Different sides may be used by different threads at the same time.
- * 6. A carrier without post() has send() and receive(); group.c makes exchanges of them. Between two members messages arrive in
+ * 6. A carrier without post() has send() and receive(); comm.c makes exchanges of them. Between two members messages arrive in
  *    the order in which they were sent. */
 #ifndef LKI_COMM_CARRIER_H
 #define LKI_COMM_CARRIER_H
@@ -49,12 +49,12 @@ typedef struct lki_transfer {
 /* Kinds of memory that buffers may lie in, as bits. */
 enum { LKI_CARRIES_HOST = 1, LKI_CARRIES_CARDS = 2 };
 
-typedef struct lki_opening {
+typedef struct lki_carrier_args {
     int                members, first, here;
     lki_device *const *device; /* of the members here */
     const void *meeting;       /* what the sides of a group in one process have in common, to compare; NULL: all members are here */
     double      seconds;       /* the deadline of opening, and of each wait; 0: none */
-} lki_opening;
+} lki_carrier_args;
 
 typedef struct lki_carrier {
     const char *name;   /* "local" */
@@ -64,7 +64,7 @@ typedef struct lki_carrier {
     bool        ordered, sums;
 
     /* LK_OK and a side, or a code and why this carrier cannot be had here; no error is recorded. */
-    lk_status (*open)(const lki_opening *o, void **side, char why[LKI_CARRIER_WHY]);
+    lk_status (*open)(const lki_carrier_args *o, void **side, char why[LKI_CARRIER_WHY]);
 
     /* An exchange. `beside`: of an ordered carrier, the devices do not wait for it before the next exchange that is not. */
     lk_status (*post)(void *side, int count, const lki_transfer *transfers, bool beside);

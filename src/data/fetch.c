@@ -154,10 +154,10 @@ static void note_reason(fetch *f, const char *url, const char *why)
     snprintf(f->reasons + used, REASONS - used, "%s%s: %.*s", used ? "; " : "", url, REASON - 1, why);
 }
 
-static lk_status transfer(fetch *f, const char *url, lki_transfer *t)
+static lk_status transfer(fetch *f, const char *url, lki_download *t)
 {
     const lk_fetch_args *a = f->a;
-    *t = (lki_transfer){.url = url,
+    *t = (lki_download){.url = url,
                         .descriptor = f->descriptor,
                         .from = a->sha256 && !is_local(url) ? f->have : 0,
                         .most = lki_integer_or(a->most_bytes, DEFAULT_MOST),
@@ -170,7 +170,7 @@ static lk_status transfer(fetch *f, const char *url, lki_transfer *t)
 /* *done: the part is complete and right. LK_OK also if it is not, and another mirror may succeed. */
 static lk_status try_mirror(fetch *f, const char *url, bool *done)
 {
-    lki_transfer t;
+    lki_download t;
     char         why[REASON];
     for (int continued = 0;;) {
         LKI_TRY(transfer(f, url, &t));

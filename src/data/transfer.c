@@ -88,7 +88,7 @@ bool lki_transfer_possible(void)
 /* ---- what libcurl calls ---- */
 
 typedef struct running {
-    lki_transfer *t;
+    lki_download *t;
     void         *handle;
     bool          begun; /* a byte came */
     bool          silent, too_large;
@@ -107,7 +107,7 @@ static long response_code(const running *r)
 /* At the first byte: checks whether it continues the existing bytes, or is the first of the file. */
 static bool place_first_byte(running *r)
 {
-    lki_transfer *t = r->t;
+    lki_download *t = r->t;
     r->begun = true;
     t->resumed = t->from > 0 && response_code(r) == 206;
     t->size = t->resumed ? t->from : 0;
@@ -119,7 +119,7 @@ static bool place_first_byte(running *r)
 static size_t take_bytes(char *data, size_t size, size_t count, void *user)
 {
     running      *r = user;
-    lki_transfer *t = r->t;
+    lki_download *t = r->t;
     size_t        left = size * count;
     r->last_byte = lki_nanoseconds();
     if (!r->begun && !place_first_byte(r)) return 0;
@@ -149,7 +149,7 @@ static int look_at_clock(void *user, int64_t all, int64_t have, int64_t up_all, 
 
 static bool set_options(running *r, const char *range)
 {
-    const lki_transfer *t = r->t;
+    const lki_download *t = r->t;
     int                 bad = 0;
 #define SET(option, value) bad |= lib.set(r->handle, option, value)
     SET(URL, t->url);
@@ -189,7 +189,7 @@ static bool range_was_refused(const running *r, int result)
 
 static void explain(running *r, int result)
 {
-    lki_transfer *t = r->t;
+    lki_download *t = r->t;
     const size_t  room = sizeof t->why;
     if (r->silent) lki_format(t->why, room, "no byte for %g seconds", t->timeout);
     else if (r->too_large || result == SIZE_EXCEEDED) snprintf(t->why, room, "larger than %lld bytes", (long long)t->most);
@@ -199,7 +199,7 @@ static void explain(running *r, int result)
 
 static void judge(running *r, int result)
 {
-    lki_transfer *t = r->t;
+    lki_download *t = r->t;
     if (result == OK) {
         if (!r->begun && !t->from) place_first_byte(r); /* an empty file */
         t->ending = LKI_TRANSFER_DONE;
@@ -210,7 +210,7 @@ static void judge(running *r, int result)
     t->ending = range_was_refused(r, result) ? LKI_TRANSFER_NO_RANGE : was_cut(r, result) ? LKI_TRANSFER_CUT : LKI_TRANSFER_FAILED;
 }
 
-lk_status lki_transfer_run(const char *call, lki_transfer *t)
+lk_status lki_transfer_run(const char *call, lki_download *t)
 {
     char    range[32];
     running r = {.t = t, .last_byte = lki_nanoseconds()};

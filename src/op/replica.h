@@ -10,7 +10,7 @@
 
 #include "op/op.h"
 
-/* How sums are exchanged between the members of its strategy: the cards of this process, or several processes (comm/group.h). */
+/* How sums are exchanged between the members of its strategy: the cards of this process, or several processes (comm/comm.h). */
 typedef struct lki_sending {
     bool        free_order; /* in any order, so that the carrier may sum */
     bool        no_nccl;
@@ -18,7 +18,7 @@ typedef struct lki_sending {
     int64_t     pack;    /* bytes after which a pack is full and is sent; 0: all are sent as one */
     int         members; /* of several processes; 0: this process has all of them */
     int         first;   /* member of this process, if `members` is not 0 */
-    const void *meeting; /* a key of lki_opening, compared only */
+    const void *meeting; /* of lki_carrier_args, if `members` is not 0 */
 } lki_sending;
 
 typedef struct lki_replica lki_replica;

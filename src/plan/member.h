@@ -1,5 +1,5 @@
-/* Members: what an executor makes of a graph that was cut to the lanes of one member (shard/shard.h). plan/shard runs the members of
- * this process part by part, exchanges what they send in between, and knows nothing else of their devices.
+/* Members: what an executor makes of a graph that was cut to the lanes of one member (shard/shard.h). plan/shard runs the members
+ * of this process part by part, exchanges what they send in between, and knows nothing else of their devices.
  *
  *     begin | part 0 | exchange 0 | part 1 | exchange 1 | ... | last part | report
  *
@@ -15,7 +15,7 @@
 #ifndef LKI_PLAN_MEMBER_H
 #define LKI_PLAN_MEMBER_H
 
-#include "comm/group.h"
+#include "comm/comm.h"
 #include "lane/lanes.h"
 #include "plan/plan.h"
 
@@ -28,7 +28,7 @@ typedef struct lki_member_args {
     int                threads;          /* that may work for it, on the host */
     const lki_subtree *trees;            /* by node: the lanes it sums over, if it is a sum */
     char *const       *placed;           /* by root value: where it lies; NULL: the member places it */
-    lki_group         *group;            /* of the exchanges */
+    lki_comm          *comm;             /* of the exchanges */
 } lki_member_args;
 
 typedef struct lki_member_piece { /* bytes to be copied within the member's memory */
@@ -39,24 +39,24 @@ typedef struct lki_member_piece { /* bytes to be copied within the member's memo
 
 typedef struct lki_member_kind lki_member_kind;
 
-typedef struct lki_member { /* the first member of an executor's own struct */
+typedef struct lki_plan_member { /* the first member of an executor's own struct */
     const lki_member_kind *kind;
     int                    parts;
     int                   *stop;   /* in the memory of its device: 0, or what it met (contract 3) */
     bool                   checks; /* some node of it may meet an index out of range */
-} lki_member;
+} lki_plan_member;
 
 struct lki_member_kind {
-    lki_member *(*make)(const lki_member_args *args); /* NULL and an error */
-    void (*free)(lki_member *m);                      /* NULL is ignored */
-    char *(*home)(lki_member *m, int value);          /* where a root value lies */
-    void (*info)(const lki_member *m, lk_function_info *info);
+    lki_plan_member *(*make)(const lki_member_args *args); /* NULL and an error */
+    void (*free)(lki_plan_member *m);                      /* NULL is ignored */
+    char *(*home)(lki_plan_member *m, int value);          /* where a root value lies */
+    void (*info)(const lki_plan_member *m, lk_function_info *info);
 
     /* A replay; `call`: which call of its function it is, for messages. */
-    lk_status (*begin)(lki_member *m, int64_t call, const lki_value_list *in);
-    lk_status (*run)(lki_member *m, int part);
-    lk_status (*copy)(lki_member *m, int count, const lki_member_piece *pieces);
-    lk_status (*agree)(lki_member *m, int count, const int *words); /* of all members, in the memory of its device */
+    lk_status (*begin)(lki_plan_member *m, int64_t call, const lki_value_list *in);
+    lk_status (*run)(lki_plan_member *m, int part);
+    lk_status (*copy)(lki_plan_member *m, int count, const lki_member_piece *pieces);
+    lk_status (*agree)(lki_plan_member *m, int count, const int *words); /* of all members, in the memory of its device */
 };
 
 #endif

@@ -59,7 +59,7 @@ cmake_minimum_required(VERSION 3.25)
 project(made NONE)
 option(LK_WERROR "" OFF)
 option(ONE "" OFF)
-set(LIST "1;2" CACHE STRING "")
+set(LIST "1;2" CACHE STRING "what it is, which stands above the entry in the cache")
 set(PRESET "" CACHE STRING "")
 file(WRITE ${PROJECT_BINARY_DIR}/settings "ONE=${ONE} LIST=${LIST} PRESET=${PRESET}")
 add_custom_target(nothing)
@@ -70,7 +70,7 @@ cat >CMakePresets.json <<'JSON'
  "buildPresets": [{"name": "made", "configurePreset": "made"}]}
 JSON
 built() { # CMAKE_ARGS, what was set
-    CMAKE_ARGS=$1 tools/build made nothing >build.log 2>&1
+    CMAKE_ARGS=$1 tools/build made nothing >build.log 2>&1 || { echo "build with \"$1\" failed:"; cat build.log; wrong=1; }
     same "build with \"$1\"" "$2" "$(cat build/made/settings)"
 }
 unset MAKEFLAGS LK_WERROR

@@ -6,21 +6,8 @@
 
 #include <math.h>
 
-#define T float
-#define FMA fmaf
-#define NAME(x) f32_##x
-#include "kernel/ref/batch.inc"
-#undef T
-#undef FMA
-#undef NAME
-
-#define T double
-#define FMA fma
-#define NAME(x) f64_##x
-#include "kernel/ref/batch.inc"
-#undef T
-#undef FMA
-#undef NAME
+#define LOOPS "kernel/ref/batch.inc"
+#include "kernel/ref/both.inc"
 
 void lki_register_batch_ref(lki_kernels *k)
 {

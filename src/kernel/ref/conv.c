@@ -19,18 +19,8 @@ static conv conv_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
     return v;
 }
 
-#define T float
-#define FMA fmaf
-#define NAME(x) f32_##x
-#include "kernel/ref/conv.inc"
-#undef T
-#undef FMA
-#undef NAME
-
-#define T double
-#define FMA fma
-#define NAME(x) f64_##x
-#include "kernel/ref/conv.inc"
+#define LOOPS "kernel/ref/conv.inc"
+#include "kernel/ref/both.inc"
 
 #include "kernel/ref/winograd.inc"
 

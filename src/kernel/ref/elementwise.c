@@ -147,23 +147,9 @@ ZIP(mod, i64, i64, i64_floor_mod(a, x, y))
     }                                                                                                                              \
     static void tag##_##name(const lki_args *a) { lki_broadcast(a, 2, tag##_##name##_run); }
 
-#define COMPARE_ALL(name, operation)                                                                                               \
-    COMPARE(name, f32, f32, SAME, operation)                                                                                       \
-    COMPARE(name, f64, f64, SAME, operation)                                                                                       \
-    COMPARE(name, f16, u16, lki_f16_to_float, operation)                                                                           \
-    COMPARE(name, bf16, u16, lki_bf16_to_float, operation)                                                                         \
-    COMPARE(name, i32, i32, SAME, operation)                                                                                       \
-    COMPARE(name, i64, i64, SAME, operation)                                                                                       \
-    COMPARE(name, u8, u8, SAME, operation)
-
-COMPARE_ALL(equal, ==)
-COMPARE_ALL(not_equal, !=)
-COMPARE_ALL(less, <)
-COMPARE_ALL(less_equal, <=)
-COMPARE_ALL(greater, >)
-COMPARE_ALL(greater_equal, >=)
-COMPARE(logical_and, u8, u8, SAME, &&)
-COMPARE(logical_or, u8, u8, SAME, ||)
+#define F16 lki_f16_to_float
+#define BF16 lki_bf16_to_float
+#include "kernel/truth.inc"
 
 /* ---- where ------------------------------------------------------------------------------------------------------------------- */
 

@@ -63,17 +63,8 @@ void lki_sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t
 
 enum { CHUNK = 64 }; /* columns summed side by side */
 
-#define T float
-#define NAME(x) f32_##x
-#include "kernel/ref/gather_grad.inc"
-#undef T
-#undef NAME
-
-#define T double
-#define NAME(x) f64_##x
-#include "kernel/ref/gather_grad.inc"
-#undef T
-#undef NAME
+#define LOOPS "kernel/ref/gather_grad.inc"
+#include "kernel/ref/both.inc"
 
 /* ---- separate ids per row ---------------------------------------------------------------------------------------------------- */
 

@@ -5,24 +5,8 @@
 #include "kernel/register.h"
 #include <math.h>
 
-#define T float
-#define FMA fmaf
-#define SQRT sqrtf
-#define FOLD(x) lki_fold_f32##x
-#define NAME(x) f32_##x
-#include "kernel/ref/layer_norm.inc"
-#undef T
-#undef FMA
-#undef SQRT
-#undef FOLD
-#undef NAME
-
-#define T double
-#define FMA fma
-#define SQRT sqrt
-#define FOLD(x) lki_fold_f64##x
-#define NAME(x) f64_##x
-#include "kernel/ref/layer_norm.inc"
+#define LOOPS "kernel/ref/layer_norm.inc"
+#include "kernel/ref/both.inc"
 
 void lki_register_layer_norm_ref(lki_kernels *k)
 {

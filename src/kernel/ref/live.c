@@ -22,18 +22,8 @@ static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
     return v;
 }
 
-#define T float
-#define FMA fmaf
-#define NAME(x) f32_##x
-#include "kernel/ref/live.inc"
-#undef T
-#undef FMA
-#undef NAME
-
-#define T double
-#define FMA fma
-#define NAME(x) f64_##x
-#include "kernel/ref/live.inc"
+#define LOOPS "kernel/ref/live.inc"
+#include "kernel/ref/both.inc"
 
 /* Memory for d. */
 static size_t dense_scratch(const lki_args *g) { return (size_t)lki_shape_size(g->src[2].shape) * lk_dtype_bytes(g->dst[0].dtype); }

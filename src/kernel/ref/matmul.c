@@ -4,18 +4,8 @@
 #include "kernel/ref/products.h"
 #include <math.h>
 
-#define T float
-#define FMA fmaf
-#define NAME(x) f32_##x
-#include "kernel/ref/matmul.inc"
-#undef T
-#undef FMA
-#undef NAME
-
-#define T double
-#define FMA fma
-#define NAME(x) f64_##x
-#include "kernel/ref/matmul.inc"
+#define LOOPS "kernel/ref/matmul.inc"
+#include "kernel/ref/both.inc"
 
 void lki_register_products_ref(lki_kernels *k)
 {

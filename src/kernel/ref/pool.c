@@ -52,15 +52,8 @@ static void cell_set(const lki_view *cell, int64_t i, int64_t k)
     else ((int32_t *)cell->data)[i] = (int32_t)k;
 }
 
-#define T float
-#define NAME(x) f32_##x
-#include "kernel/ref/pool.inc"
-#undef T
-#undef NAME
-
-#define T double
-#define NAME(x) f64_##x
-#include "kernel/ref/pool.inc"
+#define LOOPS "kernel/ref/pool.inc"
+#include "kernel/ref/both.inc"
 
 #define SET(slot)                                                                                                                  \
     lki_kernel_set(k, LKI_K_##slot, LK_F32, f32_##slot, NULL, "ref");                                                              \

@@ -9,25 +9,8 @@
 
 /* ---- sums of floats: in an order --------------------------------------------------------------------------------------------- */
 
-#define T float
-#define FMA fmaf
-#define FOLD(x) lki_fold_f32##x
-#define NAME(x) f32_##x
-#include "kernel/ref/sum.inc"
-#undef T
-#undef FMA
-#undef FOLD
-#undef NAME
-
-#define T double
-#define FMA fma
-#define FOLD(x) lki_fold_f64##x
-#define NAME(x) f64_##x
-#include "kernel/ref/sum.inc"
-#undef T
-#undef FMA
-#undef FOLD
-#undef NAME
+#define LOOPS "kernel/ref/sum.inc"
+#include "kernel/ref/both.inc"
 
 /* ---- sums of integers: they wrap, so every order gives the same -------------------------------------------------------------- */
 

@@ -248,52 +248,81 @@ template <class T> __device__ inline void put_part(const few_grad_call &f, float
     }
 }
 
+/* A block's work: a band of `rows` rows from row `top` on, of the images of a set, for a group of channels of which a thread has
+ * four from o on; and in each image its strand of the band's units, in turns. */
+template <class T> struct few_share {
+    int part, group, set, top, rows, o, strand, turns, units;
+
+    __device__ few_share(const few_grad_call &f, const lane_parts &l)
+    {
+        part = f.by_groups((int)blockIdx.x), group = (int)blockIdx.x - part * f.groups, set = f.by_bands(part);
+        top = (part - set * l.bands) * f.rows, rows = f.H - top < f.rows ? f.H - top : f.rows;
+        o = group * f.q.width() + 4 * ((int)threadIdx.x & ((1 << f.q.bits) - 1)), strand = (int)threadIdx.x >> f.q.bits;
+        turns = (rows * f.across + f.strands - 1) / f.strands, units = o < f.q.channels ? rows * f.across : 0;
+    }
+};
+
+/* Loads units to registers, some turns before they are used, image after image. */
+template <class T> struct few_ahead {
+    const few_grad_call &f;
+    const int64_t        entries; /* of an image */
+    const int            start, step, turns;
+    fetch_place          place;
+    int                  end, turns_left, images_left;
+
+    __device__ few_ahead(const few_grad_call &call, const few_share<T> &s, int from, int to)
+        : f(call), entries((int64_t)call.H * call.W * call.q.channels), start(s.strand * scale()), step(call.strands * scale()),
+          turns(s.turns), end(s.units * scale()), turns_left(s.turns), images_left(to - from)
+    {
+        const int64_t begin = from * entries + s.top * f.W * f.q.channels + s.o;
+        place = {f.d + begin, T::RELU ? f.entries.y + begin : nullptr, T::POOLED ? f.entries.cell + begin : nullptr, start,
+                 f.q.channels - s.o};
+    }
+    __device__ int  scale() const { return T::POOLED ? f.q.channels : 1; }
+    __device__ void begin(held_unit<T> *unit)
+    {
+        LKI_UNROLL
+        for (int i = 0; i < T::DEPTH; i++)
+            fetch(unit[i]);
+    }
+    __device__ void fetch(held_unit<T> &unit)
+    {
+        if (place.at < end) load_unit<T>(f, place, unit);
+        place.at += step;
+        if (--turns_left) return;
+        turns_left = turns;
+        place.at = start, place.d += entries;
+        if constexpr (T::RELU) place.y += entries;
+        if constexpr (T::POOLED) place.cell += entries;
+        if (!--images_left) end = 0;
+    }
+};
+
 template <class T>
 __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_grad_call f, LKI_FIXED lane_parts l)
 {
     typedef typename T::W W;
     LKI_DYNAMIC_SHARED(float, shared);
-    const int part = f.by_groups((int)blockIdx.x), group = (int)blockIdx.x - part * f.groups, set = f.by_bands(part),
-              band = part - set * l.bands;
-    const int     top = band * f.rows, rows = f.H - top < f.rows ? f.H - top : f.rows;
-    const int     o = group * f.q.width() + 4 * ((int)threadIdx.x & ((1 << f.q.bits) - 1)), strand = (int)threadIdx.x >> f.q.bits;
-    const int     turns = (rows * f.across + f.strands - 1) / f.strands, units = o < f.q.channels ? rows * f.across : 0;
-    const int64_t image = (int64_t)f.p.IH * f.p.IW * W::C, entries = (int64_t)f.H * f.W * f.q.channels;
-    const int     buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where offsets of units' first cells are stored */
-    cell_move *const moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
-    int              from, to;
-    l.range(set, &from, &to);
-
-    const int64_t begin = from * entries + top * f.W * f.q.channels + o;
-    const int     scale = T::POOLED ? f.q.channels : 1, start = strand * scale, step = f.strands * scale;
-    fetch_place ahead = {f.d + begin, T::RELU ? f.entries.y + begin : nullptr, T::POOLED ? f.entries.cell + begin : nullptr, start,
-                         f.q.channels - o};
-    int         turns_ahead = turns, images_ahead = to - from, end = units * scale;
-    const auto  fetch = [&](held_unit<T> &unit) {
-        if (ahead.at < end) load_unit<T>(f, ahead, unit);
-        ahead.at += step;
-        if (--turns_ahead) return;
-        turns_ahead = turns;
-        ahead.at = start, ahead.d += entries;
-        if constexpr (T::RELU) ahead.y += entries;
-        if constexpr (T::POOLED) ahead.cell += entries;
-        if (!--images_ahead) end = 0;
-    };
+    const few_share<T> s(f, l);
+    const int64_t      image = (int64_t)f.p.IH * f.p.IW * W::C;
+    const int          buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where offsets of units' first cells are stored */
+    cell_move *const   moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
+    int                from, to;
+    l.range(s.set, &from, &to);
+    few_ahead<T> ahead(f, s, from, to);
     held_unit<T> unit[T::DEPTH];
-    LKI_UNROLL
-    for (int i = 0; i < T::DEPTH; i++)
-        fetch(unit[i]);
+    ahead.begin(unit);
 
     if (!f.whole) clear_patches(f, shared);
-    list_units<T>(f, turns * f.strands, at_byte<int>(shared, unit_at));
-    const int    copies = list_moves<T>(f, T::EACH * top, T::EACH * rows + W::KH - 1, moves);
+    list_units<T>(f, s.turns * f.strands, at_byte<int>(shared, unit_at));
+    const int    copies = list_moves<T>(f, T::EACH * s.top, T::EACH * s.rows + W::KH - 1, moves);
     const float *x = f.x + from * image;
     bring<T>(f, moves, copies, x, at_byte<char>(shared, 0));
     copies_end();
 
     float      acc[T::SUMS][4] = {};
     int        left = to - from, turn = 0, u = 0, patch_at = buffer; /* of the previous image */
-    const int  first = unit_at + 4 * strand, last = unit_at + 4 * units;
+    const int  first = unit_at + 4 * s.strand, last = unit_at + 4 * s.units;
     const auto next_image = [&] {
         if (!left) return false;
         copies_wait<0>();
@@ -302,36 +331,33 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
         if (--left) bring<T>(f, moves, copies, x, at_byte<char>(shared, patch_at));
         copies_end();
         patch_at = buffer - patch_at;
-        turn = turns, u = first;
+        turn = s.turns, u = first;
         return true;
     };
     const auto do_turn = [&](held_unit<T> &now) {
         const int cells = patch_at + *at_byte<const int>(shared, u);
         if constexpr (T::POOLED) {
             const winners w = winners_of<T>(now, f.behind, cells);
-            fetch(now);
+            ahead.fetch(now);
             if (u < last) add_winners<T>(f, shared, w, acc);
         } else {
             if (u < last) add_piece<T>(f, at_byte<const float>(shared, cells), now, acc);
-            fetch(now);
+            ahead.fetch(now);
         }
         u += 4 * f.strands, turn--;
     };
-    const auto do_turns = [&] {
-        static_assert(T::DEPTH == 2 || T::DEPTH == 3, "written out, so that what is ahead stays in registers");
-        for (;;) {
-            if (!turn && !next_image()) return;
-            do_turn(unit[0]);
-            if (!turn && !next_image()) return;
-            do_turn(unit[1]);
-            if constexpr (T::DEPTH == 2) continue;
-            if (!turn && !next_image()) return;
-            do_turn(unit[T::DEPTH - 1]);
-        }
-    };
-    do_turns();
+    static_assert(T::DEPTH == 2 || T::DEPTH == 3, "written out, so that what is ahead stays in registers");
+    for (;;) {
+        if (!turn && !next_image()) break;
+        do_turn(unit[0]);
+        if (!turn && !next_image()) break;
+        do_turn(unit[1]);
+        if constexpr (T::DEPTH == 2) continue;
+        if (!turn && !next_image()) break;
+        do_turn(unit[T::DEPTH - 1]);
+    }
     __syncthreads();
-    put_part<T>(f, shared, part, group, acc);
+    put_part<T>(f, shared, s.part, s.group, acc);
 }
 
 /* ---- launches ---- */

@@ -6,35 +6,16 @@
 namespace
 {
 
-__device__ inline f32 plain(f32 x) { return x; }
-__device__ inline f64 plain(f64 x) { return x; }
-__device__ inline i32 plain(i32 x) { return x; }
-__device__ inline i64 plain(i64 x) { return x; }
-__device__ inline u8  plain(u8 x) { return x; }
-
 #define COMPARE(name, tag, S, value_of, operation)                                                                                 \
     struct tag##_##name##_of : lki_gpu::each_call {                                                                                \
         __device__ u8 operator()(S x, S y) const { return value_of(x) operation value_of(y); }                                     \
     };                                                                                                                             \
     void tag##_##name(const lki_args *args) { lki_gpu::each<u8, tag##_##name##_of, S, S>(args); }
 
-#define COMPARE_ALL(name, operation)                                                                                               \
-    COMPARE(name, f32, f32, plain, operation)                                                                                      \
-    COMPARE(name, f64, f64, plain, operation)                                                                                      \
-    COMPARE(name, f16, u16, lki_gpu::f16_to_float, operation)                                                                      \
-    COMPARE(name, bf16, u16, lki_gpu::bf16_to_float, operation)                                                                    \
-    COMPARE(name, i32, i32, plain, operation)                                                                                      \
-    COMPARE(name, i64, i64, plain, operation)                                                                                      \
-    COMPARE(name, u8, u8, plain, operation)
-
-COMPARE_ALL(equal, ==)
-COMPARE_ALL(not_equal, !=)
-COMPARE_ALL(less, <)
-COMPARE_ALL(less_equal, <=)
-COMPARE_ALL(greater, >)
-COMPARE_ALL(greater_equal, >=)
-COMPARE(logical_and, u8, u8, plain, &&)
-COMPARE(logical_or, u8, u8, plain, ||)
+#define SAME(x) (x)
+#define F16 lki_gpu::f16_to_float
+#define BF16 lki_gpu::bf16_to_float
+#include "kernel/truth.inc"
 
 struct not_of : lki_gpu::each_call {
     __device__ u8 operator()(u8 x) const { return !x; }

@@ -115,6 +115,31 @@ __device__ inline float logit_of(const float *x, const float *weights, int n)
     return sum;
 }
 
+/* The gradient of an element of the dense layer: that of the logits times its weights. After the last class: -0 times 0, which
+ * changes nothing. */
+__device__ inline float gradient_of(const row_head &h, const float *d, const float *w)
+{
+    float back = 0;
+    LKI_UNROLL(4)
+    for (int i = 0; i < HEAD_CLASSES && i < h.classes; i += 4) {
+        const float4 by = *(const float4 *)(const void *)(d + i);
+        back = fmaf(by.w, w[i + 3], fmaf(by.z, w[i + 2], fmaf(by.y, w[i + 1], fmaf(by.x, w[i], back))));
+    }
+    return back;
+}
+
+/* y: the logit of a thread's class; m and sum: the largest logit, and the sum over exp(logit - m). */
+__device__ inline void put_loss(const row_head &h, int row, int64_t label, float y, float m, float sum)
+{
+    const float of_label = __shfl_sync((unsigned)FULL_WARP, y, label >= 0 ? (int)label : 0, HEAD_CLASSES);
+    if (threadIdx.x % 32) return;
+    if (label == LKI_LABEL_OUT_OF_RANGE) {
+        fault{h.stop, h.fault[0]}();
+        fault{h.stop, h.fault[1]}();
+    }
+    h.loss[row] = label >= 0 ? log_of(sum) - (of_label - m) : without_class<float>(label);
+}
+
 __global__ void __launch_bounds__(HEAD_WIDTH + 32) head_kernel(const LKI_CONSTANT row_head h)
 {
     LKI_DYNAMIC_SHARED(float, room);
@@ -161,25 +186,14 @@ __global__ void __launch_bounds__(HEAD_WIDTH + 32) head_kernel(const LKI_CONSTAN
     }
     __syncthreads();
     if (sums) {
-        float back = 0;
-        LKI_UNROLL(4)
-        for (int i = 0; i < HEAD_CLASSES && i < h.classes; i += 4) {
-            const float4 by = *(const float4 *)(const void *)(d + i); /* after the last: -0 times 0, which changes nothing */
-            back = fmaf(by.w, w[i + 3], fmaf(by.z, w[i + 2], fmaf(by.y, w[i + 1], fmaf(by.x, w[i], back))));
-        }
+        const float back = gradient_of(h, d, w);
         h.d_hidden[mine] = h.masks && !(y > 0) ? 0 : back;
     } else if (classifies) {
         if (t % 32 < h.classes) {
             h.logits[classed] = y;
             h.d_logits[classed] = e;
         }
-        const float of_label = __shfl_sync((unsigned)FULL_WARP, y, label >= 0 ? (int)label : 0, HEAD_CLASSES);
-        if (t % 32) return;
-        if (label == LKI_LABEL_OUT_OF_RANGE) {
-            fault{h.stop, h.fault[0]}();
-            fault{h.stop, h.fault[1]}();
-        }
-        h.loss[row] = label >= 0 ? log_of(sum) - (of_label - m) : without_class<float>(label);
+        put_loss(h, row, label, y, m, sum);
     }
 }
 

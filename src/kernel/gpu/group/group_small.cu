@@ -504,7 +504,7 @@ __device__ inline void do_lanes_type(const small_program &p, const small_call &c
 
 /* ---- single numbers ---- */
 
-LKI_APART __device__ double rate(int form, int count, const double *p, double t) { return schedule_rate(form, count, p, t); }
+LKI_APART __device__ double rate(int form, int count, const double *p, double t) { return lki_rate_of(form, count, p, t); }
 
 __device__ inline void do_schedule(const small_program &p, const small_call &c)
 {

@@ -11,7 +11,7 @@ struct schedule_call {
     float         *rate;
 };
 
-__global__ void schedule_kernel(schedule_call c) { *c.rate = (float)lki_gpu::schedule_rate(c.form, c.count, c.p, (double)*c.t); }
+__global__ void schedule_kernel(schedule_call c) { *c.rate = (float)lki_gpu::lki_rate_of(c.form, c.count, c.p, (double)*c.t); }
 
 void schedule(const lki_args *a)
 {
