@@ -186,7 +186,7 @@ typedef struct lki_args {
     int64_t           lo, hi;     /* which elements of dst[0] */
     int64_t           columns[2]; /* matmul: only the columns columns[0] <= n < columns[1] of its matrices; both 0: all */
     int64_t           first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
-    void             *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
+    void             *scratch;    /* of the size that the slot asks for, 64-byte aligned; NULL if 0 */
     int               past;       /* updates: other threads read dst[0] after this; bypass the caches when writing it */
     int              *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
     const lki_launch *gpu;        /* on a GPU: where to launch; NULL on the CPU */
